@@ -1,0 +1,385 @@
+"""What a device family supplies: the interface that every package of backends implements.
+
+A backend is found through the entry-point group ``portable.backends``, whose entries name a
+subclass of `Backend`. Nothing here knows of any particular one.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+
+from portable.dtypes import DType
+
+__all__ = [
+    "Argument",
+    "ArrayView",
+    "Backend",
+    "Capabilities",
+    "Device",
+    "Executable",
+    "Program",
+    "Timer",
+    "Unavailable",
+]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Capabilities:
+    """What one device can do. Kernels see these as ``kl.target.<name>``, constants.
+
+    Attributes
+    ----------
+    dialect : {"opencl", "cuda", "hip", "ir"}
+        What its compiler takes; ``"ir"`` runs the IR itself (the simulator).
+    kind : {"cpu", "gpu", "accelerator", "simulator"}
+        What it is.
+    vendor, architecture, name, driver : str
+        Lower-case vendor (``"nvidia"``), architecture (``"sm_90"``, or the model), the marketing name, and
+        the driver's version: tuning tables are looked up by them, compiled programs keyed by them.
+    float64, native_half : bool
+        Whether kernels may use ``float64``, and compute (not only store) in ``float16``.
+    sub_group_size : int
+        1 where there are none, else 8, 16, 32 or 64.
+    matrix_units : frozenset of str
+        Instruction sets for matrix fragments: ``"mma.f16"``, ``"mma.f64"``, ``"wgmma.f16"``.
+    async_copy : frozenset of str
+        ``"vector"`` (cp.async) and ``"bulk"`` (cp.async.bulk with mbarriers).
+    local_memory, local_memory_opt_in : int
+        Bytes per workgroup, by default and when a kernel asks for more.
+    local_memory_dedicated : bool
+        Whether local memory is on-chip storage of its own rather than ordinary cached memory.
+    max_workgroup : int
+        Most work-items of a workgroup.
+    max_workgroup_shape : (int, int, int)
+        The most along each dimension.
+    compute_units : int
+        Multiprocessors, or cores.
+    vector_bytes : int
+        Widest vector load worth issuing: 16 on GPUs, the SIMD register on CPUs.
+    vectorizes_work_items : bool
+        Whether the compiler spreads a CPU's vector lanes over work-items by itself.
+    atomics64, float_atomics : bool
+        Whether 64-bit integers, and floats by addition, have native atomics.
+    memory_orders : {"relaxed", "acq_rel"}
+        The strongest order that device-wide atomics offer.
+    forward_progress : bool
+        Whether a workgroup that waits for one of a lower ticket is promised to see it finish.
+    unified_memory : bool
+        Whether kernels work on host memory without a copy.
+    subnormals32 : bool
+        Whether ``float32`` keeps subnormal numbers.
+    rounded_division32 : bool
+        Whether ``float32`` division and square root are correctly rounded.
+    global_memory, max_allocation : int
+        Bytes in all, and in one piece.
+    pointer_offsets : bool
+        Whether arrays arrive as buffer plus element offset rather than as one pointer.
+    """
+
+    dialect: Literal["opencl", "cuda", "hip", "ir"]
+    kind: Literal["cpu", "gpu", "accelerator", "simulator"]
+    vendor: str
+    architecture: str
+    name: str
+    driver: str
+    float64: bool
+    native_half: bool
+    sub_group_size: int = 1
+    matrix_units: frozenset[str] = field(default_factory=frozenset)
+    async_copy: frozenset[str] = field(default_factory=frozenset)
+    local_memory: int = 32 * 1024
+    local_memory_opt_in: int = 32 * 1024
+    local_memory_dedicated: bool = True
+    max_workgroup: int = 256
+    max_workgroup_shape: tuple[int, int, int] = (256, 256, 64)
+    compute_units: int = 1
+    vector_bytes: int = 16
+    vectorizes_work_items: bool = False
+    atomics64: bool = True
+    float_atomics: bool = False
+    memory_orders: Literal["relaxed", "acq_rel"] = "relaxed"
+    forward_progress: bool = False
+    unified_memory: bool = False
+    subnormals32: bool = True
+    rounded_division32: bool = True
+    global_memory: int = 0
+    max_allocation: int = 0
+    pointer_offsets: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Argument:
+    """One argument of a generated program, in order.
+
+    Attributes
+    ----------
+    kind : {"pointer", "offset", "extent", "stride", "scalar"}
+        The memory of array parameter `parameter`; the offset of its first element in elements
+        (``int64``; only for devices that pass buffers with offsets); its extent or stride in
+        elements along `dim`; or scalar parameter `parameter`.
+    parameter : int
+        Index into the kernel's parameters.
+    dim : int
+        For "extent" and "stride".
+    type : DType
+        The type by which it is passed (for "pointer" the element type in memory).
+    """
+
+    kind: Literal["pointer", "offset", "extent", "stride", "scalar"]
+    parameter: int
+    dim: int
+    type: DType
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """What the kernel language generates and a device compiles.
+
+    Attributes
+    ----------
+    source : str
+        The generated text.
+    entry : str
+        The kernel's name in it.
+    dialect : str
+        ``"opencl"``, ``"cuda"`` or ``"hip"``.
+    arguments : tuple of Argument
+        What to pass, in order; only what the text uses, and every pointer.
+    workgroup : (int, int, int)
+        The local size that it was generated for.
+    local_bytes : int
+        Bytes of local memory; in CUDA and HIP passed as dynamic shared memory when `dynamic_local`.
+    dynamic_local : bool
+        Whether the local memory has to be asked for at launch.
+    flags : tuple of str
+        Options for the device compiler.
+    """
+
+    source: str
+    entry: str
+    dialect: str
+    arguments: tuple[Argument, ...]
+    workgroup: tuple[int, int, int]
+    local_bytes: int
+    dynamic_local: bool
+    flags: tuple[str, ...]
+
+
+class ArrayView(NamedTuple):
+    """How a device sees one of its arrays as a kernel argument.
+
+    Attributes
+    ----------
+    dtype : numpy.dtype
+        Element type.
+    shape : tuple of int
+        Extents.
+    strides : tuple of int
+        Bytes between neighbours (always given, also when contiguous; may be negative).
+    handle : object
+        What `Executable` takes for the pointer.
+    address : int
+        Where the first element lies in bytes, comparable among arrays of one `owner`.
+    offset : int
+        Bytes from where `handle` points to the first element.
+    owner : object
+        The address space that `address` counts in: None for the device's one, else the id of a buffer.
+    writable : bool
+        False for read-only arrays.
+    """
+
+    dtype: np.dtype[Any]
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    handle: Any
+    address: int
+    offset: int = 0
+    owner: Any = None
+    writable: bool = True
+
+
+class Executable(ABC):
+    """A compiled program on a device, ready to launch; safe under threads."""
+
+    @abstractmethod
+    def launch(self, groups: tuple[int, int, int], arguments: Sequence[Any]) -> None:
+        """Must: enqueue the program over so many workgroups, on the library's own queue, and return.
+
+        Parameters
+        ----------
+        groups : (int, int, int)
+            Workgroups along each dimension, all positive.
+        arguments : sequence
+            One per `Program.arguments`: handles for pointers, Python numbers for the rest.
+        """
+
+    def prepare(
+        self, groups: tuple[int, int, int], arguments: Sequence[Any]
+    ) -> Callable[[], None]:
+        """Should: bind arguments once and return the cheapest possible launch of them."""
+        bound = list(arguments)
+        return lambda: self.launch(groups, bound)
+
+
+class Timer(ABC):
+    """Measures device time between two points of the queue."""
+
+    @abstractmethod
+    def start(self) -> None:
+        """Mark the beginning."""
+
+    @abstractmethod
+    def stop(self) -> None:
+        """Mark the end."""
+
+    @abstractmethod
+    def seconds(self) -> float:
+        """Wait for the end mark and return the seconds between the two on the device."""
+
+
+class Device(ABC):
+    """One device. Methods marked *must* have no default; *should* and *may* have one.
+
+    Attributes
+    ----------
+    name : str
+        Its full name, such as ``"cuda:0"`` or ``"opencl:pocl"``; `portable.device` takes it.
+    backend : str
+        The name of its backend.
+    words : frozenset of str
+        Lower-case selector words that match it: vendor, platform, type.
+    capabilities : Capabilities
+        What it can do.
+    """
+
+    name: str
+    backend: str
+    words: frozenset[str]
+    capabilities: Capabilities
+
+    def __repr__(self) -> str:
+        return f"<portable device {self.name}: {self.capabilities.name}>"
+
+    # -- must -------------------------------------------------------------------------------
+
+    @abstractmethod
+    def compile(self, program: Program) -> Executable:
+        """Must: compile generated source.
+
+        Raises
+        ------
+        CompileError
+            With the generated source and the compiler's log.
+        """
+
+    @abstractmethod
+    def owns(self, array: object) -> bool:
+        """Must: whether this is an array of this device, or one that it takes as it is."""
+
+    @abstractmethod
+    def view(self, array: Any) -> ArrayView:
+        """Must: describe one of its arrays for a launch; on the fast path of every launch."""
+
+    @abstractmethod
+    def empty(self, shape: tuple[int, ...], dtype: DType) -> Any:
+        """Must: a new C-contiguous array with undefined contents.
+
+        Raises
+        ------
+        OutOfMemoryError
+            If the device has no room.
+        """
+
+    @abstractmethod
+    def from_numpy(self, array: np.ndarray[Any, Any]) -> Any:
+        """Must: a new array of this device with a copy of the contents."""
+
+    @abstractmethod
+    def to_numpy(self, array: Any) -> np.ndarray[Any, Any]:
+        """Must: a new NumPy array with a copy of the contents, once all earlier work is done."""
+
+    @abstractmethod
+    def synchronize(self) -> None:
+        """Must: wait for all work enqueued on this device; raise `DeviceFaultError` for its faults."""
+
+    @abstractmethod
+    def namespace(self) -> Any:
+        """Must: the Array API namespace of its arrays (through array-api-compat)."""
+
+    # -- should -----------------------------------------------------------------------------
+
+    def timer(self) -> Timer | None:
+        """Should: a timer of device events; None where the library has none."""
+        return None
+
+    def stream_scope(self) -> AbstractContextManager[Any]:
+        """Should: a context in which new arrays of `namespace` are made on this device."""
+        from contextlib import nullcontext
+
+        return nullcontext()
+
+    # -- may --------------------------------------------------------------------------------
+
+    def adopt(self, array: Any) -> Any:
+        """May: an array of this device that shares memory with another library's, through DLPack.
+
+        Raises
+        ------
+        DeviceMismatchError
+            If the memory is not this device's.
+        """
+        from portable.errors import DeviceMismatchError
+
+        raise DeviceMismatchError(
+            f"{type(array).__module__}.{type(array).__name__} is no array of {self.name} and cannot "
+            "share its memory; copy it with portable.asarray(x, device=...)"
+        )
+
+    def interpret(self, kernel: Any) -> Executable:
+        """May: run a `portable.lang.ir.kernel.Kernel` itself; only where the dialect is ``"ir"``.
+
+        Its launches take one argument per kernel parameter: an array, or a number.
+        """
+        raise NotImplementedError(f"{self.name} runs compiled programs")
+
+
+@dataclass(frozen=True, slots=True)
+class Unavailable:
+    """Why a backend found no device, and the command or driver that would bring one."""
+
+    backend: str
+    reason: str
+    remedy: str
+
+
+class Backend(ABC):
+    """A device family. One instance per process, made by the registry without arguments.
+
+    Attributes
+    ----------
+    name : str
+        The first part of its devices' names.
+    """
+
+    name: str
+
+    @abstractmethod
+    def devices(self) -> Sequence[Device]:
+        """Must: its devices, best first; an empty sequence, never an exception, where it has none.
+
+        Called once, when first needed; imports its library only here.
+        """
+
+    @abstractmethod
+    def unavailable(self) -> Unavailable | None:
+        """Must: after `devices` came out empty, why and how to change it; None otherwise."""
+
+    def array_types(self) -> tuple[str, ...]:
+        """Should: modules (first component) whose arrays may be this backend's, such as ``"cupy"``."""
+        return ()

@@ -1,0 +1,162 @@
+"""The element types that arrays hold, and the register types that kernels compute in."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import numpy as np
+
+from portable.errors import DTypeError
+
+__all__ = [
+    "ALL",
+    "DType",
+    "bool_",
+    "complex64",
+    "complex128",
+    "dtype",
+    "float16",
+    "float32",
+    "float64",
+    "int8",
+    "int16",
+    "int32",
+    "int64",
+    "uint8",
+    "uint16",
+    "uint32",
+    "uint64",
+]
+
+
+class DType:
+    """One element type; there is one object per type, so types compare by identity.
+
+    Attributes
+    ----------
+    name : str
+        The Array API's name, such as ``"float32"``.
+    short : str
+        The short name used in messages and generated names, such as ``"f32"``.
+    kind : str
+        ``"b"`` bool, ``"i"`` signed, ``"u"`` unsigned, ``"f"`` real floating, ``"c"`` complex.
+    itemsize : int
+        Bytes per element in memory.
+    numpy : numpy.dtype
+        The NumPy dtype of the same memory format.
+    """
+
+    __slots__ = ("itemsize", "kind", "name", "numpy", "short")
+
+    def __init__(self, name: str, short: str, kind: str) -> None:
+        self.name: Final = name
+        self.short: Final = short
+        self.kind: Final = kind
+        self.numpy: Final[np.dtype[Any]] = np.dtype(name)
+        self.itemsize: Final = self.numpy.itemsize
+
+    @property
+    def bits(self) -> int:
+        """Width in bits."""
+        return 8 * self.itemsize
+
+    @property
+    def is_float(self) -> bool:
+        """Whether this is a real floating-point type."""
+        return self.kind == "f"
+
+    @property
+    def is_integer(self) -> bool:
+        """Whether this is a signed or unsigned integer type."""
+        return self.kind in "iu"
+
+    @property
+    def is_complex(self) -> bool:
+        """Whether this is a complex type."""
+        return self.kind == "c"
+
+    @property
+    def real(self) -> DType:
+        """The type of one component: ``float32`` of ``complex64``; the type itself if real."""
+        return {"complex64": float32, "complex128": float64}.get(self.name, self)
+
+    @property
+    def register(self) -> DType:
+        """The type a kernel computes in after loading this one (`float16` loads as `float32`)."""
+        return {
+            "int8": int32,
+            "int16": int32,
+            "uint8": uint32,
+            "uint16": uint32,
+            "float16": float32,
+        }.get(self.name, self)
+
+    def __repr__(self) -> str:
+        return self.short
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (dtype, (self.name,))
+
+
+bool_: Final = DType("bool", "bool", "b")
+int8: Final = DType("int8", "i8", "i")
+int16: Final = DType("int16", "i16", "i")
+int32: Final = DType("int32", "i32", "i")
+int64: Final = DType("int64", "i64", "i")
+uint8: Final = DType("uint8", "u8", "u")
+uint16: Final = DType("uint16", "u16", "u")
+uint32: Final = DType("uint32", "u32", "u")
+uint64: Final = DType("uint64", "u64", "u")
+float16: Final = DType("float16", "f16", "f")
+float32: Final = DType("float32", "f32", "f")
+float64: Final = DType("float64", "f64", "f")
+complex64: Final = DType("complex64", "c64", "c")
+complex128: Final = DType("complex128", "c128", "c")
+
+ALL: Final = (
+    bool_,
+    int8,
+    int16,
+    int32,
+    int64,
+    uint8,
+    uint16,
+    uint32,
+    uint64,
+    float16,
+    float32,
+    float64,
+    complex64,
+    complex128,
+)
+
+_BY_NAME: Final[dict[str, DType]] = {d.name: d for d in ALL} | {d.short: d for d in ALL}
+_BY_NUMPY: Final[dict[Any, DType]] = {d.numpy: d for d in ALL}
+
+
+def dtype(spec: object) -> DType:
+    """The `DType` that a name, a NumPy dtype, a NumPy scalar type or another library's dtype means.
+
+    Parameters
+    ----------
+    spec : DType, str, numpy.dtype, type or object
+        ``"float32"``, ``"f32"``, ``numpy.float32``, ``numpy.dtype("f4")``, or any object whose
+        string ends in such a name (``torch.float32``).
+
+    Raises
+    ------
+    DTypeError
+        If it names none of the fourteen types; structured, object and byte-swapped dtypes do not.
+    """
+    if isinstance(spec, DType):
+        return spec
+    try:
+        found = _BY_NUMPY.get(spec) or _BY_NAME.get(str(spec).rpartition(".")[2])
+        if found is None:
+            found = _BY_NUMPY.get(np.dtype(spec))  # type: ignore[call-overload]
+    except TypeError:
+        found = None
+    if found is None:
+        known = ", ".join(d.name for d in ALL)
+        raise DTypeError(f"{spec!r} is no supported dtype; supported are {known}")
+    return found

@@ -1,0 +1,132 @@
+"""Every exception that Portable raises on purpose.
+
+Each also derives from the built-in exception that a caller would expect to catch.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+__all__ = [
+    "BackendUnavailableError",
+    "CompileError",
+    "DTypeError",
+    "DeviceError",
+    "DeviceFaultError",
+    "DeviceMismatchError",
+    "KernelError",
+    "LaunchError",
+    "Location",
+    "OutOfMemoryError",
+    "PortableError",
+    "ShapeError",
+    "SimulationError",
+    "UnsupportedError",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Location:
+    """A place in the user's source: file, 1-based line and 1-based column."""
+
+    file: str
+    line: int
+    column: int = 1
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line}:{self.column}"
+
+
+class PortableError(Exception):
+    """Base of every exception that Portable raises on purpose."""
+
+
+class DTypeError(PortableError, TypeError):
+    """An element type that the operation or the device does not take."""
+
+
+class ShapeError(PortableError, ValueError):
+    """Shapes that do not fit together or an extent out of range."""
+
+
+class DeviceError(PortableError, ValueError):
+    """A device name that is malformed or names no device that was found."""
+
+
+class BackendUnavailableError(PortableError, ImportError):
+    """A backend whose library, driver or device is missing; the message says how to get it."""
+
+
+class DeviceMismatchError(PortableError, ValueError):
+    """Arrays of different devices in one call."""
+
+
+class UnsupportedError(PortableError, TypeError):
+    """Something the language has but this device lacks, such as double precision."""
+
+
+class KernelError(PortableError, SyntaxError):
+    """A construct that the kernel language refuses, with the user's file, line and column.
+
+    Parameters
+    ----------
+    reason : str
+        What is wrong.
+    location : Location or None
+        Where in the user's source.
+    hint : str
+        What to write instead.
+    source_line : str
+        The text of the offending line, quoted in the message.
+    """
+
+    def __init__(
+        self, reason: str, location: Location | None = None, hint: str = "", source_line: str = ""
+    ) -> None:
+        self.reason = reason
+        self.location = location
+        self.hint = hint
+        text = f"{location}: {reason}" if location else reason
+        if source_line and location:
+            marker = " " * (location.column - 1) + "^"
+            text += f"\n    {source_line.rstrip()}\n    {marker}"
+        if hint:
+            text += f"\n  {hint}"
+        super().__init__(text)
+
+    def __str__(self) -> str:
+        return str(self.args[0])
+
+
+class CompileError(PortableError, RuntimeError):
+    """A device compiler refused generated source; carries the source and the compiler's log.
+
+    Attributes
+    ----------
+    source : str
+        The generated source.
+    log : str
+        What the device compiler printed.
+    """
+
+    def __init__(self, message: str, source: str, log: str) -> None:
+        self.source = source
+        self.log = log
+        numbered = "\n".join(f"{i:5} {s}" for i, s in enumerate(source.splitlines(), 1))
+        super().__init__(f"{message}\n--- compiler log ---\n{log}\n--- source ---\n{numbered}")
+
+
+class LaunchError(PortableError, ValueError):
+    """A launch that cannot run: bad ndrange, workgroup, arguments or too much local memory."""
+
+
+class OutOfMemoryError(PortableError, MemoryError):
+    """The device has no room for an allocation."""
+
+
+class DeviceFaultError(PortableError, RuntimeError):
+    """The device reported a fault while running earlier work."""
+
+
+class SimulationError(PortableError, RuntimeError):
+    """The simulator found a fault in a kernel: a race, a bad index, a divergent barrier, ..."""

@@ -1,0 +1,164 @@
+"""The element-wise functions of the language: names, the types they take, accuracy, NumPy's twin.
+
+The simulator evaluates `Function.numpy` in the operand's type; emitters look up their spelling by
+name. Every function keeps its operand's type unless `result` says otherwise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Final, Literal
+
+import numpy as np
+
+__all__ = ["FUNCTIONS", "Function"]
+
+
+@dataclass(frozen=True, slots=True)
+class Function:
+    """One element-wise function.
+
+    Attributes
+    ----------
+    name : str
+        The word that users write (``kl.exp``) and the key of `expressions.Call`.
+    arity : int
+        Number of operands, all of one type.
+    kinds : str
+        Kinds of register types taken: ``"f"`` floating, ``"i"`` signed, ``"u"`` unsigned.
+    ulp32, ulp64 : float
+        Greatest error in units in the last place, single and double precision, for normal results;
+        OpenCL 3.0's bounds of the full profile (section 7.4), which CUDA's functions meet. 0 means
+        correctly rounded or exact.
+    numpy : callable
+        The meaning, on NumPy arrays of the operand's type.
+    result : {"same", "bool"}
+        Type of the result.
+    """
+
+    name: str
+    arity: int
+    kinds: str
+    ulp32: float
+    ulp64: float
+    numpy: Callable[..., Any]
+    result: Literal["same", "bool"] = "same"
+
+
+def _popcount(x: Any) -> Any:
+    return np.bitwise_count(x).astype(x.dtype)
+
+
+def _clz(x: Any) -> Any:
+    bits = x.dtype.itemsize * 8
+    u = x.astype(x.dtype.str.replace("i", "u"), copy=True)
+    count = np.full(u.shape, bits, u.dtype)
+    for shift in (32, 16, 8, 4, 2, 1):
+        if shift < bits:
+            high = u >> u.dtype.type(shift)
+            some = high != 0
+            count = np.where(some, count - u.dtype.type(shift), count)
+            u = np.where(some, high, u)
+    return (count - u).astype(x.dtype)
+
+
+def _fma(x: Any, y: Any, z: Any) -> Any:
+    """Correctly rounded for f32 through round-to-odd in f64; by error-free transforms for f64."""
+    if x.dtype == np.float64:
+        return _fma64(x, y, z)
+    product = x.astype(np.float64) * y.astype(np.float64)
+    addend = z.astype(np.float64)
+    total = product + addend
+    virtual = total - product
+    error = (product - (total - virtual)) + (addend - virtual)
+    bits = total.view(np.int64)
+    inexact = np.isfinite(total) & np.isfinite(error) & (error != 0) & ((bits & 1) == 0)
+    toward = np.where((error > 0) == (total > 0), 1, -1)
+    odd = np.where(inexact, bits + toward, bits).view(np.float64)
+    return odd.astype(x.dtype)
+
+
+def _fma64(x: Any, y: Any, z: Any) -> Any:
+    """Exact rational arithmetic where every operand is finite; IEEE's rules elsewhere."""
+    from fractions import Fraction
+
+    x, y, z = np.broadcast_arrays(x, y, z)
+    out = x * y + z
+    flat = out.reshape(-1)
+    operands = zip(x.reshape(-1).tolist(), y.reshape(-1).tolist(), z.reshape(-1).tolist(), strict=True)
+    for i, (a, b, c) in enumerate(operands):
+        if np.isfinite(a) and np.isfinite(b) and np.isfinite(c) and a and b:
+            exact = Fraction(a) * Fraction(b) + Fraction(c)
+            if exact:
+                try:
+                    flat[i] = float(exact)
+                except OverflowError:
+                    flat[i] = np.inf if exact > 0 else -np.inf
+    return flat.reshape(out.shape)
+
+
+def _nextafter(x: Any, y: Any) -> Any:
+    return np.nextafter(x, y)
+
+
+_LIST: Final = (
+    Function("abs", 1, "fiu", 0, 0, np.abs),
+    Function("acos", 1, "f", 4, 4, np.arccos),
+    Function("acosh", 1, "f", 4, 4, np.arccosh),
+    Function("asin", 1, "f", 4, 4, np.arcsin),
+    Function("asinh", 1, "f", 4, 4, np.arcsinh),
+    Function("atan", 1, "f", 5, 5, np.arctan),
+    Function("atan2", 2, "f", 6, 6, np.arctan2),
+    Function("atanh", 1, "f", 5, 5, np.arctanh),
+    Function("cbrt", 1, "f", 2, 2, np.cbrt),
+    Function("ceil", 1, "f", 0, 0, np.ceil),
+    Function("clz", 1, "iu", 0, 0, _clz),
+    Function("copysign", 2, "f", 0, 0, np.copysign),
+    Function("cos", 1, "f", 4, 4, np.cos),
+    Function("cosh", 1, "f", 4, 4, np.cosh),
+    Function("exp", 1, "f", 3, 3, np.exp),
+    Function("exp2", 1, "f", 3, 3, np.exp2),
+    Function("expm1", 1, "f", 3, 3, np.expm1),
+    Function("floor", 1, "f", 0, 0, np.floor),
+    Function("fma", 3, "f", 0, 0, _fma),
+    Function("hypot", 2, "f", 4, 4, np.hypot),
+    Function("isfinite", 1, "f", 0, 0, np.isfinite, "bool"),
+    Function("isinf", 1, "f", 0, 0, np.isinf, "bool"),
+    Function("isnan", 1, "f", 0, 0, np.isnan, "bool"),
+    Function("log", 1, "f", 3, 3, np.log),
+    Function("log10", 1, "f", 3, 3, np.log10),
+    Function("log1p", 1, "f", 2, 2, np.log1p),
+    Function("log2", 1, "f", 3, 3, np.log2),
+    Function("mulhi", 2, "iu", 0, 0, lambda x, y: _mulhi(x, y)),
+    Function("nextafter", 2, "f", 0, 0, _nextafter),
+    Function("popcount", 1, "iu", 0, 0, _popcount),
+    Function("pow", 2, "f", 16, 16, np.power),
+    Function("rint", 1, "f", 0, 0, np.rint),
+    Function("rsqrt", 1, "f", 2, 2, lambda x: (1 / np.sqrt(x)).astype(x.dtype)),
+    Function("signbit", 1, "f", 0, 0, np.signbit, "bool"),
+    Function("sin", 1, "f", 4, 4, np.sin),
+    Function("sinh", 1, "f", 4, 4, np.sinh),
+    Function("sqrt", 1, "f", 3, 0, np.sqrt),
+    Function("tan", 1, "f", 5, 5, np.tan),
+    Function("tanh", 1, "f", 5, 5, np.tanh),
+    Function("trunc", 1, "f", 0, 0, np.trunc),
+)
+
+
+def _mulhi(x: Any, y: Any) -> Any:
+    bits = x.dtype.itemsize * 8
+    if bits == 32:
+        wide = np.int64 if x.dtype.kind == "i" else np.uint64
+        return (x.astype(wide) * y.astype(wide) >> wide(32)).astype(x.dtype)
+    products = (x.astype(object) * y.astype(object)) // (1 << bits)
+    return products.astype(x.dtype)
+
+
+FUNCTIONS: Final[dict[str, Function]] = {f.name: f for f in _LIST}
+"""Every element-wise function by name.
+
+Integer ``abs`` wraps for the most negative value; ``mulhi`` is the upper half of the product;
+``rint`` rounds halves to even. ``sign``, ``square``, ``reciprocal``, ``logaddexp``, ``round``,
+``remainder``, ``floor_divide`` and the comparisons are composed of others by the front end.
+"""

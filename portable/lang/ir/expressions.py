@@ -1,0 +1,275 @@
+"""Pure value trees. No expression reads memory, writes anything or depends on when it is evaluated.
+
+Whatever does (loads, atomics, sub-group operations) is a statement that binds a `Variable`.
+All operands of an element-wise node have the same type unless its docstring says otherwise;
+the front end inserts every conversion. Vectors behave lane by lane.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from portable.dtypes import DType, bool_
+from portable.lang.ir.types import Array, ValueType, Vector, lanes_of
+
+__all__ = [
+    "AssumeUniform",
+    "Binary",
+    "BinaryOp",
+    "Bitcast",
+    "Call",
+    "Cast",
+    "Compare",
+    "CompareOp",
+    "Const",
+    "Expression",
+    "Extent",
+    "Lane",
+    "MakeVector",
+    "Select",
+    "Splat",
+    "Stride",
+    "Unary",
+    "UnaryOp",
+    "Variable",
+    "WorkItem",
+    "WorkItemWord",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Const:
+    """A literal: ``bool``, ``int`` (in range of `type`) or ``float`` (rounded to it on emission)."""
+
+    value: bool | int | float
+    type: DType
+
+
+@dataclass(frozen=True, slots=True)
+class Variable:
+    """A named value: a parameter, a `statements.Let` (never reassigned) or a declared variable."""
+
+    name: str
+    type: ValueType
+
+
+@dataclass(frozen=True, slots=True)
+class Extent:
+    """The extent of a global array along a dimension, of the kernel's index type."""
+
+    array: Array
+    dim: int
+    type: DType
+
+
+@dataclass(frozen=True, slots=True)
+class Stride:
+    """The stride in elements of a global array along a dimension, of the kernel's index type."""
+
+    array: Array
+    dim: int
+    type: DType
+
+
+WorkItemWord = Literal[
+    "global_id",
+    "local_id",
+    "group_id",
+    "global_size",
+    "num_groups",
+    "sub_group_id",
+    "sub_group_local_id",
+    "num_sub_groups",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class WorkItem:
+    """Where this work-item stands; `dim` is 0 to 2 (0 for sub-group words).
+
+    Dimension 0 varies fastest. ``local_size`` and ``sub_group_size`` are no nodes: they are
+    constants of a specialisation. The sub-group of a work-item is its linear local index divided
+    by the sub-group size, the remainder its ``sub_group_local_id``.
+    """
+
+    word: WorkItemWord
+    dim: int
+    type: DType
+
+
+UnaryOp = Literal["neg", "not", "invert"]
+
+
+@dataclass(frozen=True, slots=True)
+class Unary:
+    """``neg`` (integers wrap), ``not`` (of bool), ``invert`` (bitwise, of integers)."""
+
+    op: UnaryOp
+    x: Expression
+
+    @property
+    def type(self) -> ValueType:
+        """The operand's type."""
+        return self.x.type
+
+
+BinaryOp = Literal[
+    "add", "sub", "mul", "div", "floordiv", "mod", "and", "or", "xor", "shl", "shr", "min", "max"
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Binary:
+    """An operation on two operands of the same type.
+
+    ``add sub mul``: integers wrap, floats round to nearest even (and may contract to fma).
+    ``div``: of floats. ``floordiv mod``: Python's (floor; the remainder has the divisor's sign), for
+    integers and floats; integer division by zero gives 0 for both; the most negative value
+    floor-divided by -1 wraps to itself. ``nonnegative`` promises that both operands are not negative.
+    ``and or xor``: of integers bitwise, of bool logical (both sides evaluated).
+    ``shl shr``: of integers, the count taken modulo the width (as unsigned); ``shr`` is arithmetic
+    for signed operands. ``min max``: a NaN operand gives NaN; of integers as usual.
+    """
+
+    op: BinaryOp
+    x: Expression
+    y: Expression
+    nonnegative: bool = False
+
+    @property
+    def type(self) -> ValueType:
+        """The operands' type."""
+        return self.x.type
+
+
+CompareOp = Literal["eq", "ne", "lt", "le", "gt", "ge"]
+
+
+@dataclass(frozen=True, slots=True)
+class Compare:
+    """A comparison of two operands of the same type; bool, or a vector of bool. NaN is unequal."""
+
+    op: CompareOp
+    x: Expression
+    y: Expression
+
+    @property
+    def type(self) -> ValueType:
+        """Bool, or a vector of so many."""
+        lanes = lanes_of(self.x.type)
+        return bool_ if lanes == 1 else Vector(bool_, lanes)
+
+
+@dataclass(frozen=True, slots=True)
+class Select:
+    """`x` where `condition`, else `y`; both are evaluated.
+
+    The condition is bool, or a vector of bool of the operands' width (then lane by lane).
+    """
+
+    condition: Expression
+    x: Expression
+    y: Expression
+
+    @property
+    def type(self) -> ValueType:
+        """The operands' type."""
+        return self.x.type
+
+
+@dataclass(frozen=True, slots=True)
+class Cast:
+    """Conversion between register types (lane by lane for vectors of the same width).
+
+    Integer to integer wraps. Integer to float and float to float round to nearest even. Float to
+    integer truncates toward zero, saturates at the target's range and turns NaN into 0. To bool:
+    unequal to zero (NaN is true). From bool: 0 or 1.
+    `storage` narrows further: after conversion to ``type`` the value is rounded or wrapped as if
+    stored to and loaded from that memory type (``int8`` in an ``int32`` register, ``float16`` in
+    a ``float32`` one).
+    """
+
+    x: Expression
+    type: ValueType
+    storage: DType | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Bitcast:
+    """The same bits as another type of the same width (lane by lane for vectors)."""
+
+    x: Expression
+    type: ValueType
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """An element-wise function of `portable.lang.functions.FUNCTIONS`, by name."""
+
+    function: str
+    arguments: tuple[Expression, ...]
+    type: ValueType
+
+
+@dataclass(frozen=True, slots=True)
+class Splat:
+    """A vector whose lanes all hold the scalar `x`."""
+
+    x: Expression
+    type: Vector
+
+
+@dataclass(frozen=True, slots=True)
+class MakeVector:
+    """A vector from as many scalars as it has lanes."""
+
+    elements: tuple[Expression, ...]
+    type: Vector
+
+
+@dataclass(frozen=True, slots=True)
+class Lane:
+    """One lane of a vector; `lane` is a constant."""
+
+    x: Expression
+    lane: int
+
+    @property
+    def type(self) -> DType:
+        """The type of one lane."""
+        kind = self.x.type
+        assert isinstance(kind, Vector)
+        return kind.dtype
+
+
+@dataclass(frozen=True, slots=True)
+class AssumeUniform:
+    """`x`, which the user says is the same for every work-item of the workgroup that gets here."""
+
+    x: Expression
+
+    @property
+    def type(self) -> ValueType:
+        """The operand's type."""
+        return self.x.type
+
+
+Expression = (
+    Const
+    | Variable
+    | Extent
+    | Stride
+    | WorkItem
+    | Unary
+    | Binary
+    | Compare
+    | Select
+    | Cast
+    | Bitcast
+    | Call
+    | Splat
+    | MakeVector
+    | Lane
+    | AssumeUniform
+)

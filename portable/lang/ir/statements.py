@@ -1,0 +1,457 @@
+"""Effects and control flow, each with the place in the user's source that it comes from."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from portable.errors import Location
+from portable.lang.ir.expressions import Expression, Variable
+from portable.lang.ir.types import Array, Fragment, Region
+
+__all__ = [
+    "Assign",
+    "Atomic",
+    "AtomicOp",
+    "Barrier",
+    "Block",
+    "Break",
+    "BulkCopy",
+    "BulkWait",
+    "Continue",
+    "CopyCommit",
+    "CopyTile",
+    "CopyVector",
+    "CopyWait",
+    "Fence",
+    "For",
+    "ForElements",
+    "FragmentFill",
+    "FragmentLoad",
+    "FragmentStore",
+    "If",
+    "Instruction",
+    "Let",
+    "Load",
+    "Loop",
+    "MemoryOrder",
+    "MemoryScope",
+    "Multiply",
+    "Print",
+    "Return",
+    "Statement",
+    "Store",
+    "SubGroup",
+    "SubGroupOp",
+    "WorkgroupUniform",
+]
+
+MemoryOrder = Literal["relaxed", "acquire", "release", "acq_rel"]
+MemoryScope = Literal["workgroup", "device"]
+
+
+@dataclass(frozen=True, slots=True)
+class Let:
+    """Binds a new name, visible until the end of the block, to a value that never changes."""
+
+    var: Variable
+    value: Expression
+    loc: Location
+
+
+@dataclass(frozen=True, slots=True)
+class Assign:
+    """Gives a variable that `kernel.Kernel.variables` declares a new value."""
+
+    var: Variable
+    value: Expression
+    loc: Location
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """Binds `var` (as `Let` does) to an element of `array`, or to a vector of neighbours.
+
+    Loads widen: ``float16`` gives ``float32`` (unless `var` is ``float16``, in ``native_half``
+    kernels), 8- and 16-bit integers give ``int32``/``uint32``. For a vector, lane ``l`` comes from
+    the index with ``l`` added along dimension `axis`, which need be neither contiguous nor aligned.
+    Of a complex array `component` 0 is the real and 1 the imaginary part. A private array whose
+    elements are vectors (`Array.lanes`) gives whole vectors.
+    """
+
+    var: Variable
+    array: Array
+    index: tuple[Expression, ...]
+    loc: Location
+    axis: int = -1
+    component: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Store:
+    """Writes a scalar or vector; the mirror image of `Load`.
+
+    Narrowing rounds once, to nearest even, for ``float16`` and wraps for integers.
+    """
+
+    array: Array
+    index: tuple[Expression, ...]
+    value: Expression
+    loc: Location
+    axis: int = -1
+    component: int | None = None
+
+
+AtomicOp = Literal[
+    "load", "store", "add", "sub", "min", "max", "and", "or", "xor", "exchange", "compare_exchange"
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Atomic:
+    """An indivisible operation on an element of a global or local array.
+
+    `var` (None when unused) gets the value from before. The element type is a 32- or 64-bit
+    integer, ``float32`` or ``float64`` (add, exchange, load, store, min, max). A
+    ``compare_exchange`` stores `value` where the element equals `expected`.
+    """
+
+    var: Variable | None
+    op: AtomicOp
+    array: Array
+    index: tuple[Expression, ...]
+    value: Expression | None
+    expected: Expression | None
+    order: MemoryOrder
+    scope: MemoryScope
+    loc: Location
+
+
+@dataclass(frozen=True, slots=True)
+class Barrier:
+    """All work-items of the workgroup meet; their local and global accesses are ordered."""
+
+    loc: Location
+
+
+@dataclass(frozen=True, slots=True)
+class Fence:
+    """Orders this work-item's accesses before and after it, as others in `scope` see them."""
+
+    order: MemoryOrder
+    scope: MemoryScope
+    loc: Location
+
+
+@dataclass(frozen=True, slots=True)
+class If:
+    """A branch."""
+
+    condition: Expression
+    then: Block
+    orelse: Block
+    loc: Location
+
+
+@dataclass(frozen=True, slots=True)
+class For:
+    """``for var in range(start, stop, step)``: Python's, the bounds evaluated once.
+
+    `var` is bound anew each round and never reassigned; all have its type. A constant `step` is
+    not zero; one only known at run time being zero means no round at all. `unroll`: 0 leaves it to
+    the compiler, a number asks for so many copies of the body, -1 for full unrolling (the trip
+    count is then a constant), 1 forbids it.
+    """
+
+    var: Variable
+    start: Expression
+    stop: Expression
+    step: Expression
+    body: Block
+    loc: Location
+    unroll: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Loop:
+    """Repeats its body until a `Break` or `Return`; ``while`` becomes a break at its top."""
+
+    body: Block
+    loc: Location
+
+
+@dataclass(frozen=True, slots=True)
+class Break:
+    """Leaves the innermost `For` or `Loop`."""
+
+    loc: Location
+
+
+@dataclass(frozen=True, slots=True)
+class Continue:
+    """Starts the next round of the innermost `For` or `Loop`."""
+
+    loc: Location
+
+
+@dataclass(frozen=True, slots=True)
+class Return:
+    """Ends this work-item."""
+
+    loc: Location
+
+
+SubGroupOp = Literal[
+    "shuffle",
+    "shuffle_xor",
+    "shuffle_up",
+    "shuffle_down",
+    "broadcast",
+    "reduce_add",
+    "reduce_min",
+    "reduce_max",
+    "reduce_and",
+    "reduce_or",
+    "reduce_xor",
+    "scan_add",
+    "any",
+    "all",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class SubGroup:
+    """Binds `var` to a value worked out by the sub-group together; all its work-items get here.
+
+    ``shuffle`` reads `value` of the work-item whose sub_group_local_id is `argument`,
+    ``shuffle_xor`` of the own id xor `argument`, ``shuffle_up``/``shuffle_down`` of the own id
+    minus/plus `argument`, ``broadcast`` of the uniform `argument`. A source outside the sub-group
+    (or beyond the workgroup's last work-item) gives the work-item's own `value`. The reductions
+    give every work-item the same result, in no promised order for floats; ``scan_add`` is
+    inclusive. ``any all`` take and give bool. The sub-group may be of size 1.
+    """
+
+    var: Variable
+    op: SubGroupOp
+    value: Expression
+    argument: Expression | None
+    loc: Location
+
+
+@dataclass(frozen=True, slots=True)
+class WorkgroupUniform:
+    """Binds `var`, for the whole workgroup, to `value` as work-item 0 (linear local id) has it.
+
+    Acts as a barrier before and after.
+    """
+
+    var: Variable
+    value: Expression
+    loc: Location
+
+
+@dataclass(frozen=True, slots=True)
+class Print:
+    """Prints text pieces and scalars in turn, then a line end; for debugging."""
+
+    pieces: tuple[str | Expression, ...]
+    loc: Location
+
+
+@dataclass(frozen=True, slots=True)
+class CopyTile:
+    """The workgroup together copies `source` to `target`, regions of the same shape and dtype.
+
+    One is global and one local. Elements of the global region that lie outside its array are read
+    as zero, or not written. The copy joins the group of copies that the next `CopyCommit` closes
+    and may happen at any time until a `CopyWait` has waited for that group; other work-items may
+    rely on it after a barrier that follows their own wait. With `asynchronous` False it is
+    done, as far as this work-item's share goes, when the statement is.
+    """
+
+    target: Region
+    source: Region
+    loc: Location
+    asynchronous: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class CopyVector:
+    """This work-item copies `lanes` neighbours along the axes; `CopyTile` is lowered to it.
+
+    `valid` (of index type, clamped to 0..lanes) elements are copied and the rest of the local
+    target is set to zero (global to local). Completion is as of `CopyTile`. The addresses are
+    aligned to the whole copy's size, which is 4, 8 or 16 bytes.
+    """
+
+    target: Array
+    target_index: tuple[Expression, ...]
+    source: Array
+    source_index: tuple[Expression, ...]
+    lanes: int
+    valid: Expression
+    loc: Location
+
+
+@dataclass(frozen=True, slots=True)
+class CopyCommit:
+    """Closes this work-item's current group of asynchronous copies (it may be empty)."""
+
+    loc: Location
+
+
+@dataclass(frozen=True, slots=True)
+class CopyWait:
+    """Waits until at most `pending` (a constant) of this work-item's closed groups are unfinished.
+
+    0 waits for copies in both directions; writes to global memory are then visible as if the
+    work-item had stored them.
+    """
+
+    pending: int
+    loc: Location
+
+
+@dataclass(frozen=True, slots=True)
+class BulkCopy:
+    """One work-item starts copying `count` consecutive elements between global and local memory.
+
+    Only the work-item that executes it takes part. Both ends are contiguous in memory from the
+    given index on (the last dimension fastest). From global to local, completion is awaited with
+    `BulkWait` on `slot`, an element of the ``uint64`` local array `completion` (one use of a slot
+    may cover several copies by one work-item between two waits); from local to global
+    `completion` is None and `CopyCommit`/`CopyWait` by the same work-item await it. Where the device has no bulk
+    copies, or the addresses or sizes are not multiples of 16 bytes, the work-item copies by itself.
+    """
+
+    target: Array
+    target_index: tuple[Expression, ...]
+    source: Array
+    source_index: tuple[Expression, ...]
+    count: Expression
+    completion: Array | None
+    slot: Expression | None
+    loc: Location
+
+
+@dataclass(frozen=True, slots=True)
+class BulkWait:
+    """The whole workgroup waits for the bulk copies into `slot`; acts as a barrier.
+
+    `phase` counts the earlier waits on this slot modulo 2 (0 at first).
+    """
+
+    completion: Array
+    slot: Expression
+    phase: Expression
+    loc: Location
+
+
+@dataclass(frozen=True, slots=True)
+class FragmentFill:
+    """Sets every element of a fragment to a scalar of its type."""
+
+    fragment: Fragment
+    value: Expression
+    loc: Location
+
+
+@dataclass(frozen=True, slots=True)
+class FragmentLoad:
+    """Sets a fragment from a region of its shape; outside a global array zeros are read."""
+
+    fragment: Fragment
+    source: Region
+    loc: Location
+
+
+@dataclass(frozen=True, slots=True)
+class FragmentStore:
+    """Writes a fragment to a region of its shape; outside a global array nothing is written."""
+
+    fragment: Fragment
+    target: Region
+    loc: Location
+
+
+@dataclass(frozen=True, slots=True)
+class Multiply:
+    """``accumulator += a @ b``, each product and sum in the accumulator's type (fma allowed).
+
+    The operands are fragments of use "a" and "b", or regions of local arrays, of shapes (M, K) and
+    (K, N). The products of ``float16`` operands are exact in ``float32``; the order of summation
+    is not promised. All work-items of the accumulator's scope get here together; that the regions
+    were written before, and will not be overwritten yet, is for the user's barriers to see to.
+    """
+
+    accumulator: Fragment
+    a: Fragment | Region
+    b: Fragment | Region
+    loc: Location
+
+
+@dataclass(frozen=True, slots=True)
+class ForElements:
+    """Runs `body` for each element of the fragment that this work-item holds, in any order.
+
+    `row` and `column` (of index type) and `value` (a declared variable of the fragment's element
+    type) describe it; where `writes`, what `body` leaves in `value` becomes the element. Every
+    element is held by exactly one work-item of the scope.
+    """
+
+    fragment: Fragment
+    row: Variable
+    column: Variable
+    value: Variable
+    body: Block
+    writes: bool
+    loc: Location
+
+
+@dataclass(frozen=True, slots=True)
+class Instruction:
+    """A device instruction that a lowering pass chose; `name` is a key of the dialect's table.
+
+    `outputs` are declared variables that it sets, or reads and sets; `addresses` are places in local or
+    global arrays that it is given as pointers. The front end never makes one.
+    """
+
+    name: str
+    outputs: tuple[Variable, ...]
+    inputs: tuple[Expression, ...]
+    addresses: tuple[tuple[Array, tuple[Expression, ...]], ...]
+    loc: Location
+
+
+Statement = (
+    Let
+    | Assign
+    | Load
+    | Store
+    | Atomic
+    | Barrier
+    | Fence
+    | If
+    | For
+    | Loop
+    | Break
+    | Continue
+    | Return
+    | SubGroup
+    | WorkgroupUniform
+    | Print
+    | CopyTile
+    | CopyVector
+    | CopyCommit
+    | CopyWait
+    | BulkCopy
+    | BulkWait
+    | FragmentFill
+    | FragmentLoad
+    | FragmentStore
+    | Multiply
+    | ForElements
+    | Instruction
+)
+
+Block = tuple[Statement, ...]

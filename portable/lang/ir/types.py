@@ -1,0 +1,188 @@
+"""The types of values in registers, and arrays as kernels see them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+from portable.dtypes import DType, bool_, float16, float32, float64, int32, int64, uint32, uint64
+
+__all__ = [
+    "LANES",
+    "REGISTERS",
+    "Array",
+    "Fragment",
+    "Layout",
+    "Region",
+    "Space",
+    "StrideClass",
+    "Vector",
+    "lanes_of",
+    "scalar_of",
+]
+
+REGISTERS = frozenset({bool_, int32, uint32, int64, uint64, float16, float32, float64})
+"""The scalar types of registers; `float16` only in kernels declared ``native_half=True``."""
+
+LANES = (2, 4, 8, 16)
+"""The vector widths, OpenCL's."""
+
+Space = Literal["global", "local", "private"]
+StrideClass = Literal["unit", "zero", "any"]
+
+
+@dataclass(frozen=True, slots=True)
+class Vector:
+    """A vector of `lanes` (2, 4, 8 or 16) values of one register type."""
+
+    dtype: DType
+    lanes: int
+
+    def __repr__(self) -> str:
+        return f"{self.dtype.short}x{self.lanes}"
+
+
+ValueType = DType | Vector
+
+
+def scalar_of(kind: ValueType) -> DType:
+    """The type of one lane."""
+    return kind.dtype if isinstance(kind, Vector) else kind
+
+
+def lanes_of(kind: ValueType) -> int:
+    """The number of lanes; 1 for a scalar."""
+    return kind.lanes if isinstance(kind, Vector) else 1
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """How the elements of a local or private array lie in memory.
+
+    Attributes
+    ----------
+    strides : tuple of int
+        Elements between neighbours along each dimension.
+    size : int
+        Elements to allocate, padding included.
+    swizzle : int
+        0, or the number of 16-byte chunks (a power of two) of a row among which chunk ``c`` of row
+        ``r`` is stored at ``c ^ (r % swizzle)``; the row is the dimension of second smallest stride
+        and its stride is then exactly ``16 * swizzle`` bytes.
+    """
+
+    strides: tuple[int, ...]
+    size: int
+    swizzle: int = 0
+
+    @staticmethod
+    def row_major(shape: tuple[int, ...]) -> Layout:
+        """The plain layout, last dimension fastest."""
+        strides = []
+        size = 1
+        for extent in reversed(shape):
+            strides.append(size)
+            size *= extent
+        return Layout(tuple(reversed(strides)), size)
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Array:
+    """An array that a kernel reads and writes; compares by identity.
+
+    Attributes
+    ----------
+    name : str
+        Unique in the kernel.
+    dtype : DType
+        The element type in memory, any of the fourteen (for private arrays: the type of a lane).
+    space : {"global", "local", "private"}
+        Whose memory: the device's, the workgroup's, the work-item's.
+    ndim : int
+        Number of dimensions.
+    shape : tuple of int
+        Static extents of a local or private array; empty for a global one, whose extents and
+        strides are arguments (`expressions.Extent`, `expressions.Stride`).
+    layout : Layout or None
+        Of local and private arrays.
+    strides : tuple of StrideClass
+        Of global arrays, per dimension: 1 ("unit"), 0 ("zero") or only known at launch ("any").
+    aligned : bool
+        Of global arrays: the first element lies at a multiple of 16 bytes, as does every element
+        reached by adding multiples of the "any" strides.
+    restrict : bool
+        Of global arrays: overlaps no other array argument that is written, nor is overlapped.
+    lanes : int
+        Of private arrays: each element is a vector of so many lanes (1: a scalar).
+    """
+
+    name: str
+    dtype: DType
+    space: Space
+    ndim: int
+    shape: tuple[int, ...] = ()
+    layout: Layout | None = None
+    strides: tuple[StrideClass, ...] = ()
+    aligned: bool = False
+    restrict: bool = False
+    lanes: int = 1
+
+    def __repr__(self) -> str:
+        return f"<{self.space} {self.name}: {self.dtype.short}[{self.ndim}d {self.shape}]>"
+
+
+Scope = Literal["work_item", "sub_group", "workgroup"]
+Use = Literal["accumulator", "a", "b"]
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Fragment:
+    """A matrix held by the work-items of a scope together; opaque, compares by identity.
+
+    Attributes
+    ----------
+    name : str
+        Unique in the kernel.
+    shape : (int, int)
+        Rows and columns of the whole matrix.
+    dtype : DType
+        The type of its elements: a register type, or ``float16`` for operands (``use`` "a", "b").
+    scope : {"work_item", "sub_group", "workgroup"}
+        Whose work-items hold it, and must reach each operation on it together.
+    use : {"accumulator", "a", "b"}
+        What `statements.Multiply` may take it for.
+    """
+
+    name: str
+    shape: tuple[int, int]
+    dtype: DType
+    scope: Scope
+    use: Use = "accumulator"
+
+
+@dataclass(frozen=True, slots=True)
+class Region:
+    """A rectangular part of an array with static extents.
+
+    Attributes
+    ----------
+    array : Array
+        Of global or local space.
+    starts : tuple of Expression
+        The first index along every dimension of `array`, of the kernel's index type.
+    extents : tuple of (int or None)
+        Per dimension the number of elements taken, or None where the index is fixed and the
+        dimension dropped. What remains is the region's shape, in the array's order of dimensions.
+    transposed : bool
+        For two remaining dimensions: whether they are taken in the opposite order.
+    """
+
+    array: Array
+    starts: tuple[object, ...]
+    extents: tuple[int | None, ...]
+    transposed: bool = False
+    shape: tuple[int, ...] = field(init=False)
+
+    def __post_init__(self) -> None:
+        kept = tuple(e for e in self.extents if e is not None)
+        object.__setattr__(self, "shape", kept[::-1] if self.transposed else kept)
