@@ -1,0 +1,1 @@
+"""The device families that come with Portable, each found through ``portable.backends``."""

@@ -1,0 +1,154 @@
+"""The processor: NumPy arrays, and kernels on an OpenCL runtime that works in their memory.
+
+Launches are finished when they return, since NumPy reads and writes the same memory at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from portable.backend import (
+    ArrayView,
+    Backend,
+    Device,
+    Executable,
+    Program,
+    Timer,
+    Unavailable,
+)
+from portable.dtypes import DType
+from portable.errors import DeviceMismatchError, OutOfMemoryError
+
+__all__ = ["CPUBackend", "CPUDevice"]
+
+_DLPACK_CPU = 1
+_PREFERENCE = ("intel", "pocl")
+
+
+class CPUDevice(Device):
+    """A processor through one OpenCL runtime.
+
+    Parameters
+    ----------
+    device : pyopencl.Device
+        The runtime's device.
+    name : str
+        The full name, such as ``"cpu:intel"``.
+    """
+
+    backend = "cpu"
+
+    def __init__(self, device: Any, name: str) -> None:
+        import dataclasses
+
+        from portable_backends.host_memory import BufferMemory, SharedMemory
+        from portable_backends.opencl_capabilities import capabilities_of, words_of
+        from portable_backends.opencl_runtime import Runtime
+
+        plain = capabilities_of(device)
+        shared = bool(device.svm_capabilities & _fine_grain_system())
+        self.name = name
+        self.words = words_of(device) | {"numpy"}
+        self.capabilities = dataclasses.replace(
+            plain, unified_memory=True, pointer_offsets=not shared
+        )
+        self._runtime = Runtime(device, self.capabilities, blocking=True)
+        self._memory = (
+            SharedMemory()
+            if shared
+            else BufferMemory(self._runtime.context, self.capabilities.max_allocation)
+        )
+
+    def compile(self, program: Program) -> Executable:
+        """Compile with the OpenCL runtime."""
+        return self._runtime.compile(program)
+
+    def owns(self, array: object) -> bool:
+        """Whether this is a NumPy array."""
+        return isinstance(array, np.ndarray)
+
+    def view(self, array: Any) -> ArrayView:
+        """Describe a NumPy array in place."""
+        return self._memory.view(array)
+
+    def empty(self, shape: tuple[int, ...], dtype: DType) -> np.ndarray[Any, Any]:
+        """A new NumPy array."""
+        try:
+            return np.empty(shape, dtype.numpy)
+        except MemoryError as error:
+            raise OutOfMemoryError(f"no room for {shape} of {dtype}") from error
+
+    def from_numpy(self, array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+        """A contiguous copy."""
+        return np.array(array, order="C")
+
+    def to_numpy(self, array: Any) -> np.ndarray[Any, Any]:
+        """A contiguous copy."""
+        return np.array(array, order="C")
+
+    def synchronize(self) -> None:
+        """Wait for other threads' launches; this thread's own are finished already."""
+        self._runtime.synchronize()
+
+    def namespace(self) -> Any:
+        """NumPy by the Array API's names."""
+        import array_api_compat.numpy
+
+        return array_api_compat.numpy
+
+    def timer(self) -> Timer:
+        """The host's clock, which is right since launches are finished when they return."""
+        from portable_backends.host_timer import HostTimer
+
+        return HostTimer(self.synchronize)
+
+    def adopt(self, array: Any) -> np.ndarray[Any, Any]:
+        """A NumPy array over another library's host memory."""
+        from portable_backends.dlpack import device_type, to_numpy_view
+
+        if device_type(array) != _DLPACK_CPU:
+            raise DeviceMismatchError(
+                f"{type(array).__module__}.{type(array).__name__} is not in host memory, so "
+                f"{self.name} cannot share it; copy it with portable.asarray(x, device=...)"
+            )
+        return to_numpy_view(array)
+
+
+def _fine_grain_system() -> int:
+    import pyopencl as cl
+
+    return int(cl.device_svm_capabilities.FINE_GRAIN_SYSTEM)
+
+
+class CPUBackend(Backend):
+    """NumPy arrays with kernels on Intel's runtime, or PoCL, or any other OpenCL CPU driver."""
+
+    name = "cpu"
+
+    def __init__(self) -> None:
+        self._reason = ""
+
+    def devices(self) -> Sequence[Device]:
+        """One device per runtime, Intel's first."""
+        try:
+            from portable_backends.opencl_capabilities import is_cpu, platform_word
+            from portable_backends.opencl_runtime import find
+        except ImportError as error:
+            self._reason = f"PyOpenCL cannot be imported ({error})"
+            return ()
+        found = {platform_word(d): d for d in reversed(find()) if is_cpu(d)}
+        found.pop("oclgrind", None)
+        order = sorted(found, key=lambda w: (_PREFERENCE + (w,)).index(w))
+        self._reason = "no OpenCL runtime for this processor was found"
+        return [CPUDevice(found[word], f"cpu:{word}") for word in order]
+
+    def unavailable(self) -> Unavailable:
+        """Which runtimes to install."""
+        return Unavailable("cpu", self._reason, "pip install 'portable-arrays[cpu]'")
+
+    def array_types(self) -> tuple[str, ...]:
+        """NumPy's."""
+        return ("numpy",)

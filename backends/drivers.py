@@ -1,0 +1,124 @@
+"""Makes every OpenCL driver visible to every OpenCL loader of this process.
+
+Loaders read a folder of ``.icd`` files, each naming one driver. Drivers installed by pip are in
+no such folder, or name a path that does not exist, so a folder of our own names them all. It has
+to be known before the first loader starts, through the environment.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import sys
+import tempfile
+import threading
+from collections.abc import Iterable, Iterator
+from importlib import metadata
+from pathlib import Path
+
+from portable import cache
+
+__all__ = ["announce", "find_drivers", "write_folder"]
+
+_VARIABLE = "OCL_ICD_VENDORS"
+_SYSTEM_FOLDER = Path("/etc/OpenCL/vendors")
+_LIBRARY_FOLDERS = (
+    "/usr/lib/x86_64-linux-gnu",
+    "/usr/lib/aarch64-linux-gnu",
+    "/usr/lib64",
+    "/usr/lib",
+    "/usr/local/nvidia/lib64",
+    "/usr/lib/wsl/lib",
+    "/opt/rocm/lib",
+)
+_KNOWN_LIBRARIES = ("libnvidia-opencl.so.1", "libamdocl64.so")
+_lock = threading.Lock()
+
+
+def announce() -> None:
+    """Point OpenCL loaders at a folder naming every driver, unless the user pointed them elsewhere.
+
+    Does nothing outside Linux, whose loaders alone read folders.
+    """
+    with _lock:
+        if sys.platform != "linux" or os.environ.get(_VARIABLE):
+            return
+        drivers = find_drivers()
+        if drivers:
+            os.environ[_VARIABLE] = str(write_folder(drivers))
+
+
+def find_drivers() -> list[str]:
+    """The driver libraries to name: pip's first, then the system's, each library once."""
+    found: dict[str, str] = {}
+    for library in (*_from_pip(), *_from_system(_SYSTEM_FOLDER), *_from_library_folders()):
+        found.setdefault(_stem(library), library)
+    return list(found.values())
+
+
+def write_folder(drivers: Iterable[str]) -> Path:
+    """A folder with one ``.icd`` file per driver; the same drivers give the same folder."""
+    lines = list(drivers)
+    name = "icd-" + hashlib.sha256("\n".join(lines).encode()).hexdigest()[:16]
+    try:
+        return _fill(cache.folder() / name, lines)
+    except OSError:
+        return _fill(Path(tempfile.mkdtemp(prefix="portable-")), lines)
+
+
+def _fill(folder: Path, lines: list[str]) -> Path:
+    folder.mkdir(parents=True, exist_ok=True)
+    for i, line in enumerate(lines):
+        target = folder / f"{i:02}-{_stem(line)}.icd"
+        if not target.exists() or target.read_text() != line + "\n":
+            with tempfile.NamedTemporaryFile("w", dir=folder, delete=False) as file:
+                file.write(line + "\n")
+            os.replace(file.name, target)
+    return folder
+
+
+def _stem(library: str) -> str:
+    return Path(library).name.partition(".so")[0]
+
+
+def _from_pip() -> Iterator[str]:
+    """Intel's runtime; PoCL's wheel needs no naming, PyOpenCL's bundled loader finds it by itself."""
+    try:
+        files = metadata.distribution("intel-opencl-rt").files or ()
+    except metadata.PackageNotFoundError:
+        return
+    for file in files:
+        if file.name == "libintelocl.so":
+            yield str(Path(str(file.locate())).resolve())
+
+
+def _from_system(folder: Path) -> Iterator[str]:
+    try:
+        entries = sorted(folder.glob("*.icd"))
+    except OSError:
+        return
+    for entry in entries:
+        try:
+            line = entry.read_text().strip()
+        except OSError:
+            continue
+        if line:
+            yield _absolute(line)
+
+
+def _absolute(library: str) -> str:
+    """Where a bare file name lies; itself where the dynamic loader has to find it."""
+    return library if "/" in library else next(_search(library), library)
+
+
+def _from_library_folders() -> Iterator[str]:
+    for name in _KNOWN_LIBRARIES:
+        yield from _search(name)
+
+
+def _search(name: str) -> Iterator[str]:
+    folders = os.environ.get("LD_LIBRARY_PATH", "").split(":") + list(_LIBRARY_FOLDERS)
+    for folder in filter(None, folders):
+        path = Path(folder) / name
+        if path.exists():
+            yield str(path)

@@ -1,0 +1,299 @@
+"""One OpenCL device's context, queue, compiler and launches; what opencl, cpu and sycl share."""
+
+from __future__ import annotations
+
+import threading
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import cache as once
+from typing import Any
+
+import numpy as np
+import pyopencl as cl
+
+from portable import cache
+from portable.backend import Argument, Capabilities, Executable, Program, Timer
+from portable.dtypes import bool_
+from portable.errors import (
+    CompileError,
+    DeviceFaultError,
+    LaunchError,
+    OutOfMemoryError,
+    PortableError,
+    UnsupportedError,
+)
+from portable_backends import drivers
+
+__all__ = ["OpenCLExecutable", "Runtime", "find", "launch_error", "options_for"]
+
+_OUT_OF_MEMORY = frozenset(
+    {
+        cl.status_code.MEM_OBJECT_ALLOCATION_FAILURE,
+        cl.status_code.OUT_OF_HOST_MEMORY,
+        cl.status_code.INVALID_BUFFER_SIZE,
+    }
+)
+_BAD_WORKGROUP = frozenset(
+    {
+        cl.status_code.INVALID_WORK_GROUP_SIZE,
+        cl.status_code.INVALID_WORK_ITEM_SIZE,
+        cl.status_code.INVALID_GLOBAL_WORK_SIZE,
+    }
+)
+
+
+@once
+def find() -> tuple[cl.Device, ...]:
+    """Every OpenCL device of this machine, each once, in the order of the loader."""
+    drivers.announce()
+    found: dict[int, cl.Device] = {}
+    try:
+        platforms = cl.get_platforms()
+    except cl.Error:
+        return ()
+    for platform in platforms:
+        for device in _devices_of(platform):
+            found.setdefault(device.int_ptr, device)
+    return tuple(found.values())
+
+
+def _devices_of(platform: cl.Platform) -> Sequence[cl.Device]:
+    try:
+        return [d for d in platform.get_devices() if d.available and d.compiler_available]
+    except cl.Error:
+        return []
+
+
+def launch_error(error: cl.Error, what: str) -> PortableError:
+    """The exception of ours that an OpenCL error means, `what` being what was tried."""
+    code = error.code
+    text = f"{what}: {cl.status_code.to_string(code, 'OpenCL error %d')}"
+    if code in _OUT_OF_MEMORY or isinstance(error, cl.MemoryError):
+        return OutOfMemoryError(f"{text}; the device has no room for it")
+    if code in _BAD_WORKGROUP:
+        return LaunchError(f"{text}; use a smaller workgroup or ndrange")
+    if code == cl.status_code.OUT_OF_RESOURCES:
+        return LaunchError(f"{text}; use a smaller workgroup or less local memory")
+    return LaunchError(text)
+
+
+def options_for(device: cl.Device, capabilities: Capabilities, flags: Sequence[str]) -> list[str]:
+    """The compiler options: `flags`, the newest standard and IEEE division where they exist."""
+    options = list(flags)
+    if not any(flag.startswith("-cl-std") for flag in flags):
+        version = device.version.split()[1]
+        options.append("-cl-std=CL3.0" if version >= "3.0" else f"-cl-std=CL{min(version, '2.0')}")
+    if capabilities.rounded_division32 and "-cl-fast-relaxed-math" not in flags:
+        options.append("-cl-fp32-correctly-rounded-divide-sqrt")
+    return options
+
+
+class Runtime:
+    """A context with one in-order queue on one OpenCL device.
+
+    Parameters
+    ----------
+    device : pyopencl.Device
+        The device.
+    capabilities : Capabilities
+        What programs are checked against.
+    blocking : bool
+        Whether each launch is finished before it returns.
+    """
+
+    def __init__(self, device: cl.Device, capabilities: Capabilities, *, blocking: bool) -> None:
+        self.device = device
+        self.capabilities = capabilities
+        self.blocking = blocking
+        self.context = cl.Context([device])
+        self.queue = cl.CommandQueue(self.context)
+        self.lock = threading.Lock()
+        self._measuring = 0
+
+    def compile(self, program: Program) -> OpenCLExecutable:
+        """Build `program`, or load it from the disk cache."""
+        self._check(program)
+        options = options_for(self.device, self.capabilities, program.flags)
+        name = cache.key(
+            program.source,
+            " ".join(options),
+            self.device.platform.version,
+            self.device.name,
+            self.device.version,
+            self.device.driver_version,
+        )
+        built = self._load(name) or self._build(program, options, name)
+        return OpenCLExecutable(self, program, built)
+
+    def _check(self, program: Program) -> None:
+        items = int(np.prod(program.workgroup))
+        most = self.capabilities.max_workgroup
+        shape = self.capabilities.max_workgroup_shape
+        if items > most or any(w > m for w, m in zip(program.workgroup, shape, strict=True)):
+            raise LaunchError(
+                f"workgroup {program.workgroup} has {items} work-items; {self.device.name} takes at "
+                f"most {most} in all and {shape} along each dimension"
+            )
+        if program.local_bytes > self.capabilities.local_memory:
+            raise LaunchError(
+                f"{program.entry} needs {program.local_bytes} bytes of local memory; "
+                f"{self.device.name} has {self.capabilities.local_memory} per workgroup"
+            )
+
+    def _load(self, name: str) -> cl.Program | None:
+        binary = cache.load(name)
+        if binary is None:
+            return None
+        try:
+            with _quiet():
+                return cl.Program(self.context, [self.device], [binary]).build()
+        except cl.Error:
+            return None
+
+    def _build(self, program: Program, options: list[str], name: str) -> cl.Program:
+        try:
+            with _quiet():
+                built = cl.Program(self.context, program.source).build(
+                    options,
+                    cache_dir=False,  # type: ignore[arg-type]
+                )
+        except cl.Error as error:
+            message = f"{self.device.platform.name} refused kernel {program.entry}"
+            raise CompileError(message, program.source, _log(error)) from None
+        binaries: Any = built.get_info(cl.program_info.BINARIES)
+        cache.store(name, binaries[0])
+        return built
+
+    def synchronize(self) -> None:
+        """Wait for everything enqueued; a fault of the device becomes `DeviceFaultError`."""
+        try:
+            self.queue.finish()
+        except cl.Error as error:
+            raise self._fault(error) from error
+
+    def wait(self, event: cl.Event) -> None:
+        """Wait for one launch; a fault of the device becomes `DeviceFaultError`."""
+        try:
+            event.wait()
+        except cl.Error as error:
+            raise self._fault(error) from error
+
+    def _fault(self, error: cl.Error) -> DeviceFaultError:
+        return DeviceFaultError(f"{self.device.name} failed while running earlier work: {error}")
+
+    def measure(self, start: bool) -> None:
+        """Move between the plain queue and one that records times; costs nothing when unused."""
+        with self.lock:
+            self._measuring += 1 if start else -1
+            if self._measuring == (1 if start else 0):
+                self.synchronize()
+                kind = cl.command_queue_properties.PROFILING_ENABLE if start else 0
+                self.queue = cl.CommandQueue(self.context, properties=kind)
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Compilers' remarks on generated code are of no use to the user."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", cl.CompilerWarning)
+        yield
+
+
+def _log(error: cl.Error) -> str:
+    """The compiler's words, without PyOpenCL's preamble."""
+    text = str(error)
+    return text.partition("\n\n")[2] or text
+
+
+def _scalar_type(argument: Argument) -> Any:
+    if argument.kind == "pointer":
+        return None
+    return np.dtype(np.uint8) if argument.type is bool_ else argument.type.numpy
+
+
+class OpenCLExecutable(Executable):
+    """A kernel with its workgroup, its arguments' types and one lock-protected kernel object."""
+
+    def __init__(self, runtime: Runtime, program: Program, built: cl.Program) -> None:
+        self._runtime = runtime
+        self._program = program
+        self._built = built
+        self._types = [_scalar_type(a) for a in program.arguments]
+        self._kernel = self._new_kernel()
+        self._workgroup = program.workgroup
+        self._check_workgroup()
+
+    def _new_kernel(self) -> cl.Kernel:
+        kernel = cl.Kernel(self._built, self._program.entry)
+        kernel.set_scalar_arg_dtypes(self._types)
+        return kernel
+
+    def _check_workgroup(self) -> None:
+        """Registers may allow fewer work-items than the device does at best."""
+        word = cl.kernel_work_group_info.WORK_GROUP_SIZE
+        most = self._kernel.get_work_group_info(word, self._runtime.device)
+        if int(np.prod(self._workgroup)) > most:
+            raise LaunchError(
+                f"{self._program.entry} can run with at most {most} work-items in a workgroup on "
+                f"{self._runtime.device.name}; it was given {self._workgroup}"
+            )
+
+    def launch(self, groups: tuple[int, int, int], arguments: Sequence[Any]) -> None:
+        """Enqueue the kernel; in order, and finished on return where the runtime blocks."""
+        runtime = self._runtime
+        try:
+            with runtime.lock:
+                event = self._kernel(
+                    runtime.queue, groups, self._workgroup, *arguments, g_times_l=True
+                )
+        except cl.Error as error:
+            raise launch_error(error, f"launching {self._program.entry}") from error
+        if runtime.blocking:
+            runtime.wait(event)
+
+    def prepare(
+        self, groups: tuple[int, int, int], arguments: Sequence[Any]
+    ) -> Callable[[], None]:
+        """A launch through a kernel object of its own, whose arguments are set once."""
+        runtime, workgroup = self._runtime, self._workgroup
+        kernel, held = self._new_kernel(), tuple(arguments)
+        kernel.set_args(*held)
+        enqueue = cl.enqueue_nd_range_kernel
+
+        def run(_held: Any = held) -> None:
+            try:
+                with runtime.lock:
+                    event = enqueue(runtime.queue, kernel, groups, workgroup, None, None, True)
+            except cl.Error as error:
+                raise launch_error(error, f"launching {self._program.entry}") from error
+            if runtime.blocking:
+                runtime.wait(event)
+
+        return run
+
+
+class EventTimer(Timer):
+    """Times by markers in a queue that records when each was reached."""
+
+    def __init__(self, runtime: Runtime) -> None:
+        self._runtime = runtime
+        self._first: cl.Event | None = None
+        self._last: cl.Event | None = None
+
+    def start(self) -> None:
+        """Mark the beginning."""
+        self._runtime.measure(True)
+        self._first = cl.enqueue_marker(self._runtime.queue)
+
+    def stop(self) -> None:
+        """Mark the end and return to the plain queue."""
+        self._last = cl.enqueue_marker(self._runtime.queue)
+        self._runtime.measure(False)
+
+    def seconds(self) -> float:
+        """Seconds on the device between the two marks."""
+        if self._first is None or self._last is None:
+            raise UnsupportedError("call start() and stop() before seconds()")
+        self._last.wait()
+        return 1e-9 * float(self._last.profile.end - self._first.profile.end)

@@ -1,0 +1,303 @@
+"""Finds backends and devices by name, and knows which device is in use.
+
+A name is ``backend[:selector[:index]]``: ``cpu``, ``cuda:1``, ``opencl:nvidia``,
+``opencl:intel:1``. Naming a backend loads that one alone.
+"""
+
+from __future__ import annotations
+
+import difflib
+import os
+import threading
+from collections.abc import Callable, Iterable, Sequence
+from contextvars import ContextVar, Token
+from importlib.metadata import EntryPoint, entry_points
+from types import TracebackType
+
+from portable.backend import Backend, Device, Unavailable
+from portable.errors import BackendUnavailableError, DeviceError
+
+__all__ = [
+    "Registry",
+    "backends_for",
+    "device",
+    "devices",
+    "devices_of_backend",
+    "registry",
+    "unavailable",
+    "use",
+]
+
+_GROUP = "portable.backends"
+_VARIABLE = "PORTABLE_BACKEND"
+_BEST_FIRST = ("cuda", "rocm", "sycl", "opencl")
+_LAST = ("cpu", "simulator")
+
+
+class _Loaded:
+    """One backend's object and what it found; both made when first needed."""
+
+    def __init__(self, entry: EntryPoint) -> None:
+        self._entry = entry
+        self._lock = threading.RLock()
+        self._backend: Backend | None = None
+        self._devices: tuple[Device, ...] | None = None
+        self._failure: Unavailable | None = None
+
+    @property
+    def backend(self) -> Backend | None:
+        """The backend's object; None if its module cannot be loaded."""
+        with self._lock:
+            if self._backend is None and self._failure is None:
+                self._load()
+            return self._backend
+
+    def _load(self) -> None:
+        name = self._entry.name
+        try:
+            self._backend = self._entry.load()()
+        except Exception as error:  # a broken package of another author must not stop the rest
+            reason = f"{self._entry.value} cannot be loaded: {error}"
+            self._failure = Unavailable(name, reason, f"repair or remove the package behind {name}")
+
+    @property
+    def devices(self) -> tuple[Device, ...]:
+        """What the backend found, best first."""
+        with self._lock:
+            if self._devices is None:
+                self._devices = () if self.backend is None else tuple(self.backend.devices())
+            return self._devices
+
+    @property
+    def unavailable(self) -> Unavailable | None:
+        """Why there are no devices; None if there are."""
+        if self.devices:
+            return None
+        return self._failure or (self.backend.unavailable() if self.backend else None)
+
+
+class Registry:
+    """The backends of one set of entry points, and the device in use; safe under threads.
+
+    Parameters
+    ----------
+    find_entries : callable
+        Returns the entry points; called once, when first needed.
+    """
+
+    def __init__(self, find_entries: Callable[[], Iterable[EntryPoint]]) -> None:
+        self._find_entries = find_entries
+        self._lock = threading.RLock()
+        self._loaded: dict[str, _Loaded] | None = None
+        self._best: Device | None = None
+        self._claims: list[use] = []
+        self._in_context: ContextVar[Device | None] = ContextVar("portable_device", default=None)
+
+    @property
+    def backends(self) -> dict[str, _Loaded]:
+        """Every registered backend by name, none of them loaded by this."""
+        with self._lock:
+            if self._loaded is None:
+                self._loaded = {e.name: _Loaded(e) for e in self._find_entries()}
+            return self._loaded
+
+    def devices(self) -> tuple[Device, ...]:
+        """Every device, the best first; loads every backend."""
+        found = [d for loaded in self.backends.values() for d in loaded.devices]
+        return tuple(sorted(found, key=_rank))
+
+    def unavailable(self) -> tuple[Unavailable, ...]:
+        """The backends without a device."""
+        missing = (loaded.unavailable for loaded in self.backends.values())
+        return tuple(sorted(filter(None, missing), key=lambda u: u.backend))
+
+    def device(self, name: str | Device | None = None) -> Device:
+        """The device of that name, or the one in use."""
+        if name is None:
+            return self._current()
+        return name if isinstance(name, Device) else self._named(name)
+
+    def _current(self) -> Device:
+        chosen = self._in_context.get()
+        if chosen is not None:
+            return chosen
+        claims = self._claims
+        if claims:
+            return claims[-1].device
+        if self._best is None:
+            self._best = self._default()
+        return self._best
+
+    def _default(self) -> Device:
+        name = os.environ.get(_VARIABLE, "").strip()
+        if not name:
+            return self._best_found()
+        try:
+            return self._named(name)
+        except (DeviceError, BackendUnavailableError) as error:
+            raise type(error)(f"{_VARIABLE}={name!r}: {error}") from None
+
+    def _best_found(self) -> Device:
+        """The first suitable device, loading no more backends than needed to find it."""
+        others = [n for n in self.backends if n not in _BEST_FIRST + _LAST]
+        for name in (*_BEST_FIRST, *others, *_LAST):
+            loaded = self.backends.get(name)
+            for found in loaded.devices if loaded else ():
+                if found.capabilities.kind != "cpu" or name in ("cpu", *others):
+                    return found
+        raise BackendUnavailableError(
+            "no device was found, not even the processor; install one of "
+            f"{_listed(u.remedy for u in self.unavailable())}"
+        )
+
+    def _named(self, name: str) -> Device:
+        backend, *rest = name.strip().lower().split(":")
+        if len(rest) > 2 or not backend:
+            raise DeviceError(
+                f"{name!r} is no device name; expected backend[:selector[:index]], such as "
+                "'cpu', 'cuda:1' or 'opencl:nvidia:0'"
+            )
+        found = self._devices_of(backend, name)
+        matches, index = _select(found, rest)
+        if index is not None and index < len(matches):
+            return matches[index]
+        raise DeviceError(_no_such(name, (d.name for d in found)))
+
+    def _devices_of(self, backend: str, name: str) -> tuple[Device, ...]:
+        loaded = self.backends.get(backend)
+        if loaded is None:
+            raise DeviceError(_no_such(name, self.backends))
+        missing = loaded.unavailable
+        if missing is not None:
+            raise BackendUnavailableError(
+                f"{name!r} is not available: {missing.reason}; to get it: {missing.remedy}"
+            )
+        return loaded.devices
+
+
+def _rank(device: Device) -> tuple[int, int]:
+    names = (*_BEST_FIRST, *_LAST)
+    place = names.index(device.backend) if device.backend in names else len(_BEST_FIRST)
+    return (0 if device.capabilities.kind == "gpu" else 1, place)
+
+
+def _select(found: Sequence[Device], rest: Sequence[str]) -> tuple[list[Device], int | None]:
+    """The devices that a selector matches, and the index asked for (None if malformed)."""
+    words, numbers = list(rest), "0"
+    if words and words[-1].isdigit():
+        numbers = words.pop()
+    if len(words) > 1:
+        return [], None
+    return [d for d in found if not words or words[0] in d.words], int(numbers)
+
+
+def _no_such(name: str, existing: Iterable[str]) -> str:
+    choices = sorted(existing)
+    near = difflib.get_close_matches(name.lower(), choices, n=1)
+    hint = f"; did you mean {near[0]!r}?" if near else ""
+    return f"no device {name!r}; there are {_listed(choices)}{hint}"
+
+
+def _listed(names: Iterable[str]) -> str:
+    return ", ".join(names) or "none"
+
+
+registry = Registry(lambda: entry_points(group=_GROUP))
+
+
+def devices() -> tuple[Device, ...]:
+    """Every device found on this machine, the best first.
+
+    Loads every backend; `device` with a name loads one alone.
+    """
+    return registry.devices()
+
+
+def device(name: str | Device | None = None) -> Device:
+    """A device by name, or the one in use.
+
+    Parameters
+    ----------
+    name : str, Device or None
+        ``backend[:selector[:index]]``; None means the one in use: that of `use`, else that of the
+        environment variable ``PORTABLE_BACKEND``, else the best found (cuda, rocm, a GPU through
+        sycl, a GPU through opencl, cpu).
+
+    Raises
+    ------
+    DeviceError
+        If the name is malformed or names nothing that was found; the message lists what was.
+    BackendUnavailableError
+        If the backend's library, driver or device is missing; the message says how to get it.
+    """
+    return registry.device(name)
+
+
+def unavailable() -> tuple[Unavailable, ...]:
+    """The backends that found no device, why, and what would change it."""
+    return registry.unavailable()
+
+
+def devices_of_backend(name: str) -> tuple[Device, ...]:
+    """The devices of one registered backend; empty if it is unknown or found none."""
+    loaded = registry.backends.get(name)
+    return loaded.devices if loaded else ()
+
+
+def backends_for(module: str) -> tuple[str, ...]:
+    """The names of backends whose arrays may be of types from that top-level module."""
+    return tuple(
+        name
+        for name, loaded in registry.backends.items()
+        if loaded.backend is not None and module in loaded.backend.array_types()
+    )
+
+
+class use:  # noqa: N801  (read as a verb: `portable.use("cpu")`)
+    """Choose the device in use, for the process or for a ``with`` block.
+
+    As a plain call it sets the default of the whole process. As a context manager it holds for the
+    block, in this thread and the asynchronous tasks started from it alone.
+
+    Parameters
+    ----------
+    name : str or Device
+        What `device` takes.
+
+    Examples
+    --------
+    >>> portable.use("cpu")  # doctest: +SKIP
+    >>> with portable.use("simulator") as device:  # doctest: +SKIP
+    ...     kernel[n](x)
+    """
+
+    def __init__(self, name: str | Device) -> None:
+        self.device = registry.device(name)
+        self._token: Token[Device | None] | None = None
+        # Only __enter__ tells a block from a plain call, so each call claims the process and a
+        # block gives its own claim back; a stack of claims keeps threads from undoing each other's.
+        with registry._lock:
+            registry._claims.append(self)
+
+    def __enter__(self) -> Device:
+        self._withdraw()
+        self._token = registry._in_context.set(self.device)
+        return self.device
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        if self._token is not None:
+            registry._in_context.reset(self._token)
+            self._token = None
+
+    def __repr__(self) -> str:
+        return f"<portable uses {self.device.name}>"
+
+    def _withdraw(self) -> None:
+        with registry._lock:
+            if self in registry._claims:
+                registry._claims.remove(self)
