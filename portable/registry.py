@@ -143,7 +143,7 @@ class Registry:
         for name in (*_BEST_FIRST, *others, *_LAST):
             loaded = self.backends.get(name)
             for found in loaded.devices if loaded else ():
-                if found.capabilities.kind != "cpu" or name in ("cpu", *others):
+                if found.capabilities.kind == "gpu" or name in (*others, *_LAST):
                     return found
         raise BackendUnavailableError(
             "no device was found, not even the processor; install one of "

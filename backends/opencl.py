@@ -1,0 +1,162 @@
+"""Any OpenCL device: arrays in device buffers from a memory pool."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from portable.backend import (
+    ArrayView,
+    Backend,
+    Device,
+    Executable,
+    Program,
+    Timer,
+    Unavailable,
+)
+from portable.dtypes import DType
+from portable.errors import UnsupportedError
+
+if TYPE_CHECKING:
+    from portable_backends.device_array import DeviceArray
+
+__all__ = ["OpenCLBackend", "OpenCLDevice"]
+
+
+class OpenCLDevice(Device):
+    """One OpenCL device through PyOpenCL.
+
+    Parameters
+    ----------
+    device : pyopencl.Device
+        The device.
+    name : str
+        The full name, such as ``"opencl:nvidia"``.
+    """
+
+    backend = "opencl"
+
+    def __init__(self, device: Any, name: str) -> None:
+        import pyopencl as cl
+
+        from portable_backends.device_array import DeviceArray
+        from portable_backends.opencl_capabilities import capabilities_of, words_of
+        from portable_backends.opencl_runtime import Runtime
+
+        self.name = name
+        self.words = words_of(device)
+        self.capabilities = capabilities_of(device)
+        self._runtime = Runtime(device, self.capabilities, blocking=False)
+        self._pool = cl.tools.MemoryPool(cl.tools.ImmediateAllocator(self._runtime.queue))
+        self._array = DeviceArray
+        self._cl = cl
+
+    def compile(self, program: Program) -> Executable:
+        """Compile with the device's driver."""
+        return self._runtime.compile(program)
+
+    def owns(self, array: object) -> bool:
+        """Whether this is an array in this device's buffers."""
+        return isinstance(array, self._array) and array.device is self
+
+    def view(self, array: DeviceArray) -> ArrayView:
+        """Describe one of this device's arrays."""
+        buffer = array.buffer
+        offset = array.offset
+        return ArrayView(
+            array.dtype, array.shape, array.strides, buffer, offset, offset, id(buffer), True
+        )
+
+    def empty(self, shape: tuple[int, ...], dtype: DType) -> DeviceArray:
+        """A new array in memory from the pool."""
+        from portable_backends.opencl_runtime import launch_error
+
+        size = dtype.itemsize
+        for extent in shape:
+            size *= extent
+        try:
+            buffer = self._pool.allocate(max(size, dtype.itemsize))
+        except self._cl.Error as error:
+            raise launch_error(error, f"allocating {size} bytes on {self.name}") from error
+        return self._array(self, buffer, dtype.numpy, tuple(shape))
+
+    def from_numpy(self, array: np.ndarray[Any, Any]) -> DeviceArray:
+        """Copy to the device."""
+        from portable.dtypes import dtype
+
+        made = self.empty(array.shape, dtype(array.dtype))
+        if array.size:
+            self._cl.enqueue_copy(self._runtime.queue, made.buffer, np.ascontiguousarray(array))
+        return made
+
+    def to_numpy(self, array: DeviceArray) -> np.ndarray[Any, Any]:
+        """Copy from the device: the bytes that a view spans, of which NumPy then picks."""
+        low, high = array.extent_in_bytes()
+        raw = np.empty(high - low, np.uint8)
+        if raw.size:
+            self._cl.enqueue_copy(self._runtime.queue, raw, array.buffer, src_offset=low)
+        view = np.ndarray(array.shape, array.dtype, raw, array.offset - low, array.strides)
+        return np.array(view, order="C")
+
+    def synchronize(self) -> None:
+        """Wait for the queue."""
+        self._runtime.synchronize()
+
+    def namespace(self) -> Any:
+        """Refused: these arrays know storage and views, and kernels do the rest."""
+        raise UnsupportedError(
+            f"arrays of {self.name} have no Array API namespace; write a kernel, or use "
+            "portable.xp('cpu')"
+        )
+
+    def timer(self) -> Timer:
+        """Times between markers in the queue."""
+        from portable_backends.opencl_runtime import EventTimer
+
+        return EventTimer(self._runtime)
+
+
+class OpenCLBackend(Backend):
+    """Every device that PyOpenCL finds, GPUs first."""
+
+    name = "opencl"
+
+    def __init__(self) -> None:
+        self._reason = ""
+
+    def devices(self) -> Sequence[Device]:
+        """One device each, named after its driver, numbered where a driver has several."""
+        try:
+            from portable_backends.opencl_capabilities import is_cpu, platform_word
+            from portable_backends.opencl_runtime import find
+        except ImportError as error:
+            self._reason = f"PyOpenCL cannot be imported ({error})"
+            return ()
+        self._reason = "no OpenCL driver was found"
+        found = sorted(find(), key=is_cpu)
+        words = [platform_word(d) for d in found]
+        return [OpenCLDevice(d, n) for d, n in zip(found, _numbered(words), strict=True)]
+
+    def unavailable(self) -> Unavailable:
+        """What to install."""
+        return Unavailable(
+            "opencl",
+            self._reason,
+            "pip install 'portable-arrays[cpu]' for the processor, or the GPU vendor's driver",
+        )
+
+    def array_types(self) -> tuple[str, ...]:
+        """The module of `DeviceArray`."""
+        return ("portable_backends",)
+
+
+def _numbered(words: Sequence[str]) -> list[str]:
+    total, seen = Counter(words), Counter[str]()
+    names = []
+    for word in words:
+        names.append(f"opencl:{word}" + (f":{seen[word]}" if total[word] > 1 else ""))
+        seen[word] += 1
+    return names
