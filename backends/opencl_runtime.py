@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import threading
 import warnings
 from collections.abc import Callable, Iterator, Sequence
@@ -25,7 +26,15 @@ from portable.errors import (
 )
 from portable_backends import drivers
 
-__all__ = ["OpenCLExecutable", "Runtime", "find", "launch_error", "options_for"]
+__all__ = [
+    "EventTimer",
+    "OpenCLExecutable",
+    "Runtime",
+    "check",
+    "find",
+    "launch_error",
+    "options_for",
+]
 
 _OUT_OF_MEMORY = frozenset(
     {
@@ -89,6 +98,22 @@ def options_for(device: cl.Device, capabilities: Capabilities, flags: Sequence[s
     return options
 
 
+def check(program: Program, capabilities: Capabilities) -> None:
+    """Refuse a workgroup or local memory larger than the device has."""
+    items = math.prod(program.workgroup)
+    most, shape = capabilities.max_workgroup, capabilities.max_workgroup_shape
+    if items > most or any(w > m for w, m in zip(program.workgroup, shape, strict=True)):
+        raise LaunchError(
+            f"workgroup {program.workgroup} has {items} work-items; {capabilities.name} takes at "
+            f"most {most} in all and {shape} along each dimension"
+        )
+    if program.local_bytes > capabilities.local_memory_opt_in:
+        raise LaunchError(
+            f"{program.entry} needs {program.local_bytes} bytes of local memory; "
+            f"{capabilities.name} has {capabilities.local_memory_opt_in} per workgroup"
+        )
+
+
 class Runtime:
     """A context with one in-order queue on one OpenCL device.
 
@@ -113,7 +138,7 @@ class Runtime:
 
     def compile(self, program: Program) -> OpenCLExecutable:
         """Build `program`, or load it from the disk cache."""
-        self._check(program)
+        check(program, self.capabilities)
         options = options_for(self.device, self.capabilities, program.flags)
         name = cache.key(
             program.source,
@@ -125,21 +150,6 @@ class Runtime:
         )
         built = self._load(name) or self._build(program, options, name)
         return OpenCLExecutable(self, program, built)
-
-    def _check(self, program: Program) -> None:
-        items = int(np.prod(program.workgroup))
-        most = self.capabilities.max_workgroup
-        shape = self.capabilities.max_workgroup_shape
-        if items > most or any(w > m for w, m in zip(program.workgroup, shape, strict=True)):
-            raise LaunchError(
-                f"workgroup {program.workgroup} has {items} work-items; {self.device.name} takes at "
-                f"most {most} in all and {shape} along each dimension"
-            )
-        if program.local_bytes > self.capabilities.local_memory:
-            raise LaunchError(
-                f"{program.entry} needs {program.local_bytes} bytes of local memory; "
-                f"{self.device.name} has {self.capabilities.local_memory} per workgroup"
-            )
 
     def _load(self, name: str) -> cl.Program | None:
         binary = cache.load(name)
@@ -201,9 +211,9 @@ def _quiet() -> Iterator[None]:
 
 
 def _log(error: cl.Error) -> str:
-    """The compiler's words, without PyOpenCL's preamble."""
+    """The compiler's words, without what PyOpenCL puts before and after them."""
     text = str(error)
-    return text.partition("\n\n")[2] or text
+    return (text.partition("\n\n")[2] or text).partition("\n(options: ")[0].rstrip()
 
 
 def _scalar_type(argument: Argument) -> Any:
@@ -233,7 +243,7 @@ class OpenCLExecutable(Executable):
         """Registers may allow fewer work-items than the device does at best."""
         word = cl.kernel_work_group_info.WORK_GROUP_SIZE
         most = self._kernel.get_work_group_info(word, self._runtime.device)
-        if int(np.prod(self._workgroup)) > most:
+        if math.prod(self._workgroup) > most:
             raise LaunchError(
                 f"{self._program.entry} can run with at most {most} work-items in a workgroup on "
                 f"{self._runtime.device.name}; it was given {self._workgroup}"

@@ -324,6 +324,10 @@ class Device(ABC):
 
         return nullcontext()
 
+    def creation_arguments(self) -> dict[str, Any]:
+        """Should: keyword arguments by which creation functions of `namespace` use this device."""
+        return {}
+
     # -- may --------------------------------------------------------------------------------
 
     def adopt(self, array: Any) -> Any:

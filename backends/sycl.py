@@ -1,0 +1,351 @@
+"""Intel's devices through SYCL: dpnp arrays, and kernels in OpenCL C through dpctl."""
+
+from __future__ import annotations
+
+import ctypes
+import dataclasses
+import threading
+from collections.abc import Callable, Sequence
+from importlib.util import find_spec
+from typing import Any
+
+import numpy as np
+
+from portable.backend import (
+    Argument,
+    ArrayView,
+    Backend,
+    Capabilities,
+    Device,
+    Executable,
+    Program,
+    Timer,
+    Unavailable,
+)
+from portable.dtypes import DType
+from portable.errors import (
+    CompileError,
+    DeviceFaultError,
+    DeviceMismatchError,
+    LaunchError,
+    OutOfMemoryError,
+)
+
+__all__ = ["SYCLBackend", "SYCLDevice"]
+
+_PROBE = "__kernel void probe(__global int *x) { x[get_global_id(0)] = 1; }"
+_DLPACK_SYCL = 14
+_SCALARS: dict[str, Any] = {
+    "bool": ctypes.c_uint8,
+    "int8": ctypes.c_int8,
+    "int16": ctypes.c_int16,
+    "int32": ctypes.c_int32,
+    "int64": ctypes.c_int64,
+    "uint8": ctypes.c_uint8,
+    "uint16": ctypes.c_uint16,
+    "uint32": ctypes.c_uint32,
+    "uint64": ctypes.c_uint64,
+    "float32": ctypes.c_float,
+    "float64": ctypes.c_double,
+}
+
+
+def _as_is(handle: Any) -> Any:
+    return handle
+
+
+def _half(value: float) -> ctypes.c_uint16:
+    return ctypes.c_uint16(int(np.float16(value).view(np.uint16)))
+
+
+def _converter(argument: Argument) -> Callable[[Any], Any]:
+    """What turns a Python value into the object that dpctl takes for this argument."""
+    if argument.kind == "pointer":
+        return _as_is
+    found: Callable[[Any], Any] = _SCALARS.get(argument.type.name, _half)
+    return found
+
+
+def _create(queue: Any, source: str, options: str) -> Any:
+    """Compile OpenCL C; newer versions of dpctl call it otherwise."""
+    from dpctl import program
+
+    names = ("create_program_from_source", "create_kernel_bundle_from_source")
+    create = next(getattr(program, name) for name in names if hasattr(program, name))
+    return create(queue, source, options)
+
+
+class SYCLExecutable(Executable):
+    """A kernel on the queue that dpnp uses, ordered with dpnp's own work by its events."""
+
+    def __init__(self, queue: Any, kernel: Any, program: Program) -> None:
+        from dpctl.utils import SequentialOrderManager
+
+        self._queue = queue
+        self._kernel = kernel
+        self._entry = program.entry
+        self._local = list(program.workgroup[::-1])
+        self._converters = [_converter(a) for a in program.arguments]
+        self._orders = SequentialOrderManager
+        self._lock = threading.Lock()
+
+    def _sizes(self, groups: tuple[int, int, int]) -> list[int]:
+        """The ndrange with dimensions reversed, as SYCL numbers them."""
+        z, y, x = self._local
+        return [groups[2] * z, groups[1] * y, groups[0] * x]
+
+    def launch(self, groups: tuple[int, int, int], arguments: Sequence[Any]) -> None:
+        """Enqueue after everything that dpnp or an earlier launch enqueued."""
+        bound = [c(a) for c, a in zip(self._converters, arguments, strict=True)]
+        self._submit(self._sizes(groups), bound)
+
+    def prepare(
+        self, groups: tuple[int, int, int], arguments: Sequence[Any]
+    ) -> Callable[[], None]:
+        """A launch whose arguments are converted once."""
+        bound = [c(a) for c, a in zip(self._converters, arguments, strict=True)]
+        return _Prepared(self, self._sizes(groups), bound)
+
+    def _submit(self, sizes: list[int], bound: list[Any], *, keep: bool = True) -> Any:
+        """Enqueue and return the event; the caller keeps the arguments alive unless `keep`."""
+        queue = self._queue
+        try:
+            with self._lock:
+                order = self._orders[queue]
+                event = queue.submit_async(
+                    self._kernel, bound, sizes, self._local, order.submitted_events
+                )
+                kept = queue._submit_keep_args_alive(bound, [event]) if keep else event
+                order.add_event_pair(kept, event)
+        except Exception as error:
+            raise LaunchError(f"launching {self._entry}: {error}") from error
+        return event
+
+
+class _Prepared:
+    """A launch with its arguments, which it keeps alive until the last one it enqueued is done."""
+
+    def __init__(self, executable: SYCLExecutable, sizes: list[int], bound: list[Any]) -> None:
+        self._executable = executable
+        self._sizes = sizes
+        self._bound = bound
+        self._event: Any = None
+
+    def __call__(self) -> None:
+        self._event = self._executable._submit(self._sizes, self._bound, keep=False)
+
+    def __del__(self) -> None:
+        if self._event is not None:
+            self._event.wait()
+
+
+class SYCLDevice(Device):
+    """One device through dpctl's OpenCL backend.
+
+    Parameters
+    ----------
+    queue : dpctl.SyclQueue
+        The queue that dpnp uses for arrays of this device.
+    twin : pyopencl.Device
+        The same device as PyOpenCL sees it, which says what it can do and explains compile errors.
+    name : str
+        The full name, such as ``"sycl:gpu"``.
+    """
+
+    backend = "sycl"
+
+    def __init__(self, queue: Any, twin: Any, name: str) -> None:
+        from portable_backends.opencl_capabilities import capabilities_of, words_of
+
+        self.name = name
+        self.words = words_of(twin)
+        self.capabilities: Capabilities = dataclasses.replace(
+            capabilities_of(twin), pointer_offsets=True
+        )
+        self._queue = queue
+        self._twin = twin
+
+    def compile(self, program: Program) -> Executable:
+        """Compile through SYCL; an error carries the log of the OpenCL driver beneath."""
+        from portable_backends.opencl_runtime import check, options_for
+
+        check(program, self.capabilities)
+        options = options_for(self._twin, self.capabilities, program.flags)
+        try:
+            built = _create(self._queue, program.source, " ".join(options))
+        except Exception as error:
+            self._explain(program)
+            raise CompileError(
+                f"SYCL refused kernel {program.entry}", program.source, str(error)
+            ) from None
+        return SYCLExecutable(self._queue, built.get_sycl_kernel(program.entry), program)
+
+    def _explain(self, program: Program) -> None:
+        """Compile the same source with PyOpenCL, whose error tells what is wrong."""
+        from portable_backends.opencl_runtime import Runtime
+
+        Runtime(self._twin, self.capabilities, blocking=False).compile(program)
+
+    def owns(self, array: object) -> bool:
+        """Whether this is a dpnp array on this device's queue."""
+        queue = getattr(array, "sycl_queue", None)
+        return queue is not None and hasattr(array, "get_array") and queue == self._queue
+
+    def view(self, array: Any) -> ArrayView:
+        """Describe a dpnp array."""
+        inner = array.get_array()
+        kind = inner.dtype
+        size = kind.itemsize
+        offset = inner._element_offset * size
+        memory = inner.usm_data
+        return ArrayView(
+            kind,
+            inner.shape,
+            tuple([s * size for s in inner.strides]),
+            memory,
+            memory._pointer + offset,
+            offset,
+            None,
+            inner.flags.writable,
+        )
+
+    def empty(self, shape: tuple[int, ...], dtype: DType) -> Any:
+        """A new dpnp array in device memory."""
+        import dpnp
+        from dpctl.memory import USMAllocationError
+
+        try:
+            return dpnp.empty(shape, dtype=dtype.numpy, sycl_queue=self._queue)
+        except USMAllocationError as error:
+            raise OutOfMemoryError(f"{self.name} has no room for {shape} of {dtype}") from error
+
+    def from_numpy(self, array: np.ndarray[Any, Any]) -> Any:
+        """Copy to the device."""
+        import dpnp
+
+        return dpnp.array(np.ascontiguousarray(array), sycl_queue=self._queue)
+
+    def to_numpy(self, array: Any) -> np.ndarray[Any, Any]:
+        """Copy from the device."""
+        import dpnp
+
+        return np.array(dpnp.asnumpy(array), order="C")
+
+    def synchronize(self) -> None:
+        """Wait for dpnp's and our work."""
+        from dpctl.utils import SequentialOrderManager
+
+        try:
+            SequentialOrderManager[self._queue].wait()
+            self._queue.wait()
+        except Exception as error:
+            raise DeviceFaultError(
+                f"{self.name} failed while running earlier work: {error}"
+            ) from error
+
+    def namespace(self) -> Any:
+        """The dpnp module, which follows the Array API."""
+        import dpnp
+
+        return dpnp
+
+    def creation_arguments(self) -> dict[str, Any]:
+        """New arrays go to this device's queue."""
+        return {"sycl_queue": self._queue}
+
+    def timer(self) -> Timer:
+        """The host's clock around waits; dpnp's queues record no times."""
+        from portable_backends.host_timer import HostTimer
+
+        return HostTimer(self.synchronize)
+
+    def adopt(self, array: Any) -> Any:
+        """A dpnp array over another library's memory on this device."""
+        import dpnp
+
+        from portable_backends.dlpack import device_type
+
+        if device_type(array) == _DLPACK_SYCL:
+            shared = dpnp.from_dlpack(array)
+            if self.owns(shared):
+                return shared
+        raise DeviceMismatchError(
+            f"{type(array).__module__}.{type(array).__name__} does not share memory with "
+            f"{self.name}; copy it with portable.asarray(x, device={self.name!r})"
+        )
+
+
+class SYCLBackend(Backend):
+    """The devices of SYCL's OpenCL backend on which allocation and a kernel were seen to work."""
+
+    name = "sycl"
+
+    def __init__(self) -> None:
+        self._reason = ""
+
+    def devices(self) -> Sequence[Device]:
+        """GPUs first."""
+        self._reason = "no device of SYCL's OpenCL backend works here"
+        missing = [m for m in ("dpctl", "dpnp", "pyopencl") if find_spec(m) is None]
+        if missing:
+            self._reason = f"{' and '.join(missing)} cannot be imported"
+            return ()
+        try:
+            return _offer(_working())
+        except (ImportError, OSError, RuntimeError) as error:
+            self._reason = f"dpctl cannot be used ({error})"
+            return ()
+
+    def unavailable(self) -> Unavailable:
+        """What to install."""
+        return Unavailable("sycl", self._reason, "pip install 'portable-arrays[sycl]'")
+
+    def array_types(self) -> tuple[str, ...]:
+        """That of dpnp."""
+        return ("dpnp",)
+
+
+def _working() -> list[tuple[Any, Any]]:
+    """Queues of the devices that pass the probe, each with its twin in PyOpenCL."""
+    from portable_backends.drivers import announce
+
+    announce()
+    import dpctl
+    from dpctl._sycl_queue_manager import get_device_cached_queue
+
+    found = dpctl.get_devices(backend="opencl")
+    twins = {id(d): _twin(d) for d in found}
+    usable = [d for d in found if twins[id(d)] is not None and d.device_type.name in ("gpu", "cpu")]
+    usable.sort(key=lambda d: bool(d.is_cpu))
+    queues = [(get_device_cached_queue(d), twins[id(d)]) for d in usable]
+    return [(queue, twin) for queue, twin in queues if _works(queue)]
+
+
+def _twin(device: Any) -> Any:
+    from portable_backends.opencl_runtime import find
+
+    seen = (device.name.strip(), device.driver_version)
+    return next((d for d in find() if (d.name.strip(), d.driver_version) == seen), None)
+
+
+def _works(queue: Any) -> bool:
+    """Whether memory can be allocated and a kernel run; some drivers list themselves in vain."""
+    from dpctl.memory import MemoryUSMDevice
+
+    try:
+        memory = MemoryUSMDevice(64, queue=queue)
+        kernel = _create(queue, _PROBE, "").get_sycl_kernel("probe")
+        queue.submit(kernel, [memory], [16], [16])
+        return bool((memory.copy_to_host().view(np.int32) == 1).all())
+    except Exception:  # whatever a driver's failure looks like, the device is of no use
+        return False
+
+
+def _offer(working: Sequence[tuple[Any, Any]]) -> list[Device]:
+    kinds = ["cpu" if queue.sycl_device.is_cpu else "gpu" for queue, _ in working]
+    devices: list[Device] = []
+    for i, (queue, twin) in enumerate(working):
+        several = kinds.count(kinds[i]) > 1
+        index = f":{kinds[:i].count(kinds[i])}" if several else ""
+        devices.append(SYCLDevice(queue, twin, f"sycl:{kinds[i]}{index}"))
+    return devices
