@@ -1,0 +1,127 @@
+"""What a launch's arguments are, and the specialisation that they ask for."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+from typing import Any, Final
+
+import numpy as np
+
+from portable.backend import ArrayView
+from portable.dtypes import dtype
+from portable.errors import LaunchError
+from portable.lang.frontend.intervals import INDEX_MARGIN
+from portable.lang.ir.types import StrideClass
+from portable.lang.signature import ArraySpec, ParameterSpec, ScalarSpec, StaticSpec
+
+__all__ = ["array_spec", "byte_range", "is_array", "needs_index64", "scalar_key", "scalar_spec"]
+
+_LIMIT: Final = 2**31 - INDEX_MARGIN
+_ALIGNMENT: Final = 16
+_NOT_ARRAYS: Final = (int, float, bool, complex, type(None), np.generic, str, type)
+
+
+def is_array(x: object) -> bool:
+    """Whether an argument is an array of some library, rather than a number or a constant."""
+    return not isinstance(x, _NOT_ARRAYS) and hasattr(x, "shape")
+
+
+def scalar_key(x: Any) -> Any:
+    """What a plan depends on in an argument that is no array; equal keys share a plan."""
+    kind = type(x)
+    if kind is float:
+        return float
+    if kind is int:
+        return int if -(2**31) <= x < 2**31 else "wide"
+    if kind is bool or kind is complex:
+        return kind
+    if isinstance(x, np.generic):
+        return x.dtype
+    return ("static", x)
+
+
+def scalar_spec(x: Any) -> ParameterSpec:
+    """The specialisation for an argument that is no array."""
+    if isinstance(x, bool | np.bool_):
+        return ScalarSpec("bool", dtype("bool"))
+    if isinstance(x, np.generic):
+        kind = dtype(x.dtype)
+        return ScalarSpec("complex" if kind.is_complex else "float", kind)
+    if isinstance(x, int):
+        return ScalarSpec("int")
+    if isinstance(x, float):
+        return ScalarSpec("float")
+    if isinstance(x, complex):
+        return ScalarSpec("complex")
+    return StaticSpec(x)
+
+
+def _stride_class(extent: int, stride: int, last: bool) -> StrideClass:
+    if stride == 1 or (last and extent == 1):
+        return "unit"
+    return "zero" if stride == 0 else "any"
+
+
+def element_strides(view: ArrayView) -> tuple[int, ...]:
+    """Strides in elements.
+
+    Raises
+    ------
+    LaunchError
+        If a stride is no whole number of elements, as in fields of structured arrays.
+    """
+    size = view.dtype.itemsize
+    if any(stride % size for stride in view.strides):
+        raise LaunchError(
+            f"an array of {view.dtype} has strides of {view.strides} bytes, which are no whole "
+            "elements; make a contiguous copy of it first"
+        )
+    return tuple(stride // size for stride in view.strides)
+
+
+def array_spec(view: ArrayView) -> ArraySpec:
+    """The specialisation for an array argument."""
+    strides = element_strides(view)
+    last = len(strides) - 1
+    classes = tuple(
+        _stride_class(extent, stride, i == last)
+        for i, (extent, stride) in enumerate(zip(view.shape, strides, strict=True))
+    )
+    apart = [
+        bytes_
+        for bytes_, kind in zip(view.strides, classes, strict=True)
+        if kind == "any"
+    ]
+    aligned = not view.address % _ALIGNMENT and not any(b % _ALIGNMENT for b in apart)
+    return ArraySpec(dtype(view.dtype), classes, aligned, view.writable)
+
+
+def byte_range(view: ArrayView) -> tuple[int, int]:
+    """First and last-plus-one byte of an array, relative to its address; (0, 0) if it is empty."""
+    if 0 in view.shape:
+        return 0, 0
+    reach = [(extent - 1) * stride for extent, stride in zip(view.shape, view.strides, strict=True)]
+    low = sum(r for r in reach if r < 0)
+    high = sum(r for r in reach if r > 0)
+    return low, high + view.dtype.itemsize
+
+
+def needs_index64(
+    views: Sequence[ArrayView], keys: Sequence[Any], padded: tuple[int, int, int]
+) -> bool:
+    """Whether any index could come near 2^31."""
+    if prod(padded) >= _LIMIT or "wide" in keys:
+        return True
+    return any(_far(view) for view in views)
+
+
+def _far(view: ArrayView) -> bool:
+    if max(view.shape, default=0) >= _LIMIT:
+        return True
+    size = view.dtype.itemsize
+    reach = (
+        (extent - 1) * abs(stride) // size
+        for extent, stride in zip(view.shape, view.strides, strict=True)
+    )
+    return sum(reach) >= _LIMIT

@@ -1,0 +1,242 @@
+"""Barriers must be reached by a whole workgroup, and sub-group operations by a whole sub-group.
+
+The rule is WGSL's (W3C, section "Uniformity"): control flow is uniform while every condition around it, and
+every early exit before it, depends on uniform values only. A value is uniform where it comes from
+constants, arguments, sizes and group indices, or from `workgroup_uniform` or `assume_uniform`; what is read
+from memory never is. There are three grades: the same throughout the workgroup, the same throughout a
+sub-group, and varying.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from enum import IntEnum
+from typing import Final, NoReturn
+
+from portable.errors import KernelError, Location
+from portable.lang.frontend.source import FunctionSource
+from portable.lang.ir import expressions as e
+from portable.lang.ir import statements as s
+from portable.lang.ir.kernel import Kernel
+from portable.lang.ir.walk import children, operands
+
+__all__ = ["check_uniformity"]
+
+
+class _Grade(IntEnum):
+    WORKGROUP = 0
+    SUB_GROUP = 1
+    VARYING = 2
+
+
+_WORDS: Final = {
+    "global_id": _Grade.VARYING,
+    "local_id": _Grade.VARYING,
+    "sub_group_local_id": _Grade.VARYING,
+    "sub_group_id": _Grade.SUB_GROUP,
+}
+_SAME_IN_SUB_GROUP: Final = (
+    "broadcast",
+    "reduce_add",
+    "reduce_min",
+    "reduce_max",
+    "reduce_and",
+    "reduce_or",
+    "reduce_xor",
+    "any",
+    "all",
+)
+_SCOPES: Final = {
+    "workgroup": _Grade.WORKGROUP,
+    "sub_group": _Grade.SUB_GROUP,
+    "work_item": _Grade.VARYING,
+}
+
+
+def check_uniformity(kernel: Kernel, source: FunctionSource) -> None:
+    """Refuses barriers and other collective operations that some work-items might not reach.
+
+    Raises
+    ------
+    KernelError
+        With the place of the operation and of the condition that varies.
+    """
+    single = kernel.workgroup == (1, 1, 1)
+    if not single:
+        _Analysis(kernel, source).run()
+
+
+@dataclass
+class _Flow:
+    """How uniform the present control flow is, and why not more so."""
+
+    grade: _Grade
+    why: Location
+
+
+@dataclass
+class _Analysis:
+    kernel: Kernel
+    source: FunctionSource
+    grades: dict[e.Variable, _Grade] = field(default_factory=dict)
+    changed: bool = False
+    reporting: bool = False
+
+    def run(self) -> None:
+        """Grades variables to a fixed point, then looks at every collective operation."""
+        self.changed = True
+        while self.changed:
+            self.changed = False
+            self._block(self.kernel.body, _Flow(_Grade.WORKGROUP, self.kernel.loc))
+        self.reporting = True
+        self._block(self.kernel.body, _Flow(_Grade.WORKGROUP, self.kernel.loc))
+
+    # -- values ----------------------------------------------------------------------------
+
+    def _grade(self, x: e.Expression) -> _Grade:
+        match x:
+            case e.WorkItem():
+                return _WORDS.get(x.word, _Grade.WORKGROUP)
+            case e.Variable():
+                return self.grades.get(x, _Grade.WORKGROUP)
+            case e.AssumeUniform():
+                return _Grade.WORKGROUP
+            case _:
+                return max((self._grade(c) for c in children(x)), default=_Grade.WORKGROUP)
+
+    def _worst(self, values: Iterable[e.Expression | None]) -> _Grade:
+        return max((self._grade(x) for x in values if x is not None), default=_Grade.WORKGROUP)
+
+    def _set(self, var: e.Variable, grade: _Grade) -> None:
+        if grade > self.grades.get(var, _Grade.WORKGROUP):
+            self.grades[var] = grade
+            self.changed = True
+
+    # -- control flow ----------------------------------------------------------------------
+
+    def _block(self, block: s.Block, flow: _Flow) -> tuple[_Flow, _Flow]:
+        """The flow of what follows: by leaving the loop, and by returning, some may be gone."""
+        left = _Flow(_Grade.WORKGROUP, flow.why)
+        gone = _Flow(_Grade.WORKGROUP, flow.why)
+        for statement in block:
+            here = max((flow, left, gone), key=lambda f: f.grade)
+            more_left, more_gone = self._statement(statement, here)
+            left = max(left, more_left, key=lambda f: f.grade)
+            gone = max(gone, more_gone, key=lambda f: f.grade)
+        return left, gone
+
+    def _statement(self, statement: s.Statement, flow: _Flow) -> tuple[_Flow, _Flow]:
+        stay = _Flow(_Grade.WORKGROUP, flow.why)
+        match statement:
+            case s.If():
+                return self._if(statement, flow)
+            case s.For() | s.Loop():
+                return stay, self._loop(statement, flow)
+            case s.ForElements():
+                self._collective(statement, flow, _SCOPES[statement.fragment.scope], "kl.elements")
+                inside = _Flow(_Grade.VARYING, statement.loc)
+                for var in (statement.row, statement.column, statement.value):
+                    self._set(var, _Grade.VARYING)
+                self._block(statement.body, inside)
+                return stay, stay
+            case s.Break() | s.Continue():
+                return flow, stay
+            case s.Return():
+                return stay, flow
+            case _:
+                self._simple(statement, flow)
+                return stay, stay
+
+    def _if(self, statement: s.If, flow: _Flow) -> tuple[_Flow, _Flow]:
+        grade = self._grade(statement.condition)
+        inner = _Flow(grade, statement.loc) if grade > flow.grade else flow
+        left1, gone1 = self._block(statement.then, inner)
+        left2, gone2 = self._block(statement.orelse, inner)
+        return (
+            max(left1, left2, key=lambda f: f.grade),
+            max(gone1, gone2, key=lambda f: f.grade),
+        )
+
+    def _loop(self, statement: s.For | s.Loop, flow: _Flow) -> _Flow:
+        grade = _Grade.WORKGROUP
+        if isinstance(statement, s.For):
+            grade = self._worst((statement.start, statement.stop, statement.step))
+            self._set(statement.var, max(grade, flow.grade))
+        inner = _Flow(grade, statement.loc) if grade > flow.grade else flow
+        left, gone = self._quietly(statement.body, inner)
+        again = max((inner, left, gone), key=lambda f: f.grade)
+        if isinstance(statement, s.For):
+            self._set(statement.var, again.grade)
+        self._block(statement.body, again)
+        return gone
+
+    def _quietly(self, body: s.Block, flow: _Flow) -> tuple[_Flow, _Flow]:
+        """A first round of a loop, before it is known what its breaks do to later rounds."""
+        reporting, self.reporting = self.reporting, False
+        result = self._block(body, flow)
+        self.reporting = reporting
+        return result
+
+    # -- simple statements -----------------------------------------------------------------
+
+    def _simple(self, statement: s.Statement, flow: _Flow) -> None:
+        match statement:
+            case s.Let(var=var, value=value) | s.Assign(var=var, value=value):
+                self._set(var, max(self._grade(value), flow.grade))
+            case s.Load(var=var):
+                self._set(var, _Grade.VARYING)
+            case s.Atomic(var=e.Variable() as var):
+                self._set(var, _Grade.VARYING)
+            case s.SubGroup():
+                self._collective(statement, flow, _Grade.SUB_GROUP, f"kl.sub_group_{statement.op}")
+                same = statement.op in _SAME_IN_SUB_GROUP
+                self._set(statement.var, _Grade.SUB_GROUP if same else _Grade.VARYING)
+            case s.WorkgroupUniform():
+                self._collective(statement, flow, _Grade.WORKGROUP, "kl.workgroup_uniform")
+            case s.Barrier():
+                self._collective(statement, flow, _Grade.WORKGROUP, "kl.barrier")
+            case s.BulkWait():
+                self._collective(statement, flow, _Grade.WORKGROUP, "kl.bulk_wait")
+                self._uniform_operands(statement, "kl.bulk_wait", _Grade.WORKGROUP)
+            case s.CopyTile():
+                self._collective(statement, flow, _Grade.WORKGROUP, "kl.copy_async or kl.copy")
+                self._uniform_operands(statement, "kl.copy", _Grade.WORKGROUP)
+            case (
+                s.FragmentFill(fragment=fragment)
+                | s.FragmentLoad(fragment=fragment)
+                | s.FragmentStore(fragment=fragment)
+                | s.Multiply(accumulator=fragment)
+            ):
+                scope = _SCOPES[fragment.scope]
+                self._collective(statement, flow, scope, "a matrix operation")
+                self._uniform_operands(statement, "a matrix operation", scope)
+            case _:
+                pass
+
+    def _uniform_operands(self, statement: s.Statement, what: str, needed: _Grade) -> None:
+        if self.reporting and self._worst(operands(statement)) > needed:
+            self._fail(statement.loc, f"{what} is given indices that differ among its work-items")
+
+    def _collective(
+        self, statement: s.Statement, flow: _Flow, needed: _Grade, what: str
+    ) -> None:
+        if self.reporting and flow.grade > needed:
+            group = "workgroup" if needed is _Grade.WORKGROUP else "sub-group"
+            self._fail(
+                statement.loc,
+                f"{what} may not be reached by the whole {group}: the condition at line "
+                f"{flow.why.line} is not provably uniform",
+            )
+
+    def _fail(self, loc: Location, reason: str) -> NoReturn:
+        text = self.source.line(loc.line) if loc.file == self.source.file else ""
+        raise KernelError(
+            reason,
+            loc,
+            "move it out of the branch or loop, make the condition uniform by "
+            "kl.workgroup_uniform(x), or vouch for it by kl.assume_uniform(x)",
+            text,
+        )
+
+

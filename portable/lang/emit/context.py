@@ -1,0 +1,66 @@
+"""What every printer of one kernel shares."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from portable.backend import Argument, Capabilities
+from portable.dtypes import int32, int64
+from portable.lang.emit.dialect import Dialect
+from portable.lang.emit.facts import Facts
+from portable.lang.emit.helpers import Prelude
+from portable.lang.emit.names import Names
+from portable.lang.ir.kernel import Kernel
+from portable.lang.ir.types import Array
+
+__all__ = ["Context"]
+
+
+@dataclass(slots=True)
+class Context:
+    """One kernel on its way to one dialect's text.
+
+    Attributes
+    ----------
+    kernel, capabilities, dialect
+        What is printed, for what, how.
+    names, facts, prelude
+        Identifiers, proofs and definitions of this kernel.
+    used : dict
+        Extents and strides that the text mentions, with their identifiers.
+    """
+
+    kernel: Kernel
+    capabilities: Capabilities
+    dialect: Dialect
+    names: Names
+    facts: Facts
+    prelude: Prelude
+    used: dict[Argument, str] = field(default_factory=dict)
+
+    @staticmethod
+    def of(kernel: Kernel, capabilities: Capabilities, dialect: Dialect) -> Context:
+        """A fresh context; parameters and arrays get their names first."""
+        names = Names(dialect.spelled())
+        for parameter in kernel.parameters:
+            kind = "array" if isinstance(parameter, Array) else "value"
+            names.of(parameter.name, kind)
+        for array in kernel.arrays:
+            names.of(array.name, "array")
+        return Context(kernel, capabilities, dialect, names, Facts(kernel), Prelude(dialect))
+
+    def array_name(self, array: Array) -> str:
+        """The C identifier of an array."""
+        return self.names.of(array.name, "array")
+
+    def size_argument(self, kind: str, array: Array, dim: int) -> str:
+        """The identifier of an extent, stride or offset, which becomes an argument of the entry."""
+        word = {"extent": "shape", "stride": "stride"}.get(kind)
+        index = self.kernel.parameters.index(array)
+        if word is None:
+            key = Argument("offset", index, 0, int64)
+            return self.used.setdefault(key, self.names.of(f"{array.name}_offset", "offset"))
+        index_type = self.kernel.index_type
+        assert index_type in (int32, int64)
+        key = Argument("extent" if kind == "extent" else "stride", index, dim, index_type)
+        return self.used.setdefault(key, self.names.of(f"{array.name}_{word}{dim}", "size"))

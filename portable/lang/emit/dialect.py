@@ -1,0 +1,185 @@
+"""What makes one C-family language differ from another: a table of spellings.
+
+Templates are `str.format` strings. ``{0}``, ``{1}``, ... stand for operands, ``{T}`` for the C type
+in question; literal braces are doubled.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+from portable.backend import Capabilities
+from portable.dtypes import DType
+from portable.lang.ir.kernel import Kernel, Options
+from portable.lang.ir.types import ValueType, Vector
+
+__all__ = ["Asm", "AtomicWords", "Dialect", "Helper"]
+
+
+@dataclass(frozen=True, slots=True)
+class Helper:
+    """A function that the prelude holds where a kernel calls it.
+
+    Attributes
+    ----------
+    text : str
+        Template of the definition; ``{name}`` is its name, ``{T}``, ``{U}``, ``{I}`` the C types of the
+        operand, of the unsigned integer and the signed integer of its width, ``{bits}`` its width,
+        ``{low}``, ``{high}`` an integer's limits, ``{s}`` a floating literal's suffix.
+    uses : tuple of str
+        Other helpers, for the same type, which it calls as ``{<name>}``.
+    """
+
+    text: str
+    uses: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Asm:
+    """How an `statements.Instruction` is spelled.
+
+    Attributes
+    ----------
+    text : str
+        Template of C statements (braces doubled). ``{o0}`` is output 0, a C lvalue; ``{i0}`` input 0, a C
+        expression; ``{a0}`` address 0, a C pointer to the element in memory type; ``{s0}`` the same
+        address as a 32-bit shared-memory address (NVIDIA). A vector output's lane 1 is ``{o0}.lane[1]``.
+    helpers : tuple of str
+        Definitions that the prelude must hold, as text.
+    """
+
+    text: str
+    helpers: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class AtomicWords:
+    """How atomics and fences are spelled; see `atomics`.
+
+    Attributes
+    ----------
+    style : {"opencl", "nvidia", "clang"}
+        Which printer of `atomics` applies.
+    orders, scopes : mapping
+        Spellings of memory orders and scopes.
+    """
+
+    style: Literal["opencl", "nvidia", "clang"]
+    orders: Mapping[str, str]
+    scopes: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Dialect:
+    """The spellings of one language.
+
+    Attributes
+    ----------
+    name : str
+        ``"opencl"``, ``"cuda"`` or ``"hip"``.
+    types : mapping
+        C types of register types by short name.
+    memory_types : mapping
+        C types of elements in memory by short name, where they differ.
+    suffixes : mapping
+        Suffixes of literals by short name.
+    specials : mapping
+        Spellings of ``"inf"`` and ``"nan"`` by short name.
+    native_vectors : bool
+        Whether vectors are built in, OpenCL's; else they are structs of the prelude.
+    spaces : mapping
+        Qualifier (with a blank) of pointers into each space.
+    restrict, function, kernel : str
+        Qualifiers of a pointer without aliases, of helpers and of the entry.
+    work_items : mapping
+        Template by word; ``{d}`` the dimension, ``{x}`` its letter, ``{size}`` the local size along it,
+        ``{T}`` the type wanted. `sums` are those words whose outermost operator is ``+`` or ``*``.
+    barrier : str
+        The statement.
+    functions, fast_functions : mapping
+        Template by function name, or by ``"name.f32"``, ``"name.i"`` (kind); the second table wins
+        under fastmath.
+    bitcasts : mapping
+        Template by ``"from.to"`` in short names.
+    casts : mapping
+        Template by ``"from.to"``, where a plain C cast would not do.
+    half_load, half_store : str
+        Reading and writing a `float16` element as `float32`; ``{p}`` pointer, ``{i}`` offset, ``{v}`` value.
+    helpers : mapping
+        Helpers by name, for this dialect.
+    preludes : callable
+        The lines before everything else, for a kernel and its device.
+    workgroup : callable
+        The attribute that fixes the workgroup, before the entry's name.
+    flags : callable
+        Compiler options for a kernel's options and a device.
+    sub_groups : mapping
+        Template by operation: ``shuffle shuffle_xor shuffle_up shuffle_down``; ``{0}`` value, ``{1}`` argument,
+        ``{mask}`` the work-items that take part.
+    atomics : AtomicWords
+        Of atomics and fences.
+    instructions : mapping
+        Device instructions by name.
+    printf_formats : mapping
+        By short name.
+    static_local_limit : int
+        Most bytes of local memory that can be declared statically.
+    """
+
+    name: Literal["opencl", "cuda", "hip"]
+    types: Mapping[str, str]
+    memory_types: Mapping[str, str]
+    suffixes: Mapping[str, str]
+    specials: Mapping[str, str]
+    native_vectors: bool
+    spaces: Mapping[str, str]
+    restrict: str
+    function: str
+    kernel: str
+    work_items: Mapping[str, str]
+    sums: frozenset[str]
+    barrier: str
+    functions: Mapping[str, str]
+    fast_functions: Mapping[str, str]
+    bitcasts: Mapping[str, str]
+    casts: Mapping[str, str]
+    half_load: str
+    half_store: str
+    helpers: Mapping[str, Helper]
+    preludes: Callable[[Kernel, Capabilities, frozenset[str]], list[str]]
+    workgroup: Callable[[Kernel, Capabilities], str]
+    flags: Callable[[Options, Capabilities], tuple[str, ...]]
+    sub_groups: Mapping[str, str]
+    atomics: AtomicWords
+    printf_formats: Mapping[str, str]
+    static_local_limit: int
+    instructions: Mapping[str, Asm] = field(default_factory=dict)
+
+    def type_name(self, kind: ValueType) -> str:
+        """The C type of a value in a register."""
+        if not isinstance(kind, Vector):
+            return self.types[kind.short]
+        if not self.native_vectors:
+            return f"{kind.dtype.short}x{kind.lanes}"
+        scalar = "int" if kind.dtype.kind == "b" else self.types[kind.dtype.short]
+        return f"{scalar}{kind.lanes}"
+
+    def memory_type(self, kind: DType) -> str:
+        """The C type of an element in memory; of one component where it is complex."""
+        real = kind.real.short
+        return self.memory_types.get(real) or self.types[real]
+
+    def spelled(self) -> list[str]:
+        """All text whose identifiers a kernel's own names must not shadow."""
+        tables = (
+            self.functions, self.fast_functions, self.work_items, self.casts, self.bitcasts,
+            self.types, self.memory_types, self.specials, self.sub_groups, self.spaces,
+        )  # fmt: skip
+        return [text for table in tables for text in table.values()] + [
+            self.barrier,
+            self.half_load,
+            self.half_store,
+            *(helper.text for helper in self.helpers.values()),
+        ]

@@ -1,0 +1,276 @@
+"""What can be proved of integer expressions: bounds, and powers of two that divide them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from portable.dtypes import DType, int64, uint64
+from portable.lang.ir import expressions as e
+from portable.lang.ir import statements as s
+from portable.lang.ir.kernel import Kernel
+from portable.lang.ir.types import ValueType, Vector
+from portable.lang.ir.walk import all_statements
+
+__all__ = ["Bounds", "Facts", "whole"]
+
+_EXACT = 64
+_INDEX32 = 2**31 - 4096
+_INDEX64 = 2**62
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """The integers from `low` to `high`, both included."""
+
+    low: int
+    high: int
+
+    def inside(self, other: Bounds) -> bool:
+        """Whether all of this lies in `other`."""
+        return other.low <= self.low and self.high <= other.high
+
+
+def whole(kind: DType) -> Bounds:
+    """The range of an integer type."""
+    if kind.kind == "u":
+        return Bounds(0, 2**kind.bits - 1)
+    return Bounds(-(2 ** (kind.bits - 1)), 2 ** (kind.bits - 1) - 1)
+
+
+def _twos(value: int) -> int:
+    """How often 2 divides `value`; `_EXACT` for 0."""
+    return _EXACT if value == 0 else min(_EXACT, (value & -value).bit_length() - 1)
+
+
+def _is_integer(kind: ValueType) -> bool:
+    return not isinstance(kind, Vector) and kind.is_integer
+
+
+class Facts:
+    """Bounds and divisors of a kernel's integer expressions, for all work-items and rounds.
+
+    Names are unique in a kernel or mean the same wherever they are bound, so one pass over
+    the statements suffices for names bound once; variables that are reassigned have no bounds, and
+    the common divisor of all that is assigned to them.
+    """
+
+    def __init__(self, kernel: Kernel) -> None:
+        self._workgroup = kernel.workgroup
+        self._sub_group_size = kernel.sub_group_size
+        self._bounds: dict[str, Bounds | None] = {}
+        self._twos: dict[str, int] = {}
+        self._learn_bounds(kernel.body)
+        self._learn_twos(kernel.body)
+
+    # -- bounds -----------------------------------------------------------------------------
+
+    def bounds(self, x: e.Expression) -> Bounds:
+        """Bounds of an integer scalar expression, wrapped to its type."""
+        kind = x.type
+        assert isinstance(kind, DType)
+        exact = self.exact(x)
+        limits = whole(kind)
+        return exact if exact is not None and exact.inside(limits) else limits
+
+    def fits(self, x: e.Expression) -> bool:
+        """Whether the exact result of an integer operation, its operands given, never wraps."""
+        kind = x.type
+        exact = self.exact(x)
+        return isinstance(kind, DType) and exact is not None and exact.inside(whole(kind))
+
+    def exact(self, x: e.Expression) -> Bounds | None:
+        """Bounds of the outermost operation without wrapping; None where nothing is known."""
+        if not _is_integer(x.type):
+            return None
+        match x:
+            case e.Const():
+                return Bounds(int(x.value), int(x.value))
+            case e.Variable():
+                return self._bounds.get(x.name)
+            case e.WorkItem():
+                return self._work_item(x)
+            case e.Extent():
+                return Bounds(0, _INDEX64 if x.type in (int64, uint64) else _INDEX32)
+            case e.Unary(op="neg"):
+                inner = self.bounds(x.x)
+                return Bounds(-inner.high, -inner.low)
+            case e.Binary():
+                return _binary(x.op, self.bounds(x.x), self.bounds(x.y))
+            case e.Select():
+                a, b = self.bounds(x.x), self.bounds(x.y)
+                return Bounds(min(a.low, b.low), max(a.high, b.high))
+            case e.Cast() if _is_integer(x.x.type) and x.storage is None:
+                return self.bounds(x.x)
+            case e.AssumeUniform():
+                return self.bounds(x.x)
+            case _:
+                return None
+
+    def _work_item(self, x: e.WorkItem) -> Bounds:
+        items = self._workgroup[0] * self._workgroup[1] * self._workgroup[2]
+        groups = -(-items // self._sub_group_size)
+        top = _INDEX64 if x.type in (int64, uint64) else _INDEX32
+        match x.word:
+            case "local_id":
+                return Bounds(0, self._workgroup[x.dim] - 1)
+            case "sub_group_local_id":
+                return Bounds(0, self._sub_group_size - 1)
+            case "sub_group_id":
+                return Bounds(0, groups - 1)
+            case "num_sub_groups":
+                return Bounds(groups, groups)
+            case "group_id":
+                return Bounds(0, top // self._workgroup[x.dim])
+            case "num_groups":
+                return Bounds(1, top // self._workgroup[x.dim] + 1)
+            case _:
+                return Bounds(0, top)
+
+    def _learn_bounds(self, body: s.Block) -> None:
+        for statement in all_statements(body):
+            match statement:
+                case s.Let(var=var, value=value) if _is_integer(var.type):
+                    self._meet(var.name, self.bounds(value))
+                case s.For(var=var):
+                    self._meet(var.name, self._loop(statement))
+                case s.Assign(var=var):
+                    self._bounds[var.name] = None
+                case s.Load(var=var) | s.SubGroup(var=var) | s.WorkgroupUniform(var=var):
+                    self._meet(var.name, None)
+                case s.Atomic(var=e.Variable() as var):
+                    self._meet(var.name, None)
+                case s.Instruction(outputs=outputs):
+                    for var in outputs:
+                        self._bounds[var.name] = None
+                case s.ForElements(row=row, column=column, fragment=fragment):
+                    self._meet(row.name, Bounds(0, fragment.shape[0] - 1))
+                    self._meet(column.name, Bounds(0, fragment.shape[1] - 1))
+                case _:
+                    pass
+
+    def _meet(self, name: str, found: Bounds | None) -> None:
+        """A name bound in several places has bounds that cover all."""
+        if name not in self._bounds:
+            self._bounds[name] = found
+            return
+        old = self._bounds[name]
+        both = None
+        if old is not None and found is not None:
+            both = Bounds(min(old.low, found.low), max(old.high, found.high))
+        self._bounds[name] = both
+
+    def _loop(self, loop: s.For) -> Bounds | None:
+        start, stop, step = (self.bounds(x) for x in (loop.start, loop.stop, loop.step))
+        if step.low > 0:
+            return Bounds(start.low, max(start.low, stop.high - 1))
+        if step.high < 0:
+            return Bounds(min(start.high, stop.low + 1), start.high)
+        return None
+
+    # -- divisors ---------------------------------------------------------------------------
+
+    def multiple_of(self, x: e.Expression) -> int:
+        """The greatest power of two known to divide an integer scalar expression."""
+        return int(2 ** self.twos(x))
+
+    def twos(self, x: e.Expression) -> int:
+        """Its exponent; `_EXACT` for what is always 0."""
+        match x:
+            case e.Const(value=value):
+                return _twos(int(value))
+            case e.Variable():
+                return self._twos.get(x.name, 0)
+            case e.WorkItem():
+                return self._work_item_twos(x)
+            case e.Unary(op="neg") | e.AssumeUniform():
+                return self.twos(x.x)
+            case e.Binary():
+                return self._binary_twos(x)
+            case e.Select():
+                return min(self.twos(x.x), self.twos(x.y))
+            case e.Cast() if _is_integer(x.x.type) and _is_integer(x.type):
+                return self.twos(x.x)
+            case _:
+                return 0
+
+    def _work_item_twos(self, x: e.WorkItem) -> int:
+        if x.word == "local_id" and self._workgroup[x.dim] == 1:
+            return _EXACT
+        if x.word == "global_size":
+            return _twos(self._workgroup[x.dim])
+        return 0
+
+    def _binary_twos(self, x: e.Binary) -> int:
+        a, b = self.twos(x.x), self.twos(x.y)
+        match x.op:
+            case "add" | "sub" | "or" | "xor" | "min" | "max" | "mod":
+                return min(a, b)
+            case "mul":
+                return min(_EXACT, a + b)
+            case "and":
+                return max(a, b)
+            case "shl" if isinstance(x.y, e.Const):
+                return min(_EXACT, a + int(x.y.value))
+            case _:
+                return 0
+
+    def _learn_twos(self, body: s.Block) -> None:
+        """Starts from the best and weakens until nothing changes."""
+        sources = [found for st in all_statements(body) for found in _integer_bindings(st)]
+        unknown = {name for name, value in sources if value is None}
+        known = [(n, v) for n, v in sources if v is not None and n not in unknown]
+        self._twos = {name: _EXACT for name, _ in known}
+        changed = True
+        while changed:
+            changed = False
+            for name, value in known:
+                found = self.twos(value)
+                if found < self._twos[name]:
+                    self._twos[name] = found
+                    changed = True
+
+
+def _integer_bindings(statement: s.Statement) -> list[tuple[str, e.Expression | None]]:
+    match statement:
+        case s.Let(var=var, value=value) | s.Assign(var=var, value=value):
+            return [(var.name, value)] if _is_integer(var.type) else []
+        case s.For(var=var, start=start, step=step):
+            return [(var.name, start), (var.name, step)]
+        case s.Load(var=var) | s.SubGroup(var=var) | s.WorkgroupUniform(var=var):
+            return [(var.name, None)]
+        case s.Atomic(var=e.Variable() as var):
+            return [(var.name, None)]
+        case s.Instruction(outputs=outputs):
+            return [(var.name, None) for var in outputs]
+        case s.ForElements(row=row, column=column, value=value):
+            return [(row.name, None), (column.name, None), (value.name, None)]
+        case _:
+            return []
+
+
+def _binary(op: e.BinaryOp, a: Bounds, b: Bounds) -> Bounds | None:
+    match op:
+        case "add":
+            return Bounds(a.low + b.low, a.high + b.high)
+        case "sub":
+            return Bounds(a.low - b.high, a.high - b.low)
+        case "mul":
+            corners = [a.low * b.low, a.low * b.high, a.high * b.low, a.high * b.high]
+            return Bounds(min(corners), max(corners))
+        case "floordiv" if b.low >= 1:
+            corners = [a.low // b.low, a.low // b.high, a.high // b.low, a.high // b.high]
+            return Bounds(min(corners), max(corners))
+        case "mod" if b.low >= 1:
+            return Bounds(0, min(a.high, b.high - 1) if a.low >= 0 else b.high - 1)
+        case "min":
+            return Bounds(min(a.low, b.low), min(a.high, b.high))
+        case "max":
+            return Bounds(max(a.low, b.low), max(a.high, b.high))
+        case "and" if a.low >= 0 or b.low >= 0:
+            return Bounds(0, min(x.high for x in (a, b) if x.low >= 0))
+        case "shr" if a.low >= 0:
+            return Bounds(0, a.high)
+        case "shl" if b.low == b.high and 0 <= b.low < 32 and a.low >= 0:
+            return Bounds(a.low << b.low, a.high << b.low)
+        case _:
+            return None

@@ -1,0 +1,274 @@
+"""Prints loads and stores, with the conversions between memory and register types."""
+
+from __future__ import annotations
+
+from portable.dtypes import DType, bool_, float16
+from portable.lang.emit import vectors
+from portable.lang.emit.addresses import Addresses, unit_axis
+from portable.lang.emit.code import Code, Level, wrapped
+from portable.lang.emit.expressions import Expressions
+from portable.lang.ir import expressions as e
+from portable.lang.ir import statements as s
+from portable.lang.ir.types import Array, Vector, lanes_of, scalar_of
+
+__all__ = ["Memory"]
+
+
+class Memory:
+    """Loads and stores of one kernel."""
+
+    def __init__(self, expressions: Expressions) -> None:
+        self._expressions = expressions
+        self._context = expressions.context
+        self._dialect = expressions.dialect
+        self.addresses = Addresses(expressions)
+
+    # -- loads ------------------------------------------------------------------------------
+
+    def load(self, statement: s.Load) -> tuple[list[str], str]:
+        """Lines to go before, and the text of the loaded value."""
+        array, kind = statement.array, statement.var.type
+        offset = self.addresses.offset(array, statement.index)
+        if not isinstance(kind, Vector) or array.lanes > 1:
+            return [], self._load_scalar(array, offset, scalar_of(kind), statement.component)
+        if self._contiguous(array, statement.axis, kind.lanes):
+            aligned = self._aligned(array, statement.index, kind.lanes)
+            return [], self._load_contiguous(array, offset, kind, aligned)
+        lines, places = self._places(
+            array, statement.index, statement.axis, statement.var.name, kind.lanes
+        )
+        lanes = [
+            self._load_scalar(array, place, kind.dtype, statement.component) for place in places
+        ]
+        return lines, vectors.made(self._expressions, lanes, kind)
+
+    def _load_scalar(self, array: Array, offset: Code, kind: DType, component: int | None) -> str:
+        if array.lanes == 1 and array.dtype is bool_:
+            return f"{self.addresses.element(array, offset)} != 0"
+        if array.lanes == 1 and array.dtype is float16 and kind is not float16:
+            name = self._context.array_name(array)
+            return self._dialect.half_load.format(p=name, i=offset)
+        return self.addresses.element(array, offset, component).text
+
+    def _load_contiguous(self, array: Array, offset: Code, kind: Vector, aligned: int) -> str:
+        pointer = self.addresses.pointer(array, offset)
+        if self._dialect.native_vectors:
+            return self._native_load(array, pointer, kind, aligned)
+        helper = self._struct_helper("load", array.dtype, kind, aligned)
+        return f"{helper}({pointer})"
+
+    def _native_load(self, array: Array, pointer: Code, kind: Vector, aligned: int) -> str:
+        lanes = kind.lanes
+        if array.dtype is float16 and kind.dtype is not float16:
+            return f"vload{'a' if aligned else ''}_half{lanes}(0, {pointer})"
+        memory = self._dialect.memory_type(array.dtype)
+        if not aligned:
+            loaded = f"vload{lanes}(0, {pointer})"
+        else:
+            space = self._dialect.spaces[array.space]
+            pieces = [
+                f"*(const {space}{memory}{aligned} *)({_shifted(pointer, at)})"
+                for at in range(0, lanes, aligned)
+            ]
+            loaded = pieces[0] if len(pieces) == 1 else f"({memory}{lanes})({', '.join(pieces)})"
+        return self._widened(array.dtype, loaded, kind)
+
+    def _widened(self, dtype: DType, loaded: str, kind: Vector) -> str:
+        if dtype is kind.dtype and dtype is not bool_:
+            return loaded
+        name = vectors.vector_name(self._expressions, kind)
+        converted = f"convert_{name}({loaded})"
+        return f"{converted} != 0" if dtype is bool_ else converted
+
+    # -- stores -----------------------------------------------------------------------------
+
+    def store(self, statement: s.Store) -> list[str]:
+        """The lines of a store."""
+        array, value = statement.array, statement.value
+        kind = value.type
+        offset = self.addresses.offset(array, statement.index)
+        if not isinstance(kind, Vector) or array.lanes > 1:
+            text = self._expressions.code(value)
+            return [self._store_scalar(array, offset, text, statement.component, kind)]
+        if self._contiguous(array, statement.axis, kind.lanes):
+            aligned = self._aligned(array, statement.index, kind.lanes)
+            return [self._store_contiguous(array, offset, value, kind, aligned)]
+        return self._scatter(statement, kind)
+
+    def _scatter(self, statement: s.Store, kind: Vector) -> list[str]:
+        name = self._context.names.fresh("lanes")
+        type_name = vectors.vector_name(self._expressions, kind)
+        lines = [f"const {type_name} {name} = {self._expressions.text(statement.value)};"]
+        before, places = self._places(
+            statement.array, statement.index, statement.axis, name, kind.lanes
+        )
+        lines += before
+        for number, place in enumerate(places):
+            lane = Code(vectors.lane(self._expressions, name, number, kind))
+            scalar = kind.dtype
+            lines.append(
+                self._store_scalar(statement.array, place, lane, statement.component, scalar)
+            )
+        return lines
+
+    def _store_scalar(
+        self, array: Array, offset: Code, value: Code, component: int | None, kind: object
+    ) -> str:
+        dtype = array.dtype
+        if array.lanes == 1 and dtype is float16 and kind is not float16:
+            name = self._context.array_name(array)
+            return self._dialect.half_store.format(v=value, i=offset, p=name)
+        target = self.addresses.element(array, offset, component)
+        if array.lanes == 1 and (dtype is bool_ or dtype.itemsize < 4) and kind is not dtype:
+            value = self._narrow(dtype, value)
+        elif dtype is bool_ and array.lanes == 1:
+            value = self._narrow(dtype, value)
+        return f"{target} = {value};"
+
+    def _narrow(self, dtype: DType, value: Code) -> Code:
+        memory = self._dialect.memory_type(dtype)
+        return Code(f"({memory}){wrapped(value, Level.UNARY)}", Level.UNARY)
+
+    def _store_contiguous(
+        self, array: Array, offset: Code, value: e.Expression, kind: Vector, aligned: int
+    ) -> str:
+        pointer = self.addresses.pointer(array, offset)
+        text = self._expressions.text(value)
+        if self._dialect.native_vectors:
+            return self._native_store(array, pointer, text, kind, aligned)
+        helper = self._struct_helper("store", array.dtype, kind, aligned)
+        return f"{helper}({pointer}, {text});"
+
+    def _native_store(
+        self, array: Array, pointer: Code, value: str, kind: Vector, aligned: int
+    ) -> str:
+        dtype, lanes = array.dtype, kind.lanes
+        if dtype is float16 and kind.dtype is not float16:
+            return f"vstore{'a' if aligned else ''}_half{lanes}_rte({value}, 0, {pointer});"
+        memory = self._dialect.memory_type(dtype)
+        if dtype is bool_:
+            value = f"convert_{memory}{lanes}(-({value}))"
+        elif dtype is not kind.dtype:
+            value = f"convert_{memory}{lanes}({value})"
+        if aligned != lanes:
+            return f"vstore{lanes}({value}, 0, {pointer});"
+        space = self._dialect.spaces[array.space]
+        return f"*({space}{memory}{lanes} *)({pointer}) = {value};"
+
+    # -- vectors ----------------------------------------------------------------------------
+
+    def _contiguous(self, array: Array, axis: int, lanes: int) -> bool:
+        if array.dtype.is_complex or not unit_axis(array, axis % array.ndim):
+            return False
+        swizzled = array.layout is not None and array.layout.swizzle
+        return not swizzled or lanes * array.dtype.itemsize <= 16
+
+    def _aligned(self, array: Array, index: tuple[e.Expression, ...], lanes: int) -> int:
+        """Lanes of the aligned pieces that the vector may be accessed in; 0 for none."""
+        if self._context.capabilities.kind == "cpu":
+            return 0
+        size = array.dtype.itemsize
+        known = self.addresses.alignment(array, index)
+        pieces = min(known // size, lanes)
+        if array.dtype is float16 and self._dialect.native_vectors:
+            return lanes if known >= size * lanes else 0
+        return pieces if pieces > 1 and known >= min(16, size * lanes) else 0
+
+    def _places(
+        self, array: Array, index: tuple[e.Expression, ...], axis: int, name: str, lanes: int
+    ) -> tuple[list[str], list[Code]]:
+        """The offsets of a vector's lanes, the first kept in a name of its own."""
+        axis %= array.ndim
+        if array.layout is not None and array.layout.swizzle:
+            return [], [
+                self.addresses.offset(array, _moved(index, axis, lane)) for lane in range(lanes)
+            ]
+        first = self._context.names.fresh(f"{name}_at")
+        kind = self._dialect.types[self._context.kernel.index_type.short]
+        lines = [f"const {kind} {first} = {self.addresses.offset(array, index)};"]
+        step = self.addresses.along(array, axis)
+        places = [Code(first)]
+        for lane in range(1, lanes):
+            ahead = str(lane * int(step)) if step.isdigit() else f"{lane} * {step}"
+            places.append(Code(f"{first} + {ahead}", Level.SUM))
+        return lines, places
+
+    def _struct_helper(self, word: str, dtype: DType, kind: Vector, aligned: int) -> str:
+        """A function of the prelude that loads or stores a struct's lanes from contiguous memory."""
+        name = f"pt_{word}_{dtype.short}_{kind!r}" + ("_aligned" if aligned else "")
+        make = self._struct_load if word == "load" else self._struct_store
+        vectors.vector_name(self._expressions, kind)
+        return self._context.prelude.define(name, lambda: make(name, dtype, kind, bool(aligned)))
+
+    def _struct_load(self, name: str, dtype: DType, kind: Vector, aligned: bool) -> str:
+        memory = self._dialect.memory_type(dtype)
+        vector = vectors.vector_name(self._expressions, kind)
+        source = "piece.element" if aligned else "p"
+        lanes = [self._lane_from_memory(f"{source}[{i}]", dtype, kind) for i in range(kind.lanes)]
+        lines = [f"{self._dialect.function} {vector} {name}(const {memory} *p)", "{"]
+        if aligned:
+            carrier, count = _carrier(dtype.itemsize * kind.lanes)
+            lines += _union(carrier, count, memory, kind.lanes)
+            lines += [
+                f"    piece.whole[{i}] = reinterpret_cast<const {carrier} *>(p)[{i}];"
+                for i in range(count)
+            ]
+        lines += [f"    return {vectors.made(self._expressions, lanes, kind)};", "}"]
+        return "\n".join(lines)
+
+    def _struct_store(self, name: str, dtype: DType, kind: Vector, aligned: bool) -> str:
+        memory = self._dialect.memory_type(dtype)
+        vector = vectors.vector_name(self._expressions, kind)
+        target = "piece.element" if aligned else "p"
+        lines = [f"{self._dialect.function} void {name}({memory} *p, {vector} x)", "{"]
+        carrier, count = _carrier(dtype.itemsize * kind.lanes)
+        if aligned:
+            lines += _union(carrier, count, memory, kind.lanes)
+        for i in range(kind.lanes):
+            value = self._lane_to_memory(f"x.lane[{i}]", dtype, kind)
+            lines.append(f"    {target}[{i}] = {value};")
+        if aligned:
+            lines += [
+                f"    reinterpret_cast<{carrier} *>(p)[{i}] = piece.whole[{i}];"
+                for i in range(count)
+            ]
+        return "\n".join([*lines, "}"])
+
+    def _lane_from_memory(self, text: str, dtype: DType, kind: Vector) -> str:
+        if dtype is float16 and kind.dtype is not float16:
+            return self._dialect.casts["f16.f32"].format(text)
+        if dtype is bool_:
+            return f"{text} != 0"
+        return text
+
+    def _lane_to_memory(self, text: str, dtype: DType, kind: Vector) -> str:
+        if dtype is float16 and kind.dtype is not float16:
+            return self._dialect.casts["f32.f16"].format(text)
+        if dtype is kind.dtype and dtype is not bool_:
+            return text
+        return f"({self._dialect.memory_type(dtype)}){text}"
+
+
+def _shifted(pointer: Code, by: int) -> str:
+    return f"{pointer} + {by}" if by else pointer.text
+
+
+def _moved(index: tuple[e.Expression, ...], axis: int, by: int) -> tuple[e.Expression, ...]:
+    own = index[axis]
+    kind = own.type
+    assert isinstance(kind, DType) and lanes_of(kind) == 1
+    moved = e.Binary("add", own, e.Const(by, kind)) if by else own
+    return (*index[:axis], moved, *index[axis + 1 :])
+
+
+def _carrier(size: int) -> tuple[str, int]:
+    """The built-in type and the number of pieces in which so many bytes move."""
+    if size >= 16:
+        return "uint4", size // 16
+    return {8: "uint2", 4: "unsigned int", 2: "unsigned short"}[size], 1
+
+
+def _union(carrier: str, count: int, memory: str, lanes: int) -> list[str]:
+    return [
+        f"    union {{ {carrier} whole[{count}]; {memory} element[{lanes}]; }} piece;",
+    ]

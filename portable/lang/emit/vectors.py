@@ -1,0 +1,309 @@
+"""Prints vector values: natively where the dialect has vectors, else lane by lane in helpers.
+
+A vector of bool is a vector of ``int`` holding 0 or -1 where vectors are native, else a struct of
+``bool``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import fields, replace
+from typing import TYPE_CHECKING, Any
+
+from portable.dtypes import DType, bool_
+from portable.lang.emit.code import Code, Level, infix, wrapped
+from portable.lang.functions import FUNCTIONS
+from portable.lang.ir import expressions as e
+from portable.lang.ir.types import ValueType, Vector
+
+if TYPE_CHECKING:
+    from portable.lang.emit.expressions import Expressions
+
+__all__ = ["elementwise", "lane", "made", "structural", "vector_name"]
+
+_SHUFFLED = "0123456789abcdef"
+
+
+def vector_name(printer: Expressions, kind: Vector) -> str:
+    """The C type of a vector, its struct being defined where that is needed."""
+    name = printer.dialect.type_name(kind)
+    if printer.dialect.native_vectors:
+        return name
+    scalar = printer.dialect.types[kind.dtype.short]
+    size = 1 if kind.dtype.kind == "b" else kind.dtype.itemsize
+    align = min(16, size * kind.lanes)
+    return printer.context.prelude.define(
+        name, lambda: f"struct alignas({align}) {name} {{\n    {scalar} lane[{kind.lanes}];\n}};"
+    )
+
+
+def lane(printer: Expressions, text: str, index: int, kind: Vector) -> str:
+    """One lane of the vector whose postfix text is given, as a scalar."""
+    if not printer.dialect.native_vectors:
+        return f"{text}.lane[{index}]"
+    plain = f"{text}.s{_SHUFFLED[index]}"
+    return f"({plain} != 0)" if kind.dtype.kind == "b" else plain
+
+
+def made(printer: Expressions, lanes: Sequence[str], kind: Vector) -> str:
+    """A vector from the texts of its lanes."""
+    name = vector_name(printer, kind)
+    if not printer.dialect.native_vectors:
+        return f"{name}{{{{{', '.join(lanes)}}}}}"
+    if kind.dtype.kind == "b":
+        lanes = [f"-(int)({text})" for text in lanes]
+    return f"({name})({', '.join(lanes)})"
+
+
+def structural(printer: Expressions, x: e.Lane | e.Splat | e.MakeVector) -> Code:
+    """Lanes, splats and vectors from scalars."""
+    match x:
+        case e.Lane():
+            kind = x.x.type
+            assert isinstance(kind, Vector)
+            inner = wrapped(printer.code(x.x), Level.POSTFIX)
+            return Code(lane(printer, inner, x.lane, kind))
+        case e.MakeVector():
+            return Code(made(printer, [printer.text(i) for i in x.elements], x.type))
+        case e.Splat():
+            return _splat(printer, x)
+
+
+def _splat(printer: Expressions, x: e.Splat) -> Code:
+    name = vector_name(printer, x.type)
+    if printer.dialect.native_vectors:
+        value = printer.text(x.x)
+        return Code(f"({name})({f'-(int)({value})' if x.type.dtype is bool_ else value})")
+    helper = f"pt_splat_{x.type!r}"
+    scalar = printer.dialect.types[x.type.dtype.short]
+    lanes = ", ".join(["x"] * x.type.lanes)
+    printer.context.prelude.define(
+        helper,
+        lambda: (
+            f"{printer.dialect.function} {name} {helper}({scalar} x)\n"
+            f"{{\n    return {name}{{{{{lanes}}}}};\n}}"
+        ),
+    )
+    return Code(f"{helper}({printer.text(x.x)})")
+
+
+def elementwise(printer: Expressions, x: e.Expression) -> Code:
+    """An element-wise node with vector operands."""
+    if printer.dialect.native_vectors:
+        found = _native(printer, x)
+        if found is not None:
+            return found
+    return _by_lanes(printer, x)
+
+
+# -- lane by lane -----------------------------------------------------------------------------
+
+
+def _operand_fields(x: e.Expression) -> list[tuple[str, int | None, e.Expression]]:
+    found: list[tuple[str, int | None, e.Expression]] = []
+    for field in fields(x):
+        value: Any = getattr(x, field.name)
+        if isinstance(value, tuple):
+            found += [(field.name, i, item) for i, item in enumerate(value)]
+        elif isinstance(value, e.Expression):
+            found.append((field.name, None, value))
+    return found
+
+
+def _label(x: e.Expression) -> str:
+    """What distinguishes this node from others, without its operands; part of a C identifier."""
+    match x:
+        case e.Call(function=word):
+            return word
+        case e.Unary(op=op) | e.Compare(op=op):
+            return op
+        case e.Binary(op=op):
+            return f"{op}_nonnegative" if x.nonnegative else op
+        case e.Cast():
+            return f"to_{x.type!r}" + (f"_{x.storage.short}" if x.storage else "")
+        case e.Bitcast():
+            return f"as_{x.type!r}"
+        case _:
+            return type(x).__name__.lower()
+
+
+def _by_lanes(printer: Expressions, x: e.Expression) -> Code:
+    operands = _operand_fields(x)
+    types = [operand.type for _, _, operand in operands]
+    name = f"pt_{_label(x)}_{'_'.join(dict.fromkeys(map(repr, types)))}"
+    result = x.type
+    assert isinstance(result, Vector)
+
+    def make() -> str:
+        head = f"{printer.dialect.function} {vector_name(printer, result)} {name}("
+        head += ", ".join(f"{_type(printer, t)} {'abc'[i]}" for i, t in enumerate(types))
+        lanes = [printer.text(_scalar_node(printer, x, operands, i)) for i in range(result.lanes)]
+        return f"{head})\n{{\n    return {made(printer, lanes, result)};\n}}"
+
+    printer.context.prelude.define(name, make)
+    return Code(f"{name}({', '.join(printer.text(operand) for _, _, operand in operands)})")
+
+
+def _type(printer: Expressions, kind: ValueType) -> str:
+    return vector_name(printer, kind) if isinstance(kind, Vector) else printer.dialect.types[kind.short]
+
+
+def _scalar_node(
+    printer: Expressions,
+    x: e.Expression,
+    operands: list[tuple[str, int | None, e.Expression]],
+    index: int,
+) -> e.Expression:
+    """The node with every operand replaced by one lane of the helper's parameter."""
+    from portable.lang.emit.expressions import Placeholder
+
+    changes: dict[str, Any] = {}
+    for number, (name, position, operand) in enumerate(operands):
+        kind = operand.type
+        text = "abc"[number]
+        if isinstance(kind, Vector):
+            text, kind = lane(printer, text, index, kind), kind.dtype
+        new = Placeholder(text, kind)
+        changes[name] = new if position is None else (*changes.get(name, ()), new)
+    if isinstance(x, e.Cast | e.Bitcast | e.Call):
+        assert isinstance(x.type, Vector)
+        changes["type"] = x.type.dtype
+    return replace(x, **changes)
+
+
+# -- native -----------------------------------------------------------------------------------
+
+_INFIX = {
+    "add": ("+", Level.SUM),
+    "sub": ("-", Level.SUM),
+    "mul": ("*", Level.PRODUCT),
+    "div": ("/", Level.PRODUCT),
+    "and": ("&", Level.BIT_AND),
+    "or": ("|", Level.BIT_OR),
+    "xor": ("^", Level.BIT_XOR),
+}
+_RELATIONS = {"eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">="}
+
+
+def _native(printer: Expressions, x: e.Expression) -> Code | None:
+    match x:
+        case e.Unary():
+            return _native_unary(printer, x)
+        case e.Binary():
+            return _native_binary(printer, x)
+        case e.Compare():
+            level = Level.EQUALITY if x.op in ("eq", "ne") else Level.RELATION
+            mask = infix(_RELATIONS[x.op], level, printer.code(x.x), printer.code(x.y))
+            return _narrow_mask(mask, x.x.type)
+        case e.Select():
+            return _native_select(printer, x)
+        case e.Cast():
+            return _native_cast(printer, x)
+        case e.Bitcast(type=Vector() as kind):
+            return Code(f"as_{vector_name(printer, kind)}({printer.text(x.x)})")
+        case e.Call():
+            return _native_call(printer, x)
+        case _:
+            return None
+
+
+def _narrow_mask(mask: Code, operands: ValueType) -> Code:
+    """A comparison's mask, as wide as its operands, as a vector of int."""
+    assert isinstance(operands, Vector)
+    if operands.dtype.kind == "b" or operands.dtype.bits == 32:
+        return mask
+    return Code(f"convert_int{operands.lanes}({mask})")
+
+
+def _wide_mask(printer: Expressions, condition: e.Expression, kind: Vector) -> str:
+    """A mask as wide as the lanes that it selects."""
+    text = printer.text(condition)
+    bits = 32 if kind.dtype.kind == "b" else kind.dtype.bits
+    signed = {16: "short", 32: "int", 64: "long"}[bits]
+    return text if bits == 32 else f"convert_{signed}{kind.lanes}({text})"
+
+
+def _native_unary(printer: Expressions, x: e.Unary) -> Code | None:
+    kind = x.type
+    assert isinstance(kind, Vector)
+    if x.op == "neg" and kind.dtype.kind == "i":
+        return None
+    inner = printer.operand(x.x)
+    if x.op != "neg":
+        return Code(f"~{inner}", Level.UNARY)
+    return Code(f"-({inner})" if inner.startswith("-") else f"-{inner}", Level.UNARY)
+
+
+def _native_binary(printer: Expressions, x: e.Binary) -> Code | None:
+    kind = x.type
+    assert isinstance(kind, Vector)
+    a, b = printer.code(x.x), printer.code(x.y)
+    if x.op in _INFIX:
+        operator, level = _INFIX[x.op]
+        if kind.dtype.kind == "i" and x.op in ("add", "sub", "mul"):
+            unsigned = vector_name(printer, Vector(_unsigned(kind.dtype), kind.lanes))
+            inner = infix(operator, level, Code(f"as_{unsigned}({a})"), Code(f"as_{unsigned}({b})"))
+            return Code(f"as_{vector_name(printer, kind)}({inner})")
+        return infix(operator, level, a, b)
+    if x.op in ("shl", "shr"):
+        return infix("<<" if x.op == "shl" else ">>", Level.SHIFT, a, b)
+    if x.op in ("min", "max") and kind.dtype.is_integer:
+        return Code(f"{x.op}({a}, {b})")
+    if x.op in ("min", "max"):
+        return Code(f"{_native_extreme(printer, x.op, kind)}({a}, {b})")
+    return None
+
+
+def _unsigned(kind: DType) -> DType:
+    from portable.dtypes import uint32, uint64
+
+    return uint32 if kind.bits == 32 else uint64
+
+
+def _native_extreme(printer: Expressions, op: str, kind: Vector) -> str:
+    name = f"pt_f{op}_nan_{kind!r}"
+    vector = vector_name(printer, kind)
+    sign = "<" if op == "min" else ">"
+    return printer.context.prelude.define(
+        name,
+        lambda: (
+            f"{printer.dialect.function} {vector} {name}({vector} x, {vector} y)\n"
+            f"{{\n    return select(y, x, (x {sign} y) | (x != x));\n}}"
+        ),
+    )
+
+
+def _native_select(printer: Expressions, x: e.Select) -> Code:
+    kind = x.type
+    if not isinstance(x.condition.type, Vector):
+        parts = [wrapped(printer.code(p), Level.LOGICAL_OR) for p in (x.condition, x.x, x.y)]
+        return Code(f"{parts[0]} ? {parts[1]} : {parts[2]}", Level.CONDITIONAL)
+    assert isinstance(kind, Vector)
+    mask = _wide_mask(printer, x.condition, kind)
+    return Code(f"select({printer.text(x.y)}, {printer.text(x.x)}, {mask})")
+
+
+def _native_cast(printer: Expressions, x: e.Cast) -> Code | None:
+    source, target = x.x.type, x.type
+    assert isinstance(source, Vector) and isinstance(target, Vector)
+    if x.storage is not None or (source.dtype.is_float and target.dtype.is_integer):
+        return None
+    inner = printer.code(x.x)
+    if source.dtype is target.dtype:
+        return inner
+    if target.dtype.kind == "b":
+        return _narrow_mask(infix("!=", Level.EQUALITY, inner, Code("0")), source)
+    name = vector_name(printer, target)
+    if source.dtype.kind == "b":
+        inner = Code(f"-{wrapped(inner, Level.UNARY)}", Level.UNARY)
+    return Code(f"convert_{name}({inner})")
+
+
+def _native_call(printer: Expressions, x: e.Call) -> Code | None:
+    kind = x.arguments[0].type
+    assert isinstance(kind, Vector)
+    template = printer.template(x.function, kind.dtype)
+    simple = not template.startswith(("@", "("))
+    if not simple or FUNCTIONS[x.function].result != "same":
+        return None
+    return Code(template.format(*[printer.text(a) for a in x.arguments]))

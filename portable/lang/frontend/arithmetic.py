@@ -1,0 +1,268 @@
+"""Typed expressions for Python's operators and the element-wise functions.
+
+Operations on constants are done at once, in Python; the rest builds IR.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable
+from typing import Any, Final, cast
+
+import numpy as np
+
+from portable.dtypes import bool_
+from portable.lang.frontend import complexes
+from portable.lang.frontend.builder import Builder
+from portable.lang.frontend.conversion import (
+    Number,
+    as_bool,
+    common_dtype,
+    unify,
+)
+from portable.lang.frontend.intervals import interval
+from portable.lang.frontend.values import Complex, Value, describe, is_number
+from portable.lang.functions import FUNCTIONS, Function
+from portable.lang.ir import expressions as e
+from portable.lang.ir.types import Vector
+
+__all__ = ["binary", "call", "compare", "invert", "logical_not", "negate", "power", "select"]
+
+_BINARY: Final[dict[str, Callable[[Any, Any], Any]]] = {
+    "add": operator.add,
+    "sub": operator.sub,
+    "mul": operator.mul,
+    "div": operator.truediv,
+    "floordiv": operator.floordiv,
+    "mod": operator.mod,
+    "and": operator.and_,
+    "or": operator.or_,
+    "xor": operator.xor,
+    "shl": operator.lshift,
+    "shr": operator.rshift,
+    "min": min,
+    "max": max,
+}
+_COMPARE: Final[dict[str, Callable[[Any, Any], Any]]] = {
+    "eq": operator.eq,
+    "ne": operator.ne,
+    "lt": operator.lt,
+    "le": operator.le,
+    "gt": operator.gt,
+    "ge": operator.ge,
+}
+_SIGN: Final = {
+    "add": "+",
+    "sub": "-",
+    "mul": "*",
+    "div": "/",
+    "floordiv": "//",
+    "mod": "%",
+    "and": "&",
+    "or": "|",
+    "xor": "^",
+    "shl": "<<",
+    "shr": ">>",
+}
+_BITWISE: Final = ("and", "or", "xor", "shl", "shr")
+
+
+def binary(builder: Builder, op: e.BinaryOp, x: Number, y: Number) -> Any:
+    """``x op y`` for constants, values, vectors and complex numbers."""
+    if not is_number(x) or not is_number(y):
+        return _on_constants(builder, op, x, y)
+    if isinstance(x, Complex | complex) or isinstance(y, Complex | complex):
+        if not isinstance(x, Value | Complex) and not isinstance(y, Value | Complex):
+            return _on_constants(builder, op, x, y)
+        return complexes.binary(builder, op, x, y)
+    if not isinstance(x, Value) and not isinstance(y, Value):
+        return _on_constants(builder, op, x, y)
+    left, right = unify(builder, x, y)
+    _check_kind(builder, op, left, x, y)
+    weak, slots = left.weak and right.weak, left.slots | right.slots
+    return Value(_simplified(builder, op, left.expr, right.expr), weak, slots if weak else frozenset())
+
+
+def _on_constants(builder: Builder, op: str, x: Any, y: Any) -> Any:
+    try:
+        return _BINARY[op](x, y)
+    except Exception as error:
+        sign = _SIGN.get(op, op)
+        builder.fail(f"{describe(x)} {sign} {describe(y)} is not possible: {error}")
+
+
+def _check_kind(builder: Builder, op: str, value: Value, x: Number, y: Number) -> None:
+    sign = _SIGN.get(op, op)
+    operands = f"{describe(x)} {sign} {describe(y)}"
+    if op == "div" and not value.dtype.is_float:
+        builder.fail(
+            f"{operands}: true division of integers has no float type here",
+            "write // for integers, or convert: kl.f32(x) / kl.f32(y)",
+        )
+    if op in _BITWISE and value.dtype.is_float:
+        builder.fail(f"{operands}: bit operations take integers", "see kl.bitcast(x, kl.i32)")
+    if value.dtype is bool_ and op not in ("and", "or", "xor"):
+        builder.fail(f"{operands}: bool takes only & | ^", "convert it first: kl.i32(...)")
+
+
+def _simplified(builder: Builder, op: e.BinaryOp, x: e.Expression, y: e.Expression) -> e.Expression:
+    """The operation, folded on integer constants and for neutral elements."""
+    if isinstance(x.type, Vector) or not x.type.is_integer:
+        return e.Binary(op, x, y)
+    a = x.value if isinstance(x, e.Const) else None
+    b = y.value if isinstance(y, e.Const) else None
+    if op == "add" and a == 0 or op == "mul" and a == 1:
+        return y
+    if op in ("add", "sub", "shl", "shr") and b == 0 or op in ("mul", "floordiv") and b == 1:
+        return x
+    nonnegative = op in ("floordiv", "mod") and all(
+        interval(v, builder.intervals).low >= 0 for v in (x, y)
+    )
+    node = e.Binary(op, x, y, nonnegative)
+    bounds = interval(node, builder.intervals)
+    return e.Const(bounds.low, x.type) if bounds.low == bounds.high else node
+
+
+def compare(builder: Builder, op: e.CompareOp, x: Any, y: Any) -> Any:
+    """A comparison; objects known at compile time (dtypes, None, strings) compare as in Python."""
+    if not isinstance(x, Value | Complex) and not isinstance(y, Value | Complex):
+        try:
+            return _COMPARE[op](x, y)
+        except TypeError as error:
+            builder.fail(f"{describe(x)} and {describe(y)} do not compare: {error}")
+    if not is_number(x) or not is_number(y):
+        builder.fail(f"{describe(x)} and {describe(y)} do not compare")
+    if isinstance(x, Complex | complex) or isinstance(y, Complex | complex):
+        return complexes.compare(builder, op, x, y)
+    left, right = unify(builder, x, y)
+    if left.dtype is bool_ and op not in ("eq", "ne"):
+        builder.fail("bools have no order", "convert them first: kl.i32(...)")
+    return Value(e.Compare(op, left.expr, right.expr))
+
+
+def negate(builder: Builder, x: Number) -> Any:
+    """``-x``."""
+    if isinstance(x, Complex):
+        return complexes.negate(builder, x)
+    if not isinstance(x, Value):
+        return _on_one(builder, operator.neg, x)
+    if x.dtype is bool_:
+        builder.fail("a bool has no negative", "write 'not x', or convert it: kl.i32(x)")
+    if isinstance(x.expr, e.Const) and not x.dtype.kind == "u":
+        return Value(e.Const(-x.expr.value, x.dtype), x.weak, x.slots)
+    return Value(e.Unary("neg", x.expr), x.weak, x.slots)
+
+
+def invert(builder: Builder, x: Number) -> Any:
+    """``~x``: bitwise for integers, logical for bool."""
+    if not isinstance(x, Value):
+        return _on_one(builder, operator.invert, x)
+    if x.dtype.is_float:
+        builder.fail(f"~ takes integers and bools, not {describe(x)}")
+    return Value(e.Unary("not" if x.dtype is bool_ else "invert", x.expr), x.weak, x.slots)
+
+
+def logical_not(builder: Builder, x: Any) -> Any:
+    """``not x`` of a scalar bool."""
+    if not isinstance(x, Value | Complex):
+        return not x
+    return Value(e.Unary("not", as_bool(builder, x, "the operand of 'not'")))
+
+
+def _on_one(builder: Builder, function: Callable[[Any], Any], x: Any) -> Any:
+    try:
+        return function(x)
+    except TypeError as error:
+        builder.fail(f"{describe(x)}: {error}")
+
+
+def select(builder: Builder, condition: Any, x: Any, y: Any) -> Any:
+    """`x` where `condition`, else `y`, both evaluated."""
+    if isinstance(condition, bool):
+        return x if condition else y
+    if not isinstance(condition, Value) or condition.dtype is not bool_:
+        builder.fail(f"a bool is needed to select by, not {describe(condition)}")
+    if isinstance(x, Complex | complex) or isinstance(y, Complex | complex):
+        a, b = complexes.unify(builder, x, y)
+        return Complex(
+            select(builder, condition, a.real, b.real), select(builder, condition, a.imag, b.imag)
+        )
+    left, right = unify(builder, x, y)
+    if condition.lanes > left.lanes:
+        left, right = (
+            Value(e.Splat(v.expr, Vector(v.dtype, condition.lanes))) for v in (left, right)
+        )
+    weak = left.weak and right.weak
+    slots = left.slots | right.slots if weak else frozenset()
+    return Value(e.Select(condition.expr, left.expr, right.expr), weak, slots)
+
+
+def power(builder: Builder, x: Number, y: Number) -> Any:
+    """``x ** y``: by multiplication for small constant integers, else the function ``pow``."""
+    if not isinstance(x, Value | Complex) and not isinstance(y, Value | Complex):
+        return _on_one(builder, lambda pair: pair[0] ** pair[1], (x, y))
+    if isinstance(y, int) and not isinstance(y, bool) and 0 <= y <= 64:
+        return _multiplied(builder, x, y)
+    if isinstance(x, Complex) or isinstance(y, Complex):
+        return complexes.power(builder, x, y)
+    dtype, _ = common_dtype(builder, x, y)
+    if not dtype.is_float:
+        builder.fail(
+            f"{describe(x)} ** {describe(y)}: integer powers take a constant exponent of 0 to 64",
+            "convert to float, or multiply in a loop",
+        )
+    return call(builder, "pow", x, y)
+
+
+def _multiplied(builder: Builder, x: Number, n: int) -> Any:
+    if n == 0:
+        return binary(builder, "add", binary(builder, "mul", x, 0), 1)
+    result = None
+    while n:
+        if n & 1:
+            result = x if result is None else binary(builder, "mul", result, x)
+        n >>= 1
+        if n:
+            x = binary(builder, "mul", x, x)
+            if isinstance(x, Value):
+                x = Value(builder.let("square", x.expr), x.weak, x.slots)
+    return result
+
+
+def call(builder: Builder, name: str, *numbers: Number) -> Any:
+    """An element-wise function of `FUNCTIONS`."""
+    function = FUNCTIONS[name]
+    for x in numbers:
+        if not is_number(x):
+            builder.fail(f"kl.{name} takes numbers, not {describe(x)}")
+    if any(isinstance(x, Complex | complex) for x in numbers):
+        return complexes.call(builder, name, *numbers)
+    if not any(isinstance(x, Value) for x in numbers):
+        return _constant_call(builder, function, numbers)
+    values = unify(builder, *numbers)
+    _check_function(builder, function, values[0])
+    kind = values[0].type
+    if function.result == "bool":
+        result = Vector(bool_, values[0].lanes) if values[0].lanes > 1 else bool_
+        return Value(e.Call(name, tuple(v.expr for v in values), result))
+    weak = all(v.weak for v in values)
+    slots = frozenset().union(*(v.slots for v in values)) if weak else frozenset()
+    return Value(e.Call(name, tuple(v.expr for v in values), kind), weak, slots)
+
+
+def _check_function(builder: Builder, function: Function, x: Value) -> None:
+    kind = x.dtype.kind
+    if kind not in function.kinds:
+        wanted = "floating-point" if function.kinds == "f" else "integer"
+        hint = f"convert it: kl.{function.name}(kl.f32(x))" if function.kinds == "f" else ""
+        builder.fail(f"kl.{function.name} takes {wanted} numbers, not {describe(x)}", hint)
+
+
+def _constant_call(builder: Builder, function: Function, numbers: tuple[Any, ...]) -> Any:
+    """A function of Python numbers: a Python number again, worked out in double precision."""
+    exact = "f" not in function.kinds or (
+        "i" in function.kinds and all(isinstance(x, int) for x in numbers)
+    )
+    arrays = [np.asarray(x, np.int64 if exact else np.float64) for x in numbers]
+    with np.errstate(all="ignore"):
+        return cast(Any, function.numpy(*arrays)).item()

@@ -1,0 +1,116 @@
+"""Collecting statements, names and arrays of the kernel under translation."""
+
+from __future__ import annotations
+
+import keyword
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import NoReturn
+
+from portable.backend import Capabilities
+from portable.dtypes import DType
+from portable.errors import KernelError, Location
+from portable.lang.frontend.inference import Inference
+from portable.lang.frontend.intervals import Interval
+from portable.lang.ir import statements as s
+from portable.lang.ir.expressions import Const, Expression, Variable
+from portable.lang.ir.kernel import Options
+from portable.lang.ir.types import Array, Fragment, ValueType
+
+__all__ = ["Builder"]
+
+
+@dataclass
+class Builder:
+    """The state of one pass over a kernel.
+
+    Attributes
+    ----------
+    capabilities : Capabilities
+        Of the device that the kernel is specialised for.
+    options : Options
+        What the kernel was declared with.
+    workgroup : (int, int, int)
+        The local size.
+    index_type : DType
+        ``int32`` or ``int64``.
+    inference : Inference
+        What earlier passes found out about types.
+    location : Location
+        Of the statement under translation.
+    source_line : str
+        The text of its line.
+    hint : str
+        The name that the value under translation will be assigned to, if it is a single one.
+    """
+
+    capabilities: Capabilities
+    options: Options
+    workgroup: tuple[int, int, int]
+    index_type: DType
+    inference: Inference
+    location: Location
+    source_line: str = ""
+    hint: str = ""
+    arrays: list[Array] = field(default_factory=list)
+    fragments: list[Fragment] = field(default_factory=list)
+    variables: list[Variable] = field(default_factory=list)
+    intervals: dict[Variable, Interval] = field(default_factory=dict)
+    _names: dict[str, int] = field(default_factory=dict)
+    _blocks: list[list[s.Statement]] = field(default_factory=lambda: [[]])
+
+    def fail(self, reason: str, hint: str = "") -> NoReturn:
+        """Refuses the construct under translation."""
+        raise KernelError(reason, self.location, hint, self.source_line)
+
+    def emit(self, statement: s.Statement) -> None:
+        """Adds a statement to the block under construction."""
+        self._blocks[-1].append(statement)
+
+    @contextmanager
+    def block(self) -> Iterator[list[s.Statement]]:
+        """Collects what is emitted inside into a block of its own."""
+        self._blocks.append([])
+        try:
+            yield self._blocks[-1]
+        finally:
+            self._blocks.pop()
+
+    @property
+    def body(self) -> s.Block:
+        """What was emitted outside of any inner block."""
+        return tuple(self._blocks[0])
+
+    def name(self, wanted: str) -> str:
+        """A new name that is also a legal and harmless C identifier."""
+        base = re.sub(r"\W", "_", wanted).strip("_") or "t"
+        if not base.isascii() or keyword.iskeyword(base):
+            base = "v"
+        count = self._names.get(base, -1) + 1
+        self._names[base] = count
+        candidate = base if count == 0 else f"{base}_{count}"
+        return candidate if count == 0 or candidate not in self._names else self.name(wanted)
+
+    def let(self, name: str, value: Expression) -> Expression:
+        """Binds a value to a new name, unless it is as simple as a name itself."""
+        if isinstance(value, Const | Variable):
+            return value
+        var = self.bind(name, value.type)
+        self.emit(s.Let(var, value, self.location))
+        return var
+
+    def bind(self, name: str, kind: ValueType) -> Variable:
+        """A new name of a type, for a statement that binds it."""
+        return Variable(self.name(name), kind)
+
+    def declare(self, name: str, kind: ValueType) -> Variable:
+        """A new mutable variable."""
+        var = self.bind(name, kind)
+        self.variables.append(var)
+        return var
+
+    def index_const(self, value: int) -> Const:
+        """A constant of the index type."""
+        return Const(value, self.index_type)

@@ -1,0 +1,158 @@
+"""From a Python function and a specialisation to a checked kernel in the IR."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+from portable.backend import Capabilities
+from portable.dtypes import DType, bool_, float16, float32, int32, int64
+from portable.errors import KernelError, UnsupportedError
+from portable.lang.checks import check
+from portable.lang.frontend.builder import Builder
+from portable.lang.frontend.frame import Frame
+from portable.lang.frontend.inference import Inference, Slot
+from portable.lang.frontend.memory import whole
+from portable.lang.frontend.source import FunctionSource, function_source
+from portable.lang.frontend.translator import Translator
+from portable.lang.frontend.values import Complex, Value
+from portable.lang.ir.expressions import Variable
+from portable.lang.ir.kernel import Kernel
+from portable.lang.ir.types import Array
+from portable.lang.signature import ArraySpec, ScalarSpec, Specialisation, StaticSpec
+
+__all__ = ["translate"]
+
+_MAX_PASSES: Final = 24
+_WEAK: Final = {"bool": bool_, "float": float32, "complex": float32}
+
+
+def translate(
+    function: Callable[..., Any], wanted: Specialisation, capabilities: Capabilities
+) -> Kernel:
+    """Translates, infers and checks one specialisation of a kernel.
+
+    Raises
+    ------
+    KernelError
+        For anything outside the language, with the user's file, line and column.
+    UnsupportedError
+        For types that the device lacks.
+    """
+    source = function_source(function)
+    inference = Inference()
+    for _ in range(_MAX_PASSES):
+        inference.changed = False
+        kernel = _pass(source, wanted, capabilities, inference)
+        if not inference.changed:
+            check(kernel, source)
+            return kernel
+    raise KernelError(
+        f"the types of the variables of {source.tree.name} do not settle",
+        source.location(source.tree),
+        "fix the type of a variable: x: kl.f64 = 0",
+    )
+
+
+def _pass(
+    source: FunctionSource,
+    wanted: Specialisation,
+    capabilities: Capabilities,
+    inference: Inference,
+) -> Kernel:
+    where = source.location(source.tree)
+    index_type = int64 if wanted.index64 else int32
+    builder = Builder(
+        capabilities,
+        wanted.options,
+        wanted.workgroup,
+        index_type,
+        inference,
+        where,
+        source.line(where.line),
+    )
+    _check_options(builder)
+    env: dict[str, Any] = dict(wanted.constants)
+    parameters: list[Array | Variable] = []
+    for name, spec in zip(_positional(source), wanted.parameters, strict=True):
+        env[name] = _parameter(builder, parameters, name, spec, wanted)
+    frame = Frame(source, (source.tree.name,), env, source.outer_names(), True)
+    Translator(builder, frame).run()
+    return Kernel(
+        source.tree.name,
+        tuple(parameters),
+        tuple(builder.variables),
+        tuple(builder.arrays),
+        tuple(builder.fragments),
+        builder.body,
+        wanted.workgroup,
+        capabilities.sub_group_size,
+        index_type,
+        wanted.options,
+        where,
+    )
+
+
+def _check_options(builder: Builder) -> None:
+    if builder.options.native_half and not builder.capabilities.native_half:
+        raise UnsupportedError(
+            f"{builder.location}: the kernel is declared native_half=True, but "
+            f"{builder.capabilities.name} cannot compute in half precision; leave the option out to "
+            "compute in single precision"
+        )
+
+
+def _positional(source: FunctionSource) -> list[str]:
+    arguments = source.tree.args
+    return [a.arg for a in [*arguments.posonlyargs, *arguments.args]]
+
+
+def _parameter(
+    builder: Builder,
+    parameters: list[Array | Variable],
+    name: str,
+    spec: ArraySpec | ScalarSpec | StaticSpec,
+    wanted: Specialisation,
+) -> Any:
+    if isinstance(spec, StaticSpec):
+        return spec.value
+    if isinstance(spec, ArraySpec):
+        array = Array(
+            builder.name(name),
+            spec.dtype,
+            "global",
+            len(spec.strides),
+            strides=spec.strides,
+            aligned=spec.aligned,
+            restrict=wanted.restrict,
+        )
+        parameters.append(array)
+        return whole(builder, array)
+    if spec.kind == "complex":
+        return Complex(
+            _scalar(builder, parameters, f"{name}_re", spec),
+            _scalar(builder, parameters, f"{name}_im", spec),
+        )
+    return _scalar(builder, parameters, name, spec)
+
+
+def _scalar(
+    builder: Builder, parameters: list[Array | Variable], name: str, spec: ScalarSpec
+) -> Value:
+    if spec.dtype is not None:
+        var = Variable(builder.name(name), _passed(spec.dtype))
+        parameters.append(var)
+        return Value(var)
+    slot = Slot(("parameter", name))
+    carrier = builder.inference.carrier(slot, _WEAK.get(spec.kind, builder.index_type))
+    var = Variable(builder.name(name), carrier)
+    parameters.append(var)
+    return Value(var, spec.kind != "bool", frozenset({slot}))
+
+
+def _passed(dtype: DType) -> DType:
+    """The register type of a number of a fixed dtype; halves arrive as singles, exactly."""
+    real = dtype.real
+    return float32 if real is float16 else real.register
+
+

@@ -1,0 +1,297 @@
+"""Promotion and conversion of numbers: the Array API's within a kind, integer with float the float.
+
+Weak numbers, those that come from Python, take the type of what they meet.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from portable.dtypes import (
+    DType,
+    bool_,
+    float16,
+    float32,
+    float64,
+    int64,
+    uint64,
+)
+from portable.lang.frontend.builder import Builder
+from portable.lang.frontend.inference import Slot
+from portable.lang.frontend.values import Complex, Value, describe
+from portable.lang.ir import expressions as e
+from portable.lang.ir.types import Vector
+
+__all__ = [
+    "as_bool",
+    "as_index",
+    "as_type",
+    "as_value",
+    "cast",
+    "common_dtype",
+    "promote_dtypes",
+    "register_of",
+    "spread",
+    "unify",
+]
+
+Number = Any
+"""A Python number, a `Value` or a `Complex`."""
+
+
+def register_of(builder: Builder, dtype: DType) -> DType:
+    """The register type that a memory type is computed in; refuses what the device lacks."""
+    if dtype is float16:
+        return float16 if builder.options.native_half else float32
+    register = dtype.real.register
+    if register is float64 and not builder.capabilities.float64:
+        from portable.errors import UnsupportedError
+
+        raise UnsupportedError(
+            f"{builder.location}: {dtype.name} needs double precision, which "
+            f"{builder.capabilities.name} lacks; use a narrower type or another device"
+        )
+    return register
+
+
+def promote_dtypes(builder: Builder, x: DType, y: DType) -> DType:
+    """The register type that two strong register types meet in."""
+    if x is y:
+        return x
+    if bool_ in (x, y):
+        other = y if x is bool_ else x
+        builder.fail(
+            f"bool and {other.short} do not mix", f"convert the bool first: kl.{other.short}(...)"
+        )
+    if x.is_float or y.is_float:
+        floats = [d for d in (x, y) if d.is_float]
+        return max(floats, key=lambda d: d.itemsize)
+    if x.kind == y.kind:
+        return max(x, y, key=lambda d: d.itemsize)
+    signed, unsigned = (x, y) if x.kind == "i" else (y, x)
+    if unsigned is uint64:
+        builder.fail(
+            f"{signed.short} and u64 have no common type",
+            "convert one of them: kl.i64(...) or kl.u64(...)",
+        )
+    return int64
+
+
+def default_dtype(builder: Builder, x: Number) -> DType:
+    """The type a weak number takes when it meets no strong one."""
+    if isinstance(x, Value):
+        return x.dtype
+    if isinstance(x, bool):
+        return bool_
+    if isinstance(x, int):
+        fits = -(2**31) <= x < 2**31
+        return builder.index_type if fits else int64 if x < 2**63 else uint64
+    return float32
+
+
+def _kind_rank(x: Number) -> int:
+    if isinstance(x, bool) or (isinstance(x, Value) and x.dtype is bool_):
+        return 0
+    if isinstance(x, int) or (isinstance(x, Value) and x.dtype.is_integer):
+        return 1
+    return 2
+
+
+def _is_weak(x: Number) -> bool:
+    return not isinstance(x, Value) or x.weak
+
+
+def common_dtype(builder: Builder, *numbers: Number) -> tuple[DType, bool]:
+    """The register type that numbers meet in, and whether it is weak."""
+    strong = [x.dtype for x in numbers if isinstance(x, Value) and not x.weak]
+    weak = [x for x in numbers if _is_weak(x)]
+    dtype = None
+    for candidate in strong:
+        dtype = candidate if dtype is None else promote_dtypes(builder, dtype, candidate)
+    if dtype is None:
+        ranked = max(weak, key=lambda x: (_kind_rank(x), default_dtype(builder, x).itemsize))
+        return default_dtype(builder, ranked), True
+    highest = max((_kind_rank(x) for x in weak), default=0)
+    if dtype is bool_ and any(_kind_rank(x) for x in weak):
+        builder.fail("bool and a number do not mix", "convert the bool first: kl.i32(...)")
+    if dtype is not bool_ and any(_kind_rank(x) == 0 for x in weak):
+        builder.fail("a bool and a number do not mix", "convert the bool first: kl.i32(...)")
+    if highest == 2 and not dtype.is_float:
+        floats = [default_dtype(builder, x) for x in weak if _kind_rank(x) == 2]
+        return max(floats, key=lambda d: d.itemsize), True
+    return dtype, False
+
+
+def unify(builder: Builder, *numbers: Number) -> tuple[Value, ...]:
+    """Numbers converted to their common type, scalars spread to the vectors among them."""
+    dtype, weak = common_dtype(builder, *numbers)
+    if weak and dtype.is_float and any(isinstance(x, Value) and not x.weak for x in numbers):
+        slot = Slot(("site", str(builder.location), builder.name("site")))
+        dtype = builder.inference.carrier(slot, dtype)
+        values = [_weakened(as_type(builder, x, dtype), slot, x) for x in numbers]
+    elif weak:
+        values = [_carried(builder, x, dtype) for x in numbers]
+    else:
+        values = [as_type(builder, x, dtype) for x in numbers]
+    return spread(builder, values)
+
+
+def _weakened(value: Value, slot: Slot, x: Number) -> Value:
+    slots = x.slots if isinstance(x, Value) and x.weak else frozenset()
+    return Value(value.expr, True, slots | {slot})
+
+
+def _carried(builder: Builder, x: Number, dtype: DType) -> Value:
+    """A weak number in a weak operation: converted, and still weak."""
+    value = as_type(builder, x, dtype)
+    return Value(value.expr, True, x.slots if isinstance(x, Value) else frozenset())
+
+
+def spread(builder: Builder, values: list[Value]) -> tuple[Value, ...]:
+    """Scalars among vectors become vectors of the same width."""
+    lanes = {v.lanes for v in values if v.lanes > 1}
+    if len(lanes) > 1:
+        builder.fail(f"vectors of {' and '.join(map(str, sorted(lanes)))} lanes do not mix")
+    if not lanes:
+        return tuple(values)
+    width = lanes.pop()
+    return tuple(
+        v if v.lanes > 1 else Value(e.Splat(v.expr, Vector(v.dtype, width))) for v in values
+    )
+
+
+def as_value(builder: Builder, x: Number) -> Value:
+    """A number as a run-time value; constants stay weak."""
+    if isinstance(x, Value):
+        return x
+    if isinstance(x, Complex):
+        builder.fail("a complex number cannot be used here", "take x.real or x.imag")
+    if not isinstance(x, bool | int | float):
+        builder.fail(f"a number is needed here, not {describe(x)}")
+    dtype = default_dtype(builder, x)
+    return Value(as_type(builder, x, dtype).expr, True)
+
+
+def as_type(builder: Builder, x: Number, dtype: DType) -> Value:
+    """A number implicitly converted to a register type, which must hold its kind."""
+    if isinstance(x, Value):
+        if x.dtype is dtype:
+            return Value(x.expr)
+        if x.weak:
+            for slot in x.slots:
+                builder.inference.widen(slot, dtype)
+        return _cast_value(x, dtype)
+    return Value(_literal(builder, x, dtype))
+
+
+def _literal(builder: Builder, x: Number, dtype: DType) -> e.Const:
+    if isinstance(x, complex):
+        builder.fail(f"the complex number {x} cannot become {dtype.short}")
+    if not isinstance(x, bool | int | float):
+        builder.fail(f"a number is needed here, not {describe(x)}")
+    if dtype is bool_:
+        if not isinstance(x, bool):
+            builder.fail(f"a bool is needed here, not {x!r}", f"write {x!r} != 0")
+        return e.Const(x, dtype)
+    if dtype.is_float:
+        return e.Const(float(x), dtype)
+    if isinstance(x, float):
+        builder.fail(
+            f"the float {x!r} cannot become {dtype.short}", f"write kl.{dtype.short}({x!r})"
+        )
+    low = 0 if dtype.kind == "u" else -(2 ** (dtype.bits - 1))
+    high = 2**dtype.bits - 1 if dtype.kind == "u" else 2 ** (dtype.bits - 1) - 1
+    if not low <= x <= high:
+        builder.fail(
+            f"{x} does not fit {dtype.short}, which holds {low} to {high}",
+            "convert the other operand to a wider type, or write the literal in range",
+        )
+    return e.Const(int(x), dtype)
+
+
+def _cast_value(x: Value, dtype: DType, storage: DType | None = None) -> Value:
+    target = Vector(dtype, x.lanes) if x.lanes > 1 else dtype
+    if x.type == target and storage is None:
+        return Value(x.expr)
+    if isinstance(x.expr, e.Const) and storage is None:
+        folded = _fold_cast(x.expr, dtype)
+        if folded is not None:
+            return Value(folded)
+    return Value(e.Cast(x.expr, target, storage))
+
+
+def _fold_cast(x: e.Const, dtype: DType) -> e.Const | None:
+    if dtype.is_float:
+        return e.Const(float(dtype.numpy.type(x.value)), dtype)
+    if dtype.is_integer and isinstance(x.value, bool | int):
+        wrapped = int(x.value) % 2**dtype.bits
+        if dtype.kind == "i" and wrapped >= 2 ** (dtype.bits - 1):
+            wrapped -= 2**dtype.bits
+        return e.Const(wrapped, dtype)
+    return None
+
+
+def cast(builder: Builder, x: Number, dtype: DType) -> Value | Complex:
+    """An explicit conversion, as ``kl.i8(x)`` asks for."""
+    if dtype.is_complex:
+        zero = e.Const(0.0, dtype.real)
+        parts = x if isinstance(x, Complex) else Complex(as_value(builder, x), Value(zero))
+        real, imag = cast(builder, parts.real, dtype.real), cast(builder, parts.imag, dtype.real)
+        assert isinstance(real, Value) and isinstance(imag, Value)
+        return Complex(real, imag)
+    if isinstance(x, Complex):
+        builder.fail("a complex number cannot become a real one", "take x.real or x.imag")
+    register = register_of(builder, dtype)
+    storage = dtype if dtype is not register else None
+    if not isinstance(x, Value):
+        x = _explicit_constant(builder, x, register)
+    elif x.weak:
+        for slot in x.slots:
+            builder.inference.widen(slot, register)
+    return _cast_value(x, register, storage)
+
+
+def _explicit_constant(builder: Builder, x: Number, dtype: DType) -> Value:
+    """A Python number as the nearest exact run-time constant before an explicit conversion."""
+    if not isinstance(x, bool | int | float):
+        builder.fail(f"a number is needed here, not {describe(x)}")
+    if dtype is bool_:
+        return Value(e.Const(bool(x), bool_))
+    if dtype.is_float:
+        return Value(e.Const(float(dtype.numpy.type(x)), dtype))
+    if isinstance(x, float):
+        x = _saturated(x, dtype)
+    wrapped = _fold_cast(e.Const(x, int64), dtype)
+    assert wrapped is not None
+    return Value(wrapped)
+
+
+def _saturated(x: float, dtype: DType) -> int:
+    low = 0 if dtype.kind == "u" else -(2 ** (dtype.bits - 1))
+    high = 2**dtype.bits - 1 if dtype.kind == "u" else 2 ** (dtype.bits - 1) - 1
+    if x != x:
+        return 0
+    return low if x <= low else high if x >= high else int(x)
+
+
+def as_bool(builder: Builder, x: Number, what: str = "a condition") -> e.Expression:
+    """A run-time condition; numbers are refused, since C and Python disagree on NaN and -0."""
+    if isinstance(x, bool):
+        return e.Const(x, bool_)
+    if not isinstance(x, Value) or x.type is not bool_:
+        builder.fail(
+            f"{what} must be a bool, not {describe(x)}", "compare it: write x != 0 or the like"
+        )
+    return x.expr
+
+
+def as_index(builder: Builder, x: Number) -> e.Expression:
+    """An integer scalar in the kernel's index type."""
+    if isinstance(x, Value) and x.lanes == 1 and x.dtype.is_integer:
+        return as_type(builder, x, builder.index_type).expr
+    if isinstance(x, int) and not isinstance(x, bool):
+        return builder.index_const(x)
+    hint = "convert it: kl.i32(...)" if isinstance(x, Value) else ""
+    builder.fail(f"an integer is needed here, not {describe(x)}", hint)
+
+

@@ -1,0 +1,454 @@
+"""Translating Python expressions."""
+
+from __future__ import annotations
+
+import ast
+import math
+from collections.abc import Callable
+from functools import partial
+from types import ModuleType
+from typing import Any, Final
+
+import numpy as np
+
+from portable import dtypes
+from portable.dtypes import DType, bool_
+from portable.lang import words
+from portable.lang.frontend import arithmetic, memory, variables
+from portable.lang.frontend.builder import Builder
+from portable.lang.frontend.conversion import as_bool, cast
+from portable.lang.frontend.frame import Frame
+from portable.lang.frontend.values import Complex, Range, Value, View, describe
+from portable.lang.frontend.variables import Unassigned
+from portable.lang.function import Function
+from portable.lang.ir import expressions as e
+from portable.lang.ir import statements as s
+from portable.lang.ir.types import Fragment
+
+__all__ = ["ExpressionTranslator"]
+
+_BINARY: Final[dict[type[ast.operator], e.BinaryOp]] = {
+    ast.Add: "add",
+    ast.Sub: "sub",
+    ast.Mult: "mul",
+    ast.Div: "div",
+    ast.FloorDiv: "floordiv",
+    ast.Mod: "mod",
+    ast.BitAnd: "and",
+    ast.BitOr: "or",
+    ast.BitXor: "xor",
+    ast.LShift: "shl",
+    ast.RShift: "shr",
+}
+_COMPARE: Final[dict[type[ast.cmpop], e.CompareOp]] = {
+    ast.Eq: "eq",
+    ast.NotEq: "ne",
+    ast.Lt: "lt",
+    ast.LtE: "le",
+    ast.Gt: "gt",
+    ast.GtE: "ge",
+}
+_REFUSED: Final[dict[type[ast.expr], str]] = {
+    ast.List: "use a tuple of constants, or kl.private for an array",
+    ast.Dict: "use keyword-only arguments for constants",
+    ast.Set: "use a tuple",
+    ast.ListComp: "use a for loop",
+    ast.GeneratorExp: "use a for loop",
+    ast.DictComp: "use a for loop",
+    ast.SetComp: "use a for loop",
+    ast.Lambda: "define a function marked @portable.function",
+    ast.NamedExpr: "assign in a statement of its own",
+    ast.JoinedStr: "give kl.print its pieces one by one",
+    ast.Await: "kernels have no coroutines",
+    ast.Yield: "kernels have no generators",
+}
+
+
+class ExpressionTranslator:
+    """Turns expression nodes into constants, values and views; statements are a subclass's."""
+
+    builder: Builder
+    frame: Frame
+
+    # -- given by the subclass -------------------------------------------------------------
+
+    def call_function(self, function: Function, args: list[Any], kwargs: dict[str, Any]) -> Any:
+        """Inlines a helper function."""
+        raise NotImplementedError
+
+    def map_fragment(self, fragment: Fragment, function: Any) -> None:
+        """Applies a helper function to the elements of a matrix."""
+        raise NotImplementedError
+
+    # -- dispatch --------------------------------------------------------------------------
+
+    def visit(self, node: ast.expr) -> Any:
+        """What an expression stands for; run-time effects are emitted as they come."""
+        self.builder.location = self.frame.source.location(node)
+        self.builder.source_line = self.frame.source.line(node.lineno)
+        method: Callable[[Any], Any] | None = getattr(
+            self, f"visit_{type(node).__name__.lower()}", None
+        )
+        if method is None:
+            hint = _REFUSED.get(type(node), "")
+            self.builder.fail(f"{type(node).__name__} is not in the kernel language", hint)
+        return method(node)
+
+    def visit_constant(self, node: ast.Constant) -> Any:
+        """A literal."""
+        if isinstance(node.value, bytes):
+            self.builder.fail("bytes are not in the kernel language")
+        return node.value
+
+    def visit_name(self, node: ast.Name) -> Any:
+        """A local name, else one captured from the surrounding Python as a constant."""
+        if node.id in self.frame.env:
+            found = self.frame.env[node.id]
+            if isinstance(found, Unassigned):
+                self.builder.fail(f"{node.id} may be unassigned here: {found.why}", found_hint(node.id))
+            return variables.read(self.builder, found) if variables.is_mutable(found) else found
+        if node.id not in self.frame.outer:
+            self.builder.fail(f"the name {node.id} is not defined")
+        return self._captured(node.id, self.frame.outer[node.id])
+
+    def _captured(self, name: str, found: Any) -> Any:
+        if isinstance(found, np.generic):
+            dtype = dtypes.dtype(found.dtype)
+            return cast(self.builder, found.item(), dtype)
+        if isinstance(found, np.dtype) or (isinstance(found, type) and issubclass(found, np.generic)):
+            return dtypes.dtype(found)
+        simple = bool | int | float | complex | str | tuple | DType | ModuleType | Function
+        if found is None or isinstance(found, simple) or callable(found) or found is words.target:
+            return found
+        self.builder.fail(
+            f"{name}, a {type(found).__name__}, cannot be captured by a kernel",
+            "pass arrays as arguments and other things as keyword-only constants",
+        )
+
+    def visit_attribute(self, node: ast.Attribute) -> Any:
+        """Attributes of arrays, numbers, modules and ``kl.target``."""
+        base = self.visit(node.value)
+        self.builder.location = self.frame.source.location(node)
+        if base is words.target:
+            return self._capability(node.attr)
+        if isinstance(base, View):
+            return self._view_attribute(base, node.attr)
+        if isinstance(base, Value | Complex):
+            return self._number_attribute(base, node.attr)
+        if isinstance(base, Fragment):
+            return self._fragment_attribute(base, node.attr)
+        try:
+            return self._captured(node.attr, getattr(base, node.attr))
+        except AttributeError:
+            self.builder.fail(f"{describe(base)} has no attribute {node.attr}")
+
+    def _capability(self, name: str) -> Any:
+        found = getattr(self.builder.capabilities, name, None)
+        if found is None or callable(found):
+            self.builder.fail(f"kl.target has no capability {name}")
+        return found
+
+    def _view_attribute(self, view: View, name: str) -> Any:
+        match name:
+            case "shape":
+                return tuple(x if isinstance(x, int) else Value(x) for x in view.extents)
+            case "ndim":
+                return view.ndim
+            case "dtype":
+                return view.array.dtype
+            case "T" if view.ndim == 2:
+                return View(view.array, view.starts, view.kept[::-1], view.extents[::-1])
+            case _:
+                self.builder.fail(
+                    f"arrays in kernels have no attribute {name}", "they have shape, ndim, dtype, T"
+                )
+
+    def _number_attribute(self, x: Value | Complex, name: str) -> Any:
+        if name == "dtype":
+            if isinstance(x, Complex):
+                return dtypes.complex64 if x.dtype.itemsize == 4 else dtypes.complex128
+            return x.dtype
+        if name in ("real", "imag") and isinstance(x, Complex):
+            return x.real if name == "real" else x.imag
+        if name == "real":
+            return x
+        self.builder.fail(f"numbers in kernels have no attribute {name}")
+
+    def _fragment_attribute(self, fragment: Fragment, name: str) -> Any:
+        from portable.lang.frontend.handlers.matrices import FRAGMENT_METHODS
+
+        if name in ("shape", "dtype", "scope"):
+            return getattr(fragment, name)
+        if name == "map":
+            return partial(self.map_fragment, fragment)
+        method = FRAGMENT_METHODS.get(name)
+        if method is None:
+            self.builder.fail(
+                f"a kl.matrix has no {name}", "it has fill, load, store, map, shape, dtype, scope"
+            )
+        return partial(method, self.builder, fragment)
+
+    def visit_subscript(self, node: ast.Subscript) -> Any:
+        """An element of an array, part of it, a lane of a vector, an item of a tuple."""
+        base = self.visit(node.value)
+        index = self.visit(node.slice)
+        self.builder.location = self.frame.source.location(node)
+        if isinstance(base, View):
+            part = memory.subscript(self.builder, base, index)
+            is_slot = part.array.name.startswith("completion")
+            return part if part.ndim or is_slot else memory.load(self.builder, base, index)
+        if isinstance(base, Value) and base.lanes > 1:
+            return self._lane(base, index)
+        if isinstance(base, tuple | str):
+            return self._item(base, index)
+        self.builder.fail(f"{describe(base)} has no elements")
+
+    def _lane(self, vector: Value, index: Any) -> Value:
+        if not isinstance(index, int) or not 0 <= index < vector.lanes:
+            self.builder.fail(
+                f"a lane of a vector of {vector.lanes} is named by a constant, not {describe(index)}",
+                "repeat the code for each lane by kl.static_range",
+            )
+        return Value(e.Lane(vector.expr, index))
+
+    def _item(self, base: Any, index: Any) -> Any:
+        if not isinstance(index, int | slice):
+            self.builder.fail(
+                f"an item of a tuple is named by a constant, not {describe(index)}",
+                "use kl.private for an array with run-time indices, or kl.static_range",
+            )
+        try:
+            return base[index]
+        except IndexError:
+            self.builder.fail(f"index {index} is out of range for {describe(base)}")
+
+    def visit_slice(self, node: ast.Slice) -> slice:
+        """``start:stop``."""
+        parts = [None if x is None else self.visit(x) for x in (node.lower, node.upper, node.step)]
+        return slice(*parts)
+
+    def visit_tuple(self, node: ast.Tuple) -> tuple[Any, ...]:
+        """A tuple."""
+        return tuple(self._starred(node.elts))
+
+    def _starred(self, nodes: list[ast.expr]) -> list[Any]:
+        out: list[Any] = []
+        for item in nodes:
+            if isinstance(item, ast.Starred):
+                spread = self.visit(item.value)
+                if not isinstance(spread, tuple):
+                    self.builder.fail(f"* takes a tuple, not {describe(spread)}")
+                out.extend(spread)
+            else:
+                out.append(self.visit(item))
+        return out
+
+    # -- operators -------------------------------------------------------------------------
+
+    def visit_binop(self, node: ast.BinOp) -> Any:
+        """``x + y`` and the like."""
+        x, y = self.visit(node.left), self.visit(node.right)
+        self.builder.location = self.frame.source.location(node)
+        return self.operate(node.op, x, y)
+
+    def operate(self, op: ast.operator, x: Any, y: Any) -> Any:
+        """A binary operator on what its operands stand for."""
+        if isinstance(op, ast.Pow):
+            return arithmetic.power(self.builder, x, y)
+        if isinstance(op, ast.MatMult):
+            self.builder.fail("@ is not in the kernel language", "see kl.mma")
+        return arithmetic.binary(self.builder, _BINARY[type(op)], x, y)
+
+    def visit_unaryop(self, node: ast.UnaryOp) -> Any:
+        """``-x``, ``+x``, ``~x``, ``not x``."""
+        x = self.visit(node.operand)
+        match node.op:
+            case ast.USub():
+                return arithmetic.negate(self.builder, x)
+            case ast.UAdd():
+                return x
+            case ast.Invert():
+                return arithmetic.invert(self.builder, x)
+            case _:
+                return arithmetic.logical_not(self.builder, x)
+
+    def visit_compare(self, node: ast.Compare) -> Any:
+        """Comparisons, also chained."""
+        left = self.visit(node.left)
+        result: Any = True
+        for op, right_node in zip(node.ops, node.comparators, strict=True):
+            right = self.visit(right_node)
+            result = self._both(result, self._compare(op, left, right))
+            left = right
+        return result
+
+    def _compare(self, op: ast.cmpop, x: Any, y: Any) -> Any:
+        if isinstance(op, ast.Is | ast.IsNot):
+            if isinstance(x, Value | Complex) or isinstance(y, Value | Complex):
+                return isinstance(op, ast.IsNot)
+            return (x is y) == isinstance(op, ast.Is)
+        if isinstance(op, ast.In | ast.NotIn):
+            if not isinstance(y, tuple | frozenset | str) or isinstance(x, Value | Complex):
+                self.builder.fail("'in' takes compile-time constants", "compare with each item")
+            return (x in y) == isinstance(op, ast.In)
+        return arithmetic.compare(self.builder, _COMPARE[type(op)], x, y)
+
+    def _both(self, x: Any, y: Any) -> Any:
+        if isinstance(x, bool):
+            return y if x else False
+        return arithmetic.binary(self.builder, "and", x, y)
+
+    def visit_boolop(self, node: ast.BoolOp) -> Any:
+        """``and`` and ``or``: the right side is evaluated only where it decides."""
+        stop = isinstance(node.op, ast.Or)
+        result: Any = not stop
+        for operand in node.values:
+            if isinstance(result, bool):
+                if result is stop:
+                    return result
+                result = self.visit(operand)
+                if not isinstance(result, Value | bool):
+                    result = bool(result) if result is None or not callable(result) else True
+            else:
+                result = self._guarded(result, operand, stop)
+        return result
+
+    def _guarded(self, left: Value, node: ast.expr, stop: bool) -> Value:
+        condition = as_bool(self.builder, left, "the operand of 'and' or 'or'")
+        with self.builder.block() as block:
+            right = self.visit(node)
+            decided = as_bool(self.builder, right, "the operand of 'and' or 'or'")
+        if not block:
+            return Value(e.Binary("or" if stop else "and", condition, decided))
+        result = self.builder.declare("holds", bool_)
+        here = self.builder.location
+        self.builder.emit(s.Assign(result, condition, here))
+        block.append(s.Assign(result, decided, here))
+        go_on = e.Unary("not", result) if stop else result
+        self.builder.emit(s.If(go_on, tuple(block), (), here))
+        return Value(result)
+
+    def visit_ifexp(self, node: ast.IfExp) -> Any:
+        """``x if condition else y``: only one side is evaluated."""
+        condition = self.visit(node.test)
+        if not isinstance(condition, Value):
+            return self.visit(node.body if condition else node.orelse)
+        test = as_bool(self.builder, condition)
+        with self.builder.block() as then:
+            x = self.visit(node.body)
+        with self.builder.block() as orelse:
+            y = self.visit(node.orelse)
+        if not then and not orelse:
+            return arithmetic.select(self.builder, condition, x, y)
+        key = (self.frame.path, "if", node.lineno, node.col_offset, self.builder.name("either"))
+        result = variables.new(self.builder, key, "either", x)
+        for block, value in ((then, x), (orelse, y)):
+            with self.builder.block() as tail:
+                variables.assign(self.builder, result, value, "the conditional expression")
+            block.extend(tail)
+        self.builder.emit(s.If(test, tuple(then), tuple(orelse), self.builder.location))
+        return variables.read(self.builder, result)
+
+    # -- calls -----------------------------------------------------------------------------
+
+    def visit_call(self, node: ast.Call) -> Any:
+        """Words of the language, helper functions, dtypes, and a few of Python's own functions."""
+        function = self.visit(node.func)
+        args = self._starred(node.args)
+        kwargs = {}
+        for keyword in node.keywords:
+            if keyword.arg is None:
+                self.builder.fail("** is not in the kernel language", "write the keywords out")
+            kwargs[keyword.arg] = self.visit(keyword.value)
+        self.builder.location = self.frame.source.location(node)
+        return self._call(function, args, kwargs)
+
+    def _call(self, function: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
+        if isinstance(function, words.Word):
+            return self._call_word(function, args, kwargs)
+        if isinstance(function, Function):
+            return self.call_function(function, args, kwargs)
+        if isinstance(function, DType):
+            return self._call_dtype(function, args, kwargs)
+        if isinstance(function, partial) and len(args) == 1 and not kwargs:
+            return function(args[0])
+        return self._call_python(function, args, kwargs)
+
+    def _call_word(self, word: words.Word, args: list[Any], kwargs: dict[str, Any]) -> Any:
+        from portable.lang.frontend.handlers import HANDLERS
+
+        try:
+            bound = word.signature.bind(*args, **kwargs)
+        except TypeError as error:
+            self.builder.fail(f"kl.{word.name}{word.signature}: {error}")
+        bound.apply_defaults()
+        if word.name in ("static_range", "range"):
+            return self._range(static=word.name == "static_range", **bound.arguments)
+        if word.name == "elements":
+            return word, bound.arguments["fragment"]
+        return HANDLERS[word.name](self.builder, **bound.arguments)
+
+    def _range(
+        self, start: Any, stop: Any = None, step: Any = 1, unroll: int = 0, static: bool = False
+    ) -> Range:
+        if stop is None:
+            start, stop = 0, start
+        for x in (start, stop, step):
+            integer = isinstance(x, Value) and x.dtype.is_integer and x.lanes == 1
+            if not integer and (not isinstance(x, int) or isinstance(x, bool)):
+                self.builder.fail(f"range takes integers, not {describe(x)}")
+        if isinstance(step, int) and step == 0:
+            self.builder.fail("the step of a range cannot be zero")
+        return Range(start, stop, step, unroll, static)
+
+    def _call_dtype(self, dtype: DType, args: list[Any], kwargs: dict[str, Any]) -> Any:
+        if len(args) != 1 or kwargs:
+            self.builder.fail(f"kl.{dtype.short}(x) converts one number")
+        return cast(self.builder, args[0], dtype)
+
+    def _call_python(self, function: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
+        if function is range:
+            return self._range(*args)
+        if function in (min, max) and len(args) >= 2 and not kwargs:
+            op: e.BinaryOp = "min" if function is min else "max"
+            result = args[0]
+            for x in args[1:]:
+                result = arithmetic.binary(self.builder, op, result, x)
+            return result
+        if function is abs and len(args) == 1:
+            return arithmetic.call(self.builder, "abs", args[0])
+        if function is len and len(args) == 1 and isinstance(args[0], View):
+            return self._view_attribute(args[0], "shape")[0]
+        if function is tuple and len(args) == 1 and isinstance(args[0], tuple):
+            return args[0]
+        return self._constant_call(function, args, kwargs)
+
+    def _constant_call(self, function: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
+        """A function of Python itself on constants, evaluated at compile time."""
+        name = getattr(function, "__name__", repr(function))
+        constants = not any(isinstance(x, Value | Complex | View) for x in [*args, *kwargs.values()])
+        module = getattr(function, "__module__", None)
+        if constants and module in ("builtins", "math") and function is not print:
+            try:
+                return function(*args, **kwargs)
+            except Exception as error:
+                self.builder.fail(f"{name}: {error}")
+        self.builder.fail(f"{name} cannot be called in a kernel", _call_hint(function, name))
+
+
+def _call_hint(function: Any, name: str) -> str:
+    if function in (int, float, bool):
+        short = {int: "i32", float: "f32", bool: "bool_"}[function]
+        return f"convert by kl.{short}(x), or another dtype"
+    if hasattr(words, name):
+        return f"write kl.{name}(...)"
+    if getattr(math, name, None) is function:
+        return "the words of the language are in portable.lang, such as kl.exp"
+    return "mark it @portable.function if it is a helper of kernels"
+
+
+def found_hint(name: str) -> str:
+    """What to do about a name that may be unassigned."""
+    return f"give {name} a value before the branch or loop"
+
+

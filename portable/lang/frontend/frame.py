@@ -1,0 +1,54 @@
+"""One function under translation: its names, and the loops it is in."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from portable.lang.frontend.source import FunctionSource
+
+__all__ = ["Frame", "LoopKind"]
+
+LoopKind = Literal["dynamic", "static"]
+
+
+@dataclass
+class Frame:
+    """A kernel, or one inlined call of a helper function.
+
+    Attributes
+    ----------
+    source : FunctionSource
+        Its text.
+    path : tuple
+        Names this frame, the same in every pass: how it was reached.
+    env : dict
+        What local names stand for.
+    outer : mapping
+        What other names stand for.
+    is_kernel : bool
+        Whether ``return`` ends the work-item rather than giving a value.
+    loops : list of (LoopKind, int)
+        The loops around the present statement, each with the depth of run-time branches it is at.
+    depth : int
+        How many run-time branches and loops are around the present statement.
+    calls : int
+        Helper functions inlined so far.
+    """
+
+    source: FunctionSource
+    path: tuple[Any, ...]
+    env: dict[str, Any]
+    outer: Mapping[str, Any]
+    is_kernel: bool
+    loops: list[tuple[LoopKind, int]] = field(default_factory=list)
+    depth: int = 0
+    calls: int = 0
+    ordinals: dict[str, int] = field(default_factory=dict)
+
+    def key(self, name: str) -> tuple[Any, ...]:
+        """A key for one more variable of a name, the same in every pass."""
+        count = self.ordinals.get(name, 0)
+        self.ordinals[name] = count + 1
+        return (self.path, name, count)

@@ -1,0 +1,16 @@
+"""What each word of the language means, a module per group of words."""
+
+from __future__ import annotations
+
+from portable.lang.frontend.handlers import (  # noqa: F401 - each registers its words
+    atomics,
+    copies,
+    matrices,
+    memory,
+    numbers,
+    places,
+    sub_groups,
+)
+from portable.lang.frontend.handlers.registry import HANDLERS
+
+__all__ = ["HANDLERS"]

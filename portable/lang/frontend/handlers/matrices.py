@@ -1,0 +1,98 @@
+"""Matrix fragments."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from portable.dtypes import float16
+from portable.lang.frontend import memory
+from portable.lang.frontend.builder import Builder
+from portable.lang.frontend.conversion import as_type, register_of
+from portable.lang.frontend.handlers.memory import as_dtype
+from portable.lang.frontend.handlers.registry import handles
+from portable.lang.frontend.values import View, describe
+from portable.lang.ir import statements as s
+from portable.lang.ir.types import Fragment, Region
+
+__all__ = ["FRAGMENT_METHODS", "fragment_of"]
+
+
+@handles("matrix")
+def _matrix(builder: Builder, shape: Any, dtype: Any, scope: Any, use: Any) -> Fragment:
+    ok = isinstance(shape, tuple) and len(shape) == 2
+    if not ok or not all(isinstance(n, int) and n > 0 for n in shape):
+        builder.fail(f"kl.matrix takes a shape of two positive constants, not {shape!r}")
+    if scope not in ("work_item", "sub_group", "workgroup"):
+        builder.fail(f"the scope of kl.matrix is work_item, sub_group or workgroup, not {scope!r}")
+    if use not in ("accumulator", "a", "b"):
+        builder.fail(f'the use of kl.matrix is "accumulator", "a" or "b", not {use!r}')
+    kind = as_dtype(builder, dtype)
+    held = kind if kind is float16 and use != "accumulator" else register_of(builder, kind)
+    fragment = Fragment(builder.name(builder.hint or "matrix"), (shape[0], shape[1]), held, scope, use)
+    builder.fragments.append(fragment)
+    return fragment
+
+
+def fragment_of(builder: Builder, x: Any, word: str) -> Fragment:
+    """An argument that must be a matrix."""
+    if not isinstance(x, Fragment):
+        builder.fail(f"{word} takes a kl.matrix, not {describe(x)}")
+    return x
+
+
+def _operand(builder: Builder, x: Any, use: str) -> Fragment | Region:
+    if isinstance(x, Fragment):
+        if x.use != use:
+            builder.fail(f'kl.mma takes a matrix of use "{use}" here, not "{x.use}"')
+        return x
+    if not isinstance(x, View) or x.array.space != "local":
+        builder.fail(f"kl.mma takes matrices or parts of local arrays, not {describe(x)}")
+    return memory.region(builder, x, 2, "kl.mma")
+
+
+@handles("mma")
+def _mma(builder: Builder, accumulator: Any, a: Any, b: Any) -> None:
+    total = fragment_of(builder, accumulator, "kl.mma")
+    if total.use != "accumulator":
+        builder.fail('kl.mma adds to a matrix of use "accumulator"')
+    left, right = _operand(builder, a, "a"), _operand(builder, b, "b")
+    (m, k), (k2, n) = left.shape, right.shape
+    if k != k2 or (m, n) != total.shape:
+        builder.fail(f"kl.mma of shapes {left.shape} @ {right.shape} to {total.shape}")
+    kinds = {x.dtype if isinstance(x, Fragment) else x.array.dtype for x in (left, right)}
+    allowed = {total.dtype, float16} if total.dtype.name == "float32" else {total.dtype}
+    if len(kinds) > 1 or not kinds <= allowed:
+        names = " and ".join(sorted(d.short for d in kinds))
+        builder.fail(f"kl.mma of {names} operands into a {total.dtype.short} matrix")
+    builder.emit(s.Multiply(total, left, right, builder.location))
+
+
+def _fill(builder: Builder, fragment: Fragment, value: Any) -> None:
+    kind = register_of(builder, fragment.dtype)
+    number = as_type(builder, value, kind)
+    builder.emit(s.FragmentFill(fragment, number.expr, builder.location))
+
+
+def _load(builder: Builder, fragment: Fragment, part: Any) -> None:
+    source = memory.region(builder, part, 2, "load")
+    _check_region(builder, fragment, source)
+    builder.emit(s.FragmentLoad(fragment, source, builder.location))
+
+
+def _store(builder: Builder, fragment: Fragment, part: Any) -> None:
+    target = memory.region(builder, part, 2, "store")
+    if target.shape != fragment.shape:
+        builder.fail(f"a {fragment.shape} matrix stored to a part of shape {target.shape}")
+    builder.emit(s.FragmentStore(fragment, target, builder.location))
+
+
+def _check_region(builder: Builder, fragment: Fragment, part: Region) -> None:
+    if part.shape != fragment.shape:
+        builder.fail(f"a {fragment.shape} matrix loaded from a part of shape {part.shape}")
+    if part.array.dtype.register is not fragment.dtype.register:
+        builder.fail(f"a {fragment.dtype.short} matrix loaded from {part.array.dtype.short}")
+
+
+FRAGMENT_METHODS = {"fill": _fill, "load": _load, "store": _store}
+"""Methods of a matrix that take one argument; ``map`` needs the translator and lives there."""
+

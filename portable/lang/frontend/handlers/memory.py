@@ -1,0 +1,107 @@
+"""Local and private arrays, vectors and their loads and stores."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from portable import dtypes
+from portable.dtypes import DType
+from portable.errors import DTypeError
+from portable.lang.frontend import memory
+from portable.lang.frontend.builder import Builder
+from portable.lang.frontend.conversion import as_value, register_of, unify
+from portable.lang.frontend.handlers.registry import handles
+from portable.lang.frontend.values import Value, View, describe
+from portable.lang.ir import expressions as e
+from portable.lang.ir.types import LANES, Array, Layout, Space, Vector
+
+
+def as_dtype(builder: Builder, x: Any) -> DType:
+    """A dtype known at compile time."""
+    try:
+        return dtypes.dtype(x)
+    except DTypeError:
+        builder.fail(f"a dtype is needed here, not {describe(x)}", "such as kl.f32 or x.dtype")
+
+
+def _shape(builder: Builder, shape: Any) -> tuple[int, ...]:
+    items = shape if isinstance(shape, tuple) else (shape,)
+    for item in items:
+        if not isinstance(item, int) or isinstance(item, bool) or item < 1:
+            builder.fail(
+                f"the shape of a local or private array needs positive constants, not {describe(item)}",
+                "pass the size as a keyword-only argument of the kernel",
+            )
+    return tuple(items)
+
+
+def _allocate(builder: Builder, space: Space, shape: Any, dtype: Any, lanes: int) -> View:
+    extents = _shape(builder, shape)
+    kind = as_dtype(builder, dtype)
+    register_of(builder, kind)
+    array = Array(
+        builder.name(builder.hint or space),
+        kind,
+        space,
+        len(extents),
+        extents,
+        Layout.row_major(extents),
+        lanes=lanes,
+    )
+    builder.arrays.append(array)
+    return memory.whole(builder, array)
+
+
+@handles("local")
+def _local(builder: Builder, shape: Any, dtype: Any) -> View:
+    return _allocate(builder, "local", shape, dtype, 1)
+
+
+@handles("private")
+def _private(builder: Builder, shape: Any, dtype: Any, lanes: Any) -> View:
+    if lanes != 1:
+        _check_lanes(builder, lanes)
+    return _allocate(builder, "private", shape, dtype, lanes)
+
+
+def _check_lanes(builder: Builder, lanes: Any) -> int:
+    if lanes not in LANES:
+        builder.fail(f"vectors have 2, 4, 8 or 16 lanes, not {lanes!r}")
+    return int(lanes)
+
+
+def view_of(builder: Builder, x: Any, word: str) -> View:
+    """An argument that must be an array."""
+    if not isinstance(x, View):
+        builder.fail(f"kl.{word} takes an array, not {describe(x)}")
+    return x
+
+
+@handles("vload")
+def _vload(builder: Builder, array: Any, index: tuple[Any, ...], lanes: Any, axis: Any) -> Any:
+    view = view_of(builder, array, "vload")
+    return memory.load(builder, view, index, _check_lanes(builder, lanes), axis)
+
+
+@handles("vstore")
+def _vstore(builder: Builder, array: Any, index_and_value: tuple[Any, ...], axis: Any) -> None:
+    view = view_of(builder, array, "vstore")
+    if len(index_and_value) != view.ndim + 1:
+        builder.fail(f"kl.vstore into a {describe(view)} takes {view.ndim} indices and a value")
+    memory.store(builder, view, index_and_value[:-1], index_and_value[-1], axis)
+
+
+@handles("vector")
+def _vector(builder: Builder, elements: tuple[Any, ...]) -> Value:
+    _check_lanes(builder, len(elements))
+    values = unify(builder, *elements)
+    if any(v.lanes > 1 for v in values):
+        builder.fail("kl.vector takes scalars")
+    kind = Vector(values[0].dtype, len(values))
+    return Value(e.MakeVector(tuple(v.expr for v in values), kind))
+
+
+@handles("splat")
+def _splat(builder: Builder, x: Any, lanes: Any) -> Value:
+    value = as_value(builder, x)
+    return Value(e.Splat(value.expr, Vector(value.dtype, _check_lanes(builder, lanes))))

@@ -1,0 +1,200 @@
+"""Element-wise functions, conversions and compile-time arithmetic."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from portable.dtypes import DType, bool_, int64, uint64
+from portable.lang.frontend import arithmetic
+from portable.lang.frontend.builder import Builder
+from portable.lang.frontend.conversion import as_value, cast, unify
+from portable.lang.frontend.handlers.memory import as_dtype
+from portable.lang.frontend.handlers.registry import handles
+from portable.lang.frontend.values import Complex, Value, describe
+from portable.lang.functions import FUNCTIONS
+from portable.lang.ir import expressions as e
+from portable.lang.ir import statements as s
+from portable.lang.ir.types import Vector
+
+_BINARY: dict[str, e.BinaryOp] = {
+    "add": "add",
+    "subtract": "sub",
+    "multiply": "mul",
+    "divide": "div",
+    "floor_divide": "floordiv",
+    "remainder": "mod",
+    "bitwise_and": "and",
+    "bitwise_or": "or",
+    "bitwise_xor": "xor",
+    "logical_and": "and",
+    "logical_or": "or",
+    "logical_xor": "xor",
+    "bitwise_left_shift": "shl",
+    "bitwise_right_shift": "shr",
+    "minimum": "min",
+    "maximum": "max",
+}
+_COMPARE: dict[str, e.CompareOp] = {
+    "equal": "eq",
+    "not_equal": "ne",
+    "less": "lt",
+    "less_equal": "le",
+    "greater": "gt",
+    "greater_equal": "ge",
+}
+
+
+@handles(*FUNCTIONS)
+def _function(builder: Builder, word: str, **numbers: Any) -> Any:
+    return arithmetic.call(builder, word, *numbers.values())
+
+
+@handles(*_BINARY)
+def _binary(builder: Builder, word: str, x: Any, y: Any) -> Any:
+    return arithmetic.binary(builder, _BINARY[word], x, y)
+
+
+@handles(*_COMPARE)
+def _compare(builder: Builder, word: str, x: Any, y: Any) -> Any:
+    return arithmetic.compare(builder, _COMPARE[word], x, y)
+
+
+@handles("bitwise_invert", "logical_not")
+def _invert(builder: Builder, word: str, x: Any) -> Any:
+    return not x if isinstance(x, bool) else arithmetic.invert(builder, x)
+
+
+@handles("negative")
+def _negative(builder: Builder, x: Any) -> Any:
+    return arithmetic.negate(builder, x)
+
+
+@handles("positive")
+def _positive(builder: Builder, x: Any) -> Any:
+    return x
+
+
+@handles("square")
+def _square(builder: Builder, x: Any) -> Any:
+    return arithmetic.power(builder, x, 2)
+
+
+@handles("reciprocal")
+def _reciprocal(builder: Builder, x: Any) -> Any:
+    return arithmetic.binary(builder, "div", 1.0, x)
+
+
+@handles("round")
+def _round(builder: Builder, x: Any) -> Any:
+    whole = isinstance(x, int) or (isinstance(x, Value) and x.dtype.is_integer)
+    return x if whole else arithmetic.call(builder, "rint", x)
+
+
+@handles("sign")
+def _sign(builder: Builder, x: Any) -> Any:
+    positive = arithmetic.compare(builder, "gt", x, 0)
+    negative = arithmetic.compare(builder, "lt", x, 0)
+    zero = arithmetic.compare(builder, "eq", x, 0)
+    below = arithmetic.select(builder, negative, -1, arithmetic.select(builder, zero, 0, x))
+    return arithmetic.select(builder, positive, 1, below)
+
+
+@handles("logaddexp")
+def _logaddexp(builder: Builder, x: Any, y: Any) -> Any:
+    a, b = unify(builder, x, y)
+    high = arithmetic.binary(builder, "max", a, b)
+    low = arithmetic.binary(builder, "min", a, b)
+    gap = arithmetic.binary(builder, "sub", low, high)
+    tail = arithmetic.call(builder, "log1p", arithmetic.call(builder, "exp", gap))
+    same = arithmetic.compare(builder, "eq", a, b)
+    shift = arithmetic.select(builder, same, 0.6931471805599453, tail)
+    return arithmetic.binary(builder, "add", high, shift)
+
+
+@handles("clip")
+def _clip(builder: Builder, x: Any, min: Any, max: Any) -> Any:
+    low = x if min is None else arithmetic.binary(builder, "max", x, min)
+    return low if max is None else arithmetic.binary(builder, "min", low, max)
+
+
+@handles("where")
+def _where(builder: Builder, condition: Any, x: Any, y: Any) -> Any:
+    return arithmetic.select(builder, condition, x, y)
+
+
+@handles("real", "imag")
+def _part(builder: Builder, word: str, x: Any) -> Any:
+    if isinstance(x, Complex | complex | int | float):
+        return x.real if word == "real" else x.imag
+    return x if word == "real" else arithmetic.binary(builder, "mul", x, 0)
+
+
+@handles("conj")
+def _conj(builder: Builder, x: Any) -> Any:
+    if isinstance(x, Complex):
+        return Complex(x.real, arithmetic.negate(builder, x.imag))
+    return x.conjugate() if isinstance(x, complex) else x
+
+
+@handles("complex")
+def _complex(builder: Builder, real: Any, imag: Any) -> Complex:
+    a, b = unify(builder, real, imag)
+    if not a.dtype.is_float:
+        builder.fail(f"kl.complex takes floating-point parts, not {describe(a)}")
+    return Complex(Value(a.expr), Value(b.expr))
+
+
+@handles("cast")
+def _cast(builder: Builder, x: Any, dtype: Any) -> Any:
+    return cast(builder, x, as_dtype(builder, dtype))
+
+
+@handles("bitcast")
+def _bitcast(builder: Builder, x: Any, dtype: Any) -> Value:
+    value = as_value(builder, x)
+    kind = as_dtype(builder, dtype)
+    if bool_ in (value.dtype, kind) or value.dtype.bits != kind.bits or kind.register is not kind:
+        builder.fail(
+            f"kl.bitcast of {describe(value)} to {kind.short}",
+            "both types have the same width, 32 or 64 bits",
+        )
+    target = Vector(kind, value.lanes) if value.lanes > 1 else kind
+    return Value(e.Bitcast(value.expr, target))
+
+
+@handles("accumulator")
+def _accumulator(builder: Builder, dtype: Any) -> DType:
+    kind = as_dtype(builder, dtype)
+    if kind.is_float or kind.is_complex:
+        return kind.register
+    return uint64 if kind.kind == "u" else int64
+
+
+@handles("cdiv")
+def _cdiv(builder: Builder, x: Any, y: Any) -> Any:
+    above = arithmetic.binary(builder, "add", x, arithmetic.binary(builder, "sub", y, 1))
+    return arithmetic.binary(builder, "floordiv", above, y)
+
+
+@handles("static_assert")
+def _static_assert(builder: Builder, condition: Any, message: Any) -> None:
+    if not isinstance(condition, bool):
+        builder.fail(f"kl.static_assert takes a compile-time bool, not {describe(condition)}")
+    if not condition:
+        builder.fail(f"static assertion failed: {message}" if message else "static assertion failed")
+
+
+@handles("print")
+def _print(builder: Builder, pieces: tuple[Any, ...]) -> None:
+    out: list[str | e.Expression] = []
+    for piece in pieces:
+        out.append(piece if isinstance(piece, str) else _printable(builder, piece))
+    builder.emit(s.Print(tuple(out), builder.location))
+
+
+def _printable(builder: Builder, piece: Any) -> e.Expression | str:
+    if not isinstance(piece, Value):
+        return str(piece)
+    if piece.lanes > 1:
+        builder.fail("kl.print takes scalars", "print the lanes one by one: v[0], v[1]")
+    return piece.expr

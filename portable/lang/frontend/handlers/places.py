@@ -1,0 +1,125 @@
+"""Where a work-item stands, and what is uniform."""
+
+from __future__ import annotations
+
+from math import prod
+from typing import Any
+
+from portable.lang.frontend.arithmetic import binary
+from portable.lang.frontend.builder import Builder
+from portable.lang.frontend.conversion import as_value
+from portable.lang.frontend.handlers.registry import handles
+from portable.lang.frontend.intervals import Interval
+from portable.lang.frontend.values import Value
+from portable.lang.ir import expressions as e
+from portable.lang.ir import statements as s
+
+
+def _dim(builder: Builder, word: str, dim: Any) -> int:
+    if not isinstance(dim, int) or not 0 <= dim <= 2:
+        builder.fail(f"kl.{word} takes a constant dimension 0, 1 or 2, not {dim!r}")
+    return dim
+
+
+def _bounded(builder: Builder, name: str, node: e.WorkItem, high: int | None) -> Value:
+    if high == 0:
+        return Value(builder.index_const(0))
+    var = builder.let(name, node)
+    assert isinstance(var, e.Variable)
+    top = high if high is not None else (2**31 - 4096 if node.type.bits == 32 else 2**62)
+    builder.intervals[var] = Interval(0, top)
+    return Value(var)
+
+
+@handles("global_id", "local_id", "group_id", "global_size", "num_groups")
+def _place(builder: Builder, word: Any, dim: Any) -> Value:
+    high = builder.workgroup[_dim(builder, word, dim)] - 1 if word == "local_id" else None
+    return _bounded(builder, word, e.WorkItem(word, dim, builder.index_type), high)
+
+
+@handles("local_size")
+def _local_size(builder: Builder, dim: Any) -> int:
+    return builder.workgroup[_dim(builder, "local_size", dim)]
+
+
+@handles("local_linear_id")
+def _local_linear_id(builder: Builder) -> Any:
+    total: Any = 0
+    for dim in (2, 1, 0):
+        own = _place_of(builder, dim)
+        total = binary(builder, "add", binary(builder, "mul", total, builder.workgroup[dim]), own)
+    if isinstance(total, int):
+        return total
+    var = builder.let("local_linear_id", total.expr)
+    if isinstance(var, e.Variable):
+        builder.intervals[var] = Interval(0, prod(builder.workgroup) - 1)
+    return Value(var)
+
+
+def _place_of(builder: Builder, dim: int) -> Any:
+    if builder.workgroup[dim] == 1:
+        return 0
+    return _bounded(
+        builder,
+        "local_id",
+        e.WorkItem("local_id", dim, builder.index_type),
+        builder.workgroup[dim] - 1,
+    )
+
+
+def _sub_groups(builder: Builder) -> int:
+    return -(-prod(builder.workgroup) // builder.capabilities.sub_group_size)
+
+
+@handles("sub_group_size")
+def _sub_group_size(builder: Builder) -> int:
+    return builder.capabilities.sub_group_size
+
+
+@handles("num_sub_groups")
+def _num_sub_groups(builder: Builder) -> int:
+    return _sub_groups(builder)
+
+
+@handles("sub_group_id")
+def _sub_group_id(builder: Builder) -> Value:
+    node = e.WorkItem("sub_group_id", 0, builder.index_type)
+    return _bounded(builder, "sub_group_id", node, _sub_groups(builder) - 1)
+
+
+@handles("sub_group_local_id")
+def _sub_group_local_id(builder: Builder) -> Value:
+    node = e.WorkItem("sub_group_local_id", 0, builder.index_type)
+    high = builder.capabilities.sub_group_size - 1
+    return _bounded(builder, "sub_group_local_id", node, high)
+
+
+@handles("workgroup_uniform")
+def _workgroup_uniform(builder: Builder, x: Any) -> Any:
+    value = as_value(builder, x)
+    if value.lanes > 1:
+        builder.fail("kl.workgroup_uniform takes a scalar")
+    var = builder.bind("uniform", value.type)
+    builder.emit(s.WorkgroupUniform(var, value.expr, builder.location))
+    return Value(var, value.weak, value.slots)
+
+
+@handles("assume_uniform")
+def _assume_uniform(builder: Builder, x: Any) -> Any:
+    if not isinstance(x, Value):
+        return x
+    return Value(builder.let("uniform", e.AssumeUniform(x.expr)), x.weak, x.slots)
+
+
+@handles("barrier")
+def _barrier(builder: Builder) -> None:
+    builder.emit(s.Barrier(builder.location))
+
+
+@handles("fence")
+def _fence(builder: Builder, order: Any, scope: Any) -> None:
+    if order not in ("acquire", "release", "acq_rel"):
+        builder.fail(f"kl.fence takes the order acquire, release or acq_rel, not {order!r}")
+    if scope not in ("workgroup", "device"):
+        builder.fail(f"kl.fence takes the scope workgroup or device, not {scope!r}")
+    builder.emit(s.Fence(order, scope, builder.location))

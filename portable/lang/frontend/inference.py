@@ -1,0 +1,51 @@
+"""The types of variables and of weak numbers, found by repeating the translation to a fixed point.
+
+A pass reads each type as the passes before left it and widens it where an assignment or a use asks for
+more. Types only ever widen, so a few passes settle them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from portable.dtypes import DType, int64
+from portable.lang.ir.types import ValueType
+
+__all__ = ["Inference", "Slot", "VariableType"]
+
+
+@dataclass(frozen=True, slots=True)
+class Slot:
+    """A place that holds a weak number: a parameter, a variable, an int made a float."""
+
+    key: Any
+
+
+@dataclass(slots=True)
+class VariableType:
+    """What is known of a variable so far."""
+
+    type: ValueType
+    weak: bool
+
+
+@dataclass
+class Inference:
+    """Types that outlive a pass."""
+
+    carriers: dict[Slot, DType] = field(default_factory=dict)
+    variables: dict[Any, VariableType] = field(default_factory=dict)
+    changed: bool = False
+
+    def carrier(self, slot: Slot, default: DType) -> DType:
+        """The type by which a slot's number is carried."""
+        return self.carriers.setdefault(slot, default)
+
+    def widen(self, slot: Slot, dtype: DType) -> None:
+        """Asks that a slot's number be carried by at least this type of the same kind."""
+        held = self.carriers[slot]
+        same_kind = held.is_float == dtype.is_float and held.is_integer == dtype.is_integer
+        if same_kind and dtype.itemsize > held.itemsize:
+            self.carriers[slot] = int64 if dtype.is_integer else dtype
+            self.changed = True

@@ -1,0 +1,246 @@
+"""Subscripts: element loads and stores, views by partial indexing and slicing, regions."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from portable.dtypes import DType, bool_
+from portable.lang.frontend.arithmetic import binary
+from portable.lang.frontend.builder import Builder
+from portable.lang.frontend.conversion import as_index, as_type, register_of
+from portable.lang.frontend.values import Complex, Value, View, describe, is_number
+from portable.lang.ir import expressions as e
+from portable.lang.ir import statements as s
+from portable.lang.ir.types import Array, Region, Vector
+
+__all__ = ["load", "place", "region", "store", "store_value", "subscript", "whole"]
+
+
+def whole(builder: Builder, array: Array) -> View:
+    """The view of all of an array."""
+    dims = range(array.ndim)
+    extents: tuple[int | e.Expression, ...] = array.shape or tuple(
+        e.Extent(array, d, builder.index_type) for d in dims
+    )
+    zero = builder.index_const(0)
+    return View(array, tuple(zero for _ in dims), tuple(dims), extents)
+
+
+def _items(builder: Builder, view: View, index: Any) -> list[Any]:
+    items = list(index) if isinstance(index, tuple) else [index]
+    if Ellipsis in items:
+        at = items.index(Ellipsis)
+        items[at : at + 1] = [slice(None)] * (view.ndim - len(items) + 1)
+    if len(items) > view.ndim:
+        builder.fail(f"{len(items)} indices into a {describe(view)}")
+    return items + [slice(None)] * (view.ndim - len(items))
+
+
+def _shifted(builder: Builder, start: e.Expression, index: e.Expression) -> e.Expression:
+    total = binary(builder, "add", Value(start), Value(index))
+    assert isinstance(total, Value)
+    return total.expr
+
+
+def _checked(builder: Builder, view: View, position: int, item: Any) -> e.Expression:
+    extent = view.extents[position]
+    if isinstance(item, int) and not isinstance(item, bool):
+        if item < 0:
+            builder.fail(
+                f"the constant index {item} is negative", "negative indices do not wrap here"
+            )
+        if isinstance(extent, int) and item >= extent:
+            builder.fail(f"index {item} is out of range for extent {extent} of {describe(view)}")
+    return as_index(builder, item)
+
+
+def subscript(builder: Builder, view: View, index: Any) -> View:
+    """The part of a view that indices and slices select; no memory is touched.
+
+    Slices take ``start:stop`` without a step; where both are run-time values, their difference must be
+    a constant, as in ``a[m : m + TILE]``.
+    """
+    starts = list(view.starts)
+    kept: list[int] = []
+    extents: list[int | e.Expression] = []
+    for position, item in enumerate(_items(builder, view, index)):
+        dim = view.kept[position]
+        if isinstance(item, slice):
+            start, extent = _slice(builder, view, position, item)
+            kept.append(dim)
+            extents.append(extent)
+        else:
+            start = _checked(builder, view, position, item)
+        starts[dim] = _shifted(builder, starts[dim], start)
+    return View(view.array, tuple(starts), tuple(kept), tuple(extents))
+
+
+def _slice(
+    builder: Builder, view: View, position: int, item: slice
+) -> tuple[e.Expression, int | e.Expression]:
+    full = view.extents[position]
+    if item.step not in (None, 1):
+        builder.fail("slices in kernels have no step", "index elements one by one")
+    start = 0 if item.start is None else item.start
+    stop = Value(full) if item.stop is None and not isinstance(full, int) else item.stop
+    stop = full if stop is None else stop
+    length = binary(builder, "sub", stop, start) if start != 0 else stop
+    if isinstance(length, Value):
+        constant = _difference(as_index(builder, start), as_index(builder, stop))
+        length = constant if constant is not None else length
+    if isinstance(length, int) and length < 0:
+        builder.fail(f"the slice {start}:{stop} is empty")
+    extent = length if isinstance(length, int) else as_index(builder, length)
+    return as_index(builder, start), extent
+
+
+def _difference(start: e.Expression, stop: e.Expression) -> int | None:
+    """``stop - start`` where it is plain to see: the same expression plus a constant."""
+    base, offset = _split(start)
+    other, far = _split(stop)
+    return far - offset if base == other else None
+
+
+def _split(x: e.Expression) -> tuple[e.Expression | None, int]:
+    if isinstance(x, e.Const):
+        return None, int(x.value)
+    if isinstance(x, e.Binary) and x.op == "add":
+        for a, b in ((x.x, x.y), (x.y, x.x)):
+            if isinstance(b, e.Const):
+                base, offset = _split(a)
+                return base, offset + int(b.value)
+    return x, 0
+
+
+def place(builder: Builder, view: View, index: Any) -> tuple[e.Expression, ...]:
+    """The full index into the view's array of the one element that `index` names."""
+    part = subscript(builder, view, index)
+    if part.ndim:
+        builder.fail(
+            f"{describe(view)} needs {view.ndim} integer indices here",
+            "an element can be read or written, a part of an array cannot",
+        )
+    return part.starts
+
+
+def region(builder: Builder, x: Any, ndim: int | None = None, what: str = "this") -> Region:
+    """A view as a region with static extents."""
+    transposed = False
+    if not isinstance(x, View):
+        builder.fail(f"{what} takes part of an array, not {describe(x)}", "such as tile[i:i+16]")
+    if ndim is not None and x.ndim != ndim:
+        builder.fail(f"{what} takes a {ndim}-d part of an array, not a {describe(x)}")
+    kept = x.kept
+    if list(kept) != sorted(kept):
+        transposed, kept = True, kept[::-1]
+    if not all(isinstance(extent, int) for extent in x.extents):
+        builder.fail(
+            f"{what} needs extents known at compile time",
+            "slice with a constant length, as in a[i : i + TILE, k : k + DEPTH]",
+        )
+    by_dim = dict(zip(x.kept, x.extents, strict=True))
+    extents = tuple(by_dim.get(d) for d in range(x.array.ndim))
+    starts = tuple(builder.let("start", start) for start in x.starts)
+    return Region(x.array, starts, extents, transposed)  # type: ignore[arg-type]
+
+
+def load(builder: Builder, view: View, index: Any, lanes: int = 1, axis: int = -1) -> Any:
+    """An element, or `lanes` neighbours along a dimension of the view."""
+    array = view.array
+    where = place(builder, view, index)
+    register = register_of(builder, array.dtype)
+    if array.dtype.is_complex:
+        if lanes > 1:
+            builder.fail("vectors of complex numbers are not in the language")
+        return Complex(
+            _load_one(builder, array, where, register, -1, 0),
+            _load_one(builder, array, where, register, -1, 1),
+        )
+    width = lanes if lanes > 1 else array.lanes
+    kind = Vector(register, width) if width > 1 else register
+    return _load_one(builder, array, where, kind, _axis(builder, view, axis, lanes), None)
+
+
+def _axis(builder: Builder, view: View, axis: int, lanes: int) -> int:
+    if lanes == 1:
+        return -1
+    if not -view.ndim <= axis < view.ndim:
+        builder.fail(f"axis {axis} of a {describe(view)}")
+    return view.kept[axis]
+
+
+def _load_one(
+    builder: Builder,
+    array: Array,
+    where: tuple[e.Expression, ...],
+    kind: DType | Vector,
+    axis: int,
+    component: int | None,
+) -> Value:
+    var = builder.bind(f"{array.name}_at", kind)
+    builder.emit(s.Load(var, array, where, builder.location, axis, component))
+    return Value(var)
+
+
+def store(builder: Builder, view: View, index: Any, value: Any, axis: int = -1) -> None:
+    """Writes an element, or neighbours along a dimension of the view if `value` is a vector."""
+    array = view.array
+    if isinstance(value, View | tuple) or not is_number(value):
+        builder.fail(f"{describe(value)} cannot be stored in an array")
+    where = place(builder, view, index)
+    if array.dtype.is_complex:
+        _store_complex(builder, array, where, value)
+        return
+    stored = store_value(builder, array, value)
+    if array.lanes > 1:
+        stored = _whole_vector(builder, array, stored)
+    along = _axis(builder, view, axis, 1 if array.lanes > 1 else stored.lanes)
+    builder.emit(s.Store(array, where, stored.expr, builder.location, along))
+
+
+def _whole_vector(builder: Builder, array: Array, value: Value) -> Value:
+    if value.lanes == 1:
+        return Value(e.Splat(value.expr, Vector(value.dtype, array.lanes)))
+    if value.lanes != array.lanes:
+        builder.fail(f"a vector of {value.lanes} lanes stored where each has {array.lanes}")
+    return value
+
+
+def store_value(builder: Builder, array: Array, value: Any) -> Value:
+    """A number converted to the register type of an array's elements; only within its kind."""
+    register = register_of(builder, array.dtype)
+    if isinstance(value, Complex | complex):
+        builder.fail(f"a complex number stored in {array.dtype.short} array {array.name}")
+    if isinstance(value, Value):
+        kinds = (value.dtype, register)
+        to_int_from_float = value.dtype.is_float and not register.is_float
+        if to_int_from_float or (kinds[0] is bool_) != (kinds[1] is bool_):
+            builder.fail(
+                f"{describe(value)} stored in {array.dtype.short} array {array.name}",
+                f"convert it: kl.{array.dtype.short}(...)",
+            )
+    elif isinstance(value, int) and not isinstance(value, bool) and array.dtype.is_integer:
+        _check_literal(builder, array, value)
+    return as_type(builder, value, register)
+
+
+def _check_literal(builder: Builder, array: Array, value: int) -> None:
+    dtype = array.dtype
+    low = 0 if dtype.kind == "u" else -(2 ** (dtype.bits - 1))
+    high = 2**dtype.bits - 1 if dtype.kind == "u" else 2 ** (dtype.bits - 1) - 1
+    if not low <= value <= high:
+        builder.fail(f"{value} does not fit {dtype.short} array {array.name}")
+
+
+def _store_complex(
+    builder: Builder, array: Array, where: tuple[e.Expression, ...], value: Any
+) -> None:
+    real, imag = (
+        (value.real, value.imag) if isinstance(value, Complex | complex) else (value, 0.0)
+    )
+    register = register_of(builder, array.dtype)
+    for component, part in enumerate((real, imag)):
+        stored = as_type(builder, part, register)
+        builder.emit(s.Store(array, where, stored.expr, builder.location, -1, component))
+
+

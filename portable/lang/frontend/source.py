@@ -1,0 +1,96 @@
+"""Finding the text of a Python function and its syntax tree."""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import inspect
+import textwrap
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Any
+
+from portable.errors import KernelError, Location
+
+__all__ = ["FunctionSource", "function_source"]
+
+
+@dataclass(frozen=True, eq=False)
+class FunctionSource:
+    """A Python function's syntax tree and where its names come from.
+
+    Attributes
+    ----------
+    function : callable
+        The Python function.
+    tree : ast.FunctionDef
+        Its definition; line numbers count from the start of the file.
+    file : str
+        The file's path.
+    lines : tuple of str
+        The lines of the definition, dedented as far as the tree's columns are.
+    first_line : int
+        The number of the first of them.
+    indent : int
+        How many columns were taken off each line.
+    """
+
+    function: Callable[..., Any]
+    tree: ast.FunctionDef
+    file: str
+    lines: tuple[str, ...] = field(repr=False)
+    first_line: int
+    indent: int
+
+    def location(self, node: ast.AST) -> Location:
+        """Where a node of the tree stands in the user's file."""
+        line = getattr(node, "lineno", self.tree.lineno)
+        column = getattr(node, "col_offset", 0) + self.indent + 1
+        return Location(self.file, line, column)
+
+    def line(self, number: int) -> str:
+        """The text of a line, by its number in the file."""
+        index = number - self.first_line
+        inside = 0 <= index < len(self.lines)
+        return " " * self.indent + self.lines[index] if inside else ""
+
+    def outer_names(self) -> Mapping[str, Any]:
+        """What the function's free names stand for: closure first, then module, then built-ins."""
+        variables = inspect.getclosurevars(self.function)
+        return {
+            **vars(builtins),
+            **getattr(self.function, "__globals__", {}),
+            **variables.nonlocals,
+        }
+
+
+@lru_cache(maxsize=None)
+def function_source(function: Callable[..., Any]) -> FunctionSource:
+    """The source of a function defined by ``def`` in a file.
+
+    Raises
+    ------
+    KernelError
+        If the text cannot be found (made by ``exec`` or typed at a prompt), or it is a lambda.
+    """
+    name = getattr(function, "__qualname__", repr(function))
+    try:
+        raw, first = inspect.getsourcelines(function)
+    except (OSError, TypeError) as error:
+        raise KernelError(
+            f"the source of {name} cannot be read, so it cannot become a kernel",
+            hint="define it by 'def' in a file (or a notebook cell), not by exec or at the prompt",
+        ) from error
+    text = textwrap.dedent("".join(raw))
+    indent = len(raw[0]) - len(raw[0].lstrip())
+    tree = ast.parse(text).body[0]
+    file = inspect.getsourcefile(function) or "<unknown>"
+    if not isinstance(tree, ast.FunctionDef):
+        raise KernelError(
+            f"{name} is not a plain function",
+            Location(file, first),
+            "kernels and their helper functions are defined by 'def'",
+        )
+    ast.increment_lineno(tree, first - 1)
+    return FunctionSource(function, tree, file, tuple(text.splitlines()), first, indent)

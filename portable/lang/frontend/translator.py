@@ -1,0 +1,547 @@
+"""Translating Python statements: bindings, branches, loops and calls of helper functions.
+
+Names are bound to what they stand for as the walk goes along, so that constants stay constants and a branch
+on them is decided at once. Only a name that is assigned again under a run-time branch or loop becomes a
+variable of the generated program.
+"""
+
+from __future__ import annotations
+
+import ast
+import inspect
+from collections.abc import Iterable, Sequence
+from enum import Enum, auto
+from typing import Any, Final
+
+from portable.dtypes import DType
+from portable.lang.frontend import memory, variables
+from portable.lang.frontend.builder import Builder
+from portable.lang.frontend.conversion import as_bool, as_type, cast, unify
+from portable.lang.frontend.expressions import ExpressionTranslator
+from portable.lang.frontend.frame import Frame
+from portable.lang.frontend.intervals import Interval, interval
+from portable.lang.frontend.values import Complex, Range, Value, View, describe, is_number
+from portable.lang.frontend.variables import Unassigned
+from portable.lang.function import Function
+from portable.lang.ir import expressions as e
+from portable.lang.ir import statements as s
+from portable.lang.ir.types import Fragment
+
+__all__ = ["Translator"]
+
+_MAX_DEPTH: Final = 64
+_REFUSED: Final[dict[type[ast.stmt], str]] = {
+    ast.With: "kernels have no context managers",
+    ast.Try: "kernels have no exceptions",
+    ast.Raise: "kernels have no exceptions; write a flag to an array",
+    ast.Import: "import at the top of the module",
+    ast.ImportFrom: "import at the top of the module",
+    ast.FunctionDef: "define helpers outside and mark them @portable.function",
+    ast.ClassDef: "define classes outside of kernels",
+    ast.Global: "pass arrays as arguments to give results back",
+    ast.Nonlocal: "pass arrays as arguments to give results back",
+    ast.Delete: "names need no deleting in kernels",
+    ast.Match: "write if and elif",
+}
+
+
+class _End(Enum):
+    """How a block ended: at its last statement, or by leaving earlier."""
+
+    THROUGH = auto()
+    LEFT = auto()
+    BREAK = auto()
+    CONTINUE = auto()
+
+
+class Translator(ExpressionTranslator):
+    """Walks one kernel with everything that it inlines."""
+
+    def __init__(self, builder: Builder, frame: Frame) -> None:
+        self.builder = builder
+        self.frame = frame
+
+    def run(self) -> None:
+        """Translates the body of the kernel."""
+        self._block(self.frame.source.tree.body)
+
+    # -- blocks ----------------------------------------------------------------------------
+
+    def _block(self, statements: Sequence[ast.stmt]) -> _End:
+        for position, node in enumerate(statements):
+            self._locate(node)
+            if isinstance(node, ast.If):
+                end = self._if(node, statements[position + 1 :])
+                if end is None:
+                    continue
+                return end
+            end = self._statement(node)
+            if end is not _End.THROUGH:
+                return end
+        return _End.THROUGH
+
+    def _locate(self, node: ast.stmt) -> None:
+        self.builder.location = self.frame.source.location(node)
+        self.builder.source_line = self.frame.source.line(node.lineno)
+
+    def _statement(self, node: ast.stmt) -> _End:
+        method = getattr(self, f"do_{type(node).__name__.lower()}", None)
+        if method is None:
+            hint = _REFUSED.get(type(node), "")
+            self.builder.fail(f"{type(node).__name__} is not in the kernel language", hint)
+        end = method(node)
+        return end if isinstance(end, _End) else _End.THROUGH
+
+    def do_pass(self, node: ast.Pass) -> None:
+        """Nothing."""
+
+    def do_expr(self, node: ast.Expr) -> None:
+        """A call for its effect, or a docstring."""
+        if not isinstance(node.value, ast.Call | ast.Constant):
+            self.builder.fail("this expression has no effect", "assign it to a name, or remove it")
+        self.visit(node.value)
+
+    def do_assert(self, node: ast.Assert) -> None:
+        """A compile-time check."""
+        condition = self.visit(node.test)
+        if isinstance(condition, Value):
+            self.builder.fail("assert takes compile-time conditions", "write a flag to an array")
+        if not condition:
+            message = self.visit(node.msg) if node.msg else ""
+            self.builder.fail(f"assertion failed{': ' if message else ''}{message}")
+
+    # -- assignment ------------------------------------------------------------------------
+
+    def do_assign(self, node: ast.Assign) -> None:
+        """``x = ...``, ``a[i] = ...``, ``x, y = ...``."""
+        first = node.targets[0]
+        self.builder.hint = first.id if isinstance(first, ast.Name) else ""
+        value = self.visit(node.value)
+        self._locate(node)
+        if len(node.targets) > 1 or isinstance(node.targets[0], ast.Tuple):
+            value = self._snapshot("t", value)
+        for target in node.targets:
+            self._assign(target, value)
+
+    def do_annassign(self, node: ast.AnnAssign) -> None:
+        """``x: kl.f64 = 0`` fixes the type of the value."""
+        if node.value is None or not isinstance(node.target, ast.Name):
+            self.builder.fail("an annotation needs a name and a value", "such as x: kl.f64 = 0")
+        dtype = self.visit(node.annotation)
+        if not isinstance(dtype, DType):
+            self.builder.fail(f"annotations in kernels are dtypes, not {describe(dtype)}")
+        self._assign(node.target, cast(self.builder, self.visit(node.value), dtype))
+
+    def do_augassign(self, node: ast.AugAssign) -> None:
+        """``x += ...``, ``a[i] += ...``."""
+        if isinstance(node.target, ast.Name):
+            name = ast.copy_location(ast.Name(node.target.id, ast.Load()), node.target)
+            held = self.visit(name)
+            value = self.operate(node.op, held, self.visit(node.value))
+            self._assign(node.target, value)
+            return
+        if not isinstance(node.target, ast.Subscript):
+            self.builder.fail("only names and array elements can be assigned")
+        view, index = self._element(node.target)
+        held = memory.load(self.builder, view, index)
+        operand = self.visit(node.value)
+        self._locate(node)
+        memory.store(self.builder, view, index, self.operate(node.op, held, operand))
+
+    def _element(self, node: ast.Subscript) -> tuple[View, Any]:
+        view = self.visit(node.value)
+        if not isinstance(view, View):
+            self.builder.fail(f"the elements of {describe(view)} cannot be assigned")
+        return view, self._snapshot("i", self.visit(node.slice))
+
+    def _assign(self, target: ast.expr, value: Any) -> None:
+        match target:
+            case ast.Name():
+                self._bind(target.id, value)
+            case ast.Tuple():
+                if not isinstance(value, tuple) or len(value) != len(target.elts):
+                    self.builder.fail(f"{describe(value)} does not unpack to {len(target.elts)} names")
+                for one, item in zip(target.elts, value, strict=True):
+                    self._assign(one, item)
+            case ast.Subscript():
+                view, index = self._element(target)
+                memory.store(self.builder, view, index, value)
+            case _:
+                self.builder.fail("only names and array elements can be assigned")
+
+    def _bind(self, name: str, value: Any) -> None:
+        held = self.frame.env.get(name)
+        if variables.is_mutable(held):
+            variables.assign(self.builder, held, value, name)
+        else:
+            self.frame.env[name] = self._snapshot(name, value)
+
+    def _snapshot(self, name: str, value: Any) -> Any:
+        """A value that later assignments to the variables in it cannot change."""
+        match value:
+            case Value():
+                return self._named(name, value)
+            case Complex():
+                return Complex(
+                    self._named(f"{name}_re", value.real), self._named(f"{name}_im", value.imag)
+                )
+            case View():
+                starts = tuple(self.builder.let(name, x) for x in self._fixed(value.starts))
+                return View(value.array, starts, value.kept, value.extents)
+            case tuple():
+                return tuple(self._snapshot(f"{name}_{i}", x) for i, x in enumerate(value))
+            case _:
+                return value
+
+    def _named(self, name: str, value: Value) -> Value:
+        (expr,) = self._fixed((value.expr,))
+        bound = self.builder.let(name, expr)
+        if isinstance(bound, e.Variable) and not isinstance(expr, e.Variable):
+            self._remember(bound, expr)
+        return Value(bound, value.weak, value.slots)
+
+    def _remember(self, var: e.Variable, expr: e.Expression) -> None:
+        if isinstance(var.type, DType) and var.type.is_integer:
+            self.builder.intervals[var] = interval(expr, self.builder.intervals)
+
+    def _fixed(self, values: Iterable[e.Expression]) -> list[e.Expression]:
+        """Expressions in which no bare mutable variable stands, so that `let` copies it."""
+        out = []
+        for x in values:
+            if isinstance(x, e.Variable) and x in self.builder.variables:
+                copy = self.builder.bind(x.name, x.type)
+                self.builder.emit(s.Let(copy, x, self.builder.location))
+                x = copy
+            out.append(x)
+        return out
+
+    # -- branches --------------------------------------------------------------------------
+
+    def _if(self, node: ast.If, rest: Sequence[ast.stmt]) -> _End | None:
+        """None: go on with the next statement; else the block is done, `rest` included."""
+        condition = self.visit(node.test)
+        self._locate(node)
+        if not isinstance(condition, Value):
+            end = self._block(node.body if condition else node.orelse)
+            return None if end is _End.THROUGH else end
+        test = as_bool(self.builder, condition)
+        absorbs = not self.frame.is_kernel and _has_return(node)
+        tail = list(rest) if absorbs else []
+        branches = ([*node.body, *tail], [*node.orelse, *tail])
+        end = self._branches(test, branches, node)
+        return end if absorbs or end is not _End.THROUGH else None
+
+    def _branches(
+        self, test: e.Expression, branches: tuple[list[ast.stmt], list[ast.stmt]], node: ast.If
+    ) -> _End:
+        here = self.builder.location
+        self._promote(_assigned(*branches))
+        before = dict(self.frame.env)
+        blocks, envs, ends = [], [], []
+        self.frame.depth += 1
+        for branch in branches:
+            self.frame.env = dict(before)
+            with self.builder.block() as block:
+                ends.append(self._block(branch))
+            blocks.append(block)
+            envs.append(self.frame.env)
+        self.frame.depth -= 1
+        self._locate(node)
+        live = [i for i in (0, 1) if ends[i] is _End.THROUGH or "return" in envs[i]]
+        self.frame.env = self._merged(before, [(envs[i], blocks[i]) for i in live])
+        self.builder.emit(s.If(test, tuple(blocks[0]), tuple(blocks[1]), here))
+        return _End.THROUGH if _End.THROUGH in ends else _End.LEFT
+
+    def _merged(
+        self, before: dict[str, Any], branches: list[tuple[dict[str, Any], list[s.Statement]]]
+    ) -> dict[str, Any]:
+        """The names after a branch: variables for those that each branch bound for itself."""
+        env = dict(before)
+        names = {name for branch_env, _ in branches for name in branch_env}
+        for name in sorted(names):
+            found = [branch_env.get(name, _MISSING) for branch_env, _ in branches]
+            if name in before and all(x is before[name] for x in found):
+                continue
+            env[name] = self._joined(name, found, [block for _, block in branches])
+        return env
+
+    def _joined(self, name: str, found: list[Any], blocks: list[list[s.Statement]]) -> Any:
+        here = self.builder.location
+        if any(x is _MISSING or isinstance(x, Unassigned) for x in found):
+            return Unassigned(here, f"only one side of the branch at line {here.line} assigns it")
+        found = [variables.read(self.builder, x) if variables.is_mutable(x) else x for x in found]
+        first = found[0]
+        if all(x is first or _same_constant(x, first) for x in found):
+            if not isinstance(first, Value | Complex | View):
+                return first
+        if not all(_holds_numbers(x) for x in found):
+            if name == "return":
+                self.builder.fail("the function returns a number on some paths only")
+            why = f"the branch at line {here.line} makes it {describe(first)} or something else"
+            return Unassigned(here, why)
+        sample = next((x for x in found if isinstance(x, Complex)), first)
+        variable = variables.new(self.builder, self.frame.key(name), name, sample)
+        for value, block in zip(found, blocks, strict=True):
+            with self.builder.block() as tail:
+                variables.assign(self.builder, variable, value, name)
+            at = len(block)
+            block[at:at] = tail
+        return variable
+
+    def _promote(self, names: set[str]) -> None:
+        """Turns bound names that run-time control flow assigns into variables."""
+        for name in sorted(names):
+            held = self.frame.env.get(name)
+            if held is None or variables.is_mutable(held) or not _holds_numbers(held):
+                continue
+            variable = variables.new(self.builder, self.frame.key(name), name, held)
+            variables.assign(self.builder, variable, held, name)
+            self.frame.env[name] = variable
+
+    # -- loops -----------------------------------------------------------------------------
+
+    def do_for(self, node: ast.For) -> _End | None:
+        """Loops over ranges, tuples of constants and the elements of a matrix."""
+        if node.orelse:
+            self.builder.fail("for ... else is not in the kernel language", "use a flag")
+        over = self.visit(node.iter)
+        self._locate(node)
+        if isinstance(over, Range) and not over.static:
+            return self._run_time_loop(node, over)
+        if isinstance(over, Range):
+            return self._repeat(node, self._constants(over))
+        if isinstance(over, tuple) and len(over) == 2 and getattr(over[0], "name", "") == "elements":
+            return self._elements(node, over[1])
+        if isinstance(over, tuple):
+            return self._repeat(node, over)
+        self.builder.fail(f"a loop runs over range(...), not {describe(over)}")
+
+    def _constants(self, over: Range) -> range:
+        for x in (over.start, over.stop, over.step):
+            if not isinstance(x, int):
+                self.builder.fail(
+                    f"kl.static_range takes constants, not {describe(x)}", "write range(...)"
+                )
+        return range(over.start, over.stop, over.step)
+
+    def _repeat(self, node: ast.For, items: Iterable[Any]) -> _End | None:
+        """The body once per item, at compile time."""
+        self.frame.loops.append(("static", self.frame.depth))
+        try:
+            for item in items:
+                self._assign(node.target, item)
+                end = self._block(node.body)
+                if end is _End.BREAK:
+                    break
+                if end is _End.LEFT:
+                    return end
+        finally:
+            self.frame.loops.pop()
+        return None
+
+    def _run_time_loop(self, node: ast.For, over: Range) -> None:
+        if not isinstance(node.target, ast.Name):
+            self.builder.fail("a loop over a range has one name")
+        here = self.builder.location
+        start, stop, step = self._bounds(over)
+        self._promote(_assigned(node.body) - {node.target.id})
+        var = self.builder.bind(node.target.id, start.type)
+        self._remember_loop(var, start.expr, stop.expr, step.expr)
+        before = dict(self.frame.env)
+        self.frame.env = {**before, node.target.id: Value(var)}
+        with self.builder.block() as body:
+            self._loop_body(node.body)
+        self._after_loop(before, here.line)
+        self.builder.emit(
+            s.For(var, start.expr, stop.expr, step.expr, tuple(body), here, over.unroll)
+        )
+
+    def _bounds(self, over: Range) -> tuple[Value, ...]:
+        values = unify(self.builder, over.start, over.stop, over.step)
+        dtype = values[0].dtype
+        names = ("start", "stop", "step")
+        typed = (as_type(self.builder, x, dtype) for x in values)
+        return tuple(self._named(n, x) for n, x in zip(names, typed, strict=True))
+
+    def _remember_loop(
+        self, var: e.Variable, start: e.Expression, stop: e.Expression, step: e.Expression
+    ) -> None:
+        known = self.builder.intervals
+        first, last = interval(start, known), interval(stop, known)
+        if isinstance(step, e.Const) and step.value > 0:
+            known[var] = Interval(first.low, max(first.low, last.high - 1))
+        elif isinstance(step, e.Const):
+            known[var] = Interval(min(first.high, last.low + 1), first.high)
+
+    def _loop_body(self, body: Sequence[ast.stmt]) -> None:
+        self.frame.loops.append(("dynamic", self.frame.depth))
+        self.frame.depth += 1
+        self._block(body)
+        self.frame.depth -= 1
+        self.frame.loops.pop()
+
+    def _after_loop(self, before: dict[str, Any], line: int) -> None:
+        """Names first bound in a loop's body are gone after it."""
+        inside = self.frame.env
+        why = f"it is first assigned inside the loop at line {line}, which may not run"
+        self.frame.env = before
+        for name in inside:
+            if name not in before or inside[name] is not before[name]:
+                self.frame.env[name] = Unassigned(self.builder.location, why)
+
+    def do_while(self, node: ast.While) -> None:
+        """``while``: a loop that breaks at its top."""
+        if node.orelse:
+            self.builder.fail("while ... else is not in the kernel language", "use a flag")
+        here = self.builder.location
+        self._promote(_assigned(node.body))
+        before = dict(self.frame.env)
+        self.frame.env = dict(before)
+        with self.builder.block() as body:
+            condition = self.visit(node.test)
+            if not isinstance(condition, Value) and not condition:
+                return
+            if isinstance(condition, Value):
+                stop = e.Unary("not", as_bool(self.builder, condition))
+                self.builder.emit(s.If(stop, (s.Break(here),), (), here))
+            self._loop_body(node.body)
+        self._after_loop(before, here.line)
+        self.builder.emit(s.Loop(tuple(body), here))
+
+    def do_break(self, node: ast.Break) -> _End:
+        """``break``."""
+        return self._leave(s.Break(self.builder.location), _End.BREAK, "break")
+
+    def do_continue(self, node: ast.Continue) -> _End:
+        """``continue``."""
+        return self._leave(s.Continue(self.builder.location), _End.CONTINUE, "continue")
+
+    def _leave(self, statement: s.Statement, end: _End, word: str) -> _End:
+        kind, depth = self.frame.loops[-1]
+        if kind == "dynamic":
+            self.builder.emit(statement)
+            return _End.LEFT
+        if self.frame.depth > depth:
+            self.builder.fail(
+                f"{word} out of a loop that is repeated at compile time depends on a run-time condition",
+                "write range(...) instead of kl.static_range",
+            )
+        return end
+
+    def _elements(self, node: ast.For, fragment: Any) -> None:
+        names = node.target.elts if isinstance(node.target, ast.Tuple) else []
+        if len(names) != 3 or not all(isinstance(x, ast.Name) for x in names):
+            self.builder.fail("kl.elements gives three names: for row, column, value in ...")
+        if not isinstance(fragment, Fragment):
+            self.builder.fail(f"kl.elements takes a kl.matrix, not {describe(fragment)}")
+        here = self.builder.location
+        self._promote(_assigned(node.body))
+        row, column, value = self._element_variables(fragment)
+        before = dict(self.frame.env)
+        bound = {x.id: Value(v) for x, v in zip(names, (row, column, value), strict=True)}  # type: ignore[attr-defined]
+        self.frame.env = {**before, **bound}
+        with self.builder.block() as body:
+            self._loop_body(node.body)
+        self._after_loop(before, here.line)
+        self.builder.emit(s.ForElements(fragment, row, column, value, tuple(body), False, here))
+
+    def _element_variables(self, fragment: Fragment) -> tuple[e.Variable, e.Variable, e.Variable]:
+        row, column = (self.builder.bind(n, self.builder.index_type) for n in ("row", "column"))
+        for var, extent in zip((row, column), fragment.shape, strict=True):
+            self.builder.intervals[var] = Interval(0, extent - 1)
+        kind = fragment.dtype if self.builder.options.native_half else fragment.dtype.register
+        return row, column, self.builder.declare("element", kind)
+
+    def map_fragment(self, fragment: Fragment, function: Any) -> None:
+        """``matrix.map(function)``."""
+        if not isinstance(function, Function):
+            self.builder.fail(f"map takes a function marked @portable.function, not {describe(function)}")
+        here = self.builder.location
+        row, column, value = self._element_variables(fragment)
+        arguments = [Value(value), Value(row), Value(column)]
+        wanted = len(inspect.signature(function.python).parameters)
+        with self.builder.block() as body:
+            result = self.call_function(function, arguments[: 3 if wanted == 3 else 1], {})
+            converted = as_type(self.builder, result, fragment.dtype.register)
+            self.builder.emit(s.Assign(value, converted.expr, here))
+        self.builder.emit(s.ForElements(fragment, row, column, value, tuple(body), True, here))
+
+    # -- functions -------------------------------------------------------------------------
+
+    def do_return(self, node: ast.Return) -> _End:
+        """``return``: ends the work-item in a kernel, gives the value in a helper function."""
+        if self.frame.is_kernel:
+            if node.value is not None:
+                self.builder.fail("kernels return nothing", "write results to an array argument")
+            self.builder.emit(s.Return(self.builder.location))
+            return _End.LEFT
+        if any(kind == "dynamic" for kind, _ in self.frame.loops):
+            self.builder.fail(
+                "return inside a run-time loop of a helper function",
+                "break out of the loop and return after it",
+            )
+        value = None if node.value is None else self.visit(node.value)
+        self.frame.env["return"] = self._snapshot("result", value)
+        return _End.LEFT
+
+    def call_function(self, function: Function, args: list[Any], kwargs: dict[str, Any]) -> Any:
+        """Inlines a helper function."""
+        try:
+            bound = inspect.signature(function.python).bind(*args, **kwargs)
+        except TypeError as error:
+            self.builder.fail(f"{function.__name__}: {error}")
+        bound.apply_defaults()
+        caller, here, text = self.frame, self.builder.location, self.builder.source_line
+        if len(caller.path) > _MAX_DEPTH:
+            self.builder.fail(f"{function.__name__} calls itself", "helper functions are inlined")
+        caller.calls += 1
+        step = (function.__name__, here.line, here.column, caller.calls)
+        env = {name: self._snapshot(name, value) for name, value in bound.arguments.items()}
+        source = function.source
+        self.frame = Frame(source, (*caller.path, step), env, source.outer_names(), False)
+        try:
+            self._block(source.tree.body)
+            result = self.frame.env.get("return")
+            if isinstance(result, Unassigned):
+                self.builder.fail(f"{function.__name__} returns a value on some paths only")
+            if variables.is_mutable(result):
+                result = variables.read(self.builder, result)
+        finally:
+            self.frame = caller
+        self.builder.location, self.builder.source_line = here, text
+        return result
+
+
+class _Missing:
+    """A name that a branch did not bind."""
+
+
+_MISSING: Final = _Missing()
+
+
+def _same_constant(x: Any, y: Any) -> bool:
+    simple = bool | int | float | complex | str | DType | None
+    return isinstance(x, simple) and type(x) is type(y) and x == y
+
+
+def _holds_numbers(x: Any) -> bool:
+    if isinstance(x, tuple):
+        return bool(x) and all(_holds_numbers(item) for item in x)
+    return is_number(x) or variables.is_mutable(x)
+
+
+def _assigned(*blocks: Sequence[ast.stmt]) -> set[str]:
+    """Names that statements assign, in whatever nested blocks."""
+    return {
+        node.id
+        for block in blocks
+        for statement in block
+        for node in ast.walk(statement)
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)
+    }
+
+
+def _has_return(node: ast.stmt) -> bool:
+    return any(isinstance(inner, ast.Return) for inner in ast.walk(node))
+
+

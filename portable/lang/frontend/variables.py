@@ -1,0 +1,156 @@
+"""Mutable variables: names assigned under run-time control flow, and their types."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from portable.dtypes import float32
+from portable.errors import Location
+from portable.lang.frontend.builder import Builder
+from portable.lang.frontend.conversion import common_dtype, default_dtype
+from portable.lang.frontend.inference import Slot, VariableType
+from portable.lang.frontend.values import Complex, Value, describe, is_number
+from portable.lang.ir import expressions as e
+from portable.lang.ir import statements as s
+from portable.lang.ir.types import ValueType, Vector, lanes_of, scalar_of
+
+__all__ = ["Mutable", "MutableComplex", "Unassigned", "assign", "is_mutable", "new", "read"]
+
+
+@dataclass(frozen=True, slots=True)
+class Mutable:
+    """A name that stands for a variable of the generated program."""
+
+    key: Any
+    var: e.Variable
+
+
+@dataclass(frozen=True, slots=True)
+class MutableComplex:
+    """A complex variable: two real ones."""
+
+    real: Mutable
+    imag: Mutable
+
+
+@dataclass(frozen=True, slots=True)
+class Unassigned:
+    """A name that was bound on some paths only, or only inside a block that has ended."""
+
+    where: Location
+    why: str
+
+
+def is_mutable(binding: object) -> bool:
+    """Whether a binding is a variable, or a tuple of variables."""
+    if isinstance(binding, tuple):
+        return bool(binding) and all(is_mutable(item) for item in binding)
+    return isinstance(binding, Mutable | MutableComplex)
+
+
+def new(builder: Builder, key: Any, name: str, sample: Any) -> Any:
+    """A variable (or tuple of them) that can hold what `sample` is."""
+    if isinstance(sample, tuple):
+        return tuple(new(builder, (key, i), f"{name}_{i}", x) for i, x in enumerate(sample))
+    if isinstance(sample, Complex | complex):
+        real, imag = sample.real, sample.imag
+        return MutableComplex(
+            new(builder, (key, "re"), f"{name}_re", real),
+            new(builder, (key, "im"), f"{name}_im", imag),
+        )
+    _join(builder, key, sample)
+    return Mutable(key, builder.declare(name, _type(builder, key)))
+
+
+def _type(builder: Builder, key: Any) -> ValueType:
+    """The type that a variable is declared with in this pass."""
+    info = builder.inference.variables[key]
+    if not info.weak:
+        return info.type
+    slot = Slot(key)
+    carrier = builder.inference.carrier(slot, scalar_of(info.type))
+    if carrier.kind != scalar_of(info.type).kind:
+        carrier = builder.inference.carriers[slot] = scalar_of(info.type)
+    lanes = lanes_of(info.type)
+    return Vector(carrier, lanes) if lanes > 1 else carrier
+
+
+def _join(builder: Builder, key: Any, value: Any) -> None:
+    """Widens what is known of a variable by one more value that it holds."""
+    lanes = value.lanes if isinstance(value, Value) else 1
+    weak = not isinstance(value, Value) or value.weak
+    kind = default_dtype(builder, value)
+    known = builder.inference.variables.get(key)
+    if known is not None:
+        held = Value(e.Variable("held", scalar_of(known.type)), known.weak)
+        scalar = Value(e.Variable("new", kind), weak)
+        if known.weak and weak:
+            kind, _ = common_dtype(builder, held, scalar)
+        else:
+            kind, still_weak = common_dtype(builder, held, scalar)
+            kind = max(kind, float32, key=lambda d: d.itemsize) if still_weak else kind
+            weak = False
+        lanes = max(lanes, lanes_of(known.type))
+    found = VariableType(Vector(kind, lanes) if lanes > 1 else kind, weak)
+    if found != known:
+        builder.inference.variables[key] = found
+        builder.inference.changed = known is not None or builder.inference.changed
+
+
+def assign(builder: Builder, target: Any, value: Any, name: str) -> None:
+    """Gives a variable a new value, widening its type where needed."""
+    if isinstance(target, tuple):
+        if not isinstance(value, tuple) or len(value) != len(target):
+            builder.fail(f"{name} holds {len(target)} numbers and cannot become {describe(value)}")
+        for i, (one, item) in enumerate(zip(target, value, strict=True)):
+            assign(builder, one, item, f"{name}[{i}]")
+        return
+    if not is_number(value):
+        builder.fail(
+            f"{name} holds a number and cannot become {describe(value)} under a run-time condition"
+        )
+    if isinstance(target, MutableComplex):
+        assign(builder, target.real, value.real if not isinstance(value, Value) else value, name)
+        imag = 0.0 if isinstance(value, Value) else value.imag
+        assign(builder, target.imag, imag, name)
+        return
+    if isinstance(value, Complex | complex):
+        builder.fail(f"{name} starts as a real number and cannot become complex", "start it as kl.complex(...)")
+    _join(builder, target.key, value)
+    builder.emit(s.Assign(target.var, _converted(builder, value, target), builder.location))
+
+
+def _converted(builder: Builder, value: Any, target: Mutable) -> e.Expression:
+    kind = target.var.type
+    dtype = scalar_of(kind)
+    if not isinstance(value, Value):
+        if dtype.is_float or isinstance(value, bool | int):
+            constant = float(value) if dtype.is_float else value
+            return _spread(e.Const(constant, dtype), kind)
+        return e.Const(0, dtype)
+    if value.weak:
+        for slot in value.slots:
+            builder.inference.widen(slot, dtype)
+    if value.dtype is not dtype:
+        lanes = value.lanes
+        value = Value(e.Cast(value.expr, Vector(dtype, lanes) if lanes > 1 else dtype))
+    return _spread(value.expr, kind)
+
+
+def _spread(x: e.Expression, kind: ValueType) -> e.Expression:
+    if isinstance(kind, Vector) and not isinstance(x.type, Vector):
+        return e.Splat(x, kind)
+    return x
+
+
+def read(builder: Builder, target: Any) -> Any:
+    """A variable's present value."""
+    if isinstance(target, tuple):
+        return tuple(read(builder, item) for item in target)
+    if isinstance(target, MutableComplex):
+        return Complex(read(builder, target.real), read(builder, target.imag))
+    weak = builder.inference.variables[target.key].weak
+    return Value(target.var, weak, frozenset({Slot(target.key)}) if weak else frozenset())
+
+

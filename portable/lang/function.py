@@ -1,0 +1,51 @@
+"""Helper functions that kernels call: inlined, typed anew at each call."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any, Final
+
+from portable.errors import PortableError
+from portable.lang.frontend.source import FunctionSource, function_source
+
+__all__ = ["Function", "function"]
+
+
+class Function:
+    """A function marked `@portable.function`; may be passed to kernels as a compile-time argument."""
+
+    def __init__(self, python: Callable[..., Any]) -> None:
+        functools.update_wrapper(self, python)
+        self.python: Final = python
+        self.__name__: str = python.__name__
+
+    @property
+    def source(self) -> FunctionSource:
+        """Its text and syntax tree."""
+        return function_source(self.python)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        raise PortableError(
+            f"{self.__name__} is a helper of kernels; call it inside a function marked "
+            "@portable.kernel or @portable.function"
+        )
+
+    def __repr__(self) -> str:
+        return f"<portable function {self.__name__}>"
+
+
+def function(python: Callable[..., Any]) -> Function:
+    """Marks a function for use inside kernels.
+
+    It is inlined at every call and takes any arguments that kernels have: numbers, arrays or parts of
+    them, matrices, dtypes, other functions. It may return numbers, tuples of them, or arrays.
+
+    Examples
+    --------
+    >>> import portable as pt
+    >>> @pt.function
+    ... def relu(x):
+    ...     return kl.maximum(x, 0)
+    """
+    return Function(python)

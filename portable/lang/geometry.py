@@ -1,0 +1,91 @@
+"""The ndrange and workgroup of a launch."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Final
+
+from portable.backend import Capabilities
+from portable.errors import LaunchError
+
+__all__ = ["Groups", "Three", "check_workgroup", "default_workgroup", "group_counts", "groups", "sizes"]
+
+Three = tuple[int, int, int]
+
+_DEFAULTS: Final[dict[int, Three]] = {1: (256, 1, 1), 2: (16, 16, 1), 3: (8, 8, 4)}
+
+
+@dataclass(frozen=True, slots=True)
+class Groups:
+    """An ndrange given in workgroups."""
+
+    counts: tuple[int, ...]
+
+
+def groups(*counts: int) -> Groups:
+    """An ndrange in workgroups rather than work-items: ``kernel[pt.groups(4, 2), (16, 16)](...)``.
+
+    Raises
+    ------
+    LaunchError
+        Unless there are one to three positive counts.
+    """
+    sizes(counts, "the number of workgroups")
+    return Groups(counts)
+
+
+def sizes(given: Any, what: str) -> Three:
+    """One to three positive integers, filled up with ones.
+
+    Raises
+    ------
+    LaunchError
+        For anything else.
+    """
+    items = given if isinstance(given, tuple | list) else (given,)
+    try:
+        found = tuple(int(x.__index__()) for x in items)
+    except (AttributeError, TypeError):
+        found = ()
+    if not 1 <= len(found) <= 3 or any(x < 1 for x in found):
+        raise LaunchError(
+            f"{what} is {given!r}; it takes one to three positive integers, dimension 0 (the "
+            "fastest) first. Skip the launch where there is nothing to do"
+        )
+    return (*found, 1, 1)[:3]  # type: ignore[return-value]
+
+
+def default_workgroup(ndim: int, capabilities: Capabilities) -> Three:
+    """A workgroup for users who name none."""
+    wanted = list(_DEFAULTS[ndim])
+    while wanted[0] * wanted[1] * wanted[2] > capabilities.max_workgroup:
+        widest = wanted.index(max(wanted))
+        wanted[widest] //= 2
+    return tuple(wanted)  # type: ignore[return-value]
+
+
+def check_workgroup(workgroup: Three, capabilities: Capabilities) -> None:
+    """Refuses workgroups larger than the device allows.
+
+    Raises
+    ------
+    LaunchError
+        Saying what the device allows.
+    """
+    total = workgroup[0] * workgroup[1] * workgroup[2]
+    too_wide = any(
+        size > most for size, most in zip(workgroup, capabilities.max_workgroup_shape, strict=True)
+    )
+    if total > capabilities.max_workgroup or too_wide:
+        raise LaunchError(
+            f"a workgroup of {workgroup} has {total} work-items; {capabilities.name} allows at most "
+            f"{capabilities.max_workgroup}, and {capabilities.max_workgroup_shape} along the dimensions"
+        )
+
+
+def group_counts(ndrange: Three | Groups, workgroup: Three) -> Three:
+    """How many workgroups cover an ndrange."""
+    if isinstance(ndrange, Groups):
+        return sizes(ndrange.counts, "the number of workgroups")
+    counts = [-(-n // size) for n, size in zip(ndrange, workgroup, strict=True)]
+    return counts[0], counts[1], counts[2]

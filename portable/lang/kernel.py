@@ -1,0 +1,250 @@
+"""The decorator `@portable.kernel` and what it makes: a kernel, to be launched or looked into."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import threading
+from collections.abc import Callable, Sequence
+from typing import Any, Final, overload
+
+from portable.backend import ArrayView, Capabilities, Device
+from portable.errors import KernelError, LaunchError
+from portable.lang.emit import generate
+from portable.lang.frontend.compile import translate
+from portable.lang.frontend.source import function_source
+from portable.lang.geometry import Groups, sizes
+from portable.lang.ir.kernel import Kernel as KernelIR
+from portable.lang.ir.kernel import Options
+from portable.lang.launch import Compiled, Launcher, interpreted_arguments, spec_of
+from portable.lang.signature import ArraySpec, ParameterSpec, Specialisation
+
+__all__ = ["Kernel", "kernel"]
+
+_MAX_LAUNCHERS: Final = 4096
+_KINDS: Final = inspect.Parameter
+
+
+class Kernel:
+    """A kernel; ``kernel[ndrange, workgroup](*arguments, **constants)`` launches it.
+
+    Made by `kernel`. Safe under threads.
+    """
+
+    def __init__(self, python: Callable[..., Any], options: Options) -> None:
+        functools.update_wrapper(self, python)
+        self.__name__: str = python.__name__
+        self.python: Final = python
+        self.options: Final = options
+        self._parameters, self._defaults = _parameters(python)
+        self._launchers: dict[Any, Launcher] = {}
+        self._compiled: dict[tuple[str, Specialisation], Compiled] = {}
+        self._translated: dict[tuple[Capabilities, Specialisation], KernelIR] = {}
+        self._lock = threading.RLock()
+
+    def __repr__(self) -> str:
+        return f"<portable kernel {self.__name__}>"
+
+    def __call__(self, *args: Any, **kwargs: Any) -> None:
+        raise LaunchError(
+            f"{self.__name__} is a kernel: give its ndrange, and its workgroup if you like, as in "
+            f"{self.__name__}[n, 256](...)"
+        )
+
+    def __getitem__(self, key: Any) -> Launcher:
+        """The kernel over an ndrange: ``[n]``, ``[n, 256]``, ``[(n, m), (16, 16)]``, ``[(n, m), None]``.
+
+        Two entries are always the ndrange and the workgroup; dimension 0, the fastest, comes first.
+        """
+        try:
+            found = self._launchers.get(key)
+        except TypeError:
+            raise LaunchError(f"the ndrange and workgroup are {key!r}, which is not hashable") from None
+        if found is None:
+            if len(self._launchers) >= _MAX_LAUNCHERS:
+                self._launchers.clear()
+            found = self._launchers[key] = self._launcher(key)
+        return found
+
+    def _launcher(self, key: Any) -> Launcher:
+        pair = key if isinstance(key, tuple) else (key, None)
+        if len(pair) != 2:
+            raise LaunchError(
+                f"{self.__name__}[{', '.join(map(str, pair))}] is ambiguous: write "
+                f"{self.__name__}[(n, m, k), (8, 8, 4)], or [(n, m, k), None] for the default workgroup"
+            )
+        given, workgroup = pair
+        ndrange = given if isinstance(given, Groups) else sizes(given, "the ndrange")
+        local = None if workgroup is None else sizes(workgroup, "the workgroup")
+        return Launcher(self, ndrange, local)
+
+    # -- specialisations -------------------------------------------------------------------
+
+    def specs(
+        self, args: Sequence[Any], views: Sequence[ArrayView | None]
+    ) -> tuple[ParameterSpec, ...]:
+        """What the arguments of a launch specialise on.
+
+        Raises
+        ------
+        LaunchError
+            If their number is wrong.
+        """
+        if len(args) != len(self._parameters):
+            names = ", ".join(self._parameters)
+            raise LaunchError(
+                f"{self.__name__} takes {len(self._parameters)} arguments ({names}), not {len(args)}"
+            )
+        return tuple(spec_of(x, view) for x, view in zip(args, views, strict=True))
+
+    def constants(self, given: dict[str, Any]) -> tuple[tuple[str, Any], ...]:
+        """The keyword-only arguments, defaults filled in, by name.
+
+        Raises
+        ------
+        LaunchError
+            If one is missing or unknown.
+        """
+        unknown = sorted(set(given) - set(self._defaults))
+        if unknown:
+            known = ", ".join(self._defaults) or "none"
+            raise LaunchError(
+                f"{self.__name__} has no compile-time constant {', '.join(unknown)}; it has {known}"
+            )
+        merged = {**self._defaults, **given}
+        missing = [name for name, value in merged.items() if value is _KINDS.empty]
+        if missing:
+            raise LaunchError(f"{self.__name__} needs the constant {', '.join(missing)}: pass it by keyword")
+        return tuple(merged.items())
+
+    def translated(self, wanted: Specialisation, capabilities: Capabilities) -> KernelIR:
+        """The checked IR of a specialisation."""
+        key = (capabilities, wanted)
+        with self._lock:
+            found = self._translated.get(key)
+            if found is None:
+                found = self._translated[key] = translate(self.python, wanted, capabilities)
+        return found
+
+    def written(self, wanted: Specialisation, device: Device) -> frozenset[int]:
+        """The positions of the array arguments that the kernel may write.
+
+        Raises
+        ------
+        LaunchError
+            If one of them is read-only.
+        """
+        ir = self.translated(wanted, device.capabilities)
+        names = {array.name for array in ir.written}
+        positions = frozenset(i for i, name in enumerate(self._parameters) if name in names)
+        for i in sorted(positions):
+            spec = wanted.parameters[i]
+            if isinstance(spec, ArraySpec) and not spec.writable:
+                raise LaunchError(
+                    f"{self.__name__} writes its argument {self._parameters[i]}, but that array is "
+                    "read-only; pass a writable copy"
+                )
+        return positions
+
+    def compiled(self, wanted: Specialisation, device: Device) -> Compiled:
+        """The compiled program of a specialisation on a device."""
+        key = (device.name, wanted)
+        with self._lock:
+            found = self._compiled.get(key)
+            if found is None:
+                found = self._compiled[key] = self._compile(wanted, device)
+        return found
+
+    def _compile(self, wanted: Specialisation, device: Device) -> Compiled:
+        ir = self.translated(wanted, device.capabilities)
+        if device.capabilities.dialect == "ir":
+            return Compiled(ir, interpreted_arguments(ir), device.interpret(ir))
+        program = generate(ir, device.capabilities)
+        most = max(device.capabilities.local_memory, device.capabilities.local_memory_opt_in)
+        if program.local_bytes > most:
+            raise LaunchError(
+                f"{self.__name__} needs {program.local_bytes} bytes of local memory per workgroup; "
+                f"{device.name} has {most}"
+            )
+        return Compiled(ir, program.arguments, device.compile(program))
+
+
+def _parameters(python: Callable[..., Any]) -> tuple[tuple[str, ...], dict[str, Any]]:
+    """Names of the positional parameters, and the keyword-only ones with their defaults."""
+    signature = inspect.signature(python).parameters
+    positional: list[str] = []
+    constants: dict[str, Any] = {}
+    for name, parameter in signature.items():
+        if parameter.kind is _KINDS.KEYWORD_ONLY:
+            constants[name] = parameter.default
+        elif parameter.kind in (_KINDS.VAR_POSITIONAL, _KINDS.VAR_KEYWORD):
+            raise KernelError(
+                f"{python.__name__} has the parameter {parameter}",
+                hint="kernels have a fixed number of arguments; name them one by one",
+            )
+        elif parameter.default is not _KINDS.empty:
+            raise KernelError(
+                f"{python.__name__} has a default for the run-time argument {name}",
+                hint="only keyword-only constants have defaults",
+            )
+        else:
+            positional.append(name)
+    return tuple(positional), constants
+
+
+@overload
+def kernel(python: Callable[..., Any], /) -> Kernel: ...
+@overload
+def kernel(
+    *, native_half: bool = ..., contract: bool = ..., fastmath: bool = ...
+) -> Callable[[Callable[..., Any]], Kernel]: ...
+def kernel(
+    python: Callable[..., Any] | None = None,
+    /,
+    *,
+    native_half: bool = False,
+    contract: bool = True,
+    fastmath: bool = False,
+) -> Kernel | Callable[[Callable[..., Any]], Kernel]:
+    """Marks a function as a kernel.
+
+    Positional parameters are run-time arguments (arrays and numbers); keyword-only ones are
+    compile-time constants.
+
+    Parameters
+    ----------
+    python : callable
+        The function; its body is in the kernel language (see `portable.lang.words`).
+    native_half : bool
+        Compute in half precision, not only store; refused where the device cannot.
+    contract : bool
+        Whether ``a * b + c`` may become one fused operation.
+    fastmath : bool
+        Whether the device's fast, less accurate functions are allowed.
+
+    Raises
+    ------
+    KernelError
+        If the source of the function cannot be read.
+
+    Examples
+    --------
+    >>> import portable as pt
+    >>> from portable import lang as kl
+    >>> @pt.kernel
+    ... def saxpy(a, x, y):
+    ...     i = kl.global_id(0)
+    ...     if i < y.shape[0]:
+    ...         y[i] = a * x[i] + y[i]
+    """
+    options = Options(native_half, contract, fastmath)
+    if python is None:
+        return lambda function: _made(function, options)
+    return _made(python, options)
+
+
+def _made(python: Callable[..., Any], options: Options) -> Kernel:
+    function_source(python)
+    return Kernel(python, options)
+
+

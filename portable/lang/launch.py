@@ -1,0 +1,314 @@
+"""From a call of a kernel to a launch on a device, fast when the like was launched before.
+
+A *plan* is what a launch needs that depends only on the types, shapes and strides of its arguments: the
+compiled program, the workgroups, and the argument list with every extent and stride filled in. A warm
+launch looks its plan up, checks overlap, fills in pointers and numbers, and is gone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from typing import TYPE_CHECKING, Any, Final
+
+from portable.backend import Argument, ArrayView, Device, Executable
+from portable.errors import LaunchError
+from portable.lang.arguments import (
+    array_spec,
+    byte_range,
+    element_strides,
+    is_array,
+    needs_index64,
+    scalar_key,
+    scalar_spec,
+)
+from portable.lang.geometry import (
+    Groups,
+    Three,
+    check_workgroup,
+    default_workgroup,
+    group_counts,
+)
+from portable.lang.ir.expressions import Variable
+from portable.lang.ir.kernel import Kernel as KernelIR
+from portable.lang.ir.types import Array
+from portable.lang.signature import ParameterSpec, ScalarSpec, Specialisation, StaticSpec
+from portable.namespace import device_of
+
+if TYPE_CHECKING:
+    from portable.lang.kernel import Kernel
+
+__all__ = ["Compiled", "Launcher"]
+
+_MAX_PLANS: Final = 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Compiled:
+    """One specialisation on one device."""
+
+    kernel: KernelIR
+    arguments: tuple[Argument, ...]
+    executable: Executable
+
+
+@dataclass(slots=True)
+class _Bound:
+    """A compiled program with what is known of its arguments before the pointers are."""
+
+    executable: Executable
+    template: list[Any]
+    pointers: list[tuple[int, int]]
+    offsets: list[tuple[int, int, int]]
+    scalars: list[tuple[int, int, str]]
+
+
+@dataclass(slots=True)
+class _Plan:
+    """What launches of the same types, shapes and strides share.
+
+    `apart` lists pairs of arrays of which one is written, with their byte ranges.
+    """
+
+    groups: Three
+    apart: list[tuple[int, int, int, int, int, int]]
+    variants: dict[bool, _Bound]
+    build: Callable[[bool], _Bound]
+
+    def bound(self, disjoint: bool) -> _Bound:
+        """The variant for arguments that do, or do not, overlap."""
+        found = self.variants.get(disjoint)
+        if found is None:
+            found = self.variants[disjoint] = self.build(disjoint)
+        return found
+
+
+class Launcher:
+    """A kernel with its ndrange and workgroup; calling it launches it."""
+
+    __slots__ = ("_kernel", "_ndrange", "_plans", "_workgroup")
+
+    def __init__(self, kernel: Kernel, ndrange: Three | Groups, workgroup: Three | None) -> None:
+        self._kernel = kernel
+        self._ndrange = ndrange
+        self._workgroup = workgroup
+        self._plans: dict[Any, _Plan] = {}
+
+    def __call__(self, *args: Any, **constants: Any) -> None:
+        """Launches the kernel where its array arguments live; returns before it is done.
+
+        Parameters
+        ----------
+        *args
+            Arrays, and numbers; None and dtypes are compile-time constants.
+        **constants
+            The keyword-only parameters.
+
+        Raises
+        ------
+        KernelError
+            If the kernel is not in the language.
+        LaunchError
+            For a bad ndrange, workgroup, argument, or too much local memory.
+        DeviceMismatchError
+            For arrays of different devices.
+        """
+        plan, views, bound = self._resolve(args, constants)
+        bound.executable.launch(plan.groups, _filled(bound, args, views))
+
+    def prepare(self, *args: Any, **constants: Any) -> Callable[[], None]:
+        """Binds the arguments and returns the cheapest launch of them: a function without arguments.
+
+        The arrays must stay alive and where they are; numbers are taken now.
+        """
+        plan, views, bound = self._resolve(args, constants)
+        launch = bound.executable.prepare(plan.groups, _filled(bound, args, views))
+        return _keeping(launch, args)
+
+    def _resolve(
+        self, args: tuple[Any, ...], constants: dict[str, Any]
+    ) -> tuple[_Plan, list[ArrayView | None], _Bound]:
+        device = device_of(*[x for x in args if is_array(x)])
+        views: list[ArrayView | None] = []
+        keys: list[Any] = [device]
+        for x in args:
+            if is_array(x):
+                view = device.view(x)
+                views.append(view)
+                keys.append((view[0], view[1], view[2], not view[4] & 15, view[7]))
+            else:
+                views.append(None)
+                keys.append(scalar_key(x))
+        if constants:
+            keys.append(tuple(constants.items()))
+        key = tuple(keys)
+        plan = self._find(key, device, args, views, constants)
+        return plan, views, plan.bound(_disjoint(plan, views))
+
+    def _find(
+        self,
+        key: Any,
+        device: Device,
+        args: tuple[Any, ...],
+        views: list[ArrayView | None],
+        constants: dict[str, Any],
+    ) -> _Plan:
+        try:
+            plan = self._plans.get(key)
+        except TypeError:
+            raise LaunchError(
+                f"an argument of {self._kernel.__name__} is neither an array nor a number nor a "
+                f"hashable constant: {args!r}, {constants!r}"
+            ) from None
+        if plan is None:
+            if len(self._plans) >= _MAX_PLANS:
+                self._plans.clear()
+            plan = self._plans[key] = self._plan(device, args, views, constants)
+        return plan
+
+    def _plan(
+        self,
+        device: Device,
+        args: tuple[Any, ...],
+        views: list[ArrayView | None],
+        constants: dict[str, Any],
+    ) -> _Plan:
+        workgroup = self._workgroup or default_workgroup(_ndim(self._ndrange), device.capabilities)
+        check_workgroup(workgroup, device.capabilities)
+        counts = group_counts(self._ndrange, workgroup)
+        padded = tuple(n * size for n, size in zip(counts, workgroup, strict=True))
+        specs = self._kernel.specs(args, views)
+        index64 = needs_index64(
+            [v for v in views if v is not None], [scalar_key(x) for x in args if not is_array(x)], padded  # type: ignore[arg-type]
+        )
+
+        def build(disjoint: bool) -> _Bound:
+            wanted = Specialisation(
+                specs,
+                self._kernel.constants(constants),
+                workgroup,
+                index64,
+                disjoint,
+                self._kernel.options,
+            )
+            return _bind(self._kernel.compiled(wanted, device), specs, views)
+
+        written = self._kernel.written(
+            Specialisation(
+                specs,
+                self._kernel.constants(constants),
+                workgroup,
+                index64,
+                True,
+                self._kernel.options,
+            ),
+            device,
+        )
+        return _Plan(counts, _apart(views, written), {}, build)
+
+
+def _ndim(ndrange: Three | Groups) -> int:
+    counts = ndrange.counts if isinstance(ndrange, Groups) else ndrange
+    return max((i + 1 for i, n in enumerate(counts) if n > 1), default=1)
+
+
+def _apart(
+    views: Sequence[ArrayView | None], written: frozenset[int]
+) -> list[tuple[int, int, int, int, int, int]]:
+    arrays = [(i, *byte_range(v)) for i, v in enumerate(views) if v is not None]
+    return [
+        (i, low, high, j, other_low, other_high)
+        for (i, low, high), (j, other_low, other_high) in combinations(arrays, 2)
+        if (i in written or j in written) and low < high and other_low < other_high
+    ]
+
+
+def _disjoint(plan: _Plan, views: list[ArrayView | None]) -> bool:
+    """Whether no array that is written shares bytes with another."""
+    for i, low, high, j, other_low, other_high in plan.apart:
+        x, y = views[i], views[j]
+        assert x is not None and y is not None
+        same_space = x.owner is y.owner or x.owner == y.owner
+        if same_space and x.address + low < y.address + other_high and (
+            y.address + other_low < x.address + high
+        ):
+            return False
+    return True
+
+
+def _filled(
+    bound: _Bound, args: tuple[Any, ...], views: list[ArrayView | None]
+) -> list[Any]:
+    """The argument list of one launch."""
+    out = bound.template.copy()
+    for position, arg in bound.pointers:
+        out[position] = views[arg].handle  # type: ignore[union-attr]
+    for position, arg, size in bound.offsets:
+        out[position] = views[arg].offset // size  # type: ignore[union-attr]
+    for position, arg, part in bound.scalars:
+        value = args[arg]
+        out[position] = getattr(value, part) if part else value
+    return out
+
+
+def _bind(
+    compiled: Compiled, specs: tuple[ParameterSpec, ...], views: list[ArrayView | None]
+) -> _Bound:
+    """Fills in extents and strides, and notes where the rest goes."""
+    owners = _owners(specs)
+    template: list[Any] = [None] * len(compiled.arguments)
+    bound = _Bound(compiled.executable, template, [], [], [])
+    for position, argument in enumerate(compiled.arguments):
+        arg, part = owners[argument.parameter]
+        view = views[arg]
+        if argument.kind == "scalar":
+            bound.scalars.append((position, arg, part))
+            continue
+        assert view is not None
+        match argument.kind:
+            case "pointer":
+                bound.pointers.append((position, arg))
+            case "offset":
+                bound.offsets.append((position, arg, view.dtype.itemsize))
+            case "extent":
+                template[position] = view.shape[argument.dim]
+            case "stride":
+                template[position] = element_strides(view)[argument.dim]
+    return bound
+
+
+def _owners(specs: tuple[ParameterSpec, ...]) -> list[tuple[int, str]]:
+    """Per parameter of the IR: the launch argument and the part of it."""
+    owners: list[tuple[int, str]] = []
+    for i, spec in enumerate(specs):
+        if isinstance(spec, StaticSpec):
+            continue
+        if isinstance(spec, ScalarSpec) and spec.kind == "complex":
+            owners += [(i, "real"), (i, "imag")]
+        else:
+            owners.append((i, ""))
+    return owners
+
+
+def interpreted_arguments(kernel: KernelIR) -> tuple[Argument, ...]:
+    """The arguments of a kernel that a device runs as IR: one per parameter."""
+    return tuple(
+        Argument("pointer" if isinstance(p, Array) else "scalar", i, 0, p.dtype if isinstance(p, Array) else _dtype(p))
+        for i, p in enumerate(kernel.parameters)
+    )
+
+
+def _dtype(parameter: Variable) -> Any:
+    return parameter.type
+
+
+def _keeping(launch: Callable[[], None], args: tuple[Any, ...]) -> Callable[[], None]:
+    """The launch, holding on to its arrays."""
+    launch.__dict__["arguments"] = args
+    return launch
+
+
+def spec_of(x: Any, view: ArrayView | None) -> ParameterSpec:
+    """The specialisation for one argument."""
+    return scalar_spec(x) if view is None else array_spec(view)

@@ -1,0 +1,80 @@
+"""What a specialisation of a kernel is made for: the types and layouts of its arguments."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from portable.dtypes import DType
+from portable.lang.ir.kernel import Options
+from portable.lang.ir.types import StrideClass
+
+__all__ = ["ArraySpec", "ParameterSpec", "ScalarSpec", "Specialisation", "StaticSpec"]
+
+
+@dataclass(frozen=True, slots=True)
+class ArraySpec:
+    """An array argument.
+
+    Attributes
+    ----------
+    dtype : DType
+        Element type in memory.
+    strides : tuple of StrideClass
+        Per dimension: one element ("unit"), none ("zero"), or known at launch ("any").
+    aligned : bool
+        First element and "any" strides are multiples of 16 bytes.
+    writable : bool
+        Whether the kernel may write it.
+    """
+
+    dtype: DType
+    strides: tuple[StrideClass, ...]
+    aligned: bool = False
+    writable: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class ScalarSpec:
+    """A number argument: of a fixed dtype, or a Python number that adapts (`weak`)."""
+
+    kind: Literal["bool", "int", "float", "complex"]
+    dtype: DType | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class StaticSpec:
+    """An argument known at compile time: None, a dtype or a helper function."""
+
+    value: Any
+
+
+ParameterSpec = ArraySpec | ScalarSpec | StaticSpec
+
+
+@dataclass(frozen=True, slots=True)
+class Specialisation:
+    """Everything that the generated program depends on, beside the kernel's text and the device.
+
+    Attributes
+    ----------
+    parameters : tuple of ParameterSpec
+        One per positional parameter of the kernel.
+    constants : tuple of (str, object)
+        The keyword-only arguments.
+    workgroup : (int, int, int)
+        The local size.
+    index64 : bool
+        Whether indices are 64-bit.
+    restrict : bool
+        Whether no array that is written overlaps another.
+    options : Options
+        What the kernel was declared with.
+    """
+
+    parameters: tuple[ParameterSpec, ...]
+    constants: tuple[tuple[str, Any], ...]
+    workgroup: tuple[int, int, int]
+    index64: bool
+    restrict: bool
+    options: Options

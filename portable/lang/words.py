@@ -1,0 +1,450 @@
+"""The words of the kernel language, as users write and read about them.
+
+Each is a marker that the front end gives its meaning (`portable.lang.frontend.handlers`); called outside a
+kernel it raises. ``x`` stands for a number or vector, ``dtype`` for one of the element types.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+from portable.errors import PortableError
+from portable.lang.functions import FUNCTIONS
+
+__all__ = ["Word", "target"]
+
+
+class Word:
+    """A word of the kernel language; it means something only inside a kernel.
+
+    Attributes
+    ----------
+    name : str
+        As written after ``kl.``.
+    signature : inspect.Signature
+        Its parameters, which calls in kernels are checked against.
+    """
+
+    def __init__(self, name: str, signature: inspect.Signature, doc: str | None) -> None:
+        self.name: Final = name
+        self.__name__ = name
+        self.signature: Final = signature
+        self.__doc__ = doc
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        raise PortableError(
+            f"kl.{self.name} has a meaning only inside a function marked @portable.kernel or "
+            "@portable.function"
+        )
+
+    def __repr__(self) -> str:
+        return f"<word kl.{self.name}{self.signature}>"
+
+
+def _word(function: Callable[..., Any]) -> Word:
+    word = Word(function.__name__, inspect.signature(function), function.__doc__)
+    __all__.append(word.name)
+    return word
+
+
+class _Target:
+    """The capabilities of the device that the kernel is compiled for, as constants.
+
+    ``kl.target.sub_group_size``, ``kl.target.matrix_units`` and every other attribute of
+    `portable.backend.Capabilities`.
+    """
+
+    def __repr__(self) -> str:
+        return "<kl.target>"
+
+    def __getattr__(self, name: str) -> Any:
+        raise PortableError(f"kl.target.{name} has a value only inside a kernel")
+
+
+target: Final = _Target()
+
+# -- where a work-item stands ---------------------------------------------------------------
+
+
+@_word
+def global_id(dim: int = 0) -> Any:
+    """This work-item's index in the ndrange; dimension 0 varies fastest."""
+
+
+@_word
+def local_id(dim: int = 0) -> Any:
+    """This work-item's index in its workgroup."""
+
+
+@_word
+def group_id(dim: int = 0) -> Any:
+    """This workgroup's index."""
+
+
+@_word
+def global_size(dim: int = 0) -> Any:
+    """The ndrange padded to whole workgroups."""
+
+
+@_word
+def local_size(dim: int = 0) -> int:  # type: ignore[empty-body]
+    """The workgroup's extent, a compile-time constant."""
+
+
+@_word
+def num_groups(dim: int = 0) -> Any:
+    """The number of workgroups."""
+
+
+@_word
+def local_linear_id() -> Any:
+    """This work-item's number in its workgroup, dimension 0 fastest."""
+
+
+@_word
+def sub_group_id() -> Any:
+    """The number of this work-item's sub-group in the workgroup."""
+
+
+@_word
+def sub_group_local_id() -> Any:
+    """This work-item's number in its sub-group."""
+
+
+@_word
+def sub_group_size() -> int:  # type: ignore[empty-body]
+    """Work-items per sub-group, a compile-time constant: 1 where the device has none."""
+
+
+@_word
+def num_sub_groups() -> int:  # type: ignore[empty-body]
+    """Sub-groups per workgroup, a compile-time constant."""
+
+
+# -- memory -----------------------------------------------------------------------------------
+
+
+@_word
+def local(shape: int | Sequence[int], dtype: Any) -> Any:
+    """An array shared by the workgroup, of static shape; its contents start undefined."""
+
+
+@_word
+def private(shape: int | Sequence[int], dtype: Any, lanes: int = 1) -> Any:
+    """An array of this work-item alone, of static shape; elements may be vectors of `lanes`."""
+
+
+@_word
+def vload(array: Any, *index: Any, lanes: int, axis: int = -1) -> Any:
+    """A vector of `lanes` (2, 4, 8, 16) neighbours along `axis`, the first at `index`."""
+
+
+@_word
+def vstore(array: Any, *index_and_value: Any, axis: int = -1) -> None:
+    """Writes a vector, the last argument, to neighbours along `axis`, the first at the index."""
+
+
+@_word
+def vector(*elements: Any) -> Any:
+    """A vector of 2, 4, 8 or 16 numbers; ``v[l]`` takes a lane (`l` a constant)."""
+
+
+@_word
+def splat(x: Any, lanes: int) -> Any:
+    """A vector whose lanes all hold `x`."""
+
+
+# -- order ------------------------------------------------------------------------------------
+
+
+@_word
+def barrier() -> None:
+    """All work-items of the workgroup meet; orders their local and global memory accesses.
+
+    Refused unless every work-item provably gets here together.
+    """
+
+
+@_word
+def fence(order: str = "acq_rel", scope: str = "device") -> None:
+    """Orders this work-item's memory accesses, as others in `scope` ("workgroup", "device") see them."""
+
+
+@_word
+def workgroup_uniform(x: Any) -> Any:
+    """`x` as the workgroup's first work-item has it, for all of them; counts as uniform."""
+
+
+@_word
+def assume_uniform(x: Any) -> Any:
+    """`x`, which the author knows to be the same throughout the workgroup; the simulator checks it."""
+
+
+# -- atomics ----------------------------------------------------------------------------------
+
+
+@_word
+def atomic_load(array: Any, index: Any, *, order: str = "relaxed", scope: str = "device") -> Any:
+    """The element, read indivisibly; `order` is "relaxed" or "acquire"."""
+
+
+@_word
+def atomic_store(
+    array: Any, index: Any, value: Any, *, order: str = "relaxed", scope: str = "device"
+) -> None:
+    """Writes the element indivisibly; `order` is "relaxed" or "release"."""
+
+
+def _atomic(name: str, what: str) -> Word:
+    def function(
+        array: Any, index: Any, value: Any, *, order: str = "relaxed", scope: str = "device"
+    ) -> Any: ...
+
+    function.__name__ = f"atomic_{name}"
+    function.__doc__ = f"{what}, indivisibly; returns the element from before."
+    return _word(function)
+
+
+atomic_add = _atomic("add", "Adds to the element")
+atomic_sub = _atomic("sub", "Subtracts from the element")
+atomic_min = _atomic("min", "Makes the element the smaller of itself and the value")
+atomic_max = _atomic("max", "Makes the element the larger of itself and the value")
+atomic_and = _atomic("and", "Bitwise and with the element")
+atomic_or = _atomic("or", "Bitwise or with the element")
+atomic_xor = _atomic("xor", "Bitwise exclusive or with the element")
+atomic_exchange = _atomic("exchange", "Replaces the element")
+
+
+@_word
+def atomic_compare_exchange(
+    array: Any,
+    index: Any,
+    expected: Any,
+    value: Any,
+    *,
+    order: str = "relaxed",
+    scope: str = "device",
+) -> Any:
+    """Replaces the element where it equals `expected`; returns the element from before."""
+
+
+# -- sub-groups -------------------------------------------------------------------------------
+
+
+def _sub_group(name: str, doc: str, *, argument: str | None = None) -> Word:
+    def with_argument(x: Any, index: Any) -> Any: ...
+
+    def without(x: Any) -> Any: ...
+
+    function = with_argument if argument else without
+    function.__name__ = f"sub_group_{name}"
+    function.__doc__ = doc
+    return _word(function)
+
+
+sub_group_shuffle = _sub_group("shuffle", "`x` of the work-item numbered `index`.", argument="i")
+sub_group_shuffle_xor = _sub_group(
+    "shuffle_xor", "`x` of the work-item numbered own xor `index`.", argument="i"
+)
+sub_group_shuffle_up = _sub_group(
+    "shuffle_up", "`x` of the work-item `index` below; own `x` where there is none.", argument="i"
+)
+sub_group_shuffle_down = _sub_group(
+    "shuffle_down", "`x` of the work-item `index` above; own `x` where there is none.", argument="i"
+)
+sub_group_broadcast = _sub_group(
+    "broadcast", "`x` of the work-item numbered `index`, the same for all.", argument="i"
+)
+sub_group_reduce_add = _sub_group("reduce_add", "The sum of `x` over the sub-group.")
+sub_group_reduce_min = _sub_group("reduce_min", "The least `x` of the sub-group.")
+sub_group_reduce_max = _sub_group("reduce_max", "The greatest `x` of the sub-group.")
+sub_group_reduce_and = _sub_group("reduce_and", "Bitwise and over the sub-group.")
+sub_group_reduce_or = _sub_group("reduce_or", "Bitwise or over the sub-group.")
+sub_group_reduce_xor = _sub_group("reduce_xor", "Bitwise exclusive or over the sub-group.")
+sub_group_scan_add = _sub_group("scan_add", "The sum of `x` up to and including this work-item.")
+sub_group_any = _sub_group("any", "Whether some work-item's `x` is true.")
+sub_group_all = _sub_group("all", "Whether every work-item's `x` is true.")
+
+# -- copies -----------------------------------------------------------------------------------
+
+
+@_word
+def copy_async(target: Any, source: Any) -> None:
+    """The workgroup starts copying `source` to `target`, parts of a global and a local array.
+
+    Both have the same static shape and dtype. What lies outside the global array reads as zero and
+    is not written. Completion: `copy_commit`, `copy_wait`, then `barrier`.
+    """
+
+
+@_word
+def copy(target: Any, source: Any) -> None:
+    """As `copy_async`, done when it returns as far as this work-item's share goes; then `barrier`."""
+
+
+@_word
+def copy_commit() -> None:
+    """Closes the current group of asynchronous copies."""
+
+
+@_word
+def copy_wait(pending: int = 0) -> None:
+    """Waits until at most `pending` (a constant) closed groups of copies are unfinished."""
+
+
+@_word
+def completion(slots: int = 1) -> Any:
+    """`slots` places to wait for bulk copies into local memory."""
+
+
+@_word
+def bulk_copy(
+    target: Any, target_index: Any, source: Any, source_index: Any, count: Any, done: Any = None
+) -> None:
+    """This one work-item starts copying `count` consecutive elements between global and local memory.
+
+    Into local memory, `done` is an element of a `completion` (``done[slot]``) for `bulk_wait`; to
+    global memory it is left out, and `copy_commit` and `copy_wait` of this work-item follow.
+    """
+
+
+@_word
+def bulk_wait(done: Any, phase: Any) -> None:
+    """The workgroup waits for the bulk copies into ``done`` (``completion[slot]``); also a barrier.
+
+    `phase` is the number of earlier waits on the slot modulo 2.
+    """
+
+
+# -- matrices ---------------------------------------------------------------------------------
+
+
+@_word
+def matrix(
+    shape: Sequence[int], dtype: Any, *, scope: str = "workgroup", use: str = "accumulator"
+) -> Any:
+    """A matrix fragment held by a ``"work_item"``, ``"sub_group"`` or ``"workgroup"`` together.
+
+    It has ``fill(x)``, ``load(part)``, ``store(part)`` and ``map(function)``, where the
+    function takes an element, or an element, its row and its column.
+    """
+
+
+@_word
+def mma(accumulator: Any, a: Any, b: Any) -> None:
+    """``accumulator += a @ b``; the operands are fragments or 2-d parts of local arrays."""
+
+
+@_word
+def elements(fragment: Any) -> Any:
+    """For loops only: ``for row, column, value in kl.elements(m)`` over what this work-item holds."""
+
+
+# -- compile time -------------------------------------------------------------------------------
+
+
+@_word
+def static_range(start: int, stop: int | None = None, step: int = 1) -> Any:
+    """For loops only: a range of constants whose body is repeated at compile time."""
+
+
+@_word
+def range(start: Any, stop: Any = None, step: Any = 1, *, unroll: int = 0) -> Any:
+    """For loops only: ``range`` with so many copies of the body asked for (-1: all, 1: never)."""
+
+
+@_word
+def accumulator(dtype: Any) -> Any:
+    """The dtype to sum in: f32 for f16, i64 and u64 for integers, else the dtype itself."""
+
+
+@_word
+def cdiv(x: Any, y: Any) -> Any:
+    """``x / y`` rounded up, of integers that are not negative."""
+
+
+@_word
+def static_assert(condition: bool, message: str = "") -> None:
+    """Refuses to compile unless a compile-time condition holds."""
+
+
+@_word
+def print(*pieces: Any) -> None:
+    """Prints strings and numbers from each work-item, for debugging."""
+
+
+# -- numbers ------------------------------------------------------------------------------------
+
+
+@_word
+def cast(x: Any, dtype: Any) -> Any:
+    """`x` converted: floats to integers truncate and saturate, integers wrap, ``dtype(x)`` for short."""
+
+
+@_word
+def bitcast(x: Any, dtype: Any) -> Any:
+    """The same bits as another type of the same width."""
+
+
+@_word
+def where(condition: Any, x: Any, y: Any) -> Any:
+    """`x` where `condition`, else `y`; both are evaluated."""
+
+
+@_word
+def minimum(x: Any, y: Any) -> Any:
+    """The smaller; NaN if either is."""
+
+
+@_word
+def maximum(x: Any, y: Any) -> Any:
+    """The larger; NaN if either is."""
+
+
+@_word
+def complex(real: Any, imag: Any) -> Any:
+    """A complex number of two real ones."""
+
+
+def _composite(name: str, parameters: Sequence[str], doc: str) -> Word:
+    kinds = [inspect.Parameter(p, inspect.Parameter.POSITIONAL_OR_KEYWORD) for p in parameters]
+    __all__.append(name)
+    return Word(name, inspect.Signature(kinds), doc)
+
+
+_PARAMETERS = ("x", "y", "z")
+
+for _f in FUNCTIONS.values():
+    _accuracy = f"Within {_f.ulp32:g} ulp in f32 and {_f.ulp64:g} in f64." if _f.ulp32 else "Exact."
+    globals()[_f.name] = _composite(
+        _f.name, _PARAMETERS[: _f.arity], f"Element-wise {_f.name}. {_accuracy}"
+    )
+
+_COMPOSED = {
+    "add": "x + y", "subtract": "x - y", "multiply": "x * y", "divide": "x / y",
+    "floor_divide": "x // y", "remainder": "x % y",
+    "equal": "x == y", "not_equal": "x != y", "less": "x < y", "less_equal": "x <= y",
+    "greater": "x > y", "greater_equal": "x >= y",
+    "bitwise_and": "x & y", "bitwise_or": "x | y", "bitwise_xor": "x ^ y",
+    "bitwise_left_shift": "x << y", "bitwise_right_shift": "x >> y",
+    "logical_and": "x & y", "logical_or": "x | y", "logical_xor": "x ^ y",
+    "logaddexp": "log(exp(x) + exp(y)) without overflow",
+}  # fmt: skip
+_COMPOSED_UNARY = {
+    "bitwise_invert": "~x", "logical_not": "not x", "negative": "-x", "positive": "x",
+    "reciprocal": "1 / x", "round": "x rounded, halves to even", "sign": "-1, 0 or 1; NaN of NaN",
+    "square": "x * x", "real": "the real part", "imag": "the imaginary part",
+    "conj": "the complex conjugate",
+}  # fmt: skip
+
+for _name, _doc in _COMPOSED.items():
+    globals()[_name] = _composite(_name, ("x", "y"), f"{_doc}.")
+for _name, _doc in _COMPOSED_UNARY.items():
+    globals()[_name] = _composite(_name, ("x",), f"{_doc}.")
+
+
+@_word
+def clip(x: Any, min: Any = None, max: Any = None) -> Any:
+    """`x` limited to what lies between the bounds that are given."""
