@@ -25,12 +25,12 @@ from portable.errors import (
     UnsupportedError,
 )
 from portable_backends import drivers
+from portable_backends.limits import check
 
 __all__ = [
     "EventTimer",
     "OpenCLExecutable",
     "Runtime",
-    "check",
     "find",
     "launch_error",
     "options_for",
@@ -96,22 +96,6 @@ def options_for(device: cl.Device, capabilities: Capabilities, flags: Sequence[s
     if capabilities.rounded_division32 and "-cl-fast-relaxed-math" not in flags:
         options.append("-cl-fp32-correctly-rounded-divide-sqrt")
     return options
-
-
-def check(program: Program, capabilities: Capabilities) -> None:
-    """Refuse a workgroup or local memory larger than the device has."""
-    items = math.prod(program.workgroup)
-    most, shape = capabilities.max_workgroup, capabilities.max_workgroup_shape
-    if items > most or any(w > m for w, m in zip(program.workgroup, shape, strict=True)):
-        raise LaunchError(
-            f"workgroup {program.workgroup} has {items} work-items; {capabilities.name} takes at "
-            f"most {most} in all and {shape} along each dimension"
-        )
-    if program.local_bytes > capabilities.local_memory_opt_in:
-        raise LaunchError(
-            f"{program.entry} needs {program.local_bytes} bytes of local memory; "
-            f"{capabilities.name} has {capabilities.local_memory_opt_in} per workgroup"
-        )
 
 
 class Runtime:

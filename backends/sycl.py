@@ -167,7 +167,8 @@ class SYCLDevice(Device):
 
     def compile(self, program: Program) -> Executable:
         """Compile through SYCL; an error carries the log of the OpenCL driver beneath."""
-        from portable_backends.opencl_runtime import check, options_for
+        from portable_backends.limits import check
+        from portable_backends.opencl_runtime import options_for
 
         check(program, self.capabilities)
         options = options_for(self._twin, self.capabilities, program.flags)

@@ -1,0 +1,415 @@
+"""NVIDIA and AMD GPUs: CuPy arrays, on CuPy's current device and stream.
+
+Launches pack their arguments into a block of memory of their own and call the driver through
+CuPy's binding, which costs less than CuPy's own way of boxing each argument.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import struct
+import sys
+import threading
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from portable.backend import (
+    Argument,
+    ArrayView,
+    Backend,
+    Capabilities,
+    Device,
+    Executable,
+    Program,
+    Timer,
+    Unavailable,
+)
+from portable.dtypes import DType
+from portable.errors import (
+    DeviceFaultError,
+    DeviceMismatchError,
+    LaunchError,
+    OutOfMemoryError,
+    PortableError,
+)
+from portable_backends.limits import check
+
+__all__ = ["CUDABackend", "CuPyDevice", "ParameterBlock", "ROCmBackend"]
+
+_DLPACK_KINDS = {"cuda": (2, 13), "rocm": (10,)}
+_MAX_DYNAMIC_SHARED = 8
+_MAX_THREADS = 0
+_SLOT = 8
+_FAULTS = ("ILLEGAL", "LAUNCH_FAILED", "MISALIGNED", "ASSERT", "HARDWARE", "Illegal", "LaunchFailure")
+_FORMATS = {
+    "bool": "?",
+    "int8": "b",
+    "int16": "h",
+    "int32": "i",
+    "int64": "q",
+    "uint8": "B",
+    "uint16": "H",
+    "uint32": "I",
+    "uint64": "Q",
+    "float16": "e",
+    "float32": "f",
+    "float64": "d",
+}
+
+
+def _slot_format(argument: Argument) -> str:
+    """How one argument is packed, padded to a slot, which aligns the next."""
+    letter = "Q" if argument.kind == "pointer" else _FORMATS[argument.type.name]
+    return f"{letter}{_SLOT - struct.calcsize('=' + letter)}x"
+
+
+class ParameterBlock:
+    """Memory for a kernel's arguments, and the array of pointers to them that drivers take.
+
+    Attributes
+    ----------
+    pointers : int
+        Address of the array of pointers.
+    """
+
+    def __init__(self, arguments: Sequence[Argument]) -> None:
+        layout = struct.Struct("=" + "".join(_slot_format(a) for a in arguments))
+        self._memory = ctypes.create_string_buffer(max(layout.size, _SLOT))
+        base = ctypes.addressof(self._memory)
+        places = [base + _SLOT * i for i in range(len(arguments))]
+        self._table = (ctypes.c_void_p * max(len(places), 1))(*places)
+        self.pointers = ctypes.addressof(self._table)
+        self._pack_into = layout.pack_into
+
+    def fill(self, values: Sequence[Any]) -> None:
+        """Convert `values` to the arguments' types and store them."""
+        self._pack_into(self._memory, 0, *values)
+
+    def content(self) -> bytes:
+        """The packed bytes."""
+        return self._memory.raw
+
+
+class CuPyExecutable(Executable):
+    """A function of a loaded module, launched on the current stream."""
+
+    def __init__(self, device: CuPyDevice, program: Program, module: Any, function: Any) -> None:
+        from cupy.cuda import stream
+        from cupy_backends.cuda.api import driver, runtime
+
+        self._device = device
+        self._program = program
+        self._module = module
+        self._function = function.ptr
+        self._workgroup = program.workgroup
+        self._shared = program.local_bytes if program.dynamic_local else 0
+        self._block = ParameterBlock(program.arguments)
+        self._lock = threading.Lock()
+        self._threads = threading.local()
+        self._driver_launch = driver.launchKernel
+        self._current_stream = stream.get_current_stream
+        self._current_device = runtime.getDevice
+
+    def launch(self, groups: tuple[int, int, int], arguments: Sequence[Any]) -> None:
+        """Enqueue on CuPy's current stream; the driver copies the arguments before it returns."""
+        with self._lock:
+            self._fill(self._block, arguments)
+            self._enqueue(groups, self._block.pointers)
+
+    def prepare(
+        self, groups: tuple[int, int, int], arguments: Sequence[Any]
+    ) -> Callable[[], None]:
+        """A launch whose arguments are packed once."""
+        block = ParameterBlock(self._program.arguments)
+        self._fill(block, arguments)
+        return lambda _block=block: self._enqueue(groups, _block.pointers)  # type: ignore[misc]
+
+    def _fill(self, block: ParameterBlock, arguments: Sequence[Any]) -> None:
+        try:
+            block.fill(arguments)
+        except struct.error as error:
+            raise LaunchError(f"launching {self._program.entry}: {error}") from error
+
+    def _enqueue(self, groups: tuple[int, int, int], pointers: int) -> None:
+        ready = getattr(self._threads, "ready", False)
+        if not ready or self._current_device() != self._device.index:
+            self._enqueue_elsewhere(groups, pointers)
+            return
+        stream = self._current_stream().ptr
+        try:
+            self._driver_launch(
+                self._function, *groups, *self._workgroup, self._shared, stream, pointers, 0
+            )
+        except RuntimeError as error:
+            raise _translated(error, f"launching {self._program.entry}") from error
+
+    def _enqueue_elsewhere(self, groups: tuple[int, int, int], pointers: int) -> None:
+        """The first launch of a thread, which makes the device's context current, or another device."""
+        from cupy_backends.cuda.api import runtime
+
+        with self._device.stream_scope():
+            runtime.setDevice(self._device.index)
+            self._threads.ready = True
+            self._enqueue(groups, pointers)
+
+
+def _translated(error: Exception, what: str) -> PortableError:
+    text = f"{what}: {error}"
+    if any(word in str(error) for word in _FAULTS):
+        return DeviceFaultError(f"{text}; an earlier kernel failed on the device")
+    if "MEMORY" in str(error).upper():
+        return OutOfMemoryError(text)
+    if "RESOURCES" in str(error).upper():
+        return LaunchError(f"{text}; use a smaller workgroup or less local memory")
+    return LaunchError(text)
+
+
+class EventTimer(Timer):
+    """Times between two events on the current stream."""
+
+    def __init__(self, device: CuPyDevice) -> None:
+        from cupy import cuda
+
+        with device.stream_scope():
+            self._first, self._last = cuda.Event(), cuda.Event()
+        self._cuda = cuda
+
+    def start(self) -> None:
+        """Mark the beginning."""
+        self._first.record()
+
+    def stop(self) -> None:
+        """Mark the end."""
+        self._last.record()
+
+    def seconds(self) -> float:
+        """Seconds on the device between the two marks."""
+        self._last.synchronize()
+        return 1e-3 * float(self._cuda.get_elapsed_time(self._first, self._last))
+
+
+class CuPyDevice(Device):
+    """One GPU through CuPy.
+
+    Parameters
+    ----------
+    backend : {"cuda", "rocm"}
+        What CuPy was built for.
+    index : int
+        CuPy's number of the device.
+    capabilities : Capabilities
+        What it can do.
+    """
+
+    def __init__(self, backend: str, index: int, capabilities: Capabilities) -> None:
+        import cupy
+
+        self.name = f"{backend}:{index}"
+        self.backend = backend
+        self.index = index
+        self.words = frozenset({capabilities.vendor, capabilities.architecture, "gpu"})
+        self.capabilities = capabilities
+        self._cupy = cupy
+        self._array = cupy.ndarray
+
+    def compile(self, program: Program) -> Executable:
+        """Compile with NVRTC or hiprtc and load the result on this device."""
+        from cupy.cuda.function import Module
+        from cupy_backends.cuda.api import driver
+
+        from portable_backends import rtc
+
+        check(program, self.capabilities)
+        if self.backend == "cuda":
+            target = rtc.cuda_target(*_level(self.capabilities.architecture))
+            code = rtc.compile_cuda(program, target, self.capabilities.driver)
+        else:
+            target = self.capabilities.architecture
+            code = rtc.compile_hip(program, target, self.capabilities.driver)
+        with self.stream_scope():
+            try:
+                module = Module()
+                module.load(code)
+                function = module.get_function(program.entry)
+                self._configure(program, function.ptr, driver)
+            except driver.CUDADriverError as error:
+                raise _translated(error, f"loading {program.entry} for {target}") from error
+        return CuPyExecutable(self, program, module, function)
+
+    def _configure(self, program: Program, function: int, driver: Any) -> None:
+        most = driver.funcGetAttribute(_MAX_THREADS, function)
+        width, height, depth = program.workgroup
+        if width * height * depth > most:
+            raise LaunchError(
+                f"{program.entry} can run with at most {most} work-items in a workgroup on "
+                f"{self.name}; it was given {program.workgroup}"
+            )
+        if program.dynamic_local and program.local_bytes > self.capabilities.local_memory:
+            driver.funcSetAttribute(function, _MAX_DYNAMIC_SHARED, program.local_bytes)
+
+    def owns(self, array: object) -> bool:
+        """Whether this is a CuPy array on this device."""
+        return isinstance(array, self._array) and array.device.id == self.index
+
+    def view(self, array: Any) -> ArrayView:
+        """Describe a CuPy array; the handle is the address of its first element."""
+        address = array.data.ptr
+        return ArrayView(array.dtype, array.shape, array.strides, address, address)
+
+    def empty(self, shape: tuple[int, ...], dtype: DType) -> Any:
+        """A new CuPy array."""
+        try:
+            with self.stream_scope():
+                return self._cupy.empty(shape, dtype.numpy)
+        except self._cupy.cuda.memory.OutOfMemoryError as error:
+            raise OutOfMemoryError(f"{self.name}: {error}") from error
+
+    def from_numpy(self, array: np.ndarray[Any, Any]) -> Any:
+        """Copy to the device."""
+        try:
+            with self.stream_scope():
+                return self._cupy.array(array, order="C")
+        except self._cupy.cuda.memory.OutOfMemoryError as error:
+            raise OutOfMemoryError(f"{self.name}: {error}") from error
+
+    def to_numpy(self, array: Any) -> np.ndarray[Any, Any]:
+        """Copy from the device, after all work on the current stream."""
+        try:
+            with self.stream_scope():
+                return np.array(self._cupy.asnumpy(array), order="C")
+        except RuntimeError as error:
+            raise _translated(error, f"copying from {self.name}") from error
+
+    def synchronize(self) -> None:
+        """Wait for every stream of this device."""
+        try:
+            self._cupy.cuda.Device(self.index).synchronize()
+        except RuntimeError as error:
+            raise DeviceFaultError(
+                f"{self.name} failed while running earlier work: {error}"
+            ) from error
+
+    def namespace(self) -> Any:
+        """CuPy by the Array API's names."""
+        import array_api_compat.cupy
+
+        return array_api_compat.cupy
+
+    def stream_scope(self) -> AbstractContextManager[Any]:
+        """A context in which this device is CuPy's current one."""
+        scope: AbstractContextManager[Any] = self._cupy.cuda.Device(self.index)
+        return scope
+
+    def timer(self) -> Timer:
+        """Times between events on the current stream."""
+        return EventTimer(self)
+
+    def adopt(self, array: Any) -> Any:
+        """A CuPy array over another library's memory on this device."""
+        from portable_backends.dlpack import device_type
+
+        if device_type(array) in _DLPACK_KINDS[self.backend]:
+            with self.stream_scope():
+                shared = self._cupy.from_dlpack(array)
+            if self.owns(shared):
+                return shared
+        raise DeviceMismatchError(
+            f"{type(array).__module__}.{type(array).__name__} does not share memory with "
+            f"{self.name}; copy it with portable.asarray(x, device={self.name!r})"
+        )
+
+
+def _level(architecture: str) -> tuple[int, int]:
+    digits = architecture.removeprefix("sm_")
+    return int(digits[:-1]), int(digits[-1])
+
+
+class _CuPyBackend(Backend):
+    """What the two builds of CuPy have in common."""
+
+    name: str
+    _driver_remedy: str
+
+    def __init__(self) -> None:
+        self._reason = ""
+        self._remedy = f"pip install 'portable-arrays[{self.name}]'"
+
+    def devices(self) -> Sequence[Device]:
+        """The GPUs by CuPy's numbers; CuPy is imported only where a driver is installed."""
+        if not self._has_driver():
+            return self._none("its driver is not installed", f"{self._driver_remedy}, then ")
+        if find_spec("cupy") is None:
+            return self._none("CuPy is not installed")
+        try:
+            from cupy_backends.cuda.api import runtime
+
+            if bool(runtime.is_hip) != (self.name == "rocm"):
+                return self._none("the CuPy installed here is built for the other kind of GPU")
+            count = runtime.getDeviceCount()
+            return [self._device(runtime, i) for i in range(count)] or self._none("no GPU is here")
+        except (ImportError, OSError, RuntimeError) as error:
+            return self._none(f"CuPy cannot be used ({error})")
+
+    def _none(self, reason: str, before: str = "") -> Sequence[Device]:
+        self._reason = reason
+        self._remedy = f"{before}pip install 'portable-arrays[{self.name}]'"
+        return ()
+
+    def _has_driver(self) -> bool:
+        raise NotImplementedError
+
+    def _device(self, runtime: Any, index: int) -> Device:
+        raise NotImplementedError
+
+    def unavailable(self) -> Unavailable:
+        """What is missing."""
+        return Unavailable(self.name, self._reason, self._remedy)
+
+    def array_types(self) -> tuple[str, ...]:
+        """That of CuPy."""
+        return ("cupy",)
+
+
+class CUDABackend(_CuPyBackend):
+    """NVIDIA GPUs."""
+
+    name = "cuda"
+    _driver_remedy = "install NVIDIA's driver"
+
+    def _has_driver(self) -> bool:
+        library = "nvcuda.dll" if sys.platform == "win32" else "libcuda.so.1"
+        try:
+            ctypes.CDLL(library)
+        except OSError:
+            return False
+        return True
+
+    def _device(self, runtime: Any, index: int) -> Device:
+        from portable_backends.cupy_capabilities import cuda_capabilities
+
+        version = runtime.driverGetVersion()
+        driver = f"{version // 1000}.{version % 1000 // 10}"
+        properties = runtime.getDeviceProperties(index)
+        return CuPyDevice(self.name, index, cuda_capabilities(properties, driver))
+
+
+class ROCmBackend(_CuPyBackend):
+    """AMD GPUs."""
+
+    name = "rocm"
+    _driver_remedy = "install AMD's ROCm"
+
+    def _has_driver(self) -> bool:
+        return Path("/dev/kfd").exists()
+
+    def _device(self, runtime: Any, index: int) -> Device:
+        from portable_backends.cupy_capabilities import rocm_capabilities
+
+        properties = runtime.getDeviceProperties(index)
+        driver = str(runtime.driverGetVersion())
+        return CuPyDevice(self.name, index, rocm_capabilities(properties, driver))
