@@ -333,8 +333,12 @@ def matrix(
 
 
 @_word
-def mma(accumulator: Any, a: Any, b: Any) -> None:
-    """``accumulator += a @ b``; the operands are fragments or 2-d parts of local arrays."""
+def mma(accumulator: Any, a: Any, b: Any, *, valid: Any = None) -> None:
+    """``accumulator += a @ b``; the operands are fragments or 2-d parts of local arrays.
+
+    ``valid=(m, n, k)`` says that columns of `a` and rows of `b` from `k` on are zeros, and that rows of the
+    accumulator from `m` on and columns from `n` on are not needed, so that they may be skipped.
+    """
 
 
 @_word

@@ -48,6 +48,7 @@ _COMPARE: Final[dict[type[ast.cmpop], e.CompareOp]] = {
     ast.Gt: "gt",
     ast.GtE: "ge",
 }
+_CAPTURED: Final = (bool, int, float, complex, str, tuple, DType, ModuleType, Function)
 _REFUSED: Final[dict[type[ast.expr], str]] = {
     ast.List: "use a tuple of constants, or kl.private for an array",
     ast.Dict: "use keyword-only arguments for constants",
@@ -117,8 +118,9 @@ class ExpressionTranslator:
             return cast(self.builder, found.item(), dtype)
         if isinstance(found, np.dtype) or (isinstance(found, type) and issubclass(found, np.generic)):
             return dtypes.dtype(found)
-        simple = bool | int | float | complex | str | tuple | DType | ModuleType | Function
-        if found is None or isinstance(found, simple) or callable(found) or found is words.target:
+        if found is None or found is words.target or callable(found):
+            return found
+        if isinstance(found, _CAPTURED):
             return found
         self.builder.fail(
             f"{name}, a {type(found).__name__}, cannot be captured by a kernel",

@@ -307,11 +307,13 @@ class Translator(ExpressionTranslator):
         over = self.visit(node.iter)
         self._locate(node)
         if isinstance(over, Range) and not over.static:
-            return self._run_time_loop(node, over)
+            self._run_time_loop(node, over)
+            return None
         if isinstance(over, Range):
             return self._repeat(node, self._constants(over))
         if isinstance(over, tuple) and len(over) == 2 and getattr(over[0], "name", "") == "elements":
-            return self._elements(node, over[1])
+            self._elements(node, over[1])
+            return None
         if isinstance(over, tuple):
             return self._repeat(node, over)
         self.builder.fail(f"a loop runs over range(...), not {describe(over)}")

@@ -7,10 +7,11 @@ from typing import Any
 from portable.dtypes import float16
 from portable.lang.frontend import memory
 from portable.lang.frontend.builder import Builder
-from portable.lang.frontend.conversion import as_type, register_of
+from portable.lang.frontend.conversion import as_index, as_type, register_of
 from portable.lang.frontend.handlers.memory import as_dtype
 from portable.lang.frontend.handlers.registry import handles
 from portable.lang.frontend.values import View, describe
+from portable.lang.ir import expressions as e
 from portable.lang.ir import statements as s
 from portable.lang.ir.types import Fragment, Region
 
@@ -51,7 +52,7 @@ def _operand(builder: Builder, x: Any, use: str) -> Fragment | Region:
 
 
 @handles("mma")
-def _mma(builder: Builder, accumulator: Any, a: Any, b: Any) -> None:
+def _mma(builder: Builder, accumulator: Any, a: Any, b: Any, valid: Any) -> None:
     total = fragment_of(builder, accumulator, "kl.mma")
     if total.use != "accumulator":
         builder.fail('kl.mma adds to a matrix of use "accumulator"')
@@ -64,7 +65,15 @@ def _mma(builder: Builder, accumulator: Any, a: Any, b: Any) -> None:
     if len(kinds) > 1 or not kinds <= allowed:
         names = " and ".join(sorted(d.short for d in kinds))
         builder.fail(f"kl.mma of {names} operands into a {total.dtype.short} matrix")
-    builder.emit(s.Multiply(total, left, right, builder.location))
+    needed = None if valid is None else _extents(builder, valid)
+    builder.emit(s.Multiply(total, left, right, builder.location, needed))
+
+
+def _extents(builder: Builder, valid: Any) -> tuple[e.Expression, e.Expression, e.Expression]:
+    if not isinstance(valid, tuple) or len(valid) != 3:
+        builder.fail(f"valid of kl.mma is a tuple (m, n, k), not {describe(valid)}")
+    m, n, k = (builder.let("valid", as_index(builder, x)) for x in valid)
+    return m, n, k
 
 
 def _fill(builder: Builder, fragment: Fragment, value: Any) -> None:
