@@ -1,15 +1,21 @@
-"""Compiles CUDA C++ with NVRTC and HIP C++ with hiprtc, through CuPy's bindings; needs no GPU."""
+"""Compiles CUDA C++ with NVRTC and HIP C++ with hiprtc; needs no GPU."""
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterator, Sequence
-from importlib.util import find_spec
+from collections.abc import Sequence
 from pathlib import Path
 
 from portable import cache
 from portable.backend import Program
 from portable.errors import CompileError
+from portable_backends.rtc_library import (
+    CompilerError,
+    RuntimeCompiler,
+    cuda_folders,
+    hiprtc,
+    nvrtc,
+    rocm_folder,
+)
 
 __all__ = ["compile_cuda", "compile_hip", "cuda_target", "include_folder"]
 
@@ -23,20 +29,11 @@ def cuda_target(major: int, minor: int) -> str:
 
 def include_folder() -> Path | None:
     """The folder of CUDA's headers: of NVIDIA's wheels, else of an installed toolkit."""
-    return next((f for f in _include_candidates() if (f / _HEADER).exists()), None)
+    folders = (folder / "include" for folder in cuda_folders())
+    return next((f for f in folders if (f / _HEADER).exists()), None)
 
 
-def _include_candidates() -> Iterator[Path]:
-    spec = find_spec("nvidia")
-    for root in (spec.submodule_search_locations or ()) if spec else ():
-        yield from sorted(Path(root).glob("*/include"), reverse=True)
-    for variable in ("CUDA_PATH", "CUDA_HOME"):
-        if os.environ.get(variable):
-            yield Path(os.environ[variable]) / "include"
-    yield Path("/usr/local/cuda/include")
-
-
-def compile_cuda(program: Program, target: str, driver: str) -> bytes:
+def compile_cuda(program: Program, target: str, driver: str = "") -> bytes:
     """A cubin for `target` (such as ``"sm_90a"``), from the disk cache where it is there.
 
     Parameters
@@ -56,41 +53,26 @@ def compile_cuda(program: Program, target: str, driver: str) -> bytes:
     folder = include_folder()
     include = (f"-I{folder}",) if folder else ()
     options = (f"-arch={target}", "--std=c++17", *include, *program.flags)
-    return _compiled(program, options, driver, "NVRTC")
+    return _compiled(nvrtc(), "NVRTC", program, options, driver)
 
 
-def compile_hip(program: Program, target: str, driver: str) -> bytes:
+def compile_hip(program: Program, target: str, driver: str = "") -> bytes:
     """A code object for `target` (such as ``"gfx90a"``), from the disk cache where it is there."""
-    folder = Path(os.environ.get("ROCM_HOME") or os.environ.get("ROCM_PATH") or "/opt/rocm")
-    options = (f"--offload-arch={target}", "-std=c++17", f"-I{folder / 'include'}", *program.flags)
-    return _compiled(program, options, driver, "hiprtc")
+    include = f"-I{rocm_folder() / 'include'}"
+    options = (f"--offload-arch={target}", "-std=c++17", include, *program.flags)
+    return _compiled(hiprtc(), "hiprtc", program, options, driver)
 
 
-def _compiled(program: Program, options: Sequence[str], driver: str, compiler: str) -> bytes:
-    from cupy_backends.cuda.libs import nvrtc
-
-    version = ".".join(str(part) for part in nvrtc.getVersion())
-    name = cache.key(compiler, version, driver, " ".join(options), program.source)
+def _compiled(
+    compiler: RuntimeCompiler, title: str, program: Program, options: Sequence[str], driver: str
+) -> bytes:
+    name = cache.key(title, compiler.version, driver, " ".join(options), program.source)
     found = cache.load(name)
     if found is None:
-        found = _compile(program, options, compiler)
+        try:
+            found = compiler.compile(program.source, f"{program.entry}.cu", options)
+        except CompilerError as error:
+            message = f"{title} refused kernel {program.entry} ({' '.join(options)})"
+            raise CompileError(message, program.source, str(error)) from None
         cache.store(name, found)
     return found
-
-
-def _compile(program: Program, options: Sequence[str], compiler: str) -> bytes:
-    """CuPy for ROCm gives hiprtc's functions NVRTC's names; its code objects come as PTX."""
-    from cupy_backends.cuda.libs import nvrtc
-
-    handle = nvrtc.createProgram(program.source, f"{program.entry}.cu", (), ())
-    try:
-        nvrtc.compileProgram(handle, tuple(options))
-        get = nvrtc.getCUBIN if compiler == "NVRTC" else nvrtc.getPTX
-        code: bytes = get(handle)
-        return code
-    except nvrtc.NVRTCError as error:
-        log = nvrtc.getProgramLog(handle) or str(error)
-        message = f"{compiler} refused kernel {program.entry} ({' '.join(options)})"
-        raise CompileError(message, program.source, log) from None
-    finally:
-        nvrtc.destroyProgram(handle)

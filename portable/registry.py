@@ -176,9 +176,11 @@ class Registry:
 
 
 def _rank(device: Device) -> tuple[int, int]:
-    names = (*_BEST_FIRST, *_LAST)
-    place = names.index(device.backend) if device.backend in names else len(_BEST_FIRST)
-    return (0 if device.capabilities.kind == "gpu" else 1, place)
+    """GPUs first, then the processor through NumPy, then through the rest; the simulator last."""
+    kinds = ("gpu", "accelerator", "cpu", "simulator")
+    backends = (*_LAST, *_BEST_FIRST) if device.capabilities.kind == "cpu" else _BEST_FIRST
+    place = backends.index(device.backend) if device.backend in backends else len(backends)
+    return kinds.index(device.capabilities.kind), place
 
 
 def _select(found: Sequence[Device], rest: Sequence[str]) -> tuple[list[Device], int | None]:

@@ -1,0 +1,205 @@
+"""Which device arrays belong to, and the Array API namespace bound to a device."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import wraps
+from typing import Any
+
+import numpy as np
+
+from portable import registry
+from portable.backend import Device
+from portable.errors import DeviceError, DeviceMismatchError
+
+__all__ = ["BoundNamespace", "asarray", "device_of", "on_device", "synchronize", "to_numpy", "xp"]
+
+_CREATION = frozenset(
+    {
+        "arange",
+        "asarray",
+        "empty",
+        "eye",
+        "from_dlpack",
+        "full",
+        "linspace",
+        "ones",
+        "zeros",
+    }
+)
+_DLPACK_BACKENDS = {1: "cpu", 2: "cuda", 10: "rocm", 13: "cuda", 14: "sycl"}
+_HOST_MEMORY = 1
+_SAMPLE = np.empty(0, np.float32)
+_candidates: dict[type, tuple[Device, ...]] = {}
+
+
+def device_of(*arrays: Any) -> Device:
+    """The one device to which all `arrays` belong; the device in use where there are none.
+
+    Python's numbers and NumPy's scalars belong to no device. NumPy arrays belong to the device in
+    use where that takes them (cpu, simulator), else to cpu. Arrays of other libraries belong to
+    the device whose memory they lie in, which can share it (`on_device`).
+
+    Raises
+    ------
+    DeviceMismatchError
+        If the arrays belong to two devices.
+    TypeError
+        If something is no array that any device takes.
+    """
+    found: Device | None = None
+    host: Device | None = None
+    for array in arrays:
+        if isinstance(array, np.ndarray):
+            owner = host = host or _device_for_numpy()
+        elif isinstance(array, (int, float, complex, np.generic)):
+            continue
+        else:
+            owner = _owner(array)
+        if found is None:
+            found = owner
+        elif owner is not found:
+            raise DeviceMismatchError(
+                f"arrays of {found.name} and of {owner.name} in one call; move one of them with "
+                f"portable.asarray(x, device={found.name!r})"
+            )
+    return registry.device() if found is None else found
+
+
+def _owner(array: Any) -> Device:
+    kind = type(array)
+    if isinstance(array, np.ndarray):
+        return _device_for_numpy()
+    candidates = _candidates.get(kind)
+    if candidates is None:
+        candidates = _candidates[kind] = _devices_for_type(kind)
+    for device in candidates:
+        if device.owns(array):
+            return device
+    return _foreign(array)
+
+
+def _device_for_numpy() -> Device:
+    current = registry.device()
+    return current if current.owns(_SAMPLE) else registry.device("cpu")
+
+
+def _devices_for_type(kind: type) -> tuple[Device, ...]:
+    module = kind.__module__.partition(".")[0]
+    names = registry.backends_for(module)
+    return tuple(d for name in names for d in registry.devices_of_backend(name))
+
+
+def _foreign(array: Any) -> Device:
+    """The device whose memory another library's array lies in."""
+    ask = getattr(array, "__dlpack_device__", None)
+    if ask is None:
+        raise TypeError(
+            f"{type(array).__module__}.{type(array).__name__} is no array; expected a NumPy, CuPy, "
+            "dpnp or Portable array, or one that offers DLPack"
+        )
+    memory, index = (int(part) for part in ask())
+    if memory == _HOST_MEMORY:
+        return _device_for_numpy()
+    backend = _DLPACK_BACKENDS.get(memory)
+    if backend is None:
+        raise DeviceError(f"no backend takes memory of DLPack's kind {memory}")
+    return registry.device(f"{backend}:{index}")
+
+
+def on_device(device: Device, array: Any) -> Any:
+    """`array` as one that `device` takes: itself, or a view of the same memory through DLPack."""
+    return array if device.owns(array) else device.adopt(array)
+
+
+def asarray(x: Any, *, device: str | Device | None = None) -> Any:
+    """`x` as an array of a device, copied there if its memory cannot be shared.
+
+    Parameters
+    ----------
+    x : array, sequence or number
+        What to take.
+    device : str, Device or None
+        Where to; None means the one that owns `x`, or the device in use for plain Python values.
+    """
+    is_array = isinstance(x, np.ndarray) or hasattr(x, "__dlpack_device__") or _is_owned(x)
+    if not is_array:
+        target = registry.device(device)
+        return _from_host(target, np.asarray(x))
+    owner = _owner(x)
+    target = owner if device is None else registry.device(device)
+    if target.owns(x):
+        return x
+    if target is owner:
+        return target.adopt(x)
+    return _from_host(target, owner.to_numpy(on_device(owner, x)))
+
+
+def _is_owned(x: Any) -> bool:
+    return any(device.owns(x) for device in _devices_for_type(type(x)))
+
+
+def _from_host(target: Device, array: np.ndarray[Any, Any]) -> Any:
+    return array if target.owns(array) else target.from_numpy(array)
+
+
+def to_numpy(x: Any) -> np.ndarray[Any, Any]:
+    """A NumPy array with a copy of the contents, once all earlier work on them is done."""
+    owner = device_of(x)
+    return owner.to_numpy(on_device(owner, x))
+
+
+def synchronize(device: str | Device | None = None) -> None:
+    """Wait for all work enqueued on a device (None: the one in use)."""
+    registry.device(device).synchronize()
+
+
+class BoundNamespace:
+    """An Array API namespace whose creation functions use one device unless told otherwise.
+
+    Parameters
+    ----------
+    device : Device
+        The device; everything but creation is its namespace's own.
+    """
+
+    def __init__(self, device: Device) -> None:
+        self._device = device
+        self._namespace = device.namespace()
+
+    def __getattr__(self, name: str) -> Any:
+        found = getattr(self._namespace, name)
+        if name in _CREATION:
+            found = _bound(found, self._device)
+            setattr(self, name, found)
+        return found
+
+    def __dir__(self) -> list[str]:
+        return dir(self._namespace)
+
+    def __repr__(self) -> str:
+        return f"<Array API namespace of {self._device.name}>"
+
+
+def _bound(create: Callable[..., Any], device: Device) -> Callable[..., Any]:
+    """`create` with the device's own arguments, unless the caller names a device."""
+
+    @wraps(create)
+    def on_this_device(*args: Any, **kwargs: Any) -> Any:
+        if kwargs.get("device") is not None:
+            return create(*args, **kwargs)
+        with device.stream_scope():
+            return create(*args, **(device.creation_arguments() | kwargs))
+
+    return on_this_device
+
+
+def xp(device: str | Device | None = None) -> BoundNamespace:
+    """The Array API namespace of a device (None: the one in use), its creation functions bound to it.
+
+    Examples
+    --------
+    >>> xp = portable.xp("cpu")  # doctest: +SKIP
+    >>> x = xp.ones((3, 4))  # doctest: +SKIP
+    """
+    return BoundNamespace(registry.device(device))
