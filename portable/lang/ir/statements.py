@@ -382,12 +382,17 @@ class Multiply:
     (K, N). The products of ``float16`` operands are exact in ``float32``; the order of summation
     is not promised. All work-items of the accumulator's scope get here together; that the regions
     were written before, and will not be overwritten yet, is for the user's barriers to see to.
+
+    `valid` (m, n, k), of the kernel's index type and often beyond the shapes, says that columns of
+    `a` and rows of `b` from k on are zeros, and that rows of the accumulator from m on and columns
+    from n on are not needed: they may be left as they are.
     """
 
     accumulator: Fragment
     a: Fragment | Region
     b: Fragment | Region
     loc: Location
+    valid: tuple[Expression, Expression, Expression] | None = None
 
 
 @dataclass(frozen=True, slots=True)
