@@ -47,7 +47,8 @@ class Function:
 
 
 def _popcount(x: Any) -> Any:
-    return np.bitwise_count(x).astype(x.dtype)
+    unsigned = x.view(x.dtype.str.replace("i", "u"))
+    return np.bitwise_count(unsigned).astype(x.dtype)
 
 
 def _clz(x: Any) -> Any:

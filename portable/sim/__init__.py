@@ -1,0 +1,17 @@
+"""The simulator: the kernel language's living definition, run on NumPy arrays.
+
+`run` takes a kernel of `portable.lang.ir` and its arguments, runs it exactly as the language
+says, and raises one of `errors` at the first fault, with the place in the user's source.
+`checks` switches what is checked, for the launches inside a ``with`` block.
+
+Where to read what a statement means: plain accesses in `access` and `memory`, control flow in
+`control`, `atomics`, `collective` operations, asynchronous `transfers` and `copies`, matrix
+`fragments`; arithmetic in `values`; what orders accesses in `clocks`, `synchronise` and `races`;
+who runs when in `scheduler`.
+"""
+
+from portable.sim.run import Simulation, run
+from portable.sim.settings import Settings, checks
+from portable.sim.untouched import empty
+
+__all__ = ["Settings", "Simulation", "checks", "empty", "run"]

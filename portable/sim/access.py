@@ -1,0 +1,85 @@
+"""Plain loads and stores, and printing."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from portable.lang.ir import statements as s
+from portable.lang.ir.types import lanes_of, scalar_of
+from portable.sim.memory import Access, Site, locate, read, write
+from portable.sim.steps import Builder, Plain, Step, step
+from portable.sim.values import Value
+
+if TYPE_CHECKING:
+    from portable.sim.expressions import Evaluate
+    from portable.sim.workgroup import Workgroup
+
+
+class _Place:
+    """Where a load or store goes: which components of which elements, per work-item."""
+
+    def __init__(self, statement: s.Load | s.Store, lanes: int, b: Builder) -> None:
+        self._site: Site = b.site(statement.loc, statement.array)
+        self._index: tuple[Evaluate, ...] = b.expressions(statement.index, self._site)
+        self._lanes = lanes
+        self._axis = statement.axis % max(statement.array.ndim, 1)
+        self._whole = statement.array.lanes > 1
+        self._component = statement.component or 0
+
+    def access(self, w: Workgroup) -> Access:
+        """The components that the active work-items mean."""
+        index = tuple(w.active.pick(i(w)) for i in self._index)
+        items, component = w.active.ids, self._component
+        if self._lanes == 1:
+            return locate(w, self._site, index, items, component)
+        lane = np.tile(np.arange(self._lanes), items.size)
+        wide = [np.repeat(i.astype(np.int64), self._lanes) for i in index]
+        items = np.repeat(items, self._lanes)
+        if self._whole:
+            return locate(w, self._site, tuple(wide), items, lane)
+        wide[self._axis] = wide[self._axis] + lane
+        return locate(w, self._site, tuple(wide), items, component)
+
+
+@step.register
+def _(statement: s.Load, b: Builder) -> Step:
+    lanes, name = lanes_of(statement.var.type), statement.var.name
+    register = scalar_of(statement.var.type).numpy
+    place = _Place(statement, lanes, b)
+
+    def run(w: Workgroup) -> None:
+        found = read(w, place.access(w)).astype(register, copy=False)
+        w.bind(name, found if lanes == 1 else found.reshape(-1, lanes))
+
+    return Plain(run)
+
+
+@step.register
+def _(statement: s.Store, b: Builder) -> Step:
+    place = _Place(statement, lanes_of(statement.value.type), b)
+    value = b.expression(statement.value, b.site(statement.loc))
+    storage = statement.array.dtype.real.numpy
+
+    def run(w: Workgroup) -> None:
+        narrowed: Value = w.active.pick(value(w)).astype(storage, copy=False)
+        write(w, place.access(w), narrowed.reshape(-1))
+
+    return Plain(run)
+
+
+@step.register
+def _(statement: s.Print, b: Builder) -> Step:
+    site = b.site(statement.loc)
+    pieces = tuple(
+        piece if isinstance(piece, str) else b.expression(piece, site)
+        for piece in statement.pieces
+    )
+
+    def run(w: Workgroup) -> None:
+        found = [piece if isinstance(piece, str) else piece(w) for piece in pieces]
+        for item in w.active.ids.tolist():
+            print("".join(x if isinstance(x, str) else str(x[item]) for x in found))
+
+    return Plain(run)

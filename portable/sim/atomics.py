@@ -1,0 +1,134 @@
+"""Atomic operations: one work-item after the other, in the order of their linear local ids."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from portable.lang.ir import statements as s
+from portable.sim.memory import Access, locate
+from portable.sim.shadow import AccessKind
+from portable.sim.steps import Builder, Pause, Pauses, Plain, Running, Step, step
+from portable.sim.synchronise import fence, synchronise
+from portable.sim.values import Value
+
+if TYPE_CHECKING:
+    from portable.sim.workgroup import Workgroup
+
+_CHAINS: Final[dict[str, np.ufunc]] = {
+    "add": np.add,
+    "sub": np.subtract,
+    "min": np.minimum,
+    "max": np.maximum,
+    "and": np.bitwise_and,
+    "or": np.bitwise_or,
+    "xor": np.bitwise_xor,
+}
+
+_KINDS: Final[dict[str, AccessKind]] = {"load": "atomic read", "store": "atomic write"}
+
+
+@step.register
+def _(statement: s.Atomic, b: Builder) -> Step:
+    site = b.site(statement.loc, statement.array)
+    index = b.expressions(statement.index, site)
+    value = None if statement.value is None else b.expression(statement.value, site)
+    expected = None if statement.expected is None else b.expression(statement.expected, site)
+    kind = _KINDS.get(statement.op, "atomic update")
+    pause = Pause(site, False)
+    everywhere = statement.array.space == "global"
+
+    def run(w: Workgroup) -> Running:
+        if everywhere and w.launch.group_count > 1:
+            yield pause
+        access = locate(w, site, tuple(w.active.pick(i(w)) for i in index), w.active.ids)
+        if access.buffer.shadow is not None:
+            access.buffer.shadow.access(w, access, kind)
+        operands = [
+            None if x is None else access.inside(w.active.pick(x(w))) for x in (value, expected)
+        ]
+        old, stored = _perform(w, statement.op, access, *operands)
+        if statement.var is not None:
+            w.bind(statement.var.name, access.complete(old))
+        if w.launch.ordered and w.settings.races:
+            synchronise(w, statement, access, stored)
+
+    return Pauses(run)
+
+
+@step.register
+def _(statement: s.Fence, b: Builder) -> Step:
+    return Plain(lambda w: fence(w, statement.order, statement.scope))
+
+
+def _perform(
+    w: Workgroup, op: s.AtomicOp, access: Access, value: Value | None, expected: Value | None
+) -> tuple[Value, Value]:
+    """Do it; gives the values from before, and which of the operations stored something."""
+    data, offsets = access.buffer.data, access.offsets
+    before = data[offsets]
+    old = before.copy()
+    stored = np.full(old.shape, op != "load")
+    for places in _rounds(offsets, op):
+        old[places], stored[places] = _chain(op, data, offsets[places], value, expected, places)
+    if data[offsets].tobytes() != before.tobytes():
+        w.changed(access.buffer)
+    return old, stored
+
+
+def _rounds(offsets: Value, op: str) -> Iterator[Any]:
+    """Sets of positions, each either of different places or all of one place."""
+    if op == "load":
+        return
+    if offsets.size == 1 or np.unique(offsets).size == offsets.size:
+        yield slice(None)
+        return
+    order = np.argsort(offsets, kind="stable")
+    bounds = np.flatnonzero(np.diff(offsets[order])) + 1
+    yield from np.split(order, bounds)
+
+
+def _chain(
+    op: s.AtomicOp,
+    data: Value,
+    offsets: Value,
+    value: Value | None,
+    expected: Value | None,
+    places: Any,
+) -> tuple[Value, Value | bool]:
+    """Operations on different places, or one after the other on one place."""
+    assert value is not None
+    value = value[places].astype(data.dtype, copy=False)
+    if op == "compare_exchange":
+        assert expected is not None
+        return _compare_exchange(data, offsets, value, expected[places])
+    single = offsets.size > 1 and offsets[0] == offsets[-1]
+    combine: Callable[..., Value] = _CHAINS[op] if op in _CHAINS else _second
+    old = data[offsets]
+    if not single:
+        data[offsets] = combine(old, value)
+        return old, True
+    chain = np.concatenate([old[:1], value])
+    if op in _CHAINS:
+        chain = _CHAINS[op].accumulate(chain, dtype=data.dtype)
+    data[offsets[0]] = chain[-1]
+    return chain[:-1], True
+
+
+def _second(old: Value, value: Value) -> Value:
+    """An exchange or a store."""
+    return value
+
+
+def _compare_exchange(
+    data: Value, offsets: Value, value: Value, expected: Value
+) -> tuple[Value, Value]:
+    old, stored = np.empty_like(value), np.zeros(value.shape, np.bool_)
+    for i, place in enumerate(offsets.tolist()):
+        old[i] = data[place]
+        stored[i] = old[i] == expected[i]
+        if stored[i]:
+            data[place] = value[i]
+    return old, stored

@@ -1,0 +1,161 @@
+"""From the arguments of a launch, and the kernel's own arrays, to buffers with shadows."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.lib.stride_tricks import as_strided
+
+from portable.errors import DTypeError, LaunchError, ShapeError
+from portable.lang.ir.types import Array, Layout
+from portable.sim import untouched
+from portable.sim.flights import Flights
+from portable.sim.memory import Buffer
+from portable.sim.races import RaceCells
+from portable.sim.shadow import Shadow
+from portable.sim.values import Value
+
+if TYPE_CHECKING:
+    from portable.sim.launch import Launch
+
+__all__ = ["allocate", "bind_arrays", "keep_written"]
+
+
+def allocate(array: Array, work_items: int, launch: Launch) -> Buffer:
+    """The memory of a local or private array, holding nothing in particular."""
+    layout = array.layout or Layout.row_major(array.shape)
+    width = 2 if array.dtype.is_complex else array.lanes
+    private = array.space == "private"
+    components = layout.size * width * (work_items if private else 1)
+    kind = array.dtype.real.numpy
+    data: Value = np.full(components * kind.itemsize, 0xFF, np.uint8).view(kind)
+    return Buffer(
+        array,
+        data,
+        array.shape,
+        layout.strides,
+        width=width,
+        row=layout.size if private else 0,
+        swizzle=layout.swizzle,
+        shadow=_own_shadow(launch, components, private),
+    )
+
+
+def _own_shadow(launch: Launch, components: int, private: bool) -> Shadow | None:
+    written = np.zeros(components, np.bool_) if launch.settings.uninitialised else None
+    racing = launch.settings.races and not private and launch.threads.work_items > 1
+    return _shadow(launch, components, written, racing and launch.storing, not private)
+
+
+def _shadow(
+    launch: Launch, granules: int, written: Value | None, racing: bool, shared: bool
+) -> Shadow | None:
+    races = RaceCells(granules, launch.threads.stride, launch.ordered) if racing else None
+    copying = launch.settings.copies and launch.copying and shared
+    shadow = Shadow(written, races, Flights(granules) if copying else None)
+    return None if shadow.idle else shadow
+
+
+@dataclass(slots=True)
+class _Bound:
+    """An array argument and where its memory lies."""
+
+    buffer: Buffer
+    low: int
+    high: int
+    component: int
+    writes: bool
+    blank: bool
+
+
+def bind_arrays(
+    launch: Launch, arguments: dict[Array, Any], blank: frozenset[str]
+) -> dict[Array, Buffer]:
+    """Buffers for the global arrays; those that overlap in memory share a shadow."""
+    bound = [
+        _bind(array, argument, array in launch.written, array.name in blank)
+        for array, argument in arguments.items()
+    ]
+    for region in _regions([b for b in bound if b.high > b.low]):
+        _share_shadow(launch, region)
+    return {b.buffer.array: b.buffer for b in bound}
+
+
+def _bind(array: Array, x: Any, writes: bool, blank: bool) -> _Bound:
+    _accept(array, x, writes)
+    width = 2 if array.dtype.is_complex else 1
+    kind = array.dtype.real.numpy
+    strides = tuple(stride // x.itemsize for stride in x.strides)
+    if x.size == 0:
+        buffer = Buffer(array, np.zeros(0, kind), x.shape, strides, width=width)
+        return _Bound(buffer, 0, 0, kind.itemsize, writes, blank)
+    reach = [(extent - 1) * stride for extent, stride in zip(x.shape, strides, strict=True)]
+    origin = -sum(r for r in reach if r < 0)
+    span = origin + sum(r for r in reach if r > 0) + 1
+    corner = x[tuple(slice(-1, None) if r < 0 else slice(0, 1) for r in reach)]
+    data = as_strided(corner, (span,), (x.itemsize,)).view(kind)
+    low = x.__array_interface__["data"][0] - origin * x.itemsize
+    buffer = Buffer(array, data, x.shape, strides, origin, width)
+    return _Bound(buffer, low, low + span * x.itemsize, kind.itemsize, writes, blank)
+
+
+def _accept(array: Array, x: Any, writes: bool) -> None:
+    if not isinstance(x, np.ndarray):
+        raise LaunchError(f"{array.name} must be a NumPy array, not {type(x).__name__}")
+    if x.dtype != array.dtype.numpy:
+        raise DTypeError(f"{array.name} must be of {array.dtype.name}, not {x.dtype}")
+    if x.ndim != array.ndim:
+        raise ShapeError(f"{array.name} must have {array.ndim} dimensions, not {x.ndim}")
+    if any(stride % x.itemsize for stride in x.strides):
+        raise LaunchError(f"{array.name} has strides that are no multiples of its elements")
+    if writes and not x.flags.writeable:
+        raise LaunchError(f"{array.name} is read-only and the kernel writes it")
+
+
+def _regions(bound: list[_Bound]) -> list[list[_Bound]]:
+    """The arrays in groups that overlap in memory, directly or through others."""
+    groups: list[list[_Bound]] = []
+    end = 0
+    for one in sorted(bound, key=lambda b: b.low):
+        if groups and one.low < end:
+            groups[-1].append(one)
+        else:
+            groups.append([one])
+        end = max(end, one.high)
+    return groups
+
+
+def _share_shadow(launch: Launch, region: list[_Bound]) -> None:
+    low, high = min(b.low for b in region), max(b.high for b in region)
+    granule = math.gcd(*(b.component for b in region), *(b.low - low for b in region))
+    written = _written(region, low, high, granule) if launch.settings.uninitialised else None
+    racing = launch.settings.races and any(b.writes for b in region)
+    shadow = _shadow(launch, (high - low) // granule, written, racing, True)
+    for b in region:
+        b.buffer.shadow = shadow
+        b.buffer.spans = b.component // granule
+        b.buffer.shift = (b.low - low) // granule
+    if written is not None:
+        launch.blanks.append((low, granule, written))
+
+
+def _written(region: list[_Bound], low: int, high: int, granule: int) -> Value | None:
+    """Which granules hold something; None where all do."""
+    unwritten = untouched.within(low, high)
+    for b in region:
+        if b.blank:
+            unwritten = np.zeros(high - low, np.bool_) if unwritten is None else unwritten
+            unwritten[b.low - low : b.high - low] = True
+    if unwritten is None:
+        return None
+    found: Value = ~unwritten.reshape(-1, granule).any(axis=1)
+    return found
+
+
+def keep_written(launch: Launch) -> None:
+    """Remember beyond the launch which memory of `untouched.empty` it has written."""
+    for low, granule, written in launch.blanks:
+        untouched.wrote(low, np.repeat(written, granule))

@@ -1,0 +1,137 @@
+"""Who knows of whose accesses: vector clocks over workgroups, with details for work-items.
+
+A workgroup's time moves on at each barrier and each release in it. What an agent knows is, per
+workgroup, a time up to which it knows of all accesses there (the floor), and later times for
+single threads from which it has acquired. A thread is a work-item, or something that a scope
+does together; threads are numbered ``workgroup * stride + number in the workgroup``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from portable.lang.ir.statements import MemoryScope
+from portable.sim.values import Value
+
+__all__ = ["Clock", "Published", "WorkgroupClock"]
+
+
+@dataclass(slots=True)
+class Clock:
+    """A state of knowledge: a floor per workgroup and later times of single threads."""
+
+    floors: Value
+    later: dict[int, int] = field(default_factory=dict)
+
+    def copy(self) -> Clock:
+        """An independent copy."""
+        return Clock(self.floors.copy(), dict(self.later))
+
+    def join(self, other: Clock) -> None:
+        """Learn what another knows."""
+        np.maximum(self.floors, other.floors, out=self.floors)
+        for thread, time in other.later.items():
+            if time > self.later.get(thread, 0):
+                self.later[thread] = time
+
+    def knows(self, thread: int, workgroup: int, time: int) -> bool:
+        """Whether an access by `thread` at `time` came before."""
+        return time <= int(self.floors[workgroup]) or time <= self.later.get(thread, 0)
+
+
+def joined(first: Clock | None, second: Clock) -> Clock:
+    """The two together, in a clock of its own."""
+    out = second.copy()
+    if first is not None:
+        out.join(first)
+    return out
+
+
+@dataclass(slots=True)
+class Published:
+    """What an acquire of one memory location learns, by the scope of the releases."""
+
+    device: Clock | None = None
+    workgroups: dict[int, Clock] = field(default_factory=dict)
+
+    def add(self, clock: Clock, scope: MemoryScope, workgroup: int) -> None:
+        """A release through this location."""
+        self.workgroups[workgroup] = joined(self.workgroups.get(workgroup), clock)
+        if scope == "device":
+            self.device = joined(self.device, clock)
+
+    def seen(self, scope: MemoryScope, workgroup: int) -> Clock | None:
+        """What an acquire in `workgroup` learns."""
+        own = self.workgroups.get(workgroup)
+        if scope == "workgroup" or self.device is None:
+            return own
+        return self.device if own is None else joined(self.device, own)
+
+
+class WorkgroupClock:
+    """The knowledge of a workgroup's work-items.
+
+    Attributes
+    ----------
+    time : int
+        The workgroup's own time; accesses are recorded at it.
+    common : Clock
+        What all its work-items know, as of the last barrier.
+    private : dict of int to Clock
+        What single work-items have acquired since, by local id.
+    """
+
+    __slots__ = ("_single", "common", "private", "stride", "time", "workgroup")
+
+    def __init__(self, workgroup: int, workgroups: int, stride: int, work_items: int) -> None:
+        self.workgroup = workgroup
+        self.stride = stride
+        self.time = 1
+        self.common = Clock(np.zeros(workgroups, np.int32))
+        self.private: dict[int, Clock] = {}
+        self._single = work_items == 1
+
+    def barrier(self) -> None:
+        """All work-items meet and share what they know."""
+        for clock in self.private.values():
+            self.common.join(clock)
+        self.private.clear()
+        self.common.floors[self.workgroup] = self.time
+        self.time += 1
+
+    def snapshot(self, item: int) -> Clock:
+        """What a release by a work-item publishes now; call `tick` after the statement."""
+        clock = joined(self.private.get(item), self.common)
+        if self._single:
+            clock.floors[self.workgroup] = self.time
+        else:
+            clock.later[self.workgroup * self.stride + item] = self.time
+        return clock
+
+    def tick(self) -> None:
+        """Later accesses are no part of the releases made so far."""
+        self.time += 1
+
+    def acquire(self, item: int, clock: Clock) -> None:
+        """One work-item learns."""
+        if self._single:
+            self.common.join(clock)
+        elif item in self.private:
+            self.private[item].join(clock)
+        else:
+            self.private[item] = clock.copy()
+
+    @property
+    def plain(self) -> bool:
+        """Whether the common floors are all there is to know."""
+        return not self.private and not self.common.later
+
+    def knows(self, item: int, thread: int, time: int) -> bool:
+        """Whether an access by `thread` at `time` came before what `item` does now."""
+        workgroup = thread // self.stride
+        if self.common.knows(thread, workgroup, time):
+            return True
+        mine = self.private.get(item)
+        return mine is not None and mine.knows(thread, workgroup, time)

@@ -1,0 +1,117 @@
+"""Barriers, broadcasts and sub-group operations."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from portable.lang.ir import statements as s
+from portable.sim import report
+from portable.sim.memory import Site
+from portable.sim.steps import Builder, Plain, Step, step
+from portable.sim.values import Value
+
+if TYPE_CHECKING:
+    from portable.sim.workgroup import Workgroup
+
+
+@step.register
+def _(statement: s.Barrier, b: Builder) -> Step:
+    site = b.site(statement.loc)
+
+    def run(w: Workgroup) -> None:
+        w.meet(site, "a barrier")
+        w.clock.barrier()
+
+    return Plain(run)
+
+
+@step.register
+def _(statement: s.WorkgroupUniform, b: Builder) -> Step:
+    site, name = b.site(statement.loc), statement.var.name
+    value = b.expression(statement.value, site)
+
+    def run(w: Workgroup) -> None:
+        w.meet(site, "a workgroup_uniform")
+        w.clock.barrier()
+        found = value(w)
+        w.env[name] = np.repeat(found[:1], w.size, axis=0)
+
+    return Plain(run)
+
+
+_REDUCTIONS: Final[dict[str, np.ufunc]] = {
+    "reduce_add": np.add,
+    "reduce_min": np.minimum,
+    "reduce_max": np.maximum,
+    "reduce_and": np.bitwise_and,
+    "reduce_or": np.bitwise_or,
+    "reduce_xor": np.bitwise_xor,
+    "any": np.logical_or,
+    "all": np.logical_and,
+}
+
+_SOURCES: Final[dict[str, Callable[[Value, Value], Value]]] = {
+    "shuffle": lambda own, argument: argument,
+    "broadcast": lambda own, argument: argument,
+    "shuffle_xor": np.bitwise_xor,
+    "shuffle_up": np.subtract,
+    "shuffle_down": np.add,
+}
+
+
+@step.register
+def _(statement: s.SubGroup, b: Builder) -> Step:
+    site, name, op = b.site(statement.loc), statement.var.name, statement.op
+    value = b.expression(statement.value, site)
+    argument = None if statement.argument is None else b.expression(statement.argument, site)
+
+    def run(w: Workgroup) -> None:
+        w.meet_sub_groups(site, f"a sub-group operation ({op})")
+        found = value(w)
+        if op in _SOURCES:
+            assert argument is not None
+            w.env[name] = found[_sources(w, site, op, argument(w))]
+        else:
+            w.env[name] = _together(found, w.kernel.sub_group_size, op)
+
+    return Plain(run)
+
+
+def _sources(w: Workgroup, site: Site, op: str, argument: Value) -> Value:
+    """From which work-item each takes its value."""
+    size = w.kernel.sub_group_size
+    item = np.arange(w.size)
+    own, first = item % size, item - item % size
+    if op == "broadcast" and w.settings.uniform:
+        _check_uniform(w, site, argument, first)
+    wanted = _SOURCES[op](own, argument.astype(np.int64))
+    outside = (wanted < 0) | (wanted >= size) | (first + wanted >= w.size)
+    source: Value = np.where(outside, item, first + wanted)
+    return source
+
+
+def _check_uniform(w: Workgroup, site: Site, argument: Value, first: Value) -> None:
+    differs = (argument != argument[first]) & w.active.mask
+    if differs.any():
+        picked = w.active.pick(argument)
+        raise report.not_uniform(w, site, "the work-item that a sub-group broadcasts", picked)
+
+
+def _together(x: Value, size: int, op: str) -> Value:
+    """A reduction or scan of each sub-group; the last may be smaller than the rest."""
+    whole = x.shape[0] // size * size
+    parts = [x[:whole].reshape(-1, size, *x.shape[1:])]
+    if whole < x.shape[0]:
+        parts.append(x[None, whole:])
+    return np.concatenate([_combined(part, op).reshape(-1, *x.shape[1:]) for part in parts])
+
+
+def _combined(x: Value, op: str) -> Value:
+    if op == "scan_add":
+        return np.add.accumulate(x, axis=1, dtype=x.dtype)
+    combine = _REDUCTIONS[op]
+    found = combine.reduce(x, axis=1, keepdims=True, dtype=x.dtype)
+    return np.broadcast_to(found, x.shape)

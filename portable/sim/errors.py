@@ -1,0 +1,150 @@
+"""The faults that the simulator reports, one class each, with what was involved."""
+
+from __future__ import annotations
+
+import linecache
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
+
+from portable.errors import Location, SimulationError
+
+__all__ = [
+    "AsyncCopyError",
+    "DivergenceError",
+    "EndlessWaitError",
+    "NotUniformError",
+    "OutOfBoundsError",
+    "OtherAccess",
+    "RaceError",
+    "UninitialisedReadError",
+    "WorkItemId",
+]
+
+
+class WorkItemId(NamedTuple):
+    """Which work-item: its global id, its local id and its workgroup, dimension 0 first.
+
+    `held_by` tells from a single work-item what a scope does together, without saying which of
+    its work-items does which part: ``"workgroup"`` or ``"sub-group"``.
+    """
+
+    global_id: tuple[int, int, int]
+    local_id: tuple[int, int, int]
+    group_id: tuple[int, int, int]
+    held_by: Literal["work-item", "workgroup", "sub-group"] = "work-item"
+
+    def __str__(self) -> str:
+        if self.held_by == "workgroup":
+            return f"workgroup {self.group_id} together"
+        if self.held_by == "sub-group":
+            return f"the sub-group of work-item {self.global_id} together"
+        return (
+            f"work-item {self.global_id} (local {self.local_id} of workgroup {self.group_id})"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class OtherAccess:
+    """The earlier access that a later one collides with."""
+
+    kind: str
+    location: Location
+    work_item: WorkItemId
+
+    def __str__(self) -> str:
+        return f"{self.kind} by {self.work_item} at {self.location}{_quoted(self.location)}"
+
+
+class _Fault(SimulationError):
+    """A fault of a kernel, with where, who and what.
+
+    Parameters
+    ----------
+    reason : str
+        What is wrong.
+    location : Location
+        Where in the user's source.
+    kernel : str
+        The kernel's name.
+    work_items : tuple of WorkItemId
+        Who; the first of them is named in the message.
+    array : str or None
+        The array concerned.
+    index : tuple of int or None
+        The element concerned, as the first work-item indexed it.
+    other : OtherAccess or None
+        The access that this one collides with.
+    hint : str
+        What to do.
+    """
+
+    def __init__(
+        self,
+        reason: str,
+        *,
+        location: Location,
+        kernel: str,
+        work_items: tuple[WorkItemId, ...] = (),
+        array: str | None = None,
+        index: tuple[int, ...] | None = None,
+        other: OtherAccess | None = None,
+        hint: str = "",
+    ) -> None:
+        self.reason = reason
+        self.location = location
+        self.kernel = kernel
+        self.work_items = work_items
+        self.array = array
+        self.index = index
+        self.other = other
+        self.hint = hint
+        super().__init__(self._message())
+
+    def _message(self) -> str:
+        text = f"{self.location}: in kernel {self.kernel!r}: {self.reason}{self._who()}"
+        text += _quoted(self.location)
+        if self.other is not None:
+            text += f"\n  the other access: {self.other}"
+        if self.hint:
+            text += f"\n  {self.hint}"
+        return text
+
+    def _who(self) -> str:
+        if not self.work_items:
+            return ""
+        more = len(self.work_items) - 1
+        tail = f" and {more} more" if more else ""
+        return f", by {self.work_items[0]}{tail}"
+
+
+def _quoted(location: Location) -> str:
+    line = linecache.getline(location.file, location.line).strip()
+    return f"\n    {line}" if line else ""
+
+
+class OutOfBoundsError(_Fault):
+    """An index outside its array."""
+
+
+class UninitialisedReadError(_Fault):
+    """A read of memory that nothing has written."""
+
+
+class RaceError(_Fault):
+    """Two accesses that nothing orders, at least one of them a plain write or beside an atomic."""
+
+
+class DivergenceError(_Fault):
+    """A collective operation that not all of its work-items reach together."""
+
+
+class NotUniformError(_Fault):
+    """A value that was said to be uniform and differs between work-items."""
+
+
+class AsyncCopyError(_Fault):
+    """An access to memory that an asynchronous copy is still reading or writing."""
+
+
+class EndlessWaitError(_Fault):
+    """A wait that no running workgroup can end."""

@@ -1,0 +1,110 @@
+"""Evaluating pure value trees: each node becomes a function of the workgroup."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from portable.lang.functions import FUNCTIONS
+from portable.lang.ir import expressions as e
+from portable.lang.ir.types import lanes_of, scalar_of
+from portable.sim import report, values
+from portable.sim.values import Value
+
+if TYPE_CHECKING:
+    from portable.sim.memory import Site
+    from portable.sim.workgroup import Workgroup
+
+__all__ = ["Evaluate", "evaluator"]
+
+Evaluate = Callable[["Workgroup"], Value]
+"""Gives a value for every work-item, active or not; inactive ones get something harmless."""
+
+
+def evaluator(x: e.Expression, size: int, site: Site) -> Evaluate:
+    """The function that evaluates an expression for `size` work-items at a statement."""
+
+    def inner(child: e.Expression) -> Evaluate:
+        return evaluator(child, size, site)
+
+    match x:
+        case e.Const(value, kind):
+            constant = np.full(size, value, kind.numpy)
+            return lambda w: constant
+        case e.Variable(name):
+            return lambda w: w.env[name]
+        case e.Extent(array, dim, kind):
+            return lambda w: np.full(size, w.buffers[array].extents[dim], kind.numpy)
+        case e.Stride(array, dim, kind):
+            return lambda w: np.full(size, w.buffers[array].strides[dim], kind.numpy)
+        case e.WorkItem():
+            return lambda w: w.word(x)
+        case e.Unary(op, operand):
+            return _unary(values.UNARY[op], inner(operand))
+        case e.Binary(op, left, right):
+            return _binary(values.BINARY[op], inner(left), inner(right))
+        case e.Compare(compare, left, right):
+            return _binary(values.COMPARE[compare], inner(left), inner(right))
+        case e.Select(condition, left, right):
+            return _select(inner(condition), inner(left), inner(right))
+        case e.Cast(operand, kind, storage):
+            source, target = inner(operand), scalar_of(kind)
+            return lambda w: values.cast(source(w), target, storage)
+        case e.Bitcast(operand, kind):
+            source, format_ = inner(operand), scalar_of(kind).numpy
+            return lambda w: source(w).view(format_)
+        case e.Call():
+            return _call(x, tuple(inner(a) for a in x.arguments))
+        case e.Splat(operand, vector):
+            source, lanes = inner(operand), vector.lanes
+            return lambda w: np.repeat(source(w)[:, None], lanes, axis=1)
+        case e.MakeVector(elements):
+            parts = tuple(inner(element) for element in elements)
+            return lambda w: np.stack([part(w) for part in parts], axis=1)
+        case e.Lane(operand, lane):
+            source = inner(operand)
+            return lambda w: source(w)[:, lane]
+        case e.AssumeUniform(operand):
+            return _assume_uniform(inner(operand), site)
+
+
+def _unary(operation: Callable[[Value], Value], x: Evaluate) -> Evaluate:
+    return lambda w: operation(x(w))
+
+
+def _binary(operation: Callable[[Value, Value], Value], x: Evaluate, y: Evaluate) -> Evaluate:
+    return lambda w: operation(x(w), y(w))
+
+
+def _select(condition: Evaluate, x: Evaluate, y: Evaluate) -> Evaluate:
+    return lambda w: values.select(condition(w), x(w), y(w))
+
+
+def _call(x: e.Call, arguments: tuple[Evaluate, ...]) -> Evaluate:
+    function, result = FUNCTIONS[x.function].numpy, scalar_of(x.type).numpy
+    assert lanes_of(x.type) == lanes_of(x.arguments[0].type)
+
+    def call(w: Workgroup) -> Value:
+        found: Value = function(*(argument(w) for argument in arguments))
+        return found.astype(result, copy=False)
+
+    return call
+
+
+def _assume_uniform(x: Evaluate, site: Site) -> Evaluate:
+    def same(w: Workgroup) -> Value:
+        found = x(w)
+        if w.settings.uniform and w.active.count:
+            check_uniform(w, site, "a value assumed to be uniform", found)
+        return found
+
+    return same
+
+
+def check_uniform(w: Workgroup, site: Site, what: str, x: Value) -> None:
+    """Report a value that differs between the active work-items."""
+    picked = w.active.pick(x)
+    if (picked != picked[:1]).any():
+        raise report.not_uniform(w, site, what, picked)

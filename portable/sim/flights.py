@@ -1,0 +1,56 @@
+"""Memory that asynchronous copies under way read or write."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from portable.sim.values import Value
+
+if TYPE_CHECKING:
+    from portable.sim.memory import Access
+
+__all__ = ["Flights"]
+
+
+class Flights:
+    """Per granule, the copies that are to write it and to read it.
+
+    Attributes
+    ----------
+    count : int
+        Copies under way.
+    """
+
+    __slots__ = ("_access", "_reads", "_writes", "count")
+
+    def __init__(self, granules: int) -> None:
+        self.count = 0
+        self._reads: Value = np.zeros(granules, np.int32)
+        self._writes: Value = np.zeros(granules, np.int32)
+        self._access: dict[int, Access] = {}
+
+    def begin(self, access: Access, writes: bool) -> None:
+        """A copy that reads or writes these granules starts."""
+        self._access[id(access)] = access
+        np.add.at(self._writes if writes else self._reads, access.granules, 1)
+        self.count += 1
+
+    def end(self, access: Access, writes: bool) -> None:
+        """It is done."""
+        del self._access[id(access)]
+        np.subtract.at(self._writes if writes else self._reads, access.granules, 1)
+        self.count -= 1
+
+    def touched(self, granules: Value, writes: bool) -> tuple[int, Access] | None:
+        """The first of these granules that must not be accessed yet, and the copy's own access."""
+        busy = self._writes[granules]
+        if writes:
+            busy = busy + self._reads[granules]
+        hit = np.flatnonzero(busy)
+        if not hit.size:
+            return None
+        granule = granules[hit[0]]
+        copies = [a for a in self._access.values() if (a.granules == granule).any()]
+        return int(hit[0]), copies[-1]

@@ -1,0 +1,228 @@
+"""Matrix fragments: one whole matrix for each instance of the scope that holds it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from portable.errors import Location
+from portable.lang.ir import statements as s
+from portable.lang.ir.types import Fragment, Region, Scope
+from portable.sim.active import Active
+from portable.sim.control import assign
+from portable.sim.memory import Site, read, write
+from portable.sim.regions import Part
+from portable.sim.report import not_uniform
+from portable.sim.steps import Builder, Pauses, Plain, Running, Step, step
+from portable.sim.values import Value
+
+if TYPE_CHECKING:
+    from portable.sim.workgroup import Workgroup
+
+
+class _Holders:
+    """The instances of a scope that execute a statement.
+
+    Attributes
+    ----------
+    all : int
+        Instances of the scope in the workgroup.
+    instances : numpy.ndarray
+        Those that are here.
+    first : numpy.ndarray
+        A work-item of each.
+    threads : numpy.ndarray
+        The thread that accesses memory for each.
+    members : numpy.ndarray
+        The instance that each work-item of the workgroup belongs to.
+    rank, sharers : numpy.ndarray
+        Each work-item's place in its instance, and how many it has.
+    """
+
+    def __init__(self, w: Workgroup, scope: Scope, site: Site) -> None:
+        self.members = self._instance_of(w, scope)
+        self.all = int(self.members[-1]) + 1
+        sizes = np.bincount(self.members)
+        self.sharers = sizes[self.members]
+        self.rank = np.arange(w.size) - self.members * sizes[0]
+        if scope == "workgroup":
+            w.meet(site, "a matrix operation of the workgroup")
+        elif scope == "sub_group":
+            w.meet_sub_groups(site, "a matrix operation of the sub-group")
+        here = self.members[w.active.ids]
+        self.instances, first = np.unique(here, return_index=True)
+        self.first = w.active.ids[first]
+        self.threads = self._threads(w, scope)
+        self._site = site
+
+    @staticmethod
+    def _instance_of(w: Workgroup, scope: Scope) -> Value:
+        items = np.arange(w.size)
+        divisor = {"work_item": 1, "sub_group": w.kernel.sub_group_size, "workgroup": w.size}
+        return items // divisor[scope]
+
+    def _threads(self, w: Workgroup, scope: Scope) -> Value:
+        if self.all == w.size:
+            return self.first
+        threads = w.launch.threads
+        base = threads.workgroup if scope == "workgroup" else threads.sub_groups
+        return self.instances + base
+
+    def shared(self, w: Workgroup, what: str, x: Value) -> Value:
+        """The value of each instance; all its work-items must have the same."""
+        if w.settings.uniform:
+            leader = np.zeros(self.all, np.intp)
+            leader[self.instances] = self.first
+            mine = w.active.pick(x)
+            if (mine != x[leader[self.members[w.active.ids]]]).any():
+                raise not_uniform(w, self._site, what, mine)
+        return x[self.first]
+
+
+def _matrices(w: Workgroup, fragment: Fragment, holders: _Holders) -> Value:
+    """The matrices of all instances."""
+    found = w.fragments.get(fragment)
+    if found is None:
+        found = np.zeros((holders.all, *fragment.shape), fragment.dtype.numpy)
+        w.fragments[fragment] = found
+    return found
+
+
+@step.register
+def _(statement: s.FragmentFill, b: Builder) -> Step:
+    site, fragment = b.site(statement.loc), statement.fragment
+    value = b.expression(statement.value, site)
+
+    def run(w: Workgroup) -> None:
+        holders = _Holders(w, fragment.scope, site)
+        filling = holders.shared(w, "what fills a matrix", value(w))
+        _matrices(w, fragment, holders)[holders.instances] = filling[:, None, None]
+        w.changes += 1
+
+    return Plain(run)
+
+
+def _read_part(w: Workgroup, part: Part, holders: _Holders) -> Value:
+    """The matrices that a region holds for each instance, as stored."""
+    starts = holders.shared(w, "where a matrix starts", part.starts(w))
+    found = read(w, part.access(w, starts, holders.threads))
+    return found.reshape(-1, *part.region.shape)
+
+
+@step.register
+def _(statement: s.FragmentLoad, b: Builder) -> Step:
+    fragment = statement.fragment
+    site = b.site(statement.loc, statement.source.array)
+    part = Part(statement.source, site, b)
+
+    def run(w: Workgroup) -> None:
+        holders = _Holders(w, fragment.scope, site)
+        found = _read_part(w, part, holders)
+        _matrices(w, fragment, holders)[holders.instances] = found
+        w.changes += 1
+
+    return Plain(run)
+
+
+@step.register
+def _(statement: s.FragmentStore, b: Builder) -> Step:
+    fragment = statement.fragment
+    site = b.site(statement.loc, statement.target.array)
+    part = Part(statement.target, site, b)
+    storage = statement.target.array.dtype.numpy
+
+    def run(w: Workgroup) -> None:
+        holders = _Holders(w, fragment.scope, site)
+        starts = holders.shared(w, "where a matrix starts", part.starts(w))
+        matrices = _matrices(w, fragment, holders)[holders.instances]
+        access = part.access(w, starts, holders.threads)
+        write(w, access, matrices.astype(storage, copy=False).reshape(-1))
+
+    return Plain(run)
+
+
+class _Operand:
+    """A factor of a product: a fragment, or a region of local memory."""
+
+    def __init__(self, x: Fragment | Region, loc: Location, b: Builder) -> None:
+        self._fragment = x if isinstance(x, Fragment) else None
+        self._part = Part(x, b.site(loc, x.array), b) if isinstance(x, Region) else None
+
+    def matrices(self, w: Workgroup, holders: _Holders) -> Value:
+        """The factor of each instance."""
+        if self._part is not None:
+            return _read_part(w, self._part, holders)
+        assert self._fragment is not None
+        return _matrices(w, self._fragment, holders)[holders.instances]
+
+
+@step.register
+def _(statement: s.Multiply, b: Builder) -> Step:
+    site, accumulator = b.site(statement.loc), statement.accumulator
+    left, right = (_Operand(x, statement.loc, b) for x in (statement.a, statement.b))
+    kind = accumulator.dtype.numpy
+
+    def run(w: Workgroup) -> None:
+        holders = _Holders(w, accumulator.scope, site)
+        x, y = (factor.matrices(w, holders).astype(kind) for factor in (left, right))
+        _matrices(w, accumulator, holders)[holders.instances] += np.matmul(x, y)
+        w.changes += 1
+
+    return Plain(run)
+
+
+@step.register
+def _(statement: s.ForElements, b: Builder) -> Step:
+    """Elements are dealt to the work-items of the scope in turn."""
+    site, fragment = b.site(statement.loc), statement.fragment
+    body, deal = b.block(statement.body), _Deal(statement)
+
+    def run(w: Workgroup) -> Running:
+        holders = _Holders(w, fragment.scope, site)
+        matrices = _matrices(w, fragment, holders).reshape(holders.all, -1)
+        remaining = w.active
+        for number in range(deal.rounds(holders)):
+            w.active = remaining
+            elements = deal.round(w, holders, number, matrices)
+            taking = w.active
+            if not taking.count:
+                break
+            yield from body(w)
+            if statement.writes:
+                deal.put_back(w, elements, taking, matrices)
+            remaining = remaining.unless(taking.mask & ~w.active.mask)
+        w.active = remaining
+
+    return Pauses(run)
+
+
+class _Deal:
+    """Which element each work-item has in a round of a `ForElements`."""
+
+    def __init__(self, statement: s.ForElements) -> None:
+        self._statement = statement
+        rows, self._columns = statement.fragment.shape
+        self._total = rows * self._columns
+
+    def rounds(self, holders: _Holders) -> int:
+        """Until all elements are dealt."""
+        return -(-self._total // int(holders.sharers.min()))
+
+    def round(self, w: Workgroup, holders: _Holders, number: int, matrices: Value) -> Value:
+        """Bind the variables; work-items without an element become inactive."""
+        element = holders.rank + number * holders.sharers
+        w.active = w.active.where(element < self._total)
+        element = np.minimum(element, self._total - 1)
+        row, column = self._statement.row, self._statement.column
+        index_type = w.kernel.index_type.numpy
+        w.env[row.name] = (element // self._columns).astype(index_type)
+        w.env[column.name] = (element % self._columns).astype(index_type)
+        assign(w, self._statement.value.name, matrices[holders.members, element])
+        return holders.members * self._total + element
+
+    def put_back(self, w: Workgroup, elements: Value, taking: Active, matrices: Value) -> None:
+        """What the body left in the value becomes the element."""
+        value = w.env[self._statement.value.name]
+        matrices.reshape(-1)[elements[taking.ids]] = value[taking.ids]
+        w.changes += 1

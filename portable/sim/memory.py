@@ -1,0 +1,217 @@
+"""Arrays as the simulator holds them, and single accesses to them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from portable.errors import Location
+from portable.lang.ir.types import Array
+from portable.sim import report
+from portable.sim.values import Value
+
+if TYPE_CHECKING:
+    from portable.sim.shadow import Shadow
+    from portable.sim.workgroup import Workgroup
+
+__all__ = ["Access", "Buffer", "Site", "locate", "read", "write"]
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """A statement of the kernel, and the array it accesses if any."""
+
+    number: int
+    location: Location
+    array: Array | None = None
+
+
+@dataclass(slots=True, eq=False)
+class Buffer:
+    """The memory of one array.
+
+    Attributes
+    ----------
+    array : Array
+        The kernel's array.
+    data : numpy.ndarray
+        Memory in one dimension, in components: the halves of complex elements, the lanes of
+        vector elements, else the elements themselves.
+    extents : tuple of int
+        The shape.
+    strides : tuple of int
+        In elements.
+    origin : int
+        The element at index 0.
+    width : int
+        Components per element.
+    row : int
+        Elements of one work-item, for private arrays; else 0.
+    swizzle : int
+        As of `portable.lang.ir.types.Layout`.
+    shadow : Shadow or None
+        What is known of the memory, where something is checked.
+    spans, shift : int
+        Component ``c`` is the `spans` granules of the shadow from ``c * spans + shift`` on.
+    """
+
+    array: Array
+    data: Value
+    extents: tuple[int, ...]
+    strides: tuple[int, ...]
+    origin: int = 0
+    width: int = 1
+    row: int = 0
+    swizzle: int = 0
+    shadow: Shadow | None = None
+    spans: int = 1
+    shift: int = 0
+
+    def elements(self, index: tuple[Value, ...]) -> Value | int:
+        """Where elements lie, in elements."""
+        out: Value | int = self.origin
+        for i, stride in zip(index, self.strides, strict=True):
+            out = out + i * stride
+        if self.swizzle:
+            order = sorted(range(len(self.strides)), key=lambda d: self.strides[d])
+            chunk = 16 // self.data.itemsize
+            out = out ^ ((index[order[1]] % self.swizzle) * chunk)
+        return out
+
+
+class Access:
+    """Components of a buffer that work-items access in one statement.
+
+    Attributes
+    ----------
+    site : Site
+        The statement.
+    buffer : Buffer
+        The memory.
+    index : tuple of numpy.ndarray
+        The index of each component's element, per dimension.
+    items : numpy.ndarray
+        Which work-item, or other thread of the workgroup, accesses each.
+    offsets : numpy.ndarray
+        Where each lies in `Buffer.data`.
+    kept : numpy.ndarray of bool or None
+        Of all components asked for, which are inside the array; None where all are.
+    together : bool
+        Whether the workgroup shares the accesses out among its work-items in an unknown way.
+    """
+
+    __slots__ = ("_granules", "buffer", "index", "items", "kept", "offsets", "site", "together")
+
+    def __init__(
+        self,
+        site: Site,
+        buffer: Buffer,
+        index: tuple[Value, ...],
+        items: Value,
+        offsets: Value,
+        kept: Value | None,
+    ) -> None:
+        self.site = site
+        self.buffer = buffer
+        self.index = index
+        self.items = items
+        self.offsets = offsets
+        self.kept = kept
+        self.together = False
+        self._granules: Value | None = None
+
+    @property
+    def granules(self) -> Value:
+        """The granules of the buffer's shadow that are accessed."""
+        if self._granules is None:
+            b = self.buffer
+            if b.spans == 1:
+                self._granules = self.offsets + b.shift if b.shift else self.offsets
+            else:
+                first = self.offsets * b.spans + b.shift
+                self._granules = (first[:, None] + np.arange(b.spans)).reshape(-1)
+        return self._granules
+
+    def threads(self, w: Workgroup) -> Value:
+        """The thread that accesses each granule."""
+        threads = self.items + w.number * w.clock.stride
+        return np.repeat(threads, self.buffer.spans) if self.buffer.spans > 1 else threads
+
+    def element(self, position: int) -> tuple[int, ...]:
+        """The index of the component that a position among the granules belongs to."""
+        return tuple(int(i[position // self.buffer.spans]) for i in self.index)
+
+    def item(self, position: int) -> int:
+        """Who accesses the granule at a position."""
+        return int(self.items[position // self.buffer.spans])
+
+    def complete(self, found: Value) -> Value:
+        """The found components among all that were asked for; zero outside the array."""
+        if self.kept is None:
+            return found
+        out = np.zeros(self.kept.size, found.dtype)
+        out[self.kept] = found
+        return out
+
+    def inside(self, values: Value) -> Value:
+        """Of values for all components asked for, those inside the array."""
+        return values if self.kept is None else values[self.kept]
+
+
+def locate(
+    w: Workgroup,
+    site: Site,
+    index: tuple[Value, ...],
+    items: Value,
+    component: Value | int = 0,
+    clip: bool = False,
+) -> Access:
+    """Find components by index, one per entry; outside the array is a fault unless `clip`."""
+    assert site.array is not None
+    buffer = w.buffers[site.array]
+    wide = tuple(i.astype(np.int64, copy=False) for i in index)
+    kept = _inside(w, site, buffer, wide, items, clip)
+    if kept is not None:
+        wide, items = tuple(i[kept] for i in wide), items[kept]
+        component = component if isinstance(component, int) else component[kept]
+    offsets = np.broadcast_to(np.asarray(buffer.elements(wide), np.int64), items.shape)
+    if buffer.row:
+        offsets = offsets + items * buffer.row
+    if buffer.width > 1:
+        offsets = offsets * buffer.width + component
+    return Access(site, buffer, wide, items, offsets, kept)
+
+
+def _inside(
+    w: Workgroup, site: Site, buffer: Buffer, index: tuple[Value, ...], items: Value, clip: bool
+) -> Value | None:
+    """Which elements are inside the array; None where all are."""
+    bad: Value | None = None
+    for i, extent in zip(index, buffer.extents, strict=True):
+        outside = i.view(np.uint64) >= extent
+        if outside.any():
+            bad = outside if bad is None else bad | outside
+    if bad is None:
+        return None
+    if w.settings.bounds and not clip:
+        raise report.out_of_bounds(w, site, buffer, index, items, bad)
+    return ~bad
+
+
+def read(w: Workgroup, access: Access) -> Value:
+    """The components' values, checked."""
+    shadow = access.buffer.shadow
+    if shadow is not None:
+        shadow.access(w, access, "read")
+    return access.complete(access.buffer.data[access.offsets])
+
+
+def write(w: Workgroup, access: Access, values: Value) -> None:
+    """Give the components new values, checked; the later of two work-items prevails."""
+    shadow = access.buffer.shadow
+    if shadow is not None:
+        shadow.access(w, access, "write")
+    access.buffer.data[access.offsets] = access.inside(values)
+    w.changed(access.buffer)

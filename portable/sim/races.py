@@ -1,0 +1,236 @@
+"""Finding unordered accesses: per piece of memory, the accesses that later ones must follow.
+
+Two accesses of one piece of memory by different threads race unless one happens before the other,
+when one of them is a plain write, or one is plain and the other an atomic that writes. The order
+in which the simulator happened to run them does not matter; only `clocks` does.
+
+Memory is cut into granules, the largest pieces that no access splits. Of plain writes the last is
+enough: all earlier ones happen before it, or were reported. Of reads and atomics, several may be
+unordered among themselves, and all of them count.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from portable.sim.values import Value
+
+if TYPE_CHECKING:
+    from portable.sim.memory import Access
+    from portable.sim.workgroup import Workgroup
+
+__all__ = ["Collision", "RaceCells"]
+
+
+class Collision(NamedTuple):
+    """An access that is not ordered with an earlier one."""
+
+    position: int
+    kind: str
+    thread: int
+    site: int
+
+
+class _Records:
+    """The latest accesses of one kind to every granule, by thread, workgroup time and site.
+
+    Where several threads of one workgroup made unordered accesses, the thread is the workgroup's
+    pseudo-thread "many" and `pair` holds two of them. Unordered accesses of other workgroups
+    spill into a dictionary.
+    """
+
+    __slots__ = ("_log", "kind", "many", "pair", "site", "spilled", "stride", "thread", "time")
+
+    def __init__(self, kind: str, granules: int, stride: int, ordered: bool) -> None:
+        self.kind = kind
+        self.stride = stride
+        self.many = stride - 1
+        self.thread = np.zeros(granules, np.int32)
+        self.time = np.zeros(granules, np.int32)
+        self.site = np.zeros(granules, np.int32)
+        self.pair: Value | None = None
+        self.spilled: dict[int, dict[int, tuple[int, int]]] = {}
+        self._log: dict[int, list[tuple[Value, Value, int]]] | None = {} if ordered else None
+
+    # -- asking -------------------------------------------------------------------------------
+
+    def collision(
+        self, w: Workgroup, granules: Value, threads: Value, together: bool
+    ) -> Collision | None:
+        """The first of these accesses that some earlier access here does not happen before."""
+        for i in self._suspects(w, granules, threads, together):
+            granule = int(granules[i])
+            record = int(self.thread[granule]), int(self.time[granule])
+            if not self._known(w, granule, *record, int(threads[i])):
+                return Collision(i, self.kind, self._other(granule, threads[i]), self.site[granule])
+        return self._spilled_collision(w, granules, threads)
+
+    def _suspects(
+        self, w: Workgroup, granules: Value, threads: Value, together: bool
+    ) -> list[int]:
+        """Where the common floors alone do not order the accesses."""
+        before = self._before(w, granules, threads, together)
+        return [] if before.all() else np.flatnonzero(~before).tolist()
+
+    def _before(
+        self, w: Workgroup, granules: Value, threads: Value, together: bool
+    ) -> Value:
+        earlier = self.thread[granules]
+        before: Value = self.time[granules] <= w.clock.common.floors[earlier // self.stride]
+        if not together:
+            before |= earlier == threads
+        return before
+
+    def _known(self, w: Workgroup, granule: int, earlier: int, time: int, thread: int) -> bool:
+        if w.clock.plain:
+            return False
+        item = thread % self.stride
+        if earlier % self.stride != self.many:
+            return w.clock.knows(item, earlier, time)
+        return self._all_known(w, granule, earlier // self.stride, item, thread)
+
+    def _all_known(
+        self, w: Workgroup, granule: int, workgroup: int, item: int, thread: int
+    ) -> bool:
+        """Whether each of the many accesses of a workgroup is ordered; its log names them."""
+        assert self._log is not None
+        for granules, threads, time in reversed(self._log.get(workgroup, ())):
+            if time <= w.clock.common.floors[workgroup]:
+                break
+            for earlier in threads[granules == granule].tolist():
+                if earlier != thread and not w.clock.knows(item, earlier, time):
+                    return False
+        return True
+
+    def _spilled_collision(
+        self, w: Workgroup, granules: Value, threads: Value
+    ) -> Collision | None:
+        if not self.spilled:
+            return None
+        for i, granule in enumerate(granules.tolist()):
+            thread = int(threads[i])
+            for earlier, (time, site) in self.spilled.get(granule, {}).items():
+                floor = w.clock.common.floors[earlier // self.stride]
+                if earlier == thread or time <= floor:
+                    continue
+                if not self._known(w, granule, earlier, time, thread):
+                    return Collision(i, self.kind, earlier, site)
+        return None
+
+    def _other(self, granule: int, thread: int) -> int:
+        found = int(self.thread[granule])
+        if found % self.stride == self.many and self.pair is not None:
+            first, second = self.pair[granule].tolist()
+            found = first if first != thread else second
+        return found
+
+    # -- telling ------------------------------------------------------------------------------
+
+    def replace(self, w: Workgroup, granules: Value, threads: Value, site: int) -> None:
+        """These accesses stand for all earlier ones."""
+        self.thread[granules] = threads
+        self.time[granules] = w.clock.time
+        self.site[granules] = site
+
+    def clear(self, granules: Value) -> None:
+        """Forget; what follows is ordered after a write that is."""
+        self.time[granules] = 0
+        if self.spilled:
+            for granule in granules.tolist():
+                self.spilled.pop(granule, None)
+
+    def add(
+        self, w: Workgroup, granules: Value, threads: Value, site: int, together: bool
+    ) -> None:
+        """These accesses join those that they are not ordered after."""
+        if self._log is not None:
+            self._log.setdefault(w.number, []).append((granules, threads, w.clock.time))
+        before = self._before(w, granules, threads, together)
+        if before.all():
+            self._put(w, granules, threads, site)
+            return
+        self._put(w, granules[before], threads[before], site)
+        late, who = granules[~before], threads[~before]
+        own = self.thread[late] // self.stride == w.number
+        self._crowd(w, late[own], self.thread[late[own]], who[own])
+        self.time[late[own]] = w.clock.time
+        if not own.all():
+            self._spill(w, late[~own], who[~own], site)
+
+    def _put(self, w: Workgroup, granules: Value, threads: Value, site: int) -> None:
+        self.replace(w, granules, threads, site)
+        lost = self.thread[granules] != threads
+        if lost.any():
+            self._crowd(w, granules[lost], self.thread[granules[lost]], threads[lost])
+
+    def _crowd(self, w: Workgroup, granules: Value, first: Value, second: Value) -> None:
+        """Mark granules as accessed by many, two of whom are given."""
+        if self.pair is None:
+            self.pair = np.zeros((self.thread.size, 2), np.int32)
+        new = first % self.stride != self.many
+        self.pair[granules[new], 0] = first[new]
+        self.pair[granules[new], 1] = second[new]
+        self.thread[granules] = w.number * self.stride + self.many
+
+    def _spill(self, w: Workgroup, granules: Value, threads: Value, site: int) -> None:
+        for granule, thread in zip(granules.tolist(), threads.tolist(), strict=True):
+            self.spilled.setdefault(granule, {})[thread] = (w.clock.time, site)
+
+
+class RaceCells:
+    """What is known of the accesses to one piece of contiguous memory."""
+
+    __slots__ = ("_granules", "_kinds", "_ordered", "_stride")
+
+    def __init__(self, granules: int, stride: int, ordered: bool) -> None:
+        self._granules = granules
+        self._stride = stride
+        self._ordered = ordered
+        self._kinds: dict[str, _Records] = {}
+
+    def collision(self, w: Workgroup, access: Access, kind: str) -> Collision | None:
+        """The first earlier access that a new one of this kind races with, if any."""
+        granules, threads = access.granules, access.threads(w)
+        for other in _CONFLICTS[kind]:
+            records = self._kinds.get(other)
+            if records is not None:
+                found = records.collision(w, granules, threads, access.together)
+                if found is not None:
+                    return found
+        return None
+
+    def record(self, w: Workgroup, access: Access, kind: str) -> Collision | None:
+        """Remember an access; two plain writes of one statement to one place collide."""
+        granules, threads = access.granules, access.threads(w)
+        records = self._kinds.get(kind)
+        if records is None:
+            records = _Records(kind, self._granules, self._stride, self._ordered)
+            self._kinds[kind] = records
+        if kind != "write":
+            records.add(w, granules, threads, access.site.number, access.together)
+            return None
+        return self._record_write(w, records, granules, threads, access.site.number)
+
+    def _record_write(
+        self, w: Workgroup, records: _Records, granules: Value, threads: Value, site: int
+    ) -> Collision | None:
+        records.replace(w, granules, threads, site)
+        for kind, others in self._kinds.items():
+            if kind != "write":
+                others.clear(granules)
+        lost = np.flatnonzero(records.thread[granules] != threads)
+        if not lost.size:
+            return None
+        position = int(lost[0])
+        return Collision(position, "write", int(records.thread[granules[position]]), site)
+
+
+_CONFLICTS = {
+    "read": ("write", "atomic write"),
+    "write": ("write", "read", "atomic read", "atomic write"),
+    "atomic read": ("write",),
+    "atomic write": ("write", "read"),
+}
+"""For each kind of access the kinds of earlier ones that it must be ordered after."""

@@ -1,0 +1,167 @@
+"""Faults in words: from what the simulator found to the exception that the user reads."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from portable.sim import errors
+from portable.sim.values import Value
+
+if TYPE_CHECKING:
+    from portable.sim.memory import Access, Buffer, Site
+    from portable.sim.races import Collision
+    from portable.sim.workgroup import Workgroup
+
+__all__ = [
+    "divergence",
+    "endless_wait",
+    "in_flight",
+    "never_waited",
+    "not_contiguous",
+    "not_uniform",
+    "out_of_bounds",
+    "race",
+    "uninitialised",
+    "wrong_phase",
+]
+
+
+def _about(w: Workgroup, site: Site, items: Any = ()) -> dict[str, Any]:
+    """What every report holds."""
+    return {
+        "location": site.location,
+        "kernel": w.kernel.name,
+        "array": site.array.name if site.array is not None else None,
+        "work_items": tuple(dict.fromkeys(w.work_item(int(i)) for i in items)),
+    }
+
+
+def _element(access: Access, position: int) -> str:
+    array = access.buffer.array
+    return f"{array.name}[{', '.join(map(str, access.element(position)))}]"
+
+
+def out_of_bounds(
+    w: Workgroup, site: Site, buffer: Buffer, index: tuple[Value, ...], items: Value, bad: Value
+) -> errors.OutOfBoundsError:
+    """Some elements, where `bad`, lie outside the array."""
+    where = np.flatnonzero(bad)
+    first = tuple(int(i[where[0]]) for i in index)
+    text = ", ".join(map(str, first))
+    return errors.OutOfBoundsError(
+        f"index out of bounds: {buffer.array.name}[{text}] of {buffer.array.space} array "
+        f"{buffer.array.name} with shape {buffer.extents}",
+        index=first,
+        hint="guard the access, for instance with `if i < x.shape[0]:`",
+        **_about(w, site, items[where]),
+    )
+
+
+def uninitialised(
+    w: Workgroup, access: Access, positions: Value
+) -> errors.UninitialisedReadError:
+    """Some positions are read and nothing has written them."""
+    first = int(positions[0])
+    return errors.UninitialisedReadError(
+        f"read of {_element(access, first)} ({access.buffer.array.space}), "
+        "which nothing has written",
+        index=access.element(first),
+        **_about(w, access.site, [access.item(int(p)) for p in positions]),
+    )
+
+
+def race(
+    w: Workgroup, access: Access, kind: str, collision: Collision
+) -> errors.RaceError:
+    """An access is unordered with an earlier one."""
+    other = w.launch.other_access(collision.kind, collision.site, collision.thread)
+    mine = w.work_item(access.item(collision.position))
+    inside = mine.group_id == other.work_item.group_id
+    return errors.RaceError(
+        f"race on {_element(access, collision.position)} "
+        f"({access.buffer.array.space}): {kind}",
+        index=access.element(collision.position),
+        other=other,
+        hint=_INSIDE if inside else _BETWEEN,
+        **_about(w, access.site, [access.item(collision.position)]),
+    )
+
+
+_INSIDE = "nothing orders the two: put a barrier between them, or make both atomic"
+_BETWEEN = (
+    "nothing orders the two workgroups: only a release in one that an acquire in the other "
+    "sees, or the end of the kernel, does"
+)
+
+
+def in_flight(
+    w: Workgroup, access: Access, kind: str, position: int, copy: Access
+) -> errors.AsyncCopyError:
+    """An access to memory that a copy has not done with."""
+    other = w.launch.other_access("asynchronous copy", copy.site.number, int(copy.threads(w)[0]))
+    return errors.AsyncCopyError(
+        f"{kind} of {_element(access, position)} ({access.buffer.array.space}), "
+        "which an asynchronous copy is still working on",
+        index=access.element(position),
+        other=other,
+        hint="wait for the copy first (and put a barrier after the wait, for other work-items)",
+        **_about(w, access.site, [access.item(position)]),
+    )
+
+
+def divergence(
+    w: Workgroup, site: Site, what: str, missing: Value
+) -> errors.DivergenceError:
+    """Some work-items do not reach a collective operation with the others."""
+    first = w.work_item(int(missing[0]))
+    return errors.DivergenceError(
+        f"{what} that not all of its work-items reach: {missing.size} missing, "
+        f"such as {first}; reached",
+        hint="move it out of the branch or loop that only some work-items take",
+        **_about(w, site, w.active.ids[:1]),
+    )
+
+
+def not_uniform(w: Workgroup, site: Site, what: str, values: Value) -> errors.NotUniformError:
+    """Values of the active work-items differ though they must not."""
+    differing = np.flatnonzero(values != values[0])
+    some = int(differing[0])
+    return errors.NotUniformError(
+        f"{what} must be the same for all work-items and is {values[0]} for "
+        f"{w.work_item(int(w.active.ids[0]))} but {values[some]}",
+        **_about(w, site, w.active.ids[differing]),
+    )
+
+
+def endless_wait(w: Workgroup, site: Site, reason: str, hint: str = "") -> errors.EndlessWaitError:
+    """A workgroup waits for what will not come."""
+    return errors.EndlessWaitError(reason, hint=hint, **_about(w, site, w.active.ids))
+
+
+def not_contiguous(w: Workgroup, access: Access) -> errors.AsyncCopyError:
+    """A bulk copy of elements that are no neighbours in memory."""
+    return errors.AsyncCopyError(
+        f"bulk copy at {_element(access, 0)} of elements that are not contiguous in memory",
+        index=access.element(0),
+        **_about(w, access.site, access.items[:1]),
+    )
+
+
+def wrong_phase(w: Workgroup, site: Site, phase: int, due: int) -> errors.AsyncCopyError:
+    """A wait for the wrong use of a slot."""
+    return errors.AsyncCopyError(
+        f"bulk wait for phase {phase} where phase {due} is due",
+        hint="the phase is the number of earlier waits on the slot modulo 2",
+        **_about(w, site, w.active.ids),
+    )
+
+
+def never_waited(w: Workgroup, access: Access) -> errors.AsyncCopyError:
+    """A workgroup has ended with a copy to global memory under way."""
+    return errors.AsyncCopyError(
+        f"asynchronous copy to {access.buffer.array.name} that nothing waits for",
+        hint="commit the copy and wait for it before the kernel ends",
+        **_about(w, access.site, access.items[:1]),
+    )

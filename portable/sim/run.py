@@ -1,0 +1,92 @@
+"""Running a kernel in the simulator."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from typing import Any
+
+import numpy as np
+
+from portable.errors import LaunchError
+from portable.lang.ir.kernel import Kernel
+from portable.sim import access, atomics, binding, collective, control, fragments, transfers
+from portable.sim.launch import Launch
+from portable.sim.scheduler import run_workgroups
+from portable.sim.settings import Settings, current
+from portable.sim.steps import Builder, Running
+from portable.sim.workgroup import Workgroup
+
+__all__ = ["Simulation", "run"]
+
+STATEMENTS = (access, atomics, collective, control, fragments, transfers)
+"""The modules that register how statements run."""
+
+
+class Simulation:
+    """A kernel ready to be simulated; safe under threads.
+
+    Parameters
+    ----------
+    kernel : Kernel
+        The kernel, not lowered to instructions of one device.
+    """
+
+    def __init__(self, kernel: Kernel) -> None:
+        self._kernel = kernel
+        builder = Builder(kernel)
+        self._body = builder.block(kernel.body)
+        self._sites = builder.sites
+
+    def _whole(self, w: Workgroup) -> Running:
+        yield from self._body(w)
+        transfers.finish(w)
+
+    def run(
+        self,
+        groups: tuple[int, int, int],
+        arguments: Sequence[Any],
+        *,
+        settings: Settings | None = None,
+        uninitialised: Collection[str] = (),
+    ) -> None:
+        """Run it; parameters are those of `run`."""
+        if min(groups) < 1:
+            raise LaunchError(f"a launch needs workgroups along each dimension, not {groups}")
+        launch = Launch(self._kernel, self._sites, groups, settings or current())
+        with np.errstate(all="ignore"):
+            launch.bind(arguments, frozenset(uninitialised))
+            try:
+                run_workgroups(launch, self._whole)
+            finally:
+                binding.keep_written(launch)
+
+
+def run(
+    kernel: Kernel,
+    groups: tuple[int, int, int],
+    arguments: Sequence[Any],
+    *,
+    settings: Settings | None = None,
+    uninitialised: Collection[str] = (),
+) -> None:
+    """Run a kernel on NumPy arrays and report what is wrong with it.
+
+    Parameters
+    ----------
+    kernel : Kernel
+        The kernel, not lowered to instructions of one device.
+    groups : (int, int, int)
+        Workgroups along each dimension.
+    arguments : sequence
+        One per parameter: a NumPy array or a number. Arrays may overlap.
+    settings : Settings, optional
+        What to check and how to schedule; by default those in force (see `checks`).
+    uninitialised : collection of str
+        Names of array parameters whose contents count as never written.
+
+    Raises
+    ------
+    SimulationError
+        One of the classes in `portable.sim.errors`, at the first fault.
+    """
+    Simulation(kernel).run(groups, arguments, settings=settings, uninitialised=uninitialised)

@@ -1,0 +1,223 @@
+"""The statements that copy between global and local memory, and wait for copies."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from portable.errors import Location
+from portable.lang.ir import statements as s
+from portable.lang.ir.types import Array
+from portable.sim import report
+from portable.sim.copies import Transfer
+from portable.sim.expressions import Evaluate, check_uniform
+from portable.sim.memory import Access, Site, locate
+from portable.sim.regions import Part
+from portable.sim.steps import Builder, Plain, Step, step
+from portable.sim.values import Value
+
+if TYPE_CHECKING:
+    from portable.sim.workgroup import Workgroup
+
+__all__ = ["finish"]
+
+
+@step.register
+def _(statement: s.CopyTile, b: Builder) -> Step:
+    parts = tuple(
+        Part(region, b.site(statement.loc, region.array), b)
+        for region in (statement.source, statement.target)
+    )
+
+    def run(w: Workgroup) -> None:
+        w.meet(parts[0].site, "a copy of a tile")
+        source, target = (_whole_tile(w, part) for part in parts)
+        if statement.asynchronous:
+            w.copies.add(w, source, target, np.arange(w.size))
+        else:
+            transfer = Transfer(source, target, w.active.ids, w.active.ids)
+            transfer.begin(w)
+            transfer.end(w)
+
+    return Plain(run)
+
+
+def _whole_tile(w: Workgroup, part: Part) -> Access:
+    """The region, accessed by the workgroup together."""
+    starts = part.starts(w)
+    if w.settings.uniform:
+        for start in starts.T:
+            check_uniform(w, part.site, "where a tile starts", start)
+    access = part.access(w, starts[w.active.ids[:1]], np.array([w.launch.threads.copy]))
+    access.together = True
+    return access
+
+
+class _Run:
+    """Some neighbours of an array from an index on, per work-item."""
+
+    def __init__(
+        self, array: Array, index: tuple[object, ...], loc: Location, b: Builder
+    ) -> None:
+        self._site = b.site(loc, array)
+        self._index: tuple[Evaluate, ...] = b.expressions(index, self._site)
+
+    def access(self, w: Workgroup, items: Value, steps: Value, wanted: Value) -> Access:
+        """Entry by entry the element `steps` after the start of a work-item, where wanted."""
+        at, step_ = items[wanted], steps[wanted]
+        extents = w.buffers[self._site.array].extents  # type: ignore[index]
+        index = _advance([i(w)[at].astype(np.int64) for i in self._index], step_, extents)
+        width = w.buffers[self._site.array].width  # type: ignore[index]
+        wide = tuple(np.repeat(i, width) for i in index)
+        component = np.tile(np.arange(width), at.size)
+        access = locate(w, self._site, wide, np.repeat(at, width), component)
+        wanted = np.repeat(wanted, width)
+        if not wanted.all():
+            inside, access.kept = access.kept, wanted.copy()
+            if inside is not None:
+                access.kept[wanted] = inside
+        return access
+
+
+def _advance(
+    index: list[Value], steps: Value, extents: tuple[int, ...]
+) -> tuple[Value, ...]:
+    """Indices so many elements further, the last dimension fastest, the first without end."""
+    out = list(index)
+    carry = steps
+    for d in range(len(index) - 1, 0, -1):
+        fits = (out[d] >= 0) & (out[d] < extents[d])
+        total = out[d] + carry
+        out[d] = np.where(fits, total % max(extents[d], 1), total)
+        carry = np.where(fits, total // max(extents[d], 1), 0)
+    out[0] = out[0] + carry
+    return tuple(out)
+
+
+@step.register
+def _(statement: s.CopyVector, b: Builder) -> Step:
+    source = _Run(statement.source, statement.source_index, statement.loc, b)
+    target = _Run(statement.target, statement.target_index, statement.loc, b)
+    valid, lanes = b.expression(statement.valid, b.site(statement.loc)), statement.lanes
+    outward = statement.target.space == "global"
+
+    def run(w: Workgroup) -> None:
+        items = np.repeat(w.active.ids, lanes)
+        steps = np.tile(np.arange(lanes), w.active.count)
+        copied = steps < valid(w)[items]
+        stored = copied if outward else np.ones_like(copied)
+        w.copies.add(
+            w,
+            source.access(w, items, steps, copied),
+            target.access(w, items, steps, stored),
+            w.active.ids,
+        )
+
+    return Plain(run)
+
+
+@step.register
+def _(statement: s.CopyCommit, b: Builder) -> Step:
+    return Plain(lambda w: w.copies.commit(w.active.ids))
+
+
+@step.register
+def _(statement: s.CopyWait, b: Builder) -> Step:
+    return Plain(lambda w: w.copies.wait(w, w.active.ids, statement.pending))
+
+
+@step.register
+def _(statement: s.BulkCopy, b: Builder) -> Step:
+    source = _Run(statement.source, statement.source_index, statement.loc, b)
+    target = _Run(statement.target, statement.target_index, statement.loc, b)
+    count = b.expression(statement.count, b.site(statement.loc))
+    slots = _Slots(statement.completion, statement.slot, statement.loc, b)
+
+    def run(w: Workgroup) -> None:
+        for item in w.active.ids:
+            elements = max(int(count(w)[item]), 0)
+            items, steps = np.full(elements, item), np.arange(elements)
+            every = np.ones(elements, np.bool_)
+            ends = [end.access(w, items, steps, every) for end in (source, target)]
+            _check_contiguous(w, ends)
+            slots.start(w, ends[0], ends[1], np.array([item]))
+
+    return Plain(run)
+
+
+def _check_contiguous(w: Workgroup, ends: list[Access]) -> None:
+    for access in ends:
+        if w.settings.copies and (np.diff(access.offsets) != 1).any():
+            raise report.not_contiguous(w, access)
+
+
+class _Slots:
+    """The completion slots of a statement; None: commit and wait order its copies."""
+
+    def __init__(
+        self, completion: Array | None, slot: object, loc: Location, b: Builder
+    ) -> None:
+        self._array = completion
+        self.site: Site = b.site(loc, completion)
+        self._slot = None if completion is None else b.expressions((slot,), self.site)[0]
+
+    def key(self, w: Workgroup, item: int) -> tuple[Array, int]:
+        """The slot that a work-item means."""
+        assert self._array is not None and self._slot is not None
+        slot = self._slot(w)
+        locate(w, self.site, (slot[item : item + 1],), np.array([item]))
+        return self._array, int(slot[item])
+
+    def start(self, w: Workgroup, source: Access, target: Access, items: Value) -> None:
+        """Start a copy by one work-item."""
+        if self._array is None:
+            w.copies.add(w, source, target, items)
+            return
+        transfer = Transfer(source, target, items, items)
+        transfer.begin(w)
+        w.copies.bulk.setdefault(self.key(w, int(items[0])), []).append(transfer)
+
+    def uniform_key(self, w: Workgroup) -> tuple[Array, int]:
+        """The slot that all work-items mean."""
+        assert self._slot is not None
+        if w.settings.uniform:
+            check_uniform(w, self.site, "the slot of a bulk wait", self._slot(w))
+        return self.key(w, int(w.active.ids[0]))
+
+
+@step.register
+def _(statement: s.BulkWait, b: Builder) -> Step:
+    slots = _Slots(statement.completion, statement.slot, statement.loc, b)
+    phase = b.expression(statement.phase, slots.site)
+
+    def run(w: Workgroup) -> None:
+        w.meet(slots.site, "a bulk wait")
+        key = slots.uniform_key(w)
+        _check_phase(w, slots.site, phase(w), w.copies.waits.get(key, 0) % 2)
+        started = w.copies.bulk.pop(key, [])
+        if not started and w.settings.waits:
+            raise report.endless_wait(
+                w, slots.site, f"endless wait: no bulk copy into slot {key[1]} was started"
+            )
+        for transfer in started:
+            transfer.end(w)
+        w.copies.waits[key] = w.copies.waits.get(key, 0) + 1
+        w.clock.barrier()
+
+    return Plain(run)
+
+
+def _check_phase(w: Workgroup, site: Site, phase: Value, due: int) -> None:
+    wrong = w.active.pick(phase) != due
+    if wrong.any() and w.settings.copies:
+        raise report.wrong_phase(w, site, int(w.active.pick(phase)[wrong][0]), due)
+
+
+def finish(w: Workgroup) -> None:
+    """The workgroup has ended: what it copies to global memory must have been waited for."""
+    left = [t for t in w.copies.pending if t.target.buffer.array.space == "global"]
+    if left and w.settings.copies:
+        raise report.never_waited(w, left[0].target)
+    for transfer in left:
+        transfer.end(w)
