@@ -41,7 +41,7 @@ class Context:
     @staticmethod
     def of(kernel: Kernel, capabilities: Capabilities, dialect: Dialect) -> Context:
         """A fresh context; parameters and arrays get their names first."""
-        names = Names(dialect.spelled())
+        names = Names(dialect.words())
         for parameter in kernel.parameters:
             kind = "array" if isinstance(parameter, Array) else "value"
             names.of(parameter.name, kind)

@@ -6,6 +6,7 @@ in question; literal braces are doubled.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
@@ -16,6 +17,9 @@ from portable.lang.ir.kernel import Kernel, Options
 from portable.lang.ir.types import ValueType, Vector
 
 __all__ = ["Asm", "AtomicWords", "Dialect", "Helper"]
+
+_NAME = re.compile(r"[A-Za-z_]\w*")
+_CALLED = re.compile(r"([A-Za-z_]\w*)(?=\()")
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,9 +114,10 @@ class Dialect:
     helpers : mapping
         Helpers by name, for this dialect.
     preludes : callable
-        The lines before everything else, for a kernel and its device.
+        The lines before everything else, for a kernel, its device and the features that it uses
+        (``"sub_groups"``, ``"atomics64"``).
     workgroup : callable
-        The attribute that fixes the workgroup, before the entry's name.
+        The attribute that fixes the workgroup, before the entry's name; of the same.
     flags : callable
         Compiler options for a kernel's options and a device.
     sub_groups : mapping
@@ -126,6 +131,8 @@ class Dialect:
         By short name.
     static_local_limit : int
         Most bytes of local memory that can be declared statically.
+    local_static, local_dynamic : str
+        Declarations of the local memory, ``{bytes}`` long, in the kernel's body.
     """
 
     name: Literal["opencl", "cuda", "hip"]
@@ -149,12 +156,14 @@ class Dialect:
     half_store: str
     helpers: Mapping[str, Helper]
     preludes: Callable[[Kernel, Capabilities, frozenset[str]], list[str]]
-    workgroup: Callable[[Kernel, Capabilities], str]
+    workgroup: Callable[[Kernel, Capabilities, frozenset[str]], str]
     flags: Callable[[Options, Capabilities], tuple[str, ...]]
     sub_groups: Mapping[str, str]
     atomics: AtomicWords
     printf_formats: Mapping[str, str]
     static_local_limit: int
+    local_static: str
+    local_dynamic: str
     instructions: Mapping[str, Asm] = field(default_factory=dict)
 
     def type_name(self, kind: ValueType) -> str:
@@ -171,15 +180,15 @@ class Dialect:
         real = kind.real.short
         return self.memory_types.get(real) or self.types[real]
 
-    def spelled(self) -> list[str]:
-        """All text whose identifiers a kernel's own names must not shadow."""
+    def words(self) -> set[str]:
+        """The identifiers that a kernel's own names must not shadow: types, functions, constants."""
         tables = (
             self.functions, self.fast_functions, self.work_items, self.casts, self.bitcasts,
-            self.types, self.memory_types, self.specials, self.sub_groups, self.spaces,
+            self.sub_groups, {"load": self.half_load, "store": self.half_store},
         )  # fmt: skip
-        return [text for table in tables for text in table.values()] + [
-            self.barrier,
-            self.half_load,
-            self.half_store,
-            *(helper.text for helper in self.helpers.values()),
-        ]
+        called = [text for table in tables for text in table.values()]
+        called += [helper.text for helper in self.helpers.values()]
+        names = (*self.types.values(), *self.memory_types.values(), *self.specials.values())
+        return {name for text in called for name in _CALLED.findall(text)} | {
+            name for text in (*names, self.barrier) for name in _NAME.findall(text)
+        }

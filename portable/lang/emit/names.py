@@ -24,7 +24,6 @@ minmag sincos erf erfc expf logf sinf cosf tanf powf sqrtf acosh asinh atanh y0 
 local_memory linux unix i386 assert signbit isnan isinf isfinite round
 """.split()
 _VECTOR = re.compile(r"^(u?(char|short|int|long)|float|double|half|bool)\d*$")
-_IDENTIFIER = re.compile(r"[A-Za-z_]\w*")
 
 
 class Names:
@@ -32,14 +31,12 @@ class Names:
 
     Parameters
     ----------
-    spellings : iterable of str
-        Text that the dialect may print, whose identifiers are not to be shadowed.
+    words : iterable of str
+        Identifiers that the dialect may print, which are not to be shadowed.
     """
 
-    def __init__(self, spellings: Iterable[str] = ()) -> None:
-        self._taken = set(_KEYWORDS)
-        for text in spellings:
-            self._taken.update(_IDENTIFIER.findall(text))
+    def __init__(self, words: Iterable[str] = ()) -> None:
+        self._taken = {*_KEYWORDS, *words}
         self._given: dict[object, str] = {}
 
     def of(self, name: str, kind: str = "value") -> str:

@@ -1,0 +1,310 @@
+"""Prints atomics and fences: OpenCL's two generations, PTX, and clang's builtins."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from portable.dtypes import DType, uint32, uint64
+from portable.errors import UnsupportedError
+from portable.lang.emit.addresses import Addresses
+from portable.lang.emit.expressions import Expressions, Placeholder
+from portable.lang.ir import expressions as e
+from portable.lang.ir import statements as s
+
+__all__ = ["Atomics"]
+
+_UNSIGNED = (uint32, uint64)
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """What an atomic acts on: a pointer's text, its space, element type, order and scope."""
+
+    pointer: str
+    space: str
+    dtype: DType
+    order: s.MemoryOrder
+    scope: s.MemoryScope
+
+    @property
+    def bits(self) -> str:
+        """The unsigned type of the element's width."""
+        return f"u{self.dtype.bits}"
+
+    @property
+    def label(self) -> str:
+        """Part of a helper's name."""
+        return f"{self.dtype.short}_{self.space}_{self.order}_{self.scope}"
+
+
+class Atomics:
+    """Atomics and fences of one kernel."""
+
+    def __init__(self, expressions: Expressions, addresses: Addresses) -> None:
+        self._expressions = expressions
+        self._addresses = addresses
+        self._context = expressions.context
+        self._dialect = expressions.dialect
+        self._capabilities = expressions.context.capabilities
+        self._words = expressions.dialect.atomics
+
+    # -- fences -----------------------------------------------------------------------------
+
+    def fence(self, x: s.Fence) -> list[str]:
+        """The lines of a fence."""
+        if x.order == "relaxed":
+            return []
+        if self._words.style == "opencl":
+            return [self._opencl_fence(x)]
+        return ["__threadfence();" if x.scope == "device" else "__threadfence_block();"]
+
+    def _opencl_fence(self, x: s.Fence) -> str:
+        memory = "CLK_GLOBAL_MEM_FENCE | CLK_LOCAL_MEM_FENCE"
+        if self._ordered():
+            return f"atomic_work_item_fence({memory}, {self._order(x.order)}, {self._scope(x.scope)});"
+        self._refuse_device_order(x.order, x.scope, x)
+        return f"mem_fence({memory});"
+
+    def _refuse_device_order(
+        self, order: s.MemoryOrder, scope: s.MemoryScope, x: s.Fence | s.Atomic
+    ) -> None:
+        if order != "relaxed" and scope == "device":
+            raise UnsupportedError(
+                f"{x.loc}: {self._capabilities.name} offers only relaxed atomics across workgroups, "
+                f"not {order!r} order; end the kernel and launch another instead, or use "
+                'scope="workgroup"'
+            )
+
+    def _ordered(self) -> bool:
+        return self._capabilities.memory_orders == "acq_rel"
+
+    def _order(self, order: str) -> str:
+        return self._words.orders[order]
+
+    def _scope(self, scope: str) -> str:
+        return self._words.scopes[scope]
+
+    # -- operations -------------------------------------------------------------------------
+
+    def operation(self, x: s.Atomic) -> list[str]:
+        """The lines of an atomic."""
+        self._check(x)
+        offset = self._addresses.offset(x.array, x.index)
+        pointer = self._addresses.pointer(x.array, offset).text
+        place = _Place(pointer, x.array.space, x.array.dtype, x.order, x.scope)
+        value = None if x.value is None else self._expressions.text(x.value)
+        expected = None if x.expected is None else self._expressions.text(x.expected)
+        if x.op == "store":
+            assert value is not None
+            return [f"{self._call('store', place, value)};"]
+        arguments = [a for a in (expected, value) if a is not None]
+        call = self._call(x.op, place, *arguments)
+        if x.var is None:
+            return [f"{call};"]
+        kind = self._dialect.types[x.array.dtype.short]
+        return [f"const {kind} {self._context.names.of(x.var.name)} = {call};"]
+
+    def _check(self, x: s.Atomic) -> None:
+        dtype = x.array.dtype
+        if dtype.bits == 64 and not self._capabilities.atomics64:
+            raise UnsupportedError(
+                f"{x.loc}: {self._capabilities.name} has no 64-bit atomics, which {dtype} needs; "
+                "use a 32-bit array"
+            )
+        if self._words.style == "opencl" and not self._ordered():
+            self._refuse_device_order(x.order, x.scope, x)
+
+    def _call(self, op: str, place: _Place, *arguments: str) -> str:
+        """A call of the helper for this operation, type, space, order and scope."""
+        name = f"pt_atomic_{op}_{place.label}"
+        self._context.prelude.features.add(f"atomics{place.dtype.bits}")
+        self._context.prelude.define(name, lambda: self._helper(name, op, place))
+        return f"{name}({', '.join([place.pointer, *arguments])})"
+
+    def _helper(self, name: str, op: str, place: _Place) -> str:
+        kind = self._dialect.types[place.dtype.short]
+        space = self._dialect.spaces[place.space]
+        result = "void" if op == "store" else kind
+        parameters = [f"volatile {space}{kind} *p"]
+        if op == "compare_exchange":
+            parameters.append(f"{kind} expected")
+        if op != "load":
+            parameters.append(f"{kind} x")
+        head = f"{self._dialect.function} {result} {name}({', '.join(parameters)})"
+        body = "\n".join(f"    {line}" for line in self._body(op, place))
+        return f"{head}\n{{\n{body}\n}}"
+
+    def _body(self, op: str, place: _Place) -> list[str]:
+        if place.dtype.is_float and not self._native_float(op, place):
+            return self._by_bits(op, place)
+        match self._words.style:
+            case "opencl" if self._ordered():
+                return self._opencl3(op, place)
+            case "opencl":
+                return self._opencl1(op, place)
+            case "nvidia":
+                return self._nvidia(op, place)
+            case _:
+                return self._clang(op, place)
+
+    def _native_float(self, op: str, place: _Place) -> bool:
+        if op != "add" or not self._capabilities.float_atomics:
+            return False
+        return self._words.style != "opencl" or self._ordered()
+
+    def _by_bits(self, op: str, place: _Place) -> list[str]:
+        """Floats by way of the unsigned integer with the same bits."""
+        bits = next(d for d in _UNSIGNED if d.bits == place.dtype.bits)
+        kind = self._dialect.types[bits.short]
+        space = self._dialect.spaces[place.space]
+        inner = _Place(f"(volatile {space}{kind} *)p", place.space, bits, place.order, place.scope)
+        to_bits = self._cast_bits(place.dtype, bits)
+        back = self._cast_bits(bits, place.dtype)
+        match op:
+            case "load":
+                return [f"return {back.format(self._call('load', inner))};"]
+            case "store":
+                return [f"{self._call('store', inner, to_bits.format('x'))};"]
+            case "exchange":
+                return [f"return {back.format(self._call('exchange', inner, to_bits.format('x')))};"]
+            case "compare_exchange":
+                swap = self._call(
+                    "compare_exchange", inner, to_bits.format("expected"), to_bits.format("x")
+                )
+                return [f"return {back.format(swap)};"]
+            case _:
+                return self._retried(op, place, inner, to_bits, back)
+
+    def _retried(
+        self, op: str, place: _Place, inner: _Place, to_bits: str, back: str
+    ) -> list[str]:
+        kind = self._dialect.types[place.dtype.short]
+        unsigned = self._dialect.types[inner.dtype.short]
+        operands = (Placeholder(text, place.dtype) for text in ("old", "x"))
+        new = self._expressions.text(e.Binary(op, *operands))  # type: ignore[arg-type]
+        relaxed = _Place(inner.pointer, inner.space, inner.dtype, "relaxed", inner.scope)
+        swap = self._call("compare_exchange", inner, "seen", to_bits.format(new))
+        return [
+            f"{unsigned} seen = {self._call('load', relaxed)};",
+            "while (true) {",
+            f"    const {kind} old = {back.format('seen')};",
+            f"    const {unsigned} found = {swap};",
+            "    if (found == seen)",
+            "        return old;",
+            "    seen = found;",
+            "}",
+        ]
+
+    def _cast_bits(self, source: DType, target: DType) -> str:
+        return self._dialect.bitcasts[f"{source.short}.{target.short}"]
+
+    # -- OpenCL 3.0 -------------------------------------------------------------------------
+
+    def _opencl3(self, op: str, place: _Place) -> list[str]:
+        scope = self._scope(place.scope)
+        order = self._order(_allowed(op, place.order))
+        kind = self._dialect.types[place.dtype.short]
+        q = f"(volatile {self._dialect.spaces[place.space]}atomic_{kind} *)p"
+        match op:
+            case "load":
+                return [f"return atomic_load_explicit({q}, {order}, {scope});"]
+            case "store":
+                return [f"atomic_store_explicit({q}, x, {order}, {scope});"]
+            case "exchange":
+                return [f"return atomic_exchange_explicit({q}, x, {order}, {scope});"]
+            case "compare_exchange":
+                failed = self._order(_allowed("load", place.order))
+                return [
+                    "atomic_compare_exchange_strong_explicit("
+                    f"{q}, &expected, x, {order}, {failed}, {scope});",
+                    "return expected;",
+                ]
+            case _:
+                return [f"return atomic_fetch_{op}_explicit({q}, x, {order}, {scope});"]
+
+    # -- OpenCL 1.2 -------------------------------------------------------------------------
+
+    def _opencl1(self, op: str, place: _Place) -> list[str]:
+        fence = "mem_fence(CLK_GLOBAL_MEM_FENCE | CLK_LOCAL_MEM_FENCE);"
+        before = [fence] if place.order in ("release", "acq_rel") else []
+        after = [fence] if place.order in ("acquire", "acq_rel") else []
+        prefix = "atom" if place.dtype.bits == 64 else "atomic"
+        kind = self._dialect.types[place.dtype.short]
+        if op == "store":
+            return [*before, "*p = x;"]
+        word = {"exchange": "xchg", "compare_exchange": "cmpxchg"}.get(op, op)
+        arguments = "p, expected, x" if op == "compare_exchange" else "p, x"
+        value = "*p" if op == "load" else f"{prefix}_{word}({arguments})"
+        return [*before, f"const {kind} old = {value};", *after, "return old;"]
+
+    # -- PTX --------------------------------------------------------------------------------
+
+    def _nvidia(self, op: str, place: _Place) -> list[str]:
+        order = _allowed(op, place.order)
+        scope = self._scope(place.scope)
+        letter = {"f32": "f", "f64": "d"}.get(place.dtype.short, "rl"[place.dtype.bits == 64])
+        kind = self._dialect.types[place.dtype.short]
+        width = f"b{place.dtype.bits}"
+        if op == "store":
+            return [
+                f'asm volatile("st.{order}.{scope}.{width} [%0], %1;" '
+                f':: "l"(p), "{letter}"(x) : "memory");'
+            ]
+        if op == "load":
+            text, inputs = f"ld.{order}.{scope}.{width} %0, [%1];", '"l"(p)'
+        elif op == "compare_exchange":
+            text = f"atom.{order}.{scope}.cas.{width} %0, [%1], %2, %3;"
+            inputs = f'"l"(p), "{letter}"(expected), "{letter}"(x)'
+        else:
+            word, value = (("add", f"({kind})-x") if op == "sub" else (op, "x"))
+            text = f"atom.{order}.{scope}.{_ptx_word(word, place.dtype)} %0, [%1], %2;"
+            inputs = f'"l"(p), "{letter}"({value})'
+        return [
+            f"{kind} old;",
+            f'asm volatile("{text}" : "={letter}"(old) : {inputs} : "memory");',
+            "return old;",
+        ]
+
+    # -- clang ------------------------------------------------------------------------------
+
+    def _clang(self, op: str, place: _Place) -> list[str]:
+        scope = self._scope(place.scope)
+        order = self._order(_allowed(op, place.order))
+        match op:
+            case "load":
+                return [f"return __hip_atomic_load(p, {order}, {scope});"]
+            case "store":
+                return [f"__hip_atomic_store(p, x, {order}, {scope});"]
+            case "compare_exchange":
+                failed = self._order(_allowed("load", place.order))
+                return [
+                    "__hip_atomic_compare_exchange_strong("
+                    f"p, &expected, x, {order}, {failed}, {scope});",
+                    "return expected;",
+                ]
+            case "sub":
+                return [f"return __hip_atomic_fetch_add(p, -x, {order}, {scope});"]
+            case _:
+                word = "exchange" if op == "exchange" else f"fetch_{op}"
+                return [f"return __hip_atomic_{word}(p, x, {order}, {scope});"]
+
+
+
+def _allowed(op: str, order: s.MemoryOrder) -> s.MemoryOrder:
+    """The part of an order that a plain load or store can have."""
+    if op == "load":
+        return "acquire" if order in ("acquire", "acq_rel") else "relaxed"
+    if op == "store":
+        return "release" if order in ("release", "acq_rel") else "relaxed"
+    return order
+
+
+def _ptx_word(op: str, dtype: DType) -> str:
+    """An atom's operation and type; addition of signed 64-bit integers exists as unsigned only."""
+    if op in ("and", "or", "xor"):
+        return f"{op}.b{dtype.bits}"
+    if op == "exchange":
+        return f"exch.b{dtype.bits}"
+    if op == "add" and dtype.is_integer:
+        return f"add.u{dtype.bits}"
+    return f"{op}.{dtype.kind if dtype.kind != 'i' else 's'}{dtype.bits}"

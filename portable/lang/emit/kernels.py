@@ -1,0 +1,196 @@
+"""Puts a whole program together: head, arguments, local memory, variables, body."""
+
+from __future__ import annotations
+
+from pathlib import PurePath
+
+from portable.backend import Argument, Capabilities, Program
+from portable.dtypes import DType, bool_, float16
+from portable.lang.emit.context import Context
+from portable.lang.emit.dialect import Dialect
+from portable.lang.emit.statements import Statements
+from portable.lang.ir import expressions as e
+from portable.lang.ir import statements as s
+from portable.lang.ir.kernel import Kernel
+from portable.lang.ir.types import Array, Vector
+from portable.lang.ir.walk import all_statements
+
+__all__ = ["print_kernel"]
+
+_ALIGNMENT = 128
+_SLOT_BYTES = 8
+
+
+def print_kernel(kernel: Kernel, capabilities: Capabilities, dialect: Dialect) -> Program:
+    """The program of a kernel whose copies and fragments have been lowered."""
+    context = Context.of(kernel, capabilities, dialect)
+    return _Printer(context).program()
+
+
+class _Printer:
+    def __init__(self, context: Context) -> None:
+        self._context = context
+        self._kernel = context.kernel
+        self._dialect = context.dialect
+        self._statements = Statements(context)
+        self._writer = self._statements.writer
+        self._entry = context.names.fresh(context.kernel.name)
+        self._offsets, self._local_bytes = _carve(context.kernel)
+        self._dynamic = self._local_bytes > context.dialect.static_local_limit
+
+    def program(self) -> Program:
+        """Prints the body first: it tells what arguments and definitions are needed."""
+        body = self._body()
+        arguments = self._arguments()
+        features = frozenset(self._context.prelude.features)
+        kernel, capabilities = self._kernel, self._context.capabilities
+        preludes = self._dialect.preludes(kernel, capabilities, features)
+        lines = [f"// {kernel.name}, {PurePath(kernel.loc.file).name}:{kernel.loc.line}"]
+        lines += [*preludes, "", *self._context.prelude.text()]
+        workgroup = self._dialect.workgroup(kernel, capabilities, features)
+        lines.append(f"{self._dialect.kernel} {workgroup}")
+        lines += [*self._signature(arguments), "{", *body, "}"]
+        return Program(
+            source="\n".join(lines) + "\n",
+            entry=self._entry,
+            dialect=self._dialect.name,
+            arguments=tuple(arguments),
+            workgroup=kernel.workgroup,
+            local_bytes=self._local_bytes,
+            dynamic_local=self._dynamic,
+            flags=self._dialect.flags(kernel.options, capabilities),
+        )
+
+    # -- arguments --------------------------------------------------------------------------
+
+    def _arguments(self) -> list[Argument]:
+        found: list[Argument] = []
+        for number, parameter in enumerate(self._kernel.parameters):
+            if isinstance(parameter, Array):
+                found.append(Argument("pointer", number, 0, parameter.dtype))
+                own = [a for a in self._context.used if a.parameter == number]
+                order = ("offset", "extent", "stride")
+                found += sorted(own, key=lambda a: (order.index(a.kind), a.dim))
+            else:
+                kind = parameter.type
+                assert isinstance(kind, DType)
+                found.append(Argument("scalar", number, 0, kind))
+        return found
+
+    def _signature(self, arguments: list[Argument]) -> list[str]:
+        written = self._kernel.written
+        texts = [self._argument(a, written) for a in arguments]
+        if len(texts) <= 1:
+            return [f"void {self._entry}({''.join(texts)})"]
+        return [f"void {self._entry}(", *(f"    {t}," for t in texts[:-1]), f"    {texts[-1]})"]
+
+    def _argument(self, argument: Argument, written: frozenset[Array]) -> str:
+        parameter = self._kernel.parameters[argument.parameter]
+        if argument.kind == "scalar":
+            assert isinstance(parameter, e.Variable)
+            return self._scalar(parameter)
+        if argument.kind != "pointer":
+            return f"const {self._dialect.types[argument.type.short]} {self._context.used[argument]}"
+        assert isinstance(parameter, Array)
+        const = "" if parameter in written else "const "
+        restrict = f"{self._dialect.restrict} " if parameter.restrict else ""
+        memory = self._dialect.memory_type(parameter.dtype)
+        space = self._dialect.spaces["global"]
+        return f"{space}{const}{memory} *{restrict}{self._context.array_name(parameter)}"
+
+    def _scalar(self, variable: e.Variable) -> str:
+        kind = variable.type
+        assert isinstance(kind, DType)
+        if kind is bool_:
+            name = self._context.names.of(variable.name, "passed")
+            return f"const {self._dialect.memory_type(bool_)} {name}"
+        return f"const {self._dialect.types[kind.short]} {self._context.names.of(variable.name)}"
+
+    # -- body -------------------------------------------------------------------------------
+
+    def _body(self) -> list[str]:
+        with self._writer.indented():
+            self._local_arrays()
+            self._private_arrays()
+            self._adjustments()
+            for variable in self._kernel.variables:
+                name = self._context.names.of(variable.name)
+                self._writer.line(f"{self._statements.type_name(variable.type)} {name};")
+            self._statements.block(self._kernel.body)
+        return self._writer.lines
+
+    def _adjustments(self) -> None:
+        """Pointers move to their first element, and flags become bool."""
+        for parameter in self._kernel.parameters:
+            if isinstance(parameter, Array):
+                self._offset(parameter)
+            elif parameter.type is bool_:
+                passed = self._context.names.of(parameter.name, "passed")
+                self._statements.bind(parameter, f"{passed} != 0")
+
+    def _offset(self, array: Array) -> None:
+        if not self._context.capabilities.pointer_offsets:
+            return
+        name = self._context.array_name(array)
+        offset = self._context.size_argument("offset", array, 0)
+        factor = "2 * " if array.dtype.is_complex else ""
+        self._writer.line(f"{name} += {factor}{offset};")
+
+    def _local_arrays(self) -> None:
+        if not self._local_bytes:
+            return
+        dialect = self._dialect
+        template = dialect.local_dynamic if self._dynamic else dialect.local_static
+        self._writer.line(template.format(bytes=self._local_bytes))
+        space = dialect.spaces["local"]
+        for array, start in self._offsets.items():
+            memory = dialect.memory_type(array.dtype)
+            name = self._context.array_name(array)
+            self._writer.line(
+                f"{space}{memory} *const {name} = ({space}{memory} *)(local_memory + {start});"
+            )
+        if _has_uniform(self._kernel):
+            start = self._local_bytes - _SLOT_BYTES
+            self._writer.line(f"{space}char *const uniform_slot = local_memory + {start};")
+
+    def _private_arrays(self) -> None:
+        for array in self._kernel.arrays:
+            if array.space == "private":
+                self._private(array)
+
+    def _private(self, array: Array) -> None:
+        assert array.layout is not None
+        name = self._context.array_name(array)
+        size = array.layout.size * (2 if array.dtype.is_complex else 1)
+        if array.lanes > 1:
+            kind = self._statements.type_name(Vector(array.dtype, array.lanes))
+            self._writer.line(f"{kind} {name}[{size}];")
+            return
+        memory = self._dialect.memory_type(array.dtype)
+        half_bits = self._dialect.native_vectors and not self._kernel.options.native_half
+        if array.dtype is float16 and half_bits:
+            bits = self._context.names.fresh(f"{array.name}_bits")
+            self._writer.line(f"ushort {bits}[{size}];")
+            self._writer.line(f"__private half *const {name} = (__private half *){bits};")
+            return
+        self._writer.line(f"{memory} {name}[{size}];")
+
+
+def _has_uniform(kernel: Kernel) -> bool:
+    alone = kernel.workgroup == (1, 1, 1)
+    return not alone and any(isinstance(x, s.WorkgroupUniform) for x in all_statements(kernel.body))
+
+
+def _carve(kernel: Kernel) -> tuple[dict[Array, int], int]:
+    """Where each local array starts in the one allocation, and its size in bytes."""
+    offsets: dict[Array, int] = {}
+    end = 0
+    for array in kernel.arrays:
+        if array.space == "local":
+            assert array.layout is not None
+            start = -(-end // _ALIGNMENT) * _ALIGNMENT
+            offsets[array] = start
+            end = start + array.layout.size * array.dtype.itemsize
+    if _has_uniform(kernel):
+        end = -(-end // _SLOT_BYTES) * _SLOT_BYTES + _SLOT_BYTES
+    return offsets, end

@@ -1,0 +1,153 @@
+"""The spellings of OpenCL C."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from portable.backend import Capabilities
+from portable.lang.emit.dialect import AtomicWords, Dialect, Helper
+from portable.lang.emit.helpers import SHARED
+from portable.lang.ir.kernel import Kernel, Options
+
+__all__ = ["OPENCL"]
+
+_TYPES: Final = {
+    "bool": "bool",
+    "i32": "int",
+    "u32": "uint",
+    "i64": "long",
+    "u64": "ulong",
+    "f16": "half",
+    "f32": "float",
+    "f64": "double",
+}
+
+_SAME_NAME: Final = (
+    "acos acosh asin asinh atan atanh cbrt ceil cos cosh exp exp2 expm1 floor log log10 log1p log2 "
+    "rint rsqrt sin sinh sqrt tan tanh trunc"
+).split()
+
+_FUNCTIONS: Final = {name: f"{name}({{0}})" for name in _SAME_NAME} | {
+    "abs.f": "fabs({0})",
+    "abs.i": "@abs_wrap",
+    "abs.u": "({0})",
+    "atan2": "atan2({0}, {1})",
+    "clz": "clz({0})",
+    "copysign": "copysign({0}, {1})",
+    "fma": "fma({0}, {1}, {2})",
+    "hypot": "hypot({0}, {1})",
+    "isfinite": "(isfinite({0}) != 0)",
+    "isinf": "(isinf({0}) != 0)",
+    "isnan": "(isnan({0}) != 0)",
+    "mulhi": "mul_hi({0}, {1})",
+    "nextafter": "nextafter({0}, {1})",
+    "popcount": "popcount({0})",
+    "pow": "pow({0}, {1})",
+    "signbit": "(signbit({0}) != 0)",
+}
+
+_HELPERS: Final = {
+    "round_half": Helper(
+        """{T} {name}({T} x)
+{{
+    ushort bits;
+    vstore_half_rte(x, 0, (__private half *)&bits);
+    return vload_half(0, (__private half *)&bits);
+}}"""
+    ),
+}
+
+_PAIRS: Final = [("i32", "u32", "f32"), ("i64", "u64", "f64")]
+_BITCASTS: Final = {
+    f"{a}.{b}": f"as_{_TYPES[b]}({{0}})" for group in _PAIRS for a in group for b in group if a != b
+}
+
+
+def _preludes(kernel: Kernel, capabilities: Capabilities, features: frozenset[str]) -> list[str]:
+    extensions = []
+    if kernel.options.native_half:
+        extensions.append("cl_khr_fp16")
+    if "atomics64" in features:
+        extensions += ["cl_khr_int64_base_atomics", "cl_khr_int64_extended_atomics"]
+    if "sub_groups" in features:
+        extensions.append("cl_khr_subgroups")
+    lines = [f"#pragma OPENCL EXTENSION {name} : enable" for name in extensions]
+    if not kernel.options.contract:
+        lines.append("#pragma OPENCL FP_CONTRACT OFF")
+    return lines
+
+
+def _workgroup(kernel: Kernel, capabilities: Capabilities, features: frozenset[str]) -> str:
+    x, y, z = kernel.workgroup
+    text = f"__attribute__((reqd_work_group_size({x}, {y}, {z})))"
+    if "sub_groups" in features and capabilities.vendor == "intel":
+        text += f" __attribute__((intel_reqd_sub_group_size({kernel.sub_group_size})))"
+    return text
+
+
+def _flags(options: Options, capabilities: Capabilities) -> tuple[str, ...]:
+    flags = ["-cl-std=CL3.0"]
+    if options.fastmath:
+        flags.append("-cl-fast-relaxed-math")
+    elif capabilities.rounded_division32:
+        flags.append("-cl-fp32-correctly-rounded-divide-sqrt")
+    return tuple(flags)
+
+
+OPENCL: Final = Dialect(
+    name="opencl",
+    types=_TYPES,
+    memory_types={"bool": "uchar", "i8": "char", "u8": "uchar", "i16": "short", "u16": "ushort"},
+    suffixes={"i32": "", "u32": "u", "i64": "L", "u64": "UL", "f16": "h", "f32": "f", "f64": ""},
+    specials={
+        "inf.f16": "(half)INFINITY",
+        "inf.f32": "INFINITY",
+        "inf.f64": "(double)INFINITY",
+        "nan.f16": "(half)NAN",
+        "nan.f32": "NAN",
+        "nan.f64": "(double)NAN",
+    },
+    native_vectors=True,
+    spaces={"global": "__global ", "local": "__local ", "private": ""},
+    restrict="restrict",
+    function="static inline",
+    kernel="__kernel",
+    work_items={
+        "global_id": "({T})get_global_id({d})",
+        "local_id": "({T})get_local_id({d})",
+        "group_id": "({T})get_group_id({d})",
+        "global_size": "({T})get_global_size({d})",
+        "num_groups": "({T})get_num_groups({d})",
+    },
+    sums=frozenset(),
+    barrier="barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE);",
+    functions=_FUNCTIONS,
+    fast_functions={},
+    bitcasts=_BITCASTS | {"f16.u16": "as_ushort({0})"},
+    casts={},
+    half_load="vload_half({i}, {p})",
+    half_store="vstore_half_rte({v}, {i}, {p});",
+    helpers=SHARED | _HELPERS,
+    preludes=_preludes,
+    workgroup=_workgroup,
+    flags=_flags,
+    sub_groups={"shuffle": "sub_group_shuffle({0}, {1})"},
+    atomics=AtomicWords(
+        style="opencl",
+        orders={name: f"memory_order_{name}" for name in ("relaxed", "acquire", "release", "acq_rel")},
+        scopes={"workgroup": "memory_scope_work_group", "device": "memory_scope_device"},
+    ),
+    printf_formats={
+        "bool": "%d",
+        "i32": "%d",
+        "u32": "%u",
+        "i64": "%ld",
+        "u64": "%lu",
+        "f16": "%g",
+        "f32": "%g",
+        "f64": "%g",
+    },
+    static_local_limit=2**31,
+    local_static="__local char local_memory[{bytes}] __attribute__((aligned(128)));",
+    local_dynamic="",
+)

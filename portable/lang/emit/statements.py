@@ -1,0 +1,221 @@
+"""Prints effects and control flow."""
+
+from __future__ import annotations
+
+from portable.dtypes import DType
+from portable.errors import UnsupportedError
+from portable.lang.emit import loops, vectors
+from portable.lang.emit.atomics import Atomics
+from portable.lang.emit.code import Code, Writer
+from portable.lang.emit.context import Context
+from portable.lang.emit.expressions import Expressions
+from portable.lang.emit.memory import Memory
+from portable.lang.emit.subgroups import SubGroups
+from portable.lang.ir import expressions as e
+from portable.lang.ir import statements as s
+from portable.lang.ir.types import Array, ValueType, Vector
+
+__all__ = ["Statements"]
+
+
+class Statements:
+    """Turns the statements of one kernel into lines.
+
+    Parameters
+    ----------
+    context : Context
+        The kernel and its dialect.
+    """
+
+    def __init__(self, context: Context) -> None:
+        self.context = context
+        self.dialect = context.dialect
+        self.writer = Writer()
+        self.expressions = Expressions(context)
+        self.memory = Memory(self.expressions)
+        self._atomics = Atomics(self.expressions, self.memory.addresses)
+        self._sub_groups = SubGroups(self.expressions)
+        items = context.kernel.workgroup
+        self.alone = items[0] * items[1] * items[2] == 1
+
+    def block(self, body: s.Block) -> None:
+        """Prints the statements of a block."""
+        for statement in body:
+            self.statement(statement)
+
+    def statement(self, x: s.Statement) -> None:
+        """Prints one statement."""
+        match x:
+            case s.Let(var=var, value=value):
+                self.bind(var, self.expressions.text(value))
+            case s.Assign(var=var, value=value):
+                self._assign(var, value)
+            case s.Load():
+                self._load(x)
+            case s.Store():
+                self._lines(self.memory.store(x))
+            case s.If():
+                self._if(x)
+            case s.For():
+                loops.print_for(self, x)
+            case s.Loop(body=body):
+                with self.writer.block("while (true)"):
+                    self.block(body)
+            case s.Break():
+                self.writer.line("break;")
+            case s.Continue():
+                self.writer.line("continue;")
+            case s.Return():
+                self.writer.line("return;")
+            case _:
+                self._together(x)
+
+    def _together(self, x: s.Statement) -> None:
+        """Statements that other work-items or the device take part in."""
+        match x:
+            case s.Barrier():
+                self.barrier()
+            case s.Fence():
+                self._lines(self._atomics.fence(x))
+            case s.Atomic():
+                self._lines(self._atomics.operation(x))
+            case s.SubGroup():
+                self.bind(x.var, self._sub_groups.text(x))
+            case s.WorkgroupUniform():
+                self._uniform(x)
+            case s.Print():
+                self._print(x)
+            case s.CopyVector():
+                self._copy_vector(x)
+            case s.Instruction():
+                self._instruction(x)
+            case _:
+                raise UnsupportedError(
+                    f"{x.loc}: {type(x).__name__} has no lowering for {self.dialect.name} devices "
+                    f"such as {self.context.capabilities.name}"
+                )
+
+    def _lines(self, lines: list[str]) -> None:
+        for line in lines:
+            self.writer.line(line)
+
+    # -- values -----------------------------------------------------------------------------
+
+    def type_name(self, kind: ValueType) -> str:
+        """The C type of a register; a vector's struct is defined."""
+        if isinstance(kind, Vector):
+            return vectors.vector_name(self.expressions, kind)
+        return self.dialect.types[kind.short]
+
+    def bind(self, var: e.Variable, text: str) -> None:
+        """Prints the definition of a name that never changes."""
+        name = self.context.names.of(var.name)
+        self.writer.line(f"const {self.type_name(var.type)} {name} = {text};")
+
+    def _assign(self, var: e.Variable, value: e.Expression) -> None:
+        name = self.context.names.of(var.name)
+        self.writer.line(f"{name} = {self.expressions.text(value)};")
+
+    def _load(self, x: s.Load) -> None:
+        lines, text = self.memory.load(x)
+        self._lines(lines)
+        self.bind(x.var, text)
+
+    # -- control flow -----------------------------------------------------------------------
+
+    def _if(self, x: s.If, head: str = "if") -> None:
+        condition = self.expressions.text(x.condition)
+        tail = "}" if not x.orelse else ""
+        with self.writer.block(f"{head} ({condition})", tail or "}"):
+            self.block(x.then)
+        if not x.orelse:
+            return
+        self.writer.lines.pop()
+        if len(x.orelse) == 1 and isinstance(x.orelse[0], s.If):
+            self._if(x.orelse[0], "} else if")
+            return
+        with self.writer.block("} else"):
+            self.block(x.orelse)
+
+    # -- the workgroup ----------------------------------------------------------------------
+
+    def barrier(self) -> None:
+        """Prints a barrier; one work-item alone needs none."""
+        if not self.alone:
+            self.writer.line(self.dialect.barrier)
+
+    def _uniform(self, x: s.WorkgroupUniform) -> None:
+        if self.alone:
+            self.bind(x.var, self.expressions.text(x.value))
+            return
+        kind = x.var.type
+        assert isinstance(kind, DType)
+        stored = "u8" if kind.kind == "b" else kind.short
+        slot = f"*({self.dialect.spaces['local']}{self._slot_type(stored)} *)uniform_slot"
+        self.barrier()
+        first = e.Compare("eq", self.expressions.linear_id(self._index()), self._zero())
+        with self.writer.block(f"if ({self.expressions.text(first)})"):
+            self.writer.line(f"{slot} = {self.expressions.text(x.value)};")
+        self.barrier()
+        self.bind(x.var, f"{slot} != 0" if kind.kind == "b" else slot)
+
+    def _slot_type(self, short: str) -> str:
+        return self.dialect.memory_types.get(short) or self.dialect.types[short]
+
+    def _index(self) -> DType:
+        return self.context.kernel.index_type
+
+    def _zero(self) -> e.Const:
+        return e.Const(0, self._index())
+
+    # -- debugging --------------------------------------------------------------------------
+
+    def _print(self, x: s.Print) -> None:
+        formats, values = [], []
+        for piece in x.pieces:
+            if isinstance(piece, str):
+                quoted = piece.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+                formats.append(quoted.replace("%", "%%"))
+                continue
+            kind = piece.type
+            assert isinstance(kind, DType)
+            formats.append(self.dialect.printf_formats[kind.short])
+            code = self.expressions.operand(piece)
+            values.append(f"(int){code}" if kind.kind == "b" else self.expressions.text(piece))
+        arguments = ", ".join([f'"{"".join(formats)}\\n"', *values])
+        self.writer.line(f"printf({arguments});")
+
+    # -- device instructions ----------------------------------------------------------------
+
+    def _copy_vector(self, x: s.CopyVector) -> None:
+        size = x.lanes * x.target.dtype.itemsize
+        kind = x.valid.type
+        assert isinstance(kind, DType)
+        valid: e.Expression = x.valid
+        bounds = self.context.facts.bounds(valid)
+        if bounds.low < 0:
+            valid = e.Binary("max", valid, e.Const(0, kind))
+        if bounds.high > x.lanes:
+            valid = e.Binary("min", valid, e.Const(x.lanes, kind))
+        count = e.Binary("mul", valid, e.Const(x.target.dtype.itemsize, kind))
+        places = ((x.target, x.target_index), (x.source, x.source_index))
+        self._instruction(s.Instruction(f"cp.async.{size}", (), (count,), places, x.loc))
+
+    def _instruction(self, x: s.Instruction) -> None:
+        spelled = self.dialect.instructions.get(x.name)
+        if spelled is None:
+            raise UnsupportedError(f"{x.loc}: {self.dialect.name} has no instruction {x.name}")
+        for text in spelled.helpers:
+            self.context.prelude.define(text.partition("(")[0], lambda text=text: text)  # type: ignore[misc]
+        values = {f"o{i}": self.context.names.of(v.name) for i, v in enumerate(x.outputs)}
+        values |= {f"i{i}": self.expressions.text(v) for i, v in enumerate(x.inputs)}
+        for i, (array, index) in enumerate(x.addresses):
+            pointer = self._pointer(array, index)
+            values[f"a{i}"] = pointer
+            values[f"s{i}"] = f"(unsigned int)__cvta_generic_to_shared({pointer})"
+        self._lines(spelled.text.format(**values).splitlines())
+
+    def _pointer(self, array: Array, index: tuple[e.Expression, ...]) -> str:
+        addresses = self.memory.addresses
+        pointer: Code = addresses.pointer(array, addresses.offset(array, index))
+        return pointer.text

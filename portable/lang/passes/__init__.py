@@ -1,0 +1,24 @@
+"""Passes that turn what speed needs into what a device has.
+
+`copies` lowers copies of tiles to each work-item's share. Matrix fragments are lowered first,
+since that may give local arrays new layouts.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import cast
+
+from portable.backend import Capabilities
+from portable.lang.ir.kernel import Kernel
+from portable.lang.passes.copies import lower_copies
+
+__all__ = ["lower"]
+
+
+def lower(kernel: Kernel, capabilities: Capabilities) -> Kernel:
+    """The kernel in terms that emitters print, for one device."""
+    if kernel.fragments:
+        matrix = import_module("portable.lang.passes.matrix")
+        kernel = cast(Kernel, matrix.lower_fragments(kernel, capabilities))
+    return lower_copies(kernel, capabilities)

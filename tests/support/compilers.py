@@ -1,0 +1,244 @@
+"""Compilers and raw OpenCL devices for tests of generated source, none of it through a backend."""
+
+from __future__ import annotations
+
+import functools
+import os
+import shutil
+import subprocess
+import sysconfig
+import tempfile
+import warnings
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from portable.backend import Capabilities, Program
+from portable.errors import CompileError
+
+__all__ = [
+    "CUDA",
+    "HIP",
+    "OpenCLDevice",
+    "compile_cuda",
+    "compile_hip",
+    "cuda_missing",
+    "hip_missing",
+    "opencl_devices",
+]
+
+CUDA = Capabilities(
+    dialect="cuda",
+    kind="gpu",
+    vendor="nvidia",
+    architecture="sm_90",
+    name="H200",
+    driver="test",
+    float64=True,
+    native_half=True,
+    sub_group_size=32,
+    matrix_units=frozenset({"mma.f16", "mma.f64"}),
+    async_copy=frozenset({"vector", "bulk"}),
+    local_memory=48 * 1024,
+    local_memory_opt_in=227 * 1024,
+    max_workgroup=1024,
+    max_workgroup_shape=(1024, 1024, 64),
+    float_atomics=True,
+    memory_orders="acq_rel",
+    forward_progress=True,
+)
+
+HIP = Capabilities(
+    dialect="hip",
+    kind="gpu",
+    vendor="amd",
+    architecture="gfx90a",
+    name="MI250",
+    driver="test",
+    float64=True,
+    native_half=True,
+    sub_group_size=64,
+    local_memory=64 * 1024,
+    local_memory_opt_in=64 * 1024,
+    max_workgroup=1024,
+    max_workgroup_shape=(1024, 1024, 1024),
+    float_atomics=True,
+    memory_orders="acq_rel",
+)
+
+
+# -- CUDA -------------------------------------------------------------------------------------
+
+
+def cuda_missing() -> str:
+    """Why CUDA source cannot be compiled here; empty where it can."""
+    try:
+        from cupy.cuda import nvrtc  # noqa: F401
+    except ImportError as error:
+        return f"CuPy with NVRTC is missing: {error}"
+    return "" if _cuda_includes() else "the CUDA headers (nvidia-cuda-runtime) are missing"
+
+
+@functools.cache
+def _cuda_includes() -> tuple[str, ...]:
+    root = Path(sysconfig.get_paths()["purelib"]) / "nvidia"
+    headers = [*root.glob("*/include/cuda_fp16.h"), Path("/usr/local/cuda/include/cuda_fp16.h")]
+    return tuple(str(h.parent) for h in headers if h.exists())[:1]
+
+
+def compile_cuda(program: Program, architecture: str = "sm_90") -> str:
+    """Compiles to PTX with NVRTC and returns it; raises `CompileError` with the log."""
+    from cupy.cuda import nvrtc
+
+    handle = nvrtc.createProgram(program.source, "kernel.cu", (), ())
+    options = [f"--gpu-architecture={architecture}", *(f"-I{p}" for p in _cuda_includes())]
+    try:
+        nvrtc.compileProgram(handle, (*options, *program.flags))
+        ptx: Any = nvrtc.getPTX(handle)
+    except nvrtc.NVRTCError:
+        log = nvrtc.getProgramLog(handle)
+        raise CompileError("NVRTC refused the source", program.source, log) from None
+    finally:
+        nvrtc.destroyProgram(handle)
+    return ptx.decode() if isinstance(ptx, bytes) else str(ptx)
+
+
+# -- HIP --------------------------------------------------------------------------------------
+
+
+def hip_missing() -> str:
+    """Why HIP source cannot be compiled here; empty where it can."""
+    return "" if shutil.which("hipcc") else "hipcc is missing (Debian: apt-get install hipcc)"
+
+
+def compile_hip(program: Program, architecture: str = "gfx90a") -> None:
+    """Compiles with hipcc; raises `CompileError` with the log."""
+    with tempfile.TemporaryDirectory() as folder:
+        source = Path(folder) / "kernel.hip"
+        source.write_text("#include <hip/hip_runtime.h>\n" + program.source)
+        command = ["hipcc", "--genco", f"--offload-arch={architecture}", *program.flags]
+        command += ["-o", str(Path(folder) / "kernel.co"), str(source)]
+        done = subprocess.run(
+            command,
+            env=os.environ | {"HIP_PLATFORM": "amd"},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+    if done.returncode:
+        raise CompileError("hipcc refused the source", program.source, done.stderr)
+
+
+# -- OpenCL -----------------------------------------------------------------------------------
+
+
+class OpenCLDevice:
+    """One OpenCL device, with arrays passed as buffers plus offsets."""
+
+    def __init__(self, device: Any) -> None:
+        import pyopencl as cl
+
+        self._cl = cl
+        self._context = cl.Context([device])
+        self._queue = cl.CommandQueue(self._context)
+        intel = "Intel" in device.platform.name
+        self.name = "intel" if intel else "pocl"
+        self.capabilities = Capabilities(
+            dialect="opencl",
+            kind="cpu",
+            vendor="intel" if intel else "pocl",
+            architecture=device.name,
+            name=device.name,
+            driver=device.driver_version,
+            float64=True,
+            native_half="cl_khr_fp16" in device.extensions,
+            sub_group_size=16 if "cl_intel_required_subgroup_size" in device.extensions else 1,
+            local_memory=device.local_mem_size,
+            local_memory_opt_in=device.local_mem_size,
+            local_memory_dedicated=False,
+            max_workgroup=device.max_work_group_size,
+            max_workgroup_shape=tuple(device.max_work_item_sizes),
+            vector_bytes=64,
+            vectorizes_work_items=True,
+            memory_orders="acq_rel",
+            rounded_division32=bool(device.single_fp_config & (1 << 7)),
+            pointer_offsets=True,
+        )
+
+    def run(
+        self, program: Program, groups: Sequence[int], arguments: Sequence[Any]
+    ) -> list[np.ndarray[Any, Any] | None]:
+        """Runs a program; `arguments` holds an array or number per kernel parameter, in order.
+
+        Arrays are copied in whole (their base's memory) and what is left in them comes back, in order.
+        """
+        cl = self._cl
+        kernel = getattr(self._build(program), program.entry)
+        flags = cl.mem_flags.READ_WRITE | cl.mem_flags.COPY_HOST_PTR
+        copies = [np.array(a) if isinstance(a, np.ndarray) else None for a in arguments]
+        buffers = [
+            None if c is None else cl.Buffer(self._context, flags, hostbuf=c) for c in copies
+        ]
+        passed = []
+        for item in program.arguments:
+            value, copy = arguments[item.parameter], copies[item.parameter]
+            size = np.uint8 if item.type.kind == "b" else item.type.numpy.type
+            if item.kind == "scalar":
+                passed.append(size(value))
+                continue
+            assert copy is not None
+            match item.kind:
+                case "pointer":
+                    passed.append(buffers[item.parameter])
+                case "offset":
+                    passed.append(size(0))
+                case "extent":
+                    passed.append(size(copy.shape[item.dim]))
+                case "stride":
+                    passed.append(size(copy.strides[item.dim] // copy.itemsize))
+        local = program.workgroup
+        total = tuple(g * w for g, w in zip((*groups, 1, 1), local, strict=False))
+        kernel(self._queue, total, local, *passed)
+        for copy, buffer in zip(copies, buffers, strict=True):
+            if copy is not None:
+                cl.enqueue_copy(self._queue, copy, buffer)
+        self._queue.finish()
+        return copies
+
+    def _build(self, program: Program) -> Any:
+        built = self._cl.Program(self._context, program.source)
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                return built.build(list(program.flags), cache_dir=False)
+        except self._cl.RuntimeError as error:
+            raise CompileError("OpenCL refused the source", program.source, str(error)) from None
+
+
+@functools.cache
+def opencl_devices() -> tuple[OpenCLDevice, ...]:
+    """Intel's CPU runtime and PoCL, as far as they are installed."""
+    _point_to_drivers()
+    import pyopencl as cl
+
+    found: dict[str, OpenCLDevice] = {}
+    for platform in cl.get_platforms():
+        for device in platform.get_devices(cl.device_type.CPU):
+            own = OpenCLDevice(device)
+            found.setdefault(own.name, own)
+    return tuple(found[name] for name in sorted(found))
+
+
+def _point_to_drivers() -> None:
+    """Before the first import of PyOpenCL, makes both drivers known to its loader."""
+    if "OCL_ICD_VENDORS" in os.environ:
+        return
+    roots = [Path(p) for p in {sysconfig.get_paths()["purelib"], sysconfig.get_paths()["platlib"]}]
+    drivers = [p for r in roots for p in r.glob("pyopencl/.libs/libpocl*.so*")]
+    drivers += [p for r in roots for p in [r.parents[1] / "libintelocl.so"] if p.exists()]
+    folder = Path(tempfile.mkdtemp(prefix="portable-icd-"))
+    for number, driver in enumerate(sorted(set(drivers))):
+        (folder / f"{number}.icd").write_text(f"{driver}\n")
+    os.environ["OCL_ICD_VENDORS"] = str(folder)
