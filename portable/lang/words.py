@@ -323,9 +323,17 @@ def bulk_wait(done: Any, phase: Any) -> None:
 
 @_word
 def matrix(
-    shape: Sequence[int], dtype: Any, *, scope: str = "workgroup", use: str = "accumulator"
+    shape: Sequence[int],
+    dtype: Any,
+    *,
+    scope: str = "workgroup",
+    use: str = "accumulator",
+    units: bool = True,
 ) -> Any:
     """A matrix fragment held by a ``"work_item"``, ``"sub_group"`` or ``"workgroup"`` together.
+
+    Where the device has matrix units for its types it is held as they want it unless `units` is
+    False, else as a tile of registers per work-item.
 
     It has ``fill(x)``, ``load(part)``, ``store(part)`` and ``map(function)``, where the
     function takes an element, or an element, its row and its column.

@@ -379,7 +379,7 @@ class Multiply:
     """``accumulator += a @ b``, each product and sum in the accumulator's type (fma allowed).
 
     The operands are fragments of use "a" and "b", or regions of local arrays, of shapes (M, K) and
-    (K, N). The products of ``float16`` operands are exact in ``float32``; the order of summation
+    (K, N); floats may be narrower than the accumulator's type. The products of ``float16`` operands are exact in ``float32``; the order of summation
     is not promised. All work-items of the accumulator's scope get here together; that the regions
     were written before, and will not be overwritten yet, is for the user's barriers to see to.
 

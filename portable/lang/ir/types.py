@@ -151,6 +151,8 @@ class Fragment:
         Whose work-items hold it, and must reach each operation on it together.
     use : {"accumulator", "a", "b"}
         What `statements.Multiply` may take it for.
+    units : bool
+        Whether matrix units may hold and multiply it.
     """
 
     name: str
@@ -158,6 +160,7 @@ class Fragment:
     dtype: DType
     scope: Scope
     use: Use = "accumulator"
+    units: bool = True
 
 
 @dataclass(frozen=True, slots=True)

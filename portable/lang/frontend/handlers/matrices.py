@@ -19,7 +19,9 @@ __all__ = ["FRAGMENT_METHODS", "fragment_of"]
 
 
 @handles("matrix")
-def _matrix(builder: Builder, shape: Any, dtype: Any, scope: Any, use: Any) -> Fragment:
+def _matrix(
+    builder: Builder, shape: Any, dtype: Any, scope: Any, use: Any, units: Any
+) -> Fragment:
     ok = isinstance(shape, tuple) and len(shape) == 2
     if not ok or not all(isinstance(n, int) and n > 0 for n in shape):
         builder.fail(f"kl.matrix takes a shape of two positive constants, not {shape!r}")
@@ -29,7 +31,8 @@ def _matrix(builder: Builder, shape: Any, dtype: Any, scope: Any, use: Any) -> F
         builder.fail(f'the use of kl.matrix is "accumulator", "a" or "b", not {use!r}')
     kind = as_dtype(builder, dtype)
     held = kind if kind is float16 and use != "accumulator" else register_of(builder, kind)
-    fragment = Fragment(builder.name(builder.hint or "matrix"), (shape[0], shape[1]), held, scope, use)
+    name = builder.name(builder.hint or "matrix")
+    fragment = Fragment(name, (shape[0], shape[1]), held, scope, use, bool(units))
     builder.fragments.append(fragment)
     return fragment
 
@@ -61,8 +64,8 @@ def _mma(builder: Builder, accumulator: Any, a: Any, b: Any, valid: Any) -> None
     if k != k2 or (m, n) != total.shape:
         builder.fail(f"kl.mma of shapes {left.shape} @ {right.shape} to {total.shape}")
     kinds = {x.dtype if isinstance(x, Fragment) else x.array.dtype for x in (left, right)}
-    allowed = {total.dtype, float16} if total.dtype.name == "float32" else {total.dtype}
-    if len(kinds) > 1 or not kinds <= allowed:
+    narrower = all(d.is_float and d.itemsize <= total.dtype.itemsize for d in kinds)
+    if len(kinds) > 1 or not (narrower or kinds == {total.dtype}):
         names = " and ".join(sorted(d.short for d in kinds))
         builder.fail(f"kl.mma of {names} operands into a {total.dtype.short} matrix")
     needed = None if valid is None else _extents(builder, valid)
