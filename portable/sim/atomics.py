@@ -105,7 +105,7 @@ def _chain(
         assert expected is not None
         return _compare_exchange(data, offsets, value, expected[places])
     single = offsets.size > 1 and offsets[0] == offsets[-1]
-    combine: Callable[..., Value] = _CHAINS[op] if op in _CHAINS else _second
+    combine: Callable[..., Value] = _CHAINS.get(op, _second)
     old = data[offsets]
     if not single:
         data[offsets] = combine(old, value)

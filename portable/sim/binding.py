@@ -147,12 +147,12 @@ def _written(region: list[_Bound], low: int, high: int, granule: int) -> Value |
     unwritten = untouched.within(low, high)
     for b in region:
         if b.blank:
-            unwritten = np.zeros(high - low, np.bool_) if unwritten is None else unwritten
+            if unwritten is None:
+                unwritten = np.zeros(high - low, np.bool_)
             unwritten[b.low - low : b.high - low] = True
     if unwritten is None:
         return None
-    found: Value = ~unwritten.reshape(-1, granule).any(axis=1)
-    return found
+    return np.logical_not(unwritten.reshape(-1, granule).any(axis=1))
 
 
 def keep_written(launch: Launch) -> None:

@@ -93,7 +93,8 @@ def _trips(start: Value, stop: Value, by: Value) -> Value:
     if start.itemsize < 8:
         distance, stride = stop.astype(np.int64) - start, by.astype(np.int64)
         rounds = np.floor_divide(distance + stride - np.sign(stride), stride)
-        return np.maximum(rounds, 0)
+        least: Value = np.maximum(rounds, 0)
+        return least
     triples = zip(start.tolist(), stop.tolist(), by.tolist(), strict=True)
     counts = [len(range(x, y, z)) if z else 0 for x, y, z in triples]
     return np.array(counts, np.int64)

@@ -12,9 +12,10 @@ __all__ = [
     "AsyncCopyError",
     "DivergenceError",
     "EndlessWaitError",
+    "FaultError",
     "NotUniformError",
-    "OutOfBoundsError",
     "OtherAccess",
+    "OutOfBoundsError",
     "RaceError",
     "UninitialisedReadError",
     "WorkItemId",
@@ -38,9 +39,7 @@ class WorkItemId(NamedTuple):
             return f"workgroup {self.group_id} together"
         if self.held_by == "sub-group":
             return f"the sub-group of work-item {self.global_id} together"
-        return (
-            f"work-item {self.global_id} (local {self.local_id} of workgroup {self.group_id})"
-        )
+        return f"work-item {self.global_id} (local {self.local_id} of workgroup {self.group_id})"
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +54,7 @@ class OtherAccess:
         return f"{self.kind} by {self.work_item} at {self.location}{_quoted(self.location)}"
 
 
-class _Fault(SimulationError):
+class FaultError(SimulationError):
     """A fault of a kernel, with where, who and what.
 
     Parameters
@@ -122,29 +121,29 @@ def _quoted(location: Location) -> str:
     return f"\n    {line}" if line else ""
 
 
-class OutOfBoundsError(_Fault):
+class OutOfBoundsError(FaultError):
     """An index outside its array."""
 
 
-class UninitialisedReadError(_Fault):
+class UninitialisedReadError(FaultError):
     """A read of memory that nothing has written."""
 
 
-class RaceError(_Fault):
+class RaceError(FaultError):
     """Two accesses that nothing orders, at least one of them a plain write or beside an atomic."""
 
 
-class DivergenceError(_Fault):
+class DivergenceError(FaultError):
     """A collective operation that not all of its work-items reach together."""
 
 
-class NotUniformError(_Fault):
+class NotUniformError(FaultError):
     """A value that was said to be uniform and differs between work-items."""
 
 
-class AsyncCopyError(_Fault):
+class AsyncCopyError(FaultError):
     """An access to memory that an asynchronous copy is still reading or writing."""
 
 
-class EndlessWaitError(_Fault):
+class EndlessWaitError(FaultError):
     """A wait that no running workgroup can end."""

@@ -30,15 +30,15 @@ def evaluator(x: e.Expression, size: int, site: Site) -> Evaluate:
         return evaluator(child, size, site)
 
     match x:
-        case e.Const(value, kind):
-            constant = np.full(size, value, kind.numpy)
+        case e.Const(value, of):
+            constant = np.full(size, value, of.numpy)
             return lambda w: constant
         case e.Variable(name):
             return lambda w: w.env[name]
-        case e.Extent(array, dim, kind):
-            return lambda w: np.full(size, w.buffers[array].extents[dim], kind.numpy)
-        case e.Stride(array, dim, kind):
-            return lambda w: np.full(size, w.buffers[array].strides[dim], kind.numpy)
+        case e.Extent(array, dim, of):
+            return lambda w: np.full(size, w.buffers[array].extents[dim], of.numpy)
+        case e.Stride(array, dim, of):
+            return lambda w: np.full(size, w.buffers[array].strides[dim], of.numpy)
         case e.WorkItem():
             return lambda w: w.word(x)
         case e.Unary(op, operand):

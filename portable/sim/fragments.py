@@ -77,7 +77,8 @@ class _Holders:
             mine = w.active.pick(x)
             if (mine != x[leader[self.members[w.active.ids]]]).any():
                 raise not_uniform(w, self._site, what, mine)
-        return x[self.first]
+        found: Value = x[self.first]
+        return found
 
 
 def _matrices(w: Workgroup, fragment: Fragment, holders: _Holders) -> Value:
@@ -107,7 +108,8 @@ def _read_part(w: Workgroup, part: Part, holders: _Holders) -> Value:
     """The matrices that a region holds for each instance, as stored."""
     starts = holders.shared(w, "where a matrix starts", part.starts(w))
     found = read(w, part.access(w, starts, holders.threads))
-    return found.reshape(-1, *part.region.shape)
+    matrices: Value = found.reshape(-1, *part.region.shape)
+    return matrices
 
 
 @step.register
@@ -154,7 +156,8 @@ class _Operand:
         if self._part is not None:
             return _read_part(w, self._part, holders)
         assert self._fragment is not None
-        return _matrices(w, self._fragment, holders)[holders.instances]
+        mine: Value = _matrices(w, self._fragment, holders)[holders.instances]
+        return mine
 
 
 @step.register
@@ -219,7 +222,8 @@ class _Deal:
         w.env[row.name] = (element // self._columns).astype(index_type)
         w.env[column.name] = (element % self._columns).astype(index_type)
         assign(w, self._statement.value.name, matrices[holders.members, element])
-        return holders.members * self._total + element
+        place: Value = holders.members * self._total + element
+        return place
 
     def put_back(self, w: Workgroup, elements: Value, taking: Active, matrices: Value) -> None:
         """What the body left in the value becomes the element."""

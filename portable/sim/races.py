@@ -67,16 +67,12 @@ class _Records:
                 return Collision(i, self.kind, self._other(granule, threads[i]), self.site[granule])
         return self._spilled_collision(w, granules, threads)
 
-    def _suspects(
-        self, w: Workgroup, granules: Value, threads: Value, together: bool
-    ) -> list[int]:
+    def _suspects(self, w: Workgroup, granules: Value, threads: Value, together: bool) -> list[int]:
         """Where the common floors alone do not order the accesses."""
         before = self._before(w, granules, threads, together)
         return [] if before.all() else np.flatnonzero(~before).tolist()
 
-    def _before(
-        self, w: Workgroup, granules: Value, threads: Value, together: bool
-    ) -> Value:
+    def _before(self, w: Workgroup, granules: Value, threads: Value, together: bool) -> Value:
         earlier = self.thread[granules]
         before: Value = self.time[granules] <= w.clock.common.floors[earlier // self.stride]
         if not together:
@@ -104,9 +100,7 @@ class _Records:
                     return False
         return True
 
-    def _spilled_collision(
-        self, w: Workgroup, granules: Value, threads: Value
-    ) -> Collision | None:
+    def _spilled_collision(self, w: Workgroup, granules: Value, threads: Value) -> Collision | None:
         if not self.spilled:
             return None
         for i, granule in enumerate(granules.tolist()):
@@ -141,9 +135,7 @@ class _Records:
             for granule in granules.tolist():
                 self.spilled.pop(granule, None)
 
-    def add(
-        self, w: Workgroup, granules: Value, threads: Value, site: int, together: bool
-    ) -> None:
+    def add(self, w: Workgroup, granules: Value, threads: Value, site: int, together: bool) -> None:
         """These accesses join those that they are not ordered after."""
         if self._log is not None:
             self._log.setdefault(w.number, []).append((granules, threads, w.clock.time))

@@ -59,9 +59,7 @@ def out_of_bounds(
     )
 
 
-def uninitialised(
-    w: Workgroup, access: Access, positions: Value
-) -> errors.UninitialisedReadError:
+def uninitialised(w: Workgroup, access: Access, positions: Value) -> errors.UninitialisedReadError:
     """Some positions are read and nothing has written them."""
     first = int(positions[0])
     return errors.UninitialisedReadError(
@@ -72,16 +70,13 @@ def uninitialised(
     )
 
 
-def race(
-    w: Workgroup, access: Access, kind: str, collision: Collision
-) -> errors.RaceError:
+def race(w: Workgroup, access: Access, kind: str, collision: Collision) -> errors.RaceError:
     """An access is unordered with an earlier one."""
     other = w.launch.other_access(collision.kind, collision.site, collision.thread)
     mine = w.work_item(access.item(collision.position))
     inside = mine.group_id == other.work_item.group_id
     return errors.RaceError(
-        f"race on {_element(access, collision.position)} "
-        f"({access.buffer.array.space}): {kind}",
+        f"race on {_element(access, collision.position)} ({access.buffer.array.space}): {kind}",
         index=access.element(collision.position),
         other=other,
         hint=_INSIDE if inside else _BETWEEN,
@@ -111,9 +106,7 @@ def in_flight(
     )
 
 
-def divergence(
-    w: Workgroup, site: Site, what: str, missing: Value
-) -> errors.DivergenceError:
+def divergence(w: Workgroup, site: Site, what: str, missing: Value) -> errors.DivergenceError:
     """Some work-items do not reach a collective operation with the others."""
     first = w.work_item(int(missing[0]))
     return errors.DivergenceError(

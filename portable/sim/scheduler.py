@@ -44,7 +44,7 @@ def run_workgroups(launch: Launch, body: Callable[[Workgroup], Running]) -> None
     At most `Settings.resident` run at once, and one starts only when another has ended: no
     workgroup may rely on one that has not started. A turn lasts until the workgroup pauses.
     """
-    chance = random.Random(launch.settings.seed)
+    chance = random.Random(launch.settings.seed)  # noqa: S311  (an order, no secret)
     unstarted = _order(launch, chance)
     running: list[_Runner] = []
     idle_turns, version = 0, 0
@@ -54,7 +54,8 @@ def run_workgroups(launch: Launch, body: Callable[[Workgroup], Running]) -> None
             running.append(_Runner(w, body(w)))
         ready = [r for r in running if r.ready(launch.version)]
         if not ready:
-            return _stuck(launch, running)
+            _stuck(launch, running)
+            return
         runner = chance.choice(ready)
         ended = _turn(launch, runner)
         if ended:
@@ -62,7 +63,8 @@ def run_workgroups(launch: Launch, body: Callable[[Workgroup], Running]) -> None
         idle_turns = 0 if ended or launch.version != version else idle_turns + 1
         version = launch.version
         if idle_turns > launch.settings.patience:
-            return _out_of_patience(launch, runner)
+            _out_of_patience(launch, runner)
+            return
 
 
 def _turn(launch: Launch, runner: _Runner) -> bool:

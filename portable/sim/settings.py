@@ -35,7 +35,8 @@ class Settings:
     copies : bool
         Report accesses to memory that an asynchronous copy still reads or writes.
     waits : bool
-        Report a wait that no running workgroup can end. Switched off, the launch is abandoned there.
+        Report a wait that no running workgroup can end. Switched off, the launch ends
+        there.
     seed : int
         Of the order in which workgroups run; ``PORTABLE_SIM_SEED`` gives the default.
     resident : int

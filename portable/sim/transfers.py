@@ -57,9 +57,7 @@ def _whole_tile(w: Workgroup, part: Part) -> Access:
 class _Run:
     """Some neighbours of an array from an index on, per work-item."""
 
-    def __init__(
-        self, array: Array, index: tuple[object, ...], loc: Location, b: Builder
-    ) -> None:
+    def __init__(self, array: Array, index: tuple[object, ...], loc: Location, b: Builder) -> None:
         self._site = b.site(loc, array)
         self._index: tuple[Evaluate, ...] = b.expressions(index, self._site)
 
@@ -80,9 +78,7 @@ class _Run:
         return access
 
 
-def _advance(
-    index: list[Value], steps: Value, extents: tuple[int, ...]
-) -> tuple[Value, ...]:
+def _advance(index: list[Value], steps: Value, extents: tuple[int, ...]) -> tuple[Value, ...]:
     """Indices so many elements further, the last dimension fastest, the first without end."""
     out = list(index)
     carry = steps
@@ -155,16 +151,15 @@ def _check_contiguous(w: Workgroup, ends: list[Access]) -> None:
 class _Slots:
     """The completion slots of a statement; None: commit and wait order its copies."""
 
-    def __init__(
-        self, completion: Array | None, slot: object, loc: Location, b: Builder
-    ) -> None:
+    def __init__(self, completion: Array | None, slot: object, loc: Location, b: Builder) -> None:
         self._array = completion
         self.site: Site = b.site(loc, completion)
         self._slot = None if completion is None else b.expressions((slot,), self.site)[0]
 
     def key(self, w: Workgroup, item: int) -> tuple[Array, int]:
         """The slot that a work-item means."""
-        assert self._array is not None and self._slot is not None
+        assert self._array is not None
+        assert self._slot is not None
         slot = self._slot(w)
         locate(w, self.site, (slot[item : item + 1],), np.array([item]))
         return self._array, int(slot[item])

@@ -28,7 +28,8 @@ def _unsigned(x: Value) -> Value:
 def _count(y: Value) -> Value:
     """A shift count modulo the width, as unsigned."""
     u = _unsigned(y)
-    return u & u.dtype.type(8 * u.dtype.itemsize - 1)
+    count: Value = u & u.dtype.type(8 * u.dtype.itemsize - 1)
+    return count
 
 
 def _shift_left(x: Value, y: Value) -> Value:
@@ -36,7 +37,8 @@ def _shift_left(x: Value, y: Value) -> Value:
 
 
 def _shift_right(x: Value, y: Value) -> Value:
-    return x >> _count(y).astype(x.dtype)
+    shifted: Value = x >> _count(y).astype(x.dtype)
+    return shifted
 
 
 BINARY: Final[dict[BinaryOp, Callable[[Value, Value], Value]]] = {

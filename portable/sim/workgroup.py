@@ -39,7 +39,7 @@ class Threads:
         How many numbers a workgroup takes; the last stands for "many".
     """
 
-    __slots__ = ("copy", "stride", "sub_groups", "sub_group_size", "work_items", "workgroup")
+    __slots__ = ("copy", "stride", "sub_group_size", "sub_groups", "work_items", "workgroup")
 
     def __init__(self, work_items: int, sub_group_size: int) -> None:
         self.work_items = work_items
@@ -101,9 +101,7 @@ class Workgroup:
             self.buffers[array] = binding.allocate(array, self.size, launch)
         self.fragments: dict[Fragment, Value] = {}
         self.loops: list[LoopMasks] = []
-        self.clock = WorkgroupClock(
-            number, launch.group_count, launch.threads.stride, self.size
-        )
+        self.clock = WorkgroupClock(number, launch.group_count, launch.threads.stride, self.size)
         self.fences: dict[tuple[int, str, str], Clock] = {}
         self.copies = Copies(self.size)
         self.changes = 0
