@@ -42,7 +42,7 @@ class _Printer:
         """Prints the body first: it tells what arguments and definitions are needed."""
         body = self._body()
         arguments = self._arguments()
-        features = frozenset(self._context.prelude.features)
+        features = self._features(body)
         kernel, capabilities = self._kernel, self._context.capabilities
         preludes = self._dialect.preludes(kernel, capabilities, features)
         lines = [f"// {kernel.name}, {PurePath(kernel.loc.file).name}:{kernel.loc.line}"]
@@ -60,6 +60,16 @@ class _Printer:
             dynamic_local=self._dynamic,
             flags=self._dialect.flags(kernel.options, capabilities),
         )
+
+    def _features(self, body: list[str]) -> frozenset[str]:
+        half = self._dialect.types["f16"]
+        text = [*body, *self._context.prelude.text()]
+        own = {self._dialect.memory_type(a.dtype) for a in self._arrays()}
+        uses_half = half in own or any(half in line for line in text)
+        return frozenset(self._context.prelude.features | ({"half"} if uses_half else set()))
+
+    def _arrays(self) -> list[Array]:
+        return [p for p in self._kernel.parameters if isinstance(p, Array)]
 
     # -- arguments --------------------------------------------------------------------------
 
