@@ -356,6 +356,7 @@ class ExpressionTranslator:
     def visit_call(self, node: ast.Call) -> Any:
         """Words of the language, helper functions, dtypes, and a few of Python's own functions."""
         function = self.visit(node.func)
+        hint, self.builder.hint = self.builder.hint, ""
         args = self._starred(node.args)
         kwargs = {}
         for keyword in node.keywords:
@@ -363,7 +364,10 @@ class ExpressionTranslator:
                 self.builder.fail("** is not in the kernel language", "write the keywords out")
             kwargs[keyword.arg] = self.visit(keyword.value)
         self.builder.location = self.frame.source.location(node)
-        return self._call(function, args, kwargs)
+        self.builder.hint = hint
+        result = self._call(function, args, kwargs)
+        self.builder.hint = ""
+        return result
 
     def _call(self, function: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
         if isinstance(function, words.Word):

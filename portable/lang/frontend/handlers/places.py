@@ -24,7 +24,7 @@ def _dim(builder: Builder, word: str, dim: Any) -> int:
 def _bounded(builder: Builder, name: str, node: e.WorkItem, high: int | None) -> Value:
     if high == 0:
         return Value(builder.index_const(0))
-    var = builder.let(name, node)
+    var = builder.let(builder.hint or name, node)
     assert isinstance(var, e.Variable)
     top = high if high is not None else (2**31 - 4096 if node.type.bits == 32 else 2**62)
     builder.intervals[var] = Interval(0, top)

@@ -1,0 +1,1 @@
+"""Data that Portable ships: tuned parameters. Read with importlib.resources."""

@@ -1,0 +1,216 @@
+"""The kernels behind `portable.linalg.gemm`, from the plainest to the one that all devices run fast.
+
+All work out ``out = activation(alpha a @ b + beta c + bias)``; `c` and `bias` may be None. Arrays have any
+strides; the leading dimensions of `a`, `b`, `c` and `bias` broadcast against those of `out`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from portable import lang as kl
+from portable.lang.function import function
+from portable.lang.kernel import kernel
+
+__all__ = ["gemm_naive", "gemm_tiled", "gemm_tiles", "keep", "relu"]
+
+
+@function
+def keep(x: Any) -> Any:
+    """The activation that changes nothing."""
+    return x
+
+
+@function
+def relu(x: Any) -> Any:
+    """``max(x, 0)``; NaN stays NaN."""
+    return kl.maximum(x, 0)
+
+
+@function
+def matrix_of(x: Any, out: Any, batch: Any) -> Any:
+    """The matrix of `x` that belongs to the `batch`-th matrix of `out`, counted in C order."""
+    index = ()
+    rest = batch
+    for d in kl.static_range(out.ndim - 3, -1, -1):
+        own = d - (out.ndim - x.ndim)
+        if own >= 0:
+            index = (kl.where(x.shape[own] == 1, 0, rest % out.shape[d]), *index)
+        rest = rest // out.shape[d]
+    return x[*index]
+
+
+@function
+def element_of(x: Any, row: Any, column: Any) -> Any:
+    """An element of a matrix or row vector that is broadcast along extents of 1."""
+    if x.ndim == 1:
+        return x[kl.where(x.shape[0] == 1, 0, column)]
+    return x[kl.where(x.shape[0] == 1, 0, row), kl.where(x.shape[1] == 1, 0, column)]
+
+
+@function
+def finished(
+    total: Any,
+    alpha: Any,
+    beta: Any,
+    c: Any,
+    bias: Any,
+    batch: Any,
+    row: Any,
+    column: Any,
+    out: Any,
+    activation: Any,
+) -> Any:
+    """The element of the result that belongs to a sum of products."""
+    value = alpha * total
+    if c is not None:
+        value = value + beta * element_of(matrix_of(c, out, batch), row, column)
+    if bias is not None:
+        value = value + element_of(matrix_of(bias, out, batch), row, column)
+    return activation(value)
+
+
+@kernel
+def gemm_naive(
+    alpha: Any, a: Any, b: Any, beta: Any, c: Any, bias: Any, out: Any, *, ACC: Any, ACTIVATION: Any
+) -> None:
+    """A work-item per element, reading a row and a column from global memory.
+
+    Each product costs two loads: the device's caches decide the speed.
+    """
+    column, row, batch = kl.global_id(0), kl.global_id(1), kl.global_id(2)
+    left, right, result = (
+        matrix_of(a, out, batch),
+        matrix_of(b, out, batch),
+        matrix_of(out, out, batch),
+    )
+    if row < result.shape[0] and column < result.shape[1]:
+        total = ACC(0)
+        for k in range(left.shape[1]):
+            total += ACC(left[row, k]) * ACC(right[k, column])
+        result[row, column] = finished(
+            total, alpha, beta, c, bias, batch, row, column, out, ACTIVATION
+        )
+
+
+@kernel
+def gemm_tiled(
+    alpha: Any,
+    a: Any,
+    b: Any,
+    beta: Any,
+    c: Any,
+    bias: Any,
+    out: Any,
+    *,
+    TILE: int,
+    ACC: Any,
+    ACTIVATION: Any,
+) -> None:
+    """A work-item per element, square tiles of both operands in local memory.
+
+    Each element read from global memory serves ``TILE`` products; each product still costs two
+    loads from local memory.
+    """
+    batch = kl.group_id(2)
+    left, right, result = (
+        matrix_of(a, out, batch),
+        matrix_of(b, out, batch),
+        matrix_of(out, out, batch),
+    )
+    row, column = kl.group_id(1) * TILE, kl.group_id(0) * TILE
+    i, j = kl.local_id(1), kl.local_id(0)
+    tile_a = kl.local((TILE, TILE), a.dtype)
+    tile_b = kl.local((TILE, TILE), b.dtype)
+    total = ACC(0)
+    for start in range(0, left.shape[1], TILE):
+        kl.copy(tile_a, left[row : row + TILE, start : start + TILE])
+        kl.copy(tile_b, right[start : start + TILE, column : column + TILE])
+        kl.barrier()
+        for k in range(TILE):
+            total += ACC(tile_a[i, k]) * ACC(tile_b[k, j])
+        kl.barrier()
+    if row + i < result.shape[0] and column + j < result.shape[1]:
+        result[row + i, column + j] = finished(
+            total, alpha, beta, c, bias, batch, row + i, column + j, out, ACTIVATION
+        )
+
+
+@function
+def tile_position(index: Any, rows: Any, columns: Any, GROUP: int) -> Any:
+    """Row and column of the `index`-th tile: down `GROUP` rows of tiles before the next column.
+
+    Workgroups that run at the same time then share operand tiles in the last-level cache.
+    """
+    band = GROUP * columns
+    first = index // band * GROUP
+    height = kl.minimum(rows - first, GROUP)
+    inside = index % band
+    return first + inside % height, inside // height
+
+
+@kernel
+def gemm_tiles(
+    alpha: Any,
+    a: Any,
+    b: Any,
+    beta: Any,
+    c: Any,
+    bias: Any,
+    out: Any,
+    *,
+    BM: int,
+    BN: int,
+    BK: int,
+    STAGES: int,
+    GROUP: int,
+    UNITS: bool,
+    ACC: Any,
+    ACTIVATION: Any,
+) -> None:
+    """A workgroup per ``BM x BN`` tile of the result, held in registers or by matrix units.
+
+    Tiles of the operands, ``BK`` deep, pass through a ring of ``STAGES`` in local memory; while one is
+    multiplied the next ones are on their way. Local memory: ``STAGES (BM + BN) BK`` elements and the
+    padding that the device's layout wants.
+    """
+    batch = kl.group_id(1)
+    left, right, result = (
+        matrix_of(a, out, batch),
+        matrix_of(b, out, batch),
+        matrix_of(out, out, batch),
+    )
+    m, n, k = result.shape[0], result.shape[1], left.shape[1]
+    tile_row, tile_column = tile_position(
+        kl.group_id(0), kl.cdiv(m, BM), kl.cdiv(n, BN), GROUP
+    )
+    row, column = tile_row * BM, tile_column * BN
+    tile_a = kl.local((STAGES, BM, BK), a.dtype)
+    tile_b = kl.local((STAGES, BK, BN), b.dtype)
+    acc = kl.matrix((BM, BN), ACC, scope="workgroup", units=UNITS)
+    acc.fill(0)
+    for stage in kl.static_range(STAGES - 1):
+        kl.copy_async(tile_a[stage], left[row : row + BM, stage * BK : stage * BK + BK])
+        kl.copy_async(tile_b[stage], right[stage * BK : stage * BK + BK, column : column + BN])
+        kl.copy_commit()
+    for step in range(kl.cdiv(k, BK)):
+        if STAGES > 1:
+            kl.copy_wait(STAGES - 2)
+            kl.barrier()
+        ahead = step + (STAGES - 1)
+        slot, start = ahead % STAGES, ahead * BK
+        kl.copy_async(tile_a[slot], left[row : row + BM, start : start + BK])
+        kl.copy_async(tile_b[slot], right[start : start + BK, column : column + BN])
+        kl.copy_commit()
+        if STAGES == 1:
+            kl.copy_wait(0)
+            kl.barrier()
+        now = step % STAGES
+        kl.mma(acc, tile_a[now], tile_b[now], valid=(m - row, n - column, k - step * BK))
+        if STAGES == 1:
+            kl.barrier()
+    for i, j, total in kl.elements(acc):
+        if row + i < m and column + j < n:
+            result[row + i, column + j] = finished(
+                total, alpha, beta, c, bias, batch, row + i, column + j, out, ACTIVATION
+            )

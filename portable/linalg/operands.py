@@ -1,0 +1,80 @@
+"""Checks on the arrays that operations are given: dtypes, shapes, overlap."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from portable.backend import ArrayView, Device
+from portable.dtypes import DType, dtype
+from portable.errors import DTypeError, ShapeError
+
+__all__ = ["broadcast_shape", "common_dtype", "overlap", "same_memory"]
+
+
+def common_dtype(operation: str, allowed: Sequence[DType], **arrays: Any) -> DType:
+    """The one dtype that all the arrays have; those that are None do not count.
+
+    Raises
+    ------
+    DTypeError
+        If they differ, or it is not one of `allowed`.
+    """
+    kinds = {name: dtype(x.dtype) for name, x in arrays.items() if x is not None}
+    first = next(iter(kinds.values()))
+    if any(kind is not first for kind in kinds.values()):
+        listed = ", ".join(f"{name} {kind.name}" for name, kind in kinds.items())
+        raise DTypeError(f"{operation} takes arrays of one dtype, not {listed}; convert them first")
+    if first not in allowed:
+        names = ", ".join(kind.name for kind in allowed)
+        raise DTypeError(f"{operation} takes {names}, not {first.name}")
+    return first
+
+
+def broadcast_shape(operation: str, *shapes: tuple[int, ...]) -> tuple[int, ...]:
+    """The shape that shapes broadcast to.
+
+    Raises
+    ------
+    ShapeError
+        If they do not.
+    """
+    try:
+        return tuple(np.broadcast_shapes(*shapes))
+    except ValueError:
+        listed = " and ".join(map(str, shapes))
+        raise ShapeError(f"{operation}: shapes {listed} do not broadcast together") from None
+
+
+class _Shadow:
+    """An array interface of the same addresses, for NumPy to reason about; never read."""
+
+    def __init__(self, view: ArrayView) -> None:
+        self.__array_interface__ = {
+            "shape": view.shape,
+            "typestr": view.dtype.str,
+            "data": (view.address or 1, True),
+            "strides": view.strides,
+            "version": 3,
+        }
+
+
+def overlap(device: Device, x: Any, y: Any) -> bool:
+    """Whether two arrays of a device share an element; exactly so for all but contrived strides."""
+    a, b = device.view(x), device.view(y)
+    if a.owner != b.owner or 0 in a.shape or 0 in b.shape:
+        return False
+    shadows = np.asarray(_Shadow(a)), np.asarray(_Shadow(b))
+    try:
+        return np.shares_memory(*shadows, max_work=100_000)
+    except np.exceptions.TooHardError:
+        return True
+
+
+def same_memory(device: Device, x: Any, y: Any) -> bool:
+    """Whether two arrays are the same elements in the same order."""
+    a, b = device.view(x), device.view(y)
+    same_layout = (a.shape, a.strides, a.dtype) == (b.shape, b.strides, b.dtype)
+    return same_layout and a.owner == b.owner and a.address == b.address

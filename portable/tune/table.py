@@ -1,0 +1,102 @@
+"""The table of tuned parameters: what the package ships and what the user's own searches found.
+
+A table is a JSON object: kernel -> dtype -> device key -> list of choices, the one for the largest
+problems first. Device keys are looked up from the particular to the general: the device's name, its
+architecture, its vendor, its kind (``"cpu"``, ``"gpu"``), ``"default"``; the user's own findings come
+before the shipped ones of the same key.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Sequence
+from functools import lru_cache
+from importlib.resources import files
+from pathlib import Path
+from typing import Any, Final
+
+import platformdirs
+
+from portable.backend import Capabilities
+from portable.dtypes import DType
+from portable.tune.space import Parameters
+
+__all__ = ["device_keys", "lookup", "record", "user_table"]
+
+_SHIPPED: Final = "portable_data"
+
+
+def user_table() -> Path:
+    """Where the user's own findings are kept; ``PORTABLE_TUNING`` names another file."""
+    named = os.environ.get("PORTABLE_TUNING")
+    return Path(named) if named else Path(platformdirs.user_config_dir("portable-arrays")) / "tuning.json"
+
+
+def device_keys(capabilities: Capabilities) -> tuple[str, ...]:
+    """What a device is looked up by, most particular first; the dialect separates APIs of one device."""
+    dialect = capabilities.dialect
+    names = (
+        capabilities.name,
+        capabilities.architecture,
+        capabilities.vendor,
+        capabilities.kind,
+        "default",
+    )
+    keys = [f"{dialect}:{name}" for name in names if name] + [name for name in names if name]
+    return tuple(dict.fromkeys(keys))
+
+
+def lookup(kernel: str, dtype: DType, capabilities: Capabilities) -> list[Parameters]:
+    """All choices for a device, most particular key first; the later ones are fallbacks."""
+    found: list[Parameters] = []
+    tables = (_load_user(user_table()), _load_shipped(kernel))
+    for key in device_keys(capabilities):
+        for table in tables:
+            found += table.get(kernel, {}).get(dtype.name, {}).get(key, [])
+    return found
+
+
+@lru_cache(maxsize=None)
+def _load_shipped(kernel: str) -> dict[str, Any]:
+    resource = files(_SHIPPED) / "tuning" / f"{kernel}.json"
+    return {kernel: json.loads(resource.read_text(encoding="utf-8"))}
+
+
+def _load_user(path: Path) -> dict[str, Any]:
+    try:
+        stamp = path.stat().st_mtime_ns
+    except OSError:
+        return {}
+    return _read_user(path, stamp)
+
+
+@lru_cache(maxsize=8)
+def _read_user(path: Path, stamp: int) -> dict[str, Any]:
+    """The user's table as of a modification time; a damaged one counts as empty."""
+    try:
+        table = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return table if isinstance(table, dict) else {}
+
+
+def record(
+    kernel: str, dtype: DType, key: str, choices: Sequence[Parameters], path: Path | None = None
+) -> Path:
+    """Writes what a search found to the user's table, replacing the entry of the same key.
+
+    Raises
+    ------
+    OSError
+        If the file cannot be written; the old one is then untouched.
+    """
+    target = path or user_table()
+    table = dict(_load_user(target))
+    entry = table.setdefault(kernel, {}).setdefault(dtype.name, {})
+    entry[key] = [dict(choice) for choice in choices]
+    target.parent.mkdir(parents=True, exist_ok=True)
+    temporary = target.with_suffix(".tmp")
+    temporary.write_text(json.dumps(table, indent=1, sort_keys=True) + "\n", encoding="utf-8")
+    temporary.replace(target)
+    return target
