@@ -1,0 +1,57 @@
+"""Array and kernel code in Python, written once, fast on every device.
+
+Write a kernel with `kernel` and the words of `portable.lang`, or call an operation such as
+`portable.linalg.gemm`; it runs where its arrays live. ``PORTABLE_BACKEND`` or `use` picks the device.
+"""
+
+from portable import lang, linalg
+from portable.dtypes import (
+    bool_,
+    complex64,
+    complex128,
+    float16,
+    float32,
+    float64,
+    int8,
+    int16,
+    int32,
+    int64,
+    uint8,
+    uint16,
+    uint32,
+    uint64,
+)
+from portable.lang.function import function
+from portable.lang.geometry import groups
+from portable.lang.kernel import kernel
+from portable.namespace import asarray, synchronize, to_numpy, xp
+from portable.registry import device, devices, use
+
+__all__ = [
+    "asarray",
+    "bool_",
+    "complex64",
+    "complex128",
+    "device",
+    "devices",
+    "float16",
+    "float32",
+    "float64",
+    "function",
+    "groups",
+    "int8",
+    "int16",
+    "int32",
+    "int64",
+    "kernel",
+    "lang",
+    "linalg",
+    "synchronize",
+    "to_numpy",
+    "uint8",
+    "uint16",
+    "uint32",
+    "uint64",
+    "use",
+    "xp",
+]
