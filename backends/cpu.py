@@ -141,7 +141,7 @@ class CPUBackend(Backend):
             return ()
         found = {platform_word(d): d for d in reversed(find()) if is_cpu(d)}
         found.pop("oclgrind", None)
-        order = sorted(found, key=lambda w: (_PREFERENCE + (w,)).index(w))
+        order = sorted(found, key=lambda w: (*_PREFERENCE, w).index(w))
         self._reason = "no OpenCL runtime for this processor was found"
         return [CPUDevice(found[word], f"cpu:{word}") for word in order]
 

@@ -45,7 +45,15 @@ _DLPACK_KINDS = {"cuda": (2, 13), "rocm": (10,)}
 _MAX_DYNAMIC_SHARED = 8
 _MAX_THREADS = 0
 _SLOT = 8
-_FAULTS = ("ILLEGAL", "LAUNCH_FAILED", "MISALIGNED", "ASSERT", "HARDWARE", "Illegal", "LaunchFailure")
+_FAULTS = (
+    "ILLEGAL",
+    "LAUNCH_FAILED",
+    "MISALIGNED",
+    "ASSERT",
+    "HARDWARE",
+    "Illegal",
+    "LaunchFailure",
+)
 _FORMATS = {
     "bool": "?",
     "int8": "b",
@@ -121,9 +129,7 @@ class CuPyExecutable(Executable):
             self._fill(self._block, arguments)
             self._enqueue(groups, self._block.pointers)
 
-    def prepare(
-        self, groups: tuple[int, int, int], arguments: Sequence[Any]
-    ) -> Callable[[], None]:
+    def prepare(self, groups: tuple[int, int, int], arguments: Sequence[Any]) -> Callable[[], None]:
         """A launch whose arguments are packed once."""
         block = ParameterBlock(self._program.arguments)
         self._fill(block, arguments)
@@ -149,7 +155,7 @@ class CuPyExecutable(Executable):
             raise _translated(error, f"launching {self._program.entry}") from error
 
     def _enqueue_elsewhere(self, groups: tuple[int, int, int], pointers: int) -> None:
-        """The first launch of a thread, which makes the device's context current, or another device."""
+        """A thread's first launch, which makes the context current, or one to another device."""
         from cupy_backends.cuda.api import runtime
 
         with self._device.stream_scope():

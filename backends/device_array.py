@@ -63,7 +63,7 @@ class DeviceArray:
         return math.prod(self.shape)
 
     @property
-    def T(self) -> DeviceArray:
+    def T(self) -> DeviceArray:  # noqa: N802  (the Array API's name)
         """The view with dimensions reversed."""
         return self._with(self.shape[::-1], self.strides[::-1], self.offset)
 
@@ -100,9 +100,7 @@ class DeviceArray:
             raise ShapeError("an index can hold one ellipsis (...)")
         return items[: places[0]] + [slice(None)] * missing + items[places[0] + 1 :]
 
-    def _with(
-        self, shape: tuple[int, ...], strides: tuple[int, ...], offset: int
-    ) -> DeviceArray:
+    def _with(self, shape: tuple[int, ...], strides: tuple[int, ...], offset: int) -> DeviceArray:
         return DeviceArray(self.device, self.buffer, self.dtype, shape, strides, offset)
 
     def extent_in_bytes(self) -> tuple[int, int]:

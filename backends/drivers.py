@@ -73,7 +73,7 @@ def _fill(folder: Path, lines: list[str]) -> Path:
         if not target.exists() or target.read_text() != line + "\n":
             with tempfile.NamedTemporaryFile("w", dir=folder, delete=False) as file:
                 file.write(line + "\n")
-            os.replace(file.name, target)
+            Path(file.name).replace(target)
     return folder
 
 
@@ -82,7 +82,7 @@ def _stem(library: str) -> str:
 
 
 def _from_pip() -> Iterator[str]:
-    """Intel's runtime; PoCL's wheel needs no naming, PyOpenCL's bundled loader finds it by itself."""
+    """Intel's runtime; PyOpenCL's bundled loader finds PoCL's wheel by itself."""
     try:
         files = metadata.distribution("intel-opencl-rt").files or ()
     except metadata.PackageNotFoundError:

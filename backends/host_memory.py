@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import ctypes
-import threading
-import weakref
-from typing import Any, NamedTuple, cast
+from functools import lru_cache
+from typing import Any, cast
 
 import numpy as np
 import pyopencl as cl
@@ -17,6 +16,7 @@ __all__ = ["BufferMemory", "SharedMemory"]
 
 _HostArray = np.ndarray[Any, Any]
 _ALIGNMENT = 64
+_KEPT_BUFFERS = 1024
 
 
 def _address(array: _HostArray) -> int:
@@ -26,8 +26,8 @@ def _address(array: _HostArray) -> int:
 def _refuse_unaligned(array: _HostArray) -> None:
     if not array.flags.aligned:
         raise ShapeError(
-            f"a {array.dtype} array whose memory is not aligned to its elements cannot be passed to "
-            "a kernel; pass a copy (x.copy())"
+            f"a {array.dtype} array whose memory is not aligned to its elements cannot be passed "
+            "to a kernel; pass a copy (x.copy())"
         )
 
 
@@ -38,7 +38,7 @@ class _Anchor(ctypes.c_char):
 
 
 class SharedMemory:
-    """For devices that read all host memory (fine-grain system SVM): the address is the argument."""
+    """For devices that read all host memory (fine-grain system SVM): an argument is an address."""
 
     pointer_offsets = False
 
@@ -60,15 +60,11 @@ class SharedMemory:
         )
 
 
-class _Entry(NamedTuple):
-    buffer: cl.Buffer
-    low: int
-    high: int
-    owner: weakref.ref[_HostArray]
-
-
 class BufferMemory:
     """For devices that need buffers: one over each owner of memory, views being offsets into it.
+
+    Buffers are kept by address. One that outlives its array does no harm: it owns nothing, and
+    serves the next array that comes to lie at the same place.
 
     Parameters
     ----------
@@ -83,53 +79,52 @@ class BufferMemory:
     def __init__(self, context: cl.Context, largest: int) -> None:
         self._context = context
         self._largest = largest
-        self._entries: dict[int, _Entry] = {}
-        self._lock = threading.Lock()
+        self._buffer = lru_cache(maxsize=_KEPT_BUFFERS)(self._new_buffer)
 
     def view(self, array: _HostArray) -> ArrayView:
         """Describe `array`; its handle is the buffer of the memory that it is a view of."""
         _refuse_unaligned(array)
         address = _address(array)
-        entry = self._entry(array, address)
+        low, size = self._region(array)
         return ArrayView(
             array.dtype,
             array.shape,
             array.strides,
-            entry.buffer,
+            self._buffer(low, size),
             address,
-            address - entry.low,
+            address - low,
             None,
             array.flags.writeable,
         )
 
-    def _entry(self, array: _HostArray, address: int) -> _Entry:
+    def _region(self, array: _HostArray) -> tuple[int, int]:
+        """Start and size of the owner's memory, or of the array's own where that is too large."""
         owner = array
         while isinstance(owner.base, np.ndarray):
             owner = owner.base
-        found = self._entries.get(id(owner))
-        if found is not None and found.low <= address < found.high:
-            return found
-        low, high = np.lib.array_utils.byte_bounds(owner)
-        if high - low > self._largest:
-            return self._make(array)
-        made = self._make(owner)
-        with self._lock:
-            self._entries[id(owner)] = made
-        weakref.finalize(owner, self._entries.pop, id(owner), None).atexit = False
-        return made
-
-    def _make(self, array: _HostArray) -> _Entry:
-        """A buffer over all of `array`'s memory, from an address aligned for every element type."""
-        low, high = np.lib.array_utils.byte_bounds(array)
-        low -= low % _ALIGNMENT
-        size = max(high - low, _ALIGNMENT)
+        low, size = _span(owner)
+        if size > self._largest:
+            low, size = _span(array)
         if size > self._largest:
             raise OutOfMemoryError(
-                f"an array of {high - low} bytes is larger than this device takes in one piece "
+                f"an array of {size} bytes is larger than this device takes in one piece "
                 f"({self._largest} bytes); split it, or use Intel's runtime: "
                 "pip install 'portable-arrays[cpu]'"
             )
+        return low, size
+
+    def _new_buffer(self, low: int, size: int) -> cl.Buffer:
         flags = cl.mem_flags.READ_WRITE | cl.mem_flags.USE_HOST_PTR
-        memory = (ctypes.c_char * size).from_address(low)
-        buffer = cl.Buffer(self._context, flags, hostbuf=memory)
-        return _Entry(buffer, low, low + size, weakref.ref(array))
+        memory: Any = (ctypes.c_char * size).from_address(low)
+        return cl.Buffer(self._context, flags, hostbuf=memory)
+
+
+def _span(array: _HostArray) -> tuple[int, int]:
+    """Where the array's memory starts, aligned for every element type, and its size from there."""
+    if array.flags.forc:
+        low = _address(array)
+        high = low + array.nbytes
+    else:
+        low, high = np.lib.array_utils.byte_bounds(array)
+    start = low - low % _ALIGNMENT
+    return start, max(high - start, _ALIGNMENT)

@@ -77,7 +77,7 @@ def _devices_of(platform: cl.Platform) -> Sequence[cl.Device]:
 def launch_error(error: cl.Error, what: str) -> PortableError:
     """The exception of ours that an OpenCL error means, `what` being what was tried."""
     code = error.code
-    text = f"{what}: {cl.status_code.to_string(code, 'OpenCL error %d')}"
+    text = f"{what}: {cl.status_code.to_string(code, 'OpenCL error %d')}"  # type: ignore[operator]
     if code in _OUT_OF_MEMORY or isinstance(error, cl.MemoryError):
         return OutOfMemoryError(f"{text}; the device has no room for it")
     if code in _BAD_WORKGROUP:
@@ -116,7 +116,7 @@ class Runtime:
         self.capabilities = capabilities
         self.blocking = blocking
         self.context = cl.Context([device])
-        self.queue = cl.CommandQueue(self.context)
+        self.queue = self._new_queue(profiling=False)
         self.lock = threading.Lock()
         self._measuring = 0
 
@@ -141,14 +141,15 @@ class Runtime:
             return None
         try:
             with _quiet():
-                return cl.Program(self.context, [self.device], [binary]).build()
+                built: cl.Program = cl.Program(self.context, [self.device], [binary]).build()
+                return built
         except cl.Error:
             return None
 
     def _build(self, program: Program, options: list[str], name: str) -> cl.Program:
         try:
             with _quiet():
-                built = cl.Program(self.context, program.source).build(
+                built: cl.Program = cl.Program(self.context, program.source).build(
                     options,
                     cache_dir=False,  # type: ignore[arg-type]
                 )
@@ -182,8 +183,13 @@ class Runtime:
             self._measuring += 1 if start else -1
             if self._measuring == (1 if start else 0):
                 self.synchronize()
-                kind = cl.command_queue_properties.PROFILING_ENABLE if start else 0
-                self.queue = cl.CommandQueue(self.context, properties=kind)
+                self.queue = self._new_queue(profiling=start)
+
+    def _new_queue(self, *, profiling: bool) -> cl.CommandQueue:
+        if not profiling:
+            return cl.CommandQueue(self.context)
+        properties = cl.command_queue_properties.PROFILING_ENABLE
+        return cl.CommandQueue(self.context, properties=properties)
 
 
 @contextmanager
@@ -226,7 +232,7 @@ class OpenCLExecutable(Executable):
     def _check_workgroup(self) -> None:
         """Registers may allow fewer work-items than the device does at best."""
         word = cl.kernel_work_group_info.WORK_GROUP_SIZE
-        most = self._kernel.get_work_group_info(word, self._runtime.device)
+        most: Any = self._kernel.get_work_group_info(word, self._runtime.device)
         if math.prod(self._workgroup) > most:
             raise LaunchError(
                 f"{self._program.entry} can run with at most {most} work-items in a workgroup on "
@@ -246,14 +252,12 @@ class OpenCLExecutable(Executable):
         if runtime.blocking:
             runtime.wait(event)
 
-    def prepare(
-        self, groups: tuple[int, int, int], arguments: Sequence[Any]
-    ) -> Callable[[], None]:
+    def prepare(self, groups: tuple[int, int, int], arguments: Sequence[Any]) -> Callable[[], None]:
         """A launch through a kernel object of its own, whose arguments are set once."""
         runtime, workgroup = self._runtime, self._workgroup
         kernel, held = self._new_kernel(), tuple(arguments)
         kernel.set_args(*held)
-        enqueue = cl.enqueue_nd_range_kernel
+        enqueue: Any = cl.enqueue_nd_range_kernel
 
         def run(_held: Any = held) -> None:
             try:

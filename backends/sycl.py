@@ -99,9 +99,7 @@ class SYCLExecutable(Executable):
         bound = [c(a) for c, a in zip(self._converters, arguments, strict=True)]
         self._submit(self._sizes(groups), bound)
 
-    def prepare(
-        self, groups: tuple[int, int, int], arguments: Sequence[Any]
-    ) -> Callable[[], None]:
+    def prepare(self, groups: tuple[int, int, int], arguments: Sequence[Any]) -> Callable[[], None]:
         """A launch whose arguments are converted once."""
         bound = [c(a) for c, a in zip(self._converters, arguments, strict=True)]
         return _Prepared(self, self._sizes(groups), bound)
@@ -174,7 +172,7 @@ class SYCLDevice(Device):
         options = options_for(self._twin, self.capabilities, program.flags)
         try:
             built = _create(self._queue, program.source, " ".join(options))
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001  (its name differs among versions)
             self._explain(program)
             raise CompileError(
                 f"SYCL refused kernel {program.entry}", program.source, str(error)
@@ -338,7 +336,7 @@ def _works(queue: Any) -> bool:
         kernel = _create(queue, _PROBE, "").get_sycl_kernel("probe")
         queue.submit(kernel, [memory], [16], [16])
         return bool((memory.copy_to_host().view(np.int32) == 1).all())
-    except Exception:  # whatever a driver's failure looks like, the device is of no use
+    except Exception:  # noqa: BLE001  (whatever fails, the device is of no use)
         return False
 
 

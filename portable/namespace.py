@@ -195,7 +195,7 @@ def _bound(create: Callable[..., Any], device: Device) -> Callable[..., Any]:
 
 
 def xp(device: str | Device | None = None) -> BoundNamespace:
-    """The Array API namespace of a device (None: the one in use), its creation functions bound to it.
+    """The Array API namespace of a device (None: the one in use), creating arrays there.
 
     Examples
     --------

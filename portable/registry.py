@@ -56,7 +56,7 @@ class _Loaded:
         name = self._entry.name
         try:
             self._backend = self._entry.load()()
-        except Exception as error:  # a broken package of another author must not stop the rest
+        except Exception as error:  # noqa: BLE001  (a broken third-party package stops no other)
             reason = f"{self._entry.value} cannot be loaded: {error}"
             self._failure = Unavailable(name, reason, f"repair or remove the package behind {name}")
 

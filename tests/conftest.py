@@ -1,0 +1,62 @@
+"""The `device` fixture: one suite, run on every device that is found here.
+
+``PORTABLE_TEST_DEVICES`` chooses devices by name, separated by commas. A test says with a marker
+what it needs of a device, and is skipped by that name where the device lacks it.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+
+import pytest
+
+from portable import registry
+from portable.backend import Capabilities, Device
+from portable.errors import UnsupportedError
+
+
+def _has_namespace(device: Device) -> bool:
+    try:
+        device.namespace()
+    except UnsupportedError:
+        return False
+    return True
+
+
+def _has(test: Callable[[Capabilities], bool]) -> Callable[[Device], bool]:
+    return lambda device: test(device.capabilities)
+
+
+_NEEDS: dict[str, tuple[str, Callable[[Device], bool]]] = {
+    "needs_float64": ("double precision", _has(lambda c: c.float64)),
+    "needs_native_half": ("arithmetic in half precision", _has(lambda c: c.native_half)),
+    "needs_sub_groups": ("sub-groups", _has(lambda c: c.sub_group_size > 1)),
+    "needs_acq_rel": ("ordered atomics", _has(lambda c: c.memory_orders == "acq_rel")),
+    "needs_forward_progress": ("forward progress", _has(lambda c: c.forward_progress)),
+    "needs_compiler": ("a compiler", _has(lambda c: c.dialect != "ir")),
+    "needs_namespace": ("an Array API namespace", _has_namespace),
+}
+
+
+def _device_names() -> list[str]:
+    chosen = os.environ.get("PORTABLE_TEST_DEVICES", "")
+    names = [name.strip() for name in chosen.split(",") if name.strip()]
+    return names or [device.name for device in registry.devices()]
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    if "device" in metafunc.fixturenames:
+        metafunc.parametrize("device", _device_names(), indirect=True)
+
+
+@pytest.fixture
+def device(request: pytest.FixtureRequest) -> Device:
+    """Each device in turn; skipped where it lacks what the test's markers say that it needs."""
+    found = registry.device(request.param)
+    for marker in request.node.iter_markers():
+        if marker.name in _NEEDS:
+            what, supplied = _NEEDS[marker.name]
+            if not supplied(found):
+                pytest.skip(f"{found.name} lacks {what}")
+    return found

@@ -1,0 +1,71 @@
+"""A kernel written by hand in every dialect, to test backends without the language."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from portable.backend import Argument, Device, Program
+from portable.dtypes import float32, int32, int64
+
+GROUP = 64
+
+_BODY = "{ int i = INDEX; if (i < n) x[i] += a * y[i]; }"
+_OPENCL = "__kernel void axpy(__global float *x, __global const float *y, float a, int n) "
+_OPENCL_OFFSETS = (
+    "__kernel void axpy(__global float *x_, long xo, __global const float *y_, long yo, "
+    "float a, int n) { __global float *x = x_ + xo; __global const float *y = y_ + yo; "
+)
+_CUDA = 'extern "C" __global__ void axpy(float *x, const float *y, float a, int n) '
+
+
+def axpy(device: Device, *, source: str | None = None, workgroup: int = GROUP) -> Program:
+    """``x += a * y`` over ``n`` contiguous elements, for the device's dialect."""
+    offsets = device.capabilities.pointer_offsets
+    arguments: list[Argument] = []
+    for parameter in range(2):
+        arguments.append(Argument("pointer", parameter, 0, float32))
+        if offsets:
+            arguments.append(Argument("offset", parameter, 0, int64))
+    arguments.append(Argument("scalar", 2, 0, float32))
+    arguments.append(Argument("scalar", 3, 0, int32))
+    return Program(
+        source=_source(device) if source is None else source,
+        entry="axpy",
+        dialect=device.capabilities.dialect,
+        arguments=tuple(arguments),
+        workgroup=(workgroup, 1, 1),
+        local_bytes=0,
+        dynamic_local=False,
+        flags=(),
+    )
+
+
+def _source(device: Device) -> str:
+    if device.capabilities.dialect != "opencl":
+        return _CUDA + _BODY.replace("INDEX", "blockIdx.x * blockDim.x + threadIdx.x")
+    body = _BODY.replace("INDEX", "get_global_id(0)")
+    if device.capabilities.pointer_offsets:
+        return _OPENCL_OFFSETS + body + " }"
+    return _OPENCL + body
+
+
+def bind(device: Device, x: Any, y: Any, a: float, n: int) -> list[Any]:
+    """The arguments of one launch."""
+    bound: list[Any] = []
+    for array in (x, y):
+        view = device.view(array)
+        bound.append(view.handle)
+        if device.capabilities.pointer_offsets:
+            bound.append(view.offset // view.dtype.itemsize)
+    return [*bound, a, n]
+
+
+def groups(n: int) -> tuple[int, int, int]:
+    """Workgroups that cover `n` elements."""
+    return (-(-n // GROUP), 1, 1)
+
+
+def run(device: Device, arrays: Sequence[Any], a: float, n: int) -> None:
+    """Compile and launch once."""
+    device.compile(axpy(device)).launch(groups(n), bind(device, *arrays, a, n))
