@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import singledispatch
 from typing import TYPE_CHECKING, Any
 
-from portable.errors import Location
+from portable.errors import Location, UnsupportedError
 from portable.lang.ir import statements as s
 from portable.lang.ir.expressions import Expression
 from portable.lang.ir.kernel import Kernel
@@ -116,7 +116,7 @@ class Builder:
 @singledispatch
 def step(statement: s.Statement, b: Builder) -> Step:
     """The step that a statement becomes; each kind is registered by the module that runs it."""
-    raise NotImplementedError(
+    raise UnsupportedError(
         f"{statement.loc}: {type(statement).__name__} belongs to one device and is not simulated; "
         "simulate the kernel before it is lowered for a device"
     )
