@@ -94,10 +94,10 @@ def _sources(w: Workgroup, site: Site, op: str, argument: Value) -> Value:
 
 
 def _check_uniform(w: Workgroup, site: Site, argument: Value, first: Value) -> None:
-    differs = (argument != argument[first]) & w.active.mask
-    if differs.any():
-        picked = w.active.pick(argument)
-        raise report.not_uniform(w, site, "the work-item that a sub-group broadcasts", picked)
+    mine, expected = w.active.pick(argument), w.active.pick(argument[first])
+    if (mine != expected).any():
+        what = "the work-item that a sub-group broadcasts"
+        raise report.not_uniform(w, site, what, mine, expected)
 
 
 def _together(x: Value, size: int, op: str) -> Value:

@@ -106,5 +106,6 @@ def _assume_uniform(x: Evaluate, site: Site) -> Evaluate:
 def check_uniform(w: Workgroup, site: Site, what: str, x: Value) -> None:
     """Report a value that differs between the active work-items."""
     picked = w.active.pick(x)
-    if (picked != picked[:1]).any():
-        raise report.not_uniform(w, site, what, picked)
+    expected = np.broadcast_to(picked[:1], picked.shape)
+    if (picked != expected).any():
+        raise report.not_uniform(w, site, what, picked, expected)

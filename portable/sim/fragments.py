@@ -74,9 +74,9 @@ class _Holders:
         if w.settings.uniform:
             leader = np.zeros(self.all, np.intp)
             leader[self.instances] = self.first
-            mine = w.active.pick(x)
-            if (mine != x[leader[self.members[w.active.ids]]]).any():
-                raise not_uniform(w, self._site, what, mine)
+            mine, expected = w.active.pick(x), x[leader[self.members[w.active.ids]]]
+            if (mine != expected).any():
+                raise not_uniform(w, self._site, what, mine, expected)
         found: Value = x[self.first]
         return found
 

@@ -117,14 +117,16 @@ def divergence(w: Workgroup, site: Site, what: str, missing: Value) -> errors.Di
     )
 
 
-def not_uniform(w: Workgroup, site: Site, what: str, values: Value) -> errors.NotUniformError:
-    """Values of the active work-items differ though they must not."""
-    differing = np.flatnonzero(values != values[0])
-    some = int(differing[0])
+def not_uniform(
+    w: Workgroup, site: Site, what: str, values: Value, expected: Value
+) -> errors.NotUniformError:
+    """Active work-items have other values than expected, which are those of one among them."""
+    differs = values != expected
+    rows = np.flatnonzero(differs.reshape(len(differs), -1).any(axis=1))
     return errors.NotUniformError(
-        f"{what} must be the same for all work-items and is {values[0]} for "
-        f"{w.work_item(int(w.active.ids[0]))} but {values[some]}",
-        **_about(w, site, w.active.ids[differing]),
+        f"{what} must be the same for all work-items that get here together, "
+        f"and is {expected[rows[0]]} for one but {values[rows[0]]}",
+        **_about(w, site, w.active.ids[rows]),
     )
 
 

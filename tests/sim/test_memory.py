@@ -27,7 +27,11 @@ def test_strided_views(view: Any) -> None:
     memory = np.arange(60, dtype=np.int16).reshape(6, 10)[view]
     k = K(x, out, workgroup=(4, 4, 1))
     i, j = k.word("global_id", 1), k.word("global_id", 0)
-    inside = binary("and", compare("lt", i, e.Extent(x, 0, dt.int32)), compare("lt", j, e.Extent(x, 1, dt.int32)))
+    inside = binary(
+        "and",
+        compare("lt", i, e.Extent(x, 0, dt.int32)),
+        compare("lt", j, e.Extent(x, 1, dt.int32)),
+    )
     with k.when(inside):
         k.store(out, i, j, binary("mul", k.load(x, i, j), 1000))
     found = np.zeros((12, 12), np.int32).T[: memory.shape[0], : memory.shape[1]]

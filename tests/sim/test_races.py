@@ -207,7 +207,9 @@ def test_overlap_of_different_widths() -> None:
     assert fails(k, memory, halves[3:], groups=2).index in {(0,), (1,)}
 
 
-@pytest.mark.parametrize(("store", "load"), [("release", "acquire"), ("relaxed", "acquire"), ("release", "relaxed")])
+@pytest.mark.parametrize(
+    ("store", "load"), [("release", "acquire"), ("relaxed", "acquire"), ("release", "relaxed")]
+)
 @pytest.mark.parametrize("seed", range(3))
 def test_message_passing(store: str, load: str, seed: int) -> None:
     """The lower ticket writes data and raises a flag; the higher waits for the flag."""

@@ -102,9 +102,7 @@ def test_minimum_hands_nan_on(op: Any, kind: dt.DType) -> None:
 def test_comparisons_with_nan() -> None:
     x = np.array([np.nan, 1.0], np.float32)
     for op, expected in {"eq": [0, 1], "ne": [1, 0], "lt": [0, 0], "ge": [0, 1]}.items():
-        found = evaluate(
-            lambda a, op=op: e.Cast(compare(op, a, a), dt.int32), dt.int32, x
-        )
+        found = evaluate(lambda a, op=op: e.Cast(compare(op, a, a), dt.int32), dt.int32, x)
         assert found.tolist() == expected
 
 
