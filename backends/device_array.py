@@ -34,7 +34,7 @@ class DeviceArray:
         Bytes from the buffer's beginning to the first element.
     """
 
-    __slots__ = ("buffer", "device", "dtype", "offset", "shape", "strides")
+    __slots__ = ("__weakref__", "buffer", "device", "dtype", "offset", "shape", "strides")
 
     def __init__(
         self,

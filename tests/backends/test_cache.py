@@ -5,9 +5,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from support.axpy import axpy, bind, groups
 
 from portable import cache, registry
+from tests.support.axpy import axpy, bind, groups
 
 
 @pytest.fixture(autouse=True)

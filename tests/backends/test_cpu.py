@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from support.axpy import run
 
 from portable import registry
 from portable.backend import Device
 from portable.errors import DeviceMismatchError, ShapeError
+from tests.support.axpy import run
 
 
 @pytest.fixture(params=[d.name for d in registry.devices_of_backend("cpu")])

@@ -8,11 +8,11 @@ import weakref
 
 import numpy as np
 import pytest
-from support.axpy import GROUP, axpy, bind, groups, run
 
 from portable import dtypes
 from portable.backend import Device
 from portable.errors import CompileError, LaunchError, OutOfMemoryError
+from tests.support.axpy import GROUP, axpy, bind, groups, run
 
 needs_compiler = pytest.mark.needs_compiler
 

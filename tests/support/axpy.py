@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 from portable.backend import Argument, Device, Program
@@ -66,6 +65,6 @@ def groups(n: int) -> tuple[int, int, int]:
     return (-(-n // GROUP), 1, 1)
 
 
-def run(device: Device, arrays: Sequence[Any], a: float, n: int) -> None:
+def run(device: Device, arrays: tuple[Any, Any], a: float, n: int) -> None:
     """Compile and launch once."""
     device.compile(axpy(device)).launch(groups(n), bind(device, *arrays, a, n))

@@ -1,0 +1,123 @@
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from portable import namespace, registry
+from portable.backend import Device
+from portable.errors import DeviceError, DeviceMismatchError
+
+
+def test_numpy_arrays_belong_to_the_device_in_use_where_it_takes_them(device: Device) -> None:
+    array = np.zeros(3)
+    with registry.use(device):
+        owner = namespace.device_of(array)
+    assert owner is (device if device.owns(array) else registry.device("cpu"))
+
+
+def test_arrays_belong_to_their_device(device: Device) -> None:
+    made = device.from_numpy(np.zeros(3, np.float32))
+    with registry.use(device):
+        assert namespace.device_of(1.0, made, np.float32(2), made) is device
+
+
+def test_without_arrays_the_device_in_use_is_meant(device: Device) -> None:
+    with registry.use(device):
+        assert namespace.device_of() is device
+        assert namespace.device_of(1, 2.0, 3j, True, np.int32(4)) is device
+
+
+def test_arrays_of_two_devices_are_refused(device: Device) -> None:
+    made = device.from_numpy(np.zeros(3, np.float32))
+    if isinstance(made, np.ndarray):
+        pytest.skip("NumPy arrays belong to any device that takes them")
+    with pytest.raises(DeviceMismatchError, match=device.name):
+        namespace.device_of(made, np.zeros(3))
+
+
+@pytest.mark.parametrize("thing", [[1, 2], "text", None, object()])
+def test_what_is_no_array_is_refused(thing: Any) -> None:
+    with pytest.raises(TypeError, match="is no array"):
+        namespace.device_of(thing)
+
+
+def test_asarray_moves_between_devices(device: Device) -> None:
+    array = np.arange(5, dtype=np.float32)
+    moved = namespace.asarray(array, device=device)
+    assert device.owns(moved)
+    back = namespace.asarray(moved, device="cpu")
+    assert isinstance(back, np.ndarray)
+    np.testing.assert_array_equal(back, array)
+    np.testing.assert_array_equal(namespace.to_numpy(moved), array)
+
+
+def test_asarray_leaves_an_array_where_it_is(device: Device) -> None:
+    made = device.from_numpy(np.zeros(3, np.float32))
+    assert namespace.asarray(made) is made
+    assert namespace.asarray(made, device=device) is made
+
+
+def test_asarray_takes_python_values(device: Device) -> None:
+    made = namespace.asarray([[1, 2], [3, 4]], device=device)
+    assert device.owns(made)
+    assert device.to_numpy(made).tolist() == [[1, 2], [3, 4]]
+
+
+def test_to_numpy_copies() -> None:
+    array = np.zeros(3)
+    assert not np.shares_memory(namespace.to_numpy(array), array)
+
+
+class Foreign:
+    def __init__(self, array: Any, device: tuple[int, int] = (1, 0)) -> None:
+        self._array = array
+        self._device = device
+
+    def __dlpack__(self, **options: Any) -> Any:
+        return self._array.__dlpack__(**options)
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return self._device
+
+
+def test_foreign_host_memory_is_shared_not_copied() -> None:
+    array = np.zeros(3)
+    foreign = Foreign(array)
+    owner = namespace.device_of(foreign)
+    shared = namespace.on_device(owner, foreign)
+    assert np.shares_memory(shared, array)
+    assert np.shares_memory(namespace.asarray(foreign), array)
+
+
+def test_memory_that_no_backend_takes_is_refused() -> None:
+    with pytest.raises(DeviceError, match="DLPack's kind 15"):
+        namespace.device_of(Foreign(np.zeros(3), (15, 0)))
+
+
+@pytest.mark.needs_namespace
+def test_bound_creation(device: Device) -> None:
+    xp = namespace.xp(device)
+    made = [
+        xp.zeros((2, 2)),
+        xp.arange(3),
+        xp.linspace(0, 1, 3),
+        xp.asarray([1.0, 2.0]),
+        xp.eye(2),
+        xp.full((2,), 7),
+        xp.empty((1,)),
+    ]
+    assert all(device.owns(x) for x in made)
+    assert "matmul" in dir(xp)
+    assert device.name in repr(xp)
+
+
+@pytest.mark.needs_namespace
+def test_functions_other_than_creation_are_the_namespaces_own(device: Device) -> None:
+    assert namespace.xp(device).matmul is device.namespace().matmul
+
+
+def test_synchronize(device: Device) -> None:
+    namespace.synchronize(device)
+    namespace.synchronize(device.name)

@@ -1,0 +1,112 @@
+"""Arrays in OpenCL buffers, and how OpenCL's errors become ours."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from portable import dtypes, registry
+from portable.errors import LaunchError, OutOfMemoryError, ShapeError, UnsupportedError
+from portable_backends.device_array import DeviceArray
+
+cl = pytest.importorskip("pyopencl")
+
+
+@pytest.fixture(params=[d.name for d in registry.devices_of_backend("opencl")])
+def opencl(request: pytest.FixtureRequest) -> Any:
+    return registry.device(request.param)
+
+
+INDICES = [
+    np.s_[1],
+    np.s_[-1],
+    np.s_[1:3],
+    np.s_[::-1, ::2],
+    np.s_[..., None, 1:3],
+    np.s_[None],
+    np.s_[2:2],
+    np.s_[:, -1],
+    np.s_[3:0:-2, 5],
+    np.s_[-1, -1, 0],
+    np.s_[..., 0],
+    np.s_[10:, 1],
+    np.int64(2),
+]
+
+
+@pytest.mark.parametrize("index", INDICES, ids=str)
+def test_views_are_numpys(opencl: Any, index: Any) -> None:
+    array = np.arange(48, dtype=np.int32).reshape(4, 6, 2)
+    view = opencl.from_numpy(array)[index]
+    assert (view.shape, view.size, view.ndim) == (
+        array[index].shape,
+        array[index].size,
+        array[index].ndim,
+    )
+    np.testing.assert_array_equal(opencl.to_numpy(view), array[index])
+
+
+def test_views_of_views_and_transposes(opencl: Any) -> None:
+    array = np.arange(48, dtype=np.int32).reshape(4, 12)
+    view = opencl.from_numpy(array)[1:, ::-1].T[2::3, 1:]
+    np.testing.assert_array_equal(opencl.to_numpy(view), array[1:, ::-1].T[2::3, 1:])
+
+
+@pytest.mark.parametrize(
+    ("index", "said"),
+    [
+        (4, "out of range"),
+        (-5, "out of range"),
+        ((0, 0, 0), "3 indices"),
+        ((..., ...), "one ellipsis"),
+        ("a", "index of type str"),
+        (1.0, "index of type float"),
+    ],
+)
+def test_wrong_indices(opencl: Any, index: Any, said: str) -> None:
+    made = opencl.from_numpy(np.zeros((4, 3), np.float32))
+    with pytest.raises(ShapeError, match=said):
+        made[index]
+
+
+def test_memory_of_dropped_arrays_is_used_again(opencl: Any) -> None:
+    made = opencl.empty((1 << 16,), dtypes.float32)
+    first = made.buffer.int_ptr
+    del made
+    assert opencl.empty((1 << 16,), dtypes.float32).buffer.int_ptr == first
+
+
+def test_there_is_no_namespace(opencl: Any) -> None:
+    with pytest.raises(UnsupportedError, match="write a kernel"):
+        opencl.namespace()
+
+
+def test_repr(opencl: Any) -> None:
+    made = opencl.empty((2, 3), dtypes.float32)
+    assert isinstance(made, DeviceArray)
+    assert repr(made) == f"<float32 array of shape (2, 3) on {opencl.name}>"
+
+
+@pytest.mark.parametrize(
+    ("code", "expected", "said"),
+    [
+        ("OUT_OF_RESOURCES", LaunchError, "less local memory"),
+        ("INVALID_WORK_GROUP_SIZE", LaunchError, "smaller workgroup"),
+        ("MEM_OBJECT_ALLOCATION_FAILURE", OutOfMemoryError, "no room"),
+        ("INVALID_BUFFER_SIZE", OutOfMemoryError, "no room"),
+        ("INVALID_KERNEL_ARGS", LaunchError, "INVALID_KERNEL_ARGS"),
+    ],
+)
+def test_errors_are_ours(code: str, expected: type[Exception], said: str) -> None:
+    from portable_backends.opencl_runtime import launch_error
+
+    class Failure(cl.Error):  # type: ignore[name-defined,misc]
+        code = 0
+
+    Failure.code = getattr(cl.status_code, code)
+    error = launch_error(Failure(), "launching f")
+    assert isinstance(error, expected)
+    assert str(error).startswith("launching f")
+    assert said in str(error)

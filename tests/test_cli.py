@@ -1,0 +1,72 @@
+from __future__ import annotations
+
+from importlib.metadata import EntryPoint
+from typing import Any
+
+import click
+import pytest
+from click.testing import CliRunner
+
+from portable import cli, registry
+from portable.backend import Unavailable
+
+
+def _run(*arguments: str) -> Any:
+    return CliRunner().invoke(cli.main, arguments)
+
+
+def test_devices_lists_what_is_here_and_what_is_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    missing = (Unavailable("abacus", "no beads", "pip install 'portable-arrays[abacus]'"),)
+    monkeypatch.setattr(registry, "unavailable", lambda: missing)
+    output = _run("devices").output
+    assert all(device.name in output for device in registry.devices())
+    assert "no beads" in output
+    assert "pip install 'portable-arrays[abacus]'" in output
+
+
+def test_output_is_plain_when_piped() -> None:
+    output = _run("devices").output
+    assert output.isascii()
+    assert "\x1b" not in output
+
+
+def test_version() -> None:
+    assert _run("--version").output.startswith("portable, version ")
+
+
+def test_an_unknown_command_is_an_error() -> None:
+    done = _run("frobnicate")
+    assert done.exit_code == 2
+    assert "No such command" in done.output
+
+
+@click.command()
+def hello() -> None:
+    """Greet."""
+    click.echo("hello")
+
+
+def _register(monkeypatch: pytest.MonkeyPatch, value: Any) -> None:
+    entry = EntryPoint("hello", "nowhere:hello", "portable.commands")
+
+    def load(_self: EntryPoint) -> Any:
+        if isinstance(value, Exception):
+            raise value
+        return value
+
+    monkeypatch.setattr(EntryPoint, "load", load)
+    monkeypatch.setattr(cli, "_registered", lambda: [entry])
+
+
+def test_registered_commands_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    _register(monkeypatch, hello)
+    assert _run("hello").output == "hello\n"
+    assert "Greet." in _run("--help").output
+
+
+@pytest.mark.parametrize("value", [ImportError("gone"), "no command"])
+def test_a_broken_command_is_named(monkeypatch: pytest.MonkeyPatch, value: Any) -> None:
+    _register(monkeypatch, value)
+    done = _run("hello")
+    assert done.exit_code == 1
+    assert "hello" in done.output
