@@ -222,7 +222,10 @@ class Executable(ABC):
     def prepare(
         self, groups: tuple[int, int, int], arguments: Sequence[Any]
     ) -> Callable[[], None]:
-        """Should: bind arguments once and return the cheapest possible launch of them."""
+        """Should: bind arguments once and return the cheapest possible launch of them.
+
+        The caller keeps the arrays alive for as long as it keeps the launch.
+        """
         bound = list(arguments)
         return lambda: self.launch(groups, bound)
 
