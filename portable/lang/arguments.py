@@ -13,13 +13,13 @@ from portable.dtypes import dtype
 from portable.errors import LaunchError
 from portable.lang.frontend.intervals import INDEX_MARGIN
 from portable.lang.ir.types import StrideClass
-from portable.lang.signature import ArraySpec, ParameterSpec, ScalarSpec, StaticSpec
+from portable.lang.signature import ArraySpec, ParameterSpec, ScalarSpec, StaticSpec, constant_key
 
 __all__ = ["array_spec", "byte_range", "is_array", "needs_index64", "scalar_key", "scalar_spec"]
 
 _LIMIT: Final = 2**31 - INDEX_MARGIN
 _ALIGNMENT: Final = 16
-_NOT_ARRAYS: Final = (int, float, bool, complex, type(None), np.generic, str, type)
+_NOT_ARRAYS: Final = (int, float, bool, complex, type(None), np.generic, np.dtype, str, type)
 
 
 def is_array(x: object) -> bool:
@@ -38,7 +38,7 @@ def scalar_key(x: Any) -> Any:
         return kind
     if isinstance(x, np.generic):
         return x.dtype
-    return ("static", x)
+    return ("static", constant_key(x))
 
 
 def scalar_spec(x: Any) -> ParameterSpec:

@@ -6,6 +6,7 @@ import functools
 import inspect
 import threading
 from collections.abc import Callable, Sequence
+from math import prod
 from typing import Any, Final, overload
 
 from portable.backend import ArrayView, Capabilities, Device
@@ -16,7 +17,7 @@ from portable.lang.frontend.source import function_source
 from portable.lang.geometry import Groups, sizes
 from portable.lang.ir.kernel import Kernel as KernelIR
 from portable.lang.ir.kernel import Options
-from portable.lang.launch import Compiled, Launcher, interpreted_arguments, spec_of
+from portable.lang.launch import Compiled, Launcher, interpreted_arguments, owners_of, spec_of
 from portable.lang.signature import ArraySpec, ParameterSpec, Specialisation
 
 __all__ = ["Kernel", "kernel"]
@@ -135,8 +136,10 @@ class Kernel:
             If one of them is read-only.
         """
         ir = self.translated(wanted, device.capabilities)
-        names = {array.name for array in ir.written}
-        positions = frozenset(i for i, name in enumerate(self._parameters) if name in names)
+        owners = owners_of(wanted.parameters)
+        positions = frozenset(
+            owners[i][0] for i, parameter in enumerate(ir.parameters) if parameter in ir.written
+        )
         for i in sorted(positions):
             spec = wanted.parameters[i]
             if isinstance(spec, ArraySpec) and not spec.writable:
@@ -158,15 +161,24 @@ class Kernel:
     def _compile(self, wanted: Specialisation, device: Device) -> Compiled:
         ir = self.translated(wanted, device.capabilities)
         if device.capabilities.dialect == "ir":
+            self._check_local(_local_bytes(ir), device)
             return Compiled(ir, interpreted_arguments(ir), device.interpret(ir))
         program = generate(ir, device.capabilities)
+        self._check_local(program.local_bytes, device)
+        return Compiled(ir, program.arguments, device.compile(program))
+
+    def _check_local(self, needed: int, device: Device) -> None:
         most = max(device.capabilities.local_memory, device.capabilities.local_memory_opt_in)
-        if program.local_bytes > most:
+        if needed > most:
             raise LaunchError(
-                f"{self.__name__} needs {program.local_bytes} bytes of local memory per workgroup; "
+                f"{self.__name__} needs {needed} bytes of local memory per workgroup; "
                 f"{device.name} has {most}"
             )
-        return Compiled(ir, program.arguments, device.compile(program))
+
+
+def _local_bytes(ir: KernelIR) -> int:
+    """What the local arrays take as they were declared."""
+    return sum(prod(a.shape) * a.dtype.itemsize for a in ir.arrays if a.space == "local")
 
 
 def _parameters(python: Callable[..., Any]) -> tuple[tuple[str, ...], dict[str, Any]]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import combinations
 from typing import TYPE_CHECKING, Any, Final
 
@@ -33,13 +34,19 @@ from portable.lang.geometry import (
 from portable.lang.ir.expressions import Variable
 from portable.lang.ir.kernel import Kernel as KernelIR
 from portable.lang.ir.types import Array
-from portable.lang.signature import ParameterSpec, ScalarSpec, Specialisation, StaticSpec
-from portable.namespace import device_of
+from portable.lang.signature import (
+    ParameterSpec,
+    ScalarSpec,
+    Specialisation,
+    StaticSpec,
+    constant_key,
+)
+from portable.namespace import device_of, on_device
 
 if TYPE_CHECKING:
     from portable.lang.kernel import Kernel
 
-__all__ = ["Compiled", "Launcher"]
+__all__ = ["Compiled", "Launcher", "interpreted_arguments", "owners_of", "spec_of"]
 
 _MAX_PLANS: Final = 1024
 
@@ -134,14 +141,14 @@ class Launcher:
         keys: list[Any] = [device]
         for x in args:
             if is_array(x):
-                view = device.view(x)
+                view = device.view(on_device(device, x))
                 views.append(view)
                 keys.append((view[0], view[1], view[2], not view[4] & 15, view[7]))
             else:
                 views.append(None)
                 keys.append(scalar_key(x))
         if constants:
-            keys.append(tuple(constants.items()))
+            keys += [(name, constant_key(x)) for name, x in constants.items()]
         key = tuple(keys)
         plan = self._find(key, device, args, views, constants)
         return plan, views, plan.bound(_disjoint(plan, views))
@@ -256,7 +263,7 @@ def _bind(
     compiled: Compiled, specs: tuple[ParameterSpec, ...], views: list[ArrayView | None]
 ) -> _Bound:
     """Fills in extents and strides, and notes where the rest goes."""
-    owners = _owners(specs)
+    owners = owners_of(specs)
     template: list[Any] = [None] * len(compiled.arguments)
     bound = _Bound(compiled.executable, template, [], [], [])
     for position, argument in enumerate(compiled.arguments):
@@ -278,7 +285,7 @@ def _bind(
     return bound
 
 
-def _owners(specs: tuple[ParameterSpec, ...]) -> list[tuple[int, str]]:
+def owners_of(specs: tuple[ParameterSpec, ...]) -> list[tuple[int, str]]:
     """Per parameter of the IR: the launch argument and the part of it."""
     owners: list[tuple[int, str]] = []
     for i, spec in enumerate(specs):
@@ -305,8 +312,9 @@ def _dtype(parameter: Variable) -> Any:
 
 def _keeping(launch: Callable[[], None], args: tuple[Any, ...]) -> Callable[[], None]:
     """The launch, holding on to its arrays."""
-    launch.__dict__["arguments"] = args
-    return launch
+    kept = partial(launch)
+    kept.__dict__["arguments"] = args
+    return kept
 
 
 def spec_of(x: Any, view: ArrayView | None) -> ParameterSpec:

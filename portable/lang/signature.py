@@ -2,14 +2,32 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal
+
+import numpy as np
 
 from portable.dtypes import DType
 from portable.lang.ir.kernel import Options
 from portable.lang.ir.types import StrideClass
 
-__all__ = ["ArraySpec", "ParameterSpec", "ScalarSpec", "Specialisation", "StaticSpec"]
+__all__ = [
+    "ArraySpec",
+    "ParameterSpec",
+    "ScalarSpec",
+    "Specialisation",
+    "StaticSpec",
+    "constant_key",
+]
+
+
+def constant_key(x: Any) -> Any:
+    """Equal where two constants mean the same to a kernel, as 1, 1.0 and True, 0.0 and -0.0 do not."""
+    if isinstance(x, tuple):
+        return (tuple, *map(constant_key, x))
+    if isinstance(x, float | complex | np.generic):
+        return type(x), repr(x)
+    return type(x), x
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +64,11 @@ class ScalarSpec:
 class StaticSpec:
     """An argument known at compile time: None, a dtype or a helper function."""
 
-    value: Any
+    value: Any = field(compare=False)
+    key: Any = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "key", constant_key(self.value))
 
 
 ParameterSpec = ArraySpec | ScalarSpec | StaticSpec
@@ -73,8 +95,12 @@ class Specialisation:
     """
 
     parameters: tuple[ParameterSpec, ...]
-    constants: tuple[tuple[str, Any], ...]
+    constants: tuple[tuple[str, Any], ...] = field(compare=False)
     workgroup: tuple[int, int, int]
     index64: bool
     restrict: bool
     options: Options
+    key: Any = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "key", constant_key(self.constants))

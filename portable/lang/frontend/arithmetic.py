@@ -26,7 +26,17 @@ from portable.lang.functions import FUNCTIONS, Function
 from portable.lang.ir import expressions as e
 from portable.lang.ir.types import Vector
 
-__all__ = ["binary", "call", "compare", "invert", "logical_not", "negate", "power", "select"]
+__all__ = [
+    "binary",
+    "call",
+    "compare",
+    "constant_like",
+    "invert",
+    "logical_not",
+    "negate",
+    "power",
+    "select",
+]
 
 _BINARY: Final[dict[str, Callable[[Any, Any], Any]]] = {
     "add": operator.add,
@@ -148,7 +158,8 @@ def negate(builder: Builder, x: Number) -> Any:
         return _on_one(builder, operator.neg, x)
     if x.dtype is bool_:
         builder.fail("a bool has no negative", "write 'not x', or convert it: kl.i32(x)")
-    if isinstance(x.expr, e.Const) and not x.dtype.kind == "u":
+    wraps = isinstance(x.expr, e.Const) and x.expr.value == -(2 ** (x.dtype.bits - 1))
+    if isinstance(x.expr, e.Const) and x.dtype.kind != "u" and not wraps:
         return Value(e.Const(-x.expr.value, x.dtype), x.weak, x.slots)
     return Value(e.Unary("neg", x.expr), x.weak, x.slots)
 
@@ -172,7 +183,7 @@ def logical_not(builder: Builder, x: Any) -> Any:
 def _on_one(builder: Builder, function: Callable[[Any], Any], x: Any) -> Any:
     try:
         return function(x)
-    except TypeError as error:
+    except Exception as error:
         builder.fail(f"{describe(x)}: {error}")
 
 
@@ -188,6 +199,8 @@ def select(builder: Builder, condition: Any, x: Any, y: Any) -> Any:
             select(builder, condition, a.real, b.real), select(builder, condition, a.imag, b.imag)
         )
     left, right = unify(builder, x, y)
+    if condition.lanes > 1 and left.lanes not in (1, condition.lanes):
+        builder.fail(f"a {describe(condition)} cannot select between {describe(left)}s")
     if condition.lanes > left.lanes:
         left, right = (
             Value(e.Splat(v.expr, Vector(v.dtype, condition.lanes))) for v in (left, right)
@@ -216,7 +229,7 @@ def power(builder: Builder, x: Number, y: Number) -> Any:
 
 def _multiplied(builder: Builder, x: Number, n: int) -> Any:
     if n == 0:
-        return binary(builder, "add", binary(builder, "mul", x, 0), 1)
+        return constant_like(x, 1)
     result = None
     while n:
         if n & 1:
@@ -227,6 +240,15 @@ def _multiplied(builder: Builder, x: Number, n: int) -> Any:
             if isinstance(x, Value):
                 x = Value(builder.let("square", x.expr), x.weak, x.slots)
     return result
+
+
+def constant_like(x: Value | Complex, number: int) -> Any:
+    """A number in the type of `x`."""
+    if isinstance(x, Complex):
+        return Complex(constant_like(x.real, number), constant_like(x.imag, 0))
+    constant = e.Const(float(number) if x.dtype.is_float else number, x.dtype)
+    expr = e.Splat(constant, x.type) if isinstance(x.type, Vector) else constant
+    return Value(expr, x.weak, x.slots)
 
 
 def call(builder: Builder, name: str, *numbers: Number) -> Any:

@@ -44,6 +44,12 @@ class Builder:
         The text of its line.
     hint : str
         The name that the value under translation will be assigned to, if it is a single one.
+    arrays, fragments, variables : list
+        What the kernel declares.
+    completions : set of Array
+        Those local arrays that are slots to wait for bulk copies.
+    intervals : dict
+        What is known of integers.
     """
 
     capabilities: Capabilities
@@ -55,6 +61,7 @@ class Builder:
     source_line: str = ""
     hint: str = ""
     arrays: list[Array] = field(default_factory=list)
+    completions: set[Array] = field(default_factory=set)
     fragments: list[Fragment] = field(default_factory=list)
     variables: list[Variable] = field(default_factory=list)
     intervals: dict[Variable, Interval] = field(default_factory=dict)

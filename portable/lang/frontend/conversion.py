@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from portable.dtypes import (
     DType,
     bool_,
@@ -222,13 +224,19 @@ def _cast_value(x: Value, dtype: DType, storage: DType | None = None) -> Value:
 
 def _fold_cast(x: e.Const, dtype: DType) -> e.Const | None:
     if dtype.is_float:
-        return e.Const(float(dtype.numpy.type(x.value)), dtype)
+        return e.Const(_rounded(x.value, dtype), dtype)
     if dtype.is_integer and isinstance(x.value, bool | int):
         wrapped = int(x.value) % 2**dtype.bits
         if dtype.kind == "i" and wrapped >= 2 ** (dtype.bits - 1):
             wrapped -= 2**dtype.bits
         return e.Const(wrapped, dtype)
     return None
+
+
+def _rounded(x: float, dtype: DType) -> float:
+    """`x` as a floating-point type holds it; infinite where it is too large."""
+    with np.errstate(over="ignore"):
+        return float(np.asarray(x).astype(dtype.numpy))
 
 
 def cast(builder: Builder, x: Number, dtype: DType) -> Value | Complex:
@@ -258,7 +266,7 @@ def _explicit_constant(builder: Builder, x: Number, dtype: DType) -> Value:
     if dtype is bool_:
         return Value(e.Const(bool(x), bool_))
     if dtype.is_float:
-        return Value(e.Const(float(dtype.numpy.type(x)), dtype))
+        return Value(e.Const(_rounded(x, dtype), dtype))
     if isinstance(x, float):
         x = _saturated(x, dtype)
     wrapped = _fold_cast(e.Const(x, int64), dtype)
@@ -290,7 +298,7 @@ def as_index(builder: Builder, x: Number) -> e.Expression:
     if isinstance(x, Value) and x.lanes == 1 and x.dtype.is_integer:
         return as_type(builder, x, builder.index_type).expr
     if isinstance(x, int) and not isinstance(x, bool):
-        return builder.index_const(x)
+        return _literal(builder, x, builder.index_type)
     hint = "convert it: kl.i32(...)" if isinstance(x, Value) else ""
     builder.fail(f"an integer is needed here, not {describe(x)}", hint)
 

@@ -197,7 +197,7 @@ class ExpressionTranslator:
         self.builder.location = self.frame.source.location(node)
         if isinstance(base, View):
             part = memory.subscript(self.builder, base, index)
-            is_slot = part.array.name.startswith("completion")
+            is_slot = part.array in self.builder.completions
             return part if part.ndim or is_slot else memory.load(self.builder, base, index)
         if isinstance(base, Value) and base.lanes > 1:
             return self._lane(base, index)
@@ -221,7 +221,7 @@ class ExpressionTranslator:
             )
         try:
             return base[index]
-        except IndexError:
+        except (IndexError, TypeError):
             self.builder.fail(f"index {index} is out of range for {describe(base)}")
 
     def visit_slice(self, node: ast.Slice) -> slice:
@@ -340,7 +340,7 @@ class ExpressionTranslator:
             x = self.visit(node.body)
         with self.builder.block() as orelse:
             y = self.visit(node.orelse)
-        if not then and not orelse:
+        if not then and not orelse and not isinstance(x, tuple):
             return arithmetic.select(self.builder, condition, x, y)
         key = (self.frame.path, "if", node.lineno, node.col_offset, self.builder.name("either"))
         result = variables.new(self.builder, key, "either", x)
@@ -414,7 +414,7 @@ class ExpressionTranslator:
 
     def _call_python(self, function: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
         if function is range:
-            return self._range(*args)
+            return self._call_word(words.range, args, kwargs)
         if function in (min, max) and len(args) >= 2 and not kwargs:
             op: e.BinaryOp = "min" if function is min else "max"
             result = args[0]
@@ -425,6 +425,8 @@ class ExpressionTranslator:
             return arithmetic.call(self.builder, "abs", args[0])
         if function is len and len(args) == 1 and isinstance(args[0], View):
             return self._view_attribute(args[0], "shape")[0]
+        if function is len and len(args) == 1 and isinstance(args[0], tuple):
+            return len(args[0])
         if function is tuple and len(args) == 1 and isinstance(args[0], tuple):
             return args[0]
         return self._constant_call(function, args, kwargs)
@@ -432,7 +434,7 @@ class ExpressionTranslator:
     def _constant_call(self, function: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
         """A function of Python itself on constants, evaluated at compile time."""
         name = getattr(function, "__name__", repr(function))
-        constants = not any(isinstance(x, Value | Complex | View) for x in [*args, *kwargs.values()])
+        constants = not any(_at_run_time(x) for x in [*args, *kwargs.values()])
         module = getattr(function, "__module__", None)
         if constants and module in ("builtins", "math") and function is not print:
             try:
@@ -440,6 +442,13 @@ class ExpressionTranslator:
             except Exception as error:
                 self.builder.fail(f"{name}: {error}")
         self.builder.fail(f"{name} cannot be called in a kernel", _call_hint(function, name))
+
+
+def _at_run_time(x: Any) -> bool:
+    """Whether a value, or an item of a tuple, is only known at run time."""
+    if isinstance(x, tuple):
+        return any(_at_run_time(item) for item in x)
+    return isinstance(x, Value | Complex | View | Fragment)
 
 
 def _call_hint(function: Any, name: str) -> str:

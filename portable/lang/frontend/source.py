@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 import builtins
 import inspect
-import textwrap
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -29,11 +28,9 @@ class FunctionSource:
     file : str
         The file's path.
     lines : tuple of str
-        The lines of the definition, dedented as far as the tree's columns are.
+        The lines of the definition, decorators included, as they stand in the file.
     first_line : int
         The number of the first of them.
-    indent : int
-        How many columns were taken off each line.
     """
 
     function: Callable[..., Any]
@@ -41,19 +38,17 @@ class FunctionSource:
     file: str
     lines: tuple[str, ...] = field(repr=False)
     first_line: int
-    indent: int
 
     def location(self, node: ast.AST) -> Location:
         """Where a node of the tree stands in the user's file."""
         line = getattr(node, "lineno", self.tree.lineno)
-        column = getattr(node, "col_offset", 0) + self.indent + 1
-        return Location(self.file, line, column)
+        before = self.line(line).encode()[: getattr(node, "col_offset", 0)]
+        return Location(self.file, line, len(before.decode()) + 1)
 
     def line(self, number: int) -> str:
         """The text of a line, by its number in the file."""
         index = number - self.first_line
-        inside = 0 <= index < len(self.lines)
-        return " " * self.indent + self.lines[index] if inside else ""
+        return self.lines[index] if 0 <= index < len(self.lines) else ""
 
     def outer_names(self) -> Mapping[str, Any]:
         """What the function's free names stand for: closure first, then module, then built-ins."""
@@ -82,15 +77,24 @@ def function_source(function: Callable[..., Any]) -> FunctionSource:
             f"the source of {name} cannot be read, so it cannot become a kernel",
             hint="define it by 'def' in a file (or a notebook cell), not by exec or at the prompt",
         ) from error
-    text = textwrap.dedent("".join(raw))
-    indent = len(raw[0]) - len(raw[0].lstrip())
-    tree = ast.parse(text).body[0]
     file = inspect.getsourcefile(function) or "<unknown>"
+    tree = _parsed(raw)
     if not isinstance(tree, ast.FunctionDef):
         raise KernelError(
             f"{name} is not a plain function",
             Location(file, first),
             "kernels and their helper functions are defined by 'def'",
         )
-    ast.increment_lineno(tree, first - 1)
-    return FunctionSource(function, tree, file, tuple(text.splitlines()), first, indent)
+    ast.increment_lineno(tree, first - 2)
+    return FunctionSource(function, tree, file, tuple(x.rstrip("\r\n") for x in raw), first)
+
+
+def _parsed(lines: list[str]) -> ast.stmt | None:
+    """The first statement of the text, at line 2: one that is indented needs something above it."""
+    indented = lines[0][:1].isspace()
+    try:
+        module = ast.parse(f"{'if True:' if indented else ''}\n{''.join(lines)}")
+    except SyntaxError:
+        return None
+    first = module.body[0]
+    return first.body[0] if indented and isinstance(first, ast.If) else first

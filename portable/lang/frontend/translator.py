@@ -172,8 +172,11 @@ class Translator(ExpressionTranslator):
 
     def _bind(self, name: str, value: Any) -> None:
         held = self.frame.env.get(name)
-        if variables.is_mutable(held):
+        if isinstance(held, variables.Mutable):
             variables.assign(self.builder, held, value, name)
+        elif variables.is_mutable(held):
+            # The parts of the new value may be made of the parts of the old one.
+            variables.assign(self.builder, held, self._snapshot(name, value), name)
         else:
             self.frame.env[name] = self._snapshot(name, value)
 
@@ -222,12 +225,12 @@ class Translator(ExpressionTranslator):
         """None: go on with the next statement; else the block is done, `rest` included."""
         condition = self.visit(node.test)
         self._locate(node)
-        if not isinstance(condition, Value):
-            end = self._block(node.body if condition else node.orelse)
-            return None if end is _End.THROUGH else end
-        test = as_bool(self.builder, condition)
         absorbs = not self.frame.is_kernel and _has_return(node)
         tail = list(rest) if absorbs else []
+        if not isinstance(condition, Value):
+            end = self._block([*(node.body if condition else node.orelse), *tail])
+            return end if absorbs or end is not _End.THROUGH else None
+        test = as_bool(self.builder, condition)
         branches = ([*node.body, *tail], [*node.orelse, *tail])
         end = self._branches(test, branches, node)
         return end if absorbs or end is not _End.THROUGH else None
@@ -289,6 +292,16 @@ class Translator(ExpressionTranslator):
             block[at:at] = tail
         return variable
 
+    def _promote_in_loop(self, names: set[str]) -> None:
+        """Likewise for a loop, where what is no number can only be assigned before it is read."""
+        self._promote(names)
+        here = self.builder.location
+        for name in names & set(self.frame.env):
+            held = self.frame.env[name]
+            if not variables.is_mutable(held) and not isinstance(held, Unassigned):
+                why = f"the loop at line {here.line} assigns it, and it was {describe(held)} before"
+                self.frame.env[name] = Unassigned(here, why)
+
     def _promote(self, names: set[str]) -> None:
         """Turns bound names that run-time control flow assigns into variables."""
         for name in sorted(names):
@@ -347,7 +360,7 @@ class Translator(ExpressionTranslator):
             self.builder.fail("a loop over a range has one name")
         here = self.builder.location
         start, stop, step = self._bounds(over)
-        self._promote(_assigned(node.body) - {node.target.id})
+        self._promote_in_loop(_assigned(node.body) - {node.target.id})
         var = self.builder.bind(node.target.id, start.type)
         self._remember_loop(var, start.expr, stop.expr, step.expr)
         before = dict(self.frame.env)
@@ -397,7 +410,7 @@ class Translator(ExpressionTranslator):
         if node.orelse:
             self.builder.fail("while ... else is not in the kernel language", "use a flag")
         here = self.builder.location
-        self._promote(_assigned(node.body))
+        self._promote_in_loop(_assigned(node.body))
         before = dict(self.frame.env)
         self.frame.env = dict(before)
         with self.builder.block() as body:
@@ -438,7 +451,7 @@ class Translator(ExpressionTranslator):
         if not isinstance(fragment, Fragment):
             self.builder.fail(f"kl.elements takes a kl.matrix, not {describe(fragment)}")
         here = self.builder.location
-        self._promote(_assigned(node.body))
+        self._promote_in_loop(_assigned(node.body))
         row, column, value = self._element_variables(fragment)
         before = dict(self.frame.env)
         bound = {x.id: Value(v) for x, v in zip(names, (row, column, value), strict=True)}  # type: ignore[attr-defined]
@@ -482,6 +495,11 @@ class Translator(ExpressionTranslator):
             self.builder.fail(
                 "return inside a run-time loop of a helper function",
                 "break out of the loop and return after it",
+            )
+        if any(self.frame.depth > depth for _, depth in self.frame.loops):
+            self.builder.fail(
+                "return out of a loop that is repeated at compile time depends on a run-time condition",
+                "assign the result to a name and return it after the loop",
             )
         value = None if node.value is None else self.visit(node.value)
         self.frame.env["return"] = self._snapshot("result", value)

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from portable.dtypes import float32
+from portable.dtypes import DType, float32
 from portable.errors import Location
 from portable.lang.frontend.builder import Builder
-from portable.lang.frontend.conversion import common_dtype, default_dtype
+from portable.lang.frontend.conversion import as_type, common_dtype, default_dtype
 from portable.lang.frontend.inference import Slot, VariableType
 from portable.lang.frontend.values import Complex, Value, describe, is_number
 from portable.lang.ir import expressions as e
@@ -69,9 +69,10 @@ def _type(builder: Builder, key: Any) -> ValueType:
     if not info.weak:
         return info.type
     slot = Slot(key)
-    carrier = builder.inference.carrier(slot, scalar_of(info.type))
-    if carrier.kind != scalar_of(info.type).kind:
-        carrier = builder.inference.carriers[slot] = scalar_of(info.type)
+    least = scalar_of(info.type)
+    carrier = builder.inference.carrier(slot, least)
+    if carrier.kind != least.kind or carrier.itemsize < least.itemsize:
+        carrier = builder.inference.carriers[slot] = least
     lanes = lanes_of(info.type)
     return Vector(carrier, lanes) if lanes > 1 else carrier
 
@@ -125,10 +126,9 @@ def _converted(builder: Builder, value: Any, target: Mutable) -> e.Expression:
     kind = target.var.type
     dtype = scalar_of(kind)
     if not isinstance(value, Value):
-        if dtype.is_float or isinstance(value, bool | int):
-            constant = float(value) if dtype.is_float else value
-            return _spread(e.Const(constant, dtype), kind)
-        return e.Const(0, dtype)
+        if dtype.is_integer and isinstance(value, float):
+            return _spread(e.Const(0, dtype), kind)  # this pass; the next knows it as a float
+        return _spread(as_type(builder, _in_kind(value, dtype), dtype).expr, kind)
     if value.weak:
         for slot in value.slots:
             builder.inference.widen(slot, dtype)
@@ -136,6 +136,10 @@ def _converted(builder: Builder, value: Any, target: Mutable) -> e.Expression:
         lanes = value.lanes
         value = Value(e.Cast(value.expr, Vector(dtype, lanes) if lanes > 1 else dtype))
     return _spread(value.expr, kind)
+
+
+def _in_kind(value: Any, dtype: DType) -> Any:
+    return int(value) if dtype.is_integer else value
 
 
 def _spread(x: e.Expression, kind: ValueType) -> e.Expression:

@@ -55,11 +55,12 @@ def _completion(builder: Builder, slots: Any) -> View:
     shape = (slots,)
     array = Array(builder.name("completion"), uint64, "local", 1, shape, Layout.row_major(shape))
     builder.arrays.append(array)
+    builder.completions.add(array)
     return memory.whole(builder, array)
 
 
 def _slot(builder: Builder, word: str, done: Any) -> tuple[Array, e.Expression]:
-    if not isinstance(done, View) or done.ndim or not done.array.name.startswith("completion"):
+    if not isinstance(done, View) or done.ndim or done.array not in builder.completions:
         builder.fail(f"kl.{word} takes a slot of kl.completion(n), such as done[0]")
     return done.array, done.starts[0]
 
@@ -97,7 +98,7 @@ def _bulk_copy(
 def _bulk_wait(builder: Builder, done: Any, phase: Any) -> None:
     completion, slot = _slot(builder, "bulk_wait", done)
     value = as_value(builder, phase)
-    if not isinstance(value, Value) or not value.dtype.is_integer:
+    if not value.dtype.is_integer:
         builder.fail(f"the phase of kl.bulk_wait is an integer, not {describe(phase)}")
     number = as_type(builder, value, builder.index_type)
     builder.emit(s.BulkWait(completion, slot, number.expr, builder.location))

@@ -26,14 +26,12 @@ _BINARY: dict[str, e.BinaryOp] = {
     "bitwise_and": "and",
     "bitwise_or": "or",
     "bitwise_xor": "xor",
-    "logical_and": "and",
-    "logical_or": "or",
-    "logical_xor": "xor",
     "bitwise_left_shift": "shl",
     "bitwise_right_shift": "shr",
     "minimum": "min",
     "maximum": "max",
 }
+_LOGICAL: dict[str, e.BinaryOp] = {"logical_and": "and", "logical_or": "or", "logical_xor": "xor"}
 _COMPARE: dict[str, e.CompareOp] = {
     "equal": "eq",
     "not_equal": "ne",
@@ -54,6 +52,18 @@ def _binary(builder: Builder, word: str, x: Any, y: Any) -> Any:
     return arithmetic.binary(builder, _BINARY[word], x, y)
 
 
+@handles(*_LOGICAL)
+def _logical(builder: Builder, word: str, x: Any, y: Any) -> Any:
+    for operand in (x, y):
+        if not _is_bool(operand):
+            builder.fail(f"kl.{word} takes bools, not {describe(operand)}", "compare it: x != 0")
+    return arithmetic.binary(builder, _LOGICAL[word], x, y)
+
+
+def _is_bool(x: Any) -> bool:
+    return isinstance(x, bool) or (isinstance(x, Value) and x.dtype is bool_)
+
+
 @handles(*_COMPARE)
 def _compare(builder: Builder, word: str, x: Any, y: Any) -> Any:
     return arithmetic.compare(builder, _COMPARE[word], x, y)
@@ -61,6 +71,8 @@ def _compare(builder: Builder, word: str, x: Any, y: Any) -> Any:
 
 @handles("bitwise_invert", "logical_not")
 def _invert(builder: Builder, word: str, x: Any) -> Any:
+    if word == "logical_not" and not _is_bool(x):
+        builder.fail(f"kl.{word} takes bools, not {describe(x)}", "compare it: x != 0")
     return not x if isinstance(x, bool) else arithmetic.invert(builder, x)
 
 
@@ -93,6 +105,8 @@ def _round(builder: Builder, x: Any) -> Any:
 @handles("sign")
 def _sign(builder: Builder, x: Any) -> Any:
     positive = arithmetic.compare(builder, "gt", x, 0)
+    if isinstance(x, Value) and x.dtype.kind == "u":
+        return arithmetic.select(builder, positive, 1, x)
     negative = arithmetic.compare(builder, "lt", x, 0)
     zero = arithmetic.compare(builder, "eq", x, 0)
     below = arithmetic.select(builder, negative, -1, arithmetic.select(builder, zero, 0, x))
@@ -126,7 +140,7 @@ def _where(builder: Builder, condition: Any, x: Any, y: Any) -> Any:
 def _part(builder: Builder, word: str, x: Any) -> Any:
     if isinstance(x, Complex | complex | int | float):
         return x.real if word == "real" else x.imag
-    return x if word == "real" else arithmetic.binary(builder, "mul", x, 0)
+    return x if word == "real" else arithmetic.constant_like(x, 0)
 
 
 @handles("conj")
