@@ -20,5 +20,5 @@ def lower(kernel: Kernel, capabilities: Capabilities) -> Kernel:
     """The kernel in terms that emitters print, for one device."""
     if kernel.fragments:
         matrix = import_module("portable.lang.passes.matrix")
-        kernel = cast(Kernel, matrix.lower_fragments(kernel, capabilities))
+        kernel = cast(Kernel, matrix.lower_matrices(kernel, capabilities))
     return lower_copies(kernel, capabilities)

@@ -1,0 +1,79 @@
+"""Turns matrix fragments into plain statements.
+
+The fragments of a kernel fall into parts (`parts`); each part is held by the first `Strategy` that
+suits it: by `micro` as tiles of vectors for a work-item that has a CPU's core to itself, by
+`registers` as a share of the matrix in every work-item of the scope.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Final
+
+from portable.backend import Capabilities
+from portable.lang.ir import statements as s
+from portable.lang.ir.kernel import Kernel
+from portable.lang.ir.types import Array, Fragment
+from portable.lang.ir.walk import map_block
+from portable.lang.passes.matrix.micro import Micro
+from portable.lang.passes.matrix.parts import parts_of
+from portable.lang.passes.matrix.registers import Registers
+from portable.lang.passes.matrix.strategy import Strategy
+from portable.lang.passes.matrix.substitute import substitute
+from portable.lang.passes.matrix.work import Work
+
+__all__ = ["lower_matrices"]
+
+_STRATEGIES: Final[tuple[type[Strategy], ...]] = (Micro, Registers)
+
+
+def lower_matrices(kernel: Kernel, capabilities: Capabilities) -> Kernel:
+    """The kernel without fragments: arrays, loops and vectors in their place.
+
+    Raises
+    ------
+    UnsupportedError
+        For a scope that the workgroup cannot be split into.
+    """
+    if not kernel.fragments:
+        return kernel
+    work = Work(kernel, capabilities)
+    holders: dict[Fragment, Strategy] = {}
+    tiles: dict[Array, Strategy] = {}
+    top: s.Block = ()
+    for part in parts_of(kernel.fragments, kernel.body):
+        kind = next(x for x in _STRATEGIES if x.suits(work, part))
+        strategy = kind(work, part)
+        top += strategy.declare()
+        holders.update(dict.fromkeys(part.fragments, strategy))
+        tiles.update(dict.fromkeys(part.tiles, strategy))
+    body = top + map_block(kernel.body, lambda x: _lowered(x, holders, tiles))
+    kept = (work.current(a) for a in kernel.arrays if a not in work.retired)
+    return replace(
+        kernel,
+        arrays=(*kept, *work.arrays),
+        variables=(*kernel.variables, *work.variables),
+        fragments=(),
+        body=substitute(body, work.replaced),
+    )
+
+
+def _lowered(
+    x: s.Statement, holders: dict[Fragment, Strategy], tiles: dict[Array, Strategy]
+) -> s.Block:
+    match x:
+        case s.FragmentFill():
+            return holders[x.fragment].fill(x)
+        case s.FragmentLoad():
+            return holders[x.fragment].load(x)
+        case s.FragmentStore():
+            return holders[x.fragment].store(x)
+        case s.Multiply():
+            return holders[x.accumulator].multiply(x)
+        case s.ForElements():
+            return holders[x.fragment].elements(x)
+        case s.CopyTile() if x.target.array in tiles:
+            block = tiles[x.target.array].copy(x)
+            return (x,) if block is None else block
+        case _:
+            return (x,)

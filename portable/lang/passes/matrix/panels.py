@@ -1,0 +1,229 @@
+"""Operands laid out for a work-item that multiplies by itself: lines of vectors, or panels of them.
+
+A tile of M x K or K x N elements is stored as `lines`, each a row of `lanes` neighbours; which of
+the operand's dimensions is which is the layout's choice. The lanes of a line may be cut into
+panels of `width`, so that a micro-tile reads one stream of memory from front to back.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from portable.lang.ir import expressions as e
+from portable.lang.ir.types import Array, Region
+from portable.lang.passes.matrix.parts import kept_dims
+from portable.lang.passes.matrix.work import Code, add, both, clamp, mul, number, vector_type
+
+__all__ = ["Panels"]
+
+
+@dataclass(frozen=True, slots=True)
+class Panels:
+    """An operand's storage.
+
+    Attributes
+    ----------
+    array : Array
+        Of shape (..., lines, lanes), or (..., lines, panels, width) where `panelled`.
+    turned : bool
+        Whether lines are the operand's columns.
+    lines, lanes : int
+        Extents of the operand along both.
+    all_lines, all_lanes : int
+        The same of the array, padding included.
+    width : int
+        Lanes of a panel.
+    vector : int
+        Lanes of a vector; divides `width`.
+    panelled : bool
+        Whether panels lie one behind the other.
+    dims : (int, int)
+        The dimensions of the array in the kernel that lines and lanes stand for.
+    """
+
+    array: Array
+    turned: bool
+    lines: int
+    lanes: int
+    all_lines: int
+    all_lanes: int
+    width: int
+    vector: int
+    panelled: bool
+    dims: tuple[int, int]
+
+    @property
+    def count(self) -> int:
+        """Panels of a line."""
+        return self.all_lanes // self.width
+
+    def at(
+        self, lead: tuple[e.Expression, ...], line: e.Expression, panel: e.Expression, lane: int
+    ) -> tuple[e.Expression, ...]:
+        """The index of a lane of a panel."""
+        if self.panelled:
+            return (*lead, line, panel, e.Const(lane, line.type))  # type: ignore[arg-type]
+        return (*lead, line, add(mul(panel, self.width), lane))
+
+    def element(
+        self, lead: tuple[e.Expression, ...], line: e.Expression, lane: e.Expression
+    ) -> tuple[e.Expression, ...]:
+        """The index of a single element."""
+        if not self.panelled:
+            return (*lead, line, lane)
+        width = e.Const(self.width, lane.type)  # type: ignore[arg-type]
+        panel = e.Binary("floordiv", lane, width, nonnegative=True)
+        return (*lead, line, panel, e.Binary("mod", lane, width, nonnegative=True))
+
+    def zero(self, code: Code, lead: tuple[e.Expression, ...]) -> None:
+        """Sets everything to zero."""
+        kind = vector_type(self.array.dtype, self.vector)
+        with code.loop("line", self.all_lines) as line, code.loop("panel", self.count) as panel:
+            for lane in range(0, self.width, self.vector):
+                code.store(self.array, self.at(lead, line, panel, lane), number(0, kind))
+
+    def copy(self, code: Code, lead: tuple[e.Expression, ...], source: Region) -> None:
+        """Copies a region here; zeros where it lies outside its array, and in the padding."""
+        _Copy(self, code, lead, source).run()
+
+
+class _Copy:
+    def __init__(
+        self, tile: Panels, code: Code, lead: tuple[e.Expression, ...], source: Region
+    ) -> None:
+        self.tile = tile
+        self.code = code
+        self.lead = lead
+        self.source = source
+        rows, columns = kept_dims(source)
+        self.line_dim, self.lane_dim = (columns, rows) if tile.turned else (rows, columns)
+        self.kind = source.array.dtype.register
+
+    def run(self) -> None:
+        """Zeros first where the region is not full; then the rectangle inside the array."""
+        tile, code = self.tile, self.code
+        line_low, line_high, line_full = self._limits(self.line_dim, tile.lines)
+        lane_low, lane_high, lane_full = self._limits(self.lane_dim, tile.lanes)
+        elsewhere = self._fixed_inside()
+        padded = tile.all_lines > tile.lines or tile.all_lanes > tile.lanes
+        full = both(line_full, lane_full, elsewhere)
+        if padded:
+            tile.zero(code, self.lead)
+        elif full is not None:
+            with code.when(e.Unary("not", full)):
+                tile.zero(code, self.lead)
+        with code.when(elsewhere):
+            if self._contiguous(self.lane_dim):
+                self._lines(line_low, line_high, lane_low, lane_high)
+            else:
+                self._scattered(line_low, line_high, lane_low, lane_high)
+
+    def _contiguous(self, dim: int) -> bool:
+        array = self.source.array
+        if array.space == "global":
+            return array.strides[dim] == "unit"
+        return array.layout is not None and array.layout.strides[dim] == 1
+
+    def _limits(
+        self, dim: int, count: int
+    ) -> tuple[e.Expression, e.Expression, e.Expression | None]:
+        """The first and last offset inside the array, and whether all of `count` are."""
+        code, array = self.code, self.source.array
+        zero, most = code.index(0), code.index(count)
+        if array.space != "global":
+            return zero, most, None
+        start = self._start(dim)
+        kind = code.work.kernel.index_type
+        left = e.Binary("sub", e.Extent(array, dim, kind), start)
+        high = code.let("high", clamp(left, count))
+        if isinstance(start, e.Const) and start.value >= 0:
+            return zero, high, e.Compare("eq", high, most)
+        low = code.let("low", clamp(e.Unary("neg", start), count))
+        return low, high, both(e.Compare("eq", low, zero), e.Compare("eq", high, most))
+
+    def _fixed_inside(self) -> e.Expression | None:
+        """Whether the indices of dimensions that the region drops are inside."""
+        array = self.source.array
+        if array.space != "global":
+            return None
+        found: e.Expression | None = None
+        for dim, extent in enumerate(self.source.extents):
+            if extent is None:
+                start = self._start(dim)
+                kind = self.code.work.kernel.index_type
+                least = e.Compare("ge", start, e.Const(0, kind))
+                found = both(found, least, e.Compare("lt", start, e.Extent(array, dim, kind)))
+        return found
+
+    def _start(self, dim: int) -> e.Expression:
+        start = self.source.starts[dim]
+        assert isinstance(start, e.Expression)
+        return start
+
+    def _from(self, line: e.Expression, lane: e.Expression) -> tuple[e.Expression, ...]:
+        index = [self._start(dim) for dim in range(self.source.array.ndim)]
+        index[self.line_dim] = add(index[self.line_dim], line)
+        index[self.lane_dim] = add(index[self.lane_dim], lane)
+        return tuple(index)
+
+    def _lines(
+        self,
+        line_low: e.Expression,
+        line_high: e.Expression,
+        lane_low: e.Expression,
+        lane_high: e.Expression,
+    ) -> None:
+        """Whole vectors along each line, then what is left element by element."""
+        code, tile = self.code, self.tile
+        inside = e.Select(e.Compare("gt", lane_low, code.index(0)), code.index(0), lane_high)
+        vectors = inside if not isinstance(lane_low, e.Const) else lane_high
+        panels = code.let("panels", self._quotient(vectors, tile.width))
+        done = code.let("done", mul(self._quotient(vectors, tile.vector), tile.vector))
+        first = code.let("first", e.Binary("max", done, lane_low))
+        with code.loop("line", line_high, line_low) as line:
+            with code.loop("panel", panels, unroll=2 if tile.panelled else 4) as panel:
+                for lane in range(0, tile.width, tile.vector):
+                    self._vector(line, panel, lane)
+            start = code.let("start", mul(panels, tile.width)) if tile.width > tile.vector else done
+            with code.loop("lane", done, start, tile.vector) as lane_at:
+                self._vector_at(line, lane_at)
+            with code.loop("lane", lane_high, first) as lane_at:
+                self._single(line, lane_at)
+
+    def _quotient(self, x: e.Expression, by: int) -> e.Expression:
+        if isinstance(x, e.Const):
+            return self.code.index(int(x.value) // by)
+        return e.Binary("floordiv", x, self.code.index(by), nonnegative=True)
+
+    def _vector(self, line: e.Expression, panel: e.Expression, lane: int) -> None:
+        code, tile = self.code, self.tile
+        source = self._from(line, add(mul(panel, tile.width), lane))
+        kind = vector_type(self.kind, tile.vector)
+        value = code.load(self.source.array, source, kind, self.lane_dim)
+        code.store(tile.array, tile.at(self.lead, line, panel, lane), value)
+
+    def _vector_at(self, line: e.Expression, lane: e.Expression) -> None:
+        code, tile = self.code, self.tile
+        kind = vector_type(self.kind, tile.vector)
+        value = code.load(self.source.array, self._from(line, lane), kind, self.lane_dim)
+        code.store(tile.array, tile.element(self.lead, line, lane), value)
+
+    def _single(self, line: e.Expression, lane: e.Expression) -> None:
+        value = self.code.load(self.source.array, self._from(line, lane), self.kind)
+        self.code.store(self.tile.array, self.tile.element(self.lead, line, lane), value)
+
+    def _scattered(
+        self,
+        line_low: e.Expression,
+        line_high: e.Expression,
+        lane_low: e.Expression,
+        lane_high: e.Expression,
+    ) -> None:
+        """Along the lines' direction, in which the source may be contiguous."""
+        code = self.code
+        with (
+            code.loop("lane", lane_high, lane_low) as lane,
+            code.loop("line", line_high, line_low) as line,
+        ):
+            self._single(line, lane)
+

@@ -1,0 +1,145 @@
+"""Which fragments belong together, and which local arrays are their operands."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from portable.lang.ir import statements as s
+from portable.lang.ir.expressions import Const
+from portable.lang.ir.types import Array, Fragment, Region, Use
+from portable.lang.ir.walk import all_statements
+
+__all__ = ["Part", "Tile", "covers", "kept_dims", "parts_of"]
+
+
+@dataclass(slots=True)
+class Tile:
+    """A local array that is an operand of multiplications.
+
+    Attributes
+    ----------
+    array : Array
+        The array.
+    uses : set of (use, row dimension, column dimension)
+        How multiplications see it: as "a" or "b", and which of its dimensions are the operand's
+        rows and columns.
+    copies : list of CopyTile
+        The copies into it.
+    whole : bool
+        Whether all operands and copies are of everything in these two dimensions.
+    exclusive : bool
+        Whether nothing else touches it.
+    """
+
+    array: Array
+    uses: set[tuple[Use, int, int]] = field(default_factory=set)
+    copies: list[s.CopyTile] = field(default_factory=list)
+    whole: bool = True
+    exclusive: bool = True
+    bulk: bool = False
+
+
+@dataclass(slots=True)
+class Part:
+    """Fragments connected by multiplications or common operand tiles."""
+
+    fragments: list[Fragment] = field(default_factory=list)
+    multiplies: list[s.Multiply] = field(default_factory=list)
+    tiles: dict[Array, Tile] = field(default_factory=dict)
+
+    @property
+    def accumulators(self) -> list[Fragment]:
+        """The fragments that are neither operand."""
+        return [f for f in self.fragments if f.use == "accumulator"]
+
+
+def kept_dims(region: Region) -> list[int]:
+    """The dimensions of the array that are those of the region, in the region's order."""
+    kept = [dim for dim, extent in enumerate(region.extents) if extent is not None]
+    return kept[::-1] if region.transposed else kept
+
+
+def covers(region: Region) -> bool:
+    """Whether a part of a local array is all of it along the dimensions that it keeps."""
+    return all(
+        region.extents[dim] == region.array.shape[dim]
+        and isinstance(region.starts[dim], Const)
+        and region.starts[dim].value == 0  # type: ignore[attr-defined]
+        for dim in kept_dims(region)
+    )
+
+
+def parts_of(fragments: tuple[Fragment, ...], body: s.Block) -> list[Part]:
+    """The fragments of a kernel in connected parts, in the order of declaration."""
+    multiplies = [x for x in all_statements(body) if isinstance(x, s.Multiply)]
+    groups: list[set[Fragment | Array]] = [{fragment} for fragment in fragments]
+    for x in multiplies:
+        joined = {_thing(operand) for operand in (x.accumulator, x.a, x.b)}
+        touching = [group for group in groups if group & joined]
+        groups = [group for group in groups if not group & joined]
+        groups.append(joined.union(*touching))
+    order = {fragment: number for number, fragment in enumerate(fragments)}
+    parts = [_part(group, order, multiplies, body) for group in groups]
+    return sorted(parts, key=lambda part: order[part.fragments[0]])
+
+
+def _thing(operand: Fragment | Region) -> Fragment | Array:
+    return operand.array if isinstance(operand, Region) else operand
+
+
+def _part(
+    group: set[Fragment | Array],
+    order: dict[Fragment, int],
+    multiplies: list[s.Multiply],
+    body: s.Block,
+) -> Part:
+    part = Part(sorted((x for x in group if isinstance(x, Fragment)), key=order.__getitem__))
+    part.multiplies = [x for x in multiplies if x.accumulator in group]
+    for x in part.multiplies:
+        _note(part, x.a, "a")
+        _note(part, x.b, "b")
+    for statement in all_statements(body):
+        _touch(part, statement)
+    return part
+
+
+def _note(part: Part, operand: Fragment | Region, use: Use) -> None:
+    if isinstance(operand, Fragment):
+        return
+    tile = part.tiles.setdefault(operand.array, Tile(operand.array))
+    rows, columns = kept_dims(operand)
+    tile.uses.add((use, rows, columns))
+    tile.whole = tile.whole and covers(operand)
+
+
+def _touch(part: Part, statement: s.Statement) -> None:
+    """What a statement other than a multiplication does to the part's tiles."""
+    match statement:
+        case s.CopyTile(target=Region(array=array) as target) if array in part.tiles:
+            tile = part.tiles[array]
+            tile.copies.append(statement)
+            tile.whole = tile.whole and covers(target) and len(target.shape) == 2
+        case s.CopyTile(source=region) | s.FragmentLoad(source=region):
+            _share(part, region.array)
+        case s.FragmentStore(target=region):
+            _share(part, region.array)
+        case s.Load(array=array) | s.Store(array=array) | s.Atomic(array=array):
+            _share(part, array)
+        case s.CopyVector(target=target, source=source):
+            _share(part, target)
+            _share(part, source)
+        case s.BulkCopy(target=target, source=source):
+            _share(part, target, bulk=True)
+            _share(part, source, bulk=True)
+        case s.Instruction(addresses=addresses):
+            for array, _ in addresses:
+                _share(part, array)
+        case _:
+            pass
+
+
+def _share(part: Part, array: Array, bulk: bool = False) -> None:
+    tile = part.tiles.get(array)
+    if tile is not None:
+        tile.exclusive = False
+        tile.bulk = tile.bulk or bulk

@@ -1,0 +1,38 @@
+"""Elements of regions: where they lie, and whether they lie inside their array."""
+
+from __future__ import annotations
+
+from portable.dtypes import DType
+from portable.lang.ir import expressions as e
+from portable.lang.ir.types import Region
+from portable.lang.passes.matrix.parts import kept_dims
+from portable.lang.passes.matrix.work import add, both
+
+__all__ = ["inside", "place"]
+
+
+def place(region: Region, row: e.Expression, column: e.Expression) -> tuple[e.Expression, ...]:
+    """The index into the region's array of an element of a two-dimensional region."""
+    index = [_start(region, dim) for dim in range(region.array.ndim)]
+    for dim, offset in zip(kept_dims(region), (row, column), strict=True):
+        index[dim] = add(index[dim], offset)
+    return tuple(index)
+
+
+def inside(region: Region, index: tuple[e.Expression, ...]) -> e.Expression | None:
+    """Whether an index that `place` gave is one of a global array's; None where it always is."""
+    if region.array.space != "global":
+        return None
+    conditions: list[e.Expression] = []
+    for dim, x in enumerate(index):
+        assert isinstance(x.type, DType)
+        if not (isinstance(x, e.Const) and x.value >= 0):
+            conditions.append(e.Compare("ge", x, e.Const(0, x.type)))
+        conditions.append(e.Compare("lt", x, e.Extent(region.array, dim, x.type)))
+    return both(*conditions)
+
+
+def _start(region: Region, dim: int) -> e.Expression:
+    start = region.starts[dim]
+    assert isinstance(start, e.Expression)
+    return start

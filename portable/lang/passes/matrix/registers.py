@@ -1,0 +1,315 @@
+"""Fragments as a share of the matrix in the registers of every work-item of the scope.
+
+A work-item holds some rows and some columns, and of an accumulator the elements where they cross.
+For each step in depth it loads its rows' elements of the first operand and its columns' of
+the second, and adds their outer product. Loops over what is held are fully unrolled, so that
+compilers keep the private arrays in registers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Final
+
+from portable.dtypes import DType, float16
+from portable.errors import UnsupportedError
+from portable.lang.emit.expressions import linear_local_id
+from portable.lang.ir import expressions as e
+from portable.lang.ir import statements as s
+from portable.lang.ir.types import Array, Fragment, Layout, Region, Use
+from portable.lang.passes.matrix.grid import Grid, Share
+from portable.lang.passes.matrix.parts import Part, Tile, kept_dims
+from portable.lang.passes.matrix.regions import inside, place
+from portable.lang.passes.matrix.strategy import Strategy
+from portable.lang.passes.matrix.work import (
+    Code,
+    Work,
+    add,
+    both,
+    mul,
+    number,
+    smaller,
+    vector_type,
+)
+
+__all__ = ["Registers"]
+
+_VECTOR_BYTES: Final = 16
+_MOST_UNROLLED: Final = 4096
+
+
+class Registers(Strategy):
+    """Shares of matrices in registers; suits every scope and device."""
+
+    _grid: Grid
+
+    def __init__(self, work: Work, part: Part) -> None:
+        super().__init__(work, part)
+        self._held: dict[Fragment, Array] = {}
+
+    @classmethod
+    def suits(cls, work: Work, part: Part) -> bool:
+        """Always."""
+        return True
+
+    # -- storage ----------------------------------------------------------------------------
+
+    def declare(self) -> s.Block:
+        """A private array for each fragment, the first operands' tiles with rows side by side."""
+        code = self.work.code(self.work.kernel.loc)
+        like = (self.part.accumulators or self.part.fragments)[0]
+        item, items = self._scope(code, like)
+        size = like.dtype.register.itemsize
+        widest = max(1, min(4, _VECTOR_BYTES // size))
+        lanes = self.work.kernel.sub_group_size
+        lanes = 32 if lanes == 1 and self.work.capabilities.kind == "gpu" else lanes
+        self._grid = Grid.of(code, like.shape, item, items, lanes, widest)
+        for fragment in self.part.fragments:
+            rows, columns = self._shares(fragment)
+            shape = (_count(rows, fragment.shape[0]), _count(columns, fragment.shape[1]))
+            dtype = self._stored_type(fragment)
+            self._held[fragment] = self.work.private(fragment.name, dtype, shape)
+        for tile in self.part.tiles.values():
+            layout = _layout(tile)
+            if layout is not None:
+                self.work.replace(tile.array, layout)
+        return code.block
+
+    def _scope(self, code: Code, like: Fragment) -> tuple[e.Expression, int]:
+        """This work-item's number in the scope, and how many there are."""
+        kernel = self.work.kernel
+        scopes = {fragment.scope for fragment in self.part.fragments}
+        if len(scopes) > 1:
+            raise UnsupportedError(
+                f"{kernel.loc}: the matrices {', '.join(f.name for f in self.part.fragments)} are "
+                f"multiplied together but have the scopes {', '.join(sorted(scopes))}; give them one"
+            )
+        if like.scope == "workgroup":
+            return code.let("item", linear_local_id(kernel.workgroup, kernel.index_type)), self.work.items
+        if like.scope == "work_item" or kernel.sub_group_size == 1:
+            return code.index(0), 1
+        if self.work.items % kernel.sub_group_size:
+            raise UnsupportedError(
+                f"{kernel.loc}: {like.name} belongs to a sub-group of {kernel.sub_group_size}, but the "
+                f"workgroup of {self.work.items} work-items is no whole number of sub-groups; choose a "
+                f"multiple of {kernel.sub_group_size}"
+            )
+        own = e.WorkItem("sub_group_local_id", 0, kernel.index_type)
+        return code.let("item", own), kernel.sub_group_size
+
+    def _shares(self, fragment: Fragment) -> tuple[Share | None, Share | None]:
+        """The shares of rows and columns; None where a work-item holds all."""
+        rows = None if fragment.use == "b" else self._grid.rows(fragment.shape[0])
+        columns = None if fragment.use == "a" else self._grid.columns(fragment.shape[1])
+        return rows, columns
+
+    def _stored_type(self, fragment: Fragment) -> DType:
+        return self.work.held_type(fragment)
+
+    # -- elements ---------------------------------------------------------------------------
+
+    def fill(self, x: s.FragmentFill) -> s.Block:
+        """The value in every register."""
+        code = self.work.code(x.loc)
+        value = code.let("filling", _stored(x.value, x.fragment))
+        array = self._held[x.fragment]
+        with (
+            code.loop("i", array.shape[0], unroll=-1) as i,
+            code.loop("j", array.shape[1], unroll=-1) as j,
+        ):
+            code.store(array, (i, j), value)
+        return code.block
+
+    def load(self, x: s.FragmentLoad) -> s.Block:
+        """Element by element."""
+        code = self.work.code(x.loc)
+        array = self._held[x.fragment]
+        with self._each(code, x.fragment) as (row, column, at, own):
+            index = place(x.source, row, column)
+            condition = both(own, inside(x.source, index))
+            with code.when(condition):
+                value = code.load(x.source.array, index, x.source.array.dtype.register)
+                code.store(array, at, value)
+            if condition is not None:
+                with code.otherwise():
+                    code.store(array, at, number(0, array.dtype))
+        return code.block
+
+    def store(self, x: s.FragmentStore) -> s.Block:
+        """Element by element; of operands, which several work-items hold, by one of them."""
+        code = self.work.code(x.loc)
+        array = self._held[x.fragment]
+        with self._each(code, x.fragment) as (row, column, at, own):
+            index = place(x.target, row, column)
+            with code.when(both(self._first(x.fragment), own, inside(x.target, index))):
+                value = code.load(array, at, array.dtype.register)
+                code.store(x.target.array, index, value)
+        return code.block
+
+    def elements(self, x: s.ForElements) -> s.Block:
+        """All that is held; every copy of an operand's element is written, one is shown otherwise."""
+        code = self.work.code(x.loc)
+        array = self._held[x.fragment]
+        with self._each(code, x.fragment) as (row, column, at, own):
+            first = None if x.writes else self._first(x.fragment)
+            with code.when(both(first, own)):
+                code.emit(s.Let(x.row, row, x.loc), s.Let(x.column, column, x.loc))
+                kind = x.value.type
+                code.emit(s.Assign(x.value, code.load(array, at, kind), x.loc), *x.body)
+                if x.writes:
+                    code.store(array, at, _stored(x.value, x.fragment))
+        return code.block
+
+    def _first(self, fragment: Fragment) -> e.Expression | None:
+        """Whether this work-item is the first of those that hold the same elements."""
+        if fragment.use == "accumulator":
+            return None
+        other = self._grid.x if fragment.use == "a" else self._grid.y
+        if isinstance(other, e.Const):
+            return None
+        return e.Compare("eq", other, e.Const(0, self.work.kernel.index_type))
+
+    @contextmanager
+    def _each(
+        self, code: Code, fragment: Fragment
+    ) -> Iterator[
+        tuple[e.Expression, e.Expression, tuple[e.Expression, ...], e.Expression | None]
+    ]:
+        """Row, column, index of an element and whether it exists, inside unrolled loops."""
+        rows, columns = self._shares(fragment)
+        with (
+            _along(code, rows, fragment.shape[0], "row") as (row, i, some),
+            _along(code, columns, fragment.shape[1], "column") as (column, j, other),
+        ):
+            yield row, column, (i, j), both(some, other)
+
+    # -- products ---------------------------------------------------------------------------
+
+    def multiply(self, x: s.Multiply) -> s.Block:
+        """An outer product of what this work-item holds for each step in depth."""
+        code = self.work.code(x.loc)
+        total = self._held[x.accumulator]
+        rows, columns = self._shares(x.accumulator)
+        assert rows is not None and columns is not None
+        depth = x.a.shape[1]
+        left = self.work.private(f"{total.name}_a", total.dtype, (rows.count,))
+        right = self.work.private(f"{total.name}_b", total.dtype, (columns.count,))
+        with code.loop("k", depth, unroll=self._unroll(x, depth, total.shape)) as k:
+            self._operand(code, x.a, "a", rows, k, left)
+            self._operand(code, x.b, "b", columns, k, right)
+            self._outer(code, left, right, total)
+        return code.block
+
+    def _unroll(self, x: s.Multiply, depth: int, held: tuple[int, ...]) -> int:
+        """How far to unroll the depth: all of it where registers are indexed by it."""
+        size = held[0] * held[1]
+        if isinstance(x.a, Fragment) or isinstance(x.b, Fragment) or depth * size <= _MOST_UNROLLED:
+            return -1
+        return max(1, min(8, _MOST_UNROLLED // size))
+
+    def _operand(
+        self,
+        code: Code,
+        operand: Fragment | Region,
+        use: Use,
+        share: Share,
+        k: e.Expression,
+        into: Array,
+    ) -> None:
+        """This work-item's elements of one column of the first operand or row of the second."""
+        if isinstance(operand, Fragment):
+            with code.loop("i", share.count, unroll=-1) as i:
+                at = (i, k) if use == "a" else (k, i)
+                code.store(into, (i,), code.load(self._held[operand], at, into.dtype))
+            return
+        dim = kept_dims(operand)[0 if use == "a" else 1]
+        array = self.work.current(operand.array)
+        kind = vector_type(into.dtype, share.width)
+        with code.loop("g", share.groups, unroll=-1) as group:
+            own = code.let("at", self._clamped(share, share.first(group)))
+            index = place(operand, own, k) if use == "a" else place(operand, k, own)
+            value = code.load(array, index, kind, dim)
+            for lane in range(share.width):
+                one = value if share.width == 1 else e.Lane(value, lane)
+                code.store(into, (add(mul(group, share.width), lane),), one)
+
+    def _clamped(self, share: Share, first: e.Expression) -> e.Expression:
+        """Work-items with no such row read one that exists; nobody sees what they make of it."""
+        if share.exact:
+            return first
+        assert isinstance(first.type, DType)
+        return e.Binary("min", first, e.Const(share.extent - 1, first.type))
+
+    def _outer(self, code: Code, left: Array, right: Array, total: Array) -> None:
+        rows, columns = total.shape
+        with (
+            code.loop("i", rows, unroll=-1) as i,
+            code.loop("j", columns, unroll=-1) as j,
+        ):
+            here = _zigzag(i, j, columns)
+            a, b = code.load(left, (i,), total.dtype), code.load(right, (here,), total.dtype)
+            old = code.load(total, (i, here), total.dtype)
+            new = e.Binary("add", e.Binary("mul", a, b), old)
+            code.store(total, (i, here), new)
+
+
+def _zigzag(i: e.Expression, j: e.Expression, columns: int) -> e.Expression:
+    """Every other row backwards: neighbouring products then share an operand's register."""
+    if isinstance(i, e.Const) or isinstance(j, e.Const):
+        return j
+    assert isinstance(i.type, DType)
+    back = e.Binary("sub", e.Const(columns - 1, i.type), j)
+    odd = e.Compare("eq", e.Binary("and", i, e.Const(1, i.type)), e.Const(1, i.type))
+    return e.Select(odd, back, j)
+
+
+def _count(share: Share | None, extent: int) -> int:
+    return extent if share is None else share.count
+
+
+@contextmanager
+def _along(
+    code: Code, share: Share | None, extent: int, name: str
+) -> Iterator[tuple[e.Expression, e.Expression, e.Expression | None]]:
+    """Row or column, its place in the registers and whether it exists, inside a loop over all held."""
+    if share is None:
+        with code.loop(name, extent, unroll=-1) as at:
+            yield at, at, None
+        return
+    with (
+        code.loop("g", share.groups, unroll=-1) as group,
+        code.loop("u", share.width, unroll=-1) as u,
+    ):
+        at = code.let(name, add(share.first(group), u))
+        held = add(mul(group, share.width), u)
+        yield at, held, None if share.exact else smaller(at, share.extent)
+
+
+def _stored(value: e.Expression, fragment: Fragment) -> e.Expression:
+    """A value as an element of a fragment holds it: rounded to half where that is its type."""
+    if fragment.dtype is float16 and value.type is not float16:
+        return e.Cast(value, value.type, float16)
+    return value
+
+
+def _layout(tile: Tile) -> Layout | None:
+    """Neighbours along the dimension that vectors are loaded along; None to leave it as it is.
+
+    A vector of padding spreads the lines of a transposed tile over the banks of local memory.
+    """
+    array = tile.array
+    if tile.bulk or len(tile.uses) != 1 or array.layout is None or array.layout.swizzle:
+        return None
+    ((use, rows, columns),) = tile.uses
+    lanes, lines = (rows, columns) if use == "a" else (columns, rows)
+    if array.layout.strides[lanes] == 1:
+        return None
+    line = array.shape[lanes] + max(1, _VECTOR_BYTES // array.dtype.itemsize)
+    strides = [0] * array.ndim
+    strides[lanes], strides[lines] = 1, line
+    size = line * array.shape[lines]
+    for dim in reversed(range(array.ndim)):
+        if dim not in (lanes, lines):
+            strides[dim], size = size, size * array.shape[dim]
+    return Layout(tuple(strides), size)
