@@ -120,7 +120,10 @@ def _first(libraries: Iterator[str], prefix: str, product: str, extra: str) -> R
 
 def _nvrtc_candidates() -> Iterator[str]:
     if sys.platform == "win32":
-        patterns, names = ("bin/x86_64/nvrtc64_*_0.dll", "bin/nvrtc64_*_0.dll"), ["nvrtc64_{}0_0.dll"]
+        patterns, names = (
+            ("bin/x86_64/nvrtc64_*_0.dll", "bin/nvrtc64_*_0.dll"),
+            ["nvrtc64_{}0_0.dll"],
+        )
     else:
         patterns, names = ("lib/libnvrtc.so.*", "lib64/libnvrtc.so.*"), ["libnvrtc.so.{}"]
     for folder in cuda_folders():
