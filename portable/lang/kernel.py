@@ -165,7 +165,7 @@ class Kernel:
             return Compiled(ir, interpreted_arguments(ir), device.interpret(ir))
         program = generate(ir, device.capabilities)
         self._check_local(program.local_bytes, device)
-        return Compiled(ir, program.arguments, device.compile(program))
+        return Compiled(ir, program.arguments, device.compile(program), program)
 
     def _check_local(self, needed: int, device: Device) -> None:
         most = max(device.capabilities.local_memory, device.capabilities.local_memory_opt_in)

@@ -13,7 +13,7 @@ from functools import partial
 from itertools import combinations
 from typing import TYPE_CHECKING, Any, Final
 
-from portable.backend import Argument, ArrayView, Device, Executable
+from portable.backend import Argument, ArrayView, Device, Executable, Program
 from portable.errors import LaunchError
 from portable.lang.arguments import (
     array_spec,
@@ -46,7 +46,7 @@ from portable.namespace import device_of, on_device
 if TYPE_CHECKING:
     from portable.lang.kernel import Kernel
 
-__all__ = ["Compiled", "Launcher", "interpreted_arguments", "owners_of", "spec_of"]
+__all__ = ["Compiled", "Launcher", "Lowered", "interpreted_arguments", "owners_of", "spec_of"]
 
 _MAX_PLANS: Final = 1024
 
@@ -58,6 +58,26 @@ class Compiled:
     kernel: KernelIR
     arguments: tuple[Argument, ...]
     executable: Executable
+    program: Program | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Lowered:
+    """What a launch hands to a device.
+
+    Attributes
+    ----------
+    program : Program or None
+        The generated program; None where the device runs the IR itself.
+    groups : (int, int, int)
+        Workgroups along each dimension.
+    arguments : list
+        One per argument of the program, as `portable.backend.Executable` takes them.
+    """
+
+    program: Program | None
+    groups: Three
+    arguments: list[Any]
 
 
 @dataclass(slots=True)
@@ -65,6 +85,7 @@ class _Bound:
     """A compiled program with what is known of its arguments before the pointers are."""
 
     executable: Executable
+    program: Program | None
     template: list[Any]
     pointers: list[tuple[int, int]]
     offsets: list[tuple[int, int, int]]
@@ -132,6 +153,11 @@ class Launcher:
         plan, views, bound = self._resolve(args, constants)
         launch = bound.executable.prepare(plan.groups, _filled(bound, args, views))
         return _keeping(launch, args)
+
+    def lower(self, *args: Any, **constants: Any) -> Lowered:
+        """What a launch of these arguments would hand to the device; compiles but launches nothing."""
+        plan, views, bound = self._resolve(args, constants)
+        return Lowered(bound.program, plan.groups, _filled(bound, args, views))
 
     def _resolve(
         self, args: tuple[Any, ...], constants: dict[str, Any]
@@ -265,7 +291,7 @@ def _bind(
     """Fills in extents and strides, and notes where the rest goes."""
     owners = owners_of(specs)
     template: list[Any] = [None] * len(compiled.arguments)
-    bound = _Bound(compiled.executable, template, [], [], [])
+    bound = _Bound(compiled.executable, compiled.program, template, [], [], [])
     for position, argument in enumerate(compiled.arguments):
         arg, part = owners[argument.parameter]
         view = views[arg]
