@@ -112,11 +112,11 @@ def _grid(operation: Operation) -> list[Values]:
     return [*columns, columns[0][::-1].copy()][: operation.arity]
 
 
-@pytest.mark.parametrize("device", DEVICES, ids=lambda d: d.name)
+@pytest.mark.parametrize("runtime", DEVICES, ids=lambda d: d.name)
 @pytest.mark.parametrize("lanes", [1, 4])
 @pytest.mark.parametrize("operation", OPERATIONS, ids=str)
-def test_special_values(operation: Operation, lanes: int, device: OpenCLDevice) -> None:
-    _check(operation, device, _grid(operation), lanes)
+def test_special_values(operation: Operation, lanes: int, runtime: OpenCLDevice) -> None:
+    _check(operation, runtime, _grid(operation), lanes)
 
 
 def _elements(kind: dt.DType) -> st.SearchStrategy[float]:
@@ -126,10 +126,10 @@ def _elements(kind: dt.DType) -> st.SearchStrategy[float]:
     return st.floats(width=kind.bits, allow_subnormal=False)  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("device", DEVICES, ids=lambda d: d.name)
+@pytest.mark.parametrize("runtime", DEVICES, ids=lambda d: d.name)
 @settings(max_examples=150, deadline=None)
 @given(data=st.data())
-def test_random_values(device: OpenCLDevice, data: st.DataObject) -> None:
+def test_random_values(runtime: OpenCLDevice, data: st.DataObject) -> None:
     operation = data.draw(st.sampled_from(OPERATIONS))
     count = data.draw(st.integers(1, 9))
     elements = _elements(operation.kind)
@@ -137,4 +137,4 @@ def test_random_values(device: OpenCLDevice, data: st.DataObject) -> None:
         np.array(data.draw(st.lists(elements, min_size=count, max_size=count)), operation.kind.numpy)
         for _ in range(operation.arity)
     ]
-    _check(operation, device, operands, data.draw(st.sampled_from([1, 2, 8])))
+    _check(operation, runtime, operands, data.draw(st.sampled_from([1, 2, 8])))

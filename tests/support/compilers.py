@@ -143,6 +143,7 @@ class OpenCLDevice:
         self._cl = cl
         self._context = cl.Context([device])
         self._queue = cl.CommandQueue(self._context)
+        self._built: dict[str, Any] = {}
         intel = "Intel" in device.platform.name
         self.name = "intel" if intel else "pocl"
         self.capabilities = Capabilities(
@@ -175,7 +176,7 @@ class OpenCLDevice:
         Arrays are copied in whole (their base's memory) and what is left in them comes back, in order.
         """
         cl = self._cl
-        kernel = getattr(self._build(program), program.entry)
+        kernel = cl.Kernel(self._build(program), program.entry)
         flags = cl.mem_flags.READ_WRITE | cl.mem_flags.COPY_HOST_PTR
         copies = [np.array(a) if isinstance(a, np.ndarray) else None for a in arguments]
         buffers = [
@@ -208,6 +209,11 @@ class OpenCLDevice:
         return copies
 
     def _build(self, program: Program) -> Any:
+        if program.source not in self._built:
+            self._built[program.source] = self._compile(program)
+        return self._built[program.source]
+
+    def _compile(self, program: Program) -> Any:
         built = self._cl.Program(self._context, program.source)
         try:
             with warnings.catch_warnings():

@@ -57,7 +57,7 @@ class Addresses:
 
     def _stride(self, array: Array, dim: int) -> Code | None:
         if array.layout is not None:
-            return Code(str(array.layout.strides[dim])) if array.shape[dim] > 1 else None
+            return Code(str(array.layout.strides[dim]))
         match array.strides[dim]:
             case "zero":
                 return None

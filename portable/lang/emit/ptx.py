@@ -22,6 +22,7 @@ from __future__ import annotations
 from typing import Final
 
 from portable.lang.emit.dialect import Asm
+from portable.lang.emit.ptx_matrix import MATRIX_INSTRUCTIONS
 
 __all__ = ["INSTRUCTIONS"]
 
@@ -81,4 +82,4 @@ _BULK: Final = {
     "proxy.fence": Asm('asm volatile("fence.proxy.async.shared::cta;" ::: "memory");'),
 }
 
-INSTRUCTIONS: Final[dict[str, Asm]] = _COPIES | _BARRIERS | _BULK
+INSTRUCTIONS: Final[dict[str, Asm]] = _COPIES | _BARRIERS | _BULK | MATRIX_INSTRUCTIONS
