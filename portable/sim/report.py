@@ -54,7 +54,7 @@ def out_of_bounds(
         f"index out of bounds: {buffer.array.name}[{text}] of {buffer.array.space} array "
         f"{buffer.array.name} with shape {buffer.extents}",
         index=first,
-        hint="guard the access, for instance with `if i < x.shape[0]:`",
+        hint=f"guard the access, for instance with `if i < {buffer.array.name}.shape[0]:`",
         **_about(w, site, items[where]),
     )
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from portable_backends.simulator import SimulatorBackend
 
 from portable import dtypes as dt
 from portable.backend import Program
 from portable.errors import DeviceError, UnsupportedError
 from portable.sim.errors import UninitialisedReadError
+from portable_backends.simulator import SimulatorBackend
 from sim.build import K, global_array
 
 X, OUT = global_array("x", dt.int32), global_array("out", dt.int32)

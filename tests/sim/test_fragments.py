@@ -52,9 +52,8 @@ def _kernel(scope: Any, *, a: Array = A, b: Array = B) -> K:
     k.add(s.Multiply(total, left, right, k.loc))
     value = k.variable("value", dt.float32)
     k.assign(value, 0.0)
-    with k.elements(total, value, True) as (i, j):
-        with k.when(compare("eq", i, j)):
-            k.assign(value, binary("mul", value, 2.0))
+    with k.elements(total, value, True) as (i, j), k.when(compare("eq", i, j)):
+        k.assign(value, binary("mul", value, 2.0))
     k.add(s.FragmentStore(total, region(C, row, 0, extents=(4, 5)), k.loc))
     return k
 

@@ -129,7 +129,7 @@ def _shifted(by: int, guard: bool) -> K:
 @pytest.mark.parametrize(("by", "first", "item"), [(1, 8, 7), (-1, -1, 0)])
 def test_global_index_out_of_bounds(by: int, first: int, item: int) -> None:
     arguments = np.arange(8, dtype=np.int32), np.zeros(8, np.int32)
-    with pytest.raises(OutOfBoundsError, match="kernel.py:2") as caught:
+    with pytest.raises(OutOfBoundsError, match=r"kernel\.py:2") as caught:
         run(_shifted(by, False), *arguments, groups=2)
     fault = caught.value
     assert (fault.array, fault.index, fault.location.line) == ("x", (first,), 2)
