@@ -66,21 +66,6 @@ def _numbers(kind: dt.DType) -> Any:
     return st.sampled_from(corners) | st.integers(int(info.min), int(info.max))
 
 
-    "add",
-    "sub",
-    "mul",
-    "floordiv",
-    "mod",
-    "and",
-    "or",
-    "xor",
-    "shl",
-    "shr",
-    "min",
-    "max",
-]
-
-
 ARITHMETIC = ["add", "sub", "mul", "floordiv", "mod", "min", "max"]
 BITWISE = ["and", "or", "xor", "shl", "shr"]
 
