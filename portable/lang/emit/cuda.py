@@ -198,7 +198,7 @@ CUDA: Final = Dialect(
         "f64": "%g",
     },
     static_local_limit=48 * 1024,
-    local_static="__shared__ __align__(128) char local_memory[{bytes}];",
-    local_dynamic="extern __shared__ __align__(128) char local_memory[];",
+    local_static="__shared__ __align__(1024) char local_memory[{bytes}];",
+    local_dynamic="extern __shared__ __align__(1024) char local_memory[];",
     instructions=INSTRUCTIONS,
 )

@@ -12,7 +12,7 @@ from portable.lang.emit.statements import Statements
 from portable.lang.ir import expressions as e
 from portable.lang.ir import statements as s
 from portable.lang.ir.kernel import Kernel
-from portable.lang.ir.types import Array, Vector
+from portable.lang.ir.types import Array, Layout, Vector
 from portable.lang.ir.walk import all_statements
 
 __all__ = ["print_kernel"]
@@ -191,6 +191,11 @@ def _has_uniform(kernel: Kernel) -> bool:
     return not alone and any(isinstance(x, s.WorkgroupUniform) for x in all_statements(kernel.body))
 
 
+def _turn_bytes(layout: Layout) -> int:
+    """Bytes after which a swizzle repeats; matrix units turn chunks by address bits."""
+    return 16 * layout.swizzle**2
+
+
 def _carve(kernel: Kernel) -> tuple[dict[Array, int], int]:
     """Where each local array starts in the one allocation, and its size in bytes."""
     offsets: dict[Array, int] = {}
@@ -198,7 +203,8 @@ def _carve(kernel: Kernel) -> tuple[dict[Array, int], int]:
     for array in kernel.arrays:
         if array.space == "local":
             assert array.layout is not None
-            start = -(-end // _ALIGNMENT) * _ALIGNMENT
+            alignment = max(_ALIGNMENT, _turn_bytes(array.layout))
+            start = -(-end // alignment) * alignment
             offsets[array] = start
             end = start + array.layout.size * array.dtype.itemsize
     if _has_uniform(kernel):

@@ -19,7 +19,7 @@ def _listed(constraint: str, word: str, count: int) -> str:
 
 
 def _mma(name: str, kind: str, a: int, b: int, total: int, bound: tuple[str, str]) -> Asm:
-    """``accumulator += a @ b`` of warps: so many registers of each, constraints of sums and operands."""
+    """``accumulator += a @ b`` of a warp: so many registers, constraints of sums and operands."""
     sums = _numbers(0, total)
     operands = f"{_numbers(total, a)}, {_numbers(total + a, b)}"
     return Asm(

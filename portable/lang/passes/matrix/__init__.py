@@ -1,8 +1,9 @@
 """Turns matrix fragments into plain statements.
 
 The fragments of a kernel fall into parts (`parts`); each part is held by the first `Strategy` that
-suits it: by `micro` as tiles of vectors for a work-item that has a CPU's core to itself, by
-`registers` as a share of the matrix in every work-item of the scope.
+suits it: by `wgmma` and `mma_sync` as the device's matrix units want it, by `micro` as tiles of
+vectors for a work-item that has a CPU's core to itself, by `registers` as a share of the matrix in
+every work-item of the scope.
 """
 
 from __future__ import annotations
@@ -16,15 +17,17 @@ from portable.lang.ir.kernel import Kernel
 from portable.lang.ir.types import Array, Fragment
 from portable.lang.ir.walk import map_block
 from portable.lang.passes.matrix.micro import Micro
+from portable.lang.passes.matrix.mma_sync import MmaSync
 from portable.lang.passes.matrix.parts import parts_of
 from portable.lang.passes.matrix.registers import Registers
 from portable.lang.passes.matrix.strategy import Strategy
 from portable.lang.passes.matrix.substitute import substitute
+from portable.lang.passes.matrix.wgmma import Wgmma
 from portable.lang.passes.matrix.work import Work
 
 __all__ = ["lower_matrices"]
 
-_STRATEGIES: Final[tuple[type[Strategy], ...]] = (Micro, Registers)
+_STRATEGIES: Final[tuple[type[Strategy], ...]] = (Wgmma, MmaSync, Micro, Registers)
 
 
 def lower_matrices(kernel: Kernel, capabilities: Capabilities) -> Kernel:
@@ -48,6 +51,8 @@ def lower_matrices(kernel: Kernel, capabilities: Capabilities) -> Kernel:
         holders.update(dict.fromkeys(part.fragments, strategy))
         tiles.update(dict.fromkeys(part.tiles, strategy))
     body = top + map_block(kernel.body, lambda x: _lowered(x, holders, tiles))
+    for kind in dict.fromkeys(type(strategy) for strategy in holders.values()):
+        body = kind.finish(body)
     kept = (work.current(a) for a in kernel.arrays if a not in work.retired)
     return replace(
         kernel,

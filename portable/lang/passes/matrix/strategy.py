@@ -65,3 +65,8 @@ class Strategy(ABC):
     def copy(self, x: s.CopyTile) -> s.Block | None:
         """A copy into a tile that this strategy retired; None for copies it leaves alone."""
         return None
+
+    @classmethod
+    def finish(cls, body: s.Block) -> s.Block:
+        """The kernel's whole lowered body, with what this way of holding needs around barriers."""
+        return body

@@ -1,0 +1,122 @@
+"""Accumulators in the registers of matrix instructions, and what can be done with them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from portable.lang.ir import expressions as e
+from portable.lang.ir import statements as s
+from portable.lang.ir.types import Array, Fragment
+from portable.lang.passes.matrix.regions import inside, place
+from portable.lang.passes.matrix.shapes import Offset
+from portable.lang.passes.matrix.work import Code, Work, add, number
+
+__all__ = ["Held", "distance"]
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """The elements of an accumulator in one lane.
+
+    Attributes
+    ----------
+    fragment : Fragment
+        The accumulator.
+    row, column : Expression
+        Where the lane stands in it.
+    offsets : tuple of (int, int)
+        Per register its element's distance from there.
+    registers : tuple of Variable
+        The elements.
+    """
+
+    fragment: Fragment
+    row: e.Expression
+    column: e.Expression
+    offsets: tuple[Offset, ...]
+    registers: tuple[e.Variable, ...]
+
+    def fill(self, work: Work, x: s.FragmentFill) -> s.Block:
+        """Sets all registers."""
+        code = work.code(x.loc)
+        value = code.let("filling", x.value)
+        code.emit(*(s.Assign(register, value, x.loc) for register in self.registers))
+        return code.block
+
+    def load(self, work: Work, x: s.FragmentLoad) -> s.Block:
+        """Reads the elements one by one."""
+        code = work.code(x.loc)
+        for register, row, column in self._places():
+            index = place(x.source, row, column)
+            if x.source.array.space == "global":
+                code.emit(s.Assign(register, e.Const(0.0, self.fragment.dtype), x.loc))
+            with code.when(inside(x.source, index)):
+                loaded = code.load(x.source.array, index, self.fragment.dtype)
+                code.emit(s.Assign(register, loaded, x.loc))
+        return code.block
+
+    def store(self, work: Work, x: s.FragmentStore) -> s.Block:
+        """Writes the elements one by one."""
+        code = work.code(x.loc)
+        for register, row, column in self._places():
+            index = place(x.target, row, column)
+            with code.when(inside(x.target, index)):
+                code.store(x.target.array, index, register)
+        return code.block
+
+    def _places(self) -> Iterator[tuple[e.Variable, e.Expression, e.Expression]]:
+        for register, (row, column) in zip(self.registers, self.offsets, strict=True):
+            yield register, add(self.row, row), add(self.column, column)
+
+    def elements(self, work: Work, x: s.ForElements) -> s.Block:
+        """One unrolled loop over a copy of the registers, so that the body stands there once."""
+        code = work.code(x.loc)
+        copied = work.private(self.fragment.name, self.fragment.dtype, (len(self.registers),))
+        for at, register in enumerate(self.registers):
+            code.store(copied, (code.index(at),), register)
+        self._loop(code, x, copied)
+        if x.writes:
+            for at, register in enumerate(self.registers):
+                loaded = code.load(copied, (code.index(at),), self.fragment.dtype)
+                code.emit(s.Assign(register, loaded, x.loc))
+        return code.block
+
+    def _loop(self, code: Code, x: s.ForElements, copied: Array) -> None:
+        with code.loop("held", len(self.registers), unroll=-1) as which:
+            row, column = (distance([o[axis] for o in self.offsets], which) for axis in (0, 1))
+            code.emit(s.Let(x.row, add(self.row, row), x.loc))
+            code.emit(s.Let(x.column, add(self.column, column), x.loc))
+            code.emit(s.Assign(x.value, code.load(copied, (which,), self.fragment.dtype), x.loc))
+            code.emit(*x.body)
+            if x.writes:
+                code.store(copied, (which,), x.value)
+
+
+def distance(values: list[int], which: e.Expression) -> e.Expression:
+    """The entry of a table as a formula: ``sum of digit * step``, the digits those of `which`.
+
+    The table begins with 0 and grows by one step along each digit, as the offsets of registers do;
+    the digits' radices follow from that.
+    """
+    kind = which.type
+    total = number(0, kind)
+    span = 1
+    while span < len(values):
+        step = values[span]
+        digits = _digits(values, span, step)
+        digit = which if span == 1 else e.Binary("floordiv", which, number(span, kind), True)
+        if span * digits < len(values):
+            digit = e.Binary("mod", digit, number(digits, kind), True)
+        if step:
+            total = add(total, e.Binary("mul", digit, number(step, kind)))
+        span *= digits
+    return total
+
+
+def _digits(values: list[int], span: int, step: int) -> int:
+    """How far the values grow by `step` with every `span` entries."""
+    count = 1
+    while count * span < len(values) and values[count * span] == count * step:
+        count += 1
+    return count

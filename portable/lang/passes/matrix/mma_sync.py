@@ -1,0 +1,237 @@
+"""Holds fragments in the registers of warps and multiplies them with mma.sync."""
+
+from __future__ import annotations
+
+from typing import Final, Literal
+
+from portable.dtypes import DType, float16, uint32
+from portable.lang.emit.facts import Facts
+from portable.lang.ir import expressions as e
+from portable.lang.ir import statements as s
+from portable.lang.ir.types import Fragment, Region
+from portable.lang.ir.walk import all_statements
+from portable.lang.passes.matrix.held import Held
+from portable.lang.passes.matrix.lanes import Lanes, divided, remainder
+from portable.lang.passes.matrix.operands import Loader, Registers, ordered
+from portable.lang.passes.matrix.parts import Part
+from portable.lang.passes.matrix.shapes import LANES, Shape, shape_of
+from portable.lang.passes.matrix.strategy import Strategy
+from portable.lang.passes.matrix.tile_layouts import spread
+from portable.lang.passes.matrix.work import Code, Work, add, mul
+
+__all__ = ["MmaSync", "grid_of"]
+
+_MOST_REGISTERS: Final = 192
+"""32-bit registers that an accumulator may take of a lane's 255."""
+
+
+def grid_of(extents: tuple[int, int], warps: int, shape: Shape) -> tuple[int, int] | None:
+    """Warps along rows and columns, for shares as square as can be; None where none fits."""
+    rows, columns = extents
+    fitting = [
+        (down, warps // down)
+        for down in range(1, warps + 1)
+        if warps % down == 0
+        and rows % (down * shape.m) == 0
+        and columns % (warps // down * shape.n) == 0
+    ]
+    return min(fitting, key=lambda g: (rows // g[0] + columns // g[1], g[0]), default=None)
+
+
+def _warps(work: Work, part: Part) -> int:
+    """Warps that hold a fragment together; 0 where it is none of their business."""
+    match part.fragments[0].scope:
+        case "workgroup":
+            return work.items // LANES if work.items % LANES == 0 else 0
+        case "sub_group":
+            return int(work.kernel.sub_group_size == LANES and work.items % LANES == 0)
+        case _:
+            return 0
+
+
+def _operand_type(part: Part) -> DType | None:
+    kinds = {
+        x.dtype if isinstance(x, Fragment) else x.array.dtype
+        for multiply in part.multiplies
+        for x in (multiply.a, multiply.b)
+    }
+    return kinds.pop() if len(kinds) == 1 else None
+
+
+def _shape(work: Work, part: Part) -> Shape | None:
+    kind = _operand_type(part)
+    total = part.accumulators[0].dtype
+    return None if kind is None else shape_of(kind, total, work.capabilities)
+
+
+def _plain(work: Work, part: Part) -> bool:
+    """Whether operand fragments are only loaded: their registers are no single elements."""
+    for x in all_statements(work.kernel.body):
+        match x:
+            case s.FragmentFill() | s.FragmentStore() | s.ForElements():
+                if x.fragment in part.fragments and x.fragment.use != "accumulator":
+                    return False
+            case _:
+                pass
+    return True
+
+
+class MmaSync(Strategy):
+    """Every warp holds a rectangle of the accumulators, and loads what it needs of the operands.
+
+    The operands of the next k-step are loaded while the present one is multiplied. `valid` is not
+    looked at: the tiles hold zeros beyond it.
+    """
+
+    @classmethod
+    def suits(cls, work: Work, part: Part) -> bool:
+        """Where the instruction exists, and all shapes are whole numbers of it."""
+        if not part.multiplies or not all(fragment.units for fragment in part.fragments):
+            return False
+        shape, warps = _shape(work, part), _warps(work, part)
+        if shape is None or not warps or len({f.scope for f in part.fragments}) > 1:
+            return False
+        extents = {f.shape for f in part.accumulators}
+        grid = grid_of(part.accumulators[0].shape, warps, shape)
+        if len(extents) > 1 or grid is None or not _plain(work, part):
+            return False
+        rows, columns = part.accumulators[0].shape
+        held = len(part.accumulators) * rows * columns // (warps * LANES)
+        wide = shape.sum.itemsize // 4
+        whole = all(multiply.a.shape[1] % shape.k == 0 for multiply in part.multiplies)
+        return whole and held * wide <= _MOST_REGISTERS
+
+    def declare(self) -> s.Block:
+        """Registers for accumulators and operands; padded tiles."""
+        work, part = self.work, self.part
+        shape = _shape(work, part)
+        assert shape is not None
+        self._shape = shape
+        self._facts = Facts(work.kernel)
+        spread(work, list(part.tiles.values()))
+        code = work.code(work.kernel.loc)
+        self._lanes = Lanes.of(code)
+        rows, columns = part.accumulators[0].shape
+        grid = grid_of((rows, columns), _warps(work, part), shape)
+        assert grid is not None
+        self._share = rows // grid[0], columns // grid[1]
+        self._origin = self._place_warp(code, grid)
+        self._held = {f: self._hold(code, f) for f in part.accumulators}
+        self._operands = {
+            f: self._operand(f) for f in part.fragments if f.use != "accumulator"
+        }
+        self._buffers: dict[str, tuple[Registers, Registers]] = {}
+        return code.block
+
+    def _place_warp(self, code: Code, grid: tuple[int, int]) -> tuple[e.Expression, e.Expression]:
+        if grid == (1, 1):
+            return code.index(0), code.index(0)
+        warp = self._lanes.warp
+        down = mul(remainder(warp, grid[0]), self._share[0])
+        along = mul(divided(warp, grid[0]), self._share[1])
+        return code.let("warp_row", down), code.let("warp_column", along)
+
+    def _hold(self, code: Code, fragment: Fragment) -> Held:
+        shape = self._shape
+        offsets = tuple(
+            (i * shape.m + row, j * shape.n + column)
+            for i in range(self._share[0] // shape.m)
+            for j in range(self._share[1] // shape.n)
+            for row, column in shape.accumulator
+        )
+        row = code.let(f"{fragment.name}_row", add(self._origin[0], self._lanes.group))
+        column = code.let(
+            f"{fragment.name}_column", add(self._origin[1], mul(self._lanes.member, 2))
+        )
+        registers = tuple(
+            self.work.variable(f"{fragment.name}_{i}", fragment.dtype) for i in range(len(offsets))
+        )
+        return Held(fragment, row, column, offsets, registers)
+
+    # -- operands ---------------------------------------------------------------------------
+
+    def _loader(self, use: Literal["a", "b"]) -> Loader:
+        outer = self._origin[0 if use == "a" else 1]
+        return Loader(self._shape, use, self._lanes, outer, self._facts)
+
+    def _registers(self, name: str, use: Literal["a", "b"]) -> Registers:
+        """Variables for one k-step of an operand."""
+        shape = self._shape
+        tiles = self._share[0] // shape.m if use == "a" else self._share[1] // shape.n
+        each = len(shape.a if use == "a" else shape.b)
+        kind = uint32 if shape.operand is float16 else shape.operand
+        return [
+            [self.work.variable(f"{name}_{tile}_{i}", kind) for i in range(each)]
+            for tile in range(tiles)
+        ]
+
+    def _operand(self, fragment: Fragment) -> list[Registers]:
+        """The registers of an operand that is a fragment, per k-step."""
+        use: Literal["a", "b"] = "a" if fragment.use == "a" else "b"
+        depth = fragment.shape[1 if use == "a" else 0]
+        return [
+            self._registers(f"{fragment.name}_{step}", use)
+            for step in range(depth // self._shape.k)
+        ]
+
+    def _buffer(self, use: Literal["a", "b"]) -> tuple[Registers, Registers]:
+        """Registers that operands of local memory pass through, of two k-steps."""
+        found = self._buffers.get(use)
+        if found is None:
+            first, second = (self._registers(f"{use}_{turn}", use) for turn in (0, 1))
+            found = self._buffers[use] = first, second
+        return found
+
+    def _fetch(
+        self, code: Code, operand: Fragment | Region, use: Literal["a", "b"], step: int
+    ) -> Registers:
+        """The registers of a k-step, loaded if they have to be."""
+        if isinstance(operand, Fragment):
+            return self._operands[operand][step]
+        registers = self._buffer(use)[step % 2]
+        self._loader(use).load(code, operand, step * self._shape.k, registers)
+        return registers
+
+    # -- statements -------------------------------------------------------------------------
+
+    def multiply(self, x: s.Multiply) -> s.Block:
+        """All k-steps, unrolled, each step's operands loaded a step ahead."""
+        code = self.work.code(x.loc)
+        steps = x.a.shape[1] // self._shape.k
+        ahead = self._fetch(code, x.a, "a", 0), self._fetch(code, x.b, "b", 0)
+        for step in range(steps):
+            now = ahead
+            if step + 1 < steps:
+                ahead = self._fetch(code, x.a, "a", step + 1), self._fetch(code, x.b, "b", step + 1)
+            self._step(code, self._held[x.accumulator], *now)
+        return code.block
+
+    def _step(self, code: Code, held: Held, a: Registers, b: Registers) -> None:
+        each = len(self._shape.accumulator)
+        for i, j in ordered(len(a), len(b)):
+            first = (i * len(b) + j) * each
+            total = held.registers[first : first + each]
+            operands = (*a[i], *b[j])
+            code.emit(s.Instruction(self._shape.name, total, operands, (), code.loc))
+
+    def fill(self, x: s.FragmentFill) -> s.Block:
+        """Sets every element."""
+        return self._held[x.fragment].fill(self.work, x)
+
+    def load(self, x: s.FragmentLoad) -> s.Block:
+        """Reads an accumulator element by element, an operand as multiplications do."""
+        if x.fragment.use == "accumulator":
+            return self._held[x.fragment].load(self.work, x)
+        use: Literal["a", "b"] = "a" if x.fragment.use == "a" else "b"
+        code = self.work.code(x.loc)
+        for step, registers in enumerate(self._operands[x.fragment]):
+            self._loader(use).load(code, x.source, step * self._shape.k, registers)
+        return code.block
+
+    def store(self, x: s.FragmentStore) -> s.Block:
+        """Writes an accumulator."""
+        return self._held[x.fragment].store(self.work, x)
+
+    def elements(self, x: s.ForElements) -> s.Block:
+        """Runs the body for each register."""
+        return self._held[x.fragment].elements(self.work, x)

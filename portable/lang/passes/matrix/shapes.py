@@ -1,0 +1,110 @@
+"""What each mma.sync multiplies, and which lane holds which of their elements.
+
+``g`` is a lane's number divided by 4, ``t`` the remainder. Every register of a lane holds elements
+at constant offsets from where the lane stands: row ``g`` and column ``t * per_register`` of the
+operand a, the same transposed for b, row ``g`` and column ``2 * t`` of the accumulator.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from portable.backend import Capabilities
+from portable.dtypes import DType, float16, float32, float64
+
+__all__ = ["LANES", "MMA_F16", "MMA_F64", "MMA_F64_SMALL", "Offset", "Shape", "shape_of"]
+
+LANES: Final = 32
+"""Work-items that execute a matrix instruction together, whatever the sub-group's size."""
+
+Offset = tuple[int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """One matrix instruction.
+
+    Attributes
+    ----------
+    name : str
+        Key of the dialect's table of instructions.
+    m, n, k : int
+        Extents.
+    operand, sum : DType
+        Element types of operands and accumulator.
+    a, b : tuple of tuple of (int, int)
+        Per register of an operand the offsets of its elements, lowest bits first.
+    accumulator : tuple of (int, int)
+        Per register the offset of its element.
+    """
+
+    name: str
+    m: int
+    n: int
+    k: int
+    operand: DType
+    sum: DType
+    a: tuple[tuple[Offset, ...], ...]
+    b: tuple[tuple[Offset, ...], ...]
+    accumulator: tuple[Offset, ...]
+
+    @property
+    def per_register(self) -> int:
+        """Neighbours along k in one register of an operand."""
+        return len(self.a[0])
+
+
+MMA_F16: Final = Shape(
+    name="mma.f16.m16n8k16",
+    m=16,
+    n=8,
+    k=16,
+    operand=float16,
+    sum=float32,
+    a=(((0, 0), (0, 1)), ((8, 0), (8, 1)), ((0, 8), (0, 9)), ((8, 8), (8, 9))),
+    b=(((0, 0), (1, 0)), ((8, 0), (9, 0))),
+    accumulator=((0, 0), (0, 1), (8, 0), (8, 1)),
+)
+
+MMA_F64: Final = Shape(
+    name="mma.f64.m16n8k4",
+    m=16,
+    n=8,
+    k=4,
+    operand=float64,
+    sum=float64,
+    a=(((0, 0),), ((8, 0),)),
+    b=(((0, 0),),),
+    accumulator=((0, 0), (0, 1), (8, 0), (8, 1)),
+)
+
+MMA_F64_SMALL: Final = Shape(
+    name="mma.f64.m8n8k4",
+    m=8,
+    n=8,
+    k=4,
+    operand=float64,
+    sum=float64,
+    a=(((0, 0),),),
+    b=(((0, 0),),),
+    accumulator=((0, 0), (0, 1)),
+)
+
+
+def shape_of(operand: DType, total: DType, capabilities: Capabilities) -> Shape | None:
+    """The instruction for element types on a device; None where it has none."""
+    units = capabilities.matrix_units
+    if "mma.f16" in units and (operand, total) == (float16, float32):
+        return MMA_F16
+    if "mma.f64" in units and operand is total is float64:
+        return MMA_F64 if _generation(capabilities) >= _HOPPER else MMA_F64_SMALL
+    return None
+
+
+_HOPPER: Final = 90
+
+
+def _generation(capabilities: Capabilities) -> int:
+    digits = capabilities.architecture.removeprefix("sm_").rstrip("af")
+    return int(digits) if digits.isdigit() else 0
