@@ -10,6 +10,7 @@ from portable.errors import Location, SimulationError
 
 __all__ = [
     "AsyncCopyError",
+    "BrokenPromiseError",
     "DivergenceError",
     "EndlessWaitError",
     "FaultError",
@@ -139,6 +140,10 @@ class DivergenceError(FaultError):
 
 class NotUniformError(FaultError):
     """A value that was said to be uniform and differs between work-items."""
+
+
+class BrokenPromiseError(FaultError):
+    """An operand that the IR promises not to be negative, or to be zeros, and is not."""
 
 
 class AsyncCopyError(FaultError):

@@ -43,7 +43,9 @@ def evaluator(x: e.Expression, size: int, site: Site) -> Evaluate:
             return lambda w: w.word(x)
         case e.Unary(op, operand):
             return _unary(values.UNARY[op], inner(operand))
-        case e.Binary(op, left, right):
+        case e.Binary(op, left, right, nonnegative):
+            if nonnegative:
+                return _nonnegative(values.BINARY[op], inner(left), inner(right), site)
             return _binary(values.BINARY[op], inner(left), inner(right))
         case e.Compare(compare, left, right):
             return _binary(values.COMPARE[compare], inner(left), inner(right))
@@ -76,6 +78,21 @@ def _unary(operation: Callable[[Value], Value], x: Evaluate) -> Evaluate:
 
 def _binary(operation: Callable[[Value, Value], Value], x: Evaluate, y: Evaluate) -> Evaluate:
     return lambda w: operation(x(w), y(w))
+
+
+def _nonnegative(
+    operation: Callable[[Value, Value], Value], x: Evaluate, y: Evaluate, site: Site
+) -> Evaluate:
+    def checked(w: Workgroup) -> Value:
+        left, right = x(w), y(w)
+        if w.settings.promises:
+            negative = w.active.pick((left < 0) | (right < 0))
+            if negative.any():
+                items = w.active.ids[negative.reshape(w.active.count, -1).any(axis=1)]
+                raise report.broken_promise(w, site, "a divided number is negative", items)
+        return operation(left, right)
+
+    return checked
 
 
 def _select(condition: Evaluate, x: Evaluate, y: Evaluate) -> Evaluate:

@@ -13,7 +13,7 @@ from portable.sim.active import Active
 from portable.sim.control import assign
 from portable.sim.memory import Site, read, write
 from portable.sim.regions import Part
-from portable.sim.report import not_uniform
+from portable.sim.report import broken_promise, not_uniform
 from portable.sim.steps import Builder, Pauses, Plain, Running, Step, step
 from portable.sim.values import Value
 
@@ -164,15 +164,40 @@ class _Operand:
 def _(statement: s.Multiply, b: Builder) -> Step:
     site, accumulator = b.site(statement.loc), statement.accumulator
     left, right = (_Operand(x, statement.loc, b) for x in (statement.a, statement.b))
+    valid = b.expressions(statement.valid or (), site)
     kind = accumulator.dtype.numpy
 
     def run(w: Workgroup) -> None:
         holders = _Holders(w, accumulator.scope, site)
         x, y = (factor.matrices(w, holders).astype(kind) for factor in (left, right))
-        _matrices(w, accumulator, holders)[holders.instances] += np.matmul(x, y)
+        product = np.matmul(x, y)
+        if valid:
+            limits = [holders.shared(w, "the valid part of a product", v(w)) for v in valid]
+            _check_zeros(w, site, holders, (x, y), limits[2])
+            product = np.where(_needed(product.shape[1:], limits[0], limits[1]), product, 0)
+        _matrices(w, accumulator, holders)[holders.instances] += product
         w.changes += 1
 
     return Plain(run)
+
+
+def _check_zeros(
+    w: Workgroup, site: Site, holders: _Holders, factors: tuple[Value, Value], depth: Value
+) -> None:
+    """From `depth` on, the columns of the first factor and the rows of the second are zeros."""
+    x, y = factors
+    beyond = np.arange(x.shape[2]) >= depth[:, None]
+    bad = (x != 0).any(axis=1) & beyond | (y != 0).any(axis=2) & beyond
+    if w.settings.promises and bad.any():
+        what = "a factor is not zero beyond its valid part"
+        raise broken_promise(w, site, what, holders.first[bad.any(axis=1)])
+
+
+def _needed(shape: tuple[int, ...], rows: Value, columns: Value) -> Value:
+    """Which elements of each accumulator are needed; the others stay as they are."""
+    row, column = np.indices(shape)
+    needed: Value = (row < rows[:, None, None]) & (column < columns[:, None, None])
+    return needed
 
 
 @step.register

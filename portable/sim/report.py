@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from portable.sim.workgroup import Workgroup
 
 __all__ = [
+    "broken_promise",
     "divergence",
     "endless_wait",
     "in_flight",
@@ -128,6 +129,11 @@ def not_uniform(
         f"and is {expected[rows[0]]} for one but {values[rows[0]]}",
         **_about(w, site, w.active.ids[rows]),
     )
+
+
+def broken_promise(w: Workgroup, site: Site, what: str, items: Value) -> errors.BrokenPromiseError:
+    """What the IR promises of an operand does not hold for some work-items."""
+    return errors.BrokenPromiseError(f"broken promise: {what}", **_about(w, site, items))
 
 
 def endless_wait(w: Workgroup, site: Site, reason: str, hint: str = "") -> errors.EndlessWaitError:

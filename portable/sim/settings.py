@@ -32,6 +32,8 @@ class Settings:
         Report a barrier or another collective operation that not all of its work-items reach.
     uniform : bool
         Report a value that was said to be uniform and is not.
+    promises : bool
+        Report operands that the IR promises not to be negative, or to be zeros, and are not.
     copies : bool
         Report accesses to memory that an asynchronous copy still reads or writes.
     waits : bool
@@ -51,6 +53,7 @@ class Settings:
     races: bool = True
     divergence: bool = True
     uniform: bool = True
+    promises: bool = True
     copies: bool = True
     waits: bool = True
     seed: int = field(default_factory=_seed)

@@ -10,7 +10,7 @@ import pytest
 from portable import dtypes as dt
 from portable import sim
 from portable.lang.ir import expressions as e
-from portable.sim.errors import DivergenceError, NotUniformError
+from portable.sim.errors import BrokenPromiseError, DivergenceError, NotUniformError
 from sim.build import K, binary, compare, global_array
 
 OUT = global_array("out", dt.int32)
@@ -157,3 +157,18 @@ def test_broadcast_from_different_work_items() -> None:
     k.sub_group("broadcast", k.lid, binary("mod", k.lid, 2))
     with pytest.raises(NotUniformError):
         run(k)
+
+
+def test_operands_promised_not_to_be_negative() -> None:
+    for start, sound in ((0, True), (-1, False)):
+        k = K(OUT, workgroup=4)
+        x = k.let(binary("add", k.lid, start))
+        k.store(OUT, k.lid, e.Binary("floordiv", x, e.Const(2, dt.int32), nonnegative=True))
+        if sound:
+            assert run(k, 4) == [0, 0, 1, 1]
+            continue
+        with pytest.raises(BrokenPromiseError, match="negative") as caught:
+            run(k)
+        assert [i.local_id[0] for i in caught.value.work_items] == [0]
+        with sim.checks(promises=False):
+            assert run(k, 4) == [-1, 0, 0, 1]

@@ -12,7 +12,7 @@ from portable import sim
 from portable.lang.ir import expressions as e
 from portable.lang.ir import statements as s
 from portable.lang.ir.types import Array, Region
-from portable.sim.errors import DivergenceError, NotUniformError, RaceError
+from portable.sim.errors import BrokenPromiseError, DivergenceError, NotUniformError, RaceError
 from sim.build import K, binary, compare, const, global_array
 
 A, B = global_array("a", dt.float32, 2), global_array("b", dt.float32, 2)
@@ -152,3 +152,27 @@ def test_places_that_differ_within_the_scope() -> None:
     k.add(s.FragmentLoad(f, region(A, k.lid, 0, extents=(4, 4)), k.loc))
     with pytest.raises(NotUniformError, match="where a matrix starts"):
         run(k, np.zeros((16, 16), np.float32))
+
+
+@pytest.mark.parametrize("depth", [2, 3, 9])
+def test_only_the_valid_part_of_a_product(depth: int) -> None:
+    k = K(A, B, C, workgroup=8, sub_group_size=8)
+    left = k.fragment("left", (4, 4), dt.float32, scope="sub_group", use="a")
+    right = k.fragment("right", (4, 4), dt.float32, scope="sub_group", use="b")
+    total = k.fragment("total", (4, 4), dt.float32, scope="sub_group")
+    k.add(s.FragmentFill(total, const(1.0, dt.float32), k.loc))
+    k.add(s.FragmentLoad(left, region(A, 0, 0, extents=(4, 4)), k.loc))
+    k.add(s.FragmentLoad(right, region(B, 0, 0, extents=(4, 4)), k.loc))
+    valid = const(3), const(2), const(depth)
+    k.add(s.Multiply(total, left, right, k.loc, valid))
+    k.add(s.FragmentStore(total, region(C, 0, 0, extents=(4, 4)), k.loc))
+    a, b = np.ones((4, 3), np.float32), np.ones((3, 4), np.float32)
+    c = np.zeros((4, 4), np.float32)
+    if depth == 2:
+        with pytest.raises(BrokenPromiseError, match="not zero beyond its valid part"):
+            run(k, a, b, c)
+        return
+    run(k, a, b, c)
+    expected = np.ones((4, 4))
+    expected[:3, :2] += 3
+    assert (c == expected).all()
