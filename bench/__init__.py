@@ -1,0 +1,1 @@
+"""Measures the operations of `portable` on every device, each result verified before it is timed."""

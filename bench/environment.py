@@ -1,0 +1,90 @@
+"""Where and with what a run was made."""
+
+from __future__ import annotations
+
+import os
+import platform
+import subprocess
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any, Final
+
+from portable.backend import Device
+
+__all__ = ["environment"]
+
+_LIBRARIES: Final = (
+    "portable-arrays",
+    "numpy",
+    "pyopencl",
+    "pocl-binary-distribution",
+    "intel-opencl-rt",
+    "dpnp",
+    "dpctl",
+    "cupy-cuda12x",
+    "cupy-cuda13x",
+    "cupy-rocm-7-0",
+)
+
+
+def environment(devices: Sequence[Device], options: dict[str, Any]) -> dict[str, Any]:
+    """Machine, versions, commit, devices and options, as JSON takes them."""
+    return {
+        "time": datetime.now(UTC).isoformat(timespec="seconds"),
+        "machine": {
+            "system": platform.platform(),
+            "processor": _processor(),
+            "cores": os.cpu_count(),
+        },
+        "python": platform.python_version(),
+        "versions": _versions(),
+        "commit": _commit(),
+        "devices": {d.name: _described(d) for d in devices},
+        "options": options,
+    }
+
+
+def _described(device: Device) -> dict[str, Any]:
+    can = device.capabilities
+    return {
+        "name": can.name,
+        "vendor": can.vendor,
+        "kind": can.kind,
+        "architecture": can.architecture,
+        "driver": can.driver,
+        "compute_units": can.compute_units,
+    }
+
+
+def _versions() -> dict[str, str]:
+    found: dict[str, str] = {}
+    for name in _LIBRARIES:
+        try:
+            found[name] = version(name)
+        except PackageNotFoundError:
+            continue
+    return found
+
+
+def _processor() -> str:
+    """The model's name; what `platform` says where the system does not tell."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+    except OSError:
+        return platform.processor()
+    models = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
+    return next(models, platform.processor())
+
+
+def _commit() -> str | None:
+    """The commit of the checkout that this file is part of, marked where files were changed."""
+    command = ["git", "describe", "--always", "--dirty", "--abbrev=12", "--exclude=*"]
+    try:
+        done = subprocess.run(  # noqa: S603  (a fixed command)
+            command, cwd=Path(__file__).resolve().parent, capture_output=True, text=True, check=False
+        )
+    except OSError:
+        return None
+    return done.stdout.strip() or None

@@ -1,0 +1,23 @@
+"""Robust figures from few samples."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from statistics import median
+
+__all__ = ["median", "paired_ratio", "spread"]
+
+
+def spread(samples: Sequence[float]) -> float:
+    """Median distance from the median, as a fraction of the median; outliers count little."""
+    middle = median(samples)
+    return median(abs(x - middle) for x in samples) / middle if middle else 0.0
+
+
+def paired_ratio(over: Sequence[float], under: Sequence[float]) -> float:
+    """Median of the ratios of samples taken side by side.
+
+    Both members of a pair meet the same clock frequency and the same neighbours, so a machine that
+    slows down during a run does not bend the ratio.
+    """
+    return median(x / y for x, y in zip(over, under, strict=False))

@@ -1,0 +1,28 @@
+"""Compares results with references."""
+
+from __future__ import annotations
+
+from math import inf, isnan
+from typing import Any, Final
+
+import numpy as np
+
+from portable.dtypes import DType
+
+__all__ = ["unit_roundoff", "worst_error"]
+
+_DIGITS: Final = {"float16": 11, "float32": 24, "float64": 53}
+
+
+def unit_roundoff(dtype: DType) -> float:
+    """Half the distance from 1 to the next number."""
+    return 2.0 ** -_DIGITS[dtype.name]
+
+
+def worst_error(found: np.ndarray[Any, Any], exact: Any, allowed: Any) -> float:
+    """The largest error in units of what is allowed; infinite for NaN where a number should be."""
+    with np.errstate(all="ignore"):
+        ratios = np.abs(found - exact) / allowed
+    same = (found == exact) | (np.isnan(found) & np.isnan(exact))
+    worst = float(np.max(np.where(same, 0, ratios), initial=0))
+    return inf if isnan(worst) else worst
