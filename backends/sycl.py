@@ -222,7 +222,7 @@ class SYCLDevice(Device):
         """Copy to the device."""
         import dpnp
 
-        return dpnp.array(np.ascontiguousarray(array), sycl_queue=self._queue)
+        return dpnp.array(np.asarray(array, order="C"), sycl_queue=self._queue)
 
     def to_numpy(self, array: Any) -> np.ndarray[Any, Any]:
         """Copy from the device."""

@@ -1,6 +1,8 @@
 """The kernel language: its words, element types, and the decorators' machinery."""
 
 from portable.dtypes import bool_, complex64, complex128
+from portable.dtypes import complex64 as c64
+from portable.dtypes import complex128 as c128
 from portable.dtypes import float16 as f16
 from portable.dtypes import float32 as f32
 from portable.dtypes import float64 as f64

@@ -12,6 +12,7 @@ alignas alignof and and_eq asm atomic auto bitand bitor bool break case catch ch
 constant constexpr continue decltype default delete do double dynamic_cast else enum event_t explicit
 export extern false float for friend generic global goto half if image inline int kernel local long
 mutable namespace new noexcept not not_eq nullptr operator or or_eq pipe private protected
+read_only write_only read_write uniform intptr_t
 ptrdiff_t public register reinterpret_cast restrict return sampler_t short signed size_t sizeof
 static static_assert static_cast struct switch template this thread_local throw true try typedef
 typeid typename uchar uint uintptr_t ulong union unsigned ushort using virtual void volatile wchar_t

@@ -263,7 +263,8 @@ class Translator(ExpressionTranslator):
         env = dict(before)
         names = {name for branch_env, _ in branches for name in branch_env}
         for name in sorted(names):
-            found = [branch_env.get(name, _MISSING) for branch_env, _ in branches]
+            absent = None if name == "return" else _MISSING
+            found = [branch_env.get(name, absent) for branch_env, _ in branches]
             if name in before and all(x is before[name] for x in found):
                 continue
             env[name] = self._joined(name, found, [block for _, block in branches])

@@ -126,8 +126,8 @@ def _converted(builder: Builder, value: Any, target: Mutable) -> e.Expression:
     kind = target.var.type
     dtype = scalar_of(kind)
     if not isinstance(value, Value):
-        if dtype.is_integer and isinstance(value, float):
-            return _spread(e.Const(0, dtype), kind)  # this pass; the next knows it as a float
+        if builder.inference.changed and dtype.is_integer:
+            return _spread(e.Const(0, dtype), kind)  # for this pass; the next has a wider type
         return _spread(as_type(builder, _in_kind(value, dtype), dtype).expr, kind)
     if value.weak:
         for slot in value.slots:
