@@ -348,3 +348,25 @@ def test_the_end_of_a_kernel_orders() -> None:
         k.store(X, 0, 2)
     run(k, x, groups=2)
     assert x[0] == 2
+
+
+@pytest.mark.parametrize("silent", [0, 1, None])
+def test_each_of_several_readers_must_release(silent: int | None) -> None:
+    ticket = global_array("ticket", dt.int32)
+    k = K(ticket, FLAG, DATA, workgroup=1)
+    mine = k.atomic("add", ticket, 0, 1)
+    with k.when(compare("lt", mine, 2)):
+        k.load(DATA, 0)
+        for reader in range(2):
+            order = "relaxed" if reader == silent else "release"
+            with k.when(compare("eq", mine, reader)):
+                k.atomic("add", FLAG, reader, 1, order=order)
+    with k.otherwise():
+        for reader in range(2):
+            k.spin_until(FLAG, reader, 1)
+        k.store(DATA, 0, 1)
+    with sim.checks(resident=1):
+        if silent is None:
+            run(k, zeros(), zeros(), zeros(), groups=3)
+        else:
+            fails(k, zeros(), zeros(), zeros(), groups=3)
