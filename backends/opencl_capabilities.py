@@ -29,6 +29,7 @@ _ACQ_REL_ON_DEVICE = 2 | 32
 _LOCAL_IS_DEDICATED = 1
 _WIDEST_VECTOR = 64
 _FALLBACK_LOCAL = 32 * 1024
+_AMPERE = 8
 
 
 def is_cpu(device: cl.Device) -> bool:
@@ -65,6 +66,8 @@ def capabilities_of(device: cl.Device) -> Capabilities:
         float64="cl_khr_fp64" in extensions,
         native_half="cl_khr_fp16" in extensions,
         sub_group_size=_sub_group_size(device, extensions),
+        matrix_units=frozenset({"mma.f16", "mma.f64"}) if _ampere(device) else frozenset(),
+        async_copy=frozenset({"vector"}) if _ampere(device) else frozenset(),
         local_memory=local,
         local_memory_opt_in=local,
         local_memory_dedicated=int(device.local_mem_type) == _LOCAL_IS_DEDICATED,
@@ -98,6 +101,11 @@ def _architecture(device: cl.Device, vector_bytes: int) -> str:
     if major:
         return f"sm_{major}{_query(device, 'compute_capability_minor_nv', 0)}"
     return "-".join(device.name.lower().split())
+
+
+def _ampere(device: cl.Device) -> bool:
+    """Whether it is NVIDIA's of the generation that has both; they are reached by inline PTX."""
+    return bool(_query(device, "compute_capability_major_nv", 0) >= _AMPERE)
 
 
 def _vector_bytes(device: cl.Device) -> int:

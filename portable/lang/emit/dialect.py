@@ -133,6 +133,8 @@ class Dialect:
         Most bytes of local memory that can be declared statically.
     local_static, local_dynamic : str
         Declarations of the local memory, ``{bytes}`` long, in the kernel's body.
+    address, shared_address : str
+        How instructions are given the pointer ``{p}``, generic and as 32 bits of shared memory.
     """
 
     name: Literal["opencl", "cuda", "hip"]
@@ -164,6 +166,8 @@ class Dialect:
     static_local_limit: int
     local_static: str
     local_dynamic: str
+    address: str = "{p}"
+    shared_address: str = "(unsigned int)__cvta_generic_to_shared({p})"
     instructions: Mapping[str, Asm] = field(default_factory=dict)
 
     def type_name(self, kind: ValueType) -> str:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from typing import Final
 
 from portable.backend import Capabilities
-from portable.lang.emit.dialect import AtomicWords, Dialect, Helper
+from portable.lang.emit.dialect import Asm, AtomicWords, Dialect, Helper
 from portable.lang.emit.helpers import SHARED
+from portable.lang.emit.ptx import INSTRUCTIONS
 from portable.lang.ir.kernel import Kernel, Options
 
 __all__ = ["OPENCL"]
@@ -94,6 +96,16 @@ def _flags(options: Options, capabilities: Capabilities) -> tuple[str, ...]:
     return tuple(flags)
 
 
+def _instructions() -> dict[str, Asm]:
+    """What NVIDIA's OpenCL assembles: all of PTX for architectures without a suffix."""
+    hopper = ("wgmma.", "mbarrier.", "bulk.")
+    return {
+        name: Asm(re.sub(r"\basm\b", "__asm__", spelled.text))
+        for name, spelled in INSTRUCTIONS.items()
+        if not name.startswith(hopper)
+    }
+
+
 OPENCL: Final = Dialect(
     name="opencl",
     types=_TYPES,
@@ -150,4 +162,7 @@ OPENCL: Final = Dialect(
     static_local_limit=2**31,
     local_static="__local char local_memory[{bytes}] __attribute__((aligned(128)));",
     local_dynamic="",
+    address="(ulong)({p})",
+    shared_address="(uint)(size_t)({p})",
+    instructions=_instructions(),
 )

@@ -211,8 +211,8 @@ class Statements:
         values |= {f"i{i}": self.expressions.text(v) for i, v in enumerate(x.inputs)}
         for i, (array, index) in enumerate(x.addresses):
             pointer = self._pointer(array, index)
-            values[f"a{i}"] = pointer
-            values[f"s{i}"] = f"(unsigned int)__cvta_generic_to_shared({pointer})"
+            values[f"a{i}"] = self.dialect.address.format(p=pointer)
+            values[f"s{i}"] = self.dialect.shared_address.format(p=pointer)
         self._lines(spelled.text.format(**values).splitlines())
 
     def _pointer(self, array: Array, index: tuple[e.Expression, ...]) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Final, Literal
+from typing import Literal
 
 from portable.dtypes import DType, float16, uint32
 from portable.lang.emit.facts import Facts
@@ -14,15 +14,12 @@ from portable.lang.passes.matrix.held import Held
 from portable.lang.passes.matrix.lanes import Lanes, divided, remainder
 from portable.lang.passes.matrix.operands import Loader, Registers, ordered
 from portable.lang.passes.matrix.parts import Part
-from portable.lang.passes.matrix.shapes import LANES, Shape, shape_of
+from portable.lang.passes.matrix.shapes import LANES, Shape, room, shape_of
 from portable.lang.passes.matrix.strategy import Strategy
 from portable.lang.passes.matrix.tile_layouts import spread
 from portable.lang.passes.matrix.work import Code, Work, add, mul
 
 __all__ = ["MmaSync", "grid_of"]
-
-_MOST_REGISTERS: Final = 192
-"""32-bit registers that an accumulator may take of a lane's 255."""
 
 
 def grid_of(extents: tuple[int, int], warps: int, shape: Shape) -> tuple[int, int] | None:
@@ -99,7 +96,7 @@ class MmaSync(Strategy):
         held = len(part.accumulators) * rows * columns // (warps * LANES)
         wide = shape.sum.itemsize // 4
         whole = all(multiply.a.shape[1] % shape.k == 0 for multiply in part.multiplies)
-        return whole and held * wide <= _MOST_REGISTERS
+        return whole and held * wide <= room(work.items)
 
     def declare(self) -> s.Block:
         """Registers for accumulators and operands; padded tiles."""

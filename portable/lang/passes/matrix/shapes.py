@@ -13,12 +13,17 @@ from typing import Final
 from portable.backend import Capabilities
 from portable.dtypes import DType, float16, float32, float64
 
-__all__ = ["LANES", "MMA_F16", "MMA_F64", "MMA_F64_SMALL", "Offset", "Shape", "shape_of"]
+__all__ = ["LANES", "MMA_F16", "MMA_F64", "MMA_F64_SMALL", "Offset", "Shape", "room", "shape_of"]
 
 LANES: Final = 32
 """Work-items that execute a matrix instruction together, whatever the sub-group's size."""
 
 Offset = tuple[int, int]
+
+_REGISTERS: Final = 255
+_REGISTER_FILE: Final = 65536
+_OTHERS: Final = 40
+"""Registers for everything but the accumulator; those of the operands are mma.sync's own matter."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +95,11 @@ MMA_F64_SMALL: Final = Shape(
     b=(((0, 0),),),
     accumulator=((0, 0), (0, 1)),
 )
+
+
+def room(items: int) -> int:
+    """32-bit registers of a work-item that an accumulator may take, of all that there are."""
+    return min(_REGISTERS, _REGISTER_FILE // items) - _OTHERS
 
 
 def shape_of(operand: DType, total: DType, capabilities: Capabilities) -> Shape | None:

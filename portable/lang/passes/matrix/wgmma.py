@@ -20,7 +20,7 @@ from portable.lang.ir.walk import map_block
 from portable.lang.passes.matrix.held import Held
 from portable.lang.passes.matrix.lanes import Lanes, divided, remainder
 from portable.lang.passes.matrix.parts import Part, Tile, kept_dims
-from portable.lang.passes.matrix.shapes import LANES
+from portable.lang.passes.matrix.shapes import LANES, room
 from portable.lang.passes.matrix.strategy import Strategy
 from portable.lang.passes.matrix.tile_layouts import contiguous_dim
 from portable.lang.passes.matrix.work import Code, Work, add, mul
@@ -34,7 +34,6 @@ _MOST_N: Final = 256
 _PANEL: Final = 64
 """Halves of a panel's row, 128 bytes, among whose 8 chunks the swizzle turns."""
 _ROWS: Final = 8
-_MOST_REGISTERS: Final = 192
 _SWIZZLE_128: Final = 1 << 62
 
 
@@ -136,7 +135,7 @@ class Wgmma(Strategy):
             return False
         each = sum(f.shape[0] * f.shape[1] for f in part.fragments) // work.items
         grids = [warpgroups(f.shape, work.items // _GROUP) for f in part.fragments]
-        return each <= _MOST_REGISTERS and None not in grids
+        return each <= room(work.items) and None not in grids
 
     def declare(self) -> s.Block:
         """Registers, and panels in the place of the tiles."""
