@@ -9,7 +9,7 @@ import numpy as np
 from portable.lang.ir.expressions import WorkItem
 from portable.lang.ir.types import Array, Fragment, lanes_of, scalar_of
 from portable.sim import binding, report
-from portable.sim.active import Active, LoopMasks
+from portable.sim.active import LoopMasks
 from portable.sim.clocks import Clock, WorkgroupClock
 from portable.sim.copies import Copies
 from portable.sim.errors import WorkItemId
@@ -170,7 +170,3 @@ class Workgroup:
         lanes = lanes_of(kind)  # type: ignore[arg-type]
         shape = (self.size,) if lanes == 1 else (self.size, lanes)
         return np.zeros(shape, scalar_of(kind).numpy)  # type: ignore[arg-type]
-
-    def everyone(self) -> Active:
-        """All its work-items."""
-        return self.launch.everyone

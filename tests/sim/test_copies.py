@@ -96,7 +96,7 @@ def test_a_tile_goes_out_within_bounds(kind: dt.DType) -> None:
     assert (found == expected).all()
 
 
-def _pipeline(pending: int, barrier: bool) -> tuple[K, int, int]:
+def pipeline(pending: int, barrier: bool) -> tuple[K, int, int]:
     """Two tiles in flight; the first is used after waiting for all groups but `pending`."""
     k = K(X, OUT, workgroup=4)
     tile = k.local("tile", (2, 4), dt.int32)
@@ -115,12 +115,12 @@ def _pipeline(pending: int, barrier: bool) -> tuple[K, int, int]:
 
 def test_waiting_for_all_groups_but_one() -> None:
     found = np.zeros(4, np.int32)
-    run(_pipeline(1, True)[0], np.arange(8, dtype=np.int32), found)
+    run(pipeline(1, True)[0], np.arange(8, dtype=np.int32), found)
     assert found.tolist() == [0, 1, 2, 3]
 
 
 def test_reading_before_the_wait() -> None:
-    k, started, load = _pipeline(2, True)
+    k, started, load = pipeline(2, True)
     with pytest.raises(AsyncCopyError, match="still working on") as caught:
         run(k, np.arange(8, dtype=np.int32), np.zeros(4, np.int32))
     assert caught.value.other is not None
@@ -130,7 +130,7 @@ def test_reading_before_the_wait() -> None:
 
 
 def test_reading_before_the_barrier() -> None:
-    k, started, _ = _pipeline(1, False)
+    k, started, _ = pipeline(1, False)
     with pytest.raises(RaceError, match="together") as caught:
         run(k, np.arange(8, dtype=np.int32), np.zeros(4, np.int32))
     assert caught.value.other is not None
@@ -234,7 +234,7 @@ def test_a_work_item_sees_its_own_copy_after_its_wait() -> None:
 # -- bulk copies ----------------------------------------------------------------------------------
 
 
-def _bulk(*, starts: int = 2, phases: Any = None, waits: bool = True) -> K:
+def bulk(*, starts: int = 2, phases: Any = None, waits: bool = True) -> K:
     """Rounds of a bulk copy of two rows through one slot."""
     k = K(G, OUT, workgroup=8)
     tile, slots = k.local("tile", (2, 4), dt.int32), k.local("slots", (2,), dt.uint64)
@@ -258,7 +258,7 @@ def _bulk(*, starts: int = 2, phases: Any = None, waits: bool = True) -> K:
 
 def test_bulk_copies_through_a_slot() -> None:
     found = np.zeros(16, np.int32)
-    run(_bulk(), np.arange(16, dtype=np.int32).reshape(4, 4), found)
+    run(bulk(), np.arange(16, dtype=np.int32).reshape(4, 4), found)
     assert (found == np.arange(16)).all()
 
 
@@ -272,15 +272,15 @@ def test_bulk_copies_through_a_slot() -> None:
 )
 def test_bulk_copies_gone_wrong(options: Any, fault: type[SimulationError], text: str) -> None:
     with pytest.raises(fault, match=text):
-        run(_bulk(**options), np.arange(16, dtype=np.int32).reshape(4, 4), np.zeros(16, np.int32))
+        run(bulk(**options), np.arange(16, dtype=np.int32).reshape(4, 4), np.zeros(16, np.int32))
 
 
 def test_bulk_copies_need_contiguous_memory() -> None:
     memory = np.arange(32, dtype=np.int32).reshape(4, 8)[:, ::2]
     with pytest.raises(AsyncCopyError, match="not contiguous"):
-        run(_bulk(), memory, np.zeros(16, np.int32))
+        run(bulk(), memory, np.zeros(16, np.int32))
     with pytest.raises(OutOfBoundsError):
-        run(_bulk(), np.zeros((3, 4), np.int32), np.zeros(16, np.int32))
+        run(bulk(), np.zeros((3, 4), np.int32), np.zeros(16, np.int32))
 
 
 @pytest.mark.parametrize("waits", [True, False])

@@ -39,7 +39,7 @@ def _row(k: K, scope: str) -> e.Expression:
     return binary("add", binary("mul", k.group, 2), groups)
 
 
-def _kernel(scope: Any, *, a: Array = A, b: Array = B) -> K:
+def product(scope: Any, *, a: Array = A, b: Array = B) -> K:
     """c += a @ b by block rows of four, then doubled element by element."""
     k = K(a, b, C, workgroup=16, sub_group_size=8)
     left = k.fragment("left", (4, 6), dt.float32, scope=scope, use="a")
@@ -71,7 +71,7 @@ def test_product_in_place(scope: str, short: int) -> None:
     for i in range(rows):
         if i % 4 < 5:
             expected[i, i % 4] *= 2
-    run(_kernel(scope), a, b, c, groups=2)
+    run(product(scope), a, b, c, groups=2)
     assert (c == expected).all()
 
 

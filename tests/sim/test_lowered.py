@@ -1,0 +1,53 @@
+"""Kernels that passes have lowered for devices without matrix units or asynchronous copies still mean the same."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import numpy as np
+import pytest
+
+from portable import sim
+from portable.lang.ir.kernel import Kernel
+from portable.lang.passes import lower
+from portable_backends.simulator import SimulatorDevice
+from sim.test_copies import pipeline
+from sim.test_fragments import SCOPES, product
+
+_PLAIN = dataclasses.replace(
+    SimulatorDevice().capabilities, dialect="opencl", async_copy=frozenset(), sub_group_size=8
+)
+_DEVICES = {
+    "plain": _PLAIN,
+    "cpu": dataclasses.replace(_PLAIN, kind="cpu", vector_bytes=32),
+}
+
+
+def _both(kernel: Kernel, target: str, groups: int, *arguments: Any) -> tuple[Any, Any]:
+    """The last argument as the kernel and its lowered twin leave it."""
+    found = []
+    for one in (kernel, lower(kernel, _DEVICES[target])):
+        copies = [np.array(x) for x in arguments]
+        sim.run(one, (groups, 1, 1), copies)
+        found.append(copies[-1])
+    return found[0], found[1]
+
+
+@pytest.mark.parametrize("target", _DEVICES)
+def test_copies(target: str) -> None:
+    kernel, _, _ = pipeline(1, True)
+    x = np.arange(8, dtype=np.int32)
+    plain, lowered = _both(kernel.build(), target, 1, x, np.zeros(4, np.int32))
+    assert (plain == lowered).all()
+
+
+@pytest.mark.parametrize("target", _DEVICES)
+@pytest.mark.parametrize("scope", SCOPES)
+def test_products(scope: str, target: str) -> None:
+    rows = 4 * {"work_item": 32, "sub_group": 4, "workgroup": 2}[scope] - 3
+    rng = np.random.default_rng(2)
+    shapes = (rows, 6), (6, 5), (rows, 5)
+    a, b, c = (rng.integers(-4, 5, shape).astype(np.float32) for shape in shapes)
+    plain, lowered = _both(product(scope).build(), target, 2, a, b, c)
+    assert (plain == lowered).all()
