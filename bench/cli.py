@@ -181,4 +181,3 @@ def _check_writable(path: Path) -> None:
     folder = path.absolute().parent
     if not (os.access(path, os.W_OK) if path.exists() else os.access(folder, os.W_OK)):
         raise click.UsageError(f"--json {path}: cannot be written")
-

@@ -83,7 +83,11 @@ def _commit() -> str | None:
     command = ["git", "describe", "--always", "--dirty", "--abbrev=12", "--exclude=*"]
     try:
         done = subprocess.run(  # noqa: S603  (a fixed command)
-            command, cwd=Path(__file__).resolve().parent, capture_output=True, text=True, check=False
+            command,
+            cwd=Path(__file__).resolve().parent,
+            capture_output=True,
+            text=True,
+            check=False,
         )
     except OSError:
         return None

@@ -39,7 +39,7 @@ class Peer:
 def libraries(device: Device, dtype: DType) -> list[Peer]:
     """The device's own library, and NumPy for a processor, in the order of preference."""
     can = device.capabilities
-    found = [_through(device)] if device.backend in _NAMES else []
+    found: list[Peer | None] = [_through(device)] if device.backend in _NAMES else []
     if can.kind == "gpu" and can.vendor == "nvidia" and device.backend != "cuda":
         found.append(_named("cuda"))
     if can.kind == "cpu" and dtype is not float16:

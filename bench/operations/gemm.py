@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import cache, lru_cache, partial
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 
@@ -12,14 +12,13 @@ from portable.backend import Capabilities, Device
 from portable.dtypes import DType, float16, float32, float64
 from portable.linalg import gemm
 from portable.linalg.gemm import ALGORITHMS
+from portable.linalg.gemm_check import ProductCheck
+from portable.linalg.gemm_tunable import parse_size
 from portable_bench.operation import Case, Contender, Operation, Size, Task, Work
 from portable_bench.peers import Peer, libraries
-from portable_bench.verify import unit_roundoff, worst_error
 
 __all__ = ["Gemm"]
 
-_FULL: Final = 1024
-_SAMPLED: Final = 128
 _Arrays = tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]
 
 
@@ -36,10 +35,7 @@ class Gemm(Operation):
 
     def parse_size(self, text: str) -> Size:
         """``n`` for a square problem, or ``MxNxK``."""
-        extents = tuple(int(part) for part in text.lower().split("x"))
-        if len(extents) not in (1, 3) or min(extents) < 1:
-            raise ValueError("expected n or MxNxK, such as 1024 or 512x1024x256")
-        return extents * 3 if len(extents) == 1 else extents
+        return parse_size(text)
 
     def label(self, size: Size) -> str:
         """Just n where it is square."""
@@ -56,21 +52,13 @@ class Gemm(Operation):
 
     def ladder(self, case: Case) -> Sequence[Contender]:
         """Every algorithm of `portable.linalg.gemm` but "auto", which is one of them."""
-
         operands = cache(lambda: _operands(case, case.device))
         rungs = [name for name in ALGORITHMS if name not in ("auto", "vendor")]
         return [*(_rung(case, name, operands) for name in rungs), *self._peers(case)]
 
     def error(self, case: Case, result: np.ndarray[Any, Any]) -> float:
-        """Elementwise by ``4 (K u_acc + u_out) |A| |B|``: all elements, or sampled rows."""
-        rows, exact, magnitude = _reference(case.size, case.dtype)
-        k = case.size[2]
-        allowed = 4 * (k * unit_roundoff(case.dtype.register) + unit_roundoff(case.dtype))
-        worst = worst_error(result[rows].astype(np.float64), exact, allowed * magnitude)
-        if case.dtype is float64:
-            i, j, longer, sizes = _entries(case.size, case.dtype)
-            worst = max(worst, worst_error(result[i, j], longer, allowed * sizes))
-        return worst
+        """By the bound of `portable.linalg.gemm`: all elements, or sampled rows of large results."""
+        return _check(case.size, case.dtype).error(result)
 
     def _peers(self, case: Case) -> list[Contender]:
         found = libraries(case.device, case.dtype)
@@ -109,21 +97,5 @@ def _host(size: Size, dtype: DType) -> _Arrays:
 
 
 @lru_cache(maxsize=8)
-def _reference(size: Size, dtype: DType) -> tuple[Any, Any, Any]:
-    """Which rows are compared, their exact values, and the same of the absolute values."""
-    a, b = (x.astype(np.float64) for x in _host(size, dtype))
-    rows: Any = slice(None)
-    if max(size) > _FULL:
-        count = min(_SAMPLED, size[0])
-        rows = np.sort(np.random.default_rng(2).choice(size[0], count, replace=False))
-    return rows, a[rows] @ b, np.abs(a[rows]) @ np.abs(b)
-
-
-@lru_cache(maxsize=8)
-def _entries(size: Size, dtype: DType) -> tuple[Any, Any, Any, Any]:
-    """Sampled elements in a type longer than double precision, where the machine has one."""
-    a, b = _host(size, dtype)
-    random = np.random.default_rng(3)
-    i, j = (random.integers(0, extent, _SAMPLED) for extent in size[:2])
-    products = a[i].astype(np.longdouble) * b[:, j].T.astype(np.longdouble)
-    return i, j, products.sum(1), np.abs(products).sum(1)
+def _check(size: Size, dtype: DType) -> ProductCheck:
+    return ProductCheck(*_host(size, dtype))

@@ -12,9 +12,9 @@ from portable import kernel
 from portable import lang as kl
 from portable.backend import Capabilities
 from portable.dtypes import DType, float32
+from portable.tune.verify import worst_error
 from portable_bench.operation import Case, Contender, Operation, Size, Task
 from portable_bench.raw import raw_launch
-from portable_bench.verify import worst_error
 
 __all__ = ["Launch"]
 

@@ -26,9 +26,7 @@ from portable.tune.space import Parameters
 
 __all__ = ["ALGORITHMS", "Algorithm", "gemm"]
 
-Algorithm = Literal[
-    "auto", "naive", "tiled", "register", "pipelined", "matrix", "vendor"
-]
+Algorithm = Literal["auto", "naive", "tiled", "register", "pipelined", "matrix", "vendor"]
 
 ALGORITHMS: Final = ("auto", "naive", "tiled", "register", "pipelined", "matrix", "vendor")
 """What ``algorithm=`` takes: "auto", the rungs of the ladder in order of sophistication, "vendor"."""
@@ -238,9 +236,7 @@ def _run_tiles(
     )
 
 
-def launch_tiles(
-    parameters: Parameters, args: tuple[Any, ...], constants: dict[str, Any]
-) -> None:
+def launch_tiles(parameters: Parameters, args: tuple[Any, ...], constants: dict[str, Any]) -> None:
     """Launches the tile kernel with one set of tuned parameters."""
     *lead, m, n = args[-1].shape
     tiles = -(-m // parameters["BM"]) * -(-n // parameters["BN"])

@@ -181,9 +181,7 @@ def gemm_tiles(
         matrix_of(out, out, batch),
     )
     m, n, k = result.shape[0], result.shape[1], left.shape[1]
-    tile_row, tile_column = tile_position(
-        kl.group_id(0), kl.cdiv(m, BM), kl.cdiv(n, BN), GROUP
-    )
+    tile_row, tile_column = tile_position(kl.group_id(0), kl.cdiv(m, BM), kl.cdiv(n, BN), GROUP)
     row, column = tile_row * BM, tile_column * BN
     tile_a = kl.local((STAGES, BM, BK), a.dtype)
     tile_b = kl.local((STAGES, BK, BN), b.dtype)

@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Sequence
-from functools import lru_cache
+from functools import cache, lru_cache
 from importlib.resources import files
 from pathlib import Path
 from typing import Any, Final
@@ -30,7 +30,11 @@ _SHIPPED: Final = "portable_data"
 def user_table() -> Path:
     """Where the user's own findings are kept; ``PORTABLE_TUNING`` names another file."""
     named = os.environ.get("PORTABLE_TUNING")
-    return Path(named) if named else Path(platformdirs.user_config_dir("portable-arrays")) / "tuning.json"
+    return (
+        Path(named)
+        if named
+        else Path(platformdirs.user_config_dir("portable-arrays")) / "tuning.json"
+    )
 
 
 def device_keys(capabilities: Capabilities) -> tuple[str, ...]:
@@ -57,7 +61,7 @@ def lookup(kernel: str, dtype: DType, capabilities: Capabilities) -> list[Parame
     return found
 
 
-@lru_cache(maxsize=None)
+@cache
 def _load_shipped(kernel: str) -> dict[str, Any]:
     resource = files(_SHIPPED) / "tuning" / f"{kernel}.json"
     return {kernel: json.loads(resource.read_text(encoding="utf-8"))}

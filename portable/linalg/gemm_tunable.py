@@ -1,0 +1,82 @@
+"""What `portable tune gemm` searches."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+import numpy as np
+
+from portable.backend import Capabilities, Device
+from portable.dtypes import DType, float16, float32, float64
+from portable.linalg.gemm import launch_tiles
+from portable.linalg.gemm_check import ProductCheck
+from portable.linalg.gemm_kernels import keep
+from portable.linalg.gemm_tuning import SPACE
+from portable.tune.space import Parameters
+from portable.tune.tunable import Size, Tunable
+
+__all__ = ["TUNABLE", "parse_size"]
+
+
+class _Product:
+    """A product of random matrices on a device."""
+
+    def __init__(self, device: Device, dtype: DType, size: Size) -> None:
+        m, n, k = size
+        random = np.random.default_rng(1)
+        a = random.standard_normal((m, k)).astype(dtype.numpy)
+        b = random.standard_normal((k, n)).astype(dtype.numpy)
+        self._device = device
+        self._check = ProductCheck(a, b)
+        self._unset = np.full((m, n), np.nan, dtype.numpy)
+        self._out = device.from_numpy(self._unset)
+        self._operands = device.from_numpy(a), device.from_numpy(b)
+        self._constants = {"ACC": dtype.register, "ACTIVATION": keep}
+
+    def run(self, choice: Parameters) -> None:
+        """Enqueues the product."""
+        arguments = (1.0, *self._operands, 0.0, None, None, self._out)
+        launch_tiles(choice, arguments, self._constants)
+
+    def error(self) -> float:
+        """The error of the last result, after which the result is NaN again."""
+        found = self._check.error(self._device.to_numpy(self._out))
+        self._out = self._device.from_numpy(self._unset)
+        return found
+
+
+def _sizes(capabilities: Capabilities) -> Sequence[Size]:
+    edges = (1024, 384, 128) if capabilities.kind == "cpu" else (4096, 1024, 256)
+    return [(n, n, n) for n in edges]
+
+
+def parse_size(text: str) -> Size:
+    """``n`` for a square problem, or ``MxNxK``.
+
+    Raises
+    ------
+    ValueError
+        For anything else.
+    """
+    expected = "expected n or MxNxK, such as 1024 or 512x1024x256"
+    try:
+        extents = tuple(int(part) for part in text.lower().split("x"))
+    except ValueError:
+        raise ValueError(expected) from None
+    if len(extents) not in (1, 3) or min(extents) < 1:
+        raise ValueError(expected)
+    return extents * 3 if len(extents) == 1 else extents
+
+
+def _flops(size: Size) -> float:
+    m, n, k = size
+    return 2.0 * m * n * k
+
+
+def _problem(device: Device, dtype: DType, size: Size) -> Any:
+    return _Product(device, dtype, size)
+
+
+TUNABLE: Final = Tunable(SPACE, (float16, float32, float64), _sizes, parse_size, _flops, _problem)
+"""The tile kernel of `portable.linalg.gemm`."""

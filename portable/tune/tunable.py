@@ -1,0 +1,53 @@
+"""What an operation supplies so that its kernel can be tuned."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from portable.backend import Capabilities, Device
+from portable.dtypes import DType
+from portable.tune.space import Parameters, Space
+
+__all__ = ["Problem", "Size", "Tunable"]
+
+Size = tuple[int, ...]
+
+
+class Problem(Protocol):
+    """One problem on one device, its arrays made and its reference known."""
+
+    def run(self, choice: Parameters) -> None:
+        """Enqueues the kernel with one choice."""
+
+    def error(self) -> float:
+        """The worst error of the last result as a multiple of what is allowed; clears the result."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tunable:
+    """A kernel with parameters to choose; found through the entry-point group ``portable.tunables``.
+
+    Attributes
+    ----------
+    space : Space
+        The choices.
+    dtypes : tuple of DType
+        Each is tuned by itself.
+    sizes : callable
+        The problems to tune for on such a device, the largest first.
+    parse_size : callable
+        A size from the command line; ValueError says what is expected.
+    flops : callable
+        What a problem of a size costs.
+    problem : callable
+        Makes a problem.
+    """
+
+    space: Space
+    dtypes: tuple[DType, ...]
+    sizes: Callable[[Capabilities], Sequence[Size]]
+    parse_size: Callable[[str], Size]
+    flops: Callable[[Size], float]
+    problem: Callable[[Device, DType, Size], Problem]
