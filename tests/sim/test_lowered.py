@@ -1,4 +1,4 @@
-"""Kernels that passes have lowered for devices without matrix units or asynchronous copies still mean the same."""
+"""Kernels lowered for devices without matrix units or asynchronous copies mean the same."""
 
 from __future__ import annotations
 
