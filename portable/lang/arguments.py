@@ -43,8 +43,8 @@ def scalar_key(x: Any) -> Any:
 
 def scalar_spec(x: Any) -> ParameterSpec:
     """The specialisation for an argument that is no array."""
-    if isinstance(x, bool | np.bool_):
-        return ScalarSpec("bool", dtype("bool"))
+    if isinstance(x, bool):
+        return ScalarSpec("bool")
     if isinstance(x, np.generic):
         kind = dtype(x.dtype)
         return ScalarSpec("complex" if kind.is_complex else "float", kind)

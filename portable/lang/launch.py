@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import combinations
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Final
 
 from portable.backend import Argument, ArrayView, Device, Executable, Program
@@ -89,7 +90,7 @@ class _Bound:
     template: list[Any]
     pointers: list[tuple[int, int]]
     offsets: list[tuple[int, int, int]]
-    scalars: list[tuple[int, int, str]]
+    scalars: list[tuple[int, int, Callable[[Any], Any] | None]]
 
 
 @dataclass(slots=True)
@@ -279,9 +280,8 @@ def _filled(
         out[position] = views[arg].handle  # type: ignore[union-attr]
     for position, arg, size in bound.offsets:
         out[position] = views[arg].offset // size  # type: ignore[union-attr]
-    for position, arg, part in bound.scalars:
-        value = args[arg]
-        out[position] = getattr(value, part) if part else value
+    for position, arg, take in bound.scalars:
+        out[position] = take(args[arg]) if take else args[arg]
     return out
 
 
@@ -296,7 +296,7 @@ def _bind(
         arg, part = owners[argument.parameter]
         view = views[arg]
         if argument.kind == "scalar":
-            bound.scalars.append((position, arg, part))
+            bound.scalars.append((position, arg, _taker(specs[arg], part)))
             continue
         assert view is not None
         match argument.kind:
@@ -309,6 +309,13 @@ def _bind(
             case "stride":
                 template[position] = element_strides(view)[argument.dim]
     return bound
+
+
+def _taker(spec: ParameterSpec, part: str) -> Callable[[Any], Any] | None:
+    """How a scalar is made of its argument; None where it is the argument itself."""
+    if isinstance(spec, ScalarSpec) and spec.dtype is not None:
+        return lambda x: getattr(x.item(), part) if part else x.item()
+    return attrgetter(part) if part else None
 
 
 def owners_of(specs: tuple[ParameterSpec, ...]) -> list[tuple[int, str]]:

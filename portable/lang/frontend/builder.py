@@ -98,7 +98,10 @@ class Builder:
         count = self._names.get(base, -1) + 1
         self._names[base] = count
         candidate = base if count == 0 else f"{base}_{count}"
-        return candidate if count == 0 or candidate not in self._names else self.name(wanted)
+        if count and candidate in self._names:
+            return self.name(wanted)
+        self._names.setdefault(candidate, 0)
+        return candidate
 
     def let(self, name: str, value: Expression) -> Expression:
         """Binds a value to a new name, unless it is as simple as a name itself."""

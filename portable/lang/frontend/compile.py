@@ -10,6 +10,7 @@ from portable.dtypes import DType, bool_, float16, float32, int32, int64
 from portable.errors import KernelError, UnsupportedError
 from portable.lang.checks import check
 from portable.lang.frontend.builder import Builder
+from portable.lang.frontend.conversion import constant
 from portable.lang.frontend.frame import Frame
 from portable.lang.frontend.inference import Inference, Slot
 from portable.lang.frontend.memory import whole
@@ -72,7 +73,7 @@ def _pass(
         source.line(where.line),
     )
     _check_options(builder)
-    env: dict[str, Any] = dict(wanted.constants)
+    env = {name: constant(builder, x) for name, x in wanted.constants}
     parameters: list[Array | Variable] = []
     for name, spec in zip(_positional(source), wanted.parameters, strict=True):
         env[name] = _parameter(builder, parameters, name, spec, wanted)
@@ -115,7 +116,7 @@ def _parameter(
     wanted: Specialisation,
 ) -> Any:
     if isinstance(spec, StaticSpec):
-        return spec.value
+        return constant(builder, spec.value)
     if isinstance(spec, ArraySpec):
         array = Array(
             builder.name(name),

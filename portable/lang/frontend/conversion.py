@@ -18,6 +18,7 @@ from portable.dtypes import (
     int64,
     uint64,
 )
+from portable.dtypes import dtype as dtype_of
 from portable.lang.frontend.builder import Builder
 from portable.lang.frontend.inference import Slot
 from portable.lang.frontend.values import Complex, Value, describe
@@ -31,6 +32,7 @@ __all__ = [
     "as_value",
     "cast",
     "common_dtype",
+    "constant",
     "promote_dtypes",
     "register_of",
     "spread",
@@ -127,26 +129,25 @@ def common_dtype(builder: Builder, *numbers: Number) -> tuple[DType, bool]:
 def unify(builder: Builder, *numbers: Number) -> tuple[Value, ...]:
     """Numbers converted to their common type, scalars spread to the vectors among them."""
     dtype, weak = common_dtype(builder, *numbers)
-    if weak and dtype.is_float and any(isinstance(x, Value) and not x.weak for x in numbers):
-        slot = Slot(("site", str(builder.location), builder.name("site")))
-        dtype = builder.inference.carrier(slot, dtype)
-        values = [_weakened(as_type(builder, x, dtype), slot, x) for x in numbers]
-    elif weak:
-        values = [_carried(builder, x, dtype) for x in numbers]
-    else:
-        values = [as_type(builder, x, dtype) for x in numbers]
+    if not weak:
+        return spread(builder, [as_type(builder, x, dtype) for x in numbers])
+    slots = frozenset().union(*(_slots(x) for x in numbers))
+    carried = any(builder.inference.carriers[s].is_float == dtype.is_float for s in slots)
+    if not carried:
+        slot, dtype = _site(builder, dtype)
+        slots |= {slot}
+    values = [Value(as_type(builder, x, dtype).expr, True, slots) for x in numbers]
     return spread(builder, values)
 
 
-def _weakened(value: Value, slot: Slot, x: Number) -> Value:
-    slots = x.slots if isinstance(x, Value) and x.weak else frozenset()
-    return Value(value.expr, True, slots | {slot})
+def _slots(x: Number) -> frozenset[Slot]:
+    return x.slots if isinstance(x, Value) and x.weak else frozenset()
 
 
-def _carried(builder: Builder, x: Number, dtype: DType) -> Value:
-    """A weak number in a weak operation: converted, and still weak."""
-    value = as_type(builder, x, dtype)
-    return Value(value.expr, True, x.slots if isinstance(x, Value) else frozenset())
+def _site(builder: Builder, dtype: DType) -> tuple[Slot, DType]:
+    """A slot for a weak number that arises here, and the type that carries it."""
+    slot = Slot(("site", str(builder.location), builder.name("site")))
+    return slot, builder.inference.carrier(slot, dtype)
 
 
 def spread(builder: Builder, values: list[Value]) -> tuple[Value, ...]:
@@ -158,7 +159,8 @@ def spread(builder: Builder, values: list[Value]) -> tuple[Value, ...]:
         return tuple(values)
     width = lanes.pop()
     return tuple(
-        v if v.lanes > 1 else Value(e.Splat(v.expr, Vector(v.dtype, width))) for v in values
+        v if v.lanes > 1 else Value(e.Splat(v.expr, Vector(v.dtype, width)), v.weak, v.slots)
+        for v in values
     )
 
 
@@ -170,8 +172,8 @@ def as_value(builder: Builder, x: Number) -> Value:
         builder.fail("a complex number cannot be used here", "take x.real or x.imag")
     if not isinstance(x, bool | int | float):
         builder.fail(f"a number is needed here, not {describe(x)}")
-    dtype = default_dtype(builder, x)
-    return Value(as_type(builder, x, dtype).expr, True)
+    slot, dtype = _site(builder, default_dtype(builder, x))
+    return Value(as_type(builder, x, dtype).expr, True, frozenset({slot}))
 
 
 def as_type(builder: Builder, x: Number, dtype: DType) -> Value:
@@ -257,6 +259,15 @@ def cast(builder: Builder, x: Number, dtype: DType) -> Value | Complex:
         for slot in x.slots:
             builder.inference.widen(slot, register)
     return _cast_value(x, register, storage)
+
+
+def constant(builder: Builder, x: Any) -> Any:
+    """A compile-time constant as kernels know it: NumPy's numbers and dtypes become the language's."""
+    if isinstance(x, np.generic):
+        return cast(builder, x.item(), dtype_of(x.dtype))
+    if isinstance(x, np.dtype) or (isinstance(x, type) and issubclass(x, np.generic)):
+        return dtype_of(x)
+    return x
 
 
 def _explicit_constant(builder: Builder, x: Number, dtype: DType) -> Value:

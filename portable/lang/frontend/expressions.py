@@ -9,14 +9,12 @@ from functools import partial
 from types import ModuleType
 from typing import Any, Final
 
-import numpy as np
-
 from portable import dtypes
 from portable.dtypes import DType, bool_
 from portable.lang import words
 from portable.lang.frontend import arithmetic, memory, variables
 from portable.lang.frontend.builder import Builder
-from portable.lang.frontend.conversion import as_bool, cast
+from portable.lang.frontend.conversion import as_bool, cast, constant
 from portable.lang.frontend.frame import Frame
 from portable.lang.frontend.values import Complex, Range, Value, View, describe
 from portable.lang.frontend.variables import Unassigned
@@ -113,11 +111,9 @@ class ExpressionTranslator:
         return self._captured(node.id, self.frame.outer[node.id])
 
     def _captured(self, name: str, found: Any) -> Any:
-        if isinstance(found, np.generic):
-            dtype = dtypes.dtype(found.dtype)
-            return cast(self.builder, found.item(), dtype)
-        if isinstance(found, np.dtype) or (isinstance(found, type) and issubclass(found, np.generic)):
-            return dtypes.dtype(found)
+        found = constant(self.builder, found)
+        if isinstance(found, Value | Complex):
+            return found
         if found is None or found is words.target or callable(found):
             return found
         if isinstance(found, _CAPTURED):
@@ -211,7 +207,7 @@ class ExpressionTranslator:
                 f"a lane of a vector of {vector.lanes} is named by a constant, not {describe(index)}",
                 "repeat the code for each lane by kl.static_range",
             )
-        return Value(e.Lane(vector.expr, index))
+        return Value(e.Lane(vector.expr, index), vector.weak, vector.slots)
 
     def _item(self, base: Any, index: Any) -> Any:
         if not isinstance(index, int | slice):

@@ -553,14 +553,27 @@ def _holds_numbers(x: Any) -> bool:
 
 
 def _assigned(*blocks: Sequence[ast.stmt]) -> set[str]:
-    """Names that statements assign, in whatever nested blocks."""
+    """Names that statements assign, in whatever nested blocks.
+
+    A loop that is repeated at compile time gives its name a constant each time, which no other loop or
+    branch around it is to turn into a variable.
+    """
+    nodes = [node for block in blocks for statement in block for node in ast.walk(statement)]
+    constants = {
+        id(node.target) for node in nodes if isinstance(node, ast.For) and _is_static(node.iter)
+    }
     return {
         node.id
-        for block in blocks
-        for statement in block
-        for node in ast.walk(statement)
-        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)
+        for node in nodes
+        if isinstance(node, ast.Name)
+        and isinstance(node.ctx, ast.Store)
+        and id(node) not in constants
     }
+
+
+def _is_static(over: ast.expr) -> bool:
+    callee = over.func if isinstance(over, ast.Call) else None
+    return isinstance(callee, ast.Attribute) and callee.attr == "static_range"
 
 
 def _has_return(node: ast.stmt) -> bool:

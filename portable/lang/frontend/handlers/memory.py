@@ -98,10 +98,12 @@ def _vector(builder: Builder, elements: tuple[Any, ...]) -> Value:
     if any(v.lanes > 1 for v in values):
         builder.fail("kl.vector takes scalars")
     kind = Vector(values[0].dtype, len(values))
-    return Value(e.MakeVector(tuple(v.expr for v in values), kind))
+    made = e.MakeVector(tuple(v.expr for v in values), kind)
+    return Value(made, values[0].weak, values[0].slots)
 
 
 @handles("splat")
 def _splat(builder: Builder, x: Any, lanes: Any) -> Value:
     value = as_value(builder, x)
-    return Value(e.Splat(value.expr, Vector(value.dtype, _check_lanes(builder, lanes))))
+    kind = Vector(value.dtype, _check_lanes(builder, lanes))
+    return Value(e.Splat(value.expr, kind), value.weak, value.slots)
