@@ -1,0 +1,148 @@
+"""Vectors: loads and stores along any axis, arithmetic, lanes, private arrays of them."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import portable as pt
+from portable import dtypes
+from portable import lang as kl
+from portable.backend import Device
+from tests.support.launch import run, run_on_views
+
+REAL = [d for d in dtypes.ALL if not d.is_complex]
+
+
+@pt.kernel
+def moved(x, out, *, LANES, FROM, TO):
+    """Loads at odd offsets, along one axis, and stores along another."""
+    i = kl.global_id(0)
+    v = kl.vload(x, 1 + i, 1, lanes=LANES, axis=FROM)
+    kl.vstore(out, 1 + i, 2, v, axis=TO)
+
+
+@pytest.mark.parametrize("lanes", [2, 4, 8, 16])
+@pytest.mark.parametrize("axes", [(1, 1), (0, 1), (-1, 0), (0, -2)], ids=str)
+def test_loads_and_stores_along_each_axis(
+    device: Device, lanes: int, axes: tuple[int, int]
+) -> None:
+    x = np.arange(20 * 19, dtype=np.float32).reshape(20, 19)
+    launcher = moved[1, 1]
+    _, found = run(
+        device, launcher, x, np.zeros_like(x), LANES=lanes, FROM=axes[0], TO=axes[1]
+    )
+    expected = np.zeros_like(x)
+    taken = x[1, 1 : 1 + lanes] if axes[0] in (1, -1) else x[1 : 1 + lanes, 1]
+    if axes[1] in (1, -1):
+        expected[1, 2 : 2 + lanes] = taken
+    else:
+        expected[1 : 1 + lanes, 2] = taken
+    np.testing.assert_array_equal(found, expected)
+
+
+@pt.kernel
+def doubled(x, out, *, LANES):
+    i = LANES * kl.global_id(0)
+    if i + LANES <= x.shape[0]:
+        v = kl.vload(x, i, lanes=LANES)
+        if x.dtype != kl.bool_:
+            kl.vstore(out, i, v + v)
+        else:
+            kl.vstore(out, i, ~v)
+
+
+@pytest.mark.parametrize("dtype", REAL, ids=repr)
+def test_vectors_of_every_dtype(device: Device, dtype: dtypes.DType) -> None:
+    x = (np.arange(64) % 51).astype(dtype.numpy)
+    _, found = run(device, doubled[16, 8], x, np.zeros_like(x), LANES=4)
+    np.testing.assert_array_equal(found, ~x if dtype.kind == "b" else x + x)
+
+
+@pytest.mark.parametrize("start", [0, 1, 3])
+@pytest.mark.parametrize("step", [1, 2, -1])
+def test_vectors_need_no_alignment_and_no_contiguity(
+    device: Device, start: int, step: int
+) -> None:
+    x = np.arange(70, dtype=np.float32)
+    views = [lambda a: a[start:][::step], lambda a: a[start:][::step]]
+    launcher = doubled[35, 8]
+    _, found = run_on_views(device, launcher, (x, np.zeros_like(x)), views, LANES=2)
+    expected = np.zeros_like(x)
+    part, target = x[start:][::step], expected[start:][::step]
+    whole = len(part) // 2 * 2
+    target[:whole] = 2 * part[:whole]
+    np.testing.assert_array_equal(found, expected)
+
+
+@pt.kernel
+def lanes_apart(x, out):
+    v = kl.vload(x, 0, lanes=4)
+    w = kl.vector(v[3], 1, v[0], -2)
+    total = kl.splat(0, 4) + v * 2 - w
+    out[0] = total[0]
+    out[1] = total[1]
+    s = 0
+    for k in kl.static_range(4):
+        s += total[k]
+    out[2] = s
+    best = kl.where(v > w, v, w)
+    kl.vstore(out, 3, best)
+    acc = kl.splat(0.0, 4)
+    for k in range(3):
+        acc = acc + v * k
+    kl.vstore(out, 7, acc)
+    same = (v == w)[1]
+    out[11] = 1 if same else 0
+    kl.vstore(out, 12, kl.f32(kl.i32(v * 1.5)))
+    if x[0] > 100:
+        acc = v
+    kl.vstore(out, 16, -acc)
+
+
+def test_arithmetic_on_vectors_and_their_lanes(device: Device) -> None:
+    x = np.array([5, 1, -3, 7], np.float32)
+    _, found = run(device, lanes_apart[1, 1], x, np.zeros(20, np.float32))
+    w = np.array([7, 1, 5, -2], np.float32)
+    total = 2 * x - w
+    expected = [total[0], total[1], total.sum(), *np.maximum(x, w), *(3 * x), 1]
+    expected += [*np.trunc(x * 1.5), *(-3 * x)]
+    np.testing.assert_array_equal(found, expected)
+
+
+@pt.kernel
+def private_vectors(x, out, *, ROWS):
+    acc = kl.private((ROWS, 2), kl.f32, lanes=4)
+    for r in kl.static_range(ROWS):
+        for c in kl.static_range(2):
+            acc[r, c] = 0
+    for k in range(x.shape[0]):
+        for r in range(ROWS):
+            acc[r, 0] += kl.vload(x, k, 0, lanes=4) * r
+            acc[r, 1] = acc[r, 1] + kl.vload(x, k, 4, lanes=4)
+    for r in range(ROWS):
+        kl.vstore(out, r, 0, acc[r, 0])
+        kl.vstore(out, r, 4, acc[r, 1])
+
+
+def test_private_arrays_of_vectors(device: Device) -> None:
+    x = np.arange(24, dtype=np.float32).reshape(3, 8)
+    _, found = run(device, private_vectors[1, 1], x, np.zeros((5, 8), np.float32), ROWS=5)
+    total = x.sum(0)
+    expected = [[*(r * total[:4]), *total[4:]] for r in range(5)]
+    np.testing.assert_array_equal(found, expected)
+
+
+@pt.kernel
+def local_vectors(x, out):
+    tile = kl.local((4, 8), x.dtype)
+    i = kl.local_id(0)
+    kl.vstore(tile, i, 0, kl.vload(x, i, 0, lanes=8))
+    kl.barrier()
+    kl.vstore(out, i, 0, kl.vload(tile, 0, i, lanes=4, axis=0))
+
+
+def test_vectors_in_local_memory(device: Device) -> None:
+    x = np.arange(32, dtype=np.float16).reshape(4, 8)
+    _, found = run(device, local_vectors[4, 4], x, np.zeros((4, 4), np.float16))
+    np.testing.assert_array_equal(found, x[:, :4].T)
