@@ -1,1 +1,1 @@
-"""Measures the operations of `portable` on every device, each result verified before it is timed."""
+"""Measures the operations of `portable` on every device, results verified before they are timed."""

@@ -35,8 +35,8 @@ class Effort:
         Runs in a row of one sample.
     rest : float
         Seconds between contenders. The threads of OpenBLAS, oneMKL and OpenMP spin for tens of
-        milliseconds after a call, waiting for the next one (2**26 clock ticks in OpenBLAS), and would
-        take a core from whoever is timed then.
+        milliseconds after a call, waiting for the next one (2**26 clock ticks in OpenBLAS), and
+        would take a core from whoever is timed then.
     """
 
     sample: float = 0.01

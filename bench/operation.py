@@ -29,7 +29,7 @@ class Case:
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """What a problem costs at least: floating-point operations, and bytes of operands and result."""
+    """What a problem costs at least: floating-point operations, bytes of operands and result."""
 
     flops: float
     bytes: float

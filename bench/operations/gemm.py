@@ -57,7 +57,7 @@ class Gemm(Operation):
         return [*(_rung(case, name, operands) for name in rungs), *self._peers(case)]
 
     def error(self, case: Case, result: np.ndarray[Any, Any]) -> float:
-        """By the bound of `portable.linalg.gemm`: all elements, or sampled rows of large results."""
+        """By the bound of `portable.linalg.gemm`: all elements, or sampled rows if it is large."""
         return _check(case.size, case.dtype).error(result)
 
     def _peers(self, case: Case) -> list[Contender]:

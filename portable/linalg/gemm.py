@@ -20,7 +20,13 @@ from portable.lang.function import Function
 from portable.lang.geometry import groups
 from portable.linalg.gemm_kernels import gemm_naive, gemm_tiled, gemm_tiles, keep, relu
 from portable.linalg.gemm_tuning import TILED_EDGE, candidates
-from portable.linalg.operands import broadcast_shape, common_dtype, overlap, same_memory
+from portable.linalg.operands import (
+    broadcast_shape,
+    broadcasts_to,
+    common_dtype,
+    overlap,
+    same_memory,
+)
 from portable.namespace import device_of
 from portable.tune.space import Parameters
 
@@ -29,7 +35,7 @@ __all__ = ["ALGORITHMS", "Algorithm", "gemm"]
 Algorithm = Literal["auto", "naive", "tiled", "register", "pipelined", "matrix", "vendor"]
 
 ALGORITHMS: Final = ("auto", "naive", "tiled", "register", "pipelined", "matrix", "vendor")
-"""What ``algorithm=`` takes: "auto", the rungs of the ladder in order of sophistication, "vendor"."""
+"""What ``algorithm=`` takes: "auto", the rungs of the ladder from the plainest up, "vendor"."""
 
 _DTYPES: Final = (kl.f16, kl.f32, kl.f64)
 _ACTIVATIONS: Final = {None: keep, "relu": relu}
@@ -68,16 +74,19 @@ def gemm(
     out : array, shape (..., M, N), optional
         Where to put the result; may be `c` but may not overlap `a` or `b`.
     accumulate : dtype, optional
-        The type to sum in: ``float32`` (the default for ``float16`` and ``float32``) or ``float64``.
+        The type to sum in: ``float32`` (the default for ``float16`` and ``float32``) or
+        ``float64``.
     algorithm : str
-        "auto": the tuned kernel for the device. "naive", "tiled", "register", "pipelined" and "matrix"
-        are the rungs of the ladder towards it, "vendor" is the array library's own ``matmul``.
+        "auto": the tuned kernel for the device. "naive", "tiled", "register", "pipelined" and
+        "matrix" are the rungs of the ladder towards it, "vendor" is the array library's own
+        ``matmul``.
 
     Returns
     -------
     array, shape (..., M, N)
         `out`, or a new array. Elementwise within ``4 (K u_acc + u_out) (|alpha| |A| |B| +
-        |beta C| + |bias|)`` of the exact result, u the unit roundoffs. K = 0 gives the rest of the formula.
+        |beta C| + |bias|)`` of the exact result, u the unit roundoffs. K = 0 gives the rest of the
+        formula.
 
     Raises
     ------
@@ -90,9 +99,10 @@ def gemm(
 
     Notes
     -----
-    Tiles of the result are held in registers while tiles of the operands stream through local memory: the
-    scheme of K. Goto and R. van de Geijn, "Anatomy of high-performance matrix multiplication", ACM TOMS 34
-    (2008), on CPUs and of V. Volkov and J. Demmel (SC 2008) on GPUs. No workspace beyond the tiles.
+    Tiles of the result are held in registers while tiles of the operands stream through local
+    memory: the scheme of K. Goto and R. van de Geijn, "Anatomy of high-performance matrix
+    multiplication", ACM TOMS 34 (2008), on CPUs and of V. Volkov and J. Demmel (SC 2008) on GPUs.
+    No workspace beyond the tiles.
 
     Examples
     --------
@@ -145,7 +155,7 @@ def _checked_addend(name: str, x: Any, shape: tuple[int, ...], needed: bool = Fa
         if needed:
             raise ShapeError("gemm with beta other than 0 needs c")
         return None
-    if x.ndim < 1 or broadcast_shape("gemm", tuple(x.shape), shape) != shape:
+    if x.ndim < 1 or not broadcasts_to(tuple(x.shape), shape):
         raise ShapeError(f"gemm: {name} of shape {tuple(x.shape)} does not broadcast to {shape}")
     return x
 
@@ -175,7 +185,8 @@ def _activation(activation: object) -> Function:
     if activation is None or activation == "relu":
         return _ACTIVATIONS[activation]  # type: ignore[index]
     raise TypeError(
-        f'activation={activation!r}; gemm takes None, "relu" or a function marked @portable.function'
+        f"activation={activation!r}; gemm takes None, 'relu' or a function marked "
+        "@portable.function"
     )
 
 

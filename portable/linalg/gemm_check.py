@@ -26,8 +26,8 @@ def tolerance(k: int, kind: Any, accumulator: Any = None) -> float:
 class ProductCheck:
     """Compares products with a reference in double precision.
 
-    All elements are compared up to 1024, beyond that sampled rows. Double precision is compared with a
-    longer type on sampled elements too, where the machine has one.
+    All elements are compared up to 1024, beyond that sampled rows. Double precision is compared
+    with a longer type on sampled elements too, where the machine has one.
 
     Parameters
     ----------

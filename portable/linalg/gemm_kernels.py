@@ -1,7 +1,7 @@
-"""The kernels behind `portable.linalg.gemm`, from the plainest to the one that all devices run fast.
+"""The kernels behind `portable.linalg.gemm`, from the plainest to the one that is fast everywhere.
 
-All work out ``out = activation(alpha a @ b + beta c + bias)``; `c` and `bias` may be None. Arrays have any
-strides; the leading dimensions of `a`, `b`, `c` and `bias` broadcast against those of `out`.
+All work out ``out = activation(alpha a @ b + beta c + bias)``; `c` and `bias` may be None. Arrays
+have any strides; the leading dimensions of `a`, `b`, `c`, `bias` broadcast against those of `out`.
 """
 
 from __future__ import annotations
@@ -170,9 +170,9 @@ def gemm_tiles(
 ) -> None:
     """A workgroup per ``BM x BN`` tile of the result, held in registers or by matrix units.
 
-    Tiles of the operands, ``BK`` deep, pass through a ring of ``STAGES`` in local memory; while one is
-    multiplied the next ones are on their way. Local memory: ``STAGES (BM + BN) BK`` elements and the
-    padding that the device's layout wants.
+    Tiles of the operands, ``BK`` deep, pass through a ring of ``STAGES`` in local memory; while one
+    is multiplied the next ones are on their way. Local memory: ``STAGES (BM + BN) BK`` elements and
+    the padding that the device's layout wants.
     """
     batch = kl.group_id(1)
     left, right, result = (

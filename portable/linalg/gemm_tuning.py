@@ -52,8 +52,8 @@ def candidates(
 ) -> Iterator[dict[str, Any]]:
     """Parameters to try for a result of (M, N, batch), the best first.
 
-    The table lists choices from large tiles to small; the first that keeps all compute units busy is
-    tried first, then the smaller, then the larger ones.
+    The table lists choices from large tiles to small; the first that keeps all compute units busy
+    is tried first, then the smaller, then the larger ones.
     """
     found = [dict(choice) for choice in lookup("gemm", dtype, device.capabilities)]
     units = device.capabilities.compute_units * _BUSY

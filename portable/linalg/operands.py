@@ -11,7 +11,7 @@ from portable.backend import ArrayView, Device
 from portable.dtypes import DType, dtype
 from portable.errors import DTypeError, ShapeError
 
-__all__ = ["broadcast_shape", "common_dtype", "overlap", "same_memory"]
+__all__ = ["broadcast_shape", "broadcasts_to", "common_dtype", "overlap", "same_memory"]
 
 
 def common_dtype(operation: str, allowed: Sequence[DType], **arrays: Any) -> DType:
@@ -46,6 +46,14 @@ def broadcast_shape(operation: str, *shapes: tuple[int, ...]) -> tuple[int, ...]
     except ValueError:
         listed = " and ".join(map(str, shapes))
         raise ShapeError(f"{operation}: shapes {listed} do not broadcast together") from None
+
+
+def broadcasts_to(shape: tuple[int, ...], target: tuple[int, ...]) -> bool:
+    """Whether an array of `shape` can stand for one of `target`."""
+    try:
+        return tuple(np.broadcast_shapes(shape, target)) == target
+    except ValueError:
+        return False
 
 
 class _Shadow:

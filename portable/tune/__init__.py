@@ -1,1 +1,1 @@
-"""Tuned parameters: the space that a kernel declares, the table of what was found best, the search."""
+"""Tuned parameters: the space that a kernel declares, the table of the best, the search."""

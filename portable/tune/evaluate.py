@@ -40,7 +40,7 @@ class Evaluator:
         self._stopwatch = Stopwatch(device, clock)
 
     def __call__(self, choice: Parameters, best: float) -> Trial:
-        """The choice's time, or why it failed; whatever goes wrong is no reason to stop the search."""
+        """The choice's time, or why it failed; nothing that goes wrong stops the search."""
         try:
             self._problem.run(choice)
             error = self._problem.error()

@@ -2,7 +2,7 @@
 
 A table is a JSON object: kernel -> dtype -> device key -> list of choices, the one for the largest
 problems first. Device keys are looked up from the particular to the general: the device's name, its
-architecture, its vendor, its kind (``"cpu"``, ``"gpu"``), ``"default"``; the user's own findings come
+architecture, its vendor, its kind (``"cpu"``, ``"gpu"``), ``"default"``; the user's own come
 before the shipped ones of the same key.
 """
 
@@ -38,7 +38,7 @@ def user_table() -> Path:
 
 
 def device_keys(capabilities: Capabilities) -> tuple[str, ...]:
-    """What a device is looked up by, most particular first; the dialect separates APIs of one device."""
+    """What a device is looked up by, most particular first, by dialect before without it."""
     dialect = capabilities.dialect
     names = (
         capabilities.name,

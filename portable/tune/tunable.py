@@ -22,12 +22,12 @@ class Problem(Protocol):
         """Enqueues the kernel with one choice."""
 
     def error(self) -> float:
-        """The worst error of the last result as a multiple of what is allowed; clears the result."""
+        """The worst error of the last result over what is allowed; clears the result."""
 
 
 @dataclass(frozen=True, slots=True)
 class Tunable:
-    """A kernel with parameters to choose; found through the entry-point group ``portable.tunables``.
+    """A kernel with parameters to choose; found through the entry points ``portable.tunables``.
 
     Attributes
     ----------
