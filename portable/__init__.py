@@ -1,7 +1,8 @@
 """Array and kernel code in Python, written once, fast on every device.
 
 Write a kernel with `kernel` and the words of `portable.lang`, or call an operation such as
-`portable.linalg.gemm`; it runs where its arrays live. ``PORTABLE_BACKEND`` or `use` picks the device.
+`portable.linalg.gemm`; it runs where its arrays live. ``PORTABLE_BACKEND`` or `use` picks the
+device.
 """
 
 from portable import lang, linalg

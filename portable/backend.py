@@ -40,8 +40,9 @@ class Capabilities:
     kind : {"cpu", "gpu", "accelerator", "simulator"}
         What it is.
     vendor, architecture, name, driver : str
-        Lower-case vendor (``"nvidia"``), architecture (``"sm_90"``, or the model), the marketing name, and
-        the driver's version: tuning tables are looked up by them, compiled programs keyed by them.
+        Lower-case vendor (``"nvidia"``), architecture (``"sm_90"``, or the model), the marketing
+        name, and the driver's version: tuning tables are looked up by them, compiled programs keyed
+        by them.
     float64, native_half : bool
         Whether kernels may use ``float64``, and compute (not only store) in ``float16``.
     sub_group_size : int
@@ -189,7 +190,8 @@ class ArrayView(NamedTuple):
     offset : int
         Bytes from where `handle` points to the first element.
     owner : object
-        The address space that `address` counts in: None for the device's one, else the id of a buffer.
+        The address space that `address` counts in: None for the device's one, else the id of a
+        buffer.
     writable : bool
         False for read-only arrays.
     """
@@ -209,7 +211,7 @@ class Executable(ABC):
 
     @abstractmethod
     def launch(self, groups: tuple[int, int, int], arguments: Sequence[Any]) -> None:
-        """Must: enqueue the program over so many workgroups, on the library's own queue, and return.
+        """Must: enqueue the program over so many workgroups on the library's own queue.
 
         Parameters
         ----------
@@ -219,9 +221,7 @@ class Executable(ABC):
             One per `Program.arguments`: handles for pointers, Python numbers for the rest.
         """
 
-    def prepare(
-        self, groups: tuple[int, int, int], arguments: Sequence[Any]
-    ) -> Callable[[], None]:
+    def prepare(self, groups: tuple[int, int, int], arguments: Sequence[Any]) -> Callable[[], None]:
         """Should: bind arguments once and return the cheapest possible launch of them.
 
         The caller keeps the arrays alive for as long as it keeps the launch.
@@ -309,7 +309,7 @@ class Device(ABC):
 
     @abstractmethod
     def synchronize(self) -> None:
-        """Must: wait for all work enqueued on this device; raise `DeviceFaultError` for its faults."""
+        """Must: wait for all enqueued work; raise `DeviceFaultError` for the device's faults."""
 
     @abstractmethod
     def namespace(self) -> Any:
@@ -344,8 +344,8 @@ class Device(ABC):
         from portable.errors import DeviceMismatchError
 
         raise DeviceMismatchError(
-            f"{type(array).__module__}.{type(array).__name__} is no array of {self.name} and cannot "
-            "share its memory; copy it with portable.asarray(x, device=...)"
+            f"{type(array).__module__}.{type(array).__name__} is no array of {self.name} and "
+            "cannot share its memory; copy it with portable.asarray(x, device=...)"
         )
 
     def interpret(self, kernel: Any) -> Executable:
@@ -388,5 +388,5 @@ class Backend(ABC):
         """Must: after `devices` came out empty, why and how to change it; None otherwise."""
 
     def array_types(self) -> tuple[str, ...]:
-        """Should: modules (first component) whose arrays may be this backend's, such as ``"cupy"``."""
+        """Should: modules (first component) whose arrays may be its own, such as ``"cupy"``."""
         return ()

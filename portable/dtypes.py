@@ -91,6 +91,10 @@ class DType:
             "float16": float32,
         }.get(self.name, self)
 
+    def __call__(self, x: Any) -> Any:
+        """`x` converted: in kernels a value of the register type, elsewhere a NumPy scalar."""
+        return self.numpy.type(x)
+
     def __repr__(self) -> str:
         return self.short
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 __all__ = [
     "BackendUnavailableError",
+    "BadIndexError",
     "CompileError",
     "DTypeError",
     "DeviceError",
@@ -47,6 +48,10 @@ class DTypeError(PortableError, TypeError):
 
 class ShapeError(PortableError, ValueError):
     """Shapes that do not fit together or an extent out of range."""
+
+
+class BadIndexError(ShapeError, IndexError):
+    """An index out of range, or of a kind that arrays do not take."""
 
 
 class DeviceError(PortableError, ValueError):

@@ -1,17 +1,22 @@
-"""The kernel language: its words, element types, and the decorators' machinery."""
+"""The kernel language: its words, and the element types by their short names.
 
-from portable.dtypes import bool_, complex64, complex128
-from portable.dtypes import complex64 as c64
-from portable.dtypes import complex128 as c128
-from portable.dtypes import float16 as f16
-from portable.dtypes import float32 as f32
-from portable.dtypes import float64 as f64
-from portable.dtypes import int8 as i8
-from portable.dtypes import int16 as i16
-from portable.dtypes import int32 as i32
-from portable.dtypes import int64 as i64
-from portable.dtypes import uint8 as u8
-from portable.dtypes import uint16 as u16
-from portable.dtypes import uint32 as u32
-from portable.dtypes import uint64 as u64
-from portable.lang.words import *  # noqa: F403 - the words are many, and listed there
+Users write ``from portable import lang as kl``.
+"""
+
+from portable import dtypes as _dtypes
+from portable.lang.words import *  # noqa: F403 - the words are many; words.__all__ lists them
+
+bool_ = _dtypes.bool_
+i8 = _dtypes.int8
+i16 = _dtypes.int16
+i32 = _dtypes.int32
+i64 = _dtypes.int64
+u8 = _dtypes.uint8
+u16 = _dtypes.uint16
+u32 = _dtypes.uint32
+u64 = _dtypes.uint64
+f16 = _dtypes.float16
+f32 = _dtypes.float32
+f64 = _dtypes.float64
+c64 = _dtypes.complex64
+c128 = _dtypes.complex128

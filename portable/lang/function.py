@@ -13,7 +13,7 @@ __all__ = ["Function", "function"]
 
 
 class Function:
-    """A function marked `@portable.function`; may be passed to kernels as a compile-time argument."""
+    """A function marked `@portable.function`; kernels take it as a compile-time argument too."""
 
     def __init__(self, python: Callable[..., Any]) -> None:
         functools.update_wrapper(self, python)
@@ -26,6 +26,7 @@ class Function:
         return function_source(self.python)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Raises: outside of kernels the words of the language mean nothing."""
         raise PortableError(
             f"{self.__name__} is a helper of kernels; call it inside a function marked "
             "@portable.kernel or @portable.function"
@@ -38,8 +39,8 @@ class Function:
 def function(python: Callable[..., Any]) -> Function:
     """Marks a function for use inside kernels.
 
-    It is inlined at every call and takes any arguments that kernels have: numbers, arrays or parts of
-    them, matrices, dtypes, other functions. It may return numbers, tuples of them, or arrays.
+    It is inlined at every call and takes any arguments that kernels have: numbers, arrays or parts
+    of them, matrices, dtypes, other functions. It may return numbers, tuples of them, or arrays.
 
     Examples
     --------

@@ -87,7 +87,9 @@ def _fma64(x: Any, y: Any, z: Any) -> Any:
     x, y, z = np.broadcast_arrays(x, y, z)
     out = x * y + z
     flat = out.reshape(-1)
-    operands = zip(x.reshape(-1).tolist(), y.reshape(-1).tolist(), z.reshape(-1).tolist(), strict=True)
+    operands = zip(
+        x.reshape(-1).tolist(), y.reshape(-1).tolist(), z.reshape(-1).tolist(), strict=True
+    )
     for i, (a, b, c) in enumerate(operands):
         if np.isfinite(a) and np.isfinite(b) and np.isfinite(c) and a and b:
             exact = Fraction(a) * Fraction(b) + Fraction(c)
@@ -101,6 +103,15 @@ def _fma64(x: Any, y: Any, z: Any) -> Any:
 
 def _nextafter(x: Any, y: Any) -> Any:
     return np.nextafter(x, y)
+
+
+def _mulhi(x: Any, y: Any) -> Any:
+    bits = x.dtype.itemsize * 8
+    if bits == 32:
+        wide = np.int64 if x.dtype.kind == "i" else np.uint64
+        return (x.astype(wide) * y.astype(wide) >> wide(32)).astype(x.dtype)
+    products = (x.astype(object) * y.astype(object)) // (1 << bits)
+    return products.astype(x.dtype)
 
 
 _LIST: Final = (
@@ -131,7 +142,7 @@ _LIST: Final = (
     Function("log10", 1, "f", 3, 3, np.log10),
     Function("log1p", 1, "f", 2, 2, np.log1p),
     Function("log2", 1, "f", 3, 3, np.log2),
-    Function("mulhi", 2, "iu", 0, 0, lambda x, y: _mulhi(x, y)),
+    Function("mulhi", 2, "iu", 0, 0, _mulhi),
     Function("nextafter", 2, "f", 0, 0, _nextafter),
     Function("popcount", 1, "iu", 0, 0, _popcount),
     Function("pow", 2, "f", 16, 16, np.power),
@@ -145,15 +156,6 @@ _LIST: Final = (
     Function("tanh", 1, "f", 5, 5, np.tanh),
     Function("trunc", 1, "f", 0, 0, np.trunc),
 )
-
-
-def _mulhi(x: Any, y: Any) -> Any:
-    bits = x.dtype.itemsize * 8
-    if bits == 32:
-        wide = np.int64 if x.dtype.kind == "i" else np.uint64
-        return (x.astype(wide) * y.astype(wide) >> wide(32)).astype(x.dtype)
-    products = (x.astype(object) * y.astype(object)) // (1 << bits)
-    return products.astype(x.dtype)
 
 
 FUNCTIONS: Final[dict[str, Function]] = {f.name: f for f in _LIST}

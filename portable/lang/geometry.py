@@ -8,7 +8,15 @@ from typing import Any, Final
 from portable.backend import Capabilities
 from portable.errors import LaunchError
 
-__all__ = ["Groups", "Three", "check_workgroup", "default_workgroup", "group_counts", "groups", "sizes"]
+__all__ = [
+    "Groups",
+    "Three",
+    "check_workgroup",
+    "default_workgroup",
+    "group_counts",
+    "groups",
+    "sizes",
+]
 
 Three = tuple[int, int, int]
 
@@ -78,8 +86,9 @@ def check_workgroup(workgroup: Three, capabilities: Capabilities) -> None:
     )
     if total > capabilities.max_workgroup or too_wide:
         raise LaunchError(
-            f"a workgroup of {workgroup} has {total} work-items; {capabilities.name} allows at most "
-            f"{capabilities.max_workgroup}, and {capabilities.max_workgroup_shape} along the dimensions"
+            f"a workgroup of {workgroup} has {total} work-items; {capabilities.name} allows at "
+            f"most {capabilities.max_workgroup}, and {capabilities.max_workgroup_shape} along the "
+            "dimensions"
         )
 
 

@@ -22,7 +22,7 @@ __all__ = [
 
 
 def constant_key(x: Any) -> Any:
-    """Equal where two constants mean the same to a kernel, as 1, 1.0 and True, 0.0 and -0.0 do not."""
+    """Equal where two constants mean the same to a kernel; 1, 1.0 and True do not."""
     if isinstance(x, tuple):
         return (tuple, *map(constant_key, x))
     if isinstance(x, float | complex | np.generic):

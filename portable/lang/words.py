@@ -1,7 +1,8 @@
 """The words of the kernel language, as users write and read about them.
 
-Each is a marker that the front end gives its meaning (`portable.lang.frontend.handlers`); called outside a
-kernel it raises. ``x`` stands for a number or vector, ``dtype`` for one of the element types.
+Each is a marker that the front end gives its meaning (`portable.lang.frontend.handlers`); called
+outside a kernel it raises. ``x`` stands for a number or vector, ``dtype`` for one of the element
+types.
 """
 
 from __future__ import annotations
@@ -13,7 +14,151 @@ from typing import Any, Final
 from portable.errors import PortableError
 from portable.lang.functions import FUNCTIONS
 
-__all__ = ["Word", "target"]
+__all__ = [
+    "Word",
+    "abs",
+    "accumulator",
+    "acos",
+    "acosh",
+    "add",
+    "asin",
+    "asinh",
+    "assume_uniform",
+    "atan",
+    "atan2",
+    "atanh",
+    "atomic_add",
+    "atomic_and",
+    "atomic_compare_exchange",
+    "atomic_exchange",
+    "atomic_load",
+    "atomic_max",
+    "atomic_min",
+    "atomic_or",
+    "atomic_store",
+    "atomic_sub",
+    "atomic_xor",
+    "barrier",
+    "bitcast",
+    "bitwise_and",
+    "bitwise_invert",
+    "bitwise_left_shift",
+    "bitwise_or",
+    "bitwise_right_shift",
+    "bitwise_xor",
+    "bulk_copy",
+    "bulk_wait",
+    "cast",
+    "cbrt",
+    "cdiv",
+    "ceil",
+    "clip",
+    "clz",
+    "completion",
+    "complex",
+    "conj",
+    "copy",
+    "copy_async",
+    "copy_commit",
+    "copy_wait",
+    "copysign",
+    "cos",
+    "cosh",
+    "divide",
+    "elements",
+    "equal",
+    "exp",
+    "exp2",
+    "expm1",
+    "fence",
+    "floor",
+    "floor_divide",
+    "fma",
+    "global_id",
+    "global_size",
+    "greater",
+    "greater_equal",
+    "group_id",
+    "hypot",
+    "imag",
+    "isfinite",
+    "isinf",
+    "isnan",
+    "less",
+    "less_equal",
+    "local",
+    "local_id",
+    "local_linear_id",
+    "local_size",
+    "log",
+    "log1p",
+    "log2",
+    "log10",
+    "logaddexp",
+    "logical_and",
+    "logical_not",
+    "logical_or",
+    "logical_xor",
+    "matrix",
+    "maximum",
+    "minimum",
+    "mma",
+    "mulhi",
+    "multiply",
+    "negative",
+    "nextafter",
+    "not_equal",
+    "num_groups",
+    "num_sub_groups",
+    "popcount",
+    "positive",
+    "pow",
+    "print",
+    "private",
+    "range",
+    "real",
+    "reciprocal",
+    "remainder",
+    "rint",
+    "round",
+    "rsqrt",
+    "sign",
+    "signbit",
+    "sin",
+    "sinh",
+    "splat",
+    "sqrt",
+    "square",
+    "static_assert",
+    "static_range",
+    "sub_group_all",
+    "sub_group_any",
+    "sub_group_broadcast",
+    "sub_group_id",
+    "sub_group_local_id",
+    "sub_group_reduce_add",
+    "sub_group_reduce_and",
+    "sub_group_reduce_max",
+    "sub_group_reduce_min",
+    "sub_group_reduce_or",
+    "sub_group_reduce_xor",
+    "sub_group_scan_add",
+    "sub_group_shuffle",
+    "sub_group_shuffle_down",
+    "sub_group_shuffle_up",
+    "sub_group_shuffle_xor",
+    "sub_group_size",
+    "subtract",
+    "tan",
+    "tanh",
+    "target",
+    "trunc",
+    "vector",
+    "vload",
+    "vstore",
+    "where",
+    "workgroup_uniform",
+]
 
 
 class Word:
@@ -34,6 +179,7 @@ class Word:
         self.__doc__ = doc
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Raises: the front end knows words by their identity and never calls them."""
         raise PortableError(
             f"kl.{self.name} has a meaning only inside a function marked @portable.kernel or "
             "@portable.function"
@@ -44,9 +190,7 @@ class Word:
 
 
 def _word(function: Callable[..., Any]) -> Word:
-    word = Word(function.__name__, inspect.signature(function), function.__doc__)
-    __all__.append(word.name)
-    return word
+    return Word(function.__name__, inspect.signature(function), function.__doc__)
 
 
 class _Target:
@@ -169,7 +313,7 @@ def barrier() -> None:
 
 @_word
 def fence(order: str = "acq_rel", scope: str = "device") -> None:
-    """Orders this work-item's memory accesses, as others in `scope` ("workgroup", "device") see them."""
+    """Orders this work-item's accesses as others in `scope` ("workgroup", "device") see them."""
 
 
 @_word
@@ -179,7 +323,7 @@ def workgroup_uniform(x: Any) -> Any:
 
 @_word
 def assume_uniform(x: Any) -> Any:
-    """`x`, which the author knows to be the same throughout the workgroup; the simulator checks it."""
+    """`x`, which the author vouches is the same for the workgroup; the simulator checks it."""
 
 
 # -- atomics ----------------------------------------------------------------------------------
@@ -281,7 +425,7 @@ def copy_async(target: Any, source: Any) -> None:
 
 @_word
 def copy(target: Any, source: Any) -> None:
-    """As `copy_async`, done when it returns as far as this work-item's share goes; then `barrier`."""
+    """As `copy_async`, but this work-item's share is done when it returns; `barrier` follows."""
 
 
 @_word
@@ -303,7 +447,7 @@ def completion(slots: int = 1) -> Any:
 def bulk_copy(
     target: Any, target_index: Any, source: Any, source_index: Any, count: Any, done: Any = None
 ) -> None:
-    """This one work-item starts copying `count` consecutive elements between global and local memory.
+    """This one work-item starts copying `count` consecutive elements to or from local memory.
 
     Into local memory, `done` is an element of a `completion` (``done[slot]``) for `bulk_wait`; to
     global memory it is left out, and `copy_commit` and `copy_wait` of this work-item follow.
@@ -344,14 +488,15 @@ def matrix(
 def mma(accumulator: Any, a: Any, b: Any, *, valid: Any = None) -> None:
     """``accumulator += a @ b``; the operands are fragments or 2-d parts of local arrays.
 
-    ``valid=(m, n, k)`` says that columns of `a` and rows of `b` from `k` on are zeros, and that rows of the
-    accumulator from `m` on and columns from `n` on are not needed, so that they may be skipped.
+    ``valid=(m, n, k)`` says that columns of `a` and rows of `b` from `k` on are zeros, and that
+    rows of the accumulator from `m` on and columns from `n` on are not needed, so that they may be
+    skipped.
     """
 
 
 @_word
 def elements(fragment: Any) -> Any:
-    """For loops only: ``for row, column, value in kl.elements(m)`` over what this work-item holds."""
+    """For loops only: ``for row, column, value in kl.elements(m)``, what this work-item holds."""
 
 
 # -- compile time -------------------------------------------------------------------------------
@@ -392,7 +537,7 @@ def print(*pieces: Any) -> None:
 
 @_word
 def cast(x: Any, dtype: Any) -> Any:
-    """`x` converted: floats to integers truncate and saturate, integers wrap, ``dtype(x)`` for short."""
+    """`x` converted, ``dtype(x)`` for short: floats to integers saturate, integers wrap."""
 
 
 @_word
@@ -420,41 +565,94 @@ def complex(real: Any, imag: Any) -> Any:
     """A complex number of two real ones."""
 
 
-def _composite(name: str, parameters: Sequence[str], doc: str) -> Word:
-    kinds = [inspect.Parameter(p, inspect.Parameter.POSITIONAL_OR_KEYWORD) for p in parameters]
-    __all__.append(name)
-    return Word(name, inspect.Signature(kinds), doc)
-
-
-_PARAMETERS = ("x", "y", "z")
-
-for _f in FUNCTIONS.values():
-    _accuracy = f"Within {_f.ulp32:g} ulp in f32 and {_f.ulp64:g} in f64." if _f.ulp32 else "Exact."
-    globals()[_f.name] = _composite(
-        _f.name, _PARAMETERS[: _f.arity], f"Element-wise {_f.name}. {_accuracy}"
+def _function(name: str) -> Word:
+    """An element-wise function of `FUNCTIONS`."""
+    function = FUNCTIONS[name]
+    accuracy = f"Within {function.ulp32:g} ulp in f32, {function.ulp64:g} in f64."
+    return _element_wise(
+        name, function.arity, f"Element-wise {name}. {accuracy if function.ulp32 else 'Exact.'}"
     )
 
-_COMPOSED = {
-    "add": "x + y", "subtract": "x - y", "multiply": "x * y", "divide": "x / y",
-    "floor_divide": "x // y", "remainder": "x % y",
-    "equal": "x == y", "not_equal": "x != y", "less": "x < y", "less_equal": "x <= y",
-    "greater": "x > y", "greater_equal": "x >= y",
-    "bitwise_and": "x & y", "bitwise_or": "x | y", "bitwise_xor": "x ^ y",
-    "bitwise_left_shift": "x << y", "bitwise_right_shift": "x >> y",
-    "logical_and": "x & y", "logical_or": "x | y", "logical_xor": "x ^ y",
-    "logaddexp": "log(exp(x) + exp(y)) without overflow",
-}  # fmt: skip
-_COMPOSED_UNARY = {
-    "bitwise_invert": "~x", "logical_not": "not x", "negative": "-x", "positive": "x",
-    "reciprocal": "1 / x", "round": "x rounded, halves to even", "sign": "-1, 0 or 1; NaN of NaN",
-    "square": "x * x", "real": "the real part", "imag": "the imaginary part",
-    "conj": "the complex conjugate",
-}  # fmt: skip
 
-for _name, _doc in _COMPOSED.items():
-    globals()[_name] = _composite(_name, ("x", "y"), f"{_doc}.")
-for _name, _doc in _COMPOSED_UNARY.items():
-    globals()[_name] = _composite(_name, ("x",), f"{_doc}.")
+def _element_wise(name: str, arity: int, doc: str) -> Word:
+    kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
+    parameters = [inspect.Parameter(p, kind) for p in ("x", "y", "z")[:arity]]
+    return Word(name, inspect.Signature(parameters), doc)
+
+
+abs = _function("abs")
+acos = _function("acos")
+acosh = _function("acosh")
+asin = _function("asin")
+asinh = _function("asinh")
+atan = _function("atan")
+atan2 = _function("atan2")
+atanh = _function("atanh")
+cbrt = _function("cbrt")
+ceil = _function("ceil")
+clz = _function("clz")
+copysign = _function("copysign")
+cos = _function("cos")
+cosh = _function("cosh")
+exp = _function("exp")
+exp2 = _function("exp2")
+expm1 = _function("expm1")
+floor = _function("floor")
+fma = _function("fma")
+hypot = _function("hypot")
+isfinite = _function("isfinite")
+isinf = _function("isinf")
+isnan = _function("isnan")
+log = _function("log")
+log10 = _function("log10")
+log1p = _function("log1p")
+log2 = _function("log2")
+mulhi = _function("mulhi")
+nextafter = _function("nextafter")
+popcount = _function("popcount")
+pow = _function("pow")
+rint = _function("rint")
+rsqrt = _function("rsqrt")
+signbit = _function("signbit")
+sin = _function("sin")
+sinh = _function("sinh")
+sqrt = _function("sqrt")
+tan = _function("tan")
+tanh = _function("tanh")
+trunc = _function("trunc")
+
+add = _element_wise("add", 2, "x + y.")
+subtract = _element_wise("subtract", 2, "x - y.")
+multiply = _element_wise("multiply", 2, "x * y.")
+divide = _element_wise("divide", 2, "x / y.")
+floor_divide = _element_wise("floor_divide", 2, "x // y.")
+remainder = _element_wise("remainder", 2, "x % y.")
+equal = _element_wise("equal", 2, "x == y.")
+not_equal = _element_wise("not_equal", 2, "x != y.")
+less = _element_wise("less", 2, "x < y.")
+less_equal = _element_wise("less_equal", 2, "x <= y.")
+greater = _element_wise("greater", 2, "x > y.")
+greater_equal = _element_wise("greater_equal", 2, "x >= y.")
+bitwise_and = _element_wise("bitwise_and", 2, "x & y.")
+bitwise_or = _element_wise("bitwise_or", 2, "x | y.")
+bitwise_xor = _element_wise("bitwise_xor", 2, "x ^ y.")
+bitwise_left_shift = _element_wise("bitwise_left_shift", 2, "x << y.")
+bitwise_right_shift = _element_wise("bitwise_right_shift", 2, "x >> y.")
+logical_and = _element_wise("logical_and", 2, "x & y, of bools.")
+logical_or = _element_wise("logical_or", 2, "x | y, of bools.")
+logical_xor = _element_wise("logical_xor", 2, "x ^ y, of bools.")
+logaddexp = _element_wise("logaddexp", 2, "log(exp(x) + exp(y)) without overflow.")
+bitwise_invert = _element_wise("bitwise_invert", 1, "~x.")
+logical_not = _element_wise("logical_not", 1, "~x, of bools.")
+negative = _element_wise("negative", 1, "-x.")
+positive = _element_wise("positive", 1, "x.")
+reciprocal = _element_wise("reciprocal", 1, "1 / x.")
+round = _element_wise("round", 1, "x rounded, halves to even.")
+sign = _element_wise("sign", 1, "-1, 0 or 1; NaN of NaN.")
+square = _element_wise("square", 1, "x * x.")
+real = _element_wise("real", 1, "the real part.")
+imag = _element_wise("imag", 1, "the imaginary part.")
+conj = _element_wise("conj", 1, "the complex conjugate.")
 
 
 @_word

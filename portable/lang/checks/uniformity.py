@@ -1,10 +1,10 @@
 """Barriers must be reached by a whole workgroup, and sub-group operations by a whole sub-group.
 
-The rule is WGSL's (W3C, section "Uniformity"): control flow is uniform while every condition around it, and
-every early exit before it, depends on uniform values only. A value is uniform where it comes from
-constants, arguments, sizes and group indices, or from `workgroup_uniform` or `assume_uniform`; what is read
-from memory never is. There are three grades: the same throughout the workgroup, the same throughout a
-sub-group, and varying.
+The rule is WGSL's (W3C, section "Uniformity"): control flow is uniform while every condition around
+it, and every early exit before it, depends on uniform values only. A value is uniform where it
+comes from constants, arguments, sizes and group indices, or from `workgroup_uniform` or
+`assume_uniform`; what is read from memory never is. There are three grades: the same throughout the
+workgroup, the same throughout a sub-group, and varying.
 """
 
 from __future__ import annotations
@@ -218,9 +218,7 @@ class _Analysis:
         if self.reporting and self._worst(operands(statement)) > needed:
             self._fail(statement.loc, f"{what} is given indices that differ among its work-items")
 
-    def _collective(
-        self, statement: s.Statement, flow: _Flow, needed: _Grade, what: str
-    ) -> None:
+    def _collective(self, statement: s.Statement, flow: _Flow, needed: _Grade, what: str) -> None:
         if self.reporting and flow.grade > needed:
             group = "workgroup" if needed is _Grade.WORKGROUP else "sub-group"
             self._fail(
@@ -238,5 +236,3 @@ class _Analysis:
             "kl.workgroup_uniform(x), or vouch for it by kl.assume_uniform(x)",
             text,
         )
-
-

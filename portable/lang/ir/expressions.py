@@ -40,7 +40,7 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class Const:
-    """A literal: ``bool``, ``int`` (in range of `type`) or ``float`` (rounded to it on emission)."""
+    """A literal: ``bool``, ``int`` (in range of `type`) or ``float`` (rounded on emission)."""
 
     value: bool | int | float
     type: DType
@@ -124,12 +124,12 @@ class Binary:
     """An operation on two operands of the same type.
 
     ``add sub mul``: integers wrap, floats round to nearest even (and may contract to fma).
-    ``div``: of floats. ``floordiv mod``: Python's (floor; the remainder has the divisor's sign), for
-    integers and floats; integer division by zero gives 0 for both; the most negative value
-    floor-divided by -1 wraps to itself. ``nonnegative`` promises that both operands are not negative.
-    ``and or xor``: of integers bitwise, of bool logical (both sides evaluated).
-    ``shl shr``: of integers, the count taken modulo the width (as unsigned); ``shr`` is arithmetic
-    for signed operands. ``min max``: a NaN operand gives NaN; of integers as usual.
+    ``div``: of floats. ``floordiv mod``: Python's (floor; the remainder has the divisor's sign),
+    for integers and floats; integer division by zero gives 0 for both; the most negative value
+    floor-divided by -1 wraps to itself. ``nonnegative`` promises that both operands are not
+    negative. ``and or xor``: of integers bitwise, of bool logical (both sides evaluated). ``shl
+    shr``: of integers, the count taken modulo the width (as unsigned); ``shr`` is arithmetic for
+    signed operands. ``min max``: a NaN operand gives NaN; of integers as usual.
     """
 
     op: BinaryOp

@@ -320,8 +320,9 @@ class BulkCopy:
     given index on (the last dimension fastest). From global to local, completion is awaited with
     `BulkWait` on `slot`, an element of the ``uint64`` local array `completion` (one use of a slot
     may cover several copies by one work-item between two waits); from local to global
-    `completion` is None and `CopyCommit`/`CopyWait` by the same work-item await it. Where the device has no bulk
-    copies, or the addresses or sizes are not multiples of 16 bytes, the work-item copies by itself.
+    `completion` is None and `CopyCommit`/`CopyWait` by the same work-item await it. Where the
+    device has no bulk copies, or the addresses or sizes are not multiples of 16 bytes, the
+    work-item copies by itself.
     """
 
     target: Array
@@ -379,9 +380,10 @@ class Multiply:
     """``accumulator += a @ b``, each product and sum in the accumulator's type (fma allowed).
 
     The operands are fragments of use "a" and "b", or regions of local arrays, of shapes (M, K) and
-    (K, N); floats may be narrower than the accumulator's type. The products of ``float16`` operands are exact in ``float32``; the order of summation
-    is not promised. All work-items of the accumulator's scope get here together; that the regions
-    were written before, and will not be overwritten yet, is for the user's barriers to see to.
+    (K, N); floats may be narrower than the accumulator's type. The products of ``float16`` operands
+    are exact in ``float32``; the order of summation is not promised. All work-items of the
+    accumulator's scope get here together; that the regions were written before, and will not be
+    overwritten yet, is for the user's barriers to see to.
 
     `valid` (m, n, k), of the kernel's index type and often beyond the shapes, says that columns of
     `a` and rows of `b` from k on are zeros, and that rows of the accumulator from m on and columns
@@ -417,8 +419,8 @@ class ForElements:
 class Instruction:
     """A device instruction that a lowering pass chose; `name` is a key of the dialect's table.
 
-    `outputs` are declared variables that it sets, or reads and sets; `addresses` are places in local or
-    global arrays that it is given as pointers. The front end never makes one.
+    `outputs` are declared variables that it sets, or reads and sets; `addresses` are places in
+    local or global arrays that it is given as pointers. The front end never makes one.
     """
 
     name: str

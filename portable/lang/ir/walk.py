@@ -134,9 +134,7 @@ def _map_inside(x: Any, change: Callable[[e.Expression], e.Expression]) -> Any:
     return x
 
 
-def map_expression(
-    x: e.Expression, change: Callable[[e.Expression], e.Expression]
-) -> e.Expression:
+def map_expression(x: e.Expression, change: Callable[[e.Expression], e.Expression]) -> e.Expression:
     """Rebuilds an expression bottom up, `change` being applied to each node after its operands."""
     rebuilt = _rebuild(x, lambda old: _map_inside(old, lambda child: map_expression(child, change)))
     return change(rebuilt)
@@ -153,7 +151,7 @@ def map_operands(
 
 
 def map_block(block: s.Block, change: Callable[[s.Statement], s.Block]) -> s.Block:
-    """Rebuilds a block bottom up: each statement, its inner blocks done, gives any number of others."""
+    """Rebuilds a block bottom up: each statement, inner blocks done, gives any number of others."""
     out: list[s.Statement] = []
     for statement in block:
         match statement:
