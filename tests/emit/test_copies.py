@@ -100,7 +100,9 @@ def test_tile_there_and_back(case: str, gpu: bool, runtime: OpenCLDevice) -> Non
     kernel = copy_kernel(**options)
     capabilities = runtime.capabilities
     if gpu:
-        capabilities = replace(capabilities, kind="gpu", vectorizes_work_items=False)
+        capabilities = replace(
+            capabilities, kind="gpu", vectorizes_work_items=False, vector_bytes=16
+        )
     program = generate(kernel, capabilities)
     dtype = options.get("dtype", dt.float32)
     tile = options.get("tile", (16, 32))

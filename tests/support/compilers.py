@@ -238,7 +238,12 @@ def opencl_devices() -> tuple[OpenCLDevice, ...]:
 
 
 def _point_to_drivers() -> None:
-    """Before the first import of PyOpenCL, makes both drivers known to its loader."""
+    """Before the first import of PyOpenCL, makes both drivers known to its loader.
+
+    PoCL's own cache is off: PoCL 3.0 forgets the kernels of programs in it that pass 64-byte vectors to
+    built-in functions.
+    """
+    os.environ.setdefault("POCL_KERNEL_CACHE", "0")
     if "OCL_ICD_VENDORS" in os.environ:
         return
     roots = [Path(p) for p in {sysconfig.get_paths()["purelib"], sysconfig.get_paths()["platlib"]}]

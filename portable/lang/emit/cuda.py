@@ -182,6 +182,7 @@ CUDA: Final = Dialect(
     workgroup=_workgroup,
     flags=_flags,
     sub_groups={"shuffle": "__shfl_sync(0xffffffffu >> (32u - active), {0}, (int)({1}))"},
+    flat_sub_groups=False,
     atomics=AtomicWords(
         style="nvidia",
         orders={name: name for name in ("relaxed", "acquire", "release", "acq_rel")},

@@ -123,6 +123,8 @@ class Dialect:
     sub_groups : mapping
         Template by operation: ``shuffle shuffle_xor shuffle_up shuffle_down``; ``{0}`` value, ``{1}`` argument,
         ``{mask}`` the work-items that take part.
+    flat_sub_groups : bool
+        Whether sub-groups may not follow the linear local index but in workgroups of one dimension.
     atomics : AtomicWords
         Of atomics and fences.
     instructions : mapping
@@ -161,6 +163,7 @@ class Dialect:
     workgroup: Callable[[Kernel, Capabilities, frozenset[str]], str]
     flags: Callable[[Options, Capabilities], tuple[str, ...]]
     sub_groups: Mapping[str, str]
+    flat_sub_groups: bool
     atomics: AtomicWords
     printf_formats: Mapping[str, str]
     static_local_limit: int

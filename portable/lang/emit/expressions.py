@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 from portable.dtypes import DType, float16, float32
@@ -124,6 +125,8 @@ class Expressions:
             return literal(0, x.type, self.dialect)
         if x.word.endswith(("sub_group_id", "sub_groups", "sub_group_local_id")):
             return self._sub_group_word(x)
+        if self.context.flat and x.word in ("local_id", "global_id", "global_size"):
+            return self._flat_word(x)
         text = self.dialect.work_items[x.word].format(
             d=x.dim,
             x="xyz"[x.dim],
@@ -143,8 +146,28 @@ class Expressions:
         divisor = e.Const(size, x.type)
         return self.code(e.Binary(op, self.linear_id(x.type), divisor, nonnegative=True))
 
+    def _flat_word(self, x: e.WorkItem) -> Code:
+        """Indices of a workgroup that is launched along one dimension."""
+        own = e.Const(self.context.kernel.workgroup[x.dim], x.type)
+        if x.word == "local_id":
+            before = math.prod(self.context.kernel.workgroup[: x.dim])
+            row = self.linear_id(x.type)
+            if before > 1:
+                row = e.Binary("floordiv", row, e.Const(before, x.type), nonnegative=True)
+            return self.code(e.Binary("mod", row, own, nonnegative=True))
+        word: e.WorkItemWord = "group_id" if x.word == "global_id" else "num_groups"
+        total = e.Binary("mul", e.WorkItem(word, x.dim, x.type), own)
+        if x.word == "global_size":
+            return self.code(total)
+        return self.code(e.Binary("add", total, e.WorkItem("local_id", x.dim, x.type)))
+
     def linear_id(self, kind: DType) -> e.Expression:
         """The linear local index of this work-item."""
+        if self.context.flat:
+            text = self.dialect.work_items["local_id"].format(
+                d=0, x="x", T=self.dialect.types[kind.short]
+            )
+            return Placeholder(f"({text})", kind)  # type: ignore[return-value]
         return linear_local_id(self.context.kernel.workgroup, kind)
 
     # -- operators --------------------------------------------------------------------------

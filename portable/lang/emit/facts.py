@@ -62,6 +62,12 @@ class Facts:
         self._learn_bounds(kernel.body)
         self._learn_twos(kernel.body)
 
+    def learn(self, var: e.Variable, value: e.Expression) -> None:
+        """Takes in a name that a pass has bound since."""
+        if _is_integer(var.type):
+            self._bounds[var.name] = self.bounds(value)
+            self._twos[var.name] = self.twos(value)
+
     # -- bounds -----------------------------------------------------------------------------
 
     def bounds(self, x: e.Expression) -> Bounds:

@@ -60,18 +60,45 @@ class Memory:
     def _native_load(self, array: Array, pointer: Code, kind: Vector, aligned: int) -> str:
         lanes = kind.lanes
         if array.dtype is float16 and kind.dtype is not float16:
-            return f"vload{'a' if aligned else ''}_half{lanes}(0, {pointer})"
+            return self._half_load(pointer, lanes, aligned)
         memory = self._dialect.memory_type(array.dtype)
-        if not aligned:
+        space = self._dialect.spaces[array.space]
+        if self._context.capabilities.kind == "cpu":
+            loaded = f"*(const {space}{self._any_place(array.dtype, lanes)} *)({pointer})"
+        elif not aligned:
             loaded = f"vload{lanes}(0, {pointer})"
         else:
-            space = self._dialect.spaces[array.space]
             pieces = [
                 f"*(const {space}{memory}{aligned} *)({_shifted(pointer, at)})"
                 for at in range(0, lanes, aligned)
             ]
             loaded = pieces[0] if len(pieces) == 1 else f"({memory}{lanes})({', '.join(pieces)})"
         return self._widened(array.dtype, loaded, kind)
+
+    def _half_load(self, pointer: Code, lanes: int, aligned: int) -> str:
+        if lanes == 16:
+            halves = [f"vload_half8(0, {_shifted(pointer, at)})" for at in (0, 8)]
+            return f"(float16)({', '.join(halves)})"
+        return f"vload{'a' if aligned else ''}_half{lanes}(0, {pointer})"
+
+    def _half_store(self, pointer: Code, value: str, lanes: int, aligned: int) -> str:
+        if lanes < 16:
+            return f"vstore{'a' if aligned else ''}_half{lanes}_rte({value}, 0, {pointer});"
+        parts = [
+            f"vstore_half8_rte(({value}).{part}, 0, {_shifted(pointer, at)});"
+            for part, at in (("lo", 0), ("hi", 8))
+        ]
+        return f"{{ {' '.join(parts)} }}"
+
+    def _any_place(self, dtype: DType, lanes: int) -> str:
+        """A vector type that may lie at any element.
+
+        CPUs load it in one instruction; PoCL loses kernels that call ``vload16`` from its cache.
+        """
+        vector = f"{self._dialect.memory_type(dtype)}{lanes}"
+        name = f"pt_any_{vector}"
+        attribute = f"__attribute__((aligned({dtype.itemsize})))"
+        return self._context.prelude.define(name, lambda: f"typedef {vector} {name} {attribute};")
 
     def _widened(self, dtype: DType, loaded: str, kind: Vector) -> str:
         if dtype is kind.dtype and dtype is not bool_:
@@ -144,15 +171,17 @@ class Memory:
     ) -> str:
         dtype, lanes = array.dtype, kind.lanes
         if dtype is float16 and kind.dtype is not float16:
-            return f"vstore{'a' if aligned else ''}_half{lanes}_rte({value}, 0, {pointer});"
+            return self._half_store(pointer, value, lanes, aligned)
         memory = self._dialect.memory_type(dtype)
         if dtype is bool_:
             value = f"convert_{memory}{lanes}(-({value}))"
         elif dtype is not kind.dtype:
             value = f"convert_{memory}{lanes}({value})"
+        space = self._dialect.spaces[array.space]
+        if self._context.capabilities.kind == "cpu":
+            return f"*({space}{self._any_place(dtype, lanes)} *)({pointer}) = {value};"
         if aligned != lanes:
             return f"vstore{lanes}({value}, 0, {pointer});"
-        space = self._dialect.spaces[array.space]
         return f"*({space}{memory}{lanes} *)({pointer}) = {value};"
 
     # -- vectors ----------------------------------------------------------------------------

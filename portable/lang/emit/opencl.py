@@ -144,6 +144,7 @@ OPENCL: Final = Dialect(
     workgroup=_workgroup,
     flags=_flags,
     sub_groups={"shuffle": "sub_group_shuffle({0}, {1})"},
+    flat_sub_groups=True,
     atomics=AtomicWords(
         style="opencl",
         orders={name: f"memory_order_{name}" for name in ("relaxed", "acquire", "release", "acq_rel")},

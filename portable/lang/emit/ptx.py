@@ -53,10 +53,10 @@ _BARRIERS: Final = {
         'asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" :: "r"({s0}) : "memory");'
     ),
     "mbarrier.wait": Asm(
-        "for (unsigned int done = 0; !done;) {{\n"
+        "for (unsigned int pt_done = 0; !pt_done;) {{\n"
         '    asm volatile("{{ .reg .pred p; mbarrier.try_wait.parity.shared::cta.b64 p, [%1], %2; '
         'selp.u32 %0, 1, 0, p; }}"\n'
-        '        : "=r"(done) : "r"({s0}), "r"((unsigned int)({i0})) : "memory");\n'
+        '        : "=r"(pt_done) : "r"({s0}), "r"((unsigned int)({i0})) : "memory");\n'
         "}}"
     ),
 }

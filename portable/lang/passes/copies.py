@@ -150,13 +150,27 @@ class _Lowering:
         """What a statement becomes."""
         if not isinstance(x, s.CopyTile):
             return (x,)
-        tile = self._plan(x)
+        head: list[s.Statement] = []
+        target, source = self._named(x.target, x.loc, head), self._named(x.source, x.loc, head)
+        tile = self._plan(replace(x, target=target, source=source))
         copier = self._alone if self._items == 1 else self._together
-        inside = self._fits(tile)
         fast = copier(tile, False)
-        if isinstance(inside, e.Const):
-            return fast
-        return (s.If(inside, fast, copier(tile, True), x.loc),)
+        return (*head, s.If(self._fits(tile), fast, copier(tile, True), x.loc))
+
+    def _named(self, region: Region, loc: Location, head: list[s.Statement]) -> Region:
+        """The region with its starts worked out once."""
+        starts = []
+        for start in region.starts:
+            value = _expression(start)
+            if isinstance(value, e.Const):
+                starts.append(value)
+                continue
+            self._names += 1
+            own = e.Variable(f"{region.array.name}.start{self._names}", _scalar_type(value))
+            head.append(s.Let(own, value, loc))
+            self._facts.learn(own, value)
+            starts.append(own)
+        return replace(region, starts=tuple(starts))
 
     def _const(self, value: int) -> e.Const:
         return e.Const(value, self._index)
@@ -211,7 +225,8 @@ class _Lowering:
             return 1
         size, extent = tile.outside.array.dtype.itemsize, tile.extents[-1]
         if self._items == 1:
-            most = max(16, self._capabilities.vector_bytes) // size
+            widest = tile.outside.array.dtype.register.itemsize
+            most = max(16, self._capabilities.vector_bytes) // widest
             return max([lanes for lanes in LANES if lanes <= min(most, extent)], default=1)
         if self._capabilities.kind == "cpu" and self._capabilities.vectorizes_work_items:
             return 1
@@ -397,7 +412,7 @@ class _Lowering:
 
     def _chunk(self, tile: _Tile, at: list[e.Expression], tested: bool) -> list[s.Statement]:
         if tile.asynchronous:
-            return [self._start(tile, at, tested)]
+            return self._start(tile, at, tested)
         if not tested:
             return self._move(tile, at, tile.lanes)
         if tile.lanes == 1:
@@ -414,19 +429,23 @@ class _Lowering:
         single = s.For(lane, zero, lanes, one, tuple(each), tile.loc, unroll=1)
         return [s.If(whole, tuple(self._move(tile, at, tile.lanes)), (single,), tile.loc)]
 
-    def _start(self, tile: _Tile, at: list[e.Expression], tested: bool) -> s.Statement:
+    def _start(self, tile: _Tile, at: list[e.Expression], tested: bool) -> list[s.Statement]:
         """An asynchronous copy; where tested, of the part inside, zeros filling the rest."""
+        body: list[s.Statement] = []
         source = tile.index(tile.outside, at)
         valid: e.Expression = self._const(tile.lanes)
         if tested:
-            inside = self._in_range(tile, source, list(range(len(source))))
+            test = e.Variable(self._name(tile, "inside").name, bool_)
+            dims = list(range(len(source)))
+            body.append(s.Let(test, self._in_range(tile, source, dims), tile.loc))
             fastest = tile.dims(tile.outside)[-1]
             left = e.Binary("sub", self._extent(tile, fastest), source[fastest])
-            valid = e.Select(inside, e.Binary("min", left, valid), self._const(0))
-            source = tuple(e.Select(inside, x, self._const(0)) for x in source)
+            valid = e.Select(test, e.Binary("min", left, valid), self._const(0))
+            source = tuple(e.Select(test, x, self._const(0)) for x in source)
         target = tile.index(tile.inside, at)
         arrays = tile.inside.array, tile.outside.array
-        return s.CopyVector(arrays[0], target, arrays[1], source, tile.lanes, valid, tile.loc)
+        copy = s.CopyVector(arrays[0], target, arrays[1], source, tile.lanes, valid, tile.loc)
+        return [*body, copy]
 
     # -- one work-item ----------------------------------------------------------------------
 

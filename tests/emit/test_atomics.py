@@ -1,0 +1,256 @@
+"""Atomics, fences, sub-groups and broadcasts: run on OpenCL devices, compiled as CUDA and HIP."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from portable import dtypes as dt
+from portable.errors import UnsupportedError
+from portable.lang.emit import generate
+from portable.lang.ir import expressions as e
+from portable.lang.ir import statements as s
+from portable.lang.ir.kernel import Kernel
+from tests.support import irbuilder as ir
+from tests.support.compilers import (
+    CUDA,
+    HIP,
+    OpenCLDevice,
+    compile_cuda,
+    compile_hip,
+    cuda_missing,
+    hip_missing,
+    opencl_devices,
+)
+
+DEVICES = opencl_devices()
+TYPES = (dt.int32, dt.uint32, dt.int64, dt.uint64, dt.float32, dt.float64)
+FETCH = {
+    "add": np.add.reduce,
+    "min": np.minimum.reduce,
+    "max": np.maximum.reduce,
+    "and": np.bitwise_and.reduce,
+    "or": np.bitwise_or.reduce,
+    "xor": np.bitwise_xor.reduce,
+}
+OPS = [(op, t) for op in FETCH for t in TYPES if t.is_integer or op in ("add", "min", "max")]
+
+
+def atomic(op: Any, array: Any, value: e.Expression | None, **options: Any) -> s.Atomic:
+    """An atomic on element 0."""
+    defaults: dict[str, Any] = {
+        "var": None, "index": (ir.const(0),), "expected": None, "order": "relaxed", "scope": "device",
+        "loc": ir.LOC,
+    }  # fmt: skip
+    return s.Atomic(op=op, array=array, value=value, **(defaults | options))
+
+
+def _start(op: str, dtype: dt.DType) -> int:
+    """What leaves every operand as it is."""
+    if op == "and":
+        return -1 if dtype.kind == "i" else 2**dtype.bits - 1
+    return 2**20 if op == "min" else 0
+
+
+def fetch_kernel(op: str, dtype: dt.DType, order: str = "relaxed") -> Kernel:
+    """Every work-item combines its value into ``out[0]``, through local memory's element 0 too."""
+    x, out = ir.array("x", dtype), ir.array("out", dtype)
+    shared = ir.local("shared", dtype, (1,))
+    value = ir.load("value", x, ir.gid())
+    first = e.Compare("eq", ir.lid(), ir.const(0))
+    start = e.Const(_start(op, dtype), dtype)
+    body = [
+        value,
+        s.If(first, (s.Store(shared, (ir.const(0),), start, ir.LOC),), (), ir.LOC),
+        s.Barrier(ir.LOC),
+        atomic(op, shared, value.var, scope="workgroup"),
+        s.Barrier(ir.LOC),
+        s.If(first, (
+            ir.load("part", shared, ir.const(0)),
+            atomic(op, out, ir.var("part", dtype), order=order, var=ir.var("before", dtype)),
+        ), (), ir.LOC),
+    ]  # fmt: skip
+    return ir.kernel([x, out], body, arrays=[shared], workgroup=(16, 1, 1))
+
+
+@pytest.mark.parametrize("runtime", DEVICES, ids=lambda d: d.name)
+@pytest.mark.parametrize(("op", "dtype"), OPS, ids=str)
+def test_fetch(op: str, dtype: dt.DType, runtime: OpenCLDevice) -> None:
+    start = _start(op, dtype)
+    values = np.random.default_rng(3).integers(1, 1000, 64).astype(dtype.numpy)
+    out = np.array([start], dtype.numpy)
+    kernel = fetch_kernel(op, dtype, "acq_rel")
+    found = runtime.run(generate(kernel, runtime.capabilities), (4,), [values, out])[1]
+    assert found is not None and found[0] == FETCH[op](values)
+
+
+def mixed_kernel(dtype: dt.DType) -> Kernel:
+    """A count kept by compare-and-exchange, loads, stores and exchanges."""
+    out = ir.array("out", dtype)
+    seen, before = ir.var("seen", dtype), ir.var("before", dtype)
+    more = e.Binary("add", seen, e.Const(1, dtype))
+    loop = s.Loop(
+        (
+            atomic("load", out, None, var=seen, order="acquire"),
+            atomic("compare_exchange", out, more, expected=seen, var=before, order="acq_rel"),
+            s.If(e.Compare("eq", before, seen), (s.Break(ir.LOC),), (), ir.LOC),
+        ),
+        ir.LOC,
+    )
+    two = (ir.const(1),)
+    body = [
+        loop,
+        s.Fence("release", "device", ir.LOC),
+        atomic("store", out, e.Const(7, dtype), index=two, order="release"),
+        atomic("exchange", out, e.Const(9, dtype), index=(ir.const(2),), var=ir.var("old", dtype)),
+        atomic("sub", out, e.Const(1, dtype), index=(ir.const(3),)),
+    ]
+    return ir.kernel([out], body, workgroup=(8, 1, 1))
+
+
+@pytest.mark.parametrize("runtime", DEVICES, ids=lambda d: d.name)
+@pytest.mark.parametrize("dtype", TYPES, ids=str)
+def test_exchanges(dtype: dt.DType, runtime: OpenCLDevice) -> None:
+    out = np.array([0, 0, 0, 100], dtype.numpy)
+    program = generate(mixed_kernel(dtype), runtime.capabilities)
+    found = runtime.run(program, (5,), [out])[0]
+    assert np.array_equal(found, [40, 7, 9, 60])
+
+
+@pytest.mark.parametrize("runtime", DEVICES, ids=lambda d: d.name)
+def test_first_generation_is_relaxed_only(runtime: OpenCLDevice) -> None:
+    old = replace(runtime.capabilities, memory_orders="relaxed")
+    values = np.arange(1, 65, dtype=np.int32)
+    for op, dtype in (("add", dt.int32), ("max", dt.float32), ("add", dt.uint64)):
+        program = generate(fetch_kernel(op, dtype), old)
+        assert "explicit" not in program.source
+        found = runtime.run(program, (4,), [values.astype(dtype.numpy), np.zeros(1, dtype.numpy)])
+        assert found[1] is not None and found[1][0] == FETCH[op](values)
+    with pytest.raises(UnsupportedError, match="only relaxed"):
+        generate(fetch_kernel("add", dt.int32, "release"), old)
+
+
+def test_64_bits_need_the_device() -> None:
+    with pytest.raises(UnsupportedError, match="64-bit"):
+        generate(fetch_kernel("add", dt.int64), replace(CUDA, atomics64=False))
+
+
+@pytest.mark.skipif(bool(cuda_missing()), reason=cuda_missing())
+@pytest.mark.parametrize("dtype", TYPES, ids=str)
+def test_cuda_compiles(dtype: dt.DType) -> None:
+    assert ".gpu" in compile_cuda(generate(mixed_kernel(dtype), CUDA))
+    for op, own in OPS:
+        if own is dtype:
+            compile_cuda(generate(fetch_kernel(op, dtype, "acq_rel"), CUDA))
+
+
+@pytest.mark.skipif(bool(hip_missing()), reason=hip_missing())
+@pytest.mark.parametrize("dtype", TYPES, ids=str)
+def test_hip_compiles(dtype: dt.DType) -> None:
+    compile_hip(generate(mixed_kernel(dtype), HIP))
+    compile_hip(generate(fetch_kernel("min", dtype, "acq_rel"), HIP))
+
+
+# -- sub-groups -------------------------------------------------------------------------------
+
+SHUFFLES = {
+    "shuffle": lambda own: (own * 7 + 3) % 24,
+    "shuffle_xor": lambda own: own ^ 5,
+    "shuffle_up": lambda own: own - 3,
+    "shuffle_down": lambda own: own + 3,
+    "broadcast": lambda own: own * 0 + 2,
+}
+REDUCES = ("add", "min", "max", "and", "or", "xor")
+
+
+def sub_group_kernel(
+    op: str, dtype: dt.DType, size: int, workgroup: tuple[int, int, int]
+) -> Kernel:
+    """``out[i]`` is the result of each work-item in linear order."""
+    x, out = ir.array("x", dtype), ir.array("out", dtype)
+    lane = e.WorkItem("sub_group_local_id", 0, dt.int32)
+    argument: e.Expression | None = {
+        "shuffle": ir.binary("mod", ir.add(ir.mul(lane, 7), 3), 24),
+        "shuffle_xor": ir.const(5),
+        "shuffle_up": ir.const(3),
+        "shuffle_down": ir.const(3),
+        "broadcast": ir.const(2),
+    }.get(op)
+    at = ir.add(ir.lid(0), ir.mul(ir.lid(1), workgroup[0]))
+    value = ir.load("value", x, at)
+    result = ir.var("result", dtype)
+    body = [
+        value,
+        s.SubGroup(result, op, value.var, argument, ir.LOC),  # type: ignore[arg-type]
+        s.Store(out, (at,), result, ir.LOC),
+    ]
+    return ir.kernel([x, out], body, workgroup=workgroup, sub_group_size=size)
+
+
+def sub_group_reference(op: str, x: np.ndarray[Any, Any], size: int) -> np.ndarray[Any, Any]:
+    """What each work-item gets."""
+    out = x.copy()
+    for start in range(0, len(x), size):
+        part = x[start : start + size]
+        own = np.arange(len(part))
+        if op in SHUFFLES:
+            source = SHUFFLES[op](own)
+            inside = (source >= 0) & (source < len(part))
+            out[start : start + size] = part[np.where(inside, source, own)]
+        elif op == "scan_add":
+            out[start : start + size] = np.cumsum(part)
+        elif op in ("any", "all"):
+            out[start : start + size] = getattr(np, op)(part)
+        else:
+            out[start : start + size] = FETCH[op.removeprefix("reduce_")](part)
+    return out
+
+
+SUB_GROUP_OPS = [*SHUFFLES, *(f"reduce_{op}" for op in REDUCES), "scan_add"]
+
+
+@pytest.mark.parametrize("runtime", DEVICES, ids=lambda d: d.name)
+@pytest.mark.parametrize("workgroup", [(32, 1, 1), (40, 1, 1), (8, 4, 1), (6, 5, 1)], ids=str)
+@pytest.mark.parametrize("op", [*SUB_GROUP_OPS, "any", "all"])
+def test_sub_groups(op: str, workgroup: tuple[int, int, int], runtime: OpenCLDevice) -> None:
+    size = runtime.capabilities.sub_group_size
+    dtype = dt.bool_ if op in ("any", "all") else dt.int32
+    items = workgroup[0] * workgroup[1]
+    x = np.random.default_rng(5).integers(0, 2 if dtype is dt.bool_ else 100, items)
+    x = x.astype(dtype.numpy)
+    program = generate(sub_group_kernel(op, dtype, size, workgroup), runtime.capabilities)
+    found = runtime.run(program, (1,), [x, np.zeros_like(x)])[1]
+    assert np.array_equal(found, sub_group_reference(op, x, size)), program.source
+
+
+@pytest.mark.skipif(bool(cuda_missing()), reason=cuda_missing())
+@pytest.mark.parametrize("op", [*SUB_GROUP_OPS, "any", "all"])
+def test_cuda_sub_groups_compile(op: str) -> None:
+    for dtype in (dt.bool_,) if op in ("any", "all") else (dt.int32, dt.uint64):
+        for workgroup in ((64, 1, 1), (6, 7, 1)):
+            compile_cuda(generate(sub_group_kernel(op, dtype, 32, workgroup), CUDA))
+
+
+@pytest.mark.skipif(bool(hip_missing()), reason=hip_missing())
+@pytest.mark.parametrize("op", ["shuffle_up", "reduce_add", "scan_add", "all"])
+def test_hip_sub_groups_compile(op: str) -> None:
+    dtype = dt.bool_ if op == "all" else dt.float64
+    compile_hip(generate(sub_group_kernel(op, dtype, 64, (96, 1, 1)), HIP))
+
+
+@pytest.mark.parametrize("runtime", DEVICES, ids=lambda d: d.name)
+def test_workgroup_uniform(runtime: OpenCLDevice) -> None:
+    out = ir.array("out", dt.float64)
+    flag, number = ir.var("flag", dt.bool_), ir.var("number", dt.float64)
+    own = e.Cast(ir.gid(), dt.float64)
+    body = [
+        s.WorkgroupUniform(flag, e.Compare("eq", ir.lid(), ir.const(0)), ir.LOC),
+        s.WorkgroupUniform(number, own, ir.LOC),
+        s.If(flag, (s.Store(out, (ir.gid(),), number, ir.LOC),), (), ir.LOC),
+    ]
+    kernel = ir.kernel([out], body, workgroup=(8, 1, 1))
+    found = runtime.run(generate(kernel, runtime.capabilities), (3,), [np.zeros(24)])[0]
+    assert np.array_equal(found, np.repeat([0.0, 8.0, 16.0], 8))
