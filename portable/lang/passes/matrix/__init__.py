@@ -16,6 +16,7 @@ from portable.lang.ir import statements as s
 from portable.lang.ir.kernel import Kernel
 from portable.lang.ir.types import Array, Fragment
 from portable.lang.ir.walk import map_block
+from portable.lang.passes.matrix.early import started_early
 from portable.lang.passes.matrix.micro import Micro
 from portable.lang.passes.matrix.mma_sync import MmaSync
 from portable.lang.passes.matrix.parts import parts_of
@@ -50,7 +51,8 @@ def lower_matrices(kernel: Kernel, capabilities: Capabilities) -> Kernel:
         top += strategy.declare()
         holders.update(dict.fromkeys(part.fragments, strategy))
         tiles.update(dict.fromkeys(part.tiles, strategy))
-    body = top + map_block(kernel.body, lambda x: _lowered(x, holders, tiles))
+    body = started_early(kernel.body, lambda x: holders[x.accumulator].early)
+    body = top + map_block(body, lambda x: _lowered(x, holders, tiles))
     for kind in dict.fromkeys(type(strategy) for strategy in holders.values()):
         body = kind.finish(body)
     kept = (work.current(a) for a in kernel.arrays if a not in work.retired)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from typing import ClassVar
 
 from portable.lang.ir import statements as s
 from portable.lang.passes.matrix.parts import Part
@@ -25,6 +26,9 @@ class Strategy(ABC):
     part : Part
         The fragments, their multiplications and operand tiles.
     """
+
+    early: ClassVar[bool] = False
+    """Whether multiplications run on their own, and had better start before copies beside them."""
 
     def __init__(self, work: Work, part: Part) -> None:
         self.work = work

@@ -1,9 +1,7 @@
 """Multiplies tiles in local memory with Hopper's warpgroup instructions.
 
-These run on their own until they are waited for, which happens as late as the language allows:
-at the next barrier, since only after it may the tiles be overwritten, and before the
-accumulator is used. They read local memory through the asynchronous proxy, so every barrier is
-preceded by the fence that shows it the work-item's own writes.
+These run on their own until they are waited for (`settle`), before the tiles are overwritten or the
+accumulator is used.
 """
 
 from __future__ import annotations
@@ -16,10 +14,10 @@ from portable.errors import Location
 from portable.lang.ir import expressions as e
 from portable.lang.ir import statements as s
 from portable.lang.ir.types import Array, Fragment, Layout, Region
-from portable.lang.ir.walk import map_block
 from portable.lang.passes.matrix.held import Held
 from portable.lang.passes.matrix.lanes import Lanes, divided, remainder
 from portable.lang.passes.matrix.parts import Part, Tile, kept_dims
+from portable.lang.passes.matrix.settle import settled, wait
 from portable.lang.passes.matrix.shapes import LANES, room
 from portable.lang.passes.matrix.strategy import Strategy
 from portable.lang.passes.matrix.tile_layouts import contiguous_dim
@@ -119,6 +117,8 @@ def _fits(tile: Tile) -> bool:
 
 class Wgmma(Strategy):
     """Each warpgroup holds a rectangle of the accumulator and multiplies from the tiles."""
+
+    early = True
 
     @classmethod
     def suits(cls, work: Work, part: Part) -> bool:
@@ -241,26 +241,23 @@ class Wgmma(Strategy):
 
     @classmethod
     def finish(cls, body: s.Block) -> s.Block:
-        """Waits and fences before every barrier."""
-        return map_block(body, _guarded)
+        """Waits and fences where barriers and copies are."""
+        return settled(body)
 
     # -- the accumulator --------------------------------------------------------------------
 
     def _settled(self, fragment: Fragment, loc: Location) -> s.Block:
         """Waits for all multiplications; the registers have changed since the compiler saw them."""
-        wait = s.Instruction("wgmma.wait", (), (), (), loc)
         registers = self._held[fragment].registers
-        return wait, *(s.Instruction("changed.f32", (r,), (), (), loc) for r in registers)
+        return wait(loc), *(s.Instruction("changed.f32", (r,), (), (), loc) for r in registers)
 
     def fill(self, x: s.FragmentFill) -> s.Block:
         """Sets every element."""
-        wait = s.Instruction("wgmma.wait", (), (), (), x.loc)
-        return wait, *self._held[x.fragment].fill(self.work, x)
+        return wait(x.loc), *self._held[x.fragment].fill(self.work, x)
 
     def load(self, x: s.FragmentLoad) -> s.Block:
         """Reads the elements."""
-        wait = s.Instruction("wgmma.wait", (), (), (), x.loc)
-        return wait, *self._held[x.fragment].load(self.work, x)
+        return wait(x.loc), *self._held[x.fragment].load(self.work, x)
 
     def store(self, x: s.FragmentStore) -> s.Block:
         """Writes the elements."""
@@ -289,13 +286,6 @@ class Wgmma(Strategy):
         target = Region(tile.array, starts, extents, kept == [tile.inner, tile.row])
         source = _narrowed(x.source, kept.index(tile.inner), panel * _PANEL)
         return replace(x, target=target, source=source)
-
-
-def _guarded(x: s.Statement) -> s.Block:
-    if not isinstance(x, s.Barrier | s.WorkgroupUniform | s.BulkWait):
-        return (x,)
-    wait = s.Instruction("wgmma.wait", (), (), (), x.loc)
-    return wait, s.Instruction("proxy.fence", (), (), (), x.loc), x
 
 
 def _moved(base: e.Expression, distance: int) -> e.Expression:
