@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
+import struct
 import threading
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache as once
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -74,8 +76,10 @@ def _devices_of(platform: cl.Platform) -> Sequence[cl.Device]:
         return []
 
 
-def launch_error(error: cl.Error, what: str) -> PortableError:
+def launch_error(error: cl.Error | struct.error, what: str) -> PortableError:
     """The exception of ours that an OpenCL error means, `what` being what was tried."""
+    if isinstance(error, struct.error):
+        return LaunchError(f"{what}: {error}")
     code = error.code
     text = f"{what}: {cl.status_code.to_string(code, 'OpenCL error %d')}"  # type: ignore[operator]
     if code in _OUT_OF_MEMORY or isinstance(error, cl.MemoryError):
@@ -212,6 +216,44 @@ def _scalar_type(argument: Argument) -> Any:
     return np.dtype(np.uint8) if argument.type is bool_ else argument.type.numpy
 
 
+def _number_format(argument: Argument) -> str:
+    size, kind = argument.type.itemsize, argument.type.kind
+    if kind == "b":
+        return "?"
+    return {"f": " e f   d", "i": "bh i   q", "u": "BH I   Q"}[kind][size - 1]
+
+
+class _Setter:
+    """Sets the arguments of one kernel object; numbers only when they are not those set last.
+
+    Most launches of a kernel differ in their arrays at most. Pointers are set anew each time,
+    since to compare them the arrays of the last launch would have to be kept alive.
+    """
+
+    def __init__(self, kernel: cl.Kernel, arguments: Sequence[Argument]) -> None:
+        self._set_all = kernel.set_args
+        self._set_one = kernel.set_arg
+        self._pointers = [i for i, a in enumerate(arguments) if a.kind == "pointer"]
+        numbers = [i for i, a in enumerate(arguments) if a.kind != "pointer"]
+        self._numbers: Any = itemgetter(*numbers) if len(numbers) > 1 else _picker(numbers)
+        self._pack = struct.Struct("=" + "".join(_number_format(arguments[i]) for i in numbers)).pack
+        self._last: bytes | None = None
+
+    def __call__(self, arguments: Sequence[Any]) -> None:
+        packed = self._pack(*self._numbers(arguments))
+        if packed == self._last:
+            for i in self._pointers:
+                self._set_one(i, arguments[i])
+            return
+        self._last = None
+        self._set_all(*arguments)
+        self._last = packed
+
+
+def _picker(numbers: Sequence[int]) -> Callable[[Sequence[Any]], list[Any]]:
+    return lambda arguments: [arguments[i] for i in numbers]
+
+
 class OpenCLExecutable(Executable):
     """A kernel with its workgroup, its arguments' types and one lock-protected kernel object."""
 
@@ -221,6 +263,8 @@ class OpenCLExecutable(Executable):
         self._built = built
         self._types = [_scalar_type(a) for a in program.arguments]
         self._kernel = self._new_kernel()
+        self._set = _Setter(self._kernel, program.arguments)
+        self._enqueue: Any = cl.enqueue_nd_range_kernel
         self._workgroup = program.workgroup
         self._check_workgroup()
 
@@ -244,10 +288,11 @@ class OpenCLExecutable(Executable):
         runtime = self._runtime
         try:
             with runtime.lock:
-                event = self._kernel(
-                    runtime.queue, groups, self._workgroup, *arguments, g_times_l=True
+                self._set(arguments)
+                event = self._enqueue(
+                    runtime.queue, self._kernel, groups, self._workgroup, None, None, True
                 )
-        except cl.Error as error:
+        except (cl.Error, struct.error) as error:
             raise launch_error(error, f"launching {self._program.entry}") from error
         if runtime.blocking:
             runtime.wait(event)
@@ -257,7 +302,7 @@ class OpenCLExecutable(Executable):
         runtime, workgroup = self._runtime, self._workgroup
         kernel, held = self._new_kernel(), tuple(arguments)
         kernel.set_args(*held)
-        enqueue: Any = cl.enqueue_nd_range_kernel
+        enqueue = self._enqueue
 
         def run(_held: Any = held) -> None:
             try:
