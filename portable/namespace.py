@@ -31,6 +31,7 @@ _DLPACK_BACKENDS = {1: "cpu", 2: "cuda", 10: "rocm", 13: "cuda", 14: "sycl"}
 _HOST_MEMORY = 1
 _SAMPLE = np.empty(0, np.float32)
 _candidates: dict[type, tuple[Device, ...]] = {}
+_takes_numpy: dict[Device, bool] = {}
 
 
 def device_of(*arrays: Any) -> Device:
@@ -81,7 +82,11 @@ def _owner(array: Any) -> Device:
 
 def _device_for_numpy() -> Device:
     current = registry.device()
-    return current if current.owns(_SAMPLE) else registry.device("cpu")
+    # A device's answer never changes, and this is asked for at every launch.
+    takes = _takes_numpy.get(current)
+    if takes is None:
+        takes = _takes_numpy[current] = current.owns(_SAMPLE)
+    return current if takes else registry.device("cpu")
 
 
 def _devices_for_type(kind: type) -> tuple[Device, ...]:
