@@ -1,0 +1,108 @@
+"""The largest magnitude of arrays, found on their device, and powers of two to scale them by."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import numpy as np
+
+from portable import lang as kl
+from portable.backend import Device
+from portable.dtypes import dtype
+from portable.lang.function import function
+from portable.lang.geometry import groups
+from portable.lang.kernel import kernel
+
+__all__ = ["largest_magnitude", "power_bits", "require_finite", "scaled_by"]
+
+_WORKGROUP: Final = 128
+_ELEMENTS_PER_ITEM: Final = 64
+_MAX_GROUPS: Final = 256
+
+
+@kernel
+def largest_kernel(x: Any, largest: Any, first: Any, *, SIZE: int) -> None:
+    """Each workgroup writes the largest magnitude in its columns, from ``largest[first]`` on.
+
+    NaN counts as larger than any number, so that one result tells whether all are finite.
+    """
+    best = kl.cast(0, largest.dtype)
+    for column in range(kl.global_id(0), x.shape[x.ndim - 1], kl.global_size(0)):
+        if x.ndim == 1:
+            best = kl.maximum(best, kl.abs(x[column]))
+        else:
+            for row in range(x.shape[0]):
+                best = kl.maximum(best, kl.abs(x[row, column]))
+    held = kl.local(SIZE, largest.dtype)
+    own = kl.local_id(0)
+    held[own] = best
+    kl.barrier()
+    if own == 0:
+        for i in range(1, SIZE):
+            best = kl.maximum(best, held[i])
+        largest[first + kl.group_id(0)] = best
+
+
+def largest_magnitude(device: Device, *arrays: Any) -> Any:
+    """An array of one number, the largest magnitude in 1-d and 2-d arrays; NaN if there is one.
+
+    It has the type that the elements are computed in.
+    """
+    kind = dtype(arrays[0].dtype).register
+    counts = [_groups_for(x.shape[-1]) for x in arrays]
+    partial = device.empty((sum(counts),), kind)
+    start = 0
+    for x, count in zip(arrays, counts, strict=True):
+        _launch(x, partial, start, count)
+        start += count
+    result = device.empty((1,), kind)
+    _launch(partial, result, 0, 1)
+    return result
+
+
+def _launch(x: Any, target: Any, first: int, count: int) -> None:
+    largest_kernel[groups(count), _WORKGROUP](x, target, first, SIZE=_WORKGROUP)
+
+
+def _groups_for(columns: int) -> int:
+    return max(1, min(_MAX_GROUPS, -(-columns // (_WORKGROUP * _ELEMENTS_PER_ITEM))))
+
+
+def require_finite(device: Device, largest: Any, operation: str) -> None:
+    """Reads one number from the device.
+
+    Raises
+    ------
+    ValueError
+        If it is not finite.
+    """
+    found = float(device.to_numpy(largest)[0])
+    if not np.isfinite(found):
+        raise ValueError(
+            f"{operation}: the input holds {'NaN' if np.isnan(found) else 'an infinity'}; give "
+            "finite numbers, or check_finite=False to go without this check"
+        )
+
+
+@function
+def power_bits(x: Any, target: int) -> Any:
+    """The exponent field of the power of two that brings `x` into ``[2^target, 2^(target+1))``.
+
+    As near to it as powers go whose inverse is one too; that of 1 if `x` is 0.
+    """
+    if x.dtype == kl.f32:
+        field = kl.bitcast(x, kl.i32) >> 23
+        bias = 127
+    else:
+        field = kl.i32(kl.bitcast(x, kl.i64) >> 52)
+        bias = 1023
+    wanted = kl.clip(2 * bias + target - field, 1, 2 * bias - 1)
+    return kl.where(x > 0, wanted, bias)
+
+
+@function
+def scaled_by(x: Any, field: Any, sign: int) -> Any:
+    """`x` times the power of two with that exponent field (`sign` 1), or divided by it (-1)."""
+    if x.dtype == kl.f32:
+        return x * kl.bitcast((127 + sign * (field - 127)) << 23, kl.f32)
+    return x * kl.bitcast(kl.i64(1023 + sign * (field - 1023)) << 52, kl.f64)

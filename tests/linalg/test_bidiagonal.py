@@ -1,0 +1,135 @@
+"""Singular values of bidiagonal matrices, on every device."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import mpmath
+import numpy as np
+import pytest
+
+import portable
+from portable.backend import Device
+from portable.errors import DTypeError, ShapeError
+from portable.linalg import bidiagonal_svdvals
+from tests.support.lapack import bdsqr
+
+TOLERANCE = {"float32": 1e-5, "float64": 1e-13}
+DTYPES = ["float32", "float64"]
+
+
+def computed(device: Device, d: Any, e: Any, **options: Any) -> np.ndarray:
+    with portable.use(device.name):
+        result = bidiagonal_svdvals(device.from_numpy(d), device.from_numpy(e), **options)
+    assert device.owns(result)
+    return device.to_numpy(result)
+
+
+def check(device: Device, d: np.ndarray, e: np.ndarray, reference: np.ndarray) -> None:
+    """Every value is near its own reference, however small, and they are sorted."""
+    values = computed(device, d, e)
+    assert values.dtype == d.dtype
+    assert np.all(np.diff(values) <= 0)
+    np.testing.assert_allclose(values, reference, rtol=TOLERANCE[d.dtype.name], atol=0)
+
+
+def exact(d: np.ndarray, e: np.ndarray) -> np.ndarray:
+    with mpmath.workdps(80):
+        matrix = mpmath.diag([mpmath.mpf(float(x)) for x in d])
+        for i, x in enumerate(e):
+            matrix[i, i + 1] = mpmath.mpf(float(x))
+        return np.array([float(x) for x in mpmath.svd_r(matrix, compute_uv=False)])
+
+
+def graded(n: int, dtype: str, orders: float = 12) -> tuple[np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(n)
+    scale = np.logspace(0, -orders, n)
+    d = scale * rng.uniform(0.5, 2, n)
+    e = scale[1:] * rng.uniform(0.5, 2, n - 1)
+    return d.astype(dtype), e.astype(dtype)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("n", [1, 2, 3, 7, 33])
+def test_random_against_lapack(device: Device, n: int, dtype: str) -> None:
+    rng = np.random.default_rng(n)
+    d, e = rng.standard_normal(n).astype(dtype), rng.standard_normal(n - 1).astype(dtype)
+    check(device, d, e, bdsqr(d, e))
+
+
+@pytest.mark.needs_compiler
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("n", [333, 1500])
+def test_larger_ones_against_lapack(device: Device, n: int, dtype: str) -> None:
+    d, e = graded(n, dtype, 6)
+    check(device, d, e, bdsqr(d, e))
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("upward", [False, True])
+def test_graded_to_high_relative_accuracy(device: Device, dtype: str, upward: bool) -> None:
+    d, e = graded(16, dtype)
+    if upward:
+        d, e = d[::-1].copy(), e[::-1].copy()
+    check(device, d, e, exact(d, e))
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_against_arithmetic_of_many_digits(device: Device, dtype: str) -> None:
+    rng = np.random.default_rng(5)
+    n = 12
+    d = (rng.standard_normal(n) * 10.0 ** rng.integers(-6, 6, n)).astype(dtype)
+    e = (rng.standard_normal(n - 1) * 10.0 ** rng.integers(-6, 6, n - 1)).astype(dtype)
+    check(device, d, e, exact(d, e))
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("power", [-1, 1])
+def test_scales_that_squares_would_leave(device: Device, dtype: str, power: int) -> None:
+    largest = np.finfo(dtype).max / 8 if power > 0 else np.finfo(dtype).tiny * 2.0**30
+    d, e = graded(9, dtype, 2)
+    reference = bdsqr(d, e)
+    check(device, (d * largest).astype(dtype), (e * largest).astype(dtype), reference * largest)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_splits_zeros_and_clusters(device: Device, dtype: str) -> None:
+    diagonal = np.array([1, 1, 1, 0, 3, 3, 0, 1], dtype)
+    off = np.array([0, 0, 2, 2, 0, 1, 0], dtype)
+    values = computed(device, diagonal, off)
+    reference = bdsqr(diagonal, off)
+    np.testing.assert_allclose(values, reference, rtol=1e-5, atol=np.finfo(dtype).eps)
+    np.testing.assert_array_equal(computed(device, 0 * diagonal, 0 * off), np.zeros(8))
+
+
+def test_half_precision_gives_single(device: Device) -> None:
+    d, e = (x.astype(np.float16) for x in graded(10, "float32", 2))
+    values = computed(device, d, e)
+    assert values.dtype == np.float32
+    np.testing.assert_allclose(values, bdsqr(d, e), rtol=1e-5)
+
+
+def test_nothing(device: Device) -> None:
+    empty = np.zeros(0, np.float32)
+    assert computed(device, empty, empty).shape == (0,)
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
+@pytest.mark.parametrize("where", ["d", "e"])
+def test_refuses_what_is_not_finite(device: Device, bad: float, where: str) -> None:
+    d, e = graded(6, "float32", 1)
+    (d if where == "d" else e)[3] = bad
+    with pytest.raises(ValueError, match="NaN" if np.isnan(bad) else "infinity"):
+        computed(device, d, e)
+
+
+def test_refuses_other_shapes_and_dtypes() -> None:
+    d = np.ones(4, np.float32)
+    with pytest.raises(ShapeError, match=r"\(4,\) and \(4,\)"):
+        bidiagonal_svdvals(d, d)
+    with pytest.raises(ShapeError):
+        bidiagonal_svdvals(np.ones((2, 2), np.float32), d[:1])
+    with pytest.raises(DTypeError, match="one dtype"):
+        bidiagonal_svdvals(d, np.ones(3))
+    with pytest.raises(DTypeError, match="int64"):
+        bidiagonal_svdvals(np.ones(4, np.int64), np.ones(3, np.int64))
