@@ -49,6 +49,9 @@ _SCALARS: dict[str, Any] = {
     "float64": ctypes.c_double,
 }
 
+_ONE_AT_A_TIME = threading.RLock()
+"""dpctl's record of a queue's events is not safe under threads: two that use it at once crash."""
+
 
 def _as_is(handle: Any) -> Any:
     return handle
@@ -87,7 +90,6 @@ class SYCLExecutable(Executable):
         self._local = list(program.workgroup[::-1])
         self._converters = [_converter(a) for a in program.arguments]
         self._orders = SequentialOrderManager
-        self._lock = threading.Lock()
 
     def _sizes(self, groups: tuple[int, int, int]) -> list[int]:
         """The ndrange with dimensions reversed, as SYCL numbers them."""
@@ -108,7 +110,7 @@ class SYCLExecutable(Executable):
         """Enqueue and return the event; the caller keeps the arguments alive unless `keep`."""
         queue = self._queue
         try:
-            with self._lock:
+            with _ONE_AT_A_TIME:
                 order = self._orders[queue]
                 event = queue.submit_async(
                     self._kernel, bound, sizes, self._local, order.submitted_events
@@ -222,21 +224,24 @@ class SYCLDevice(Device):
         """Copy to the device."""
         import dpnp
 
-        return dpnp.array(np.asarray(array, order="C"), sycl_queue=self._queue)
+        with _ONE_AT_A_TIME:
+            return dpnp.array(np.asarray(array, order="C"), sycl_queue=self._queue)
 
     def to_numpy(self, array: Any) -> np.ndarray[Any, Any]:
         """Copy from the device."""
         import dpnp
 
-        return np.array(dpnp.asnumpy(array), order="C")
+        with _ONE_AT_A_TIME:
+            return np.array(dpnp.asnumpy(array), order="C")
 
     def synchronize(self) -> None:
         """Wait for dpnp's and our work."""
         from dpctl.utils import SequentialOrderManager
 
         try:
-            SequentialOrderManager[self._queue].wait()
-            self._queue.wait()
+            with _ONE_AT_A_TIME:
+                SequentialOrderManager[self._queue].wait()
+                self._queue.wait()
         except Exception as error:
             raise DeviceFaultError(
                 f"{self.name} failed while running earlier work: {error}"
