@@ -162,9 +162,7 @@ def _calls() -> list[Operation]:
             result = dt.bool_ if function.result == "bool" else kind
             make = lambda *x, f=function, r=result: e.Call(f.name, x, r)  # noqa: E731
             ulp = function.ulp64 if kind is dt.float64 else function.ulp32
-            found.append(
-                Operation(function.name, kind, function.arity, make, function.numpy, ulp)
-            )
+            found.append(Operation(function.name, kind, function.arity, make, function.numpy, ulp))
     return found
 
 

@@ -42,7 +42,8 @@ OPS = [(op, t) for op in FETCH for t in TYPES if t.is_integer or op in ("add", "
 def atomic(op: Any, array: Any, value: e.Expression | None, **options: Any) -> s.Atomic:
     """An atomic on element 0."""
     defaults: dict[str, Any] = {
-        "var": None, "index": (ir.const(0),), "expected": None, "order": "relaxed", "scope": "device",
+        "var": None, "index": (ir.const(0),), "expected": None, "order": "relaxed",
+        "scope": "device",
         "loc": ir.LOC,
     }  # fmt: skip
     return s.Atomic(op=op, array=array, value=value, **(defaults | options))

@@ -99,6 +99,8 @@ def test_tile_there_and_back(case: str, gpu: bool, runtime: OpenCLDevice) -> Non
     options = CASES[case]
     kernel = copy_kernel(**options)
     capabilities = runtime.capabilities
+    if gpu and runtime.name == "pocl" and options.get("dtype") in (dt.uint8, dt.bool_):
+        pytest.skip("PoCL passes 64-byte vectors wrongly, which this GPU's code holds")
     if gpu:
         capabilities = replace(
             capabilities, kind="gpu", vectorizes_work_items=False, vector_bytes=16
@@ -131,7 +133,9 @@ def test_outside_becomes_zero(runtime: OpenCLDevice) -> None:
         body += [value, s.Store(out, (ir.const(row), ir.lid(0)), value.var, ir.LOC)]
     kernel = ir.kernel([x, out], body, arrays=[stage], workgroup=(8, 1, 1))
     source = np.arange(1, 17, dtype=np.float32).reshape(4, 4)
-    found = runtime.run(generate(kernel, runtime.capabilities), (1,), [source, np.ones((8, 8), "f4")])
+    found = runtime.run(
+        generate(kernel, runtime.capabilities), (1,), [source, np.ones((8, 8), "f4")]
+    )
     expected = np.zeros((8, 8), np.float32)
     expected[3:7, 2:6] = source
     assert np.array_equal(found[1], expected)
@@ -205,7 +209,12 @@ def test_bulk_by_plain_loops(count: int, runtime: OpenCLDevice) -> None:
 @pytest.mark.skipif(bool(cuda_missing()), reason=cuda_missing())
 def test_bulk_compiles_as_cuda() -> None:
     ptx = compile_cuda(generate(bulk_kernel(), CUDA))
-    for word in ("cp.async.bulk.shared", "cp.async.bulk.global", "mbarrier.try_wait", "fence.proxy"):
+    for word in (
+        "cp.async.bulk.shared",
+        "cp.async.bulk.global",
+        "mbarrier.try_wait",
+        "fence.proxy",
+    ):
         assert word in ptx
 
 

@@ -66,9 +66,7 @@ def _run(operation: Operation, device: OpenCLDevice, operands: list[Values], lan
     padded = -(-count // lanes) * lanes
     filled = [np.resize(x, padded) for x in operands]
     out = np.zeros(padded, _result_type(operation).numpy)
-    results = device.run(
-        _program(operation, lanes, device), (padded // lanes,), [*filled, out]
-    )
+    results = device.run(_program(operation, lanes, device), (padded // lanes,), [*filled, out])
     found = results[-1]
     assert found is not None
     return found[:count]
@@ -88,9 +86,7 @@ def _check(operation: Operation, device: OpenCLDevice, operands: list[Values], l
         pytest.fail(f"{operation} of {shown} gives {found[at]}, expected {expected[at]}")
 
 
-def _close(
-    operation: Operation, found: Values, expected: Values, operands: list[Values]
-) -> Values:
+def _close(operation: Operation, found: Values, expected: Values, operands: list[Values]) -> Values:
     """Within the documented ulps; results that are subnormal are not promised."""
     same = (found == expected) | (np.isnan(found) & np.isnan(expected))
     if operation.ulp == 0:
@@ -134,7 +130,9 @@ def test_random_values(runtime: OpenCLDevice, data: st.DataObject) -> None:
     count = data.draw(st.integers(1, 9))
     elements = _elements(operation.kind)
     operands = [
-        np.array(data.draw(st.lists(elements, min_size=count, max_size=count)), operation.kind.numpy)
+        np.array(
+            data.draw(st.lists(elements, min_size=count, max_size=count)), operation.kind.numpy
+        )
         for _ in range(operation.arity)
     ]
     _check(operation, runtime, operands, data.draw(st.sampled_from([1, 2, 8])))

@@ -170,10 +170,10 @@ class OpenCLDevice:
 
     def run(
         self, program: Program, groups: Sequence[int], arguments: Sequence[Any]
-    ) -> list[np.ndarray[Any, Any] | None]:
+    ) -> list[Any]:
         """Runs a program; `arguments` holds an array or number per kernel parameter, in order.
 
-        Arrays are copied in whole (their base's memory) and what is left in them comes back, in order.
+        Copies of the arrays are passed; what is left in them comes back, in order.
         """
         cl = self._cl
         kernel = cl.Kernel(self._build(program), program.entry)
@@ -240,8 +240,8 @@ def opencl_devices() -> tuple[OpenCLDevice, ...]:
 def _point_to_drivers() -> None:
     """Before the first import of PyOpenCL, makes both drivers known to its loader.
 
-    PoCL's own cache is off: PoCL 3.0 forgets the kernels of programs in it that pass 64-byte vectors to
-    built-in functions.
+    PoCL's own cache is off: PoCL 3.0 forgets the kernels of programs in it that pass 64-byte
+    vectors to built-in functions.
     """
     os.environ.setdefault("POCL_KERNEL_CACHE", "0")
     if "OCL_ICD_VENDORS" in os.environ:

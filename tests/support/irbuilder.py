@@ -69,7 +69,9 @@ def mul(x: e.Expression, y: e.Expression | int) -> e.Binary:
     return binary("mul", x, y)
 
 
-def load(name: str, source: Array, *index: e.Expression, kind: Any = None, axis: int = -1) -> s.Load:
+def load(
+    name: str, source: Array, *index: e.Expression, kind: Any = None, axis: int = -1
+) -> s.Load:
     """A load into a new name."""
     target = var(name, kind or source.dtype.register)
     return s.Load(target, source, index, LOC, axis)
@@ -85,7 +87,9 @@ def array(
     return Array(name, dtype, "global", len(strides), strides=tuple(strides), **options)
 
 
-def local(name: str, dtype: dt.DType, shape: tuple[int, ...], layout: Layout | None = None) -> Array:
+def local(
+    name: str, dtype: dt.DType, shape: tuple[int, ...], layout: Layout | None = None
+) -> Array:
     """A local array."""
     layout = layout or Layout.row_major(shape)
     return Array(name, dtype, "local", len(shape), shape, layout)
@@ -93,9 +97,7 @@ def local(name: str, dtype: dt.DType, shape: tuple[int, ...], layout: Layout | N
 
 def private(name: str, dtype: dt.DType, shape: tuple[int, ...], lanes: int = 1) -> Array:
     """A private array."""
-    return Array(
-        name, dtype, "private", len(shape), shape, Layout.row_major(shape), lanes=lanes
-    )
+    return Array(name, dtype, "private", len(shape), shape, Layout.row_major(shape), lanes=lanes)
 
 
 def kernel(

@@ -70,7 +70,7 @@ class Addresses:
     def _swizzled(
         self, array: Array, layout: Layout, index: Sequence[e.Expression], linear: Code
     ) -> Code:
-        """``chunk ^ row % swizzle`` in the offset: rows are whole multiples of ``swizzle`` chunks."""
+        """``chunk ^ row % swizzle`` in the offset, rows being multiples of ``swizzle`` chunks."""
         row = swizzled_row(layout, array.shape)
         per_chunk = 16 // array.dtype.itemsize
         number = self._expressions.code(index[row])

@@ -7,13 +7,14 @@ from dataclasses import dataclass
 from portable.dtypes import DType, uint32, uint64
 from portable.errors import UnsupportedError
 from portable.lang.emit.addresses import Addresses
-from portable.lang.emit.expressions import Expressions, Placeholder
+from portable.lang.emit.expressions import Expressions, placeholder
 from portable.lang.ir import expressions as e
 from portable.lang.ir import statements as s
 
 __all__ = ["Atomics"]
 
 _UNSIGNED = (uint32, uint64)
+_BINARY: dict[str, e.BinaryOp] = {"add": "add", "sub": "sub", "min": "min", "max": "max"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +62,9 @@ class Atomics:
     def _opencl_fence(self, x: s.Fence) -> str:
         memory = "CLK_GLOBAL_MEM_FENCE | CLK_LOCAL_MEM_FENCE"
         if self._ordered():
-            return f"atomic_work_item_fence({memory}, {self._order(x.order)}, {self._scope(x.scope)});"
+            return (
+                f"atomic_work_item_fence({memory}, {self._order(x.order)}, {self._scope(x.scope)});"
+            )
         self._refuse_device_order(x.order, x.scope, x)
         return f"mem_fence({memory});"
 
@@ -70,8 +73,8 @@ class Atomics:
     ) -> None:
         if order != "relaxed" and scope == "device":
             raise UnsupportedError(
-                f"{x.loc}: {self._capabilities.name} offers only relaxed atomics across workgroups, "
-                f"not {order!r} order; end the kernel and launch another instead, or use "
+                f"{x.loc}: {self._capabilities.name} offers only relaxed atomics across "
+                f"workgroups, not {order!r} order; end the kernel and launch another instead, or use "
                 'scope="workgroup"'
             )
 
@@ -166,7 +169,9 @@ class Atomics:
             case "store":
                 return [f"{self._call('store', inner, to_bits.format('x'))};"]
             case "exchange":
-                return [f"return {back.format(self._call('exchange', inner, to_bits.format('x')))};"]
+                return [
+                    f"return {back.format(self._call('exchange', inner, to_bits.format('x')))};"
+                ]
             case "compare_exchange":
                 swap = self._call(
                     "compare_exchange", inner, to_bits.format("expected"), to_bits.format("x")
@@ -175,13 +180,11 @@ class Atomics:
             case _:
                 return self._retried(op, place, inner, to_bits, back)
 
-    def _retried(
-        self, op: str, place: _Place, inner: _Place, to_bits: str, back: str
-    ) -> list[str]:
+    def _retried(self, op: str, place: _Place, inner: _Place, to_bits: str, back: str) -> list[str]:
         kind = self._dialect.types[place.dtype.short]
         unsigned = self._dialect.types[inner.dtype.short]
-        operands = (Placeholder(text, place.dtype) for text in ("old", "x"))
-        new = self._expressions.text(e.Binary(op, *operands))  # type: ignore[arg-type]
+        old, x = (placeholder(text, place.dtype) for text in ("old", "x"))
+        new = self._expressions.text(e.Binary(_BINARY[op], old, x))
         relaxed = _Place(inner.pointer, inner.space, inner.dtype, "relaxed", inner.scope)
         swap = self._call("compare_exchange", inner, "seen", to_bits.format(new))
         return [
@@ -256,7 +259,7 @@ class Atomics:
             text = f"atom.{order}.{scope}.cas.{width} %0, [%1], %2, %3;"
             inputs = f'"l"(p), "{letter}"(expected), "{letter}"(x)'
         else:
-            word, value = (("add", f"({kind})-x") if op == "sub" else (op, "x"))
+            word, value = ("add", f"({kind})-x") if op == "sub" else (op, "x")
             text = f"atom.{order}.{scope}.{_ptx_word(word, place.dtype)} %0, [%1], %2;"
             inputs = f'"l"(p), "{letter}"({value})'
         return [
@@ -287,7 +290,6 @@ class Atomics:
             case _:
                 word = "exchange" if op == "exchange" else f"fetch_{op}"
                 return [f"return __hip_atomic_{word}(p, x, {order}, {scope});"]
-
 
 
 def _allowed(op: str, order: s.MemoryOrder) -> s.MemoryOrder:

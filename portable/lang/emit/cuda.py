@@ -1,4 +1,4 @@
-"""The spellings of CUDA C++, as NVRTC compiles it without the toolkit's headers (but for halves)."""
+"""The spellings of CUDA C++, as NVRTC compiles it without headers (but for halves)."""
 
 from __future__ import annotations
 
@@ -23,11 +23,35 @@ TYPES: Final = {
     "f64": "double",
 }
 
-_UNARY: Final = (
-    "acos acosh asin asinh atan atanh cbrt ceil cos cosh exp exp2 expm1 floor log log10 log1p log2 "
-    "rint rsqrt sin sinh sqrt tan tanh trunc"
-).split()
-_BINARY: Final = "atan2 copysign fmod hypot nextafter pow".split()
+_UNARY: Final = [
+    "acos",
+    "acosh",
+    "asin",
+    "asinh",
+    "atan",
+    "atanh",
+    "cbrt",
+    "ceil",
+    "cos",
+    "cosh",
+    "exp",
+    "exp2",
+    "expm1",
+    "floor",
+    "log",
+    "log10",
+    "log1p",
+    "log2",
+    "rint",
+    "rsqrt",
+    "sin",
+    "sinh",
+    "sqrt",
+    "tan",
+    "tanh",
+    "trunc",
+]
+_BINARY: Final = ["atan2", "copysign", "fmod", "hypot", "nextafter", "pow"]
 
 
 def _library() -> dict[str, str]:
@@ -90,9 +114,7 @@ FAST_FUNCTIONS: Final = {
 }
 
 HELPERS: Final = {
-    "round_half": Helper(
-        "{T} {name}({T} x)\n{{\n    return __half2float(__float2half_rn(x));\n}}"
-    ),
+    "round_half": Helper("{T} {name}({T} x)\n{{\n    return __half2float(__float2half_rn(x));\n}}"),
     "unordered": Helper("bool {name}({T} x)\n{{\n    return x != x;\n}}"),
 }
 

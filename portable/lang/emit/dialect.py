@@ -29,8 +29,8 @@ class Helper:
     Attributes
     ----------
     text : str
-        Template of the definition; ``{name}`` is its name, ``{T}``, ``{U}``, ``{I}`` the C types of the
-        operand, of the unsigned integer and the signed integer of its width, ``{bits}`` its width,
+        Template of the definition; ``{name}`` is its name, ``{T}``, ``{U}``, ``{I}`` the C types
+        of the operand, of the unsigned integer and the signed integer of its width, ``{bits}`` its width,
         ``{low}``, ``{high}`` an integer's limits, ``{s}`` a floating literal's suffix.
     uses : tuple of str
         Other helpers, for the same type, which it calls as ``{<name>}``.
@@ -47,9 +47,10 @@ class Asm:
     Attributes
     ----------
     text : str
-        Template of C statements (braces doubled). ``{o0}`` is output 0, a C lvalue; ``{i0}`` input 0, a C
-        expression; ``{a0}`` address 0, a C pointer to the element in memory type; ``{s0}`` the same
-        address as a 32-bit shared-memory address (NVIDIA). A vector output's lane 1 is ``{o0}.lane[1]``.
+        Template of C statements (braces doubled). ``{o0}`` is output 0, a C lvalue; ``{i0}`` input 0,
+        a C expression; ``{a0}`` address 0, a C pointer to the element in memory type; ``{s0}`` the same
+        address as a 32-bit shared-memory address (NVIDIA). A vector output's lane 1 is
+        ``{o0}.lane[1]``.
     helpers : tuple of str
         Definitions that the prelude must hold, as text.
     """
@@ -98,7 +99,7 @@ class Dialect:
     restrict, function, kernel : str
         Qualifiers of a pointer without aliases, of helpers and of the entry.
     work_items : mapping
-        Template by word; ``{d}`` the dimension, ``{x}`` its letter, ``{size}`` the local size along it,
+        Template by word; ``{d}`` the dimension, ``{x}`` its letter, ``{size}`` the local size,
         ``{T}`` the type wanted. `sums` are those words whose outermost operator is ``+`` or ``*``.
     barrier : str
         The statement.
@@ -110,7 +111,8 @@ class Dialect:
     casts : mapping
         Template by ``"from.to"``, where a plain C cast would not do.
     half_load, half_store : str
-        Reading and writing a `float16` element as `float32`; ``{p}`` pointer, ``{i}`` offset, ``{v}`` value.
+        Reading and writing a `float16` element as `float32`; ``{p}`` pointer, ``{i}`` offset,
+        ``{v}`` value.
     helpers : mapping
         Helpers by name, for this dialect.
     preludes : callable
@@ -121,8 +123,7 @@ class Dialect:
     flags : callable
         Compiler options for a kernel's options and a device.
     sub_groups : mapping
-        Template by operation: ``shuffle shuffle_xor shuffle_up shuffle_down``; ``{0}`` value, ``{1}`` argument,
-        ``{mask}`` the work-items that take part.
+        Template of ``shuffle``: ``{0}`` value, ``{1}`` source, ``active`` how many take part.
     flat_sub_groups : bool
         Whether sub-groups may not follow the linear local index but in workgroups of one dimension.
     atomics : AtomicWords
@@ -188,7 +189,7 @@ class Dialect:
         return self.memory_types.get(real) or self.types[real]
 
     def words(self) -> set[str]:
-        """The identifiers that a kernel's own names must not shadow: types, functions, constants."""
+        """The identifiers that a kernel's names must not shadow: types, functions, constants."""
         tables = (
             self.functions, self.fast_functions, self.work_items, self.casts, self.bitcasts,
             self.sub_groups, {"load": self.half_load, "store": self.half_store},

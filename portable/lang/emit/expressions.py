@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import cast
 
 from portable.dtypes import DType, float16, float32
 from portable.errors import UnsupportedError
@@ -15,15 +16,18 @@ from portable.lang.functions import FUNCTIONS
 from portable.lang.ir import expressions as e
 from portable.lang.ir.types import ValueType, Vector
 
-__all__ = ["Expressions", "Placeholder"]
+__all__ = ["Expressions", "linear_local_id", "placeholder"]
 
 
 @dataclass(frozen=True, slots=True)
-class Placeholder:
-    """A piece of C text in the place of an expression."""
-
+class _Placeholder:
     text: str
     type: ValueType
+
+
+def placeholder(text: str, kind: ValueType) -> e.Expression:
+    """A piece of postfix C text in the place of an expression."""
+    return cast(e.Expression, _Placeholder(text, kind))
 
 
 _SUMS = {"add": ("+", Level.SUM), "sub": ("-", Level.SUM), "mul": ("*", Level.PRODUCT)}
@@ -66,9 +70,9 @@ class Expressions:
 
     def code(self, x: e.Expression) -> Code:
         """The text and level of an expression."""
+        if isinstance(cast(object, x), _Placeholder):
+            return Code(cast(_Placeholder, x).text)
         match x:
-            case Placeholder(text=text):
-                return Code(text)
             case e.Const(value=value, type=kind):
                 return literal(value, kind, self.dialect)
             case e.Variable(name=name):
@@ -120,7 +124,7 @@ class Expressions:
     def _work_item(self, x: e.WorkItem) -> Code:
         kernel = self.context.kernel
         alone = x.word == "local_id" and kernel.workgroup[x.dim] == 1
-        single = x.word in ("sub_group_local_id",) and kernel.sub_group_size == 1
+        single = x.word == "sub_group_local_id" and kernel.sub_group_size == 1
         if alone or single:
             return literal(0, x.type, self.dialect)
         if x.word.endswith(("sub_group_id", "sub_groups", "sub_group_local_id")):
@@ -167,7 +171,7 @@ class Expressions:
             text = self.dialect.work_items["local_id"].format(
                 d=0, x="x", T=self.dialect.types[kind.short]
             )
-            return Placeholder(f"({text})", kind)  # type: ignore[return-value]
+            return placeholder(f"({text})", kind)
         return linear_local_id(self.context.kernel.workgroup, kind)
 
     # -- operators --------------------------------------------------------------------------
@@ -275,7 +279,8 @@ class Expressions:
 
     def _cast(self, x: e.Cast) -> Code:
         source, target = x.x.type, x.type
-        assert isinstance(source, DType) and isinstance(target, DType)
+        assert isinstance(source, DType)
+        assert isinstance(target, DType)
         code = self.code(x.x) if source is target else self._convert(x, source, target)
         if x.storage is None or x.storage is target:
             return code
@@ -329,7 +334,8 @@ class Expressions:
 
     def _bitcast(self, x: e.Bitcast) -> Code:
         source, target = x.x.type, x.type
-        assert isinstance(source, DType) and isinstance(target, DType)
+        assert isinstance(source, DType)
+        assert isinstance(target, DType)
         if source is target:
             return self.code(x.x)
         template = self.dialect.bitcasts.get(f"{source.short}.{target.short}")
@@ -353,7 +359,8 @@ class Expressions:
 
     def _call(self, x: e.Call) -> Code:
         kind = x.arguments[0].type
-        assert isinstance(kind, DType) and x.function in FUNCTIONS
+        assert isinstance(kind, DType)
+        assert x.function in FUNCTIONS
         template = self.template(x.function, kind)
         arguments = [self.code(a) for a in x.arguments]
         if template.startswith("@"):

@@ -108,7 +108,9 @@ class Prelude:
             "s": self._dialect.suffixes[kind.short],
         }
         for used in ("fmod", "copysign", "floor"):
-            values[used] = self._dialect.functions.get(f"{used}.{kind.short}", used).partition("(")[0]
+            values[used] = self._dialect.functions.get(f"{used}.{kind.short}", used).partition("(")[
+                0
+            ]
         for used in helper.uses:
             values[used] = self.helper(used, kind)
         return f"{self._dialect.function} {helper.text.format(**values)}"

@@ -37,7 +37,8 @@ HIP: Final = replace(
     atomics=AtomicWords(
         style="clang",
         orders={
-            name: f"__ATOMIC_{name.upper()}" for name in ("relaxed", "acquire", "release", "acq_rel")
+            name: f"__ATOMIC_{name.upper()}"
+            for name in ("relaxed", "acquire", "release", "acq_rel")
         },
         scopes={"workgroup": "__HIP_MEMORY_SCOPE_WORKGROUP", "device": "__HIP_MEMORY_SCOPE_AGENT"},
     ),

@@ -102,7 +102,9 @@ class _Printer:
             assert isinstance(parameter, e.Variable)
             return self._scalar(parameter)
         if argument.kind != "pointer":
-            return f"const {self._dialect.types[argument.type.short]} {self._context.used[argument]}"
+            return (
+                f"const {self._dialect.types[argument.type.short]} {self._context.used[argument]}"
+            )
         assert isinstance(parameter, Array)
         const = "" if parameter in written else "const "
         restrict = f"{self._dialect.restrict} " if parameter.restrict else ""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 
@@ -13,7 +14,7 @@ from portable.lang.emit.dialect import Dialect
 __all__ = ["literal", "unsigned_literal"]
 
 
-def literal(value: bool | int | float, kind: DType, dialect: Dialect) -> Code:
+def literal(value: float, kind: DType, dialect: Dialect) -> Code:
     """A constant of a register type, the same value to the last bit."""
     if kind.kind == "b":
         return Code("true" if value else "false")
@@ -51,7 +52,7 @@ def _floating(value: float, kind: DType, dialect: Dialect) -> Code:
     return Code(f"-{text}", Level.UNARY) if negative else Code(text)
 
 
-def _decimal(magnitude: np.floating) -> str:  # type: ignore[type-arg]
+def _decimal(magnitude: np.floating[Any]) -> str:
     """The shortest decimal that reads back as the same number of its type."""
     text = str(magnitude)
     return text if "." in text or "e" in text or "n" in text else f"{text}.0"

@@ -28,7 +28,8 @@ def print_for(printer: Statements, loop: s.For) -> None:
 def _never_wraps(printer: Statements, loop: s.For) -> bool:
     """Whether stepping past `stop` stays in the type's range."""
     kind = loop.var.type
-    assert isinstance(kind, DType) and isinstance(loop.step, e.Const)
+    assert isinstance(kind, DType)
+    assert isinstance(loop.step, e.Const)
     stop, step = printer.context.facts.bounds(loop.stop), int(loop.step.value)
     if abs(step) == 1:
         return True

@@ -9,7 +9,7 @@ from portable.lang.emit.code import Code, Level, wrapped
 from portable.lang.emit.expressions import Expressions
 from portable.lang.ir import expressions as e
 from portable.lang.ir import statements as s
-from portable.lang.ir.types import Array, Vector, lanes_of, scalar_of
+from portable.lang.ir.types import Array, Vector, scalar_of
 
 __all__ = ["Memory"]
 
@@ -75,6 +75,21 @@ class Memory:
             loaded = pieces[0] if len(pieces) == 1 else f"({memory}{lanes})({', '.join(pieces)})"
         return self._widened(array.dtype, loaded, kind)
 
+    def _converted(self, text: str, source: str, target: str, lanes: int) -> str:
+        """A native vector as another type; by halves where wide ones are passed wrongly."""
+        if lanes < 16 or not vectors.breaks_wide_calls(self._expressions):
+            return f"convert_{target}({text})"
+        name = f"pt_convert_{source}_{target}"
+        half = f"convert_{target.removesuffix('16')}8"
+        self._context.prelude.define(
+            name,
+            lambda: (
+                f"{self._dialect.function} {target} {name}({source} x)\n"
+                f"{{\n    return ({target})({half}(x.lo), {half}(x.hi));\n}}"
+            ),
+        )
+        return f"{name}({text})"
+
     def _half_load(self, pointer: Code, lanes: int, aligned: int) -> str:
         if lanes == 16:
             halves = [f"vload_half8(0, {_shifted(pointer, at)})" for at in (0, 8)]
@@ -104,7 +119,8 @@ class Memory:
         if dtype is kind.dtype and dtype is not bool_:
             return loaded
         name = vectors.vector_name(self._expressions, kind)
-        converted = f"convert_{name}({loaded})"
+        source = f"{self._dialect.memory_type(dtype)}{kind.lanes}"
+        converted = self._converted(loaded, source, name, kind.lanes)
         return f"{converted} != 0" if dtype is bool_ else converted
 
     # -- stores -----------------------------------------------------------------------------
@@ -146,9 +162,8 @@ class Memory:
             name = self._context.array_name(array)
             return self._dialect.half_store.format(v=value, i=offset, p=name)
         target = self.addresses.element(array, offset, component)
-        if array.lanes == 1 and (dtype is bool_ or dtype.itemsize < 4) and kind is not dtype:
-            value = self._narrow(dtype, value)
-        elif dtype is bool_ and array.lanes == 1:
+        narrow = dtype is bool_ or (dtype.itemsize < 4 and kind is not dtype)
+        if array.lanes == 1 and narrow:
             value = self._narrow(dtype, value)
         return f"{target} = {value};"
 
@@ -174,9 +189,10 @@ class Memory:
             return self._half_store(pointer, value, lanes, aligned)
         memory = self._dialect.memory_type(dtype)
         if dtype is bool_:
-            value = f"convert_{memory}{lanes}(-({value}))"
-        elif dtype is not kind.dtype:
-            value = f"convert_{memory}{lanes}({value})"
+            value = f"-({value})"
+        if dtype is bool_ or dtype is not kind.dtype:
+            source = vectors.vector_name(self._expressions, kind)
+            value = self._converted(value, source, f"{memory}{lanes}", lanes)
         space = self._dialect.spaces[array.space]
         if self._context.capabilities.kind == "cpu":
             return f"*({space}{self._any_place(dtype, lanes)} *)({pointer}) = {value};"
@@ -223,7 +239,7 @@ class Memory:
         return lines, places
 
     def _struct_helper(self, word: str, dtype: DType, kind: Vector, aligned: int) -> str:
-        """A function of the prelude that loads or stores a struct's lanes from contiguous memory."""
+        """A function of the prelude that moves a struct's lanes from or to contiguous memory."""
         name = f"pt_{word}_{dtype.short}_{kind!r}" + ("_aligned" if aligned else "")
         make = self._struct_load if word == "load" else self._struct_store
         vectors.vector_name(self._expressions, kind)
@@ -285,7 +301,7 @@ def _shifted(pointer: Code, by: int) -> str:
 def _moved(index: tuple[e.Expression, ...], axis: int, by: int) -> tuple[e.Expression, ...]:
     own = index[axis]
     kind = own.type
-    assert isinstance(kind, DType) and lanes_of(kind) == 1
+    assert isinstance(kind, DType)
     moved = e.Binary("add", own, e.Const(by, kind)) if by else own
     return (*index[:axis], moved, *index[axis + 1 :])
 

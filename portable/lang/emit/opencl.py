@@ -24,10 +24,34 @@ _TYPES: Final = {
     "f64": "double",
 }
 
-_SAME_NAME: Final = (
-    "acos acosh asin asinh atan atanh cbrt ceil cos cosh exp exp2 expm1 floor log log10 log1p log2 "
-    "rint rsqrt sin sinh sqrt tan tanh trunc"
-).split()
+_SAME_NAME: Final = [
+    "acos",
+    "acosh",
+    "asin",
+    "asinh",
+    "atan",
+    "atanh",
+    "cbrt",
+    "ceil",
+    "cos",
+    "cosh",
+    "exp",
+    "exp2",
+    "expm1",
+    "floor",
+    "log",
+    "log10",
+    "log1p",
+    "log2",
+    "rint",
+    "rsqrt",
+    "sin",
+    "sinh",
+    "sqrt",
+    "tan",
+    "tanh",
+    "trunc",
+]
 
 _FUNCTIONS: Final = {name: f"{name}({{0}})" for name in _SAME_NAME} | {
     "abs.f": "fabs({0})",
@@ -122,7 +146,7 @@ OPENCL: Final = Dialect(
     native_vectors=True,
     spaces={"global": "__global ", "local": "__local ", "private": ""},
     restrict="restrict",
-    function="static inline",
+    function="static inline __attribute__((always_inline))",
     kernel="__kernel",
     work_items={
         "global_id": "({T})get_global_id({d})",
@@ -147,7 +171,9 @@ OPENCL: Final = Dialect(
     flat_sub_groups=True,
     atomics=AtomicWords(
         style="opencl",
-        orders={name: f"memory_order_{name}" for name in ("relaxed", "acquire", "release", "acq_rel")},
+        orders={
+            name: f"memory_order_{name}" for name in ("relaxed", "acquire", "release", "acq_rel")
+        },
         scopes={"workgroup": "memory_scope_work_group", "device": "memory_scope_device"},
     ),
     printf_formats={

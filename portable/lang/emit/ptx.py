@@ -1,16 +1,17 @@
 """NVIDIA's device instructions, as inline PTX: the table behind `statements.Instruction`.
 
 To add one, put an `Asm` into `INSTRUCTIONS` under a name of your choice and make a lowering pass
-emit ``Instruction(name, outputs, inputs, addresses, loc)``. In the template ``{o0}``, ``{o1}``, ... are the
+emit ``Instruction(name, outputs, inputs, addresses, loc)``. In the template ``{o0}``, ... are the
 outputs (declared variables: C lvalues, ``{o0}.lane[1]`` for a lane of a vector), ``{i0}``, ... the
-inputs (C expressions), ``{a0}``, ... generic pointers to the addresses' elements and ``{s0}``, ... the same as
-32-bit addresses in shared memory. It is a `str.format` template: PTX's own braces are doubled.
+inputs (C expressions), ``{a0}``, ... generic pointers to the addresses' elements and ``{s0}``, ...
+the same as 32-bit addresses in shared memory. It is a `str.format` template: PTX's own braces are doubled.
 An output that is read and set takes the constraint ``"+f"``. Constants of the instruction
 (shapes, numbers of groups) belong in its name, or in an input that is a `Const` with
 the constraint ``"n"``. For example::
 
     "mma.m8n8k4.f64": Asm(
-        'asm("mma.sync.aligned.m8n8k4.row.col.f64.f64.f64.f64 {{%0, %1}}, {{%2}}, {{%3}}, {{%0, %1}};" '
+        'asm("mma.sync.aligned.m8n8k4.row.col.f64.f64.f64.f64 '
+        '{{%0, %1}}, {{%2}}, {{%3}}, {{%0, %1}};" '
         ': "+d"({o0}), "+d"({o1}) : "d"({i0}), "d"({i1}));'
     )
 

@@ -24,7 +24,7 @@ def _mma(name: str, kind: str, a: int, b: int, total: int, bound: tuple[str, str
     operands = f"{_numbers(total, a)}, {_numbers(total + a, b)}"
     return Asm(
         f'asm volatile("mma.sync.aligned.{name}.row.col.{kind} {sums}, {operands}, {sums};" '
-        f': {_listed("+" + bound[0], "o", total)} : {_listed(bound[1], "i", a + b)});'
+        f": {_listed('+' + bound[0], 'o', total)} : {_listed(bound[1], 'i', a + b)});"
     )
 
 
@@ -48,7 +48,7 @@ def _wgmma(columns: int) -> Asm:
     inputs = '"l"({i0}), "l"({i1}), "n"({i2}), "n"({i3})'
     return Asm(
         f'asm volatile("{word} {_numbers(0, count)}, {tail};" '
-        f': {_listed("+f", "o", count)} : {inputs});'
+        f": {_listed('+f', 'o', count)} : {inputs});"
     )
 
 
@@ -63,14 +63,18 @@ _WARP: Final = {
     for suffix in ("", ".trans")
 }
 
-_WARPGROUP: Final = {
-    "wgmma.descriptor": Asm("{o0} = (unsigned long long)(({s0} & 0x3ffffu) >> 4) | {i0};"),
-    "wgmma.fence": Asm('asm volatile("wgmma.fence.sync.aligned;" ::: "memory");'),
-    "wgmma.commit": Asm('asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");'),
-    "changed.f32": Asm('asm volatile("" : "+f"({o0}) :: "memory");'),
-} | {f"wgmma.f16.m64n{columns}k16": _wgmma(columns) for columns in range(64, 257, 64)} | {
-    f"wgmma.wait.{n}": Asm(f'asm volatile("wgmma.wait_group.sync.aligned {n};" ::: "memory");')
-    for n in range(8)
-}
+_WARPGROUP: Final = (
+    {
+        "wgmma.descriptor": Asm("{o0} = (unsigned long long)(({s0} & 0x3ffffu) >> 4) | {i0};"),
+        "wgmma.fence": Asm('asm volatile("wgmma.fence.sync.aligned;" ::: "memory");'),
+        "wgmma.commit": Asm('asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");'),
+        "changed.f32": Asm('asm volatile("" : "+f"({o0}) :: "memory");'),
+    }
+    | {f"wgmma.f16.m64n{columns}k16": _wgmma(columns) for columns in range(64, 257, 64)}
+    | {
+        f"wgmma.wait.{n}": Asm(f'asm volatile("wgmma.wait_group.sync.aligned {n};" ::: "memory");')
+        for n in range(8)
+    }
+)
 
 MATRIX_INSTRUCTIONS: Final[dict[str, Asm]] = _WARP | _WARPGROUP

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from portable.dtypes import DType, bool_, int32, uint32
 from portable.lang.emit.code import Code
-from portable.lang.emit.expressions import Expressions, Placeholder
+from portable.lang.emit.expressions import Expressions, placeholder
 from portable.lang.ir import expressions as e
 from portable.lang.ir import statements as s
 
@@ -103,8 +103,8 @@ class SubGroups:
 
     def _combined(self, op: e.BinaryOp, kind: DType) -> str:
         """``x op other`` in the language's meaning."""
-        x, other = (Placeholder(text, kind) for text in ("x", "other"))
-        code: Code = self._expressions.code(e.Binary(op, x, other))  # type: ignore[arg-type]
+        x, other = (placeholder(text, kind) for text in ("x", "other"))
+        code: Code = self._expressions.code(e.Binary(op, x, other))
         return code.text
 
     def _reduce_helper(self, op: e.BinaryOp, kind: DType) -> str:
@@ -117,8 +117,9 @@ class SubGroups:
             lines += ["    #pragma unroll"]
             lines += [f"    for ({types['u32']} step = {self._size // 2}; step > 0; step /= 2) {{"]
             if self._full:
+                shuffled = self._shuffle("x", "own ^ step")
                 lines += [
-                    f"        const {types[kind.short]} other = {self._shuffle('x', 'own ^ step')};",
+                    f"        const {types[kind.short]} other = {shuffled};",
                     f"        x = {combined};",
                     "    }",
                     "    return x;",

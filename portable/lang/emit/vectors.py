@@ -6,7 +6,7 @@ A vector of bool is a vector of ``int`` holding 0 or -1 where vectors are native
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import fields, replace
 from typing import TYPE_CHECKING, Any
 
@@ -14,14 +14,16 @@ from portable.dtypes import DType, bool_
 from portable.lang.emit.code import Code, Level, infix, wrapped
 from portable.lang.functions import FUNCTIONS
 from portable.lang.ir import expressions as e
-from portable.lang.ir.types import ValueType, Vector
+from portable.lang.ir.types import ValueType, Vector, lanes_of, scalar_of
 
 if TYPE_CHECKING:
     from portable.lang.emit.expressions import Expressions
 
-__all__ = ["elementwise", "lane", "made", "structural", "vector_name"]
+__all__ = ["breaks_wide_calls", "elementwise", "lane", "made", "structural", "vector_name"]
 
 _SHUFFLED = "0123456789abcdef"
+_SAFE_BYTES = 32
+_Operand = tuple[str, int | None, e.Expression]
 
 
 def vector_name(printer: Expressions, kind: Vector) -> str:
@@ -90,22 +92,75 @@ def _splat(printer: Expressions, x: e.Splat) -> Code:
 def elementwise(printer: Expressions, x: e.Expression) -> Code:
     """An element-wise node with vector operands."""
     if printer.dialect.native_vectors:
-        found = _native(printer, x)
+        found = _by_halves(printer, x) if _fragile(printer, x) else _native(printer, x)
         if found is not None:
             return found
     return _by_lanes(printer, x)
 
 
+# -- by halves --------------------------------------------------------------------------------
+
+
+def breaks_wide_calls(printer: Expressions) -> bool:
+    """Whether built-in functions may get vectors of over 32 bytes wrongly.
+
+    So it is with PoCL, whose library is built for another instruction set than the kernels.
+    """
+    capabilities = printer.context.capabilities
+    return capabilities.kind == "cpu" and capabilities.vendor != "intel"
+
+
+def _fragile(printer: Expressions, x: e.Expression) -> bool:
+    """Whether this calls a built-in function on vectors that the device may pass wrongly."""
+    if not breaks_wide_calls(printer):
+        return False
+    match x:
+        case e.Binary(op=op):
+            called = op in ("min", "max")
+        case e.Compare():
+            called = scalar_of(x.x.type).bits == 64
+        case e.Select():
+            called = isinstance(x.condition.type, Vector)
+        case _:
+            called = isinstance(x, e.Call | e.Cast)
+    types = [x.type, *(operand.type for _, _, operand in _operand_fields(x))]
+    return called and max(_register_bytes(t) for t in types) > _SAFE_BYTES
+
+
+def _register_bytes(kind: ValueType) -> int:
+    scalar = scalar_of(kind)
+    return lanes_of(kind) * (4 if scalar.kind == "b" else scalar.itemsize)
+
+
+def _suffixed(part: str) -> Callable[[str, Vector], str]:
+    return lambda text, _: f"{text}.{part}"
+
+
+def _by_halves(printer: Expressions, x: e.Expression) -> Code:
+    operands = _operand_fields(x)
+    result = x.type
+    assert isinstance(result, Vector)
+
+    def body() -> str:
+        halves = [
+            printer.text(_part_node(x, operands, _suffixed(part), result.lanes // 2))
+            for part in ("lo", "hi")
+        ]
+        return f"({vector_name(printer, result)})({', '.join(halves)})"
+
+    return _by_helper(printer, x, operands, body)
+
+
 # -- lane by lane -----------------------------------------------------------------------------
 
 
-def _operand_fields(x: e.Expression) -> list[tuple[str, int | None, e.Expression]]:
-    found: list[tuple[str, int | None, e.Expression]] = []
+def _operand_fields(x: e.Expression) -> list[_Operand]:
+    found: list[_Operand] = []
     for field in fields(x):
         value: Any = getattr(x, field.name)
         if isinstance(value, tuple):
             found += [(field.name, i, item) for i, item in enumerate(value)]
-        elif isinstance(value, e.Expression):
+        elif field.name != "type" and hasattr(value, "type"):
             found.append((field.name, None, value))
     return found
 
@@ -129,46 +184,71 @@ def _label(x: e.Expression) -> str:
 
 def _by_lanes(printer: Expressions, x: e.Expression) -> Code:
     operands = _operand_fields(x)
-    types = [operand.type for _, _, operand in operands]
-    name = f"pt_{_label(x)}_{'_'.join(dict.fromkeys(map(repr, types)))}"
     result = x.type
     assert isinstance(result, Vector)
 
+    def body() -> str:
+        lanes = [printer.text(_lane_node(printer, x, operands, i)) for i in range(result.lanes)]
+        return made(printer, lanes, result)
+
+    return _by_helper(printer, x, operands, body)
+
+
+def _by_helper(
+    printer: Expressions, x: e.Expression, operands: list[_Operand], body: Callable[[], str]
+) -> Code:
+    """A call of a helper in whose body the operands are named a, b and c."""
+    types = [operand.type for _, _, operand in operands]
+    name = f"pt_{_label(x)}_{'_'.join(dict.fromkeys(map(repr, types)))}"
+    result = _type(printer, x.type)
+
     def make() -> str:
-        head = f"{printer.dialect.function} {vector_name(printer, result)} {name}("
-        head += ", ".join(f"{_type(printer, t)} {'abc'[i]}" for i, t in enumerate(types))
-        lanes = [printer.text(_scalar_node(printer, x, operands, i)) for i in range(result.lanes)]
-        return f"{head})\n{{\n    return {made(printer, lanes, result)};\n}}"
+        parameters = ", ".join(f"{_type(printer, t)} {'abc'[i]}" for i, t in enumerate(types))
+        head = f"{printer.dialect.function} {result} {name}({parameters})"
+        return f"{head}\n{{\n    return {body()};\n}}"
 
     printer.context.prelude.define(name, make)
     return Code(f"{name}({', '.join(printer.text(operand) for _, _, operand in operands)})")
 
 
 def _type(printer: Expressions, kind: ValueType) -> str:
-    return vector_name(printer, kind) if isinstance(kind, Vector) else printer.dialect.types[kind.short]
+    if isinstance(kind, Vector):
+        return vector_name(printer, kind)
+    return printer.dialect.types[kind.short]
 
 
-def _scalar_node(
-    printer: Expressions,
-    x: e.Expression,
-    operands: list[tuple[str, int | None, e.Expression]],
-    index: int,
+def _lane_node(
+    printer: Expressions, x: e.Expression, operands: list[_Operand], index: int
 ) -> e.Expression:
-    """The node with every operand replaced by one lane of the helper's parameter."""
-    from portable.lang.emit.expressions import Placeholder
+    """The scalar node of one lane, on the helper's parameters."""
+
+    def part(text: str, kind: Vector) -> str:
+        return lane(printer, text, index, kind)
+
+    return _part_node(x, operands, part, 1)
+
+
+def _part_node(
+    x: e.Expression, operands: list[_Operand], part: Callable[[str, Vector], str], lanes: int
+) -> e.Expression:
+    """The node with each vector operand replaced by some lanes of the helper's parameter."""
+    from portable.lang.emit.expressions import placeholder
 
     changes: dict[str, Any] = {}
     for number, (name, position, operand) in enumerate(operands):
-        kind = operand.type
-        text = "abc"[number]
+        text, kind = "abc"[number], operand.type
         if isinstance(kind, Vector):
-            text, kind = lane(printer, text, index, kind), kind.dtype
-        new = Placeholder(text, kind)
+            text, kind = part(text, kind), _narrower(kind, lanes)
+        new = placeholder(text, kind)
         changes[name] = new if position is None else (*changes.get(name, ()), new)
     if isinstance(x, e.Cast | e.Bitcast | e.Call):
         assert isinstance(x.type, Vector)
-        changes["type"] = x.type.dtype
+        changes["type"] = _narrower(x.type, lanes)
     return replace(x, **changes)
+
+
+def _narrower(kind: Vector, lanes: int) -> ValueType:
+    return kind.dtype if lanes == 1 else Vector(kind.dtype, lanes)
 
 
 # -- native -----------------------------------------------------------------------------------
@@ -285,7 +365,8 @@ def _native_select(printer: Expressions, x: e.Select) -> Code:
 
 def _native_cast(printer: Expressions, x: e.Cast) -> Code | None:
     source, target = x.x.type, x.type
-    assert isinstance(source, Vector) and isinstance(target, Vector)
+    assert isinstance(source, Vector)
+    assert isinstance(target, Vector)
     if x.storage is not None or (source.dtype.is_float and target.dtype.is_integer):
         return None
     inner = printer.code(x.x)
@@ -304,6 +385,8 @@ def _native_call(printer: Expressions, x: e.Call) -> Code | None:
     assert isinstance(kind, Vector)
     template = printer.template(x.function, kind.dtype)
     simple = not template.startswith(("@", "("))
+    if x.function in ("sin", "cos", "tan") and breaks_wide_calls(printer):
+        return None  # PoCL 3.0 reduces the arguments of 8 lanes wrongly
     if not simple or FUNCTIONS[x.function].result != "same":
         return None
     return Code(template.format(*[printer.text(a) for a in x.arguments]))

@@ -1,7 +1,7 @@
 """Lowers bulk copies: cp.async.bulk with mbarriers where there are, else a loop by one work-item.
 
-A slot's mbarrier expects one arrival in each phase, which `BulkWait` supplies after a barrier: by then
-each issuer has announced its bytes, so that no phase ends early; and the barrier also
+A slot's mbarrier expects one arrival in each phase, which `BulkWait` supplies after a barrier: by
+then each issuer has announced its bytes, so that no phase ends early; and the barrier also
 publishes what was copied by plain loops.
 """
 
@@ -31,7 +31,7 @@ def lower_bulk(kernel: Kernel, capabilities: Capabilities) -> Kernel:
         return replace(kernel, body=map_block(kernel.body, _plain))
     lowering = _Bulk(kernel, any(x.completion is None for x in copies))
     body = map_block(kernel.body, lowering.statement)
-    slots = {x.completion for x in (*copies, *waits) if x.completion is not None}
+    slots = {x.completion for x in copies} | {x.completion for x in waits}
     ordered = [a for a in kernel.arrays if a in slots]
     return replace(
         kernel,

@@ -1,7 +1,7 @@
 """Lowers copies between global and local memory to each work-item's share of them.
 
-A tile is cut into chunks along a dimension that is contiguous on both sides. Neighbouring work-items
-take neighbouring chunks. Where the whole tile lies inside the global array, one uniform test at
+A tile is cut into chunks along a dimension that is contiguous on both sides. Neighbouring
+work-items take neighbouring chunks. Where the whole tile lies inside the global array, one uniform test at
 its head leads to copies without tests; else each chunk is tested. A work-item alone (a CPU's way)
 copies whole rows.
 """
@@ -159,7 +159,7 @@ class _Lowering:
 
     def _named(self, region: Region, loc: Location, head: list[s.Statement]) -> Region:
         """The region with its starts worked out once."""
-        starts = []
+        starts: list[e.Expression] = []
         for start in region.starts:
             value = _expression(start)
             if isinstance(value, e.Const):
@@ -491,8 +491,9 @@ class _Lowering:
         body = self._move(tile, [*rows, column], 1)
         loops: list[s.Statement] = [s.For(column, first, high, one, tuple(body), tile.loc)]
         if tile.inward:
-            ends = [(zero, first)] if first is low else []
-            loops += [self._zeros(tile, rows, *end) for end in [*ends, (high, extent)]]
+            if first is low:
+                loops.append(self._zeros(tile, rows, zero, low))
+            loops.append(self._zeros(tile, rows, high, extent))
         return (*head, *loops)
 
     def _zeros(
