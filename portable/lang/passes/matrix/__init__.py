@@ -52,6 +52,7 @@ def lower_matrices(kernel: Kernel, capabilities: Capabilities) -> Kernel:
         holders.update(dict.fromkeys(part.fragments, strategy))
         tiles.update(dict.fromkeys(part.tiles, strategy))
     body = started_early(kernel.body, lambda x: holders[x.accumulator].early)
+    body = map_block(body, lambda x: _loop(x, holders))
     body = top + map_block(body, lambda x: _lowered(x, holders, tiles))
     for kind in dict.fromkeys(type(strategy) for strategy in holders.values()):
         body = kind.finish(body)
@@ -63,6 +64,16 @@ def lower_matrices(kernel: Kernel, capabilities: Capabilities) -> Kernel:
         fragments=(),
         body=substitute(body, work.replaced),
     )
+
+
+def _loop(x: s.Statement, holders: dict[Fragment, Strategy]) -> s.Block:
+    """A loop in the order that the holder of its multiplication wants."""
+    products = [y for y in x.body if isinstance(y, s.Multiply)] if isinstance(x, s.For) else []
+    if len(products) != 1:
+        return (x,)
+    assert isinstance(x, s.For)
+    block = holders[products[0].accumulator].loop(x)
+    return (x,) if block is None else block
 
 
 def _lowered(

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from dataclasses import replace
+from typing import Final, Literal
 
 from portable.dtypes import DType, float16, uint32
 from portable.lang.emit.facts import Facts
@@ -14,12 +15,17 @@ from portable.lang.passes.matrix.held import Held
 from portable.lang.passes.matrix.lanes import Lanes, divided, remainder
 from portable.lang.passes.matrix.operands import Loader, Registers, ordered
 from portable.lang.passes.matrix.parts import Part
+from portable.lang.passes.matrix.rotation import rotation
 from portable.lang.passes.matrix.shapes import LANES, Shape, room, shape_of
 from portable.lang.passes.matrix.strategy import Strategy
 from portable.lang.passes.matrix.tile_layouts import spread
 from portable.lang.passes.matrix.work import Code, Work, add, mul
 
 __all__ = ["MmaSync", "grid_of"]
+
+_Use = Literal["a", "b"]
+_A: Final[_Use] = "a"
+_B: Final[_Use] = "b"
 
 
 def grid_of(extents: tuple[int, int], warps: int, shape: Shape) -> tuple[int, int] | None:
@@ -147,11 +153,11 @@ class MmaSync(Strategy):
 
     # -- operands ---------------------------------------------------------------------------
 
-    def _loader(self, use: Literal["a", "b"]) -> Loader:
+    def _loader(self, use: _Use) -> Loader:
         outer = self._origin[0 if use == "a" else 1]
         return Loader(self._shape, use, self._lanes, outer, self._facts)
 
-    def _registers(self, name: str, use: Literal["a", "b"]) -> Registers:
+    def _registers(self, name: str, use: _Use) -> Registers:
         """Variables for one k-step of an operand."""
         shape = self._shape
         tiles = self._share[0] // shape.m if use == "a" else self._share[1] // shape.n
@@ -164,14 +170,14 @@ class MmaSync(Strategy):
 
     def _operand(self, fragment: Fragment) -> list[Registers]:
         """The registers of an operand that is a fragment, per k-step."""
-        use: Literal["a", "b"] = "a" if fragment.use == "a" else "b"
+        use: _Use = "a" if fragment.use == "a" else "b"
         depth = fragment.shape[1 if use == "a" else 0]
         return [
             self._registers(f"{fragment.name}_{step}", use)
             for step in range(depth // self._shape.k)
         ]
 
-    def _buffer(self, use: Literal["a", "b"]) -> tuple[Registers, Registers]:
+    def _buffer(self, use: _Use) -> tuple[Registers, Registers]:
         """Registers that operands of local memory pass through, of two k-steps."""
         found = self._buffers.get(use)
         if found is None:
@@ -179,31 +185,70 @@ class MmaSync(Strategy):
             found = self._buffers[use] = first, second
         return found
 
-    def _fetch(
-        self, code: Code, operand: Fragment | Region, use: Literal["a", "b"], step: int
+    def _placed(
+        self, operand: Fragment | Region, use: _Use, step: int
     ) -> Registers:
-        """The registers of a k-step, loaded if they have to be."""
+        """The registers of an operand's k-step."""
         if isinstance(operand, Fragment):
             return self._operands[operand][step]
-        registers = self._buffer(use)[step % 2]
-        self._loader(use).load(code, operand, step * self._shape.k, registers)
-        return registers
+        return self._buffer(use)[step % 2]
+
+    def _fetch(self, code: Code, x: s.Multiply, step: int) -> None:
+        """Loads a k-step of the operands that lie in local memory."""
+        for operand, use in ((x.a, _A), (x.b, _B)):
+            if isinstance(operand, Region):
+                registers = self._placed(operand, use, step)
+                self._loader(use).load(code, operand, step * self._shape.k, registers)
 
     # -- statements -------------------------------------------------------------------------
 
     def multiply(self, x: s.Multiply) -> s.Block:
         """All k-steps, unrolled, each step's operands loaded a step ahead."""
         code = self.work.code(x.loc)
-        steps = x.a.shape[1] // self._shape.k
-        ahead = self._fetch(code, x.a, "a", 0), self._fetch(code, x.b, "b", 0)
-        for step in range(steps):
-            now = ahead
-            if step + 1 < steps:
-                ahead = self._fetch(code, x.a, "a", step + 1), self._fetch(code, x.b, "b", step + 1)
-            self._step(code, self._held[x.accumulator], *now)
+        self._fetch(code, x, 0)
+        for step in range(self._steps(x)):
+            if step + 1 < self._steps(x):
+                self._fetch(code, x, step + 1)
+            self._step(code, x, step)
         return code.block
 
-    def _step(self, code: Code, held: Held, a: Registers, b: Registers) -> None:
+    def loop(self, x: s.For) -> s.Block | None:
+        """Rotated, so that the next round's first operands are loaded in this one's last k-step."""
+        found = rotation(x)
+        if found is None or self._steps(found.product) % 2 or not self._exists(found.following):
+            return None
+        before, code = self.work.code(x.loc), self.work.code(x.loc)
+        before.emit(*found.waits)
+        self._fetch(before, found.first, 0)
+        code.emit(*found.beside)
+        last = self._steps(found.product) - 1
+        for step in range(last):
+            self._fetch(code, found.product, step + 1)
+            self._step(code, found.product, step)
+        code.emit(*found.waits)
+        self._fetch(code, found.following, 0)
+        self._step(code, found.product, last)
+        return *before.block, replace(x, body=code.block)
+
+    def _exists(self, x: s.Multiply) -> bool:
+        """Whether operands surely lie inside their tiles, also in a round that never comes."""
+        return all(
+            0 <= bounds.low and bounds.high <= extent - (taken or 1)
+            for operand in (x.a, x.b)
+            if isinstance(operand, Region)
+            for start, taken, extent in zip(
+                operand.starts, operand.extents, operand.array.shape, strict=True
+            )
+            for bounds in (self._facts.bounds(start),)  # type: ignore[arg-type]
+        )
+
+    def _steps(self, x: s.Multiply) -> int:
+        return x.a.shape[1] // self._shape.k
+
+    def _step(self, code: Code, x: s.Multiply, step: int) -> None:
+        """Multiplies what was loaded for a k-step."""
+        held = self._held[x.accumulator]
+        a, b = self._placed(x.a, _A, step), self._placed(x.b, _B, step)
         each = len(self._shape.accumulator)
         for i, j in ordered(len(a), len(b)):
             first = (i * len(b) + j) * each
@@ -219,7 +264,7 @@ class MmaSync(Strategy):
         """Reads an accumulator element by element, an operand as multiplications do."""
         if x.fragment.use == "accumulator":
             return self._held[x.fragment].load(self.work, x)
-        use: Literal["a", "b"] = "a" if x.fragment.use == "a" else "b"
+        use: _Use = "a" if x.fragment.use == "a" else "b"
         code = self.work.code(x.loc)
         for step, registers in enumerate(self._operands[x.fragment]):
             self._loader(use).load(code, x.source, step * self._shape.k, registers)

@@ -66,6 +66,13 @@ class Strategy(ABC):
     def elements(self, x: s.ForElements) -> s.Block:
         """Runs a body, already without fragments, for each element that this work-item holds."""
 
+    def loop(self, x: s.For) -> s.Block | None:
+        """A loop with one multiplication in its body, before its statements are lowered.
+
+        What is returned takes its place, and what is left in it to lower is; None leaves it alone.
+        """
+        return None
+
     def copy(self, x: s.CopyTile) -> s.Block | None:
         """A copy into a tile that this strategy retired; None for copies it leaves alone."""
         return None
