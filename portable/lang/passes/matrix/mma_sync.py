@@ -233,7 +233,7 @@ class MmaSync(Strategy):
     def _exists(self, x: s.Multiply) -> bool:
         """Whether operands surely lie inside their tiles, also in a round that never comes."""
         return all(
-            0 <= bounds.low and bounds.high <= extent - (taken or 1)
+            bounds.low >= 0 and bounds.high <= extent - (taken or 1)
             for operand in (x.a, x.b)
             if isinstance(operand, Region)
             for start, taken, extent in zip(
