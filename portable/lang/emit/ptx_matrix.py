@@ -72,5 +72,6 @@ _WARPGROUP: Final = (
         "changed.f32": Asm('asm volatile("" : "+f"({o0}) :: "memory");'),
     }
     | {f"wgmma.f16.m64n{columns}k16": _wgmma(columns) for columns in range(64, 257, 64)}
+)
 
 MATRIX_INSTRUCTIONS: Final[dict[str, Asm]] = _WARP | _WARPGROUP
