@@ -20,3 +20,5 @@ f32 = _dtypes.float32
 f64 = _dtypes.float64
 c64 = _dtypes.complex64
 c128 = _dtypes.complex128
+
+from portable.lang.listing import source  # isort: skip - needs the words above

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import prod
 from typing import Any, Final
 
 import numpy as np
@@ -108,10 +107,10 @@ def byte_range(view: ArrayView) -> tuple[int, int]:
 
 
 def needs_index64(
-    views: Sequence[ArrayView], keys: Sequence[Any], padded: tuple[int, int, int]
+    views: Sequence[ArrayView], keys: Sequence[Any], work_items: int
 ) -> bool:
     """Whether any index could come near 2^31."""
-    if prod(padded) >= _LIMIT or "wide" in keys:
+    if work_items >= _LIMIT or "wide" in keys:
         return True
     return any(_far(view) for view in views)
 

@@ -8,9 +8,10 @@ launch looks its plan up, checks overlap, fills in pointers and numbers, and is 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import combinations
+from math import prod
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Final
 
@@ -47,9 +48,11 @@ from portable.namespace import device_of, on_device
 if TYPE_CHECKING:
     from portable.lang.kernel import Kernel
 
-__all__ = ["Compiled", "Launcher", "Lowered", "interpreted_arguments", "owners_of", "spec_of"]
+__all__ = ["Compiled", "Launcher", "Lowered", "Repeatable", "interpreted_arguments", "owners_of", "spec_of"]
 
 _MAX_PLANS: Final = 1024
+
+_known_types: Final[dict[type, bool]] = {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +73,8 @@ class Lowered:
     ----------
     program : Program or None
         The generated program; None where the device runs the IR itself.
+    executable : Executable
+        What the device made of it.
     groups : (int, int, int)
         Workgroups along each dimension.
     arguments : list
@@ -77,6 +82,7 @@ class Lowered:
     """
 
     program: Program | None
+    executable: Executable
     groups: Three
     arguments: list[Any]
 
@@ -113,6 +119,37 @@ class _Plan:
         return found
 
 
+@dataclass(frozen=True, slots=True)
+class Repeatable:
+    """A launch to be repeated with other arrays of the same dtypes, shapes, strides and alignment.
+
+    For libraries that know this of their arrays and keep it as a key of their own; nothing is checked.
+    """
+
+    groups: Three
+    bound: _Bound
+
+    def __call__(self, handles: Sequence[Any], offsets: Sequence[int], args: Sequence[Any]) -> None:
+        """Launches it; each sequence has one item per launch argument.
+
+        Parameters
+        ----------
+        handles, offsets : sequence
+            Of arrays: what `ArrayView` calls handle and offset.
+        args : sequence
+            Of numbers: the numbers.
+        """
+        bound = self.bound
+        out = bound.template.copy()
+        for position, arg in bound.pointers:
+            out[position] = handles[arg]
+        for position, arg, size in bound.offsets:
+            out[position] = offsets[arg] // size
+        for position, arg, take in bound.scalars:
+            out[position] = take(args[arg]) if take else args[arg]
+        bound.executable.launch(self.groups, out)
+
+
 class Launcher:
     """A kernel with its ndrange and workgroup; calling it launches it."""
 
@@ -123,6 +160,11 @@ class Launcher:
         self._ndrange = ndrange
         self._workgroup = workgroup
         self._plans: dict[Any, _Plan] = {}
+
+    @property
+    def kernel(self) -> Kernel:
+        """The kernel that is launched."""
+        return self._kernel
 
     def __call__(self, *args: Any, **constants: Any) -> None:
         """Launches the kernel where its array arguments live; returns before it is done.
@@ -155,25 +197,47 @@ class Launcher:
         launch = bound.executable.prepare(plan.groups, _filled(bound, args, views))
         return _keeping(launch, args)
 
+    def repeatable(
+        self, args: tuple[Any, ...], constants: dict[str, Any], *, disjoint: bool
+    ) -> Repeatable:
+        """A launch of arguments like these; `disjoint`: no array that is written overlaps another."""
+        plan, _, _ = self._resolve(args, constants)
+        return Repeatable(plan.groups, plan.bound(disjoint))
+
     def lower(self, *args: Any, **constants: Any) -> Lowered:
         """What a launch of these arguments would hand to the device; compiles but launches nothing."""
         plan, views, bound = self._resolve(args, constants)
-        return Lowered(bound.program, plan.groups, _filled(bound, args, views))
+        return Lowered(bound.program, bound.executable, plan.groups, _filled(bound, args, views))
 
     def _resolve(
         self, args: tuple[Any, ...], constants: dict[str, Any]
     ) -> tuple[_Plan, list[ArrayView | None], _Bound]:
-        device = device_of(*[x for x in args if is_array(x)])
+        device: Device | None = None
         views: list[ArrayView | None] = []
-        keys: list[Any] = [device]
+        keys: list[Any] = [None]
         for x in args:
-            if is_array(x):
-                view = device.view(on_device(device, x))
-                views.append(view)
-                keys.append((view[0], view[1], view[2], not view[4] & 15, view[7]))
-            else:
+            kind = type(x)
+            if kind is float:
+                views.append(None)
+                keys.append(float)
+                continue
+            is_one = _known_types.get(kind)
+            if is_one is None:
+                is_one = _known_types[kind] = is_array(x)
+            if not is_one:
                 views.append(None)
                 keys.append(scalar_key(x))
+                continue
+            if device is None:
+                keys[0] = device = device_of(x)
+            if not device.owns(x):
+                device_of(*[y for y in args if is_array(y)])
+                x = on_device(device, x)
+            view = device.view(x)
+            views.append(view)
+            keys += (view[0], view[1], view[2], not view[4] & 15, view[7])
+        if device is None:
+            keys[0] = device = device_of()
         if constants:
             keys += [(name, constant_key(x)) for name, x in constants.items()]
         key = tuple(keys)
@@ -208,38 +272,40 @@ class Launcher:
         views: list[ArrayView | None],
         constants: dict[str, Any],
     ) -> _Plan:
+        wanted = self.specialised(device, args, views, constants)
+        counts = group_counts(self._ndrange, wanted.workgroup)
+        # A plan outlives the arrays that it was made for and must not keep their memory.
+        views = [None if v is None else v._replace(handle=None, owner=None) for v in views]
+
+        def build(disjoint: bool) -> _Bound:
+            variant = replace(wanted, restrict=disjoint)
+            return _bind(self._kernel.compiled(variant, device), wanted.parameters, views)
+
+        written = self._kernel.written(wanted, device)
+        return _Plan(counts, _apart(views, written), {}, build)
+
+    def specialised(
+        self,
+        device: Device,
+        args: tuple[Any, ...],
+        views: list[ArrayView | None],
+        constants: dict[str, Any],
+    ) -> Specialisation:
+        """What a launch on a device specialises on where no arguments overlap."""
         workgroup = self._workgroup or default_workgroup(_ndim(self._ndrange), device.capabilities)
         check_workgroup(workgroup, device.capabilities)
         counts = group_counts(self._ndrange, workgroup)
-        padded = tuple(n * size for n, size in zip(counts, workgroup, strict=True))
         specs = self._kernel.specs(args, views)
-        index64 = needs_index64(
-            [v for v in views if v is not None], [scalar_key(x) for x in args if not is_array(x)], padded  # type: ignore[arg-type]
+        keys = [scalar_key(x) for x, view in zip(args, views, strict=True) if view is None]
+        padded = prod(n * size for n, size in zip(counts, workgroup, strict=True))
+        return Specialisation(
+            specs,
+            self._kernel.constants(constants),
+            workgroup,
+            needs_index64([v for v in views if v is not None], keys, padded),
+            True,
+            self._kernel.options,
         )
-
-        def build(disjoint: bool) -> _Bound:
-            wanted = Specialisation(
-                specs,
-                self._kernel.constants(constants),
-                workgroup,
-                index64,
-                disjoint,
-                self._kernel.options,
-            )
-            return _bind(self._kernel.compiled(wanted, device), specs, views)
-
-        written = self._kernel.written(
-            Specialisation(
-                specs,
-                self._kernel.constants(constants),
-                workgroup,
-                index64,
-                True,
-                self._kernel.options,
-            ),
-            device,
-        )
-        return _Plan(counts, _apart(views, written), {}, build)
 
 
 def _ndim(ndrange: Three | Groups) -> int:
@@ -263,9 +329,11 @@ def _disjoint(plan: _Plan, views: list[ArrayView | None]) -> bool:
     for i, low, high, j, other_low, other_high in plan.apart:
         x, y = views[i], views[j]
         assert x is not None and y is not None
-        same_space = x.owner is y.owner or x.owner == y.owner
-        if same_space and x.address + low < y.address + other_high and (
-            y.address + other_low < x.address + high
+        # By position, which is faster than by name: owner is 6, address is 4.
+        if (
+            x[4] + low < y[4] + other_high
+            and y[4] + other_low < x[4] + high
+            and (x[6] is y[6] or x[6] == y[6])
         ):
             return False
     return True
@@ -277,9 +345,9 @@ def _filled(
     """The argument list of one launch."""
     out = bound.template.copy()
     for position, arg in bound.pointers:
-        out[position] = views[arg].handle  # type: ignore[union-attr]
+        out[position] = views[arg][3]  # type: ignore[index]  # the handle
     for position, arg, size in bound.offsets:
-        out[position] = views[arg].offset // size  # type: ignore[union-attr]
+        out[position] = views[arg][5] // size  # type: ignore[index]  # the offset
     for position, arg, take in bound.scalars:
         out[position] = take(args[arg]) if take else args[arg]
     return out

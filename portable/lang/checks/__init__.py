@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from portable.lang.checks.uniformity import check_uniformity
-from portable.lang.frontend.source import FunctionSource
 from portable.lang.ir.kernel import Kernel
 
 __all__ = ["check"]
 
 
-def check(kernel: Kernel, source: FunctionSource) -> None:
+def check(kernel: Kernel) -> None:
     """Runs every check.
 
     Raises
@@ -17,4 +16,4 @@ def check(kernel: Kernel, source: FunctionSource) -> None:
     KernelError
         At the first one that fails.
     """
-    check_uniformity(kernel, source)
+    check_uniformity(kernel)

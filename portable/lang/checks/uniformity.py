@@ -9,13 +9,13 @@ workgroup, the same throughout a sub-group, and varying.
 
 from __future__ import annotations
 
+import linecache
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Final, NoReturn
 
 from portable.errors import KernelError, Location
-from portable.lang.frontend.source import FunctionSource
 from portable.lang.ir import expressions as e
 from portable.lang.ir import statements as s
 from portable.lang.ir.kernel import Kernel
@@ -54,7 +54,7 @@ _SCOPES: Final = {
 }
 
 
-def check_uniformity(kernel: Kernel, source: FunctionSource) -> None:
+def check_uniformity(kernel: Kernel) -> None:
     """Refuses barriers and other collective operations that some work-items might not reach.
 
     Raises
@@ -64,7 +64,7 @@ def check_uniformity(kernel: Kernel, source: FunctionSource) -> None:
     """
     single = kernel.workgroup == (1, 1, 1)
     if not single:
-        _Analysis(kernel, source).run()
+        _Analysis(kernel).run()
 
 
 @dataclass
@@ -78,7 +78,6 @@ class _Flow:
 @dataclass
 class _Analysis:
     kernel: Kernel
-    source: FunctionSource
     grades: dict[e.Variable, _Grade] = field(default_factory=dict)
     changed: bool = False
     reporting: bool = False
@@ -228,11 +227,10 @@ class _Analysis:
             )
 
     def _fail(self, loc: Location, reason: str) -> NoReturn:
-        text = self.source.line(loc.line) if loc.file == self.source.file else ""
         raise KernelError(
             reason,
             loc,
             "move it out of the branch or loop, make the condition uniform by "
             "kl.workgroup_uniform(x), or vouch for it by kl.assume_uniform(x)",
-            text,
+            linecache.getline(loc.file, loc.line),
         )

@@ -46,7 +46,7 @@ def translate(
         inference.changed = False
         kernel = _pass(source, wanted, capabilities, inference)
         if not inference.changed:
-            check(kernel, source)
+            check(kernel)
             return kernel
     raise KernelError(
         f"the types of the variables of {source.tree.name} do not settle",

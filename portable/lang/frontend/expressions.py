@@ -260,6 +260,7 @@ class ExpressionTranslator:
     def visit_unaryop(self, node: ast.UnaryOp) -> Any:
         """``-x``, ``+x``, ``~x``, ``not x``."""
         x = self.visit(node.operand)
+        self.builder.location = self.frame.source.location(node)
         match node.op:
             case ast.USub():
                 return arithmetic.negate(self.builder, x)
@@ -276,6 +277,7 @@ class ExpressionTranslator:
         result: Any = True
         for op, right_node in zip(node.ops, node.comparators, strict=True):
             right = self.visit(right_node)
+            self.builder.location = self.frame.source.location(node)
             result = self._both(result, self._compare(op, left, right))
             left = right
         return result

@@ -80,7 +80,7 @@ class Translator(ExpressionTranslator):
                 return end
         return _End.THROUGH
 
-    def _locate(self, node: ast.stmt) -> None:
+    def _locate(self, node: ast.stmt | ast.expr) -> None:
         self.builder.location = self.frame.source.location(node)
         self.builder.source_line = self.frame.source.line(node.lineno)
 
@@ -104,10 +104,12 @@ class Translator(ExpressionTranslator):
     def do_assert(self, node: ast.Assert) -> None:
         """A compile-time check."""
         condition = self.visit(node.test)
+        self._locate(node)
         if isinstance(condition, Value):
             self.builder.fail("assert takes compile-time conditions", "write a flag to an array")
         if not condition:
             message = self.visit(node.msg) if node.msg else ""
+            self._locate(node)
             self.builder.fail(f"assertion failed{': ' if message else ''}{message}")
 
     # -- assignment ------------------------------------------------------------------------
@@ -166,6 +168,7 @@ class Translator(ExpressionTranslator):
                     self._assign(one, item)
             case ast.Subscript():
                 view, index = self._element(target)
+                self._locate(target)
                 memory.store(self.builder, view, index, value)
             case _:
                 self.builder.fail("only names and array elements can be assigned")

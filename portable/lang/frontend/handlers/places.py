@@ -10,14 +10,14 @@ from portable.lang.frontend.builder import Builder
 from portable.lang.frontend.conversion import as_value
 from portable.lang.frontend.handlers.registry import handles
 from portable.lang.frontend.intervals import Interval
-from portable.lang.frontend.values import Value
+from portable.lang.frontend.values import Value, describe
 from portable.lang.ir import expressions as e
 from portable.lang.ir import statements as s
 
 
 def _dim(builder: Builder, word: str, dim: Any) -> int:
     if not isinstance(dim, int) or not 0 <= dim <= 2:
-        builder.fail(f"kl.{word} takes a constant dimension 0, 1 or 2, not {dim!r}")
+        builder.fail(f"kl.{word} takes a constant dimension 0, 1 or 2, not {describe(dim)}")
     return dim
 
 
@@ -33,8 +33,9 @@ def _bounded(builder: Builder, name: str, node: e.WorkItem, high: int | None) ->
 
 @handles("global_id", "local_id", "group_id", "global_size", "num_groups")
 def _place(builder: Builder, word: Any, dim: Any) -> Value:
-    high = builder.workgroup[_dim(builder, word, dim)] - 1 if word == "local_id" else None
-    return _bounded(builder, word, e.WorkItem(word, dim, builder.index_type), high)
+    along = _dim(builder, word, dim)
+    high = builder.workgroup[along] - 1 if word == "local_id" else None
+    return _bounded(builder, word, e.WorkItem(word, along, builder.index_type), high)
 
 
 @handles("local_size")

@@ -1,0 +1,59 @@
+"""The text that is generated for a kernel, to be read."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from portable import registry
+from portable.backend import ArrayView, Device
+from portable.errors import UnsupportedError
+from portable.lang.arguments import is_array
+from portable.lang.emit import generate
+from portable.lang.kernel import Kernel
+from portable.lang.launch import Launcher
+from portable.namespace import device_of, on_device
+
+__all__ = ["source"]
+
+
+def source(
+    kernel: Kernel | Launcher, *args: Any, device: str | Device | None = None, **constants: Any
+) -> str:
+    """The source that a launch with these arguments would compile; nothing is compiled or run.
+
+    Parameters
+    ----------
+    kernel : kernel, or kernel[ndrange, workgroup]
+        A bare kernel stands for an ndrange of one dimension and the default workgroup.
+    *args
+        The arguments. NumPy arrays may stand for arrays of any device.
+    device : str or Device
+        Which device to generate for; where the arrays live if left out.
+    **constants
+        The keyword-only parameters.
+
+    Raises
+    ------
+    UnsupportedError
+        For the simulator, which runs kernels without generating source.
+    """
+    launcher = kernel if isinstance(kernel, Launcher) else kernel[1]
+    arrays = [x for x in args if is_array(x)]
+    chosen = device_of(*arrays) if device is None else registry.device(device)
+    if chosen.capabilities.dialect == "ir":
+        raise UnsupportedError(
+            f"{chosen.name} runs kernels without generating source; name another device"
+        )
+    views = [_view(chosen, x) if is_array(x) else None for x in args]
+    wanted = launcher.specialised(chosen, args, views, constants)
+    ir = launcher.kernel.translated(wanted, chosen.capabilities)
+    return generate(ir, chosen.capabilities).source
+
+
+def _view(device: Device, x: Any) -> ArrayView:
+    if isinstance(x, np.ndarray) and not device.owns(x):
+        address = x.__array_interface__["data"][0]
+        return ArrayView(x.dtype, x.shape, x.strides, None, address, writable=x.flags.writeable)
+    return device.view(on_device(device, x))
