@@ -85,7 +85,8 @@ def test_fetch(op: str, dtype: dt.DType, runtime: OpenCLDevice) -> None:
     out = np.array([start], dtype.numpy)
     kernel = fetch_kernel(op, dtype, "acq_rel")
     found = runtime.run(generate(kernel, runtime.capabilities), (4,), [values, out])[1]
-    assert found is not None and found[0] == FETCH[op](values)
+    assert found is not None
+    assert found[0] == FETCH[op](values)
 
 
 def mixed_kernel(dtype: dt.DType) -> Kernel:
@@ -129,7 +130,8 @@ def test_first_generation_is_relaxed_only(runtime: OpenCLDevice) -> None:
         program = generate(fetch_kernel(op, dtype), old)
         assert "explicit" not in program.source
         found = runtime.run(program, (4,), [values.astype(dtype.numpy), np.zeros(1, dtype.numpy)])
-        assert found[1] is not None and found[1][0] == FETCH[op](values)
+        assert found[1] is not None
+        assert found[1][0] == FETCH[op](values)
     with pytest.raises(UnsupportedError, match="only relaxed"):
         generate(fetch_kernel("add", dt.int32, "release"), old)
 

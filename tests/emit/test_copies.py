@@ -159,12 +159,14 @@ def test_aligned_tile_is_copied_in_sixteen_bytes() -> None:
     assert "cp.async.cg.shared.global [%0], [%1], 16" in program.source
     ptx = compile_cuda(program)
     assert "cp.async.cg" in ptx
-    assert "st.global.v4" in ptx and "ld.shared.v4" in ptx
+    assert "st.global.v4" in ptx
+    assert "ld.shared.v4" in ptx
 
 
 def test_copies_without_hardware_leave_no_groups() -> None:
     source = generate(copy_kernel(), HIP).source
-    assert "commit" not in source and "asm" not in source
+    assert "commit" not in source
+    assert "asm" not in source
 
 
 def bulk_kernel(workgroup: tuple[int, int, int] = (32, 1, 1)) -> Kernel:

@@ -168,9 +168,7 @@ class OpenCLDevice:
             pointer_offsets=True,
         )
 
-    def run(
-        self, program: Program, groups: Sequence[int], arguments: Sequence[Any]
-    ) -> list[Any]:
+    def run(self, program: Program, groups: Sequence[int], arguments: Sequence[Any]) -> list[Any]:
         """Runs a program; `arguments` holds an array or number per kernel parameter, in order.
 
         Copies of the arrays are passed; what is left in them comes back, in order.

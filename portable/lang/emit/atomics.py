@@ -74,8 +74,8 @@ class Atomics:
         if order != "relaxed" and scope == "device":
             raise UnsupportedError(
                 f"{x.loc}: {self._capabilities.name} offers only relaxed atomics across "
-                f"workgroups, not {order!r} order; end the kernel and launch another instead, or use "
-                'scope="workgroup"'
+                f"workgroups, not {order!r} order; end the kernel and launch another "
+                'instead, or use scope="workgroup"'
             )
 
     def _ordered(self) -> bool:
@@ -217,9 +217,9 @@ class Atomics:
                 return [f"return atomic_exchange_explicit({q}, x, {order}, {scope});"]
             case "compare_exchange":
                 failed = self._order(_allowed("load", place.order))
+                arguments = f"{q}, &expected, x, {order}, {failed}, {scope}"
                 return [
-                    "atomic_compare_exchange_strong_explicit("
-                    f"{q}, &expected, x, {order}, {failed}, {scope});",
+                    f"atomic_compare_exchange_strong_explicit({arguments});",
                     "return expected;",
                 ]
             case _:
@@ -249,10 +249,9 @@ class Atomics:
         kind = self._dialect.types[place.dtype.short]
         width = f"b{place.dtype.bits}"
         if op == "store":
-            return [
-                f'asm volatile("st.{order}.{scope}.{width} [%0], %1;" '
-                f':: "l"(p), "{letter}"(x) : "memory");'
-            ]
+            inputs = f'"l"(p), "{letter}"(x)'
+            text = f"st.{order}.{scope}.{width} [%0], %1;"
+            return [f'asm volatile("{text}" :: {inputs} : "memory");']
         if op == "load":
             text, inputs = f"ld.{order}.{scope}.{width} %0, [%1];", '"l"(p)'
         elif op == "compare_exchange":
@@ -280,9 +279,9 @@ class Atomics:
                 return [f"__hip_atomic_store(p, x, {order}, {scope});"]
             case "compare_exchange":
                 failed = self._order(_allowed("load", place.order))
+                arguments = f"p, &expected, x, {order}, {failed}, {scope}"
                 return [
-                    "__hip_atomic_compare_exchange_strong("
-                    f"p, &expected, x, {order}, {failed}, {scope});",
+                    f"__hip_atomic_compare_exchange_strong({arguments});",
                     "return expected;",
                 ]
             case "sub":

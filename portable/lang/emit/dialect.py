@@ -30,8 +30,8 @@ class Helper:
     ----------
     text : str
         Template of the definition; ``{name}`` is its name, ``{T}``, ``{U}``, ``{I}`` the C types
-        of the operand, of the unsigned integer and the signed integer of its width, ``{bits}`` its width,
-        ``{low}``, ``{high}`` an integer's limits, ``{s}`` a floating literal's suffix.
+        of the operand, of the unsigned and of the signed integer of its width, ``{bits}`` its
+        width, ``{s}`` its literals' suffix; ``{fmod}``, ``{copysign}``, ``{floor}`` functions.
     uses : tuple of str
         Other helpers, for the same type, which it calls as ``{<name>}``.
     """
@@ -47,9 +47,9 @@ class Asm:
     Attributes
     ----------
     text : str
-        Template of C statements (braces doubled). ``{o0}`` is output 0, a C lvalue; ``{i0}`` input 0,
-        a C expression; ``{a0}`` address 0, a C pointer to the element in memory type; ``{s0}`` the same
-        address as a 32-bit shared-memory address (NVIDIA). A vector output's lane 1 is
+        Template of C statements (braces doubled). ``{o0}`` is output 0, a C lvalue; ``{i0}`` input
+        0, a C expression; ``{a0}`` address 0, a C pointer to the element; ``{s0}`` the same address
+        as a 32-bit shared-memory address (NVIDIA). A vector output's lane 1 is
         ``{o0}.lane[1]``.
     helpers : tuple of str
         Definitions that the prelude must hold, as text.

@@ -4,7 +4,7 @@ To add one, put an `Asm` into `INSTRUCTIONS` under a name of your choice and mak
 emit ``Instruction(name, outputs, inputs, addresses, loc)``. In the template ``{o0}``, ... are the
 outputs (declared variables: C lvalues, ``{o0}.lane[1]`` for a lane of a vector), ``{i0}``, ... the
 inputs (C expressions), ``{a0}``, ... generic pointers to the addresses' elements and ``{s0}``, ...
-the same as 32-bit addresses in shared memory. It is a `str.format` template: PTX's own braces are doubled.
+the same as 32-bit addresses in shared memory. PTX's own braces are doubled.
 An output that is read and set takes the constraint ``"+f"``. Constants of the instruction
 (shapes, numbers of groups) belong in its name, or in an input that is a `Const` with
 the constraint ``"n"``. For example::

@@ -1,9 +1,9 @@
 """Lowers copies between global and local memory to each work-item's share of them.
 
 A tile is cut into chunks along a dimension that is contiguous on both sides. Neighbouring
-work-items take neighbouring chunks. Where the whole tile lies inside the global array, one uniform test at
-its head leads to copies without tests; else each chunk is tested. A work-item alone (a CPU's way)
-copies whole rows.
+work-items take neighbouring chunks. Where the whole tile lies inside the global array, one uniform
+test at its head leads to copies without tests; else each chunk is tested. A work-item alone (a
+CPU's way) copies whole rows.
 """
 
 from __future__ import annotations
