@@ -10,6 +10,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from portable.registry import use
 from portable.tune.stopwatch import Stopwatch, Timing
 from portable_bench.operation import Case, Contender, Operation, Task
 from portable_bench.results import Cell, Outcome
@@ -92,14 +93,18 @@ class Harness:
             operation.label(case.size),
             operation.work(case.size, case.dtype),
         )
+        # NumPy arrays run on the device in use.
+        with use(case.device):
+            self._measure(operation, case, cell, ladder)
+        return cell
+
+    def _measure(self, operation: Operation, case: Case, cell: Cell, ladder: bool) -> None:
         try:
             contenders = operation.ladder(case) if ladder else operation.contenders(case)
         except Exception as error:  # noqa: BLE001  (a cell that fails must not stop the others)
             cell.failure = _reason(error)
-            return cell
-        runners = list(self._verified(operation, case, contenders, cell))
-        self._alternate(runners)
-        return cell
+            return
+        self._alternate(list(self._verified(operation, case, contenders, cell)))
 
     def _verified(
         self, operation: Operation, case: Case, contenders: Sequence[Contender], cell: Cell

@@ -38,7 +38,8 @@ def _opencl(
     import pyopencl as cl
 
     runtime = device._runtime
-    kernel = cl.Kernel(device.compile(program)._built, program.entry)
+    executable: Any = lowered.executable
+    kernel = cl.Kernel(executable._built, program.entry)
     kernel.set_scalar_arg_dtypes(
         [None if a.kind == "pointer" else a.type.numpy for a in program.arguments]
     )
@@ -64,7 +65,8 @@ def _sycl(
     from dpctl.utils import SequentialOrderManager
 
     queue = arrays[0].sycl_queue
-    kernel = device.compile(program)._kernel
+    executable: Any = lowered.executable
+    kernel = executable._kernel
     arguments = [
         x if a.kind == "pointer" else _C_TYPES[a.type.name](x)
         for a, x in zip(program.arguments, lowered.arguments, strict=True)

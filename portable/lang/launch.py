@@ -242,7 +242,8 @@ class Launcher:
             keys += [(name, constant_key(x)) for name, x in constants.items()]
         key = tuple(keys)
         plan = self._find(key, device, args, views, constants)
-        return plan, views, plan.bound(_disjoint(plan, views))
+        disjoint = _disjoint(plan.apart, views)
+        return plan, views, plan.variants.get(disjoint) or plan.bound(disjoint)
 
     def _find(
         self,
@@ -324,9 +325,11 @@ def _apart(
     ]
 
 
-def _disjoint(plan: _Plan, views: list[ArrayView | None]) -> bool:
+def _disjoint(
+    apart: list[tuple[int, int, int, int, int, int]], views: list[ArrayView | None]
+) -> bool:
     """Whether no array that is written shares bytes with another."""
-    for i, low, high, j, other_low, other_high in plan.apart:
+    for i, low, high, j, other_low, other_high in apart:
         x, y = views[i], views[j]
         assert x is not None and y is not None
         # By position, which is faster than by name: owner is 6, address is 4.

@@ -66,6 +66,13 @@ def _best(
     tunable: Tunable, device: Device, dtype: DType, size: Size, budget: float
 ) -> Parameters | None:
     """The fastest choice for one problem, progress shown; an interrupt keeps what was found."""
+    with registry.use(device):  # NumPy arrays run on the device in use
+        return _search(tunable, device, dtype, size, budget)
+
+
+def _search(
+    tunable: Tunable, device: Device, dtype: DType, size: Size, budget: float
+) -> Parameters | None:
     space = tunable.space
     search = Search(
         list(space.choices(dtype, device.capabilities)),

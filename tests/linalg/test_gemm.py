@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -23,16 +24,8 @@ Array = np.ndarray[Any, Any]
 
 DTYPES = ["float16", "float32", "float64"]
 OURS = [name for name in ALGORITHMS if name not in ("auto", "vendor")]
-SHAPES = [
-    (1, 1, 1),
-    (17, 13, 7),
-    (64, 96, 64),
-    (65, 131, 33),
-    (1, 150, 40),
-    (150, 1, 40),
-    (3, 5, 3000),
-    (200, 260, 100),
-]
+SHAPES = [(1, 1, 1), (65, 131, 33), (3, 5, 3000), (200, 260, 100)]
+MORE_SHAPES = [(17, 13, 7), (64, 96, 64), (1, 150, 40), (150, 1, 40)]
 SIMULATED = 4000
 """Products that the simulator may be asked for."""
 
@@ -86,8 +79,10 @@ def assert_right(
 # -- products -----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("shape", SHAPES, ids=str)
+@pytest.mark.parametrize(
+    ("dtype", "shape"),
+    [*product(DTYPES, SHAPES), *product(["float32"], MORE_SHAPES)],
+)
 def test_products_of_any_shape(device: Device, dtype: str, shape: tuple[int, int, int]) -> None:
     m, n, k = shape
     needs(device, dtype, m * n * k)
@@ -262,8 +257,10 @@ def test_an_activation_of_ones_own(device: Device) -> None:
 def test_addends_broadcast(device: Device, shape: tuple[int, ...]) -> None:
     a, b, x = normal((6, 5)), normal((5, 4), seed=1), normal(shape, seed=2)
     given = [device.from_numpy(y) for y in (a, b, x)]
-    assert_right(device.to_numpy(gemm(*given[:2], bias=given[2])), a, b, bias=x)
-    assert_right(device.to_numpy(gemm(*given[:2], beta=3, c=given[2])), a, b, beta=3, c=x)
+    found = gemm(*given[:2], bias=given[2], algorithm="naive")
+    assert_right(device.to_numpy(found), a, b, bias=x)
+    found = gemm(*given[:2], beta=3, c=given[2], algorithm="naive")
+    assert_right(device.to_numpy(found), a, b, beta=3, c=x)
 
 
 @pytest.mark.parametrize("algorithm", ["naive", "auto"])
@@ -328,7 +325,7 @@ def refused(device: Device, error: type[Exception], match: str, **changes: Any) 
     """A product of 4x4 matrices with some arguments replaced."""
     arguments: dict[str, Any] = {"a": normal((4, 4)), "b": normal((4, 4))} | changes
     given = {
-        name: device.from_numpy(x) if isinstance(x, np.ndarray) else x
+        name: device.from_numpy(x) if isinstance(x, np.ndarray) and not device.owns(x) else x
         for name, x in arguments.items()
     }
     a, b = given.pop("a"), given.pop("b")

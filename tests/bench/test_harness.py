@@ -1,0 +1,156 @@
+"""The harness on a fake clock: what is timed, what is verified, what a failure does."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from portable.dtypes import float32
+from portable.errors import OutOfMemoryError
+from portable.tune.stopwatch import Stopwatch
+from portable_bench.cli import run
+from portable_bench.harness import Effort, Harness
+from portable_bench.operation import Case
+from portable_bench.report import tables
+from portable_bench.results import Cell, time_ratio, write
+from portable_bench.statistics import paired_ratio, spread
+from tests.bench.fakes import FakeClock, FakeDevice, Script, Scripted
+
+CASE = Case(FakeDevice(), float32, (4,))
+
+
+def measured(clock: FakeClock, effort: Effort | None = None, **scripts: Script) -> Cell:
+    harness = Harness(effort or Effort(), clock, clock.advance)
+    return harness.measure(Scripted(clock, scripts), CASE)
+
+
+def test_the_median_time_of_a_run() -> None:
+    cell = measured(FakeClock(), ours=Script(lambda now: 0.02))
+    (ours,) = cell.outcomes
+    assert ours.verified
+    assert ours.seconds == pytest.approx(0.02)
+    assert ours.spread == pytest.approx(0, abs=1e-9)
+    assert cell.rate(ours) == pytest.approx(50)
+
+
+def test_short_runs_are_repeated() -> None:
+    cell = measured(FakeClock(), ours=Script(lambda now: 1e-3))
+    assert cell.outcomes[0].repeats in (10, 11)
+    assert cell.outcomes[0].seconds == pytest.approx(1e-3)
+
+
+def test_slow_runs_are_measured_the_least_number_of_times() -> None:
+    cell = measured(FakeClock(), ours=Script(lambda now: 30.0))
+    assert len(cell.outcomes[0].samples) == Effort().least_rounds
+
+
+def test_the_time_for_a_cell_is_kept() -> None:
+    clock = FakeClock()
+    measured(clock, Effort(cell=2.0, most_rounds=10**6), ours=Script(), peer=Script())
+    assert clock.now < 3
+
+
+def test_a_drifting_clock_frequency_does_not_bend_the_ratio() -> None:
+    """Everything becomes ten times slower within the run."""
+
+    def slower(seconds: float) -> Script:
+        return Script(lambda now: seconds * (1 + 9 * min(now, 5.0) / 5))
+
+    cell = measured(FakeClock(), Effort(cell=5.0), ours=slower(0.02), peer=slower(0.01))
+    ours, peer = cell.outcomes
+    assert time_ratio(ours, peer) == pytest.approx(2, rel=0.15)
+    assert ours.spread > 0.1
+
+
+def test_a_wrong_result_is_not_timed() -> None:
+    cell = measured(FakeClock(), ours=Script(result=3.0), peer=Script())
+    ours, peer = cell.outcomes
+    assert ours.failure == "wrong: 2 times the error allowed"
+    assert not ours.timed
+    assert peer.timed
+    assert time_ratio(ours, peer) is None
+
+
+def test_an_inexact_peer_is_timed_and_marked() -> None:
+    cell = measured(FakeClock(), ours=Script(), peer=Script(result=3.0))
+    assert cell.peers[0].timed
+    assert not cell.peers[0].verified
+
+
+@pytest.mark.parametrize("runs", [0, 1, 2, 7])
+def test_a_failure_stops_nobody_else(runs: int) -> None:
+    cell = measured(FakeClock(), ours=Script(fail_after=runs), peer=Script())
+    ours, peer = cell.outcomes
+    assert ours.failure == "the device fell over"
+    assert not ours.timed
+    assert len(peer.samples) >= Effort().least_rounds
+
+
+def test_no_room_is_a_reason() -> None:
+    script = Script(fail_after=0, error=OutOfMemoryError("no room for 3 GB"))
+    assert measured(FakeClock(), ours=script).outcomes[0].failure == "no room for 3 GB"
+
+
+def test_contenders_that_cannot_be_listed() -> None:
+    class Broken(Scripted):
+        def contenders(self, case: Case) -> list[object]:  # type: ignore[override]
+            raise RuntimeError("no library")
+
+    clock = FakeClock()
+    cell = Harness(Effort(), clock, clock.advance).measure(Broken(clock, {}), CASE)
+    assert cell.failure == "no library"
+
+
+def test_an_interrupt_keeps_what_is_finished(capsys: pytest.CaptureFixture[str]) -> None:
+    clock = FakeClock()
+    fine = Scripted(clock, {"ours": Script()})
+    broken = Scripted(clock, {"ours": Script(fail_after=0, error=KeyboardInterrupt())})
+    cells = run(
+        [(fine, CASE), (broken, CASE), (fine, CASE)], Harness(Effort(), clock, clock.advance)
+    )
+    assert len(cells) == 1
+    assert "interrupted after 1 of 3" in capsys.readouterr().err
+
+
+def test_enqueuing_leaves_the_work_out() -> None:
+    clock = FakeClock()
+
+    class Slow(FakeDevice):
+        def synchronize(self) -> None:
+            clock.advance(5.0)
+
+    stopwatch = Stopwatch(Slow(), clock)
+    assert stopwatch.enqueue(lambda: clock.advance(0.5), 4).wall == pytest.approx(0.5)
+    assert stopwatch.run(lambda: clock.advance(0.5), 2).wall == pytest.approx(3.0)
+
+
+def test_statistics() -> None:
+    assert spread([1.0, 1.0, 9.0]) == 0
+    assert spread([1.0, 2.0, 3.0]) == 0.5
+    assert paired_ratio([2.0, 4.0, 60.0], [1.0, 2.0, 3.0]) == 2
+
+
+def test_files_hold_every_sample(tmp_path: Path) -> None:
+    cell = measured(FakeClock(), ours=Script(fail_after=0), peer=Script())
+    write(tmp_path / "found.json", [cell], {"commit": None})
+    found = json.loads((tmp_path / "found.json").read_text(encoding="utf-8"))
+    assert found["schema"] == 1
+    ours, peer = found["cells"][0]["outcomes"]
+    assert ours["error"] is None
+    assert ours["failure"] == "the device fell over"
+    assert len(peer["samples"]) == len(cell.outcomes[1].samples)
+    assert set(peer["samples"][0]) == {"wall", "device"}
+
+
+@pytest.mark.parametrize("ladder", [False, True])
+def test_every_state_of_a_cell_can_be_shown(ladder: bool) -> None:
+    cells = [
+        measured(FakeClock(), ours=Script(), peer=Script()),
+        measured(FakeClock(), ours=Script(fail_after=1), peer=Script(result=5.0)),
+        measured(FakeClock(), ours=Script(result=5.0), peer=Script(fail_after=0)),
+        Cell("scripted", "fake", "f32", (4,), "4", None, failure="[no] library"),
+    ]
+    made = tables(cells, ladder=ladder)
+    assert len(made) == (len(cells) if ladder else 1)
