@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from copy import deepcopy
 from functools import cache, lru_cache
 from importlib.resources import files
 from pathlib import Path
@@ -77,12 +78,26 @@ def _load_user(path: Path) -> dict[str, Any]:
 
 @lru_cache(maxsize=8)
 def _read_user(path: Path, stamp: int) -> dict[str, Any]:
-    """The user's table as of a modification time; a damaged one counts as empty."""
+    """The user's table as of a modification time; what is damaged counts as absent."""
     try:
         table = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return {}
-    return table if isinstance(table, dict) else {}
+    return {
+        kernel: {
+            dtype: {key: _choices(found) for key, found in _items(keys)}
+            for dtype, keys in _items(dtypes)
+        }
+        for kernel, dtypes in _items(table)
+    }
+
+
+def _items(x: Any) -> Iterable[tuple[str, Any]]:
+    return x.items() if isinstance(x, dict) else ()
+
+
+def _choices(x: Any) -> list[Parameters]:
+    return [choice for choice in x if isinstance(choice, dict)] if isinstance(x, list) else []
 
 
 def record(
@@ -96,7 +111,7 @@ def record(
         If the file cannot be written; the old one is then untouched.
     """
     target = path or user_table()
-    table = dict(_load_user(target))
+    table = deepcopy(_load_user(target))
     entry = table.setdefault(kernel, {}).setdefault(dtype.name, {})
     entry[key] = [dict(choice) for choice in choices]
     target.parent.mkdir(parents=True, exist_ok=True)

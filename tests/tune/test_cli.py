@@ -1,0 +1,80 @@
+"""`portable tune` as it is typed, and what `gemm` then does with it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from click.testing import CliRunner, Result
+
+import portable
+from portable import registry
+from portable.backend import Device
+from portable.dtypes import float32
+from portable.linalg import gemm
+from portable.linalg.gemm_tunable import TUNABLE
+from portable.linalg.gemm_tuning import candidates
+from portable.tune.cli import tune
+from portable.tune.table import device_keys, record, user_table
+
+
+@pytest.fixture(autouse=True)
+def _own_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PORTABLE_TUNING", str(tmp_path / "tuning.json"))
+
+
+def typed(*words: str) -> Result:
+    return CliRunner().invoke(tune, list(words))
+
+
+def test_a_short_search_is_kept_and_used() -> None:
+    words = ["--device", "cpu", "--dtype", "f32", "--size", "64,33x17x50", "--budget", "1"]
+    done = typed("gemm", *words, "--write")
+    assert done.exit_code == 0, done.output
+    found = json.loads(done.stdout)
+    device = registry.device("cpu")
+    (key,) = found["float32"]
+    assert key == device_keys(device.capabilities)[0]
+    assert json.loads(user_table().read_text(encoding="utf-8")) == {"gemm": found}
+    tried = list(candidates(device, float32, "auto", (4096, 4096, 1)))
+    assert tried[0] in found["float32"][key]
+
+
+def test_a_choice_that_cannot_run_is_passed_over() -> None:
+    device = registry.device("cpu")
+    choice = {"BM": 32, "BN": 32, "BK": 8, "STAGES": 1, "GROUP": 1, "UNITS": False}
+    broken = {**choice, "WORKGROUP": 10**9}
+    record("gemm", float32, device_keys(device.capabilities)[0], [broken])
+    a = np.ones((40, 40), np.float32)
+    with portable.use(device):
+        assert (gemm(a, a) == 40).all()
+
+
+def test_without_writing_nothing_is_kept() -> None:
+    done = typed("gemm", "--device", "cpu", "--dtype", "f32", "--size", "16", "--budget", "0.2")
+    assert done.exit_code == 0, done.output
+    assert not user_table().exists()
+
+
+@pytest.mark.needs_compiler
+def test_every_device_has_choices(device: Device) -> None:
+    can = device.capabilities
+    for dtype in TUNABLE.dtypes:
+        assert any(TUNABLE.space.choices(dtype, can))
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        (["gem"], "there are gemm"),
+        (["gemm", "--dtype", "i8"], "tunes f16, f32"),
+        (["gemm", "--size", "4x4"], "expected n or MxNxK"),
+        (["gemm", "--device", "nonsuch"], "nonsuch"),
+    ],
+)
+def test_bad_words(words: list[str], expected: str) -> None:
+    done = typed(*words)
+    assert done.exit_code == 2
+    assert expected in done.output
