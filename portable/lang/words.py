@@ -292,7 +292,10 @@ def vstore(array: Any, *index_and_value: Any, axis: int = -1) -> None:
 
 @_word
 def vector(*elements: Any) -> Any:
-    """A vector of 2, 4, 8 or 16 numbers; ``v[l]`` takes a lane (`l` a constant)."""
+    """A vector of 2, 4, 8 or 16 numbers.
+
+    ``v[l]`` takes a lane (`l` a constant), ``v[a:b]`` some lanes as a shorter vector.
+    """
 
 
 @_word

@@ -9,6 +9,7 @@ import portable as pt
 from portable import dtypes
 from portable import lang as kl
 from portable.backend import Device
+from portable.errors import KernelError
 from tests.support.launch import run, run_on_views
 
 REAL = [d for d in dtypes.ALL if not d.is_complex]
@@ -108,6 +109,33 @@ def test_arithmetic_on_vectors_and_their_lanes(device: Device) -> None:
     expected = [total[0], total[1], total.sum(), *np.maximum(x, w), *(3 * x), 1]
     expected += [*np.trunc(x * 1.5), *(-3 * x)]
     np.testing.assert_array_equal(found, expected)
+
+
+@pt.kernel
+def halves(x, out):
+    v = kl.vload(x, 0, lanes=8)
+    folded = v[:4] + v[4:]
+    kl.vstore(out, 0, folded)
+    kl.vstore(out, 4, v[1:8:2])
+    kl.vstore(out, 8, (2 * v)[6:2:-2])
+    kl.vstore(out, 10, kl.f32(v > 3)[:2])
+
+
+def test_some_lanes_of_a_vector(device: Device) -> None:
+    x = np.arange(8, dtype=np.float32)
+    _, found = run(device, halves[1, 1], x, np.zeros(12, np.float32))
+    np.testing.assert_array_equal(found, [*(x[:4] + x[4:]), *x[1::2], 12, 8, 0, 0])
+
+
+@pt.kernel
+def three_lanes(x, out):
+    kl.vstore(out, 0, kl.vload(x, 0, lanes=8)[:3])
+
+
+def test_refuses_part_of_a_vector_that_is_no_vector() -> None:
+    x = np.zeros(8, np.float32)
+    with pytest.raises(KernelError, match="2, 4, 8 or 16"):
+        three_lanes[1, 1](x, x)
 
 
 @pt.kernel

@@ -66,9 +66,23 @@ def structural(printer: Expressions, x: e.Lane | e.Splat | e.MakeVector) -> Code
             inner = wrapped(printer.code(x.x), Level.POSTFIX)
             return Code(lane(printer, inner, x.lane, kind))
         case e.MakeVector():
+            if printer.dialect.native_vectors and _is_part(x):
+                return _part(printer, x)
             return Code(made(printer, [printer.text(i) for i in x.elements], x.type))
         case e.Splat():
             return _splat(printer, x)
+
+
+def _is_part(x: e.MakeVector) -> bool:
+    """Whether a vector consists of lanes of one other."""
+    sources = [lane.x if isinstance(lane, e.Lane) else None for lane in x.elements]
+    return isinstance(sources[0], e.Variable) and all(source == sources[0] for source in sources)
+
+
+def _part(printer: Expressions, x: e.MakeVector) -> Code:
+    lanes = [lane for lane in x.elements if isinstance(lane, e.Lane)]
+    whole = wrapped(printer.code(lanes[0].x), Level.POSTFIX)
+    return Code(f"{whole}.s{''.join(_SHUFFLED[lane.lane] for lane in lanes)}")
 
 
 def _splat(printer: Expressions, x: e.Splat) -> Code:

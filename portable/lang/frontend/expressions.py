@@ -21,7 +21,7 @@ from portable.lang.frontend.variables import Unassigned
 from portable.lang.function import Function
 from portable.lang.ir import expressions as e
 from portable.lang.ir import statements as s
-from portable.lang.ir.types import Fragment
+from portable.lang.ir.types import LANES, Fragment, Vector
 
 __all__ = ["ExpressionTranslator"]
 
@@ -202,12 +202,28 @@ class ExpressionTranslator:
         self.builder.fail(f"{describe(base)} has no elements")
 
     def _lane(self, vector: Value, index: Any) -> Value:
+        if isinstance(index, slice):
+            return self._lanes(vector, index)
         if not isinstance(index, int) or not 0 <= index < vector.lanes:
             self.builder.fail(
                 f"a lane of a vector of {vector.lanes} is named by a constant, not {describe(index)}",
                 "repeat the code for each lane by kl.static_range",
             )
         return Value(e.Lane(vector.expr, index), vector.weak, vector.slots)
+
+    def _lanes(self, vector: Value, part: slice) -> Value:
+        """Some lanes as a shorter vector, such as the lower half."""
+        bounds = (part.start, part.stop, part.step)
+        constant = all(x is None or isinstance(x, int) for x in bounds) and part.step != 0
+        chosen = range(vector.lanes)[part] if constant else range(0)
+        if len(chosen) not in LANES:
+            self.builder.fail(
+                f"part of a vector of {vector.lanes} lanes has 2, 4, 8 or 16, named by constants"
+            )
+        whole = self.builder.let("vector", vector.expr)
+        lanes = tuple(e.Lane(whole, i) for i in chosen)
+        kind = Vector(vector.dtype, len(lanes))
+        return Value(e.MakeVector(lanes, kind), vector.weak, vector.slots)
 
     def _item(self, base: Any, index: Any) -> Any:
         if not isinstance(index, int | slice):
