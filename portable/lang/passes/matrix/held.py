@@ -10,7 +10,7 @@ from portable.lang.ir import statements as s
 from portable.lang.ir.types import Array, Fragment
 from portable.lang.passes.matrix.regions import inside, place
 from portable.lang.passes.matrix.shapes import Offset
-from portable.lang.passes.matrix.work import Code, Work, add, number
+from portable.lang.passes.matrix.work import Code, Work, add, mul, number
 
 __all__ = ["Held", "distance"]
 
@@ -109,7 +109,7 @@ def distance(values: list[int], which: e.Expression) -> e.Expression:
         if span * digits < len(values):
             digit = e.Binary("mod", digit, number(digits, kind), True)
         if step:
-            total = add(total, e.Binary("mul", digit, number(step, kind)))
+            total = add(total, mul(digit, step))
         span *= digits
     return total
 

@@ -1,0 +1,237 @@
+"""Matrix fragments on NVIDIA's matrix units: emulated, and compiled."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from portable import dtypes as dt
+from portable import lang as kl
+from portable.backend import Capabilities
+from portable.dtypes import DType
+from portable.lang.emit import generate
+from portable.lang.frontend.compile import translate
+from portable.lang.function import function
+from portable.lang.ir import expressions as e
+from portable.lang.ir import statements as s
+from portable.lang.ir.kernel import Kernel, Options
+from portable.lang.ir.walk import all_statements
+from portable.lang.kernel import Kernel as Marked
+from portable.lang.kernel import kernel
+from portable.lang.passes.matrix import lower_matrices
+from portable.lang.passes.matrix.held import distance
+from portable.lang.signature import ArraySpec, Specialisation
+from tests.support.compilers import CUDA, compile_cuda, cuda_missing
+from tests.support.warps import run_on_warps
+
+HOPPER = replace(CUDA, matrix_units=frozenset({"mma.f16", "mma.f64", "wgmma.f16"}))
+AMPERE = replace(CUDA, matrix_units=frozenset({"mma.f16", "mma.f64"}), architecture="sm_80")
+OPENCL = replace(
+    AMPERE, dialect="opencl", sub_group_size=1, local_memory_opt_in=CUDA.local_memory
+)
+
+
+@kernel
+def product(a: Any, b: Any, out: Any, *, BM: int, BN: int, BK: int, STAGES: int) -> None:
+    m, n, k = out.shape[0], out.shape[1], a.shape[1]
+    row, column = kl.group_id(1) * BM, kl.group_id(0) * BN
+    tile_a = kl.local((STAGES, BM, BK), a.dtype)
+    tile_b = kl.local((STAGES, BK, BN), b.dtype)
+    acc = kl.matrix((BM, BN), kl.accumulator(a.dtype), scope="workgroup")
+    acc.fill(0)
+    for stage in kl.static_range(STAGES - 1):
+        kl.copy_async(tile_a[stage], a[row : row + BM, stage * BK : stage * BK + BK])
+        kl.copy_async(tile_b[stage], b[stage * BK : stage * BK + BK, column : column + BN])
+        kl.copy_commit()
+    for step in range(kl.cdiv(k, BK)):
+        if STAGES > 1:
+            kl.copy_wait(STAGES - 2)
+            kl.barrier()
+        ahead = step + (STAGES - 1)
+        slot, start = ahead % STAGES, ahead * BK
+        kl.copy_async(tile_a[slot], a[row : row + BM, start : start + BK])
+        kl.copy_async(tile_b[slot], b[start : start + BK, column : column + BN])
+        kl.copy_commit()
+        if STAGES == 1:
+            kl.copy_wait(0)
+            kl.barrier()
+        now = step % STAGES
+        kl.mma(acc, tile_a[now], tile_b[now])
+        if STAGES == 1:
+            kl.barrier()
+    for i, j, value in kl.elements(acc):
+        if row + i < m and column + j < n:
+            out[row + i, column + j] = value
+
+
+@function
+def doubled(x: Any, i: Any, j: Any) -> Any:
+    return x + x if i == j else x
+
+
+@kernel
+def by_fragments(a: Any, b: Any, out: Any, *, M: int, N: int, K: int) -> None:
+    tile = kl.local((K, N), b.dtype)
+    kl.copy(tile, b[0:K, 0:N])
+    kl.barrier()
+    warp = kl.sub_group_id()
+    left = kl.matrix((M, K), a.dtype, scope="sub_group", use="a")
+    right = kl.matrix((K, N), b.dtype, scope="sub_group", use="b")
+    total = kl.matrix((M, N), kl.accumulator(a.dtype), scope="sub_group")
+    left.load(a[warp * M : warp * M + M, 0:K])
+    right.load(tile[0:K, 0:N])
+    total.load(out[warp * M : warp * M + M, 0:N])
+    kl.mma(total, left, right)
+    total.map(doubled)
+    total.store(out[warp * M : warp * M + M, 0:N])
+
+
+def translated(
+    what: Marked, kind: DType, out: DType, items: int, on: Capabilities, layouts: str, **sizes: int
+) -> Kernel:
+    """`layouts`: of a and b, "r" for row-major, "c" for a transposed view; "R", "C" if aligned."""
+    arrays = [
+        ArraySpec(dtype, ("unit", "any") if x in "cC" else ("any", "unit"), x.isupper())
+        for dtype, x in zip((kind, kind, out), (*layouts, "r"), strict=True)
+    ]
+    wanted = Specialisation(
+        tuple(arrays), tuple(sizes.items()), (items, 1, 1), False, True, Options()
+    )
+    return translate(what.python, wanted, on)
+
+
+def names(lowered: Kernel) -> set[str]:
+    return {x.name for x in all_statements(lowered.body) if isinstance(x, s.Instruction)}
+
+
+def operands(m: int, n: int, k: int, kind: DType, layouts: str) -> tuple[Any, Any]:
+    """Small integers, whose products are exact."""
+    rng = np.random.default_rng(m + n + k)
+    shapes = (m, k), (k, n)
+    a, b = (rng.integers(-4, 5, shape).astype(kind.numpy) for shape in shapes)
+    a, b = (
+        np.asfortranarray(x) if layout in "cC" else x
+        for x, layout in zip((a, b), layouts, strict=True)
+    )
+    return a, b
+
+
+LAYOUTS = ["rr", "cr", "rc", "cc"]
+CASES = {
+    "wgmma": (HOPPER, dt.float16, 128, (64, 64, 64), 2, "wgmma.f16.m64n64k16"),
+    "wgmma in two rows": (HOPPER, dt.float16, 256, (128, 64, 64), 3, "wgmma.f16.m64n64k16"),
+    "wgmma in two columns": (HOPPER, dt.float16, 256, (64, 128, 64), 2, "wgmma.f16.m64n64k16"),
+    "wgmma in blocks": (HOPPER, dt.float16, 128, (128, 128, 128), 1, "wgmma.f16.m64n128k16"),
+    "halves": (AMPERE, dt.float16, 128, (64, 64, 32), 2, "mma.f16.m16n8k16"),
+    "halves in odd columns": (AMPERE, dt.float16, 32, (16, 24, 16), 2, "mma.f16.m16n8k16"),
+    "halves in one stage": (AMPERE, dt.float16, 64, (32, 32, 48), 1, "mma.f16.m16n8k16"),
+    "halves in OpenCL": (OPENCL, dt.float16, 128, (128, 128, 32), 3, "mma.f16.m16n8k16"),
+    "doubles": (HOPPER, dt.float64, 64, (32, 32, 16), 3, "mma.f64.m16n8k4"),
+    "doubles of eight rows": (AMPERE, dt.float64, 32, (8, 16, 4), 2, "mma.f64.m8n8k4"),
+}
+
+
+@pytest.mark.parametrize("layouts", LAYOUTS)
+@pytest.mark.parametrize("case", CASES)
+def test_products_are_right_on_emulated_units(case: str, layouts: str) -> None:
+    on, kind, items, (bm, bn, bk), stages, instruction = CASES[case]
+    sizes = {"BM": bm, "BN": bn, "BK": bk, "STAGES": stages}
+    out = dt.float64 if kind is dt.float64 else dt.float32
+    lowered = lower_matrices(translated(product, kind, out, items, on, layouts, **sizes), on)
+    assert instruction in names(lowered)
+    m, n, k = bm + 3, bn + 5, 2 * bk + bk // 2
+    a, b = operands(m, n, k, kind, layouts)
+    c = np.full((m, n), np.nan, out.numpy)
+    run_on_warps(lowered, (2, 2, 1), (a, b, c))
+    assert (c == a.astype(np.float64) @ b.astype(np.float64)).all()
+
+
+@pytest.mark.parametrize("kind", [dt.float16, dt.float64], ids=repr)
+@pytest.mark.parametrize("layouts", LAYOUTS)
+def test_operands_may_be_fragments(layouts: str, kind: DType) -> None:
+    out = dt.float64 if kind is dt.float64 else dt.float32
+    sizes = {"M": 16, "N": 24, "K": 32}
+    lowered = lower_matrices(
+        translated(by_fragments, kind, out, 64, HOPPER, layouts, **sizes), HOPPER
+    )
+    assert any(name.startswith("mma.") for name in names(lowered))
+    a, b = operands(30, 24, 32, kind, layouts)
+    c = np.ones((30, 24), out.numpy)
+    expected = 1 + a.astype(np.float64) @ b.astype(np.float64)
+    rows = np.arange(30) % 16
+    expected[np.arange(30)[rows < 24], rows[rows < 24]] *= 2
+    run_on_warps(lowered, (1, 1, 1), (a, b, c))
+    assert (c == expected).all()
+
+
+@pytest.mark.parametrize(
+    ("kind", "items", "tile"),
+    [
+        (dt.float16, 48, (64, 64, 64)),
+        (dt.float16, 128, (40, 64, 32)),
+        (dt.float16, 128, (64, 64, 24)),
+        (dt.float32, 128, (64, 64, 32)),
+        (dt.float64, 32, (128, 128, 16)),
+    ],
+)
+def test_other_shapes_and_types_do_without(
+    kind: DType, items: int, tile: tuple[int, int, int]
+) -> None:
+    sizes = dict(zip(("BM", "BN", "BK"), tile, strict=True)) | {"STAGES": 2}
+    lowered = lower_matrices(
+        translated(product, kind, kind, items, HOPPER, "rr", **sizes), HOPPER
+    )
+    assert not any("mma" in name for name in names(lowered))
+
+
+def test_a_tile_of_panels_is_copied_in_whole_vectors() -> None:
+    sizes = {"BM": 64, "BN": 128, "BK": 64, "STAGES": 2}
+    made = translated(product, dt.float16, dt.float32, 128, HOPPER, "RR", **sizes)
+    source = generate(made, HOPPER).source
+    assert "cp.async.cg.shared.global [%0], [%1], 16" in source
+    assert "cp.async.ca" not in source
+
+
+@pytest.mark.parametrize("radices", [(2, 2, 4), (2, 2, 1, 3), (1, 2, 4, 2), (4,)])
+def test_offsets_of_registers_are_a_formula_of_their_number(radices: tuple[int, ...]) -> None:
+    steps = (0, 8, 3, 16)[: len(radices)]
+    table = [0]
+    for radix, step in zip(radices, steps, strict=True):
+        table = [old + digit * step for digit in range(radix) for old in table]
+    which = e.Variable("which", dt.int32)
+    formula = distance(table, which)
+    assert [_value(formula, number) for number in range(len(table))] == table
+
+
+def _value(x: e.Expression, which: int) -> int:
+    match x:
+        case e.Const(value=value):
+            return int(value)
+        case e.Binary(op=op):
+            a, b = _value(x.x, which), _value(x.y, which)
+            below = {"add": a + b, "mul": a * b}
+            return (below | {"floordiv": a // (b or 1), "mod": a % (b or 1)})[op]
+        case _:
+            return which
+
+
+@pytest.mark.skipif(bool(cuda_missing()), reason=cuda_missing() or "compiles")
+@pytest.mark.parametrize("layouts", ["RR", "cc"])
+@pytest.mark.parametrize("case", [c for c in CASES if "OpenCL" not in c])
+def test_products_compile(case: str, layouts: str) -> None:
+    on, kind, items, (bm, bn, bk), stages, _ = CASES[case]
+    sizes = {"BM": bm, "BN": bn, "BK": bk, "STAGES": stages}
+    made = translated(product, kind, kind, items, on, layouts, **sizes)
+    compile_cuda(generate(made, on), "sm_90a")
+
+
+def test_the_same_assembly_is_written_in_opencl() -> None:
+    sizes = {"BM": 64, "BN": 64, "BK": 16, "STAGES": 2}
+    source = generate(
+        translated(product, dt.float64, dt.float64, 128, OPENCL, "RR", **sizes), OPENCL
+    ).source
+    assert '__asm__ volatile("mma.sync' in source
+    assert "__cvta" not in source
