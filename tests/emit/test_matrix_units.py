@@ -73,7 +73,7 @@ def doubled(x: Any, i: Any, j: Any) -> Any:
 
 
 @kernel
-def by_fragments(a: Any, b: Any, out: Any, *, M: int, N: int, K: int) -> None:
+def by_fragments(a: Any, b: Any, out: Any, *, M: int, N: int, K: int, LOCAL: bool) -> None:
     tile = kl.local((K, N), b.dtype)
     kl.copy(tile, b[0:K, 0:N])
     kl.barrier()
@@ -82,7 +82,10 @@ def by_fragments(a: Any, b: Any, out: Any, *, M: int, N: int, K: int) -> None:
     right = kl.matrix((K, N), b.dtype, scope="sub_group", use="b")
     total = kl.matrix((M, N), kl.accumulator(a.dtype), scope="sub_group")
     left.load(a[warp * M : warp * M + M, 0:K])
-    right.load(tile[0:K, 0:N])
+    if LOCAL:
+        right.load(tile[0:K, 0:N])
+    else:
+        right.load(b[0:K, 0:N])
     total.load(out[warp * M : warp * M + M, 0:N])
     kl.mma(total, left, right)
     total.map(doubled)
@@ -151,9 +154,10 @@ def test_products_are_right_on_emulated_units(case: str, layouts: str) -> None:
 
 @pytest.mark.parametrize("kind", [dt.float16, dt.float64], ids=repr)
 @pytest.mark.parametrize("layouts", LAYOUTS)
-def test_operands_may_be_fragments(layouts: str, kind: DType) -> None:
+@pytest.mark.parametrize("local", [True, False])
+def test_operands_may_be_fragments(local: bool, layouts: str, kind: DType) -> None:
     out = dt.float64 if kind is dt.float64 else dt.float32
-    sizes = {"M": 16, "N": 24, "K": 32}
+    sizes = {"M": 16, "N": 24, "K": 32, "LOCAL": local}
     lowered = lower_matrices(
         translated(by_fragments, kind, out, 64, HOPPER, layouts, **sizes), HOPPER
     )
