@@ -183,7 +183,7 @@ def _activation(activation: object) -> Function:
     if isinstance(activation, Function):
         return activation
     if activation is None or activation == "relu":
-        return _ACTIVATIONS[activation]  # type: ignore[index]
+        return _ACTIVATIONS[activation]
     raise TypeError(
         f"activation={activation!r}; gemm takes None, 'relu' or a function marked "
         "@portable.function"

@@ -35,7 +35,7 @@ def matrix_of(x: Any, out: Any, batch: Any) -> Any:
     for d in kl.static_range(out.ndim - 3, -1, -1):
         own = d - (out.ndim - x.ndim)
         if own >= 0:
-            index = (kl.where(x.shape[own] == 1, 0, rest % out.shape[d]), *index)
+            index = (kl.where(x.shape[own] == 1, 0, rest % out.shape[d]), *index)  # type: ignore[assignment]
         rest = rest // out.shape[d]
     return x[*index]
 

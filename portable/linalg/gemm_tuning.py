@@ -29,7 +29,7 @@ def _fits(choice: Parameters, dtype: DType, capabilities: Capabilities) -> bool:
     room = max(capabilities.local_memory, capabilities.local_memory_opt_in)
     per_item = m * n // choice["WORKGROUP"]
     registers = per_item * dtype.register.itemsize // 4
-    return needed * 17 // 16 <= room and (single or 16 <= registers <= 160)
+    return bool(needed * 17 // 16 <= room and (single or 16 <= registers <= 160))
 
 
 SPACE: Final = Space(
@@ -65,7 +65,7 @@ def candidates(
 
 def _tiles(choice: Parameters, size: tuple[int, int, int]) -> int:
     m, n, batch = size
-    return -(-m // choice["BM"]) * -(-n // choice["BN"]) * batch
+    return int(-(-m // choice["BM"]) * -(-n // choice["BN"]) * batch)
 
 
 def _for_rung(choice: dict[str, Any], algorithm: str) -> dict[str, Any]:

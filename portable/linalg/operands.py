@@ -56,6 +56,10 @@ def broadcasts_to(shape: tuple[int, ...], target: tuple[int, ...]) -> bool:
         return False
 
 
+_MOST_WORK: Any = 100_000
+"""How long NumPy may think about contrived strides; its stubs know of two special values alone."""
+
+
 class _Shadow:
     """An array interface of the same addresses, for NumPy to reason about; never read."""
 
@@ -76,7 +80,7 @@ def overlap(device: Device, x: Any, y: Any) -> bool:
         return False
     shadows = np.asarray(_Shadow(a)), np.asarray(_Shadow(b))
     try:
-        return np.shares_memory(*shadows, max_work=100_000)
+        return np.shares_memory(*shadows, max_work=_MOST_WORK)
     except np.exceptions.TooHardError:
         return True
 
