@@ -191,7 +191,8 @@ class Registers(Strategy):
         code = self.work.code(x.loc)
         total = self._held[x.accumulator]
         rows, columns = self._shares(x.accumulator)
-        assert rows is not None and columns is not None
+        assert rows is not None
+        assert columns is not None
         depth = x.a.shape[1]
         left = self.work.private(f"{total.name}_a", total.dtype, (rows.count,))
         right = self.work.private(f"{total.name}_b", total.dtype, (columns.count,))
