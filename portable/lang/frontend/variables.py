@@ -154,7 +154,16 @@ def read(builder: Builder, target: Any) -> Any:
         return tuple(read(builder, item) for item in target)
     if isinstance(target, MutableComplex):
         return Complex(read(builder, target.real), read(builder, target.imag))
-    weak = builder.inference.variables[target.key].weak
-    return Value(target.var, weak, frozenset({Slot(target.key)}) if weak else frozenset())
+    info = builder.inference.variables[target.key]
+    slots = frozenset({Slot(target.key)}) if info.weak else frozenset()
+    return Value(_as_known(target.var, info), info.weak, slots)
 
 
+def _as_known(var: e.Variable, info: VariableType) -> e.Expression:
+    """The variable in the type that it has by now; where that is wider another pass follows."""
+    if info.weak or var.type == info.type:
+        return var
+    lanes = lanes_of(var.type)
+    dtype = scalar_of(info.type)
+    kind = Vector(dtype, lanes) if lanes > 1 else dtype
+    return _spread(var if var.type == kind else e.Cast(var, kind), info.type)

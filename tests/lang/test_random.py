@@ -1,0 +1,78 @@
+"""Random kernels agree between the simulator, every device, and Python itself.
+
+``PORTABLE_FUZZ`` sets the number of kernels per device, then new ones in every run.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+import portable as pt
+from portable.backend import Device
+from tests.support.launch import run
+from tests.support.random_kernels import Recorder, evaluate, imported
+from tests.support.random_text import KINDS, ROWS, random_kernel
+
+WORK_ITEMS = 5
+FUZZ = int(os.environ.get("PORTABLE_FUZZ", "0"))
+NUMPY = {"i": "int", "u": "uint", "f": "float"}
+
+
+def _profile(examples: int) -> settings:
+    return settings(
+        max_examples=FUZZ or examples,
+        derandomize=not FUZZ,
+        database=None,
+        deadline=None,
+        suppress_health_check=list(HealthCheck),
+    )
+
+
+def _dtype(kind: str) -> np.dtype[Any]:
+    return np.dtype(NUMPY[kind[0]] + kind[1:])
+
+
+def _inputs() -> list[np.ndarray[Any, Any]]:
+    found = []
+    for kind in KINDS:
+        if kind[0] == "f":
+            some = np.array([-2.75, 0.1, 1e9, -3.0])
+        else:
+            some = np.array([3, 2**31 - 1, 10, 77])
+        found.append(some.astype(_dtype(kind)))
+        if kind[0] == "i":
+            found[-1][2] = np.iinfo(found[-1].dtype).min
+    return found
+
+
+def _check(device: Device, text: str, folder: Path) -> None:
+    inputs = _inputs()
+    outs = [np.zeros((WORK_ITEMS, ROWS), _dtype(kind)) for kind in KINDS]
+    expected = [out.copy() for out in outs]
+    seen = [Recorder(a, k) for a, k in zip([*inputs, *expected], KINDS * 2, strict=True)]
+    evaluate(text, WORK_ITEMS, *seen)
+    kernel = imported(text, folder).kernel
+    found = run(device, kernel[WORK_ITEMS, 4], *inputs, *outs)
+    for kind, ours, theirs in zip(KINDS, found[len(KINDS) :], expected, strict=True):
+        np.testing.assert_array_equal(ours, theirs, err_msg=f"{kind} in\n{text}")
+
+
+@pytest.mark.needs_float64
+@_profile(12)
+@given(random=st.randoms(use_true_random=False))
+def test_random_kernels(device: Device, tmp_path: Path, random: Random) -> None:
+    _check(device, random_kernel(random), tmp_path)
+
+
+@_profile(60)
+@given(random=st.randoms(use_true_random=False))
+def test_many_random_kernels_in_the_simulator(tmp_path: Path, random: Random) -> None:
+    _check(pt.device("simulator"), random_kernel(random), tmp_path)

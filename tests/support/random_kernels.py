@@ -1,0 +1,260 @@
+"""Random kernels as Python text, and a plain evaluation of them one work-item after the other.
+
+A kernel is a tree of statements; `text` prints it in the language, and `evaluate` runs the printed body as
+ordinary Python, the names ``kl`` and the helpers standing for scalar classes of the same meaning.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import operator
+import re
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+
+__all__ = ["Number", "Recorder", "evaluate", "imported"]
+
+_SIZES = {"i32": 32, "u32": 32, "i64": 64, "u64": 64}
+_FLOATS = {"f32": np.float32, "f64": np.float64}
+
+
+def _wrap(x: int, kind: str) -> int:
+    bits = _SIZES[kind]
+    x &= (1 << bits) - 1
+    return x - (1 << bits) if kind[0] == "i" and x >> (bits - 1) else x
+
+
+def _common(x: str, y: str) -> str:
+    if x == y:
+        return x
+    floats = sorted(k for k in (x, y) if k[0] == "f")
+    if floats:
+        return floats[-1]
+    if x[0] == y[0]:
+        return max(x, y, key=lambda k: _SIZES[k])
+    assert "u64" not in (x, y), "the generator mixes no signed number with u64"
+    return "i64"
+
+
+class Number:
+    """A number of a fixed type, with the language's arithmetic."""
+
+    __slots__ = ("kind", "value")
+
+    def __init__(self, value: Any, kind: str) -> None:
+        self.kind = kind
+        self.value: Any = _FLOATS[kind](value) if kind[0] == "f" else _wrap(int(value), kind)
+
+    def to(self, kind: str) -> Number:
+        """Converted as an explicit or implicit conversion does."""
+        if self.kind[0] != "f" or kind[0] == "f":
+            return Number(self.value, kind)
+        if np.isnan(self.value):
+            return Number(0, kind)
+        bits = _SIZES[kind]
+        low = 0 if kind[0] == "u" else -(1 << (bits - 1))
+        high = (1 << bits) - 1 if kind[0] == "u" else (1 << (bits - 1)) - 1
+        if np.isinf(self.value):
+            return Number(low if self.value < 0 else high, kind)
+        return Number(min(max(int(self.value), low), high), kind)
+
+    def _with(self, other: Any) -> tuple[Number, Number]:
+        if not isinstance(other, Number):
+            kind = "f32" if isinstance(other, float) and self.kind[0] != "f" else self.kind
+            return self.to(kind), Number(other, kind)
+        kind = _common(self.kind, other.kind)
+        return self.to(kind), other.to(kind)
+
+    def _binary(self, other: Any, act: Callable[[Any, Any], Any], *, swap: bool = False) -> Number:
+        x, y = self._with(other)
+        if swap:
+            x, y = y, x
+        with np.errstate(all="ignore"):
+            return Number(act(x.value, y.value), x.kind)
+
+    def _compare(self, other: Any, act: Callable[[Any, Any], Any]) -> bool:
+        x, y = self._with(other)
+        return bool(act(x.value, y.value))
+
+    def __add__(self, y: Any) -> Number:
+        return self._binary(y, operator.add)
+
+    def __radd__(self, y: Any) -> Number:
+        return self._binary(y, operator.add, swap=True)
+
+    def __sub__(self, y: Any) -> Number:
+        return self._binary(y, operator.sub)
+
+    def __rsub__(self, y: Any) -> Number:
+        return self._binary(y, operator.sub, swap=True)
+
+    def __mul__(self, y: Any) -> Number:
+        return self._binary(y, operator.mul)
+
+    def __rmul__(self, y: Any) -> Number:
+        return self._binary(y, operator.mul, swap=True)
+
+    def __floordiv__(self, y: Any) -> Number:
+        return self._binary(y, lambda a, b: a // b if b else 0)
+
+    def __mod__(self, y: Any) -> Number:
+        return self._binary(y, lambda a, b: a % b if b else 0)
+
+    def __and__(self, y: Any) -> Number:
+        return self._binary(y, operator.and_)
+
+    def __or__(self, y: Any) -> Number:
+        return self._binary(y, operator.or_)
+
+    def __xor__(self, y: Any) -> Number:
+        return self._binary(y, operator.xor)
+
+    def __lshift__(self, y: Any) -> Number:
+        return self._binary(y, lambda a, b: a << (b % _SIZES[self._with(y)[0].kind]))
+
+    def __rshift__(self, y: Any) -> Number:
+        return self._binary(y, lambda a, b: a >> (b % _SIZES[self._with(y)[0].kind]))
+
+    def __neg__(self) -> Number:
+        return Number(-self.value, self.kind)
+
+    def __invert__(self) -> Number:
+        return Number(~self.value, self.kind)
+
+    def __abs__(self) -> Number:
+        return Number(abs(self.value), self.kind)
+
+    def __lt__(self, y: Any) -> bool:
+        return self._compare(y, operator.lt)
+
+    def __le__(self, y: Any) -> bool:
+        return self._compare(y, operator.le)
+
+    def __gt__(self, y: Any) -> bool:
+        return self._compare(y, operator.gt)
+
+    def __ge__(self, y: Any) -> bool:
+        return self._compare(y, operator.ge)
+
+    def __eq__(self, y: object) -> bool:
+        return self._compare(y, operator.eq)
+
+    def __ne__(self, y: object) -> bool:
+        return self._compare(y, operator.ne)
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __index__(self) -> int:
+        return int(self.value)
+
+
+def _pick(x: Any, y: Any, low: bool) -> Any:
+    if not isinstance(x, Number):
+        x, y = y, x
+    if not isinstance(x, Number):
+        return min(x, y) if low else max(x, y)
+    a, b = x._with(y)
+    if a.kind[0] == "f":
+        with np.errstate(all="ignore"):
+            return Number((np.minimum if low else np.maximum)(a.value, b.value), a.kind)
+    return Number(min(a.value, b.value) if low else max(a.value, b.value), a.kind)
+
+
+class Recorder:
+    """An array as the evaluation sees it: numbers out, conversions in."""
+
+    def __init__(self, array: np.ndarray[Any, Any], kind: str) -> None:
+        self.array, self.kind = array, kind
+        self.shape = tuple(Number(n, "i32") for n in array.shape)
+
+    def __getitem__(self, index: Any) -> Number:
+        return Number(self.array[_plain(index)].item(), self.kind)
+
+    def __setitem__(self, index: Any, value: Any) -> None:
+        number = value if isinstance(value, Number) else Number(value, self.kind)
+        self.array[_plain(index)] = number.to(self.kind).value
+
+
+def _plain(index: Any) -> Any:
+    return tuple(map(_plain, index)) if isinstance(index, tuple) else operator.index(index)
+
+
+class _Words:
+    """What stands for ``kl`` while a kernel is evaluated."""
+
+    def __init__(self) -> None:
+        self.place = 0
+
+    def __getattr__(self, name: str) -> Any:
+        return lambda x: x.to(name) if isinstance(x, Number) else Number(x, name)
+
+    def global_id(self, dim: int) -> Number:
+        """The work-item's index."""
+        return Number(self.place, "i32")
+
+    def where(self, condition: bool, x: Any, y: Any) -> Any:
+        """Both sides in their common type."""
+        if isinstance(x, Number):
+            a, b = x._with(y)
+        elif isinstance(y, Number):
+            b, a = y._with(x)
+        else:
+            a, b = x, y
+        return a if condition else b
+
+    def minimum(self, x: Any, y: Any) -> Any:
+        """The smaller."""
+        return _pick(x, y, True)
+
+    def maximum(self, x: Any, y: Any) -> Any:
+        """The larger."""
+        return _pick(x, y, False)
+
+    def static_range(self, n: int) -> range:
+        """A range."""
+        return range(n)
+
+
+def _range(*bounds: Any) -> Iterator[Number]:
+    plain = [operator.index(b) for b in bounds]
+    return (Number(i, "i32") for i in range(*plain))
+
+
+def imported(text: str, folder: Path) -> ModuleType:
+    """The module of a text, which has to lie in a file for kernels to have source."""
+    name = f"random_{hashlib.sha256(text.encode()).hexdigest()[:16]}"
+    path = folder / f"{name}.py"
+    path.write_text(text)
+    spec = importlib.util.spec_from_file_location(name, path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    try:
+        spec.loader.exec_module(module)
+    finally:
+        del sys.modules[name]
+    return module
+
+
+def evaluate(text: str, work_items: int, *args: Any) -> None:
+    """Runs the text's kernel as ordinary Python for each work-item in turn."""
+    words = _Words()
+    portable = type("portable", (), {"kernel": _plain_decorator, "function": lambda f: f})
+    body = "\n".join(line for line in text.splitlines() if not line.startswith(("import", "from")))
+    body = re.sub(r": kl\.(\w+) = (\S+)$", r" = kl.\1(\2)", body, flags=re.MULTILINE)
+    body = re.sub(r"= (\S+)  # (\w+)$", r"= kl.\2(\1)", body, flags=re.MULTILINE)
+    space: dict[str, Any] = {"pt": portable, "kl": words, "range": _range}
+    exec(compile(body, "<random kernel>", "exec"), space)  # noqa: S102
+    for words.place in range(work_items):
+        space["kernel"](*args)
+
+
+def _plain_decorator(*args: Any, **options: Any) -> Any:
+    return args[0] if args else lambda f: f

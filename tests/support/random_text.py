@@ -1,0 +1,264 @@
+"""The text of random kernels over integers and floats, for `random_kernels` to run.
+
+Every variable has one type, written into its name; divisions are of integers only, so that results are
+exact and every device has to agree.
+"""
+
+from __future__ import annotations
+
+from random import Random
+
+__all__ = ["KINDS", "ROWS", "random_kernel"]
+
+KINDS = ("i32", "u32", "i64", "u64", "f32", "f64")
+ROWS = 4
+"""Elements per work-item of each output, and elements of each input."""
+
+_INTEGER_OPS = ("+", "-", "*", "//", "%", "&", "|", "^", "<<", ">>")
+_FLOAT_OPS = ("+", "-", "*")
+_COMPARISONS = ("<", "<=", ">", ">=", "==", "!=")
+_LITERALS = (0, 1, 2, 3, 5, 7, 31, 100, 255, 65536, 2147483647)
+
+
+class _Writer:
+    def __init__(self, random: Random) -> None:
+        self.random = random
+        self.lines: list[str] = []
+        self.depth = 1
+        self.names: dict[str, list[str]] = {kind: [f"v_{kind}", f"w_{kind}"] for kind in KINDS}
+        self.fixed: dict[str, list[str]] = {kind: [] for kind in KINDS}
+        self.helpers: list[tuple[str, str, str]] = []
+        self.counter = 0
+        self.inside_kernel = True
+
+    def line(self, text: str) -> None:
+        self.lines.append("    " * self.depth + text)
+
+    def fresh(self) -> str:
+        self.counter += 1
+        return f"t{self.counter}"
+
+    def kind(self) -> str:
+        return self.random.choice(KINDS)
+
+    # -- expressions -----------------------------------------------------------------------
+
+    def expression(self, kind: str, depth: int) -> str:
+        """An expression of exactly this type."""
+        if depth <= 0:
+            return self.leaf(kind)
+        makers = [self.leaf, self.operation, self.operation, self.unary, self.converted]
+        makers += [self.least, self.chosen, self.selected, self.called]
+        maker = self.random.choice(makers)
+        return maker(kind) if maker == self.leaf else maker(kind, depth - 1)
+
+    def leaf(self, kind: str) -> str:
+        options = self.names[kind] + self.fixed[kind]
+        pick = self.random.randint(0, 3)
+        if pick == 0 and self.inside_kernel:
+            return f"x_{kind}[{self.index()}]"
+        if pick == 1:
+            return f"kl.{kind}({self.literal(kind)})"
+        return self.random.choice(options)
+
+    def index(self) -> str:
+        if self.random.randint(0, 1):
+            return str(self.random.randint(0, ROWS - 1))
+        kind = self.random.choice(KINDS[:4])
+        return f"kl.u32({self.random.choice(self.names[kind])}) % {ROWS}"
+
+    def literal(self, kind: str) -> str:
+        number = self.random.choice(_LITERALS)
+        if kind[0] == "f":
+            return self.random.choice((f"{number / 4}", f"-{number / 8}", str(number)))
+        return f"-{number}" if kind[0] == "i" and self.random.randint(0, 1) else str(number)
+
+    def operand(self, kind: str, depth: int) -> str:
+        """Something that an operation with a number of this type leaves in it."""
+        pick = self.random.randint(0, 3)
+        if pick == 0:
+            return f"({self.literal(kind)})"
+        if pick == 1 and kind in ("i64", "f64", "f32"):
+            narrower = {"i64": ("i32", "u32"), "f64": KINDS[:5], "f32": KINDS[:4]}[kind]
+            return self.expression(self.random.choice(narrower), depth)
+        return self.expression(kind, depth)
+
+    def operation(self, kind: str, depth: int) -> str:
+        op = self.random.choice(_FLOAT_OPS if kind[0] == "f" else _INTEGER_OPS)
+        x, y = self.expression(kind, depth), self.operand(kind, depth)
+        mirrored = op in "+-*" and self.random.randint(0, 1)
+        return f"({y} {op} {x})" if mirrored else f"({x} {op} {y})"
+
+    def unary(self, kind: str, depth: int) -> str:
+        forms = ("-{}", "abs({})") if kind[0] == "f" else ("-{}", "~{}", "abs({})")
+        return f"({self.random.choice(forms).format(self.expression(kind, depth))})"
+
+    def converted(self, kind: str, depth: int) -> str:
+        return f"kl.{kind}({self.expression(self.kind(), depth)})"
+
+    def least(self, kind: str, depth: int) -> str:
+        word = self.random.choice(("kl.minimum", "kl.maximum"))
+        return f"{word}({self.expression(kind, depth)}, {self.operand(kind, depth)})"
+
+    def selected(self, kind: str, depth: int) -> str:
+        test = self.condition(depth)
+        return f"kl.where({test}, {self.expression(kind, depth)}, {self.operand(kind, depth)})"
+
+    def chosen(self, kind: str, depth: int) -> str:
+        test = self.condition(depth)
+        x, y = self.expression(kind, depth), self.expression(kind, depth)
+        return f"({x} if {test} else {y})"
+
+    def called(self, kind: str, depth: int) -> str:
+        fitting = [h for h in self.helpers if h[2] == kind]
+        if not fitting:
+            return self.operation(kind, depth)
+        name, takes, _ = self.random.choice(fitting)
+        return f"{name}({self.expression(takes, depth)}, {self.expression(kind, depth)})"
+
+    def condition(self, depth: int) -> str:
+        kind = self.kind()
+        x, y = self.expression(kind, depth), self.operand(kind, depth)
+        plain = f"{x} {self.random.choice(_COMPARISONS)} {y}"
+        pick = self.random.randint(0, 5)
+        if depth > 0 and pick == 0:
+            return f"({plain} and {self.condition(depth - 1)})"
+        if depth > 0 and pick == 1:
+            return f"({plain} or {self.condition(depth - 1)})"
+        if pick == 2:
+            return f"(not {plain})"
+        if pick == 3:
+            return f"({self.expression(kind, 0)} <= {plain})"
+        return f"({plain})"
+
+    # -- statements ------------------------------------------------------------------------
+
+    def block(self, depth: int, *, loop: bool = False) -> None:
+        self.depth += 1
+        shared = {kind: list(names) for kind, names in self.fixed.items()}
+        for _ in range(self.random.randint(1, 3)):
+            self.statement(depth, loop=loop)
+        self.fixed = shared
+        self.depth -= 1
+
+    def statement(self, depth: int, *, loop: bool) -> None:
+        simple = [self.assign, self.assign, self.augment, self.name, self.swap]
+        if self.inside_kernel:
+            simple += [self.store, self.store, self.update, self.own]
+        nested = [self.branch, self.branch, self.counted, self.repeated, self.unrolled]
+        if depth > 0 and self.random.randint(0, 2) == 0:
+            self.random.choice(nested)(depth - 1, loop=loop)
+        elif loop and self.random.randint(0, 5) == 0:
+            self.line(f"if {self.condition(1)}:")
+            self.line(f"    {self.random.choice(('break', 'continue'))}")
+        else:
+            self.random.choice(simple)()
+
+    def assign(self) -> None:
+        kind = self.kind()
+        self.line(f"{self.random.choice(self.names[kind])} = {self.expression(kind, 3)}")
+
+    def augment(self) -> None:
+        kind = self.kind()
+        op = self.random.choice(_FLOAT_OPS if kind[0] == "f" else _INTEGER_OPS)
+        self.line(f"{self.random.choice(self.names[kind])} {op}= {self.operand(kind, 2)}")
+
+    def name(self) -> None:
+        kind, name = self.kind(), self.fresh()
+        self.line(f"{name} = {self.expression(kind, 3)}")
+        self.fixed[kind].append(name)
+
+    def swap(self) -> None:
+        kind = self.kind()
+        v, w = self.names[kind][:2]
+        self.line(f"{v}, {w} = {w}, {self.expression(kind, 2)}")
+
+    def store(self) -> None:
+        kind = self.kind()
+        self.line(f"out_{kind}[i, {self.index()}] = {self.operand(kind, 3)}")
+
+    def update(self) -> None:
+        kind = self.kind()
+        op = self.random.choice(_FLOAT_OPS if kind[0] == "f" else _INTEGER_OPS)
+        self.line(f"out_{kind}[i, {self.index()}] {op}= {self.operand(kind, 2)}")
+
+    def own(self) -> None:
+        kind = self.kind()
+        self.line(f"v_{kind} = out_{kind}[i, {self.index()}]")
+
+    def branch(self, depth: int, *, loop: bool) -> None:
+        self.line(f"if {self.condition(2)}:")
+        self.block(depth, loop=loop)
+        if self.random.randint(0, 2) == 0:
+            self.line(f"elif {self.condition(1)}:")
+            self.block(depth, loop=loop)
+        if self.random.randint(0, 1):
+            self.line("else:")
+            self.block(depth, loop=loop)
+
+    def counted(self, depth: int, *, loop: bool) -> None:
+        name = self.fresh()
+        start, step = self.random.randint(-3, 3), self.random.choice((1, 2, -1, -3))
+        stop = f"kl.i32({self.expression('i32', 1)} % 5)"
+        self.line(f"for {name} in range({start}, {stop}, {step}):")
+        self.fixed["i32"].append(name)
+        self.block(depth, loop=True)
+        self.fixed["i32"].remove(name)
+
+    def unrolled(self, depth: int, *, loop: bool) -> None:
+        name = self.fresh()
+        self.line(f"for {name} in kl.static_range({self.random.randint(1, 3)}):")
+        self.block(depth)
+
+    def repeated(self, depth: int, *, loop: bool) -> None:
+        name = self.fresh()
+        self.line(f"{name} = 0  # i32")
+        self.line(f"while {name} < {self.random.randint(1, 4)} and {self.condition(1)}:")
+        self.line(f"    {name} += 1")
+        self.block(depth, loop=True)
+
+    # -- functions -------------------------------------------------------------------------
+
+    def helper(self) -> None:
+        takes, gives, name = self.kind(), self.kind(), f"helper{len(self.helpers)}"
+        outer, self.names = self.names, {kind: [f"kl.{kind}(p)"] for kind in KINDS}
+        self.names[takes].append("p")
+        self.names[gives].append("q")
+        self.depth, self.inside_kernel = 0, False
+        self.line("@pt.function")
+        self.line(f"def {name}(p, q):")
+        self.depth = 1
+        for _ in range(self.random.randint(0, 2)):
+            self.line(f"if {self.condition(1)}:")
+            self.line(f"    return {self.expression(gives, 2)}")
+        self.line(f"return {self.expression(gives, 2)}")
+        self.line("")
+        self.names, self.inside_kernel = outer, True
+        self.helpers.append((name, takes, gives))
+
+    def kernel(self) -> str:
+        for _ in range(self.random.randint(0, 2)):
+            self.helper()
+        arrays = [f"{a}_{kind}" for a in ("x", "out") for kind in KINDS]
+        self.depth = 0
+        self.line("@pt.kernel(contract=False)")
+        self.line(f"def kernel({', '.join(arrays)}):")
+        self.depth = 1
+        self.line("i = kl.global_id(0)")
+        self.line(f"if i >= {'out_i32'}.shape[0]:")
+        self.line("    return")
+        for kind in KINDS:
+            self.line(f"v_{kind} = x_{kind}[i % {ROWS}]")
+            self.line(f"w_{kind}: kl.{kind} = {self.literal(kind)}")
+        for _ in range(self.random.randint(2, 7)):
+            self.statement(2, loop=False)
+        for kind in KINDS:
+            self.line(f"out_{kind}[i, 0] = v_{kind}")
+            self.line(f"out_{kind}[i, 1] = w_{kind}")
+        header = "import portable as pt\nfrom portable import lang as kl\n\n\n"
+        return header + "\n".join(self.lines) + "\n"
+
+
+def random_kernel(random: Random) -> str:
+    """The text of a module with one kernel, named ``kernel``."""
+    return _Writer(random).kernel()
