@@ -1,4 +1,4 @@
-"""Matrix fragments: products of tiles and fragments, every scope, ragged shapes, elements, regions."""
+"""Matrix fragments: products of tiles and of fragments, scopes, shapes, elements, regions."""
 
 from __future__ import annotations
 
@@ -65,25 +65,31 @@ TILES = {
     "ragged": (13, 7, 5),
     "single": (1, 1, 1),
     "row": (1, 33, 4),
-    "column": (30, 1, 9),
 }
 
 
-@pytest.mark.parametrize("workgroup", [(1,), (16, 4), (5, 3)], ids=str)
-@pytest.mark.parametrize("tile", TILES.values(), ids=TILES)
-@pytest.mark.parametrize("dtype", [F16, F32, F64])
+def _product_cases() -> list[Any]:
+    """Every tile in single precision; the others, and an odd workgroup, where something differs."""
+    cases = [(F32, tile, group) for tile in TILES for group in ((1,), (16, 4))]
+    some = ("even", "ragged")
+    cases += [(F32, tile, (5, 3)) for tile in some]
+    cases += [(t, tile, group) for t in (F16, F64) for tile in some for group in ((1,), (16, 4))]
+    return [pytest.param(*c, id=f"{c[0].__name__}-{c[1]}-{c[2]}") for c in cases]
+
+
+@pytest.mark.parametrize(("dtype", "tile", "workgroup"), _product_cases())
 def test_products_of_tiles(
-    device: Device, dtype: Any, tile: tuple[int, int, int], workgroup: tuple[int, ...]
+    device: Device, dtype: Any, tile: str, workgroup: tuple[int, ...]
 ) -> None:
     _need(device, dtype, workgroup)
-    bm, bn, bk = tile
+    bm, bn, bk = TILES[tile]
     m, n, k = bm + bm // 2 + 1, 2 * bn, 2 * bk + 1
     a, b = _pair(m, n, k, dtype)
     launcher = product[pt.groups(-(-n // bn), -(-m // bm)), workgroup]
     sizes = {"BM": bm, "BN": bn, "BK": bk}
-    for valid in (True, False):
-        *_, found = run(device, launcher, 2.0, a, b, np.zeros((m, n), dtype), VALID=valid, **sizes)
-        np.testing.assert_array_equal(found, 2 * _exact(a, b))
+    sizes["VALID"] = tile != "flat"
+    *_, found = run(device, launcher, 2.0, a, b, np.zeros((m, n), dtype), **sizes)
+    np.testing.assert_array_equal(found, 2 * _exact(a, b))
 
 
 def _turned(x: Any) -> Any:
@@ -96,7 +102,7 @@ def _same(x: Any) -> Any:
 
 @pytest.mark.parametrize("workgroup", [(1,), (16, 2)], ids=str)
 @pytest.mark.parametrize("dtype", [F16, F32])
-@pytest.mark.parametrize("shape", [(5, 3, 2), (33, 65, 17)], ids=str)
+@pytest.mark.parametrize("shape", [(33, 65, 17)], ids=str)
 @pytest.mark.parametrize("turned", ["a", "b", "both"])
 def test_operands_of_any_strides(
     device: Device,
@@ -111,7 +117,8 @@ def test_operands_of_any_strides(
     launcher = product[pt.groups(-(-n // 32), -(-m // 32)), workgroup]
 
     turn_a, turn_b = turned in ("a", "both"), turned in ("b", "both")
-    arrays = (1.0, a.T.copy() if turn_a else a, b.T.copy() if turn_b else b, np.zeros((m, n), dtype))
+    stored = (a.T.copy() if turn_a else a, b.T.copy() if turn_b else b)
+    arrays = (1.0, *stored, np.zeros((m, n), dtype))
     views = [None, _turned if turn_a else _same, _turned if turn_b else _same, _same]
     constants = {"BM": 32, "BN": 32, "BK": 16, "VALID": True}
     *_, found = run_on_views(device, launcher, arrays, views, **constants)
@@ -139,14 +146,16 @@ def fragments(a, b, c, out, seen, *, M, N, K, SCOPE):
         seen[i, k] = 2 * value
 
 
-SHAPES = {"even": (16, 16, 8), "ragged": (5, 9, 3), "one": (1, 1, 1), "flat": (4, 24, 2)}
+SHAPES = {"even": (16, 16, 8), "ragged": (5, 9, 3), "one": (1, 1, 1)}
+
+
+FRAGMENTS = [(F32, "even"), (F32, "ragged"), (F32, "one"), (F16, "ragged"), (F64, "ragged")]
 
 
 @pytest.mark.parametrize("scope", ["work_item", "sub_group", "workgroup"])
-@pytest.mark.parametrize("shape", SHAPES.values(), ids=SHAPES)
-@pytest.mark.parametrize("dtype", [F16, F32, F64])
+@pytest.mark.parametrize(("dtype", "shape"), FRAGMENTS)
 def test_fragments_as_operands_and_regions_beyond_the_edges(
-    device: Device, dtype: Any, shape: tuple[int, int, int], scope: str
+    device: Device, dtype: Any, shape: str, scope: str
 ) -> None:
     """The source ends before the fragment does: zeros are read, and nothing is written there."""
     items = {
@@ -155,7 +164,7 @@ def test_fragments_as_operands_and_regions_beyond_the_edges(
         "workgroup": 16,
     }[scope]
     _need(device, dtype, (items,))
-    m, n, k = shape
+    m, n, k = SHAPES[shape]
     a, b = _pair(m, n, k, dtype)
     c = np.ones((max(1, m - 1), n), dtype)
     out, seen = np.full((m, n + 1), 77, dtype), np.zeros((m, k), dtype)
@@ -173,7 +182,7 @@ def test_fragments_as_operands_and_regions_beyond_the_edges(
 
 @pt.kernel
 def touched(x, out, *, M, N, K):
-    """An operand tile that work-items also write and read by themselves, of which a part is used."""
+    """An operand tile that work-items write by themselves, and of which a part is used."""
     tile = kl.local((M + 2, K + 1), x.dtype)
     other = kl.local((K, N), x.dtype)
     acc = kl.matrix((M, N), kl.accumulator(x.dtype))

@@ -1,9 +1,9 @@
 """Fragments of a work-item that has a CPU's core to itself.
 
 An accumulator is a private array of micro-tiles; a multiplication takes them into vector registers
-one after the other. Operand tiles are rewritten, where nothing but copies and multiplications touches
-them, to the layouts of `panels`, in the accumulator's type: converting once in the copy is cheaper
-than in every micro-tile that reads the element.
+one after the other. Operand tiles are rewritten, where nothing but copies and multiplications
+touches them, to the layouts of `panels`, in the accumulator's type: converting once in the copy is
+cheaper than in every micro-tile that reads the element.
 """
 
 from __future__ import annotations
@@ -77,8 +77,9 @@ class Micro(Strategy):
         micro = self._micro
         for fragment in self.part.fragments:
             if fragment.use == "accumulator":
-                tiles = (-(-fragment.shape[0] // micro.rows), -(-fragment.shape[1] // micro.columns))
-                shape = (*tiles, micro.rows, micro.columns)
+                rows, columns = fragment.shape
+                down, across = -(-rows // micro.rows), -(-columns // micro.columns)
+                shape = (down, across, micro.rows, micro.columns)
                 dtype = _sum_type(self.work, fragment)
                 self._sums[fragment] = self.work.private(fragment.name, dtype, shape)
             else:
@@ -403,7 +404,8 @@ def _layout(plan: _Plan) -> tuple[tuple[int, ...], Layout]:
         size = plan.all_lines * panels * plan.width
     else:
         line = panels * plan.width + plan.width
-        shape, strides, size = (plan.all_lines, panels * plan.width), (line, 1), plan.all_lines * line
+        shape, strides = (plan.all_lines, panels * plan.width), (line, 1)
+        size = plan.all_lines * line
     for extent in reversed(plan.lead):
         shape, strides, size = (extent, *shape), (size, *strides), size * extent
     return shape, Layout(strides, size)

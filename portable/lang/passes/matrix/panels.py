@@ -226,4 +226,3 @@ class _Copy:
             code.loop("line", line_high, line_low) as line,
         ):
             self._single(line, lane)
-

@@ -82,18 +82,20 @@ class Registers(Strategy):
         scopes = {fragment.scope for fragment in self.part.fragments}
         if len(scopes) > 1:
             raise UnsupportedError(
-                f"{kernel.loc}: the matrices {', '.join(f.name for f in self.part.fragments)} are "
-                f"multiplied together but have the scopes {', '.join(sorted(scopes))}; give them one"
+                f"{kernel.loc}: the matrices {', '.join(f.name for f in self.part.fragments)} "
+                f"are multiplied together but have the scopes {', '.join(sorted(scopes))}; "
+                "give them one"
             )
         if like.scope == "workgroup":
-            return code.let("item", linear_local_id(kernel.workgroup, kernel.index_type)), self.work.items
+            own = linear_local_id(kernel.workgroup, kernel.index_type)
+            return code.let("item", own), self.work.items
         if like.scope == "work_item" or kernel.sub_group_size == 1:
             return code.index(0), 1
         if self.work.items % kernel.sub_group_size:
             raise UnsupportedError(
-                f"{kernel.loc}: {like.name} belongs to a sub-group of {kernel.sub_group_size}, but the "
-                f"workgroup of {self.work.items} work-items is no whole number of sub-groups; choose a "
-                f"multiple of {kernel.sub_group_size}"
+                f"{kernel.loc}: {like.name} belongs to a sub-group of {kernel.sub_group_size}, but "
+                f"the workgroup of {self.work.items} work-items is no whole number of sub-groups; "
+                f"choose a multiple of {kernel.sub_group_size}"
             )
         own = e.WorkItem("sub_group_local_id", 0, kernel.index_type)
         return code.let("item", own), kernel.sub_group_size
@@ -148,7 +150,7 @@ class Registers(Strategy):
         return code.block
 
     def elements(self, x: s.ForElements) -> s.Block:
-        """All that is held; every copy of an operand's element is written, one is shown otherwise."""
+        """All that is held; of an operand's element, held several times, one where it is read."""
         code = self.work.code(x.loc)
         array = self._held[x.fragment]
         with self._each(code, x.fragment) as (row, column, at, own):
@@ -173,9 +175,7 @@ class Registers(Strategy):
     @contextmanager
     def _each(
         self, code: Code, fragment: Fragment
-    ) -> Iterator[
-        tuple[e.Expression, e.Expression, tuple[e.Expression, ...], e.Expression | None]
-    ]:
+    ) -> Iterator[tuple[e.Expression, e.Expression, tuple[e.Expression, ...], e.Expression | None]]:
         """Row, column, index of an element and whether it exists, inside unrolled loops."""
         rows, columns = self._shares(fragment)
         with (
@@ -273,7 +273,7 @@ def _count(share: Share | None, extent: int) -> int:
 def _along(
     code: Code, share: Share | None, extent: int, name: str
 ) -> Iterator[tuple[e.Expression, e.Expression, e.Expression | None]]:
-    """Row or column, its place in the registers and whether it exists, inside a loop over all held."""
+    """Row or column, its place in the registers, whether it exists; inside a loop over all."""
     if share is None:
         with code.loop(name, extent, unroll=-1) as at:
             yield at, at, None

@@ -31,8 +31,8 @@ class MicroShape:
     ) -> MicroShape:
         """The micro-tile for accumulators of the given shapes.
 
-        Of 32 registers of 64 bytes 12 x 2 hold sums, of 16 narrower ones 6 x 2. Without `padding` the
-        micro-tile divides every shape.
+        Of 32 registers of 64 bytes 12 x 2 hold sums, of 16 narrower ones 6 x 2. Without
+        `padding` the micro-tile divides every shape.
         """
         rows, columns = (gcd(*(shape[axis] for shape in shapes)) for axis in (0, 1))
         most_rows = 12 if vector_bytes >= 64 else 6

@@ -65,9 +65,7 @@ class Work:
         self._names.add(name)
         return name
 
-    def private(
-        self, name: str, dtype: DType, shape: tuple[int, ...], lanes: int = 1
-    ) -> Array:
+    def private(self, name: str, dtype: DType, shape: tuple[int, ...], lanes: int = 1) -> Array:
         """A new private array, last dimension fastest."""
         return self.array(name, dtype, "private", shape, Layout.row_major(shape), lanes)
 
@@ -81,9 +79,7 @@ class Work:
         lanes: int = 1,
     ) -> Array:
         """A new array."""
-        made = Array(
-            self.fresh(name), dtype, space, len(shape), shape, layout, lanes=lanes
-        )
+        made = Array(self.fresh(name), dtype, space, len(shape), shape, layout, lanes=lanes)
         self.arrays.append(made)
         return made
 
