@@ -203,8 +203,13 @@ class Registers(Strategy):
         return code.block
 
     def _unroll(self, x: s.Multiply, depth: int, held: tuple[int, ...]) -> int:
-        """How far to unroll the depth: all of it where registers are indexed by it."""
+        """How far to unroll the depth: all of it where registers are indexed by it.
+
+        A CPU's compiler decides for itself: it takes minutes over unrolled text, for no gain.
+        """
         size = held[0] * held[1]
+        if self.work.capabilities.kind == "cpu":
+            return 0
         if isinstance(x.a, Fragment) or isinstance(x.b, Fragment) or depth * size <= _MOST_UNROLLED:
             return -1
         return max(1, min(8, _MOST_UNROLLED // size))
