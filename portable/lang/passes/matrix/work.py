@@ -36,6 +36,11 @@ __all__ = [
 ]
 
 
+def _like(kind: ValueType, dtype: DType) -> ValueType:
+    """A type of as many lanes as `kind`."""
+    return Vector(dtype, kind.lanes) if isinstance(kind, Vector) else dtype
+
+
 class Work:
     """What strategies add to a kernel and take from it.
 
@@ -173,10 +178,19 @@ class Code:
         kind: ValueType,
         axis: int = -1,
     ) -> e.Variable:
-        """Binds an element, or a vector of neighbours, to a new name."""
-        var = e.Variable(self.work.fresh(f"{array.name}_at"), kind)
+        """Binds an element, or a vector of neighbours, converted to `kind`, to a new name."""
+        wanted = scalar_of(kind)
+        loaded = wanted if wanted is array.dtype else array.dtype.register
+        var = self._bound(f"{array.name}_at", _like(kind, loaded))
         self.emit(s.Load(var, array, index, self.loc, axis))
-        return var
+        if loaded is wanted:
+            return var
+        converted = self._bound(f"{array.name}_as", kind)
+        self.emit(s.Let(converted, e.Cast(var, kind), self.loc))
+        return converted
+
+    def _bound(self, name: str, kind: ValueType) -> e.Variable:
+        return e.Variable(self.work.fresh(name), kind)
 
     def store(
         self, array: Array, index: tuple[e.Expression, ...], value: e.Expression, axis: int = -1
