@@ -111,7 +111,9 @@ def _ampere(device: cl.Device) -> bool:
 def _vector_bytes(device: cl.Device) -> int:
     if not is_cpu(device):
         return 16
-    return min(_WIDEST_VECTOR, max(16, 4 * int(device.native_vector_width_float)))
+    # PoCL's compiler keeps to 256-bit registers even where it reports 512.
+    widest = 32 if platform_word(device) == "pocl" else _WIDEST_VECTOR
+    return min(widest, max(16, 4 * int(device.native_vector_width_float)))
 
 
 def _sub_group_size(device: cl.Device, extensions: frozenset[str]) -> int:
