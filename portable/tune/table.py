@@ -11,7 +11,6 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterable, Sequence
-from copy import deepcopy
 from functools import cache, lru_cache
 from importlib.resources import files
 from pathlib import Path
@@ -30,12 +29,16 @@ _SHIPPED: Final = "portable_data"
 
 def user_table() -> Path:
     """Where the user's own findings are kept; ``PORTABLE_TUNING`` names another file."""
-    named = os.environ.get("PORTABLE_TUNING")
-    return (
-        Path(named)
-        if named
-        else Path(platformdirs.user_config_dir("portable-arrays")) / "tuning.json"
-    )
+    return Path(_user_table())
+
+
+def _user_table() -> str:
+    return os.environ.get("PORTABLE_TUNING") or _usual_table()
+
+
+@cache
+def _usual_table() -> str:
+    return str(Path(platformdirs.user_config_dir("portable-arrays")) / "tuning.json")
 
 
 def device_keys(capabilities: Capabilities) -> tuple[str, ...]:
@@ -54,12 +57,30 @@ def device_keys(capabilities: Capabilities) -> tuple[str, ...]:
 
 def lookup(kernel: str, dtype: DType, capabilities: Capabilities) -> list[Parameters]:
     """All choices for a device, most particular key first; the later ones are fallbacks."""
+    path = _user_table()
+    return list(_found(kernel, dtype.name, capabilities, path, _stamp(path)))
+
+
+@lru_cache(maxsize=1024)
+def _found(
+    kernel: str, dtype: str, capabilities: Capabilities, path: str, stamp: tuple[int, ...]
+) -> tuple[Parameters, ...]:
+    """As of one state of the user's table; operations ask at every call."""
     found: list[Parameters] = []
-    tables = (_load_user(user_table()), _load_shipped(kernel))
+    tables = (_read_user(path), _load_shipped(kernel))
     for key in device_keys(capabilities):
         for table in tables:
-            found += table.get(kernel, {}).get(dtype.name, {}).get(key, [])
-    return found
+            found += table.get(kernel, {}).get(dtype, {}).get(key, [])
+    return tuple(found)
+
+
+def _stamp(path: str) -> tuple[int, ...]:
+    """What changes with a file; empty if it is not there."""
+    try:
+        found = os.stat(path)  # noqa: PTH116  (a Path would cost as much again)
+    except OSError:
+        return ()
+    return found.st_mtime_ns, found.st_ino, found.st_size
 
 
 @cache
@@ -68,19 +89,10 @@ def _load_shipped(kernel: str) -> dict[str, Any]:
     return {kernel: json.loads(resource.read_text(encoding="utf-8"))}
 
 
-def _load_user(path: Path) -> dict[str, Any]:
+def _read_user(path: str) -> dict[str, Any]:
+    """The user's table; what is damaged counts as absent."""
     try:
-        stamp = path.stat().st_mtime_ns
-    except OSError:
-        return {}
-    return _read_user(path, stamp)
-
-
-@lru_cache(maxsize=8)
-def _read_user(path: Path, stamp: int) -> dict[str, Any]:
-    """The user's table as of a modification time; what is damaged counts as absent."""
-    try:
-        table = json.loads(path.read_text(encoding="utf-8"))
+        table = json.loads(Path(path).read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return {}
     return {
@@ -111,7 +123,7 @@ def record(
         If the file cannot be written; the old one is then untouched.
     """
     target = path or user_table()
-    table = deepcopy(_load_user(target))
+    table = _read_user(str(target))
     entry = table.setdefault(kernel, {}).setdefault(dtype.name, {})
     entry[key] = [dict(choice) for choice in choices]
     target.parent.mkdir(parents=True, exist_ok=True)
