@@ -239,7 +239,10 @@ class Launcher:
         if device is None:
             keys[0] = device = device_of()
         if constants:
-            keys += [(name, constant_key(x)) for name, x in constants.items()]
+            keys += [
+                (name, int, x) if type(x) is int else (name, constant_key(x))
+                for name, x in constants.items()
+            ]
         key = tuple(keys)
         plan = self._find(key, device, args, views, constants)
         disjoint = _disjoint(plan.apart, views)

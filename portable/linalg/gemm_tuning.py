@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from functools import lru_cache
 from typing import Any, Final
 
 from portable.backend import Capabilities, Device
 from portable.dtypes import DType
 from portable.tune.space import Parameters, Space
-from portable.tune.table import lookup
+from portable.tune.table import lookup, state
 
 __all__ = ["SPACE", "TILED_EDGE", "candidates"]
 
@@ -49,18 +49,29 @@ SPACE: Final = Space(
 
 def candidates(
     device: Device, dtype: DType, algorithm: str, size: tuple[int, int, int]
-) -> Iterator[dict[str, Any]]:
+) -> tuple[Parameters, ...]:
     """Parameters to try for a result of (M, N, batch), the best first.
 
     The table lists choices from large tiles to small; the first that keeps all compute units busy
     is tried first, then the smaller, then the larger ones.
     """
-    found = [dict(choice) for choice in lookup("gemm", dtype, device.capabilities)]
-    units = device.capabilities.compute_units * _BUSY
+    return _ranked(device.capabilities, dtype, algorithm, size, state())
+
+
+@lru_cache(maxsize=4096)
+def _ranked(
+    capabilities: Capabilities,
+    dtype: DType,
+    algorithm: str,
+    size: tuple[int, int, int],
+    table: Any,
+) -> tuple[Parameters, ...]:
+    """The candidates as of one state of the user's table."""
+    found = [dict(choice) for choice in lookup("gemm", dtype, capabilities)]
+    units = capabilities.compute_units * _BUSY
     busy = [choice for choice in found if _tiles(choice, size) >= units]
     small = sorted((c for c in found if c not in busy), key=lambda c: -_tiles(c, size))
-    for choice in busy + small:
-        yield _for_rung(choice, algorithm)
+    return tuple(_for_rung(choice, algorithm) for choice in busy + small)
 
 
 def _tiles(choice: Parameters, size: tuple[int, int, int]) -> int:

@@ -10,6 +10,7 @@ import numpy as np
 from portable.backend import ArrayView, Device
 from portable.dtypes import DType, dtype
 from portable.errors import DTypeError, ShapeError
+from portable.lang.arguments import byte_range
 
 __all__ = ["broadcast_shape", "broadcasts_to", "common_dtype", "overlap", "same_memory"]
 
@@ -76,13 +77,25 @@ class _Shadow:
 def overlap(device: Device, x: Any, y: Any) -> bool:
     """Whether two arrays of a device share an element; exactly so for all but contrived strides."""
     a, b = device.view(x), device.view(y)
-    if a.owner != b.owner or 0 in a.shape or 0 in b.shape:
+    if a.owner != b.owner or not _meet(a, b):
         return False
     shadows = np.asarray(_Shadow(a)), np.asarray(_Shadow(b))
     try:
         return np.shares_memory(*shadows, max_work=_MOST_WORK)
     except np.exceptions.TooHardError:
         return True
+
+
+def _meet(a: ArrayView, b: ArrayView) -> bool:
+    """Whether the bytes from the first to the last of each have any in common."""
+    low, high = byte_range(a)
+    other_low, other_high = byte_range(b)
+    return (
+        low < high
+        and other_low < other_high
+        and a.address + low < b.address + other_high
+        and b.address + other_low < a.address + high
+    )
 
 
 def same_memory(device: Device, x: Any, y: Any) -> bool:

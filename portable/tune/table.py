@@ -22,9 +22,11 @@ from portable.backend import Capabilities
 from portable.dtypes import DType
 from portable.tune.space import Parameters
 
-__all__ = ["device_keys", "lookup", "record", "user_table"]
+__all__ = ["device_keys", "lookup", "record", "state", "user_table"]
 
 _SHIPPED: Final = "portable_data"
+
+State = tuple[str, int, int, int]
 
 
 def user_table() -> Path:
@@ -57,30 +59,30 @@ def device_keys(capabilities: Capabilities) -> tuple[str, ...]:
 
 def lookup(kernel: str, dtype: DType, capabilities: Capabilities) -> list[Parameters]:
     """All choices for a device, most particular key first; the later ones are fallbacks."""
-    path = _user_table()
-    return list(_found(kernel, dtype.name, capabilities, path, _stamp(path)))
+    return list(_found(kernel, dtype.name, capabilities, state()))
 
 
 @lru_cache(maxsize=1024)
 def _found(
-    kernel: str, dtype: str, capabilities: Capabilities, path: str, stamp: tuple[int, ...]
+    kernel: str, dtype: str, capabilities: Capabilities, now: State
 ) -> tuple[Parameters, ...]:
-    """As of one state of the user's table; operations ask at every call."""
+    """As of one state of the user's table."""
     found: list[Parameters] = []
-    tables = (_read_user(path), _load_shipped(kernel))
+    tables = (_read_user(now[0]), _load_shipped(kernel))
     for key in device_keys(capabilities):
         for table in tables:
             found += table.get(kernel, {}).get(dtype, {}).get(key, [])
     return tuple(found)
 
 
-def _stamp(path: str) -> tuple[int, ...]:
-    """What changes with a file; empty if it is not there."""
+def state() -> State:
+    """What changes with the user's table, for caches: its path, and when and how it was written."""
+    path = _user_table()
     try:
         found = os.stat(path)  # noqa: PTH116  (a Path would cost as much again)
     except OSError:
-        return ()
-    return found.st_mtime_ns, found.st_ino, found.st_size
+        return path, 0, 0, 0
+    return path, found.st_mtime_ns, found.st_ino, found.st_size
 
 
 @cache
