@@ -1,6 +1,7 @@
 """Linear algebra, each operation written once for every device."""
 
+from portable.linalg.band import band_to_bidiagonal
 from portable.linalg.bidiagonal import bidiagonal_svdvals
 from portable.linalg.gemm import gemm
 
-__all__ = ["bidiagonal_svdvals", "gemm"]
+__all__ = ["band_to_bidiagonal", "bidiagonal_svdvals", "gemm"]

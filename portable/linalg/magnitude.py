@@ -21,17 +21,19 @@ _MAX_GROUPS: Final = 256
 
 
 @kernel
-def largest_kernel(x: Any, largest: Any, first: Any, *, SIZE: int) -> None:
+def largest_kernel(x: Any, largest: Any, first: Any, *, SIZE: int, BAND: bool) -> None:
     """Each workgroup writes the largest magnitude in its columns, from ``largest[first]`` on.
 
-    NaN counts as larger than any number, so that one result tells whether all are finite.
+    NaN counts as larger than any number, so that one result tells whether all are finite. Of an
+    upper band in diagonal-ordered form (`BAND`), what is outside the matrix is not looked at.
     """
     best = kl.cast(0, largest.dtype)
     for column in range(kl.global_id(0), x.shape[x.ndim - 1], kl.global_size(0)):
         if x.ndim == 1:
             best = kl.maximum(best, kl.abs(x[column]))
         else:
-            for row in range(x.shape[0]):
+            start = kl.maximum(x.shape[0] - 1 - column, 0) if BAND else 0
+            for row in range(start, x.shape[0]):
                 best = kl.maximum(best, kl.abs(x[row, column]))
     held = kl.local(SIZE, largest.dtype)
     own = kl.local_id(0)
@@ -43,25 +45,26 @@ def largest_kernel(x: Any, largest: Any, first: Any, *, SIZE: int) -> None:
         largest[first + kl.group_id(0)] = best
 
 
-def largest_magnitude(device: Device, *arrays: Any) -> Any:
+def largest_magnitude(device: Device, *arrays: Any, band: bool = False) -> Any:
     """An array of one number, the largest magnitude in 1-d and 2-d arrays; NaN if there is one.
 
-    It has the type that the elements are computed in.
+    It has the type that the elements are computed in. `band` says that arrays are upper bands in
+    diagonal-ordered form, some of whose elements mean nothing.
     """
     kind = dtype(arrays[0].dtype).register
     counts = [_groups_for(x.shape[-1]) for x in arrays]
     partial = device.empty((sum(counts),), kind)
     start = 0
     for x, count in zip(arrays, counts, strict=True):
-        _launch(x, partial, start, count)
+        _launch(x, partial, start, count, band)
         start += count
     result = device.empty((1,), kind)
-    _launch(partial, result, 0, 1)
+    _launch(partial, result, 0, 1, False)
     return result
 
 
-def _launch(x: Any, target: Any, first: int, count: int) -> None:
-    largest_kernel[groups(count), _WORKGROUP](x, target, first, SIZE=_WORKGROUP)
+def _launch(x: Any, target: Any, first: int, count: int, band: bool) -> None:
+    largest_kernel[groups(count), _WORKGROUP](x, target, first, SIZE=_WORKGROUP, BAND=band)
 
 
 def _groups_for(columns: int) -> int:

@@ -1,0 +1,221 @@
+"""Banded matrices reduced to bidiagonal form, on every device."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.linalg
+
+import portable
+from portable.backend import Device
+from portable.dtypes import dtype as dtype_of
+from portable.errors import DTypeError, ShapeError
+from portable.linalg import band_to_bidiagonal
+from portable.linalg.band import chase
+from portable.linalg.band_shapes import Shape
+from portable.linalg.magnitude import largest_magnitude
+from portable.sim import checks
+from tests.support.lapack import bdsqr
+
+TOLERANCE = {"float16": 5e-3, "float32": 2e-6, "float64": 1e-13}
+DTYPES = ["float16", "float32", "float64"]
+
+
+def dense(ab: np.ndarray) -> np.ndarray:
+    u, n = ab.shape[0] - 1, ab.shape[1]
+    a = np.zeros((n, n))
+    for k in range(min(u, n - 1) + 1):
+        i = np.arange(n - k)
+        a[i, i + k] = ab[u - k, k:]
+    return a
+
+
+def banded(a: np.ndarray, u: int, dtype: str) -> np.ndarray:
+    """The diagonal-ordered form, NaN where no element is."""
+    n = a.shape[0]
+    ab = np.full((u + 1, n), np.nan, dtype)
+    for k in range(min(u, n - 1) + 1):
+        ab[u - k, k:] = np.diagonal(a, k)
+    return ab
+
+
+def random_band(n: int, u: int, dtype: str) -> np.ndarray:
+    a = np.random.default_rng(100 * n + u).standard_normal((n, n))
+    return banded(a, u, dtype)
+
+
+def check(ab: np.ndarray, d: np.ndarray, e: np.ndarray, bandwidth: int | None = None) -> None:
+    u = ab.shape[0] - 1
+    register = dtype_of(ab.dtype).register.numpy
+    assert d.dtype == e.dtype == register
+    a = dense(ab.astype(np.float64))
+    reference = scipy.linalg.svdvals(a)
+    found = bdsqr(d, e)
+    room = TOLERANCE[ab.dtype.name] * max(1, 8 / max(bandwidth or u, 1))
+    assert np.max(np.abs(found - reference), initial=0) <= room * np.max(reference, initial=0)
+
+
+def reduced(device: Device, ab: np.ndarray, **options: Any) -> tuple[np.ndarray, np.ndarray]:
+    with portable.use(device.name):
+        given = device.from_numpy(ab)
+        d, e = band_to_bidiagonal(given, **options)
+        np.testing.assert_array_equal(device.to_numpy(given), ab)
+    assert device.owns(d)
+    assert device.owns(e)
+    return device.to_numpy(d), device.to_numpy(e)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize(
+    ("n", "u"), [(1, 0), (1, 3), (2, 1), (3, 2), (4, 2), (5, 9), (12, 3), (21, 8)], ids=str
+)
+def test_random_bands(device: Device, n: int, u: int, dtype: str) -> None:
+    ab = random_band(n, u, dtype)
+    check(ab, *reduced(device, ab))
+
+
+@pytest.mark.needs_compiler
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize(("n", "u"), [(200, 3), (300, 32), (130, 129), (150, 40)], ids=str)
+def test_larger_bands(device: Device, n: int, u: int, dtype: str) -> None:
+    ab = random_band(n, u, dtype)
+    check(ab, *reduced(device, ab))
+
+
+def matrices() -> dict[str, np.ndarray]:
+    n = 14
+    rng = np.random.default_rng(1)
+    ones = np.ones((n, n))
+    powers = np.logspace(0, -12, n)
+    kahan = np.triu(-0.3 * ones, 1) + np.eye(n)
+    deficient = rng.standard_normal((n, n))
+    deficient[:, 3::4] = 0
+    deficient[5] = 0
+    return {
+        "graded": powers[:, None] * rng.standard_normal((n, n)),
+        "graded upward": powers[::-1, None] * rng.standard_normal((n, n)),
+        "clustered": np.eye(n) + 1e-6 * rng.standard_normal((n, n)),
+        "rank deficient": deficient,
+        "diagonal": np.diag(np.arange(1.0, n + 1)),
+        "bidiagonal": np.diag(np.arange(1.0, n + 1)) + np.diag(np.ones(n - 1), 1),
+        "zero": 0 * ones,
+        "Kahan": 0.9 ** np.arange(n)[:, None] * kahan,
+        "Hilbert": 1 / (1 + np.add.outer(np.arange(n), np.arange(n))),
+        "huge": 1e37 * rng.standard_normal((n, n)),
+        "tiny": 1e-37 * rng.standard_normal((n, n)),
+    }
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("name", list(matrices()))
+def test_matrices_of_every_kind(device: Device, name: str, dtype: str) -> None:
+    ab = banded(matrices()[name], 4, dtype)
+    d, e = reduced(device, ab)
+    check(ab, d, e)
+    if name in ("diagonal", "bidiagonal", "zero"):
+        np.testing.assert_array_equal(d, np.diagonal(dense(ab)))
+        np.testing.assert_array_equal(e, np.diagonal(dense(ab), 1))
+
+
+@pytest.mark.parametrize("scale", [1e-4, 1, 2000])
+def test_half_precision_neither_overflows_nor_vanishes(device: Device, scale: float) -> None:
+    ab = (scale * np.ones((5, 16))).astype(np.float16)
+    check(ab, *reduced(device, ab))
+
+
+SHAPES = {
+    "vectors, waves": Shape(8, 4, 2, 1, 1, 1, False, dtype_of("float32")),
+    "vectors, packs": Shape(8, 4, 4, 1, 3, 2, True, dtype_of("float32")),
+    "items, waves": Shape(5, 1, 1, 10, 1, 1, False, dtype_of("float32")),
+    "items, packs": Shape(5, 1, 1, 10, 2, 1, True, dtype_of("float32")),
+    "few items, packs": Shape(5, 1, 1, 4, 3, 2, True, dtype_of("float32")),
+}
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("name", list(SHAPES))
+def test_each_shape_on_each_device(device: Device, name: str, dtype: str) -> None:
+    kind = dtype_of(dtype)
+    storage = kind if "items" in name else kind.register
+    shape = replace(SHAPES[name], storage=storage)
+    if shape.persistent and not device.capabilities.forward_progress:
+        pytest.skip(f"{device.name} lacks forward progress")
+    ab = random_band(23, 5, dtype)
+    given = device.from_numpy(ab)
+    out = device.empty((23,), kind.register), device.empty((22,), kind.register)
+    with portable.use(device.name):
+        largest = largest_magnitude(device, given, band=True)
+        chase(device, given, largest, out, shape, hops=True)
+    check(ab, *(device.to_numpy(x) for x in out))
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("name", ["vectors, packs", "items, packs"])
+def test_packs_are_free_of_races_in_any_order(name: str, seed: int) -> None:
+    device = portable.device("simulator")
+    ab = random_band(17, 5, "float32")
+    out = device.empty((17,), dtype_of("float32")), device.empty((16,), dtype_of("float32"))
+    with portable.use("simulator"), checks(seed=seed, resident=3):
+        largest = largest_magnitude(device, ab, band=True)
+        chase(device, ab, largest, out, SHAPES[name], hops=True)
+    check(ab, *out)
+
+
+def test_takes_views_and_writes_to_out(device: Device) -> None:
+    with portable.use(device.name):
+        d, e = device.empty((9,), portable.float32), device.empty((8,), portable.float32)
+        ab = random_band(9, 3, "float32")
+        result = band_to_bidiagonal(device.from_numpy(ab), out=(d, e))
+    assert result[0] is d
+    assert result[1] is e
+    check(ab, device.to_numpy(d), device.to_numpy(e))
+
+
+def test_any_strides() -> None:
+    ab = random_band(9, 3, "float64")
+    transposed = np.ascontiguousarray(ab.T).T
+    check(ab, *band_to_bidiagonal(transposed))
+
+
+def test_nothing(device: Device) -> None:
+    d, e = reduced(device, np.zeros((3, 0), np.float32))
+    assert d.shape == (0,)
+    assert e.shape == (0,)
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf])
+def test_refuses_what_is_not_finite(device: Device, bad: float) -> None:
+    ab = random_band(9, 3, "float32")
+    ab[1, 7] = bad
+    with pytest.raises(ValueError, match="NaN" if np.isnan(bad) else "infinity"):
+        reduced(device, ab)
+
+
+def test_what_belongs_to_no_element_is_not_read(device: Device) -> None:
+    ab = random_band(6, 3, "float32")
+    assert np.isnan(ab[0, 0])
+    check(ab, *reduced(device, ab))
+
+
+def test_refuses_other_shapes_and_dtypes() -> None:
+    with pytest.raises(ShapeError, match=r"\(5,\)"):
+        band_to_bidiagonal(np.ones(5, np.float32))
+    with pytest.raises(ShapeError, match="u >= 0"):
+        band_to_bidiagonal(np.ones((0, 5), np.float32))
+    with pytest.raises(ShapeError, match="at most"):
+        band_to_bidiagonal(np.broadcast_to(np.float32(1), (5000, 5000)))
+    with pytest.raises(DTypeError, match="int32"):
+        band_to_bidiagonal(np.ones((2, 5), np.int32))
+    ab = np.ones((3, 5), np.float32)
+    d, e = np.empty(5, np.float32), np.empty(4, np.float32)
+    with pytest.raises(ShapeError, match="d has shape"):
+        band_to_bidiagonal(ab, out=(e, e))
+    with pytest.raises(DTypeError, match="e is float64"):
+        band_to_bidiagonal(ab, out=(d, e.astype(float)))
+    with pytest.raises(ShapeError, match="overlaps ab"):
+        band_to_bidiagonal(ab, out=(ab[0], e))
+    with pytest.raises(ShapeError, match="d and e overlap"):
+        band_to_bidiagonal(ab, out=(d, d[1:]))
