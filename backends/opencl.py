@@ -18,10 +18,9 @@ from portable.backend import (
     Unavailable,
 )
 from portable.dtypes import DType
-from portable.errors import UnsupportedError
 
 if TYPE_CHECKING:
-    from portable_backends.device_array import DeviceArray
+    from portable.array.array import Array
 
 __all__ = ["OpenCLBackend", "OpenCLDevice"]
 
@@ -42,7 +41,7 @@ class OpenCLDevice(Device):
     def __init__(self, device: Any, name: str) -> None:
         import pyopencl as cl
 
-        from portable_backends.device_array import DeviceArray
+        from portable.array.array import Array
         from portable_backends.opencl_capabilities import capabilities_of, words_of
         from portable_backends.opencl_runtime import Runtime
 
@@ -51,7 +50,7 @@ class OpenCLDevice(Device):
         self.capabilities = capabilities_of(device)
         self._runtime = Runtime(device, self.capabilities, blocking=False)
         self._pool = cl.tools.MemoryPool(cl.tools.ImmediateAllocator(self._runtime.queue))
-        self._array = DeviceArray
+        self._array = Array
         self._cl = cl
 
     def compile(self, program: Program) -> Executable:
@@ -62,28 +61,24 @@ class OpenCLDevice(Device):
         """Whether this is an array in this device's buffers."""
         return isinstance(array, self._array) and array.device is self
 
-    def view(self, array: DeviceArray) -> ArrayView:
+    def view(self, array: Array) -> ArrayView:
         """Describe one of this device's arrays."""
-        buffer = array.buffer
-        offset = array.offset
-        return ArrayView(
-            array.dtype, array.shape, array.strides, buffer, offset, offset, id(buffer), True
-        )
+        return array.view
 
-    def empty(self, shape: tuple[int, ...], dtype: DType) -> DeviceArray:
+    def empty(self, shape: tuple[int, ...], dtype: DType) -> Array:
         """A new array in memory from the pool."""
-        from portable_backends.opencl_runtime import launch_error
-
         size = dtype.itemsize
         for extent in shape:
             size *= extent
         try:
             buffer = self._pool.allocate(max(size, dtype.itemsize))
         except self._cl.Error as error:
-            raise launch_error(error, f"allocating {size} bytes on {self.name}") from error
-        return self._array(self, buffer, dtype.numpy, tuple(shape))
+            from portable_backends.opencl_runtime import launch_error
 
-    def from_numpy(self, array: np.ndarray[Any, Any]) -> DeviceArray:
+            raise launch_error(error, f"allocating {size} bytes on {self.name}") from error
+        return self._array(self, buffer, dtype, shape)
+
+    def from_numpy(self, array: np.ndarray[Any, Any]) -> Array:
         """Copy to the device."""
         from portable.dtypes import dtype
 
@@ -92,13 +87,13 @@ class OpenCLDevice(Device):
             self._cl.enqueue_copy(self._runtime.queue, made.buffer, np.ascontiguousarray(array))
         return made
 
-    def to_numpy(self, array: DeviceArray) -> np.ndarray[Any, Any]:
+    def to_numpy(self, array: Array) -> np.ndarray[Any, Any]:
         """Copy from the device: the bytes that a view spans, of which NumPy then picks."""
         low, high = array.extent_in_bytes()
         raw = np.empty(high - low, np.uint8)
         if raw.size:
             self._cl.enqueue_copy(self._runtime.queue, raw, array.buffer, src_offset=low)
-        view = np.ndarray(array.shape, array.dtype, raw, array.offset - low, array.strides)
+        view = np.ndarray(array.shape, array.dtype.numpy, raw, array.offset - low, array.strides)
         return np.array(view, order="C")
 
     def synchronize(self) -> None:
@@ -106,11 +101,14 @@ class OpenCLDevice(Device):
         self._runtime.synchronize()
 
     def namespace(self) -> Any:
-        """Refused: these arrays know storage and views, and kernels do the rest."""
-        raise UnsupportedError(
-            f"arrays of {self.name} have no Array API namespace; write a kernel, or use "
-            "portable.xp('cpu')"
-        )
+        """The one that is built from the kernel language."""
+        from portable import array
+
+        return array
+
+    def creation_arguments(self) -> dict[str, Any]:
+        """Name this device."""
+        return {"device": self}
 
     def timer(self) -> Timer:
         """Times between markers in the queue."""
@@ -149,8 +147,8 @@ class OpenCLBackend(Backend):
         )
 
     def array_types(self) -> tuple[str, ...]:
-        """The module of `DeviceArray`."""
-        return ("portable_backends",)
+        """The module of `portable.array`."""
+        return ("portable",)
 
 
 def _numbered(words: Sequence[str]) -> list[str]:

@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+import portable.array
 from portable import dtypes, registry
-from portable.errors import LaunchError, OutOfMemoryError, ShapeError, UnsupportedError
-from portable_backends.device_array import DeviceArray
+from portable.errors import LaunchError, OutOfMemoryError, ShapeError
 
 cl = pytest.importorskip("pyopencl")
 
@@ -78,15 +78,10 @@ def test_memory_of_dropped_arrays_is_used_again(opencl: Any) -> None:
     assert opencl.empty((1 << 16,), dtypes.float32).buffer.int_ptr == first
 
 
-def test_there_is_no_namespace(opencl: Any) -> None:
-    with pytest.raises(UnsupportedError, match="write a kernel"):
-        opencl.namespace()
-
-
-def test_repr(opencl: Any) -> None:
+def test_its_namespace_is_portable_array(opencl: Any) -> None:
     made = opencl.empty((2, 3), dtypes.float32)
-    assert isinstance(made, DeviceArray)
-    assert repr(made) == f"<float32 array of shape (2, 3) on {opencl.name}>"
+    assert opencl.namespace() is portable.array
+    assert made.__array_namespace__() is portable.array
 
 
 @pytest.mark.parametrize(

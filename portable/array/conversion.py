@@ -1,0 +1,99 @@
+"""Arrays to what is no array: text, Python numbers, DLPack, other devices."""
+
+from __future__ import annotations
+
+import sys
+from types import ModuleType
+from typing import Any, Final
+
+import numpy as np
+
+from portable import registry
+from portable.array.storage import Storage
+
+__all__ = ["VERSION", "dlpack", "dlpack_device", "item", "namespace", "text", "to_device"]
+
+VERSION: Final = "2024.12"
+_VERSIONS: Final = ("2021.12", "2022.12", "2023.12", "2024.12")
+_HOST: Final = 1
+_OPENCL: Final = 4
+_SHOWN: Final = 1000
+
+
+def namespace(api_version: str | None) -> ModuleType:
+    """`portable.array`.
+
+    Raises
+    ------
+    ValueError
+        For a version of the standard that it does not follow.
+    """
+    if api_version is not None and api_version not in _VERSIONS:
+        raise ValueError(f"Array API {api_version} is not known here; {VERSION} is")
+    import portable.array
+
+    return sys.modules[portable.array.__name__]
+
+
+def to_device(x: Storage, device: Any, stream: Any) -> Any:
+    """`x` on another device, through the host."""
+    if stream is not None:
+        raise ValueError("stream is not supported: each device has one queue; pass None")
+    target = registry.device(device)
+    if target is x.device:
+        return x
+    host = x.device.to_numpy(x)
+    return host if target.owns(host) else target.from_numpy(host)
+
+
+def item(x: Storage, word: str) -> Any:
+    """The one element as a Python number; waits for the device.
+
+    Raises
+    ------
+    TypeError
+        If there are dimensions, or a complex number is to become a real one.
+    """
+    if x.shape:
+        raise TypeError(f"{word}(x) takes an array without dimensions, not one of shape {x.shape}")
+    if x.dtype.is_complex and word in ("int", "float"):
+        raise TypeError(f"{word}(x) of a complex number; take real(x) or abs(x)")
+    return x.device.to_numpy(x).item()
+
+
+def text(x: Storage) -> str:
+    """The elements as NumPy prints them, the dtype and the device; waits for the device."""
+    kind = f"dtype={x.dtype.name}, device={x.device.name}"
+    if x.size > _SHOWN:
+        return f"Array(shape={x.shape}, {kind})"
+    host = np.array2string(x.device.to_numpy(x), separator=", ", prefix="Array(")
+    shape = "" if x.size else f"shape={x.shape}, "
+    return f"Array({host}, {shape}{kind})"
+
+
+def dlpack(
+    x: Storage,
+    max_version: tuple[int, int] | None,
+    dl_device: tuple[int, int] | None,
+    copy: bool | None,
+) -> Any:
+    """A copy in host memory, for those who ask for one.
+
+    Raises
+    ------
+    BufferError
+        Where no copy was asked for: the device's buffers are not shared.
+    """
+    wants_host = dl_device is not None and int(dl_device[0]) == _HOST
+    if copy is False or not (copy or wants_host):
+        raise BufferError(
+            f"the memory of {x.device.name} is not shared; ask for a copy on the host with "
+            "from_dlpack(x, device='cpu', copy=True), or take portable.to_numpy(x)"
+        )
+    return x.device.to_numpy(x).__dlpack__(max_version=max_version)
+
+
+def dlpack_device(x: Storage) -> tuple[int, int]:
+    """DLPack's number for OpenCL memory, and which of the devices it is."""
+    devices = registry.devices_of_backend(x.device.backend)
+    return _OPENCL, devices.index(x.device) if x.device in devices else 0

@@ -1,0 +1,158 @@
+"""The data type functions of the Array API, and what its namespace says of itself."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from portable import dtypes, registry
+from portable.array.creation import default_dtype, device_for, is_ours
+from portable.array.operation import common_type
+from portable.array.promotion import KINDS, kind_of, promoted
+from portable.array.storage import Storage
+from portable.backend import Device
+from portable.dtypes import DType
+from portable.errors import DTypeError
+
+__all__ = [
+    "Information",
+    "__array_namespace_info__",
+    "can_cast",
+    "finfo",
+    "iinfo",
+    "isdtype",
+    "result_type",
+]
+
+
+def _given(x: Any) -> DType:
+    return x.dtype if isinstance(x, Storage) else dtypes.dtype(x)
+
+
+def can_cast(from_: Any, to: Any, /) -> bool:
+    """Whether promotion alone converts an array or dtype to a dtype."""
+    source, target = _given(from_), dtypes.dtype(to)
+    try:
+        return promoted(source, target) is target
+    except DTypeError:
+        return False
+
+
+def isdtype(dtype: Any, kind: Any) -> bool:
+    """Whether a dtype is of a kind: a name, a dtype, or a tuple of them.
+
+    Raises
+    ------
+    ValueError
+        For a name that the standard does not have.
+    """
+    found = dtypes.dtype(dtype)
+    if isinstance(kind, tuple):
+        return any(isdtype(found, one) for one in kind)
+    if isinstance(kind, str):
+        if kind not in KINDS:
+            raise ValueError(f"{kind!r} is no kind of dtype; there are {', '.join(KINDS)}")
+        return found.kind in KINDS[kind]
+    return found is dtypes.dtype(kind)
+
+
+def result_type(*arrays_and_dtypes: Any) -> DType:
+    """The dtype that arrays, dtypes and Python numbers give together."""
+    operands: list[DType | str] = []
+    for x in arrays_and_dtypes:
+        plain = isinstance(x, bool | int | float | complex) and not isinstance(x, np.generic)
+        operands.append(kind_of(x) if plain else _given(x))
+    if not any(isinstance(x, DType) for x in operands):
+        raise ValueError("result_type needs at least one array or dtype")
+    return common_type(operands)
+
+
+@dataclass(frozen=True, slots=True)
+class FloatInfo:
+    """The limits of a floating-point dtype."""
+
+    bits: int
+    eps: float
+    max: float
+    min: float
+    smallest_normal: float
+    dtype: DType
+
+
+@dataclass(frozen=True, slots=True)
+class IntegerInfo:
+    """The limits of an integer dtype."""
+
+    bits: int
+    max: int
+    min: int
+    dtype: DType
+
+
+def finfo(type: Any, /) -> FloatInfo:
+    """The limits of a floating-point dtype, or of the parts of a complex one."""
+    kind = _given(type).real
+    if not kind.is_float:
+        raise DTypeError(f"finfo takes floating-point dtypes, not {kind.name}")
+    info = np.finfo(kind.numpy)
+    return FloatInfo(
+        kind.bits,
+        float(info.eps),
+        float(info.max),
+        float(info.min),
+        float(info.smallest_normal),
+        kind,
+    )
+
+
+def iinfo(type: Any, /) -> IntegerInfo:
+    """The limits of an integer dtype."""
+    kind = _given(type)
+    if not kind.is_integer:
+        raise DTypeError(f"iinfo takes integer dtypes, not {kind.name}")
+    info = np.iinfo(kind.numpy)
+    return IntegerInfo(kind.bits, int(info.max), int(info.min), kind)
+
+
+class Information:
+    """What a namespace supports."""
+
+    def capabilities(self) -> dict[str, Any]:
+        """Boolean indexing and shapes that depend on data work, and dimensions are not limited."""
+        return {"boolean indexing": True, "data-dependent shapes": True, "max dimensions": None}
+
+    def default_device(self) -> Device:
+        """The device that creation functions use unless told otherwise."""
+        return device_for(None)
+
+    def default_dtypes(self, *, device: Any = None) -> dict[str, DType]:
+        """The dtypes that creation functions use; single precision where a device lacks double."""
+        target = device_for(device)
+        return {
+            "real floating": default_dtype(target, "f"),
+            "complex floating": default_dtype(target, "c"),
+            "integral": default_dtype(target, "i"),
+            "indexing": default_dtype(target, "i"),
+        }
+
+    def dtypes(self, *, device: Any = None, kind: Any = None) -> dict[str, DType]:
+        """The standard's dtypes that a device has, of a kind if one is named."""
+        target = device_for(device)
+        double = target.capabilities.float64
+        found = {
+            d.name: d
+            for d in dtypes.ALL
+            if d is not dtypes.float16 and (double or d.real is not dtypes.float64)
+        }
+        return {n: d for n, d in found.items() if kind is None or isdtype(d, kind)}
+
+    def devices(self) -> list[Device]:
+        """Every device whose arrays these are."""
+        return [d for d in registry.devices() if is_ours(d)]
+
+
+def __array_namespace_info__() -> Information:  # noqa: N807  (the standard's name)
+    """What this namespace supports."""
+    return Information()

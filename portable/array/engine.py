@@ -1,0 +1,247 @@
+"""From an element-wise operation on arrays to a launch.
+
+Plans are kept by dtypes, shapes and strides.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import prod
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from portable.array.elementwise_kernel import FULL, NUMBER, ROW, elementwise
+from portable.array.geometry import broadcast_shapes, broadcast_strides, collapsed
+from portable.array.operation import Operation, described
+from portable.array.storage import Storage
+from portable.backend import Capabilities, Device
+from portable.dtypes import DType
+from portable.errors import DeviceMismatchError, DTypeError, ShapeError
+from portable.lang.launch import Repeatable
+
+if TYPE_CHECKING:
+    from portable.array.array import Array
+
+__all__ = ["apply", "check_operands", "number_for"]
+
+_MAX_PLANS: Final = 8192
+_WIDE_ENOUGH: Final = 4
+_GPU_VECTOR: Final = 16
+_CPU_VECTOR: Final = 32
+_CPU_CHUNK: Final = 16384
+_GROUP: Final = 256
+
+
+@dataclass(frozen=True, slots=True)
+class _Plan:
+    """What calls with the same dtypes, shapes and strides share.
+
+    `numbers` says as what to pass the operands that are Python numbers.
+    """
+
+    shape: tuple[int, ...]
+    result: DType
+    launch: Repeatable | None
+    numbers: tuple[tuple[int, DType], ...]
+
+
+_plans: dict[Any, _Plan] = {}
+
+
+def apply(operation: Operation, *operands: Any, out: Any = None) -> Array:
+    """The operation on arrays and Python numbers, at least one of them, or `out`, an array.
+
+    Parameters
+    ----------
+    operation : Operation
+        What to do.
+    *operands : Array or number
+        They broadcast.
+    out : Array, optional
+        Where to put the result: of its shape and dtype. May be an operand, but may not overlap one
+        otherwise.
+    """
+    key: list[Any] = [operation]
+    for x in operands:
+        if isinstance(x, Storage):
+            key.append((x.device, x.dtype, x.shape, x.strides, x.offset & 15))
+        else:
+            key.append(type(x))
+    if out is not None:
+        shared = tuple(isinstance(x, Storage) and x.buffer is out.buffer for x in operands)
+        key.append((out.device, out.dtype, out.shape, out.strides, out.offset & 15, shared))
+    name = tuple(key)
+    plan = _plans.get(name)
+    if plan is None:
+        if len(_plans) >= _MAX_PLANS:
+            _plans.clear()
+        plan = _plans[name] = _new_plan(operation, operands, out)
+    if out is None:
+        device = next(x.device for x in operands if isinstance(x, Storage))
+        out = device.empty(plan.shape, plan.result)
+    if plan.launch is not None:
+        _launch(plan, operands, out)
+    return out  # type: ignore[no-any-return]
+
+
+def _launch(plan: _Plan, operands: tuple[Any, ...], out: Any) -> None:
+    handles: list[Any] = [None, None, None, out.buffer]
+    offsets: list[Any] = [0, 0, 0, out.offset]
+    numbers: list[Any] = [None, None, None, None]
+    for i, x in enumerate(operands):
+        if isinstance(x, Storage):
+            handles[i] = x.buffer
+            offsets[i] = x.offset
+    for i, kind in plan.numbers:
+        numbers[i] = number_for(operands[i], kind)
+    assert plan.launch is not None
+    plan.launch(handles, offsets, numbers)
+
+
+def number_for(x: Any, kind: DType) -> Any:
+    """A Python number as a kernel's argument: rounded to `kind`, in its register type."""
+    if kind.kind == "f" and not isinstance(x, float):
+        x = float(x)
+    with np.errstate(over="ignore"):
+        stored = kind.numpy.type(x)
+        if kind.itemsize >= _WIDE_ENOUGH or kind.kind == "b":
+            return stored
+        return kind.register.numpy.type(stored)
+
+
+def check_operands(name: str, operands: Sequence[Any]) -> Device:
+    """The one device of the arrays among operands.
+
+    Raises
+    ------
+    TypeError
+        If there is none, or something is no array and no number.
+    DeviceMismatchError
+        If there are two.
+    """
+    device: Device | None = None
+    for x in operands:
+        if isinstance(x, Storage):
+            if device is None:
+                device = x.device
+            elif device is not x.device:
+                raise DeviceMismatchError(
+                    f"{name} of arrays of {device.name} and {x.device.name}; move one of them with "
+                    "x.to_device(device)"
+                )
+        elif not isinstance(x, int | float | complex):
+            raise TypeError(
+                f"{name} takes arrays and Python numbers, not {type(x).__module__}."
+                f"{type(x).__qualname__}; convert it with asarray"
+            )
+    if device is None:
+        raise TypeError(f"{name} needs at least one array; convert numbers with asarray")
+    return device
+
+
+def _new_plan(operation: Operation, operands: tuple[Any, ...], out: Any) -> _Plan:
+    arrays = [x for x in (*operands, out) if isinstance(x, Storage)]
+    device = check_operands(operation.name, [x for x in (*operands, out) if x is not None])
+    compute, result = operation.types([described(x) for x in operands])
+    shape = broadcast_shapes([x.shape for x in arrays])
+    numbers = tuple((i, compute) for i, x in enumerate(operands) if not isinstance(x, Storage))
+    aliased = out is not None and any(
+        isinstance(x, Storage) and x.buffer is out.buffer for x in operands
+    )
+    if out is None:
+        out = device.empty(shape, result)
+    elif out.shape != shape:
+        raise ShapeError(
+            f"{operation.name} gives shape {shape}, which an array of shape {out.shape} cannot hold"
+        )
+    elif out.dtype is not result:
+        raise DTypeError(
+            f"{operation.name} gives {result.name}, which an array of {out.dtype.name} cannot hold"
+        )
+    if prod(shape) == 0:
+        return _Plan(shape, result, None, numbers)
+    launch = _bind(operation, operands, out, compute, disjoint=not aliased)
+    return _Plan(shape, result, launch, numbers)
+
+
+def _bind(
+    operation: Operation, operands: tuple[Any, ...], out: Storage, compute: DType, *, disjoint: bool
+) -> Repeatable:
+    arrays = [x for x in operands if isinstance(x, Storage)]
+    strides = [broadcast_strides(x.shape, x.strides, out.shape) for x in arrays]
+    shape, steps = collapsed(out.shape, [*strides, out.strides])
+    args: list[Any] = []
+    how: list[str] = []
+    kinds: list[DType | None] = []
+    views = iter(zip(arrays, steps, strict=False))
+    for position, x in enumerate(operands):
+        kind = None if position < operation.plain else compute
+        if not isinstance(x, Storage):
+            args.append(number_for(x, compute))
+            how.append(NUMBER)
+            kinds.append(None)
+            continue
+        array, step = next(views)
+        row = step[-1] == 0
+        args.append(array.viewed(shape[:-1], step[:-1]) if row else array.viewed(shape, step))
+        how.append(ROW if row else FULL)
+        kinds.append(_conversion(array.dtype, kind))
+    target = out.viewed(shape, steps[-1])
+    lanes = _lanes(operation, args, how, target)
+    chunk, rows, ndrange, workgroup = _work(target.shape, lanes, out.device.capabilities)
+    constants = {
+        "OP": operation.function(compute),
+        "HOW": tuple(how),
+        "KINDS": tuple(kinds),
+        "LANES": lanes,
+        "CHUNK": chunk,
+        "ROWS": rows,
+    }
+    args += [None] * (3 - len(args))
+    launcher = elementwise[ndrange, workgroup]
+    return launcher.repeatable((*args, target), constants, disjoint=disjoint)
+
+
+def _conversion(kind: DType, wanted: DType | None) -> DType | None:
+    """What a kernel has to convert an operand to; None where loading it gives that already."""
+    if wanted is None or kind is wanted or kind.is_complex:
+        return None if wanted is None or kind is wanted else wanted
+    if wanted.is_complex:
+        return wanted
+    return None if kind.register is wanted.register else wanted.register
+
+
+def _lanes(operation: Operation, args: Sequence[Any], how: Sequence[str], out: Storage) -> int:
+    """How many neighbours the kernel takes at a time."""
+    arrays = [x for x in args if isinstance(x, Storage)] + [out]
+    full = [x for x, word in zip(args, how, strict=True) if word == FULL] + [out]
+    capabilities = out.device.capabilities
+    narrow = _WIDE_ENOUGH if capabilities.kind == "cpu" else 1
+    if not operation.vector or any(
+        x.dtype.kind in "cb" or x.dtype.itemsize < narrow for x in arrays
+    ):
+        return 1
+    if any(x.strides[-1] != x.dtype.itemsize for x in full):
+        return 1
+    widest = _CPU_VECTOR if capabilities.kind == "cpu" else _GPU_VECTOR
+    lanes = min(widest, capabilities.vector_bytes) // max(x.dtype.itemsize for x in arrays)
+    return lanes if 1 < lanes <= out.shape[-1] else 1
+
+
+def _work(
+    shape: tuple[int, ...], lanes: int, capabilities: Capabilities
+) -> tuple[int, int, tuple[int, int], tuple[int, int]]:
+    """Elements and rows for a work-item, the ndrange and the workgroup.
+
+    A CPU gets few long work-items, a GPU one vector each in workgroups as wide as the rows.
+    """
+    inner, rows = shape[-1], prod(shape[:-1])
+    if capabilities.kind == "cpu":
+        many = max(1, _CPU_CHUNK // inner)
+        return _CPU_CHUNK, many, (-(-inner // _CPU_CHUNK), -(-rows // many)), (1, 1)
+    wide = -(-inner // lanes)
+    group = min(_GROUP, capabilities.max_workgroup)
+    across = min(group, 1 << (wide - 1).bit_length())
+    return lanes, 1, (wide, rows), (across, group // across if rows > 1 else 1)

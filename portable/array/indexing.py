@@ -1,0 +1,273 @@
+"""Indexing and assignment: views by slices, copies by arrays of integers or bools."""
+
+from __future__ import annotations
+
+from math import prod
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+import numpy as np
+
+from portable.array.engine import apply, check_operands
+from portable.array.gather_kernels import gather, scatter
+from portable.array.geometry import broadcast_shapes
+from portable.array.operation import Operation
+from portable.array.storage import Storage, contiguous_strides, expanded_index
+from portable.dtypes import int64
+from portable.errors import BadIndexError, DTypeError, ShapeError
+
+if TYPE_CHECKING:
+    from portable.array.array import Array
+
+_A = TypeVar("_A", bound=Storage)
+
+__all__ = ["gathered", "get", "put", "scattered", "updated"]
+
+_GROUP: Final = 64
+
+
+def get(x: Any, key: Any) -> Array:
+    """``x[key]``: a view for integers, slices, ``...`` and None, a copy for arrays.
+
+    Negative indices in arrays count from the end; those out of range are clamped, since looking at
+    them would wait for the device.
+
+    Raises
+    ------
+    BadIndexError
+        For an index out of range or of another kind.
+    """
+    if not _is_advanced(key):
+        return x.part(key)  # type: ignore[no-any-return]
+    moved, indices, place = _advanced(x, key)
+    shape = broadcast_shapes([i.shape for i in indices])
+    linear = _positions(moved, indices, shape)
+    result = gathered(moved, linear, len(indices))
+    rest = result.shape[1:]
+    shaped = result.viewed((*shape, *rest), _split(result, shape))
+    return _at(shaped, len(shape), place)  # type: ignore[no-any-return]
+
+
+def put(x: Any, key: Any, value: Any) -> None:
+    """``x[key] = value``, in the dtype of `x`; where a place is named twice either value may stay.
+
+    Raises
+    ------
+    BadIndexError
+        For an index out of range or of another kind.
+    DTypeError
+        For a value of a higher kind than `x` holds.
+    """
+    from portable.array.creation import asarray
+    from portable.array.manipulation import copied, copy_into
+
+    if not isinstance(value, Storage | int | float | complex):
+        value = asarray(value, device=x.device)
+    _check_value(x, value)
+    if not _is_advanced(key):
+        _fits(x.part(key), value)
+        copy_into(x.part(key), value)
+        return
+    if not isinstance(value, Storage):
+        value = asarray(value, dtype=x.dtype, device=x.device)
+    elif value.buffer is x.buffer:
+        value = copied(value)  # type: ignore[arg-type]
+    check_operands("assignment", (x, value))
+    moved, indices, place = _advanced(x, key)
+    shape = broadcast_shapes([i.shape for i in indices])
+    linear = _positions(moved, indices, shape)
+    scattered(moved, linear, _values(x, value, shape, moved.shape[len(indices) :], place))
+
+
+def updated(operation: Operation, x: _A, other: Any) -> _A:
+    """The in-place form of an operator: `x` holds the result afterwards."""
+    from portable.array.manipulation import copied
+
+    if isinstance(other, np.generic):
+        other = other.item()
+    if not isinstance(other, Storage | int | float | complex):
+        return NotImplemented  # type: ignore[no-any-return]
+    if isinstance(other, Storage) and other.buffer is x.buffer:
+        same = (other.offset, other.strides, other.shape) == (x.offset, x.strides, x.shape)
+        other = other if same else copied(other)  # type: ignore[arg-type]
+    apply(operation, x, other, out=x)
+    return x
+
+
+def _check_value(x: Any, value: Any) -> None:
+    order = "biufc".index
+    kind = value.dtype.kind if isinstance(value, Storage) else _letter(value)
+    if order(kind) > order(x.dtype.kind) and not (kind in "iu" and x.dtype.kind in "iu"):
+        raise DTypeError(
+            f"a value of kind {kind!r} assigned to a {x.dtype.name} array; convert it with astype"
+        )
+
+
+def _letter(value: complex) -> str:
+    from portable.array.promotion import kind_of
+
+    return kind_of(value)
+
+
+def _fits(part: Any, value: Any) -> None:
+    if isinstance(value, Storage) and broadcast_shapes([value.shape, part.shape]) != part.shape:
+        raise ShapeError(f"a value of shape {value.shape} assigned to a part of shape {part.shape}")
+
+
+# -- arrays as indices ----------------------------------------------------------------------
+
+
+def _is_advanced(key: Any) -> bool:
+    if isinstance(key, tuple):
+        return any(isinstance(item, _ARRAYS) for item in key)
+    return isinstance(key, _ARRAYS)
+
+
+_ARRAYS: Final = (Storage, np.ndarray, list, bool)
+
+
+def _advanced(x: Any, key: Any) -> tuple[Any, list[Any], int]:
+    """`x` with the indexed dimensions first, their indices, and where the result's belong."""
+    items = _with_integer_arrays(x, key)
+    view, slots = _sliced(x, items)
+    indices = [item for item in items if isinstance(item, Storage)]
+    adjacent = slots == list(range(slots[0], slots[0] + len(slots)))
+    rest = [d for d in range(view.ndim) if d not in slots]
+    order = [*slots, *rest]
+    moved = view.viewed(tuple(view.shape[d] for d in order), tuple(view.strides[d] for d in order))
+    return moved, indices, slots[0] if adjacent and _together(items) else 0
+
+
+def _together(items: list[Any]) -> bool:
+    """Whether no slice or None stands between the arrays."""
+    places = [i for i, item in enumerate(items) if isinstance(item, Storage)]
+    return places == list(range(places[0], places[0] + len(places)))
+
+
+def _with_integer_arrays(x: Any, key: Any) -> list[Any]:
+    """The items of an index, one per dimension, with masks turned into arrays of integers."""
+    items = list(key) if isinstance(key, tuple) else [key]
+    items = [_as_index(x, item) for item in items]
+    extra = sum(item.ndim - 1 for item in items if _is_mask(item))
+    items = expanded_index(tuple(items), x.shape, extra)
+    mixed = any(isinstance(item, Storage) for item in items)
+    out: list[Any] = []
+    dim = 0
+    for item in items:
+        if _is_mask(item):
+            out += _from_mask(x, item, dim)
+            dim += item.ndim
+            continue
+        if mixed and not isinstance(item, Storage | slice) and item is not None:
+            item = _integer(x, item, dim)
+        out.append(item)
+        dim += item is not None
+    return out
+
+
+def _is_mask(item: Any) -> bool:
+    return isinstance(item, Storage) and item.dtype.kind == "b"
+
+
+def _as_index(x: Any, item: Any) -> Any:
+    from portable.array.creation import asarray
+
+    if isinstance(item, list | np.ndarray | bool):
+        item = asarray(np.asarray(item), device=x.device)
+    if isinstance(item, Storage) and item.dtype.kind not in "biu":
+        raise BadIndexError(f"an index of dtype {item.dtype.name}; expected integers or bools")
+    if isinstance(item, Storage):
+        check_operands("an index", (x, item))
+    return item
+
+
+def _integer(x: Any, item: Any, dim: int) -> Any:
+    """An integer beside arrays: an array without dimensions, which they broadcast with."""
+    from portable.array.creation import asarray
+
+    try:
+        place = int(item.__index__())
+    except (AttributeError, TypeError):
+        raise BadIndexError(f"an index of type {type(item).__name__} beside arrays") from None
+    if not -x.shape[dim] <= place < x.shape[dim]:
+        raise BadIndexError(f"index {place} is out of range for extent {x.shape[dim]}")
+    return asarray(place % x.shape[dim], device=x.device)
+
+
+def _from_mask(x: Any, mask: Any, dim: int) -> list[Any]:
+    from portable.array.searching import nonzero
+
+    if mask.shape != x.shape[dim : dim + mask.ndim]:
+        raise BadIndexError(
+            f"a mask of shape {mask.shape} for dimensions of shape {x.shape[dim : dim + mask.ndim]}"
+        )
+    return list(nonzero(mask))
+
+
+def _sliced(x: Any, items: list[Any]) -> tuple[Any, list[int]]:
+    """The view by the basic items, and which of its dimensions the arrays index."""
+    basic = tuple(slice(None) if isinstance(item, Storage) else item for item in items)
+    slots = [i for i, item in enumerate(items) if isinstance(item, Storage)]
+    return x.part(basic), slots
+
+
+def _positions(moved: Any, indices: list[Any], shape: tuple[int, ...]) -> Any:
+    """Where in the indexed dimensions, counted in C order, each element lies; one dimension."""
+    from portable.array.elementwise import where
+    from portable.array.manipulation import astype, broadcast_to, reshape
+
+    total: Any = None
+    for dim, index in enumerate(indices):
+        extent = moved.shape[dim]
+        if not extent and prod(shape):
+            raise BadIndexError("an index into a dimension without elements")
+        signed = astype(index, int64, copy=False)
+        wrapped = where(signed < 0, signed + extent, signed)
+        total = wrapped if total is None else total * extent + wrapped
+    return reshape(broadcast_to(total, shape), (-1,))
+
+
+def _split(result: Any, shape: tuple[int, ...]) -> tuple[int, ...]:
+    """Strides for the first dimension of a contiguous result taken apart."""
+    step = result.strides[0]
+    own = contiguous_strides(shape, step)
+    return (*own, *result.strides[1:])
+
+
+def _at(result: Any, count: int, place: int) -> Any:
+    """The first `count` dimensions moved to `place`."""
+    order = list(range(count, result.ndim))
+    order[place:place] = range(count)
+    return result.viewed(
+        tuple(result.shape[d] for d in order), tuple(result.strides[d] for d in order)
+    )
+
+
+def _values(x: Any, value: Any, shape: tuple[int, ...], rest: tuple[int, ...], place: int) -> Any:
+    """What to scatter, as one row per position."""
+    from portable.array.manipulation import astype, broadcast_to, reshape
+
+    whole = (*rest[:place], *shape, *rest[place:])
+    if broadcast_shapes([value.shape, whole]) != whole:
+        raise ShapeError(f"a value of shape {value.shape} assigned to elements of shape {whole}")
+    spread = broadcast_to(astype(value, x.dtype, copy=False), whole)
+    count = len(shape)
+    order = [*range(place, place + count), *range(place), *range(place + count, len(whole))]
+    first = spread.viewed(
+        tuple(spread.shape[d] for d in order), tuple(spread.strides[d] for d in order)
+    )
+    return reshape(first, (prod(shape), *rest))
+
+
+def gathered(x: Any, linear: Any, indexed: int) -> Any:
+    """The elements of `x` at positions in its first dimensions, as rows of a new array."""
+    out = x.device.empty((linear.shape[0], *x.shape[indexed:]), x.dtype)
+    if out.size:
+        gather[out.size, _GROUP](x, linear, out, INDEXED=indexed)
+    return out
+
+
+def scattered(x: Any, linear: Any, values: Any) -> None:
+    """Writes rows to positions in the first dimensions of `x`."""
+    indexed = x.ndim - values.ndim + 1
+    if values.size:
+        scatter[values.size, _GROUP](x, linear, values, INDEXED=indexed)

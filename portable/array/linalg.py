@@ -1,0 +1,319 @@
+"""The ``linalg`` extension of the Array API.
+
+Products, norms, diagonals and powers run on the device. Decompositions and solvers go through the
+host and NumPy, as their docstrings say.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import inf
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+
+import numpy as np
+
+from portable.array.creation import eye
+from portable.array.elementwise import abs as absolute
+from portable.array.elementwise import multiply, not_equal, sqrt, subtract
+from portable.array.elementwise import pow as power
+from portable.array.engine import check_operands
+from portable.array.geometry import broadcast_shapes
+from portable.array.manipulation import (
+    astype,
+    broadcast_to,
+    copied,
+    moveaxis,
+    reshape,
+    stack,
+)
+from portable.array.products import matmul, matrix_transpose, tensordot, vecdot
+from portable.array.statistics import max as greatest
+from portable.array.statistics import min as least
+from portable.array.statistics import sum as summed
+from portable.errors import DTypeError, ShapeError
+
+if TYPE_CHECKING:
+    from portable.array.array import Array
+
+__all__ = [
+    "cholesky",
+    "cross",
+    "det",
+    "diagonal",
+    "eigh",
+    "eigvalsh",
+    "inv",
+    "matmul",
+    "matrix_norm",
+    "matrix_power",
+    "matrix_rank",
+    "matrix_transpose",
+    "outer",
+    "pinv",
+    "qr",
+    "slogdet",
+    "solve",
+    "svd",
+    "svdvals",
+    "tensordot",
+    "trace",
+    "vecdot",
+    "vector_norm",
+]
+
+
+class EighResult(NamedTuple):
+    """Eigenvalues in ascending order, and eigenvectors as columns."""
+
+    eigenvalues: Array
+    eigenvectors: Array
+
+
+class QRResult(NamedTuple):
+    """An orthonormal and an upper triangular factor."""
+
+    Q: Array
+    R: Array
+
+
+class SlogdetResult(NamedTuple):
+    """The sign of a determinant, and the logarithm of its size."""
+
+    sign: Array
+    logabsdet: Array
+
+
+class SVDResult(NamedTuple):
+    """Left singular vectors, singular values, right singular vectors as rows."""
+
+    U: Array
+    S: Array
+    Vh: Array
+
+
+# -- through the host -----------------------------------------------------------------------
+
+
+def _on_host(name: str, function: Callable[..., Any], *arrays: Array) -> Any:
+    """A function of NumPy on copies of the arrays; its results on their device."""
+    device = check_operands(name, arrays)
+    for x in arrays:
+        if x.dtype.kind not in "fc" or x.dtype.itemsize < 4:
+            raise DTypeError(
+                f"{name} takes float32, float64, complex64 and complex128, not {x.dtype.name}"
+            )
+        if x.ndim < 2 and name != "solve":
+            raise ShapeError(f"{name} takes matrices, not an array of shape {x.shape}")
+    try:
+        found = function(*[device.to_numpy(x) for x in arrays])
+    except np.linalg.LinAlgError as error:
+        raise ValueError(f"{name}: {error}") from None
+    if isinstance(found, tuple):
+        return tuple(device.from_numpy(np.asarray(x)) for x in found)
+    return device.from_numpy(np.asarray(found))
+
+
+def cholesky(x: Array, /, *, upper: bool = False) -> Array:
+    """The Cholesky factor of positive definite matrices. Goes through the host."""
+
+    def factor(a: Any) -> Any:
+        return np.linalg.cholesky(a, upper=upper)
+
+    return _on_host("cholesky", factor, x)  # type: ignore[no-any-return]
+
+
+def det(x: Array, /) -> Array:
+    """Determinants. Goes through the host."""
+    return _on_host("det", np.linalg.det, x)  # type: ignore[no-any-return]
+
+
+def eigh(x: Array, /) -> EighResult:
+    """Eigenvalues and eigenvectors of symmetric or Hermitian matrices. Goes through the host."""
+    return EighResult(*_on_host("eigh", lambda a: tuple(np.linalg.eigh(a)), x))
+
+
+def eigvalsh(x: Array, /) -> Array:
+    """Eigenvalues of symmetric or Hermitian matrices. Goes through the host."""
+    return _on_host("eigvalsh", np.linalg.eigvalsh, x)  # type: ignore[no-any-return]
+
+
+def inv(x: Array, /) -> Array:
+    """Inverses. Goes through the host."""
+    return _on_host("inv", np.linalg.inv, x)  # type: ignore[no-any-return]
+
+
+def pinv(x: Array, /, *, rtol: float | Array | None = None) -> Array:
+    """Pseudo-inverses. Goes through the host."""
+    tolerance = _host_tolerance(rtol)
+    return _on_host(  # type: ignore[no-any-return]
+        "pinv", lambda a: np.linalg.pinv(a, rtol=_default_tolerance(a, tolerance)), x
+    )
+
+
+def _host_tolerance(rtol: Any) -> Any:
+    return rtol.device.to_numpy(rtol) if hasattr(rtol, "device") else rtol
+
+
+def _default_tolerance(a: Any, given: Any) -> Any:
+    return max(a.shape[-2:]) * np.finfo(a.dtype).eps if given is None else given
+
+
+def qr(x: Array, /, *, mode: Literal["reduced", "complete"] = "reduced") -> QRResult:
+    """QR decompositions. Goes through the host."""
+    return QRResult(*_on_host("qr", lambda a: tuple(np.linalg.qr(a, mode=mode)), x))
+
+
+def slogdet(x: Array, /) -> SlogdetResult:
+    """Signs and logarithms of the sizes of determinants. Goes through the host."""
+    return SlogdetResult(*_on_host("slogdet", lambda a: tuple(np.linalg.slogdet(a)), x))
+
+
+def solve(x1: Array, x2: Array, /) -> Array:
+    """The solution of ``x1 @ x = x2``; a 1-d `x2` is one vector. Goes through the host."""
+
+    def solution(a: Any, b: Any) -> Any:
+        return np.linalg.solve(a, b[..., None])[..., 0] if b.ndim == 1 else np.linalg.solve(a, b)
+
+    return _on_host("solve", solution, x1, x2)  # type: ignore[no-any-return]
+
+
+def svd(x: Array, /, *, full_matrices: bool = True) -> SVDResult:
+    """Singular value decompositions. Goes through the host."""
+
+    def parts(a: Any) -> Any:
+        return tuple(np.linalg.svd(a, full_matrices=full_matrices))
+
+    return SVDResult(*_on_host("svd", parts, x))
+
+
+def svdvals(x: Array, /) -> Array:
+    """Singular values in descending order. Goes through the host."""
+
+    def values(a: Any) -> Any:
+        return np.linalg.svd(a, compute_uv=False)
+
+    return _on_host("svdvals", values, x)  # type: ignore[no-any-return]
+
+
+def matrix_rank(x: Array, /, *, rtol: float | Array | None = None) -> Array:
+    """The number of singular values above `rtol` times the greatest. Goes through the host."""
+    tolerance = _host_tolerance(rtol)
+
+    def rank(a: Any) -> Any:
+        values = np.linalg.svd(a, compute_uv=False)
+        least_value = values.max(-1, initial=0) * _default_tolerance(a, tolerance)
+        return np.asarray((values > least_value[..., None]).sum(-1), np.int64)
+
+    return _on_host("matrix_rank", rank, x)  # type: ignore[no-any-return]
+
+
+# -- on the device --------------------------------------------------------------------------
+
+
+def cross(x1: Array, x2: Array, /, *, axis: int = -1) -> Array:
+    """The cross product of vectors of three along an axis."""
+    check_operands("cross", (x1, x2))
+    if x1.shape[axis] != 3 or x2.shape[axis] != 3:
+        raise ShapeError(f"cross of shapes {x1.shape} and {x2.shape}: axis {axis} has extent 3")
+    shape = broadcast_shapes([x1.shape, x2.shape])
+    a, b = (moveaxis(broadcast_to(x, shape), axis, 0) for x in (x1, x2))
+    parts = [
+        subtract(multiply(a[i], b[j]), multiply(a[j], b[i])) for i, j in ((1, 2), (2, 0), (0, 1))
+    ]
+    return moveaxis(stack(parts, axis=0), 0, axis)
+
+
+def diagonal(x: Array, /, *, offset: int = 0) -> Array:
+    """The diagonals of matrices, `offset` above the main one; a view."""
+    if x.ndim < 2:
+        raise ShapeError(f"diagonal takes matrices, not an array of shape {x.shape}")
+    rows, columns = x.shape[-2:]
+    down, right = max(-offset, 0), max(offset, 0)
+    count = max(min(rows - down, columns - right), 0)
+    start = x.offset + (down * x.strides[-2] + right * x.strides[-1] if count else 0)
+    step = x.strides[-2] + x.strides[-1]
+    return x.viewed((*x.shape[:-2], count), (*x.strides[:-2], step), start)
+
+
+def trace(x: Array, /, *, offset: int = 0, dtype: Any = None) -> Array:
+    """The sums of diagonals."""
+    return summed(diagonal(x, offset=offset), axis=-1, dtype=dtype)
+
+
+def outer(x1: Array, x2: Array, /) -> Array:
+    """The products of all pairs of elements of two vectors."""
+    if x1.ndim != 1 or x2.ndim != 1:
+        raise ShapeError(f"outer takes vectors, not shapes {x1.shape} and {x2.shape}")
+    return multiply(x1[:, None], x2[None, :])
+
+
+def matrix_power(x: Array, n: int, /) -> Array:
+    """Matrices to an integer power, by squaring; negative ones through `inv`."""
+    if x.ndim < 2 or x.shape[-1] != x.shape[-2]:
+        raise ShapeError(f"matrix_power takes square matrices, not shape {x.shape}")
+    if n < 0:
+        x, n = inv(x), -n
+    result = None
+    while n:
+        if n & 1:
+            result = x if result is None else matmul(result, x)
+        n >>= 1
+        if n:
+            x = matmul(x, x)
+    if result is None:
+        one = eye(x.shape[-1], dtype=x.dtype, device=x.device)
+        return copied(broadcast_to(one, x.shape))
+    return copied(result) if result is x else result
+
+
+def vector_norm(
+    x: Array,
+    /,
+    *,
+    axis: int | tuple[int, ...] | None = None,
+    keepdims: bool = False,
+    ord: float = 2,
+) -> Array:
+    """The `ord`-norm of vectors along axes (None: all elements)."""
+    check_operands("vector_norm", (x,))
+    if x.dtype.kind not in "fc":
+        raise DTypeError(f"vector_norm takes floating-point numbers, not {x.dtype.name}")
+    size = absolute(x)
+    if ord == inf:
+        return greatest(size, axis=axis, keepdims=keepdims)
+    if ord == -inf:
+        return least(size, axis=axis, keepdims=keepdims)
+    if ord == 0:
+        some = astype(not_equal(size, 0), size.dtype)
+        return summed(some, axis=axis, keepdims=keepdims)
+    if ord == 1:
+        return summed(size, axis=axis, keepdims=keepdims)
+    if ord == 2:
+        return sqrt(summed(multiply(size, size), axis=axis, keepdims=keepdims))
+    total = summed(power(size, float(ord)), axis=axis, keepdims=keepdims)
+    return power(total, 1 / float(ord))
+
+
+def matrix_norm(
+    x: Array, /, *, keepdims: bool = False, ord: float | Literal["fro", "nuc"] | None = "fro"
+) -> Array:
+    """The norm of matrices; "nuc", 2 and -2 go through the host."""
+    if x.ndim < 2:
+        raise ShapeError(f"matrix_norm takes matrices, not an array of shape {x.shape}")
+    result = _matrix_norm(x, ord)
+    return reshape(result, (*result.shape, 1, 1)) if keepdims else result
+
+
+def _matrix_norm(x: Array, ord: Any) -> Array:
+    if ord in ("fro", None):
+        return vector_norm(x, axis=(-2, -1))
+    if ord == "nuc":
+        return summed(svdvals(x), axis=-1)
+    if ord in (2, -2):
+        return (greatest if ord > 0 else least)(svdvals(x), axis=-1)
+    if ord not in (1, -1, inf, -inf):
+        raise ValueError(
+            f"matrix_norm has no ord={ord!r}; it has 'fro', 'nuc', 1, 2, inf, -1, -2, -inf"
+        )
+    sums = summed(absolute(x), axis=-2 if ord in (1, -1) else -1)
+    return (greatest if ord > 0 else least)(sums, axis=-1)

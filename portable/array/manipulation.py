@@ -1,0 +1,330 @@
+"""The manipulation functions of the Array API, and conversion of dtypes."""
+
+from __future__ import annotations
+
+from functools import cache
+from itertools import pairwise
+from math import prod
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from portable import dtypes
+from portable import lang as kl
+from portable.array.engine import apply, check_operands
+from portable.array.geometry import (
+    broadcast_shapes,
+    broadcast_strides,
+    normalized_axes,
+    normalized_axis,
+)
+from portable.array.operation import Operation
+from portable.array.promotion import promoted
+from portable.array.storage import Storage, contiguous_strides
+from portable.dtypes import DType
+from portable.errors import DTypeError, ShapeError
+
+if TYPE_CHECKING:
+    from portable.array.array import Array
+
+__all__ = [
+    "astype",
+    "broadcast_arrays",
+    "broadcast_to",
+    "concat",
+    "contiguous",
+    "copied",
+    "copy_into",
+    "expand_dims",
+    "flip",
+    "moveaxis",
+    "permute_dims",
+    "repeat",
+    "reshape",
+    "roll",
+    "squeeze",
+    "stack",
+    "tile",
+    "unstack",
+]
+
+
+# -- copies ---------------------------------------------------------------------------------
+
+
+@cache
+def conversion_to(kind: DType) -> Operation:
+    """The operation that converts to a dtype."""
+    return Operation("astype", "biufc", kl.positive, fixed=kind)
+
+
+def copied(x: Array) -> Array:
+    """A contiguous copy."""
+    return apply(conversion_to(x.dtype), x)
+
+
+def contiguous(x: Array) -> Array:
+    """The array itself if it is in C order, else a copy that is."""
+    return x if x.is_contiguous else copied(x)
+
+
+def copy_into(out: Array, x: Any) -> None:
+    """Writes an array or a number to an array that it broadcasts to, converted."""
+    if isinstance(x, Storage):
+        if x.dtype.is_complex and not out.dtype.is_complex:
+            raise DTypeError(f"{x.dtype.name} stored in a {out.dtype.name} array; take real(x)")
+        if x.buffer is out.buffer:
+            x = copied(x)  # type: ignore[arg-type]
+    if out.size:
+        apply(conversion_to(out.dtype), x, out=out)
+
+
+def astype(x: Array, dtype: Any, /, *, copy: bool = True, device: Any = None) -> Array:
+    """`x` converted: floats to integers truncate and saturate, integers wrap.
+
+    Raises
+    ------
+    DTypeError
+        From a complex to a real dtype.
+    """
+    check_operands("astype", (x,))
+    kind = dtypes.dtype(dtype)
+    if device is not None:
+        x = x.to_device(device)
+    if kind is x.dtype and not copy:
+        return x
+    if x.dtype.is_complex and not kind.is_complex:
+        raise DTypeError(f"astype from {x.dtype.name} to {kind.name}; take real(x) or abs(x)")
+    return apply(conversion_to(kind), x)
+
+
+# -- views ----------------------------------------------------------------------------------
+
+
+def reshape(x: Array, /, shape: int | tuple[int, ...], *, copy: bool | None = None) -> Array:
+    """The elements in C order in another shape; one extent may be -1.
+
+    Raises
+    ------
+    ShapeError
+        If the number of elements differs.
+    ValueError
+        If `copy` is False and the strides do not allow a view.
+    """
+    wanted = _filled_shape(x, (shape,) if isinstance(shape, int) else tuple(shape))
+    if copy:
+        return _reshaped(copied(x), wanted)
+    if x.is_contiguous:
+        return _reshaped(x, wanted)
+    strides = _strides_for(x, wanted)
+    if strides is not None:
+        return x.viewed(wanted, strides)
+    if copy is False:
+        raise ValueError(f"reshape to {wanted} of an array of strides {x.strides} needs a copy")
+    return _reshaped(copied(x), wanted)
+
+
+def _reshaped(x: Array, shape: tuple[int, ...]) -> Array:
+    return x.viewed(shape, contiguous_strides(shape, x.dtype.itemsize))
+
+
+def _filled_shape(x: Array, shape: tuple[int, ...]) -> tuple[int, ...]:
+    if shape.count(-1) == 1:
+        known = prod(n for n in shape if n != -1)
+        if known and x.size % known == 0:
+            shape = tuple(x.size // known if n == -1 else n for n in shape)
+    if any(n < 0 for n in shape) or prod(shape) != x.size:
+        raise ShapeError(f"an array of shape {x.shape} has {x.size} elements, not those of {shape}")
+    return shape
+
+
+def _strides_for(x: Array, shape: tuple[int, ...]) -> tuple[int, ...] | None:
+    """The strides of a view in another shape; None if there is no such view.
+
+    Pairs runs of old dimensions with runs of new ones of the same size, each run contiguous.
+    """
+    old = [(n, s) for n, s in zip(x.shape, x.strides, strict=True) if n != 1]
+    strides: list[int] = []
+    i = 0
+    todo = list(shape)
+    while todo:
+        run = [todo.pop(0)]
+        if run[0] == 1:
+            strides.append(0)
+            continue
+        first = i
+        size_old, i = old[i][0], i + 1
+        size_new = run[0]
+        while size_old != size_new:
+            if size_new < size_old:
+                run.append(todo.pop(0))
+                size_new *= run[-1]
+            else:
+                size_old *= old[i][0]
+                i += 1
+        group = old[first:i]
+        if any(a[1] != b[1] * b[0] for a, b in pairwise(group)):
+            return None
+        step = group[-1][1]
+        inner = [step * prod(run[d + 1 :]) for d in range(len(run))]
+        strides.extend(inner)
+    return tuple(strides)
+
+
+def permute_dims(x: Array, /, axes: tuple[int, ...]) -> Array:
+    """The view with dimensions in another order."""
+    order = normalized_axes(tuple(axes), x.ndim)
+    if len(order) != x.ndim:
+        raise ShapeError(f"{len(order)} axes for an array of {x.ndim} dimensions")
+    return x.viewed(tuple(x.shape[a] for a in order), tuple(x.strides[a] for a in order))
+
+
+def moveaxis(
+    x: Array, source: int | tuple[int, ...], destination: int | tuple[int, ...], /
+) -> Array:
+    """The view with some axes moved elsewhere, the others staying in order."""
+    sources, targets = normalized_axes(source, x.ndim), normalized_axes(destination, x.ndim)
+    if len(sources) != len(targets):
+        raise ShapeError(f"moveaxis of {len(sources)} axes to {len(targets)} places")
+    order = [a for a in range(x.ndim) if a not in sources]
+    for target, one in sorted(zip(targets, sources, strict=True)):
+        order.insert(target, one)
+    return permute_dims(x, tuple(order))
+
+
+def expand_dims(x: Array, /, *, axis: int = 0) -> Array:
+    """The view with a new dimension of extent 1."""
+    place = normalized_axis(axis, x.ndim + 1)
+    shape, strides = x.shape, x.strides
+    return x.viewed((*shape[:place], 1, *shape[place:]), (*strides[:place], 0, *strides[place:]))
+
+
+def squeeze(x: Array, /, axis: int | tuple[int, ...]) -> Array:
+    """The view without some dimensions of extent 1."""
+    gone = normalized_axes(axis, x.ndim)
+    if any(x.shape[a] != 1 for a in gone):
+        raise ShapeError(f"squeeze of axes {axis} of shape {x.shape}: not all have extent 1")
+    kept = [a for a in range(x.ndim) if a not in gone]
+    return x.viewed(tuple(x.shape[a] for a in kept), tuple(x.strides[a] for a in kept))
+
+
+def flip(x: Array, /, *, axis: int | tuple[int, ...] | None = None) -> Array:
+    """The view with the order along axes (None: all) reversed."""
+    axes = normalized_axes(axis, x.ndim)
+    index = tuple(slice(None, None, -1) if a in axes else slice(None) for a in range(x.ndim))
+    return x.part(index)
+
+
+def broadcast_to(x: Array, /, shape: tuple[int, ...]) -> Array:
+    """The view in which extents of 1 and missing ones are repeated."""
+    wanted = tuple(shape)
+    if broadcast_shapes([x.shape, wanted]) != wanted:
+        raise ShapeError(f"an array of shape {x.shape} does not broadcast to {wanted}")
+    return x.viewed(wanted, broadcast_strides(x.shape, x.strides, wanted))
+
+
+def broadcast_arrays(*arrays: Array) -> list[Array]:
+    """Views of all in the shape that they broadcast to."""
+    if not arrays:
+        return []
+    shape = broadcast_shapes([x.shape for x in arrays])
+    return [broadcast_to(x, shape) for x in arrays]
+
+
+def unstack(x: Array, /, *, axis: int = 0) -> tuple[Array, ...]:
+    """Views of the slices along an axis."""
+    moved = moveaxis(x, normalized_axis(axis, x.ndim), 0)
+    return tuple(moved.part(i) for i in range(moved.shape[0]))
+
+
+# -- new arrays -----------------------------------------------------------------------------
+
+
+def concat(arrays: tuple[Array, ...] | list[Array], /, *, axis: int | None = 0) -> Array:
+    """Arrays joined along an axis (None: all flattened), in their common dtype."""
+    items = list(arrays)
+    if not items:
+        raise ValueError("concat needs at least one array")
+    if axis is None:
+        items, axis = [reshape(x, (-1,)) for x in items], 0
+    device = check_operands("concat", items)
+    place = normalized_axis(axis, items[0].ndim)
+    kind = promoted(*[x.dtype for x in items])
+    shape = list(items[0].shape)
+    for x in items:
+        rest = (*x.shape[:place], *x.shape[place + 1 :])
+        if rest != (*shape[:place], *shape[place + 1 :]):
+            raise ShapeError(f"concat of {items[0].shape} and {x.shape} along axis {axis}")
+    shape[place] = sum(x.shape[place] for x in items)
+    out = device.empty(tuple(shape), kind)
+    start = 0
+    for x in items:
+        stop = start + x.shape[place]
+        copy_into(out.part((slice(None),) * place + (slice(start, stop),)), x)
+        start = stop
+    return out  # type: ignore[no-any-return]
+
+
+def stack(arrays: tuple[Array, ...] | list[Array], /, *, axis: int = 0) -> Array:
+    """Arrays of one shape joined along a new axis."""
+    items = list(arrays)
+    if len({x.shape for x in items}) > 1:
+        raise ShapeError(f"stack of different shapes {[x.shape for x in items]}")
+    return concat([expand_dims(x, axis=axis) for x in items], axis=axis)
+
+
+def roll(
+    x: Array, /, shift: int | tuple[int, ...], *, axis: int | tuple[int, ...] | None = None
+) -> Array:
+    """Elements moved along axes (None: flattened), the last ones coming first."""
+    if axis is None:
+        return reshape(roll(reshape(x, (-1,)), shift, axis=0), x.shape)
+    axes = axis if isinstance(axis, tuple) else (axis,)
+    shifts = shift if isinstance(shift, tuple) else (shift,) * len(axes)
+    if len(shifts) != len(axes):
+        raise ValueError(f"roll by {len(shifts)} shifts along {len(axes)} axes")
+    for one, by in zip(axes, shifts, strict=True):
+        x = _rolled(x, by, normalized_axis(one, x.ndim))
+    return copied(x) if not axes else x
+
+
+def _rolled(x: Array, shift: int, axis: int) -> Array:
+    extent = x.shape[axis]
+    cut = -shift % extent if extent else 0
+    lead = (slice(None),) * axis
+    return concat([x.part((*lead, slice(cut, None))), x.part((*lead, slice(None, cut)))], axis=axis)
+
+
+def tile(x: Array, repetitions: int | tuple[int, ...], /) -> Array:
+    """The array repeated as a whole along each dimension."""
+    counts = (repetitions,) if isinstance(repetitions, int) else tuple(repetitions)
+    ndim = max(x.ndim, len(counts))
+    shape = (1,) * (ndim - x.ndim) + x.shape
+    counts = (1,) * (ndim - len(counts)) + counts
+    pairs = [n for pair in zip(counts, shape, strict=True) for n in pair]
+    ones = tuple(n for extent in shape for n in (1, extent))
+    spread = broadcast_to(reshape(x, ones), tuple(pairs))
+    return reshape(copied(spread), tuple(a * b for a, b in zip(counts, shape, strict=True)))
+
+
+def repeat(x: Array, repeats: int | Array, /, *, axis: int | None = None) -> Array:
+    """Each element repeated, a number of times or as an array says, along an axis (None: all).
+
+    An array of repeats is read on the host, since the result's shape depends on it.
+    """
+    if axis is None:
+        x, axis = reshape(x, (-1,)), 0
+    place = normalized_axis(axis, x.ndim)
+    if isinstance(repeats, Storage) and (repeats.size != 1 or repeats.ndim):
+        from portable.array.searching import take
+
+        counts = repeats.device.to_numpy(repeats)
+        order = np.repeat(np.arange(x.shape[place]), counts)
+        return take(x, x.device.from_numpy(order), axis=place)
+    count = int(repeats)
+    shape, strides = x.shape, x.strides
+    wide = x.viewed(
+        (*shape[: place + 1], count, *shape[place + 1 :]),
+        (*strides[: place + 1], 0, *strides[place + 1 :]),
+    )
+    return reshape(copied(wide), (*shape[:place], shape[place] * count, *shape[place + 1 :]))

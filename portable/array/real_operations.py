@@ -1,0 +1,103 @@
+"""What element-wise operations on real numbers mean to a kernel, where no word says it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from portable import lang as kl
+from portable.lang.function import function
+
+__all__ = [
+    "different",
+    "float_floor_divide",
+    "float_remainder",
+    "imaginary_zero",
+    "integer_power",
+    "limited",
+    "limited_above",
+    "limited_below",
+    "power",
+    "same",
+    "selected",
+    "unequal_to_itself",
+]
+
+
+@function
+def different(x: Any, y: Any) -> Any:
+    """``x != y`` of bools too."""
+    return x != y
+
+
+@function
+def same(x: Any) -> Any:
+    """Whether a number is not NaN; true of every integer."""
+    return x == x
+
+
+@function
+def unequal_to_itself(x: Any) -> Any:
+    """Whether a number is NaN; false of every integer."""
+    return x != x
+
+
+@function
+def imaginary_zero(x: Any) -> Any:
+    """The imaginary part of a real number."""
+    return x - x
+
+
+@function
+def float_floor_divide(x: Any, y: Any) -> Any:
+    """The quotient rounded down; infinities stay infinite, as the standard wants."""
+    return kl.where((y == 0) | kl.isinf(x), x / y, x // y)
+
+
+@function
+def float_remainder(x: Any, y: Any) -> Any:
+    """The remainder with the divisor's sign; NaN where there is none."""
+    nothing = x - x
+    return kl.where((y == 0) | kl.isinf(x), nothing / nothing, x % y)
+
+
+@function
+def power(x: Any, y: Any) -> Any:
+    """``x`` to the power of ``y``, of floats."""
+    return kl.pow(x, y)
+
+
+@function
+def integer_power(x: Any, y: Any) -> Any:
+    """``x`` to the power of ``y`` by squaring; wraps, and a negative power gives 1."""
+    result = x - x + 1
+    square = x
+    rest = y
+    while rest > 0:
+        result = kl.where((rest & 1) == 1, result * square, result)
+        square = square * square
+        rest = rest >> 1
+    return result
+
+
+@function
+def selected(condition: Any, x: Any, y: Any) -> Any:
+    """`x` where `condition`, else `y`."""
+    return kl.where(condition, x, y)
+
+
+@function
+def limited_below(x: Any, low: Any) -> Any:
+    """At least `low`."""
+    return kl.maximum(x, low)
+
+
+@function
+def limited_above(x: Any, high: Any) -> Any:
+    """At most `high`."""
+    return kl.minimum(x, high)
+
+
+@function
+def limited(x: Any, low: Any, high: Any) -> Any:
+    """Between the bounds."""
+    return kl.minimum(kl.maximum(x, low), high)

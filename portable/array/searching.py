@@ -1,0 +1,165 @@
+"""The searching and indexing functions of the Array API."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from portable.array.axis import best_along_last
+from portable.array.creation import arange
+from portable.array.elementwise import not_equal, remainder, where
+from portable.array.engine import check_operands
+from portable.array.gather_kernels import positions
+from portable.array.geometry import normalized_axis
+from portable.array.indexing import gathered
+from portable.array.manipulation import (
+    astype,
+    broadcast_to,
+    contiguous,
+    moveaxis,
+    reshape,
+)
+from portable.array.sorting_kernels import search
+from portable.array.statistics import cumulative_sum
+from portable.dtypes import bool_, int64
+from portable.errors import DTypeError, ShapeError
+
+if TYPE_CHECKING:
+    from portable.array.array import Array
+
+__all__ = ["argmax", "argmin", "nonzero", "searchsorted", "take", "take_along_axis"]
+
+_GROUP: Final = 64
+
+
+def argmax(x: Array, /, *, axis: int | None = None, keepdims: bool = False) -> Array:
+    """The position of the greatest element along an axis (None: flattened), the first of equals."""
+    return _best("argmax", x, axis, keepdims, largest=True)
+
+
+def argmin(x: Array, /, *, axis: int | None = None, keepdims: bool = False) -> Array:
+    """The position of the least element along an axis (None: flattened), the first of equals."""
+    return _best("argmin", x, axis, keepdims, largest=False)
+
+
+def _best(name: str, x: Array, axis: int | None, keepdims: bool, *, largest: bool) -> Array:
+    check_operands(name, (x,))
+    if x.dtype.kind not in "iuf":
+        raise DTypeError(f"{name} takes real numbers, not {x.dtype.name}")
+    shape = (1,) * x.ndim
+    if axis is None:
+        x, place = reshape(x, (-1,)), 0
+    else:
+        place = normalized_axis(axis, x.ndim)
+        shape = (*x.shape[:place], 1, *x.shape[place + 1 :])
+    if x.shape[place] == 0:
+        raise ValueError(f"{name} of no elements, along axis {axis} of shape {x.shape}")
+    moved = moveaxis(x, place, -1)
+    if moved.size:
+        found = best_along_last(moved, largest)
+    else:
+        found = x.device.empty(moved.shape[:-1], int64)
+    return reshape(found, shape) if keepdims else found
+
+
+def nonzero(x: Array, /) -> tuple[Array, ...]:
+    """The indices of the elements that are not zero, in C order; waits for the device.
+
+    Their number is read on the host, since the shape of the result depends on it.
+    """
+    check_operands("nonzero", (x,))
+    if not x.ndim:
+        raise ShapeError("nonzero of an array without dimensions; reshape it to (1,)")
+    flat = reshape(x, (-1,))
+    mask = contiguous(flat if x.dtype is bool_ else not_equal(flat, 0))
+    linear = _true_positions(mask)
+    indices: list[Array] = []
+    for extent in reversed(x.shape):
+        if len(indices) == x.ndim - 1:
+            indices.append(linear)
+        else:
+            indices.append(remainder(linear, extent or 1))
+            linear = linear // (extent or 1)
+    return tuple(reversed(indices))
+
+
+def _true_positions(mask: Array) -> Array:
+    if not mask.size:
+        return mask.device.empty((0,), int64)  # type: ignore[no-any-return]
+    counts = cumulative_sum(astype(mask, int64))
+    out: Any = mask.device.empty((int(counts[-1]),), int64)
+    if out.size:
+        positions[mask.size, _GROUP](mask, counts, out)
+    return out  # type: ignore[no-any-return]
+
+
+def take(x: Array, indices: Array, /, *, axis: int | None = None) -> Array:
+    """The elements at positions along an axis; those out of range are clamped to it."""
+    check_operands("take", (x, indices))
+    if axis is None:
+        if x.ndim != 1:
+            raise ShapeError(f"take from an array of shape {x.shape} needs an axis")
+        axis = 0
+    place = normalized_axis(axis, x.ndim)
+    rows = gathered(moveaxis(x, place, 0), _wrapped(indices, x.shape[place]), 1)
+    return contiguous(moveaxis(rows, 0, place))
+
+
+def _wrapped(indices: Array, extent: int) -> Array:
+    if not indices.dtype.is_integer:
+        raise DTypeError(f"indices are integers, not {indices.dtype.name}")
+    if indices.ndim != 1:
+        raise ShapeError(f"indices have one dimension, not shape {indices.shape}")
+    signed = astype(indices, int64, copy=False)
+    return where(signed < 0, signed + extent, signed)
+
+
+def take_along_axis(x: Array, indices: Array, /, *, axis: int = -1) -> Array:
+    """The elements at positions along an axis that differ from row to row."""
+    check_operands("take_along_axis", (x, indices))
+    place = normalized_axis(axis, x.ndim)
+    if indices.ndim != x.ndim:
+        raise ShapeError(f"indices of shape {indices.shape} for an array of shape {x.shape}")
+    shape = tuple(
+        n if a == place else _joint(n, m)
+        for a, (n, m) in enumerate(zip(indices.shape, x.shape, strict=True))
+    )
+    key: list[Any] = []
+    for a, extent in enumerate(shape):
+        if a == place:
+            key.append(broadcast_to(indices, shape))
+            continue
+        line = arange(extent if x.shape[a] != 1 else 1, device=x.device)
+        key.append(reshape(line, tuple(line.size if d == a else 1 for d in range(x.ndim))))
+    return x[tuple(key)]
+
+
+def _joint(n: int, m: int) -> int:
+    if n != m and 1 not in (n, m):
+        raise ShapeError(f"take_along_axis: extents {n} and {m} do not broadcast")
+    return m if n == 1 else n
+
+
+def searchsorted(
+    x1: Array, x2: Array, /, *, side: str = "left", sorter: Array | None = None
+) -> Array:
+    """Where each of `x2` belongs in the sorted `x1`, "left" or "right" of its equals."""
+    check_operands("searchsorted", (x1, x2))
+    if side not in ("left", "right"):
+        raise ValueError(f"side={side!r}; searchsorted knows 'left' and 'right'")
+    if x1.ndim != 1:
+        raise ShapeError(f"searchsorted in an array of shape {x1.shape}; it has one dimension")
+    if x1.dtype.kind not in "iuf" or x2.dtype.kind not in "iuf":
+        raise DTypeError(
+            f"searchsorted takes real numbers, not {x1.dtype.name} and {x2.dtype.name}"
+        )
+    if sorter is not None:
+        x1 = take(x1, sorter)
+    from portable.array.promotion import promoted
+
+    kind = promoted(x1.dtype, x2.dtype)
+    table, values = astype(x1, kind, copy=False), reshape(astype(x2, kind, copy=False), (-1,))
+    out: Any = x2.device.empty(x2.shape, int64)
+    if out.size:
+        flat = reshape(out, (-1,))
+        search[out.size, _GROUP](table, values, flat, AFTER=side == "right")
+    return out  # type: ignore[no-any-return]

@@ -1,0 +1,115 @@
+"""A stable merge sort, and binary search."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from portable import lang as kl
+from portable.array.elementwise_kernel import unravelled
+from portable.lang.function import function
+from portable.lang.kernel import kernel
+
+__all__ = ["merge_runs", "search", "sort_runs"]
+
+
+@function
+def below(x: Any, y: Any) -> Any:
+    """Whether `x` sorts before `y`; NaN after everything."""
+    return (x < y) | ((y != y) & (x == x))
+
+
+@function
+def sorts_before(x: Any, y: Any, KIND: Any, DESCENDING: Any) -> Any:
+    """Whether `x` comes strictly before `y`; complex numbers by real part, then by imaginary."""
+    if DESCENDING:
+        a, b = y, x
+    else:
+        a, b = x, y
+    if KIND == "c":
+        tied = (a.real == b.real) | ((a.real != a.real) & (b.real != b.real))
+        return below(a.real, b.real) | (tied & below(a.imag, b.imag))
+    if KIND == "b":
+        return kl.cast(a, kl.i32) < kl.cast(b, kl.i32)
+    if KIND == "f":
+        return below(a, b)
+    return a < b
+
+
+@kernel
+def sort_runs(x: Any, out: Any, order: Any, *, RUN: int, KIND: str, DESCENDING: bool) -> None:
+    """Sorts runs of `RUN` elements of the last axis by insertion; `order` says where they were."""
+    length = x.shape[x.ndim - 1]
+    runs = kl.cdiv(length, RUN)
+    rows = 1
+    for extent in x.shape[: x.ndim - 1]:
+        rows = rows * extent
+    item = kl.global_id(0)
+    if item < rows * runs:
+        outer = unravelled(item // runs, x.shape[: x.ndim - 1])
+        start = item % runs * RUN
+        stop = kl.minimum(start + RUN, length)
+        for i in range(start, stop):
+            value = x[*outer, i]
+            j = i
+            going = j > start
+            while going:
+                before = out[*outer, j - 1]
+                going = sorts_before(value, before, KIND, DESCENDING)
+                if going:
+                    out[*outer, j] = before
+                    order[*outer, j] = order[*outer, j - 1]
+                    j = j - 1
+                    going = j > start
+            out[*outer, j] = value
+            order[*outer, j] = kl.cast(i, kl.i64)
+
+
+@kernel
+def merge_runs(
+    x: Any, order: Any, out: Any, new_order: Any, run: Any, *, KIND: str, DESCENDING: bool
+) -> None:
+    """Merges pairs of sorted runs: each element finds its place by binary search."""
+    length = x.shape[x.ndim - 1]
+    rows = 1
+    for extent in x.shape[: x.ndim - 1]:
+        rows = rows * extent
+    item = kl.global_id(0)
+    if item < rows * length:
+        outer = unravelled(item // length, x.shape[: x.ndim - 1])
+        i = item % length
+        pair = i // (2 * run) * (2 * run)
+        middle = kl.minimum(pair + run, length)
+        end = kl.minimum(pair + 2 * run, length)
+        left = i < middle
+        value = x[*outer, i]
+        low = kl.where(left, middle, pair)
+        first = low
+        high = kl.where(left, end, middle)
+        while low < high:
+            centre = low + (high - low) // 2
+            other = x[*outer, centre]
+            later = sorts_before(other, value, KIND, DESCENDING)
+            earlier = sorts_before(value, other, KIND, DESCENDING)
+            goes_up = kl.where(left, later, not earlier)
+            low = kl.where(goes_up, centre + 1, low)
+            high = kl.where(goes_up, high, centre)
+        place = kl.where(left, i, pair + (i - middle)) + (low - first)
+        out[*outer, place] = value
+        new_order[*outer, place] = order[*outer, i]
+
+
+@kernel
+def search(table: Any, values: Any, out: Any, *, AFTER: bool) -> None:
+    """Where each value belongs in a sorted table."""
+    i = kl.global_id(0)
+    if i < values.shape[0]:
+        value = values[i]
+        low = i - i
+        high = low + table.shape[0]
+        while low < high:
+            centre = low + (high - low) // 2
+            other = table[centre]
+            up = not below(value, other) if AFTER else below(other, value)
+            low = kl.where(up, centre + 1, low)
+            high = kl.where(up, high, centre)
+        out[i] = kl.cast(low, kl.i64)

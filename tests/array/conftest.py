@@ -1,0 +1,16 @@
+"""The devices whose arrays are those of `portable.array`, and arrays for them."""
+
+from __future__ import annotations
+
+import pytest
+
+from portable.array.creation import is_ours
+from portable.backend import Device
+
+
+@pytest.fixture
+def ours(device: Device) -> Device:
+    """Each device with arrays of this kind."""
+    if not is_ours(device):
+        pytest.skip(f"{device.name} has an array library of its own")
+    return device

@@ -1,0 +1,176 @@
+"""Element-wise functions against NumPy: shapes, strides, dtypes, promotion, special values."""
+
+from __future__ import annotations
+
+import operator
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+
+import portable
+import portable.array as xp
+from portable.backend import Device
+from portable.errors import DTypeError, ShapeError
+
+QUICK = settings(
+    max_examples=15,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
+FLOATS = ["float32", "float64"]
+KINDS = ["int8", "uint16", "int32", "uint64", "float32", "float64", "complex64"]
+UNARY_FLOAT = [
+    "acosh", "asin", "asinh", "atan", "ceil", "cos", "cosh", "exp", "expm1", "floor", "isfinite",
+    "isinf", "isnan", "log", "log10", "log1p", "negative", "reciprocal", "round", "sign", "signbit",
+    "sin", "sqrt", "square", "tanh", "trunc",
+]  # fmt: skip
+SPECIAL = [0.0, -0.0, 1.0, -1.0, 0.5, -0.5, 2.5, -3.5, np.inf, -np.inf, np.nan]
+
+
+def close(found: Any, expected: Any, ulps: float = 64) -> None:
+    expected = np.asarray(expected)
+    got = portable.to_numpy(found)
+    assert (got.dtype, got.shape) == (expected.dtype, expected.shape)
+    if got.dtype.kind in "fc":
+        tolerance = ulps * np.finfo(got.dtype).eps
+        np.testing.assert_allclose(got, expected, rtol=tolerance, atol=tolerance)
+        real = got.real, np.real(expected)
+        zeros = (real[0] == 0) & (real[1] == 0)
+        assert (np.signbit(real[0]) == np.signbit(real[1]))[zeros].all()
+    else:
+        np.testing.assert_array_equal(got, expected)
+
+
+@pytest.mark.parametrize("name", UNARY_FLOAT)
+@pytest.mark.parametrize("dtype", FLOATS)
+def test_special_values(ours: Device, name: str, dtype: str) -> None:
+    x = np.array(SPECIAL, dtype)
+    with np.errstate(all="ignore"):
+        expected = getattr(np, name)(x)
+    close(getattr(xp, name)(ours.from_numpy(x)), expected)
+
+
+@pytest.mark.parametrize("name", ["floor_divide", "remainder", "pow", "atan2", "maximum", "hypot"])
+def test_special_pairs(ours: Device, name: str) -> None:
+    x, y = np.array(SPECIAL)[:, None], np.array(SPECIAL)[None, :]
+    with np.errstate(all="ignore"):
+        expected = getattr(np, name)(x, y)
+        if name == "floor_divide":  # the standard keeps infinities, where NumPy gives NaN
+            expected = np.where(np.isinf(x) | (y == 0), x / y, expected)
+    close(getattr(xp, name)(ours.from_numpy(x), ours.from_numpy(y)), expected)
+
+
+@pytest.mark.parametrize("dtype", ["complex64", "complex128"])
+@pytest.mark.parametrize(
+    "name", ["exp", "log", "sqrt", "sin", "tanh", "asin", "acosh", "atan", "abs", "square", "conj"]
+)
+def test_complex_functions(ours: Device, name: str, dtype: str) -> None:
+    parts = np.random.default_rng(0).uniform(-3, 3, (2, 50))
+    x = (parts[0] + 1j * parts[1]).astype(dtype)
+    close(getattr(xp, name)(ours.from_numpy(x)), getattr(np, name)(x), 200)
+
+
+@pytest.mark.parametrize("dtype", KINDS)
+@QUICK
+@given(data=st.data())
+def test_operators_on_random_shapes_and_strides(ours: Device, dtype: str, data: Any) -> None:
+    shapes = data.draw(hnp.mutually_broadcastable_shapes(num_shapes=2, max_dims=3, max_side=9))
+    arrays = [_strided(data, shape, dtype) for shape in shapes.input_shapes]
+    views = [_strided_view(ours, base, index) for base, index in arrays]
+    a, b = (base[index] for base, index in arrays)
+    for op in (operator.add, operator.sub, operator.mul):
+        close(op(*views), op(a, b))
+    close(views[0] == views[1], a == b)
+
+
+def _strided(data: Any, shape: tuple[int, ...], dtype: str) -> tuple[Any, Any]:
+    """An array and the index of a part of it that has the shape wanted and odd strides."""
+    steps = [data.draw(st.sampled_from([1, 2, -1])) for _ in shape]
+    full = tuple(n * abs(step) for n, step in zip(shape, steps, strict=True))
+    base = np.random.default_rng(0).integers(0, 50, full).astype(dtype)
+    index = tuple(slice(None, None, step) for step in steps)
+    return base, index
+
+
+def _strided_view(device: Device, base: Any, index: Any) -> Any:
+    return device.from_numpy(base)[index]
+
+
+@pytest.mark.parametrize("dtype", FLOATS)
+def test_long_rows_and_broadcast_along_them(ours: Device, dtype: str) -> None:
+    a = np.random.default_rng(0).standard_normal((37, 1003)).astype(dtype)
+    x = ours.from_numpy(a)
+    close(x + x[0], a + a[0])
+    close(x * x[:, :1], a * a[:, :1])
+    close(x[:, 1:] - x[:, :-1], a[:, 1:] - a[:, :-1])
+    close(xp.exp(x.T), np.exp(a.T))
+
+
+def test_python_numbers_are_weak(ours: Device) -> None:
+    x = xp.asarray([1, 2, 3], dtype=xp.int8, device=ours)
+    assert (x + 1).dtype is xp.int8
+    assert (1 - x).dtype is xp.int8
+    y = xp.asarray([1.5], dtype=xp.float32, device=ours)
+    assert (y * 2.5).dtype is xp.float32
+    assert (y + 1j).dtype is xp.complex64
+    assert (y * np.float32(2)).dtype is xp.float32
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [("int32", "float32"), ("bool", "int8"), ("int64", "uint64"), ("bool", "float64")],
+)
+def test_forbidden_promotion(ours: Device, first: str, second: str) -> None:
+    x, y = (xp.ones((2,), dtype=d, device=ours) for d in (first, second))
+    with pytest.raises(TypeError, match="no common dtype"):
+        xp.equal(x, y)
+
+
+def test_refusals(ours: Device) -> None:
+    x = xp.ones((2, 3), dtype=xp.int32, device=ours)
+    with pytest.raises(DTypeError, match="float does not combine"):
+        x + 1.5
+    with pytest.raises(DTypeError, match="sin takes floating-point"):
+        xp.sin(x)
+    with pytest.raises(ShapeError, match="do not broadcast"):
+        x + xp.ones((2,), dtype=xp.int32, device=ours)
+    with pytest.raises(TypeError):
+        x + np.ones((2, 3), np.int32)
+    with pytest.raises(TypeError, match="at least one array"):
+        xp.add(1, 2)
+
+
+def test_in_place(ours: Device) -> None:
+    a = np.arange(24.0).reshape(4, 6)
+    x = ours.from_numpy(a)
+    kept, part = x, x[1:]
+    x += 1
+    part *= 2
+    x -= x[::-1]
+    expected = a + 1
+    expected[1:] *= 2
+    expected -= expected[::-1].copy()
+    assert x is kept
+    close(x, expected)
+    with pytest.raises(ShapeError):
+        part += xp.ones((4, 6), device=ours)
+    whole = xp.ones((3,), dtype=xp.float32, device=ours)
+    with pytest.raises(DTypeError):
+        whole += xp.ones((3,), dtype=xp.float64, device=ours)
+
+
+def test_where_and_clip(ours: Device) -> None:
+    a = np.linspace(-1, 1, 11)
+    x = ours.from_numpy(a)
+    close(xp.where(x > 0, x, 0.0), np.where(a > 0, a, 0))
+    close(xp.clip(x, -0.5), np.clip(a, -0.5, None))
+    close(xp.clip(x, x[::-1], 0.5), np.clip(a, a[::-1], 0.5))
+
+
+def test_half_precision_rounds_once(ours: Device) -> None:
+    a = np.linspace(0, 3, 100).astype(np.float16)
+    close(ours.from_numpy(a) * ours.from_numpy(a), a * a, 0)

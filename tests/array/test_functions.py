@@ -1,0 +1,172 @@
+"""Creation, manipulation, reductions, sorting, sets, products and the rest against NumPy."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import portable
+import portable.array as xp
+from portable.backend import Device
+from portable.errors import ShapeError
+
+RNG = np.random.default_rng(0)
+CUBE = RNG.standard_normal((5, 7, 6))
+VIEWS = [np.s_[:], np.s_[::2, ::-1, 1:], np.s_[1]]
+
+
+def same(found: Any, expected: Any, rtol: float = 1e-5) -> None:
+    expected = np.asarray(expected)
+    got = portable.to_numpy(found)
+    assert (got.dtype, got.shape) == (expected.dtype, expected.shape)
+    if got.dtype.kind in "fc":
+        np.testing.assert_allclose(got, expected, rtol=rtol, atol=rtol)
+    else:
+        np.testing.assert_array_equal(got, expected)
+
+
+@pytest.mark.parametrize("axis", [None, 0, -1, (0, 1)], ids=str)
+@pytest.mark.parametrize("view", VIEWS, ids=str)
+@pytest.mark.parametrize("dtype", ["float32", "complex128", "int16"])
+def test_reductions(ours: Device, dtype: str, view: Any, axis: Any) -> None:
+    base = (CUBE * 3).astype(dtype)
+    a, x = base[view], ours.from_numpy(base)[view]
+    wide = np.int64 if dtype == "int16" else None
+    same(xp.sum(x, axis=axis), np.sum(a, axis=axis, dtype=wide), 1e-4)
+    same(xp.any(x, axis=axis, keepdims=True), np.any(a, axis=axis, keepdims=True))
+    if dtype != "complex128":
+        same(xp.max(x, axis=axis, keepdims=True), np.max(a, axis=axis, keepdims=True))
+    if dtype == "float32":
+        same(xp.prod(x, axis=axis), np.prod(a, axis=axis), 1e-4)
+        same(xp.var(x, axis=axis, correction=1), np.var(a, axis=axis, correction=1), 1e-4)
+
+
+@pytest.mark.parametrize("shape", [(100_003,), (300, 401), (301, 400)], ids=str)
+def test_long_reductions(ours: Device, shape: tuple[int, ...]) -> None:
+    a = RNG.standard_normal(shape).astype(np.float32)
+    x = ours.from_numpy(a)
+    same(xp.sum(x), np.sum(a, dtype=np.float64).astype(np.float32), 1e-3)
+    same(xp.argmax(x), np.argmax(a))
+    for axis in range(a.ndim):
+        same(xp.sum(x, axis=axis), np.sum(a, axis=axis), 1e-3)
+        same(xp.min(x, axis=axis), np.min(a, axis=axis))
+        same(xp.argmin(x, axis=axis), np.argmin(a, axis=axis))
+        same(xp.cumulative_sum(x, axis=axis), np.cumsum(a.astype(float), axis).astype("f4"), 2e-2)
+
+
+def test_reductions_of_nothing(ours: Device) -> None:
+    x = xp.ones((0, 3), device=ours)
+    same(xp.sum(x, axis=0), np.zeros(3))
+    same(xp.all(x), np.True_)
+    same(xp.prod(x, axis=1), np.ones(0))
+    with pytest.raises(ValueError, match="max of no elements"):
+        xp.max(x, axis=0)
+
+
+@pytest.mark.parametrize("descending", [False, True])
+@pytest.mark.parametrize("dtype", ["float32", "int64", "bool"])
+def test_sorting_is_stable(ours: Device, dtype: str, descending: bool) -> None:
+    a = RNG.integers(0, 20, (3, 1000)).astype(dtype)
+    x = ours.from_numpy(a)
+    order = np.argsort(-a.astype(int) if descending else a, axis=1, stable=True)
+    same(xp.argsort(x, descending=descending), order)
+    same(xp.sort(x, descending=descending), np.take_along_axis(a, order, 1))
+
+
+def test_nan_sorts_last(ours: Device) -> None:
+    a = np.array([1.0, np.nan, -np.inf, 0.0, np.inf, np.nan])
+    same(xp.sort(ours.from_numpy(a)), np.sort(a))
+
+
+def test_sets(ours: Device) -> None:
+    a = RNG.integers(0, 9, (6, 7))
+    for found, expected in zip(xp.unique_all(ours.from_numpy(a)), np.unique_all(a), strict=True):
+        same(found, expected)
+    assert xp.unique_values(ours.from_numpy(np.array([np.nan, 1, np.nan]))).shape == (3,)
+
+
+def test_creation(ours: Device) -> None:
+    same(xp.arange(1, 10, 3, device=ours), np.arange(1, 10, 3))
+    same(xp.arange(0.0, 1, 0.1, device=ours), np.arange(0, 1, 0.1))
+    same(xp.linspace(-1, 1, 9, device=ours), np.linspace(-1, 1, 9))
+    same(xp.eye(3, 5, k=-1, device=ours), np.eye(3, 5, -1))
+    same(xp.full((2, 0), 3, device=ours), np.full((2, 0), 3))
+    same(xp.full((), True, device=ours), np.True_)
+    same(xp.asarray([[1, 2], [3, 4]], device=ours), np.array([[1, 2], [3, 4]]))
+    same(xp.asarray([xp.ones((), device=ours), 2.0], device=ours), np.array([1.0, 2.0]))
+    x = ours.from_numpy(CUBE)
+    same(xp.tril(x, k=1), np.tril(CUBE, 1))
+    same(xp.triu(x, k=-1), np.triu(CUBE, -1))
+    grids = xp.meshgrid(xp.arange(3, device=ours), xp.arange(4, device=ours))
+    for found, expected in zip(grids, np.meshgrid(np.arange(3), np.arange(4)), strict=True):
+        same(found, expected)
+
+
+def test_manipulation(ours: Device) -> None:
+    a, x = CUBE, ours.from_numpy(CUBE)
+    same(xp.reshape(xp.permute_dims(x, (2, 0, 1)), (6, -1)), a.transpose(2, 0, 1).reshape(6, -1))
+    same(xp.reshape(x[:, :, ::2], (35, 3), copy=False), a[:, :, ::2].reshape(35, 3))
+    same(xp.concat([x, x[:2]], axis=0), np.concatenate([a, a[:2]]))
+    same(xp.stack([x, x], axis=1), np.stack([a, a], 1))
+    same(xp.flip(x, axis=(0, 2)), np.flip(a, (0, 2)))
+    same(xp.roll(x, (2, -3), axis=(0, 2)), np.roll(a, (2, -3), (0, 2)))
+    same(xp.tile(x, (2, 1, 1, 3)), np.tile(a, (2, 1, 1, 3)))
+    same(xp.repeat(x, 2, axis=1), np.repeat(a, 2, 1))
+    same(xp.repeat(x, xp.arange(5, device=ours), axis=0), np.repeat(a, np.arange(5), 0))
+    same(xp.moveaxis(x, 0, -1), np.moveaxis(a, 0, -1))
+    same(xp.squeeze(xp.expand_dims(x, axis=1), axis=1), a)
+    same(xp.diff(x, axis=1, n=2), np.diff(a, axis=1, n=2))
+    with pytest.raises(ShapeError):
+        xp.reshape(x, (4, 4))
+
+
+@pytest.mark.parametrize("wanted", ["bool", "int8", "uint32", "float16", "float64", "complex64"])
+@pytest.mark.parametrize("given", ["bool", "int16", "uint64", "float32"])
+def test_astype(ours: Device, given: str, wanted: str) -> None:
+    a = np.array([0, 1, 2, 100, 3.7]).astype(given)
+    same(xp.astype(ours.from_numpy(a), wanted), a.astype(wanted))
+
+
+def test_searching(ours: Device) -> None:
+    a, x = CUBE, ours.from_numpy(CUBE)
+    for found, expected in zip(xp.nonzero(x > 0), np.nonzero(a > 0), strict=True):
+        same(found, expected)
+    table = np.sort(a[0, 0])
+    for side in ("left", "right"):
+        found = xp.searchsorted(ours.from_numpy(table), x, side=side)
+        same(found, np.searchsorted(table, a, side=side))  # type: ignore[call-overload]
+    same(xp.take_along_axis(x, xp.argsort(x, axis=1), axis=1), np.sort(a, 1))
+    same(xp.take(x, xp.asarray([2, 0], device=ours), axis=1), np.take(a, [2, 0], 1))
+
+
+@pytest.mark.parametrize("dtype", ["float32", "int32", "complex64"])
+def test_products(ours: Device, dtype: str) -> None:
+    a = (CUBE * 3).astype(dtype)
+    x = ours.from_numpy(a)
+    same(x @ x.mT, a @ a.swapaxes(1, 2), 1e-4)
+    same(x @ x[0, 0], a @ a[0, 0], 1e-4)
+    same(xp.tensordot(x, x, axes=((0, 1), (0, 1))), np.tensordot(a, a, ((0, 1), (0, 1))), 1e-4)
+    same(xp.vecdot(x, x), np.vecdot(a, a), 1e-4)
+
+
+def test_linalg(ours: Device) -> None:
+    a = CUBE[:, :6, :] + 4 * np.eye(6)
+    x = ours.from_numpy(a)
+    same(xp.linalg.inv(x), np.linalg.inv(a))
+    same(xp.linalg.solve(x, x[..., 0, :, None]), np.linalg.solve(a, a[..., 0, :, None]))
+    same(xp.linalg.svdvals(x), np.linalg.svd(a, compute_uv=False))
+    same(xp.linalg.trace(x, offset=1), np.trace(a, 1, -2, -1))
+    same(xp.linalg.matrix_power(x, 5), np.linalg.matrix_power(a, 5))
+    same(xp.linalg.matrix_norm(x, ord=1), np.linalg.matrix_norm(a, ord=1))
+    same(xp.linalg.vector_norm(x, axis=1, ord=3), np.linalg.vector_norm(a, axis=1, ord=3))
+    same(xp.linalg.cross(x[..., :3], x[..., 3:]), np.linalg.cross(a[..., :3], a[..., 3:]))
+
+
+def test_fft(ours: Device) -> None:
+    a, x = CUBE, ours.from_numpy(CUBE)
+    same(xp.fft.irfft(xp.fft.rfft(x, axis=1), n=7, axis=1), a)
+    same(xp.fft.fftn(x, axes=(0, 2)), np.fft.fftn(a, axes=(0, 2)))
+    same(xp.fft.fftshift(x), np.fft.fftshift(a))
+    same(xp.fft.fftfreq(5, d=0.5, device=ours), np.fft.fftfreq(5, 0.5))
