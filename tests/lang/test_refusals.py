@@ -966,3 +966,17 @@ def test_a_device_compiler_that_refuses(device: Device, monkeypatch: pytest.Monk
     assert "iff [" in caught.value.source
     assert "error" in caught.value.log
     assert "simple" in str(caught.value)
+
+
+def leaves_elements(x):
+    total = kl.matrix((8, 8), kl.f32)
+    total.fill(0.0)
+    for row, column, value in kl.elements(total):
+        if value > 1.0:
+            break  # here
+        x[row, column] = value
+
+
+def test_leaving_the_elements_of_a_matrix() -> None:
+    error = refused(leaves_elements, MATRIX)
+    assert "no set order" in str(error)

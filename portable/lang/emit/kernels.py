@@ -184,10 +184,17 @@ class _Printer:
         half_bits = self._dialect.native_vectors and not self._kernel.options.native_half
         if array.dtype is float16 and half_bits:
             bits = self._context.names.fresh(f"{array.name}_bits")
-            self._writer.line(f"ushort {bits}[{size}];")
+            self._writer.line(f"ushort {bits}[{size}]{self._alignment()};")
             self._writer.line(f"__private half *const {name} = (__private half *){bits};")
             return
-        self._writer.line(f"{memory} {name}[{size}];")
+        self._writer.line(f"{memory} {name}[{size}]{self._alignment()};")
+
+    def _alignment(self) -> str:
+        """On CPUs private arrays are memory: vectors in them should not straddle cache lines."""
+        capabilities = self._context.capabilities
+        if capabilities.kind != "cpu" or capabilities.vector_bytes <= 16:
+            return ""
+        return f" __attribute__((aligned({capabilities.vector_bytes})))"
 
 
 def _has_uniform(kernel: Kernel) -> bool:

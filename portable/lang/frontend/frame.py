@@ -10,7 +10,7 @@ from portable.lang.frontend.source import FunctionSource
 
 __all__ = ["Frame", "LoopKind"]
 
-LoopKind = Literal["dynamic", "static"]
+LoopKind = Literal["dynamic", "static", "elements"]
 
 
 @dataclass

@@ -18,7 +18,7 @@ from portable.lang.frontend import memory, variables
 from portable.lang.frontend.builder import Builder
 from portable.lang.frontend.conversion import as_bool, as_type, cast, unify
 from portable.lang.frontend.expressions import ExpressionTranslator
-from portable.lang.frontend.frame import Frame
+from portable.lang.frontend.frame import Frame, LoopKind
 from portable.lang.frontend.intervals import Interval, interval
 from portable.lang.frontend.values import Complex, Range, Value, View, describe, is_number
 from portable.lang.frontend.variables import Unassigned
@@ -393,8 +393,8 @@ class Translator(ExpressionTranslator):
         elif isinstance(step, e.Const):
             known[var] = Interval(min(first.high, last.low + 1), first.high)
 
-    def _loop_body(self, body: Sequence[ast.stmt]) -> None:
-        self.frame.loops.append(("dynamic", self.frame.depth))
+    def _loop_body(self, body: Sequence[ast.stmt], kind: LoopKind = "dynamic") -> None:
+        self.frame.loops.append((kind, self.frame.depth))
         self.frame.depth += 1
         self._block(body)
         self.frame.depth -= 1
@@ -438,6 +438,11 @@ class Translator(ExpressionTranslator):
 
     def _leave(self, statement: s.Statement, end: _End, word: str) -> _End:
         kind, depth = self.frame.loops[-1]
+        if kind == "elements":
+            self.builder.fail(
+                f"{word} in a loop over the elements of a matrix, which come in no set order",
+                "put the rest of the body under an if",
+            )
         if kind == "dynamic":
             self.builder.emit(statement)
             return _End.LEFT
@@ -461,7 +466,7 @@ class Translator(ExpressionTranslator):
         bound = {x.id: Value(v) for x, v in zip(names, (row, column, value), strict=True)}  # type: ignore[attr-defined]
         self.frame.env = {**before, **bound}
         with self.builder.block() as body:
-            self._loop_body(node.body)
+            self._loop_body(node.body, "elements")
         self._after_loop(before, here.line)
         self.builder.emit(s.ForElements(fragment, row, column, value, tuple(body), False, here))
 
@@ -495,7 +500,7 @@ class Translator(ExpressionTranslator):
                 self.builder.fail("kernels return nothing", "write results to an array argument")
             self.builder.emit(s.Return(self.builder.location))
             return _End.LEFT
-        if any(kind == "dynamic" for kind, _ in self.frame.loops):
+        if any(kind != "static" for kind, _ in self.frame.loops):
             self.builder.fail(
                 "return inside a run-time loop of a helper function",
                 "break out of the loop and return after it",

@@ -6,12 +6,10 @@ since that may give local arrays new layouts.
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import cast
-
 from portable.backend import Capabilities
 from portable.lang.ir.kernel import Kernel
 from portable.lang.passes.copies import lower_copies
+from portable.lang.passes.matrix import lower_matrices
 
 __all__ = ["lower"]
 
@@ -19,6 +17,5 @@ __all__ = ["lower"]
 def lower(kernel: Kernel, capabilities: Capabilities) -> Kernel:
     """The kernel in terms that emitters print, for one device."""
     if kernel.fragments:
-        matrix = import_module("portable.lang.passes.matrix")
-        kernel = cast(Kernel, matrix.lower_matrices(kernel, capabilities))
+        kernel = lower_matrices(kernel, capabilities)
     return lower_copies(kernel, capabilities)
