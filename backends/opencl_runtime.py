@@ -236,7 +236,8 @@ class _Setter:
         self._pointers = [i for i, a in enumerate(arguments) if a.kind == "pointer"]
         numbers = [i for i, a in enumerate(arguments) if a.kind != "pointer"]
         self._numbers: Any = itemgetter(*numbers) if len(numbers) > 1 else _picker(numbers)
-        self._pack = struct.Struct("=" + "".join(_number_format(arguments[i]) for i in numbers)).pack
+        formats = "".join(_number_format(arguments[i]) for i in numbers)
+        self._pack = struct.Struct("=" + formats).pack
         self._last: bytes | None = None
 
     def __call__(self, arguments: Sequence[Any]) -> None:

@@ -4,6 +4,7 @@ Users write ``from portable import lang as kl``.
 """
 
 from portable import dtypes as _dtypes
+from portable.lang.listing import source as source
 from portable.lang.words import *  # noqa: F403 - the words are many; words.__all__ lists them
 
 bool_ = _dtypes.bool_
@@ -20,5 +21,3 @@ f32 = _dtypes.float32
 f64 = _dtypes.float64
 c64 = _dtypes.complex64
 c128 = _dtypes.complex128
-
-from portable.lang.listing import source  # isort: skip - needs the words above

@@ -87,11 +87,7 @@ def array_spec(view: ArrayView) -> ArraySpec:
         _stride_class(extent, stride, i == last)
         for i, (extent, stride) in enumerate(zip(view.shape, strides, strict=True))
     )
-    apart = [
-        bytes_
-        for bytes_, kind in zip(view.strides, classes, strict=True)
-        if kind == "any"
-    ]
+    apart = [bytes_ for bytes_, kind in zip(view.strides, classes, strict=True) if kind == "any"]
     aligned = not view.address % _ALIGNMENT and not any(b % _ALIGNMENT for b in apart)
     return ArraySpec(dtype(view.dtype), classes, aligned, view.writable)
 
@@ -106,9 +102,7 @@ def byte_range(view: ArrayView) -> tuple[int, int]:
     return low, high + view.dtype.itemsize
 
 
-def needs_index64(
-    views: Sequence[ArrayView], keys: Sequence[Any], work_items: int
-) -> bool:
+def needs_index64(views: Sequence[ArrayView], keys: Sequence[Any], work_items: int) -> bool:
     """Whether any index could come near 2^31."""
     if work_items >= _LIMIT or "wide" in keys:
         return True

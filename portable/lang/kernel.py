@@ -47,20 +47,23 @@ class Kernel:
         return f"<portable kernel {self.__name__}>"
 
     def __call__(self, *args: Any, **kwargs: Any) -> None:
+        """Raises: a kernel is launched over an ndrange."""
         raise LaunchError(
             f"{self.__name__} is a kernel: give its ndrange, and its workgroup if you like, as in "
             f"{self.__name__}[n, 256](...)"
         )
 
     def __getitem__(self, key: Any) -> Launcher:
-        """The kernel over an ndrange: ``[n]``, ``[n, 256]``, ``[(n, m), (16, 16)]``, ``[(n, m), None]``.
+        """The kernel over an ndrange: ``[n]``, ``[n, 256]``, ``[(n, m), (16, 16)]``.
 
         Two entries are always the ndrange and the workgroup; dimension 0, the fastest, comes first.
         """
         try:
             found = self._launchers.get(key)
         except TypeError:
-            raise LaunchError(f"the ndrange and workgroup are {key!r}, which is not hashable") from None
+            raise LaunchError(
+                f"the ndrange and workgroup are {key!r}, which is not hashable"
+            ) from None
         if found is None:
             if len(self._launchers) >= _MAX_LAUNCHERS:
                 self._launchers.clear()
@@ -72,7 +75,8 @@ class Kernel:
         if len(pair) != 2:
             raise LaunchError(
                 f"{self.__name__}[{', '.join(map(str, pair))}] is ambiguous: write "
-                f"{self.__name__}[(n, m, k), (8, 8, 4)], or [(n, m, k), None] for the default workgroup"
+                f"{self.__name__}[(n, m, k), (8, 8, 4)], or [(n, m, k), None] for the default "
+                "workgroup"
             )
         given, workgroup = pair
         ndrange = given if isinstance(given, Groups) else sizes(given, "the ndrange")
@@ -94,7 +98,8 @@ class Kernel:
         if len(args) != len(self._parameters):
             names = ", ".join(self._parameters)
             raise LaunchError(
-                f"{self.__name__} takes {len(self._parameters)} arguments ({names}), not {len(args)}"
+                f"{self.__name__} takes {len(self._parameters)} arguments ({names}), "
+                f"not {len(args)}"
             )
         return tuple(spec_of(x, view) for x, view in zip(args, views, strict=True))
 
@@ -115,7 +120,9 @@ class Kernel:
         merged = {**self._defaults, **given}
         missing = [name for name, value in merged.items() if value is _KINDS.empty]
         if missing:
-            raise LaunchError(f"{self.__name__} needs the constant {', '.join(missing)}: pass it by keyword")
+            raise LaunchError(
+                f"{self.__name__} needs the constant {', '.join(missing)}: pass it by keyword"
+            )
         return tuple(merged.items())
 
     def translated(self, wanted: Specialisation, capabilities: Capabilities) -> KernelIR:
@@ -258,5 +265,3 @@ def kernel(
 def _made(python: Callable[..., Any], options: Options) -> Kernel:
     function_source(python)
     return Kernel(python, options)
-
-

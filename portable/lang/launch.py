@@ -1,8 +1,8 @@
 """From a call of a kernel to a launch on a device, fast when the like was launched before.
 
-A *plan* is what a launch needs that depends only on the types, shapes and strides of its arguments: the
-compiled program, the workgroups, and the argument list with every extent and stride filled in. A warm
-launch looks its plan up, checks overlap, fills in pointers and numbers, and is gone.
+A *plan* is what a launch needs that depends only on the types, shapes and strides of its arguments:
+the compiled program, the workgroups, and the argument list with every extent and stride filled in.
+A warm launch looks its plan up, checks overlap, fills in pointers and numbers, and is gone.
 """
 
 from __future__ import annotations
@@ -48,7 +48,15 @@ from portable.namespace import device_of, on_device
 if TYPE_CHECKING:
     from portable.lang.kernel import Kernel
 
-__all__ = ["Compiled", "Launcher", "Lowered", "Repeatable", "interpreted_arguments", "owners_of", "spec_of"]
+__all__ = [
+    "Compiled",
+    "Launcher",
+    "Lowered",
+    "Repeatable",
+    "interpreted_arguments",
+    "owners_of",
+    "spec_of",
+]
 
 _MAX_PLANS: Final = 1024
 
@@ -123,7 +131,8 @@ class _Plan:
 class Repeatable:
     """A launch to be repeated with other arrays of the same dtypes, shapes, strides and alignment.
 
-    For libraries that know this of their arrays and keep it as a key of their own; nothing is checked.
+    For libraries that know this of their arrays and keep it as a key of their own; nothing is
+    checked.
     """
 
     groups: Three
@@ -189,7 +198,7 @@ class Launcher:
         bound.executable.launch(plan.groups, _filled(bound, args, views))
 
     def prepare(self, *args: Any, **constants: Any) -> Callable[[], None]:
-        """Binds the arguments and returns the cheapest launch of them: a function without arguments.
+        """Binds the arguments and returns the cheapest launch of them, a function without any.
 
         The arrays must stay alive and where they are; numbers are taken now.
         """
@@ -200,12 +209,12 @@ class Launcher:
     def repeatable(
         self, args: tuple[Any, ...], constants: dict[str, Any], *, disjoint: bool
     ) -> Repeatable:
-        """A launch of arguments like these; `disjoint`: no array that is written overlaps another."""
+        """A launch of arguments like these; `disjoint`: no written array overlaps another."""
         plan, _, _ = self._resolve(args, constants)
         return Repeatable(plan.groups, plan.bound(disjoint))
 
     def lower(self, *args: Any, **constants: Any) -> Lowered:
-        """What a launch of these arguments would hand to the device; compiles but launches nothing."""
+        """What a launch of these arguments would hand to the device; launches nothing."""
         plan, views, bound = self._resolve(args, constants)
         return Lowered(bound.program, bound.executable, plan.groups, _filled(bound, args, views))
 
@@ -334,7 +343,8 @@ def _disjoint(
     """Whether no array that is written shares bytes with another."""
     for i, low, high, j, other_low, other_high in apart:
         x, y = views[i], views[j]
-        assert x is not None and y is not None
+        assert x is not None
+        assert y is not None
         # By position, which is faster than by name: owner is 6, address is 4.
         if (
             x[4] + low < y[4] + other_high
@@ -345,9 +355,7 @@ def _disjoint(
     return True
 
 
-def _filled(
-    bound: _Bound, args: tuple[Any, ...], views: list[ArrayView | None]
-) -> list[Any]:
+def _filled(bound: _Bound, args: tuple[Any, ...], views: list[ArrayView | None]) -> list[Any]:
     """The argument list of one launch."""
     out = bound.template.copy()
     for position, arg in bound.pointers:
@@ -408,7 +416,12 @@ def owners_of(specs: tuple[ParameterSpec, ...]) -> list[tuple[int, str]]:
 def interpreted_arguments(kernel: KernelIR) -> tuple[Argument, ...]:
     """The arguments of a kernel that a device runs as IR: one per parameter."""
     return tuple(
-        Argument("pointer" if isinstance(p, Array) else "scalar", i, 0, p.dtype if isinstance(p, Array) else _dtype(p))
+        Argument(
+            "pointer" if isinstance(p, Array) else "scalar",
+            i,
+            0,
+            p.dtype if isinstance(p, Array) else _dtype(p),
+        )
         for i, p in enumerate(kernel.parameters)
     )
 

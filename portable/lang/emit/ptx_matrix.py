@@ -63,15 +63,12 @@ _WARP: Final = {
     for suffix in ("", ".trans")
 }
 
-_WARPGROUP: Final = (
-    {
-        "wgmma.descriptor": Asm("{o0} = (unsigned long long)(({s0} & 0x3ffffu) >> 4) | {i0};"),
-        "wgmma.fence": Asm('asm volatile("wgmma.fence.sync.aligned;" ::: "memory");'),
-        "wgmma.wait": Asm('asm volatile("wgmma.wait_group.sync.aligned 0;" ::: "memory");'),
+_WARPGROUP: Final = {
+    "wgmma.descriptor": Asm("{o0} = (unsigned long long)(({s0} & 0x3ffffu) >> 4) | {i0};"),
+    "wgmma.fence": Asm('asm volatile("wgmma.fence.sync.aligned;" ::: "memory");'),
+    "wgmma.wait": Asm('asm volatile("wgmma.wait_group.sync.aligned 0;" ::: "memory");'),
     "wgmma.commit": Asm('asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");'),
-        "changed.f32": Asm('asm volatile("" : "+f"({o0}) :: "memory");'),
-    }
-    | {f"wgmma.f16.m64n{columns}k16": _wgmma(columns) for columns in range(64, 257, 64)}
-)
+    "changed.f32": Asm('asm volatile("" : "+f"({o0}) :: "memory");'),
+} | {f"wgmma.f16.m64n{columns}k16": _wgmma(columns) for columns in range(64, 257, 64)}
 
 MATRIX_INSTRUCTIONS: Final[dict[str, Asm]] = _WARP | _WARPGROUP

@@ -90,13 +90,15 @@ def binary(builder: Builder, op: e.BinaryOp, x: Number, y: Number) -> Any:
     left, right = unify(builder, x, y)
     _check_kind(builder, op, left, x, y)
     weak, slots = left.weak and right.weak, left.slots | right.slots
-    return Value(_simplified(builder, op, left.expr, right.expr), weak, slots if weak else frozenset())
+    return Value(
+        _simplified(builder, op, left.expr, right.expr), weak, slots if weak else frozenset()
+    )
 
 
 def _on_constants(builder: Builder, op: str, x: Any, y: Any) -> Any:
     try:
         return _BINARY[op](x, y)
-    except Exception as error:
+    except (ArithmeticError, TypeError, ValueError) as error:
         sign = _SIGN.get(op, op)
         builder.fail(f"{describe(x)} {sign} {describe(y)} is not possible: {error}")
 
@@ -121,9 +123,9 @@ def _simplified(builder: Builder, op: e.BinaryOp, x: e.Expression, y: e.Expressi
         return e.Binary(op, x, y)
     a = x.value if isinstance(x, e.Const) else None
     b = y.value if isinstance(y, e.Const) else None
-    if op == "add" and a == 0 or op == "mul" and a == 1:
+    if (op == "add" and a == 0) or (op == "mul" and a == 1):
         return y
-    if op in ("add", "sub", "shl", "shr") and b == 0 or op in ("mul", "floordiv") and b == 1:
+    if (op in ("add", "sub", "shl", "shr") and b == 0) or (op in ("mul", "floordiv") and b == 1):
         return x
     nonnegative = op in ("floordiv", "mod") and all(
         interval(v, builder.intervals).low >= 0 for v in (x, y)
@@ -183,7 +185,7 @@ def logical_not(builder: Builder, x: Any) -> Any:
 def _on_one(builder: Builder, function: Callable[[Any], Any], x: Any) -> Any:
     try:
         return function(x)
-    except Exception as error:
+    except (ArithmeticError, TypeError, ValueError) as error:
         builder.fail(f"{describe(x)}: {error}")
 
 

@@ -98,8 +98,8 @@ def _check_options(builder: Builder) -> None:
     if builder.options.native_half and not builder.capabilities.native_half:
         raise UnsupportedError(
             f"{builder.location}: the kernel is declared native_half=True, but "
-            f"{builder.capabilities.name} cannot compute in half precision; leave the option out to "
-            "compute in single precision"
+            f"{builder.capabilities.name} cannot compute in half precision; leave the option "
+            "out to compute in single precision"
         )
 
 
@@ -155,5 +155,3 @@ def _passed(dtype: DType) -> DType:
     """The register type of a number of a fixed dtype; halves arrive as singles, exactly."""
     real = dtype.real
     return float32 if real is float16 else real.register
-
-

@@ -21,7 +21,13 @@ def unify(builder: Builder, *numbers: Number) -> tuple[Complex, ...]:
     """Numbers as complex pairs of one real type."""
     parts: list[Any] = []
     for x in numbers:
-        parts += [x.real, x.imag] if isinstance(x, Complex) else [x.real] if isinstance(x, complex) else [x]
+        parts += (
+            [x.real, x.imag]
+            if isinstance(x, Complex)
+            else [x.real]
+            if isinstance(x, complex)
+            else [x]
+        )
     dtype, _ = common_dtype(builder, *parts)
     real = dtype if dtype.is_float else float32
     return tuple(_pair(builder, x, real) for x in numbers)

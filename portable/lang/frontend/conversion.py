@@ -247,7 +247,8 @@ def cast(builder: Builder, x: Number, dtype: DType) -> Value | Complex:
         zero = e.Const(0.0, dtype.real)
         parts = x if isinstance(x, Complex) else Complex(as_value(builder, x), Value(zero))
         real, imag = cast(builder, parts.real, dtype.real), cast(builder, parts.imag, dtype.real)
-        assert isinstance(real, Value) and isinstance(imag, Value)
+        assert isinstance(real, Value)
+        assert isinstance(imag, Value)
         return Complex(real, imag)
     if isinstance(x, Complex):
         builder.fail("a complex number cannot become a real one", "take x.real or x.imag")
@@ -262,7 +263,7 @@ def cast(builder: Builder, x: Number, dtype: DType) -> Value | Complex:
 
 
 def constant(builder: Builder, x: Any) -> Any:
-    """A compile-time constant as kernels know it: NumPy's numbers and dtypes become the language's."""
+    """A constant as kernels know it: NumPy's numbers and dtypes become the language's."""
     if isinstance(x, np.generic):
         return cast(builder, x.item(), dtype_of(x.dtype))
     if isinstance(x, np.dtype) or (isinstance(x, type) and issubclass(x, np.generic)):
@@ -312,5 +313,3 @@ def as_index(builder: Builder, x: Number) -> e.Expression:
         return _literal(builder, x, builder.index_type)
     hint = "convert it: kl.i32(...)" if isinstance(x, Value) else ""
     builder.fail(f"an integer is needed here, not {describe(x)}", hint)
-
-

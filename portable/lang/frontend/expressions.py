@@ -104,7 +104,9 @@ class ExpressionTranslator:
         if node.id in self.frame.env:
             found = self.frame.env[node.id]
             if isinstance(found, Unassigned):
-                self.builder.fail(f"{node.id} may be unassigned here: {found.why}", found_hint(node.id))
+                self.builder.fail(
+                    f"{node.id} may be unassigned here: {found.why}", found_hint(node.id)
+                )
             return variables.read(self.builder, found) if variables.is_mutable(found) else found
         if node.id not in self.frame.outer:
             self.builder.fail(f"the name {node.id} is not defined")
@@ -206,7 +208,8 @@ class ExpressionTranslator:
             return self._lanes(vector, index)
         if not isinstance(index, int) or not 0 <= index < vector.lanes:
             self.builder.fail(
-                f"a lane of a vector of {vector.lanes} is named by a constant, not {describe(index)}",
+                f"a lane of a vector of {vector.lanes} is named by a constant, "
+                f"not {describe(index)}",
                 "repeat the code for each lane by kl.static_range",
             )
         return Value(e.Lane(vector.expr, index), vector.weak, vector.slots)
@@ -453,7 +456,7 @@ class ExpressionTranslator:
         if constants and module in ("builtins", "math") and function is not print:
             try:
                 return function(*args, **kwargs)
-            except Exception as error:
+            except (ArithmeticError, LookupError, TypeError, ValueError) as error:
                 self.builder.fail(f"{name}: {error}")
         self.builder.fail(f"{name} cannot be called in a kernel", _call_hint(function, name))
 
@@ -479,5 +482,3 @@ def _call_hint(function: Any, name: str) -> str:
 def found_hint(name: str) -> str:
     """What to do about a name that may be unassigned."""
     return f"give {name} a value before the branch or loop"
-
-

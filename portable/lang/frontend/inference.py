@@ -1,7 +1,7 @@
 """The types of variables and of weak numbers, found by repeating the translation to a fixed point.
 
-A pass reads each type as the passes before left it and widens it where an assignment or a use asks for
-more. Types only ever widen, so a few passes settle them.
+A pass reads each type as the passes before left it and widens it where an assignment or a use asks
+for more. Types only ever widen, so a few passes settle them.
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from portable.dtypes import int64, uint32, uint64
+from portable.dtypes import int64, uint64
 from portable.lang.ir import expressions as e
 from portable.lang.ir.types import ValueType, Vector
 
@@ -40,7 +40,7 @@ def _whole(kind: ValueType) -> Interval:
 
 
 def interval(x: e.Expression, known: Mapping[e.Variable, Interval]) -> Interval:
-    """Bounds of an integer scalar expression; the whole range of its type where nothing is known."""
+    """Bounds of an integer scalar expression; its type's whole range where nothing is known."""
     whole = _whole(x.type)
     found = _interval(x, known)
     inside = found is not None and whole.low <= found.low and found.high <= whole.high
@@ -57,7 +57,7 @@ def _interval(x: e.Expression, known: Mapping[e.Variable, Interval]) -> Interval
             return _INDEX64 if x.type in (int64, uint64) else _INDEX32
         case e.Binary():
             return _binary(x.op, interval(x.x, known), interval(x.y, known))
-        case e.Cast() if x.storage is None and x.x.type in (uint32, uint64) or _signed(x):
+        case e.Cast() if _between_integers(x):
             return interval(x.x, known)
         case e.Select():
             a, b = interval(x.x, known), interval(x.y, known)
@@ -68,7 +68,7 @@ def _interval(x: e.Expression, known: Mapping[e.Variable, Interval]) -> Interval
             return None
 
 
-def _signed(x: e.Expression) -> bool:
+def _between_integers(x: e.Expression) -> bool:
     return (
         isinstance(x, e.Cast)
         and x.storage is None

@@ -57,8 +57,8 @@ def _checked(builder: Builder, view: View, position: int, item: Any) -> e.Expres
 def subscript(builder: Builder, view: View, index: Any) -> View:
     """The part of a view that indices and slices select; no memory is touched.
 
-    Slices take ``start:stop`` without a step; where both are run-time values, their difference must be
-    a constant, as in ``a[m : m + TILE]``.
+    Slices take ``start:stop`` without a step; where both are run-time values, their difference must
+    be a constant, as in ``a[m : m + TILE]``.
     """
     starts = list(view.starts)
     kept: list[int] = []
@@ -235,12 +235,8 @@ def _check_literal(builder: Builder, array: Array, value: int) -> None:
 def _store_complex(
     builder: Builder, array: Array, where: tuple[e.Expression, ...], value: Any
 ) -> None:
-    real, imag = (
-        (value.real, value.imag) if isinstance(value, Complex | complex) else (value, 0.0)
-    )
+    real, imag = (value.real, value.imag) if isinstance(value, Complex | complex) else (value, 0.0)
     register = register_of(builder, array.dtype)
     for component, part in enumerate((real, imag)):
         stored = as_type(builder, part, register)
         builder.emit(s.Store(array, where, stored.expr, builder.location, -1, component))
-
-

@@ -7,7 +7,7 @@ import builtins
 import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import cache
 from typing import Any
 
 from portable.errors import KernelError, Location
@@ -60,7 +60,7 @@ class FunctionSource:
         }
 
 
-@lru_cache(maxsize=None)
+@cache
 def function_source(function: Callable[..., Any]) -> FunctionSource:
     """The source of a function defined by ``def`` in a file.
 

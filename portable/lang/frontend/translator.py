@@ -1,8 +1,8 @@
 """Translating Python statements: bindings, branches, loops and calls of helper functions.
 
-Names are bound to what they stand for as the walk goes along, so that constants stay constants and a branch
-on them is decided at once. Only a name that is assigned again under a run-time branch or loop becomes a
-variable of the generated program.
+Names are bound to what they stand for as the walk goes along, so that constants stay constants and
+a branch on them is decided at once. Only a name that is assigned again under a run-time branch or
+loop becomes a variable of the generated program.
 """
 
 from __future__ import annotations
@@ -163,7 +163,9 @@ class Translator(ExpressionTranslator):
                 self._bind(target.id, value)
             case ast.Tuple():
                 if not isinstance(value, tuple) or len(value) != len(target.elts):
-                    self.builder.fail(f"{describe(value)} does not unpack to {len(target.elts)} names")
+                    self.builder.fail(
+                        f"{describe(value)} does not unpack to {len(target.elts)} names"
+                    )
                 for one, item in zip(target.elts, value, strict=True):
                     self._assign(one, item)
             case ast.Subscript():
@@ -279,9 +281,9 @@ class Translator(ExpressionTranslator):
             return Unassigned(here, f"only one side of the branch at line {here.line} assigns it")
         found = [variables.read(self.builder, x) if variables.is_mutable(x) else x for x in found]
         first = found[0]
-        if all(x is first or _same_constant(x, first) for x in found):
-            if not isinstance(first, Value | Complex | View):
-                return first
+        same = all(x is first or _same_constant(x, first) for x in found)
+        if same and not isinstance(first, Value | Complex | View):
+            return first
         if not all(_holds_numbers(x) for x in found):
             if name == "return":
                 self.builder.fail("the function returns a number on some paths only")
@@ -329,7 +331,11 @@ class Translator(ExpressionTranslator):
             return None
         if isinstance(over, Range):
             return self._repeat(node, self._constants(over))
-        if isinstance(over, tuple) and len(over) == 2 and getattr(over[0], "name", "") == "elements":
+        if (
+            isinstance(over, tuple)
+            and len(over) == 2
+            and getattr(over[0], "name", "") == "elements"
+        ):
             self._elements(node, over[1])
             return None
         if isinstance(over, tuple):
@@ -448,7 +454,8 @@ class Translator(ExpressionTranslator):
             return _End.LEFT
         if self.frame.depth > depth:
             self.builder.fail(
-                f"{word} out of a loop that is repeated at compile time depends on a run-time condition",
+                f"{word} out of a loop that is repeated at compile time depends on a run-time "
+                "condition",
                 "write range(...) instead of kl.static_range",
             )
         return end
@@ -480,7 +487,9 @@ class Translator(ExpressionTranslator):
     def map_fragment(self, fragment: Fragment, function: Any) -> None:
         """``matrix.map(function)``."""
         if not isinstance(function, Function):
-            self.builder.fail(f"map takes a function marked @portable.function, not {describe(function)}")
+            self.builder.fail(
+                f"map takes a function marked @portable.function, not {describe(function)}"
+            )
         here = self.builder.location
         row, column, value = self._element_variables(fragment)
         arguments = [Value(value), Value(row), Value(column)]
@@ -507,7 +516,8 @@ class Translator(ExpressionTranslator):
             )
         if any(self.frame.depth > depth for _, depth in self.frame.loops):
             self.builder.fail(
-                "return out of a loop that is repeated at compile time depends on a run-time condition",
+                "return out of a loop that is repeated at compile time depends on a run-time "
+                "condition",
                 "assign the result to a name and return it after the loop",
             )
         value = None if node.value is None else self.visit(node.value)
@@ -563,8 +573,8 @@ def _holds_numbers(x: Any) -> bool:
 def _assigned(*blocks: Sequence[ast.stmt]) -> set[str]:
     """Names that statements assign, in whatever nested blocks.
 
-    A loop that is repeated at compile time gives its name a constant each time, which no other loop or
-    branch around it is to turn into a variable.
+    A loop that is repeated at compile time gives its name a constant each time, which no other loop
+    or branch around it is to turn into a variable.
     """
     nodes = [node for block in blocks for statement in block for node in ast.walk(statement)]
     constants = {
@@ -586,5 +596,3 @@ def _is_static(over: ast.expr) -> bool:
 
 def _has_return(node: ast.stmt) -> bool:
     return any(isinstance(inner, ast.Return) for inner in ast.walk(node))
-
-

@@ -1,8 +1,8 @@
 """What a name or expression may stand for while a kernel is being translated.
 
-A run-time number is a `Value`, a complex one a `Complex`, an array or part of one a `View`, a matrix
-an `ir.types.Fragment`. Everything else is a plain Python object known at compile time: numbers,
-dtypes, strings, tuples (whose items may be any of these), words, helper functions.
+A run-time number is a `Value`, a complex one a `Complex`, an array or part of one a `View`, a
+matrix an `ir.types.Fragment`. Everything else is a plain Python object known at compile time:
+numbers, dtypes, strings, tuples (whose items may be any of these), words, helper functions.
 """
 
 from __future__ import annotations

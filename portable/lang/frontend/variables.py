@@ -117,7 +117,10 @@ def assign(builder: Builder, target: Any, value: Any, name: str) -> None:
         assign(builder, target.imag, imag, name)
         return
     if isinstance(value, Complex | complex):
-        builder.fail(f"{name} starts as a real number and cannot become complex", "start it as kl.complex(...)")
+        builder.fail(
+            f"{name} starts as a real number and cannot become complex",
+            "start it as kl.complex(...)",
+        )
     _join(builder, target.key, value)
     builder.emit(s.Assign(target.var, _converted(builder, value, target), builder.location))
 

@@ -10,7 +10,7 @@ from portable.lang.frontend.builder import Builder
 from portable.lang.frontend.conversion import as_index, as_type, as_value
 from portable.lang.frontend.handlers.memory import view_of
 from portable.lang.frontend.handlers.registry import handles
-from portable.lang.frontend.values import Value, View, describe
+from portable.lang.frontend.values import View, describe
 from portable.lang.ir import expressions as e
 from portable.lang.ir import statements as s
 from portable.lang.ir.types import Array, Layout

@@ -19,9 +19,7 @@ __all__ = ["FRAGMENT_METHODS", "fragment_of"]
 
 
 @handles("matrix")
-def _matrix(
-    builder: Builder, shape: Any, dtype: Any, scope: Any, use: Any, units: Any
-) -> Fragment:
+def _matrix(builder: Builder, shape: Any, dtype: Any, scope: Any, use: Any, units: Any) -> Fragment:
     ok = isinstance(shape, tuple) and len(shape) == 2
     if not ok or not all(isinstance(n, int) and n > 0 for n in shape):
         builder.fail(f"kl.matrix takes a shape of two positive constants, not {shape!r}")
@@ -107,4 +105,3 @@ def _check_region(builder: Builder, fragment: Fragment, part: Region) -> None:
 
 FRAGMENT_METHODS = {"fill": _fill, "load": _load, "store": _store}
 """Methods of a matrix that take one argument; ``map`` needs the translator and lives there."""
-

@@ -29,7 +29,8 @@ def _shape(builder: Builder, shape: Any) -> tuple[int, ...]:
     for item in items:
         if not isinstance(item, int) or isinstance(item, bool) or item < 1:
             builder.fail(
-                f"the shape of a local or private array needs positive constants, not {describe(item)}",
+                "the shape of a local or private array needs positive constants, "
+                f"not {describe(item)}",
                 "pass the size as a keyword-only argument of the kernel",
             )
     return tuple(items)

@@ -195,15 +195,15 @@ def _static_assert(builder: Builder, condition: Any, message: Any) -> None:
     if not isinstance(condition, bool):
         builder.fail(f"kl.static_assert takes a compile-time bool, not {describe(condition)}")
     if not condition:
-        builder.fail(f"static assertion failed: {message}" if message else "static assertion failed")
+        builder.fail(
+            f"static assertion failed: {message}" if message else "static assertion failed"
+        )
 
 
 @handles("print")
 def _print(builder: Builder, pieces: tuple[Any, ...]) -> None:
-    out: list[str | e.Expression] = []
-    for piece in pieces:
-        out.append(piece if isinstance(piece, str) else _printable(builder, piece))
-    builder.emit(s.Print(tuple(out), builder.location))
+    printed = tuple(_printable(builder, piece) for piece in pieces)
+    builder.emit(s.Print(printed, builder.location))
 
 
 def _printable(builder: Builder, piece: Any) -> e.Expression | str:

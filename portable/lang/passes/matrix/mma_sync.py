@@ -120,9 +120,7 @@ class MmaSync(Strategy):
         self._share = rows // grid[0], columns // grid[1]
         self._origin = self._place_warp(code, grid)
         self._held = {f: self._hold(code, f) for f in part.accumulators}
-        self._operands = {
-            f: self._operand(f) for f in part.fragments if f.use != "accumulator"
-        }
+        self._operands = {f: self._operand(f) for f in part.fragments if f.use != "accumulator"}
         self._buffers: dict[str, tuple[Registers, Registers]] = {}
         return code.block
 
@@ -185,9 +183,7 @@ class MmaSync(Strategy):
             found = self._buffers[use] = first, second
         return found
 
-    def _placed(
-        self, operand: Fragment | Region, use: _Use, step: int
-    ) -> Registers:
+    def _placed(self, operand: Fragment | Region, use: _Use, step: int) -> Registers:
         """The registers of an operand's k-step."""
         if isinstance(operand, Fragment):
             return self._operands[operand][step]

@@ -81,9 +81,7 @@ class Loader:
         k_dim = kept[1] if self.use == "a" else kept[0]
         return inner[0] == k_dim
 
-    def _matrices(
-        self, code: Code, region: Region, k: int, into: Registers, along_k: bool
-    ) -> None:
+    def _matrices(self, code: Code, region: Region, k: int, into: Registers, along_k: bool) -> None:
         """Four 8 x 8 matrices at a time in the order of registers; two for a last tile of b."""
         count = 1 if self.use == "a" else 2
         outer, inner = self._row_of(along_k)
