@@ -154,7 +154,7 @@ def _exponent(storage: DType, u: int) -> int:
 def _run_hops(work: Any, sync: Any, n: int, packs: int, shape: Shape) -> None:
     constants = {"B": shape.bandwidth, "LANES": shape.lanes, "ROWS": shape.rows}
     if shape.persistent:
-        ahead = {"SWEEPS": shape.sweeps, "EVERY": shape.every}
+        ahead = {"SWEEPS": shape.sweeps, "EVERY": shape.every, "WINDOW": shape.window}
         workgroup = (shape.items, 1 if shape.lanes > 1 else shape.sweeps)
         band_packs[groups(packs), workgroup](work, sync, n, **constants, **ahead)
         return

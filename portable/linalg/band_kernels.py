@@ -16,6 +16,7 @@ from portable import lang as kl
 from portable.lang.function import function
 from portable.lang.kernel import kernel
 from portable.linalg.band_hops import at, hop_across_items, hop_in_vectors
+from portable.linalg.band_window import window_step
 from portable.linalg.magnitude import power_bits, scaled_by
 
 __all__ = ["band_packs", "band_wave", "load_band", "store_bidiagonal"]
@@ -75,13 +76,22 @@ def band_wave(w: Any, n: Any, wave: Any, first: Any, *, B: int, LANES: int, ROWS
 
 @kernel
 def band_packs(
-    w: Any, sync: Any, n: Any, *, B: int, LANES: int, ROWS: int, SWEEPS: int, EVERY: int
+    w: Any,
+    sync: Any,
+    n: Any,
+    *,
+    B: int,
+    LANES: int,
+    ROWS: int,
+    SWEEPS: int,
+    EVERY: int,
+    WINDOW: bool,
 ) -> None:
     """All hops: a workgroup for each pack of `SWEEPS` sweeps.
 
     ``sync[0]`` is the next ticket and ``sync[1 + g]`` how many steps pack g has made, which is
     looked at and published each `EVERY` steps. The sweeps of a pack go one after another in the
-    vector shape, side by side across dimension 1 in the other.
+    vector shape, side by side across dimension 1 in the others.
     """
     leads = kl.local_id(0) == 0 and kl.local_id(1) == 0
     ticket = 0
@@ -89,7 +99,12 @@ def band_packs(
         ticket = kl.atomic_add(sync, 0, 1)
     pack = kl.workgroup_uniform(ticket)
     first = pack * SWEEPS
-    steps = (n - 3 - first) // B + 1 + 3 * (SWEEPS - 1)
+    fetched = 1 if WINDOW else 0
+    steps = (n - 3 - first) // B + 1 + 3 * (SWEEPS - 1) + fetched
+    if WINDOW:
+        kind = kl.accumulator(w.dtype)
+        upper = kl.local((SWEEPS, B, B | 1), kind)
+        block = kl.local((SWEEPS, 2 * B, B | 1), kind)
     for start in range(0, steps, EVERY):
         if leads and pack > 0:
             needed = start + EVERY - 1 + 3 * SWEEPS
@@ -102,7 +117,11 @@ def band_packs(
                     hop(w, n, first + sweep, step - 3 * sweep, B, LANES, ROWS, SWEEPS)
             else:
                 sweep = kl.local_id(1)
-                hop(w, n, first + sweep, step - 3 * sweep, B, LANES, ROWS, SWEEPS)
+                k = step - 3 * sweep - fetched
+                if WINDOW:
+                    window_step(w, n, first + sweep, k, upper[sweep], block[sweep], B)
+                else:
+                    hop(w, n, first + sweep, k, B, LANES, ROWS, SWEEPS)
         if leads:
             done = kl.where(start + EVERY >= steps, FINISHED, start + EVERY)
             kl.atomic_store(sync, 1 + pack, done, order="release")

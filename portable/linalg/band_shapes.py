@@ -7,12 +7,14 @@ from typing import Final
 
 from portable.backend import Capabilities
 from portable.dtypes import DType
+from portable.linalg.band_window import window_elements
 
 __all__ = ["Shape", "shape_for"]
 
 _MOST_SWEEPS: Final = 8
 _WINDOWS: Final = 512 * 1024
 _ITEMS: Final = 256
+_WIDEST_WINDOW: Final = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +51,7 @@ class Shape:
     every: int
     persistent: bool
     storage: DType
+    window: bool = False
 
 
 def shape_for(u: int, n: int, dtype: DType, capabilities: Capabilities) -> Shape:
@@ -76,6 +79,12 @@ def _in_vectors(
 
 
 def _across_items(u: int, dtype: DType, capabilities: Capabilities, persistent: bool) -> Shape:
+    """The window in local memory where it and a row a work-item in registers fit."""
     items = min(2 * u, capabilities.max_workgroup, capabilities.max_workgroup_shape[0])
     sweeps = max(1, min(4, _ITEMS // items)) if persistent else 1
-    return Shape(u, 1, 1, items, sweeps, 1, persistent, dtype)
+    memory = max(capabilities.local_memory, capabilities.local_memory_opt_in)
+    room = memory // dtype.register.itemsize
+    while sweeps > 1 and window_elements(u, sweeps) > room:
+        sweeps -= 1
+    window = persistent and u <= _WIDEST_WINDOW and window_elements(u, sweeps) <= room
+    return Shape(u, 1, 1, items, sweeps, 1, persistent, dtype, window)

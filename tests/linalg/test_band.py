@@ -132,6 +132,7 @@ SHAPES = {
     "items, waves": Shape(5, 1, 1, 10, 1, 1, False, dtype_of("float32")),
     "items, packs": Shape(5, 1, 1, 10, 2, 1, True, dtype_of("float32")),
     "few items, packs": Shape(5, 1, 1, 4, 3, 2, True, dtype_of("float32")),
+    "items, window": Shape(5, 1, 1, 10, 2, 1, True, dtype_of("float32"), True),
 }
 
 
@@ -153,7 +154,7 @@ def test_each_shape_on_each_device(device: Device, name: str, dtype: str) -> Non
 
 
 @pytest.mark.parametrize("seed", range(4))
-@pytest.mark.parametrize("name", ["vectors, packs", "items, packs"])
+@pytest.mark.parametrize("name", ["vectors, packs", "items, packs", "items, window"])
 def test_packs_are_free_of_races_in_any_order(name: str, seed: int) -> None:
     device = portable.device("simulator")
     ab = random_band(17, 5, "float32")
