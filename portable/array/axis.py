@@ -22,6 +22,8 @@ _GPU_ITEMS_PER_UNIT: Final = 1024
 _CPU_SHORTEST: Final = 4096
 _GPU_SHORTEST: Final = 32
 _GROUP: Final = 128
+# So few rows that the pages and cache lines of a strip of them stay at hand for the next columns.
+_CPU_DEPTH: Final = 256
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,8 +107,10 @@ def _pass(x: Any, merge: Merge, first: Any) -> Any:
     lanes = _lanes(x, merge, first, columns)
     work, step = (-(-rows // lanes), 1) if columns else (rows, lanes)
     section, sections = _sections(x, work, length, step)
-    out = x.device.empty((*x.shape[:-1], sections), merge.kind)
     cpu = x.device.capabilities.kind == "cpu"
+    if columns and cpu:
+        section, sections = _CPU_DEPTH, -(-length // _CPU_DEPTH)
+    out = x.device.empty((*x.shape[:-1], sections), merge.kind)
     constants = {
         "MERGE": merge.function,
         "MAP": first,

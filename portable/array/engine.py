@@ -31,6 +31,7 @@ _WIDE_ENOUGH: Final = 4
 _GPU_VECTOR: Final = 16
 _CPU_VECTOR: Final = 32
 _CPU_CHUNK: Final = 16384
+_CPU_TILE: Final = 64
 _GROUP: Final = 256
 
 
@@ -190,7 +191,11 @@ def _bind(
         kinds.append(_conversion(array.dtype, kind))
     target = out.viewed(shape, steps[-1])
     lanes = _lanes(operation, args, how, target)
-    chunk, rows, ndrange, workgroup = _work(target.shape, lanes, out.device.capabilities)
+    full = [x for x, word in zip(args, how, strict=True) if word == FULL]
+    strided = any(x.strides[-1] != x.dtype.itemsize for x in full)
+    chunk, rows, ndrange, workgroup = _work(
+        target.shape, lanes, out.device.capabilities, strided=strided
+    )
     constants = {
         "OP": operation.function(compute),
         "HOW": tuple(how),
@@ -231,13 +236,18 @@ def _lanes(operation: Operation, args: Sequence[Any], how: Sequence[str], out: S
 
 
 def _work(
-    shape: tuple[int, ...], lanes: int, capabilities: Capabilities
+    shape: tuple[int, ...], lanes: int, capabilities: Capabilities, *, strided: bool
 ) -> tuple[int, int, tuple[int, int], tuple[int, int]]:
     """Elements and rows for a work-item, the ndrange and the workgroup.
 
-    A CPU gets few long work-items, a GPU one vector each in workgroups as wide as the rows.
+    A CPU gets few long work-items, or square tiles where an operand is strided along the rows (as
+    a transpose is), whose cache lines then serve a tile's worth of rows. A GPU gets one vector for
+    each work-item in workgroups as wide as the rows.
     """
     inner, rows = shape[-1], prod(shape[:-1])
+    if capabilities.kind == "cpu" and strided and len(shape) > 1:
+        tiles = -(-inner // _CPU_TILE), -(-rows // _CPU_TILE)
+        return _CPU_TILE, _CPU_TILE, tiles, (1, 1)
     if capabilities.kind == "cpu":
         many = max(1, _CPU_CHUNK // inner)
         return _CPU_CHUNK, many, (-(-inner // _CPU_CHUNK), -(-rows // many)), (1, 1)

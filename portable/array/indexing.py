@@ -255,7 +255,8 @@ def _values(x: Any, value: Any, shape: tuple[int, ...], rest: tuple[int, ...], p
     first = spread.viewed(
         tuple(spread.shape[d] for d in order), tuple(spread.strides[d] for d in order)
     )
-    return reshape(first, (prod(shape), *rest))
+    rows = prod(shape)
+    return reshape(first, (rows, *rest))
 
 
 def gathered(x: Any, linear: Any, indexed: int) -> Any:

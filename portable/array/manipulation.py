@@ -192,7 +192,7 @@ def moveaxis(
     return permute_dims(x, tuple(order))
 
 
-def expand_dims(x: Array, /, *, axis: int = 0) -> Array:
+def expand_dims(x: Array, /, axis: int = 0) -> Array:
     """The view with a new dimension of extent 1."""
     place = normalized_axis(axis, x.ndim + 1)
     shape, strides = x.shape, x.strides

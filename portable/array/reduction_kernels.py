@@ -147,12 +147,10 @@ def reduce(
 
 
 @function
-def beats(x: Any, i: Any, y: Any, j: Any, LARGEST: Any) -> Any:
-    """Whether `x` at `i` wins over `y` at `j`: NaN first, then by value, then by place."""
+def beats(x: Any, y: Any, LARGEST: Any) -> Any:
+    """Whether a later `x` wins over an earlier `y`: by value, or as the first NaN."""
     better = x > y if LARGEST else x < y
-    x_odd, y_odd = x != x, y != y
-    tied = (x == y) | (x_odd & y_odd)
-    return (better & (not y_odd)) | (x_odd & (not y_odd)) | (tied & (i < j))
+    return better | ((x != x) & (y == y))
 
 
 @kernel
@@ -178,7 +176,7 @@ def best(x: Any, places: Any, values: Any, out: Any, *, SECTION: int, LARGEST: b
         for r in range(start + 1, kl.minimum(start + SECTION, length)):
             new = x[*outer, r]
             here = kl.cast(r, kl.i64) if places is None else places[*outer, r]
-            won = beats(new, here, value, place, LARGEST)
+            won = beats(new, value, LARGEST)
             value = kl.where(won, new, value)
             place = kl.where(won, here, place)
         values[*outer, s] = value

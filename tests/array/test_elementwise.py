@@ -17,12 +17,12 @@ from portable.backend import Device
 from portable.errors import DTypeError, ShapeError
 
 QUICK = settings(
-    max_examples=15,
+    max_examples=8,
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 FLOATS = ["float32", "float64"]
-KINDS = ["int8", "uint16", "int32", "uint64", "float32", "float64", "complex64"]
+KINDS = ["int8", "uint64", "float32", "complex64"]
 UNARY_FLOAT = [
     "acosh", "asin", "asinh", "atan", "ceil", "cos", "cosh", "exp", "expm1", "floor", "isfinite",
     "isinf", "isnan", "log", "log10", "log1p", "negative", "reciprocal", "round", "sign", "signbit",
@@ -83,7 +83,9 @@ def test_operators_on_random_shapes_and_strides(ours: Device, dtype: str, data: 
     views = [_strided_view(ours, base, index) for base, index in arrays]
     a, b = (base[index] for base, index in arrays)
     for op in (operator.add, operator.sub, operator.mul):
-        close(op(*views), op(a, b))
+        with np.errstate(over="ignore"):  # NumPy warns of scalars that wrap
+            expected = op(a, b)
+        close(op(*views), expected)
     close(views[0] == views[1], a == b)
 
 
