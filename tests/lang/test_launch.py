@@ -123,7 +123,7 @@ def test_launches_in_order(device: Device) -> None:
 
 
 @pt.kernel
-def odd_names(_x, x, x_1, float, kernel, global_id, *, int=1, double=2):  # noqa: A002
+def odd_names(_x, x, x_1, float, kernel, global_id, *, int=1, double=2):
     i = kl.global_id(0)
     if i < x.shape[0]:
         new = _x[i] + x_1[i]
@@ -207,6 +207,27 @@ def test_strides_beyond_32_bits(device: Device, tmp_path: Any) -> None:
         mark_far[1, 2](np.asarray(data)[::step], out)
         device.synchronize()
     assert out.tolist() == [7, 9, 1]
+
+
+@pt.kernel
+def number_ends(x):
+    i = kl.global_id(0)
+    if i >= x.shape[0] - 8 and i < x.shape[0]:
+        x[i] = i % 251
+    if i < 8:
+        x[i] = i + 1
+
+
+def test_arrays_beyond_32_bits(device: Device) -> None:
+    """A GPU's array of more than 2^31 elements, each with its work-item."""
+    n = 2**31 + 24
+    if device.capabilities.kind != "gpu" or device.capabilities.max_allocation < 2 * n:
+        pytest.skip(f"{device.name} is no GPU with room for 2^31 elements")
+    x = device.empty((n,), pt.uint8)
+    number_ends[n, 256](x)
+    last = pt.to_numpy(x[n - 8 :])
+    assert last.tolist() == [i % 251 for i in range(n - 8, n)]
+    assert pt.to_numpy(x[:8]).tolist() == list(range(1, 9))
 
 
 def _view(dtype: str, shape: tuple[int, ...], strides: tuple[int, ...]) -> ArrayView:
