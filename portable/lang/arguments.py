@@ -10,7 +10,7 @@ import numpy as np
 from portable.backend import ArrayView
 from portable.dtypes import dtype
 from portable.errors import LaunchError
-from portable.lang.frontend.intervals import INDEX_MARGIN
+from portable.lang.ir.intervals import INDEX_MARGIN
 from portable.lang.ir.types import StrideClass
 from portable.lang.signature import ArraySpec, ParameterSpec, ScalarSpec, StaticSpec, constant_key
 

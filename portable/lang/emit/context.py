@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from portable.backend import Argument, Capabilities
 from portable.dtypes import int32, int64
 from portable.lang.emit.dialect import Dialect
-from portable.lang.emit.facts import Facts
 from portable.lang.emit.helpers import Prelude
 from portable.lang.emit.names import Names
+from portable.lang.ir.facts import Facts
 from portable.lang.ir.kernel import Kernel
 from portable.lang.ir.statements import SubGroup
 from portable.lang.ir.types import Array

@@ -14,9 +14,10 @@ from portable.lang.emit.context import Context
 from portable.lang.emit.literals import literal, unsigned_literal
 from portable.lang.functions import FUNCTIONS
 from portable.lang.ir import expressions as e
+from portable.lang.ir.places import linear_local_id
 from portable.lang.ir.types import ValueType, Vector
 
-__all__ = ["Expressions", "linear_local_id", "placeholder"]
+__all__ = ["Expressions", "placeholder"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -370,21 +371,6 @@ class Expressions:
             template.format(*arguments, T=types[kind.short]),
             Level.UNARY if template.startswith("(") else Level.POSTFIX,
         )
-
-
-def linear_local_id(workgroup: tuple[int, int, int], kind: DType) -> e.Expression:
-    """The linear local index of a work-item as an expression; dimension 0 varies fastest."""
-    total: e.Expression | None = None
-    for dim in (2, 1, 0):
-        if workgroup[dim] == 1:
-            continue
-        own = e.WorkItem("local_id", dim, kind)
-        if total is None:
-            total = own
-        else:
-            scaled = e.Binary("mul", total, e.Const(workgroup[dim], kind))
-            total = e.Binary("add", scaled, own)
-    return e.Const(0, kind) if total is None else total
 
 
 def _takes_vectors(x: e.Expression) -> bool:

@@ -20,7 +20,6 @@ from portable.lang.frontend.conversion import (
     common_dtype,
     unify,
 )
-from portable.lang.frontend.intervals import interval
 from portable.lang.frontend.values import Complex, Value, describe, is_number
 from portable.lang.functions import FUNCTIONS, Function
 from portable.lang.ir import expressions as e
@@ -127,11 +126,9 @@ def _simplified(builder: Builder, op: e.BinaryOp, x: e.Expression, y: e.Expressi
         return y
     if (op in ("add", "sub", "shl", "shr") and b == 0) or (op in ("mul", "floordiv") and b == 1):
         return x
-    nonnegative = op in ("floordiv", "mod") and all(
-        interval(v, builder.intervals).low >= 0 for v in (x, y)
-    )
+    nonnegative = op in ("floordiv", "mod") and all(builder.bounds(v).low >= 0 for v in (x, y))
     node = e.Binary(op, x, y, nonnegative)
-    bounds = interval(node, builder.intervals)
+    bounds = builder.bounds(node)
     return e.Const(bounds.low, x.type) if bounds.low == bounds.high else node
 
 

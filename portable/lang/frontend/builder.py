@@ -13,9 +13,9 @@ from portable.backend import Capabilities
 from portable.dtypes import DType
 from portable.errors import KernelError, Location
 from portable.lang.frontend.inference import Inference
-from portable.lang.frontend.intervals import Interval
 from portable.lang.ir import statements as s
 from portable.lang.ir.expressions import Const, Expression, Variable
+from portable.lang.ir.intervals import Interval, interval, known_variables
 from portable.lang.ir.kernel import Options
 from portable.lang.ir.types import Array, Fragment, ValueType
 
@@ -120,6 +120,10 @@ class Builder:
         var = self.bind(name, kind)
         self.variables.append(var)
         return var
+
+    def bounds(self, x: Expression) -> Interval:
+        """Bounds of an integer scalar expression."""
+        return interval(x, known_variables(self.intervals))
 
     def index_const(self, value: int) -> Const:
         """A constant of the index type."""

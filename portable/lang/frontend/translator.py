@@ -19,12 +19,12 @@ from portable.lang.frontend.builder import Builder
 from portable.lang.frontend.conversion import as_bool, as_type, cast, unify
 from portable.lang.frontend.expressions import ExpressionTranslator
 from portable.lang.frontend.frame import Frame, LoopKind
-from portable.lang.frontend.intervals import Interval, interval
 from portable.lang.frontend.values import Complex, Range, Value, View, describe, is_number
 from portable.lang.frontend.variables import Unassigned
 from portable.lang.function import Function
 from portable.lang.ir import expressions as e
 from portable.lang.ir import statements as s
+from portable.lang.ir.intervals import Interval
 from portable.lang.ir.types import Fragment
 
 __all__ = ["Translator"]
@@ -211,7 +211,7 @@ class Translator(ExpressionTranslator):
 
     def _remember(self, var: e.Variable, expr: e.Expression) -> None:
         if isinstance(var.type, DType) and var.type.is_integer:
-            self.builder.intervals[var] = interval(expr, self.builder.intervals)
+            self.builder.intervals[var] = self.builder.bounds(expr)
 
     def _fixed(self, values: Iterable[e.Expression]) -> list[e.Expression]:
         """Expressions in which no bare mutable variable stands, so that `let` copies it."""
@@ -393,7 +393,7 @@ class Translator(ExpressionTranslator):
         self, var: e.Variable, start: e.Expression, stop: e.Expression, step: e.Expression
     ) -> None:
         known = self.builder.intervals
-        first, last = interval(start, known), interval(stop, known)
+        first, last = self.builder.bounds(start), self.builder.bounds(stop)
         if isinstance(step, e.Const) and step.value > 0:
             known[var] = Interval(first.low, max(first.low, last.high - 1))
         elif isinstance(step, e.Const):

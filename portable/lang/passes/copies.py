@@ -13,11 +13,11 @@ from dataclasses import dataclass, field, replace
 from portable.backend import Capabilities
 from portable.dtypes import DType, bool_, uint32, uint64
 from portable.errors import Location
-from portable.lang.emit.expressions import linear_local_id
-from portable.lang.emit.facts import Facts
 from portable.lang.ir import expressions as e
 from portable.lang.ir import statements as s
+from portable.lang.ir.facts import Facts
 from portable.lang.ir.kernel import Kernel
+from portable.lang.ir.places import linear_local_id
 from portable.lang.ir.types import LANES, Region, Vector
 from portable.lang.ir.walk import all_statements, map_block
 from portable.lang.passes.bulk import lower_bulk

@@ -9,10 +9,10 @@ from portable.lang.frontend.arithmetic import binary
 from portable.lang.frontend.builder import Builder
 from portable.lang.frontend.conversion import as_value
 from portable.lang.frontend.handlers.registry import handles
-from portable.lang.frontend.intervals import Interval
 from portable.lang.frontend.values import Value, describe
 from portable.lang.ir import expressions as e
 from portable.lang.ir import statements as s
+from portable.lang.ir.intervals import Interval, index_limit
 
 
 def _dim(builder: Builder, word: str, dim: Any) -> int:
@@ -26,7 +26,7 @@ def _bounded(builder: Builder, name: str, node: e.WorkItem, high: int | None) ->
         return Value(builder.index_const(0))
     var = builder.let(builder.hint or name, node)
     assert isinstance(var, e.Variable)
-    top = high if high is not None else (2**31 - 4096 if node.type.bits == 32 else 2**62)
+    top = index_limit(node.type) if high is None else high
     builder.intervals[var] = Interval(0, top)
     return Value(var)
 

@@ -6,9 +6,9 @@ from dataclasses import replace
 from typing import Final, Literal
 
 from portable.dtypes import DType, float16, uint32
-from portable.lang.emit.facts import Facts
 from portable.lang.ir import expressions as e
 from portable.lang.ir import statements as s
+from portable.lang.ir.facts import Facts
 from portable.lang.ir.types import Fragment, Region
 from portable.lang.ir.walk import all_statements
 from portable.lang.passes.matrix.held import Held

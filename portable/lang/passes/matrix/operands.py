@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 from portable.dtypes import float16, float32
-from portable.lang.emit.facts import Facts
 from portable.lang.ir import expressions as e
 from portable.lang.ir import statements as s
+from portable.lang.ir.facts import Facts
 from portable.lang.ir.types import Region
 from portable.lang.passes.matrix.lanes import Lanes, divided, remainder
 from portable.lang.passes.matrix.parts import kept_dims

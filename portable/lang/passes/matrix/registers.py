@@ -14,9 +14,9 @@ from typing import Final
 
 from portable.dtypes import DType, float16
 from portable.errors import UnsupportedError
-from portable.lang.emit.expressions import linear_local_id
 from portable.lang.ir import expressions as e
 from portable.lang.ir import statements as s
+from portable.lang.ir.places import linear_local_id
 from portable.lang.ir.types import Array, Fragment, Layout, Region, Use
 from portable.lang.passes.matrix.grid import Grid, Share
 from portable.lang.passes.matrix.parts import Part, Tile, kept_dims

@@ -2,39 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
-from portable.dtypes import DType, int64, uint64
+from portable.dtypes import DType
 from portable.lang.ir import expressions as e
 from portable.lang.ir import statements as s
+from portable.lang.ir.intervals import Interval, exact, index_limit, interval, is_integer, whole
 from portable.lang.ir.kernel import Kernel
-from portable.lang.ir.types import ValueType, Vector
 from portable.lang.ir.walk import all_statements
 
-__all__ = ["Bounds", "Facts", "whole"]
+__all__ = ["Facts"]
 
 _EXACT = 64
-_INDEX32 = 2**31 - 4096
-_INDEX64 = 2**62
-
-
-@dataclass(frozen=True, slots=True)
-class Bounds:
-    """The integers from `low` to `high`, both included."""
-
-    low: int
-    high: int
-
-    def inside(self, other: Bounds) -> bool:
-        """Whether all of this lies in `other`."""
-        return other.low <= self.low and self.high <= other.high
-
-
-def whole(kind: DType) -> Bounds:
-    """The range of an integer type."""
-    if kind.kind == "u":
-        return Bounds(0, 2**kind.bits - 1)
-    return Bounds(-(2 ** (kind.bits - 1)), 2 ** (kind.bits - 1) - 1)
 
 
 def _twos(value: int) -> int:
@@ -42,12 +19,8 @@ def _twos(value: int) -> int:
     return _EXACT if value == 0 else min(_EXACT, (value & -value).bit_length() - 1)
 
 
-def _is_integer(kind: ValueType) -> bool:
-    return not isinstance(kind, Vector) and kind.is_integer
-
-
 class Facts:
-    """Bounds and divisors of a kernel's integer expressions, for all work-items and rounds.
+    """Interval and divisors of a kernel's integer expressions, for all work-items and rounds.
 
     Names are unique in a kernel or mean the same wherever they are bound, so one pass over
     the statements suffices for names bound once; variables that are reassigned have no bounds, and
@@ -57,85 +30,65 @@ class Facts:
     def __init__(self, kernel: Kernel) -> None:
         self._workgroup = kernel.workgroup
         self._sub_group_size = kernel.sub_group_size
-        self._bounds: dict[str, Bounds | None] = {}
+        self._bounds: dict[str, Interval | None] = {}
         self._twos: dict[str, int] = {}
         self._learn_bounds(kernel.body)
         self._learn_twos(kernel.body)
 
     def learn(self, var: e.Variable, value: e.Expression) -> None:
         """Takes in a name that a pass has bound since."""
-        if _is_integer(var.type):
+        if is_integer(var.type):
             self._bounds[var.name] = self.bounds(value)
             self._twos[var.name] = self.twos(value)
 
     # -- bounds -----------------------------------------------------------------------------
 
-    def bounds(self, x: e.Expression) -> Bounds:
-        """Bounds of an integer scalar expression, wrapped to its type."""
-        kind = x.type
-        assert isinstance(kind, DType)
-        exact = self.exact(x)
-        limits = whole(kind)
-        return exact if exact is not None and exact.inside(limits) else limits
+    def bounds(self, x: e.Expression) -> Interval:
+        """Interval of an integer scalar expression, wrapped to its type."""
+        return interval(x, self._leaf)
+
+    def exact(self, x: e.Expression) -> Interval | None:
+        """Interval of the outermost operation without wrapping; None where nothing is known."""
+        return exact(x, self._leaf)
 
     def fits(self, x: e.Expression) -> bool:
         """Whether the exact result of an integer operation, its operands given, never wraps."""
-        kind = x.type
-        exact = self.exact(x)
-        return isinstance(kind, DType) and exact is not None and exact.inside(whole(kind))
+        kind, found = x.type, self.exact(x)
+        return isinstance(kind, DType) and found is not None and found.inside(whole(kind))
 
-    def exact(self, x: e.Expression) -> Bounds | None:
-        """Bounds of the outermost operation without wrapping; None where nothing is known."""
-        if not _is_integer(x.type):
-            return None
+    def _leaf(self, x: e.Variable | e.WorkItem | e.Extent) -> Interval | None:
         match x:
-            case e.Const():
-                return Bounds(int(x.value), int(x.value))
             case e.Variable():
                 return self._bounds.get(x.name)
             case e.WorkItem():
                 return self._work_item(x)
-            case e.Extent():
-                return Bounds(0, _INDEX64 if x.type in (int64, uint64) else _INDEX32)
-            case e.Unary(op="neg"):
-                inner = self.bounds(x.x)
-                return Bounds(-inner.high, -inner.low)
-            case e.Binary():
-                return _binary(x.op, self.bounds(x.x), self.bounds(x.y))
-            case e.Select():
-                a, b = self.bounds(x.x), self.bounds(x.y)
-                return Bounds(min(a.low, b.low), max(a.high, b.high))
-            case e.Cast() if _is_integer(x.x.type) and x.storage is None:
-                return self.bounds(x.x)
-            case e.AssumeUniform():
-                return self.bounds(x.x)
             case _:
-                return None
+                return Interval(0, index_limit(x.type))
 
-    def _work_item(self, x: e.WorkItem) -> Bounds:
+    def _work_item(self, x: e.WorkItem) -> Interval:
         items = self._workgroup[0] * self._workgroup[1] * self._workgroup[2]
         groups = -(-items // self._sub_group_size)
-        top = _INDEX64 if x.type in (int64, uint64) else _INDEX32
+        top = index_limit(x.type)
         match x.word:
             case "local_id":
-                return Bounds(0, self._workgroup[x.dim] - 1)
+                return Interval(0, self._workgroup[x.dim] - 1)
             case "sub_group_local_id":
-                return Bounds(0, self._sub_group_size - 1)
+                return Interval(0, self._sub_group_size - 1)
             case "sub_group_id":
-                return Bounds(0, groups - 1)
+                return Interval(0, groups - 1)
             case "num_sub_groups":
-                return Bounds(groups, groups)
+                return Interval(groups, groups)
             case "group_id":
-                return Bounds(0, top // self._workgroup[x.dim])
+                return Interval(0, top // self._workgroup[x.dim])
             case "num_groups":
-                return Bounds(1, top // self._workgroup[x.dim] + 1)
+                return Interval(1, top // self._workgroup[x.dim] + 1)
             case _:
-                return Bounds(0, top)
+                return Interval(0, top)
 
     def _learn_bounds(self, body: s.Block) -> None:
         for statement in all_statements(body):
             match statement:
-                case s.Let(var=var, value=value) if _is_integer(var.type):
+                case s.Let(var=var, value=value) if is_integer(var.type):
                     self._meet(var.name, self.bounds(value))
                 case s.For(var=var):
                     self._meet(var.name, self._loop(statement))
@@ -149,12 +102,12 @@ class Facts:
                     for var in outputs:
                         self._bounds[var.name] = None
                 case s.ForElements(row=row, column=column, fragment=fragment):
-                    self._meet(row.name, Bounds(0, fragment.shape[0] - 1))
-                    self._meet(column.name, Bounds(0, fragment.shape[1] - 1))
+                    self._meet(row.name, Interval(0, fragment.shape[0] - 1))
+                    self._meet(column.name, Interval(0, fragment.shape[1] - 1))
                 case _:
                     pass
 
-    def _meet(self, name: str, found: Bounds | None) -> None:
+    def _meet(self, name: str, found: Interval | None) -> None:
         """A name bound in several places has bounds that cover all."""
         if name not in self._bounds:
             self._bounds[name] = found
@@ -162,15 +115,15 @@ class Facts:
         old = self._bounds[name]
         both = None
         if old is not None and found is not None:
-            both = Bounds(min(old.low, found.low), max(old.high, found.high))
+            both = Interval(min(old.low, found.low), max(old.high, found.high))
         self._bounds[name] = both
 
-    def _loop(self, loop: s.For) -> Bounds | None:
+    def _loop(self, loop: s.For) -> Interval | None:
         start, stop, step = (self.bounds(x) for x in (loop.start, loop.stop, loop.step))
         if step.low > 0:
-            return Bounds(start.low, max(start.low, stop.high - 1))
+            return Interval(start.low, max(start.low, stop.high - 1))
         if step.high < 0:
-            return Bounds(min(start.high, stop.low + 1), start.high)
+            return Interval(min(start.high, stop.low + 1), start.high)
         return None
 
     # -- divisors ---------------------------------------------------------------------------
@@ -194,7 +147,7 @@ class Facts:
                 return self._binary_twos(x)
             case e.Select():
                 return min(self.twos(x.x), self.twos(x.y))
-            case e.Cast() if _is_integer(x.x.type) and _is_integer(x.type):
+            case e.Cast() if is_integer(x.x.type) and is_integer(x.type):
                 return self.twos(x.x)
             case _:
                 return 0
@@ -239,7 +192,7 @@ class Facts:
 def _integer_bindings(statement: s.Statement) -> list[tuple[str, e.Expression | None]]:
     match statement:
         case s.Let(var=var, value=value) | s.Assign(var=var, value=value):
-            return [(var.name, value)] if _is_integer(var.type) else []
+            return [(var.name, value)] if is_integer(var.type) else []
         case s.For(var=var, start=start, step=step):
             return [(var.name, start), (var.name, step)]
         case s.Load(var=var) | s.SubGroup(var=var) | s.WorkgroupUniform(var=var):
@@ -252,31 +205,3 @@ def _integer_bindings(statement: s.Statement) -> list[tuple[str, e.Expression | 
             return [(row.name, None), (column.name, None), (value.name, None)]
         case _:
             return []
-
-
-def _binary(op: e.BinaryOp, a: Bounds, b: Bounds) -> Bounds | None:
-    match op:
-        case "add":
-            return Bounds(a.low + b.low, a.high + b.high)
-        case "sub":
-            return Bounds(a.low - b.high, a.high - b.low)
-        case "mul":
-            corners = [a.low * b.low, a.low * b.high, a.high * b.low, a.high * b.high]
-            return Bounds(min(corners), max(corners))
-        case "floordiv" if b.low >= 1:
-            corners = [a.low // b.low, a.low // b.high, a.high // b.low, a.high // b.high]
-            return Bounds(min(corners), max(corners))
-        case "mod" if b.low >= 1:
-            return Bounds(0, min(a.high, b.high - 1) if a.low >= 0 else b.high - 1)
-        case "min":
-            return Bounds(min(a.low, b.low), min(a.high, b.high))
-        case "max":
-            return Bounds(max(a.low, b.low), max(a.high, b.high))
-        case "and" if a.low >= 0 or b.low >= 0:
-            return Bounds(0, min(x.high for x in (a, b) if x.low >= 0))
-        case "shr" if a.low >= 0:
-            return Bounds(0, a.high)
-        case "shl" if b.low == b.high and 0 <= b.low < 32 and a.low >= 0:
-            return Bounds(a.low << b.low, a.high << b.low)
-        case _:
-            return None
