@@ -44,7 +44,7 @@ __all__ = ["CUDABackend", "CuPyDevice", "ParameterBlock", "ROCmBackend"]
 _DLPACK_KINDS = {"cuda": (2, 13), "rocm": (10,)}
 _MAX_DYNAMIC_SHARED = 8
 _MAX_THREADS = 0
-_new_view: Any = tuple.__new__
+_new_view: Callable[..., ArrayView] = tuple.__new__
 _SLOT = 8
 _FAULTS = (
     "ILLEGAL",

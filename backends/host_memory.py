@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+from collections.abc import Callable
 from functools import lru_cache
 from typing import Any, cast
 
@@ -17,7 +18,7 @@ __all__ = ["BufferMemory", "SharedMemory"]
 _HostArray = np.ndarray[Any, Any]
 _ALIGNMENT = 64
 _KEPT_BUFFERS = 1024
-_new_view: Any = tuple.__new__
+_new_view: Callable[..., ArrayView] = tuple.__new__
 
 
 def _address(array: _HostArray) -> int:

@@ -29,9 +29,7 @@ from tests.support.warps import run_on_warps
 
 HOPPER = replace(CUDA, matrix_units=frozenset({"mma.f16", "mma.f64", "wgmma.f16"}))
 AMPERE = replace(CUDA, matrix_units=frozenset({"mma.f16", "mma.f64"}), architecture="sm_80")
-OPENCL = replace(
-    AMPERE, dialect="opencl", sub_group_size=1, local_memory_opt_in=CUDA.local_memory
-)
+OPENCL = replace(AMPERE, dialect="opencl", sub_group_size=1, local_memory_opt_in=CUDA.local_memory)
 
 
 @kernel
@@ -185,9 +183,7 @@ def test_other_shapes_and_types_do_without(
     kind: DType, items: int, tile: tuple[int, int, int]
 ) -> None:
     sizes = dict(zip(("BM", "BN", "BK"), tile, strict=True)) | {"STAGES": 2}
-    lowered = lower_matrices(
-        translated(product, kind, kind, items, HOPPER, "rr", **sizes), HOPPER
-    )
+    lowered = lower_matrices(translated(product, kind, kind, items, HOPPER, "rr", **sizes), HOPPER)
     assert not any("mma" in name for name in names(lowered))
 
 

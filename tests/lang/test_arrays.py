@@ -15,7 +15,6 @@ from portable.backend import Device
 from tests.support.launch import run, run_on_views
 
 
-
 @pt.kernel
 def flatten(x, out):
     """Three dimensions in C order to one."""
@@ -49,9 +48,7 @@ def test_all_kinds_of_strides(device: Device, name: str) -> None:
     expected = view(base)
     out = np.full(expected.size, -1, np.int32)
     ndrange = expected.shape[::-1]
-    _, found = run_on_views(
-        device, flatten[ndrange, (4, 2, 1)], (base, out), [view, lambda x: x]
-    )
+    _, found = run_on_views(device, flatten[ndrange, (4, 2, 1)], (base, out), [view, lambda x: x])
     np.testing.assert_array_equal(found, expected.ravel())
 
 
@@ -71,9 +68,7 @@ def test_writing_through_views(device: Device, name: str) -> None:
     }
     base = np.full((7, 9), -1, np.int32)
     target = views[name](base)
-    (found,) = run_on_views(
-        device, fill[target.shape[::-1], (8, 4)], (base.copy(),), [views[name]]
-    )
+    (found,) = run_on_views(device, fill[target.shape[::-1], (8, 4)], (base.copy(),), [views[name]])
     target[:] = 100 * np.arange(target.shape[0])[:, None] + np.arange(target.shape[1])
     np.testing.assert_array_equal(found, base)
 

@@ -21,7 +21,8 @@ def summed(out, start, stop, step):
     out[0] = total
 
 
-RANGES = [(0, 5, 1), (0, 7, 3), (5, 0, -1), (5, -3, -3), (3, 3, 1), (4, 0, 1), (0, 4, -1), (0, 9, 0)]
+RANGES = [(0, 5, 1), (0, 7, 3), (5, 0, -1), (5, -3, -3), (3, 3, 1), (4, 0, 1)]
+RANGES += [(0, 4, -1), (0, 9, 0)]
 
 
 @pytest.mark.parametrize(("start", "stop", "step"), RANGES)
@@ -331,7 +332,7 @@ def rebound(x, out, n):
         width *= 2
     out[2] = kl.i32(width >> 38)
     i = 5
-    for i in range(n):  # noqa: B020, PLW2901 - shadows on purpose
+    for i in range(n):
         out[3] += i
     wide = 1
     if n > 1:

@@ -142,7 +142,7 @@ class _Holder:
     @pt.kernel
     def method_like(x):
         # A comment that stands further out than the code,
-# as this one does, is no mistake in Python.
+        # as this one does, is no mistake in Python.
         i = kl.global_id(0)
         text = """
 a string over lines"""

@@ -25,7 +25,8 @@ def corners(dtype: dtypes.DType, seed: int = 1) -> np.ndarray[Any, Any]:
     if dtype.kind == "b":
         return np.array([False, True] * 16)
     if dtype.is_float:
-        usual = np.array([0.0, -0.0, 0.5, -0.5, 1.5, 2.5, -2.5, 127.9, -128.9, 255.5, 256, 3e4, -3e4])
+        halves = [0.0, -0.0, 0.5, -0.5, 1.5, 2.5, -2.5]
+        usual = np.array([*halves, 127.9, -128.9, 255.5, 256, 3e4, -3e4])
         big = np.array([1e9, -1e9, 2.0**31, 2.0**32, 2.0**63, -(2.0**63), 2.0**64, 1e30, -1e30])
         special = np.array([np.inf, -np.inf, np.nan])
         with np.errstate(over="ignore"):

@@ -166,7 +166,7 @@ def k_return_value(x):
 
 
 def k_useless(x):
-    x[0] + 1  # here x[0]  # noqa: B018
+    x[0] + 1  # here x[0]
 
 
 def k_matmul(x):

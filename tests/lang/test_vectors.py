@@ -30,9 +30,7 @@ def test_loads_and_stores_along_each_axis(
 ) -> None:
     x = np.arange(20 * 19, dtype=np.float32).reshape(20, 19)
     launcher = moved[1, 1]
-    _, found = run(
-        device, launcher, x, np.zeros_like(x), LANES=lanes, FROM=axes[0], TO=axes[1]
-    )
+    _, found = run(device, launcher, x, np.zeros_like(x), LANES=lanes, FROM=axes[0], TO=axes[1])
     expected = np.zeros_like(x)
     taken = x[1, 1 : 1 + lanes] if axes[0] in (1, -1) else x[1 : 1 + lanes, 1]
     if axes[1] in (1, -1):
@@ -62,9 +60,7 @@ def test_vectors_of_every_dtype(device: Device, dtype: dtypes.DType) -> None:
 
 @pytest.mark.parametrize("start", [0, 1, 3])
 @pytest.mark.parametrize("step", [1, 2, -1])
-def test_vectors_need_no_alignment_and_no_contiguity(
-    device: Device, start: int, step: int
-) -> None:
+def test_vectors_need_no_alignment_and_no_contiguity(device: Device, start: int, step: int) -> None:
     x = np.arange(70, dtype=np.float32)
     views = [lambda a: a[start:][::step], lambda a: a[start:][::step]]
     launcher = doubled[35, 8]

@@ -16,7 +16,7 @@ Array = np.ndarray[Any, Any]
 
 
 def run(device: Device, launcher: Callable[..., None], *args: Any, **constants: Any) -> list[Array]:
-    """Copies the arrays among the arguments to the device, launches, returns what is left in them."""
+    """Copies the arrays among the arguments to the device, launches, returns them as left."""
 
     def unchanged(x: Any) -> Any:
         return x

@@ -1,7 +1,8 @@
 """Random kernels as Python text, and a plain evaluation of them one work-item after the other.
 
-A kernel is a tree of statements; `text` prints it in the language, and `evaluate` runs the printed body as
-ordinary Python, the names ``kl`` and the helpers standing for scalar classes of the same meaning.
+A kernel is a tree of statements; `text` prints it in the language, and `evaluate` runs the printed
+body as ordinary Python, the names ``kl`` and the helpers standing for scalar classes of the same
+meaning.
 """
 
 from __future__ import annotations
@@ -251,7 +252,7 @@ def evaluate(text: str, work_items: int, *args: Any) -> None:
     body = re.sub(r": kl\.(\w+) = (\S+)$", r" = kl.\1(\2)", body, flags=re.MULTILINE)
     body = re.sub(r"= (\S+)  # (\w+)$", r"= kl.\2(\1)", body, flags=re.MULTILINE)
     space: dict[str, Any] = {"pt": portable, "kl": words, "range": _range}
-    exec(compile(body, "<random kernel>", "exec"), space)  # noqa: S102
+    exec(compile(body, "<random kernel>", "exec"), space)
     for words.place in range(work_items):
         space["kernel"](*args)
 

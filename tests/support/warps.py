@@ -125,9 +125,7 @@ def _mma_f64(rows: int, c: list[Any], x: list[Any]) -> list[Any]:
 
 
 def _added(c: list[Any], product: Any) -> list[Any]:
-    return [
-        old + product[_GROUP + 8 * (i >> 1), _MEMBER * 2 + (i & 1)] for i, old in enumerate(c)
-    ]
+    return [old + product[_GROUP + 8 * (i >> 1), _MEMBER * 2 + (i & 1)] for i, old in enumerate(c)]
 
 
 # -- ldmatrix ---------------------------------------------------------------------------------
