@@ -18,9 +18,9 @@ __all__ = ["Merge", "best_along_last", "reduced", "scanned"]
 _CPU_VECTOR: Final = 32
 _GPU_VECTOR: Final = 16
 _CPU_ITEMS_PER_UNIT: Final = 8
-_GPU_ITEMS_PER_UNIT: Final = 1024
+_GPU_ITEMS_PER_UNIT: Final = 256
 _CPU_SHORTEST: Final = 4096
-_GPU_SHORTEST: Final = 32
+_GPU_SHORTEST: Final = 256
 _GROUP: Final = 128
 # So few rows that the pages and cache lines of a strip of them stay at hand for the next columns.
 _CPU_DEPTH: Final = 256

@@ -13,7 +13,7 @@ from portable import lang as kl
 from portable.array.creation_kernels import counted, diagonal, generated
 from portable.array.elementwise import where
 from portable.array.engine import apply, number_for
-from portable.array.geometry import broadcast_shapes
+from portable.array.geometry import broadcast_shapes, whole_numbers
 from portable.array.manipulation import astype, broadcast_to, copied
 from portable.array.operation import Operation
 from portable.array.promotion import kind_of
@@ -101,14 +101,7 @@ def _dtype(device: Device, given: Any, letter: str = "f") -> DType:
 
 
 def _shape(shape: Any) -> tuple[int, ...]:
-    try:
-        found = (
-            tuple(int(n.__index__()) for n in shape)
-            if not hasattr(shape, "__index__")
-            else (int(shape.__index__()),)
-        )
-    except (TypeError, AttributeError):
-        raise TypeError(f"a shape is an integer or a tuple of them, not {shape!r}") from None
+    found = whole_numbers(shape)
     if any(n < 0 for n in found):
         raise ValueError(f"a shape has no negative extents: {found}")
     return found
@@ -232,7 +225,7 @@ def linspace(
     if kind.is_complex:
         made = np.linspace(start, stop, num, endpoint=endpoint).astype(kind.numpy)
         return target.from_numpy(made)  # type: ignore[no-any-return]
-    out = target.empty((num,), kind)
+    out = target.empty(_shape(num), kind)
     gaps = num - 1 if endpoint else num
     step = (float(stop.real) - float(start.real)) / gaps if gaps > 0 else 0.0
     _generate(out, counted, float(start.real), step)
@@ -253,7 +246,7 @@ def eye(
     """Ones on the diagonal `k` above the main one, zeros elsewhere."""
     columns = n_rows if n_cols is None else n_cols
     target = device_for(device)
-    out = target.empty((n_rows, columns), _dtype(target, dtype))
+    out = target.empty(_shape((n_rows, columns)), _dtype(target, dtype))
     if out.size:
         flat = out.viewed((out.size,), (out.dtype.itemsize,))
         numbers = np.int64(columns), np.int64(k)

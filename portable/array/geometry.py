@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from portable.errors import BadIndexError, ShapeError
 
@@ -12,6 +13,7 @@ __all__ = [
     "collapsed",
     "normalized_axes",
     "normalized_axis",
+    "whole_numbers",
 ]
 
 Shape = tuple[int, ...]
@@ -100,3 +102,18 @@ def normalized_axes(axes: int | Sequence[int] | None, ndim: int) -> tuple[int, .
     if len(set(found)) < len(found):
         raise ShapeError(f"an axis comes twice in {axes}")
     return found
+
+
+def whole_numbers(given: Any) -> tuple[int, ...]:
+    """A shape, or other counts for dimensions, as Python integers.
+
+    Raises
+    ------
+    TypeError
+        If it is neither an integer nor a sequence of them.
+    """
+    items = (given,) if hasattr(given, "__index__") else given
+    try:
+        return tuple(int(n.__index__()) for n in items)
+    except (TypeError, AttributeError):
+        raise TypeError(f"expected an integer or a tuple of integers, not {given!r}") from None

@@ -38,6 +38,8 @@ def get(x: Any, key: Any) -> Array:
     """
     if not _is_advanced(key):
         return x.part(key)  # type: ignore[no-any-return]
+    if _is_lone_bool(key):
+        x, key = x.part(None), _one_bool(x, key)
     moved, indices, place = _advanced(x, key)
     shape = broadcast_shapes([i.shape for i in indices])
     linear = _positions(moved, indices, shape)
@@ -67,6 +69,8 @@ def put(x: Any, key: Any, value: Any) -> None:
         _fits(x.part(key), value)
         copy_into(x.part(key), value)
         return
+    if _is_lone_bool(key):
+        x, key = x.part(None), _one_bool(x, key)
     if not isinstance(value, Storage):
         value = asarray(value, dtype=x.dtype, device=x.device)
     elif value.buffer is x.buffer:
@@ -120,6 +124,18 @@ def _is_advanced(key: Any) -> bool:
     if isinstance(key, tuple):
         return any(isinstance(item, _ARRAYS) for item in key)
     return isinstance(key, _ARRAYS)
+
+
+def _is_lone_bool(key: Any) -> bool:
+    return isinstance(key, bool) or (_is_mask(key) and not key.ndim)
+
+
+def _one_bool(x: Any, key: Any) -> Any:
+    """A bool without dimensions as a mask of one element, for a new first dimension."""
+    from portable.array.creation import asarray
+    from portable.array.manipulation import reshape
+
+    return reshape(asarray(key, device=x.device), (1,))
 
 
 _ARRAYS: Final = (Storage, np.ndarray, list, bool)
@@ -218,7 +234,7 @@ def _positions(moved: Any, indices: list[Any], shape: tuple[int, ...]) -> Any:
     total: Any = None
     for dim, index in enumerate(indices):
         extent = moved.shape[dim]
-        if not extent and prod(shape):
+        if not extent and 0 not in shape:
             raise BadIndexError("an index into a dimension without elements")
         signed = astype(index, int64, copy=False)
         wrapped = where(signed < 0, signed + extent, signed)

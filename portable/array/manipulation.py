@@ -17,6 +17,7 @@ from portable.array.geometry import (
     broadcast_strides,
     normalized_axes,
     normalized_axis,
+    whole_numbers,
 )
 from portable.array.operation import Operation
 from portable.array.promotion import promoted
@@ -111,7 +112,7 @@ def reshape(x: Array, /, shape: int | tuple[int, ...], *, copy: bool | None = No
     ValueError
         If `copy` is False and the strides do not allow a view.
     """
-    wanted = _filled_shape(x, (shape,) if isinstance(shape, int) else tuple(shape))
+    wanted = _filled_shape(x, whole_numbers(shape))
     if copy:
         return _reshaped(copied(x), wanted)
     if x.is_contiguous:
@@ -217,7 +218,7 @@ def flip(x: Array, /, *, axis: int | tuple[int, ...] | None = None) -> Array:
 
 def broadcast_to(x: Array, /, shape: tuple[int, ...]) -> Array:
     """The view in which extents of 1 and missing ones are repeated."""
-    wanted = tuple(shape)
+    wanted = whole_numbers(shape)
     if broadcast_shapes([x.shape, wanted]) != wanted:
         raise ShapeError(f"an array of shape {x.shape} does not broadcast to {wanted}")
     return x.viewed(wanted, broadcast_strides(x.shape, x.strides, wanted))
@@ -297,7 +298,7 @@ def _rolled(x: Array, shift: int, axis: int) -> Array:
 
 def tile(x: Array, repetitions: int | tuple[int, ...], /) -> Array:
     """The array repeated as a whole along each dimension."""
-    counts = (repetitions,) if isinstance(repetitions, int) else tuple(repetitions)
+    counts = whole_numbers(repetitions)
     ndim = max(x.ndim, len(counts))
     shape = (1,) * (ndim - x.ndim) + x.shape
     counts = (1,) * (ndim - len(counts)) + counts

@@ -122,19 +122,21 @@ def reduce(
                 at = unravelled(row + lane, lead)
                 out[*at, s] = column[lane]
         elif LANES > 1:
-            partial = kl.splat(kl.cast(INITIAL, KIND), LANES)
-            other = kl.splat(kl.cast(INITIAL, KIND), LANES)
-            last = length - LANES
-            pairs = kl.minimum(stop, last + 1)
+            neutral = kl.splat(kl.cast(INITIAL, KIND), LANES)
+            partial, second, third, fourth = neutral, neutral, neutral, neutral
+            full = kl.minimum(stop, length - LANES + 1)
             r = start
-            while r + stride < pairs:
+            while r + 3 * stride < full:
                 partial = MERGE(partial, read(x, outer, r, LANES, -1, KIND, MAP))
-                other = MERGE(other, read(x, outer, r + stride, LANES, -1, KIND, MAP))
-                r = r + 2 * stride
-            while r < pairs:
+                second = MERGE(second, read(x, outer, r + stride, LANES, -1, KIND, MAP))
+                third = MERGE(third, read(x, outer, r + 2 * stride, LANES, -1, KIND, MAP))
+                fourth = MERGE(fourth, read(x, outer, r + 3 * stride, LANES, -1, KIND, MAP))
+                r = r + 4 * stride
+            while r < full:
                 partial = MERGE(partial, read(x, outer, r, LANES, -1, KIND, MAP))
                 r = r + stride
-            result = folded(MERGE(partial, other), LANES, MERGE)
+            gathered = MERGE(MERGE(partial, second), MERGE(third, fourth))
+            result = folded(gathered, LANES, MERGE)
             if r < stop:
                 for q in range(r, kl.minimum(r + LANES, stop)):
                     result = MERGE(result, read(x, outer, q, 1, -1, KIND, MAP))
