@@ -65,10 +65,13 @@ def band_to_bidiagonal(
     stored in half.
 
     Working storage is ``3 b (n + 2 b)`` elements for b superdiagonals, rounded up to whole vectors
-    on a CPU, and O(n). There are ``n^2 / (2 b)`` hops of ``16 b^2`` operations and ``10 b^2``
-    loads and stores. On a CPU the loads and stores of cached vectors are the floor, in whole
-    vectors ``10 b^2 / lanes`` a hop; on a GPU it is the chain of dependent reflectors, six a
-    sweep.
+    on a CPU, and O(n). There are ``n^2 / (2 b)`` hops of ``16 b^2`` operations.
+
+    On a CPU a hop makes ``6 b^2`` loads and ``4 b^2`` stores of cached elements, in vectors that
+    cross cache lines: at one such store or load a cycle 640 cycles for b = 32 in vectors of 16, or
+    about 0.2 us. One core with AVX-512 was measured at 0.47 us a hop in single and 0.83 us in
+    double precision, 35 and 20 GFLOP/s. On a GPU the floor is the chain of dependent steps, at
+    least ``3 n`` of them whatever b is.
 
     Examples
     --------
