@@ -84,7 +84,7 @@ class OpenCLDevice(Device):
 
         made = self.empty(array.shape, dtype(array.dtype))
         if array.size:
-            self._cl.enqueue_copy(self._runtime.queue, made.buffer, np.ascontiguousarray(array))
+            self._runtime.copy(made.buffer, np.ascontiguousarray(array))
         return made
 
     def to_numpy(self, array: Array) -> np.ndarray[Any, Any]:
@@ -92,7 +92,7 @@ class OpenCLDevice(Device):
         low, high = array.extent_in_bytes()
         raw = np.empty(high - low, np.uint8)
         if raw.size:
-            self._cl.enqueue_copy(self._runtime.queue, raw, array.buffer, src_offset=low)
+            self._runtime.copy(raw, array.buffer, src_offset=low)
         view = np.ndarray(array.shape, array.dtype.numpy, raw, array.offset - low, array.strides)
         return np.array(view, order="C")
 

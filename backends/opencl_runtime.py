@@ -171,6 +171,16 @@ class Runtime:
         except cl.Error as error:
             raise self._fault(error) from error
 
+    def copy(self, target: Any, source: Any, **where: int) -> None:
+        """Copy between a buffer and host memory, done on return.
+
+        The lock covers the call, not the wait: NVIDIA's driver was seen to crash where one thread
+        copied while another launched.
+        """
+        with self.lock:
+            event = cl.enqueue_copy(self.queue, target, source, is_blocking=False, **where)
+        self.wait(event)
+
     def wait(self, event: cl.Event) -> None:
         """Wait for one launch; a fault of the device becomes `DeviceFaultError`."""
         try:

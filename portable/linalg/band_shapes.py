@@ -14,6 +14,8 @@ __all__ = ["Shape", "shape_for"]
 _MOST_SWEEPS: Final = 8
 _WINDOWS: Final = 512 * 1024
 _ITEMS: Final = 256
+"""Work-items of a workgroup at most: NVIDIA's OpenCL has not the registers for more."""
+
 _WIDEST_WINDOW: Final = 64
 
 
@@ -80,7 +82,8 @@ def _in_vectors(
 
 def _across_items(u: int, dtype: DType, capabilities: Capabilities, persistent: bool) -> Shape:
     """The window in local memory where it and a row a work-item in registers fit."""
-    items = min(2 * u, capabilities.max_workgroup, capabilities.max_workgroup_shape[0])
+    most = min(_ITEMS, capabilities.max_workgroup, capabilities.max_workgroup_shape[0])
+    items = min(2 * u, most)
     sweeps = max(1, min(4, _ITEMS // items)) if persistent else 1
     memory = max(capabilities.local_memory, capabilities.local_memory_opt_in)
     room = memory // dtype.register.itemsize
