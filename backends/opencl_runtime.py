@@ -171,7 +171,7 @@ class Runtime:
         except cl.Error as error:
             raise self._fault(error) from error
 
-    def copy(self, target: Any, source: Any, **where: int) -> None:
+    def copy(self, target: Any, source: Any, **where: Any) -> None:
         """Copy between a buffer and host memory, done on return.
 
         The lock covers the call, not the wait: NVIDIA's driver was seen to crash where one thread

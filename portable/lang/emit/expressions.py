@@ -184,9 +184,7 @@ class Expressions:
             return self._signed(self._wrapping(x), kind)
         operator = {"neg": "-", "not": "!", "invert": "~"}[x.op]
         inner = self.operand(x.x)
-        if x.op == "neg" and inner.startswith("-"):
-            inner = f"({inner})"
-        return Code(f"{operator}{inner}", Level.UNARY)
+        return _negated(inner) if x.op == "neg" else Code(f"{operator}{inner}", Level.UNARY)
 
     def _binary(self, x: e.Binary) -> Code:
         kind = x.type
@@ -231,7 +229,7 @@ class Expressions:
                 operator, level = _SUMS[op]
                 return infix(operator, level, self._wrapping(x.x), self._wrapping(x.y))
             case e.Unary(op="neg"):
-                return Code(f"-{wrapped(self._wrapping(x.x), Level.UNARY)}", Level.UNARY)
+                return _negated(wrapped(self._wrapping(x.x), Level.UNARY))
             case _:
                 unsigned = self.dialect.types[f"u{kind.bits}"]
                 return Code(f"({unsigned}){self.operand(x)}", Level.UNARY)
