@@ -516,3 +516,17 @@ def test_complex_arithmetic(device: Device, name: str) -> None:
             error = np.where(found[k] == row, 0, np.abs(found[k] - row) / size)
         worst = np.nanmax(error)
         assert worst < (rtol if k != 11 else 200 * rtol), f"row {k}"
+
+
+@pt.kernel
+def negated_twice(x, out):
+    out[0] = -(-x[0])
+    out[1] = -(-(-x[0]))
+    out[2] = 3 - -x[0]
+
+
+def test_minus_signs_side_by_side(device: Device) -> None:
+    for name in ("int32", "uint32", "int64", "float32"):
+        x = np.array([7], name)
+        _, found = run(device, negated_twice[1, 1], x, np.zeros(3, name))
+        np.testing.assert_array_equal(found, [x[0], -x[0], 3 + x[0]])

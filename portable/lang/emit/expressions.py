@@ -371,6 +371,11 @@ class Expressions:
         )
 
 
+def _negated(inner: str) -> Code:
+    """The negative; two minus signs side by side would decrement."""
+    return Code(f"-({inner})" if inner.startswith("-") else f"-{inner}", Level.UNARY)
+
+
 def _takes_vectors(x: e.Expression) -> bool:
     operands = x.arguments if isinstance(x, e.Call) else (getattr(x, "x", None),)
     return any(isinstance(getattr(o, "type", None), Vector) for o in operands)
