@@ -530,3 +530,20 @@ def test_minus_signs_side_by_side(device: Device) -> None:
         x = np.array([7], name)
         _, found = run(device, negated_twice[1, 1], x, np.zeros(3, name))
         np.testing.assert_array_equal(found, np.array([7, -7, 10]).astype(name))
+
+
+@pt.kernel
+def shifted_about(x, out, n):
+    v = x[0]
+    w = kl.i32(8)
+    for _ in range(n):
+        v = v << -31
+        w = w << -30
+    out[0] = v
+    out[1] = w
+    out[2] = x[0] >> 33
+
+
+def test_negative_shifts_are_modulo_the_width(device: Device) -> None:
+    _, found = run(device, shifted_about[1, 1], np.array([5], np.int32), np.zeros(3, np.int32), 3)
+    assert found.tolist() == [40, 512, 2]

@@ -168,8 +168,8 @@ class Facts:
                 return min(_EXACT, a + b)
             case "and":
                 return max(a, b)
-            case "shl" if isinstance(x.y, e.Const):
-                return min(_EXACT, a + int(x.y.value))
+            case "shl" if isinstance(x.y, e.Const) and isinstance(x.type, DType):
+                return min(_EXACT, a + int(x.y.value) % x.type.bits)
             case _:
                 return 0
 
