@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from array_api_compat import array_namespace
 
 import portable as pt
 from portable import dtypes
@@ -29,7 +30,7 @@ def _transposed(x: Any) -> Any:
 
 
 def _library(x: Any) -> Any:
-    return x.__array_namespace__()
+    return array_namespace(x)
 
 
 VIEWS: dict[str, Callable[[Any], Any]] = {
