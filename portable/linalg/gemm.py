@@ -253,7 +253,7 @@ def launch_tiles(parameters: Parameters, args: tuple[Any, ...], constants: dict[
     tiles = -(-m // parameters["BM"]) * -(-n // parameters["BN"])
     sizes = {name: value for name, value in parameters.items() if name != "WORKGROUP"}
     workgroup = (parameters["WORKGROUP"], 1, 1)
-    gemm_tiles[groups(tiles, prod(lead)), workgroup](*args, **sizes, **constants)
+    gemm_tiles[groups(tiles * prod(lead)), workgroup](*args, **sizes, **constants)
 
 
 def _vendor(

@@ -174,14 +174,17 @@ def gemm_tiles(
     is multiplied the next ones are on their way. Local memory: ``STAGES (BM + BN) BK`` elements and
     the padding that the device's layout wants.
     """
-    batch = kl.group_id(1)
+    rows, columns = kl.cdiv(out.shape[out.ndim - 2], BM), kl.cdiv(out.shape[out.ndim - 1], BN)
+    index, batch = kl.group_id(0), 0
+    if out.ndim > 2:  # in the one dimension in which every device takes any number of workgroups
+        index, batch = index % (rows * columns), index // (rows * columns)
     left, right, result = (
         matrix_of(a, out, batch),
         matrix_of(b, out, batch),
         matrix_of(out, out, batch),
     )
     m, n, k = result.shape[0], result.shape[1], left.shape[1]
-    tile_row, tile_column = tile_position(kl.group_id(0), kl.cdiv(m, BM), kl.cdiv(n, BN), GROUP)
+    tile_row, tile_column = tile_position(index, rows, columns, GROUP)
     row, column = tile_row * BM, tile_column * BN
     tile_a = kl.local((STAGES, BM, BK), a.dtype)
     tile_b = kl.local((STAGES, BK, BN), b.dtype)

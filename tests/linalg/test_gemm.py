@@ -402,3 +402,12 @@ def test_operands_of_two_devices(device: Device) -> None:
         pytest.skip("needs another device with arrays of its own")
     with pytest.raises(DeviceMismatchError, match="in one call"):
         gemm(device.from_numpy(normal((4, 4))), other.from_numpy(normal((4, 4))))
+
+
+def test_more_matrices_than_a_second_dimension_of_workgroups_holds(device: Device) -> None:
+    if device.capabilities.kind == "simulator":
+        pytest.skip("70,000 workgroups take the simulator too long")
+    a, b = normal((70_000, 2, 3)), normal((3, 2), seed=1)
+    given = (device.from_numpy(a), device.from_numpy(b))
+    found = device.to_numpy(gemm(*given))
+    np.testing.assert_allclose(found, a @ b, rtol=1e-5, atol=1e-5)
