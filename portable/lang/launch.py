@@ -13,7 +13,9 @@ from functools import partial
 from itertools import combinations
 from math import prod
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
+
+import numpy as np
 
 from portable.backend import Argument, ArrayView, Device, Executable, Program
 from portable.errors import LaunchError
@@ -162,13 +164,14 @@ class Repeatable:
 class Launcher:
     """A kernel with its ndrange and workgroup; calling it launches it."""
 
-    __slots__ = ("_kernel", "_ndrange", "_plans", "_workgroup")
+    __slots__ = ("_kernel", "_latest", "_ndrange", "_plans", "_workgroup")
 
     def __init__(self, kernel: Kernel, ndrange: Three | Groups, workgroup: Three | None) -> None:
         self._kernel = kernel
         self._ndrange = ndrange
         self._workgroup = workgroup
         self._plans: dict[Any, _Plan] = {}
+        self._latest: Device | None = None
 
     @property
     def kernel(self) -> Kernel:
@@ -238,7 +241,7 @@ class Launcher:
                 keys.append(scalar_key(x))
                 continue
             if device is None:
-                keys[0] = device = device_of(x)
+                keys[0] = device = self._device_of(kind, x)
             if not device.owns(x):
                 device_of(*[y for y in args if is_array(y)])
                 x = on_device(device, x)
@@ -252,10 +255,20 @@ class Launcher:
                 (name, int, x) if type(x) is int else (name, constant_key(x))
                 for name, x in constants.items()
             ]
-        key = tuple(keys)
-        plan = self._find(key, device, args, views, constants)
-        disjoint = _disjoint(plan.apart, views)
+        plan = self._find(tuple(keys), device, args, views, constants)
+        disjoint = not plan.apart or _disjoint(plan.apart, views)
         return plan, views, plan.variants.get(disjoint) or plan.bound(disjoint)
+
+    def _device_of(self, kind: type, x: Any) -> Device:
+        """The device of an array; the one of the latest launch, if it owns it, is found fastest.
+
+        Not so for NumPy's arrays, which several devices take: the one in use decides.
+        """
+        latest = self._latest
+        if latest is not None and kind is not np.ndarray and latest.owns(x):
+            return latest
+        self._latest = device = device_of(x)
+        return device
 
     def _find(
         self,
@@ -341,16 +354,13 @@ def _disjoint(
     apart: list[tuple[int, int, int, int, int, int]], views: list[ArrayView | None]
 ) -> bool:
     """Whether no array that is written shares bytes with another."""
+    arrays = cast(list[ArrayView], views)
     for i, low, high, j, other_low, other_high in apart:
-        x, y = views[i], views[j]
-        assert x is not None
-        assert y is not None
+        x, y = arrays[i], arrays[j]
         # By position, which is faster than by name: owner is 6, address is 4.
-        if (
-            x[4] + low < y[4] + other_high
-            and y[4] + other_low < x[4] + high
-            and (x[6] is y[6] or x[6] == y[6])
-        ):
+        if x[6] != y[6]:
+            continue
+        if x[4] + low < y[4] + other_high and y[4] + other_low < x[4] + high:
             return False
     return True
 
