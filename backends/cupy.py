@@ -269,7 +269,7 @@ class CuPyDevice(Device):
         # Past the constructor, which would be half of the time that this takes.
         return _new_view(
             ArrayView,
-            (array.dtype, array.shape, array.strides, address, address, 0, None, True),
+            (array.dtype, array.shape, array.strides, address, address, 0, None, True, None),
         )
 
     def empty(self, shape: tuple[int, ...], dtype: DType) -> Any:

@@ -64,7 +64,7 @@ class SharedMemory:
         # Past the constructor, which would be a third of the time that this takes.
         return _new_view(
             ArrayView,
-            (array.dtype, array.shape, array.strides, handle, address, 0, None, writable),
+            (array.dtype, array.shape, array.strides, handle, address, 0, None, writable, None),
         )
 
 

@@ -194,6 +194,9 @@ class ArrayView(NamedTuple):
         buffer.
     writable : bool
         False for read-only arrays.
+    layout : int or None
+        `portable.lang.arguments.layout_number` of it, from libraries that keep views; launches
+        then compare one number. None otherwise.
     """
 
     dtype: np.dtype[Any]
@@ -204,6 +207,7 @@ class ArrayView(NamedTuple):
     offset: int = 0
     owner: Any = None
     writable: bool = True
+    layout: int | None = None
 
 
 class Executable(ABC):

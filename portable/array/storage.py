@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Self
 from portable.backend import ArrayView
 from portable.dtypes import DType
 from portable.errors import BadIndexError
+from portable.lang.arguments import layout_number
 
 if TYPE_CHECKING:
     from portable.backend import Device
@@ -73,6 +74,7 @@ class Storage:
                 self.offset,
                 id(self.buffer),
                 True,
+                layout_number(self.dtype.numpy, self.shape, self.strides, self.offset),
             )
         return self._view
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import count
 from typing import Any, Final
 
 import numpy as np
@@ -14,11 +15,33 @@ from portable.lang.ir.intervals import INDEX_MARGIN
 from portable.lang.ir.types import StrideClass
 from portable.lang.signature import ArraySpec, ParameterSpec, ScalarSpec, StaticSpec, constant_key
 
-__all__ = ["array_spec", "byte_range", "is_array", "needs_index64", "scalar_key", "scalar_spec"]
+__all__ = [
+    "array_spec",
+    "byte_range",
+    "is_array",
+    "layout_number",
+    "needs_index64",
+    "scalar_key",
+    "scalar_spec",
+]
 
 _LIMIT: Final = 2**31 - INDEX_MARGIN
 _ALIGNMENT: Final = 16
 _NOT_ARRAYS: Final = (int, float, bool, complex, type(None), np.generic, np.dtype, str, type)
+_layouts: dict[Any, int] = {}
+_numbers: Final = count(-1, -1)
+
+
+def layout_number(
+    dtype: np.dtype[Any],
+    shape: tuple[int, ...],
+    strides: tuple[int, ...],
+    address: int,
+    writable: bool = True,
+) -> int:
+    """A number that stands for all that a launch specialises on in an array; negative."""
+    key = (dtype, shape, strides, not address % _ALIGNMENT, writable)
+    return _layouts.setdefault(key, next(_numbers))
 
 
 def is_array(x: object) -> bool:

@@ -247,7 +247,11 @@ class Launcher:
                 x = on_device(device, x)
             view = device.view(x)
             views.append(view)
-            keys += (view[0], view[1], view[2], not view[4] & 15, view[7])
+            layout = view[8]
+            if layout is None:
+                keys += (view[0], view[1], view[2], not view[4] & 15, view[7])
+            else:
+                keys.append(layout)
         if device is None:
             keys[0] = device = device_of()
         if constants:
