@@ -12,7 +12,16 @@ from portable import registry
 from portable.backend import Device
 from portable.errors import DeviceError, DeviceMismatchError
 
-__all__ = ["BoundNamespace", "asarray", "device_of", "on_device", "synchronize", "to_numpy", "xp"]
+__all__ = [
+    "BoundNamespace",
+    "asarray",
+    "device_for_numpy",
+    "device_of",
+    "on_device",
+    "synchronize",
+    "to_numpy",
+    "xp",
+]
 
 _CREATION = frozenset(
     {
@@ -52,7 +61,7 @@ def device_of(*arrays: Any) -> Device:
     host: Device | None = None
     for array in arrays:
         if isinstance(array, np.ndarray):
-            owner = host = host or _device_for_numpy()
+            owner = host = host or device_for_numpy()
         elif isinstance(array, (int, float, complex, np.generic)):
             continue
         else:
@@ -70,7 +79,7 @@ def device_of(*arrays: Any) -> Device:
 def _owner(array: Any) -> Device:
     kind = type(array)
     if isinstance(array, np.ndarray):
-        return _device_for_numpy()
+        return device_for_numpy()
     candidates = _candidates.get(kind)
     if candidates is None:
         candidates = _candidates[kind] = _devices_for_type(kind)
@@ -80,7 +89,8 @@ def _owner(array: Any) -> Device:
     return _foreign(array)
 
 
-def _device_for_numpy() -> Device:
+def device_for_numpy() -> Device:
+    """The device that NumPy arrays run on: the one in use if it takes them, else cpu."""
     current = registry.device()
     # A device's answer never changes, and this is asked for at every launch.
     takes = _takes_numpy.get(current)
@@ -105,7 +115,7 @@ def _foreign(array: Any) -> Device:
         )
     memory, index = (int(part) for part in ask())
     if memory == _HOST_MEMORY:
-        return _device_for_numpy()
+        return device_for_numpy()
     backend = _DLPACK_BACKENDS.get(memory)
     if backend is None:
         raise DeviceError(f"no backend takes memory of DLPack's kind {memory}")

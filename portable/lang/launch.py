@@ -45,7 +45,7 @@ from portable.lang.signature import (
     StaticSpec,
     constant_key,
 )
-from portable.namespace import device_of, on_device
+from portable.namespace import device_for_numpy, device_of, on_device
 
 if TYPE_CHECKING:
     from portable.lang.kernel import Kernel
@@ -259,7 +259,11 @@ class Launcher:
                 (name, int, x) if type(x) is int else (name, constant_key(x))
                 for name, x in constants.items()
             ]
-        plan = self._find(tuple(keys), device, args, views, constants)
+        key = tuple(keys)
+        try:
+            plan = self._plans[key]
+        except (KeyError, TypeError):
+            plan = self._find(key, device, args, views, constants)
         disjoint = not plan.apart or _disjoint(plan.apart, views)
         return plan, views, plan.variants.get(disjoint) or plan.bound(disjoint)
 
@@ -268,8 +272,10 @@ class Launcher:
 
         Not so for NumPy's arrays, which several devices take: the one in use decides.
         """
+        if kind is np.ndarray:
+            return device_for_numpy()
         latest = self._latest
-        if latest is not None and kind is not np.ndarray and latest.owns(x):
+        if latest is not None and latest.owns(x):
             return latest
         self._latest = device = device_of(x)
         return device
