@@ -49,18 +49,18 @@ class SharedMemory:
 
     def view(self, array: _HostArray) -> ArrayView:
         """Describe `array`; its handle points at its first element."""
-        flags = array.flags
-        if not flags.aligned:
-            _refuse_unaligned(array)
-        writable = flags.writeable
-        if writable and flags.forc and array.size:
+        try:
             handle: Any = cl.SVM(array)
             address = handle.svm_ptr
-        else:
+            writable = True
+        except ValueError:  # read-only, or with gaps
             address = _address(array)
             anchor = _Anchor.from_address(address)
             anchor.array = array
             handle = cl.SVM(anchor)
+            writable = array.flags.writeable
+        if address % _ALIGNMENT and not array.flags.aligned:
+            _refuse_unaligned(array)
         # Past the constructor, which would be a third of the time that this takes.
         return _new_view(
             ArrayView,
