@@ -10,6 +10,7 @@ import ctypes
 import struct
 import sys
 import threading
+from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from importlib.util import find_spec
@@ -371,11 +372,13 @@ class _CuPyBackend(Backend):
         self._remedy = f"{before}pip install 'portable-arrays[{self.name}]'"
         return ()
 
+    @abstractmethod
     def _has_driver(self) -> bool:
-        raise NotImplementedError
+        """Whether the driver of these GPUs is here."""
 
+    @abstractmethod
     def _device(self, runtime: Any, index: int) -> Device:
-        raise NotImplementedError
+        """The GPU of an index."""
 
     def unavailable(self) -> Unavailable:
         """What is missing."""

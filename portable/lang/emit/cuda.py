@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from portable.backend import Capabilities
-from portable.lang.emit.dialect import AtomicWords, Dialect, Helper
+from portable.lang.emit.dialect import SAME_NAME, AtomicWords, Dialect, Helper
 from portable.lang.emit.helpers import SHARED
 from portable.lang.emit.ptx import INSTRUCTIONS
 from portable.lang.ir.kernel import Kernel, Options
@@ -23,41 +23,13 @@ TYPES: Final = {
     "f64": "double",
 }
 
-_UNARY: Final = [
-    "acos",
-    "acosh",
-    "asin",
-    "asinh",
-    "atan",
-    "atanh",
-    "cbrt",
-    "ceil",
-    "cos",
-    "cosh",
-    "exp",
-    "exp2",
-    "expm1",
-    "floor",
-    "log",
-    "log10",
-    "log1p",
-    "log2",
-    "rint",
-    "rsqrt",
-    "sin",
-    "sinh",
-    "sqrt",
-    "tan",
-    "tanh",
-    "trunc",
-]
 _BINARY: Final = ["atan2", "copysign", "fmod", "hypot", "nextafter", "pow"]
 
 
 def _library() -> dict[str, str]:
     """The C library's names: an ``f`` behind single precision; halves go by way of it."""
     found = {}
-    for name in _UNARY:
+    for name in SAME_NAME:
         found[f"{name}.f32"] = f"{name}f({{0}})"
         found[f"{name}.f64"] = f"{name}({{0}})"
         found[f"{name}.f16"] = f"__float2half_rn({name}f(__half2float({{0}})))"

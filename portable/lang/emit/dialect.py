@@ -9,14 +9,44 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Final, Literal
 
 from portable.backend import Capabilities
 from portable.dtypes import DType
 from portable.lang.ir.kernel import Kernel, Options
 from portable.lang.ir.types import ValueType, Vector
 
-__all__ = ["Asm", "AtomicWords", "Dialect", "Helper"]
+__all__ = ["SAME_NAME", "Asm", "AtomicWords", "Dialect", "Helper"]
+
+SAME_NAME: Final = (
+    "acos",
+    "acosh",
+    "asin",
+    "asinh",
+    "atan",
+    "atanh",
+    "cbrt",
+    "ceil",
+    "cos",
+    "cosh",
+    "exp",
+    "exp2",
+    "expm1",
+    "floor",
+    "log",
+    "log10",
+    "log1p",
+    "log2",
+    "rint",
+    "rsqrt",
+    "sin",
+    "sinh",
+    "sqrt",
+    "tan",
+    "tanh",
+    "trunc",
+)
+"""Functions of one operand that OpenCL C and the C library call as the language does."""
 
 _NAME = re.compile(r"[A-Za-z_]\w*")
 _CALLED = re.compile(r"([A-Za-z_]\w*)(?=\()")

@@ -6,7 +6,7 @@ import re
 from typing import Final
 
 from portable.backend import Capabilities
-from portable.lang.emit.dialect import Asm, AtomicWords, Dialect, Helper
+from portable.lang.emit.dialect import SAME_NAME, Asm, AtomicWords, Dialect, Helper
 from portable.lang.emit.helpers import SHARED
 from portable.lang.emit.ptx import INSTRUCTIONS
 from portable.lang.ir.kernel import Kernel, Options
@@ -24,36 +24,7 @@ _TYPES: Final = {
     "f64": "double",
 }
 
-_SAME_NAME: Final = [
-    "acos",
-    "acosh",
-    "asin",
-    "asinh",
-    "atan",
-    "atanh",
-    "cbrt",
-    "ceil",
-    "cos",
-    "cosh",
-    "exp",
-    "exp2",
-    "expm1",
-    "floor",
-    "log",
-    "log10",
-    "log1p",
-    "log2",
-    "rint",
-    "rsqrt",
-    "sin",
-    "sinh",
-    "sqrt",
-    "tan",
-    "tanh",
-    "trunc",
-]
-
-_FUNCTIONS: Final = {name: f"{name}({{0}})" for name in _SAME_NAME} | {
+_FUNCTIONS: Final = {name: f"{name}({{0}})" for name in SAME_NAME} | {
     "abs.f": "fabs({0})",
     "abs.i": "@abs_wrap",
     "abs.u": "({0})",

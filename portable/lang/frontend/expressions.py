@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from functools import partial
 from types import ModuleType
@@ -63,7 +64,7 @@ _REFUSED: Final[dict[type[ast.expr], str]] = {
 }
 
 
-class ExpressionTranslator:
+class ExpressionTranslator(ABC):
     """Turns expression nodes into constants, values and views; statements are a subclass's."""
 
     builder: Builder
@@ -71,13 +72,13 @@ class ExpressionTranslator:
 
     # -- given by the subclass -------------------------------------------------------------
 
+    @abstractmethod
     def call_function(self, function: Function, args: list[Any], kwargs: dict[str, Any]) -> Any:
         """Inlines a helper function."""
-        raise NotImplementedError
 
+    @abstractmethod
     def map_fragment(self, fragment: Fragment, function: Any) -> None:
         """Applies a helper function to the elements of a matrix."""
-        raise NotImplementedError
 
     # -- dispatch --------------------------------------------------------------------------
 
