@@ -71,9 +71,19 @@ def find() -> tuple[cl.Device, ...]:
 
 def _devices_of(platform: cl.Platform) -> Sequence[cl.Device]:
     try:
-        return [d for d in platform.get_devices() if d.available and d.compiler_available]
+        return [d for d in platform.get_devices() if d.available and _compiles(d)]
     except cl.Error:
         return []
+
+
+def _compiles(device: cl.Device) -> bool:
+    """Whether it has a compiler that knows its processor.
+
+    PoCL names a processor newer than its LLVM "generic", and then fails to build anything for it
+    (https://github.com/pocl/pocl/issues/1049).
+    """
+    unknown = "PoCL" in device.version and device.version.endswith("-generic")
+    return bool(device.compiler_available) and not unknown
 
 
 def launch_error(error: cl.Error | struct.error, what: str) -> PortableError:

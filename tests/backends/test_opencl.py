@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -105,3 +106,18 @@ def test_errors_are_ours(code: str, expected: type[Exception], said: str) -> Non
     assert isinstance(error, expected)
     assert str(error).startswith("launching f")
     assert said in str(error)
+
+
+@pytest.mark.parametrize(
+    ("version", "offered"),
+    [
+        ("OpenCL 3.0 PoCL HSTR: pthread-x86_64-unknown-linux-gnu-generic", False),
+        ("OpenCL 3.0 PoCL HSTR: pthread-x86_64-unknown-linux-gnu-znver3", True),
+        ("OpenCL 3.0 of another-generic", True),
+    ],
+)
+def test_processors_that_a_compiler_does_not_know(version: str, offered: bool) -> None:
+    from portable_backends.opencl_runtime import _compiles
+
+    device = SimpleNamespace(version=version, compiler_available=True)
+    assert _compiles(device) is offered  # type: ignore[arg-type]
