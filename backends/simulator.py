@@ -1,10 +1,16 @@
-"""The simulator as a device: NumPy arrays, and kernels run and checked by `portable.sim`."""
+"""The simulator as a device: kernels run and checked by `portable.sim`.
+
+There are two, which differ in their arrays alone. ``simulator`` takes NumPy's, in place.
+``simulator:arrays`` has those of `portable.array`, whose every function then runs under the checks;
+`portable.xp` of either makes them.
+"""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from typing import Any, cast
+from math import prod
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
@@ -23,7 +29,10 @@ from portable.dtypes import DType
 from portable.errors import DeviceError, OutOfMemoryError, UnsupportedError
 from portable.lang.ir.kernel import Kernel
 
-__all__ = ["SimulatorBackend", "SimulatorDevice"]
+if TYPE_CHECKING:
+    from portable.array.array import Array
+
+__all__ = ["ArraySimulatorDevice", "SimulatorBackend", "SimulatorDevice"]
 
 _SUB_GROUP_SIZE = "PORTABLE_SIM_SUB_GROUP_SIZE"
 _SIZES = (1, 8, 16, 32, 64)
@@ -71,12 +80,10 @@ class _Simulated(Executable):
         self._simulation.run(groups, arguments)
 
 
-class SimulatorDevice(Device):
-    """The simulator."""
+class _Simulator(Device):
+    """What both devices share: how kernels run."""
 
-    name = "simulator"
     backend = "simulator"
-    words = frozenset({"simulator", "numpy"})
 
     def __init__(self) -> None:
         self.capabilities = _capabilities()
@@ -90,6 +97,30 @@ class SimulatorDevice(Device):
     def interpret(self, kernel: Any) -> Executable:
         """Make a kernel ready to run."""
         return _Simulated(cast(Kernel, kernel))
+
+    def synchronize(self) -> None:
+        """Nothing to wait for: a launch returns when it is done."""
+
+    def timer(self) -> Timer:
+        """The host's clock."""
+        from portable_backends.host_timer import HostTimer
+
+        return HostTimer(self.synchronize)
+
+
+class SimulatorDevice(_Simulator):
+    """The simulator for NumPy arrays."""
+
+    name = "simulator"
+    words = frozenset({"simulator", "numpy"})
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._for_arrays = ArraySimulatorDevice()
+
+    def for_arrays(self) -> Device:
+        """The simulator for arrays of `portable.array`."""
+        return self._for_arrays
 
     def owns(self, array: object) -> bool:
         """Whether this is a NumPy array."""
@@ -108,10 +139,7 @@ class SimulatorDevice(Device):
 
     def empty(self, shape: tuple[int, ...], dtype: DType) -> np.ndarray[Any, Any]:
         """A new array; a kernel that reads it before it is written is reported."""
-        try:
-            return sim.empty(shape, dtype)
-        except MemoryError as error:
-            raise OutOfMemoryError(f"no room for {shape} of {dtype}") from error
+        return _empty(shape, dtype)
 
     def from_numpy(self, array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
         """A contiguous copy."""
@@ -121,35 +149,91 @@ class SimulatorDevice(Device):
         """A contiguous copy."""
         return np.array(array, order="C")
 
-    def synchronize(self) -> None:
-        """Nothing to wait for: a launch returns when it is done."""
-
     def namespace(self) -> Any:
         """NumPy by the Array API's names."""
         import array_api_compat.numpy
 
         return array_api_compat.numpy
 
-    def timer(self) -> Timer:
-        """The host's clock."""
-        from portable_backends.host_timer import HostTimer
 
-        return HostTimer(self.synchronize)
+class ArraySimulatorDevice(_Simulator):
+    """The simulator for arrays of `portable.array`, whose buffers are bytes in NumPy arrays."""
+
+    name = "simulator:arrays"
+    words = frozenset({"simulator", "arrays"})
+
+    def __init__(self) -> None:
+        from portable.array.array import Array
+
+        super().__init__()
+        self._array = Array
+
+    def owns(self, array: object) -> bool:
+        """Whether this is an array in this device's memory."""
+        return isinstance(array, self._array) and array.device is self
+
+    def view(self, array: Array) -> ArrayView:
+        """Describe an array; its handle is the same memory as NumPy sees it."""
+        host = _host(array)
+        address = host.__array_interface__["data"][0]
+        return ArrayView(host.dtype, host.shape, host.strides, host, address)
+
+    def empty(self, shape: tuple[int, ...], dtype: DType) -> Array:
+        """A new array; a kernel that reads it before it is written is reported."""
+        memory = _empty((max(prod(shape), 1),), dtype)
+        return self._array(self, memory.view(np.uint8), dtype, shape)
+
+    def from_numpy(self, array: np.ndarray[Any, Any]) -> Array:
+        """A contiguous copy."""
+        from portable.dtypes import dtype
+
+        memory = np.array(array, order="C").reshape(-1)
+        if not memory.size:
+            memory = np.zeros(1, array.dtype)
+        return self._array(self, memory.view(np.uint8), dtype(array.dtype), array.shape)
+
+    def to_numpy(self, array: Array) -> np.ndarray[Any, Any]:
+        """A contiguous copy."""
+        return np.array(_host(array), order="C")
+
+    def namespace(self) -> Any:
+        """The one that is built from the kernel language."""
+        from portable import array
+
+        return array
+
+    def creation_arguments(self) -> dict[str, Any]:
+        """Name this device."""
+        return {"device": self}
+
+
+def _empty(shape: tuple[int, ...], dtype: DType) -> np.ndarray[Any, Any]:
+    try:
+        return sim.empty(shape, dtype)
+    except MemoryError as error:
+        raise OutOfMemoryError(f"no room for {shape} of {dtype}") from error
+
+
+def _host(array: Array) -> np.ndarray[Any, Any]:
+    """The elements in place."""
+    kind = array.dtype.numpy
+    return np.ndarray(array.shape, kind, array.buffer, array.offset, array.strides)
 
 
 class SimulatorBackend(Backend):
-    """One device, always there."""
+    """Always there."""
 
     name = "simulator"
 
     def devices(self) -> Sequence[Device]:
-        """The simulator."""
-        return (SimulatorDevice(),)
+        """The simulator for NumPy arrays, and for those of `portable.array`."""
+        device = SimulatorDevice()
+        return device, device.for_arrays()
 
     def unavailable(self) -> Unavailable | None:
         """It needs nothing but NumPy."""
         return None
 
     def array_types(self) -> tuple[str, ...]:
-        """NumPy's."""
-        return ("numpy",)
+        """NumPy's, and those of `portable.array`."""
+        return ("numpy", "portable")

@@ -337,6 +337,10 @@ class Device(ABC):
 
     # -- may --------------------------------------------------------------------------------
 
+    def for_arrays(self) -> Device:
+        """May: the device, alike in all else, whose arrays `portable.xp` makes; itself else."""
+        return self
+
     def adopt(self, array: Any) -> Any:
         """May: an array of this device that shares memory with another library's, through DLPack.
 

@@ -217,4 +217,4 @@ def xp(device: str | Device | None = None) -> BoundNamespace:
     >>> xp = portable.xp("cpu")  # doctest: +SKIP
     >>> x = xp.ones((3, 4))  # doctest: +SKIP
     """
-    return BoundNamespace(registry.device(device))
+    return BoundNamespace(registry.device(device).for_arrays())

@@ -42,7 +42,12 @@ _NEEDS: dict[str, tuple[str, Callable[[Device], bool]]] = {
 def _device_names() -> list[str]:
     chosen = os.environ.get("PORTABLE_TEST_DEVICES", "")
     names = [name.strip() for name in chosen.split(",") if name.strip()]
-    return names or [device.name for device in registry.devices()]
+    return names or [device.name for device in registry.devices() if not _is_double(device)]
+
+
+def _is_double(device: Device) -> bool:
+    """Whether it only gives another device its arrays, on which `tests/array` runs it."""
+    return any(d.for_arrays() is device for d in registry.devices() if d is not device)
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:

@@ -55,7 +55,7 @@ def device_for(device: Any) -> Device:
 
     None means the one in use if its arrays are of this kind, else the first found whose are.
     """
-    found = registry.device(device)
+    found = registry.device(device).for_arrays()
     if is_ours(found):
         return found
     if device is not None:

@@ -115,6 +115,10 @@ class Storage:
             self.offset if offset is None else offset,
         )
 
+    def at(self, buffer: Any, offset: int) -> Self:
+        """An array like this one elsewhere."""
+        return type(self)(self.device, buffer, self.dtype, self.shape, self.strides, offset)
+
     def part(self, index: Any) -> Self:
         """A view by integers, slices, ``...`` and ``None``; nothing is copied.
 

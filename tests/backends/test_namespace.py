@@ -108,14 +108,14 @@ def test_bound_creation(device: Device) -> None:
         xp.full((2,), 7),
         xp.empty((1,)),
     ]
-    assert all(device.owns(x) for x in made)
+    assert all(device.for_arrays().owns(x) for x in made)
     assert "matmul" in dir(xp)
-    assert device.name in repr(xp)
+    assert device.for_arrays().name in repr(xp)
 
 
 @pytest.mark.needs_namespace
 def test_functions_other_than_creation_are_the_namespaces_own(device: Device) -> None:
-    assert namespace.xp(device).matmul is device.namespace().matmul
+    assert namespace.xp(device).matmul is device.for_arrays().namespace().matmul
 
 
 def test_synchronize(device: Device) -> None:
