@@ -10,18 +10,19 @@ from typing import Any, Final
 
 import numpy as np
 
+from portable.errors import OutOfMemoryError
 from portable.registry import use
 from portable.tune.stopwatch import Stopwatch, Timing
-from portable_bench.operation import Case, Contender, Operation, Task
+from portable_bench.operation import Array, Case, Contender, Operation, Verifier
 from portable_bench.results import Cell, Outcome
 
-__all__ = ["Effort", "Harness"]
+__all__ = ["Harness", "Pace"]
 
 _LONGEST_REASON: Final = 400
 
 
 @dataclass(frozen=True, slots=True)
-class Effort:
+class Pace:
     """How much time to spend.
 
     Attributes
@@ -48,6 +49,15 @@ class Effort:
     rest: float = 0.04
 
 
+@dataclass(frozen=True, slots=True)
+class _Problem:
+    """The inputs of a case on the host, and what its results are compared with."""
+
+    key: tuple[Any, ...]
+    inputs: tuple[Array, ...]
+    error: Verifier
+
+
 @dataclass(slots=True)
 class _Runner:
     """A contender that passed verification, ready to be timed."""
@@ -63,11 +73,11 @@ class _Runner:
 
 
 class Harness:
-    """Measures cases with a given effort.
+    """Measures cases with a given pace.
 
     Parameters
     ----------
-    effort : Effort
+    pace : Pace
         How much time to spend.
     clock, sleep : callable
         The host's.
@@ -75,39 +85,54 @@ class Harness:
 
     def __init__(
         self,
-        effort: Effort,
+        pace: Pace,
         clock: Callable[[], float] = time.perf_counter,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
-        self._effort = effort
+        self.pace = pace
         self._clock = clock
         self._sleep = sleep
+        self._last: _Problem | None = None
 
     def measure(self, operation: Operation, case: Case, *, ladder: bool = False) -> Cell:
         """The cell of a case; whatever fails is noted in it."""
-        cell = Cell(
-            operation.name,
-            case.device.name,
-            case.dtype.short,
-            case.size,
-            operation.label(case.size),
-            operation.work(case.size, case.dtype),
-        )
+        cell = _empty(operation, case)
         # NumPy arrays run on the device in use.
         with use(case.device):
-            self._measure(operation, case, cell, ladder)
+            try:
+                problem = self._problem(operation, case, cell)
+                contenders = operation.ladder(case) if ladder else operation.contenders(case)
+            except Exception as error:  # noqa: BLE001  (a cell that fails must not stop the others)
+                cell.failure = _reason(error)
+                return cell
+            self._alternate(list(self._verified(operation, problem, contenders, cell)))
         return cell
 
-    def _measure(self, operation: Operation, case: Case, cell: Cell, ladder: bool) -> None:
-        try:
-            contenders = operation.ladder(case) if ladder else operation.contenders(case)
-        except Exception as error:  # noqa: BLE001  (a cell that fails must not stop the others)
-            cell.failure = _reason(error)
-            return
-        self._alternate(list(self._verified(operation, case, contenders, cell)))
+    def left_out(self, operation: Operation, case: Case, reason: str) -> Cell:
+        """The cell of a case that is not measured."""
+        cell = _empty(operation, case)
+        cell.failure = reason
+        return cell
+
+    def _problem(self, operation: Operation, case: Case, cell: Cell) -> _Problem:
+        """Kept until another is asked for: devices take turns at the same one."""
+        room = case.device.capabilities.global_memory
+        if cell.work and 0 < room < cell.work.bytes:
+            needed = cell.work.bytes / 2**30
+            raise OutOfMemoryError(f"needs {needed:.3g} GiB, the device has {room / 2**30:.3g}")
+        key = (operation, case.dtype, case.size)
+        if self._last is None or self._last.key != key:
+            self._last = None
+            inputs = operation.inputs(case.size, case.dtype)
+            self._last = _Problem(key, inputs, operation.verifier(case, *inputs))
+        return self._last
 
     def _verified(
-        self, operation: Operation, case: Case, contenders: Sequence[Contender], cell: Cell
+        self,
+        operation: Operation,
+        problem: _Problem,
+        contenders: Sequence[Contender],
+        cell: Cell,
     ) -> Iterator[_Runner]:
         for contender in contenders:
             outcome = Outcome(contender.name, contender.peer)
@@ -115,32 +140,35 @@ class Harness:
             stopwatch = Stopwatch(contender.device, self._clock)
             take = stopwatch.run if operation.timed == "run" else stopwatch.enqueue
             try:
-                task = contender.make()
-                outcome.error = operation.error(case, _result(contender, task))
+                inputs = _on_device(contender, problem.inputs)
+                run = contender.prepare(*inputs)
+                returned = run()
+                found = inputs[-1] if operation.in_place else returned
+                outcome.error = problem.error(_on_host(contender, found))
                 # An inexact peer is still a peer; the report marks it.
                 if not outcome.verified and not contender.peer:
                     outcome.failure = f"wrong: {outcome.error:.3g} times the error allowed"
                     continue
-                outcome.repeats = self._repeats(take(task.run, 1), take(task.run, 1))
+                outcome.repeats = self._repeats(take(run, 1), take(run, 1))
             except Exception as error:  # noqa: BLE001  (as above)
                 outcome.failure = _reason(error)
                 continue
-            yield _Runner(task.run, take, outcome)
+            yield _Runner(run, take, outcome)
 
     def _repeats(self, *warm: Timing) -> int:
         fastest = max(min(t.wall for t in warm), 1e-9)
-        return min(max(ceil(self._effort.sample / fastest), 1), self._effort.most_repeats)
+        return min(max(ceil(self.pace.sample / fastest), 1), self.pace.most_repeats)
 
     def _alternate(self, runners: list[_Runner]) -> None:
         """Samples in turn, each round in the other order than the last."""
-        effort = self._effort
+        pace = self.pace
         begun = self._clock()
-        for done in range(effort.most_rounds):
-            if done >= effort.least_rounds and self._clock() - begun > effort.cell:
+        for done in range(pace.most_rounds):
+            if done >= pace.least_rounds and self._clock() - begun > pace.cell:
                 break
             for runner in list(runners)[:: 1 if done % 2 else -1]:
                 if len(runners) > 1:
-                    self._sleep(effort.rest)
+                    self._sleep(pace.rest)
                 try:
                     runner.sample()
                 except Exception as error:  # noqa: BLE001  (as above)
@@ -148,11 +176,28 @@ class Harness:
                     runners.remove(runner)
 
 
-def _result(contender: Contender, task: Task) -> np.ndarray[Any, Any]:
-    """The result of a first run, on the host."""
-    returned = task.run()
-    found = returned if task.result is None else task.result
-    return np.asarray(contender.device.to_numpy(found) if contender.device else found)
+def _empty(operation: Operation, case: Case) -> Cell:
+    return Cell(
+        operation.name,
+        case.device.name,
+        case.dtype.short,
+        case.size,
+        operation.label(case.size),
+        operation.work(case.size, case.dtype),
+        operation.model(case.size),
+    )
+
+
+def _on_device(contender: Contender, inputs: tuple[Array, ...]) -> tuple[Any, ...]:
+    """Copies, so that nobody changes what others are given."""
+    device = contender.device
+    return tuple(x.copy() if device is None else device.from_numpy(x) for x in inputs)
+
+
+def _on_host(contender: Contender, result: Any) -> Any:
+    if isinstance(result, tuple | list):
+        return tuple(_on_host(contender, x) for x in result)
+    return np.asarray(contender.device.to_numpy(result) if contender.device else result)
 
 
 def _reason(error: Exception) -> str:

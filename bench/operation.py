@@ -3,19 +3,58 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal
 
 import numpy as np
 
-from portable.backend import Capabilities, Device
-from portable.dtypes import DType
+from portable.backend import Device
+from portable.dtypes import DType, float16, float32, float64
+from portable_bench.sizes import Size, parse_sizes
 
-__all__ = ["Case", "Contender", "Operation", "Size", "Task", "Work"]
+__all__ = [
+    "Array",
+    "Case",
+    "Contender",
+    "Effort",
+    "Operation",
+    "Run",
+    "Size",
+    "Sizes",
+    "Verifier",
+    "Work",
+]
 
-Size = tuple[int, ...]
-"""The extents of a problem; what they mean is the operation's business."""
+Array = np.ndarray[Any, Any]
+
+Run = Callable[[], Any]
+"""Does the work once and returns the result: an array, or a tuple of them."""
+
+Verifier = Callable[[Any], float]
+"""The worst error of a result, on the host, as a multiple of what is allowed; up to 1 is right."""
+
+Effort = Literal["quick", "full", "sweep"]
+"""A look at everything, a thorough one, and many sizes of which to see the trend."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sizes:
+    """By kind of device ("cpu", "gpu", "simulator") the sizes to measure, for `parse_sizes`.
+
+    What an effort leaves out it has in common with the lesser one.
+    """
+
+    quick: Mapping[str, str]
+    full: Mapping[str, str] = field(default_factory=dict)
+    sweep: Mapping[str, str] = field(default_factory=dict)
+
+    def named(self, kind: str, effort: Effort) -> str | None:
+        """Those for a kind of device; None where none are stated."""
+        kind = "gpu" if kind == "accelerator" else kind
+        steps = {"quick": [self.quick], "full": [self.full, self.quick]}
+        tried = steps.get(effort, [self.sweep, self.full, self.quick])
+        return next((step[kind] for step in tried if kind in step), None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,22 +75,6 @@ class Work:
 
 
 @dataclass(frozen=True, slots=True)
-class Task:
-    """What is timed.
-
-    Attributes
-    ----------
-    run : callable
-        Does the work once.
-    result : array or None
-        Where the result is after a run; None if `run` returns it.
-    """
-
-    run: Callable[[], Any]
-    result: Any = None
-
-
-@dataclass(frozen=True, slots=True)
 class Contender:
     """One way to solve a case.
 
@@ -59,16 +82,16 @@ class Contender:
     ----------
     name : str
         As the report shows it.
-    make : callable
-        Makes the arrays and says what is to be timed.
+    prepare : callable
+        Given the inputs as arrays of `device`, makes what is to be timed.
     device : Device or None
-        Whose clock counts and who copies the result to the host; None: plain NumPy.
+        Whose arrays and events are used; None: NumPy's arrays and the host's clock.
     peer : bool
         Whether this is a library that ours are compared with.
     """
 
     name: str
-    make: Callable[[], Task]
+    prepare: Callable[..., Run]
     device: Device | None
     peer: bool = False
 
@@ -82,25 +105,34 @@ class Operation(ABC):
         On the command line.
     dtypes : tuple of DType
         What it can be measured in.
+    axes : tuple of str
+        Names of the extents of a size.
+    sizes : Sizes
+        What to measure unless sizes are asked for.
     timed : {"run", "enqueue"}
         Whether the time of the work counts, or the host's share in starting it.
+    in_place : bool
+        Whether a run changes the last of its inputs instead of returning a result.
     """
 
     name: ClassVar[str]
-    dtypes: ClassVar[tuple[DType, ...]]
+    axes: ClassVar[tuple[str, ...]]
+    sizes: ClassVar[Sizes]
+    dtypes: ClassVar[tuple[DType, ...]] = (float16, float32, float64)
     timed: ClassVar[Literal["run", "enqueue"]] = "run"
-
-    @abstractmethod
-    def sizes(self, capabilities: Capabilities) -> Sequence[Size]:
-        """What a quick run measures on such a device."""
-
-    @abstractmethod
-    def parse_size(self, text: str) -> Size:
-        """A size from the command line; ValueError says what is expected."""
+    in_place: ClassVar[bool] = False
 
     @abstractmethod
     def work(self, size: Size, dtype: DType) -> Work | None:
         """What the problem costs; None where that says nothing."""
+
+    @abstractmethod
+    def inputs(self, size: Size, dtype: DType) -> tuple[Array, ...]:
+        """The problem, on the host; the same whenever it is asked for."""
+
+    @abstractmethod
+    def verifier(self, case: Case, *inputs: Array) -> Verifier:
+        """What compares results with the right one."""
 
     @abstractmethod
     def contenders(self, case: Case) -> Sequence[Contender]:
@@ -110,10 +142,31 @@ class Operation(ABC):
         """The steps from the plainest solution to the fastest; empty where there is only one."""
         return ()
 
-    @abstractmethod
-    def error(self, case: Case, result: np.ndarray[Any, Any]) -> float:
-        """The worst error of a result as a multiple of what is allowed; up to 1 is right."""
+    def model(self, size: Size) -> dict[str, float]:
+        """What a performance model counts, by name, each taking a time of its own; may be empty."""
+        return {}
 
     def label(self, size: Size) -> str:
         """A size as the report shows it."""
         return "x".join(map(str, size))
+
+    def parse(self, text: str) -> list[Size]:
+        """Sizes from the command line.
+
+        Raises
+        ------
+        ValueError
+            Says what is expected.
+        """
+        return [self.complete(size) for size in parse_sizes(text)]
+
+    def complete(self, size: Size) -> Size:
+        """A size as typed with all its extents; ValueError unless there are as many as axes."""
+        if len(size) != len(self.axes):
+            raise ValueError(f"expected {'x'.join(self.axes)}")
+        return size
+
+    def sizes_for(self, kind: str, effort: Effort) -> list[Size]:
+        """What to measure on a kind of device."""
+        found = self.sizes.named(kind, effort)
+        return [] if found is None else self.parse(found)

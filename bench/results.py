@@ -77,6 +77,7 @@ class Cell:
     size: tuple[int, ...]
     label: str
     work: Work | None
+    model: dict[str, float] = field(default_factory=dict)
     outcomes: list[Outcome] = field(default_factory=list)
     failure: str = ""
 

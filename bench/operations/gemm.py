@@ -2,43 +2,51 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from functools import cache, lru_cache, partial
+from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
 
-from portable.backend import Capabilities, Device
-from portable.dtypes import DType, float16, float32, float64
+from portable.dtypes import DType
 from portable.linalg import gemm
 from portable.linalg.gemm import ALGORITHMS
 from portable.linalg.gemm_check import ProductCheck
-from portable.linalg.gemm_tunable import parse_size
-from portable_bench.operation import Case, Contender, Operation, Size, Task, Work
-from portable_bench.peers import Peer, libraries
+from portable_bench.operation import (
+    Array,
+    Case,
+    Contender,
+    Operation,
+    Run,
+    Size,
+    Sizes,
+    Verifier,
+    Work,
+)
+from portable_bench.peers import libraries
 
 __all__ = ["Gemm"]
-
-_Arrays = tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]
 
 
 class Gemm(Operation):
     """``a @ b`` of an M x K and a K x N matrix, into an array that exists."""
 
     name = "gemm"
-    dtypes = (float16, float32, float64)
+    axes = ("M", "N", "K")
+    sizes = Sizes(
+        quick={"cpu": "512", "gpu": "4096", "simulator": "16"},
+        full={"cpu": "256..2048", "gpu": "1024..8192"},
+        sweep={"cpu": "64..2048", "gpu": "256..8192"},
+    )
 
-    def sizes(self, capabilities: Capabilities) -> Sequence[Size]:
-        """Squares: what a processor does in some milliseconds, and what fills a GPU."""
-        edges = {"cpu": (512, 1024), "simulator": (16,)}.get(capabilities.kind, (1024, 4096))
-        return [(n, n, n) for n in edges]
-
-    def parse_size(self, text: str) -> Size:
-        """``n`` for a square problem, or ``MxNxK``."""
-        return parse_size(text)
+    def complete(self, size: Size) -> Size:
+        """One number is the edge of a cube."""
+        if len(size) not in (1, 3):
+            raise ValueError("expected N or MxNxK")
+        return size * 3 if len(size) == 1 else size
 
     def label(self, size: Size) -> str:
-        """Just n where it is square."""
+        """Just n where all are the same."""
         return str(size[0]) if len(set(size)) == 1 else super().label(size)
 
     def work(self, size: Size, dtype: DType) -> Work:
@@ -46,56 +54,38 @@ class Gemm(Operation):
         m, n, k = size
         return Work(2.0 * m * n * k, float(dtype.itemsize * (m * k + k * n + m * n)))
 
+    def inputs(self, size: Size, dtype: DType) -> tuple[Array, ...]:
+        """Of normal distribution."""
+        m, n, k = size
+        random = np.random.default_rng(1)
+        shapes = ((m, k), (k, n))
+        return tuple(random.standard_normal(shape).astype(dtype.numpy) for shape in shapes)
+
+    def verifier(self, case: Case, *inputs: Array) -> Verifier:
+        """By the bound of `portable.linalg.gemm`: all elements, or sampled rows if it is large."""
+        return ProductCheck(*inputs).error
+
     def contenders(self, case: Case) -> Sequence[Contender]:
-        """Our tuned kernel, the device's own library, and NumPy where the device is a processor."""
-        return [_rung(case, "auto", lambda: _operands(case, case.device)), *self._peers(case)]
+        """Our tuned kernel and the libraries' functions."""
+        return [Contender("portable", partial(_ours, case, "auto"), case.device), *_peers(case)]
 
     def ladder(self, case: Case) -> Sequence[Contender]:
         """Every algorithm of `portable.linalg.gemm` but "auto", which is one of them."""
-        operands = cache(lambda: _operands(case, case.device))
         rungs = [name for name in ALGORITHMS if name not in ("auto", "vendor")]
-        return [*(_rung(case, name, operands) for name in rungs), *self._peers(case)]
-
-    def error(self, case: Case, result: np.ndarray[Any, Any]) -> float:
-        """By the bound of `portable.linalg.gemm`: all elements, or sampled rows if it is large."""
-        return _check(case.size, case.dtype).error(result)
-
-    def _peers(self, case: Case) -> list[Contender]:
-        found = libraries(case.device, case.dtype)
-        return [Contender(p.name, partial(_theirs, p, case), p.device, peer=True) for p in found]
+        ours = [Contender(name, partial(_ours, case, name), case.device) for name in rungs]
+        return [*ours, *_peers(case)]
 
 
-def _rung(case: Case, algorithm: str, operands: Callable[[], tuple[Any, Any]]) -> Contender:
-    name = "portable" if algorithm == "auto" else algorithm
-    return Contender(name, lambda: _ours(case, operands(), algorithm), case.device)
-
-
-def _ours(case: Case, operands: tuple[Any, Any], algorithm: Any) -> Task:
-    a, b = operands
+def _ours(case: Case, algorithm: Any, a: Any, b: Any) -> Run:
     out = case.device.empty(case.size[:2], case.dtype)
-    return Task(lambda: gemm(a, b, out=out, algorithm=algorithm), out)
+    return lambda: gemm(a, b, out=out, algorithm=algorithm)
 
 
-def _theirs(peer: Peer, case: Case) -> Task:
-    a, b = _host(case.size, case.dtype) if peer.device is None else _operands(case, peer.device)
-    matmul = peer.namespace.matmul
-    out = matmul(a, b)
-    return Task(lambda: matmul(a, b, out=out), out)
+def _peers(case: Case) -> list[Contender]:
+    found = libraries(case.device, case.dtype)
+    return [Contender(p.name, partial(_theirs, p.namespace), p.device, peer=True) for p in found]
 
 
-def _operands(case: Case, device: Device) -> tuple[Any, Any]:
-    a, b = _host(case.size, case.dtype)
-    return device.from_numpy(a), device.from_numpy(b)
-
-
-@lru_cache(maxsize=8)
-def _host(size: Size, dtype: DType) -> _Arrays:
-    m, n, k = size
-    random = np.random.default_rng(1)
-    a, b = random.standard_normal((m, k)), random.standard_normal((k, n))
-    return a.astype(dtype.numpy), b.astype(dtype.numpy)
-
-
-@lru_cache(maxsize=8)
-def _check(size: Size, dtype: DType) -> ProductCheck:
-    return ProductCheck(*_host(size, dtype))
+def _theirs(xp: Any, a: Any, b: Any) -> Run:
+    out = xp.matmul(a, b)
+    return lambda: xp.matmul(a, b, out=out)

@@ -3,23 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cache
 from typing import Any, Final
 
 import numpy as np
 
 from portable import kernel
 from portable import lang as kl
-from portable.backend import Capabilities
 from portable.dtypes import DType, float32
 from portable.tune.verify import worst_error
-from portable_bench.operation import Case, Contender, Operation, Size, Task
+from portable_bench.operation import Array, Case, Contender, Operation, Run, Size, Sizes, Verifier
 from portable_bench.raw import raw_launch
 
 __all__ = ["Launch"]
 
 _ELEMENTS: Final = 256
-_SCALE: Final = 2.0
+_LABELS: Final[dict[Size, str]] = {(1,): "1 array", (3,): "3 arrays, 1 number"}
 
 
 @kernel
@@ -45,58 +43,55 @@ class Launch(Operation):
     """
 
     name = "launch"
+    axes = ("ARRAYS",)
+    sizes = Sizes(quick=dict.fromkeys(("cpu", "gpu", "simulator"), "1,3"))
     dtypes = (float32,)
     timed = "enqueue"
+    in_place = True
 
-    def sizes(self, capabilities: Capabilities) -> Sequence[Size]:
-        """Few arguments and several."""
-        return [(1,), (3,)]
-
-    def parse_size(self, text: str) -> Size:
+    def complete(self, size: Size) -> Size:
         """1 or 3."""
-        if text not in ("1", "3"):
+        if size not in _LABELS:
             raise ValueError("expected the number of arrays, 1 or 3")
-        return (int(text),)
+        return size
 
     def label(self, size: Size) -> str:
         """What is passed."""
-        return "1 array" if size == (1,) else "3 arrays, 1 number"
+        return _LABELS[size]
 
     def work(self, size: Size, dtype: DType) -> None:
         """None worth counting."""
 
+    def inputs(self, size: Size, dtype: DType) -> tuple[Array, ...]:
+        """Ones."""
+        return tuple(np.ones(_ELEMENTS, np.float32) for _ in range(size[0]))
+
+    def verifier(self, case: Case, *inputs: Array) -> Verifier:
+        """Exact."""
+        exact = 2.0 if case.size == (1,) else 3.0
+        return lambda result: worst_error(result, exact, 0.0)
+
     def contenders(self, case: Case) -> Sequence[Contender]:
         """A warm launch, a prepared one, and the raw one of the same generated program."""
-        device = case.device
 
-        @cache
-        def arguments() -> tuple[Any, ...]:
-            arrays = [device.from_numpy(np.ones(_ELEMENTS, np.float32)) for _ in range(*case.size)]
-            return (_SCALE, *arrays) if len(arrays) > 1 else tuple(arrays)
+        def warm(*arrays: Any) -> Run:
+            made, args = _kernel(*arrays)
+            return lambda: made[_ELEMENTS, _ELEMENTS](*args)
 
-        def warm() -> Task:
-            made, args = _kernel(case.size), arguments()
-            return Task(lambda: made[_ELEMENTS, _ELEMENTS](*args), args[-1])
+        def prepared(*arrays: Any) -> Run:
+            made, args = _kernel(*arrays)
+            return made[_ELEMENTS, _ELEMENTS].prepare(*args)  # type: ignore[no-any-return]
 
-        def prepared() -> Task:
-            args = arguments()
-            return Task(_kernel(case.size)[_ELEMENTS, _ELEMENTS].prepare(*args), args[-1])
-
-        def raw() -> Task:
-            args = arguments()
-            lowered = _kernel(case.size)[_ELEMENTS, _ELEMENTS].lower(*args)
-            return Task(raw_launch(device, lowered, args[-case.size[0] :]), args[-1])
+        def raw(*arrays: Any) -> Run:
+            made, args = _kernel(*arrays)
+            return raw_launch(case.device, made[_ELEMENTS, _ELEMENTS].lower(*args), arrays)
 
         return [
-            Contender("warm", warm, device),
-            Contender("prepared", prepared, device),
-            Contender("raw", raw, device, peer=True),
+            Contender("warm", warm, case.device),
+            Contender("prepared", prepared, case.device),
+            Contender("raw", raw, case.device, peer=True),
         ]
 
-    def error(self, case: Case, result: np.ndarray[Any, Any]) -> float:
-        """Exact."""
-        return worst_error(result, 2.0 if case.size == (1,) else 3.0, 0.0)
 
-
-def _kernel(size: Size) -> Any:
-    return fill if size == (1,) else saxpy
+def _kernel(*arrays: Any) -> tuple[Any, tuple[Any, ...]]:
+    return (fill, arrays) if len(arrays) == 1 else (saxpy, (2.0, *arrays))

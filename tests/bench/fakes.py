@@ -4,13 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from portable.backend import ArrayView, Capabilities, Device, Executable, Program
 from portable.dtypes import DType, float32
-from portable_bench.operation import Case, Contender, Operation, Size, Task, Work
+from portable_bench.operation import (
+    Array,
+    Case,
+    Contender,
+    Operation,
+    Run,
+    Size,
+    Sizes,
+    Verifier,
+    Work,
+)
 
 
 @dataclass
@@ -85,37 +96,34 @@ class Scripted(Operation):
     """Contenders that follow scripts."""
 
     name = "scripted"
+    axes = ("N",)
+    sizes = Sizes(quick={"cpu": "4"})
     dtypes = (float32,)
 
     def __init__(self, clock: FakeClock, scripts: dict[str, Script]) -> None:
         self.clock, self.scripts = clock, scripts
 
-    def sizes(self, capabilities: Capabilities) -> Sequence[Size]:
-        return [(4,)]
-
-    def parse_size(self, text: str) -> Size:
-        return (int(text),)
-
     def work(self, size: Size, dtype: DType) -> Work:
         return Work(1e9, 1e6)
 
+    def inputs(self, size: Size, dtype: DType) -> tuple[Array, ...]:
+        return (np.ones(size, dtype.numpy),)
+
+    def verifier(self, case: Case, *inputs: Array) -> Verifier:
+        return lambda result: float(abs(result - inputs[0]).max())
+
     def contenders(self, case: Case) -> Sequence[Contender]:
         return [
-            Contender(
-                name, lambda s=script: self._task(s), case.device, peer=name.startswith("peer")
-            )
+            Contender(name, partial(self._prepared, script), case.device, name.startswith("peer"))
             for name, script in self.scripts.items()
         ]
 
-    def error(self, case: Case, result: np.ndarray[Any, Any]) -> float:
-        return float(abs(result - 1).max())
-
-    def _task(self, script: Script) -> Task:
-        def run() -> np.ndarray[Any, Any]:
+    def _prepared(self, script: Script, x: Array) -> Run:
+        def run() -> Array:
             if script.fail_after is not None and script.runs >= script.fail_after:
                 raise script.error
             script.runs += 1
             self.clock.advance(script.seconds(self.clock.now))
-            return np.full(4, script.result)
+            return script.result * x
 
-        return Task(run)
+        return run

@@ -10,8 +10,8 @@ import pytest
 from portable.dtypes import float32
 from portable.errors import OutOfMemoryError
 from portable.tune.stopwatch import Stopwatch
-from portable_bench.cli import run
-from portable_bench.harness import Effort, Harness
+from portable_bench.harness import Harness, Pace
+from portable_bench.matrix import measure_all
 from portable_bench.operation import Case
 from portable_bench.report import tables
 from portable_bench.results import Cell, time_ratio, write
@@ -21,8 +21,8 @@ from tests.bench.fakes import FakeClock, FakeDevice, Script, Scripted
 CASE = Case(FakeDevice(), float32, (4,))
 
 
-def measured(clock: FakeClock, effort: Effort | None = None, **scripts: Script) -> Cell:
-    harness = Harness(effort or Effort(), clock, clock.advance)
+def measured(clock: FakeClock, pace: Pace | None = None, **scripts: Script) -> Cell:
+    harness = Harness(pace or Pace(), clock, clock.advance)
     return harness.measure(Scripted(clock, scripts), CASE)
 
 
@@ -43,12 +43,12 @@ def test_short_runs_are_repeated() -> None:
 
 def test_slow_runs_are_measured_the_least_number_of_times() -> None:
     cell = measured(FakeClock(), ours=Script(lambda now: 30.0))
-    assert len(cell.outcomes[0].samples) == Effort().least_rounds
+    assert len(cell.outcomes[0].samples) == Pace().least_rounds
 
 
 def test_the_time_for_a_cell_is_kept() -> None:
     clock = FakeClock()
-    measured(clock, Effort(cell=2.0, most_rounds=10**6), ours=Script(), peer=Script())
+    measured(clock, Pace(cell=2.0, most_rounds=10**6), ours=Script(), peer=Script())
     assert clock.now < 3
 
 
@@ -58,7 +58,7 @@ def test_a_drifting_clock_frequency_does_not_bend_the_ratio() -> None:
     def slower(seconds: float) -> Script:
         return Script(lambda now: seconds * (1 + 9 * min(now, 5.0) / 5))
 
-    cell = measured(FakeClock(), Effort(cell=5.0), ours=slower(0.02), peer=slower(0.01))
+    cell = measured(FakeClock(), Pace(cell=5.0), ours=slower(0.02), peer=slower(0.01))
     ours, peer = cell.outcomes
     assert time_ratio(ours, peer) == pytest.approx(2, rel=0.15)
     assert ours.spread > 0.1
@@ -85,7 +85,7 @@ def test_a_failure_stops_nobody_else(runs: int) -> None:
     ours, peer = cell.outcomes
     assert ours.failure == "the device fell over"
     assert not ours.timed
-    assert len(peer.samples) >= Effort().least_rounds
+    assert len(peer.samples) >= Pace().least_rounds
 
 
 def test_no_room_is_a_reason() -> None:
@@ -99,7 +99,7 @@ def test_contenders_that_cannot_be_listed() -> None:
             raise RuntimeError("no library")
 
     clock = FakeClock()
-    cell = Harness(Effort(), clock, clock.advance).measure(Broken(clock, {}), CASE)
+    cell = Harness(Pace(), clock, clock.advance).measure(Broken(clock, {}), CASE)
     assert cell.failure == "no library"
 
 
@@ -107,8 +107,8 @@ def test_an_interrupt_keeps_what_is_finished(capsys: pytest.CaptureFixture[str])
     clock = FakeClock()
     fine = Scripted(clock, {"ours": Script()})
     broken = Scripted(clock, {"ours": Script(fail_after=0, error=KeyboardInterrupt())})
-    cells = run(
-        [(fine, CASE), (broken, CASE), (fine, CASE)], Harness(Effort(), clock, clock.advance)
+    cells = measure_all(
+        [(fine, CASE), (broken, CASE), (fine, CASE)], Harness(Pace(), clock, clock.advance)
     )
     assert len(cells) == 1
     assert "interrupted after 1 of 3" in capsys.readouterr().err

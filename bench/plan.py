@@ -1,0 +1,116 @@
+"""What to measure: the words of the command line turned into cases."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Sequence
+
+from portable import registry
+from portable.backend import Device
+from portable.dtypes import DType
+from portable.errors import PortableError
+from portable_bench.operation import Case, Effort, Operation, Size
+from portable_bench.operations import OPERATIONS
+
+__all__ = ["Planned", "devices_named", "dtypes_named", "operations_named", "plan"]
+
+Planned = tuple[Operation, Case]
+
+
+def plan(
+    operations: Iterable[Operation],
+    devices: Sequence[Device],
+    dtypes: Sequence[DType] | None,
+    size_names: str | None,
+    effort: Effort,
+) -> list[Planned]:
+    """Every case, problem by problem, so that devices take turns at the same one.
+
+    Raises
+    ------
+    ValueError
+        For sizes that an operation does not take, and if there is nothing to measure.
+    """
+    planned = [
+        (operation, Case(device, dtype, size))
+        for operation in operations
+        for size, wanted in _problems(operation, devices, size_names, effort).items()
+        for dtype in operation.dtypes
+        if dtypes is None or dtype in dtypes
+        for device in wanted
+    ]
+    if not planned:
+        raise ValueError("nothing to measure: no operation takes such element types")
+    return planned
+
+
+def _problems(
+    operation: Operation, devices: Sequence[Device], size_names: str | None, effort: Effort
+) -> dict[Size, list[Device]]:
+    """The devices to measure each size on."""
+    found: dict[Size, list[Device]] = {}
+    given = None if size_names is None else _sizes(operation, size_names)
+    for device in devices:
+        for size in given or operation.sizes_for(device.capabilities.kind, effort):
+            found.setdefault(size, []).append(device)
+    return found
+
+
+def _sizes(operation: Operation, names: str) -> list[Size]:
+    try:
+        return operation.parse(names)
+    except ValueError as error:
+        raise ValueError(f"--size {names} for {operation.name}: {error}") from None
+
+
+def operations_named(names: Iterable[str]) -> list[Operation]:
+    """The operations of these names; all, if there are none.
+
+    Raises
+    ------
+    ValueError
+        For unknown ones, with those that there are.
+    """
+    found = [_known("operation", name, OPERATIONS) for name in names]
+    return [OPERATIONS[name] for name in dict.fromkeys(found)] or list(OPERATIONS.values())
+
+
+def devices_named(names: str) -> list[Device]:
+    """The named ones; of "all", those that are made for speed, which the simulator is not.
+
+    Raises
+    ------
+    ValueError
+        For unknown ones, with those that there are.
+    """
+    if names == "all":
+        return [d for d in registry.devices() if d.capabilities.kind != "simulator"]
+    try:
+        found = [registry.device(name.strip()) for name in names.split(",")]
+    except PortableError as error:
+        raise ValueError(str(error)) from None
+    return list(dict.fromkeys(found))
+
+
+def dtypes_named(names: str | None) -> list[DType] | None:
+    """The named ones; None for None.
+
+    Raises
+    ------
+    ValueError
+        For unknown ones, with those that there are.
+    """
+    if names is None:
+        return None
+    kinds = dict.fromkeys(kind for operation in OPERATIONS.values() for kind in operation.dtypes)
+    by_name = {kind.short: kind for kind in kinds} | {kind.name: kind for kind in kinds}
+    return [by_name[_known("element type", name.strip(), by_name)] for name in names.split(",")]
+
+
+def _known(what: str, name: str, known: Iterable[str]) -> str:
+    names = list(known)
+    if name in names:
+        return name
+    near = difflib.get_close_matches(name, names, 1)
+    hint = f"; did you mean {near[0]}?" if near else ""
+    raise ValueError(f"unknown {what} {name!r}; there are {', '.join(names)}{hint}")
