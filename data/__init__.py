@@ -1,1 +1,1 @@
-"""Data that Portable ships: tuned parameters. Read with importlib.resources."""
+"""Data that Portable ships: tuned parameters, a trace and its generator."""

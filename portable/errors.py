@@ -12,6 +12,7 @@ __all__ = [
     "BadIndexError",
     "CompileError",
     "DTypeError",
+    "DataError",
     "DeviceError",
     "DeviceFaultError",
     "DeviceMismatchError",
@@ -52,6 +53,10 @@ class ShapeError(PortableError, ValueError):
 
 class BadIndexError(ShapeError, IndexError):
     """An index out of range, or of a kind that arrays do not take."""
+
+
+class DataError(PortableError, ValueError):
+    """A file that does not hold what it should, or data that an operation cannot work with."""
 
 
 class DeviceError(PortableError, ValueError):
