@@ -1,0 +1,85 @@
+"""Networks as files in the safetensors format."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from portable.errors import PortableError
+
+__all__ = ["ModelFileError", "blamed", "read", "write"]
+
+_State = dict[str, np.ndarray[Any, Any]]
+
+
+class ModelFileError(PortableError, ValueError):
+    """A model file that is damaged, or holds something else than was asked for."""
+
+
+def write(
+    path: str | os.PathLike[str], state: Mapping[str, Any], metadata: Mapping[str, str]
+) -> None:
+    """Writes to a temporary name beside `path`, then renames."""
+    from safetensors.numpy import save
+
+    target = Path(path)
+    handle, name = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(save(dict(state), dict(metadata)))
+        # Temporary files are the owner's alone; this one is to be like any other new file.
+        Path(name).chmod(0o666 & ~_umask())
+        Path(name).replace(target)
+    except BaseException:
+        Path(name).unlink(missing_ok=True)
+        raise
+
+
+def _umask() -> int:
+    current = os.umask(0)
+    os.umask(current)
+    return current
+
+
+def read(path: str | os.PathLike[str]) -> tuple[_State, tuple[int, ...], str]:
+    """Parameters, sizes and activation of a network that was saved.
+
+    Raises
+    ------
+    OSError
+        If the file cannot be read.
+    ModelFileError
+        If it is no such file.
+    """
+    from safetensors import SafetensorError, safe_open
+
+    Path(path).open("rb").close()
+    try:
+        with safe_open(path, framework="numpy") as file:
+            metadata = file.metadata() or {}
+            state = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+    except (SafetensorError, TypeError) as error:
+        raise ModelFileError(f"{path} is damaged or no safetensors file: {error}") from error
+    try:
+        sizes = tuple(int(n) for n in metadata["sizes"].split(","))
+        return state, sizes, metadata["activation"]
+    except (KeyError, ValueError) as error:
+        raise ModelFileError(
+            f"{path} holds no network of portable.nn: its metadata {metadata} has no sizes and "
+            "activation. Load other safetensors files with load_state_dict"
+        ) from error
+
+
+@contextmanager
+def blamed(path: str | os.PathLike[str]) -> Iterator[None]:
+    """What is wrong with a file's contents, said with its name."""
+    try:
+        yield
+    except (PortableError, ValueError, StopIteration) as error:
+        raise ModelFileError(f"{path}: {error}") from error

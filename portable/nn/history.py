@@ -1,0 +1,48 @@
+"""What training went through."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+__all__ = ["History", "Stopped"]
+
+Stopped = Literal["epochs", "patience", "interrupted", "diverged"]
+
+
+@dataclass(slots=True)
+class History:
+    """The course of a training, epoch by epoch.
+
+    Attributes
+    ----------
+    train : list of float
+        The mean loss over the samples of each epoch, each as it was before the step that it served.
+    validation : list of float
+        The loss on the validation part after each epoch; empty where there is none.
+    seconds : float
+        How long it took.
+    stopped : {"epochs", "patience", "interrupted", "diverged"}
+        What ended it: all epochs done, none better for too long, Ctrl-C, or a loss that is not
+        finite.
+    restored : bool
+        Whether the parameters are those of the best epoch rather than of the last one.
+    """
+
+    train: list[float] = field(default_factory=list)
+    validation: list[float] = field(default_factory=list)
+    seconds: float = 0.0
+    stopped: Stopped = "epochs"
+    restored: bool = False
+
+    @property
+    def epochs(self) -> int:
+        """How many epochs were finished."""
+        return len(self.train)
+
+    @property
+    def best_epoch(self) -> int | None:
+        """The epoch (from 0) of the least validation loss, else of the least training loss."""
+        losses = self.validation or self.train
+        finite = [(loss, epoch) for epoch, loss in enumerate(losses) if loss == loss]
+        return min(finite)[1] if finite else None

@@ -1,0 +1,242 @@
+"""Multi-layer perceptrons: the network itself, its parameters and its forward pass."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+import numpy as np
+
+from portable import lang as kl
+from portable import namespace, registry
+from portable.backend import Device
+from portable.dtypes import DType, dtype
+from portable.errors import DeviceMismatchError, DTypeError, ShapeError, UnsupportedError
+from portable.linalg import gemm
+from portable.nn import files
+from portable.nn.activations import ACTIVATIONS
+from portable.nn.initial import INITIAL, initial_vector
+from portable.nn.layout import layout_of
+
+__all__ = ["MLP"]
+
+_DTYPES: Final = (kl.f16, kl.f32, kl.f64)
+
+
+class MLP:
+    """A multi-layer perceptron: linear layers with an activation between each and the next.
+
+    Parameters
+    ----------
+    sizes : sequence of int
+        The width of the input, of every hidden layer, and of the output.
+    activation : {"relu", "tanh", "sigmoid"}
+        After every layer but the last.
+    dtype : dtype
+        ``float16``, ``float32`` or ``float64``: of parameters, inputs and outputs.
+    device : str or Device, optional
+        Where it lives; None: the device in use.
+    init : {"xavier", "uniform"}
+        Weights uniform within ``sqrt(6 / (inputs + outputs))``, or within [-1, 1]. Biases start
+        at 0.
+    seed : int
+        Of NumPy's Philox generator, which draws the weights on the host: the same on all devices.
+
+    Raises
+    ------
+    ShapeError
+        For fewer than two sizes, or sizes below 1.
+    ValueError
+        For an unknown activation or init.
+    DTypeError, UnsupportedError
+        For other dtypes, or double precision where the device has none.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from portable.nn import MLP
+    >>> model = MLP([10, 64, 1], device="cpu")
+    >>> model(np.zeros((3, 10), np.float32)).shape
+    (3, 1)
+    """
+
+    def __init__(
+        self,
+        sizes: Sequence[int],
+        *,
+        activation: str = "relu",
+        dtype: Any = "float32",
+        device: str | Device | None = None,
+        init: str = "xavier",
+        seed: int = 0,
+    ) -> None:
+        self.sizes: Final = _checked_sizes(sizes)
+        self.activation: Final = _known("activation", activation, ACTIVATIONS)
+        self.device: Final = registry.device(device)
+        self.dtype: Final = _checked_dtype(dtype, self.device)
+        self.layout: Final = layout_of(self.sizes)
+        drawn = initial_vector(self.layout, _known("init", init, INITIAL), seed)
+        self.vector: Final = self.device.from_numpy(drawn.astype(self.dtype.numpy))
+        self._layers: Final = self.layout.views(self.device.namespace(), self.vector)
+
+    def __repr__(self) -> str:
+        widths = "-".join(map(str, self.sizes))
+        return f"<MLP {widths} {self.activation} {self.dtype.name} on {self.device.name}>"
+
+    # -- forward ------------------------------------------------------------------------------
+
+    def __call__(self, x: Any, *, out: Any = None) -> Any:
+        """The outputs for a batch of inputs; see `forward`."""
+        return self.forward(x, out=out)
+
+    def forward(self, x: Any, *, out: Any = None) -> Any:
+        """The outputs for a batch of inputs.
+
+        Parameters
+        ----------
+        x : array, shape (n, inputs)
+            Of the network's dtype and device; any strides.
+        out : array, shape (n, outputs), optional
+            Where to put the outputs.
+
+        Returns
+        -------
+        array, shape (n, outputs)
+            `out`, or a new array.
+
+        Raises
+        ------
+        ShapeError, DTypeError, DeviceMismatchError
+            For an `x` of another width, dtype or device.
+        """
+        self.check_inputs(x)
+        last = len(self._layers) - 1
+        for i, (weight, bias) in enumerate(self._layers):
+            function = None if i == last else ACTIVATIONS[self.activation].function
+            target = out if i == last else None
+            x = gemm(x, weight.T, bias=bias, activation=function, out=target)
+        return x
+
+    def check_inputs(self, x: Any) -> None:
+        """Raises unless `x` is a batch of inputs as `forward` takes them."""
+        self.check_array("x", x, self.sizes[0])
+
+    def check_array(self, name: str, x: Any, width: int) -> None:
+        """Raises unless `x` has so many columns, and the network's dtype and device."""
+        if not self.device.owns(x):
+            raise DeviceMismatchError(
+                f"{name} is {type(x).__module__}.{type(x).__name__}, the network lives on "
+                f"{self.device.name}; move it with portable.asarray(x, device={self.device.name!r})"
+            )
+        if dtype(x.dtype) is not self.dtype:
+            raise DTypeError(f"{name} is {x.dtype}, the network {self.dtype.name}; convert one")
+        if x.ndim != 2 or x.shape[1] != width:
+            raise ShapeError(f"{name} has shape {tuple(x.shape)}; {self!r} takes (n, {width})")
+
+    # -- parameters ---------------------------------------------------------------------------
+
+    def layers(self) -> list[tuple[Any, Any]]:
+        """Weights (outputs, inputs) and biases (outputs,) of each layer; not copies."""
+        return list(self._layers)
+
+    def parameters(self) -> list[Any]:
+        """Weights and biases of each layer in turn; not copies."""
+        return [part for layer in self._layers for part in layer]
+
+    def state_dict(self) -> dict[str, np.ndarray[Any, Any]]:
+        """Copies of the parameters on the host, named and shaped as in ``torch.nn.Sequential``."""
+        host = self.device.to_numpy(self.vector)
+        return {
+            name: host[start : start + int(np.prod(shape))].reshape(shape)
+            for name, start, shape in self.layout.parts()
+        }
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Takes over parameters named and shaped as `state_dict` gives them.
+
+        Parameters
+        ----------
+        state : mapping of str to array
+            NumPy arrays, arrays of any device, or PyTorch's tensors; rounded to the dtype.
+
+        Raises
+        ------
+        ShapeError
+            For missing or unknown names and other shapes; the network is then unchanged.
+        """
+        wanted = {name: shape for name, _, shape in self.layout.parts()}
+        if set(state) != set(wanted):
+            missing, unknown = sorted(set(wanted) - set(state)), sorted(set(state) - set(wanted))
+            raise ShapeError(
+                f"a state for {self!r} has the names {', '.join(wanted)}; missing: "
+                f"{', '.join(missing) or 'none'}, unknown: {', '.join(unknown) or 'none'}"
+            )
+        vector = np.zeros(self.layout.length, self.dtype.numpy)
+        for name, start, shape in self.layout.parts():
+            part = _on_host(state[name])
+            if part.shape != shape:
+                raise ShapeError(f"{name} has shape {part.shape}, {self!r} needs {shape}")
+            vector[start : start + part.size] = part.ravel()
+        self.vector[...] = self.device.from_numpy(vector)
+
+    # -- files --------------------------------------------------------------------------------
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Writes the parameters in the safetensors format, sizes and activation as its metadata.
+
+        A file of that name is replaced only once the new one is complete.
+        """
+        sizes = ",".join(map(str, self.sizes))
+        files.write(path, self.state_dict(), {"sizes": sizes, "activation": self.activation})
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str], *, device: str | Device | None = None) -> MLP:
+        """A network that was saved, on a device of choice.
+
+        Raises
+        ------
+        OSError
+            If the file cannot be read.
+        ModelFileError
+            If it is damaged or holds something else.
+        """
+        state, sizes, activation = files.read(path)
+        kind = next(iter(state.values())).dtype
+        with files.blamed(path):
+            model = cls(sizes, activation=activation, dtype=kind, device=device)
+            model.load_state_dict(state)
+        return model
+
+
+def _checked_sizes(sizes: Sequence[int]) -> tuple[int, ...]:
+    found = tuple(int(n.__index__()) for n in sizes)
+    if len(found) < 2 or min(found) < 1:
+        raise ShapeError(
+            f"sizes={list(sizes)!r}: give the widths of the input, the hidden layers and the "
+            "output, each at least 1"
+        )
+    return found
+
+
+def _known(what: str, given: str, table: Mapping[str, Any]) -> str:
+    if given not in table:
+        raise ValueError(f"{what}={given!r}; there are {', '.join(table)}")
+    return given
+
+
+def _checked_dtype(given: Any, device: Device) -> DType:
+    kind = dtype(given)
+    if kind not in _DTYPES:
+        names = ", ".join(k.name for k in _DTYPES)
+        raise DTypeError(f"networks are of {names}, not {kind.name}")
+    if kind is kl.f64 and not device.capabilities.float64:
+        raise UnsupportedError(f"{device.name} lacks double precision; use float32")
+    return kind
+
+
+def _on_host(x: Any) -> np.ndarray[Any, Any]:
+    if isinstance(x, np.ndarray):
+        return x
+    # PyTorch's parameters refuse DLPack until they are detached from their gradients.
+    return namespace.to_numpy(x.detach() if hasattr(x, "detach") else x)

@@ -1,0 +1,226 @@
+"""How parameters follow their gradients, by PyTorch's formulas.
+
+A rule is kernel code that takes one parameter, its gradient, what is kept of it between steps, and
+numbers that the host works out for each step.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+
+from portable import lang as kl
+from portable.lang.function import Function, function
+
+__all__ = ["SGD", "Adam", "AdamW", "Optimizer"]
+
+
+class Optimizer(Protocol):
+    """What training asks of an optimizer.
+
+    Attributes
+    ----------
+    slots : int
+        Numbers that it keeps for each parameter, zero at first.
+    rule : Function
+        ``rule(parameter, gradient, kept, numbers)`` returns the parameter and the tuple kept.
+    lr : float
+        The learning rate, which a schedule multiplies.
+    """
+
+    @property
+    def lr(self) -> float:
+        """The learning rate."""
+
+    @property
+    def slots(self) -> int:
+        """Numbers kept for each parameter."""
+
+    @property
+    def rule(self) -> Function:
+        """A step, as kernel code."""
+
+    def numbers(self, first: int, rates: Sequence[float]) -> np.ndarray[Any, Any]:
+        """A row for each step of those with these learning rates, the first the `first`-th."""
+
+
+@function
+def sgd(parameter: Any, gradient: Any, kept: Any, numbers: Any) -> Any:
+    """Plain descent."""
+    rate, decay = numbers
+    return parameter - rate * (gradient + decay * parameter), kept
+
+
+@function
+def momentum(parameter: Any, gradient: Any, kept: Any, numbers: Any) -> Any:
+    """Descent along a running sum of gradients."""
+    rate, decay, factor, nesterov = numbers
+    slope = gradient + decay * parameter
+    velocity = factor * kept[0] + slope
+    ahead = slope + factor * velocity
+    return parameter - rate * kl.where(nesterov > 0, ahead, velocity), (velocity,)
+
+
+@function
+def adam(parameter: Any, gradient: Any, kept: Any, numbers: Any) -> Any:
+    """Running means of the gradient and of its square."""
+    rate, keep, decay, beta1, beta2, root, eps = numbers
+    slope = gradient + decay * parameter
+    mean = beta1 * kept[0] + (1 - beta1) * slope
+    square = beta2 * kept[1] + (1 - beta2) * (slope * slope)
+    step = rate * mean / (kl.sqrt(square) * root + eps)
+    return keep * parameter - step, (mean, square)
+
+
+@dataclass(frozen=True, slots=True)
+class SGD:
+    """Stochastic gradient descent, ``torch.optim.SGD``.
+
+    Parameters
+    ----------
+    lr : float
+        The learning rate.
+    momentum : float
+        What is kept of the velocity at each step; 0 for none.
+    nesterov : bool
+        Look ahead along the velocity.
+    weight_decay : float
+        Times the parameter, added to its gradient.
+    """
+
+    lr: float = 0.01
+    momentum: float = 0.0
+    nesterov: bool = False
+    weight_decay: float = 0.0
+
+    def __post_init__(self) -> None:
+        _check_range("SGD", "lr", self.lr)
+        _check_range("SGD", "momentum", self.momentum, 1)
+        _check_range("SGD", "weight_decay", self.weight_decay)
+
+    @property
+    def slots(self) -> int:
+        """The velocity, where there is momentum."""
+        return 1 if self.momentum else 0
+
+    @property
+    def rule(self) -> Function:
+        """With momentum, or plain."""
+        return momentum if self.momentum else sgd
+
+    def numbers(self, first: int, rates: Sequence[float]) -> np.ndarray[Any, Any]:
+        """Learning rate, decay, and for momentum its factor and whether to look ahead."""
+        fixed = [self.weight_decay]
+        if self.momentum:
+            fixed += [self.momentum, float(self.nesterov)]
+        return np.array([[rate, *fixed] for rate in rates])
+
+
+@dataclass(frozen=True, slots=True)
+class Adam:
+    """D. Kingma and J. Ba, "Adam" (ICLR 2015), ``torch.optim.Adam``.
+
+    Parameters
+    ----------
+    lr : float
+        The learning rate.
+    betas : (float, float)
+        What is kept of the running means of the gradient and of its square.
+    eps : float
+        Added to the root of the mean square.
+    weight_decay : float
+        Times the parameter, added to its gradient.
+    """
+
+    lr: float = 1e-3
+    betas: tuple[float, float] = (0.9, 0.999)
+    eps: float = 1e-8
+    weight_decay: float = 0.0
+
+    def __post_init__(self) -> None:
+        _check_adam(self)
+
+    @property
+    def slots(self) -> int:
+        """The two running means."""
+        return 2
+
+    @property
+    def rule(self) -> Function:
+        """The same for both kinds of decay."""
+        return adam
+
+    def numbers(self, first: int, rates: Sequence[float]) -> np.ndarray[Any, Any]:
+        """With the corrections for means that started at zero."""
+        return _adam_numbers(self, first, rates, decoupled=False)
+
+
+@dataclass(frozen=True, slots=True)
+class AdamW:
+    """I. Loshchilov and F. Hutter, "Decoupled weight decay" (ICLR 2019), ``torch.optim.AdamW``.
+
+    Parameters
+    ----------
+    lr, betas, eps
+        As in `Adam`.
+    weight_decay : float
+        Times the learning rate: the part of each parameter that goes at each step.
+    """
+
+    lr: float = 1e-3
+    betas: tuple[float, float] = (0.9, 0.999)
+    eps: float = 1e-8
+    weight_decay: float = 0.01
+
+    def __post_init__(self) -> None:
+        _check_adam(self)
+
+    @property
+    def slots(self) -> int:
+        """The two running means."""
+        return 2
+
+    @property
+    def rule(self) -> Function:
+        """The same for both kinds of decay."""
+        return adam
+
+    def numbers(self, first: int, rates: Sequence[float]) -> np.ndarray[Any, Any]:
+        """With the corrections for means that started at zero."""
+        return _adam_numbers(self, first, rates, decoupled=True)
+
+
+def _adam_numbers(
+    adam: Adam | AdamW, first: int, rates: Sequence[float], *, decoupled: bool
+) -> np.ndarray[Any, Any]:
+    steps = np.arange(first, first + len(rates), dtype=np.float64)
+    rate = np.asarray(rates, np.float64)
+    beta1, beta2 = adam.betas
+    decay = adam.weight_decay
+    columns = (
+        rate / (1 - beta1**steps),
+        1 - rate * decay if decoupled else 1.0,
+        0.0 if decoupled else decay,
+        beta1,
+        beta2,
+        1 / np.sqrt(1 - beta2**steps),
+        adam.eps,
+    )
+    return np.stack([np.broadcast_to(column, rate.shape) for column in columns], axis=1)
+
+
+def _check_adam(adam: Adam | AdamW) -> None:
+    name = type(adam).__name__
+    _check_range(name, "lr", adam.lr)
+    _check_range(name, "betas[0]", adam.betas[0], 1)
+    _check_range(name, "betas[1]", adam.betas[1], 1)
+    _check_range(name, "eps", adam.eps)
+    _check_range(name, "weight_decay", adam.weight_decay)
+
+
+def _check_range(optimizer: str, name: str, value: float, below: float = float("inf")) -> None:
+    if not 0 <= value < below:
+        raise ValueError(f"{optimizer}({name}={value!r}): expected a number from 0 to {below}")

@@ -1,0 +1,290 @@
+"""Training a network."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from time import perf_counter
+from typing import Any, Final
+
+import numpy as np
+
+from portable import namespace
+from portable.errors import DTypeError, ShapeError
+from portable.linalg.magnitude import largest_magnitude, require_finite
+from portable.nn.history import History
+from portable.nn.layered import LayeredTrainer, mean_loss
+from portable.nn.layered_kernels import copy_vector
+from portable.nn.losses import LOSSES, Loss
+from portable.nn.mlp import MLP
+from portable.nn.optimizers import Adam, Optimizer
+from portable.nn.progress import progress_bar
+from portable.nn.schedules import Schedule
+
+__all__ = ["fit"]
+
+_WORKGROUP: Final = 64
+
+
+def fit(
+    model: MLP,
+    x: Any,
+    y: Any,
+    *,
+    loss: str | Loss = "mse",
+    optimizer: Optimizer | None = None,
+    epochs: int,
+    batch_size: int,
+    validation: tuple[Any, Any] | float | None = None,
+    schedule: Schedule | None = None,
+    clip_norm: float | None = None,
+    patience: int | None = None,
+    seed: int = 0,
+    progress: bool | None = None,
+) -> History:
+    """Trains a network where it lives; nothing but losses comes back to the host.
+
+    Parameters
+    ----------
+    model : MLP
+        Is changed in place.
+    x : array, shape (n, inputs)
+        Inputs; of the network's dtype; on its device, or NumPy's, which are copied there once.
+    y : array, shape (n, targets) or (n,)
+        Targets; as many as outputs, or for `quantile` as many as groups of levels.
+    loss : "mse", "mae", "huber" or Loss
+        What to make small: the mean over samples and outputs.
+    optimizer : SGD, Adam or AdamW, optional
+        ``Adam(lr=1e-3)`` if left out.
+    epochs : int
+        Passes over the samples.
+    batch_size : int
+        Samples per step; the last step of an epoch takes what is left.
+    validation : (array, array) or float, optional
+        Inputs and targets to watch, or which fraction of the samples, the last ones, to keep for
+        that.
+    schedule : callable, optional
+        What the learning rate is multiplied by, from the step and the number of steps; see
+        `portable.nn.schedules`.
+    clip_norm : float, optional
+        Gradients of a larger 2-norm are scaled down to it.
+    patience : int, optional
+        Stop after so many epochs without a smaller validation loss. The parameters of the best
+        epoch are then restored, also if all epochs were done or the training was interrupted.
+    seed : int
+        Of NumPy's Philox generator, which shuffles the samples on the host: the same order on all
+        devices. The same seed on the same device gives the same parameters to the last bit.
+    progress : bool, optional
+        Whether to show a progress bar; None: if standard error is a terminal.
+
+    Returns
+    -------
+    History
+        Losses by epoch. Ctrl-C ends the training early and leaves a usable network, as does a
+        training loss that is no longer finite; ``history.stopped`` says so.
+
+    Raises
+    ------
+    ShapeError, DTypeError, DeviceMismatchError
+        For data that does not fit the network.
+    ValueError
+        For NaN or infinities in the data, or other arguments out of range.
+
+    Notes
+    -----
+    Half precision keeps the parameters in single precision while it trains and scales its losses
+    (Micikevicius et al., "Mixed precision training", ICLR 2018).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from portable.nn import MLP, Adam, fit
+    >>> x = np.linspace(-1, 1, 256, dtype=np.float32)[:, None]
+    >>> model = MLP([1, 32, 1], device="cpu")
+    >>> history = fit(model, x, x * x, optimizer=Adam(0.01), epochs=100, batch_size=64)
+    >>> history.train[-1] < 1e-3
+    True
+    """
+    _check_positive(epochs=epochs, batch_size=batch_size, patience=patience, clip_norm=clip_norm)
+    plan = _Plan(
+        model,
+        LOSSES[loss] if isinstance(loss, str) and loss in LOSSES else _checked_loss(loss),
+        optimizer or Adam(),
+        epochs,
+        schedule,
+        patience,
+        np.random.Generator(np.random.Philox(seed)),
+    )
+    train, watched = _data(plan, x, y, validation)
+    trainer = LayeredTrainer(
+        model, plan.loss, plan.optimizer, clip_norm, min(batch_size, train.count)
+    )
+    return _Run(plan, trainer, train, watched, min(batch_size, train.count)).go(progress)
+
+
+# -- data ---------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class _Samples:
+    x: Any
+    y: Any
+
+    @property
+    def count(self) -> int:
+        return int(self.x.shape[0])
+
+
+@dataclass(frozen=True, slots=True)
+class _Plan:
+    """What a training is to do."""
+
+    model: MLP
+    loss: Loss
+    optimizer: Optimizer
+    epochs: int
+    schedule: Schedule | None
+    patience: int | None
+    random: np.random.Generator
+
+
+def _check_positive(**given: float | None) -> None:
+    for name, value in given.items():
+        if value is not None and not value > 0:
+            raise ValueError(f"{name}={value!r}: expected a positive number")
+
+
+def _checked_loss(loss: object) -> Loss:
+    if not isinstance(loss, Loss):
+        raise ValueError(
+            f"loss={loss!r}; there are {', '.join(LOSSES)}, huber(delta) and quantile(levels)"
+        )
+    return loss
+
+
+def _data(
+    plan: _Plan, x: Any, y: Any, validation: tuple[Any, Any] | float | None
+) -> tuple[_Samples, _Samples | None]:
+    """The samples to train on and those to watch, checked."""
+    samples = _samples(plan, "", x, y)
+    if plan.patience is not None and validation is None:
+        raise ValueError("patience needs a validation part to watch")
+    if validation is None:
+        return samples, None
+    if isinstance(validation, tuple):
+        return samples, _samples(plan, "validation ", *validation)
+    kept = samples.count - round(samples.count * validation)
+    if not 0 < kept < samples.count:
+        raise ValueError(
+            f"validation={validation!r} of {samples.count} samples leaves {kept} to train on"
+        )
+    return (
+        _Samples(samples.x[:kept], samples.y[:kept]),
+        _Samples(samples.x[kept:], samples.y[kept:]),
+    )
+
+
+def _samples(plan: _Plan, which: str, x: Any, y: Any) -> _Samples:
+    model = plan.model
+    x, y = _there(model, x), _there(model, y)
+    if y.ndim == 1:
+        y = model.device.namespace().reshape(y, (y.shape[0], 1))
+    model.check_array(f"{which}x", x, model.sizes[0])
+    model.check_array(f"{which}y", y, plan.loss.targets(model.sizes[-1]))
+    if x.shape[0] != y.shape[0] or x.shape[0] == 0:
+        raise ShapeError(
+            f"{which}x has {x.shape[0]} rows and y {y.shape[0]}; give as many of each, at least one"
+        )
+    require_finite(model.device, largest_magnitude(model.device, x, y), f"fit: {which}data")
+    return _Samples(x, y)
+
+
+def _there(model: MLP, x: Any) -> Any:
+    if isinstance(x, np.ndarray):
+        return namespace.asarray(x, device=model.device)
+    if not hasattr(x, "shape"):
+        raise DTypeError(f"{type(x).__name__} is no array; fit takes arrays of {model.dtype.name}")
+    return x
+
+
+# -- the loop -------------------------------------------------------------------------------------
+
+
+@dataclass(slots=True)
+class _Run:
+    """One training under way."""
+
+    plan: _Plan
+    trainer: LayeredTrainer
+    train: _Samples
+    watched: _Samples | None
+    batch: int
+    history: History = field(default_factory=History)
+    best: Any = None
+
+    def go(self, progress: bool | None) -> History:
+        """All epochs, or as many as it takes."""
+        start = perf_counter()
+        try:
+            with progress_bar(self.plan.epochs, progress) as show:
+                self._epochs(show)
+        except KeyboardInterrupt:
+            self.history.stopped = "interrupted"
+        self._restore()
+        self.history.seconds = perf_counter() - start
+        return self.history
+
+    def _epochs(self, show: Callable[[History], None]) -> None:
+        for numbers in self._numbers():
+            order = self.plan.random.permutation(self.train.count).astype(np.int32)
+            on_device = self.plan.model.device.from_numpy(order)
+            lost = self.trainer.epoch(self.train.x, self.train.y, on_device, numbers)
+            self.history.train.append(lost)
+            self._watch()
+            show(self.history)
+            if not np.isfinite(lost):
+                self.history.stopped = "diverged"
+                return
+            if self._out_of_patience():
+                self.history.stopped = "patience"
+                return
+
+    def _numbers(self) -> Iterator[np.ndarray[Any, Any]]:
+        """What the optimizer is given for the steps of each epoch."""
+        plan = self.plan
+        steps = -(-self.train.count // self.batch)
+        total = steps * plan.epochs
+        factor: Schedule = plan.schedule or (lambda step, steps: 1.0)
+        for first in range(0, total, steps):
+            rates = [plan.optimizer.lr * factor(i, total) for i in range(first, first + steps)]
+            yield plan.optimizer.numbers(first + 1, rates)
+
+    def _watch(self) -> None:
+        """The validation loss, and a copy of the parameters if they are the best so far."""
+        if self.watched is None:
+            return
+        lost = mean_loss(self.plan.model, self.plan.loss, self.watched.x, self.watched.y)
+        self.history.validation.append(lost)
+        if self.plan.patience is not None and self.history.best_epoch == self.history.epochs - 1:
+            self._keep()
+
+    def _keep(self) -> None:
+        model = self.plan.model
+        if self.best is None:
+            self.best = model.device.empty((model.layout.length,), model.dtype)
+        copy_vector[model.layout.length, _WORKGROUP](model.vector, self.best)
+
+    def _out_of_patience(self) -> bool:
+        best, patience = self.history.best_epoch, self.plan.patience
+        if patience is None:
+            return False
+        return self.history.epochs - 1 - (-1 if best is None else best) >= patience
+
+    def _restore(self) -> None:
+        """Back to the best parameters, where patience asked for that."""
+        model = self.plan.model
+        model.device.synchronize()
+        best = self.history.best_epoch
+        if self.best is not None and best != self.history.epochs - 1:
+            copy_vector[model.layout.length, _WORKGROUP](self.best, model.vector)
+            self.history.restored = True
