@@ -35,6 +35,8 @@ class Pace:
         Samples of each contender.
     most_repeats : int
         Runs in a row of one sample.
+    short : float
+        Seconds below which a run is preceded by one that is not counted.
     rest : float
         Seconds between contenders. The threads of OpenBLAS, oneMKL and OpenMP spin for tens of
         milliseconds after a call, waiting for the next one (2**26 clock ticks in OpenBLAS), and
@@ -46,6 +48,7 @@ class Pace:
     least_rounds: int = 3
     most_rounds: int = 15
     most_repeats: int = 200
+    short: float = 0.25
     rest: float = 0.04
 
 
@@ -65,10 +68,12 @@ class _Runner:
     work: Callable[[], Any]
     take: Callable[[Callable[[], Any], int], Timing]
     outcome: Outcome
+    short: bool
 
     def sample(self) -> None:
-        """One sample, after a run that wakes threads and fills caches."""
-        self.take(self.work, 1)
+        """One sample; short ones after a run that wakes threads and fills caches."""
+        if self.short:
+            self.take(self.work, 1)
         self.outcome.samples.append(self.take(self.work, self.outcome.repeats))
 
 
@@ -149,15 +154,19 @@ class Harness:
                 if not outcome.verified and not contender.peer:
                     outcome.failure = f"wrong: {outcome.error:.3g} times the error allowed"
                     continue
-                outcome.repeats = self._repeats(take(run, 1), take(run, 1))
+                warm = [take(run, 1).wall]
+                short = warm[0] < self.pace.short
+                if short:
+                    warm.append(take(run, 1).wall)
+                outcome.repeats = self._repeats(min(warm))
             except Exception as error:  # noqa: BLE001  (as above)
                 outcome.failure = _reason(error)
                 continue
-            yield _Runner(run, take, outcome)
+            yield _Runner(run, take, outcome, short)
 
-    def _repeats(self, *warm: Timing) -> int:
-        fastest = max(min(t.wall for t in warm), 1e-9)
-        return min(max(ceil(self.pace.sample / fastest), 1), self.pace.most_repeats)
+    def _repeats(self, seconds: float) -> int:
+        wanted = ceil(self.pace.sample / max(seconds, 1e-9))
+        return min(max(wanted, 1), self.pace.most_repeats)
 
     def _alternate(self, runners: list[_Runner]) -> None:
         """Samples in turn, each round in the other order than the last."""
