@@ -6,16 +6,15 @@ from importlib.metadata import EntryPoint, entry_points
 from typing import Any
 
 import click
-from rich.console import Console
 from rich.table import Table
 
 from portable import registry
 from portable.backend import Capabilities, Device, Unavailable
+from portable.console import show
 
 __all__ = ["main"]
 
 _GROUP = "portable.commands"
-_PLAIN_WIDTH = 240
 
 
 class _Commands(click.Group):
@@ -55,20 +54,10 @@ def main() -> None:
 @main.command()
 def devices() -> None:
     """List the devices found here, and how to get those that are missing."""
-    _show(_found(registry.devices()))
+    show(_found(registry.devices()))
     missing = registry.unavailable()
     if missing:
-        _show(_missing(missing))
-
-
-def _show(table: Table) -> None:
-    """Print a table: boxed in a terminal, plain columns where something else reads the output."""
-    console = Console()
-    if not console.is_terminal:
-        console = Console(width=_PLAIN_WIDTH, color_system=None)
-        table.box = None
-        table.pad_edge = False
-    console.print(table)
+        show(_missing(missing))
 
 
 def _found(found: tuple[Device, ...]) -> Table:
