@@ -6,8 +6,11 @@ from portable_bench.operation import Operation
 from portable_bench.operations.band import Band
 from portable_bench.operations.gemm import Gemm
 from portable_bench.operations.launch import Launch
+from portable_bench.operations.roofs import Copy, MultiplyAdd
 
 __all__ = ["OPERATIONS"]
 
-OPERATIONS: Final[dict[str, Operation]] = {op.name: op for op in (Gemm(), Band(), Launch())}
+_ALL: Final = (Copy(), MultiplyAdd(), Gemm(), Band(), Launch())
+
+OPERATIONS: Final[dict[str, Operation]] = {operation.name: operation for operation in _ALL}
 """By name, in the order in which they are run."""
