@@ -18,6 +18,7 @@ from portable.backend import (
     Program,
     Timer,
     Unavailable,
+    ViewCode,
 )
 from portable.dtypes import DType
 from portable.errors import DeviceMismatchError, OutOfMemoryError
@@ -73,6 +74,10 @@ class CPUDevice(Device):
     def view(self, array: Any) -> ArrayView:
         """Describe a NumPy array in place."""
         return self._memory.view(array)
+
+    def view_code(self, array: Any) -> ViewCode | None:
+        """How compiled code sees a NumPy array."""
+        return self._memory.view_code(array)
 
     def empty(self, shape: tuple[int, ...], dtype: DType) -> np.ndarray[Any, Any]:
         """A new NumPy array."""

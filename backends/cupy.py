@@ -29,6 +29,7 @@ from portable.backend import (
     Program,
     Timer,
     Unavailable,
+    ViewCode,
 )
 from portable.dtypes import DType
 from portable.errors import (
@@ -271,6 +272,19 @@ class CuPyDevice(Device):
         return _new_view(
             ArrayView,
             (array.dtype, array.shape, array.strides, address, address, 0, None, True, None),
+        )
+
+    def view_code(self, array: Any) -> ViewCode:
+        """How compiled code sees a CuPy array."""
+        return ViewCode(
+            self._array,
+            same="{x}.dtype is {x}_dtype and {x}.shape == {x}_shape and {x}.strides == {x}_strides"
+            " and ({x}_data := {x}.data).device_id == index",
+            handle="{x}_data.ptr",
+            address="{x}_handle",
+            offset="0",
+            owner="None",
+            names={"index": self.index},
         )
 
     def empty(self, shape: tuple[int, ...], dtype: DType) -> Any:

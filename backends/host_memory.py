@@ -10,7 +10,7 @@ from typing import Any, cast
 import numpy as np
 import pyopencl as cl
 
-from portable.backend import ArrayView
+from portable.backend import ArrayView, ViewCode
 from portable.errors import OutOfMemoryError, ShapeError
 
 __all__ = ["BufferMemory", "SharedMemory"]
@@ -67,6 +67,16 @@ class SharedMemory:
             (array.dtype, array.shape, array.strides, handle, address, 0, None, writable, None),
         )
 
+    def view_code(self, array: _HostArray) -> ViewCode | None:
+        """How compiled code sees arrays like this one, if it is writable and without gaps.
+
+        The others, PyOpenCL refuses to take as they are.
+        """
+        flags = array.flags
+        if type(array) is not np.ndarray or not (flags.forc and flags.writeable):
+            return None
+        return _SHARED
+
 
 class BufferMemory:
     """For devices that need buffers: one over each owner of memory, views being offsets into it.
@@ -106,6 +116,10 @@ class BufferMemory:
             array.flags.writeable,
         )
 
+    def view_code(self, array: _HostArray) -> ViewCode | None:
+        """None: each array's buffer is to be found."""
+        return None
+
     def _region(self, array: _HostArray) -> tuple[int, int]:
         """Start and size of the owner's memory, or of the array's own where that is too large."""
         owner = array
@@ -126,6 +140,17 @@ class BufferMemory:
         flags = cl.mem_flags.READ_WRITE | cl.mem_flags.USE_HOST_PTR
         memory: Any = (ctypes.c_char * size).from_address(low)
         return cl.Buffer(self._context, flags, hostbuf=memory)
+
+
+_SHARED = ViewCode(
+    np.ndarray,
+    same="{x}.dtype is {x}_dtype and {x}.shape == {x}_shape and {x}.strides == {x}_strides",
+    handle="SVM({x})",
+    address="{x}_handle.svm_ptr",
+    offset="0",
+    owner="None",
+    names={"SVM": cl.SVM},
+)
 
 
 def _span(array: _HostArray) -> tuple[int, int]:

@@ -16,6 +16,7 @@ from portable.backend import (
     Program,
     Timer,
     Unavailable,
+    ViewCode,
 )
 from portable.dtypes import DType
 
@@ -64,6 +65,18 @@ class OpenCLDevice(Device):
     def view(self, array: Array) -> ArrayView:
         """Describe one of this device's arrays."""
         return array.view
+
+    def view_code(self, array: Array) -> ViewCode:
+        """How compiled code sees one of this device's arrays."""
+        return ViewCode(
+            self._array,
+            same="{x}.device is device and ({x}_view := {x}._view or {x}.view)[8] == {x}_layout",
+            handle="{x}_view[3]",
+            address="{x}_view[4]",
+            offset="{x}_view[5]",
+            owner="{x}_view[6]",
+            names={"device": self},
+        )
 
     def empty(self, shape: tuple[int, ...], dtype: DType) -> Array:
         """A new array in memory from the pool."""

@@ -26,6 +26,7 @@ __all__ = [
     "Program",
     "Timer",
     "Unavailable",
+    "ViewCode",
 ]
 
 
@@ -210,6 +211,35 @@ class ArrayView(NamedTuple):
     layout: int | None = None
 
 
+class ViewCode(NamedTuple):
+    """`Device.view` as Python text, for functions compiled to see arrays like an earlier one fast.
+
+    In each text ``{x}`` is the name of the array, and the beginning of names for parts of it; what
+    the earlier array's view has in them goes by ``{x}_dtype``, ``{x}_shape``, ``{x}_strides`` and
+    ``{x}_layout``. The texts are evaluated in this order; an exception means an unlike array.
+
+    Attributes
+    ----------
+    kind : type
+        They hold for arrays of exactly this type.
+    same : str
+        Condition: the array is the device's, and its view's dtype, shape, strides and writability
+        are those of the earlier one, or will be where `handle` raises no exception.
+    handle, address, offset, owner : str
+        What `ArrayView` calls so.
+    names : dict
+        Whatever else the texts refer to.
+    """
+
+    kind: type
+    same: str
+    handle: str
+    address: str
+    offset: str
+    owner: str
+    names: dict[str, Any]
+
+
 class Executable(ABC):
     """A compiled program on a device, ready to launch; safe under threads."""
 
@@ -355,6 +385,10 @@ class Device(ABC):
             f"{type(array).__module__}.{type(array).__name__} is no array of {self.name} and "
             "cannot share its memory; copy it with portable.asarray(x, device=...)"
         )
+
+    def view_code(self, array: Any) -> ViewCode | None:
+        """May: how compiled code sees arrays like this one of its own; None: only `view` knows."""
+        return None
 
     def interpret(self, kernel: Any) -> Executable:
         """May: run a `portable.lang.ir.kernel.Kernel` itself; only where the dialect is ``"ir"``.

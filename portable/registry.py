@@ -114,10 +114,11 @@ class Registry:
     def device(self, name: str | Device | None = None) -> Device:
         """The device of that name, or the one in use."""
         if name is None:
-            return self._current()
+            return self.current()
         return name if isinstance(name, Device) else self._named(name)
 
-    def _current(self) -> Device:
+    def current(self) -> Device:
+        """The device in use."""
         chosen = self._in_context.get()
         if chosen is not None:
             return chosen

@@ -16,6 +16,7 @@ from portable.lang.ir.types import StrideClass
 from portable.lang.signature import ArraySpec, ParameterSpec, ScalarSpec, StaticSpec, constant_key
 
 __all__ = [
+    "ALIGNMENT",
     "array_spec",
     "byte_range",
     "is_array",
@@ -26,7 +27,9 @@ __all__ = [
 ]
 
 _LIMIT: Final = 2**31 - INDEX_MARGIN
-_ALIGNMENT: Final = 16
+ALIGNMENT: Final = 16
+"""Bytes to which the address of an array is a multiple or not, which programs depend on."""
+
 _NOT_ARRAYS: Final = (int, float, bool, complex, type(None), np.generic, np.dtype, str, type)
 _layouts: dict[Any, int] = {}
 _numbers: Final = count(-1, -1)
@@ -40,7 +43,7 @@ def layout_number(
     writable: bool = True,
 ) -> int:
     """A number that stands for all that a launch specialises on in an array; negative."""
-    key = (dtype, shape, strides, not address % _ALIGNMENT, writable)
+    key = (dtype, shape, strides, not address % ALIGNMENT, writable)
     return _layouts.setdefault(key, next(_numbers))
 
 
@@ -111,7 +114,7 @@ def array_spec(view: ArrayView) -> ArraySpec:
         for i, (extent, stride) in enumerate(zip(view.shape, strides, strict=True))
     )
     apart = [bytes_ for bytes_, kind in zip(view.strides, classes, strict=True) if kind == "any"]
-    aligned = not view.address % _ALIGNMENT and not any(b % _ALIGNMENT for b in apart)
+    aligned = not view.address % ALIGNMENT and not any(b % ALIGNMENT for b in apart)
     return ArraySpec(dtype(view.dtype), classes, aligned, view.writable)
 
 

@@ -12,12 +12,13 @@ from typing import Any, Final, overload
 from portable.backend import ArrayView, Capabilities, Device
 from portable.errors import KernelError, LaunchError
 from portable.lang.emit import generate
+from portable.lang.filling import owners_of
 from portable.lang.frontend.compile import translate
 from portable.lang.frontend.source import function_source
 from portable.lang.geometry import Groups, sizes
 from portable.lang.ir.kernel import Kernel as KernelIR
 from portable.lang.ir.kernel import Options
-from portable.lang.launch import Compiled, Launcher, interpreted_arguments, owners_of, spec_of
+from portable.lang.launch import Compiled, Launcher, interpreted_arguments, spec_of
 from portable.lang.signature import ArraySpec, ParameterSpec, Specialisation
 
 __all__ = ["Kernel", "kernel"]

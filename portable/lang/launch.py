@@ -2,7 +2,8 @@
 
 A *plan* is what a launch needs that depends only on the types, shapes and strides of its arguments:
 the compiled program, the workgroups, and the argument list with every extent and stride filled in.
-A warm launch looks its plan up, checks overlap, fills in pointers and numbers, and is gone.
+A warm launch looks its plan up, checks overlap, fills in pointers and numbers, and is gone. One
+that is like the last few is recognised without looking anything up.
 """
 
 from __future__ import annotations
@@ -12,8 +13,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from itertools import combinations
 from math import prod
-from operator import attrgetter
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
 import numpy as np
 
@@ -22,12 +22,12 @@ from portable.errors import LaunchError
 from portable.lang.arguments import (
     array_spec,
     byte_range,
-    element_strides,
     is_array,
     needs_index64,
     scalar_key,
     scalar_spec,
 )
+from portable.lang.filling import Filling, filling_of
 from portable.lang.geometry import (
     Groups,
     Three,
@@ -38,13 +38,8 @@ from portable.lang.geometry import (
 from portable.lang.ir.expressions import Variable
 from portable.lang.ir.kernel import Kernel as KernelIR
 from portable.lang.ir.types import Array
-from portable.lang.signature import (
-    ParameterSpec,
-    ScalarSpec,
-    Specialisation,
-    StaticSpec,
-    constant_key,
-)
+from portable.lang.recogniser import Pair, Recogniser, recogniser
+from portable.lang.signature import ParameterSpec, Specialisation, constant_key
 from portable.namespace import device_for_numpy, device_of, on_device
 
 if TYPE_CHECKING:
@@ -56,11 +51,12 @@ __all__ = [
     "Lowered",
     "Repeatable",
     "interpreted_arguments",
-    "owners_of",
     "spec_of",
 ]
 
 _MAX_PLANS: Final = 1024
+_FAMILIAR_AFTER: Final = 4
+"""Launches of a plan after which it pays to compile a function that recognises more of them."""
 
 _known_types: Final[dict[type, bool]] = {}
 
@@ -103,21 +99,30 @@ class _Bound:
 
     executable: Executable
     program: Program | None
-    template: list[Any]
-    pointers: list[tuple[int, int]]
-    offsets: list[tuple[int, int, int]]
-    scalars: list[tuple[int, int, Callable[[Any], Any] | None]]
+    filling: Filling
+    disjoint: bool
+    uses: int = 0
+    familiar: _Familiar | None = None
+
+
+class _Familiar(NamedTuple):
+    """What launches of a plan that was used a few times need."""
+
+    recognise: Recogniser
+    launch: Callable[[Three, list[Any]], None]
+    groups: Three
 
 
 @dataclass(slots=True)
 class _Plan:
     """What launches of the same types, shapes and strides share.
 
-    `apart` lists pairs of arrays of which one is written, with their byte ranges.
+    `pairs` are those of which an array is written.
     """
 
+    device: Device
     groups: Three
-    apart: list[tuple[int, int, int, int, int, int]]
+    pairs: list[Pair]
     variants: dict[bool, _Bound]
     build: Callable[[bool], _Bound]
 
@@ -151,20 +156,13 @@ class Repeatable:
             Of numbers: the numbers.
         """
         bound = self.bound
-        out = bound.template.copy()
-        for position, arg in bound.pointers:
-            out[position] = handles[arg]
-        for position, arg, size in bound.offsets:
-            out[position] = offsets[arg] // size
-        for position, arg, take in bound.scalars:
-            out[position] = take(args[arg]) if take else args[arg]
-        bound.executable.launch(self.groups, out)
+        bound.executable.launch(self.groups, bound.filling.fill(handles, offsets, args))
 
 
 class Launcher:
     """A kernel with its ndrange and workgroup; calling it launches it."""
 
-    __slots__ = ("_kernel", "_latest", "_ndrange", "_plans", "_workgroup")
+    __slots__ = ("_familiar", "_kernel", "_latest", "_ndrange", "_plans", "_workgroup")
 
     def __init__(self, kernel: Kernel, ndrange: Three | Groups, workgroup: Three | None) -> None:
         self._kernel = kernel
@@ -172,6 +170,7 @@ class Launcher:
         self._workgroup = workgroup
         self._plans: dict[Any, _Plan] = {}
         self._latest: Device | None = None
+        self._familiar: _Familiar | None = None
 
     @property
     def kernel(self) -> Kernel:
@@ -197,8 +196,20 @@ class Launcher:
         DeviceMismatchError
             For arrays of different devices.
         """
+        familiar = self._familiar
+        if familiar is not None:
+            recognise, launch, groups = familiar
+            arguments = recognise(args, constants)
+            if arguments is not None:
+                launch(groups, arguments)
+                return
         plan, views, bound = self._resolve(args, constants)
-        bound.executable.launch(plan.groups, _filled(bound, args, views))
+        bound.executable.launch(plan.groups, bound.filling.fill_views(views, args))
+        bound.uses = uses = bound.uses + 1
+        if uses == _FAMILIAR_AFTER:
+            bound.familiar = _familiar(plan, bound, args, constants, views)
+        if bound.familiar is not None:
+            self._familiar = bound.familiar
 
     def prepare(self, *args: Any, **constants: Any) -> Callable[[], None]:
         """Binds the arguments and returns the cheapest launch of them, a function without any.
@@ -206,7 +217,7 @@ class Launcher:
         The arrays must stay alive and where they are; numbers are taken now.
         """
         plan, views, bound = self._resolve(args, constants)
-        launch = bound.executable.prepare(plan.groups, _filled(bound, args, views))
+        launch = bound.executable.prepare(plan.groups, bound.filling.fill_views(views, args))
         return _keeping(launch, args)
 
     def repeatable(
@@ -219,7 +230,9 @@ class Launcher:
     def lower(self, *args: Any, **constants: Any) -> Lowered:
         """What a launch of these arguments would hand to the device; launches nothing."""
         plan, views, bound = self._resolve(args, constants)
-        return Lowered(bound.program, bound.executable, plan.groups, _filled(bound, args, views))
+        return Lowered(
+            bound.program, bound.executable, plan.groups, bound.filling.fill_views(views, args)
+        )
 
     def _resolve(
         self, args: tuple[Any, ...], constants: dict[str, Any]
@@ -264,7 +277,7 @@ class Launcher:
             plan = self._plans[key]
         except (KeyError, TypeError):
             plan = self._find(key, device, args, views, constants)
-        disjoint = not plan.apart or _disjoint(plan.apart, views)
+        disjoint = not plan.pairs or _disjoint(plan.pairs, views)
         return plan, views, plan.variants.get(disjoint) or plan.bound(disjoint)
 
     def _device_of(self, kind: type, x: Any) -> Device:
@@ -314,11 +327,12 @@ class Launcher:
         views = [None if v is None else v._replace(handle=None, owner=None) for v in views]
 
         def build(disjoint: bool) -> _Bound:
-            variant = replace(wanted, restrict=disjoint)
-            return _bind(self._kernel.compiled(variant, device), wanted.parameters, views)
+            made = self._kernel.compiled(replace(wanted, restrict=disjoint), device)
+            filling = filling_of(made.arguments, wanted.parameters, views)
+            return _Bound(made.executable, made.program, filling, disjoint)
 
         written = self._kernel.written(wanted, device)
-        return _Plan(counts, _apart(views, written), {}, build)
+        return _Plan(device, counts, _pairs(views, written), {}, build)
 
     def specialised(
         self,
@@ -344,28 +358,38 @@ class Launcher:
         )
 
 
+def _familiar(
+    plan: _Plan,
+    bound: _Bound,
+    args: tuple[Any, ...],
+    constants: dict[str, Any],
+    views: list[ArrayView | None],
+) -> _Familiar | None:
+    """How to recognise launches like this one, if that is possible."""
+    recognise = recogniser(
+        plan.device, args, constants, views, plan.pairs, bound.disjoint, bound.filling
+    )
+    return recognise and _Familiar(recognise, bound.executable.launch, plan.groups)
+
+
 def _ndim(ndrange: Three | Groups) -> int:
     counts = ndrange.counts if isinstance(ndrange, Groups) else ndrange
     return max((i + 1 for i, n in enumerate(counts) if n > 1), default=1)
 
 
-def _apart(
-    views: Sequence[ArrayView | None], written: frozenset[int]
-) -> list[tuple[int, int, int, int, int, int]]:
+def _pairs(views: Sequence[ArrayView | None], written: frozenset[int]) -> list[Pair]:
     arrays = [(i, *byte_range(v)) for i, v in enumerate(views) if v is not None]
     return [
-        (i, low, high, j, other_low, other_high)
+        Pair(i, low, high, j, other_low, other_high)
         for (i, low, high), (j, other_low, other_high) in combinations(arrays, 2)
         if (i in written or j in written) and low < high and other_low < other_high
     ]
 
 
-def _disjoint(
-    apart: list[tuple[int, int, int, int, int, int]], views: list[ArrayView | None]
-) -> bool:
+def _disjoint(pairs: list[Pair], views: list[ArrayView | None]) -> bool:
     """Whether no array that is written shares bytes with another."""
     arrays = cast(list[ArrayView], views)
-    for i, low, high, j, other_low, other_high in apart:
+    for i, low, high, j, other_low, other_high in pairs:
         x, y = arrays[i], arrays[j]
         # By position, which is faster than by name: owner is 6, address is 4.
         if x[6] != y[6]:
@@ -373,64 +397,6 @@ def _disjoint(
         if x[4] + low < y[4] + other_high and y[4] + other_low < x[4] + high:
             return False
     return True
-
-
-def _filled(bound: _Bound, args: tuple[Any, ...], views: list[ArrayView | None]) -> list[Any]:
-    """The argument list of one launch."""
-    out = bound.template.copy()
-    for position, arg in bound.pointers:
-        out[position] = views[arg][3]  # type: ignore[index]  # the handle
-    for position, arg, size in bound.offsets:
-        out[position] = views[arg][5] // size  # type: ignore[index]  # the offset
-    for position, arg, take in bound.scalars:
-        out[position] = take(args[arg]) if take else args[arg]
-    return out
-
-
-def _bind(
-    compiled: Compiled, specs: tuple[ParameterSpec, ...], views: list[ArrayView | None]
-) -> _Bound:
-    """Fills in extents and strides, and notes where the rest goes."""
-    owners = owners_of(specs)
-    template: list[Any] = [None] * len(compiled.arguments)
-    bound = _Bound(compiled.executable, compiled.program, template, [], [], [])
-    for position, argument in enumerate(compiled.arguments):
-        arg, part = owners[argument.parameter]
-        view = views[arg]
-        if argument.kind == "scalar":
-            bound.scalars.append((position, arg, _taker(specs[arg], part)))
-            continue
-        assert view is not None
-        match argument.kind:
-            case "pointer":
-                bound.pointers.append((position, arg))
-            case "offset":
-                bound.offsets.append((position, arg, view.dtype.itemsize))
-            case "extent":
-                template[position] = view.shape[argument.dim]
-            case "stride":
-                template[position] = element_strides(view)[argument.dim]
-    return bound
-
-
-def _taker(spec: ParameterSpec, part: str) -> Callable[[Any], Any] | None:
-    """How a scalar is made of its argument; None where it is the argument itself."""
-    if isinstance(spec, ScalarSpec) and spec.dtype is not None:
-        return lambda x: getattr(x.item(), part) if part else x.item()
-    return attrgetter(part) if part else None
-
-
-def owners_of(specs: tuple[ParameterSpec, ...]) -> list[tuple[int, str]]:
-    """Per parameter of the IR: the launch argument and the part of it."""
-    owners: list[tuple[int, str]] = []
-    for i, spec in enumerate(specs):
-        if isinstance(spec, StaticSpec):
-            continue
-        if isinstance(spec, ScalarSpec) and spec.kind == "complex":
-            owners += [(i, "real"), (i, "imag")]
-        else:
-            owners.append((i, ""))
-    return owners
 
 
 def interpreted_arguments(kernel: KernelIR) -> tuple[Argument, ...]:

@@ -1,0 +1,216 @@
+"""Functions that recognise a launch like an earlier one, compiled for that one.
+
+A launch describes each of its arguments, makes a key of the descriptions and finds its plan by it.
+A recogniser compares the arguments with one plan's in straight-line Python instead and gives what
+the device is to be handed. Whatever differs, or is not certain to be the same, it leaves to the
+general way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+
+from portable.backend import ArrayView, Device, ViewCode
+from portable.dtypes import DType
+from portable.lang.arguments import ALIGNMENT, scalar_key
+from portable.lang.filling import Filling
+from portable.lang.function import Function
+from portable.registry import registry
+
+__all__ = ["Pair", "Recogniser", "recogniser"]
+
+Recogniser = Callable[[tuple[Any, ...], dict[str, Any]], "list[Any] | None"]
+"""From a launch's arguments and constants to the program's arguments; None if they are unlike."""
+
+_PARTS: Final = ("handle", "address", "offset", "owner")
+_NUMBERS: Final = (bool, int, float, complex, np.generic)
+_UNCHANGING: Final = (*_NUMBERS, str, type(None), type, np.dtype, DType, Function)
+_SOURCE: Final = """\
+def make({names}):
+    def recognise(args, constants):
+        if len(args) != {arity} or len(constants) != {constants}:
+            return None
+        {unpacked}, = args
+        try:
+            if not ({same}):
+                return None
+            {parts}
+        except Exception:
+            return None
+        if {unlike}:
+            return None
+        return [{arguments}]
+    return recognise
+"""
+
+
+class Pair(NamedTuple):
+    """Two arrays of a launch, one of them written, and their bytes relative to their addresses."""
+
+    first: int
+    low: int
+    high: int
+    second: int
+    other_low: int
+    other_high: int
+
+
+def recogniser(
+    device: Device,
+    args: tuple[Any, ...],
+    constants: Mapping[str, Any],
+    views: Sequence[ArrayView | None],
+    pairs: Sequence[Pair],
+    disjoint: bool,
+    filling: Filling,
+) -> Recogniser | None:
+    """A function that recognises launches like this one; None where only the general way can.
+
+    Parameters
+    ----------
+    device : Device
+        Where the launch runs.
+    args, constants, views
+        Its arguments, its constants, and the views of those arguments that are arrays.
+    pairs : sequence of Pair
+        The arrays whose overlap matters.
+    disjoint : bool
+        Whether none of the pairs overlaps.
+    filling : Filling
+        How the program's arguments are made of the launch's.
+    """
+    arrays = {i: view for i, view in enumerate(views) if view is not None}
+    codes = {i: device.view_code(args[i]) for i in arrays if device.owns(args[i])}
+    fixed = [x for i, x in enumerate(args) if i not in arrays]
+    if not arrays or any(codes.get(i) is None for i in arrays):
+        return None
+    if not all(map(_unchanging, (*fixed, *constants.values()))):
+        return None
+    text = _Text()
+    for i, x in enumerate(args):
+        code = codes.get(i)
+        if code is None:
+            text.require_fixed(f"a{i}", x)
+        else:
+            text.require_array(f"a{i}", code, arrays[i])
+    for i, (name, x) in enumerate(constants.items()):
+        text.require_constant(f"c{i}", name, x)
+    text.require_distances(pairs, disjoint)
+    return text.compiled(len(args), len(constants), filling)
+
+
+def _unchanging(x: Any) -> bool:
+    """Whether the same object means the same to a kernel for good."""
+    if type(x) is tuple:
+        return all(map(_unchanging, x))
+    return isinstance(x, _UNCHANGING)
+
+
+class _Text:
+    """A recogniser in the making: its conditions, and what the names in them stand for.
+
+    Values go by names, so that plans which differ in values alone share one compiled text.
+    """
+
+    def __init__(self) -> None:
+        self._names: dict[str, Any] = {}
+        self._same: list[str] = []
+        self._parts: list[str] = []
+        self._unlike: list[str] = []
+
+    def require_fixed(self, x: str, given: Any) -> None:
+        """A number of the same type, or the same constant."""
+        kind = type(given)
+        if kind is int:
+            wide = "not " if scalar_key(given) == "wide" else ""
+            self._same.append(f"type({x}) is int and {wide}-(2**31) <= {x} < 2**31")
+        elif kind in (bool, float, complex) or isinstance(given, np.generic):
+            self._names[f"{x}_kind"] = kind
+            self._same.append(f"type({x}) is {x}_kind")
+        else:
+            self._names[f"{x}_same"] = given
+            self._same.append(f"{x} is {x}_same")
+
+    def require_array(self, x: str, code: ViewCode, view: ArrayView) -> None:
+        """An array of the same type, layout, writability and alignment."""
+        self._names |= code.names | {
+            f"{x}_kind": code.kind,
+            f"{x}_dtype": view.dtype,
+            f"{x}_shape": view.shape,
+            f"{x}_strides": view.strides,
+            f"{x}_layout": view.layout,
+            f"{x}_phase": view.address % ALIGNMENT,
+        }
+        if code.kind is np.ndarray and "in_use" not in self._names:
+            # Several devices take NumPy's arrays; the one in use decides.
+            self._names |= {"current": registry.current, "in_use": registry.current()}
+            self._same.append("current() is in_use")
+        self._same += [f"type({x}) is {x}_kind", code.same.format(x=x)]
+        self._parts += [f"{x}_{part} = {getattr(code, part).format(x=x)}" for part in _PARTS]
+        self._unlike.append(f"{x}_address % {ALIGNMENT} != {x}_phase")
+
+    def require_constant(self, x: str, name: str, given: Any) -> None:
+        """The same constant under the same name."""
+        self._names[x] = given
+        found = f"constants.get({name!r}, constants)"
+        if type(given) is int:
+            found = f"({x}_now := {found})"
+            self._same.append(f"({found} is {x} or type({x}_now) is int and {x}_now == {x})")
+        else:
+            self._same.append(f"{found} is {x}")
+
+    def require_distances(self, pairs: Sequence[Pair], disjoint: bool) -> None:
+        """No pair that meets, or at least one."""
+        meetings = []
+        for i, (first, low, high, second, other_low, other_high) in enumerate(pairs):
+            x, y = f"a{first}", f"a{second}"
+            self._names |= {f"near{i}": other_low - high, f"far{i}": other_high - low}
+            meetings.append(
+                f"({x}_owner == {y}_owner and near{i} < {x}_address - {y}_address < far{i})"
+            )
+        if disjoint:
+            self._unlike += meetings
+        else:
+            self._unlike.append(f"not ({' or '.join(meetings)})")
+
+    def compiled(self, arity: int, constants: int, filling: Filling) -> Recogniser:
+        """The function."""
+        text = _SOURCE.format(
+            arguments=", ".join(self._arguments(filling)),
+            arity=arity,
+            constants=constants,
+            names=", ".join(self._names),
+            parts="; ".join(self._parts),
+            same=" and ".join(self._same),
+            unlike=" or ".join(self._unlike),
+            unpacked=", ".join(f"a{i}" for i in range(arity)),
+        )
+        made: Recogniser = _maker(text)(**self._names)
+        return made
+
+    def _arguments(self, filling: Filling) -> list[str]:
+        """The program's arguments, each an expression."""
+        names = {f"t{i}": value for i, value in enumerate(filling.template)}
+        out = list(names)
+        for position, arg in filling.pointers:
+            out[position] = f"a{arg}_handle"
+        for position, arg, size in filling.offsets:
+            out[position] = f"a{arg}_offset // {size}"
+        for position, arg, take in filling.scalars:
+            names[f"t{position}"] = take
+            out[position] = f"t{position}(a{arg})" if take else f"a{arg}"
+        self._names |= names
+        return out
+
+
+@lru_cache(maxsize=512)
+def _maker(text: str) -> Callable[..., Recogniser]:
+    """What a text defines, which takes the values of its names."""
+    namespace: dict[str, Any] = {}
+    exec(text, namespace)  # noqa: S102  (it is made of literals above and of the backends')
+    made: Callable[..., Recogniser] = namespace["make"]
+    return made
