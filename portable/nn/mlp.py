@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -13,15 +13,19 @@ from portable import namespace, registry
 from portable.backend import Device
 from portable.dtypes import DType, dtype
 from portable.errors import DeviceMismatchError, DTypeError, ShapeError, UnsupportedError
+from portable.lang.launch import Launcher
 from portable.linalg import gemm
+from portable.linalg.operands import overlap
 from portable.nn import files
 from portable.nn.activations import ACTIVATIONS
+from portable.nn.fused import fused_forward
 from portable.nn.initial import INITIAL, initial_vector
 from portable.nn.layout import layout_of
 
 __all__ = ["MLP"]
 
 _DTYPES: Final = (kl.f16, kl.f32, kl.f64)
+_MOST_LAUNCHES: Final = 64
 
 
 class MLP:
@@ -78,6 +82,7 @@ class MLP:
         self.layout: Final = layout_of(self.sizes)
         drawn = initial_vector(self.layout, _known("init", init, INITIAL), seed)
         self.vector: Final = self.device.from_numpy(drawn.astype(self.dtype.numpy))
+        self._launches: Final[dict[int, tuple[Launcher, dict[str, Any]] | None]] = {}
         self._layers: Final = self.layout.views(self.device.namespace(), self.vector)
 
     def __repr__(self) -> str:
@@ -111,6 +116,55 @@ class MLP:
             For an `x` of another width, dtype or device.
         """
         self.check_inputs(x)
+        fused = self._fused(x.shape[0])
+        if fused is None:
+            return self._layer_by_layer(x, out)
+        launcher, constants = fused
+        if out is None:
+            out = self.device.empty((x.shape[0], self.sizes[-1]), self.dtype)
+        else:
+            self._check_outputs(x, out)
+        if x.shape[0] > 0:
+            launcher(x, self.vector, out, **constants)
+        return out
+
+    def prepare(self, x: Any, *, out: Any) -> Callable[[], None]:
+        """The cheapest forward pass of the same arrays again and again, as a function.
+
+        Parameters
+        ----------
+        x, out
+            As in `forward`. They must stay alive and where they are.
+
+        Raises
+        ------
+        ShapeError, DTypeError, DeviceMismatchError
+            As in `forward`.
+        """
+        self.check_inputs(x)
+        self._check_outputs(x, out)
+        fused = self._fused(x.shape[0])
+        if fused is None or x.shape[0] == 0:
+            return lambda: self.forward(x, out=out) and None
+        launcher, constants = fused
+        return launcher.prepare(x, self.vector, out, **constants)
+
+    def _fused(self, count: int) -> tuple[Launcher, dict[str, Any]] | None:
+        """How to launch one kernel for `count` samples; None if that is not the way."""
+        if count not in self._launches:
+            if len(self._launches) >= _MOST_LAUNCHES:
+                self._launches.clear()
+            self._launches[count] = fused_forward(self, count)
+        return self._launches[count]
+
+    def _check_outputs(self, x: Any, out: Any) -> None:
+        self.check_array("out", out, self.sizes[-1])
+        if out.shape[0] != x.shape[0]:
+            raise ShapeError(f"out has {out.shape[0]} rows, x {x.shape[0]}")
+        if overlap(self.device, out, x):
+            raise ShapeError("out overlaps x; pass another array")
+
+    def _layer_by_layer(self, x: Any, out: Any) -> Any:
         last = len(self._layers) - 1
         for i, (weight, bias) in enumerate(self._layers):
             function = None if i == last else ACTIVATIONS[self.activation].function
@@ -182,13 +236,20 @@ class MLP:
 
     # -- files --------------------------------------------------------------------------------
 
-    def save(self, path: str | os.PathLike[str]) -> None:
+    def save(self, path: str | os.PathLike[str], metadata: Mapping[str, str] | None = None) -> None:
         """Writes the parameters in the safetensors format, sizes and activation as its metadata.
 
         A file of that name is replaced only once the new one is complete.
+
+        Parameters
+        ----------
+        path : path
+        metadata : mapping of str to str, optional
+            What else to keep in the file.
         """
         sizes = ",".join(map(str, self.sizes))
-        files.write(path, self.state_dict(), {"sizes": sizes, "activation": self.activation})
+        own = {"sizes": sizes, "activation": self.activation}
+        files.write(path, self.state_dict(), {**(metadata or {}), **own})
 
     @classmethod
     def load(cls, path: str | os.PathLike[str], *, device: str | Device | None = None) -> MLP:

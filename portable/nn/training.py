@@ -12,6 +12,7 @@ import numpy as np
 from portable import namespace
 from portable.errors import DTypeError, ShapeError
 from portable.linalg.magnitude import largest_magnitude, require_finite
+from portable.nn.fused import FusedTrainer
 from portable.nn.history import History
 from portable.nn.layered import LayeredTrainer, mean_loss
 from portable.nn.layered_kernels import copy_vector
@@ -21,7 +22,7 @@ from portable.nn.optimizers import Adam, Optimizer
 from portable.nn.progress import progress_bar
 from portable.nn.schedules import Schedule
 
-__all__ = ["fit"]
+__all__ = ["fit", "trainer_for"]
 
 _WORKGROUP: Final = 64
 
@@ -116,10 +117,19 @@ def fit(
         np.random.Generator(np.random.Philox(seed)),
     )
     train, watched = _data(plan, x, y, validation)
-    trainer = LayeredTrainer(
-        model, plan.loss, plan.optimizer, clip_norm, min(batch_size, train.count)
-    )
-    return _Run(plan, trainer, train, watched, min(batch_size, train.count)).go(progress)
+    batch = min(batch_size, train.count)
+    trainer = trainer_for(model, plan.loss, plan.optimizer, clip_norm, batch)
+    return _Run(plan, trainer, train, watched, batch).go(progress)
+
+
+def trainer_for(
+    model: MLP, loss: Loss, optimizer: Optimizer, clip_norm: float | None, batch: int
+) -> FusedTrainer | LayeredTrainer:
+    """What trains a network fastest: epochs of one launch for small ones, else layer by layer."""
+    shape = FusedTrainer.shape(model, loss, optimizer, batch)
+    if shape is None:
+        return LayeredTrainer(model, loss, optimizer, clip_norm, batch)
+    return FusedTrainer(model, loss, optimizer, clip_norm, batch, shape)
 
 
 # -- data ---------------------------------------------------------------------------------------
@@ -215,7 +225,7 @@ class _Run:
     """One training under way."""
 
     plan: _Plan
-    trainer: LayeredTrainer
+    trainer: FusedTrainer | LayeredTrainer
     train: _Samples
     watched: _Samples | None
     batch: int

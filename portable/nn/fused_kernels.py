@@ -1,0 +1,448 @@
+"""Small networks in one kernel: all layers of a forward pass, or all steps of an epoch.
+
+A workgroup holds the values of `ROWS` samples in local memory, a row of `values` for each unit and
+a column for each sample, so that vectors run along samples on every device: across the registers
+of a processor, whose workgroups are of one work-item, and as wide loads on a GPU.
+
+A layer is the tuple ``(inputs, outputs, weight, bias)``: its widths, and where its weights
+(outputs, inputs) and its biases start in the vector of all parameters.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from portable import lang as kl
+from portable.lang.function import function
+from portable.lang.kernel import kernel
+
+__all__ = ["forward_rows", "train_epoch"]
+
+
+@function
+def load_rows(
+    x: Any, order: Any, first: Any, count: Any, values: Any, ROWS: int, SIZE: int
+) -> None:
+    """Samples into columns of `values`; beyond `count` zeros."""
+    for r in range(kl.local_linear_id(), ROWS, SIZE):
+        if r < count:
+            source = first + r
+            if order is not None:
+                source = order[source]
+            for k in range(x.shape[1]):
+                values[k, r] = x[source, k]
+        else:
+            for k in range(x.shape[1]):
+                values[k, r] = 0
+
+
+@function
+def through_layer(
+    weights: Any,
+    values: Any,
+    source: int,
+    target: int,
+    LAYER: Any,
+    ACTIVATION: Any,
+    ROWS: int,
+    LANES: int,
+    UNITS: int,
+    VECTORS: int,
+    SIZE: int,
+) -> None:
+    """The values from row `target` on: those from row `source` on, through a layer.
+
+    A work-item does `UNITS` outputs of ``VECTORS * LANES`` samples at a time.
+    """
+    inputs, outputs, weight, bias = LAYER
+    across = ROWS // (LANES * VECTORS)
+    blocks = kl.cdiv(outputs, UNITS)
+    for item in range(kl.local_linear_id(), blocks * across, SIZE):
+        row = item % across * (LANES * VECTORS)
+        first = item // across * UNITS
+        sums = kl.private(UNITS * VECTORS, values.dtype, lanes=LANES)
+        for j in kl.static_range(UNITS):
+            start = kl.splat(weights[bias + kl.minimum(first + j, outputs - 1)], LANES)
+            for v in kl.static_range(VECTORS):
+                sums[j * VECTORS + v] = start
+        for k in range(inputs):
+            held = kl.private(VECTORS, values.dtype, lanes=LANES)
+            for v in kl.static_range(VECTORS):
+                held[v] = kl.vload(values, source + k, row + v * LANES, lanes=LANES)
+            for j in kl.static_range(UNITS):
+                unit = kl.minimum(first + j, outputs - 1)
+                factor = kl.splat(weights[weight + unit * inputs + k], LANES)
+                for v in kl.static_range(VECTORS):
+                    sums[j * VECTORS + v] += factor * held[v]
+        for j in kl.static_range(UNITS):
+            if first + j < outputs:
+                for v in kl.static_range(VECTORS):
+                    value = sums[j * VECTORS + v]
+                    if ACTIVATION is not None:
+                        value = ACTIVATION(value)
+                    kl.vstore(values, target + first + j, row + v * LANES, value)
+
+
+@function
+def back_through_layer(
+    weights: Any,
+    values: Any,
+    source: int,
+    target: int,
+    LAYER: Any,
+    SLOPE: Any,
+    ROWS: int,
+    LANES: int,
+    UNITS: int,
+    VECTORS: int,
+    SIZE: int,
+) -> None:
+    """The loss's slopes of a layer's inputs in the place of their values, from its outputs'."""
+    inputs, outputs, weight, _ = LAYER
+    across = ROWS // (LANES * VECTORS)
+    blocks = kl.cdiv(inputs, UNITS)
+    for item in range(kl.local_linear_id(), blocks * across, SIZE):
+        row = item % across * (LANES * VECTORS)
+        first = item // across * UNITS
+        sums = kl.private(UNITS * VECTORS, values.dtype, lanes=LANES)
+        for i in kl.static_range(UNITS * VECTORS):
+            sums[i] = kl.splat(kl.cast(0, values.dtype), LANES)
+        for n in range(outputs):
+            held = kl.private(VECTORS, values.dtype, lanes=LANES)
+            for v in kl.static_range(VECTORS):
+                held[v] = kl.vload(values, target + n, row + v * LANES, lanes=LANES)
+            for j in kl.static_range(UNITS):
+                unit = kl.minimum(first + j, inputs - 1)
+                factor = kl.splat(weights[weight + n * inputs + unit], LANES)
+                for v in kl.static_range(VECTORS):
+                    sums[j * VECTORS + v] += factor * held[v]
+        for j in kl.static_range(UNITS):
+            if first + j < inputs:
+                for v in kl.static_range(VECTORS):
+                    at = row + v * LANES
+                    value = kl.vload(values, source + first + j, at, lanes=LANES)
+                    slope = sums[j * VECTORS + v] * SLOPE(value)
+                    kl.vstore(values, source + first + j, at, slope)
+
+
+@function
+def sum_of_lanes(x: Any, LANES: int) -> Any:
+    """The sum of a vector's lanes, by halves."""
+    rest = x
+    width = LANES
+    for _ in kl.static_range(4):
+        if width > 2:
+            width = width // 2
+            rest = rest[:width] + rest[width:]
+    return rest[0] + rest[1]
+
+
+@function
+def sum_of_neighbours(x: Any, COUNT: int) -> Any:
+    """The sum over so many neighbouring work-items of a sub-group, a power of two, for each."""
+    total = x
+    step = 1
+    for _ in kl.static_range(6):
+        if step < COUNT:
+            total = total + kl.sub_group_shuffle_xor(total, step)
+            step = step * 2
+    return total
+
+
+@function
+def gradients_of_layer(
+    gradient: Any,
+    values: Any,
+    source: int,
+    target: int,
+    ones: int,
+    more: Any,
+    LAYER: Any,
+    ROWS: int,
+    LANES: int,
+    TILE: Any,
+    SPLIT: int,
+    SIZE: int,
+) -> None:
+    """Adds up a layer's gradient over the samples; `more`: on top of what is there.
+
+    `SPLIT` neighbouring work-items share the samples of a tile of weights. Biases are weights of
+    an input that is 1, row `ones` of `values`.
+    """
+    inputs, outputs, weight, bias = LAYER
+    high, wide = TILE
+    across = kl.cdiv(inputs + 1, wide)
+    tiles = across * kl.cdiv(outputs, high)
+    own = kl.local_linear_id()
+    for start in range(0, tiles * SPLIT, SIZE):
+        item = start + own
+        # Without a branch around it, since neighbours add up what they found together.
+        tile = kl.minimum(item // SPLIT, tiles - 1)
+        share = item % SPLIT
+        unit, into = tile // across * high, tile % across * wide
+        sums = kl.private(high * wide, values.dtype, lanes=LANES)
+        for i in kl.static_range(high * wide):
+            sums[i] = kl.splat(kl.cast(0, values.dtype), LANES)
+        for row in range(share * LANES, ROWS, SPLIT * LANES):
+            held = kl.private(wide, values.dtype, lanes=LANES)
+            for j in kl.static_range(wide):
+                k = into + j
+                at = kl.where(k < inputs, source + k, ones)
+                held[j] = kl.vload(values, at, row, lanes=LANES)
+            for i in kl.static_range(high):
+                n = target + kl.minimum(unit + i, outputs - 1)
+                slope = kl.vload(values, n, row, lanes=LANES)
+                for j in kl.static_range(wide):
+                    sums[i * wide + j] += slope * held[j]
+        for i in kl.static_range(high):
+            for j in kl.static_range(wide):
+                n, k = unit + i, into + j
+                total = sum_of_neighbours(sum_of_lanes(sums[i * wide + j], LANES), SPLIT)
+                writes = (share == 0) & (item < tiles * SPLIT) & (n < outputs) & (k <= inputs)
+                if writes:
+                    place = kl.where(k < inputs, weight + n * inputs + k, bias + n)
+                    if more:
+                        gradient[place] = gradient[place] + total
+                    else:
+                        gradient[place] = total
+
+
+@function
+def sum_of_workgroup(x: Any, held: Any, SIZE: int) -> Any:
+    """The sum over the workgroup, for each; `held` has a place for each work-item."""
+    own = kl.local_linear_id()
+    held[own] = x
+    kl.barrier()
+    width = SIZE
+    for _ in kl.static_range(10):
+        if width > 1:
+            width = width // 2
+            if own < width:
+                held[own] = held[own] + held[own + width]
+            kl.barrier()
+    return held[0]
+
+
+@function
+def offsets(LAYERS: Any) -> Any:
+    """The row of `values` where each layer's inputs start, and last the outputs'."""
+    at = 0
+    found = (0,)
+    for layer in kl.static_range(len(LAYERS)):
+        at = at + LAYERS[layer][0]
+        found = (*found, at)  # type: ignore[assignment]
+    return found
+
+
+@kernel
+def forward_rows(
+    x: Any,
+    parameters: Any,
+    out: Any,
+    *,
+    LAYERS: Any,
+    LENGTH: int,
+    WIDEST: Any,
+    ACTIVATION: Any,
+    KIND: Any,
+    COPY: bool,
+    ROWS: int,
+    LANES: int,
+    UNITS: int,
+    VECTORS: int,
+    PAD: int,
+    SIZE: int,
+) -> None:
+    """A workgroup takes `ROWS` samples through all layers.
+
+    The values of every other layer share the first `WIDEST[0]` rows of local memory, those between
+    them the next `WIDEST[1]`. Where `COPY` the parameters come into local memory first.
+    """
+    own = kl.local_linear_id()
+    values = kl.local((WIDEST[0] + WIDEST[1], ROWS + PAD), KIND)
+    first = kl.group_id(0) * ROWS
+    count = kl.minimum(x.shape[0] - first, ROWS)
+    weights = parameters
+    if COPY:
+        weights = kl.local(LENGTH, KIND)
+        for i in range(own, LENGTH, SIZE):
+            weights[i] = parameters[i]
+    load_rows(x, None, first, count, values, ROWS, SIZE)
+    kl.barrier()
+    for i in kl.static_range(len(LAYERS)):
+        through_layer(
+            weights, values, (i % 2) * WIDEST[0], (1 - i % 2) * WIDEST[0], LAYERS[i],
+            ACTIVATION if i < len(LAYERS) - 1 else None, ROWS, LANES, UNITS, VECTORS, SIZE,
+        )  # fmt: skip
+        kl.barrier()
+    outputs = LAYERS[len(LAYERS) - 1][1]
+    source = (len(LAYERS) % 2) * WIDEST[0]
+    for e in range(own, ROWS * outputs, SIZE):
+        r, j = e // outputs, e % outputs
+        if r < count:
+            out[first + r, j] = values[source + j, r]
+
+
+@function
+def loss_of_rows(
+    values: Any,
+    last: int,
+    goals: Any,
+    levels: Any,
+    count: Any,
+    scale: Any,
+    OUTPUTS: int,
+    LEVELS: int,
+    TERM: Any,
+    ROWS: int,
+    SIZE: int,
+) -> Any:
+    """The slopes of the loss in the place of the outputs; returns this work-item's losses."""
+    total = kl.cast(0, values.dtype)
+    for e in range(kl.local_linear_id(), OUTPUTS * ROWS, SIZE):
+        r, j = e % ROWS, e // ROWS
+        slope = kl.cast(0, values.dtype)
+        if r < count:
+            error = values[last + j, r] - goals[j // LEVELS, r]
+            loss, slope = TERM(error, levels[j % LEVELS])
+            total += loss
+        values[last + j, r] = slope * scale
+    return total
+
+
+@function
+def update_all(
+    weights: Any,
+    gradient: Any,
+    kept: Any,
+    given: Any,
+    factor: Any,
+    RULE: Any,
+    SLOTS: int,
+    LENGTH: int,
+    SIZE: int,
+) -> None:
+    """One step of the optimizer."""
+    for i in range(kl.local_linear_id(), LENGTH, SIZE):
+        before = ()
+        for slot in kl.static_range(SLOTS):
+            before = (*before, kept[slot, i])  # type: ignore[assignment]
+        value, after = RULE(weights[i], gradient[i] * factor, before, given)
+        weights[i] = value
+        for slot in kl.static_range(SLOTS):
+            kept[slot, i] = after[slot]
+
+
+@kernel
+def train_epoch(
+    x: Any,
+    y: Any,
+    order: Any,
+    levels: Any,
+    parameters: Any,
+    rounded: Any,
+    state: Any,
+    numbers: Any,
+    lost: Any,
+    batch: Any,
+    limit: Any,
+    *,
+    LAYERS: Any,
+    LENGTH: int,
+    UNITS_IN_ALL: int,
+    TARGETS: int,
+    LEVELS: int,
+    NUMBERS: int,
+    SLOTS: int,
+    ACTIVATION: Any,
+    SLOPE: Any,
+    TERM: Any,
+    RULE: Any,
+    KIND: Any,
+    WHOLE: bool,
+    ROWS: int,
+    LANES: int,
+    UNITS: int,
+    VECTORS: int,
+    TILE: Any,
+    SPLIT: int,
+    PAD: int,
+    SIZE: int,
+) -> None:
+    """All steps of an epoch by one workgroup, parameters and optimizer's state in local memory.
+
+    A row of `numbers` belongs to each step. A batch goes through in pieces of `ROWS` samples, or
+    in one where `WHOLE`. `limit` is the largest norm of the gradient, or None; `rounded`, where
+    given, gets the parameters in fewer bits; ``lost[0]`` the sum of the loss over samples.
+    """
+    own = kl.local_linear_id()
+    places = offsets(LAYERS)
+    last = places[len(LAYERS)]
+    outputs = LAYERS[len(LAYERS) - 1][1]
+    values = kl.local((UNITS_IN_ALL + 1, ROWS + PAD), KIND)
+    goals = kl.local((TARGETS, ROWS + PAD), KIND)
+    weights = kl.local(LENGTH, KIND)
+    gradient = kl.local(LENGTH, KIND)
+    kept = kl.local((SLOTS if SLOTS > 0 else 1, LENGTH), KIND)
+    held = kl.local(SIZE, KIND)
+    for i in range(own, LENGTH, SIZE):
+        weights[i] = parameters[i]
+        gradient[i] = 0
+        for slot in kl.static_range(SLOTS):
+            kept[slot, i] = state[slot, i]
+    for r in range(own, ROWS, SIZE):
+        values[UNITS_IN_ALL, r] = 1
+    total = kl.cast(0, KIND)
+    for step in range(numbers.shape[0]):
+        given = ()
+        for j in kl.static_range(NUMBERS):
+            given = (*given, numbers[step, j])  # type: ignore[assignment]
+        begin = step * batch
+        size = kl.minimum(batch, order.shape[0] - begin)
+        scale = kl.cast(1, KIND) / kl.cast(size * outputs, KIND)
+        for piece in range(0, ROWS if WHOLE else size, ROWS):
+            count = kl.minimum(size - piece, ROWS)
+            load_rows(x, order, begin + piece, count, values, ROWS, SIZE)
+            load_rows(y, order, begin + piece, count, goals, ROWS, SIZE)
+            kl.barrier()
+            for i in kl.static_range(len(LAYERS)):
+                through_layer(
+                    weights, values, places[i], places[i + 1], LAYERS[i],
+                    ACTIVATION if i < len(LAYERS) - 1 else None,
+                    ROWS, LANES, UNITS, VECTORS, SIZE,
+                )  # fmt: skip
+                kl.barrier()
+            total += loss_of_rows(
+                values, last, goals, levels, count, scale, outputs, LEVELS, TERM, ROWS, SIZE
+            )
+            kl.barrier()
+            for i in kl.static_range(len(LAYERS) - 1, -1, -1):
+                gradients_of_layer(
+                    gradient, values, places[i], places[i + 1], UNITS_IN_ALL, piece > 0, LAYERS[i],
+                    ROWS, LANES, TILE, SPLIT, SIZE,
+                )  # fmt: skip
+                kl.barrier()
+                if i > 0:
+                    back_through_layer(
+                        weights, values, places[i], places[i + 1], LAYERS[i], SLOPE,
+                        ROWS, LANES, UNITS, VECTORS, SIZE,
+                    )  # fmt: skip
+                    kl.barrier()
+        factor = kl.cast(1, KIND)
+        if limit is not None:
+            square = kl.cast(0, KIND)
+            for i in range(own, LENGTH, SIZE):
+                square += gradient[i] * gradient[i]
+            norm = kl.sqrt(sum_of_workgroup(square, held, SIZE))
+            factor = kl.minimum(limit / (norm + 1e-6), factor)
+        update_all(weights, gradient, kept, given, factor, RULE, SLOTS, LENGTH, SIZE)
+        kl.barrier()
+    for i in range(own, LENGTH, SIZE):
+        parameters[i] = weights[i]
+        if rounded is not None:
+            rounded[i] = weights[i]
+        for slot in kl.static_range(SLOTS):
+            state[slot, i] = kept[slot, i]
+    summed = sum_of_workgroup(total, held, SIZE)
+    if own == 0:
+        lost[0] = summed / kl.cast(outputs, KIND)
