@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "OPERATIONS",
+    "SELECTION",
     "abs",
     "acos",
     "acosh",
@@ -222,7 +223,7 @@ _NOT_EQUAL: Final = OPERATIONS["not_equal"]
 _POW: Final = OPERATIONS["pow"]
 _REMAINDER: Final = OPERATIONS["remainder"]
 _SUBTRACT: Final = OPERATIONS["subtract"]
-_WHERE: Final = Operation("where", "biufc", r.selected, plain=1, vector=False)
+SELECTION: Final = Operation("where", "biufc", r.selected, plain=1)
 _CLIP_BELOW: Final = Operation("clip", "iuf", r.limited_below)
 _CLIP_ABOVE: Final = Operation("clip", "iuf", r.limited_above)
 _CLIP: Final = Operation("clip", "iuf", r.limited)
@@ -599,4 +600,4 @@ def where(condition: Array, x1: Array | complex, x2: Array | complex, /) -> Arra
         from portable.array.creation import asarray
 
         x1, x2 = asarray(x1, device=device), asarray(x2, device=device)
-    return apply(_WHERE, condition, x1, x2)
+    return apply(SELECTION, condition, x1, x2)

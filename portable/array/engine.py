@@ -207,7 +207,7 @@ def _bind(
         how.append(ROW if row else FULL)
         kinds.append(_conversion(array.dtype, kind))
     target = out.viewed(shape, steps[-1])
-    lanes = _lanes(operation, args, how, target)
+    lanes = 1 if compute.is_complex else _lanes(operation, args, how, target)
     full = [x for x, word in zip(args, how, strict=True) if word == FULL]
     strided = any(x.strides[-1] != x.dtype.itemsize for x in full)
     chunk, rows, ndrange, workgroup = _work(
@@ -246,7 +246,7 @@ def _lanes(operation: Operation, args: Sequence[Any], how: Sequence[str], out: S
     capabilities = out.device.capabilities
     narrow = _WIDE_ENOUGH if capabilities.kind == "cpu" else 1
     if not operation.vector or any(
-        x.dtype.kind in "cb" or x.dtype.itemsize < narrow for x in arrays
+        x.dtype.kind == "c" or x.dtype.itemsize < narrow for x in arrays
     ):
         return 1
     if any(x.strides[-1] != x.dtype.itemsize for x in full):

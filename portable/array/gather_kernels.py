@@ -9,18 +9,31 @@ from portable.array.elementwise_kernel import unravelled
 from portable.lang.function import function
 from portable.lang.kernel import kernel
 
-__all__ = ["gather", "positions", "scatter"]
+__all__ = ["gather", "places", "positions", "scatter"]
 
 
 @function
 def place_of(linear: Any, n: Any, x: Any, INDEXED: Any) -> Any:
-    """Where in the first `INDEXED` dimensions of `x` the `n`-th position lies; kept inside."""
-    extents = x.shape[:INDEXED]
-    size = 1
-    for extent in extents:
-        size = size * extent
-    place = kl.minimum(kl.maximum(linear[n], 0), kl.cast(size - 1, kl.i64))
-    return unravelled(place, extents)
+    """Where in the first `INDEXED` dimensions of `x` the `n`-th position lies."""
+    return unravelled(linear[n], x.shape[:INDEXED])
+
+
+@kernel
+def places(index: Any, out: Any, flag: Any, extent: Any, *, FIRST: bool) -> None:
+    """Adds a dimension to positions: ``out = out * extent + index``, or ``index`` the `FIRST` time.
+
+    Negative indices count from the end. Those out of range set `flag` and count as 0.
+    """
+    i = kl.global_id(0)
+    if i < out.shape[0]:
+        given = index[*unravelled(i, index.shape)]
+        n = kl.cast(given, kl.i64)
+        # An index beyond the range of i64 comes out negative.
+        bad = (n >= extent) | (n < -extent) | ((n < 0) & (given > 0))
+        if bad:
+            kl.atomic_or(flag, 0, 1)
+        place = kl.where(bad, 0, kl.where(n < 0, n + extent, n))
+        out[i] = place if FIRST else out[i] * extent + place
 
 
 @kernel

@@ -11,8 +11,8 @@ from portable.array.engine import apply, check_operands
 from portable.array.gather_kernels import gather, scatter
 from portable.array.geometry import broadcast_shapes
 from portable.array.operation import Operation
+from portable.array.positions import linear_positions
 from portable.array.storage import Storage, contiguous_strides, expanded_index
-from portable.dtypes import int64
 from portable.errors import BadIndexError, DTypeError, ShapeError
 
 if TYPE_CHECKING:
@@ -28,8 +28,8 @@ _GROUP: Final = 64
 def get(x: Any, key: Any) -> Array:
     """``x[key]``: a view for integers, slices, ``...`` and None, a copy for arrays.
 
-    Negative indices in arrays count from the end; those out of range are clamped, since looking at
-    them would wait for the device.
+    Negative indices in arrays count from the end. Arrays of integers wait for the device to learn
+    whether all are in range, masks to learn the shape of the result.
 
     Raises
     ------
@@ -40,9 +40,11 @@ def get(x: Any, key: Any) -> Array:
         return x.part(key)  # type: ignore[no-any-return]
     if _is_lone_bool(key):
         x, key = x.part(None), _one_bool(x, key)
+    if _is_mask(key):
+        return gathered(x, _masked(x, key), key.ndim)  # type: ignore[no-any-return]
     moved, indices, place = _advanced(x, key)
     shape = broadcast_shapes([i.shape for i in indices])
-    linear = _positions(moved, indices, shape)
+    linear = _positions(moved, key, indices, shape)
     result = gathered(moved, linear, len(indices))
     rest = result.shape[1:]
     shaped = result.viewed((*shape, *rest), _split(result, shape))
@@ -71,6 +73,9 @@ def put(x: Any, key: Any, value: Any) -> None:
         return
     if _is_lone_bool(key):
         x, key = x.part(None), _one_bool(x, key)
+    if _is_mask(key) and not getattr(value, "shape", ()):
+        _fill(x, key, value)
+        return
     if not isinstance(value, Storage):
         value = asarray(value, dtype=x.dtype, device=x.device)
     elif value.buffer is x.buffer:
@@ -78,7 +83,7 @@ def put(x: Any, key: Any, value: Any) -> None:
     check_operands("assignment", (x, value))
     moved, indices, place = _advanced(x, key)
     shape = broadcast_shapes([i.shape for i in indices])
-    linear = _positions(moved, indices, shape)
+    linear = _positions(moved, key, indices, shape)
     scattered(moved, linear, _values(x, value, shape, moved.shape[len(indices) :], place))
 
 
@@ -212,11 +217,38 @@ def _integer(x: Any, item: Any, dim: int) -> Any:
 def _from_mask(x: Any, mask: Any, dim: int) -> list[Any]:
     from portable.array.searching import nonzero
 
-    if mask.shape != x.shape[dim : dim + mask.ndim]:
-        raise BadIndexError(
-            f"a mask of shape {mask.shape} for dimensions of shape {x.shape[dim : dim + mask.ndim]}"
-        )
+    _check_mask(x, mask, dim)
     return list(nonzero(mask))
+
+
+def _check_mask(x: Any, mask: Any, dim: int) -> None:
+    found = x.shape[dim : dim + mask.ndim]
+    if mask.shape != found:
+        raise BadIndexError(f"a mask of shape {mask.shape} for dimensions of shape {found}")
+    check_operands("an index", (x, mask))
+
+
+def _masked(x: Any, mask: Any) -> Any:
+    """The positions in the first dimensions of `x` where a mask of them is true."""
+    from portable.array.manipulation import reshape
+    from portable.array.searching import true_positions
+
+    _check_mask(x, mask, 0)
+    return true_positions(reshape(mask, (-1,)))
+
+
+def _fill(x: Any, mask: Any, value: Any) -> None:
+    """One value where a mask of the first dimensions is true; waits for nothing."""
+    from portable.array.elementwise import SELECTION
+    from portable.array.manipulation import astype, copied
+
+    _check_mask(x, mask, 0)
+    if isinstance(value, Storage):
+        check_operands("assignment", (x, value))
+        value = astype(value, x.dtype)  # type: ignore[arg-type]
+    if mask.buffer is x.buffer:
+        mask = copied(mask)
+    apply(SELECTION, mask[(..., *(None,) * (x.ndim - mask.ndim))], value, x, out=x)
 
 
 def _sliced(x: Any, items: list[Any]) -> tuple[Any, list[int]]:
@@ -226,20 +258,11 @@ def _sliced(x: Any, items: list[Any]) -> tuple[Any, list[int]]:
     return x.part(basic), slots
 
 
-def _positions(moved: Any, indices: list[Any], shape: tuple[int, ...]) -> Any:
+def _positions(moved: Any, key: Any, indices: list[Any], shape: tuple[int, ...]) -> Any:
     """Where in the indexed dimensions, counted in C order, each element lies; one dimension."""
-    from portable.array.elementwise import where
-    from portable.array.manipulation import astype, broadcast_to, reshape
-
-    total: Any = None
-    for dim, index in enumerate(indices):
-        extent = moved.shape[dim]
-        if not extent and 0 not in shape:
-            raise BadIndexError("an index into a dimension without elements")
-        signed = astype(index, int64, copy=False)
-        wrapped = where(signed < 0, signed + extent, signed)
-        total = wrapped if total is None else total * extent + wrapped
-    return reshape(broadcast_to(total, shape), (-1,))
+    items = key if isinstance(key, tuple) else (key,)
+    trusted = all(_is_mask(item) for item in items if isinstance(item, _ARRAYS))
+    return linear_positions(indices, moved.shape[: len(indices)], shape, trusted=trusted)
 
 
 def _split(result: Any, shape: tuple[int, ...]) -> tuple[int, ...]:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from portable.array.axis import best_along_last
 from portable.array.creation import arange
-from portable.array.elementwise import not_equal, remainder, where
+from portable.array.elementwise import not_equal, remainder
 from portable.array.engine import check_operands
 from portable.array.gather_kernels import positions
 from portable.array.geometry import normalized_axis
@@ -18,6 +18,7 @@ from portable.array.manipulation import (
     moveaxis,
     reshape,
 )
+from portable.array.positions import linear_positions
 from portable.array.sorting_kernels import search
 from portable.array.statistics import cumulative_sum
 from portable.dtypes import bool_, int64
@@ -26,7 +27,15 @@ from portable.errors import DTypeError, ShapeError
 if TYPE_CHECKING:
     from portable.array.array import Array
 
-__all__ = ["argmax", "argmin", "nonzero", "searchsorted", "take", "take_along_axis"]
+__all__ = [
+    "argmax",
+    "argmin",
+    "nonzero",
+    "searchsorted",
+    "take",
+    "take_along_axis",
+    "true_positions",
+]
 
 _GROUP: Final = 64
 
@@ -70,8 +79,7 @@ def nonzero(x: Array, /) -> tuple[Array, ...]:
     if not x.ndim:
         raise ShapeError("nonzero of an array without dimensions; reshape it to (1,)")
     flat = reshape(x, (-1,))
-    mask = contiguous(flat if x.dtype is bool_ else not_equal(flat, 0))
-    linear = _true_positions(mask)
+    linear = true_positions(flat if x.dtype is bool_ else not_equal(flat, 0))
     indices: list[Array] = []
     for extent in reversed(x.shape):
         if len(indices) == x.ndim - 1:
@@ -82,7 +90,9 @@ def nonzero(x: Array, /) -> tuple[Array, ...]:
     return tuple(reversed(indices))
 
 
-def _true_positions(mask: Array) -> Array:
+def true_positions(mask: Array) -> Array:
+    """Where the bools of one dimension are true; waits for the device to learn how many."""
+    mask = contiguous(mask)
     if not mask.size:
         return mask.device.empty((0,), int64)  # type: ignore[no-any-return]
     counts = cumulative_sum(astype(mask, int64))
@@ -93,24 +103,26 @@ def _true_positions(mask: Array) -> Array:
 
 
 def take(x: Array, indices: Array, /, *, axis: int | None = None) -> Array:
-    """The elements at positions along an axis; those out of range are clamped to it."""
+    """The elements at positions along an axis, negative ones counting from its end.
+
+    Waits for the device to learn whether all are in range; if not, raises an IndexError.
+    """
     check_operands("take", (x, indices))
     if axis is None:
         if x.ndim != 1:
             raise ShapeError(f"take from an array of shape {x.shape} needs an axis")
         axis = 0
     place = normalized_axis(axis, x.ndim)
-    rows = gathered(moveaxis(x, place, 0), _wrapped(indices, x.shape[place]), 1)
+    rows = gathered(moveaxis(x, place, 0), _checked(indices, x.shape[place]), 1)
     return contiguous(moveaxis(rows, 0, place))
 
 
-def _wrapped(indices: Array, extent: int) -> Array:
+def _checked(indices: Array, extent: int) -> Array:
     if not indices.dtype.is_integer:
         raise DTypeError(f"indices are integers, not {indices.dtype.name}")
     if indices.ndim != 1:
         raise ShapeError(f"indices have one dimension, not shape {indices.shape}")
-    signed = astype(indices, int64, copy=False)
-    return where(signed < 0, signed + extent, signed)
+    return linear_positions((indices,), (extent,), indices.shape)  # type: ignore[no-any-return]
 
 
 def take_along_axis(x: Array, indices: Array, /, *, axis: int = -1) -> Array:

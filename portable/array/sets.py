@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from portable.array.creation import ones
 from portable.array.elementwise import not_equal
 from portable.array.engine import check_operands
-from portable.array.indexing import scattered
+from portable.array.indexing import gathered, scattered
 from portable.array.manipulation import astype, concat, reshape
-from portable.array.searching import nonzero, take
+from portable.array.searching import nonzero
 from portable.array.sorting import ordered
 from portable.array.statistics import cumulative_sum
 from portable.dtypes import bool_, int64
@@ -79,30 +79,34 @@ def _inverse(x: Any, groups: _Groups) -> Any:
     return reshape(out, x.shape)
 
 
+def _at(x: Any, positions: Any) -> Array:
+    return gathered(x, positions, 1)  # type: ignore[no-any-return]
+
+
 def unique_values(x: Array, /) -> Array:
     """The distinct elements, in order; each NaN is one."""
     groups = _groups("unique_values", x)
-    return take(groups.values, groups.starts)
+    return _at(groups.values, groups.starts)
 
 
 def unique_counts(x: Array, /) -> UniqueCounts:
     """The distinct elements, in order, and how often each occurs."""
     groups = _groups("unique_counts", x)
-    return UniqueCounts(take(groups.values, groups.starts), _counts(x, groups.starts))
+    return UniqueCounts(_at(groups.values, groups.starts), _counts(x, groups.starts))
 
 
 def unique_inverse(x: Array, /) -> UniqueInverse:
     """The distinct elements, in order, and which of them each element is."""
     groups = _groups("unique_inverse", x)
-    return UniqueInverse(take(groups.values, groups.starts), _inverse(x, groups))
+    return UniqueInverse(_at(groups.values, groups.starts), _inverse(x, groups))
 
 
 def unique_all(x: Array, /) -> UniqueAll:
     """The distinct elements, in order, where each first stands, the inverse, and the counts."""
     groups = _groups("unique_all", x)
     return UniqueAll(
-        take(groups.values, groups.starts),
-        take(groups.order, groups.starts),
+        _at(groups.values, groups.starts),
+        _at(groups.order, groups.starts),
         _inverse(x, groups),
         _counts(x, groups.starts),
     )

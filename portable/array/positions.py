@@ -1,0 +1,99 @@
+"""Arrays of indices as positions in memory order, checked against the extents that they index."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from typing import Any, Final
+
+from portable.array.gather_kernels import places
+from portable.array.geometry import broadcast_strides
+from portable.backend import Device
+from portable.dtypes import int32, int64
+from portable.errors import BadIndexError
+
+__all__ = ["linear_positions"]
+
+_GROUP: Final = 64
+
+
+class _Flags(threading.local):
+    """An integer of each device, zero between calls, for kernels to say that an index is bad.
+
+    Each thread has its own: what one thread enqueues runs in order.
+    """
+
+    def __init__(self) -> None:
+        self.arrays: dict[Device, Any] = {}
+
+    def of(self, device: Device) -> Any:
+        """The flag of a device."""
+        found = self.arrays.get(device)
+        if found is None:
+            found = self.arrays[device] = _zero(device)
+        return found
+
+    def forget(self, device: Device) -> None:
+        """Have a new one next time, since this one is no longer zero."""
+        self.arrays.pop(device, None)
+
+
+_flags: Final = _Flags()
+
+
+def _zero(device: Device) -> Any:
+    from portable.array.creation import zeros
+
+    return zeros((1,), dtype=int32, device=device)
+
+
+def linear_positions(
+    indices: Sequence[Any], extents: Sequence[int], shape: tuple[int, ...], *, trusted: bool = False
+) -> Any:
+    """Where in dimensions of `extents`, counted in C order, the elements named lie.
+
+    Waits for the device to learn whether all are in range, a copy of four bytes, unless `trusted`.
+
+    Parameters
+    ----------
+    indices : sequence of Array
+        One per dimension, broadcasting to `shape`; negative ones count from the end.
+    extents : sequence of int
+        The dimensions.
+    shape : tuple of int
+        What the indices broadcast to; the result has as many elements, in one dimension.
+    trusted : bool
+        Whether all are known to be in range.
+
+    Raises
+    ------
+    BadIndexError
+        If one is out of range.
+    """
+    device = indices[0].device
+    count = 1
+    for extent in shape:
+        count *= extent
+    out = device.empty((count,), int64)
+    if not count:
+        return out
+    if 0 in extents:
+        raise BadIndexError("an index into a dimension without elements")
+    flag = _flags.of(device)
+    for dim, (index, extent) in enumerate(zip(indices, extents, strict=True)):
+        spread = index.viewed(shape, broadcast_strides(index.shape, index.strides, shape))
+        places[count, _GROUP](spread, out, flag, int64(extent), FIRST=dim == 0)
+    if not trusted and device.to_numpy(flag)[0]:
+        _flags.forget(device)
+        raise BadIndexError(_complaint(indices, extents))
+    return out
+
+
+def _complaint(indices: Sequence[Any], extents: Sequence[int]) -> str:
+    """Which index is out of range; copies them to the host."""
+    for index, extent in zip(indices, extents, strict=True):
+        host = index.device.to_numpy(index)
+        bad = host[(host >= extent) | (host < -extent)]
+        if bad.size:
+            return f"index {bad.flat[0]} is out of range for extent {extent}"
+    return "an index is out of range"

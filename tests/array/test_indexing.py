@@ -1,0 +1,150 @@
+"""Indexing and assignment against NumPy, by random indices of every kind."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+
+import portable
+import portable.array as xp
+from portable.backend import Device
+
+SHAPES = hnp.array_shapes(min_dims=0, max_dims=4, min_side=0, max_side=5)
+QUICK = settings(
+    max_examples=30,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
+LINE = np.arange(10.0)
+
+
+def numbered(shape: tuple[int, ...], dtype: str = "int32") -> Any:
+    return np.arange(np.prod(shape, dtype=int)).reshape(shape).astype(dtype)
+
+
+def same(found: Any, expected: Any) -> None:
+    got = portable.to_numpy(found)
+    assert (got.dtype, got.shape) == (expected.dtype, expected.shape)
+    np.testing.assert_array_equal(got, expected)
+
+
+@st.composite
+def index_for(draw: Any, shape: tuple[int, ...]) -> tuple[Any, ...]:
+    """Integers, slices, ``...``, None and arrays of integers or bools, as far as they go."""
+    items: list[Any] = []
+    dim = 0
+    while dim < len(shape):
+        extent = shape[dim]
+        kind = draw(st.sampled_from(["slice", "slice", "integer", "array", "mask", "new", "stop"]))
+        if kind == "stop":
+            break
+        if kind == "new":
+            items.append(None)
+            continue
+        if kind == "mask":
+            dims = draw(st.integers(1, len(shape) - dim))
+            items.append(draw(hnp.arrays(bool, shape[dim : dim + dims])))
+            dim += dims
+            continue
+        if kind == "slice" or not extent:
+            items.append(draw(st.slices(extent)))
+        elif kind == "integer":
+            items.append(draw(st.integers(-extent, extent - 1)))
+        else:
+            places = hnp.array_shapes(min_dims=0, max_dims=2, max_side=3)
+            elements = st.integers(-extent, extent - 1)
+            items.append(draw(hnp.arrays("int64", places, elements=elements)))
+        dim += 1
+    if draw(st.booleans()):
+        items.append(...)
+    return tuple(items)
+
+
+def on(device: Device, index: tuple[Any, ...]) -> tuple[Any, ...]:
+    return tuple(device.from_numpy(i) if isinstance(i, np.ndarray) else i for i in index)
+
+
+@QUICK
+@given(data=st.data())
+def test_any_index(ours: Device, data: Any) -> None:
+    a = numbered(data.draw(SHAPES))
+    index = data.draw(index_for(a.shape))
+    x = ours.from_numpy(a)
+    try:
+        expected = a[index]
+    except IndexError:  # the arrays do not broadcast
+        with pytest.raises((IndexError, ValueError)):
+            x[on(ours, index)]
+        return
+    same(x[on(ours, index)], np.asarray(expected))
+
+
+@QUICK
+@given(data=st.data())
+def test_any_assignment(ours: Device, data: Any) -> None:
+    a = numbered(data.draw(SHAPES))
+    index = data.draw(index_for(a.shape))
+    x = ours.from_numpy(a)
+    try:
+        part = np.asarray(a[index])
+    except IndexError:
+        return
+    numbers = np.arange(a.size).reshape(a.shape)[index]
+    if np.unique(numbers).size < numbers.size:
+        return  # an element is named twice: the standard does not say which value stays
+    values = -1 - numbered(part.shape)
+    a[index] = values
+    x[on(ours, index)] = ours.from_numpy(values)
+    same(x, a)
+    a[index] = 7
+    x[on(ours, index)] = 7
+    same(x, a)
+
+
+@pytest.mark.parametrize("dtype", ["int8", "int64", "uint64"])
+@pytest.mark.parametrize("bad", [10, 100, -11])
+def test_arrays_out_of_range(ours: Device, dtype: str, bad: int) -> None:
+    if bad < 0 and dtype == "uint64":
+        bad = 2**64 - 1
+    x = ours.from_numpy(LINE)
+    index = ours.from_numpy(np.array([0, 1, bad, 2], dtype))
+    for refused in (
+        lambda: x[index],
+        lambda: x[None, index],
+        lambda: xp.take(x, index),
+        lambda: xp.take_along_axis(x, index),
+        lambda: x.__setitem__(index, 0.0),
+    ):
+        with pytest.raises(IndexError, match=rf"index {bad} is out of range for extent 10"):
+            refused()
+    same(x, LINE)
+    same(x[index[:2]], LINE[:2])
+
+
+def test_a_mask_and_a_number_wait_for_nothing(ours: Device) -> None:
+    a = np.arange(24.0).reshape(2, 3, 4)
+    x = ours.from_numpy(a)
+    x[x > 20] = -1
+    x[xp.asarray([True, False], device=ours), ...] = 5
+    x[x[..., 0] == 12.0] = xp.asarray(9.0, device=ours)
+    a[a > 20] = -1
+    a[0] = 5
+    a[a[..., 0] == 12.0] = 9
+    same(x, a)
+    with pytest.raises(IndexError, match="mask of shape"):
+        x[xp.asarray([True, False, True], device=ours)] = 1
+    with pytest.raises(TypeError, match="astype"):
+        xp.ones((2,), dtype=xp.int32, device=ours)[xp.ones((2,), dtype=xp.bool, device=ours)] = 0.5
+
+
+@pytest.mark.parametrize("indices", [[[0, 1, 2]], [[3], [0]], [[-1, -4], [2, 2]]], ids=str)
+def test_take_along_axis(ours: Device, indices: Any) -> None:
+    a = numbered((2, 4))
+    index = np.array(indices)
+    found = xp.take_along_axis(ours.from_numpy(a), ours.from_numpy(index), axis=1)
+    same(found, np.take_along_axis(a, np.broadcast_to(index, (2, index.shape[1])), 1))
