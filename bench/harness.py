@@ -69,6 +69,8 @@ class _Runner:
     take: Callable[[Callable[[], Any], int], Timing]
     outcome: Outcome
     short: bool
+    inputs: tuple[Any, ...]
+    """Prepared launches do not keep their arrays alive."""
 
     def sample(self) -> None:
         """One sample; short ones after a run that wakes threads and fills caches."""
@@ -162,7 +164,7 @@ class Harness:
             except Exception as error:  # noqa: BLE001  (as above)
                 outcome.failure = _reason(error)
                 continue
-            yield _Runner(run, take, outcome, short)
+            yield _Runner(run, take, outcome, short, inputs)
 
     def _repeats(self, seconds: float) -> int:
         wanted = ceil(self.pace.sample / max(seconds, 1e-9))

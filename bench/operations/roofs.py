@@ -141,4 +141,4 @@ def _by_units(case: Case, tiles: Parameters, numbers: Any) -> Run:
     launch = roof_kernels.multiply_tiles[groups(count), tiles["WORKGROUP"]]
     scale = 2 / (k * steps)
     prepared = launch.prepare(*ones, out, steps, scale, BM=m, BN=n, BK=k, ACC=kind.register)
-    return lambda: (prepared(), out)[1]
+    return lambda: (prepared(), out, ones)[1]
