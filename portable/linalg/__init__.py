@@ -2,6 +2,7 @@
 
 from portable.linalg.band import band_to_bidiagonal
 from portable.linalg.bidiagonal import bidiagonal_svdvals
+from portable.linalg.dense import dense_to_band
 from portable.linalg.gemm import gemm
 
-__all__ = ["band_to_bidiagonal", "bidiagonal_svdvals", "gemm"]
+__all__ = ["band_to_bidiagonal", "bidiagonal_svdvals", "dense_to_band", "gemm"]

@@ -22,10 +22,11 @@ _MAX_GROUPS: Final = 256
 
 @kernel
 def largest_kernel(x: Any, largest: Any, first: Any, *, SIZE: int, BAND: bool) -> None:
-    """Each workgroup writes the largest magnitude in its columns, from ``largest[first]`` on.
+    """Each workgroup writes the largest magnitude in its part, from ``largest[first]`` on.
 
-    NaN counts as larger than any number, so that one result tells whether all are finite. Of an
-    upper band in diagonal-ordered form (`BAND`), what is outside the matrix is not looked at.
+    Dimension 0 of the workgroups goes through the columns, dimension 1 through the rows. NaN counts
+    as larger than any number, so that one result tells whether all are finite. Of an upper band in
+    diagonal-ordered form (`BAND`), what is outside the matrix is not looked at.
     """
     best = kl.cast(0, largest.dtype)
     for column in range(kl.global_id(0), x.shape[x.ndim - 1], kl.global_size(0)):
@@ -33,7 +34,7 @@ def largest_kernel(x: Any, largest: Any, first: Any, *, SIZE: int, BAND: bool) -
             best = kl.maximum(best, kl.abs(x[column]))
         else:
             start = kl.maximum(x.shape[0] - 1 - column, 0) if BAND else 0
-            for row in range(start, x.shape[0]):
+            for row in range(start + kl.group_id(1), x.shape[0], kl.num_groups(1)):
                 best = kl.maximum(best, kl.abs(x[row, column]))
     held = kl.local(SIZE, largest.dtype)
     own = kl.local_id(0)
@@ -42,7 +43,7 @@ def largest_kernel(x: Any, largest: Any, first: Any, *, SIZE: int, BAND: bool) -
     if own == 0:
         for i in range(1, SIZE):
             best = kl.maximum(best, held[i])
-        largest[first + kl.group_id(0)] = best
+        largest[first + kl.group_id(1) * kl.num_groups(0) + kl.group_id(0)] = best
 
 
 def largest_magnitude(device: Device, *arrays: Any, band: bool = False) -> Any:
@@ -52,23 +53,32 @@ def largest_magnitude(device: Device, *arrays: Any, band: bool = False) -> Any:
     diagonal-ordered form, some of whose elements mean nothing.
     """
     kind = dtype(arrays[0].dtype).register
-    counts = [_groups_for(x.shape[-1]) for x in arrays]
-    partial = device.empty((sum(counts),), kind)
+    counts = [_groups_for(x.shape) for x in arrays]
+    partial = device.empty((sum(across * down for across, down in counts),), kind)
     start = 0
     for x, count in zip(arrays, counts, strict=True):
         _launch(x, partial, start, count, band)
-        start += count
+        start += count[0] * count[1]
     result = device.empty((1,), kind)
-    _launch(partial, result, 0, 1, False)
+    _launch(partial, result, 0, (1, 1), False)
     return result
 
 
-def _launch(x: Any, target: Any, first: int, count: int, band: bool) -> None:
-    largest_kernel[groups(count), _WORKGROUP](x, target, first, SIZE=_WORKGROUP, BAND=band)
+def _launch(x: Any, target: Any, first: int, count: tuple[int, int], band: bool) -> None:
+    largest_kernel[groups(*count), _WORKGROUP](x, target, first, SIZE=_WORKGROUP, BAND=band)
 
 
-def _groups_for(columns: int) -> int:
-    return max(1, min(_MAX_GROUPS, -(-columns // (_WORKGROUP * _ELEMENTS_PER_ITEM))))
+def _groups_for(shape: tuple[int, ...]) -> tuple[int, int]:
+    """Workgroups along columns and rows: a column an item, and more where columns are short."""
+    *rows, columns = shape
+    if not rows:
+        return _limited(-(-columns // (_WORKGROUP * _ELEMENTS_PER_ITEM)), _MAX_GROUPS), 1
+    across = _limited(-(-columns // _WORKGROUP), _MAX_GROUPS)
+    return across, _limited(rows[0] // _ELEMENTS_PER_ITEM, 4 * _MAX_GROUPS // across)
+
+
+def _limited(count: int, most: int) -> int:
+    return max(1, min(count, most))
 
 
 def require_finite(device: Device, largest: Any, operation: str) -> None:

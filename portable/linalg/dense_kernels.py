@@ -1,0 +1,53 @@
+"""The kernels with which `portable.linalg.dense_to_band` begins and ends."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from portable import lang as kl
+from portable.lang.kernel import kernel
+from portable.linalg.magnitude import power_bits, scaled_by
+
+__all__ = ["clear", "clear_below", "load_dense", "store_band"]
+
+
+@kernel
+def load_dense(a: Any, largest: Any, out: Any, *, TARGET: int, TURNED: bool) -> None:
+    """A copy of the matrix, or of its transpose, scaled by a power of two."""
+    column, row = kl.global_id(0), kl.global_id(1)
+    if row < out.shape[0] and column < out.shape[1]:
+        value = a[column, row] if TURNED else a[row, column]
+        out[row, column] = scaled_by(kl.cast(value, out.dtype), power_bits(largest[0], TARGET), 1)
+
+
+@kernel
+def clear(x: Any) -> None:
+    """Zeros."""
+    i = kl.global_id(0)
+    if i < x.shape[0]:
+        x[i] = 0
+
+
+@kernel
+def clear_below(a: Any) -> None:
+    """Zeros below the diagonal."""
+    column, row = kl.global_id(0), kl.global_id(1)
+    if column < row and row < a.shape[0] and column < a.shape[1]:
+        a[row, column] = 0
+
+
+@kernel
+def store_band(a: Any, largest: Any, ab: Any, *, TARGET: int, SCALED: bool) -> None:
+    """The upper band in diagonal-ordered form, zeros where no element is.
+
+    Scaled back, unless it is to stay `SCALED`.
+    """
+    column, place = kl.global_id(0), kl.global_id(1)
+    if place < ab.shape[0] and column < ab.shape[1]:
+        row = column + place - (ab.shape[0] - 1)
+        value = kl.cast(0, a.dtype)
+        if row >= 0:
+            value = a[row, column]
+            if not SCALED:
+                value = scaled_by(value, power_bits(largest[0], TARGET), -1)
+        ab[place, column] = value

@@ -1,0 +1,128 @@
+"""How the reduction of a dense matrix to a band is laid out on a device."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, Final
+
+from portable.backend import Capabilities
+from portable.dtypes import DType
+from portable.tune.space import Parameters, Space
+from portable.tune.table import lookup, state
+
+__all__ = ["SPACE", "DenseShape", "dense_shape", "local_elements", "tuned"]
+
+_NARROWEST: Final = 16
+_GROUP_ROWS: Final = 32
+_PADDING_BYTES: Final = 16
+
+
+@dataclass(frozen=True, slots=True)
+class DenseShape:
+    """One layout.
+
+    Attributes
+    ----------
+    panel : int
+        Columns of a panel at most, a power of two.
+    fan : int
+        Chunks of `panel` rows that a node of the tree takes.
+    lanes : int
+        Columns of a vector where one work-item factors a node; 1 where a workgroup does.
+    columns : int
+        Columns that each work-item of such a workgroup holds.
+    items : (int, int)
+        That workgroup: rows side by side, columns side by side.
+    strip : int
+        Columns (or rows) of the matrix that a workgroup combines.
+    workgroup : int
+        Work-items that do.
+    padding : int
+        Elements between rows in local memory.
+    climb : bool
+        Whether one launch goes through all levels of the tree; else each level is one.
+    """
+
+    panel: int
+    fan: int
+    lanes: int
+    columns: int
+    items: tuple[int, int]
+    strip: int
+    workgroup: int
+    padding: int
+    climb: bool
+
+    @property
+    def height(self) -> int:
+        """Rows of a node."""
+        return self.panel * self.fan
+
+
+def local_elements(panel: int, fan: int, strip: int, padding: int) -> int:
+    """Elements of local memory that the combining workgroup takes at most."""
+    reflectors = fan * panel * (panel + padding)
+    block = fan * strip * (panel + padding)
+    return reflectors + block + panel * panel + strip * (panel + padding)
+
+
+def _padding(dtype: DType, capabilities: Capabilities) -> int:
+    """What spreads rows over the banks of a GPU's local memory, in whole 16-byte vectors."""
+    return 0 if capabilities.kind == "cpu" else _PADDING_BYTES // dtype.itemsize
+
+
+def _fits(choice: Parameters, dtype: DType, capabilities: Capabilities) -> bool:
+    panel, fan, strip = choice["PANEL"], choice["FAN"], choice["STRIP"]
+    if choice["BANDWIDTH"] % panel or (choice["WORKGROUP"] == 1) != (capabilities.kind == "cpu"):
+        return False
+    room = max(capabilities.local_memory, capabilities.local_memory_opt_in)
+    needed = local_elements(panel, fan, strip, _padding(dtype, capabilities)) * dtype.itemsize
+    items = min(_GROUP_ROWS, capabilities.sub_group_size) * panel // choice["COLUMNS"]
+    return needed <= room and max(items, choice["WORKGROUP"]) <= capabilities.max_workgroup
+
+
+SPACE: Final = Space(
+    "svdvals",
+    {
+        "BANDWIDTH": (16, 32, 64, 128),
+        "PANEL": (16, 32, 64),
+        "FAN": (4, 8, 16),
+        "COLUMNS": (1, 2, 4, 8),
+        "STRIP": (16, 32, 64, 128),
+        "WORKGROUP": (1, 64, 128, 256),
+    },
+    _fits,
+)
+
+
+def tuned(dtype: DType, n: int, capabilities: Capabilities) -> Parameters:
+    """The choice of the table for matrices of order `n` that the device has room for.
+
+    The table lists choices from large matrices to small, each good down to its ``FROM``.
+    """
+    return _tuned(dtype, n, capabilities, state())
+
+
+@lru_cache(maxsize=1024)
+def _tuned(dtype: DType, n: int, capabilities: Capabilities, table: Any) -> Parameters:
+    """As of one state of the user's table."""
+    found = [c for c in lookup("svdvals", dtype, capabilities) if _fits(c, dtype, capabilities)]
+    return next((c for c in found if n >= c.get("FROM", 0)), found[-1])
+
+
+def dense_shape(
+    choice: Parameters, bandwidth: int, dtype: DType, capabilities: Capabilities
+) -> DenseShape:
+    """The layout for a bandwidth by a choice of tuned parameters."""
+    panel = min(choice["PANEL"], max(_NARROWEST, 1 << (bandwidth - 1).bit_length()))
+    climb = capabilities.memory_orders == "acq_rel"
+    padding = _padding(dtype, capabilities)
+    strip, fan = choice["STRIP"], choice["FAN"]
+    if capabilities.kind == "cpu":
+        lanes = min(panel, max(capabilities.vector_bytes // dtype.itemsize, 2))
+        return DenseShape(panel, fan, lanes, 1, (1, 1), strip, 1, padding, climb)
+    columns = min(choice["COLUMNS"], panel)
+    rows = capabilities.sub_group_size if capabilities.sub_group_size > 1 else _GROUP_ROWS
+    items = (min(rows, panel * fan), panel // columns)
+    return DenseShape(panel, fan, 1, columns, items, strip, choice["WORKGROUP"], padding, climb)

@@ -1,0 +1,399 @@
+"""The kernel that turns a panel into a triangle and the reflectors that do it.
+
+A panel is `width` columns (or, `TURNED`, rows) of the matrix from a row on. Each node of its tree
+(`reflector_tree`) leaves ``Q = I - V T V^T``: `v` holds its rows of V below each other, `t` the
+transposed T. Columns of V beyond `width` are zeros. The first chunk of a node is overwritten with
+the triangle, the others keep what is of no more use.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from portable import lang as kl
+from portable.lang.function import function
+from portable.lang.kernel import kernel
+from portable.linalg.band_hops import reflector
+from portable.linalg.reflector_tree import arrived_last, line
+
+__all__ = ["factor_panel"]
+
+
+@kernel
+def factor_panel(
+    a: Any,
+    v: Any,
+    t: Any,
+    counts: Any,
+    first: Any,
+    column: Any,
+    width: Any,
+    base: Any,
+    nodes: Any,
+    stride: Any,
+    *,
+    P: int,
+    FAN: int,
+    UNIT: int,
+    LANES: int,
+    COLS: int,
+    TURNED: bool,
+    CLIMB: bool,
+) -> None:
+    """Factors a panel from one level of its tree on: `nodes` of them, `base` in the levels below.
+
+    `first` and `column` are the first row and column of the panel in units of `UNIT`, `stride` the
+    distance of chunks in chunks. With `CLIMB` the last workgroup to arrive goes on to the next
+    level; without, each level is a launch.
+    """
+    node = kl.group_id(0)
+    going = node < nodes
+    count, below, apart = nodes + 0, base + 0, stride + 0
+    row, start = first * UNIT, column * UNIT
+    while going:
+        if LANES > 1:
+            node_in_vectors(a, v, t, row, start, width, node, below, apart, P, FAN, LANES, TURNED)
+        else:
+            node_across_items(a, v, t, row, start, width, node, below, apart, P, FAN, COLS, TURNED)
+        going = False
+        if CLIMB and count > 1:
+            above = node // FAN
+            siblings = kl.minimum(count - above * FAN, FAN)
+            below = below + count
+            going = arrived_last(counts, below + above, siblings)
+            node, count, apart = above, kl.cdiv(count, FAN), apart * FAN
+
+
+@function
+def extent_of(a: Any, TURNED: bool) -> Any:
+    """The rows of the matrix as the panel sees it."""
+    return a.shape[1] if TURNED else a.shape[0]
+
+
+# -- a workgroup: rows across dimension 0, columns across dimension 1 -----------------------------
+
+
+@function
+def node_across_items(
+    a: Any,
+    v: Any,
+    t: Any,
+    row: Any,
+    start: Any,
+    width: Any,
+    node: Any,
+    base: Any,
+    stride: Any,
+    P: int,
+    FAN: int,
+    COLS: int,
+    TURNED: bool,
+) -> None:
+    """A node by a workgroup whose work-items hold `COLS` columns of every so many rows each."""
+    kind = a.dtype
+    lanes, lane = kl.local_size(0), kl.local_id(0)
+    group = kl.local_id(1)
+    ROWS = FAN * P // lanes
+    held = kl.private((COLS, ROWS), kind)
+    tail = kl.local((2, FAN * P), kind)
+    head = kl.local(2, kind)
+    gram = kl.local((P, P + 1), kind)
+    for i in range(kl.local_linear_id(), P * P, lanes * kl.local_size(1)):
+        gram[i // P, i % P] = 0
+    rows = extent_of(a, TURNED)
+    own = group * COLS
+    for r in kl.static_range(ROWS):
+        at = r * lanes + lane
+        place = row + line(node, at // P, stride, P, FAN) + at % P
+        for c in kl.static_range(COLS):
+            held[c, r] = 0
+            if place < rows and own + c < width:
+                if TURNED:
+                    held[c, r] = a[start + own + c, place]
+                else:
+                    held[c, r] = a[place, start + own + c]
+    kl.barrier()
+    for turn in range(kl.cdiv(width, COLS)):
+        for c in kl.static_range(COLS):
+            if turn * COLS + c < width:
+                eliminate(held, tail, head, gram, turn, c, P, COLS, ROWS)
+    kl.barrier()
+    for r in kl.static_range(ROWS):
+        at = r * lanes + lane
+        for c in kl.static_range(COLS):
+            below = kl.where(at == own + c, kl.cast(1, kind), kl.cast(0, kind))
+            below = kl.where(at > own + c, held[c, r], below)
+            v[(base + node) * (FAN * P) + at, own + c] = below
+            if r * lanes < P:
+                place = row + line(node, 0, stride, P, FAN) + at
+                if at < P and place < rows and own + c < width:
+                    above = kl.where(at > own + c, held[c, r] * 0, held[c, r])
+                    if TURNED:
+                        a[start + own + c, place] = above
+                    else:
+                        a[place, start + own + c] = above
+    store_factor(t, gram, base + node, P)
+
+
+@function
+def eliminate(
+    held: Any,
+    tail: Any,
+    head: Any,
+    gram: Any,
+    turn: Any,
+    c: int,
+    P: int,
+    COLS: int,
+    ROWS: int,
+) -> None:
+    """Column `c` of the work-items whose turn it is: its reflector, applied to the columns after.
+
+    Those before are columns of V by now; what would be subtracted from them is what T is made of.
+    """
+    lanes, lane, group = kl.local_size(0), kl.local_id(0), kl.local_id(1)
+    kind = held.dtype
+    own = turn * COLS + c
+    slot = own % 2
+    if group == turn:
+        for r in kl.static_range(ROWS):
+            at = r * lanes + lane
+            tail[slot, at] = kl.where(at > own, held[c, r], held[c, r] * 0)
+            if at == own:
+                head[slot] = held[c, r]
+    kl.barrier()
+    sums = kl.private(2 * COLS + 1, kind)
+    for i in kl.static_range(2 * COLS + 1):
+        sums[i] = 0
+    for r in kl.static_range(ROWS):
+        x = tail[slot, r * lanes + lane]
+        sums[2 * COLS] = sums[2 * COLS] + x * x
+        for k in kl.static_range(COLS):
+            sums[k] = sums[k] + x * held[k, r]
+            if r * lanes < P:
+                here = r * lanes + lane == own
+                sums[COLS + k] = kl.where(here, held[k, r], sums[COLS + k])
+    add_up(sums, 2 * COLS + 1)
+    beta, tau, factor = reflector(head[slot], sums[2 * COLS])
+    for k in kl.static_range(COLS):
+        product = sums[COLS + k] + factor * sums[k]
+        column = group * COLS + k
+        if column < own and lane == 0:
+            gram[column, own] = product
+        share = kl.where(column > own, tau * product, tau * 0)
+        for r in kl.static_range(ROWS):
+            at = r * lanes + lane
+            x = factor * tail[slot, at]
+            if r * lanes < P:
+                x = kl.where(at == own, kl.cast(1, kind), x)
+            held[k, r] = held[k, r] - share * x
+    if group == turn:
+        for r in kl.static_range(ROWS):
+            at = r * lanes + lane
+            held[c, r] = kl.where(at > own, factor * held[c, r], held[c, r])
+            if at == own:
+                held[c, r] = beta
+                gram[own, own] = tau
+
+
+@function
+def add_up(sums: Any, COUNT: int) -> None:
+    """Sums over the work-items along dimension 0, for each of them."""
+    lanes, lane, group = kl.local_size(0), kl.local_id(0), kl.local_id(1)
+    if kl.sub_group_size() == lanes:
+        for i in kl.static_range(COUNT):
+            sums[i] = kl.sub_group_reduce_add(sums[i])
+    elif lanes > 1:
+        parts = kl.local((kl.local_size(1), COUNT, lanes + 1), sums.dtype)
+        for i in kl.static_range(COUNT):
+            parts[group, i, lane] = sums[i]
+        kl.barrier()
+        for i in range(lane, COUNT, lanes):
+            total = parts[group, i, 0]
+            for other in range(1, lanes):
+                total = total + parts[group, i, other]
+            parts[group, i, lanes] = total
+        kl.barrier()
+        for i in kl.static_range(COUNT):
+            sums[i] = parts[group, i, lanes]
+
+
+@function
+def store_factor(t: Any, gram: Any, node: Any, P: int) -> None:
+    """The triangle T of ``Q = I - V T V^T`` from the products of V's columns, a row a work-item."""
+    kind = gram.dtype
+    for i in range(kl.local_linear_id(), P, kl.local_size(0) * kl.local_size(1)):
+        made = kl.private(P, kind)
+        for j in kl.static_range(P):
+            total = kl.cast(0, kind)
+            for k in kl.static_range(j):
+                total = total + made[k] * gram[k, j]
+            value = kl.where(i < j, -gram[j, j] * total, total * 0)
+            made[j] = kl.where(i == j, gram[j, j], value)
+            t[node, j, i] = made[j]
+
+
+# -- a work-item alone: columns across the lanes of vectors ---------------------------------------
+
+
+@function
+def node_in_vectors(
+    a: Any,
+    v: Any,
+    t: Any,
+    row: Any,
+    start: Any,
+    width: Any,
+    node: Any,
+    base: Any,
+    stride: Any,
+    P: int,
+    FAN: int,
+    LANES: int,
+    TURNED: bool,
+) -> None:
+    """A node by one work-item; V is scaled only when it is stored."""
+    kind = a.dtype
+    PARTS = P // LANES
+    w = kl.local((FAN * P, P), kind)
+    factors = kl.private(P, kind)
+    live = kl.private(P, kind)
+    sums = kl.private(PARTS, kind, lanes=LANES)
+    shares = kl.private(PARTS, kind, lanes=LANES)
+    product = kl.private(P, kind)
+    made = kl.private((P, P), kind)
+    zero = kl.splat(kl.cast(0, kind), LANES)
+    used = fetch(a, w, row, start, width, node, stride, P, FAN, TURNED)
+    for k in range(P):
+        factors[k] = 1
+        live[k] = 1
+        product[k] = 0
+    for i in kl.static_range(PARTS):
+        sums[i] = zero
+    for r in range(1, used):
+        x = w[r, 0]
+        for i in kl.static_range(PARTS):
+            sums[i] = sums[i] + x * kl.vload(w, r, i * LANES, lanes=LANES)
+    steps = kl.minimum(width, used)
+    for j in range(steps):
+        for i in kl.static_range(PARTS):
+            kl.vstore(product, i * LANES, sums[i])
+        beta, tau, factor = reflector(w[j, j], product[j])
+        live[j] = 0
+        for i in kl.static_range(PARTS):
+            both = kl.vload(w, j, i * LANES, lanes=LANES) + factor * sums[i]
+            both = both * kl.vload(factors, i * LANES, lanes=LANES)
+            kl.vstore(product, i * LANES, both)
+            shares[i] = (tau * both) * kl.vload(live, i * LANES, lanes=LANES)
+            kl.vstore(w, j, i * LANES, kl.vload(w, j, i * LANES, lanes=LANES) - shares[i])
+            shares[i] = factor * shares[i]
+            sums[i] = zero
+        w[j, j] = beta
+        factors[j] = factor
+        for i in kl.static_range(PARTS):
+            total = zero
+            for k in range(j):
+                total = total + product[k] * kl.vload(made, k, i * LANES, lanes=LANES)
+            kl.vstore(made, j, i * LANES, -tau * total)
+        made[j, j] = tau
+        if j + 1 < used:
+            subtract_row(w, j + 1, j, shares, LANES, PARTS)
+        after = kl.minimum(j + 1, P - 1)
+        for r in range(j + 2, used):
+            subtract_row(w, r, j, shares, LANES, PARTS)
+            y = w[r, after]
+            for i in kl.static_range(PARTS):
+                sums[i] = sums[i] + y * kl.vload(w, r, i * LANES, lanes=LANES)
+    store_vectors(
+        a, v, w, factors, row, start, width, node, base, stride, used, P, FAN, LANES, TURNED
+    )
+    for j in range(P):
+        for i in kl.static_range(PARTS):
+            value = zero
+            if j < steps:
+                value = kl.vload(made, j, i * LANES, lanes=LANES)
+            kl.vstore(t, base + node, j, i * LANES, value)
+
+
+@function
+def subtract_row(w: Any, r: Any, j: Any, shares: Any, LANES: int, PARTS: int) -> None:
+    """A row less its share of the reflector of column `j`."""
+    x = w[r, j]
+    for i in kl.static_range(PARTS):
+        kl.vstore(w, r, i * LANES, kl.vload(w, r, i * LANES, lanes=LANES) - x * shares[i])
+
+
+@function
+def fetch(
+    a: Any,
+    w: Any,
+    row: Any,
+    start: Any,
+    width: Any,
+    node: Any,
+    stride: Any,
+    P: int,
+    FAN: int,
+    TURNED: bool,
+) -> Any:
+    """Fills `w` with the rows of a node; returns how many there are."""
+    rows = extent_of(a, TURNED)
+    used = 0
+    for chunk in range(FAN):
+        first = row + line(node, chunk, stride, P, FAN)
+        count = kl.clip(rows - first, 0, P)
+        if count > 0:
+            used = chunk * P + count
+        if TURNED:
+            for c in range(width):
+                for r in range(count):
+                    w[chunk * P + r, c] = a[start + c, first + r]
+        else:
+            for r in range(count):
+                for c in range(width):
+                    w[chunk * P + r, c] = a[first + r, start + c]
+        for r in range(count):
+            for c in range(width, P):
+                w[chunk * P + r, c] = 0
+    return used
+
+
+@function
+def store_vectors(
+    a: Any,
+    v: Any,
+    w: Any,
+    factors: Any,
+    row: Any,
+    start: Any,
+    width: Any,
+    node: Any,
+    base: Any,
+    stride: Any,
+    used: Any,
+    P: int,
+    FAN: int,
+    LANES: int,
+    TURNED: bool,
+) -> None:
+    """Writes V, and the triangle into the first chunk of the node."""
+    first = row + line(node, 0, stride, P, FAN)
+    target = (base + node) * (FAN * P)
+    for r in range(kl.minimum(P, used)):
+        for c in range(width):
+            above = kl.where(c < r, w[r, c] * 0, w[r, c])
+            if TURNED:
+                a[start + c, first + r] = above
+            else:
+                a[first + r, start + c] = above
+    for r in range(FAN * P):
+        for i in kl.static_range(P // LANES):
+            value = kl.splat(factors[0] * 0, LANES)
+            if r < used:
+                value = kl.vload(w, r, i * LANES, lanes=LANES)
+                value = value * kl.vload(factors, i * LANES, lanes=LANES)
+            kl.vstore(v, target + r, i * LANES, value)
+    for r in range(P):
+        v[target + r, r] = kl.where(r < kl.minimum(width, used), factors[0] * 0 + 1, factors[0] * 0)
+        for c in range(r + 1, P):
+            v[target + r, c] = 0
