@@ -13,7 +13,7 @@ import numpy as np
 
 from portable.errors import PortableError
 
-__all__ = ["ModelFileError", "blamed", "read", "write"]
+__all__ = ["ModelFileError", "blamed", "metadata", "read", "write", "write_whole"]
 
 _State = dict[str, np.ndarray[Any, Any]]
 
@@ -25,14 +25,19 @@ class ModelFileError(PortableError, ValueError):
 def write(
     path: str | os.PathLike[str], state: Mapping[str, Any], metadata: Mapping[str, str]
 ) -> None:
-    """Writes to a temporary name beside `path`, then renames."""
+    """Writes parameters and what describes them, whole or not at all."""
     from safetensors.numpy import save
 
+    write_whole(path, save(dict(state), dict(metadata)))
+
+
+def write_whole(path: str | os.PathLike[str], data: bytes) -> None:
+    """Writes to a temporary name beside `path`, then renames."""
     target = Path(path)
     handle, name = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
     try:
         with os.fdopen(handle, "wb") as file:
-            file.write(save(dict(state), dict(metadata)))
+            file.write(data)
         # Temporary files are the owner's alone; this one is to be like any other new file.
         Path(name).chmod(0o666 & ~_umask())
         Path(name).replace(target)
@@ -47,6 +52,19 @@ def _umask() -> int:
     return current
 
 
+def metadata(path: str | os.PathLike[str]) -> dict[str, str]:
+    """What describes the parameters in a file.
+
+    Raises
+    ------
+    OSError
+        If the file cannot be read.
+    ModelFileError
+        If it is no such file.
+    """
+    return _contents(path)[1]
+
+
 def read(path: str | os.PathLike[str]) -> tuple[_State, tuple[int, ...], str]:
     """Parameters, sizes and activation of a network that was saved.
 
@@ -57,15 +75,7 @@ def read(path: str | os.PathLike[str]) -> tuple[_State, tuple[int, ...], str]:
     ModelFileError
         If it is no such file.
     """
-    from safetensors import SafetensorError, safe_open
-
-    Path(path).open("rb").close()
-    try:
-        with safe_open(path, framework="numpy") as file:
-            metadata = file.metadata() or {}
-            state = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-    except (SafetensorError, TypeError) as error:
-        raise ModelFileError(f"{path} is damaged or no safetensors file: {error}") from error
+    state, metadata = _contents(path)
     try:
         sizes = tuple(int(n) for n in metadata["sizes"].split(","))
         return state, sizes, metadata["activation"]
@@ -74,6 +84,18 @@ def read(path: str | os.PathLike[str]) -> tuple[_State, tuple[int, ...], str]:
             f"{path} holds no network of portable.nn: its metadata {metadata} has no sizes and "
             "activation. Load other safetensors files with load_state_dict"
         ) from error
+
+
+def _contents(path: str | os.PathLike[str]) -> tuple[_State, dict[str, str]]:
+    from safetensors import SafetensorError, safe_open
+
+    Path(path).open("rb").close()
+    try:
+        with safe_open(path, framework="numpy") as file:
+            state = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+            return state, file.metadata() or {}
+    except (SafetensorError, TypeError) as error:
+        raise ModelFileError(f"{path} is damaged or no safetensors file: {error}") from error
 
 
 @contextmanager
