@@ -14,7 +14,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["MAXIMUM", "MEAN", "MINIMUM", "REALLOCATION", "STD", "synthetic_trace"]
+__all__ = ["LENGTH", "MAXIMUM", "MEAN", "MINIMUM", "REALLOCATION", "SEED", "STD", "synthetic_trace"]
 
 MEAN: Final = 229.0
 STD: Final = 72.0
@@ -22,6 +22,10 @@ MINIMUM: Final = 9.0
 MAXIMUM: Final = 406.0
 REALLOCATION: Final = 15
 """Intervals from one allocation of satellites to the next."""
+
+LENGTH: Final = 3394
+SEED: Final = 28
+"""Of the default trace, whose statistics are close to those wanted."""
 
 _SHORTEST: Final = 2 * REALLOCATION
 
@@ -39,7 +43,7 @@ _DIPPED: Final = 0.8  # of the handovers
 _ROUGHNESS: Final = 1.7  # standard deviation of the logarithm of the noise's size
 
 
-def synthetic_trace(length: int = 3394, seed: int = 28) -> NDArray[np.float64]:
+def synthetic_trace(length: int = LENGTH, seed: int = SEED) -> NDArray[np.float64]:
     """A trace of random bandwidths, the same for the same length and seed.
 
     Parameters
@@ -47,7 +51,7 @@ def synthetic_trace(length: int = 3394, seed: int = 28) -> NDArray[np.float64]:
     length : int
         Number of intervals, at least 30.
     seed : int
-        Chooses the trace; the default one's statistics are close to the wanted ones.
+        Chooses the trace.
 
     Returns
     -------

@@ -1,0 +1,259 @@
+"""The command ``portable forecast``."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Final
+
+import click
+import numpy as np
+from numpy.typing import NDArray
+
+from portable.console import show
+from portable.errors import PortableError
+from portable.nn.files import write_whole
+from portable.nn.forecast.evaluation import Evaluation, evaluate
+from portable.nn.forecast.forecaster import Forecaster
+from portable.nn.forecast.presets import DEFAULT, PRESETS
+from portable.nn.forecast.report import (
+    comparison,
+    coverage_line,
+    forecast_table,
+    score_table,
+    step_table,
+    verdict,
+)
+from portable.nn.forecast.traces import default_trace, read_trace
+from portable.nn.forecast.training import train
+from portable_data.starlink import LENGTH, SEED, synthetic_trace
+
+__all__ = ["forecast"]
+
+_MODEL: Final = "forecast.safetensors"
+_PICTURE: Final = "forecast.png"
+
+_File = click.Path(dir_okay=False, path_type=Path)
+_Decorated = Callable[..., Any]
+
+
+def _taking_a_trace(command: _Decorated) -> _Decorated:
+    """The argument and the option by which every command takes its trace."""
+    command = click.option("--column", help="Of a CSV: its heading, or its number from 1.")(command)
+    return click.argument("trace", required=False, type=_File)(command)
+
+
+_model_option = click.option(
+    "--model", default=_MODEL, show_default=True, type=_File, help="The model file."
+)
+_device_option = click.option("--device", help="A device's name; the one in use, if left out.")
+_preset_option = click.option(
+    "--preset", default=DEFAULT, show_default=True, type=click.Choice(list(PRESETS))
+)
+_unit_option = click.option("--unit", default="Mbit/s", show_default=True, help="Of the trace.")
+_seed_option = click.option(
+    "--seed", default=0, show_default=True, help="Of initial weights and shuffles."
+)
+
+
+@click.group()
+def forecast() -> None:
+    """Forecast the bandwidth of a satellite link from its last values.
+
+    A TRACE is a file of one number an interval: a JSON array (.json), a column of a CSV (.csv) or
+    a NumPy array (.npy); the shipped synthetic trace, if left out. The first 80 % of its samples
+    train, the rest test.
+    """
+
+
+@forecast.command("train")
+@_taking_a_trace
+@_model_option
+@_preset_option
+@click.option("--horizon", default=1, show_default=True, help="Intervals to forecast at once.")
+@click.option("--intervals", is_flag=True, help="Give prediction intervals too.")
+@click.option("--coverage", default=0.9, show_default=True, help="What the intervals are to hold.")
+@click.option(
+    "--dtype",
+    default="float32",
+    show_default=True,
+    type=click.Choice(["float16", "float32", "float64"]),
+)
+@_seed_option
+@_device_option
+@_unit_option
+def train_command(
+    trace: Path | None,
+    column: str | None,
+    model: Path,
+    preset: str,
+    horizon: int,
+    intervals: bool,
+    coverage: float,
+    dtype: str,
+    seed: int,
+    device: str | None,
+    unit: str,
+) -> None:
+    """Train a model on a TRACE, test it beside the baselines, and keep it."""
+    _check_writable("--model", model)
+    with _reported():
+        values = _values(trace, column)
+        forecaster = train(
+            values,
+            preset=preset,
+            horizon=horizon,
+            coverage=coverage if intervals else None,
+            dtype=dtype,
+            device=device,
+            seed=seed,
+        )
+        evaluation = evaluate(forecaster, values)
+        _report_training(forecaster, evaluation)
+        _report(evaluation, unit)
+        forecaster.save(model)
+    click.echo(f"Kept in {model}.")
+
+
+@forecast.command("evaluate")
+@_taking_a_trace
+@_model_option
+@_device_option
+@_unit_option
+def evaluate_command(
+    trace: Path | None, column: str | None, model: Path, device: str | None, unit: str
+) -> None:
+    """Test a model on the last 20 % of a TRACE, beside the baselines."""
+    with _reported():
+        _report(evaluate(Forecaster.load(model, device=device), _values(trace, column)), unit)
+
+
+@forecast.command("predict")
+@click.option("--last", required=True, help="The latest values, the newest last: '240.1 250 ...'.")
+@_model_option
+@_device_option
+@_unit_option
+def predict_command(last: str, model: Path, device: str | None, unit: str) -> None:
+    """Forecast what comes after the last values."""
+    with _reported():
+        forecaster = Forecaster.load(model, device=device)
+        found = forecaster.forecast(_numbers(last))
+    show(forecast_table(found, forecaster.settings.coverage, unit))
+
+
+@forecast.command("plot")
+@_taking_a_trace
+@_model_option
+@click.option("--out", default=_PICTURE, show_default=True, type=_File, help="The PNG to write.")
+@click.option("--show", "shown", default=200, show_default=True, help="How many intervals.")
+@_device_option
+@_unit_option
+def plot_command(
+    trace: Path | None,
+    column: str | None,
+    model: Path,
+    out: Path,
+    shown: int,
+    device: str | None,
+    unit: str,
+) -> None:
+    """Draw a model's forecasts of the test part of a TRACE, and how its loss fell."""
+    _check_writable("--out", out)
+    if shown < 1:
+        raise click.UsageError(f"--show {shown}: at least one interval is needed")
+    with _reported():
+        from portable.nn.forecast.plots import picture
+
+        forecaster = Forecaster.load(model, device=device)
+        evaluation = evaluate(forecaster, _values(trace, column))
+        write_whole(out, picture(forecaster, evaluation, shown, unit))
+    click.echo(f"Drawn in {out}.")
+
+
+@forecast.command("compare")
+@_taking_a_trace
+@click.option("--seeds", default=5, show_default=True, help="How often to train each preset.")
+@_device_option
+def compare_command(trace: Path | None, column: str | None, seeds: int, device: str | None) -> None:
+    """Train every preset several times, and set its errors beside the baselines'."""
+    if seeds < 1:
+        raise click.UsageError(f"--seeds {seeds}: at least one is needed")
+    with _reported():
+        values = _values(trace, column)
+        results = {
+            preset: [
+                evaluate(train(values, preset=preset, device=device, seed=seed), values)
+                for seed in range(seeds)
+            ]
+            for preset in PRESETS
+        }
+    show(comparison(results))
+
+
+@forecast.command("generate")
+@click.argument("out", type=_File)
+@click.option("--length", default=LENGTH, show_default=True, help="Number of intervals.")
+@click.option("--seed", default=SEED, show_default=True, help="Chooses the trace.")
+def generate_command(out: Path, length: int, seed: int) -> None:
+    """Write a synthetic trace to OUT, a JSON file."""
+    _check_writable("OUT", out)
+    if out.suffix.lower() != ".json":
+        raise click.UsageError(f"OUT {out}: traces are written as .json")
+    with _reported():
+        values = synthetic_trace(length, seed)
+        write_whole(out, (json.dumps(values.tolist()) + "\n").encode())
+    click.echo(f"{length} intervals in {out}.")
+
+
+# -- what commands share ------------------------------------------------------------------------
+
+
+def _report_training(forecaster: Forecaster, evaluation: Evaluation) -> None:
+    history, split = forecaster.history, evaluation.split
+    assert history is not None
+    click.echo(
+        f"{forecaster.network!r}: {history.epochs} epochs on {len(split.train)} samples in "
+        f"{history.seconds:.1f} s; {len(split.test)} samples to test."
+    )
+    if history.stopped == "interrupted":
+        click.echo("Interrupted: going on with what was learnt.")
+
+
+def _report(evaluation: Evaluation, unit: str) -> None:
+    show(score_table(evaluation, unit))
+    if len(evaluation.model.step_mse) > 1:
+        show(step_table(evaluation, unit))
+    if evaluation.coverage is not None:
+        click.echo(coverage_line(evaluation, unit))
+    click.echo(verdict(evaluation))
+
+
+def _values(trace: Path | None, column: str | None) -> NDArray[np.float64]:
+    return default_trace() if trace is None else read_trace(trace, column)
+
+
+def _numbers(text: str) -> NDArray[np.float64]:
+    words = text.replace(",", " ").split()
+    try:
+        return np.array([float(word) for word in words])
+    except ValueError as error:
+        raise click.UsageError(f"--last: {error}; give numbers, such as '240.1 250'") from None
+
+
+def _check_writable(option: str, path: Path) -> None:
+    """Found out before the work rather than after it."""
+    folder = path.absolute().parent
+    if not os.access(folder, os.W_OK):
+        raise click.UsageError(f"{option} {path}: {folder} is no folder to write to")
+
+
+@contextmanager
+def _reported() -> Iterator[None]:
+    """What the user can put right, as one message instead of a traceback."""
+    try:
+        yield
+    except (PortableError, OSError, ValueError, ImportError) as error:
+        raise click.ClickException(str(error)) from error

@@ -1,0 +1,115 @@
+"""Training a forecast by a preset."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from portable.backend import Device
+from portable.errors import DataError
+from portable.nn.forecast.bounds import mean_and_bounds
+from portable.nn.forecast.forecaster import Forecaster
+from portable.nn.forecast.presets import DEFAULT, PRESETS, Preset
+from portable.nn.forecast.samples import Samples, split_samples
+from portable.nn.forecast.settings import Settings
+from portable.nn.history import History
+from portable.nn.losses import Loss, mse
+from portable.nn.mlp import MLP
+from portable.nn.training import fit
+
+__all__ = ["train"]
+
+
+def train(
+    trace: NDArray[np.float64],
+    *,
+    preset: str = DEFAULT,
+    horizon: int = 1,
+    coverage: float | None = None,
+    dtype: str = "float32",
+    device: str | Device | None = None,
+    seed: int = 0,
+    progress: bool | None = None,
+) -> Forecaster:
+    """Train a forecast on the first 80 % of a trace.
+
+    Parameters
+    ----------
+    trace : ndarray of float64, shape (n,)
+        One value an interval.
+    preset : str
+        A name of `PRESETS`.
+    horizon : int
+        How many intervals to forecast at once.
+    coverage : float, optional
+        Give prediction intervals that are to hold this share of the values, such as 0.9.
+    dtype : {"float32", "float16", "float64"}
+    device : str or Device, optional
+        Where to train; the device in use if left out.
+    seed : int
+        Of initial weights and shuffles.
+    progress : bool, optional
+        Whether to show a progress bar; if left out, where there is a terminal.
+
+    Returns
+    -------
+    Forecaster
+        Usable also where the training was interrupted; ``history`` says so.
+
+    Raises
+    ------
+    ShapeError
+        If the trace is too short.
+    DataError
+        If the trace is constant, or the training diverged.
+    ValueError
+        For an unknown preset or a coverage that is not between 0 and 1.
+    """
+    chosen = _known(preset)
+    loss = mse if coverage is None else mean_and_bounds(coverage)
+    split = split_samples(trace, chosen.window, horizon)
+    settings = Settings(
+        chosen.window, horizon, chosen.relative, split.scaling, coverage, preset, seed, ()
+    )
+    sizes = [chosen.window, *chosen.hidden, settings.outputs]
+    network = MLP(sizes, dtype=dtype, device=device, init=chosen.init, seed=seed)
+    history = _fit(network, settings, chosen, loss, split.train, progress)
+    return Forecaster(network, replace(settings, losses=tuple(history.train)), history)
+
+
+def _fit(
+    network: MLP,
+    settings: Settings,
+    preset: Preset,
+    loss: Loss,
+    samples: Samples,
+    progress: bool | None,
+) -> History:
+    kind = network.dtype.numpy
+    targets = samples.targets - settings.reference(samples.inputs)
+    history = fit(
+        network,
+        settings.features(samples.inputs).astype(kind),
+        targets.astype(kind),
+        loss=loss,
+        optimizer=preset.optimizer,
+        schedule=preset.schedule,
+        epochs=preset.epochs,
+        batch_size=preset.batch_size,
+        seed=settings.seed,
+        progress=progress,
+    )
+    if history.stopped == "diverged":
+        raise DataError(
+            f"the training diverged in epoch {history.epochs}: look for outliers in the trace, or "
+            "take another preset or seed"
+        )
+    return history
+
+
+def _known(preset: str) -> Preset:
+    if preset not in PRESETS:
+        raise ValueError(f"preset={preset!r}; there are {', '.join(PRESETS)}")
+    return PRESETS[preset]
