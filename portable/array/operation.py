@@ -34,9 +34,9 @@ class Operation:
         As users call it.
     kinds : str
         The kinds of dtype that it takes.
-    real, whole, complex : object
-        What the kernel calls: for floats, for integers and bools, for complex numbers; a word of
-        the language or a `portable.function`. `whole` and `complex` default to `real`.
+    real, whole : object
+        What the kernel calls: for floats and complex numbers, for integers and bools; a word of the
+        language or a `portable.function`. `whole` defaults to `real`.
     result : {"same", "bool", "real"}
         The result's dtype: that of the operands, bool, or the real one of a complex one.
     vector : bool
@@ -51,7 +51,6 @@ class Operation:
     kinds: str
     real: Any
     whole: Any = None
-    complex: Any = None
     result: Literal["same", "bool", "real"] = "same"
     vector: bool = True
     plain: int = 0
@@ -59,9 +58,7 @@ class Operation:
 
     def function(self, kind: DType) -> Any:
         """What the kernel calls for operands of a dtype."""
-        if kind.kind == "c":
-            return self.complex or self.real
-        return self.real if kind.kind == "f" else self.whole or self.real
+        return self.real if kind.kind in "fc" else self.whole or self.real
 
     def types(self, operands: Sequence[DType | str]) -> tuple[DType, DType]:
         """The dtype to compute in and that of the result; Python numbers are kind letters.

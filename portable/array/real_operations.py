@@ -16,7 +16,6 @@ __all__ = [
     "limited",
     "limited_above",
     "limited_below",
-    "power",
     "same",
     "selected",
     "unequal_to_itself",
@@ -58,12 +57,6 @@ def float_remainder(x: Any, y: Any) -> Any:
     """The remainder with the divisor's sign; NaN where there is none."""
     nothing = x - x
     return kl.where((y == 0) | kl.isinf(x), nothing / nothing, x % y)
-
-
-@function
-def power(x: Any, y: Any) -> Any:
-    """``x`` to the power of ``y``, of floats."""
-    return kl.pow(x, y)
 
 
 @function

@@ -572,9 +572,10 @@ def _function(name: str) -> Word:
     """An element-wise function of `FUNCTIONS`."""
     function = FUNCTIONS[name]
     accuracy = f"Within {function.ulp32:g} ulp in f32, {function.ulp64:g} in f64."
-    return _element_wise(
-        name, function.arity, f"Element-wise {name}. {accuracy if function.ulp32 else 'Exact.'}"
-    )
+    doc = f"Element-wise {name}. {accuracy if function.ulp32 else 'Exact.'}"
+    if function.complex_ulp:
+        doc += f" Of complex numbers within {function.complex_ulp:g} ulp of the larger part."
+    return _element_wise(name, function.arity, doc)
 
 
 def _element_wise(name: str, arity: int, doc: str) -> Word:

@@ -465,59 +465,6 @@ def test_native_halves_are_refused_where_the_device_has_none(device: Device) -> 
         run(device, native[4, 4], x, x)
 
 
-# -- complex numbers ----------------------------------------------------------------------------
-
-
-@pt.kernel
-def complex_arithmetic(x, y, s, out):
-    i = kl.global_id(0)
-    if i < x.shape[0]:
-        a, b = x[i], y[i]
-        out[0, i] = a + b
-        out[1, i] = a - b
-        out[2, i] = a * b
-        out[3, i] = a / b
-        out[4, i] = -a
-        out[5, i] = 2 * a + 1j
-        out[6, i] = a * s
-        out[7, i] = kl.conj(a)
-        out[8, i] = kl.complex(b.imag, b.real)
-        out[9, i] = a.real
-        out[10, i] = abs(a)
-        out[11, i] = kl.exp(a * 0.1)
-        out[12, i] = a**3
-        out[13, i] = a if a != b else b
-        swapped = a
-        for _ in range(3):
-            swapped = kl.complex(swapped.imag, swapped.real)
-        out[14, i] = swapped
-        out[15, i] = kl.where(a.real > b.real, a, b)
-        out[16, i] = 1 / b
-        out[17, i] = (a + 1.5) * 0.1
-
-
-@pytest.mark.parametrize("name", ["complex64", "complex128"])
-def test_complex_arithmetic(device: Device, name: str) -> None:
-    if name == "complex128" and not device.capabilities.float64:
-        pytest.skip(f"{device.name} lacks double precision")
-    real = np.random.default_rng(7).normal(0, 9, (100, 2))
-    x = (real[:, 0] + 1j * real[::-1, 1]).astype(name)
-    y = (real[::-1, 0] - 1j * real[:, 0]).astype(name)
-    s = 0.3 - 2j
-    out = np.zeros((18, 100), name)
-    _, _, found = run(device, complex_arithmetic[100, 32], x, y, s, out)
-    rows = [x + y, x - y, x * y, x / y, -x, 2 * x + 1j, x * s, np.conj(x), y.imag + 1j * y.real]
-    rows += [x.real, abs(x), np.exp(x * 0.1), x**3, x, x.imag + 1j * x.real]
-    rows += [np.where(x.real > y.real, x, y), 1 / y, (x + 1.5) * 0.1]
-    rtol = 2e-6 if name == "complex64" else 1e-14
-    for k, row in enumerate(rows):
-        size = np.maximum(np.abs(row), 1e-30)
-        with np.errstate(invalid="ignore"):
-            error = np.where(found[k] == row, 0, np.abs(found[k] - row) / size)
-        worst = np.nanmax(error)
-        assert worst < (rtol if k != 11 else 200 * rtol), f"row {k}"
-
-
 @pt.kernel
 def negated_twice(x, out):
     out[0] = -(-x[0])

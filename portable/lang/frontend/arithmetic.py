@@ -152,7 +152,7 @@ def compare(builder: Builder, op: e.CompareOp, x: Any, y: Any) -> Any:
 def negate(builder: Builder, x: Number) -> Any:
     """``-x``."""
     if isinstance(x, Complex):
-        return complexes.negate(builder, x)
+        return Complex(negate(builder, x.real), negate(builder, x.imag))
     if not isinstance(x, Value):
         return _on_one(builder, operator.neg, x)
     if x.dtype is bool_:
@@ -216,7 +216,7 @@ def power(builder: Builder, x: Number, y: Number) -> Any:
     if isinstance(y, int) and not isinstance(y, bool) and 0 <= y <= 64:
         return _multiplied(builder, x, y)
     if isinstance(x, Complex) or isinstance(y, Complex):
-        return complexes.power(builder, x, y)
+        return complexes.call(builder, "pow", x, y)
     dtype, _ = common_dtype(builder, x, y)
     if not dtype.is_float:
         builder.fail(
@@ -235,10 +235,15 @@ def _multiplied(builder: Builder, x: Number, n: int) -> Any:
             result = x if result is None else binary(builder, "mul", result, x)
         n >>= 1
         if n:
-            x = binary(builder, "mul", x, x)
-            if isinstance(x, Value):
-                x = Value(builder.let("square", x.expr), x.weak, x.slots)
+            x = _square(builder, x)
     return result
+
+
+def _square(builder: Builder, x: Number) -> Any:
+    if isinstance(x, Complex):
+        return complexes.call(builder, "square", x)
+    square = binary(builder, "mul", x, x)
+    return Value(builder.let("square", square.expr), square.weak, square.slots)
 
 
 def constant_like(x: Value | Complex, number: int) -> Any:
@@ -256,10 +261,10 @@ def call(builder: Builder, name: str, *numbers: Number) -> Any:
     for x in numbers:
         if not is_number(x):
             builder.fail(f"kl.{name} takes numbers, not {describe(x)}")
+    if not any(isinstance(x, Value | Complex) for x in numbers):
+        return _constant_call(builder, function, numbers)
     if any(isinstance(x, Complex | complex) for x in numbers):
         return complexes.call(builder, name, *numbers)
-    if not any(isinstance(x, Value) for x in numbers):
-        return _constant_call(builder, function, numbers)
     values = unify(builder, *numbers)
     _check_function(builder, function, values[0])
     kind = values[0].type
@@ -284,6 +289,10 @@ def _constant_call(builder: Builder, function: Function, numbers: tuple[Any, ...
     exact = "f" not in function.kinds or (
         "i" in function.kinds and all(isinstance(x, int) for x in numbers)
     )
-    arrays = [np.asarray(x, np.int64 if exact else np.float64) for x in numbers]
+    is_complex = any(isinstance(x, complex) for x in numbers)
+    if is_complex and function.complex_ulp is None:
+        builder.fail(f"kl.{function.name} takes real numbers, not complex ones")
+    kind = np.complex128 if is_complex else np.int64 if exact else np.float64
+    arrays = [np.asarray(x, kind) for x in numbers]
     with np.errstate(all="ignore"):
         return cast(Any, function.numpy(*arrays)).item()

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import keyword
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from portable.backend import Capabilities
 from portable.dtypes import DType
 from portable.errors import KernelError, Location
 from portable.lang.frontend.inference import Inference
+from portable.lang.function import Function
 from portable.lang.ir import statements as s
 from portable.lang.ir.expressions import Const, Expression, Variable
 from portable.lang.ir.intervals import Interval, interval, known_variables
@@ -50,6 +51,8 @@ class Builder:
         Those local arrays that are slots to wait for bulk copies.
     intervals : dict
         What is known of integers.
+    inline : callable
+        Inlines a helper function, given its positional and its keyword arguments.
     """
 
     capabilities: Capabilities
@@ -65,6 +68,7 @@ class Builder:
     fragments: list[Fragment] = field(default_factory=list)
     variables: list[Variable] = field(default_factory=list)
     intervals: dict[Variable, Interval] = field(default_factory=dict)
+    inline: Callable[[Function, list[Any], dict[str, Any]], Any] = field(init=False)
     _names: dict[str, int] = field(default_factory=dict)
     _blocks: list[list[s.Statement]] = field(default_factory=lambda: [[]])
 

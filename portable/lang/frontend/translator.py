@@ -60,6 +60,7 @@ class Translator(ExpressionTranslator):
     def __init__(self, builder: Builder, frame: Frame) -> None:
         self.builder = builder
         self.frame = frame
+        builder.inline = self.call_function
 
     def run(self) -> None:
         """Translates the body of the kernel."""

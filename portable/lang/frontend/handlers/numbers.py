@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from portable.dtypes import DType, bool_, int64, uint64
-from portable.lang.frontend import arithmetic
+from portable.lang.frontend import arithmetic, complexes
 from portable.lang.frontend.builder import Builder
 from portable.lang.frontend.conversion import as_value, cast, unify
 from portable.lang.frontend.handlers.memory import as_dtype
@@ -93,6 +93,8 @@ def _square(builder: Builder, x: Any) -> Any:
 
 @handles("reciprocal")
 def _reciprocal(builder: Builder, x: Any) -> Any:
+    if isinstance(x, Complex):
+        return complexes.call(builder, "reciprocal", x)
     return arithmetic.binary(builder, "div", 1.0, x)
 
 
@@ -104,6 +106,8 @@ def _round(builder: Builder, x: Any) -> Any:
 
 @handles("sign")
 def _sign(builder: Builder, x: Any) -> Any:
+    if isinstance(x, Complex | complex):
+        return complexes.call(builder, "sign", x)
     positive = arithmetic.compare(builder, "gt", x, 0)
     if isinstance(x, Value) and x.dtype.kind == "u":
         return arithmetic.select(builder, positive, 1, x)
@@ -155,7 +159,7 @@ def _complex(builder: Builder, real: Any, imag: Any) -> Complex:
     a, b = unify(builder, real, imag)
     if not a.dtype.is_float:
         builder.fail(f"kl.complex takes floating-point parts, not {describe(a)}")
-    return Complex(Value(a.expr), Value(b.expr))
+    return Complex(a, b)
 
 
 @handles("cast")
