@@ -71,8 +71,8 @@ def test_horizons_and_intervals_are_reported() -> None:
     assert "RMSE by step ahead" in output
     assert "meant for 80 %" in output
     lines = _output("predict", "--last", LAST).splitlines()
-    assert lines[1].split() == ["step", "value", "80", "%", "from", "to"]
-    assert [line.split()[0] for line in lines[2:]] == ["1", "2", "3"]
+    assert lines[0].split() == ["step", "Mbit/s", "80", "%", "from", "to"]
+    assert [line.split()[0] for line in lines[1:]] == ["1", "2", "3"]
 
 
 def test_predict_takes_commas_too() -> None:
@@ -80,7 +80,7 @@ def test_predict_takes_commas_too() -> None:
     values = _output("predict", "--last", LAST)
     assert values == _output("predict", "--last", LAST.replace(" ", ","))
     expected = Forecaster.load("forecast.safetensors").forecast(np.array(LAST.split(), float))
-    assert f"1  {expected.values[0, 0]:.2f}" in values
+    assert values.split() == ["step", "Mbit/s", "1", f"{expected.values[0, 0]:.2f}"]
 
 
 def test_plot_writes_a_png() -> None:

@@ -255,5 +255,7 @@ def _reported() -> Iterator[None]:
     """What the user can put right, as one message instead of a traceback."""
     try:
         yield
+    except BrokenPipeError:
+        raise  # whoever read the output has seen enough: click ends quietly
     except (PortableError, OSError, ValueError, ImportError) as error:
         raise click.ClickException(str(error)) from error

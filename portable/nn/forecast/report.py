@@ -114,8 +114,8 @@ def _add_spread(table: Table, name: str, values: Sequence[float]) -> None:
 
 def forecast_table(forecast: Forecast, coverage: float | None, unit: str = "Mbit/s") -> Table:
     """The first forecast, step by step, with its bounds if there are any."""
-    table = Table(title=f"Forecast, {unit}", title_justify="left")
-    columns = {"step": range(1, forecast.values.shape[1] + 1), "value": forecast.values[0]}
+    table = Table()
+    columns = {"step": range(1, forecast.values.shape[1] + 1), unit: forecast.values[0]}
     if coverage is not None and forecast.lower is not None and forecast.upper is not None:
         columns |= {f"{100 * coverage:.0f} % from": forecast.lower[0], "to": forecast.upper[0]}
     for heading in columns:
