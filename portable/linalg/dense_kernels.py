@@ -8,7 +8,7 @@ from portable import lang as kl
 from portable.lang.kernel import kernel
 from portable.linalg.magnitude import power_bits, scaled_by
 
-__all__ = ["clear", "clear_below", "load_dense", "store_band"]
+__all__ = ["clear", "clear_below", "load_dense", "store_band", "store_values"]
 
 
 @kernel
@@ -51,3 +51,11 @@ def store_band(a: Any, largest: Any, ab: Any, *, TARGET: int, SCALED: bool) -> N
             if not SCALED:
                 value = scaled_by(value, power_bits(largest[0], TARGET), -1)
         ab[place, column] = value
+
+
+@kernel
+def store_values(found: Any, largest: Any, values: Any, row: Any, *, TARGET: int) -> None:
+    """Singular values of a scaled matrix, scaled back, as a row of `values`."""
+    i = kl.global_id(0)
+    if i < found.shape[0]:
+        values[row, i] = scaled_by(found[i], power_bits(largest[0], TARGET), -1)
