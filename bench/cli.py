@@ -1,4 +1,4 @@
-"""The command ``portable bench``."""
+"""The command ``portable bench``, and ``compare`` and ``report`` under it."""
 
 from __future__ import annotations
 
@@ -8,35 +8,60 @@ from pathlib import Path
 from typing import Any, Final
 
 import click
-from rich.console import Console
+from rich.table import Table
 
+from portable.console import show
+from portable.errors import DataError
+from portable_bench.compare import changes, regressions
 from portable_bench.environment import environment
 from portable_bench.harness import Harness, Pace
+from portable_bench.ladder_plot import plot_ladders
 from portable_bench.matrix import measure_all
 from portable_bench.operation import Effort, Operation
+from portable_bench.page import page
 from portable_bench.plan import devices_named, dtypes_named, operations_named, plan
-from portable_bench.report import tables
-from portable_bench.results import Cell, write
+from portable_bench.results import Cell, Results, load, write
+from portable_bench.roof import roofs, with_roofs
+from portable_bench.scaling import fits, models
+from portable_bench.tables import change_table, fit_table, ladder_table, model_table, tables
 
 __all__ = ["bench"]
 
-_PLAIN_WIDTH: Final = 200
 _QUICK: Final = 100.0
+_PATH: Final = click.Path(dir_okay=False, path_type=Path)
+_GIVEN: Final = click.Path(exists=True, dir_okay=False, path_type=Path)
 
 
-@click.command()
+class _Bench(click.Group):
+    """A group that measures where no other of its commands is named."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        if not args or args[0] not in self.commands:
+            args = ["run", *args]
+        return super().parse_args(ctx, args)
+
+
+@click.group(cls=_Bench)
+def bench() -> None:
+    """Measure operations on the devices found here, beside the libraries of their vendors."""
+
+
+@bench.command()
 @click.argument("operations", nargs=-1, metavar="[OPERATION]...")
 @click.option("--device", "device_names", default="all", help="Names, separated by commas.")
 @click.option("--dtype", "dtype_names", help="Such as f16,f32,f64.")
-@click.option("--size", "size_names", help="Separated by commas; 256..4096 doubles; gemm: MxNxK.")
+@click.option("--size", "size_names", help="Such as 512,1024; 256..4096 doubles; 1024..8192x32.")
 @click.option("--quick", "effort", flag_value="quick", default=True, help="A look at everything.")
 @click.option("--full", "effort", flag_value="full", help="More sizes, more samples.")
-@click.option("--sweep", "effort", flag_value="sweep", help="Many sizes, exponents fitted.")
+@click.option("--sweep", "effort", flag_value="sweep", help="Many sizes, to see how times grow.")
 @click.option("--ladder", is_flag=True, help="Every algorithm from the plainest to the fastest.")
-@click.option("--seconds", help="Time for the samples of a cell.", type=click.FloatRange(min=0))
-@click.option("--budget", help="Time for the whole run.", type=click.FloatRange(min=0))
-@click.option("--json", "json_path", type=click.Path(dir_okay=False, path_type=Path))
-def bench(
+@click.option("--seconds", type=click.FloatRange(min=0), help="Time for the samples of a cell.")
+@click.option("--budget", type=click.FloatRange(min=0), help="Time for the whole run, in seconds.")
+@click.option("--json", "json_path", type=_PATH, help="Write all samples to this file.")
+@click.option("--html", "html_path", type=_PATH, help="Write a report to this file.")
+@click.option("--plot", "plot_path", type=_PATH, help="Draw the ladder: .png, .svg or .pdf.")
+@click.option("--baseline", "baseline_path", type=_GIVEN, help="Results to compare with.")
+def run(
     operations: Sequence[str],
     device_names: str,
     dtype_names: str | None,
@@ -46,11 +71,16 @@ def bench(
     seconds: float | None,
     budget: float | None,
     json_path: Path | None,
+    html_path: Path | None,
+    plot_path: Path | None,
+    baseline_path: Path | None,
 ) -> None:
     """Measure operations on the devices found here, beside the libraries of their vendors.
 
     Every result is verified before it is timed. Without an OPERATION all are measured, in less
     than two minutes unless --full or --sweep is given.
+
+    Also: portable bench compare A.json B.json, portable bench report A.json A.html.
     """
     options = _plain(click.get_current_context().params)
     try:
@@ -59,18 +89,55 @@ def bench(
             chosen = _with_ladder(chosen)
         devices = devices_named(device_names)
         planned = plan(chosen, devices, dtypes_named(dtype_names), size_names, effort)
+        baseline = load(baseline_path) if baseline_path else None
     except ValueError as error:
         raise click.UsageError(str(error)) from None
-    if json_path is not None:
-        _check_writable(json_path)
-    quick = effort == "quick" and not (ladder or size_names)
-    if budget is None and quick:
-        budget = _QUICK
-    harness = Harness(Pace(cell=seconds if seconds is not None else 1.0 if quick else 2.0))
-    cells = measure_all(planned, harness, ladder=ladder, budget=budget)
-    _show(cells, ladder)
-    if json_path is not None:
-        write(json_path, cells, environment(devices, options))
+    _check_plot(plot_path, ladder)
+    for path in (json_path, html_path, plot_path):
+        _check_writable(path)
+    look = effort == "quick" and not (ladder or size_names)
+    pace = Pace(cell=seconds if seconds is not None else 1.0 if look else 2.0)
+    limit = _QUICK if budget is None and look else budget
+    cells = measure_all(with_roofs(planned), Harness(pace), ladder=ladder, budget=limit)
+    results = Results(environment(devices, options), cells)
+    ladders = [c for c in cells if c.operation in {op.name for op in chosen}] if ladder else []
+    _show(_tables(cells, ladders))
+    if baseline:
+        _show([change_table(changes(baseline.cells, cells))])
+    if json_path:
+        write(json_path, results)
+    if html_path:
+        html_path.write_text(page(results), encoding="utf-8")
+    if plot_path:
+        plot_ladders(cells, ladders, plot_path)
+
+
+@bench.command()
+@click.argument("before", type=_GIVEN)
+@click.argument("after", type=_GIVEN)
+@click.option("--fail-below", type=float, help="Fail if a speed is below this part of the former.")
+def compare(before: Path, after: Path, fail_below: float | None) -> None:
+    """Show what became faster or slower beyond the noise from one file of results to another."""
+    old, new = _loaded(before), _loaded(after)
+    for what, first, second in _differences(old.environment, new.environment):
+        click.echo(f"{what} differs: {first} before, {second} after", err=True)
+    found = changes(old.cells, new.cells)
+    _show([change_table(found)])
+    worse = regressions(found, fail_below) if fail_below is not None else []
+    if worse:
+        raise click.ClickException(f"{len(worse)} below {fail_below:g} of the former speed")
+
+
+@bench.command()
+@click.argument("results", type=_GIVEN)
+@click.argument("html", type=_PATH)
+def report(results: Path, html: Path) -> None:
+    """Write the report of a file of results."""
+    _check_writable(html)
+    html.write_text(page(_loaded(results)), encoding="utf-8")
+
+
+# -- the options --------------------------------------------------------------------------------
 
 
 def _with_ladder(operations: Sequence[Operation]) -> list[Operation]:
@@ -84,21 +151,56 @@ def _plain(options: dict[str, Any]) -> dict[str, Any]:
     return {k: str(v) if isinstance(v, Path) else v for k, v in options.items()}
 
 
-def _show(cells: Sequence[Cell], ladder: bool) -> None:
-    console = Console()
-    plain = not console.is_terminal
-    if plain:
-        console = Console(width=_PLAIN_WIDTH, color_system=None)
-    for table in tables(cells, ladder=ladder):
-        if plain:
-            table.box = None
-            table.pad_edge = False
-        console.print(table)
-        console.print()
+def _check_plot(path: Path | None, ladder: bool) -> None:
+    if path is None:
+        return
+    if not ladder:
+        raise click.UsageError("--plot draws the ladder; add --ladder")
+    if path.suffix not in (".png", ".svg", ".pdf"):
+        raise click.UsageError(f"--plot {path}: expected .png, .svg or .pdf")
 
 
-def _check_writable(path: Path) -> None:
+def _check_writable(path: Path | None) -> None:
     """Found out before the run rather than after it."""
+    if path is None:
+        return
     folder = path.absolute().parent
-    if not (os.access(path, os.W_OK) if path.exists() else os.access(folder, os.W_OK)):
-        raise click.UsageError(f"--json {path}: cannot be written")
+    if not (os.access(folder, os.W_OK) and (not path.exists() or os.access(path, os.W_OK))):
+        raise click.UsageError(f"{path} cannot be written")
+
+
+def _loaded(path: Path) -> Results:
+    try:
+        return load(path)
+    except DataError as error:
+        raise click.ClickException(str(error)) from None
+
+
+def _differences(old: dict[str, Any], new: dict[str, Any]) -> list[tuple[str, Any, Any]]:
+    """What else than the commit may explain a change."""
+    pairs = [("the processor", old["machine"]["processor"], new["machine"]["processor"])]
+    for name in sorted(old["devices"].keys() & new["devices"].keys()):
+        before, after = old["devices"][name], new["devices"][name]
+        pairs += [(f"{name}'s {what}", before[what], after[what]) for what in ("name", "driver")]
+    return [pair for pair in pairs if pair[1] != pair[2]]
+
+
+# -- what is printed ----------------------------------------------------------------------------
+
+
+def _tables(cells: Sequence[Cell], ladders: Sequence[Cell]) -> list[Table]:
+    limits = roofs(cells)
+    apart = [cell for cell in cells if cell not in ladders]
+    made = [*tables(apart), *(ladder_table(cell, limits) for cell in ladders)]
+    fitted, modelled = fits(apart), models(apart)
+    if fitted:
+        made.append(fit_table(fitted))
+    if modelled:
+        made.append(model_table(modelled))
+    return made
+
+
+def _show(made: Sequence[Table]) -> None:
+    for table in made:
+        show(table)
+        click.echo()

@@ -1,22 +1,27 @@
-"""What a run found: per cell and contender the raw samples, or the reason why there are none."""
+"""What a run found: per cell and contender the raw samples, or the reason why there are none.
+
+The format of the files is described by ``schema.json`` beside this module, a JSON Schema.
+"""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
+from importlib.resources import files
 from math import inf, isfinite
 from pathlib import Path
 from typing import Any, Final
 
+from portable.errors import DataError
 from portable.tune.stopwatch import Timing
 from portable_bench.operation import Work
 from portable_bench.statistics import median, paired_ratio, spread
 
-__all__ = ["SCHEMA", "Cell", "Outcome", "time_ratio", "write"]
+__all__ = ["SCHEMA", "Cell", "Outcome", "Results", "load", "time_ratio", "write"]
 
-SCHEMA: Final = 1
-"""Version of the files that `write` makes."""
+SCHEMA: Final = 2
+"""Version of the files that `write` makes and `load` takes."""
 
 
 @dataclass(slots=True)
@@ -62,6 +67,11 @@ class Outcome:
         return median(s.seconds for s in self.samples)
 
     @property
+    def wall(self) -> float:
+        """Median time of a run by the host's clock, from an idle device until it is idle again."""
+        return median(s.wall for s in self.samples)
+
+    @property
     def spread(self) -> float:
         """Of its samples, as a fraction of their median."""
         return spread([s.seconds for s in self.samples])
@@ -69,7 +79,25 @@ class Outcome:
 
 @dataclass(slots=True)
 class Cell:
-    """One problem on one device, and how the contenders did."""
+    """One problem on one device, and how the contenders did.
+
+    Attributes
+    ----------
+    operation, device, dtype : str
+        Names; the element type's short one.
+    size : tuple of int
+        Extents.
+    label : str
+        The size as it is shown.
+    work : Work or None
+        What the problem costs.
+    model : dict
+        What the operation's performance model counts.
+    outcomes : list of Outcome
+        Ours first.
+    failure : str
+        Why there are none.
+    """
 
     operation: str
     device: str
@@ -91,11 +119,23 @@ class Cell:
         """The peers."""
         return [o for o in self.outcomes if o.peer]
 
-    def rate(self, outcome: Outcome) -> float | None:
-        """Its GFLOP/s; None without samples or where the operation counts no work."""
-        if not outcome.timed or self.work is None:
-            return None
-        return 1e-9 * self.work.flops / outcome.seconds
+    def flop_rate(self, outcome: Outcome) -> float | None:
+        """Its operations per second; None without samples or where none are counted."""
+        counted = outcome.timed and self.work and self.work.flops
+        return self.work.flops / outcome.seconds if counted and self.work else None
+
+    def byte_rate(self, outcome: Outcome) -> float | None:
+        """Its bytes of operands and result per second; None as above."""
+        counted = outcome.timed and self.work and self.work.bytes
+        return self.work.bytes / outcome.seconds if counted and self.work else None
+
+
+@dataclass(slots=True)
+class Results:
+    """A run: the machine and its options, and the cells."""
+
+    environment: dict[str, Any]
+    cells: list[Cell]
 
 
 def time_ratio(over: Outcome, under: Outcome) -> float | None:
@@ -111,20 +151,74 @@ def _time(sample: Timing, by_device: bool) -> float:
     return sample.seconds if by_device else sample.wall
 
 
-def write(path: Path, cells: Sequence[Cell], environment: dict[str, Any]) -> None:
-    """Write everything to a JSON file."""
-    content = {
-        "schema": SCHEMA,
-        "environment": environment,
-        "cells": [_finite(asdict(cell)) for cell in cells],
-    }
-    path.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
+# -- files --------------------------------------------------------------------------------------
+
+
+def write(path: Path, results: Results) -> None:
+    """Write everything to a JSON file, a line per cell; a failure leaves what was there."""
+    lines = ",\n".join(json.dumps(_plain(cell)) for cell in results.cells)
+    environment = json.dumps(_finite(results.environment), indent=1)
+    text = f'{{"schema": {SCHEMA},\n"environment": {environment},\n"cells": [\n{lines}\n]}}\n'
+    unfinished = path.with_name(f".{path.name}.unfinished")
+    unfinished.write_text(text, encoding="utf-8")
+    unfinished.replace(path)
+
+
+def load(path: Path) -> Results:
+    """Read what `write` wrote.
+
+    Raises
+    ------
+    DataError
+        If the file cannot be read, is damaged, or is of another version.
+    """
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise DataError(f"{path} cannot be read as results: {error}") from None
+    if isinstance(content, dict) and content.get("schema", SCHEMA) != SCHEMA:
+        found = content["schema"]
+        raise DataError(f"{path} is of version {found}, not {SCHEMA}; measure again")
+    _check(path, content)
+    return Results(content["environment"], [_cell(entry) for entry in content["cells"]])
+
+
+def _check(path: Path, content: Any) -> None:
+    try:
+        import jsonschema
+    except ImportError:
+        raise DataError(
+            f"{path} is not read unchecked, and jsonschema is not installed; "
+            "pip install 'portable-arrays[bench]'"
+        ) from None
+    schema = json.loads(files("portable_bench").joinpath("schema.json").read_text("utf-8"))
+    error = jsonschema.exceptions.best_match(
+        jsonschema.Draft202012Validator(schema).iter_errors(content)
+    )
+    if error is not None:
+        raise DataError(f"{path} is damaged: {error.json_path}: {error.message[:200]}")
+
+
+def _cell(entry: dict[str, Any]) -> Cell:
+    work = Work(**entry["work"]) if entry["work"] else None
+    outcomes = [_outcome(o) for o in entry["outcomes"]]
+    return Cell(**{**entry, "size": tuple(entry["size"]), "work": work, "outcomes": outcomes})
+
+
+def _outcome(entry: dict[str, Any]) -> Outcome:
+    error = inf if entry["error"] is None else entry["error"]
+    samples = [Timing(s["wall"], s["device"]) for s in entry["samples"]]
+    return Outcome(**{**entry, "error": error, "samples": samples})
+
+
+def _plain(cell: Cell) -> Any:
+    return _finite(asdict(cell))
 
 
 def _finite(value: Any) -> Any:
     """The same with null for what JSON has no word for."""
     if isinstance(value, dict):
         return {k: _finite(v) for k, v in value.items()}
-    if isinstance(value, list | tuple):
+    if isinstance(value, Sequence) and not isinstance(value, str):
         return [_finite(v) for v in value]
     return None if isinstance(value, float) and not isfinite(value) else value

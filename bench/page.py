@@ -1,0 +1,117 @@
+"""The report: one page of HTML that needs nothing else."""
+
+from __future__ import annotations
+
+import json
+from importlib.resources import files
+from typing import Any
+
+from portable_bench.operations import OPERATIONS
+from portable_bench.results import Cell, Outcome, Results, time_ratio
+from portable_bench.roof import Roof, attained, roofs
+from portable_bench.scaling import fits, models
+
+__all__ = ["page"]
+
+
+def page(results: Results) -> str:
+    """The text of a page that shows results, its style, script and data inside."""
+    template = files("portable_bench").joinpath("template")
+    parts = {
+        "STYLE": template.joinpath("report.css").read_text("utf-8"),
+        "SCRIPT": template.joinpath("report.js").read_text("utf-8"),
+        # No text of the data may end the element that it stands in.
+        "DATA": json.dumps(_data(results), separators=(",", ":")).replace("<", "\\u003c"),
+    }
+    text = template.joinpath("report.html").read_text("utf-8")
+    for name, part in parts.items():
+        text = text.replace(f"/*{name}*/", part)
+    return text
+
+
+def _data(results: Results) -> dict[str, Any]:
+    limits = roofs(results.cells)
+    return {
+        "environment": results.environment,
+        "operations": {name: _described(name) for name in _names(results)},
+        "roofs": [
+            {"device": device, "dtype": dtype, "flops": roof.flops, "bytes": roof.bytes}
+            for (device, dtype), roof in limits.items()
+        ],
+        "rows": [row for cell in results.cells for row in _rows(cell, limits)],
+        "fits": [
+            {
+                "operation": fit.operation,
+                "device": fit.device,
+                "dtype": fit.dtype,
+                "name": fit.name,
+                "powers": fit.powers,
+                "deviation": fit.deviation,
+            }
+            for fit in fits(results.cells)
+        ],
+        "models": [
+            {
+                "operation": model.operation,
+                "device": model.device,
+                "dtype": model.dtype,
+                "seconds": model.seconds,
+                "deviation": model.deviation,
+                "worst": model.worst,
+            }
+            for model in models(results.cells)
+        ],
+    }
+
+
+def _names(results: Results) -> list[str]:
+    return list(dict.fromkeys(cell.operation for cell in results.cells))
+
+
+def _described(name: str) -> dict[str, Any]:
+    known = OPERATIONS.get(name)
+    if known is None:
+        return {"axes": [], "text": ""}
+    return {"axes": known.axes, "text": (known.__doc__ or "").strip().partition("\n")[0]}
+
+
+def _rows(cell: Cell, limits: dict[tuple[str, str], Roof]) -> list[dict[str, Any]]:
+    """A row per contender, or one that says why there are none."""
+    if not cell.outcomes:
+        return [_where(cell) | {"name": "portable", "peer": False, "failure": cell.failure}]
+    roof = limits.get((cell.device, cell.dtype))
+    return [_where(cell) | _figures(cell, outcome, roof) for outcome in cell.outcomes]
+
+
+def _where(cell: Cell) -> dict[str, Any]:
+    return {
+        "operation": cell.operation,
+        "device": cell.device,
+        "dtype": cell.dtype,
+        "size": cell.size,
+        "label": cell.label,
+    }
+
+
+def _figures(cell: Cell, outcome: Outcome, roof: Roof | None) -> dict[str, Any]:
+    found: dict[str, Any] = {
+        "name": outcome.name,
+        "peer": outcome.peer,
+        "failure": outcome.failure,
+        "error": outcome.error if outcome.error < float("inf") else None,
+    }
+    if not outcome.timed:
+        return found
+    work, flops, moved = cell.work, cell.flop_rate(outcome), cell.byte_rate(outcome)
+    ratios = {p.name: time_ratio(p, outcome) for p in cell.peers if not outcome.peer}
+    return found | {
+        "seconds": outcome.seconds,
+        "wall": outcome.wall,
+        "spread": outcome.spread,
+        "samples": len(outcome.samples),
+        "flops": flops,
+        "bytes": moved,
+        "intensity": work.flops / work.bytes if work and work.flops and work.bytes else None,
+        "roof": attained(cell, outcome, roof),
+        "ratios": {name: ratio for name, ratio in ratios.items() if ratio is not None},
+    }

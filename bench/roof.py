@@ -1,0 +1,86 @@
+"""How far from a device's limits: the roofline model, its roofs measured in the same run.
+
+S. Williams, A. Waterman, D. Patterson, "Roofline: an insightful visual performance model for
+multicore architectures", Communications of the ACM 52 (2009).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from portable_bench.operation import Case
+from portable_bench.operations import OPERATIONS
+from portable_bench.plan import Planned
+from portable_bench.results import Cell, Outcome
+
+__all__ = ["Roof", "attained", "roofs", "with_roofs"]
+
+_COPY: Final = OPERATIONS["copy"]
+_ARITHMETIC: Final = OPERATIONS["fma"]
+
+
+@dataclass(frozen=True, slots=True)
+class Roof:
+    """The fastest that kernels of ours were seen to be on a device.
+
+    Attributes
+    ----------
+    flops : float or None
+        Operations per second in an element type.
+    bytes : float or None
+        Bytes per second, read and written.
+    """
+
+    flops: float | None
+    bytes: float | None
+
+
+def with_roofs(planned: Sequence[Planned]) -> list[Planned]:
+    """The same after what measures the roofs that they are compared with."""
+    compared = [p for p in planned if p[0].work(p[1].size, p[1].dtype) is not None]
+    asked = {(operation.name, case.device, case.dtype) for operation, case in planned}
+    wanted = dict.fromkeys(
+        (roof, case.device, dtype)
+        for operation, case in compared
+        for roof, dtype in ((_COPY, _COPY.dtypes[0]), (_ARITHMETIC, case.dtype))
+    )
+    added = [
+        (roof, Case(device, dtype, size))
+        for roof, device, dtype in wanted
+        if (roof.name, device, dtype) not in asked and device.capabilities.kind != "simulator"
+        for size in roof.sizes_for(device.capabilities.kind, "quick")
+    ]
+    return [*added, *planned]
+
+
+def roofs(cells: Iterable[Cell]) -> dict[tuple[str, str], Roof]:
+    """By device and element type."""
+    flops: dict[tuple[str, str], float] = {}
+    bytes_: dict[str, float] = {}
+    for cell in cells:
+        for outcome in cell.ours:
+            if cell.operation == _ARITHMETIC.name and outcome.timed and cell.work:
+                key = (cell.device, cell.dtype)
+                flops[key] = max(flops.get(key, 0), cell.work.flops / _fastest(outcome))
+            if cell.operation == _COPY.name and outcome.timed and cell.work:
+                rate = cell.work.bytes / _fastest(outcome)
+                bytes_[cell.device] = max(bytes_.get(cell.device, 0), rate)
+    keys = dict.fromkeys([*flops, *((device, _COPY.dtypes[0].short) for device in bytes_)])
+    return {key: Roof(flops.get(key), bytes_.get(key[0])) for key in keys}
+
+
+def attained(cell: Cell, outcome: Outcome, roof: Roof | None) -> float | None:
+    """The fraction of what the roofline allows; None where that is not known."""
+    if roof is None or cell.work is None or not outcome.timed or roof.flops is None:
+        return None
+    least = cell.work.flops / roof.flops
+    if roof.bytes is not None:
+        least = max(least, cell.work.bytes / roof.bytes)
+    return least / outcome.seconds
+
+
+def _fastest(outcome: Outcome) -> float:
+    """A roof is what is possible, so that the best sample counts."""
+    return min(s.seconds for s in outcome.samples)

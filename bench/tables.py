@@ -1,0 +1,201 @@
+"""Results as tables for people."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from rich.markup import escape
+from rich.table import Table
+
+from portable_bench.compare import Change
+from portable_bench.figures import number, percent, seconds
+from portable_bench.results import Cell, Outcome, time_ratio
+from portable_bench.roof import Roof, attained, roofs
+from portable_bench.scaling import Fit, Model
+
+__all__ = ["change_table", "fit_table", "ladder_table", "model_table", "tables"]
+
+
+def tables(cells: Sequence[Cell]) -> list[Table]:
+    """One per operation."""
+    limits = roofs(cells)
+    made = []
+    for name in dict.fromkeys(cell.operation for cell in cells):
+        own = [cell for cell in cells if cell.operation == name]
+        counted = any(cell.work for cell in own)
+        made.append(_matrix(name, own, limits) if counted else _overhead(name, own))
+    return made
+
+
+def _table(title: str, left: Iterable[str], right: Iterable[str], last: str) -> Table:
+    table = Table(title=title, title_justify="left")
+    for heading in left:
+        table.add_column(heading, overflow="fold")
+    for heading in right:
+        table.add_column(heading, justify="right", no_wrap=True)
+    table.add_column(last, overflow="fold")
+    return table
+
+
+def _matrix(name: str, cells: Sequence[Cell], limits: dict[tuple[str, str], Roof]) -> Table:
+    """A row per cell: ours beside the peers, ratio being our speed over theirs."""
+    table = _table(
+        name,
+        ("device", "type", "size"),
+        ("time", "wall", "spread", "GFLOP/s", "GB/s", "of roof", "peer", "ratio"),
+        "notes",
+    )
+    for cell in cells:
+        ours = _best(cell.ours)
+        ratios = [time_ratio(peer, ours) for peer in cell.peers]
+        table.add_row(
+            cell.device,
+            cell.dtype,
+            cell.label,
+            *_speed(cell, ours),
+            percent(attained(cell, ours, limits.get((cell.device, cell.dtype)))),
+            "\n".join(seconds(p.seconds if p.timed else None) for p in cell.peers),
+            "\n".join(number(r) for r in ratios),
+            escape("\n".join(_notes(cell, ours))),
+        )
+    return table
+
+
+def _best(ours: Sequence[Outcome]) -> Outcome:
+    """The fastest of ours; the first where none ran."""
+    timed = [o for o in ours if o.timed]
+    if timed:
+        return min(timed, key=lambda o: o.seconds)
+    return ours[0] if ours else Outcome("", peer=False)
+
+
+def _notes(cell: Cell, ours: Outcome) -> list[str]:
+    """The peers' names, in the order of the columns beside them, then what went wrong."""
+    named = [_peer(peer) for peer in cell.peers]
+    several = [ours.name] if len(cell.ours) > 1 and ours.timed else []
+    return [*named, *several, *filter(None, (cell.failure, ours.failure))]
+
+
+def _peer(peer: Outcome) -> str:
+    if peer.failure:
+        return f"{peer.name}: {peer.failure}"
+    return peer.name if peer.verified else f"{peer.name} (error {peer.error:.2g} times the bound)"
+
+
+def ladder_table(cell: Cell, limits: dict[tuple[str, str], Roof]) -> Table:
+    """A row per contender, compared with the first that ran."""
+    table = _table(
+        f"{cell.operation} {cell.label} {cell.dtype} on {cell.device}",
+        ("algorithm",),
+        ("time", "wall", "spread", "GFLOP/s", "GB/s", "of roof", "speed-up"),
+        "verified",
+    )
+    plainest = next((o for o in cell.outcomes if o.timed), None)
+    for outcome in cell.outcomes:
+        gain = time_ratio(plainest, outcome) if plainest else None
+        state = "yes" if outcome.verified else f"no: error {outcome.error:.2g} times the bound"
+        table.add_row(
+            outcome.name,
+            *_speed(cell, outcome),
+            percent(attained(cell, outcome, limits.get((cell.device, cell.dtype)))),
+            number(gain),
+            escape(outcome.failure or state),
+        )
+    if cell.failure:
+        table.add_row("", *[""] * 7, escape(cell.failure))
+    return table
+
+
+def _overhead(name: str, cells: Sequence[Cell]) -> Table:
+    """A row per contender: its time, and how many times the peer's it is."""
+    table = _table(
+        f"{name}: host's time per call",
+        ("device", "arguments", "by"),
+        ("time", "spread", "ratio"),
+        "notes",
+    )
+    for cell in cells:
+        peer = next((p for p in cell.peers if p.timed), None)
+        for outcome in cell.outcomes:
+            ratio = time_ratio(outcome, peer) if peer else None
+            table.add_row(
+                cell.device,
+                cell.label,
+                outcome.name,
+                seconds(outcome.seconds if outcome.timed else None),
+                percent(outcome.spread if outcome.timed else None),
+                number(ratio),
+                escape(outcome.failure),
+            )
+        if cell.failure:
+            table.add_row(cell.device, cell.label, "", "-", "-", "-", escape(cell.failure))
+    return table
+
+
+def change_table(found: Sequence[Change]) -> Table:
+    """A row per contender whose speed changed beyond the noise, or that began or ceased to work."""
+    same = sum(c.verdict in ("same", "failing") for c in found)
+    table = _table(
+        f"changes; {same} of {len(found)} are the same",
+        ("operation", "device", "type", "size", "by"),
+        ("before", "after", "speed", "noise"),
+        "verdict",
+    )
+    for change in found:
+        if change.verdict in ("same", "failing"):
+            continue
+        cell, times = change.cell, (change.before, change.after)
+        table.add_row(
+            cell.operation,
+            cell.device,
+            cell.dtype,
+            cell.label,
+            change.name,
+            *(seconds(o.seconds if o and o.timed else None) for o in times),
+            number(change.ratio),
+            percent(change.noise),
+            escape(f"{change.verdict} {change.after.failure if change.after else ''}".strip()),
+        )
+    return table
+
+
+def fit_table(fits: Sequence[Fit]) -> Table:
+    """A row per curve."""
+    table = _table(
+        "scaling: time ~ product of extents to these powers",
+        ("operation", "device", "type", "by"),
+        ("points", "deviation"),
+        "powers",
+    )
+    for fit in fits:
+        powers = ", ".join(f"{name}^{power:.2f}" for name, power in fit.powers.items())
+        where = (fit.operation, fit.device, fit.dtype, fit.name)
+        table.add_row(*where, str(fit.points), percent(fit.deviation), powers)
+    return table
+
+
+def model_table(models: Sequence[Model]) -> Table:
+    """A row per curve: the time that each of the model's units takes."""
+    table = _table(
+        "performance model: time = sum of counts times these",
+        ("operation", "device", "type"),
+        ("points", "deviation", "worst"),
+        "time of each",
+    )
+    for model in models:
+        each = ", ".join(f"{name} {seconds(x)}" for name, x in model.seconds.items())
+        figures = (str(model.points), percent(model.deviation), percent(model.worst))
+        table.add_row(model.operation, model.device, model.dtype, *figures, each)
+    return table
+
+
+def _speed(cell: Cell, outcome: Outcome) -> tuple[str, ...]:
+    timed = outcome.timed
+    flops, moved = cell.flop_rate(outcome), cell.byte_rate(outcome)
+    return (
+        seconds(outcome.seconds if timed else None),
+        seconds(outcome.wall if timed else None),
+        percent(outcome.spread if timed else None),
+        number(flops and 1e-9 * flops),
+        number(moved and 1e-9 * moved),
+    )
