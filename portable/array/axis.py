@@ -1,29 +1,33 @@
-"""Reductions and running totals along axes: how they are cut into sections, and launched."""
+"""Reductions along axes: how they are cut into sections, and launched."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from math import prod
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from portable.array.geometry import collapsed
-from portable.array.reduction_kernels import best, reduce, scan
-from portable.dtypes import DType, int64
+from portable.array.recipe import Recipe
+from portable.array.reduction_kernels import reduce_columns
+from portable.array.workgroup_kernels import best_together, reduce_together
+from portable.dtypes import DType, int32, int64
 
-if TYPE_CHECKING:
-    from portable.array.array import Array
-
-__all__ = ["Merge", "best_along_last", "reduced", "scanned"]
+__all__ = ["Cut", "Merge", "best_along_last", "cut", "lanes_for", "reduced"]
 
 _CPU_VECTOR: Final = 32
 _GPU_VECTOR: Final = 16
+_MOST_LANES: Final = 16
+_WIDEST_REGISTERS: Final = 64
 _CPU_ITEMS_PER_UNIT: Final = 8
-_GPU_ITEMS_PER_UNIT: Final = 256
+_GPU_GROUPS_PER_UNIT: Final = 32
 _CPU_SHORTEST: Final = 4096
-_GPU_SHORTEST: Final = 256
-_GROUP: Final = 128
+_GPU_SHORTEST: Final = 16384
+_COLUMN_GROUP: Final = 64
+_GPU_COLUMNS_PER_UNIT: Final = 512
 # So few rows that the pages and cache lines of a strip of them stay at hand for the next columns.
 _CPU_DEPTH: Final = 256
+_CPU_STRIP: Final = 32
+_GPU_DEPTH: Final = 32
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,43 +37,62 @@ class Merge:
     Attributes
     ----------
     function : Function
-        Merges two values; associative.
+        Merges two values or vectors of them; associative and commutative.
     kind : DType
-        The type to merge in, and of the result.
+        The type to merge in.
     initial : object
         The neutral element.
     first : Function or None
         What is done to each element before.
-    vector : bool
-        Whether `function` may be called with vectors.
     """
 
     function: Any
     kind: DType
     initial: Any
     first: Any = None
-    vector: bool = True
+
+    def constants(self) -> dict[str, Any]:
+        """As kernels take it."""
+        return {"MERGE": self.function, "KIND": self.kind, "INITIAL": self.initial}
 
 
-def reduced(x: Any, axes: tuple[int, ...], merge: Merge) -> Array:
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """How the last axis is shared among workgroups: `tall` rows each, `width` work-items a row.
+
+    Attributes
+    ----------
+    width, tall : int
+        Work-items along a row, and rows.
+    section, sections : int
+        Elements of the axis for a workgroup, and how many such sections there are.
+    groups : int
+        Workgroups.
+    """
+
+    width: int
+    tall: int
+    section: int
+    sections: int
+    groups: int
+
+    @property
+    def items(self) -> int:
+        """Work-items of a workgroup."""
+        return self.width * self.tall
+
+
+def reduced(recipe: Recipe, x: Any, axes: tuple[int, ...], merge: Merge, result: DType) -> Any:
     """`x` merged along axes, in the shape of the other axes, contiguous."""
     kept = [a for a in range(x.ndim) if a not in axes]
-    shape = tuple(x.shape[a] for a in kept)
-    view = _grouped(x, kept, list(axes))
-    lead = view[1]
-    array = view[0]
+    array, lead = _grouped(x, kept, list(axes))
     first = merge.first
     while array.ndim > lead:
-        array = _last_axis(_next_axis_last(array, lead), merge, first)
+        array = _next_axis_last(array, lead)
+        last = array.ndim == lead + 1
+        array = _last_axis(recipe, array, merge, first, result if last else merge.kind)
         first = None
-    result: Array = array.viewed(shape, _contiguous(shape, array.dtype.itemsize))
-    return result
-
-
-def _contiguous(shape: tuple[int, ...], itemsize: int) -> tuple[int, ...]:
-    from portable.array.storage import contiguous_strides
-
-    return contiguous_strides(shape, itemsize)
+    return array
 
 
 def _grouped(x: Any, kept: list[int], gone: list[int]) -> tuple[Any, int]:
@@ -77,6 +100,8 @@ def _grouped(x: Any, kept: list[int], gone: list[int]) -> tuple[Any, int]:
     outer, outer_steps = collapsed(
         tuple(x.shape[a] for a in kept), [tuple(x.strides[a] for a in kept)]
     )
+    # In which order the others are merged does not matter, so they follow memory.
+    gone = sorted(gone, key=lambda a: -abs(x.strides[a]))
     inner, inner_steps = collapsed(
         tuple(x.shape[a] for a in gone), [tuple(x.strides[a] for a in gone)]
     )
@@ -92,118 +117,118 @@ def _next_axis_last(x: Any, lead: int) -> Any:
     return x.viewed(tuple(x.shape[a] for a in order), tuple(x.strides[a] for a in order))
 
 
-def _last_axis(x: Any, merge: Merge, first: Any) -> Any:
+def _last_axis(recipe: Recipe, x: Any, merge: Merge, first: Any, result: DType) -> Any:
     """Merges the last axis, in as many passes as it takes."""
     while True:
-        x = _pass(x, merge, first)
+        x = _pass(recipe, x, merge, first, result)
         first = None
         if x.shape[-1] == 1:
             return x.viewed(x.shape[:-1], x.strides[:-1])
 
 
-def _pass(x: Any, merge: Merge, first: Any) -> Any:
-    rows, length = prod(x.shape[:-1]), x.shape[-1]
-    columns = abs(x.strides[-1]) != x.dtype.itemsize and x.ndim > 1
-    lanes = _lanes(x, merge, first, columns)
-    work, step = (-(-rows // lanes), 1) if columns else (rows, lanes)
-    section, sections = _sections(x, work, length, step)
-    cpu = x.device.capabilities.kind == "cpu"
-    if columns and cpu:
-        section, sections = _CPU_DEPTH, -(-length // _CPU_DEPTH)
-    out = x.device.empty((*x.shape[:-1], sections), merge.kind)
-    constants = {
-        "MERGE": merge.function,
-        "MAP": first,
-        "KIND": merge.kind,
-        "INITIAL": merge.initial,
-        "LANES": lanes,
-        "COLUMNS": columns,
-        "SECTION": section,
-        "SPREAD": not cpu and sections > 1,
-    }
-    reduce[work * sections, 1 if cpu else _GROUP](x, out, **constants)
+def _pass(recipe: Recipe, x: Any, merge: Merge, first: Any, result: DType) -> Any:
+    columns = abs(x.strides[-1]) != x.dtype.itemsize and x.ndim > 1 and x.shape[-2] > 1
+    lanes = lanes_for(x, merge.kind, -2 if columns else -1)
+    constants = {**merge.constants(), "MAP": first, "LANES": lanes}
+    if columns:
+        return _pass_over_columns(recipe, x, merge, constants, result)
+    how = cut(x, lanes)
+    out = recipe.empty((*x.shape[:-1], how.sections), result if how.sections == 1 else merge.kind)
+    recipe.launch(
+        reduce_together,
+        how.groups * how.items,
+        how.items,
+        x,
+        out,
+        WIDTH=how.width,
+        TALL=how.tall,
+        SECTION=how.section,
+        **constants,
+    )
     return out
 
 
-def _sections(x: Any, work: int, length: int, step: int) -> tuple[int, int]:
-    """Vectors of a section, and the number of sections, so that all compute units have work."""
+def _pass_over_columns(
+    recipe: Recipe, x: Any, merge: Merge, constants: dict[str, Any], result: DType
+) -> Any:
+    rows, length = prod(x.shape[:-1]), x.shape[-1]
     capabilities = x.device.capabilities
     cpu = capabilities.kind == "cpu"
-    wanted = capabilities.compute_units * (_CPU_ITEMS_PER_UNIT if cpu else _GPU_ITEMS_PER_UNIT)
-    shortest = _CPU_SHORTEST if cpu else _GPU_SHORTEST
-    vectors = -(-length // step)
-    sections = max(1, min(-(-wanted // work), length // shortest))
+    strip = min(_CPU_STRIP, -(-rows // constants["LANES"])) if cpu else 1
+    strips = -(-rows // (constants["LANES"] * strip))
+    section = _CPU_DEPTH
+    if not cpu:
+        wanted = -(-capabilities.compute_units * _GPU_COLUMNS_PER_UNIT // strips)
+        section = max(_GPU_DEPTH, _power_of_two(-(-length // wanted)))
+    sections = -(-length // section)
+    out = recipe.empty((*x.shape[:-1], sections), result if sections == 1 else merge.kind)
+    group = 1 if cpu else _COLUMN_GROUP
+    recipe.launch(
+        reduce_columns, strips * sections, group, x, out, STRIP=strip, SECTION=section, **constants
+    )
+    return out
+
+
+def _power_of_two(n: int) -> int:
+    return 1 << max(0, (n - 1).bit_length())
+
+
+def cut(x: Any, lanes: int) -> Cut:
+    """Sections such that all compute units have work, and workgroups as wide as the rows."""
+    capabilities = x.device.capabilities
+    rows, length = prod(x.shape[:-1]), x.shape[-1]
+    cpu = capabilities.kind == "cpu"
+    most = 1 if cpu else min(256, capabilities.max_workgroup)
+    width = min(most, _power_of_two(-(-length // lanes)))
+    tall = most // width
+    per_unit = _CPU_ITEMS_PER_UNIT if cpu else _GPU_GROUPS_PER_UNIT
+    wanted = -(-capabilities.compute_units * per_unit // -(-rows // tall))
+    shortest = _CPU_SHORTEST * lanes if cpu else _GPU_SHORTEST
     # A power of two, so that many lengths share one compiled program.
-    section = 1 << max(0, (-(-vectors // sections) - 1).bit_length())
-    return section, -(-vectors // section)
+    section = _power_of_two(max(-(-length // wanted), shortest))
+    sections = -(-length // section)
+    if sections > 1:
+        tall = 1
+    return Cut(width, tall, section, sections, -(-rows // tall) * sections)
 
 
-def _lanes(x: Any, merge: Merge, first: Any, columns: bool) -> int:
-    plain = x.dtype.kind not in "cb" and merge.kind.kind not in "cb"
-    if not merge.vector or first is not None or not plain or x.dtype.itemsize < 4:
+def lanes_for(x: Any, kind: DType, axis: int) -> int:
+    """How many neighbours along an axis a work-item loads at a time, to merge them in `kind`."""
+    if "c" in (x.dtype.kind, kind.kind) or x.strides[axis] != x.dtype.itemsize:
         return 1
     capabilities = x.device.capabilities
     widest = _CPU_VECTOR if capabilities.kind == "cpu" else _GPU_VECTOR
-    lanes: int = min(widest, capabilities.vector_bytes) // merge.kind.itemsize
-    if columns:
-        fits = x.strides[-2] == x.dtype.itemsize and x.shape[-2] % lanes == 0
-    else:
-        fits = x.strides[-1] == x.dtype.itemsize and x.shape[-1] >= lanes
-    return lanes if fits else 1
+    lanes: int = min(widest, capabilities.vector_bytes) // x.dtype.itemsize
+    lanes = min(lanes, _MOST_LANES, _WIDEST_REGISTERS // kind.register.itemsize)
+    if axis == -1:
+        return lanes if x.shape[-1] >= lanes > 1 else 1
+    return lanes if lanes > 1 and x.shape[axis] % lanes == 0 else 1
 
 
-def best_along_last(x: Any, largest: bool) -> Any:
+def best_along_last(recipe: Recipe, x: Any, largest: bool) -> Any:
     """The positions along the last axis of the least or greatest elements; the first of equals."""
     places = None
+    place = int32 if x.shape[-1] < 2**31 else int64
     while True:
-        rows, length = prod(x.shape[:-1]), x.shape[-1]
-        section, sections = _sections(x, rows, length, 1)
-        values = x.device.empty((*x.shape[:-1], sections), x.dtype)
-        out = x.device.empty((*x.shape[:-1], sections), int64)
-        group = 1 if x.device.capabilities.kind == "cpu" else _GROUP
-        best[rows * sections, group](x, places, values, out, SECTION=section, LARGEST=largest)
-        if sections == 1:
+        lanes = lanes_for(x, place, -1) if places is None else 1
+        how = cut(x, lanes)
+        values = recipe.empty((*x.shape[:-1], how.sections), x.dtype)
+        out = recipe.empty((*x.shape[:-1], how.sections), int64)
+        recipe.launch(
+            best_together,
+            how.groups * how.items,
+            how.items,
+            x,
+            places,
+            values,
+            out,
+            LARGEST=largest,
+            PLACE=place,
+            LANES=lanes,
+            WIDTH=how.width,
+            TALL=how.tall,
+            SECTION=how.section,
+        )
+        if how.sections == 1:
             return out.viewed(out.shape[:-1], out.strides[:-1])
         x, places = values, out
-
-
-def scanned(x: Any, out: Any, merge: Merge, shift: int) -> None:
-    """Running totals along the last axis into `out`, from the neutral element on if `shift`."""
-    rows, length = prod(x.shape[:-1]), x.shape[-1]
-    section, sections = _sections(x, rows, length, 1)
-    starts = None
-    if sections > 1:
-        starts = _starts(x, merge, section, sections)
-    group = 1 if x.device.capabilities.kind == "cpu" else _GROUP
-    scan[rows * sections, group](
-        x,
-        starts,
-        out,
-        MERGE=merge.function,
-        KIND=merge.kind,
-        INITIAL=merge.initial,
-        SECTION=section,
-        SHIFT=shift,
-    )
-
-
-def _starts(x: Any, merge: Merge, section: int, sections: int) -> Any:
-    """The running totals of whole sections."""
-    totals = x.device.empty((*x.shape[:-1], sections), merge.kind)
-    rows = prod(x.shape[:-1])
-    group = 1 if x.device.capabilities.kind == "cpu" else _GROUP
-    reduce[rows * sections, group](
-        x,
-        totals,
-        MERGE=merge.function,
-        MAP=None,
-        KIND=merge.kind,
-        INITIAL=merge.initial,
-        LANES=1,
-        COLUMNS=False,
-        SECTION=section,
-        SPREAD=False,
-    )
-    starts = x.device.empty(totals.shape, merge.kind)
-    scanned(totals, starts, merge, 0)
-    return starts

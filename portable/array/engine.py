@@ -15,11 +15,11 @@ import numpy as np
 from portable.array.elementwise_kernel import FULL, NUMBER, ROW, elementwise
 from portable.array.geometry import broadcast_shapes, broadcast_strides, collapsed
 from portable.array.operation import Operation, described
+from portable.array.recipe import Launch, repeatable
 from portable.array.storage import Storage
 from portable.backend import Capabilities, Device
 from portable.dtypes import DType
 from portable.errors import DeviceMismatchError, DTypeError, ShapeError
-from portable.lang.launch import Launcher, Repeatable
 
 if TYPE_CHECKING:
     from portable.array.array import Array
@@ -44,25 +44,8 @@ class _Plan:
 
     shape: tuple[int, ...]
     result: DType
-    launch: Repeatable | _Anew | None
+    launch: Launch | None
     numbers: tuple[tuple[int, DType], ...]
-
-
-@dataclass(frozen=True, slots=True)
-class _Anew:
-    """A `Repeatable` where a device runs kernels themselves, which take arrays and not pointers."""
-
-    launcher: Launcher
-    args: tuple[Any, ...]
-    constants: dict[str, Any]
-
-    def __call__(self, handles: Sequence[Any], offsets: Sequence[int], args: Sequence[Any]) -> None:
-        """Launches it with the shapes and strides that it was made for."""
-        given = [
-            x.at(handle, offset) if isinstance(x, Storage) else number
-            for x, handle, offset, number in zip(self.args, handles, offsets, args, strict=True)
-        ]
-        self.launcher(*given, **self.constants)
 
 
 _plans: dict[Any, _Plan] = {}
@@ -186,7 +169,7 @@ def _new_plan(operation: Operation, operands: tuple[Any, ...], out: Any) -> _Pla
 
 def _bind(
     operation: Operation, operands: tuple[Any, ...], out: Storage, compute: DType, *, disjoint: bool
-) -> Repeatable | _Anew:
+) -> Launch:
     arrays = [x for x in operands if isinstance(x, Storage)]
     strides = [broadcast_strides(x.shape, x.strides, out.shape) for x in arrays]
     shape, steps = collapsed(out.shape, [*strides, out.strides])
@@ -223,11 +206,7 @@ def _bind(
     }
     args += [None] * (3 - len(args))
     launcher = elementwise[ndrange, workgroup]
-    if out.device.capabilities.dialect == "ir":
-        # A plan outlives the arrays that it was made for and must not keep their memory.
-        like = [x.at(None, 0) if isinstance(x, Storage) else x for x in (*args, target)]
-        return _Anew(launcher, tuple(like), constants)
-    return launcher.repeatable((*args, target), constants, disjoint=disjoint)
+    return repeatable(launcher, (*args, target), constants, disjoint=disjoint)
 
 
 def _conversion(kind: DType, wanted: DType | None) -> DType | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
 from portable.array.axis import best_along_last
@@ -19,8 +20,10 @@ from portable.array.manipulation import (
     reshape,
 )
 from portable.array.positions import linear_positions
+from portable.array.recipe import Plans, Recipe
 from portable.array.sorting_kernels import search
 from portable.array.statistics import cumulative_sum
+from portable.array.storage import contiguous_strides
 from portable.dtypes import bool_, int64
 from portable.errors import DTypeError, ShapeError
 
@@ -42,32 +45,38 @@ _GROUP: Final = 64
 
 def argmax(x: Array, /, *, axis: int | None = None, keepdims: bool = False) -> Array:
     """The position of the greatest element along an axis (None: flattened), the first of equals."""
-    return _best("argmax", x, axis, keepdims, largest=True)
+    check_operands("argmax", (x,))
+    return _best(x, "argmax", axis, keepdims)  # type: ignore[no-any-return]
 
 
 def argmin(x: Array, /, *, axis: int | None = None, keepdims: bool = False) -> Array:
     """The position of the least element along an axis (None: flattened), the first of equals."""
-    return _best("argmin", x, axis, keepdims, largest=False)
+    check_operands("argmin", (x,))
+    return _best(x, "argmin", axis, keepdims)  # type: ignore[no-any-return]
 
 
-def _best(name: str, x: Array, axis: int | None, keepdims: bool, *, largest: bool) -> Array:
-    check_operands(name, (x,))
+def _write_best(x: Any, name: str, axis: int | None, keepdims: bool) -> Callable[[Any], Any]:
+    """What `argmax` and `argmin` have to do for arrays like `x`."""
     if x.dtype.kind not in "iuf":
         raise DTypeError(f"{name} takes real numbers, not {x.dtype.name}")
-    shape = (1,) * x.ndim
     if axis is None:
-        x, place = reshape(x, (-1,)), 0
-    else:
-        place = normalized_axis(axis, x.ndim)
-        shape = (*x.shape[:place], 1, *x.shape[place + 1 :])
+        shape = (1,) * x.ndim if keepdims else ()
+        if x.ndim != 1 or not x.is_contiguous:
+            flat = _write_best(reshape(x, (-1,)), name, 0, False)
+            return lambda x: reshape(flat(reshape(x, (-1,))), shape)
+    place = normalized_axis(0 if axis is None else axis, x.ndim)
+    rest = (*x.shape[:place], *x.shape[place + 1 :])
+    shape = (*x.shape[:place], 1, *x.shape[place + 1 :]) if keepdims else rest
     if x.shape[place] == 0:
         raise ValueError(f"{name} of no elements, along axis {axis} of shape {x.shape}")
-    moved = moveaxis(x, place, -1)
-    if moved.size:
-        found = best_along_last(moved, largest)
-    else:
-        found = x.device.empty(moved.shape[:-1], int64)
-    return reshape(found, shape) if keepdims else found
+    if not x.size:
+        return lambda x: x.device.empty(shape, int64)
+    recipe = Recipe(x)
+    found = best_along_last(recipe, moveaxis(x, place, -1), name == "argmax")
+    return recipe.finish(found.viewed(shape, contiguous_strides(shape, int64.itemsize)))
+
+
+_best: Final = Plans(_write_best)
 
 
 def nonzero(x: Array, /) -> tuple[Array, ...]:

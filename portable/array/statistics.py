@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from math import prod as product_of
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from portable import dtypes
 from portable import lang as kl
 from portable.array import reduction_kernels as k
-from portable.array.axis import Merge, reduced, scanned
+from portable.array.axis import Merge, reduced
 from portable.array.creation import full
-from portable.array.elementwise import multiply, sqrt, subtract
+from portable.array.elementwise import divide, multiply, not_equal, sqrt, subtract
 from portable.array.engine import check_operands
 from portable.array.geometry import normalized_axes, normalized_axis
-from portable.array.manipulation import astype, concat, moveaxis, reshape
+from portable.array.manipulation import astype, concat, moveaxis
+from portable.array.recipe import Plans, Recipe
+from portable.array.scanning import scanned
+from portable.array.storage import Storage, contiguous_strides
 from portable.dtypes import DType, bool_, int64, uint64
 from portable.errors import DTypeError
 
@@ -39,34 +44,82 @@ __all__ = [
 Axis = int | tuple[int, ...] | None
 
 
-def _merged(x: Array, axis: Axis, merge: Merge, result: DType, keepdims: bool) -> Array:
-    """The reduction, converted, with the shape that `keepdims` asks for."""
-    axes = normalized_axes(axis, x.ndim)
-    shape = tuple(n for a, n in enumerate(x.shape) if a not in axes)
-    if product_of(shape) == 0:
-        out = x.device.empty(shape, result)
-    elif x.size == 0:
-        out = full(shape, merge.initial, dtype=result, device=x.device)
-    else:
-        out = astype(reduced(x, axes, merge), result, copy=False)
-    if keepdims:
-        kept = tuple(1 if a in axes else n for a, n in enumerate(x.shape))
-        return reshape(out, kept)
-    return out  # type: ignore[no-any-return]
-
-
 def _check(name: str, x: Any, kinds: str, wanted: str) -> None:
     check_operands(name, (x,))
     if x.dtype.kind not in kinds:
         raise DTypeError(f"{name} takes {wanted}, not {x.dtype.name}")
 
 
-def _sum_dtype(x: Array, dtype: Any) -> DType:
-    if dtype is not None:
-        return dtypes.dtype(dtype)
-    if x.dtype.kind == "i":
-        return int64
-    return uint64 if x.dtype.kind == "u" else x.dtype
+@dataclass(frozen=True, slots=True)
+class _Statistic:
+    """A reduction: what it takes, and how it merges.
+
+    Attributes
+    ----------
+    name : str
+        As users call it.
+    kinds, wanted : str
+        The kinds of dtype that it takes, as letters and in words.
+    merge : callable
+        What a dtype is merged with, for a result of a dtype.
+    result : callable
+        The dtype of the result, of a dtype and what the user asked for.
+    empty : bool
+        Whether nothing has a result.
+    """
+
+    name: str
+    kinds: str
+    wanted: str
+    merge: Callable[[DType, DType], Merge]
+    result: Callable[[DType, Any], DType]
+    empty: bool = True
+
+
+def _write_reduction(
+    x: Any, statistic: _Statistic, axis: Axis, dtype: Any, keepdims: bool
+) -> Callable[[Any], Any]:
+    """What a reduction has to do for arrays like `x`."""
+    _check(statistic.name, x, statistic.kinds, statistic.wanted)
+    axes = normalized_axes(axis, x.ndim)
+    result = statistic.result(x.dtype, dtype)
+    merge = statistic.merge(x.dtype, result)
+    shape = tuple(n for a, n in enumerate(x.shape) if a not in axes)
+    kept = tuple(1 if a in axes else n for a, n in enumerate(x.shape)) if keepdims else shape
+    if not statistic.empty and product_of(x.shape[a] for a in axes) == 0:
+        name = statistic.name
+        raise ValueError(f"{name} of no elements, along axes {axis} of shape {x.shape}")
+    if x.size == 0:
+        return lambda x: full(kept, merge.initial, dtype=result, device=x.device)
+    if result.is_integer and not x.dtype.is_integer and x.dtype is not bool_:
+        rest = _write_reduction(astype(x, result), statistic, axis, dtype, keepdims)
+        return lambda x: rest(astype(x, result))
+    if not axes:
+        return lambda x: astype(x, result) if merge.first is None else not_equal(x, 0)
+    recipe = Recipe(x)
+    found = reduced(recipe, x, axes, merge, result)
+    return recipe.finish(found.viewed(kept, contiguous_strides(kept, result.itemsize)))
+
+
+_reduction: Final = Plans(_write_reduction)
+
+
+def _reduced(statistic: _Statistic, x: Any, axis: Axis, dtype: Any, keepdims: bool) -> Any:
+    if not isinstance(x, Storage):
+        check_operands(statistic.name, (x,))
+    if isinstance(axis, Iterable):
+        axis = tuple(axis)
+    return _reduction(x, statistic, axis, dtype, keepdims)
+
+
+def _sum_dtype(kind: DType, dtype: Any) -> DType:
+    """What sums of a dtype are given in."""
+    result = dtypes.dtype(dtype) if dtype is not None else kind
+    if dtype is None and kind.is_integer:
+        result = int64 if kind.kind == "i" else uint64
+    if result.kind not in "iufc" or (kind.is_complex and not result.is_complex):
+        raise DTypeError(f"{kind.name} has no sum or product of dtype {result.name}")
+    return result
 
 
 def _accumulator(kind: DType) -> DType:
@@ -76,36 +129,20 @@ def _accumulator(kind: DType) -> DType:
     return int64 if kind.kind == "i" else uint64
 
 
-def _totals(name: str, x: Array, dtype: Any) -> tuple[Array, DType, DType]:
-    """The array, converted where the sum needs it, the dtype to sum in, and that of the result."""
-    _check(name, x, "iufc", "numbers")
-    result = _sum_dtype(x, dtype)
-    if result.kind not in "iufc":
-        raise DTypeError(f"{name} has no result of dtype {result.name}")
-    if result.is_integer and not x.dtype.is_integer:
-        x = astype(x, result)
-    return x, _accumulator(result), result
+def _own(kind: DType, _: Any) -> DType:
+    return kind
 
 
-def sum(x: Array, /, *, axis: Axis = None, dtype: Any = None, keepdims: bool = False) -> Array:
-    """The sum along axes (None: all); 64-bit for integers unless `dtype` says otherwise."""
-    x, kind, result = _totals("sum", x, dtype)
-    return _merged(x, axis, Merge(k.total, kind, 0), result, keepdims)
+def _bool(_: DType, __: Any) -> DType:
+    return bool_
 
 
-def prod(x: Array, /, *, axis: Axis = None, dtype: Any = None, keepdims: bool = False) -> Array:
-    """The product along axes (None: all); 64-bit for integers unless `dtype` says otherwise."""
-    x, kind, result = _totals("prod", x, dtype)
-    return _merged(x, axis, Merge(k.product, kind, 1), result, keepdims)
+def _wide(kind: DType, _: Any) -> DType:
+    return _accumulator(kind)
 
 
-def _extreme(name: str, x: Array, axis: Axis, keepdims: bool, word: Any, sign: int) -> Array:
-    _check(name, x, "iuf", "real numbers")
-    axes = normalized_axes(axis, x.ndim)
-    if product_of(x.shape[a] for a in axes) == 0:
-        raise ValueError(f"{name} of no elements, along axes {axis} of shape {x.shape}")
-    kind = x.dtype.register
-    return _merged(x, axis, Merge(word, kind, _limit(x.dtype, sign)), x.dtype, keepdims)
+def _truth(kind: DType) -> Any:
+    return None if kind is bool_ else k.is_true
 
 
 def _limit(kind: DType, sign: int) -> Any:
@@ -117,50 +154,100 @@ def _limit(kind: DType, sign: int) -> Any:
     return -(2 ** (kind.bits - 1)) if kind.kind == "i" else 0
 
 
+_SUM: Final = _Statistic(
+    "sum", "iufc", "numbers", lambda x, out: Merge(k.total, _accumulator(out), 0), _sum_dtype
+)
+_PROD: Final = _Statistic(
+    "prod", "iufc", "numbers", lambda x, out: Merge(k.product, _accumulator(out), 1), _sum_dtype
+)
+_MAX: Final = _Statistic(
+    "max",
+    "iuf",
+    "real numbers",
+    lambda x, out: Merge(kl.maximum, x.register, _limit(x, -1)),
+    _own,
+    empty=False,
+)
+_MIN: Final = _Statistic(
+    "min",
+    "iuf",
+    "real numbers",
+    lambda x, out: Merge(kl.minimum, x.register, _limit(x, 1)),
+    _own,
+    empty=False,
+)
+_ANY: Final = _Statistic(
+    "any", "biufc", "", lambda x, out: Merge(k.either, bool_, False, _truth(x)), _bool
+)
+_ALL: Final = _Statistic(
+    "all", "biufc", "", lambda x, out: Merge(k.both, bool_, True, _truth(x)), _bool
+)
+_COUNT: Final = _Statistic(
+    "count_nonzero",
+    "biufc",
+    "",
+    lambda x, out: Merge(k.total, int64, 0, _truth(x)),
+    lambda x, dtype: int64,
+)
+_TOTAL: Final = _Statistic(
+    "mean",
+    "fc",
+    "floating-point numbers",
+    lambda x, out: Merge(k.total, out, 0),
+    _wide,
+)
+
+
+def sum(x: Array, /, *, axis: Axis = None, dtype: Any = None, keepdims: bool = False) -> Array:
+    """The sum along axes (None: all); 64-bit for integers unless `dtype` says otherwise."""
+    return _reduced(_SUM, x, axis, dtype, keepdims)  # type: ignore[no-any-return]
+
+
+def prod(x: Array, /, *, axis: Axis = None, dtype: Any = None, keepdims: bool = False) -> Array:
+    """The product along axes (None: all); 64-bit for integers unless `dtype` says otherwise."""
+    return _reduced(_PROD, x, axis, dtype, keepdims)  # type: ignore[no-any-return]
+
+
 def max(x: Array, /, *, axis: Axis = None, keepdims: bool = False) -> Array:
     """The greatest element along axes (None: all); NaN if there is one."""
-    return _extreme("max", x, axis, keepdims, kl.maximum, -1)
+    return _reduced(_MAX, x, axis, None, keepdims)  # type: ignore[no-any-return]
 
 
 def min(x: Array, /, *, axis: Axis = None, keepdims: bool = False) -> Array:
     """The least element along axes (None: all); NaN if there is one."""
-    return _extreme("min", x, axis, keepdims, kl.minimum, 1)
+    return _reduced(_MIN, x, axis, None, keepdims)  # type: ignore[no-any-return]
 
 
 def any(x: Array, /, *, axis: Axis = None, keepdims: bool = False) -> Array:
     """Whether some element along axes (None: all) is not zero."""
-    return _logical(x, axis, keepdims, Merge(k.either, bool_, False, _truth(x), vector=False))
+    return _reduced(_ANY, x, axis, None, keepdims)  # type: ignore[no-any-return]
 
 
 def all(x: Array, /, *, axis: Axis = None, keepdims: bool = False) -> Array:
     """Whether every element along axes (None: all) is not zero."""
-    return _logical(x, axis, keepdims, Merge(k.both, bool_, True, _truth(x), vector=False))
-
-
-def _truth(x: Array) -> object:
-    check_operands("any and all", (x,))
-    return None if x.dtype is bool_ else k.is_true
-
-
-def _logical(x: Array, axis: Axis, keepdims: bool, merge: Merge) -> Array:
-    return _merged(x, axis, merge, bool_, keepdims)
+    return _reduced(_ALL, x, axis, None, keepdims)  # type: ignore[no-any-return]
 
 
 def count_nonzero(x: Array, /, *, axis: Axis = None, keepdims: bool = False) -> Array:
     """How many elements along axes (None: all) are not zero."""
-    return _merged(x, axis, Merge(k.total, int64, 0, _truth(x)), int64, keepdims)
+    return _reduced(_COUNT, x, axis, None, keepdims)  # type: ignore[no-any-return]
 
 
 def mean(x: Array, /, *, axis: Axis = None, keepdims: bool = False) -> Array:
     """The arithmetic mean along axes (None: all); NaN of nothing."""
-    _check("mean", x, "fc", "floating-point numbers")
-    count = product_of(x.shape[a] for a in normalized_axes(axis, x.ndim))
-    kind = _accumulator(x.dtype)
-    total = _merged(x, axis, Merge(k.total, kind, 0), kind, keepdims)
-    factor = 1 / count if count else float("nan")
+    total = _reduced(_TOTAL, x, axis, None, keepdims)
+    count = _count(x, axis)
+    # Dividing by a power of two is multiplying by its inverse, exactly.
     exact = count & (count - 1) == 0
-    result = multiply(total, factor) if exact or not count else total / float(count)
+    factor = 1 / count if count else float("nan")
+    result = multiply(total, factor) if exact else divide(total, float(count))
     return astype(result, x.dtype, copy=False)
+
+
+def _count(x: Array, axis: Axis) -> int:
+    if axis is None:
+        return x.size
+    return product_of(x.shape[a] for a in normalized_axes(axis, x.ndim))
 
 
 def var(
@@ -168,13 +255,11 @@ def var(
 ) -> Array:
     """The variance along axes (None: all), the divisor being the count less `correction`."""
     _check("var", x, "f", "real floating-point numbers")
-    count = product_of(x.shape[a] for a in normalized_axes(axis, x.ndim))
-    kind = _accumulator(x.dtype)
-    wide = astype(x, kind, copy=False)
+    wide = astype(x, _accumulator(x.dtype), copy=False)
     gap = subtract(wide, mean(wide, axis=axis, keepdims=True))
     total = sum(multiply(gap, gap), axis=axis, keepdims=keepdims)
-    divisor = count - correction
-    result = total / float(divisor) if divisor > 0 else multiply(total, float("nan"))
+    divisor = _count(x, axis) - correction
+    result = divide(total, float(divisor)) if divisor > 0 else multiply(total, float("nan"))
     return astype(result, x.dtype, copy=False)
 
 
@@ -185,34 +270,48 @@ def std(
     return sqrt(var(x, axis=axis, correction=correction, keepdims=keepdims))
 
 
+# -- running totals -------------------------------------------------------------------------
+
+
 def cumulative_sum(
     x: Array, /, *, axis: int | None = None, dtype: Any = None, include_initial: bool = False
 ) -> Array:
     """Running sums along an axis, from 0 on if `include_initial`."""
-    x, kind, result = _totals("cumulative_sum", x, dtype)
-    return _running(x, axis, Merge(k.total, kind, 0), result, include_initial)
+    check_operands("cumulative_sum", (x,))
+    return _scan(x, "cumulative_sum", k.total, 0, axis, dtype, bool(include_initial))  # type: ignore[no-any-return]
 
 
 def cumulative_prod(
     x: Array, /, *, axis: int | None = None, dtype: Any = None, include_initial: bool = False
 ) -> Array:
     """Running products along an axis, from 1 on if `include_initial`."""
-    x, kind, result = _totals("cumulative_prod", x, dtype)
-    return _running(x, axis, Merge(k.product, kind, 1), result, include_initial)
+    check_operands("cumulative_prod", (x,))
+    return _scan(x, "cumulative_prod", k.product, 1, axis, dtype, bool(include_initial))  # type: ignore[no-any-return]
 
 
-def _running(x: Array, axis: int | None, merge: Merge, result: DType, initial: bool) -> Array:
-    if axis is None:
-        if x.ndim > 1:
-            raise ValueError(f"a running total of shape {x.shape} needs an axis")
-        x, axis = reshape(x, (-1,)), 0
-    place = normalized_axis(axis, x.ndim)
+def _write_scan(
+    x: Any, name: str, function: Any, neutral: int, axis: int | None, dtype: Any, initial: bool
+) -> Callable[[Any], Any]:
+    """What running totals have to do for arrays like `x`."""
+    _check(name, x, "iufc", "numbers")
+    result = _sum_dtype(x.dtype, dtype)
+    if axis is None and x.ndim != 1:
+        raise ValueError(f"{name} of shape {x.shape} needs an axis")
+    place = normalized_axis(0 if axis is None else axis, x.ndim)
     shape = (*x.shape[:place], x.shape[place] + initial, *x.shape[place + 1 :])
     if x.size == 0:
-        return full(shape, merge.initial, dtype=result, device=x.device)
-    out = x.device.empty(shape, result)
-    scanned(moveaxis(x, place, -1), moveaxis(out, place, -1), merge, int(initial))
-    return out  # type: ignore[no-any-return]
+        return lambda x: full(shape, neutral, dtype=result, device=x.device)
+    if result.is_integer and not x.dtype.is_integer:
+        rest = _write_scan(astype(x, result), name, function, neutral, place, dtype, initial)
+        return lambda x: rest(astype(x, result))
+    recipe = Recipe(x)
+    out = recipe.empty(shape, result)
+    merge = Merge(function, _accumulator(result), neutral)
+    scanned(recipe, moveaxis(x, place, -1), moveaxis(out, place, -1), merge, int(initial))
+    return recipe.finish(out)
+
+
+_scan: Final = Plans(_write_scan)
 
 
 def diff(

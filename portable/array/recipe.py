@@ -1,0 +1,167 @@
+"""Several launches in turn, worked out once for arrays alike and repeated at little cost.
+
+What a reduction launches depends on dtypes, shapes and strides alone. A `Recipe` is written down
+with an array to stand for all that are like it; calling it runs the launches on another.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from portable.array.creation_kernels import cleared
+from portable.array.storage import Storage
+from portable.dtypes import DType
+from portable.lang.kernel import Kernel
+from portable.lang.launch import Launcher
+
+if TYPE_CHECKING:
+    from portable.array.array import Array
+
+__all__ = ["Launch", "Plans", "Recipe", "repeatable"]
+
+_MAX_PLANS: Final = 4096
+
+_GROUP: Final = 64
+
+Launch = Callable[[Sequence[Any], Sequence[int], Sequence[Any]], None]
+
+
+@dataclass(frozen=True, slots=True)
+class _Anew:
+    """A `Repeatable` where a device runs kernels themselves, which take arrays and not pointers."""
+
+    launcher: Launcher
+    args: tuple[Any, ...]
+    constants: dict[str, Any]
+
+    def __call__(self, handles: Sequence[Any], offsets: Sequence[int], args: Sequence[Any]) -> None:
+        """Launches it with the shapes and strides that it was made for."""
+        given = [
+            x.at(handle, offset) if isinstance(x, Storage) else number
+            for x, handle, offset, number in zip(self.args, handles, offsets, args, strict=True)
+        ]
+        self.launcher(*given, **self.constants)
+
+
+def repeatable(
+    launcher: Launcher, args: tuple[Any, ...], constants: dict[str, Any], *, disjoint: bool
+) -> Launch:
+    """A launch to be repeated with arrays like these; `disjoint`: none overlaps one written."""
+    arrays = [x for x in args if isinstance(x, Storage)]
+    if arrays[0].device.capabilities.dialect == "ir":
+        # A plan outlives the arrays that it was made for and must not keep their memory.
+        like = tuple(x.at(None, 0) if isinstance(x, Storage) else x for x in args)
+        return _Anew(launcher, like, constants)
+    return launcher.repeatable(args, constants, disjoint=disjoint)
+
+
+@dataclass(frozen=True, slots=True)
+class _New:
+    """A step that allocates."""
+
+    shape: tuple[int, ...]
+    dtype: DType
+
+
+@dataclass(frozen=True, slots=True)
+class _Launched:
+    """A step that launches; per argument which array's memory it gets, and how far into it."""
+
+    launch: Launch
+    places: tuple[tuple[int, int], ...]
+    numbers: tuple[Any, ...]
+
+
+class Recipe:
+    """The steps from one array to others.
+
+    Parameters
+    ----------
+    x : Array
+        An array like those that it will be called with: device, dtype, shape, strides and
+        alignment are the same.
+    """
+
+    def __init__(self, x: Any) -> None:
+        self._arrays: list[Any] = [x]
+        self._steps: list[_New | _Launched] = []
+        self._result: Any = None
+        self._place = (0, 0)
+
+    def empty(self, shape: tuple[int, ...], dtype: DType) -> Any:
+        """A new array in each run; what is returned stands for it."""
+        made = self._arrays[0].device.empty(shape, dtype)
+        self._arrays.append(made)
+        self._steps.append(_New(shape, dtype))
+        return made
+
+    def zeros(self, shape: tuple[int, ...], dtype: DType) -> Any:
+        """A new array of zeros in each run."""
+        made = self.empty(shape, dtype)
+        self.launch(cleared, made.size, _GROUP, made)
+        return made
+
+    def launch(
+        self, kernel: Kernel, ndrange: Any, workgroup: Any, *args: Any, **constants: Any
+    ) -> None:
+        """A launch in each run, on views of the array and of new ones, none overlapping another."""
+        launcher = kernel[ndrange, workgroup]
+        repeated = repeatable(launcher, args, constants, disjoint=True)
+        places = tuple(self._found(a) if isinstance(a, Storage) else (-1, 0) for a in args)
+        numbers = tuple(None if isinstance(a, Storage) else a for a in args)
+        self._steps.append(_Launched(repeated, places, numbers))
+
+    def finish(self, result: Any) -> Recipe:
+        """Ends it: a run gives the array that this view stands for."""
+        self._place = self._found(result)
+        self._result = result.at(None, 0)
+        self._arrays = []
+        return self
+
+    def _found(self, x: Any) -> tuple[int, int]:
+        """Which array a view is of, and how many bytes into it."""
+        for number, array in enumerate(self._arrays):
+            if array.buffer is x.buffer:
+                return number, x.offset - array.offset
+        raise ValueError("a recipe launches on its own arrays only")
+
+    def __call__(self, x: Any) -> Array:
+        """Runs the steps on an array."""
+        empty = x.device.empty
+        handles, starts = [x.buffer], [x.offset]
+        for step in self._steps:
+            if isinstance(step, _New):
+                handles.append(empty(step.shape, step.dtype).buffer)
+                starts.append(0)
+                continue
+            used = [None if i < 0 else handles[i] for i, _ in step.places]
+            offsets = [0 if i < 0 else starts[i] + by for i, by in step.places]
+            step.launch(used, offsets, step.numbers)
+        number, by = self._place
+        return self._result.at(handles[number], starts[number] + by)  # type: ignore[no-any-return]
+
+
+class Plans:
+    """Recipes, or what else is to be done, by the arrays that they are for.
+
+    Parameters
+    ----------
+    write : callable
+        Makes one: called with an array and the options by which it is looked up.
+    """
+
+    def __init__(self, write: Callable[..., Callable[[Any], Any]]) -> None:
+        self._write = write
+        self._known: dict[Any, Callable[[Any], Any]] = {}
+
+    def __call__(self, x: Any, *options: Any) -> Any:
+        """Does it to an array."""
+        key = (x.device, x.dtype, x.shape, x.strides, x.offset & 15, options)
+        found = self._known.get(key)
+        if found is None:
+            if len(self._known) >= _MAX_PLANS:
+                self._known.clear()
+            found = self._known[key] = self._write(x, *options)
+        return found(x)

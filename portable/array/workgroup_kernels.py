@@ -1,0 +1,383 @@
+"""Reductions and scans along the last axis in which the work-items of a workgroup share the work.
+
+Neighbouring work-items read neighbouring vectors, and meet in local memory.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from portable import lang as kl
+from portable.array.elementwise_kernel import unravelled
+from portable.array.reduction_kernels import folded, read, wins
+from portable.lang.function import function
+from portable.lang.kernel import kernel
+
+__all__ = ["best_together", "reduce_together", "scan_together"]
+
+
+@function
+def product_of(extents: Any) -> Any:
+    """The number of elements of a shape."""
+    total = 1
+    for extent in extents:
+        total = total * extent
+    return total
+
+
+@kernel
+def reduce_together(
+    x: Any,
+    out: Any,
+    *,
+    MERGE: Any,
+    MAP: Any,
+    KIND: Any,
+    INITIAL: Any,
+    LANES: int,
+    WIDTH: int,
+    TALL: int,
+    SECTION: int,
+) -> None:
+    """Merges sections of `SECTION` elements of the last axis: ``out[..., s]`` is the `s`-th's.
+
+    A workgroup does one section of `TALL` rows, `WIDTH` work-items each.
+    """
+    lead = x.shape[: x.ndim - 1]
+    length = x.shape[x.ndim - 1]
+    sections = out.shape[out.ndim - 1]
+    item = kl.local_id(0)
+    across = item % WIDTH
+    group = kl.group_id(0)
+    s = group % sections
+    row = group // sections * TALL + item // WIDTH
+    inside = row < product_of(lead)
+    result = kl.cast(INITIAL, KIND)
+    if inside:
+        outer = unravelled(row, lead)
+        stop = kl.minimum(s * SECTION + SECTION, length)
+        full = kl.minimum(stop, length - (LANES - 1))
+        stride = WIDTH * LANES
+        neutral = kl.splat(result, LANES) if LANES > 1 else result
+        first, second, third, fourth = neutral, neutral, neutral, neutral
+        r = s * SECTION + across * LANES
+        while r + 3 * stride < full:
+            first = MERGE(first, read(x, outer, r, LANES, -1, KIND, MAP))
+            second = MERGE(second, read(x, outer, r + stride, LANES, -1, KIND, MAP))
+            third = MERGE(third, read(x, outer, r + 2 * stride, LANES, -1, KIND, MAP))
+            fourth = MERGE(fourth, read(x, outer, r + 3 * stride, LANES, -1, KIND, MAP))
+            r = r + 4 * stride
+        while r < full:
+            first = MERGE(first, read(x, outer, r, LANES, -1, KIND, MAP))
+            r = r + stride
+        result = folded(MERGE(MERGE(first, second), MERGE(third, fourth)), LANES, MERGE)
+        if LANES > 1:
+            for q in range(r, kl.minimum(r + LANES, stop)):
+                result = MERGE(result, read(x, outer, q, 1, -1, KIND, MAP))
+    shared = kl.local((WIDTH * TALL,), KIND)
+    shared[item] = result
+    kl.barrier()
+    half = WIDTH
+    for _ in kl.static_range(10):
+        if half > 1:
+            half = half // 2
+            if across < half:
+                shared[item] = MERGE(shared[item], shared[item + half])
+            kl.barrier()
+    if inside and across == 0:
+        out[*unravelled(row, lead), s] = shared[item]
+
+
+@kernel
+def best_together(
+    x: Any,
+    places: Any,
+    values: Any,
+    out: Any,
+    *,
+    LARGEST: bool,
+    PLACE: Any,
+    LANES: int,
+    WIDTH: int,
+    TALL: int,
+    SECTION: int,
+) -> None:
+    """The least or greatest element of each section of the last axis, and its position.
+
+    `places` are the positions of the elements of `x`, or None: their own. Work is cut as in
+    `reduce_together`; positions are counted in `PLACE`.
+    """
+    lead = x.shape[: x.ndim - 1]
+    length = x.shape[x.ndim - 1]
+    sections = out.shape[out.ndim - 1]
+    item = kl.local_id(0)
+    across = item % WIDTH
+    group = kl.group_id(0)
+    s = group % sections
+    row = group // sections * TALL + item // WIDTH
+    inside = row < product_of(lead)
+    best_values = kl.local((WIDTH * TALL,), x.dtype)
+    best_places = kl.local((WIDTH * TALL,), PLACE)
+    if inside:
+        outer = unravelled(row, lead)
+        stop = kl.minimum(s * SECTION + SECTION, length)
+        # Who has nothing of its own to look at takes part with the section's first element.
+        r = s * SECTION + across * LANES
+        here = kl.where(r < stop, r, s * SECTION)
+        value = x[*outer, here]
+        place = kl.cast(here, PLACE) if places is None else kl.cast(places[*outer, here], PLACE)
+        if LANES > 1:
+            full = kl.minimum(stop, length - (LANES - 1))
+            ascending = ()
+            for lane in kl.static_range(LANES):
+                ascending = (*ascending, kl.cast(lane, PLACE))  # type: ignore[assignment]
+            steps = kl.vector(*ascending)
+            lane_values = kl.splat(value, LANES)
+            lane_places = kl.splat(place, LANES)
+            while r < full:
+                new = kl.vload(x, *outer, r, lanes=LANES)
+                won = wins(new, lane_values, LARGEST)
+                lane_values = kl.where(won, new, lane_values)
+                lane_places = kl.where(won, steps + kl.cast(r, PLACE), lane_places)
+                r = r + WIDTH * LANES
+            for lane in kl.static_range(LANES):
+                new_value, new_place = lane_values[lane], lane_places[lane]
+                better = surpasses(new_value, new_place, value, place, LARGEST)
+                value = kl.where(better, new_value, value)
+                place = kl.where(better, new_place, place)
+        width = 1 if LANES > 1 else WIDTH
+        end = kl.minimum(r + LANES, stop) if LANES > 1 else stop
+        for q in range(r, end, width):
+            new_one = x[*outer, q]
+            new_at = kl.cast(q, PLACE) if places is None else kl.cast(places[*outer, q], PLACE)
+            ahead = wins(new_one, value, LARGEST)
+            value = kl.where(ahead, new_one, value)
+            place = kl.where(ahead, new_at, place)
+        best_values[item] = value
+        best_places[item] = place
+    kl.barrier()
+    half = WIDTH
+    for _ in kl.static_range(10):
+        if half > 1:
+            half = half // 2
+            if inside and across < half:
+                theirs, at = best_values[item + half], best_places[item + half]
+                if surpasses(theirs, at, best_values[item], best_places[item], LARGEST):
+                    best_values[item] = theirs
+                    best_places[item] = at
+            kl.barrier()
+    if inside and across == 0:
+        index = unravelled(row, lead)
+        values[*index, s] = best_values[item]
+        out[*index, s] = kl.cast(best_places[item], kl.i64)
+
+
+@function
+def surpasses(x: Any, x_place: Any, y: Any, y_place: Any, LARGEST: Any) -> Any:
+    """Whether `x` wins over `y`, the first of equals and of NaNs winning."""
+    tied = (x == y) | ((x != x) & (y != y))
+    return wins(x, y, LARGEST) | (tied & (x_place < y_place))
+
+
+@function
+def loaded(x: Any, outer: Any, r: Any, stop: Any, LANES: Any, KIND: Any, INITIAL: Any) -> Any:
+    """`LANES` elements from `r` on, the neutral one beyond `stop`."""
+    neutral = kl.cast(INITIAL, KIND)
+    if LANES == 1:
+        value = neutral
+        if r < stop:
+            value = kl.cast(x[*outer, r], KIND)
+        return value
+    vector = kl.splat(neutral, LANES)
+    if r + LANES <= stop:
+        vector = kl.cast(kl.vload(x, *outer, r, lanes=LANES), KIND)
+    else:
+        items = ()
+        for lane in kl.static_range(LANES):
+            one = neutral
+            if r + lane < stop:
+                one = kl.cast(x[*outer, r + lane], KIND)
+            items = (*items, one)  # type: ignore[assignment]
+        vector = kl.vector(*items)
+    return vector
+
+
+@function
+def running_totals(values: Any, LANES: Any, KIND: Any, INITIAL: Any, MERGE: Any) -> Any:
+    """In each lane the total up to it, by doubling steps."""
+    totals = values
+    reach = 1
+    for _ in kl.static_range(4):
+        if reach < LANES:
+            items = ()
+            for lane in kl.static_range(LANES):
+                before = kl.cast(INITIAL, KIND) if lane < reach else totals[lane - reach]
+                items = (*items, before)  # type: ignore[assignment]
+            totals = MERGE(kl.vector(*items), totals)
+            reach = reach * 2
+    return totals
+
+
+@function
+def last_of(values: Any, LANES: Any) -> Any:
+    """The last lane, or the number itself."""
+    return values[LANES - 1] if LANES > 1 else values
+
+
+@function
+def scan_section(
+    x: Any,
+    out: Any,
+    outer: Any,
+    first: Any,
+    stop: Any,
+    start: Any,
+    MERGE: Any,
+    KIND: Any,
+    INITIAL: Any,
+    LANES: Any,
+    ITEMS: Any,
+    STRIPS: Any,
+    SHIFT: Any,
+) -> Any:
+    """The workgroup's running totals of `first` to `stop` of a row, going on from `start`."""
+    item = kl.local_id(0)
+    totals = kl.local((STRIPS * ITEMS,), KIND)
+    sums = kl.local((ITEMS,), KIND)
+    carried = start
+    for tile in range(first, stop, ITEMS * STRIPS * LANES):
+        mine = ()
+        for strip in kl.static_range(STRIPS):
+            r = tile + (strip * ITEMS + item) * LANES
+            values = loaded(x, outer, r, stop, LANES, KIND, INITIAL)
+            mine = (*mine, running_totals(values, LANES, KIND, INITIAL, MERGE))  # type: ignore[assignment]
+        for strip in kl.static_range(STRIPS):
+            totals[strip * ITEMS + item] = last_of(mine[strip], LANES)
+        kl.barrier()
+        # Each work-item now adds up STRIPS totals that follow one another, then all of them do.
+        below = kl.cast(INITIAL, KIND)
+        for k in kl.static_range(STRIPS):
+            total = totals[item * STRIPS + k]
+            totals[item * STRIPS + k] = below
+            below = MERGE(below, total)
+        sums[item] = below
+        kl.barrier()
+        reach = 1
+        for _ in kl.static_range(10):
+            if reach < ITEMS:
+                own = sums[item]
+                if item >= reach:
+                    own = MERGE(sums[item - reach], own)
+                kl.barrier()
+                sums[item] = own
+                kl.barrier()
+                reach = reach * 2
+        for strip in kl.static_range(STRIPS):
+            r = tile + (strip * ITEMS + item) * LANES
+            at = strip * ITEMS + item
+            before = MERGE(carried, totals[at])
+            if at >= STRIPS:
+                before = MERGE(carried, MERGE(sums[at // STRIPS - 1], totals[at]))
+            done = MERGE(kl.splat(before, LANES) if LANES > 1 else before, mine[strip])
+            if LANES == 1:
+                if r < stop:
+                    out[*outer, r + SHIFT] = done
+            elif r + LANES <= stop:
+                kl.vstore(out, *outer, r + SHIFT, done)
+            else:
+                for lane in kl.static_range(LANES):
+                    if r + lane < stop:
+                        out[*outer, r + lane + SHIFT] = done[lane]
+        carried = MERGE(carried, sums[ITEMS - 1])
+        kl.barrier()
+    return carried
+
+
+@kernel
+def scan_together(
+    x: Any,
+    starts: Any,
+    out: Any,
+    *,
+    MERGE: Any,
+    KIND: Any,
+    INITIAL: Any,
+    LANES: int,
+    ITEMS: int,
+    STRIPS: int,
+    SECTION: int,
+    SHIFT: int,
+) -> None:
+    """Running totals within sections of the last axis, going on from `starts` where given.
+
+    A workgroup of `ITEMS` does one section, in tiles of `STRIPS` vectors of `LANES` a work-item.
+    `SHIFT` is 1 where the first element of `out` is the total of nothing.
+    """
+    lead = x.shape[: x.ndim - 1]
+    length = x.shape[x.ndim - 1]
+    sections = kl.cdiv(length, SECTION)
+    group = kl.group_id(0)
+    s = group % sections
+    outer = unravelled(group // sections, lead)
+    start = kl.cast(INITIAL, KIND)
+    if starts is not None and s > 0:
+        start = kl.cast(starts[*outer, s - 1], KIND)
+    if SHIFT == 1 and s == 0 and kl.local_id(0) == 0:
+        out[*outer, 0] = start
+    first = s * SECTION
+    stop = kl.minimum(first + SECTION, length)
+    scan_section(
+        x, out, outer, first, stop, start, MERGE, KIND, INITIAL, LANES, ITEMS, STRIPS, SHIFT
+    )
+
+
+@kernel
+def scan_chained(
+    x: Any,
+    ready: Any,
+    totals: Any,
+    out: Any,
+    *,
+    MERGE: Any,
+    KIND: Any,
+    INITIAL: Any,
+    LANES: int,
+    STRIPS: int,
+    SECTION: int,
+    SHIFT: int,
+) -> None:
+    """As `scan_together` in one pass, by one work-item a section, each waiting for the one before.
+
+    Sections are taken by ticket, so that who is waited for is running or done ("single-pass
+    parallel prefix scan with decoupled look-back", Merrill and Garland, 2016, whose look-back is
+    one section here, since few run at once). A section is summed while it comes into the cache,
+    its total handed on, and scanned from the cache. `ready` holds zeros: the ticket and a flag for
+    each section.
+    """
+    lead = x.shape[: x.ndim - 1]
+    length = x.shape[x.ndim - 1]
+    sections = kl.cdiv(length, SECTION)
+    ticket = kl.atomic_add(ready, 0, 1)
+    s = ticket % sections
+    outer = unravelled(ticket // sections, lead)
+    first = s * SECTION
+    stop = kl.minimum(first + SECTION, length)
+    vectors = kl.splat(kl.cast(INITIAL, KIND), LANES) if LANES > 1 else kl.cast(INITIAL, KIND)
+    r = first
+    while r + LANES <= stop:
+        vectors = MERGE(vectors, read(x, outer, r, LANES, -1, KIND, None))
+        r = r + LANES
+    total = folded(vectors, LANES, MERGE)
+    if LANES > 1:
+        for q in range(r, stop):
+            total = MERGE(total, read(x, outer, q, 1, -1, KIND, None))
+    start = kl.cast(INITIAL, KIND)
+    if s > 0:
+        while kl.atomic_load(ready, ticket, order="acquire") == 0:
+            pass
+        start = totals[ticket - 1]
+    totals[ticket] = MERGE(start, total)
+    kl.atomic_store(ready, ticket + 1, 1, order="release")
+    if SHIFT == 1 and s == 0:
+        out[*outer, 0] = start
+    scan_section(x, out, outer, first, stop, start, MERGE, KIND, INITIAL, LANES, 1, STRIPS, SHIFT)
