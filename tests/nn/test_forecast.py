@@ -103,7 +103,7 @@ def test_intervals_cover_about_what_they_are_meant_to(quick: str) -> None:
     assert evaluation.coverage is not None
     assert evaluation.coverage.nominal == 0.8
     assert evaluation.coverage.actual == pytest.approx(0.8, abs=0.07)
-    # Asking for bounds costs the forecast nothing.
+    # Asking for bounds leaves a forecast.
     assert evaluation.model.mse < 0.95 * evaluation.persistence.mse
 
 
@@ -262,7 +262,7 @@ def test_the_baselines_on_the_original_trace(original: NDArray[np.float64]) -> N
 
 
 def test_the_default_on_the_original_trace(original: NDArray[np.float64]) -> None:
-    assert _mean_mse(original, DEFAULT, seeds=1) <= 0.0058
+    assert _mean_mse(original, DEFAULT, seeds=5) <= 0.0058
 
 
 def test_the_original_variants_rank_as_they_did(original: NDArray[np.float64]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -88,6 +89,13 @@ def test_plot_writes_a_png() -> None:
     _output("train", "--intervals")
     assert _output("plot") == "Drawn in forecast.png.\n"
     assert Path("forecast.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_plot_says_how_to_get_matplotlib(monkeypatch: pytest.MonkeyPatch) -> None:
+    _output("train")
+    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
+    assert "pip install 'portable-arrays[bench]'" in _failure("plot")
+    assert not Path("forecast.png").exists()
 
 
 def test_compare_trains_every_preset() -> None:

@@ -23,8 +23,9 @@ def mean_and_bounds(coverage: float) -> Loss:
     """For three outputs to each target: a lower bound, the mean, and an upper bound.
 
     The bounds are the quantiles that leave ``(1 - coverage) / 2`` of the values beyond each. The
-    middle output stays the mean rather than the median, so that asking for bounds costs the
-    forecast nothing of its squared error.
+    middle output stays the mean rather than the median, so that the forecast is as good in squared
+    error as one without bounds, or nearly: 0.00564 beside 0.00555 on the original trace, where the
+    median gives 0.0058.
 
     Raises
     ------

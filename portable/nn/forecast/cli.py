@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from portable.console import show
 from portable.errors import PortableError
-from portable.nn.files import write_whole
+from portable.files import write_whole
 from portable.nn.forecast.evaluation import Evaluation, evaluate
 from portable.nn.forecast.forecaster import Forecaster
 from portable.nn.forecast.presets import DEFAULT, PRESETS

@@ -26,8 +26,12 @@ def picture(forecaster: Forecaster, evaluation: Evaluation, shown: int, unit: st
     ImportError
         If Matplotlib is not installed.
     """
-    from matplotlib.figure import Figure
-
+    try:
+        from matplotlib.figure import Figure
+    except ImportError as error:
+        raise ImportError(
+            "drawing needs Matplotlib: pip install 'portable-arrays[bench]'"
+        ) from error
     figure = Figure(figsize=(11, 7), layout="constrained")
     above, below = figure.subplots(2, height_ratios=[3, 2])
     _draw_forecast(above, evaluation, shown, unit)
