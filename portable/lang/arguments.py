@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 from itertools import count
 from typing import Any, Final
 
@@ -120,12 +121,17 @@ def array_spec(view: ArrayView) -> ArraySpec:
 
 def byte_range(view: ArrayView) -> tuple[int, int]:
     """First and last-plus-one byte of an array, relative to its address; (0, 0) if it is empty."""
-    if 0 in view.shape:
+    return _byte_range(view.shape, view.strides, view.dtype.itemsize)
+
+
+@lru_cache(maxsize=4096)
+def _byte_range(shape: tuple[int, ...], strides: tuple[int, ...], itemsize: int) -> tuple[int, int]:
+    if 0 in shape:
         return 0, 0
-    reach = [(extent - 1) * stride for extent, stride in zip(view.shape, view.strides, strict=True)]
+    reach = [(extent - 1) * stride for extent, stride in zip(shape, strides, strict=True)]
     low = sum(r for r in reach if r < 0)
     high = sum(r for r in reach if r > 0)
-    return low, high + view.dtype.itemsize
+    return low, high + itemsize
 
 
 def needs_index64(views: Sequence[ArrayView], keys: Sequence[Any], work_items: int) -> bool:

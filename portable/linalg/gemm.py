@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from math import prod
-from typing import Any, Final, Literal
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, Final, Literal, NamedTuple
 
 from portable import lang as kl
 from portable.backend import Device
@@ -17,18 +18,17 @@ from portable.errors import (
     UnsupportedError,
 )
 from portable.lang.function import Function
-from portable.lang.geometry import groups
-from portable.linalg.gemm_kernels import gemm_naive, gemm_tiled, gemm_tiles, keep, relu
-from portable.linalg.gemm_tuning import TILED_EDGE, candidates
+from portable.linalg.gemm_kernels import keep, relu
+from portable.linalg.gemm_launches import TileLaunch, launches
 from portable.linalg.operands import (
     broadcast_shape,
     broadcasts_to,
     common_dtype,
-    overlap,
-    same_memory,
+    same_elements,
+    views_overlap,
 )
 from portable.namespace import device_of
-from portable.tune.space import Parameters
+from portable.tune.table import state
 
 __all__ = ["ALGORITHMS", "Algorithm", "gemm"]
 
@@ -39,7 +39,6 @@ ALGORITHMS: Final = ("auto", "naive", "tiled", "register", "pipelined", "matrix"
 
 _DTYPES: Final = (kl.f16, kl.f32, kl.f64)
 _ACTIVATIONS: Final = {None: keep, "relu": relu}
-_EDGE: Final = 16
 
 
 def gemm(
@@ -112,71 +111,87 @@ def gemm(
     >>> portable.linalg.gemm(a, a.T, alpha=2)[0, 0]
     6.0
     """
-    arrays = [x for x in (a, b, c, bias, out) if x is not None]
-    device = device_of(*arrays)
-    kind = common_dtype("gemm", _DTYPES, a=a, b=b, c=c, bias=bias, out=out)
-    shape = _result_shape(a, b)
-    c = _checked_addend("c", c if beta else None, shape, needed=bool(beta))
-    bias = _checked_addend("bias", bias, shape)
-    _check_algorithm(algorithm)
+    if algorithm not in ALGORITHMS:
+        raise ValueError(f"algorithm={algorithm!r}; gemm has {', '.join(ALGORITHMS)}")
     function = _activation(activation)
-    sum_in = _accumulator(kind, accumulate)
-    _check_out(device, a, b, c, bias, out, shape)
-    result = device.empty(shape, kind) if out is None else out
-    if prod(shape) == 0:
-        return result
-    if algorithm == "vendor":
-        return _vendor(device, a, b, alpha, beta, c, bias, function, out)
-    args = (float(alpha), a, b, float(beta), c, bias, result)
-    _run(device, kind, args, algorithm, {"ACC": sum_in, "ACTIVATION": function})
+    sum_in = None if accumulate is None else dtype(accumulate)
+    device = device_of(*[x for x in (a, b, c, bias, out) if x is not None])
+    forms = [None if x is None else _Form(x.dtype, tuple(x.shape)) for x in (a, b, c, bias, out)]
+    plan = _planned(device, *forms, bool(beta), function, sum_in, algorithm, state())
+    if out is not None:
+        _check_apart(device, out, a, b, c if beta else None, bias)
+    if algorithm == "vendor" and 0 not in plan.shape:
+        return _vendor(device, a, b, alpha, beta, c if beta else None, bias, function, out)
+    result = device.empty(plan.shape, plan.kind) if out is None else out
+    if 0 not in plan.shape:
+        _run(plan, (float(alpha), a, b, float(beta), c if beta else None, bias, result))
     return result
 
 
-# -- checks -------------------------------------------------------------------------------------
+# -- what depends on dtypes and shapes alone ------------------------------------------------------
 
 
-def _result_shape(a: Any, b: Any) -> tuple[int, ...]:
-    if a.ndim < 2 or b.ndim < 2:
+class _Form(NamedTuple):
+    """What of an array may be checked once for all calls with the like."""
+
+    dtype: Any
+    shape: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Plan:
+    """What calls with operands of the same forms share; its launches are to be tried in turn."""
+
+    device: Device
+    kind: DType
+    shape: tuple[int, ...]
+    launches: tuple[TileLaunch, ...]
+
+
+@lru_cache(maxsize=4096)
+def _planned(
+    device: Device,
+    a: _Form,
+    b: _Form,
+    c: _Form | None,
+    bias: _Form | None,
+    out: _Form | None,
+    reads_c: bool,
+    function: Function,
+    sum_in: DType | None,
+    algorithm: Algorithm,
+    table: object,
+) -> _Plan:
+    """Checks the operands; `table` is the state of the user's table of tuned parameters."""
+    kind = common_dtype("gemm", _DTYPES, a=a, b=b, c=c, bias=bias, out=out)
+    shape = _result_shape(a.shape, b.shape)
+    if reads_c and c is None:
+        raise ShapeError("gemm with beta other than 0 needs c")
+    _check_addend("c", c if reads_c else None, shape)
+    _check_addend("bias", bias, shape)
+    if out is not None and out.shape != shape:
+        raise ShapeError(f"gemm: out has shape {out.shape}, the result {shape}")
+    constants = {"ACC": _accumulator(kind, sum_in), "ACTIVATION": function}
+    return _Plan(device, kind, shape, tuple(launches(device, kind, shape, algorithm, constants)))
+
+
+def _result_shape(a: tuple[int, ...], b: tuple[int, ...]) -> tuple[int, ...]:
+    if len(a) < 2 or len(b) < 2:
         raise ShapeError(
-            f"gemm takes matrices (..., M, K) and (..., K, N), not shapes {a.shape} and {b.shape}; "
+            f"gemm takes matrices (..., M, K) and (..., K, N), not shapes {a} and {b}; "
             "give a vector a dimension of extent 1"
         )
-    if a.shape[-1] != b.shape[-2]:
+    if a[-1] != b[-2]:
         raise ShapeError(
-            f"gemm of shapes {tuple(a.shape)} and {tuple(b.shape)}: the last extent of a, "
-            f"{a.shape[-1]}, is not the last but one of b, {b.shape[-2]}"
+            f"gemm of shapes {a} and {b}: the last extent of a, {a[-1]}, is not the last but one "
+            f"of b, {b[-2]}"
         )
-    lead = broadcast_shape("gemm", tuple(a.shape[:-2]), tuple(b.shape[:-2]))
-    return (*lead, int(a.shape[-2]), int(b.shape[-1]))
+    return (*broadcast_shape("gemm", a[:-2], b[:-2]), int(a[-2]), int(b[-1]))
 
 
-def _checked_addend(name: str, x: Any, shape: tuple[int, ...], needed: bool = False) -> Any:
-    if x is None:
-        if needed:
-            raise ShapeError("gemm with beta other than 0 needs c")
-        return None
-    if x.ndim < 1 or not broadcasts_to(tuple(x.shape), shape):
-        raise ShapeError(f"gemm: {name} of shape {tuple(x.shape)} does not broadcast to {shape}")
-    return x
-
-
-def _check_out(
-    device: Device, a: Any, b: Any, c: Any, bias: Any, out: Any, shape: tuple[int, ...]
-) -> None:
-    if out is None:
-        return
-    if tuple(out.shape) != shape:
-        raise ShapeError(f"gemm: out has shape {tuple(out.shape)}, the result {shape}")
-    for name, x in (("a", a), ("b", b), ("bias", bias)):
-        if x is not None and overlap(device, out, x):
-            raise ShapeError(f"gemm: out overlaps {name}; pass another array")
-    if c is not None and overlap(device, out, c) and not same_memory(device, out, c):
-        raise ShapeError("gemm: out overlaps c without being the same array; pass another array")
-
-
-def _check_algorithm(algorithm: str) -> None:
-    if algorithm not in ALGORITHMS:
-        raise ValueError(f"algorithm={algorithm!r}; gemm has {', '.join(ALGORITHMS)}")
+def _check_addend(name: str, x: _Form | None, shape: tuple[int, ...]) -> None:
+    if x is not None and not (x.shape and broadcasts_to(x.shape, shape)):
+        raise ShapeError(f"gemm: {name} of shape {x.shape} does not broadcast to {shape}")
 
 
 def _activation(activation: object) -> Function:
@@ -190,11 +205,10 @@ def _activation(activation: object) -> Function:
     )
 
 
-def _accumulator(kind: DType, accumulate: Any) -> DType:
+def _accumulator(kind: DType, wanted: DType | None) -> DType:
     default = kind.register
-    if accumulate is None:
+    if wanted is None:
         return default
-    wanted = dtype(accumulate)
     if wanted not in (kl.f32, kl.f64) or wanted.itemsize < default.itemsize:
         raise DTypeError(
             f"accumulate={wanted.name} for {kind.name}: gemm sums in {default.name}"
@@ -203,57 +217,36 @@ def _accumulator(kind: DType, accumulate: Any) -> DType:
     return wanted
 
 
-# -- running ------------------------------------------------------------------------------------
+# -- what is done at each call --------------------------------------------------------------------
 
 
-def _run(
-    device: Device,
-    kind: DType,
-    args: tuple[Any, ...],
-    algorithm: Algorithm,
-    constants: dict[str, Any],
-) -> None:
-    *lead, m, n = args[-1].shape
-    batch = prod(lead)
-    if algorithm == "naive":
-        gemm_naive[(n, m, batch), (_EDGE, _EDGE, 1)](*args, **constants)
-    elif algorithm == "tiled":
-        edge = TILED_EDGE
-        counts = groups(-(-n // edge), -(-m // edge), batch)
-        gemm_tiled[counts, (edge, edge, 1)](*args, TILE=edge, **constants)
-    else:
-        _run_tiles(device, kind, args, algorithm, constants, (m, n, batch))
+def _check_apart(device: Device, out: Any, a: Any, b: Any, c: Any, bias: Any) -> None:
+    """Refuses a result that overlaps what it is made of, unless it is `c` itself."""
+    target = device.view(out)
+    for name, x in (("a", a), ("b", b), ("bias", bias)):
+        if x is not None and views_overlap(target, device.view(x)):
+            raise ShapeError(f"gemm: out overlaps {name}; pass another array")
+    if c is None or c is out:
+        return
+    view = device.view(c)
+    if views_overlap(target, view) and not same_elements(target, view):
+        raise ShapeError("gemm: out overlaps c without being the same array; pass another array")
 
 
-def _run_tiles(
-    device: Device,
-    kind: DType,
-    args: tuple[Any, ...],
-    algorithm: Algorithm,
-    constants: dict[str, Any],
-    size: tuple[int, int, int],
-) -> None:
-    """The first candidate that builds and launches; the others of the table are fallbacks."""
+def _run(plan: _Plan, args: tuple[Any, ...]) -> None:
+    """The first launch that builds and is accepted; the later ones are fallbacks of the table."""
     failures: list[str] = []
-    for parameters in candidates(device, kind, algorithm, size):
+    for launcher, constants in plan.launches:
         try:
-            launch_tiles(parameters, args, constants)
+            launcher(*args, **constants)
         except (CompileError, LaunchError, UnsupportedError) as error:
-            failures.append(f"{parameters}: {error}")
+            failures.append(f"{constants}: {error}")
         else:
             return
     raise PortableError(
-        f"no tile sizes for {kind.name} gemm work on {device.name}:\n" + "\n".join(failures)
+        f"no tile sizes for {plan.kind.name} gemm work on {plan.device.name}:\n"
+        + "\n".join(failures)
     )
-
-
-def launch_tiles(parameters: Parameters, args: tuple[Any, ...], constants: dict[str, Any]) -> None:
-    """Launches the tile kernel with one set of tuned parameters."""
-    *lead, m, n = args[-1].shape
-    tiles = -(-m // parameters["BM"]) * -(-n // parameters["BN"])
-    sizes = {name: value for name, value in parameters.items() if name != "WORKGROUP"}
-    workgroup = (parameters["WORKGROUP"], 1, 1)
-    gemm_tiles[groups(tiles * prod(lead)), workgroup](*args, **sizes, **constants)
 
 
 def _vendor(

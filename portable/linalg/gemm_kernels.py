@@ -70,6 +70,33 @@ def finished(
     return activation(value)
 
 
+@function
+def tile_position(index: Any, rows: Any, columns: Any, GROUP: int) -> Any:
+    """Row and column of the `index`-th tile: down `GROUP` rows of tiles before the next column.
+
+    Workgroups that run at the same time then share operand tiles in the last-level cache.
+    """
+    band = GROUP * columns
+    first = index // band * GROUP
+    height = kl.minimum(rows - first, GROUP)
+    inside = index % band
+    return first + inside % height, inside // height
+
+
+@function
+def tile_of_workgroup(out: Any, BM: int, BN: int, GROUP: int) -> Any:
+    """The matrix of `out` and the first row and column of the tile that is this workgroup's.
+
+    Tiles and matrices share the one dimension in which every device takes any number of workgroups.
+    """
+    rows, columns = kl.cdiv(out.shape[out.ndim - 2], BM), kl.cdiv(out.shape[out.ndim - 1], BN)
+    index, batch = kl.group_id(0), 0
+    if out.ndim > 2:
+        index, batch = index % (rows * columns), index // (rows * columns)
+    row, column = tile_position(index, rows, columns, GROUP)
+    return batch, row * BM, column * BN
+
+
 @kernel
 def gemm_naive(
     alpha: Any, a: Any, b: Any, beta: Any, c: Any, bias: Any, out: Any, *, ACC: Any, ACTIVATION: Any
@@ -78,7 +105,8 @@ def gemm_naive(
 
     Each product costs two loads: the device's caches decide the speed.
     """
-    column, row, batch = kl.global_id(0), kl.global_id(1), kl.global_id(2)
+    batch, row, column = tile_of_workgroup(out, kl.local_size(1), kl.local_size(0), 1)
+    row, column = row + kl.local_id(1), column + kl.local_id(0)
     left, right, result = (
         matrix_of(a, out, batch),
         matrix_of(b, out, batch),
@@ -112,13 +140,12 @@ def gemm_tiled(
     Each element read from global memory serves ``TILE`` products; each product still costs two
     loads from local memory.
     """
-    batch = kl.group_id(2)
+    batch, row, column = tile_of_workgroup(out, TILE, TILE, 1)
     left, right, result = (
         matrix_of(a, out, batch),
         matrix_of(b, out, batch),
         matrix_of(out, out, batch),
     )
-    row, column = kl.group_id(1) * TILE, kl.group_id(0) * TILE
     i, j = kl.local_id(1), kl.local_id(0)
     tile_a = kl.local((TILE, TILE), a.dtype)
     tile_b = kl.local((TILE, TILE), b.dtype)
@@ -134,19 +161,6 @@ def gemm_tiled(
         result[row + i, column + j] = finished(
             total, alpha, beta, c, bias, batch, row + i, column + j, out, ACTIVATION
         )
-
-
-@function
-def tile_position(index: Any, rows: Any, columns: Any, GROUP: int) -> Any:
-    """Row and column of the `index`-th tile: down `GROUP` rows of tiles before the next column.
-
-    Workgroups that run at the same time then share operand tiles in the last-level cache.
-    """
-    band = GROUP * columns
-    first = index // band * GROUP
-    height = kl.minimum(rows - first, GROUP)
-    inside = index % band
-    return first + inside % height, inside // height
 
 
 @kernel
@@ -174,18 +188,13 @@ def gemm_tiles(
     is multiplied the next ones are on their way. Local memory: ``STAGES (BM + BN) BK`` elements and
     the padding that the device's layout wants.
     """
-    rows, columns = kl.cdiv(out.shape[out.ndim - 2], BM), kl.cdiv(out.shape[out.ndim - 1], BN)
-    index, batch = kl.group_id(0), 0
-    if out.ndim > 2:  # in the one dimension in which every device takes any number of workgroups
-        index, batch = index % (rows * columns), index // (rows * columns)
+    batch, row, column = tile_of_workgroup(out, BM, BN, GROUP)
     left, right, result = (
         matrix_of(a, out, batch),
         matrix_of(b, out, batch),
         matrix_of(out, out, batch),
     )
     m, n, k = result.shape[0], result.shape[1], left.shape[1]
-    tile_row, tile_column = tile_position(index, rows, columns, GROUP)
-    row, column = tile_row * BM, tile_column * BN
     tile_a = kl.local((STAGES, BM, BK), a.dtype)
     tile_b = kl.local((STAGES, BK, BN), b.dtype)
     acc = kl.matrix((BM, BN), ACC, scope="workgroup", units=UNITS)

@@ -9,9 +9,9 @@ import numpy as np
 
 from portable.backend import Capabilities, Device
 from portable.dtypes import DType, float16, float32, float64
-from portable.linalg.gemm import launch_tiles
 from portable.linalg.gemm_check import ProductCheck
 from portable.linalg.gemm_kernels import keep
+from portable.linalg.gemm_launches import tiles_launch
 from portable.linalg.gemm_tuning import SPACE
 from portable.tune.space import Parameters
 from portable.tune.tunable import Size, Tunable
@@ -36,8 +36,8 @@ class _Product:
 
     def run(self, choice: Parameters) -> None:
         """Enqueues the product."""
-        arguments = (1.0, *self._operands, 0.0, None, None, self._out)
-        launch_tiles(choice, arguments, self._constants)
+        launcher, constants = tiles_launch(choice, self._unset.shape, self._constants)
+        launcher(1.0, *self._operands, 0.0, None, None, self._out, **constants)
 
     def error(self) -> float:
         """The error of the last result, after which the result is NaN again."""

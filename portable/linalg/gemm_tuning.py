@@ -10,10 +10,7 @@ from portable.dtypes import DType
 from portable.tune.space import Parameters, Space
 from portable.tune.table import lookup, state
 
-__all__ = ["SPACE", "TILED_EDGE", "candidates"]
-
-TILED_EDGE: Final = 16
-"""Edge of the square tiles of the rung "tiled", one work-item per element."""
+__all__ = ["SPACE", "candidates"]
 
 _BUSY: Final = 1
 """A choice is preferred while it gives every compute unit at least so many tiles."""

@@ -12,7 +12,14 @@ from portable.dtypes import DType, dtype
 from portable.errors import DTypeError, ShapeError
 from portable.lang.arguments import byte_range
 
-__all__ = ["broadcast_shape", "broadcasts_to", "common_dtype", "overlap", "same_memory"]
+__all__ = [
+    "broadcast_shape",
+    "broadcasts_to",
+    "common_dtype",
+    "overlap",
+    "same_elements",
+    "views_overlap",
+]
 
 
 def common_dtype(operation: str, allowed: Sequence[DType], **arrays: Any) -> DType:
@@ -76,7 +83,11 @@ class _Shadow:
 
 def overlap(device: Device, x: Any, y: Any) -> bool:
     """Whether two arrays of a device share an element; exactly so for all but contrived strides."""
-    a, b = device.view(x), device.view(y)
+    return views_overlap(device.view(x), device.view(y))
+
+
+def views_overlap(a: ArrayView, b: ArrayView) -> bool:
+    """Whether two views of a device's arrays share an element, as `overlap`."""
     if a.owner != b.owner or not _meet(a, b):
         return False
     shadows = np.asarray(_Shadow(a)), np.asarray(_Shadow(b))
@@ -98,8 +109,7 @@ def _meet(a: ArrayView, b: ArrayView) -> bool:
     )
 
 
-def same_memory(device: Device, x: Any, y: Any) -> bool:
-    """Whether two arrays are the same elements in the same order."""
-    a, b = device.view(x), device.view(y)
+def same_elements(a: ArrayView, b: ArrayView) -> bool:
+    """Whether two views of a device's arrays are the same elements in the same order."""
     same_layout = (a.shape, a.strides, a.dtype) == (b.shape, b.strides, b.dtype)
     return same_layout and a.owner == b.owner and a.address == b.address

@@ -14,6 +14,7 @@ from collections.abc import Iterable, Sequence
 from functools import cache, lru_cache
 from importlib.resources import files
 from pathlib import Path
+from time import monotonic
 from typing import Any, Final
 
 import platformdirs
@@ -25,6 +26,8 @@ from portable.tune.space import Parameters
 __all__ = ["device_keys", "lookup", "record", "state", "user_table"]
 
 _SHIPPED: Final = "portable_data"
+
+_SECONDS_BETWEEN_LOOKS: Final = 1.0
 
 State = tuple[str, int, int, int]
 
@@ -76,10 +79,40 @@ def _found(
 
 
 def state() -> State:
-    """What changes with the user's table, for caches: its path, and when and how it was written."""
-    path = _user_table()
+    """What changes with the user's table, for caches: its path, and when and how it was written.
+
+    What another process writes is noticed within a second.
+    """
+    return _watch.state()
+
+
+class _Watch:
+    """Looks at the user's table now and then: operations ask at each call, a look takes 5 us."""
+
+    def __init__(self) -> None:
+        self._last: tuple[State, float] = (("", 0, 0, 0), 0.0)
+
+    def state(self) -> State:
+        """As of the last look, which was less than a second ago."""
+        path = _user_table()
+        found, due = self._last
+        now = monotonic()
+        if now >= due or found[0] != path:
+            found = _look(path)
+            self._last = (found, now + _SECONDS_BETWEEN_LOOKS)
+        return found
+
+    def renew(self) -> None:
+        """The next look is due at once."""
+        self._last = (self._last[0], 0.0)
+
+
+_watch: Final = _Watch()
+
+
+def _look(path: str) -> State:
     try:
-        found = os.stat(path)  # noqa: PTH116  (a Path would cost as much again)
+        found = Path(path).stat()
     except OSError:
         return path, 0, 0, 0
     return path, found.st_mtime_ns, found.st_ino, found.st_size
@@ -132,4 +165,5 @@ def record(
     temporary = target.with_suffix(".tmp")
     temporary.write_text(json.dumps(table, indent=1, sort_keys=True) + "\n", encoding="utf-8")
     temporary.replace(target)
+    _watch.renew()
     return target

@@ -381,6 +381,21 @@ def test_a_result_over_a_part_of_c(device: Device) -> None:
     refused(device, ShapeError, match, beta=1, c=whole[:4], out=whole[1:5])
 
 
+def test_each_call_is_checked_however_many_were_right_before(device: Device) -> None:
+    whole, b = device.from_numpy(normal((12, 4))), device.from_numpy(normal((4, 4)))
+    a, apart = whole[:4], whole[8:]
+    for _ in range(8):
+        gemm(a, b, beta=1, c=apart, bias=b, out=apart)
+    for out in (a, b, whole[3:7], whole[5:9]):
+        with pytest.raises(ShapeError, match="overlaps"):
+            gemm(a, b, beta=1, c=apart, bias=b, out=out)
+    with pytest.raises(DTypeError, match="one dtype"):
+        half = device.from_numpy(normal((4, 4), "float16"))
+        gemm(a, half, beta=1, c=apart, bias=b, out=apart)
+    found = device.to_numpy(gemm(a, b, beta=0, c=device.from_numpy(np.full((4, 4), np.nan, "f4"))))
+    assert_right(found, device.to_numpy(a), device.to_numpy(b))
+
+
 def test_unknown_words(device: Device) -> None:
     refused(device, ValueError, "gemm has auto, naive", algorithm="fast")
     refused(device, TypeError, "gemm takes None", activation="gelu")
@@ -404,10 +419,23 @@ def test_operands_of_two_devices(device: Device) -> None:
         gemm(device.from_numpy(normal((4, 4))), other.from_numpy(normal((4, 4))))
 
 
-def test_more_matrices_than_a_second_dimension_of_workgroups_holds(device: Device) -> None:
+@pytest.mark.parametrize("algorithm", ["naive", "tiled", "auto"])
+def test_more_matrices_than_a_second_dimension_of_workgroups_holds(
+    device: Device, algorithm: Any
+) -> None:
     if device.capabilities.kind == "simulator":
         pytest.skip("70,000 workgroups take the simulator too long")
     a, b = normal((70_000, 2, 3)), normal((3, 2), seed=1)
     given = (device.from_numpy(a), device.from_numpy(b))
-    found = device.to_numpy(gemm(*given))
+    found = device.to_numpy(gemm(*given, algorithm=algorithm))
     np.testing.assert_allclose(found, a @ b, rtol=1e-5, atol=1e-5)
+
+
+def test_more_rows_than_a_second_dimension_of_workgroups_holds(device: Device) -> None:
+    if device.capabilities.kind == "simulator":
+        pytest.skip("70,000 workgroups take the simulator too long")
+    a, b = normal((16 * 70_000, 2)), normal((2, 3), seed=1)
+    given = (device.from_numpy(a), device.from_numpy(b))
+    for algorithm in ("naive", "tiled"):
+        found = device.to_numpy(gemm(*given, algorithm=algorithm))  # type: ignore[arg-type]
+        np.testing.assert_allclose(found, a @ b, rtol=1e-5, atol=1e-5)

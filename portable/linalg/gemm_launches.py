@@ -1,0 +1,77 @@
+"""The launches of each algorithm of `gemm`: kernels, workgroups, constants."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import suppress
+from math import prod
+from typing import Any, Final, NamedTuple
+
+from portable.backend import Device
+from portable.dtypes import DType
+from portable.errors import LaunchError
+from portable.lang.geometry import groups
+from portable.lang.kernel import Kernel
+from portable.lang.launch import Launcher
+from portable.linalg.gemm_kernels import gemm_naive, gemm_tiled, gemm_tiles
+from portable.linalg.gemm_tuning import candidates
+from portable.tune.space import Parameters
+
+__all__ = ["TileLaunch", "launches", "tiles_launch"]
+
+_EDGE: Final = 16
+"""Edge of the square tiles of the rungs "naive" and "tiled", one work-item per element."""
+
+
+class TileLaunch(NamedTuple):
+    """A kernel over the tiles of a result, and its compile-time constants."""
+
+    launcher: Launcher
+    constants: dict[str, Any]
+
+
+def launches(
+    device: Device, kind: DType, shape: tuple[int, ...], algorithm: str, constants: dict[str, Any]
+) -> Iterator[TileLaunch]:
+    """What to try for a result of a shape, the best first.
+
+    Parameters
+    ----------
+    device, kind, shape
+        Where the result is made, its dtype and its shape (..., M, N).
+    algorithm : str
+        What `gemm` calls so.
+    constants : dict
+        ``ACC`` and ``ACTIVATION``.
+    """
+    square = (_EDGE, _EDGE, 1)
+    if algorithm == "vendor" or 0 in shape:
+        return
+    if algorithm == "naive":
+        yield TileLaunch(_over_tiles(gemm_naive, shape, _EDGE, _EDGE, square), constants)
+    elif algorithm == "tiled":
+        launcher = _over_tiles(gemm_tiled, shape, _EDGE, _EDGE, square)
+        yield TileLaunch(launcher, {"TILE": _EDGE, **constants})
+    else:
+        *lead, m, n = shape
+        for parameters in candidates(device, kind, algorithm, (m, n, prod(lead))):
+            with suppress(LaunchError):  # of a user's table with a workgroup of no size
+                yield tiles_launch(parameters, shape, constants)
+
+
+def tiles_launch(
+    parameters: Parameters, shape: tuple[int, ...], constants: dict[str, Any]
+) -> TileLaunch:
+    """The tile kernel with one set of tuned parameters."""
+    sizes = {name: value for name, value in parameters.items() if name != "WORKGROUP"}
+    workgroup = (parameters["WORKGROUP"], 1, 1)
+    launcher = _over_tiles(gemm_tiles, shape, parameters["BM"], parameters["BN"], workgroup)
+    return TileLaunch(launcher, {**sizes, **constants})
+
+
+def _over_tiles(
+    kernel: Kernel, shape: tuple[int, ...], bm: int, bn: int, workgroup: tuple[int, int, int]
+) -> Launcher:
+    """The kernel with a workgroup for each tile of each matrix of the result."""
+    *lead, m, n = shape
+    return kernel[groups(prod(lead) * -(-m // bm) * -(-n // bn)), workgroup]
