@@ -51,7 +51,11 @@ _model_option = click.option(
 )
 _device_option = click.option("--device", help="A device's name; the one in use, if left out.")
 _preset_option = click.option(
-    "--preset", default=DEFAULT, show_default=True, type=click.Choice(list(PRESETS))
+    "--preset",
+    default=DEFAULT,
+    show_default=True,
+    type=click.Choice(list(PRESETS)),
+    help="; ".join(f"{name}: {preset.about}" for name, preset in PRESETS.items()) + ".",
 )
 _unit_option = click.option("--unit", default="Mbit/s", show_default=True, help="Of the trace.")
 _seed_option = click.option(

@@ -46,7 +46,11 @@ class Preset:
 
 
 def _original(about: str, init: str, momentum: float = 0.0) -> Preset:
-    """The variants differ in one thing each; sizes and rate are chosen to come near its figures."""
+    """A variant of the original, which differs from the one before in one thing.
+
+    Width, rate, momentum and epochs of the original are not known; these come near its errors,
+    0.0456, 0.0130 and 0.0100.
+    """
     return Preset(
         about=about,
         hidden=(20,),
@@ -61,8 +65,8 @@ def _original(about: str, init: str, momentum: float = 0.0) -> Preset:
 
 DEFAULT: Final = "adamw"
 
-# The settings of the default were chosen on later parts of the training data of the original
-# trace, with three splits in time order, never on its test part.
+# The settings of the default were chosen among some twenty by the mean error of three splits in
+# time order, all within the training part of the original trace.
 PRESETS: Final = {
     DEFAULT: Preset(
         about="differences from the last value, AdamW with a cosine schedule",
