@@ -389,8 +389,8 @@ def test_each_call_is_checked_however_many_were_right_before(device: Device) -> 
     for out in (a, b, whole[3:7], whole[5:9]):
         with pytest.raises(ShapeError, match="overlaps"):
             gemm(a, b, beta=1, c=apart, bias=b, out=out)
+    half = device.from_numpy(normal((4, 4), "float16"))
     with pytest.raises(DTypeError, match="one dtype"):
-        half = device.from_numpy(normal((4, 4), "float16"))
         gemm(a, half, beta=1, c=apart, bias=b, out=apart)
     found = device.to_numpy(gemm(a, b, beta=0, c=device.from_numpy(np.full((4, 4), np.nan, "f4"))))
     assert_right(found, device.to_numpy(a), device.to_numpy(b))
