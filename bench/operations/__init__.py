@@ -7,10 +7,11 @@ from portable_bench.operations.band import Band
 from portable_bench.operations.gemm import Gemm
 from portable_bench.operations.launch import Launch
 from portable_bench.operations.roofs import Copy, MultiplyAdd
+from portable_bench.operations.svdvals import Svdvals
 
 __all__ = ["OPERATIONS"]
 
-_ALL: Final = (Copy(), MultiplyAdd(), Gemm(), Band(), Launch())
+_ALL: Final = (Copy(), MultiplyAdd(), Gemm(), Band(), Svdvals(), Launch())
 
 OPERATIONS: Final[dict[str, Operation]] = {operation.name: operation for operation in _ALL}
 """By name, in the order in which they are run."""

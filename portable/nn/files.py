@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -12,8 +11,9 @@ from typing import Any
 import numpy as np
 
 from portable.errors import PortableError
+from portable.files import write_whole
 
-__all__ = ["ModelFileError", "blamed", "metadata", "read", "write", "write_whole"]
+__all__ = ["ModelFileError", "blamed", "metadata", "read", "write"]
 
 _State = dict[str, np.ndarray[Any, Any]]
 
@@ -29,27 +29,6 @@ def write(
     from safetensors.numpy import save
 
     write_whole(path, save(dict(state), dict(metadata)))
-
-
-def write_whole(path: str | os.PathLike[str], data: bytes) -> None:
-    """Writes to a temporary name beside `path`, then renames."""
-    target = Path(path)
-    handle, name = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(data)
-        # Temporary files are the owner's alone; this one is to be like any other new file.
-        Path(name).chmod(0o666 & ~_umask())
-        Path(name).replace(target)
-    except BaseException:
-        Path(name).unlink(missing_ok=True)
-        raise
-
-
-def _umask() -> int:
-    current = os.umask(0)
-    os.umask(current)
-    return current
 
 
 def metadata(path: str | os.PathLike[str]) -> dict[str, str]:

@@ -1,0 +1,89 @@
+"""Singular values of dense matrices, beside the array libraries' and LAPACK's."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from portable.dtypes import DType, float16, float32, float64
+from portable.linalg import svdvals
+from portable_bench.operation import (
+    Array,
+    Case,
+    Contender,
+    Operation,
+    Run,
+    Size,
+    Sizes,
+    Verifier,
+    Work,
+)
+from portable_bench.values import ValuesCheck
+
+__all__ = ["Svdvals"]
+
+_TOLERANCE = {float16: 5e-3, float32: 2e-6, float64: 1e-13}
+_LIBRARIES = {"cuda": "cuSOLVER", "rocm": "rocSOLVER", "sycl": "dpnp"}
+
+
+class Svdvals(Operation):
+    """`portable.linalg.svdvals` of an m x n matrix."""
+
+    name = "svdvals"
+    axes = ("M", "N")
+    sizes = Sizes(
+        quick={"cpu": "512", "gpu": "1024", "simulator": "12"},
+        full={"cpu": "256..1024", "gpu": "1024..4096"},
+        sweep={"cpu": "64..2048", "gpu": "256..16384"},
+    )
+
+    def complete(self, size: Size) -> Size:
+        """One number is the edge of a square."""
+        if len(size) not in (1, 2):
+            raise ValueError("expected N or MxN")
+        return size * 2 if len(size) == 1 else size
+
+    def label(self, size: Size) -> str:
+        """Just n where both are the same."""
+        return str(size[0]) if len(set(size)) == 1 else super().label(size)
+
+    def work(self, size: Size, dtype: DType) -> Work:
+        """Those of the reduction to a band; the matrix read once."""
+        n, m = sorted(size)
+        return Work(4.0 * n * n * (m - n / 3), float(dtype.itemsize * m * n))
+
+    def inputs(self, size: Size, dtype: DType) -> tuple[Array, ...]:
+        """Of normal distribution."""
+        return (np.random.default_rng(1).standard_normal(size).astype(dtype.numpy),)
+
+    def verifier(self, case: Case, *inputs: Array) -> Verifier:
+        """By LAPACK's singular values in double precision, or by norms of large matrices."""
+        return ValuesCheck(inputs[0], _TOLERANCE[case.dtype]).error
+
+    def contenders(self, case: Case) -> Sequence[Contender]:
+        """Ours, the device's library, and LAPACK's gesdd on the host; none takes half precision."""
+        found = [Contender("portable", _ours, case.device)]
+        if case.dtype is float16:
+            return found
+        name = _LIBRARIES.get(case.device.backend)
+        if name is not None:
+            xp = case.device.namespace()
+            found.append(Contender(name, partial(_library, xp), case.device, peer=True))
+        return [*found, Contender("LAPACK", _lapack, None, peer=True)]
+
+
+def _ours(a: Any) -> Run:
+    return partial(svdvals, a)
+
+
+def _library(xp: Any, a: Any) -> Run:
+    return partial(xp.linalg.svdvals, a)
+
+
+def _lapack(a: Array) -> Run:
+    from scipy.linalg import svd
+
+    return partial(svd, a, compute_uv=False, check_finite=False, lapack_driver="gesdd")

@@ -1,0 +1,119 @@
+"""The command ``portable svd``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+from portable.cli import main
+
+
+def _run(*arguments: Any) -> Any:
+    return CliRunner().invoke(main, ["svd", *map(str, arguments), "--device", "simulator"])
+
+
+def _saved(folder: Path, a: Any, name: str = "a.npy") -> Path:
+    np.save(folder / name, a)
+    return folder / name
+
+
+def test_lists_the_singular_values_of_a_small_matrix(tmp_path: Path) -> None:
+    done = _run(_saved(tmp_path, np.diag([1.0, 3.0, 2.0])))
+    assert done.exit_code == 0, done.output
+    assert [line.split()[1] for line in done.output.splitlines()[-3:]] == ["3", "2", "1"]
+
+
+def test_summarises_a_larger_matrix(tmp_path: Path) -> None:
+    a = np.diag(np.arange(25.0))
+    done = _run(_saved(tmp_path, a))
+    row = done.output.splitlines()[-1].split()
+    assert row == ["1", "25", "24", "12", "0", "inf", "24"]
+
+
+def test_summarises_batches(tmp_path: Path) -> None:
+    done = _run(_saved(tmp_path, np.stack([np.eye(2)] * 23).astype(np.float32)))
+    assert "and 3 more" in done.output
+    assert "23x2x2" in done.output
+
+
+def test_writes_what_numpy_reads(tmp_path: Path) -> None:
+    a = np.random.default_rng(0).standard_normal((6, 4))
+    out = tmp_path / "values.npy"
+    done = _run(_saved(tmp_path, a), "--out", out)
+    assert f"Written to {out}" in done.output
+    np.testing.assert_allclose(np.load(out), np.linalg.svd(a, compute_uv=False), rtol=1e-12)
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["a.npy", "values.npy"]
+
+
+@pytest.mark.parametrize(
+    ("given", "options", "expected"),
+    [
+        (np.arange(6).reshape(2, 3), [], np.float64),
+        (np.ones((2, 3), np.float16), [], np.float32),
+        (np.ones((2, 3), ">f4"), [], np.float32),
+        (np.ones((2, 3)), ["--dtype", "float32"], np.float32),
+    ],
+    ids=["integers", "half", "big-endian", "asked for"],
+)
+def test_types(tmp_path: Path, given: Any, options: list[str], expected: Any) -> None:
+    out = tmp_path / "values.npy"
+    done = _run(_saved(tmp_path, given), "--out", out, *options)
+    assert done.exit_code == 0, done.output
+    assert np.load(out).dtype == expected
+
+
+BAD = {
+    "not a .npy file": (b"no matrix", "cannot be read as a .npy file"),
+    "empty": (b"", "cannot be read as a .npy file"),
+}
+
+
+@pytest.mark.parametrize("name", list(BAD))
+def test_other_files_are_refused(tmp_path: Path, name: str) -> None:
+    content, message = BAD[name]
+    (tmp_path / "a.npy").write_bytes(content)
+    done = _run(tmp_path / "a.npy")
+    assert done.exit_code == 1
+    assert message in done.output
+
+
+def test_an_archive_is_refused(tmp_path: Path) -> None:
+    np.savez(tmp_path / "a.npz", x=np.eye(2))
+    assert "archive of several arrays (x)" in _run(tmp_path / "a.npz").output
+
+
+@pytest.mark.parametrize(
+    ("content", "options", "message"),
+    [
+        (np.ones(3), [], "expected a matrix"),
+        (np.ones((2, 2), complex), [], "expected real numbers"),
+        (np.array([["a"]]), [], "expected real numbers"),
+        (np.array([[np.nan]]), [], "NaN or infinities"),
+        (np.array([[1e30]]), ["--dtype", "float16"], "beyond the range of float16"),
+    ],
+    ids=["vector", "complex", "text", "NaN", "overflow"],
+)
+def test_other_contents_are_refused(
+    tmp_path: Path, content: Any, options: list[str], message: str
+) -> None:
+    done = _run(_saved(tmp_path, content), *options)
+    assert done.exit_code == 1
+    assert message in done.output
+
+
+def test_a_missing_file_and_an_unknown_device(tmp_path: Path) -> None:
+    assert "does not exist" in _run(tmp_path / "no.npy").output
+    path = _saved(tmp_path, np.eye(2))
+    done = CliRunner().invoke(main, ["svd", str(path), "--device", "abacus"])
+    assert done.exit_code == 2
+    assert "abacus" in done.output
+
+
+def test_a_place_that_cannot_be_written(tmp_path: Path) -> None:
+    done = _run(_saved(tmp_path, np.eye(2)), "--out", tmp_path / "no" / "values.npy")
+    assert done.exit_code == 1
+    assert "cannot be written" in done.output
