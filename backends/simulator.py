@@ -217,6 +217,8 @@ def _empty(shape: tuple[int, ...], dtype: DType) -> np.ndarray[Any, Any]:
 def _host(array: Array) -> np.ndarray[Any, Any]:
     """The elements in place."""
     kind = array.dtype.numpy
+    if not array.size:
+        return np.empty(array.shape, kind)
     return np.ndarray(array.shape, kind, array.buffer, array.offset, array.strides)
 
 

@@ -22,7 +22,7 @@ _A = TypeVar("_A", bound=Storage)
 
 __all__ = ["gathered", "get", "put", "scattered", "updated"]
 
-_GROUP: Final = 64
+_GROUP: Final = 256
 
 
 def get(x: Any, key: Any) -> Array:

@@ -14,7 +14,7 @@ from portable.errors import BadIndexError
 
 __all__ = ["linear_positions"]
 
-_GROUP: Final = 64
+_GROUP: Final = 256
 
 
 class _Flags(threading.local):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
-from portable.array.axis import best_along_last
+from portable.array.axis import Merge, best_along_last
 from portable.array.creation import arange
 from portable.array.elementwise import not_equal, remainder
 from portable.array.engine import check_operands
@@ -21,10 +21,11 @@ from portable.array.manipulation import (
 )
 from portable.array.positions import linear_positions
 from portable.array.recipe import Plans, Recipe
+from portable.array.reduction_kernels import total
+from portable.array.scanning import scanned
 from portable.array.sorting_kernels import search
-from portable.array.statistics import cumulative_sum
 from portable.array.storage import contiguous_strides
-from portable.dtypes import bool_, int64
+from portable.dtypes import bool_, int32, int64
 from portable.errors import DTypeError, ShapeError
 
 if TYPE_CHECKING:
@@ -40,7 +41,7 @@ __all__ = [
     "true_positions",
 ]
 
-_GROUP: Final = 64
+_GROUP: Final = 256
 
 
 def argmax(x: Array, /, *, axis: int | None = None, keepdims: bool = False) -> Array:
@@ -101,14 +102,23 @@ def nonzero(x: Array, /) -> tuple[Array, ...]:
 
 def true_positions(mask: Array) -> Array:
     """Where the bools of one dimension are true; waits for the device to learn how many."""
-    mask = contiguous(mask)
     if not mask.size:
         return mask.device.empty((0,), int64)  # type: ignore[no-any-return]
-    counts = cumulative_sum(astype(mask, int64))
+    counts = _running_counts(mask)
     out: Any = mask.device.empty((int(counts[-1]),), int64)
     if out.size:
         positions[mask.size, _GROUP](mask, counts, out)
     return out  # type: ignore[no-any-return]
+
+
+def _write_running_counts(mask: Any) -> Callable[[Any], Any]:
+    recipe = Recipe(mask)
+    counts = recipe.empty(mask.shape, int32 if mask.size < 2**31 else int64)
+    scanned(recipe, mask, counts, Merge(total, counts.dtype, 0), 0)
+    return recipe.finish(counts)
+
+
+_running_counts: Final = Plans(_write_running_counts)
 
 
 def take(x: Array, indices: Array, /, *, axis: int | None = None) -> Array:

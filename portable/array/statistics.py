@@ -91,7 +91,7 @@ def _write_reduction(
         raise ValueError(f"{name} of no elements, along axes {axis} of shape {x.shape}")
     if x.size == 0:
         return lambda x: full(kept, merge.initial, dtype=result, device=x.device)
-    if result.is_integer and not x.dtype.is_integer and x.dtype is not bool_:
+    if result.is_integer and not x.dtype.is_integer and statistic is not _COUNT:
         rest = _write_reduction(astype(x, result), statistic, axis, dtype, keepdims)
         return lambda x: rest(astype(x, result))
     if not axes:
