@@ -55,6 +55,7 @@ def bench() -> None:
 @click.option("--full", "effort", flag_value="full", help="More sizes, more samples.")
 @click.option("--sweep", "effort", flag_value="sweep", help="Many sizes, to see how times grow.")
 @click.option("--ladder", is_flag=True, help="Every algorithm from the plainest to the fastest.")
+@click.option("--roof/--no-roof", "roof", default=True, help="Measure what devices can do, too.")
 @click.option("--seconds", type=click.FloatRange(min=0), help="Time for the samples of a cell.")
 @click.option("--budget", type=click.FloatRange(min=0), help="Time for the whole run, in seconds.")
 @click.option("--json", "json_path", type=_PATH, help="Write all samples to this file.")
@@ -68,6 +69,7 @@ def run(
     size_names: str | None,
     effort: Effort,
     ladder: bool,
+    roof: bool,
     seconds: float | None,
     budget: float | None,
     json_path: Path | None,
@@ -98,7 +100,8 @@ def run(
     look = effort == "quick" and not (ladder or size_names)
     pace = Pace(cell=seconds if seconds is not None else 1.0 if look else 2.0)
     limit = _QUICK if budget is None and look else budget
-    cells = measure_all(with_roofs(planned), Harness(pace), ladder=ladder, budget=limit)
+    planned = with_roofs(planned) if roof else planned
+    cells = measure_all(planned, Harness(pace), ladder=ladder, budget=limit)
     results = Results(environment(devices, options), cells)
     ladders = [c for c in cells if c.operation in {op.name for op in chosen}] if ladder else []
     _show(_tables(cells, ladders))

@@ -107,6 +107,8 @@ class Operation(ABC):
         What it can be measured in.
     axes : tuple of str
         Names of the extents of a size.
+    square : bool
+        Whether one number stands for extents that are all the same.
     sizes : Sizes
         What to measure unless sizes are asked for.
     timed : {"run", "enqueue"}
@@ -117,6 +119,7 @@ class Operation(ABC):
 
     name: ClassVar[str]
     axes: ClassVar[tuple[str, ...]]
+    square: ClassVar[bool] = False
     sizes: ClassVar[Sizes]
     dtypes: ClassVar[tuple[DType, ...]] = (float16, float32, float64)
     timed: ClassVar[Literal["run", "enqueue"]] = "run"
@@ -148,7 +151,8 @@ class Operation(ABC):
 
     def label(self, size: Size) -> str:
         """A size as the report shows it."""
-        return "x".join(map(str, size))
+        short = self.square and len(set(size)) == 1
+        return str(size[0]) if short else "x".join(map(str, size))
 
     def parse(self, text: str) -> list[Size]:
         """Sizes from the command line.
@@ -162,8 +166,11 @@ class Operation(ABC):
 
     def complete(self, size: Size) -> Size:
         """A size as typed with all its extents; ValueError unless there are as many as axes."""
+        if self.square and len(size) == 1:
+            return size * len(self.axes)
         if len(size) != len(self.axes):
-            raise ValueError(f"expected {'x'.join(self.axes)}")
+            either = "N or " if self.square else ""
+            raise ValueError(f"expected {either}{'x'.join(self.axes)}")
         return size
 
     def sizes_for(self, kind: str, effort: Effort) -> list[Size]:

@@ -33,21 +33,12 @@ class Gemm(Operation):
 
     name = "gemm"
     axes = ("M", "N", "K")
+    square = True
     sizes = Sizes(
         quick={"cpu": "512", "gpu": "4096", "simulator": "16"},
         full={"cpu": "256..2048", "gpu": "1024..8192"},
         sweep={"cpu": "64..2048", "gpu": "256..8192"},
     )
-
-    def complete(self, size: Size) -> Size:
-        """One number is the edge of a cube."""
-        if len(size) not in (1, 3):
-            raise ValueError("expected N or MxNxK")
-        return size * 3 if len(size) == 1 else size
-
-    def label(self, size: Size) -> str:
-        """Just n where all are the same."""
-        return str(size[0]) if len(set(size)) == 1 else super().label(size)
 
     def work(self, size: Size, dtype: DType) -> Work:
         """A multiplication and an addition per product."""

@@ -34,21 +34,12 @@ class Svdvals(Operation):
 
     name = "svdvals"
     axes = ("M", "N")
+    square = True
     sizes = Sizes(
         quick={"cpu": "512", "gpu": "1024", "simulator": "12"},
         full={"cpu": "256..1024", "gpu": "1024..4096"},
         sweep={"cpu": "64..2048", "gpu": "256..16384"},
     )
-
-    def complete(self, size: Size) -> Size:
-        """One number is the edge of a square."""
-        if len(size) not in (1, 2):
-            raise ValueError("expected N or MxN")
-        return size * 2 if len(size) == 1 else size
-
-    def label(self, size: Size) -> str:
-        """Just n where both are the same."""
-        return str(size[0]) if len(set(size)) == 1 else super().label(size)
 
     def work(self, size: Size, dtype: DType) -> Work:
         """Those of the reduction to a band; the matrix read once."""

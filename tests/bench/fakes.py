@@ -11,6 +11,7 @@ import numpy as np
 
 from portable.backend import ArrayView, Capabilities, Device, Executable, Program
 from portable.dtypes import DType, float32
+from portable.tune.stopwatch import Timing
 from portable_bench.operation import (
     Array,
     Case,
@@ -22,6 +23,32 @@ from portable_bench.operation import (
     Verifier,
     Work,
 )
+from portable_bench.results import Outcome
+
+ENVIRONMENT: dict[str, Any] = {
+    "time": "2026-01-02T03:04:05+00:00",
+    "machine": {"system": "Linux", "processor": "A processor", "cores": 2},
+    "python": "3.11.0",
+    "versions": {"numpy": "2.1"},
+    "commit": None,
+    "devices": {
+        "cpu": {
+            "name": "A fake",
+            "vendor": "nobody",
+            "kind": "cpu",
+            "architecture": "none",
+            "driver": "0",
+            "compute_units": 2,
+        }
+    },
+    "options": {},
+}
+
+
+def outcome(name: str, seconds: float, peer: bool = False, spread: float = 0.0) -> Outcome:
+    """Verified, with three samples around a median."""
+    factors = (1 - spread, 1.0, 1 + spread)
+    return Outcome(name, peer, 0.1, samples=[Timing(seconds * f) for f in factors])
 
 
 @dataclass

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
@@ -12,8 +11,9 @@ from portable.backend import Device
 from portable_bench.cli import bench
 from portable_bench.operation import Operation
 from portable_bench.operations import OPERATIONS
+from portable_bench.results import load
 
-QUICK = ["--seconds", "0.01"]
+QUICK = ["--seconds", "0.01", "--no-roof"]
 
 
 def typed(*words: str) -> Result:
@@ -23,25 +23,25 @@ def typed(*words: str) -> Result:
 @pytest.mark.needs_compiler
 def test_a_quick_run(device: Device, tmp_path: Path) -> None:
     path = tmp_path / "found.json"
-    done = typed("gemm", "--device", device.name, "--size", "48", "--json", str(path), *QUICK)
+    words = ("--device", device.name, "--size", "48", "--json", str(path), *QUICK)
+    done = typed("gemm", *words)
     assert done.exit_code == 0, done.output
     assert device.name in done.output
-    found = json.loads(path.read_text(encoding="utf-8"))
-    assert found["environment"]["devices"][device.name]["name"] == device.capabilities.name
-    assert found["environment"]["versions"]["numpy"]
-    for cell in found["cells"]:
-        ours = cell["outcomes"][0]
-        assert not ours["failure"]
-        assert ours["error"] <= 1
-        assert ours["samples"]
+    found = load(path)
+    assert found.environment["devices"][device.name]["name"] == device.capabilities.name
+    assert found.environment["versions"]["numpy"]
+    assert len(found.cells) == 3
+    for cell in found.cells:
+        assert cell.ours[0].verified
+        assert cell.ours[0].timed
 
 
 @pytest.mark.needs_compiler
-def test_a_ladder(device: Device) -> None:
-    done = typed(
-        "gemm", "--ladder", "--device", device.name, "--dtype", "f32", "--size", "24x40x33", *QUICK
-    )
+def test_a_ladder(device: Device, tmp_path: Path) -> None:
+    words = ("--device", device.name, "--dtype", "f32", "--size", "24x40x33", *QUICK)
+    done = typed("gemm", "--ladder", *words, "--plot", str(tmp_path / "ladder.svg"))
     assert done.exit_code == 0, done.output
+    assert "naive" in (tmp_path / "ladder.svg").read_text(encoding="utf-8")
     for rung in ("naive", "tiled", "register", "pipelined", "matrix"):
         (line,) = [x for x in done.output.splitlines() if x.startswith(rung)]
         assert line.rstrip().endswith("yes"), line
@@ -54,6 +54,24 @@ def test_launches(device: Device) -> None:
     lines = [x for x in done.output.splitlines() if device.name in x]
     assert len(lines) == 6
     assert not [line for line in lines if " - " in line]
+
+
+def test_everything_that_can_be_written(tmp_path: Path) -> None:
+    """Two sizes, a report, a comparison with the run itself, and a picture of a ladder."""
+    results, html = tmp_path / "found.json", tmp_path / "found.html"
+    words = ("band", "--device", "cpu", "--dtype", "f32", "--size", "32..128x4", *QUICK)
+    done = typed(*words, "--json", str(results), "--html", str(html))
+    assert done.exit_code == 0, done.output
+    assert "scaling" in done.output
+    assert "N^" in done.output
+    assert "band" in html.read_text(encoding="utf-8")
+    done = typed(*words, "--baseline", str(results))
+    assert done.exit_code == 0, done.output
+    assert "changes" in done.output
+    again = tmp_path / "again.html"
+    done = typed("report", str(results), str(again))
+    assert done.exit_code == 0, done.output
+    assert again.read_text(encoding="utf-8") == html.read_text(encoding="utf-8")
 
 
 def test_the_simulator_can_be_asked_for() -> None:
@@ -79,6 +97,12 @@ def test_operations_state_what_they_must(operation: Operation) -> None:
         (["launch", "--ladder"], "only gemm has several"),
         (["launch", "--dtype", "f16"], "nothing to measure"),
         (["gemm", "--device", "cpu", "--json", "/nonsuch/x.json"], "cannot be written"),
+        (["gemm", "--device", "cpu", "--html", "/nonsuch/x.html"], "cannot be written"),
+        (["gemm", "--device", "cpu", "--plot", "x.png"], "add --ladder"),
+        (["gemm", "--device", "cpu", "--ladder", "--plot", "x.bmp"], "expected .png"),
+        (["gemm", "--device", "cpu", "--baseline", "/nonsuch.json"], "does not exist"),
+        (["gemm", "--baseline", __file__], "cannot be read as results"),
+        (["report", "/nonsuch.json", "x.html"], "does not exist"),
     ],
 )
 def test_bad_words(words: list[str], expected: str) -> None:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import json
-from pathlib import Path
+from dataclasses import replace
 
 import pytest
 
@@ -13,9 +12,9 @@ from portable.tune.stopwatch import Stopwatch
 from portable_bench.harness import Harness, Pace
 from portable_bench.matrix import measure_all
 from portable_bench.operation import Case
-from portable_bench.report import tables
-from portable_bench.results import Cell, time_ratio, write
+from portable_bench.results import Cell, time_ratio
 from portable_bench.statistics import paired_ratio, spread
+from portable_bench.tables import ladder_table, tables
 from tests.bench.fakes import FakeClock, FakeDevice, Script, Scripted
 
 CASE = Case(FakeDevice(), float32, (4,))
@@ -32,7 +31,7 @@ def test_the_median_time_of_a_run() -> None:
     assert ours.verified
     assert ours.seconds == pytest.approx(0.02)
     assert ours.spread == pytest.approx(0, abs=1e-9)
-    assert cell.rate(ours) == pytest.approx(50)
+    assert cell.flop_rate(ours) == pytest.approx(50e9)
 
 
 def test_short_runs_are_repeated() -> None:
@@ -132,25 +131,43 @@ def test_statistics() -> None:
     assert paired_ratio([2.0, 4.0, 60.0], [1.0, 2.0, 3.0]) == 2
 
 
-def test_files_hold_every_sample(tmp_path: Path) -> None:
-    cell = measured(FakeClock(), ours=Script(fail_after=0), peer=Script())
-    write(tmp_path / "found.json", [cell], {"commit": None})
-    found = json.loads((tmp_path / "found.json").read_text(encoding="utf-8"))
-    assert found["schema"] == 1
-    ours, peer = found["cells"][0]["outcomes"]
-    assert ours["error"] is None
-    assert ours["failure"] == "the device fell over"
-    assert len(peer["samples"]) == len(cell.outcomes[1].samples)
-    assert set(peer["samples"][0]) == {"wall", "device"}
+def test_the_time_for_a_run_is_shared_out() -> None:
+    clock = FakeClock()
+    planned = [(Scripted(clock, {"ours": Script(lambda now: 0.1)}), CASE)] * 40
+    harness = Harness(Pace(cell=10.0), clock, clock.advance)
+    cells = measure_all(planned, harness, budget=60.0, clock=clock)
+    assert clock.now < 61
+    assert all(cell.outcomes[0].timed for cell in cells)
+    assert harness.pace.cell == 10
 
 
-@pytest.mark.parametrize("ladder", [False, True])
-def test_every_state_of_a_cell_can_be_shown(ladder: bool) -> None:
+def test_what_there_is_no_time_for_says_so() -> None:
+    clock = FakeClock()
+    planned = [(Scripted(clock, {"ours": Script(lambda now: 3.0)}), CASE)] * 9
+    harness = Harness(Pace(), clock, clock.advance)
+    cells = measure_all(planned, harness, budget=29.0, clock=clock)
+    assert clock.now < 40
+    assert [bool(cell.failure) for cell in cells] == [False] * 2 + [True] * 7
+    assert "the 29 s were over" in cells[-1].failure
+
+
+def test_more_than_the_device_holds_is_not_tried() -> None:
+    clock = FakeClock()
+    scripted = Scripted(clock, {"ours": Script()})
+    device = FakeDevice()
+    device.capabilities = replace(device.capabilities, global_memory=10**5)
+    cell = Harness(Pace(), clock, clock.advance).measure(scripted, Case(device, float32, (4,)))
+    assert cell.failure.startswith("needs 0.000931 GiB, the device has")
+    assert scripted.scripts["ours"].runs == 0
+
+
+def test_every_state_of_a_cell_can_be_shown() -> None:
     cells = [
         measured(FakeClock(), ours=Script(), peer=Script()),
         measured(FakeClock(), ours=Script(fail_after=1), peer=Script(result=5.0)),
         measured(FakeClock(), ours=Script(result=5.0), peer=Script(fail_after=0)),
         Cell("scripted", "fake", "f32", (4,), "4", None, failure="[no] library"),
+        Cell("other", "fake", "f32", (4,), "4", None, failure="[no] library"),
     ]
-    made = tables(cells, ladder=ladder)
-    assert len(made) == (len(cells) if ladder else 1)
+    assert [table.row_count for table in tables(cells)] == [4, 1]
+    assert [ladder_table(cell, {}).row_count for cell in cells] == [2, 2, 2, 1, 1]

@@ -1,0 +1,81 @@
+"""Files of results: what is written is read again, and nothing else is."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from math import inf
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from portable.errors import DataError
+from portable.tune.stopwatch import Timing
+from portable_bench.operation import Work
+from portable_bench.results import Cell, Outcome, Results, load, write
+from tests.bench.fakes import ENVIRONMENT
+
+OURS = Outcome("portable", False, 0.5, "", 3, [Timing(0.2, 0.1), Timing(0.3, None)])
+PEER = Outcome("NumPy", True, inf, "no room")
+CELL = Cell("band", "cpu", "f32", (9, 2), "9x2", Work(8.0, 4.0), {"hop": 3.0}, [OURS, PEER])
+EMPTY = Cell("launch", "cpu", "f32", (1,), "1", None, failure="interrupted")
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    found = tmp_path / "found.json"
+    write(found, Results(ENVIRONMENT, [CELL, EMPTY]))
+    return found
+
+
+def test_what_is_written_is_read(path: Path) -> None:
+    assert load(path) == Results(ENVIRONMENT, [CELL, EMPTY])
+    assert [p.name for p in path.parent.iterdir()] == ["found.json"]
+
+
+def without_samples(content: dict[str, Any]) -> None:
+    del content["cells"][0]["outcomes"][0]["samples"]
+
+
+def negative_time(content: dict[str, Any]) -> None:
+    content["cells"][0]["outcomes"][0]["samples"][0]["wall"] = -1
+
+
+def no_machine(content: dict[str, Any]) -> None:
+    del content["environment"]["machine"]
+
+
+def other_version(content: dict[str, Any]) -> None:
+    content["schema"] = 1
+
+
+@pytest.mark.parametrize(
+    ("spoil", "said"),
+    [
+        (without_samples, "'samples' is a required property"),
+        (negative_time, "outcomes[0].samples[0].wall"),
+        (no_machine, "'machine' is a required property"),
+        (other_version, "is of version 1, not 2"),
+    ],
+)
+def test_damaged_files(path: Path, spoil: Callable[[dict[str, Any]], None], said: str) -> None:
+    content = json.loads(path.read_text(encoding="utf-8"))
+    spoil(content)
+    path.write_text(json.dumps(content), encoding="utf-8")
+    with pytest.raises(DataError) as caught:
+        load(path)
+    assert said in str(caught.value)
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{}", '{"schema": 2', "\x00"])
+def test_files_of_something_else(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "other.json"
+    path.write_text(text, encoding="utf-8")
+    with pytest.raises(DataError, match=r"other\.json"):
+        load(path)
+
+
+def test_files_that_are_not_there(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="cannot be read"):
+        load(tmp_path / "nothing.json")
