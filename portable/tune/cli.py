@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from functools import partial
 from importlib.metadata import entry_points
 from typing import Any, Final
 
@@ -15,7 +16,8 @@ from portable import registry
 from portable.backend import Device
 from portable.dtypes import DType
 from portable.errors import PortableError
-from portable.tune.evaluate import Evaluator
+from portable.tune.evaluate import evaluator_for
+from portable.tune.isolation import Isolated
 from portable.tune.search import Search, Trial
 from portable.tune.space import Parameters
 from portable.tune.table import device_keys, lookup, record
@@ -32,6 +34,7 @@ _GROUP: Final = "portable.tunables"
 @click.option("--dtype", "dtype_names", help="Such as f16,f32,f64; all, if left out.")
 @click.option("--size", "size_names", help="From large to small, separated by commas.")
 @click.option("--budget", default=60.0, show_default=True, help="Seconds per type and size.")
+@click.option("--patience", default=60.0, show_default=True, help="Seconds for one choice.")
 @click.option("--write", is_flag=True, help="Keep what was found in your own table.")
 def tune(
     kernel: str,
@@ -39,11 +42,13 @@ def tune(
     dtype_names: str | None,
     size_names: str | None,
     budget: float,
+    patience: float,
     write: bool,
 ) -> None:
     """Search the fastest parameters of KERNEL (such as gemm) on a device.
 
-    Prints what was found as an entry of the table of tuned parameters.
+    Prints what was found as an entry of the table of tuned parameters. Choices are tried in a
+    process of their own, so that one which kills its compiler or does not end is passed over.
     """
     tunable = _known(kernel)
     device = _device(device_name)
@@ -51,7 +56,8 @@ def tune(
     key = device_keys(device.capabilities)[0]
     found: dict[str, dict[str, list[Parameters]]] = {}
     for dtype in _dtypes(tunable, device, dtype_names):
-        choices = _unique([_best(tunable, device, dtype, size, budget) for size in sizes])
+        best = partial(_best, tunable, device, dtype, budget=budget, patience=patience)
+        choices = _unique([best(size) for size in sizes])
         if choices:
             found[dtype.name] = {key: choices}
         if choices and write:
@@ -63,26 +69,26 @@ def tune(
 
 
 def _best(
-    tunable: Tunable, device: Device, dtype: DType, size: Size, budget: float
+    tunable: Tunable, device: Device, dtype: DType, size: Size, budget: float, patience: float
 ) -> Parameters | None:
     """The fastest choice for one problem, progress shown; an interrupt keeps what was found."""
-    with registry.use(device):  # NumPy arrays run on the device in use
-        return _search(tunable, device, dtype, size, budget)
+    make = partial(evaluator_for, tunable.problem, device.name, dtype.name, size)
+    with Isolated(make, patience=patience) as evaluate:
+        search = Search(
+            list(tunable.space.choices(dtype, device.capabilities)),
+            tunable.space.values,
+            evaluate,
+            budget=budget,
+            first=lookup(tunable.space.kernel, dtype, device.capabilities),
+        )
+        return _searched(search, tunable, dtype, size, budget)
 
 
-def _search(
-    tunable: Tunable, device: Device, dtype: DType, size: Size, budget: float
+def _searched(
+    search: Search, tunable: Tunable, dtype: DType, size: Size, budget: float
 ) -> Parameters | None:
-    space = tunable.space
-    search = Search(
-        list(space.choices(dtype, device.capabilities)),
-        space.values,
-        Evaluator(tunable.problem(device, dtype, size), device),
-        budget=budget,
-        first=lookup(space.kernel, dtype, device.capabilities),
-    )
     console = Console(stderr=True)
-    label = f"{space.kernel} {dtype.short} {'x'.join(map(str, size))}"
+    label = f"{tunable.space.kernel} {dtype.short} {'x'.join(map(str, size))}"
     with _progress(console) as progress:
         task = progress.add_task(label, total=budget, best="")
         try:

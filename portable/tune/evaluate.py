@@ -6,13 +6,16 @@ import time
 from collections.abc import Callable
 from typing import Final
 
+from portable import registry
 from portable.backend import Device
+from portable.dtypes import DType, dtype
+from portable.errors import DeviceFaultError
 from portable.tune.search import Trial
 from portable.tune.space import Parameters
 from portable.tune.stopwatch import Stopwatch
-from portable.tune.tunable import Problem
+from portable.tune.tunable import Problem, Size
 
-__all__ = ["Evaluator"]
+__all__ = ["Evaluator", "evaluator_for"]
 
 _SAMPLES: Final = 5
 _SHORTEST: Final = 0.005
@@ -40,13 +43,21 @@ class Evaluator:
         self._stopwatch = Stopwatch(device, clock)
 
     def __call__(self, choice: Parameters, best: float) -> Trial:
-        """The choice's time, or why it failed; nothing that goes wrong stops the search."""
+        """The choice's time, or why it failed.
+
+        Raises
+        ------
+        DeviceFaultError
+            After which the device may do no more work for this process.
+        """
         try:
             self._problem.run(choice)
             error = self._problem.error()
             if not error <= 1:
                 return Trial(choice, failure=f"wrong by {error:.3g} times the error allowed")
             return Trial(choice, self._seconds(choice, best))
+        except DeviceFaultError:
+            raise
         except Exception as error:  # noqa: BLE001  (drivers raise whatever they like)
             return Trial(choice, failure=str(error).partition("\n")[0] or type(error).__name__)
 
@@ -61,3 +72,21 @@ class Evaluator:
             return once
         repeats = min(max(int(_SHORTEST / max(once, 1e-9)), 1), _MOST_REPEATS)
         return min(self._stopwatch.run(work, repeats).seconds for _ in range(_SAMPLES))
+
+
+def evaluator_for(
+    problem: Callable[[Device, DType, Size], Problem], device: str, kind: str, size: Size
+) -> Evaluator:
+    """The evaluator for a problem by names, on what becomes the device in use of this process.
+
+    Parameters
+    ----------
+    problem : callable
+        `Tunable.problem`.
+    device, kind : str
+        The names of the device and of the dtype.
+    size : tuple of int
+        The problem's.
+    """
+    found = registry.use(device).device  # NumPy arrays run on the device in use
+    return Evaluator(problem(found, dtype(kind), size), found)

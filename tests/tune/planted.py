@@ -1,0 +1,63 @@
+"""Evaluators and problems that end their process, block it or break the device, when told to."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from typing import Any
+
+from portable.backend import Device
+from portable.dtypes import DType
+from portable.errors import DeviceFaultError
+from portable.tune.search import Trial
+from portable.tune.space import Parameters
+from portable.tune.tunable import Size
+
+__all__ = ["Planted", "evaluator", "failing_evaluator", "planted_problem", "vanishing_evaluator"]
+
+
+def obey(choice: Parameters) -> None:
+    """Does what the choice names."""
+    match choice["X"]:
+        case "die":
+            os.kill(os.getpid(), signal.SIGSEGV)
+        case "leave":
+            os._exit(3)
+        case "block":
+            time.sleep(600)
+        case "break":
+            raise DeviceFaultError("an earlier kernel failed")
+
+
+def evaluator() -> Any:
+    """Answers with the number of the process."""
+
+    def evaluate(choice: Parameters, best: float) -> Trial:
+        obey(choice)
+        return Trial(choice, float(os.getpid()))
+
+    return evaluate
+
+
+def failing_evaluator() -> Any:
+    raise MemoryError("no room for the operands")
+
+
+def vanishing_evaluator() -> Any:
+    os._exit(4)
+
+
+class Planted:
+    """A problem of which the choice says what it does."""
+
+    def run(self, choice: Parameters) -> None:
+        obey(choice)
+        time.sleep(1e-4 if choice["X"] == "fast" else 1e-2)
+
+    def error(self) -> float:
+        return 0.0
+
+
+def planted_problem(device: Device, dtype: DType, size: Size) -> Planted:
+    return Planted()
