@@ -9,8 +9,17 @@ from portable.backend import Device
 from portable.dtypes import DType, dtype
 from portable.errors import DTypeError, ShapeError
 from portable.lang.geometry import groups
-from portable.linalg.band_kernels import band_packs, band_wave, load_band, store_bidiagonal
-from portable.linalg.band_shapes import Shape, shape_for
+from portable.linalg.band_kernels import (
+    CREW,
+    item_packs,
+    item_wave,
+    load_band,
+    store_bidiagonal,
+    vector_packs,
+    vector_wave,
+)
+from portable.linalg.band_ring import ring_packs
+from portable.linalg.band_shapes import Plan, Stage, plan_for, sweeps_of_wave
 from portable.linalg.magnitude import largest_magnitude, require_finite
 from portable.linalg.operands import common_dtype, overlap
 from portable.namespace import device_of
@@ -19,7 +28,7 @@ __all__ = ["band_to_bidiagonal", "chase"]
 
 _DTYPES: Final = (kl.f16, kl.f32, kl.f64)
 _WIDEST: Final = 4096
-_WORKGROUP: Final = 64
+_WORKGROUP: Final = 256
 _SCALED_TO: Final = 20
 
 
@@ -89,9 +98,7 @@ def band_to_bidiagonal(
         largest = largest_magnitude(device, ab, band=True)
         if check_finite:
             require_finite(device, largest, "band_to_bidiagonal")
-        used = max(min(u, n - 1), 2)
-        shape = shape_for(used, n, kind, device.capabilities)
-        chase(device, ab, largest, (d, e), shape, hops=u > 1)
+        chase(device, ab, largest, (d, e), plan_for(min(u, n - 1), n, kind, device.capabilities))
     return d, e
 
 
@@ -129,20 +136,24 @@ def _results(
     return out
 
 
-def chase(
-    device: Device, ab: Any, largest: Any, out: tuple[Any, Any], shape: Shape, *, hops: bool
-) -> None:
-    """Reduces a band, laid out by `shape`; without `hops` it is bidiagonal already."""
+def chase(device: Device, ab: Any, largest: Any, out: tuple[Any, Any], plan: Plan) -> None:
+    """Reduces a band as planned; without stages it is bidiagonal already."""
     d, e = out
-    n, b = d.shape[0], shape.bandwidth
-    columns = n + 2 * b
-    work = device.empty((3 * b * columns,), shape.storage)
-    packs = max(-(-(n - 2) // shape.sweeps), 1)
-    sync = device.empty((1 + packs,), kl.i32)
-    scale = {"B": b, "TARGET": _exponent(shape.storage, ab.shape[0] - 1)}
-    load_band[(3 * b, columns), (_WORKGROUP, 1)](ab, largest, work, sync, **scale)
-    if hops and n > 2:
-        _run_hops(work, sync, n, packs, shape)
+    n = d.shape[0]
+    columns = n + 3 * max((x.bandwidth for x in plan.stages), default=1)
+    work = device.empty((plan.pitch * columns,), plan.storage)
+    needed = [1 + x.pack_count(n) for x in plan.stages]
+    sync = device.empty((max(sum(needed), 1),), kl.i32)
+    place = {"PITCH": plan.pitch, "TOP": plan.top}
+    scale = {"TARGET": _exponent(plan.storage, ab.shape[0] - 1), **place}
+    load_band[plan.pitch * columns, _WORKGROUP](ab, largest, work, sync, **scale)
+    for number, stage in enumerate(plan.stages):
+        start = sum(needed[:number])
+        own = sync[start : start + needed[number]]
+        if plan.persistent:
+            _run_packs(work, own, n, stage, place)
+        else:
+            _run_waves(work, n, stage, place)
     store_bidiagonal[n, _WORKGROUP](work, largest, d, e if n > 1 else None, **scale)
 
 
@@ -154,19 +165,36 @@ def _exponent(storage: DType, u: int) -> int:
     return 14 - u.bit_length() if storage is kl.f16 else _SCALED_TO
 
 
-def _run_hops(work: Any, sync: Any, n: int, packs: int, shape: Shape) -> None:
-    constants = {"B": shape.bandwidth, "LANES": shape.lanes, "ROWS": shape.rows}
-    if shape.persistent:
-        ahead = {"SWEEPS": shape.sweeps, "EVERY": shape.every, "WINDOW": shape.window}
-        workgroup = (shape.items, 1 if shape.lanes > 1 else shape.sweeps)
-        band_packs[groups(packs), workgroup](work, sync, n, **constants, **ahead)
-        return
-    for wave in range(3 * (n - 3) + 1):
-        first, last = _sweeps_of_wave(wave, n, shape.bandwidth)
-        if first <= last:
-            band_wave[groups(last - first + 1), (shape.items, 1)](work, n, wave, first, **constants)
+def _run_packs(work: Any, sync: Any, n: int, stage: Stage, place: dict[str, int]) -> None:
+    b, packs = stage.bandwidth, groups(stage.pack_count(n))
+    items = stage.items * stage.sweeps + CREW
+    match stage.residency:
+        case "vectors":
+            ahead = {"SWEEPS": stage.sweeps, "EVERY": stage.every}
+            vectors = {"LANES": stage.lanes, "ROWS": stage.rows}
+            vector_packs[packs, 1](work, sync, n, B=b, **vectors, **ahead)
+        case "items":
+            item_packs[packs, items](
+                work, sync, n, b, SWEEPS=stage.sweeps, **_of_items(stage), **place
+            )
+        case "ring":
+            ahead = {"SWEEPS": stage.sweeps, "AHEAD": stage.ahead, "BEHIND": stage.behind}
+            ring_packs[packs, items](work, sync, n, B=b, **ahead, **place)
 
 
-def _sweeps_of_wave(wave: int, n: int, b: int) -> tuple[int, int]:
-    """The first and last sweep r that have a hop ``wave - 3 r``."""
-    return max(0, -(-(wave * b + 3 - n) // (3 * b - 1))), min(wave // 3, n - 3)
+def _run_waves(work: Any, n: int, stage: Stage, place: dict[str, int]) -> None:
+    b = stage.bandwidth
+    for wave in range((stage.lag + 1) * (stage.sweep_count(n) - 1) + 1):
+        first, last = sweeps_of_wave(wave, n, stage)
+        if first > last:
+            continue
+        sweeps = groups(last - first + 1)
+        if stage.residency == "vectors":
+            vectors = {"LANES": stage.lanes, "ROWS": stage.rows}
+            vector_wave[sweeps, 1](work, n, wave, first, B=b, **vectors)
+        else:
+            item_wave[sweeps, stage.items](work, n, wave, first, b, **_of_items(stage), **place)
+
+
+def _of_items(stage: Stage) -> dict[str, int]:
+    return {"T": stage.reflector, "ITEMS": stage.items, "LAG": stage.lag}

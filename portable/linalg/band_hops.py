@@ -1,13 +1,13 @@
 """One hop of a bulge chase: a right and a left reflector that push what fills in down the band.
 
-The working storage is one flat array in which element (i, j) of the matrix stands at ``i + j (3 B
-- 1) + 2 B - 1``, so that each column has room for ``2 B - 1`` places above the diagonal and `B`
-below it. Columns and rows beyond the matrix hold zeros, from which reflectors do nothing.
+The working storage is one flat array of columns, `PITCH` places each, the diagonal at place `TOP`.
+Columns and rows beyond the matrix hold zeros, from which reflectors do nothing.
 
-The hop at `s` eliminates row `p` (``s - B``, or ``s - 1`` where the sweep begins) in columns ``s +
-1`` to ``s + B - 1`` by combining columns, which reaches rows ``s - B`` to ``s + B - 1``; then
-column `s` below the diagonal, by combining rows `s` to ``s + B - 1``, which reaches columns `s` to
-``s + 2 B - 1``.
+Here a work-item makes a hop alone, rows across the lanes of vectors, in storage of ``PITCH == 3 B``
+and ``TOP == 2 B``. The hop at `s` eliminates row `p` (``s - B``, or ``s - 1`` where the sweep
+begins) in columns ``s + 1`` to ``s + B - 1`` by combining columns, which reaches rows ``s - B`` to
+``s + B - 1``; then column `s` below the diagonal, by combining rows `s` to ``s + B - 1``, which
+reaches columns `s` to ``s + 2 B - 1``.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from typing import Any
 from portable import lang as kl
 from portable.lang.function import function
 
-__all__ = ["at", "hop_across_items", "hop_in_vectors"]
+__all__ = ["at", "hop_in_vectors", "reflector"]
 
 
 @function
-def at(row: Any, column: Any, B: int) -> Any:
+def at(row: Any, column: Any, PITCH: int, TOP: int) -> Any:
     """Where an element of the matrix stands in the working storage."""
-    return row + column * (3 * B - 1) + (2 * B - 1)
+    return row + column * (PITCH - 1) + TOP
 
 
 @function
@@ -45,9 +45,6 @@ def reflector(alpha: Any, tail: Any) -> Any:
     return beta, tau, factor
 
 
-# -- a work-item alone, rows across the lanes of vectors -----------------------------------------
-
-
 @function
 def lane_sum(x: Any, LANES: int) -> Any:
     """The sum of a vector's lanes, in halves."""
@@ -61,7 +58,7 @@ def lane_sum(x: Any, LANES: int) -> Any:
 def row_reflector(w: Any, p: Any, s: Any, v: Any, B: int, LANES: int) -> Any:
     """Makes the reflector for row `p` in `v`, writes what it leaves of the row; returns tau."""
     step = 3 * B - 1
-    first = at(p, s, B)
+    first = at(p, s, 3 * B, 2 * B)
     for c in kl.range(B, unroll=4):
         v[c] = w[first + c * step]
     UNROLL = -1 if B // LANES <= 8 else 4
@@ -107,10 +104,10 @@ def hop_in_vectors(w: Any, p: Any, s: Any, active: Any, B: int, LANES: int, ROWS
         v = kl.private(B, kind)
         beta, tau = row_reflector(w, p, s, v, B, LANES)
         if tau != 0:
-            start = at(s - B, s, B)
+            start = at(s - B, s, 3 * B, 2 * B)
             for part in kl.range(0, 2 * B, ROWS * LANES, unroll=1):
                 combine_columns(w, start + part, v, tau, B, LANES, ROWS)
-        first = at(p, s, B)
+        first = at(p, s, 3 * B, 2 * B)
         w[first] = beta
         for c in kl.range(1, B, unroll=4):
             w[first + c * step] = 0
@@ -130,7 +127,7 @@ def combine_rows(w: Any, s: Any, B: int, LANES: int) -> None:
     UNROLL = -1 if PARTS <= 8 else 4
     v = kl.private(B, kind)
     held = kl.private(PARTS, kind, lanes=LANES)
-    start = at(s, s, B)
+    start = at(s, s, 3 * B, 2 * B)
     alpha = kl.cast(w[start], kind)
     w[start] = 0
     squares = kl.splat(alpha * 0, LANES)
@@ -156,68 +153,3 @@ def combine_rows(w: Any, s: Any, B: int, LANES: int) -> None:
     for i in kl.range(PARTS, unroll=UNROLL):
         kl.vstore(w, start + i * LANES, kl.splat(alpha * 0, LANES))
     w[start] = beta
-
-
-# -- a workgroup, a row and then a column to each work-item
-# -------------------------------------------
-
-
-@function
-def hop_across_items(w: Any, p: Any, s: Any, active: Any, B: int, SWEEPS: int) -> None:
-    """The hop by the work-items along dimension 0, other sweeps' hops along dimension 1.
-
-    All come to the barriers; those whose sweep has nothing to do now (`active` false) do nothing
-    else.
-    """
-    step = 3 * B - 1
-    own, sweep, size = kl.local_id(0), kl.local_id(1), kl.local_size(0)
-    v = kl.local((SWEEPS, B), kl.accumulator(w.dtype))
-    row, column = at(p, s, B), at(s, s, B)
-    if active:
-        for c in range(own, B, size):
-            v[sweep, c] = w[row + c * step]
-    kl.barrier()
-    beta, tau, factor = shared_reflector(v[sweep], active, B)
-    if active and tau != 0:
-        for i in range(own, 2 * B, size):
-            combine_own(w, at(s - B + i, s, B), step, v[sweep], tau, factor, B)
-    kl.barrier()
-    if active:
-        for c in range(own, B, size):
-            w[row + c * step] = kl.where(c == 0, beta, beta * 0)
-            v[sweep, c] = w[column + c]
-    kl.barrier()
-    beta, tau, factor = shared_reflector(v[sweep], active, B)
-    if active and tau != 0:
-        for c in range(kl.where(own == 0, size, own), 2 * B, size):
-            combine_own(w, column + c * step, 1, v[sweep], tau, factor, B)
-    if active:
-        for c in range(own, B, size):
-            w[column + c] = kl.where(c == 0, beta, beta * 0)
-    kl.barrier()
-
-
-@function
-def shared_reflector(v: Any, active: Any, B: int) -> Any:
-    """The reflector of the numbers in `v`, worked out by each work-item for itself."""
-    alpha = kl.cast(0, v.dtype)
-    tail = kl.cast(0, v.dtype)
-    if active:
-        alpha = v[0]
-        for c in range(1, B):
-            tail = tail + v[c] * v[c]
-    return reflector(alpha, tail)
-
-
-@function
-def combine_own(w: Any, start: Any, step: Any, v: Any, tau: Any, factor: Any, B: int) -> None:
-    """Applies a reflector to `B` elements that are `step` apart; `v` lacks its factor."""
-    head = kl.cast(w[start], v.dtype)
-    rest = head * 0
-    for c in range(1, B):
-        rest = rest + v[c] * w[start + c * step]
-    share = tau * (head + factor * rest)
-    w[start] = head - share
-    share = share * factor
-    for c in range(1, B):
-        w[start + c * step] = w[start + c * step] - share * v[c]

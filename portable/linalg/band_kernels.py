@@ -1,11 +1,17 @@
-"""The kernels behind `portable.linalg.band_to_bidiagonal`, but for the hops themselves.
+"""The kernels behind `portable.linalg.band_to_bidiagonal` with the band in global memory.
 
-Row r's sweep makes its k-th hop at ``r + 1 + k B``. Sweep r + 1 may make hop k when sweep r has
-made hop k + 2, so hops of equal ``3 r + k`` are independent of each other: a wave. `band_wave`
-makes one wave. With `band_packs` one launch makes all: workgroups take packs of neighbouring
-sweeps by ticket, keep the sweeps of a pack three hops apart, and follow the pack before by what it
-publishes. The lowest ticket never waits, so all come to an end wherever workgroups that have
-started are sure to go on.
+Row r's sweep makes its k-th hop at ``r + 1 + k B``, or ``r + 1 + B - T + k B`` where its
+reflectors are shorter than the band is wide. Of two neighbouring sweeps the second may make a
+reflector when the first has made the third one after it in the same place, and with short
+reflectors the next. So hops that are `LAG` apart, two and one, are independent of each other as
+long as all right reflectors go before all left ones, or each sweep's hop before the next sweep's.
+Without such an order they have to be another hop apart: ``vector_wave`` and ``item_wave`` make one
+such wave of hops in a launch.
+
+With the kernels of packs one launch makes all hops: workgroups take packs of neighbouring sweeps by
+ticket, keep the sweeps of a pack `LAG` hops apart, and follow the pack before by what it publishes.
+The lowest ticket never waits, so all come to an end wherever workgroups that have started are
+sure to go on.
 """
 
 from __future__ import annotations
@@ -15,27 +21,41 @@ from typing import Any, Final
 from portable import lang as kl
 from portable.lang.function import function
 from portable.lang.kernel import kernel
-from portable.linalg.band_hops import at, hop_across_items, hop_in_vectors
-from portable.linalg.band_window import window_step
+from portable.linalg.band_hops import at, hop_in_vectors
+from portable.linalg.band_items import hop_by_items
 from portable.linalg.magnitude import power_bits, scaled_by
 
-__all__ = ["band_packs", "band_wave", "load_band", "store_bidiagonal"]
+__all__ = [
+    "CREW",
+    "FINISHED",
+    "item_packs",
+    "item_wave",
+    "load_band",
+    "store_bidiagonal",
+    "vector_packs",
+    "vector_wave",
+]
 
 FINISHED: Final = 2**30
 """The progress of a pack that has no steps left."""
 
+CREW: Final = 64
+"""Work-items that a workgroup has besides those that compute, to follow and to publish."""
+
 
 @kernel
-def load_band(ab: Any, largest: Any, w: Any, sync: Any, *, B: int, TARGET: int) -> None:
+def load_band(
+    ab: Any, largest: Any, w: Any, sync: Any, *, PITCH: int, TOP: int, TARGET: int
+) -> None:
     """The working storage: the band scaled by a power of two, zeros where it may fill in.
 
-    Also sets `sync`, the ticket and the progress of packs, to zero.
+    Also sets `sync`, the tickets and the progress of packs, to zero.
     """
-    place, column = kl.global_id(0), kl.global_id(1)
-    own = column * (3 * B) + place
-    if place < 3 * B and own < w.shape[0]:
+    own = kl.global_id(0)
+    if own < w.shape[0]:
+        place, column = own % PITCH, own // PITCH
         value = kl.cast(0, largest.dtype)
-        above = 2 * B - 1 - place
+        above = TOP - place
         u = ab.shape[0] - 1
         if above >= 0 and above <= u and column < ab.shape[1] and above <= column:
             value = scaled_by(ab[u - above, column], power_bits(largest[0], TARGET), 1)
@@ -45,83 +65,154 @@ def load_band(ab: Any, largest: Any, w: Any, sync: Any, *, B: int, TARGET: int) 
 
 
 @kernel
-def store_bidiagonal(w: Any, largest: Any, d: Any, e: Any, *, B: int, TARGET: int) -> None:
+def store_bidiagonal(
+    w: Any, largest: Any, d: Any, e: Any, *, PITCH: int, TOP: int, TARGET: int
+) -> None:
     """Diagonal and superdiagonal of the working storage, scaled back; `e` may be None."""
     i = kl.global_id(0)
     if i < d.shape[0]:
         field = power_bits(largest[0], TARGET)
-        d[i] = scaled_by(w[at(i, i, B)], field, -1)
+        d[i] = scaled_by(w[at(i, i, PITCH, TOP)], field, -1)
         if e is not None and i < e.shape[0]:
-            e[i] = scaled_by(w[at(i, i + 1, B)], field, -1)
+            e[i] = scaled_by(w[at(i, i + 1, PITCH, TOP)], field, -1)
+
+
+# -- packs and their progress ------------------------------------------------------------------
 
 
 @function
-def hop(w: Any, n: Any, sweep: Any, k: Any, B: int, LANES: int, ROWS: int, SWEEPS: int) -> None:
-    """Hop `k` of a sweep if there is one, by the shape that the device wants."""
+def taken_pack(sync: Any) -> Any:
+    """The next pack, for this workgroup; ``sync[0]`` counts them."""
+    ticket = 0
+    if kl.local_linear_id() == 0:
+        ticket = kl.atomic_add(sync, 0, 1)
+    return kl.workgroup_uniform(ticket)
+
+
+@function
+def follow(sync: Any, pack: Any, needed: Any) -> None:
+    """Waits until the pack before `pack` has published so much."""
+    if pack > 0:
+        while kl.atomic_load(sync, pack, order="acquire") < needed:
+            pass
+
+
+@function
+def publish(sync: Any, pack: Any, done: Any) -> None:
+    """Publishes how far a pack is, in ``sync[1 + pack]``."""
+    kl.atomic_store(sync, 1 + pack, done, order="release")
+
+
+# -- work-items alone ----------------------------------------------------------------------------
+
+
+@function
+def vector_hop(w: Any, n: Any, sweep: Any, k: Any, B: int, LANES: int, ROWS: int) -> None:
+    """Hop `k` of a sweep if there is one."""
     s = sweep + 1 + k * B
     active = k >= 0 and sweep <= n - 3 and s <= n - 2
-    p = kl.where(k == 0, sweep, s - B)
-    if LANES > 1:
-        hop_in_vectors(w, p, s, active, B, LANES, ROWS)
-    else:
-        hop_across_items(w, p, s, active, B, SWEEPS)
+    hop_in_vectors(w, kl.where(k == 0, sweep, s - B), s, active, B, LANES, ROWS)
 
 
 @kernel
-def band_wave(w: Any, n: Any, wave: Any, first: Any, *, B: int, LANES: int, ROWS: int) -> None:
-    """The hops of one wave, a workgroup each, from sweep `first` on."""
+def vector_wave(w: Any, n: Any, wave: Any, first: Any, *, B: int, LANES: int, ROWS: int) -> None:
+    """The hops of one wave, a work-item each, from sweep `first` on."""
     sweep = first + kl.group_id(0)
-    hop(w, n, sweep, wave - 3 * sweep, B, LANES, ROWS, 1)
+    vector_hop(w, n, sweep, wave - 3 * sweep, B, LANES, ROWS)
 
 
 @kernel
-def band_packs(
+def vector_packs(
+    w: Any, sync: Any, n: Any, *, B: int, LANES: int, ROWS: int, SWEEPS: int, EVERY: int
+) -> None:
+    """All hops: a work-item for each pack of `SWEEPS` sweeps, which go one after another.
+
+    How many steps a pack has made is looked at and published each `EVERY` steps.
+    """
+    LAG = 2
+    pack = taken_pack(sync)
+    first = pack * SWEEPS
+    steps = (n - 3 - first) // B + 1 + LAG * (SWEEPS - 1)
+    for start in range(0, steps, EVERY):
+        follow(sync, pack, start + EVERY + LAG * SWEEPS)
+        for step in range(start, kl.minimum(start + EVERY, steps)):
+            for sweep in range(SWEEPS):
+                vector_hop(w, n, first + sweep, step - LAG * sweep, B, LANES, ROWS)
+        publish(sync, pack, kl.where(start + EVERY >= steps, FINISHED, start + EVERY))
+
+
+# -- work-items side by side ---------------------------------------------------------------------
+
+
+@kernel
+def item_wave(
+    w: Any,
+    n: Any,
+    wave: Any,
+    first: Any,
+    B: Any,
+    *,
+    T: int,
+    ITEMS: int,
+    LAG: int,
+    PITCH: int,
+    TOP: int,
+) -> None:
+    """The hops of one wave, a workgroup each, from sweep `first` on."""
+    kind = kl.accumulator(w.dtype)
+    rows, columns = kl.local(T, kind), kl.local(T, kind)
+    tile = kl.local(ITEMS * (T | 1), kind)
+    sweep = first + kl.group_id(0)
+    k = wave - (LAG + 1) * sweep
+    s = sweep + 1 + B - T + k * B
+    active = k >= 0 and s <= n - 2
+    hop_by_items(w, s, k, active, rows, columns, tile, B, T, ITEMS, PITCH, TOP, True)
+
+
+@kernel
+def item_packs(
     w: Any,
     sync: Any,
     n: Any,
+    B: Any,
     *,
-    B: int,
-    LANES: int,
-    ROWS: int,
+    T: int,
+    ITEMS: int,
     SWEEPS: int,
-    EVERY: int,
-    WINDOW: bool,
+    LAG: int,
+    PITCH: int,
+    TOP: int,
 ) -> None:
-    """All hops: a workgroup for each pack of `SWEEPS` sweeps.
+    """All hops: a workgroup for each pack of `SWEEPS` sweeps, which go side by side.
 
-    ``sync[0]`` is the next ticket and ``sync[1 + g]`` how many steps pack g has made, which is
-    looked at and published each `EVERY` steps. The sweeps of a pack go one after another in the
-    vector shape, side by side across dimension 1 in the others.
+    While the others make step t, one work-item more waits for what step t + 1 needs of the pack
+    before and another publishes step t - 1, so that neither is waited for in its turn.
     """
-    leads = kl.local_id(0) == 0 and kl.local_id(1) == 0
-    ticket = 0
-    if leads:
-        ticket = kl.atomic_add(sync, 0, 1)
-    pack = kl.workgroup_uniform(ticket)
-    first = pack * SWEEPS
-    fetched = 1 if WINDOW else 0
-    steps = (n - 3 - first) // B + 1 + 3 * (SWEEPS - 1) + fetched
-    if WINDOW:
-        kind = kl.accumulator(w.dtype)
-        upper = kl.local((SWEEPS, B, B | 1), kind)
-        block = kl.local((SWEEPS, 2 * B, B | 1), kind)
-    for start in range(0, steps, EVERY):
-        if leads and pack > 0:
-            needed = start + EVERY - 1 + 3 * SWEEPS
-            while kl.atomic_load(sync, pack, order="acquire") < needed:
-                pass
-        kl.barrier()
-        for step in range(start, kl.minimum(start + EVERY, steps)):
-            if LANES > 1:
-                for sweep in range(SWEEPS):
-                    hop(w, n, first + sweep, step - 3 * sweep, B, LANES, ROWS, SWEEPS)
-            else:
-                sweep = kl.local_id(1)
-                k = step - 3 * sweep - fetched
-                if WINDOW:
-                    window_step(w, n, first + sweep, k, upper[sweep], block[sweep], B)
-                else:
-                    hop(w, n, first + sweep, k, B, LANES, ROWS, SWEEPS)
-        if leads:
-            done = kl.where(start + EVERY >= steps, FINISHED, start + EVERY)
-            kl.atomic_store(sync, 1 + pack, done, order="release")
+    kind = kl.accumulator(w.dtype)
+    V = kl.cdiv(T, 4) * 4
+    rows, columns = kl.local((SWEEPS, V), kind), kl.local((SWEEPS, V), kind)
+    tile = kl.local((SWEEPS, ITEMS * (T | 1)), kind)
+    pack = taken_pack(sync)
+    own = kl.local_id(0)
+    sweep = kl.minimum(own // ITEMS, SWEEPS - 1)
+    computes = own < ITEMS * SWEEPS
+    begin = pack * SWEEPS + 1 + B - T
+    steps = (n - 2 - begin) // B + 1 + LAG * (SWEEPS - 1)
+    if own == ITEMS * SWEEPS:
+        follow(sync, pack, 1 + LAG * SWEEPS)
+    kl.barrier()
+    for step in range(steps):
+        k = step - LAG * sweep
+        s = begin + sweep + k * B
+        active = computes and k >= 0 and s <= n - 2
+        if own == ITEMS * SWEEPS and step + 1 < steps:
+            follow(sync, pack, step + 2 + LAG * SWEEPS)
+        if own == ITEMS * SWEEPS + CREW // 2 and step > 0:
+            publish(sync, pack, step)
+        part = tile[sweep]
+        hop_by_items(
+            w, s, k, active, rows[sweep], columns[sweep], part, B, T, ITEMS, PITCH, TOP, False
+        )
+    kl.barrier()
+    if own == 0:
+        publish(sync, pack, FINISHED)

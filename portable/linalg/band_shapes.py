@@ -2,92 +2,193 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Final
+from dataclasses import dataclass, replace
+from typing import Final, Literal
 
 from portable.backend import Capabilities
 from portable.dtypes import DType
-from portable.linalg.band_window import window_elements
+from portable.linalg.band_items import item_elements
+from portable.linalg.band_kernels import CREW
+from portable.linalg.band_ring import ring_elements
 
-__all__ = ["Shape", "shape_for"]
+__all__ = ["Plan", "Stage", "plan_for", "sweeps_of_wave"]
 
 _MOST_SWEEPS: Final = 8
 _WINDOWS: Final = 512 * 1024
 _ITEMS: Final = 256
-"""Work-items of a workgroup at most: NVIDIA's OpenCL has not the registers for more."""
+"""Work-items of a sweep at most."""
 
-_WIDEST_WINDOW: Final = 64
+_WORKGROUP: Final = 1024
+_REFLECTOR: Final = 33
+"""The longest reflector where not all superdiagonals go at once: 32 of them go."""
+
+_NARROW: Final = 32
+"""Superdiagonals that go at once in the last stage."""
 
 
 @dataclass(frozen=True, slots=True)
-class Shape:
-    """One layout.
+class Stage:
+    """One reduction of a band to a narrower one.
 
     Attributes
     ----------
     bandwidth : int
         Superdiagonals that the hops work with, at least those of the matrix: the others are zeros.
+    reflector : int
+        The length of reflectors; one less superdiagonals go. At most `bandwidth`, and exactly that
+        where the band becomes bidiagonal.
+    residency : {"vectors", "items", "ring"}
+        Where the band is worked on: by a work-item alone in `lanes` wide vectors; by work-items
+        side by side, in global memory; or by them in local memory.
     lanes : int
-        Rows of a vector where one work-item makes a hop; 1 where a workgroup does.
+        Rows of a vector.
     rows : int
         Vectors of rows that are combined at a time; twice `bandwidth` is a multiple of ``lanes *
         rows``.
     items : int
-        Work-items of a hop.
+        Work-items of a sweep.
     sweeps : int
         Sweeps of a pack.
     every : int
-        Steps between looks at the pack before.
-    persistent : bool
-        Whether one launch makes all hops; else each wave is one.
-    storage : DType
-        The type of the working storage: half precision is kept in half across work-items, and in
-        single in vectors, where to convert costs more than the memory.
+        Steps between looks at the pack before, in vectors.
+    ahead, behind : int
+        In the ring: how many blocks are on their way in, and out.
     """
 
     bandwidth: int
-    lanes: int
-    rows: int
-    items: int
-    sweeps: int
-    every: int
+    reflector: int
+    residency: Literal["vectors", "items", "ring"]
+    lanes: int = 1
+    rows: int = 1
+    items: int = 1
+    sweeps: int = 1
+    every: int = 1
+    ahead: int = 1
+    behind: int = 1
+
+    @property
+    def lag(self) -> int:
+        """Hops between neighbouring sweeps of a pack."""
+        return 2 if self.reflector == self.bandwidth else 1
+
+    def sweep_count(self, n: int) -> int:
+        """Sweeps that have a hop."""
+        return n - 2 - self.bandwidth + self.reflector
+
+    def pack_count(self, n: int) -> int:
+        """Packs of them."""
+        return -(-self.sweep_count(n) // self.sweeps)
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """A reduction to bidiagonal form.
+
+    Attributes
+    ----------
+    stages : tuple of Stage
+        One after another.
+    persistent : bool
+        Whether one launch makes all hops of a stage; else each wave is one.
+    storage : DType
+        The type of the working storage.
+    """
+
+    stages: tuple[Stage, ...]
     persistent: bool
     storage: DType
-    window: bool = False
+
+    @property
+    def top(self) -> int:
+        """The diagonal's place in a column of the working storage; the vectors' way is aligned."""
+        return _rounded(max((x.bandwidth + x.reflector for x in self.stages), default=1), 4)
+
+    @property
+    def pitch(self) -> int:
+        """Places of a column."""
+        return self.top + _rounded(max((x.reflector for x in self.stages), default=1), 4)
 
 
-def shape_for(u: int, n: int, dtype: DType, capabilities: Capabilities) -> Shape:
+def _rounded(x: int, multiple: int) -> int:
+    return -(-x // multiple) * multiple
+
+
+def plan_for(u: int, n: int, dtype: DType, capabilities: Capabilities) -> Plan:
     """The layout that suits a device: vectors on a CPU, work-items elsewhere."""
     ordered = capabilities.memory_orders == "acq_rel"
     persistent = capabilities.forward_progress and ordered
+    if u < 2:
+        return Plan((), persistent, dtype)
     if capabilities.kind == "cpu":
-        return _in_vectors(u, n, dtype, capabilities, persistent)
-    return _across_items(u, dtype, capabilities, persistent)
+        return Plan((_in_vectors(u, n, dtype, capabilities),), persistent, dtype.register)
+    stages = _stages(u, dtype, capabilities, persistent)
+    ring = stages[-1].residency == "ring"
+    return Plan(stages, persistent, dtype.register if ring else dtype)
 
 
-def _in_vectors(
-    u: int, n: int, dtype: DType, capabilities: Capabilities, persistent: bool
-) -> Shape:
+def _in_vectors(u: int, n: int, dtype: DType, capabilities: Capabilities) -> Stage:
     """Packs small enough to have all units at work, their windows to stay in a core's own cache."""
     size = dtype.register.itemsize
     lanes = max(4, min(capabilities.vector_bytes // size, 1 << (u - 1).bit_length()))
-    bandwidth = -(-u // lanes) * lanes
+    bandwidth = _rounded(u, lanes)
     rows = 4 if (2 * bandwidth // lanes) % 4 == 0 else 2
     lag = n // bandwidth // (2 * capabilities.compute_units)
     fitting = _WINDOWS // (9 * bandwidth * bandwidth * size)
     sweeps = max(1, min(_MOST_SWEEPS, lag // 4, fitting))
     every = max(1, min(_MOST_SWEEPS, lag // 4))
-    return Shape(bandwidth, lanes, rows, 1, sweeps, every, persistent, dtype.register)
+    return Stage(bandwidth, bandwidth, "vectors", lanes, rows, 1, sweeps, every)
 
 
-def _across_items(u: int, dtype: DType, capabilities: Capabilities, persistent: bool) -> Shape:
-    """The window in local memory where it and a row a work-item in registers fit."""
-    most = min(_ITEMS, capabilities.max_workgroup, capabilities.max_workgroup_shape[0])
-    items = min(2 * u, most)
-    sweeps = max(1, min(4, _ITEMS // items)) if persistent else 1
-    memory = max(capabilities.local_memory, capabilities.local_memory_opt_in)
-    room = memory // dtype.register.itemsize
-    while sweeps > 1 and window_elements(u, sweeps) > room:
-        sweeps -= 1
-    window = persistent and u <= _WIDEST_WINDOW and window_elements(u, sweeps) <= room
-    return Shape(u, 1, 1, items, sweeps, 1, persistent, dtype, window)
+def _stages(
+    u: int, dtype: DType, capabilities: Capabilities, persistent: bool
+) -> tuple[Stage, ...]:
+    """Down to a narrow band in steps, then to bidiagonal form at once."""
+    stages = []
+    while u > _NARROW:
+        narrower = max(_NARROW, (u - 1) // (_REFLECTOR - 1) * (_REFLECTOR - 1))
+        stages.append(_by_items(u, u - narrower + 1, dtype, capabilities, persistent))
+        u = narrower
+    last = _by_items(u, u, dtype, capabilities, persistent)
+    ring = _in_ring(u, dtype, capabilities) if persistent else None
+    return (*stages, ring or last)
+
+
+def _by_items(
+    b: int, reflector: int, dtype: DType, capabilities: Capabilities, persistent: bool
+) -> Stage:
+    """As many work-items as rows, as many sweeps as fit."""
+    most = min(_WORKGROUP, capabilities.max_workgroup, capabilities.max_workgroup_shape[0])
+    most -= CREW
+    items = min(_rounded(b + reflector, 32), most, _ITEMS)
+    room = _local_memory(capabilities) // dtype.register.itemsize
+    while items > 32 and item_elements(reflector, items) > room:
+        items //= 2
+    fitting = min(most // items, room // item_elements(reflector, items), 4)
+    return Stage(b, reflector, "items", items=items, sweeps=max(1, fitting) if persistent else 1)
+
+
+def _in_ring(u: int, dtype: DType, capabilities: Capabilities) -> Stage | None:
+    """The ring with the most sweeps that fit, if any; only bulk copies make it worth its while."""
+    if "bulk" not in capabilities.async_copy:
+        return None
+    stage = Stage(_rounded(u, 4), _rounded(u, 4), "ring", items=2 * _rounded(u, 4))
+    room = (_local_memory(capabilities) - 1024) // dtype.register.itemsize
+    for sweeps in range(_RING_SWEEPS, 0, -1):
+        if ring_elements(stage.bandwidth, sweeps, stage.ahead, stage.behind) <= room:
+            return replace(stage, sweeps=sweeps)
+    return None
+
+
+def _local_memory(capabilities: Capabilities) -> int:
+    return max(capabilities.local_memory, capabilities.local_memory_opt_in)
+
+
+_RING_SWEEPS: Final = 4
+
+
+def sweeps_of_wave(wave: int, n: int, stage: Stage) -> tuple[int, int]:
+    """The first and last sweep r that have a hop ``wave - (lag + 1) r``."""
+    b, apart = stage.bandwidth, stage.lag + 1
+    begin = 1 + b - stage.reflector
+    first = -((n - 2 - begin - wave * b) // (apart * b - 1))
+    return max(0, first), min(wave // apart, stage.sweep_count(n) - 1)

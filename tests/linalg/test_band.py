@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -15,7 +14,7 @@ from portable.dtypes import dtype as dtype_of
 from portable.errors import DTypeError, ShapeError
 from portable.linalg import band_to_bidiagonal
 from portable.linalg.band import chase
-from portable.linalg.band_shapes import Shape
+from portable.linalg.band_shapes import Plan, Stage
 from portable.linalg.magnitude import largest_magnitude
 from portable.sim import checks
 from tests.support.lapack import bdsqr
@@ -126,43 +125,59 @@ def test_half_precision_neither_overflows_nor_vanishes(device: Device, scale: fl
     check(ab, *reduced(device, ab))
 
 
-SHAPES = {
-    "vectors, waves": Shape(8, 4, 2, 1, 1, 1, False, dtype_of("float32")),
-    "vectors, packs": Shape(8, 4, 4, 1, 3, 2, True, dtype_of("float32")),
-    "items, waves": Shape(5, 1, 1, 10, 1, 1, False, dtype_of("float32")),
-    "items, packs": Shape(5, 1, 1, 10, 2, 1, True, dtype_of("float32")),
-    "few items, packs": Shape(5, 1, 1, 4, 3, 2, True, dtype_of("float32")),
-    "items, window": Shape(5, 1, 1, 10, 2, 1, True, dtype_of("float32"), True),
+STAGES = {
+    "vectors": [Stage(8, 8, "vectors", lanes=4, rows=4, sweeps=3, every=2)],
+    "items": [Stage(5, 5, "items", items=12, sweeps=2)],
+    "items in turn": [Stage(5, 5, "items", items=4, sweeps=3)],
+    "steps": [Stage(5, 3, "items", items=8, sweeps=3), Stage(3, 3, "items", items=8, sweeps=2)],
+    "ring": [Stage(8, 8, "ring", items=16, sweeps=2)],
+    "ring of one": [Stage(8, 8, "ring", items=16)],
+    "steps and ring": [
+        Stage(5, 2, "items", items=8, sweeps=2),
+        Stage(4, 4, "ring", items=8, sweeps=3, ahead=2, behind=2),
+    ],
 }
+"""Bands of five superdiagonals in every residency."""
 
 
-@pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("name", list(SHAPES))
-def test_each_shape_on_each_device(device: Device, name: str, dtype: str) -> None:
-    kind = dtype_of(dtype)
-    storage = kind if "items" in name else kind.register
-    shape = replace(SHAPES[name], storage=storage)
-    if shape.persistent and not device.capabilities.forward_progress:
-        pytest.skip(f"{device.name} lacks forward progress")
-    ab = random_band(23, 5, dtype)
-    given = device.from_numpy(ab)
-    out = device.empty((23,), kind.register), device.empty((22,), kind.register)
+def planned(device: Device, ab: np.ndarray, plan: Plan) -> tuple[np.ndarray, np.ndarray]:
+    register = dtype_of(ab.dtype).register
+    n = ab.shape[1]
     with portable.use(device.name):
-        largest = largest_magnitude(device, given, band=True)
-        chase(device, given, largest, out, shape, hops=True)
-    check(ab, *(device.to_numpy(x) for x in out))
+        given = device.from_numpy(ab)
+        out = device.empty((n,), register), device.empty((n - 1,), register)
+        chase(device, given, largest_magnitude(device, given, band=True), out, plan)
+        d, e = (device.to_numpy(x) for x in out)
+    return d, e
+
+
+@pytest.mark.parametrize(
+    ("name", "dtype"),
+    [(name, "float32") for name in STAGES]
+    + [(name, dtype) for name in ("items", "ring") for dtype in ("float16", "float64")],
+)
+def test_each_residency_on_each_device(device: Device, name: str, dtype: str) -> None:
+    if not device.capabilities.forward_progress:
+        pytest.skip(f"{device.name} lacks forward progress")
+    kind = dtype_of(dtype)
+    plan = Plan(tuple(STAGES[name]), True, kind.register if name == "vectors" else kind)
+    ab = random_band(23, 5, dtype)
+    check(ab, *planned(device, ab, plan))
+
+
+@pytest.mark.parametrize("name", ["vectors", "items", "items in turn", "steps"])
+def test_each_residency_in_waves(device: Device, name: str) -> None:
+    ab = random_band(23, 5, "float32")
+    check(ab, *planned(device, ab, Plan(tuple(STAGES[name]), False, dtype_of("float32"))))
 
 
 @pytest.mark.parametrize("seed", range(4))
-@pytest.mark.parametrize("name", ["vectors, packs", "items, packs", "items, window"])
+@pytest.mark.parametrize("name", list(STAGES))
 def test_packs_are_free_of_races_in_any_order(name: str, seed: int) -> None:
-    device = portable.device("simulator")
     ab = random_band(17, 5, "float32")
-    out = device.empty((17,), dtype_of("float32")), device.empty((16,), dtype_of("float32"))
-    with portable.use("simulator"), checks(seed=seed, resident=3):
-        largest = largest_magnitude(device, ab, band=True)
-        chase(device, ab, largest, out, SHAPES[name], hops=True)
-    check(ab, *out)
+    plan = Plan(tuple(STAGES[name]), True, dtype_of("float32"))
+    with checks(seed=seed, resident=3):
+        check(ab, *planned(portable.device("simulator"), ab, plan))
 
 
 def test_takes_views_and_writes_to_out(device: Device) -> None:

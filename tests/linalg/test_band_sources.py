@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -13,8 +14,15 @@ from portable.backend import Capabilities, Program
 from portable.lang.emit import generate
 from portable.lang.kernel import Kernel
 from portable.lang.signature import Specialisation
-from portable.linalg.band_kernels import band_packs, band_wave, load_band, store_bidiagonal
-from portable.linalg.band_shapes import Shape, shape_for
+from portable.linalg.band_kernels import (
+    CREW,
+    item_packs,
+    item_wave,
+    load_band,
+    store_bidiagonal,
+)
+from portable.linalg.band_ring import ring_packs
+from portable.linalg.band_shapes import plan_for
 from portable.linalg.bidiagonal_kernels import bisect, count_table, squares
 from portable.linalg.magnitude import largest_kernel
 from tests.support.compilers import CUDA, HIP, compile_cuda, compile_hip, cuda_missing, hip_missing
@@ -42,6 +50,29 @@ def program(
     return generate(kernel.translated(wanted, capabilities), capabilities)
 
 
+def hops(capabilities: Capabilities, dtype: str, u: int) -> list[Program]:
+    """The kernels of every stage, in one launch and in waves."""
+    kind = dtypes.dtype(dtype)
+    plan = plan_for(u, 2048, kind, replace(capabilities, forward_progress=True))
+    work, sync = np.empty(900, plan.storage.numpy), np.empty(9, np.int32)
+    place = {"PITCH": plan.pitch, "TOP": plan.top}
+    found = []
+    for stage in plan.stages:
+        b = stage.bandwidth
+        items = (stage.items * stage.sweeps + CREW, 1, 1)
+        shape = {"SWEEPS": stage.sweeps, **place}
+        if stage.residency == "ring":
+            shape |= {"B": b, "AHEAD": stage.ahead, "BEHIND": stage.behind}
+            found.append(program(ring_packs, capabilities, items, work, sync, 9, **shape))
+            continue
+        shape |= {"T": stage.reflector, "ITEMS": stage.items, "LAG": stage.lag}
+        found.append(program(item_packs, capabilities, items, work, sync, 9, b, **shape))
+        del shape["SWEEPS"]
+        alone = (stage.items, 1, 1)
+        found.append(program(item_wave, capabilities, alone, work, 9, 1, 0, b, **shape))
+    return found
+
+
 def programs(capabilities: Capabilities, dtype: str, u: int) -> list[Program]:
     """Every kernel as the operations would launch it."""
     kind = dtypes.dtype(dtype)
@@ -51,18 +82,13 @@ def programs(capabilities: Capabilities, dtype: str, u: int) -> list[Program]:
     work, sync = np.empty(900, kind.numpy), np.empty(9, np.int32)
     d = np.empty(9, register.numpy)
     q, table = np.empty((2, 9), register.numpy), np.empty(16, integer.numpy)
-    shape = shape_for(u, 2048, kind, capabilities)
-    layout = {"B": u, "LANES": shape.lanes, "ROWS": shape.rows}
-    packs = {"SWEEPS": shape.sweeps, "EVERY": shape.every, "WINDOW": shape.window}
-    hops = (shape.items, shape.sweeps, 1)
     line, levels = (64, 1, 1), {"INT": integer, "BITS": 20, **ONE}
-    scale = {"B": u, "TARGET": 8}
+    scale = {"PITCH": 3 * u, "TOP": 2 * u, "TARGET": 8}
     return [
         program(largest_kernel, capabilities, line, ab, d, 0, SIZE=64, BAND=True),
         program(load_band, capabilities, line, ab, d, work, sync, **scale),
         program(store_bidiagonal, capabilities, line, work, d, d, d, **scale),
-        program(band_packs, capabilities, hops, work, sync, 9, **layout, **packs),
-        program(band_wave, capabilities, (shape.items, 1, 1), work, 9, 1, 0, **layout),
+        *hops(capabilities, dtype, u),
         program(squares, capabilities, line, d, d, d, q),
         program(count_table, capabilities, line, q, table, **levels),
         program(bisect, capabilities, line, q, table, d, d, LEVELS=4, LEFT=1, **levels),
@@ -84,10 +110,24 @@ def test_compiles_for_hip(dtype: str) -> None:
         compile_hip(each)
 
 
-def test_the_window_stays_in_local_memory_where_it_fits() -> None:
-    def chosen(u: int, dtype: dtypes.DType) -> Shape:
-        return shape_for(u, 4096, dtype, CUDA)
+def test_the_last_stage_is_in_local_memory_where_bulk_copies_are() -> None:
+    for dtype in (dtypes.float16, dtypes.float32, dtypes.float64):
+        stages = plan_for(130, 4096, dtype, CUDA).stages
+        assert [x.bandwidth for x in stages] == [130, 128, 96, 64, 32]
+        assert [x.residency for x in stages] == ["items"] * 4 + ["ring"]
+    assert plan_for(32, 4096, dtypes.float32, HIP).stages[-1].residency == "items"
 
-    assert chosen(32, dtypes.float32).window == (CUDA.forward_progress)
-    assert not chosen(128, dtypes.float64).window
-    assert chosen(300, dtypes.float32).items <= CUDA.max_workgroup
+
+@pytest.mark.parametrize("u", [2, 3, 32, 33, 65, 300])
+@pytest.mark.parametrize("capabilities", [CUDA, HIP], ids=["cuda", "hip"])
+def test_plans_end_in_bidiagonal_form_and_fit(u: int, capabilities: Capabilities) -> None:
+    plan = plan_for(u, 5000, dtypes.float64, capabilities)
+    narrower = u
+    for stage in plan.stages:
+        assert stage.bandwidth >= narrower
+        assert stage.items * stage.sweeps + CREW <= capabilities.max_workgroup
+        narrower = stage.bandwidth - stage.reflector + 1
+    assert narrower == 1
+    assert plan.top >= max(x.bandwidth + x.reflector - 1 for x in plan.stages)
+    for each in hops(capabilities, "float64", u):
+        assert each.local_bytes <= capabilities.local_memory_opt_in
