@@ -118,13 +118,15 @@ def gemm(
     device = device_of(*[x for x in (a, b, c, bias, out) if x is not None])
     forms = [None if x is None else _Form(x.dtype, tuple(x.shape)) for x in (a, b, c, bias, out)]
     plan = _planned(device, *forms, bool(beta), function, sum_in, algorithm, state())
+    if not beta:
+        c = None
     if out is not None:
-        _check_apart(device, out, a, b, c if beta else None, bias)
+        _check_apart(device, out, a, b, c, bias)
     if algorithm == "vendor" and 0 not in plan.shape:
-        return _vendor(device, a, b, alpha, beta, c if beta else None, bias, function, out)
+        return _vendor(device, a, b, alpha, beta, c, bias, function, out)
     result = device.empty(plan.shape, plan.kind) if out is None else out
     if 0 not in plan.shape:
-        _run(plan, (float(alpha), a, b, float(beta), c if beta else None, bias, result))
+        _run(plan, (float(alpha), a, b, float(beta), c, bias, result))
     return result
 
 

@@ -70,3 +70,16 @@ def test_a_damaged_table_counts_as_empty(content: str) -> None:
     assert table.lookup(KERNEL, float32, CAN) == []
     table.record(KERNEL, float32, "cpu", [SMALL])
     assert table.lookup(KERNEL, float32, CAN) == [SMALL]
+
+
+def test_what_another_process_writes_is_noticed_within_a_second(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    now = [1000.0]
+    monkeypatch.setattr(table, "monotonic", lambda: now[0])
+    assert table.lookup(KERNEL, float32, CAN) == []
+    path = table.user_table()
+    path.parent.mkdir(parents=True)
+    path.write_text(json.dumps({KERNEL: {"float32": {"cpu": [SMALL]}}}), encoding="utf-8")
+    now[0] += 1.01
+    assert table.lookup(KERNEL, float32, CAN) == [SMALL]
