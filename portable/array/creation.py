@@ -258,7 +258,7 @@ def eye(
 
 def tril(x: Array, /, *, k: int = 0) -> Array:
     """The lower triangles, up to the diagonal `k`; zeros above it."""
-    return where(_below(x, k), x, 0)
+    return where(_below(x, k), x, zeros((), dtype=x.dtype, device=x.device))
 
 
 def triu(x: Array, /, *, k: int = 0) -> Array:

@@ -95,7 +95,7 @@ def _write_reduction(
         rest = _write_reduction(astype(x, result), statistic, axis, dtype, keepdims)
         return lambda x: rest(astype(x, result))
     if not axes:
-        return lambda x: astype(x, result) if merge.first is None else not_equal(x, 0)
+        return lambda x: astype(x if merge.first is None else not_equal(x, 0), result)
     recipe = Recipe(x)
     found = reduced(recipe, x, axes, merge, result)
     return recipe.finish(found.viewed(kept, contiguous_strides(kept, result.itemsize)))

@@ -15,3 +15,11 @@ def ours(device: Device) -> Device:
     if not is_ours(found):
         pytest.skip(f"{device.name} has an array library of its own")
     return found
+
+
+@pytest.fixture
+def simulated(ours: Device) -> Device:
+    """The simulator, where nothing is compiled: for what devices share, in many shapes."""
+    if ours.capabilities.dialect != "ir":
+        pytest.skip("decided before a device has a say; compilers would take minutes")
+    return ours

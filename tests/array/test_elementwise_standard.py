@@ -69,14 +69,6 @@ def chosen(device: Device, dtype: str) -> None:
         pytest.skip("dtypes alike to the compiler")
 
 
-@pytest.fixture
-def simulated(ours: Device) -> Device:
-    """The simulator, where nothing is compiled: for what one device decides for all."""
-    if ours.capabilities.dialect != "ir":
-        pytest.skip("decided before a device has a say")
-    return ours
-
-
 def agree(found: Any, expected: Any, label: object = "") -> None:
     """The same dtype, shape, values within ulps, and signs of zeros."""
     got, want = portable.to_numpy(found), np.asarray(expected)
