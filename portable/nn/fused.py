@@ -1,4 +1,4 @@
-"""Small networks in one launch: a forward pass, or an epoch of training."""
+"""Small networks in one launch: a forward pass, or some epochs of training."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from portable import lang as kl
 from portable.lang.geometry import groups
 from portable.lang.launch import Launcher
 from portable.nn.activations import ACTIVATIONS
-from portable.nn.fused_kernels import forward_rows, train_epoch
+from portable.nn.fused_kernels import forward_rows, train_epochs
 from portable.nn.fused_shapes import (
     Shape,
     forward_shape,
@@ -36,8 +36,10 @@ def fused_forward(model: MLP, count: int) -> tuple[Launcher, dict[str, Any]] | N
 
     The arguments are the inputs, the vector of parameters, and where to put the outputs.
     """
+    if count == 0:
+        return None
     can = model.device.capabilities
-    shape = forward_shape(can, model.layout, model.sizes, model.dtype.register, count)
+    shape = forward_shape(can, model.layout, model.sizes, model.dtype, count)
     if shape is None:
         return None
     constants = {
@@ -46,15 +48,13 @@ def fused_forward(model: MLP, count: int) -> tuple[Launcher, dict[str, Any]] | N
         "WIDEST": widest(model.sizes),
         "ACTIVATION": ACTIVATIONS[model.activation].function,
         "KIND": model.dtype.register,
-        # Processors keep local and global memory in the same caches.
-        "COPY": can.local_memory_dedicated or model.dtype is kl.f16,
         **shape.forward(),
     }
     return forward_rows[groups(-(-count // shape.rows)), shape.size], constants
 
 
 class FusedTrainer:
-    """Trains a small network, a launch of one workgroup per epoch.
+    """Trains a small network, a launch of one workgroup for some epochs.
 
     Parameters
     ----------
@@ -86,8 +86,7 @@ class FusedTrainer:
         kept = np.zeros((max(optimizer.slots, 1), model.layout.length), kind.numpy)
         self._state = device.from_numpy(kept)
         self._levels = device.from_numpy(np.array(loss.parameters, kind.numpy))
-        self._lost = device.empty((1,), kind)
-        self._launcher = train_epoch[groups(1), shape.size]
+        self._launcher = train_epochs[groups(1), shape.size]
         self._constants = _training_constants(model, loss, optimizer, batch, shape)
 
     @staticmethod
@@ -97,31 +96,36 @@ class FusedTrainer:
             model.device.capabilities,
             model.layout,
             model.sizes,
-            model.dtype.register,
+            model.dtype,
             batch=batch,
             slots=optimizer.slots,
             targets=loss.targets(model.sizes[-1]),
         )
 
     def prepare(self, x: Any, y: Any, order: Any, numbers: Any) -> Callable[[], None]:
-        """The launch of an epoch of the same arrays, again and again, for measurements."""
-        return self._launcher.prepare(*self._arguments(x, y, order, numbers), **self._constants)
+        """The launch of an epoch of the same device arrays again and again, for measurements."""
+        lost = self._model.device.empty((order.shape[0],), self._kind)
+        arguments = self._arguments(x, y, order, numbers, lost)
+        return self._launcher.prepare(*arguments, **self._constants)
 
-    def _arguments(self, x: Any, y: Any, order: Any, numbers: Any) -> tuple[Any, ...]:
+    def _arguments(self, x: Any, y: Any, order: Any, numbers: Any, lost: Any) -> tuple[Any, ...]:
         return (
             x, y, order, self._levels, self._parameters, self._rounded, self._state, numbers,
-            self._lost, self._batch, self._clip,
+            lost, self._batch, self._clip,
         )  # fmt: skip
 
-    def epoch(self, x: Any, y: Any, order: Any, numbers: np.ndarray[Any, Any]) -> float:
-        """One pass over the samples in an order; a row of `numbers` belongs to each step.
+    def epochs(
+        self, x: Any, y: Any, order: np.ndarray[Any, Any], numbers: np.ndarray[Any, Any]
+    ) -> list[float]:
+        """Passes over the samples, ``order[epoch]`` each; a row of `numbers` for each step.
 
-        Returns the mean loss over the samples.
+        Returns the mean loss over the samples for each pass.
         """
         device = self._model.device
-        on_device = device.from_numpy(numbers.astype(self._kind.numpy))
-        self._launcher(*self._arguments(x, y, order, on_device), **self._constants)
-        return float(device.to_numpy(self._lost)[0]) / int(x.shape[0])
+        given = device.from_numpy(order), device.from_numpy(numbers.astype(self._kind.numpy))
+        lost = device.empty((order.shape[0],), self._kind)
+        self._launcher(*self._arguments(x, y, *given, lost), **self._constants)
+        return [float(x) / order.shape[1] for x in device.to_numpy(lost)]
 
 
 def _training_constants(

@@ -1,4 +1,4 @@
-"""Small networks in one kernel: all layers of a forward pass, or all steps of an epoch.
+"""Small networks in one kernel: all layers of a forward pass, or all steps of some epochs.
 
 A workgroup holds the values of `ROWS` samples in local memory, a row of `values` for each unit and
 a column for each sample, so that vectors run along samples on every device: across the registers
@@ -16,7 +16,7 @@ from portable import lang as kl
 from portable.lang.function import function
 from portable.lang.kernel import kernel
 
-__all__ = ["forward_rows", "train_epoch"]
+__all__ = ["forward_rows", "train_epochs"]
 
 
 @function
@@ -224,6 +224,15 @@ def sum_of_workgroup(x: Any, held: Any, SIZE: int) -> Any:
 
 
 @function
+def sum_of_squares(gradient: Any, held: Any, LENGTH: int, SIZE: int) -> Any:
+    """The squared 2-norm, for each work-item."""
+    square = kl.cast(0, gradient.dtype)
+    for i in range(kl.local_linear_id(), LENGTH, SIZE):
+        square += gradient[i] * gradient[i]
+    return sum_of_workgroup(square, held, SIZE)
+
+
+@function
 def offsets(LAYERS: Any) -> Any:
     """The row of `values` where each layer's inputs start, and last the outputs'."""
     at = 0
@@ -334,7 +343,7 @@ def update_all(
 
 
 @kernel
-def train_epoch(
+def train_epochs(
     x: Any,
     y: Any,
     order: Any,
@@ -360,6 +369,8 @@ def train_epoch(
     RULE: Any,
     KIND: Any,
     WHOLE: bool,
+    COPY: bool,
+    HOLD: bool,
     ROWS: int,
     LANES: int,
     UNITS: int,
@@ -369,11 +380,13 @@ def train_epoch(
     PAD: int,
     SIZE: int,
 ) -> None:
-    """All steps of an epoch by one workgroup, parameters and optimizer's state in local memory.
+    """All steps of some epochs, one for each element of `lost`, by one workgroup.
 
-    A row of `numbers` belongs to each step. A batch goes through in pieces of `ROWS` samples, or
-    in one where `WHOLE`. `limit` is the largest norm of the gradient, or None; `rounded`, where
-    given, gets the parameters in fewer bits; ``lost[0]`` the sum of the loss over samples.
+    ``order[epoch]`` are the samples in their order, and a row of `numbers` belongs to each step. A
+    batch goes through in pieces of `ROWS` samples, or in one where `WHOLE`. `limit` is the largest
+    norm of the gradient, or None; `rounded`, where given, gets the parameters in fewer bits;
+    `lost` the sums of the loss over samples. Parameters are held in local memory where `COPY`, the
+    optimizer's state where `HOLD`.
     """
     own = kl.local_linear_id()
     places = offsets(LAYERS)
@@ -381,68 +394,75 @@ def train_epoch(
     outputs = LAYERS[len(LAYERS) - 1][1]
     values = kl.local((UNITS_IN_ALL + 1, ROWS + PAD), KIND)
     goals = kl.local((TARGETS, ROWS + PAD), KIND)
-    weights = kl.local(LENGTH, KIND)
     gradient = kl.local(LENGTH, KIND)
-    kept = kl.local((SLOTS if SLOTS > 0 else 1, LENGTH), KIND)
     held = kl.local(SIZE, KIND)
+    weights, kept = parameters, state
+    if COPY:
+        weights = kl.local(LENGTH, KIND)
+    if HOLD:
+        kept = kl.local((SLOTS if SLOTS > 0 else 1, LENGTH), KIND)
     for i in range(own, LENGTH, SIZE):
-        weights[i] = parameters[i]
         gradient[i] = 0
-        for slot in kl.static_range(SLOTS):
-            kept[slot, i] = state[slot, i]
+        if COPY:
+            weights[i] = parameters[i]
+        if HOLD:
+            for slot in kl.static_range(SLOTS):
+                kept[slot, i] = state[slot, i]
     for r in range(own, ROWS, SIZE):
         values[UNITS_IN_ALL, r] = 1
-    total = kl.cast(0, KIND)
-    for step in range(numbers.shape[0]):
-        given = ()
-        for j in kl.static_range(NUMBERS):
-            given = (*given, numbers[step, j])  # type: ignore[assignment]
-        begin = step * batch
-        size = kl.minimum(batch, order.shape[0] - begin)
-        scale = kl.cast(1, KIND) / kl.cast(size * outputs, KIND)
-        for piece in range(0, ROWS if WHOLE else size, ROWS):
-            count = kl.minimum(size - piece, ROWS)
-            load_rows(x, order, begin + piece, count, values, ROWS, SIZE)
-            load_rows(y, order, begin + piece, count, goals, ROWS, SIZE)
-            kl.barrier()
-            for i in kl.static_range(len(LAYERS)):
-                through_layer(
-                    weights, values, places[i], places[i + 1], LAYERS[i],
-                    ACTIVATION if i < len(LAYERS) - 1 else None,
-                    ROWS, LANES, UNITS, VECTORS, SIZE,
-                )  # fmt: skip
+    samples = order.shape[1]
+    steps = kl.cdiv(samples, batch)
+    for epoch in range(lost.shape[0]):
+        total = kl.cast(0, KIND)
+        for step in range(steps):
+            given = ()
+            for j in kl.static_range(NUMBERS):
+                given = (*given, numbers[epoch * steps + step, j])  # type: ignore[assignment]
+            begin = step * batch
+            size = kl.minimum(batch, samples - begin)
+            scale = kl.cast(1, KIND) / kl.cast(size * outputs, KIND)
+            for piece in range(0, ROWS if WHOLE else size, ROWS):
+                first, count = begin + piece, kl.minimum(size - piece, ROWS)
+                load_rows(x, order[epoch], first, count, values, ROWS, SIZE)
+                load_rows(y, order[epoch], first, count, goals, ROWS, SIZE)
                 kl.barrier()
-            total += loss_of_rows(
-                values, last, goals, levels, count, scale, outputs, LEVELS, TERM, ROWS, SIZE
-            )
-            kl.barrier()
-            for i in kl.static_range(len(LAYERS) - 1, -1, -1):
-                gradients_of_layer(
-                    gradient, values, places[i], places[i + 1], UNITS_IN_ALL, piece > 0, LAYERS[i],
-                    ROWS, LANES, TILE, SPLIT, SIZE,
-                )  # fmt: skip
-                kl.barrier()
-                if i > 0:
-                    back_through_layer(
-                        weights, values, places[i], places[i + 1], LAYERS[i], SLOPE,
+                for i in kl.static_range(len(LAYERS)):
+                    through_layer(
+                        weights, values, places[i], places[i + 1], LAYERS[i],
+                        ACTIVATION if i < len(LAYERS) - 1 else None,
                         ROWS, LANES, UNITS, VECTORS, SIZE,
                     )  # fmt: skip
                     kl.barrier()
-        factor = kl.cast(1, KIND)
-        if limit is not None:
-            square = kl.cast(0, KIND)
-            for i in range(own, LENGTH, SIZE):
-                square += gradient[i] * gradient[i]
-            norm = kl.sqrt(sum_of_workgroup(square, held, SIZE))
-            factor = kl.minimum(limit / (norm + 1e-6), factor)
-        update_all(weights, gradient, kept, given, factor, RULE, SLOTS, LENGTH, SIZE)
-        kl.barrier()
+                total += loss_of_rows(
+                    values, last, goals, levels, count, scale, outputs, LEVELS, TERM, ROWS, SIZE
+                )
+                kl.barrier()
+                for i in kl.static_range(len(LAYERS) - 1, -1, -1):
+                    gradients_of_layer(
+                        gradient, values, places[i], places[i + 1], UNITS_IN_ALL, piece > 0,
+                        LAYERS[i], ROWS, LANES, TILE, SPLIT, SIZE,
+                    )  # fmt: skip
+                    kl.barrier()
+                    if i > 0:
+                        back_through_layer(
+                            weights, values, places[i], places[i + 1], LAYERS[i], SLOPE,
+                            ROWS, LANES, UNITS, VECTORS, SIZE,
+                        )  # fmt: skip
+                        kl.barrier()
+            factor = kl.cast(1, KIND)
+            if limit is not None:
+                norm = kl.sqrt(sum_of_squares(gradient, held, LENGTH, SIZE))
+                factor = kl.minimum(limit / (norm + 1e-6), factor)
+            update_all(weights, gradient, kept, given, factor, RULE, SLOTS, LENGTH, SIZE)
+            kl.barrier()
+        summed = sum_of_workgroup(total, held, SIZE)
+        if own == 0:
+            lost[epoch] = summed / kl.cast(outputs, KIND)
     for i in range(own, LENGTH, SIZE):
-        parameters[i] = weights[i]
+        if COPY:
+            parameters[i] = weights[i]
         if rounded is not None:
             rounded[i] = weights[i]
-        for slot in kl.static_range(SLOTS):
-            state[slot, i] = kept[slot, i]
-    summed = sum_of_workgroup(total, held, SIZE)
-    if own == 0:
-        lost[0] = summed / kl.cast(outputs, KIND)
+        if HOLD:
+            for slot in kl.static_range(SLOTS):
+                state[slot, i] = kept[slot, i]

@@ -16,6 +16,16 @@ __all__ = ["Shape", "forward_shape", "layer_tuples", "training_shape", "widest"]
 _MOST_ROWS: Final = 256
 _FEWEST_ROWS: Final = 16
 
+# Beyond these, a product of matrices per layer is faster than one kernel.
+_MOST_WEIGHTS: Final = 131_072
+"""Weights that a processor's nearer caches hold."""
+_MOST_FORWARD: Final = 6e6
+"""Multiplications of a forward pass per compute unit of a GPU."""
+_MOST_ON_ONE_UNIT: Final = 2e7
+"""Multiplications of a training step by one workgroup on a GPU."""
+_MOST_ON_PROCESSOR: Final = 5e7
+"""Multiplications of a training step by one core."""
+
 
 @dataclass(frozen=True, slots=True)
 class Shape:
@@ -35,6 +45,8 @@ class Shape:
         Columns added to each row in local memory, so that neighbouring rows lie in other banks.
     size : int
         Work-items of a workgroup.
+    copy, hold : bool
+        Whether parameters, and an optimizer's state, come into local memory.
     """
 
     rows: int
@@ -45,6 +57,8 @@ class Shape:
     split: int
     pad: int
     size: int
+    copy: bool
+    hold: bool
 
     def forward(self) -> dict[str, Any]:
         """The constants of a forward pass."""
@@ -55,11 +69,12 @@ class Shape:
             "VECTORS": self.vectors,
             "PAD": self.pad,
             "SIZE": self.size,
+            "COPY": self.copy,
         }
 
     def training(self) -> dict[str, Any]:
         """The constants of an epoch."""
-        return {**self.forward(), "TILE": self.tile, "SPLIT": self.split}
+        return {**self.forward(), "TILE": self.tile, "SPLIT": self.split, "HOLD": self.hold}
 
 
 def layer_tuples(layout: Layout) -> tuple[tuple[int, int, int, int], ...]:
@@ -75,6 +90,11 @@ def widest(sizes: Sequence[int]) -> tuple[int, int]:
 def _on_processor(can: Capabilities) -> bool:
     """Whether a workgroup is one work-item with wide registers."""
     return can.kind == "cpu"
+
+
+def _products(layout: Layout) -> int:
+    """Multiplications for one sample."""
+    return sum(x.inputs * x.outputs for x in layout.layers)
 
 
 def _room(can: Capabilities) -> int:
@@ -94,30 +114,24 @@ def _rows_within(room: int, bytes_per_row: int, wanted: int, lanes: int, pad: in
 def forward_shape(
     can: Capabilities, layout: Layout, sizes: Sequence[int], kind: DType, count: int
 ) -> Shape | None:
-    """For `count` samples through a network; None if layers one by one do better.
-
-    `kind` is the type that the network computes in.
-    """
-    size = kind.itemsize
+    """For `count` samples through a network; None if layers one by one do better."""
+    computed = kind.register
+    size = computed.itemsize
     lanes = can.vector_bytes // size
-    weights = sum(x.inputs * x.outputs for x in layout.layers)
-    if weights > _most_weights(can):
-        return None
+    row = sum(widest(sizes)) * size
     if _on_processor(can):
+        if _products(layout) > _MOST_WEIGHTS:
+            return None
         wanted = min(64, -(-count // can.compute_units))
-        rows = _rows_within(_room(can), sum(widest(sizes)) * size, wanted, lanes, 0)
-        return Shape(rows, lanes, 4, 1, (1, 1), 1, 0, 1) if rows else None
-    lanes = max(2, lanes // 2)
-    room = _room(can) - layout.length * size
-    wanted = 32
-    rows = _rows_within(room, sum(widest(sizes)) * size, wanted, lanes, lanes)
-    items = min(64, can.max_workgroup)
-    return Shape(rows, lanes, 4, 1, (1, 1), 1, lanes, items) if rows else None
-
-
-def _most_weights(can: Capabilities) -> int:
-    """Beyond that many weights a product of matrices per layer is faster."""
-    return 16_384 if _on_processor(can) else 8_192
+        rows = _rows_within(_room(can), row, wanted, lanes, 0)
+        copy = kind is not computed  # rather than convert each weight over and over
+        return Shape(rows, lanes, 4, 1, (1, 1), 1, 0, 1, copy, False) if rows else None
+    if _products(layout) * count > _MOST_FORWARD * can.compute_units:
+        return None
+    rows = _rows_within(_room(can) - layout.length * size, row, min(32, count), lanes, lanes)
+    units = 2 if max(sizes) <= 32 else 4
+    items = min(128, can.max_workgroup)
+    return Shape(rows, lanes, units, 1, (1, 1), 1, lanes, items, True, False) if rows else None
 
 
 # -- training -----------------------------------------------------------------------------------
@@ -134,27 +148,26 @@ def training_shape(
     targets: int,
 ) -> Shape | None:
     """For batches of so many samples; None if layers one by one do better."""
-    weights = sum(x.inputs * x.outputs for x in layout.layers)
-    if 3 * weights * batch > _most_products(can):
-        return None
-    size = kind.itemsize
+    size = kind.register.itemsize
     lanes = can.vector_bytes // size
-    pad = 0 if _on_processor(can) else lanes
-    items = 1 if _on_processor(can) else _workgroup(can, sizes, batch)
-    fixed = ((2 + max(slots, 1)) * layout.length + items) * size
     row = (sum(sizes) + 1 + targets) * size
-    rows = _rows_within(_room(can) - fixed, row, batch, lanes, pad)
-    if not rows:
-        return None
+    products = 3 * _products(layout) * batch
     if _on_processor(can):
-        return Shape(min(rows, 128), lanes, 4, 1, (2, 4), 1, pad, 1)
-    split = min(8, can.sub_group_size)
-    return Shape(rows, lanes, 4, 1, (4, 4), split, pad, items)
-
-
-def _most_products(can: Capabilities) -> float:
-    """Beyond that many multiplications a step, one workgroup is slower than the whole device."""
-    return 4e6 if _on_processor(can) else 1.5e7
+        # Its local memory is ordinary memory, so that nothing is gained by copies there.
+        rows = _rows_within(_room(can) - layout.length * size, row, min(batch, 128), lanes, 0)
+        small = products <= _MOST_ON_PROCESSOR
+        return Shape(rows, lanes, 4, 1, (2, 4), 1, 0, 1, False, False) if rows and small else None
+    items = _workgroup(can, sizes, batch)
+    wanted = min(batch, _MOST_ROWS // 2)
+    for hold in (True, False):
+        fixed = ((2 + hold * slots) * layout.length + items) * size
+        rows = _rows_within(_room(can) - fixed, row, batch, lanes, lanes)
+        if rows >= wanted:
+            break
+    # Fewer rows keep fewer work-items busy.
+    if not rows or products > _MOST_ON_ONE_UNIT * min(1, rows / wanted):
+        return None
+    return Shape(rows, lanes, 4, 1, (4, 4), min(8, can.sub_group_size), lanes, items, True, hold)
 
 
 def _workgroup(can: Capabilities, sizes: Sequence[int], batch: int) -> int:

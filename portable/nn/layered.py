@@ -99,20 +99,28 @@ class LayeredTrainer:
     def _zeros(self, shape: tuple[int, ...]) -> Any:
         return self._model.device.from_numpy(np.zeros(shape, self._kind.numpy))
 
-    def epoch(self, x: Any, y: Any, order: Any, numbers: np.ndarray[Any, Any]) -> float:
-        """One pass over the samples in an order; a row of `numbers` belongs to each step.
+    def epochs(
+        self, x: Any, y: Any, order: np.ndarray[Any, Any], numbers: np.ndarray[Any, Any]
+    ) -> list[float]:
+        """Passes over the samples, ``order[epoch]`` each; a row of `numbers` for each step.
 
-        Returns the mean loss over the samples.
+        Returns the mean loss over the samples for each pass.
         """
+        shared = np.split(numbers, order.shape[0])
+        return [self._epoch(x, y, *given) for given in zip(order, shared, strict=True)]
+
+    def _epoch(
+        self, x: Any, y: Any, order: np.ndarray[Any, Any], numbers: np.ndarray[Any, Any]
+    ) -> float:
         device = self._model.device
+        samples = device.from_numpy(order)
         on_device = device.from_numpy(numbers.astype(self._kind.numpy))
-        count = int(x.shape[0])
         before = device.to_numpy(self._control)
-        for step, first in enumerate(range(0, count, self._batch)):
-            rows = min(self._batch, count - first)
-            self._step(x, y, order, first, rows, on_device, step)
+        for step, first in enumerate(range(0, order.size, self._batch)):
+            rows = min(self._batch, order.size - first)
+            self._step(x, y, samples, first, rows, on_device, step)
         after = device.to_numpy(self._control)
-        return float(after[kernels.LOSS] - before[kernels.LOSS]) / count
+        return float(after[kernels.LOSS] - before[kernels.LOSS]) / order.size
 
     def _step(
         self, x: Any, y: Any, order: Any, first: int, rows: int, numbers: Any, step: int

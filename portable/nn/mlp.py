@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any, Final
 
 import numpy as np
@@ -145,7 +146,7 @@ class MLP:
         self._check_outputs(x, out)
         fused = self._fused(x.shape[0])
         if fused is None or x.shape[0] == 0:
-            return lambda: self.forward(x, out=out) and None
+            return partial(_discarding, self._layer_by_layer, x, out)
         launcher, constants = fused
         return launcher.prepare(x, self.vector, out, **constants)
 
@@ -184,7 +185,9 @@ class MLP:
                 f"{self.device.name}; move it with portable.asarray(x, device={self.device.name!r})"
             )
         if dtype(x.dtype) is not self.dtype:
-            raise DTypeError(f"{name} is {x.dtype}, the network {self.dtype.name}; convert one")
+            raise DTypeError(
+                f"{name} is {dtype(x.dtype).name}, the network {self.dtype.name}; convert one"
+            )
         if x.ndim != 2 or x.shape[1] != width:
             raise ShapeError(f"{name} has shape {tuple(x.shape)}; {self!r} takes (n, {width})")
 
@@ -268,6 +271,10 @@ class MLP:
             model = cls(sizes, activation=activation, dtype=kind, device=device)
             model.load_state_dict(state)
         return model
+
+
+def _discarding(function: Callable[..., Any], *args: Any) -> None:
+    function(*args)
 
 
 def _checked_sizes(sizes: Sequence[int]) -> tuple[int, ...]:

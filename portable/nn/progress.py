@@ -35,7 +35,9 @@ def progress_bar(epochs: int, wanted: bool | None) -> Iterator[Callable[[History
     )
     with Progress(*columns, console=Console(stderr=True)) as bar:
         task = bar.add_task("", total=epochs)
-        yield lambda history: bar.update(task, advance=1, description=_losses(history))
+        yield lambda history: bar.update(
+            task, completed=history.epochs, description=_losses(history)
+        )
 
 
 def _losses(history: History) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from time import perf_counter
 from typing import Any, Final
@@ -25,6 +25,10 @@ from portable.nn.schedules import Schedule
 __all__ = ["fit", "trainer_for"]
 
 _WORKGROUP: Final = 64
+_SOON: Final = 0.05
+"""Seconds for which training may go on without a look at the losses or at Ctrl-C."""
+_MOST_ORDERED: Final = 2**22
+"""Samples whose order goes to the device at once."""
 
 
 def fit(
@@ -245,29 +249,49 @@ class _Run:
         return self.history
 
     def _epochs(self, show: Callable[[History], None]) -> None:
-        for numbers in self._numbers():
-            order = self.plan.random.permutation(self.train.count).astype(np.int32)
-            on_device = self.plan.model.device.from_numpy(order)
-            lost = self.trainer.epoch(self.train.x, self.train.y, on_device, numbers)
-            self.history.train.append(lost)
+        at_once = 1
+        while self.history.epochs < self.plan.epochs:
+            start = perf_counter()
+            at_once = min(at_once, self.plan.epochs - self.history.epochs)
+            order, numbers = self._draw(at_once), self._numbers(at_once)
+            self._note(self.trainer.epochs(self.train.x, self.train.y, order, numbers))
             self._watch()
             show(self.history)
-            if not np.isfinite(lost):
+            if not np.isfinite(self.history.train[-1]):
                 self.history.stopped = "diverged"
                 return
             if self._out_of_patience():
                 self.history.stopped = "patience"
                 return
+            if self._may_hurry(perf_counter() - start, at_once):
+                at_once *= 2
 
-    def _numbers(self) -> Iterator[np.ndarray[Any, Any]]:
-        """What the optimizer is given for the steps of each epoch."""
+    def _may_hurry(self, seconds: float, at_once: int) -> bool:
+        """Whether more epochs at once would still be seen, and stopped, soon."""
+        fits = 2 * at_once * self.train.count <= _MOST_ORDERED
+        return self.watched is None and seconds < _SOON and fits
+
+    def _note(self, lost: list[float]) -> None:
+        """Keeps the losses, up to the first that is not finite."""
+        for loss in lost:
+            self.history.train.append(loss)
+            if not np.isfinite(loss):
+                return
+
+    def _draw(self, epochs: int) -> np.ndarray[Any, Any]:
+        """The samples in the order of each epoch."""
+        count = self.train.count
+        drawn = [self.plan.random.permutation(count) for _ in range(epochs)]
+        return np.array(drawn, np.int32)
+
+    def _numbers(self, epochs: int) -> np.ndarray[Any, Any]:
+        """What the optimizer is given for the steps of the next epochs."""
         plan = self.plan
         steps = -(-self.train.count // self.batch)
-        total = steps * plan.epochs
+        total, first = steps * plan.epochs, steps * self.history.epochs
         factor: Schedule = plan.schedule or (lambda step, steps: 1.0)
-        for first in range(0, total, steps):
-            rates = [plan.optimizer.lr * factor(i, total) for i in range(first, first + steps)]
-            yield plan.optimizer.numbers(first + 1, rates)
+        rates = [plan.optimizer.lr * factor(first + i, total) for i in range(steps * epochs)]
+        return plan.optimizer.numbers(first + 1, rates)
 
     def _watch(self) -> None:
         """The validation loss, and a copy of the parameters if they are the best so far."""

@@ -1,0 +1,88 @@
+"""The kernels of networks, compiled for GPUs that are not here."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+import portable
+from portable import dtypes
+from portable.backend import Capabilities, Program
+from portable.lang.emit import generate
+from portable.lang.kernel import Kernel
+from portable.lang.signature import Specialisation
+from portable.nn import Adam, layered_kernels, mse
+from portable.nn.activations import ACTIVATIONS
+from portable.nn.fused_kernels import forward_rows, train_epochs
+from portable.nn.fused_shapes import forward_shape, layer_tuples, training_shape, widest
+from portable.nn.layout import layout_of
+from tests.support.compilers import CUDA, HIP, compile_cuda, compile_hip, cuda_missing, hip_missing
+
+SIZES = (10, 64, 1)
+
+
+def program(
+    kernel: Kernel, can: Capabilities, workgroup: int, *args: Any, **constants: Any
+) -> Program:
+    host = portable.device("simulator")
+    views = [host.view(x) if isinstance(x, np.ndarray) else None for x in args]
+    wanted = Specialisation(
+        kernel.specs(args, views),
+        kernel.constants(constants),
+        (workgroup, 1, 1),
+        False,
+        True,
+        kernel.options,
+    )
+    return generate(kernel.translated(wanted, can), can)
+
+
+def programs(can: Capabilities, dtype: str) -> Iterator[Program]:
+    """Every kernel as training would launch it."""
+    kind, register = dtypes.dtype(dtype), dtypes.dtype(dtype).register
+    layout, relu, adam = layout_of(SIZES), ACTIVATIONS["relu"], Adam()
+    x, y = np.empty((500, 10), kind.numpy), np.empty((500, 1), kind.numpy)
+    half = np.empty(layout.length, kind.numpy) if kind is dtypes.float16 else None
+    vector, state = np.empty(layout.length, register.numpy), np.empty((2, 9), register.numpy)
+    order, line = np.empty((2, 500), np.int32), np.empty(9, register.numpy)
+    layers: Any = {"LAYERS": layer_tuples(layout), "LENGTH": layout.length, "KIND": register}
+    shape = forward_shape(can, layout, SIZES, kind, 500)
+    assert shape is not None
+    yield program(
+        forward_rows, can, shape.size, x, y[:, 0], y,
+        WIDEST=widest(SIZES), ACTIVATION=relu.function, **layers, **shape.forward(),
+    )  # fmt: skip
+    shape = training_shape(can, layout, SIZES, kind, batch=256, slots=2, targets=1)
+    assert shape is not None
+    rule: Any = {"RULE": adam.rule, "SLOTS": 2, "NUMBERS": 7}
+    yield program(
+        train_epochs, can, shape.size,
+        x, y, order, line, vector, half, state, state, line, 256, 1.0,
+        UNITS_IN_ALL=sum(SIZES), TARGETS=1, LEVELS=1, ACTIVATION=relu.function, SLOPE=relu.slope,
+        TERM=mse.term, WHOLE=False, **layers, **rule, **shape.training(),
+    )  # fmt: skip
+    own = layered_kernels
+    yield program(own.take_rows, can, 64, x, order[0], 0, x)
+    yield program(own.loss_and_slopes, can, 64, y, y, line, line, y, line, TERM=mse.term, SIZE=64)
+    yield program(own.slopes_back, can, 64, x, x, state, SLOPE=relu.slope, SECTION=64)
+    yield program(own.column_totals, can, 64, state, line)
+    yield program(own.squares, can, 64, line, line, line, SIZE=64)
+    yield program(own.finish_step, can, 64, line, line, line, 1.0, HALF=half is not None, SIZE=64)
+    yield program(own.update, can, 64, vector, half, vector, state, state, 0, line, **rule)
+    yield program(own.copy_vector, can, 64, vector, vector)
+
+
+@pytest.mark.skipif(bool(cuda_missing()), reason=cuda_missing())
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
+def test_compiles_for_cuda(dtype: str) -> None:
+    for each in programs(CUDA, dtype):
+        assert each.entry in compile_cuda(each)
+
+
+@pytest.mark.skipif(bool(hip_missing()), reason=hip_missing())
+def test_compiles_for_hip() -> None:
+    for each in list(programs(HIP, "float16"))[:2]:
+        compile_hip(each)
