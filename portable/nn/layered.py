@@ -13,6 +13,7 @@ from portable.lang.geometry import groups
 from portable.linalg import gemm
 from portable.nn import layered_kernels as kernels
 from portable.nn.activations import ACTIVATIONS
+from portable.nn.layer_product import layer_product
 from portable.nn.losses import Loss
 from portable.nn.optimizers import Optimizer
 
@@ -140,7 +141,7 @@ class LayeredTrainer:
         last = len(values) - 1
         for i, (weight, bias) in enumerate(self._model.layers()):
             activation = None if i == last else function
-            gemm(inputs, weight.T, bias=bias, activation=activation, out=values[i])
+            layer_product(self._model.device, inputs, weight, bias, activation, values[i])
             inputs = values[i]
         return values
 

@@ -15,12 +15,12 @@ from portable.backend import Device
 from portable.dtypes import DType, dtype
 from portable.errors import DeviceMismatchError, DTypeError, ShapeError, UnsupportedError
 from portable.lang.launch import Launcher
-from portable.linalg import gemm
 from portable.linalg.operands import overlap
 from portable.nn import files
 from portable.nn.activations import ACTIVATIONS
 from portable.nn.fused import fused_forward
 from portable.nn.initial import INITIAL, initial_vector
+from portable.nn.layer_product import layer_product
 from portable.nn.layout import layout_of
 
 __all__ = ["MLP"]
@@ -170,7 +170,7 @@ class MLP:
         for i, (weight, bias) in enumerate(self._layers):
             function = None if i == last else ACTIVATIONS[self.activation].function
             target = out if i == last else None
-            x = gemm(x, weight.T, bias=bias, activation=function, out=target)
+            x = layer_product(self.device, x, weight, bias, function, target)
         return x
 
     def check_inputs(self, x: Any) -> None:

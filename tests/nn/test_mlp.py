@@ -93,6 +93,25 @@ def test_outputs_are_right(
     assert (abs(host - exact) <= allowed(model, x)).all()
 
 
+def test_weights_are_transposed_for_many_samples(
+    device: Device, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = []
+
+    def transposes(*given: Any) -> bool:
+        asked.append(given)
+        return True
+
+    monkeypatch.setattr("portable.nn.layer_product._transposes", transposes)
+    monkeypatch.setattr("portable.nn.fused.forward_shape", lambda *given: None)
+    model = network(device, [40, 70, 3])
+    x = normal((5, 40))
+    exact, _, _ = numpy_network.forward(model.state_dict(), x.astype(float), "relu")
+    found = device.to_numpy(model(device.from_numpy(x)))
+    assert (abs(found - exact) <= allowed(model, x)).all()
+    assert len(asked) == 2
+
+
 def test_views_go_in_and_out(device: Device, path: str) -> None:
     model = network(device, [4, 6, 3])
     base = device.from_numpy(normal((20, 8)))
