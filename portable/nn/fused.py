@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -103,10 +104,11 @@ class FusedTrainer:
         )
 
     def prepare(self, x: Any, y: Any, order: Any, numbers: Any) -> Callable[[], None]:
-        """The launch of an epoch of the same device arrays again and again, for measurements."""
+        """The launch of the same device arrays again and again, for measurements."""
         lost = self._model.device.empty((order.shape[0],), self._kind)
         arguments = self._arguments(x, y, order, numbers, lost)
-        return self._launcher.prepare(*arguments, **self._constants)
+        launch = self._launcher.prepare(*arguments, **self._constants)
+        return partial(_keeping, launch, arguments)
 
     def _arguments(self, x: Any, y: Any, order: Any, numbers: Any, lost: Any) -> tuple[Any, ...]:
         return (
@@ -126,6 +128,10 @@ class FusedTrainer:
         lost = device.empty((order.shape[0],), self._kind)
         self._launcher(*self._arguments(x, y, *given, lost), **self._constants)
         return [float(x) / order.shape[1] for x in device.to_numpy(lost)]
+
+
+def _keeping(launch: Callable[[], None], arrays: tuple[Any, ...]) -> None:
+    launch()
 
 
 def _training_constants(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from math import prod
 from typing import TYPE_CHECKING, Any, Final
 
@@ -117,11 +118,19 @@ class LayeredTrainer:
         samples = device.from_numpy(order)
         on_device = device.from_numpy(numbers.astype(self._kind.numpy))
         before = device.to_numpy(self._control)
-        for step, first in enumerate(range(0, order.size, self._batch)):
-            rows = min(self._batch, order.size - first)
-            self._step(x, y, samples, first, rows, on_device, step)
+        self._steps(x, y, samples, on_device)
         after = device.to_numpy(self._control)
         return float(after[kernels.LOSS] - before[kernels.LOSS]) / order.size
+
+    def prepare(self, x: Any, y: Any, order: Any, numbers: Any) -> Callable[[], None]:
+        """One epoch of the same device arrays again and again, for measurements."""
+        return lambda: self._steps(x, y, order[0], numbers)
+
+    def _steps(self, x: Any, y: Any, order: Any, numbers: Any) -> None:
+        count = order.shape[0]
+        for step, first in enumerate(range(0, count, self._batch)):
+            rows = min(self._batch, count - first)
+            self._step(x, y, order, first, rows, numbers, step)
 
     def _step(
         self, x: Any, y: Any, order: Any, first: int, rows: int, numbers: Any, step: int

@@ -1,0 +1,92 @@
+"""Networks of two layers in NumPy: the problem, what it comes to, and NumPy as a contender."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import Any, Final
+
+import numpy as np
+
+from portable.dtypes import dtype
+from portable.tune.verify import unit_roundoff
+from portable_bench.operation import Array
+
+__all__ = ["RATE", "adam_steps", "error_of_outputs", "error_of_parameters", "forward", "parameters"]
+
+RATE: Final = 1e-3
+"""Adam's learning rate."""
+_BETAS: Final = (0.9, 0.999)
+_EPS: Final = 1e-8
+_SAMPLED: Final = 256
+"""Rows that are compared."""
+
+
+def parameters(widths: Sequence[int], random: np.random.Generator) -> list[Array]:
+    """Weights (outputs, inputs) and biases of each layer, within Xavier's range."""
+    found: list[Array] = []
+    for inputs, outputs in pairwise(widths):
+        limit = (6 / (inputs + outputs)) ** 0.5
+        found += [random.uniform(-limit, limit, (outputs, inputs))]
+        found += [random.uniform(-limit, limit, outputs)]
+    return found
+
+
+def forward(xp: Any, x: Any, w1: Any, b1: Any, w2: Any, b2: Any) -> tuple[Any, Any]:
+    """The hidden values and the outputs, by an array library's functions."""
+    hidden = xp.matmul(x, w1.T) + b1
+    hidden = xp.maximum(hidden, xp.zeros((), dtype=hidden.dtype))
+    return hidden, xp.matmul(hidden, w2.T) + b2
+
+
+def error_of_outputs(found: Array, x: Array, *layers: Array) -> float:
+    """The worst error of some rows, as a multiple of what rounding may come to."""
+    rows = np.linspace(0, x.shape[0] - 1, min(_SAMPLED, x.shape[0])).astype(int)
+    exact64 = [part.astype(np.float64) for part in (x[rows], *layers)]
+    _, exact = forward(np, *exact64)
+    size, error = abs(exact64[0]), np.zeros_like(exact64[0])
+    for weight, bias in (exact64[1:3], exact64[3:5]):
+        size, error = size @ abs(weight.T) + abs(bias), error @ abs(weight.T)
+        error = error + 4 * unit_roundoff(dtype(x.dtype)) * (8 + weight.shape[1] ** 0.5) * size
+    return float(np.max(abs(found[rows] - exact) / error))
+
+
+def adam_steps(x: Array, y: Array, *layers: Array, steps: int) -> list[Array]:
+    """The parameters after as many steps of Adam, a step for each slice of the samples in turn."""
+    state = [part.copy() for part in layers]
+    means = [np.zeros_like(part) for part in state]
+    squares = [np.zeros_like(part) for part in state]
+    for t, (a, b) in enumerate(zip(np.split(x, steps), np.split(y, steps), strict=True), 1):
+        rate, root = RATE / (1 - _BETAS[0] ** t), (1 - _BETAS[1] ** t) ** -0.5
+        slopes = _gradient(a, b, *state)
+        for p, g, m, v in zip(state, slopes, means, squares, strict=True):
+            m += (1 - _BETAS[0]) * (g - m)
+            v += (1 - _BETAS[1]) * (g * g - v)
+            p -= rate * m / (np.sqrt(v) * root + _EPS)
+    return state
+
+
+def _gradient(x: Array, y: Array, w1: Array, b1: Array, w2: Array, b2: Array) -> list[Array]:
+    """Of the mean squared error."""
+    hidden, out = forward(np, x, w1, b1, w2, b2)
+    slope = 2 * (out - y) / out.size
+    back = (slope @ w2) * (hidden > 0)
+    return [back.T @ x, back.sum(axis=0), slope.T @ hidden, slope.sum(axis=0)]
+
+
+def error_of_parameters(
+    found: Sequence[Array], x: Array, y: Array, *layers: Array, steps: int
+) -> float:
+    """The worst error, as a multiple of what rounding may come to.
+
+    Adam's steps are about as long where a gradient is small as where it is large, so that a
+    hundredth of all steps together is allowed, and the rounding of what is found.
+    """
+    given = [part.astype(np.float64) for part in (x, y, *layers)]
+    exact = adam_steps(*given, steps=steps)
+    half = x.dtype == np.float16
+    allowed = RATE * steps * (0.5 if half else 0.01) + (1e-3 if half else 0)
+    return max(
+        float(np.max(abs(a.reshape(b.shape) - b)) / allowed)
+        for a, b in zip(found, exact, strict=True)
+    )
