@@ -16,7 +16,7 @@ from portable.tune.stopwatch import Stopwatch, Timing
 from portable_bench.operation import Array, Case, Contender, Operation, Verifier
 from portable_bench.results import Cell, Outcome
 
-__all__ = ["Harness", "Pace"]
+__all__ = ["Harness", "Pace", "on_device"]
 
 _LONGEST_REASON: Final = 400
 
@@ -147,7 +147,7 @@ class Harness:
             stopwatch = Stopwatch(contender.device, self._clock)
             take = stopwatch.run if operation.timed == "run" else stopwatch.enqueue
             try:
-                inputs = _on_device(contender, problem.inputs)
+                inputs = on_device(contender, problem.inputs)
                 run = contender.prepare(*inputs)
                 returned = run()
                 found = inputs[-1] if operation.in_place else returned
@@ -199,7 +199,7 @@ def _empty(operation: Operation, case: Case) -> Cell:
     )
 
 
-def _on_device(contender: Contender, inputs: tuple[Array, ...]) -> tuple[Any, ...]:
+def on_device(contender: Contender, inputs: tuple[Array, ...]) -> tuple[Any, ...]:
     """Copies, so that nobody changes what others are given."""
     device = contender.device
     return tuple(x.copy() if device is None else device.from_numpy(x) for x in inputs)

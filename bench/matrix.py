@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
-import dataclasses
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import replace
+from math import inf
 from typing import Final
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
+from portable_bench.compiling import compile_ahead
 from portable_bench.harness import Harness
+from portable_bench.operation import Case, Operation
 from portable_bench.plan import Planned
 from portable_bench.results import Cell
 
 __all__ = ["measure_all"]
 
 _TIMED_SHARE: Final = 0.4
-"""Of a cell's time; the rest is for compiling, the inputs and the verification."""
+"""Of a cell's time; the rest is for the inputs, the verification and the libraries' first runs."""
 
 
 def measure_all(
@@ -39,27 +42,24 @@ def measure_all(
     ladder : bool
         Whether every algorithm is measured.
     budget : float, optional
-        Seconds to share out. Cells whose turn comes after them are left out, with that as the
-        reason.
+        Seconds to share out; programs are then compiled on all cores first. Cells whose turn comes
+        after them are left out, with that as the reason.
     clock : callable
         The host's.
     """
     cells: list[Cell] = []
-    deadline = None if budget is None else clock() + budget
+    deadline = inf if budget is None else clock() + budget
     pace = harness.pace
     with _progress() as progress:
-        task = progress.add_task("", total=len(planned))
         try:
+            if budget is not None:
+                _compile(planned, progress)
+            task = progress.add_task("", total=len(planned))
             for operation, case in planned:
-                size = operation.label(case.size)
-                under_way = f"{operation.name} {size} {case.dtype.short} on {case.device.name}"
-                progress.update(task, description=under_way)
-                if deadline is not None:
-                    share = (deadline - clock()) / (len(planned) - len(cells))
-                    harness.pace = dataclasses.replace(
-                        pace, cell=min(pace.cell, _TIMED_SHARE * share)
-                    )
-                if deadline is not None and clock() > deadline:
+                progress.update(task, description=_described(operation, case))
+                share = (deadline - clock()) / (len(planned) - len(cells))
+                harness.pace = replace(pace, cell=min(pace.cell, _TIMED_SHARE * share))
+                if share < 0:
                     cells.append(harness.left_out(operation, case, f"the {budget:g} s were over"))
                 else:
                     cells.append(harness.measure(operation, case, ladder=ladder))
@@ -69,6 +69,17 @@ def measure_all(
         finally:
             harness.pace = pace
     return cells
+
+
+def _compile(planned: Sequence[Planned], progress: Progress) -> None:
+    task = progress.add_task("compiling on all cores", total=len(planned))
+    compile_ahead(planned, lambda: progress.advance(task))
+    progress.remove_task(task)
+
+
+def _described(operation: Operation, case: Case) -> str:
+    label = operation.label(case.size)
+    return f"{operation.name} {label} {case.dtype.short} on {case.device.name}"
 
 
 def _progress() -> Progress:

@@ -26,7 +26,9 @@ def multiply_add(x: Any, steps: Any, *, CHAINS: int, LANES: int) -> None:
     it begins with, each number ends as 2, and `x` gets the means over chains.
     """
     kind = kl.accumulator(x.dtype)
-    half, one = kl.splat(kind(x[0]), LANES), kl.splat(kind(x[1]), LANES)
+    half, one = kind(x[0]), kind(x[1])
+    if LANES > 1:
+        half, one = kl.splat(half, LANES), kl.splat(one, LANES)
     y = kl.private((CHAINS,), kind, lanes=LANES)
     for chain in kl.static_range(CHAINS):
         y[chain] = one * (chain + kl.local_id(0) % 2)
@@ -36,7 +38,10 @@ def multiply_add(x: Any, steps: Any, *, CHAINS: int, LANES: int) -> None:
     total = y[0]
     for chain in kl.static_range(1, CHAINS):
         total = total + y[chain]
-    kl.vstore(x, 2 + kl.global_id(0) * LANES, total / CHAINS)
+    if LANES > 1:
+        kl.vstore(x, 2 + kl.global_id(0) * LANES, total / CHAINS)
+    else:
+        x[2 + kl.global_id(0)] = total / CHAINS
 
 
 @kernel
@@ -54,8 +59,8 @@ def multiply_tiles(
 ) -> None:
     """``out = steps (a @ b) scale``, both tiles resting in local memory; one workgroup writes."""
     tile_a, tile_b = kl.local((BM, BK), a.dtype), kl.local((BK, BN), b.dtype)
-    kl.copy(tile_a, a)
-    kl.copy(tile_b, b)
+    kl.copy(tile_a, a[0:BM, 0:BK])
+    kl.copy(tile_b, b[0:BK, 0:BN])
     kl.barrier()
     total = kl.matrix((BM, BN), ACC, scope="workgroup")
     total.fill(0)

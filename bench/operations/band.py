@@ -34,7 +34,7 @@ class Band(Operation):
     name = "band"
     axes = ("N", "B")
     sizes = Sizes(
-        quick={"cpu": "1024x32", "gpu": "8192x32", "simulator": "24x4"},
+        quick={"cpu": "512x32", "gpu": "8192x32", "simulator": "24x4"},
         full={"cpu": "1024..8192x32,2048x8..128", "gpu": "8192..65536x32,32768x64..128"},
         sweep={"cpu": "512..8192x16..64", "gpu": "2048..32768x16..128"},
     )

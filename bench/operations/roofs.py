@@ -41,7 +41,7 @@ class Copy(Operation):
 
     name = "copy"
     axes = ("MIB",)
-    sizes = Sizes(quick={"cpu": "128", "gpu": "1024", "simulator": "1"})
+    sizes = Sizes(quick={"cpu": "64", "gpu": "1024", "simulator": "1"})
     dtypes = (float32,)
 
     def label(self, size: Size) -> str:

@@ -36,7 +36,7 @@ class Svdvals(Operation):
     axes = ("M", "N")
     square = True
     sizes = Sizes(
-        quick={"cpu": "512", "gpu": "1024", "simulator": "12"},
+        quick={"cpu": "256", "gpu": "1024", "simulator": "12"},
         full={"cpu": "256..1024", "gpu": "1024..4096"},
         sweep={"cpu": "64..2048", "gpu": "256..16384"},
     )

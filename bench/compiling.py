@@ -1,0 +1,54 @@
+"""Compiles ahead what a run will need, on all cores, before anything is timed."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from itertools import groupby
+
+from portable.registry import use
+from portable_bench.harness import on_device
+from portable_bench.operation import Case, Operation
+from portable_bench.plan import Planned
+
+__all__ = ["compile_ahead"]
+
+
+def compile_ahead(planned: Sequence[Planned], done: Callable[[], None]) -> None:
+    """Run each case of ours once, the devices beside each other, so that programs are compiled.
+
+    Whatever fails will fail again when its turn comes, and is told then.
+
+    Parameters
+    ----------
+    planned : sequence
+        Operations with the cases to measure them in.
+    done : callable
+        Called after each case.
+    """
+    ordered = sorted(planned, key=lambda p: p[1].device.name)
+    by_device = [list(cases) for _, cases in groupby(ordered, lambda p: p[1].device.name)]
+    executor = ThreadPoolExecutor(min(len(by_device), os.cpu_count() or 1))
+    try:
+        # A device has one thread: not every library lets several use a queue at once.
+        list(executor.map(lambda cases: _run(cases, done), by_device))
+    finally:
+        executor.shutdown(cancel_futures=True)
+
+
+def _run(planned: Sequence[Planned], done: Callable[[], None]) -> None:
+    for operation, case in planned:
+        with use(case.device), suppress(Exception):
+            _run_once(operation, case)
+        done()
+
+
+def _run_once(operation: Operation, case: Case) -> None:
+    inputs = operation.inputs(case.size, case.dtype)
+    for contender in operation.contenders(case):
+        if not contender.peer:
+            given = on_device(contender, inputs)
+            contender.prepare(*given)()
+    case.device.synchronize()
