@@ -6,6 +6,7 @@ device.
 """
 
 from portable import lang, linalg
+from portable.array.fuse import fuse
 from portable.dtypes import (
     bool_,
     complex64,
@@ -39,6 +40,7 @@ __all__ = [
     "float32",
     "float64",
     "function",
+    "fuse",
     "groups",
     "int8",
     "int16",

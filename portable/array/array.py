@@ -5,11 +5,8 @@ from __future__ import annotations
 from types import ModuleType
 from typing import Any, Final, Self
 
-import numpy as np
-
 from portable.array import conversion, elementwise, indexing
-from portable.array.engine import apply
-from portable.array.operation import Operation
+from portable.array.operators import Operators
 from portable.array.storage import Storage
 from portable.errors import ShapeError
 
@@ -21,7 +18,7 @@ Index = Any
 _OPERATIONS: Final = elementwise.OPERATIONS
 
 
-class Array(Storage):
+class Array(Operators, Storage):
     """An array of a device, as the Array API describes it.
 
     Made by `portable.xp` and its functions. Slices are views: they share memory with what they were
@@ -128,188 +125,52 @@ class Array(Storage):
             raise TypeError("an array without dimensions cannot be iterated over")
         return (self[i] for i in range(self.shape[0]))
 
-    # -- operators -------------------------------------------------------------------------
-
     def __hash__(self) -> int:
         raise TypeError("arrays can change, so they have no hash")
 
-    def __neg__(self) -> Array:
-        return apply(_NEGATIVE, self)
-
-    def __pos__(self) -> Array:
-        return apply(_POSITIVE, self)
-
-    def __abs__(self) -> Array:
-        return apply(_ABS, self)
-
-    def __invert__(self) -> Array:
-        return apply(_BITWISE_INVERT, self)
-
-    def __eq__(self, other: Any, /) -> Array:  # type: ignore[override]
-        return _operated(_EQUAL, self, other)
-
-    def __ne__(self, other: Any, /) -> Array:  # type: ignore[override]
-        return _operated(_NOT_EQUAL, self, other)
-
-    def __lt__(self, other: Any, /) -> Array:
-        return _operated(_LESS, self, other)
-
-    def __le__(self, other: Any, /) -> Array:
-        return _operated(_LESS_EQUAL, self, other)
-
-    def __gt__(self, other: Any, /) -> Array:
-        return _operated(_GREATER, self, other)
-
-    def __ge__(self, other: Any, /) -> Array:
-        return _operated(_GREATER_EQUAL, self, other)
-
-    def __add__(self, other: Any, /) -> Array:
-        return _operated(_ADD, self, other)
-
-    def __radd__(self, other: Any, /) -> Array:
-        return _operated(_ADD, other, self)
+    # -- operators in place ----------------------------------------------------------------
 
     def __iadd__(self, other: Any, /) -> Self:
         return indexing.updated(_ADD, self, other)
 
-    def __sub__(self, other: Any, /) -> Array:
-        return _operated(_SUBTRACT, self, other)
-
-    def __rsub__(self, other: Any, /) -> Array:
-        return _operated(_SUBTRACT, other, self)
-
     def __isub__(self, other: Any, /) -> Self:
         return indexing.updated(_SUBTRACT, self, other)
-
-    def __mul__(self, other: Any, /) -> Array:
-        return _operated(_MULTIPLY, self, other)
-
-    def __rmul__(self, other: Any, /) -> Array:
-        return _operated(_MULTIPLY, other, self)
 
     def __imul__(self, other: Any, /) -> Self:
         return indexing.updated(_MULTIPLY, self, other)
 
-    def __truediv__(self, other: Any, /) -> Array:
-        return _operated(_DIVIDE, self, other)
-
-    def __rtruediv__(self, other: Any, /) -> Array:
-        return _operated(_DIVIDE, other, self)
-
     def __itruediv__(self, other: Any, /) -> Self:
         return indexing.updated(_DIVIDE, self, other)
-
-    def __floordiv__(self, other: Any, /) -> Array:
-        return _operated(_FLOOR_DIVIDE, self, other)
-
-    def __rfloordiv__(self, other: Any, /) -> Array:
-        return _operated(_FLOOR_DIVIDE, other, self)
 
     def __ifloordiv__(self, other: Any, /) -> Self:
         return indexing.updated(_FLOOR_DIVIDE, self, other)
 
-    def __mod__(self, other: Any, /) -> Array:
-        return _operated(_REMAINDER, self, other)
-
-    def __rmod__(self, other: Any, /) -> Array:
-        return _operated(_REMAINDER, other, self)
-
     def __imod__(self, other: Any, /) -> Self:
         return indexing.updated(_REMAINDER, self, other)
-
-    def __pow__(self, other: Any, /) -> Array:
-        return _operated(_POW, self, other)
-
-    def __rpow__(self, other: Any, /) -> Array:
-        return _operated(_POW, other, self)
 
     def __ipow__(self, other: Any, /) -> Self:
         return indexing.updated(_POW, self, other)
 
-    def __and__(self, other: Any, /) -> Array:
-        return _operated(_BITWISE_AND, self, other)
-
-    def __rand__(self, other: Any, /) -> Array:
-        return _operated(_BITWISE_AND, other, self)
-
     def __iand__(self, other: Any, /) -> Self:
         return indexing.updated(_BITWISE_AND, self, other)
-
-    def __or__(self, other: Any, /) -> Array:
-        return _operated(_BITWISE_OR, self, other)
-
-    def __ror__(self, other: Any, /) -> Array:
-        return _operated(_BITWISE_OR, other, self)
 
     def __ior__(self, other: Any, /) -> Self:
         return indexing.updated(_BITWISE_OR, self, other)
 
-    def __xor__(self, other: Any, /) -> Array:
-        return _operated(_BITWISE_XOR, self, other)
-
-    def __rxor__(self, other: Any, /) -> Array:
-        return _operated(_BITWISE_XOR, other, self)
-
     def __ixor__(self, other: Any, /) -> Self:
         return indexing.updated(_BITWISE_XOR, self, other)
-
-    def __lshift__(self, other: Any, /) -> Array:
-        return _operated(_BITWISE_LEFT_SHIFT, self, other)
-
-    def __rlshift__(self, other: Any, /) -> Array:
-        return _operated(_BITWISE_LEFT_SHIFT, other, self)
 
     def __ilshift__(self, other: Any, /) -> Self:
         return indexing.updated(_BITWISE_LEFT_SHIFT, self, other)
 
-    def __rshift__(self, other: Any, /) -> Array:
-        return _operated(_BITWISE_RIGHT_SHIFT, self, other)
-
-    def __rrshift__(self, other: Any, /) -> Array:
-        return _operated(_BITWISE_RIGHT_SHIFT, other, self)
-
     def __irshift__(self, other: Any, /) -> Self:
         return indexing.updated(_BITWISE_RIGHT_SHIFT, self, other)
 
-    def __matmul__(self, other: Any, /) -> Array:
-        return _product(self, other)
-
-    def __rmatmul__(self, other: Any, /) -> Array:
-        return _product(other, self)
-
     def __imatmul__(self, other: Any, /) -> Self:
-        indexing.put(self, ..., _product(self, other))
+        indexing.put(self, ..., self @ other)
         return self
 
 
-def _operated(operation: Operation, x: Any, y: Any) -> Array:
-    """The operation on what operators take; of other things Python asks the other operand."""
-    if not isinstance(x, _OPERANDS) or not isinstance(y, _OPERANDS):
-        x, y = (v.item() if isinstance(v, np.generic) else v for v in (x, y))
-        if not isinstance(x, _OPERANDS) or not isinstance(y, _OPERANDS):
-            return NotImplemented  # type: ignore[no-any-return]
-    return apply(operation, x, y)
-
-
-def _product(x: Any, y: Any) -> Array:
-    from portable.array.products import matmul
-
-    if not isinstance(x, Array) or not isinstance(y, Array):
-        return NotImplemented  # type: ignore[no-any-return]
-    return matmul(x, y)
-
-
-_OPERANDS: Final = (Storage, int, float, complex)
-_NEGATIVE: Final = _OPERATIONS["negative"]
-_POSITIVE: Final = _OPERATIONS["positive"]
-_ABS: Final = _OPERATIONS["abs"]
-_BITWISE_INVERT: Final = _OPERATIONS["bitwise_invert"]
-_EQUAL: Final = _OPERATIONS["equal"]
-_NOT_EQUAL: Final = _OPERATIONS["not_equal"]
-_LESS: Final = _OPERATIONS["less"]
-_LESS_EQUAL: Final = _OPERATIONS["less_equal"]
-_GREATER: Final = _OPERATIONS["greater"]
-_GREATER_EQUAL: Final = _OPERATIONS["greater_equal"]
 _ADD: Final = _OPERATIONS["add"]
 _SUBTRACT: Final = _OPERATIONS["subtract"]
 _MULTIPLY: Final = _OPERATIONS["multiply"]

@@ -272,7 +272,7 @@ def _below(x: Array, k: int) -> Array:
         raise ValueError(f"a triangle of an array of shape {x.shape}; it takes matrices")
     rows = arange(x.shape[-2], device=x.device)[:, None]
     columns = arange(x.shape[-1], device=x.device)[None, :]
-    return columns - rows <= k
+    return columns - rows <= k  # type: ignore[no-any-return]
 
 
 def meshgrid(*arrays: Array, indexing: str = "xy") -> list[Array]:

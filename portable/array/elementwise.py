@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 from portable import lang as kl
 from portable.array import real_operations as r
 from portable.array.engine import apply, check_operands
+from portable.array.expression import Expression
 from portable.array.operation import Operation
 from portable.array.storage import Storage
 from portable.dtypes import bool_
@@ -222,6 +223,8 @@ _NOT_EQUAL: Final = OPERATIONS["not_equal"]
 _POW: Final = OPERATIONS["pow"]
 _REMAINDER: Final = OPERATIONS["remainder"]
 _SUBTRACT: Final = OPERATIONS["subtract"]
+_REAL: Final = Operation("real", "c", kl.real, result="real")
+_IMAG: Final = Operation("imag", "c", kl.imag, result="real")
 SELECTION: Final = Operation("where", "biufc", r.selected, plain=1)
 _CLIP_BELOW: Final = Operation("clip", "iuf", r.limited_below)
 _CLIP_ABOVE: Final = Operation("clip", "iuf", r.limited_above)
@@ -229,8 +232,6 @@ _CLIP: Final = Operation("clip", "iuf", r.limited)
 
 
 def _unary(operation: Operation, x: Any) -> Array:
-    if not isinstance(x, Storage):
-        check_operands(operation.name, (x,))
     return apply(operation, x)
 
 
@@ -559,6 +560,8 @@ def real(x: Array, /) -> Array:
     check_operands("real", (x,))
     if x.dtype.kind not in "iufc":
         raise DTypeError(f"real takes numbers, not {x.dtype.name}")
+    if isinstance(x, Expression):
+        return apply(_REAL if x.dtype.is_complex else _POSITIVE, x)
     return x.viewed(x.shape, x.strides, x.offset, x.dtype.real) if x.dtype.is_complex else x
 
 
@@ -567,6 +570,8 @@ def imag(x: Array, /) -> Array:
     check_operands("imag", (x,))
     if not x.dtype.is_complex:
         raise DTypeError(f"imag takes complex numbers, not {x.dtype.name}")
+    if isinstance(x, Expression):
+        return apply(_IMAG, x)
     part = x.dtype.real
     return x.viewed(x.shape, x.strides, x.offset + part.itemsize, part)
 
@@ -595,7 +600,8 @@ def where(condition: Array, x1: Array | complex, x2: Array | complex, /) -> Arra
     device = check_operands("where", (condition, x1, x2))
     if getattr(condition, "dtype", None) is not bool_:
         raise DTypeError("where takes a condition of dtype bool; compare it: x != 0")
-    if not isinstance(x1, Storage) and not isinstance(x2, Storage):
+    arrays = Storage | Expression
+    if not isinstance(x1, arrays) and not isinstance(x2, arrays):
         from portable.array.creation import asarray
 
         x1, x2 = asarray(x1, device=device), asarray(x2, device=device)

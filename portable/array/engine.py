@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from portable.array.elementwise_kernel import FULL, NUMBER, ROW, elementwise
+from portable.array.expression import Expression
 from portable.array.geometry import broadcast_shapes, broadcast_strides, collapsed
 from portable.array.operation import Operation, described
 from portable.array.recipe import Launch, repeatable
@@ -24,7 +25,14 @@ from portable.errors import DeviceMismatchError, DTypeError, ShapeError
 if TYPE_CHECKING:
     from portable.array.array import Array
 
-__all__ = ["apply", "check_operands", "number_for"]
+__all__ = [
+    "apply",
+    "check_operands",
+    "conversion_of",
+    "number_for",
+    "vector_lanes",
+    "work_of",
+]
 
 _MAX_PLANS: Final = 8192
 _WIDE_ENOUGH: Final = 4
@@ -76,6 +84,9 @@ def apply(operation: Operation, *operands: Any, out: Any = None) -> Array:
     name = tuple(key)
     plan = _plans.get(name)
     if plan is None:
+        for x in operands:
+            if isinstance(x, Expression):
+                return x.record(operation, operands)  # type: ignore[no-any-return]
         if len(_plans) >= _MAX_PLANS:
             _plans.clear()
         plan = _plans[name] = _new_plan(operation, operands, out)
@@ -124,7 +135,7 @@ def check_operands(name: str, operands: Sequence[Any]) -> Device:
     """
     device: Device | None = None
     for x in operands:
-        if isinstance(x, Storage):
+        if isinstance(x, Storage | Expression):
             if device is None:
                 device = x.device
             elif device is not x.device:
@@ -188,12 +199,12 @@ def _bind(
         row = step[-1] == 0
         args.append(array.viewed(shape[:-1], step[:-1]) if row else array.viewed(shape, step))
         how.append(ROW if row else FULL)
-        kinds.append(_conversion(array.dtype, kind))
+        kinds.append(conversion_of(array.dtype, kind))
     target = out.viewed(shape, steps[-1])
     lanes = 1 if compute.is_complex else _lanes(operation, args, how, target)
     full = [x for x, word in zip(args, how, strict=True) if word == FULL]
     strided = any(x.strides[-1] != x.dtype.itemsize for x in full)
-    chunk, rows, ndrange, workgroup = _work(
+    chunk, rows, ndrange, workgroup = work_of(
         target.shape, lanes, out.device.capabilities, strided=strided
     )
     constants = {
@@ -209,7 +220,7 @@ def _bind(
     return repeatable(launcher, (*args, target), constants, disjoint=disjoint)
 
 
-def _conversion(kind: DType, wanted: DType | None) -> DType | None:
+def conversion_of(kind: DType, wanted: DType | None) -> DType | None:
     """What a kernel has to convert an operand to; None where loading it gives that already."""
     if wanted is None or kind is wanted or kind.is_complex:
         return None if wanted is None or kind is wanted else wanted
@@ -220,22 +231,24 @@ def _conversion(kind: DType, wanted: DType | None) -> DType | None:
 
 def _lanes(operation: Operation, args: Sequence[Any], how: Sequence[str], out: Storage) -> int:
     """How many neighbours the kernel takes at a time."""
-    arrays = [x for x in args if isinstance(x, Storage)] + [out]
+    kinds = [x.dtype for x in (*args, out) if isinstance(x, Storage)]
     full = [x for x, word in zip(args, how, strict=True) if word == FULL] + [out]
-    capabilities = out.device.capabilities
-    narrow = _WIDE_ENOUGH if capabilities.kind == "cpu" else 1
-    if not operation.vector or any(
-        x.dtype.kind == "c" or x.dtype.itemsize < narrow for x in arrays
-    ):
+    if not operation.vector or any(x.strides[-1] != x.dtype.itemsize for x in full):
         return 1
-    if any(x.strides[-1] != x.dtype.itemsize for x in full):
+    return vector_lanes(kinds, out.shape[-1], out.device.capabilities)
+
+
+def vector_lanes(kinds: Sequence[DType], extent: int, capabilities: Capabilities) -> int:
+    """How many neighbours of these dtypes to take at a time along contiguous rows; 1 for none."""
+    narrow = _WIDE_ENOUGH if capabilities.kind == "cpu" else 1
+    if any(kind.is_complex or kind.itemsize < narrow for kind in kinds):
         return 1
     widest = _CPU_VECTOR if capabilities.kind == "cpu" else _GPU_VECTOR
-    lanes = min(widest, capabilities.vector_bytes) // max(x.dtype.itemsize for x in arrays)
-    return lanes if 1 < lanes <= out.shape[-1] else 1
+    lanes = min(widest, capabilities.vector_bytes) // max(kind.itemsize for kind in kinds)
+    return lanes if 1 < lanes <= extent else 1
 
 
-def _work(
+def work_of(
     shape: tuple[int, ...], lanes: int, capabilities: Capabilities, *, strided: bool
 ) -> tuple[int, int, tuple[int, int], tuple[int, int]]:
     """Elements and rows for a work-item, the ndrange and the workgroup.

@@ -12,6 +12,7 @@ import numpy as np
 from portable import dtypes
 from portable import lang as kl
 from portable.array.engine import apply, check_operands
+from portable.array.expression import Expression
 from portable.array.geometry import (
     broadcast_shapes,
     broadcast_strides,
@@ -92,6 +93,8 @@ def astype(x: Array, dtype: Any, /, *, copy: bool = True, device: Any = None) ->
     kind = dtypes.dtype(dtype)
     if device is not None:
         x = x.to_device(device)
+    if isinstance(x, Expression):
+        return apply(conversion_to(kind), x)
     if kind is x.dtype and not copy:
         return x
     if x.dtype.is_complex and not kind.is_complex:

@@ -227,6 +227,14 @@ class Launcher:
         plan, _, _ = self._resolve(args, constants)
         return Repeatable(plan.groups, plan.bound(disjoint))
 
+    def repeatable_on(
+        self, device: Device, args: tuple[Any, ...], constants: dict[str, Any]
+    ) -> Repeatable:
+        """A launch of arrays like these `ArrayView`s, of which none overlaps another."""
+        views = [x if isinstance(x, ArrayView) else None for x in args]
+        plan = self._plan(device, args, views, constants)
+        return Repeatable(plan.groups, plan.bound(True))
+
     def lower(self, *args: Any, **constants: Any) -> Lowered:
         """What a launch of these arguments would hand to the device; launches nothing."""
         plan, views, bound = self._resolve(args, constants)

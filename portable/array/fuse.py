@@ -1,0 +1,267 @@
+"""Functions of arrays as one kernel."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from math import prod
+from typing import Any, Final
+
+import numpy as np
+from numpy.lib.stride_tricks import as_strided
+
+from portable.array.elementwise_kernel import FULL, NUMBER, ROW
+from portable.array.engine import number_for, vector_lanes, work_of
+from portable.array.fused_kernel import MOST_INPUTS, MOST_OUTPUTS, fused
+from portable.array.geometry import broadcast_shapes, broadcast_strides, collapsed
+from portable.array.storage import contiguous_strides
+from portable.array.traced import Trace, Traced
+from portable.backend import ArrayView, Device
+from portable.dtypes import DType, dtype
+from portable.errors import LaunchError
+from portable.lang.arguments import is_array
+from portable.lang.launch import Repeatable
+from portable.namespace import device_of, on_device
+
+__all__ = ["Fused", "fuse"]
+
+_MAX_PLANS: Final = 1024
+Shape = tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Plan:
+    """What calls with the same dtypes, shapes and strides share.
+
+    Attributes
+    ----------
+    launch : Repeatable or None
+        The kernel; None where there are no elements.
+    layouts : tuple
+        Per input its shape and strides as the kernel counts them; None for numbers.
+    numbers : tuple
+        Per input the dtype of a number; None for arrays.
+    results : tuple of DType
+        What to make.
+    shape, counted : tuple of int
+        The results' shape, and how the kernel counts it.
+    several : bool
+        Whether the function returns a tuple.
+    """
+
+    launch: Repeatable | None
+    layouts: tuple[tuple[Shape, Shape] | None, ...]
+    numbers: tuple[DType | None, ...]
+    results: tuple[DType, ...]
+    shape: Shape
+    counted: Shape
+    several: bool
+
+
+class Fused:
+    """A function of arrays that runs as one kernel; made by `fuse`."""
+
+    def __init__(self, python: Callable[..., Any]) -> None:
+        functools.update_wrapper(self, python)
+        self.__name__: str = python.__name__
+        self._python: Final = python
+        self._plans: dict[Any, _Plan] = {}
+
+    def __repr__(self) -> str:
+        return f"<portable fused function {self.__name__}>"
+
+    def __call__(self, *args: Any) -> Any:
+        """The function's result or results, on the device of the arrays.
+
+        Parameters
+        ----------
+        *args : array or number
+            Arrays of one device, of any library that a backend takes, and Python numbers.
+
+        Raises
+        ------
+        LaunchError
+            For too many arguments or results, or results that are not of the function's making.
+        DeviceMismatchError
+            For arrays of several devices.
+        """
+        args = tuple(x.item() if isinstance(x, np.generic) else x for x in args)
+        arrays = [x for x in args if is_array(x)]
+        if not arrays:
+            raise TypeError(f"{self.__name__} is fused and needs at least one array")
+        device = device_of(*arrays)
+        views: list[ArrayView | None] = []
+        key: list[Any] = [device]
+        for x in args:
+            if not is_array(x):
+                views.append(None)
+                key.append(type(x))
+                continue
+            view = device.view(on_device(device, x))
+            views.append(view)
+            key.append((view.dtype, view.shape, view.strides, view.address & 15))
+        name = tuple(key)
+        plan = self._plans.get(name)
+        if plan is None:
+            if len(self._plans) >= _MAX_PLANS:
+                self._plans.clear()
+            plan = self._plans[name] = self._new_plan(device, args, views)
+        return _run(plan, device, args, views)
+
+    def _new_plan(
+        self, device: Device, args: Sequence[Any], views: Sequence[ArrayView | None]
+    ) -> _Plan:
+        trace = Trace(device)
+        inputs = [
+            trace.number(x) if v is None else trace.array(dtype(v.dtype), v.shape)
+            for x, v in zip(args, views, strict=True)
+        ]
+        returned = self._python(*inputs)
+        results = returned if isinstance(returned, tuple | list) else (returned,)
+        self._check(trace, results)
+        return _plan(device, trace, inputs, views, results, isinstance(returned, tuple | list))
+
+    def _check(self, trace: Trace, results: Sequence[Any]) -> None:
+        if trace.inputs > MOST_INPUTS or not 0 < len(results) <= MOST_OUTPUTS:
+            raise LaunchError(
+                f"{self.__name__} has {trace.inputs} arguments and {len(results)} results; fused "
+                f"functions have up to {MOST_INPUTS} and {MOST_OUTPUTS}"
+            )
+        for x in results:
+            if not isinstance(x, Traced) or x.trace is not trace or x.weak:
+                raise LaunchError(
+                    f"{self.__name__} returns {x!r}; a fused function returns arrays computed from "
+                    "its arguments"
+                )
+
+
+def _plan(
+    device: Device,
+    trace: Trace,
+    inputs: Sequence[Traced],
+    views: Sequence[ArrayView | None],
+    results: Sequence[Traced],
+    several: bool,
+) -> _Plan:
+    arrays = [v for v in views if v is not None]
+    shape = broadcast_shapes([v.shape for v in arrays])
+    kinds = tuple(x.dtype for x in results)
+    outs = [contiguous_strides(shape, kind.itemsize) for kind in kinds]
+    strides = [broadcast_strides(v.shape, v.strides, shape) for v in arrays]
+    counted, steps = collapsed(shape, [*strides, *outs])
+    placed = iter(zip(arrays, steps, strict=False))
+    how: list[str] = []
+    layouts: list[tuple[Shape, Shape] | None] = []
+    given: list[Any] = []
+    strided = False
+    for x, v in zip(inputs, views, strict=True):
+        if v is None:
+            how.append(NUMBER)
+            layouts.append(None)
+            given.append(number_for(1, x.dtype))
+            continue
+        _, step = next(placed)
+        row = step[-1] == 0
+        how.append(ROW if row else FULL)
+        layout = (counted[:-1], step[:-1]) if row else (counted, step)
+        layouts.append(layout)
+        strided |= not row and step[-1] != v.dtype.itemsize
+        given.append(v._replace(shape=layout[0], strides=layout[1], layout=None))
+    numbers = tuple(x.dtype if v is None else None for x, v in zip(inputs, views, strict=True))
+    several_of = (tuple(layouts), numbers, kinds, shape, counted, several)
+    if not prod(shape):
+        return _Plan(None, *several_of)
+    everything = [*(dtype(v.dtype) for v in arrays), *kinds]
+    lanes = 1
+    if trace.vector and not strided:
+        lanes = vector_lanes(everything, counted[-1], device.capabilities)
+    chunk, rows, ndrange, workgroup = work_of(counted, lanes, device.capabilities, strided=strided)
+    given += [None] * (MOST_INPUTS - len(given))
+    made = [
+        _out_view(device, shape, counted, k, s)
+        for k, s in zip(kinds, steps[-len(kinds) :], strict=True)
+    ]
+    constants = {
+        "HOW": tuple(how),
+        "STEPS": tuple(trace.steps),
+        "RESULTS": tuple(x.number for x in results),
+        "LANES": lanes,
+        "CHUNK": chunk,
+        "ROWS": rows,
+    }
+    made += [None] * (MOST_OUTPUTS - len(made))
+    launch = fused[ndrange, workgroup].repeatable_on(device, (*given, *made), constants)
+    return _Plan(launch, *several_of)
+
+
+def _out_view(device: Device, shape: Shape, counted: Shape, kind: DType, strides: Shape) -> Any:
+    view = device.view(device.empty(shape, kind))
+    return view._replace(shape=counted, strides=strides, layout=None)
+
+
+def _run(
+    plan: _Plan, device: Device, args: Sequence[Any], views: Sequence[ArrayView | None]
+) -> Any:
+    made = [device.empty(plan.shape, kind) for kind in plan.results]
+    if plan.launch is not None:
+        interpreted = device.capabilities.dialect == "ir"
+        handles: list[Any] = []
+        offsets: list[int] = []
+        numbers: list[Any] = []
+        for x, view, layout, kind in zip(args, views, plan.layouts, plan.numbers, strict=True):
+            numbers.append(number_for(x, kind) if kind is not None else None)
+            handles.append(None if view is None else _handle(view, layout, interpreted))
+            offsets.append(0 if view is None else view.offset)
+        spare = MOST_INPUTS - len(handles)
+        handles += [None] * spare
+        offsets += [0] * spare
+        numbers += [None] * (spare + MOST_OUTPUTS)
+        for x in made:
+            view = device.view(x)
+            strides = contiguous_strides(plan.counted, view.dtype.itemsize)
+            handles.append(_handle(view, (plan.counted, strides), interpreted))
+            offsets.append(view.offset)
+        plan.launch(handles, offsets, numbers)
+    return tuple(made) if plan.several else made[0]
+
+
+def _handle(view: ArrayView, layout: tuple[Shape, Shape] | None, interpreted: bool) -> Any:
+    """What the kernel takes; where it is run itself, the array as the kernel counts it."""
+    if not interpreted or layout is None:
+        return view.handle
+    return as_strided(view.handle, *layout)
+
+
+def fuse(function: Callable[..., Any]) -> Fused:
+    """Makes a function of arrays run as one kernel, with nothing between its steps in memory.
+
+    The function is called with stand-ins that record what is done to them: Python's operators, the
+    element-wise functions of `portable.array` (``x.__array_namespace__()`` inside the function),
+    ``where``, ``clip``, ``astype``, ``real`` and ``imag``, and NumPy's functions of the same
+    meaning. It is called once for arrays of the same dtypes, shapes and strides, so that it must
+    not look at values; Python numbers among the arguments may change from call to call. Arguments
+    broadcast, dtypes promote as in the Array API. Intermediate `float16` results are kept in single
+    precision.
+
+    Parameters
+    ----------
+    function : callable
+        Takes up to 12 arrays and numbers, by position, and returns an array or up to 4 in a tuple.
+
+    Returns
+    -------
+    Fused
+        Takes arrays of any library that a backend takes (those of `portable.array`, NumPy, CuPy,
+        dpnp) and returns new arrays of the same library.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import portable as pt
+    >>> @pt.fuse
+    ... def gelu(x):
+    ...     return 0.5 * x * (1 + np.tanh(0.7978846 * (x + 0.044715 * x * x * x)))
+    >>> y = gelu(pt.xp("opencl").ones(1000))  # doctest: +SKIP
+    """
+    return Fused(function)

@@ -1,0 +1,219 @@
+"""A chain of element-wise functions, written down while a function of arrays runs on stand-ins."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from types import ModuleType
+from typing import Any, Final
+
+import numpy as np
+
+from portable import dtypes
+from portable.array import conversion
+from portable.array.expression import Expression
+from portable.array.geometry import broadcast_shapes
+from portable.array.operation import Operation
+from portable.array.operators import Operators
+from portable.array.promotion import kind_of
+from portable.backend import Device
+from portable.dtypes import DType
+from portable.errors import DeviceMismatchError, UnsupportedError
+
+__all__ = ["Source", "Step", "Trace", "Traced"]
+
+Source = tuple[Any, ...]
+"""An operand of a step: a value's number and what it becomes; or a constant, its type, None."""
+Step = tuple[Any, tuple[Source, ...], DType | None]
+"""A function of the kernel language, its operands, and the narrow integers to wrap to, if any."""
+
+_NARROW: Final = 4
+_UFUNCS: Final = {
+    "absolute": "abs",
+    "arccos": "acos",
+    "arccosh": "acosh",
+    "arcsin": "asin",
+    "arcsinh": "asinh",
+    "arctan": "atan",
+    "arctan2": "atan2",
+    "arctanh": "atanh",
+    "conjugate": "conj",
+    "invert": "bitwise_invert",
+    "left_shift": "bitwise_left_shift",
+    "power": "pow",
+    "right_shift": "bitwise_right_shift",
+    "rint": "round",
+}
+
+
+class Trace:
+    """The steps so far; the values are the inputs, then the results of the steps.
+
+    Parameters
+    ----------
+    device : Device
+        Where the arrays are.
+    """
+
+    def __init__(self, device: Device) -> None:
+        self.device = device
+        self.inputs = 0
+        self.steps: list[Step] = []
+        self.vector = True
+        self._known: dict[Any, int] = {}
+
+    def array(self, dtype: DType, shape: tuple[int, ...]) -> Traced:
+        """What stands for an array given."""
+        self.inputs += 1
+        return Traced(self, self.inputs - 1, dtype, shape)
+
+    def number(self, x: complex) -> Traced:
+        """What stands for a Python number given, which is weak as promotion goes."""
+        self.inputs += 1
+        return Traced(self, self.inputs - 1, self.default(kind_of(x)), (), kind_of(x))
+
+    def default(self, letter: str) -> DType:
+        """The dtype in which numbers alone are computed."""
+        from portable.array.creation import default_dtype
+
+        return default_dtype(self.device, letter)
+
+    def step(self, function: Any, sources: tuple[Source, ...], narrow: DType | None) -> int:
+        """The number of the step's result; the same step is done once."""
+        key = (function, tuple((type(s[0]), repr(s[0]), *s[1:]) for s in sources), narrow)
+        found = self._known.get(key)
+        if found is None:
+            found = self._known[key] = self.inputs + len(self.steps)
+            self.steps.append((function, sources, narrow))
+        return found
+
+
+class Traced(Operators, Expression):
+    """Stands for an array, or a number, inside a function that is being fused.
+
+    Attributes
+    ----------
+    trace : Trace
+        What it is a value of.
+    number : int
+        Which.
+    dtype : DType
+        Of its elements.
+    shape : tuple of int
+        Extents.
+    weak : str
+        The kind of a Python number; empty for arrays.
+    """
+
+    __slots__ = ("device", "dtype", "number", "shape", "trace", "weak")
+
+    def __init__(
+        self, trace: Trace, number: int, dtype: DType, shape: tuple[int, ...], weak: str = ""
+    ) -> None:
+        self.trace = trace
+        self.device = trace.device
+        self.number = number
+        self.dtype = dtype
+        self.shape = shape
+        self.weak = weak
+
+    def __repr__(self) -> str:
+        return f"<stands for {self.dtype.name} of shape {self.shape} in a fused function>"
+
+    @property
+    def ndim(self) -> int:
+        """Number of dimensions."""
+        return len(self.shape)
+
+    def __array_namespace__(self, /, *, api_version: str | None = None) -> ModuleType:
+        return conversion.namespace(api_version)
+
+    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **options: Any) -> Any:
+        """NumPy's functions by the Array API's names."""
+        from portable.array.elementwise import OPERATIONS
+
+        operation = OPERATIONS.get(_UFUNCS.get(ufunc.__name__, ufunc.__name__))
+        if operation is None or method != "__call__" or options:
+            return NotImplemented
+        plain = tuple(x.item() if isinstance(x, np.generic) else x for x in inputs)
+        return self.record(operation, plain)
+
+    def _refused(self, *_: Any, **__: Any) -> Any:
+        raise UnsupportedError(
+            "a fused function computes element by element: values cannot be looked at, reduced or "
+            "indexed in it; do that outside"
+        )
+
+    __bool__ = __int__ = __float__ = __complex__ = __index__ = _refused
+    __getitem__ = __setitem__ = __iter__ = __len__ = __array__ = _refused
+    __matmul__ = __rmatmul__ = _refused
+
+    def __hash__(self) -> int:
+        return id(self)
+
+    def record(self, operation: Operation, operands: tuple[Any, ...]) -> Traced:
+        """What stands for the operation's result."""
+        self._check(operation, operands)
+        shape = broadcast_shapes([x.shape for x in operands if isinstance(x, Traced)])
+        strong = [x for x in operands[operation.plain :] if _is_strong(x)]
+        weak = "" if strong or operation.fixed else _joint_letter(operands[operation.plain :])
+        described = [_described(x) for x in operands]
+        if weak:
+            if weak in "bi" and not set(operation.kinds) & set("bi"):
+                weak = "f"
+            described[operation.plain] = self.trace.default(weak)
+        compute, result = operation.types(described)
+        sources = tuple(
+            _source(x, compute if place >= operation.plain else None)
+            for place, x in enumerate(operands)
+        )
+        narrow = result if result.is_integer and result.itemsize < _NARROW else None
+        trace = self.trace
+        trace.vector &= operation.vector and not compute.is_complex
+        number = trace.step(operation.function(compute), sources, narrow)
+        still_weak = weak and all(isinstance(x, Traced) and x.weak for x in operands if _is(x))
+        return Traced(trace, number, result, shape, result.kind if still_weak else "")
+
+    def _check(self, operation: Operation, operands: Sequence[Any]) -> None:
+        for x in operands:
+            if isinstance(x, Traced) and x.trace is not self.trace:
+                raise DeviceMismatchError("a value of one fused call is used in another")
+            if not isinstance(x, Traced | int | float | complex):
+                raise TypeError(
+                    f"{operation.name} in a fused function takes its arguments and Python numbers, "
+                    f"not {type(x).__module__}.{type(x).__qualname__}; pass arrays as arguments"
+                )
+
+
+def _is(x: Any) -> bool:
+    return isinstance(x, Traced)
+
+
+def _is_strong(x: Any) -> bool:
+    return isinstance(x, Traced) and not x.weak
+
+
+def _described(x: Any) -> DType | str:
+    if isinstance(x, Traced):
+        return x.weak or x.dtype
+    return kind_of(x)
+
+
+def _joint_letter(operands: Sequence[Any]) -> str:
+    """The kind of Python numbers together."""
+    letters = [x.weak if isinstance(x, Traced) else kind_of(x) for x in operands]
+    return max(letters, key="bifc".index)
+
+
+def _source(x: Any, compute: DType | None) -> Source:
+    from portable.array.engine import conversion_of
+
+    if not isinstance(x, Traced):
+        kind = compute or dtypes.bool_
+        return x, kind if kind.is_complex else kind.register, None
+    if compute is not None and x.weak:
+        return x.number, None if x.dtype is compute else _register(compute)
+    return x.number, conversion_of(x.dtype, compute)
+
+
+def _register(kind: DType) -> DType:
+    return kind if kind.is_complex else kind.register

@@ -1,0 +1,132 @@
+"""Fused functions give what their steps give one by one, for arrays of every library."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import portable
+import portable.array as xp
+from portable.array.traced import Trace
+from portable.backend import Device
+from portable.errors import DTypeError, LaunchError, ShapeError, UnsupportedError
+
+RNG = np.random.default_rng(0)
+A = RNG.standard_normal((17, 35)).astype(np.float32)
+ROW = RNG.standard_normal(35).astype(np.float32)
+
+
+@portable.fuse
+def gelu(x: Any) -> Any:
+    return 0.5 * x * (1 + np.tanh(0.7978846 * (x + 0.044715 * x * x * x)))
+
+
+@portable.fuse
+def momentum(w: Any, g: Any, rate: float, decay: float) -> Any:
+    space = w.__array_namespace__()
+    clipped = space.clip(space.where(g > 0, g, 0.0), max=1.5)
+    kept = clipped * (1 - decay)
+    return w - rate * kept, space.astype(g > 0, space.int8)
+
+
+def close(found: Any, expected: Any) -> None:
+    got = portable.to_numpy(found)
+    expected = np.asarray(expected)
+    assert (got.dtype, got.shape) == (expected.dtype, expected.shape)
+    np.testing.assert_allclose(got, expected, rtol=1e-5, atol=1e-6)
+
+
+def test_a_chain_on_arrays_of_any_library(device: Device) -> None:
+    with portable.use(device):
+        x = device.from_numpy(A)
+        found = gelu(x)
+        assert type(found) is type(x)
+        close(found, 0.5 * A * (1 + np.tanh(0.7978846 * (A + 0.044715 * A**3))))
+
+
+def test_broadcasting_views_numbers_and_several_results(device: Device) -> None:
+    with portable.use(device):
+        x, row = device.from_numpy(A), device.from_numpy(ROW)
+        for rate in (0.1, 0.3):
+            for view in (np.s_[:], np.s_[::-2, ::3], np.s_[3], np.s_[:0]):
+                line = row[::3] if view == np.s_[::-2, ::3] else row
+                g = portable.to_numpy(line)
+                first, second = momentum(x[view], line, rate, np.float64(0.5))
+                kept = np.minimum(np.where(g > 0, g, 0), 1.5) * np.float32(0.5)
+                expected = A[view] - np.float32(rate) * kept
+                close(first, expected.astype(np.float32))
+                close(second, np.broadcast_to(g > 0, expected.shape).astype(np.int8))
+
+
+def test_one_kernel_and_no_step_twice() -> None:
+    trace = Trace(portable.device("simulator"))
+    x = trace.array(portable.float32, (5,))
+    y = (x + 1) * (x + 1) + xp.exp(x + 1)
+    assert y.dtype is portable.float32
+    assert len(trace.steps) == 4
+
+
+NARROW = {
+    "wrap": lambda x, y: x + y + y,
+    "shift": lambda x, y: (x * y) >> 2,
+    "divide": lambda x, y: (x + y) // (y | 1),
+    "invert": lambda x, y: ~(x - y),
+    "compare": lambda x, y: (x + y) < x,
+}
+
+
+@pytest.mark.parametrize("name", NARROW)
+@pytest.mark.parametrize("dtype", ["int8", "uint8", "int16", "uint16", "int32", "uint64"])
+def test_integers_wrap_at_every_step(ours: Device, name: str, dtype: str) -> None:
+    if ours.capabilities.dialect != "ir" and dtype not in ("int8", "uint16"):
+        pytest.skip("dtypes alike to the compiler")
+    info = np.iinfo(dtype)
+    a = np.array([info.max, info.min, 1, 7, info.max - 3], dtype)
+    x, y = ours.from_numpy(a), ours.from_numpy(a[::-1].copy())
+    one_by_one = NARROW[name](x, y)
+    found = portable.fuse(NARROW[name])(x, y)
+    assert found.dtype is one_by_one.dtype
+    np.testing.assert_array_equal(portable.to_numpy(found), portable.to_numpy(one_by_one))
+
+
+def test_complex_numbers_and_their_parts(ours: Device) -> None:
+    z = (A + 1j * A[::-1]).astype(np.complex64)
+    found = portable.fuse(lambda x: xp.real(x * xp.conj(x)) + xp.imag(x) * 2)(ours.from_numpy(z))
+    close(found, (z * z.conj()).real + z.imag * 2)
+
+
+def test_dtypes_promote_as_one_by_one(simulated: Device) -> None:
+    for first in ("int8", "uint16", "int32", "float16", "float32", "float64", "bool"):
+        for second in ("int16", "float64", "bool"):
+            a, b = simulated.from_numpy(np.ones(3, first)), simulated.from_numpy(np.ones(3, second))
+            for function in (lambda x, y: x * 2 + y, lambda x, y: xp.maximum(x, y) - True):
+                try:
+                    expected = function(a, b)
+                except DTypeError:
+                    with pytest.raises(DTypeError):
+                        portable.fuse(function)(a, b)
+                    continue
+                found = portable.fuse(function)(a, b)
+                assert found.dtype is expected.dtype
+                close(found, portable.to_numpy(expected))
+
+
+def test_refusals(ours: Device) -> None:
+    x = ours.from_numpy(A)
+    other = xp.ones((35,), dtype=xp.float32, device=ours)
+    refused: list[tuple[Any, type[Exception], str]] = [
+        (lambda v: v if v > 0 else -v, UnsupportedError, "cannot be looked at"),
+        (lambda v: v[0], UnsupportedError, "indexed"),
+        (lambda v: v + other, TypeError, "pass arrays as arguments"),
+        (lambda v: 3, LaunchError, "returns 3"),
+        (lambda v: (v, v, v, v, v), LaunchError, "5 results"),
+    ]
+    for function, error, words in refused:
+        with pytest.raises(error, match=words):
+            portable.fuse(function)(x)
+    with pytest.raises(TypeError, match="at least one array"):
+        gelu(1.0)
+    with pytest.raises(ShapeError):
+        momentum(x, x[:, :3], 0.1, 0.2)
