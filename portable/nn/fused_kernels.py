@@ -5,7 +5,8 @@ a column for each sample, so that vectors run along samples on every device: acr
 of a processor, whose workgroups are of one work-item, and as wide loads on a GPU.
 
 A layer is the tuple ``(inputs, outputs, weight, bias)``: its widths, and where its weights
-(outputs, inputs) and its biases start in the vector of all parameters.
+(outputs, inputs) and its biases start in the vector of all parameters. ``SHAPE`` is the tuple
+``(rows, lanes, units, vectors, pad, size)`` of `portable.nn.fused_shapes.Shape`.
 """
 
 from __future__ import annotations
@@ -20,10 +21,9 @@ __all__ = ["forward_rows", "train_epochs"]
 
 
 @function
-def load_rows(
-    x: Any, order: Any, first: Any, count: Any, values: Any, ROWS: int, SIZE: int
-) -> None:
+def load_rows(x: Any, order: Any, first: Any, count: Any, values: Any, SHAPE: Any) -> None:
     """Samples into columns of `values`; beyond `count` zeros."""
+    ROWS, _, _, _, _, SIZE = SHAPE
     for r in range(kl.local_linear_id(), ROWS, SIZE):
         if r < count:
             source = first + r
@@ -44,16 +44,13 @@ def through_layer(
     target: int,
     LAYER: Any,
     ACTIVATION: Any,
-    ROWS: int,
-    LANES: int,
-    UNITS: int,
-    VECTORS: int,
-    SIZE: int,
+    SHAPE: Any,
 ) -> None:
     """The values from row `target` on: those from row `source` on, through a layer.
 
-    A work-item does `UNITS` outputs of ``VECTORS * LANES`` samples at a time.
+    A work-item does so many units of so many vectors of samples at a time.
     """
+    ROWS, LANES, UNITS, VECTORS, _, SIZE = SHAPE
     inputs, outputs, weight, bias = LAYER
     across = ROWS // (LANES * VECTORS)
     blocks = kl.cdiv(outputs, UNITS)
@@ -91,13 +88,10 @@ def back_through_layer(
     target: int,
     LAYER: Any,
     SLOPE: Any,
-    ROWS: int,
-    LANES: int,
-    UNITS: int,
-    VECTORS: int,
-    SIZE: int,
+    SHAPE: Any,
 ) -> None:
     """The loss's slopes of a layer's inputs in the place of their values, from its outputs'."""
+    ROWS, LANES, UNITS, VECTORS, _, SIZE = SHAPE
     inputs, outputs, weight, _ = LAYER
     across = ROWS // (LANES * VECTORS)
     blocks = kl.cdiv(inputs, UNITS)
@@ -158,17 +152,16 @@ def gradients_of_layer(
     ones: int,
     more: Any,
     LAYER: Any,
-    ROWS: int,
-    LANES: int,
     TILE: Any,
     SPLIT: int,
-    SIZE: int,
+    SHAPE: Any,
 ) -> None:
     """Adds up a layer's gradient over the samples; `more`: on top of what is there.
 
     `SPLIT` neighbouring work-items share the samples of a tile of weights. Biases are weights of
     an input that is 1, row `ones` of `values`.
     """
+    ROWS, LANES, _, _, _, SIZE = SHAPE
     inputs, outputs, weight, bias = LAYER
     high, wide = TILE
     across = kl.cdiv(inputs + 1, wide)
@@ -255,18 +248,14 @@ def forward_rows(
     ACTIVATION: Any,
     KIND: Any,
     COPY: bool,
-    ROWS: int,
-    LANES: int,
-    UNITS: int,
-    VECTORS: int,
-    PAD: int,
-    SIZE: int,
+    SHAPE: Any,
 ) -> None:
-    """A workgroup takes `ROWS` samples through all layers.
+    """A workgroup takes its rows of samples through all layers.
 
     The values of every other layer share the first `WIDEST[0]` rows of local memory, those between
     them the next `WIDEST[1]`. Where `COPY` the parameters come into local memory first.
     """
+    ROWS, _, _, _, PAD, SIZE = SHAPE
     own = kl.local_linear_id()
     values = kl.local((WIDEST[0] + WIDEST[1], ROWS + PAD), KIND)
     first = kl.group_id(0) * ROWS
@@ -276,20 +265,33 @@ def forward_rows(
         weights = kl.local(LENGTH, KIND)
         for i in range(own, LENGTH, SIZE):
             weights[i] = parameters[i]
-    load_rows(x, None, first, count, values, ROWS, SIZE)
+    load_rows(x, None, first, count, values, SHAPE)
     kl.barrier()
     for i in kl.static_range(len(LAYERS)):
-        through_layer(
-            weights, values, (i % 2) * WIDEST[0], (1 - i % 2) * WIDEST[0], LAYERS[i],
-            ACTIVATION if i < len(LAYERS) - 1 else None, ROWS, LANES, UNITS, VECTORS, SIZE,
-        )  # fmt: skip
+        function_here = ACTIVATION if i < len(LAYERS) - 1 else None
+        source, target = (i % 2) * WIDEST[0], (1 - i % 2) * WIDEST[0]
+        through_layer(weights, values, source, target, LAYERS[i], function_here, SHAPE)
         kl.barrier()
     outputs = LAYERS[len(LAYERS) - 1][1]
-    source = (len(LAYERS) % 2) * WIDEST[0]
+    last = (len(LAYERS) % 2) * WIDEST[0]
     for e in range(own, ROWS * outputs, SIZE):
         r, j = e // outputs, e % outputs
         if r < count:
-            out[first + r, j] = values[source + j, r]
+            out[first + r, j] = values[last + j, r]
+
+
+# -- training -------------------------------------------------------------------------------------
+
+
+@function
+def values_of_layers(
+    weights: Any, values: Any, places: Any, LAYERS: Any, ACTIVATION: Any, SHAPE: Any
+) -> None:
+    """The values of all layers, each in its place."""
+    for i in kl.static_range(len(LAYERS)):
+        function_here = ACTIVATION if i < len(LAYERS) - 1 else None
+        through_layer(weights, values, places[i], places[i + 1], LAYERS[i], function_here, SHAPE)
+        kl.barrier()
 
 
 @function
@@ -303,10 +305,10 @@ def loss_of_rows(
     OUTPUTS: int,
     LEVELS: int,
     TERM: Any,
-    ROWS: int,
-    SIZE: int,
+    SHAPE: Any,
 ) -> Any:
     """The slopes of the loss in the place of the outputs; returns this work-item's losses."""
+    ROWS, _, _, _, _, SIZE = SHAPE
     total = kl.cast(0, values.dtype)
     for e in range(kl.local_linear_id(), OUTPUTS * ROWS, SIZE):
         r, j = e % ROWS, e // ROWS
@@ -316,22 +318,54 @@ def loss_of_rows(
             loss, slope = TERM(error, levels[j % LEVELS])
             total += loss
         values[last + j, r] = slope * scale
+    kl.barrier()
     return total
 
 
 @function
-def update_all(
+def gradients_of_layers(
+    gradient: Any,
+    weights: Any,
+    values: Any,
+    places: Any,
+    ones: int,
+    more: Any,
+    LAYERS: Any,
+    SLOPE: Any,
+    TILE: Any,
+    SPLIT: int,
+    SHAPE: Any,
+) -> None:
+    """All gradients, from the slopes of the outputs; `more`: on top of what is there."""
+    for i in kl.static_range(len(LAYERS) - 1, -1, -1):
+        source, target = places[i], places[i + 1]
+        gradients_of_layer(
+            gradient, values, source, target, ones, more, LAYERS[i], TILE, SPLIT, SHAPE
+        )
+        kl.barrier()
+        if i > 0:
+            back_through_layer(weights, values, source, target, LAYERS[i], SLOPE, SHAPE)
+            kl.barrier()
+
+
+@function
+def step_of_optimizer(
     weights: Any,
     gradient: Any,
     kept: Any,
     given: Any,
-    factor: Any,
+    limit: Any,
+    held: Any,
     RULE: Any,
     SLOTS: int,
     LENGTH: int,
     SIZE: int,
 ) -> None:
-    """One step of the optimizer."""
+    """One step along the gradient, its norm limited first where there is a limit."""
+    factor = kl.cast(1, weights.dtype)
+    if limit is not None:
+        norm = kl.sqrt(sum_of_squares(gradient, held, LENGTH, SIZE))
+        factor = kl.minimum(limit / (norm + 1e-6), factor)
     for i in range(kl.local_linear_id(), LENGTH, SIZE):
         before = ()
         for slot in kl.static_range(SLOTS):
@@ -340,6 +374,31 @@ def update_all(
         weights[i] = value
         for slot in kl.static_range(SLOTS):
             kept[slot, i] = after[slot]
+    kl.barrier()
+
+
+@function
+def row_of(numbers: Any, row: Any, COUNT: int) -> Any:
+    """The numbers of a row, as a tuple."""
+    found = ()
+    for j in kl.static_range(COUNT):
+        found = (*found, numbers[row, j])  # type: ignore[assignment]
+    return found
+
+
+@function
+def copy_state(source: Any, target: Any, SLOTS: int, LENGTH: int, SIZE: int) -> None:
+    """What the optimizer keeps, into local memory or back."""
+    for i in range(kl.local_linear_id(), LENGTH, SIZE):
+        for slot in kl.static_range(SLOTS):
+            target[slot, i] = source[slot, i]
+
+
+@function
+def copy_parameters(source: Any, target: Any, LENGTH: int, SIZE: int) -> None:
+    """All parameters, rounded to what the target holds."""
+    for i in range(kl.local_linear_id(), LENGTH, SIZE):
+        target[i] = source[i]
 
 
 @kernel
@@ -371,27 +430,21 @@ def train_epochs(
     WHOLE: bool,
     COPY: bool,
     HOLD: bool,
-    ROWS: int,
-    LANES: int,
-    UNITS: int,
-    VECTORS: int,
     TILE: Any,
     SPLIT: int,
-    PAD: int,
-    SIZE: int,
+    SHAPE: Any,
 ) -> None:
     """All steps of some epochs, one for each element of `lost`, by one workgroup.
 
     ``order[epoch]`` are the samples in their order, and a row of `numbers` belongs to each step. A
-    batch goes through in pieces of `ROWS` samples, or in one where `WHOLE`. `limit` is the largest
-    norm of the gradient, or None; `rounded`, where given, gets the parameters in fewer bits;
-    `lost` the sums of the loss over samples. Parameters are held in local memory where `COPY`, the
-    optimizer's state where `HOLD`.
+    batch goes through in pieces of as many samples as fit, or in one where `WHOLE`. `limit` is the
+    largest norm of the gradient, or None; `rounded`, where given, gets the parameters in fewer
+    bits; `lost` the sums of the loss over samples. Parameters are held in local memory where
+    `COPY`, the optimizer's state where `HOLD`.
     """
+    ROWS, _, _, _, PAD, SIZE = SHAPE
     own = kl.local_linear_id()
-    places = offsets(LAYERS)
-    last = places[len(LAYERS)]
-    outputs = LAYERS[len(LAYERS) - 1][1]
+    places, outputs = offsets(LAYERS), LAYERS[len(LAYERS) - 1][1]
     values = kl.local((UNITS_IN_ALL + 1, ROWS + PAD), KIND)
     goals = kl.local((TARGETS, ROWS + PAD), KIND)
     gradient = kl.local(LENGTH, KIND)
@@ -399,15 +452,12 @@ def train_epochs(
     weights, kept = parameters, state
     if COPY:
         weights = kl.local(LENGTH, KIND)
+        copy_parameters(parameters, weights, LENGTH, SIZE)
     if HOLD:
         kept = kl.local((SLOTS if SLOTS > 0 else 1, LENGTH), KIND)
+        copy_state(state, kept, SLOTS, LENGTH, SIZE)
     for i in range(own, LENGTH, SIZE):
         gradient[i] = 0
-        if COPY:
-            weights[i] = parameters[i]
-        if HOLD:
-            for slot in kl.static_range(SLOTS):
-                kept[slot, i] = state[slot, i]
     for r in range(own, ROWS, SIZE):
         values[UNITS_IN_ALL, r] = 1
     samples = order.shape[1]
@@ -415,54 +465,32 @@ def train_epochs(
     for epoch in range(lost.shape[0]):
         total = kl.cast(0, KIND)
         for step in range(steps):
-            given = ()
-            for j in kl.static_range(NUMBERS):
-                given = (*given, numbers[epoch * steps + step, j])  # type: ignore[assignment]
-            begin = step * batch
-            size = kl.minimum(batch, samples - begin)
+            given = row_of(numbers, epoch * steps + step, NUMBERS)
+            size = kl.minimum(batch, samples - step * batch)
             scale = kl.cast(1, KIND) / kl.cast(size * outputs, KIND)
             for piece in range(0, ROWS if WHOLE else size, ROWS):
-                first, count = begin + piece, kl.minimum(size - piece, ROWS)
-                load_rows(x, order[epoch], first, count, values, ROWS, SIZE)
-                load_rows(y, order[epoch], first, count, goals, ROWS, SIZE)
+                first, count = step * batch + piece, kl.minimum(size - piece, ROWS)
+                load_rows(x, order[epoch], first, count, values, SHAPE)
+                load_rows(y, order[epoch], first, count, goals, SHAPE)
                 kl.barrier()
-                for i in kl.static_range(len(LAYERS)):
-                    through_layer(
-                        weights, values, places[i], places[i + 1], LAYERS[i],
-                        ACTIVATION if i < len(LAYERS) - 1 else None,
-                        ROWS, LANES, UNITS, VECTORS, SIZE,
-                    )  # fmt: skip
-                    kl.barrier()
+                values_of_layers(weights, values, places, LAYERS, ACTIVATION, SHAPE)
                 total += loss_of_rows(
-                    values, last, goals, levels, count, scale, outputs, LEVELS, TERM, ROWS, SIZE
-                )
-                kl.barrier()
-                for i in kl.static_range(len(LAYERS) - 1, -1, -1):
-                    gradients_of_layer(
-                        gradient, values, places[i], places[i + 1], UNITS_IN_ALL, piece > 0,
-                        LAYERS[i], ROWS, LANES, TILE, SPLIT, SIZE,
-                    )  # fmt: skip
-                    kl.barrier()
-                    if i > 0:
-                        back_through_layer(
-                            weights, values, places[i], places[i + 1], LAYERS[i], SLOPE,
-                            ROWS, LANES, UNITS, VECTORS, SIZE,
-                        )  # fmt: skip
-                        kl.barrier()
-            factor = kl.cast(1, KIND)
-            if limit is not None:
-                norm = kl.sqrt(sum_of_squares(gradient, held, LENGTH, SIZE))
-                factor = kl.minimum(limit / (norm + 1e-6), factor)
-            update_all(weights, gradient, kept, given, factor, RULE, SLOTS, LENGTH, SIZE)
-            kl.barrier()
+                    values, places[len(LAYERS)], goals, levels, count, scale,
+                    outputs, LEVELS, TERM, SHAPE,
+                )  # fmt: skip
+                gradients_of_layers(
+                    gradient, weights, values, places, UNITS_IN_ALL, piece > 0,
+                    LAYERS, SLOPE, TILE, SPLIT, SHAPE,
+                )  # fmt: skip
+            step_of_optimizer(
+                weights, gradient, kept, given, limit, held, RULE, SLOTS, LENGTH, SIZE
+            )
         summed = sum_of_workgroup(total, held, SIZE)
         if own == 0:
             lost[epoch] = summed / kl.cast(outputs, KIND)
-    for i in range(own, LENGTH, SIZE):
-        if COPY:
-            parameters[i] = weights[i]
-        if rounded is not None:
-            rounded[i] = weights[i]
-        if HOLD:
-            for slot in kl.static_range(SLOTS):
-                state[slot, i] = kept[slot, i]
+    if COPY:
+        copy_parameters(weights, parameters, LENGTH, SIZE)
+    if rounded is not None:
+        copy_parameters(weights, rounded, LENGTH, SIZE)
+    if HOLD:
+        copy_state(kept, state, SLOTS, LENGTH, SIZE)

@@ -63,13 +63,8 @@ class Shape:
     def forward(self) -> dict[str, Any]:
         """The constants of a forward pass."""
         return {
-            "ROWS": self.rows,
-            "LANES": self.lanes,
-            "UNITS": self.units,
-            "VECTORS": self.vectors,
-            "PAD": self.pad,
-            "SIZE": self.size,
             "COPY": self.copy,
+            "SHAPE": (self.rows, self.lanes, self.units, self.vectors, self.pad, self.size),
         }
 
     def training(self) -> dict[str, Any]:
