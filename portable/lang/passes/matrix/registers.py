@@ -3,13 +3,14 @@
 A work-item holds some rows and some columns, and of an accumulator the elements where they cross.
 For each step in depth it loads its rows' elements of the first operand and its columns' of
 the second, and adds their outer product. Loops over what is held are fully unrolled, so that
-compilers keep the private arrays in registers.
+compilers keep the private arrays in registers, unless no device has so many.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from math import prod
 from typing import Final
 
 from portable.dtypes import DType, float16
@@ -37,12 +38,17 @@ __all__ = ["Registers"]
 
 _VECTOR_BYTES: Final = 16
 _MOST_UNROLLED: Final = 4096
+_MOST_HELD: Final = 1024
+"""The registers of a work-item in bytes, on the devices that have most; what is larger lies in
+memory however the loops are written, and unrolled compilers take minutes over it."""
 
 
 class Registers(Strategy):
     """Shares of matrices in registers; suits every scope and device."""
 
     _grid: Grid
+    _unrolled: int
+    """How to unroll loops over what is held."""
 
     def __init__(self, work: Work, part: Part) -> None:
         super().__init__(work, part)
@@ -70,6 +76,8 @@ class Registers(Strategy):
             shape = (_count(rows, fragment.shape[0]), _count(columns, fragment.shape[1]))
             dtype = self._stored_type(fragment)
             self._held[fragment] = self.work.private(fragment.name, dtype, shape)
+        largest = max(prod(x.shape) * x.dtype.itemsize for x in self._held.values())
+        self._unrolled = -1 if largest <= _MOST_HELD else 1
         for tile in self.part.tiles.values():
             layout = _layout(tile)
             if layout is not None:
@@ -117,8 +125,8 @@ class Registers(Strategy):
         value = code.let("filling", _stored(x.value, x.fragment))
         array = self._held[x.fragment]
         with (
-            code.loop("i", array.shape[0], unroll=-1) as i,
-            code.loop("j", array.shape[1], unroll=-1) as j,
+            code.loop("i", array.shape[0], unroll=self._unrolled) as i,
+            code.loop("j", array.shape[1], unroll=self._unrolled) as j,
         ):
             code.store(array, (i, j), value)
         return code.block
@@ -177,10 +185,10 @@ class Registers(Strategy):
         self, code: Code, fragment: Fragment
     ) -> Iterator[tuple[e.Expression, e.Expression, tuple[e.Expression, ...], e.Expression | None]]:
         """Row, column, index of an element and whether it exists, inside unrolled loops."""
-        rows, columns = self._shares(fragment)
+        (rows, columns), unroll = self._shares(fragment), self._unrolled
         with (
-            _along(code, rows, fragment.shape[0], "row") as (row, i, some),
-            _along(code, columns, fragment.shape[1], "column") as (column, j, other),
+            _along(code, rows, fragment.shape[0], "row", unroll) as (row, i, some),
+            _along(code, columns, fragment.shape[1], "column", unroll) as (column, j, other),
         ):
             yield row, column, (i, j), both(some, other)
 
@@ -196,13 +204,13 @@ class Registers(Strategy):
         depth = x.a.shape[1]
         left = self.work.private(f"{total.name}_a", total.dtype, (rows.count,))
         right = self.work.private(f"{total.name}_b", total.dtype, (columns.count,))
-        with code.loop("k", depth, unroll=self._unroll(x, depth, total.shape)) as k:
+        with code.loop("k", depth, unroll=self._deep(x, depth, total.shape)) as k:
             self._operand(code, x.a, "a", rows, k, left)
             self._operand(code, x.b, "b", columns, k, right)
             self._outer(code, left, right, total)
         return code.block
 
-    def _unroll(self, x: s.Multiply, depth: int, held: tuple[int, ...]) -> int:
+    def _deep(self, x: s.Multiply, depth: int, held: tuple[int, ...]) -> int:
         """How far to unroll the depth: all of it where registers are indexed by it.
 
         A CPU's compiler decides for itself: it takes minutes over unrolled text, for no gain.
@@ -210,6 +218,8 @@ class Registers(Strategy):
         size = held[0] * held[1]
         if self.work.capabilities.kind == "cpu":
             return 0
+        if self._unrolled > 0:
+            return self._unrolled
         if isinstance(x.a, Fragment) or isinstance(x.b, Fragment) or depth * size <= _MOST_UNROLLED:
             return -1
         return max(1, min(8, _MOST_UNROLLED // size))
@@ -225,14 +235,14 @@ class Registers(Strategy):
     ) -> None:
         """This work-item's elements of one column of the first operand or row of the second."""
         if isinstance(operand, Fragment):
-            with code.loop("i", share.count, unroll=-1) as i:
+            with code.loop("i", share.count, unroll=self._unrolled) as i:
                 at = (i, k) if use == "a" else (k, i)
                 code.store(into, (i,), code.load(self._held[operand], at, into.dtype))
             return
         dim = kept_dims(operand)[0 if use == "a" else 1]
         array = self.work.current(operand.array)
         kind = vector_type(into.dtype, share.width)
-        with code.loop("g", share.groups, unroll=-1) as group:
+        with code.loop("g", share.groups, unroll=self._unrolled) as group:
             own = code.let("at", self._clamped(share, share.first(group)))
             index = place(operand, own, k) if use == "a" else place(operand, k, own)
             value = code.load(array, index, kind, dim)
@@ -250,10 +260,10 @@ class Registers(Strategy):
     def _outer(self, code: Code, left: Array, right: Array, total: Array) -> None:
         rows, columns = total.shape
         with (
-            code.loop("i", rows, unroll=-1) as i,
-            code.loop("j", columns, unroll=-1) as j,
+            code.loop("i", rows, unroll=self._unrolled) as i,
+            code.loop("j", columns, unroll=self._unrolled) as j,
         ):
-            here = _zigzag(i, j, columns)
+            here = _zigzag(i, j, columns) if self._unrolled < 0 else j
             a, b = code.load(left, (i,), total.dtype), code.load(right, (here,), total.dtype)
             old = code.load(total, (i, here), total.dtype)
             new = e.Binary("add", e.Binary("mul", a, b), old)
@@ -276,16 +286,16 @@ def _count(share: Share | None, extent: int) -> int:
 
 @contextmanager
 def _along(
-    code: Code, share: Share | None, extent: int, name: str
+    code: Code, share: Share | None, extent: int, name: str, unroll: int
 ) -> Iterator[tuple[e.Expression, e.Expression, e.Expression | None]]:
     """Row or column, its place in the registers, whether it exists; inside a loop over all."""
     if share is None:
-        with code.loop(name, extent, unroll=-1) as at:
+        with code.loop(name, extent, unroll=unroll) as at:
             yield at, at, None
         return
     with (
-        code.loop("g", share.groups, unroll=-1) as group,
-        code.loop("u", share.width, unroll=-1) as u,
+        code.loop("g", share.groups, unroll=unroll) as group,
+        code.loop("u", share.width, unroll=unroll) as u,
     ):
         at = code.let(name, add(share.first(group), u))
         held = add(mul(group, share.width), u)
