@@ -21,7 +21,7 @@ from portable.nn.optimizers import Optimizer
 if TYPE_CHECKING:
     from portable.nn.mlp import MLP
 
-__all__ = ["LayeredTrainer", "mean_loss"]
+__all__ = ["LayeredTrainer", "MeanLoss"]
 
 _WORKGROUP: Final = 64
 _MAX_GROUPS: Final = 128
@@ -86,10 +86,11 @@ class LayeredTrainer:
         self._gradient = device.from_numpy(np.zeros(length, kind.numpy))
         self._gradients = model.layout.views(device.namespace(), self._gradient)
         self._control = device.from_numpy(
-            np.array([1, 0, _SCALE if self._half else 1, 0], self._kind.numpy)
+            np.array([1, _SCALE if self._half else 1, 0], self._kind.numpy)
         )
         self._loss = _Loss(device, loss, kind, self._control)
         self._norms = device.empty((_MAX_GROUPS,), self._kind)
+        self._lost = self._zeros((1,))
         targets = loss.targets(model.sizes[-1])
         self._inputs = device.empty((batch, model.sizes[0]), kind)
         self._wanted = device.empty((batch, targets), kind)
@@ -117,10 +118,9 @@ class LayeredTrainer:
         device = self._model.device
         samples = device.from_numpy(order)
         on_device = device.from_numpy(numbers.astype(self._kind.numpy))
-        before = device.to_numpy(self._control)
+        self._lost = self._zeros((1,))
         self._steps(x, y, samples, on_device)
-        after = device.to_numpy(self._control)
-        return float(after[kernels.LOSS] - before[kernels.LOSS]) / order.size
+        return float(device.to_numpy(self._lost)[0]) / order.size
 
     def prepare(self, x: Any, y: Any, order: Any, numbers: Any) -> Callable[[], None]:
         """One epoch of the same device arrays again and again, for measurements."""
@@ -181,8 +181,9 @@ class LayeredTrainer:
                 self._gradient, self._control, squared, SIZE=_WORKGROUP
             )
         kernels.finish_step[_WORKGROUP, _WORKGROUP](
-            losses, squared, self._control, self._clip, HALF=self._half, SIZE=_WORKGROUP
-        )
+            losses, squared, self._control, self._lost, self._clip,
+            HALF=self._half, SIZE=_WORKGROUP,
+        )  # fmt: skip
         rounded = self._model.vector if self._half else None
         kernels.update[length, _WORKGROUP](
             self._master, rounded, self._gradient, self._state, numbers, step, self._control,
@@ -190,11 +191,18 @@ class LayeredTrainer:
         )  # fmt: skip
 
 
-def mean_loss(model: MLP, loss: Loss, x: Any, y: Any) -> float:
-    """The loss of a network's outputs for `x`, targets `y` (n, targets)."""
-    device = model.device
-    partial = _Loss(device, loss, model.dtype, None)(model.forward(x), y, None)
-    return float(device.to_numpy(partial).astype(np.float64).sum()) / int(x.shape[0])
+class MeanLoss:
+    """The loss of a network's outputs, for samples that it is not trained on."""
+
+    def __init__(self, model: MLP, loss: Loss) -> None:
+        self._model = model
+        self._loss = _Loss(model.device, loss, model.dtype, None)
+
+    def __call__(self, x: Any, y: Any) -> float:
+        """The mean over samples `x` and targets `y` (n, targets)."""
+        partial = self._loss(self._model.forward(x), y, None)
+        host = self._model.device.to_numpy(partial)
+        return float(host.astype(np.float64).sum()) / int(x.shape[0])
 
 
 def _take(x: Any, order: Any, first: int, out: Any) -> None:

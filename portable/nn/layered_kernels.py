@@ -12,10 +12,8 @@ from portable.lang.function import function
 from portable.lang.kernel import kernel
 
 __all__ = [
-    "CONTROLS",
     "FACTOR",
     "GOOD",
-    "LOSS",
     "SCALE",
     "column_totals",
     "copy_vector",
@@ -29,13 +27,10 @@ __all__ = [
 
 FACTOR: Final = 0
 """What gradients are multiplied by in this step; negative if the step is left out."""
-LOSS: Final = 1
-"""The sum of the losses of this epoch's samples."""
-SCALE: Final = 2
+SCALE: Final = 1
 """What the loss is scaled by, so that small gradients survive half precision."""
-GOOD: Final = 3
+GOOD: Final = 2
 """Steps since the scale last changed."""
-CONTROLS: Final = 4
 
 _GROWTH_INTERVAL: Final = 2000
 _LARGEST_SCALE: Final = 2.0**24
@@ -147,9 +142,9 @@ def squares(gradient: Any, control: Any, partial: Any, *, SIZE: int) -> None:
 
 @kernel
 def finish_step(
-    losses: Any, squared: Any, control: Any, limit: Any, *, HALF: bool, SIZE: int
+    losses: Any, squared: Any, control: Any, lost: Any, limit: Any, *, HALF: bool, SIZE: int
 ) -> None:
-    """Adds up the loss, and decides by what factor the gradient counts.
+    """Adds the loss to ``lost[0]``, and decides by what factor the gradient counts.
 
     `squared` is None where its norm is not needed; `limit` is the largest norm allowed, or None.
     In half precision a gradient that is not finite is left out and the scale halved, and after
@@ -172,7 +167,7 @@ def finish_step(
             factor = factor * kl.minimum(limit / (norm + 1e-6), 1.0)
     kl.barrier()
     if own == 0:
-        control[LOSS] = control[LOSS] + loss
+        lost[0] = lost[0] + loss
         if HALF:
             if kl.isfinite(norm):
                 good = control[GOOD] + 1

@@ -14,7 +14,7 @@ from portable.errors import DTypeError, ShapeError
 from portable.linalg.magnitude import largest_magnitude, require_finite
 from portable.nn.fused import FusedTrainer
 from portable.nn.history import History
-from portable.nn.layered import LayeredTrainer, mean_loss
+from portable.nn.layered import LayeredTrainer, MeanLoss
 from portable.nn.layered_kernels import copy_vector
 from portable.nn.losses import LOSSES, Loss
 from portable.nn.mlp import MLP
@@ -123,7 +123,8 @@ def fit(
     train, watched = _data(plan, x, y, validation)
     batch = min(batch_size, train.count)
     trainer = trainer_for(model, plan.loss, plan.optimizer, clip_norm, batch)
-    return _Run(plan, trainer, train, watched, batch).go(progress)
+    mean_loss = MeanLoss(model, plan.loss)
+    return _Run(plan, trainer, train, watched, batch, mean_loss).go(progress)
 
 
 def trainer_for(
@@ -233,6 +234,7 @@ class _Run:
     train: _Samples
     watched: _Samples | None
     batch: int
+    mean_loss: MeanLoss
     history: History = field(default_factory=History)
     best: Any = None
 
@@ -297,8 +299,7 @@ class _Run:
         """The validation loss, and a copy of the parameters if they are the best so far."""
         if self.watched is None:
             return
-        lost = mean_loss(self.plan.model, self.plan.loss, self.watched.x, self.watched.y)
-        self.history.validation.append(lost)
+        self.history.validation.append(self.mean_loss(self.watched.x, self.watched.y))
         if self.plan.patience is not None and self.history.best_epoch == self.history.epochs - 1:
             self._keep()
 

@@ -70,7 +70,9 @@ def programs(can: Capabilities, dtype: str) -> Iterator[Program]:
     yield program(own.slopes_back, can, 64, x, x, state, SLOPE=relu.slope, SECTION=64)
     yield program(own.column_totals, can, 64, state, line)
     yield program(own.squares, can, 64, line, line, line, SIZE=64)
-    yield program(own.finish_step, can, 64, line, line, line, 1.0, HALF=half is not None, SIZE=64)
+    yield program(
+        own.finish_step, can, 64, line, line, line, line, 1.0, HALF=half is not None, SIZE=64
+    )
     yield program(own.update, can, 64, vector, half, vector, state, state, 0, line, **rule)
     yield program(own.copy_vector, can, 64, vector, vector)
 

@@ -17,7 +17,7 @@ from portable.nn import MLP, SGD, Adam, AdamW, Loss, fit, huber, mae, mse, quant
 from portable.nn.activations import ACTIVATIONS
 from portable.nn.fused import FusedTrainer
 from portable.nn.history import History
-from portable.nn.layered import LayeredTrainer, mean_loss
+from portable.nn.layered import LayeredTrainer, MeanLoss
 from portable.nn.training import trainer_for
 from tests.nn import numpy_network
 
@@ -144,7 +144,7 @@ def test_gradients_agree_with_differences(device: Device, way: str) -> None:
             moved = {key: value.copy() for key, value in state.items()}
             moved[name][place] += sign * 1e-6
             model.load_state_dict(moved)
-            sides.append(mean_loss(model, mse, *on_device))
+            sides.append(MeanLoss(model, mse)(*on_device))
         difference = (sides[0] - sides[1]) / 2e-6
         assert found[name][place] == pytest.approx(difference, rel=1e-6, abs=1e-8)
 
@@ -346,7 +346,7 @@ def test_the_best_epoch_is_restored(device: Device, way: str) -> None:
     assert history.epochs == best + 3
     assert np.array_equal(model.state_dict()["0.weight"], kept[best + 1]["0.weight"])
     watched = device.from_numpy(x[8:]), device.from_numpy(y[8:])
-    assert mean_loss(model, mse, *watched) == history.validation[best]
+    assert MeanLoss(model, mse)(*watched) == history.validation[best]
 
 
 def test_interrupting_leaves_a_network_that_works(device: Device, way: str) -> None:
