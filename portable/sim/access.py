@@ -8,7 +8,7 @@ import numpy as np
 
 from portable.lang.ir import statements as s
 from portable.lang.ir.types import lanes_of, scalar_of
-from portable.sim.memory import Access, Site, locate, read, write
+from portable.sim.memory import Access, Site, advanced, locate, read, write
 from portable.sim.steps import Builder, Plain, Step, step
 from portable.sim.values import Value
 
@@ -27,11 +27,16 @@ class _Place:
         self._axis = statement.axis % max(statement.array.ndim, 1)
         self._whole = statement.array.lanes > 1
         self._component = statement.component or 0
+        self._runs_on = statement.runs_on
 
     def access(self, w: Workgroup) -> Access:
         """The components that the active work-items mean."""
         index = tuple(w.active.pick(i(w)) for i in self._index)
         items, component = w.active.ids, self._component
+        if self._runs_on:
+            *lead, last = (i.astype(np.int64) for i in index)
+            extents = w.buffers[self._site.array].extents  # type: ignore[index]
+            index = advanced([*lead, np.zeros_like(last)], last, extents)
         if self._lanes == 1:
             return locate(w, self._site, index, items, component)
         lane = np.tile(np.arange(self._lanes), items.size)

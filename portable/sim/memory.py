@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from portable.sim.shadow import Shadow
     from portable.sim.workgroup import Workgroup
 
-__all__ = ["Access", "Buffer", "Site", "locate", "read", "write"]
+__all__ = ["Access", "Buffer", "Site", "advanced", "locate", "read", "write"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,3 +215,16 @@ def write(w: Workgroup, access: Access, values: Value) -> None:
         shadow.access(w, access, "write")
     access.buffer.data[access.offsets] = access.inside(values)
     w.changed(access.buffer)
+
+
+def advanced(index: list[Value], steps: Value, extents: tuple[int, ...]) -> tuple[Value, ...]:
+    """Indices so many elements further, the last dimension fastest, the first without end."""
+    out = list(index)
+    carry = steps
+    for d in range(len(index) - 1, 0, -1):
+        fits = (out[d] >= 0) & (out[d] < extents[d])
+        total = out[d] + carry
+        out[d] = np.where(fits, total % max(extents[d], 1), total)
+        carry = np.where(fits, total // max(extents[d], 1), 0)
+    out[0] = out[0] + carry
+    return tuple(out)

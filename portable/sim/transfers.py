@@ -12,7 +12,7 @@ from portable.lang.ir.types import Array
 from portable.sim import report
 from portable.sim.copies import Transfer
 from portable.sim.expressions import Evaluate, check_uniform
-from portable.sim.memory import Access, Site, locate
+from portable.sim.memory import Access, Site, advanced, locate
 from portable.sim.regions import Part
 from portable.sim.steps import Builder, Plain, Step, step
 from portable.sim.values import Value
@@ -65,7 +65,7 @@ class _Run:
         """Entry by entry the element `steps` after the start of a work-item, where wanted."""
         at, step_ = items[wanted], steps[wanted]
         extents = w.buffers[self._site.array].extents  # type: ignore[index]
-        index = _advance([i(w)[at].astype(np.int64) for i in self._index], step_, extents)
+        index = advanced([i(w)[at].astype(np.int64) for i in self._index], step_, extents)
         width = w.buffers[self._site.array].width  # type: ignore[index]
         wide = tuple(np.repeat(i, width) for i in index)
         component = np.tile(np.arange(width), at.size)
@@ -76,19 +76,6 @@ class _Run:
             if inside is not None:
                 access.kept[wanted] = inside
         return access
-
-
-def _advance(index: list[Value], steps: Value, extents: tuple[int, ...]) -> tuple[Value, ...]:
-    """Indices so many elements further, the last dimension fastest, the first without end."""
-    out = list(index)
-    carry = steps
-    for d in range(len(index) - 1, 0, -1):
-        fits = (out[d] >= 0) & (out[d] < extents[d])
-        total = out[d] + carry
-        out[d] = np.where(fits, total % max(extents[d], 1), total)
-        carry = np.where(fits, total // max(extents[d], 1), 0)
-    out[0] = out[0] + carry
-    return tuple(out)
 
 
 @step.register

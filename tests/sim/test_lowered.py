@@ -11,8 +11,9 @@ import pytest
 from portable import sim
 from portable.lang.ir.kernel import Kernel
 from portable.lang.passes import lower
+from portable.sim.errors import OutOfBoundsError
 from portable_backends.simulator import SimulatorDevice
-from sim.test_copies import pipeline
+from sim.test_copies import bulk, pipeline
 from sim.test_fragments import SCOPES, product
 
 _PLAIN = dataclasses.replace(
@@ -40,6 +41,17 @@ def test_copies(target: str) -> None:
     x = np.arange(8, dtype=np.int32)
     plain, lowered = _both(kernel.build(), target, 1, x, np.zeros(4, np.int32))
     assert (plain == lowered).all()
+
+
+@pytest.mark.parametrize("target", _DEVICES)
+def test_bulk_copies_of_several_rows(target: str) -> None:
+    """The loop in their place counts on from row to row; beyond the last one is out of bounds."""
+    x = np.arange(16, dtype=np.int32).reshape(4, 4)
+    plain, lowered = _both(bulk().build(), target, 1, x, np.zeros(16, np.int32))
+    assert (plain == np.arange(16)).all()
+    assert (lowered == np.arange(16)).all()
+    with pytest.raises(OutOfBoundsError):
+        sim.run(lower(bulk().build(), _DEVICES[target]), (1, 1, 1), [x[:3], np.zeros(16, np.int32)])
 
 
 @pytest.mark.parametrize("target", _DEVICES)

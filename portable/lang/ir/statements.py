@@ -76,7 +76,8 @@ class Load:
     kernels), 8- and 16-bit integers give ``int32``/``uint32``. For a vector, lane ``l`` comes from
     the index with ``l`` added along dimension `axis`, which need be neither contiguous nor aligned.
     Of a complex array `component` 0 is the real and 1 the imaginary part. A private array whose
-    elements are vectors (`Array.lanes`) gives whole vectors.
+    elements are vectors (`Array.lanes`) gives whole vectors. With `runs_on` the last index counts
+    on into the rows that follow, which lie in memory without a gap.
     """
 
     var: Variable
@@ -85,6 +86,7 @@ class Load:
     loc: Location
     axis: int = -1
     component: int | None = None
+    runs_on: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +102,7 @@ class Store:
     loc: Location
     axis: int = -1
     component: int | None = None
+    runs_on: bool = False
 
 
 AtomicOp = Literal[

@@ -61,8 +61,8 @@ def _loop(x: s.BulkCopy, name: str) -> s.Block:
     for part in parts:
         value = e.Variable(f"{name}.value{part or 0}", dtype.real.register)
         source, target = _ahead(x.source_index, at), _ahead(x.target_index, at)
-        body.append(s.Load(value, x.source, source, x.loc, component=part))
-        body.append(s.Store(x.target, target, value, x.loc, component=part))
+        body.append(s.Load(value, x.source, source, x.loc, -1, part, runs_on=True))
+        body.append(s.Store(x.target, target, value, x.loc, -1, part, runs_on=True))
     zero, one = e.Const(0, kind), e.Const(1, kind)
     return (s.For(at, zero, x.count, one, tuple(body), x.loc),)
 
