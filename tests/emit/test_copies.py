@@ -29,6 +29,7 @@ from tests.support.compilers import (
 
 DEVICES = opencl_devices()
 SWIZZLED = Layout((32, 1), 32 * 16, swizzle=8)
+STAGGERED = Layout((1, 20), 20 * 32)
 
 CASES: dict[str, dict[str, Any]] = {
     "rows": {},
@@ -40,6 +41,8 @@ CASES: dict[str, dict[str, Any]] = {
     "transposed_single": {"transposed": True, "workgroup": (1, 1, 1)},
     "padded": {"layout": Layout((33, 1), 33 * 16)},
     "swizzled": {"layout": SWIZZLED},
+    "staggered": {"layout": STAGGERED},
+    "staggered_wide_group": {"layout": STAGGERED, "workgroup": (256, 1, 1)},
     "columns": {"strides": ("unit", "any")},
     "gathered": {"strides": ("any", "any")},
     "half": {"dtype": dt.float16},

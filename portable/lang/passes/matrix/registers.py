@@ -23,6 +23,7 @@ from portable.lang.passes.matrix.grid import Grid, Share
 from portable.lang.passes.matrix.parts import Part, Tile, kept_dims
 from portable.lang.passes.matrix.regions import inside, place
 from portable.lang.passes.matrix.strategy import Strategy
+from portable.lang.passes.matrix.tile_layouts import contiguous_dim, staggered
 from portable.lang.passes.matrix.work import (
     Code,
     Work,
@@ -312,16 +313,17 @@ def _stored(value: e.Expression, fragment: Fragment) -> e.Expression:
 def _layout(tile: Tile) -> Layout | None:
     """Neighbours along the dimension that vectors are loaded along; None to leave it as it is.
 
-    A vector of padding spreads the lines of a transposed tile over the banks of local memory.
+    Copies from arrays that are contiguous across that dimension write an element to each of several
+    lines: padding spreads these over the banks of local memory.
     """
     array = tile.array
     if tile.bulk or len(tile.uses) != 1 or array.layout is None or array.layout.swizzle:
         return None
     ((use, rows, columns),) = tile.uses
     lanes, lines = (rows, columns) if use == "a" else (columns, rows)
-    if array.layout.strides[lanes] == 1:
+    if array.layout.strides[lanes] == 1 and contiguous_dim(tile) != lines:
         return None
-    line = array.shape[lanes] + max(1, _VECTOR_BYTES // array.dtype.itemsize)
+    line = staggered(array.shape[lanes], max(1, _VECTOR_BYTES // array.dtype.itemsize))
     strides = [0] * array.ndim
     strides[lanes], strides[lines] = 1, line
     size = line * array.shape[lines]

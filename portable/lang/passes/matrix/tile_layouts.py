@@ -13,7 +13,7 @@ from portable.lang.ir.types import Array, Layout
 from portable.lang.passes.matrix.parts import Tile, kept_dims
 from portable.lang.passes.matrix.work import Work
 
-__all__ = ["contiguous_dim", "spread"]
+__all__ = ["contiguous_dim", "spread", "staggered"]
 
 _CHUNK: Final = 16
 _BANKS: Final = 128
@@ -57,7 +57,12 @@ def _padded(tile: Tile) -> Layout:
     array = tile.array
     chunk = 4 if array.dtype.itemsize == 8 else _CHUNK // array.dtype.itemsize
     extent = array.shape[contiguous_dim(tile)]
-    return rows(tile, extent + chunk if extent % (2 * chunk) == 0 else extent)
+    return rows(tile, staggered(extent, chunk))
+
+
+def staggered(extent: int, chunk: int) -> int:
+    """From one row to the next, so that chunks below each other lie in different banks."""
+    return extent + chunk if extent % (2 * chunk) == 0 else extent
 
 
 def _swizzled(tile: Tile) -> Layout:
