@@ -13,12 +13,14 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from portable.array.elementwise_kernel import FULL, NUMBER, ROW, elementwise
+from portable.array.exchange import exchange_launch, exchange_views
 from portable.array.expression import Expression
 from portable.array.geometry import broadcast_shapes, broadcast_strides, collapsed
 from portable.array.operation import Operation, described
 from portable.array.recipe import Launch, repeatable
 from portable.array.storage import Storage
-from portable.backend import Capabilities, Device
+from portable.array.work import conversion_of, vector_lanes, work_of
+from portable.backend import Device
 from portable.dtypes import DType
 from portable.errors import DeviceMismatchError, DTypeError, ShapeError
 
@@ -28,19 +30,11 @@ if TYPE_CHECKING:
 __all__ = [
     "apply",
     "check_operands",
-    "conversion_of",
     "number_for",
-    "vector_lanes",
-    "work_of",
 ]
 
 _MAX_PLANS: Final = 8192
 _WIDE_ENOUGH: Final = 4
-_GPU_VECTOR: Final = 16
-_CPU_VECTOR: Final = 32
-_CPU_CHUNK: Final = 16384
-_CPU_TILE: Final = 64
-_GROUP: Final = 256
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,6 +178,10 @@ def _bind(
     arrays = [x for x in operands if isinstance(x, Storage)]
     strides = [broadcast_strides(x.shape, x.strides, out.shape) for x in arrays]
     shape, steps = collapsed(out.shape, [*strides, out.strides])
+    if len(operands) == 1 and arrays:
+        pair = exchange_views(arrays[0], out, shape, steps)
+        if pair is not None:
+            return exchange_launch(operation, *pair, compute, disjoint=disjoint)
     args: list[Any] = []
     how: list[str] = []
     kinds: list[DType | None] = []
@@ -220,15 +218,6 @@ def _bind(
     return repeatable(launcher, (*args, target), constants, disjoint=disjoint)
 
 
-def conversion_of(kind: DType, wanted: DType | None) -> DType | None:
-    """What a kernel has to convert an operand to; None where loading it gives that already."""
-    if wanted is None or kind is wanted or kind.is_complex:
-        return None if wanted is None or kind is wanted else wanted
-    if wanted.is_complex:
-        return wanted
-    return None if kind.register is wanted.register else wanted.register
-
-
 def _lanes(operation: Operation, args: Sequence[Any], how: Sequence[str], out: Storage) -> int:
     """How many neighbours the kernel takes at a time."""
     kinds = [x.dtype for x in (*args, out) if isinstance(x, Storage)]
@@ -236,35 +225,3 @@ def _lanes(operation: Operation, args: Sequence[Any], how: Sequence[str], out: S
     if not operation.vector or any(x.strides[-1] != x.dtype.itemsize for x in full):
         return 1
     return vector_lanes(kinds, out.shape[-1], out.device.capabilities)
-
-
-def vector_lanes(kinds: Sequence[DType], extent: int, capabilities: Capabilities) -> int:
-    """How many neighbours of these dtypes to take at a time along contiguous rows; 1 for none."""
-    narrow = _WIDE_ENOUGH if capabilities.kind == "cpu" else 1
-    if any(kind.is_complex or kind.itemsize < narrow for kind in kinds):
-        return 1
-    widest = _CPU_VECTOR if capabilities.kind == "cpu" else _GPU_VECTOR
-    lanes = min(widest, capabilities.vector_bytes) // max(kind.itemsize for kind in kinds)
-    return lanes if 1 < lanes <= extent else 1
-
-
-def work_of(
-    shape: tuple[int, ...], lanes: int, capabilities: Capabilities, *, strided: bool
-) -> tuple[int, int, tuple[int, int], tuple[int, int]]:
-    """Elements and rows for a work-item, the ndrange and the workgroup.
-
-    A CPU gets few long work-items, or square tiles where an operand is strided along the rows (as
-    a transpose is), whose cache lines then serve a tile's worth of rows. A GPU gets one vector for
-    each work-item in workgroups as wide as the rows.
-    """
-    inner, rows = shape[-1], prod(shape[:-1])
-    if capabilities.kind == "cpu" and strided and len(shape) > 1:
-        tiles = -(-inner // _CPU_TILE), -(-rows // _CPU_TILE)
-        return _CPU_TILE, _CPU_TILE, tiles, (1, 1)
-    if capabilities.kind == "cpu":
-        many = max(1, _CPU_CHUNK // inner)
-        return _CPU_CHUNK, many, (-(-inner // _CPU_CHUNK), -(-rows // many)), (1, 1)
-    wide = -(-inner // lanes)
-    group = min(_GROUP, capabilities.max_workgroup)
-    across = min(group, 1 << (wide - 1).bit_length())
-    return lanes, 1, (wide, rows), (across, group // across if rows > 1 else 1)

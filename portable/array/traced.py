@@ -15,6 +15,7 @@ from portable.array.geometry import broadcast_shapes
 from portable.array.operation import Operation
 from portable.array.operators import Operators
 from portable.array.promotion import kind_of
+from portable.array.work import conversion_of
 from portable.backend import Device
 from portable.dtypes import DType
 from portable.errors import DeviceMismatchError, UnsupportedError
@@ -205,8 +206,6 @@ def _joint_letter(operands: Sequence[Any]) -> str:
 
 
 def _source(x: Any, compute: DType | None) -> Source:
-    from portable.array.engine import conversion_of
-
     if not isinstance(x, Traced):
         kind = compute or dtypes.bool_
         return x, kind if kind.is_complex else kind.register, None

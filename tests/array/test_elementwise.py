@@ -176,3 +176,15 @@ def test_where_and_clip(ours: Device) -> None:
 def test_half_precision_rounds_once(ours: Device) -> None:
     a = np.linspace(0, 3, 100).astype(np.float16)
     close(ours.from_numpy(a) * ours.from_numpy(a), a * a, 0)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "int8", "complex64", "bool"])
+@pytest.mark.parametrize("order", [(1, 0), (2, 1, 0), (1, 2, 0), (2, 0, 1)], ids=str)
+def test_neighbours_along_another_axis(ours: Device, dtype: str, order: tuple[int, ...]) -> None:
+    shape = (5, 33, 40)[-len(order) :]
+    a = np.random.default_rng(0).integers(0, 2, shape).astype(dtype)
+    x = xp.permute_dims(ours.from_numpy(a), order)
+    close(xp.asarray(x, copy=True), a.transpose(order))
+    close(xp.astype(x[::-1], xp.complex64), a.transpose(order)[::-1].astype(np.complex64))
+    if dtype != "bool":
+        close(xp.square(x), np.square(a.transpose(order)))

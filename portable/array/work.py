@@ -1,0 +1,60 @@
+"""How element-wise work is shared among work-items, and by how many lanes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+from typing import Final
+
+from portable.backend import Capabilities
+from portable.dtypes import DType
+
+__all__ = ["conversion_of", "vector_lanes", "work_of"]
+
+_WIDE_ENOUGH: Final = 4
+_GPU_VECTOR: Final = 16
+_CPU_VECTOR: Final = 32
+_CPU_CHUNK: Final = 16384
+_CPU_TILE: Final = 64
+_GROUP: Final = 256
+
+
+def conversion_of(kind: DType, wanted: DType | None) -> DType | None:
+    """What a kernel has to convert an operand to; None where loading it gives that already."""
+    if wanted is None or kind is wanted or kind.is_complex:
+        return None if wanted is None or kind is wanted else wanted
+    if wanted.is_complex:
+        return wanted
+    return None if kind.register is wanted.register else wanted.register
+
+
+def vector_lanes(kinds: Sequence[DType], extent: int, capabilities: Capabilities) -> int:
+    """How many neighbours of these dtypes to take at a time along contiguous rows; 1 for none."""
+    narrow = _WIDE_ENOUGH if capabilities.kind == "cpu" else 1
+    if any(kind.is_complex or kind.itemsize < narrow for kind in kinds):
+        return 1
+    widest = _CPU_VECTOR if capabilities.kind == "cpu" else _GPU_VECTOR
+    lanes = min(widest, capabilities.vector_bytes) // max(kind.itemsize for kind in kinds)
+    return lanes if 1 < lanes <= extent else 1
+
+
+def work_of(
+    shape: tuple[int, ...], lanes: int, capabilities: Capabilities, *, strided: bool
+) -> tuple[int, int, tuple[int, int], tuple[int, int]]:
+    """Elements and rows for a work-item, the ndrange and the workgroup.
+
+    A CPU gets few long work-items, or square tiles where an operand is strided along the rows (as
+    a transpose is), whose cache lines then serve a tile's worth of rows. A GPU gets one vector for
+    each work-item in workgroups as wide as the rows.
+    """
+    inner, rows = shape[-1], prod(shape[:-1])
+    if capabilities.kind == "cpu" and strided and len(shape) > 1:
+        tiles = -(-inner // _CPU_TILE), -(-rows // _CPU_TILE)
+        return _CPU_TILE, _CPU_TILE, tiles, (1, 1)
+    if capabilities.kind == "cpu":
+        many = max(1, _CPU_CHUNK // inner)
+        return _CPU_CHUNK, many, (-(-inner // _CPU_CHUNK), -(-rows // many)), (1, 1)
+    wide = -(-inner // lanes)
+    group = min(_GROUP, capabilities.max_workgroup)
+    across = min(group, 1 << (wide - 1).bit_length())
+    return lanes, 1, (wide, rows), (across, group // across if rows > 1 else 1)
