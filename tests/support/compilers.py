@@ -1,4 +1,4 @@
-"""Compilers and raw OpenCL devices for tests of generated source, none of it through a backend."""
+"""Compilers and raw OpenCL devices for tests of generated source, launched without a backend."""
 
 from __future__ import annotations
 
@@ -223,31 +223,17 @@ class OpenCLDevice:
 
 @functools.cache
 def opencl_devices() -> tuple[OpenCLDevice, ...]:
-    """Intel's CPU runtime and PoCL, as far as they are installed."""
-    _point_to_drivers()
+    """Intel's CPU runtime and PoCL, as far as they are installed and know this processor."""
     import pyopencl as cl
 
+    from portable_backends.opencl_runtime import find
+
+    # Before the driver loads. PoCL 3.0 forgets the kernels of programs in its own cache that pass
+    # 64-byte vectors to built-in functions.
+    os.environ.setdefault("POCL_KERNEL_CACHE", "0")
     found: dict[str, OpenCLDevice] = {}
-    for platform in cl.get_platforms():
-        for device in platform.get_devices(cl.device_type.CPU):
+    for device in find():
+        if device.type & cl.device_type.CPU:
             own = OpenCLDevice(device)
             found.setdefault(own.name, own)
     return tuple(found[name] for name in sorted(found))
-
-
-def _point_to_drivers() -> None:
-    """Before the first import of PyOpenCL, makes both drivers known to its loader.
-
-    PoCL's own cache is off: PoCL 3.0 forgets the kernels of programs in it that pass 64-byte
-    vectors to built-in functions.
-    """
-    os.environ.setdefault("POCL_KERNEL_CACHE", "0")
-    if "OCL_ICD_VENDORS" in os.environ:
-        return
-    roots = [Path(p) for p in {sysconfig.get_paths()["purelib"], sysconfig.get_paths()["platlib"]}]
-    drivers = [p for r in roots for p in r.glob("pyopencl/.libs/libpocl*.so*")]
-    drivers += [p for r in roots for p in [r.parents[1] / "libintelocl.so"] if p.exists()]
-    folder = Path(tempfile.mkdtemp(prefix="portable-icd-"))
-    for number, driver in enumerate(sorted(set(drivers))):
-        (folder / f"{number}.icd").write_text(f"{driver}\n")
-    os.environ["OCL_ICD_VENDORS"] = str(folder)
