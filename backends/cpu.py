@@ -16,7 +16,6 @@ from portable.backend import (
     Device,
     Executable,
     Program,
-    Timer,
     Unavailable,
     ViewCode,
 )
@@ -103,12 +102,6 @@ class CPUDevice(Device):
         import array_api_compat.numpy
 
         return array_api_compat.numpy
-
-    def timer(self) -> Timer:
-        """The host's clock, which is right since launches are finished when they return."""
-        from portable_backends.host_timer import HostTimer
-
-        return HostTimer(self.synchronize)
 
     def adopt(self, array: Any) -> np.ndarray[Any, Any]:
         """A NumPy array over another library's host memory."""

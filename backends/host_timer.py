@@ -1,4 +1,4 @@
-"""A timer by the host's clock, for devices that finish launches at once or record no times."""
+"""A timer by the host's clock, for devices that finish launches at once."""
 
 from __future__ import annotations
 

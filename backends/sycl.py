@@ -29,6 +29,7 @@ from portable.errors import (
     DeviceMismatchError,
     LaunchError,
     OutOfMemoryError,
+    UnsupportedError,
 )
 
 __all__ = ["SYCLBackend", "SYCLDevice"]
@@ -76,6 +77,43 @@ def _create(queue: Any, source: str, options: str) -> Any:
     names = ("create_program_from_source", "create_kernel_bundle_from_source")
     create = next(getattr(program, name) for name in names if hasattr(program, name))
     return create(queue, source, options)
+
+
+class EventTimer(Timer):
+    """Times by barriers in a queue beside dpnp's, which wait for its work and hold up the next."""
+
+    def __init__(self, queue: Any) -> None:
+        import dpctl
+
+        device = queue.sycl_device
+        self._queue = queue
+        self._marks = dpctl.SyclQueue(queue.sycl_context, device, property="enable_profiling")
+        self._first: Any = None
+        self._last: Any = None
+
+    def start(self) -> None:
+        """Mark the beginning."""
+        self._first = self._mark()
+
+    def stop(self) -> None:
+        """Mark the end."""
+        self._last = self._mark()
+
+    def seconds(self) -> float:
+        """Seconds on the device between the two marks."""
+        if self._first is None or self._last is None:
+            raise UnsupportedError("call start() and stop() before seconds()")
+        self._last.wait()
+        return 1e-9 * float(self._last.profiling_info_end - self._first.profiling_info_end)
+
+    def _mark(self) -> Any:
+        from dpctl.utils import SequentialOrderManager
+
+        with _ONE_AT_A_TIME:
+            order = SequentialOrderManager[self._queue]
+            event = self._marks.submit_barrier(order.submitted_events)
+            order.add_event_pair(event, event)
+        return event
 
 
 class SYCLExecutable(Executable):
@@ -258,10 +296,8 @@ class SYCLDevice(Device):
         return {"sycl_queue": self._queue}
 
     def timer(self) -> Timer:
-        """The host's clock around waits; dpnp's queues record no times."""
-        from portable_backends.host_timer import HostTimer
-
-        return HostTimer(self.synchronize)
+        """Events of a queue that records times, ordered with dpnp's, which does not."""
+        return EventTimer(self._queue)
 
     def adopt(self, array: Any) -> Any:
         """A dpnp array over another library's memory on this device."""

@@ -136,7 +136,8 @@ def test_timer_measures_a_positive_time(device: Device) -> None:
     executable = device.compile(axpy(device))
     arguments = bind(device, x, x, 1.0, 100_000)
     timer = device.timer()
-    assert timer is not None
+    if timer is None:
+        pytest.skip(f"{device.name} is timed by the host's clock")
     timer.start()
     executable.launch(groups(100_000), arguments)
     timer.stop()
