@@ -20,6 +20,7 @@ from portable.lang.ir import statements as s
 from portable.lang.ir.places import linear_local_id
 from portable.lang.ir.types import Array, Fragment, Layout, Region, Use
 from portable.lang.passes.matrix.grid import Grid, Share
+from portable.lang.passes.matrix.neighbours import store_neighbours
 from portable.lang.passes.matrix.parts import Part, Tile, kept_dims
 from portable.lang.passes.matrix.regions import inside, place
 from portable.lang.passes.matrix.strategy import Strategy
@@ -148,14 +149,15 @@ class Registers(Strategy):
         return code.block
 
     def store(self, x: s.FragmentStore) -> s.Block:
-        """Element by element; of operands, which several work-items hold, by one of them."""
+        """Vectors of neighbours; operands, which several work-items hold, by one of them."""
         code = self.work.code(x.loc)
         array = self._held[x.fragment]
-        with self._each(code, x.fragment) as (row, column, at, own):
-            index = place(x.target, row, column)
-            with code.when(both(self._first(x.fragment), own, inside(x.target, index))):
-                value = code.load(array, at, array.dtype.register)
-                code.store(x.target.array, index, value)
+        columns = self._shares(x.fragment)[1]
+        width = columns.width if columns is not None and columns.exact else 1
+        with self._each(code, x.fragment, width) as (row, column, (i, j), own):
+            values = [code.load(array, (i, add(j, u)), array.dtype.register) for u in range(width)]
+            with code.when(both(self._first(x.fragment), own)):
+                store_neighbours(code, x.target, row, column, values)
         return code.block
 
     def elements(self, x: s.ForElements) -> s.Block:
@@ -183,13 +185,19 @@ class Registers(Strategy):
 
     @contextmanager
     def _each(
-        self, code: Code, fragment: Fragment
-    ) -> Iterator[tuple[e.Expression, e.Expression, tuple[e.Expression, ...], e.Expression | None]]:
-        """Row, column, index of an element and whether it exists, inside unrolled loops."""
+        self, code: Code, fragment: Fragment, step: int = 1
+    ) -> Iterator[
+        tuple[e.Expression, e.Expression, tuple[e.Expression, e.Expression], e.Expression | None]
+    ]:
+        """Row, column, index of an element and whether it exists, inside unrolled loops.
+
+        Columns are taken `step` at a time.
+        """
         (rows, columns), unroll = self._shares(fragment), self._unrolled
+        tall, wide = fragment.shape
         with (
-            _along(code, rows, fragment.shape[0], "row", unroll) as (row, i, some),
-            _along(code, columns, fragment.shape[1], "column", unroll) as (column, j, other),
+            _along(code, rows, tall, "row", unroll) as (row, i, some),
+            _along(code, columns, wide, "column", unroll, step) as (column, j, other),
         ):
             yield row, column, (i, j), both(some, other)
 
@@ -287,7 +295,7 @@ def _count(share: Share | None, extent: int) -> int:
 
 @contextmanager
 def _along(
-    code: Code, share: Share | None, extent: int, name: str, unroll: int
+    code: Code, share: Share | None, extent: int, name: str, unroll: int, step: int = 1
 ) -> Iterator[tuple[e.Expression, e.Expression, e.Expression | None]]:
     """Row or column, its place in the registers, whether it exists; inside a loop over all."""
     if share is None:
@@ -296,7 +304,7 @@ def _along(
         return
     with (
         code.loop("g", share.groups, unroll=unroll) as group,
-        code.loop("u", share.width, unroll=unroll) as u,
+        code.loop("u", share.width, step=step, unroll=unroll) as u,
     ):
         at = code.let(name, add(share.first(group), u))
         held = add(mul(group, share.width), u)

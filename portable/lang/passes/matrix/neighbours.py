@@ -1,0 +1,50 @@
+"""Writes neighbours in a row of a region at once."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from portable.lang.ir import expressions as e
+from portable.lang.ir.types import Region, Vector, scalar_of
+from portable.lang.passes.matrix.parts import kept_dims
+from portable.lang.passes.matrix.regions import inside, place
+from portable.lang.passes.matrix.work import Code, add
+
+__all__ = ["store_neighbours"]
+
+
+def store_neighbours(
+    code: Code,
+    target: Region,
+    row: e.Expression,
+    column: e.Expression,
+    values: Sequence[e.Expression],
+) -> None:
+    """Writes a vector from an element on; one by one where a global array ends among them.
+
+    Parameters
+    ----------
+    code : Code
+        Where to write it.
+    target : Region
+        With two dimensions.
+    row, column : Expression
+        Of the first element in it, which need not lie inside the array.
+    values : sequence of Expression
+        The elements, of one type.
+    """
+    array, axis = target.array, kept_dims(target)[1]
+    places = [place(target, row, add(column, number)) for number in range(len(values))]
+    with code.when(inside(target, places[0])):
+        if len(values) == 1:
+            code.store(array, places[0], values[0])
+            return
+        kind = Vector(scalar_of(values[0].type), len(values))
+        last = inside(target, places[-1])
+        with code.when(last):
+            code.store(array, places[0], e.MakeVector(tuple(values), kind), axis)
+        if last is not None:
+            with code.otherwise():
+                for index, value in zip(places, values, strict=True):
+                    with code.when(inside(target, index)):
+                        code.store(array, index, value)
