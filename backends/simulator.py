@@ -196,6 +196,10 @@ class ArraySimulatorDevice(_Simulator):
         """A contiguous copy."""
         return np.array(_host(array), order="C")
 
+    def shared(self, array: Array) -> np.ndarray[Any, Any]:
+        """The elements in place."""
+        return _host(array)
+
     def namespace(self) -> Any:
         """The one that is built from the kernel language."""
         from portable import array

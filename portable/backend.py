@@ -390,6 +390,10 @@ class Device(ABC):
         """May: how compiled code sees arrays like this one of its own; None: only `view` knows."""
         return None
 
+    def shared(self, array: Any) -> np.ndarray[Any, Any] | None:
+        """May: one of its arrays as NumPy's in the same memory; None where there is none."""
+        return None
+
     def interpret(self, kernel: Any) -> Executable:
         """May: run a `portable.lang.ir.kernel.Kernel` itself; only where the dialect is ``"ir"``.
 

@@ -77,23 +77,27 @@ def dlpack(
     dl_device: tuple[int, int] | None,
     copy: bool | None,
 ) -> Any:
-    """A copy in host memory, for those who ask for one.
+    """The memory, where the host has it too; else a copy on the host, for those who ask for one.
 
     Raises
     ------
     BufferError
-        Where no copy was asked for: the device's buffers are not shared.
+        Where the device's memory is not shared and no copy was asked for.
     """
     wants_host = dl_device is not None and int(dl_device[0]) == _HOST
-    if copy is False or not (copy or wants_host):
+    host = None if copy else x.device.shared(x)
+    if host is None and (copy is False or not (copy or wants_host)):
         raise BufferError(
             f"the memory of {x.device.name} is not shared; ask for a copy on the host with "
             "from_dlpack(x, device='cpu', copy=True), or take portable.to_numpy(x)"
         )
-    return x.device.to_numpy(x).__dlpack__(max_version=max_version)
+    found = x.device.to_numpy(x) if host is None else host
+    return found.__dlpack__(max_version=max_version)
 
 
 def dlpack_device(x: Storage) -> tuple[int, int]:
-    """DLPack's number for OpenCL memory, and which of the devices it is."""
+    """DLPack's number for host or OpenCL memory, and which of the devices it is."""
+    if x.device.shared(x) is not None:
+        return _HOST, 0
     devices = registry.devices_of_backend(x.device.backend)
     return _OPENCL, devices.index(x.device) if x.device in devices else 0

@@ -1,7 +1,7 @@
 """The ``linalg`` extension of the Array API.
 
-Products, norms, diagonals and powers run on the device. Decompositions and solvers go through the
-host and NumPy, as their docstrings say.
+Products, norms, diagonals, powers and the singular values of real matrices run on the device. The
+other decompositions and the solvers go through the host and NumPy, as their docstrings say.
 """
 
 from __future__ import annotations
@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 
-from portable.array.creation import eye
+from portable.array.creation import eye, zeros
+from portable.array.data_types import finfo
 from portable.array.elementwise import abs as absolute
-from portable.array.elementwise import multiply, not_equal, sqrt, subtract
+from portable.array.elementwise import greater, multiply, not_equal, sqrt, subtract
 from portable.array.elementwise import pow as power
 from portable.array.engine import check_operands
 from portable.array.geometry import broadcast_shapes
@@ -22,15 +23,20 @@ from portable.array.manipulation import (
     astype,
     broadcast_to,
     copied,
+    expand_dims,
     moveaxis,
     reshape,
     stack,
 )
 from portable.array.products import matmul, matrix_transpose, tensordot, vecdot
+from portable.array.statistics import count_nonzero
 from portable.array.statistics import max as greatest
 from portable.array.statistics import min as least
 from portable.array.statistics import sum as summed
+from portable.array.storage import Storage
+from portable.dtypes import int64
 from portable.errors import DTypeError, ShapeError
+from portable.linalg.svdvals import svdvals as singular_values
 
 if TYPE_CHECKING:
     from portable.array.array import Array
@@ -98,12 +104,7 @@ def _on_host(name: str, function: Callable[..., Any], *arrays: Array) -> Any:
     """A function of NumPy on copies of the arrays; its results on their device."""
     device = check_operands(name, arrays)
     for x in arrays:
-        if x.dtype.kind not in "fc" or x.dtype.itemsize < 4:
-            raise DTypeError(
-                f"{name} takes float32, float64, complex64 and complex128, not {x.dtype.name}"
-            )
-        if x.ndim < 2 and name != "solve":
-            raise ShapeError(f"{name} takes matrices, not an array of shape {x.shape}")
+        _check_matrices(name, x)
     try:
         found = function(*[device.to_numpy(x) for x in arrays])
     except np.linalg.LinAlgError as error:
@@ -111,6 +112,16 @@ def _on_host(name: str, function: Callable[..., Any], *arrays: Array) -> Any:
     if isinstance(found, tuple):
         return tuple(device.from_numpy(np.asarray(x)) for x in found)
     return device.from_numpy(np.asarray(found))
+
+
+def _check_matrices(name: str, x: Array) -> None:
+    check_operands(name, (x,))
+    if x.dtype.kind not in "fc" or x.dtype.itemsize < 4:
+        raise DTypeError(
+            f"{name} takes float32, float64, complex64 and complex128, not {x.dtype.name}"
+        )
+    if x.ndim < 2 and name != "solve":
+        raise ShapeError(f"{name} takes matrices, not an array of shape {x.shape}")
 
 
 def cholesky(x: Array, /, *, upper: bool = False) -> Array:
@@ -187,7 +198,14 @@ def svd(x: Array, /, *, full_matrices: bool = True) -> SVDResult:
 
 
 def svdvals(x: Array, /) -> Array:
-    """Singular values in descending order. Goes through the host."""
+    """Singular values in descending order; those of complex matrices go through the host.
+
+    Those of real ones are worked out by `portable.linalg.svdvals`, which reads a flag from the
+    device: NaN and infinities are a ValueError.
+    """
+    _check_matrices("svdvals", x)
+    if not x.dtype.is_complex:
+        return singular_values(x)  # type: ignore[no-any-return]
 
     def values(a: Any) -> Any:
         return np.linalg.svd(a, compute_uv=False)
@@ -196,15 +214,15 @@ def svdvals(x: Array, /) -> Array:
 
 
 def matrix_rank(x: Array, /, *, rtol: float | Array | None = None) -> Array:
-    """The number of singular values above `rtol` times the greatest. Goes through the host."""
-    tolerance = _host_tolerance(rtol)
-
-    def rank(a: Any) -> Any:
-        values = np.linalg.svd(a, compute_uv=False)
-        least_value = values.max(-1, initial=0) * _default_tolerance(a, tolerance)
-        return np.asarray((values > least_value[..., None]).sum(-1), np.int64)
-
-    return _on_host("matrix_rank", rank, x)  # type: ignore[no-any-return]
+    """The number of singular values above `rtol` times the greatest; see `svdvals`."""
+    values = svdvals(x)
+    if not values.shape[-1]:
+        return zeros(values.shape[:-1], dtype=int64, device=x.device)
+    tolerance = max(x.shape[-2:]) * finfo(x.dtype).eps if rtol is None else rtol
+    if isinstance(tolerance, Storage):
+        tolerance = astype(tolerance, values.dtype, copy=False)
+    least_value = multiply(greatest(values, axis=-1), tolerance)
+    return count_nonzero(greater(values, expand_dims(least_value, axis=-1)), axis=-1)
 
 
 # -- on the device --------------------------------------------------------------------------
@@ -297,7 +315,7 @@ def vector_norm(
 def matrix_norm(
     x: Array, /, *, keepdims: bool = False, ord: float | Literal["fro", "nuc"] | None = "fro"
 ) -> Array:
-    """The norm of matrices; "nuc", 2 and -2 go through the host."""
+    """The norm of matrices; "nuc", 2 and -2 by `svdvals`."""
     if x.ndim < 2:
         raise ShapeError(f"matrix_norm takes matrices, not an array of shape {x.shape}")
     result = _matrix_norm(x, ord)

@@ -73,6 +73,12 @@ def test_array_api_extra(ours: Device) -> None:
         "isclose": (xpx.isclose(x, x + 1e-12), np.isclose(a, a + 1e-12)),
         "create_diagonal": (xpx.create_diagonal(x[0]), np.diag(a[0])),
         "setdiff1d": (xpx.setdiff1d(x[0], x[0, :3]), np.setdiff1d(a[0], a[0, :3])),
+        "atleast_nd": (xpx.atleast_nd(x[0], ndim=3), np.atleast_3d(a[0]).reshape(1, 1, 5)),
+        "nunique": (xpx.nunique(x), np.asarray(20)),
+        "isin": (xpx.isin(x[0], x[0, :2]), np.isin(a[0], a[0, :2])),
+        "one_hot": (xpx.one_hot(xp.asarray([1, 0], device=ours), 3), np.eye(3)[[1, 0]]),
+        "at": (xpx.at(x, (slice(None), 1)).set(7.0, copy=True)[:, 1], np.full(4, 7.0)),
+        "nan_to_num": (xpx.nan_to_num(x / 0.0), np.nan_to_num(a * np.inf)),
     }
     for name, (found, expected) in pairs.items():
         got = portable.to_numpy(found)
