@@ -15,6 +15,7 @@ from portable.lang.ir import expressions as e
 from portable.lang.ir import statements as s
 from portable.lang.ir.kernel import Kernel
 from portable.lang.ir.types import Array, Layout, Region, StrideClass
+from portable.lang.passes.copies import lower_copies
 from tests.support import irbuilder as ir
 from tests.support.compilers import (
     CUDA,
@@ -118,6 +119,48 @@ def test_tile_there_and_back(case: str, gpu: bool, runtime: OpenCLDevice) -> Non
         groups = tuple(-(-n // t) for n, t in zip(shape, tile, strict=True))
         found = runtime.run(program, groups, [x, y])[1]
         assert np.array_equal(found, x), (shape, program.source)
+
+
+def _words(x: s.Statement, lane: int) -> list[int]:
+    """Where a work-item of the first workgroup writes to the tile, in words of 4 bytes."""
+    assert isinstance(x, s.If)
+    known: dict[e.Variable, int] = {}
+
+    def value(x: e.Expression) -> int:
+        match x:
+            case e.Const(value=number):
+                return int(number)
+            case e.Binary(op=op):
+                a, b = value(x.x), value(x.y)
+                below = {"add": a + b, "mul": a * b}
+                return (below | {"floordiv": a // (b or 1), "mod": a % (b or 1)})[op]
+            case e.WorkItem(word=word):
+                return lane if word == "local_id" else 0
+            case _:
+                assert isinstance(x, e.Variable)
+                return known[x]
+
+    found = []
+    for y in x.then:
+        if isinstance(y, s.Let):
+            known[y.var] = value(y.value)
+        elif isinstance(y, s.Store) and y.array.layout is not None:
+            at = zip(y.index, y.array.layout.strides, strict=True)
+            found.append(sum(value(i) * stride for i, stride in at) * y.array.dtype.itemsize // 4)
+    return found
+
+
+@pytest.mark.parametrize("items", [32, 128, 256])
+@pytest.mark.parametrize("shape", [(64, 16), (16, 32), (128, 8)])
+def test_rows_that_become_columns_meet_no_bank_twice(shape: tuple[int, int], items: int) -> None:
+    line = shape[0] + 4
+    kernel = copy_kernel(
+        tile=shape, workgroup=(items, 1, 1), layout=Layout((1, line), line * shape[1])
+    )
+    lowered = lower_copies(kernel, HIP)
+    (inward,) = [x for x in lowered.body if isinstance(x, s.If)][:1]
+    for together in zip(*(_words(inward, lane) for lane in range(32)), strict=True):
+        assert len({word % 32 for word in together}) == 32
 
 
 @pytest.mark.parametrize("runtime", DEVICES, ids=lambda d: d.name)
