@@ -17,7 +17,7 @@ __all__ = ["compile_ahead"]
 
 
 def compile_ahead(planned: Sequence[Planned], done: Callable[[], None]) -> None:
-    """Run each case of ours once, the devices beside each other, so that programs are compiled.
+    """Run the first case of each operation and type once, the devices beside each other.
 
     Whatever fails will fail again when its turn comes, and is told then.
 
@@ -28,7 +28,10 @@ def compile_ahead(planned: Sequence[Planned], done: Callable[[], None]) -> None:
     done : callable
         Called after each case.
     """
-    ordered = sorted(planned, key=lambda p: p[1].device.name)
+    first: dict[object, Planned] = {}
+    for operation, case in planned:
+        first.setdefault((operation, case.dtype, case.device), (operation, case))
+    ordered = sorted(first.values(), key=lambda p: p[1].device.name)
     by_device = [list(cases) for _, cases in groupby(ordered, lambda p: p[1].device.name)]
     executor = ThreadPoolExecutor(min(len(by_device), os.cpu_count() or 1))
     try:

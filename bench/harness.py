@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from math import ceil
+from math import ceil, inf
 from typing import Any, Final
 
 import numpy as np
@@ -33,6 +33,8 @@ class Pace:
         Seconds after which no new round is begun.
     least_rounds, most_rounds : int
         Samples of each contender.
+    patience : float
+        Seconds after which fewer rounds than the least will do.
     most_repeats : int
         Runs in a row of one sample.
     short : float
@@ -47,6 +49,7 @@ class Pace:
     cell: float = 1.0
     least_rounds: int = 3
     most_rounds: int = 15
+    patience: float = inf
     most_repeats: int = 200
     short: float = 0.25
     rest: float = 0.04
@@ -175,7 +178,8 @@ class Harness:
         pace = self.pace
         begun = self._clock()
         for done in range(pace.most_rounds):
-            if done >= pace.least_rounds and self._clock() - begun > pace.cell:
+            spent = self._clock() - begun
+            if spent > pace.cell and (done >= pace.least_rounds or spent > pace.patience):
                 break
             for runner in list(runners)[:: 1 if done % 2 else -1]:
                 if len(runners) > 1:

@@ -13,12 +13,13 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from portable_bench.compiling import compile_ahead
 from portable_bench.harness import Harness
-from portable_bench.operation import Case, Operation
+from portable_bench.operation import Case, Operation, Size
 from portable_bench.plan import Planned
 from portable_bench.results import Cell
 
 __all__ = ["measure_all"]
 
+_PATIENCE: Final = 4
 _TIMED_SHARE: Final = 0.4
 """Of a cell's time; the rest is for the inputs, the verification and the libraries' first runs."""
 
@@ -55,10 +56,11 @@ def measure_all(
             if budget is not None:
                 _compile(planned, progress)
             task = progress.add_task("", total=len(planned))
-            for operation, case in planned:
+            for operation, case in planned if budget is None else _in_rounds(planned):
                 progress.update(task, description=_described(operation, case))
                 share = (deadline - clock()) / (len(planned) - len(cells))
-                harness.pace = replace(pace, cell=min(pace.cell, _TIMED_SHARE * share))
+                timed = min(pace.cell, _TIMED_SHARE * share)
+                harness.pace = replace(pace, cell=timed, patience=_PATIENCE * timed)
                 if share < 0:
                     cells.append(harness.left_out(operation, case, f"the {budget:g} s were over"))
                 else:
@@ -68,11 +70,24 @@ def measure_all(
             progress.console.print(f"interrupted after {len(cells)} of {len(planned)} cells")
         finally:
             harness.pace = pace
-    return cells
+    order = {
+        (op.name, c.device.name, c.dtype.short, c.size): i for i, (op, c) in enumerate(planned)
+    }
+    return sorted(cells, key=lambda c: order[c.operation, c.device, c.dtype, c.size])
+
+
+def _in_rounds(planned: Sequence[Planned]) -> list[Planned]:
+    """The first size of every operation before the second of any, so that time is left for all."""
+    ranks: dict[str, dict[Size, int]] = {}
+    for operation, case in planned:
+        own = ranks.setdefault(operation.name, {})
+        own.setdefault(case.size, len(own))
+    return sorted(planned, key=lambda p: ranks[p[0].name][p[1].size])
 
 
 def _compile(planned: Sequence[Planned], progress: Progress) -> None:
-    task = progress.add_task("compiling on all cores", total=len(planned))
+    kinds = {(operation, case.dtype, case.device) for operation, case in planned}
+    task = progress.add_task("compiling on all cores", total=len(kinds))
     compile_ahead(planned, lambda: progress.advance(task))
     progress.remove_task(task)
 

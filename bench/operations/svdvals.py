@@ -21,6 +21,7 @@ from portable_bench.operation import (
     Verifier,
     Work,
 )
+from portable_bench.peers import Peer, libraries
 from portable_bench.values import ValuesCheck
 
 __all__ = ["Svdvals"]
@@ -55,15 +56,17 @@ class Svdvals(Operation):
         return ValuesCheck(inputs[0], _TOLERANCE[case.dtype]).error
 
     def contenders(self, case: Case) -> Sequence[Contender]:
-        """Ours, the device's library, and LAPACK's gesdd on the host; none takes half precision."""
+        """Ours and the device's library, LAPACK's gesdd for processors; neither takes halves."""
         found = [Contender("portable", _ours, case.device)]
-        if case.dtype is float16:
-            return found
-        name = _LIBRARIES.get(case.device.backend)
-        if name is not None:
-            xp = case.device.namespace()
-            found.append(Contender(name, partial(_library, xp), case.device, peer=True))
-        return [*found, Contender("LAPACK", _lapack, None, peer=True)]
+        peers = [] if case.dtype is float16 else libraries(case.device, case.dtype)
+        return [*found, *map(_peer, peers)]
+
+
+def _peer(peer: Peer) -> Contender:
+    if peer.device is None:
+        return Contender("LAPACK", _lapack, None, peer=True)
+    name = _LIBRARIES.get(peer.device.backend, peer.name)
+    return Contender(name, partial(_library, peer.namespace), peer.device, peer=True)
 
 
 def _ours(a: Any) -> Run:
