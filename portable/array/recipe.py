@@ -8,16 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from portable.array.creation_kernels import cleared
 from portable.array.storage import Storage
 from portable.dtypes import DType
 from portable.lang.kernel import Kernel
 from portable.lang.launch import Launcher
-
-if TYPE_CHECKING:
-    from portable.array.array import Array
 
 __all__ = ["Launch", "Plans", "Recipe", "repeatable"]
 
@@ -87,8 +84,7 @@ class Recipe:
     def __init__(self, x: Any) -> None:
         self._arrays: list[Any] = [x]
         self._steps: list[_New | _Launched] = []
-        self._result: Any = None
-        self._place = (0, 0)
+        self._results: list[tuple[Any, int, int]] = []
 
     def empty(self, shape: tuple[int, ...], dtype: DType) -> Any:
         """A new array in each run; what is returned stands for it."""
@@ -113,10 +109,9 @@ class Recipe:
         numbers = tuple(None if isinstance(a, Storage) else a for a in args)
         self._steps.append(_Launched(repeated, places, numbers))
 
-    def finish(self, result: Any) -> Recipe:
-        """Ends it: a run gives the array that this view stands for."""
-        self._place = self._found(result)
-        self._result = result.at(None, 0)
+    def finish(self, *results: Any) -> Recipe:
+        """Ends it: a run gives the array that this view stands for, or a tuple of several."""
+        self._results = [(x.at(None, 0), *self._found(x)) for x in results]
         self._arrays = []
         return self
 
@@ -127,7 +122,7 @@ class Recipe:
                 return number, x.offset - array.offset
         raise ValueError("a recipe launches on its own arrays only")
 
-    def __call__(self, x: Any) -> Array:
+    def __call__(self, x: Any) -> Any:
         """Runs the steps on an array."""
         empty = x.device.empty
         handles, starts = [x.buffer], [x.offset]
@@ -139,8 +134,10 @@ class Recipe:
             used = [None if i < 0 else handles[i] for i, _ in step.places]
             offsets = [0 if i < 0 else starts[i] + by for i, by in step.places]
             step.launch(used, offsets, step.numbers)
-        number, by = self._place
-        return self._result.at(handles[number], starts[number] + by)  # type: ignore[no-any-return]
+        if len(self._results) == 1:
+            like, number, by = self._results[0]
+            return like.at(handles[number], starts[number] + by)
+        return tuple(like.at(handles[n], starts[n] + by) for like, n, by in self._results)
 
 
 class Plans:

@@ -37,7 +37,10 @@ def sorts_before(x: Any, y: Any, KIND: Any, DESCENDING: Any) -> Any:
 
 @kernel
 def sort_runs(x: Any, out: Any, order: Any, *, RUN: int, KIND: str, DESCENDING: bool) -> None:
-    """Sorts runs of `RUN` elements of the last axis by insertion; `order` says where they were."""
+    """Sorts runs of `RUN` elements of the last axis by insertion.
+
+    `order`, if not None, says where they were.
+    """
     length = x.shape[x.ndim - 1]
     runs = kl.cdiv(length, RUN)
     rows = 1
@@ -57,45 +60,68 @@ def sort_runs(x: Any, out: Any, order: Any, *, RUN: int, KIND: str, DESCENDING: 
                 going = sorts_before(value, before, KIND, DESCENDING)
                 if going:
                     out[*outer, j] = before
-                    order[*outer, j] = order[*outer, j - 1]
+                    if order is not None:
+                        order[*outer, j] = order[*outer, j - 1]
                     j = j - 1
                     going = j > start
             out[*outer, j] = value
-            order[*outer, j] = kl.cast(i, kl.i64)
+            if order is not None:
+                order[*outer, j] = kl.cast(i, kl.i64)
 
 
 @kernel
 def merge_runs(
-    x: Any, order: Any, out: Any, new_order: Any, run: Any, *, KIND: str, DESCENDING: bool
+    x: Any,
+    order: Any,
+    out: Any,
+    new_order: Any,
+    run: Any,
+    piece: Any,
+    *,
+    KIND: str,
+    DESCENDING: bool,
 ) -> None:
-    """Merges pairs of sorted runs: each element finds its place by binary search."""
+    """Merges pairs of sorted runs of the last axis, each work-item `piece` elements of the result.
+
+    Where a piece begins in both runs is found by binary search ("merge path", Green, McColl and
+    Bader, 2012). `piece` divides ``2 * run``. `order` and `new_order` may be None.
+    """
     length = x.shape[x.ndim - 1]
+    lead = x.shape[: x.ndim - 1]
+    pieces = kl.cdiv(length, piece)
     rows = 1
-    for extent in x.shape[: x.ndim - 1]:
+    for extent in lead:
         rows = rows * extent
     item = kl.global_id(0)
-    if item < rows * length:
-        outer = unravelled(item // length, x.shape[: x.ndim - 1])
-        i = item % length
-        pair = i // (2 * run) * (2 * run)
+    if item < rows * pieces:
+        outer = unravelled(item // pieces, lead)
+        start = item % pieces * piece
+        stop = kl.minimum(start + piece, length)
+        pair = start // (2 * run) * (2 * run)
         middle = kl.minimum(pair + run, length)
         end = kl.minimum(pair + 2 * run, length)
-        left = i < middle
-        value = x[*outer, i]
-        low = kl.where(left, middle, pair)
-        first = low
-        high = kl.where(left, end, middle)
+        before = start - pair
+        low = kl.maximum(before - (end - middle), 0)
+        high = kl.minimum(before, middle - pair)
         while low < high:
             centre = low + (high - low) // 2
-            other = x[*outer, centre]
-            later = sorts_before(other, value, KIND, DESCENDING)
-            earlier = sorts_before(value, other, KIND, DESCENDING)
-            goes_up = kl.where(left, later, not earlier)
-            low = kl.where(goes_up, centre + 1, low)
-            high = kl.where(goes_up, high, centre)
-        place = kl.where(left, i, pair + (i - middle)) + (low - first)
-        out[*outer, place] = value
-        new_order[*outer, place] = order[*outer, i]
+            first = x[*outer, pair + centre]
+            second = x[*outer, middle + (before - 1 - centre)]
+            taken = not sorts_before(second, first, KIND, DESCENDING)
+            low = kl.where(taken, centre + 1, low)
+            high = kl.where(taken, high, centre)
+        left = pair + low
+        right = middle + (before - low)
+        for place in range(start, stop):
+            from_left = left < middle
+            if from_left and right < end:
+                from_left = not sorts_before(x[*outer, right], x[*outer, left], KIND, DESCENDING)
+            source = kl.where(from_left, left, right)
+            out[*outer, place] = x[*outer, source]
+            if order is not None:
+                new_order[*outer, place] = order[*outer, source]
+            left = kl.where(from_left, left + 1, left)
+            right = kl.where(from_left, right, right + 1)
 
 
 @kernel
