@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from itertools import groupby
+from threading import Event
 
 from portable.registry import use
 from portable_bench.harness import on_device
@@ -34,15 +36,21 @@ def compile_ahead(planned: Sequence[Planned], done: Callable[[], None]) -> None:
     ordered = sorted(first.values(), key=lambda p: p[1].device.name)
     by_device = [list(cases) for _, cases in groupby(ordered, lambda p: p[1].device.name)]
     executor = ThreadPoolExecutor(min(len(by_device), os.cpu_count() or 1))
+    interrupted = Event()
     try:
-        # A device has one thread: not every library lets several use a queue at once.
-        list(executor.map(lambda cases: _run(cases, done), by_device))
+        # What compilers remark is told, if at all, when the case's turn comes.
+        with warnings.catch_warnings(action="ignore"):
+            # A device has one thread: not every library lets several use a queue at once.
+            list(executor.map(lambda cases: _run(cases, done, interrupted), by_device))
     finally:
+        interrupted.set()
         executor.shutdown(cancel_futures=True)
 
 
-def _run(planned: Sequence[Planned], done: Callable[[], None]) -> None:
+def _run(planned: Sequence[Planned], done: Callable[[], None], interrupted: Event) -> None:
     for operation, case in planned:
+        if interrupted.is_set():
+            return
         with use(case.device), suppress(Exception):
             _run_once(operation, case)
         done()

@@ -18,6 +18,8 @@ __all__ = ["environment"]
 _LIBRARIES: Final = (
     "portable-arrays",
     "numpy",
+    "scipy",
+    "torch",
     "pyopencl",
     "pocl-binary-distribution",
     "intel-opencl-rt",

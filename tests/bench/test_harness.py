@@ -9,6 +9,7 @@ import pytest
 from portable.dtypes import float32
 from portable.errors import OutOfMemoryError
 from portable.tune.stopwatch import Stopwatch
+from portable_bench.compiling import compile_ahead
 from portable_bench.harness import Harness, Pace
 from portable_bench.matrix import measure_all
 from portable_bench.operation import Case
@@ -172,3 +173,29 @@ def test_every_state_of_a_cell_can_be_shown() -> None:
     ]
     assert [table.row_count for table in tables(cells)] == [4, 1]
     assert [ladder_table(cell, {}).row_count for cell in cells] == [2, 2, 2, 1, 1]
+
+
+def test_compiling_runs_ours_once_and_hides_failures() -> None:
+    clock = FakeClock()
+    scripts = {"ours": Script(), "broken": Script(fail_after=0), "peer": Script()}
+    scripted = Scripted(clock, scripts)
+    finished: list[None] = []
+    compile_ahead([(scripted, CASE)] * 3, lambda: finished.append(None))
+    assert [script.runs for script in scripts.values()] == [1, 0, 0]
+    assert len(finished) == 1
+
+
+def test_sizes_take_turns_where_time_is_short() -> None:
+    clock = FakeClock()
+    scripted = Scripted(clock, {"ours": Script(lambda now: 1.0)})
+    other = Scripted(clock, {"ours": Script(lambda now: 1.0)})
+    other.name = "other"  # type: ignore[misc]
+    planned = [(op, Case(CASE.device, float32, (n,))) for op in (scripted, other) for n in (4, 5)]
+    harness = Harness(Pace(), clock, clock.advance)
+    cells = measure_all(planned, harness, budget=8.0, clock=clock)
+    assert [(c.operation, c.size, bool(c.failure)) for c in cells] == [
+        ("scripted", (4,), False),
+        ("scripted", (5,), True),
+        ("other", (4,), False),
+        ("other", (5,), True),
+    ]
