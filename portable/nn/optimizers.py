@@ -67,10 +67,10 @@ def momentum(parameter: Any, gradient: Any, kept: Any, numbers: Any) -> Any:
 @function
 def adam(parameter: Any, gradient: Any, kept: Any, numbers: Any) -> Any:
     """Running means of the gradient and of its square."""
-    rate, keep, decay, beta1, beta2, root, eps = numbers
+    rate, keep, decay, beta1, rest1, beta2, rest2, root, eps = numbers
     slope = gradient + decay * parameter
-    mean = beta1 * kept[0] + (1 - beta1) * slope
-    square = beta2 * kept[1] + (1 - beta2) * (slope * slope)
+    mean = beta1 * kept[0] + rest1 * slope
+    square = beta2 * kept[1] + rest2 * (slope * slope)
     step = rate * mean / (kl.sqrt(square) * root + eps)
     return keep * parameter - step, (mean, square)
 
@@ -205,7 +205,9 @@ def _adam_numbers(
         1 - rate * decay if decoupled else 1.0,
         0.0 if decoupled else decay,
         beta1,
+        1 - beta1,  # here, where the difference loses no digits
         beta2,
+        1 - beta2,
         1 / np.sqrt(1 - beta2**steps),
         adam.eps,
     )

@@ -57,7 +57,7 @@ def programs(can: Capabilities, dtype: str) -> Iterator[Program]:
     )  # fmt: skip
     shape = training_shape(can, layout, SIZES, kind, batch=256, slots=2, targets=1)
     assert shape is not None
-    rule: Any = {"RULE": adam.rule, "SLOTS": 2, "NUMBERS": 7}
+    rule: Any = {"RULE": adam.rule, "SLOTS": 2, "NUMBERS": 9}
     yield program(
         train_epochs, can, shape.size,
         x, y, order, line, vector, half, state, state, line, 256, 1.0,
@@ -78,7 +78,7 @@ def programs(can: Capabilities, dtype: str) -> Iterator[Program]:
 
 
 @pytest.mark.skipif(bool(cuda_missing()), reason=cuda_missing())
-@pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
+@pytest.mark.parametrize("dtype", ["float16", "float64"])
 def test_compiles_for_cuda(dtype: str) -> None:
     for each in programs(CUDA, dtype):
         assert each.entry in compile_cuda(each)
@@ -86,5 +86,5 @@ def test_compiles_for_cuda(dtype: str) -> None:
 
 @pytest.mark.skipif(bool(hip_missing()), reason=hip_missing())
 def test_compiles_for_hip() -> None:
-    for each in list(programs(HIP, "float16"))[:2]:
-        compile_hip(each)
+    _, training, *_ = programs(HIP, "float16")
+    compile_hip(training)

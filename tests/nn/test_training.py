@@ -74,7 +74,7 @@ def gradient_of(
 def assert_near(
     found: dict[str, Array], exact: dict[str, Array], dtype: str, slack: float = 1
 ) -> None:
-    tolerance = slack * {"float16": 2e-2, "float32": 2e-6, "float64": 1e-14}[dtype]
+    tolerance = slack * {"float16": 4e-3, "float32": 2e-6, "float64": 1e-14}[dtype]
     for name, value in exact.items():
         np.testing.assert_allclose(found[name], value, rtol=0, atol=tolerance, err_msg=name)
 
@@ -150,32 +150,39 @@ def test_gradients_agree_with_differences(device: Device, way: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("way", "dtype"),
-    [("one launch", "float16"), ("one launch", "float32"), ("layer by layer", "float16")],
+    ("way", "dtype", "sizes"),
+    [
+        ("one launch", "float16", SIZES),
+        ("one launch", "float32", SIZES),
+        ("layer by layer", "float16", (3, 2)),
+    ],
     indirect=["way"],
 )
-def test_gradients_in_lower_precision(device: Device, way: str, dtype: str) -> None:
-    model = MLP(SIZES, device=device, dtype=dtype)
-    x, y = samples(8, SIZES, dtype)
+def test_gradients_in_lower_precision(
+    device: Device, way: str, dtype: str, sizes: tuple[int, ...]
+) -> None:
+    model = MLP(sizes, device=device, dtype=dtype)
+    x, y = samples(8, sizes, dtype)
+    x /= 4  # a larger gradient would overflow in half precision, and the step be left out
     _, exact = numpy_network.gradients(model.state_dict(), x, y, "relu", MSE)
     _, found = gradient_of(model, mse, x, y)
     assert_near(found, exact, dtype)
 
 
-def test_batches_larger_than_what_a_workgroup_holds(
+def test_batches_larger_than_what_a_workgroup_holds_and_targets_in_a_vector(
     device: Device, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("portable.nn.fused_shapes._MOST_ROWS", 16)
-    model = MLP(SIZES, device=device)
-    x, y = samples(39, SIZES, "float32")
+    model = MLP((3, 7, 1), device=device)
+    x, y = samples(39, (3, 7, 1), "float32")
     assert isinstance(trainer_for(model, mse, SGD(), None, 39), FusedTrainer)
     _, exact = numpy_network.gradients(model.state_dict(), x, y, "relu", MSE)
-    _, found = gradient_of(model, mse, x, y)
+    _, found = gradient_of(model, mse, x, y[:, 0])
     assert_near(found, exact, "float32")
 
 
 def test_what_is_too_large_is_trained_layer_by_layer(device: Device) -> None:
-    small, large = MLP([10, 64, 1], device=device), MLP([10, 2000, 10], device=device)
+    small, large = MLP([10, 64, 1], device=device), MLP([300, 300, 300], device=device)
     assert isinstance(trainer_for(small, mse, Adam(), None, 256), FusedTrainer)
     assert isinstance(trainer_for(large, mse, Adam(), None, 256), LayeredTrainer)
 
@@ -266,8 +273,8 @@ def test_schedules_multiply_the_learning_rate(device: Device, way: str) -> None:
 
 def test_half_precision_outlives_an_overflow(device: Device) -> None:
     """Gradients beyond the range of the type cost a few steps, not the training."""
-    model = MLP(SIZES, device=device, dtype="float16")
-    x, y = samples(8, SIZES, "float16")
+    model = MLP((3, 2), device=device, dtype="float16")
+    x, y = samples(8, (3, 2), "float16")
     trainer = LayeredTrainer(model, mse, SGD(0.1), None, 8)
     order = np.arange(8, dtype=np.int32)[None]
     before = model.state_dict()["0.weight"]
@@ -318,15 +325,6 @@ def test_devices_agree_for_the_first_steps(device: Device, way: str) -> None:
             fit(model, x, y, **LOOP, epochs=1)
         states.append(model.state_dict())
     assert_near(states[0], states[1], precision(device))
-
-
-def test_one_target_may_be_a_vector(device: Device) -> None:
-    x, y = samples(8, (3, 1), precision(device))
-    models = [MLP((3, 1), device=device, dtype=precision(device)) for _ in range(2)]
-    for model, targets in zip(models, (y, y[:, 0]), strict=True):
-        fit(model, x, targets, **LOOP, epochs=1)
-    first, second = (model.state_dict()["0.weight"] for model in models)
-    assert np.array_equal(first, second)
 
 
 def test_the_best_epoch_is_restored(device: Device, way: str) -> None:
