@@ -480,6 +480,36 @@ def test_minus_signs_side_by_side(device: Device) -> None:
 
 
 @pt.kernel
+def negative_across_barriers(x, y, out):
+    lid = kl.local_id(0)
+    tile = kl.local((2, 8), kl.f32)
+    v = kl.vload(x, lid, 0, lanes=4)
+    minus, scaled, whole = -v[3], v[2] * -1.0, -v
+    tile[0, lid] = v[3]
+    tile[1, lid] = y[lid]
+    kl.barrier()
+    before = tile[0, (lid + 3) % 8] + tile[1, lid ^ 5]
+    kl.barrier()
+    tile[0, lid] = minus
+    tile[1, lid] = scaled
+    kl.barrier()
+    out[0, lid] = tile[0, (lid + 7) % 8]
+    out[1, lid] = tile[1, (lid + 7) % 8]
+    out[2, lid] = before
+    out[3, lid] = whole[1]
+
+
+def test_negatives_live_on_across_barriers(device: Device) -> None:
+    x = (np.arange(32, dtype=np.float32) - 13).reshape(8, 4)
+    y = np.arange(8, dtype=np.float32)
+    _, _, found = run(device, negative_across_barriers[8, 8], x, y, np.zeros((4, 8), np.float32))
+    lid = np.arange(8)
+    before = x[(lid + 3) % 8, 3] + y[lid ^ 5]
+    rows = [np.roll(-x[:, 3], 1), np.roll(-x[:, 2], 1), before, -x[:, 1]]
+    np.testing.assert_array_equal(found, rows)
+
+
+@pt.kernel
 def shifted_about(x, out, n):
     v = x[0]
     w = kl.i32(8)

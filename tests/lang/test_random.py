@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 import portable as pt
 from portable.backend import Device
 from tests.support.launch import run
+from tests.support.random_exchange import ITEMS, LANES, random_exchange
 from tests.support.random_kernels import Recorder, evaluate, imported
 from tests.support.random_text import KINDS, ROWS, random_kernel
 
@@ -76,3 +77,22 @@ def test_random_kernels(device: Device, tmp_path: Path, random: Random) -> None:
 @given(random=st.randoms(use_true_random=False))
 def test_many_random_kernels_in_the_simulator(tmp_path: Path, random: Random) -> None:
     _check(pt.device("simulator"), random_kernel(random), tmp_path)
+
+
+@_profile(8)
+@given(random=st.randoms(use_true_random=False))
+def test_random_vectors_and_complex_numbers_exchanged(
+    device: Device, tmp_path: Path, random: Random
+) -> None:
+    """Held against the simulator, which also looks for races and unwritten memory."""
+    text = random_exchange(random)
+    kernel = imported(text, tmp_path).kernel
+    items = 2 * ITEMS
+    x = np.arange(-30, 34, dtype=np.int32).reshape(items, LANES) * 1000003
+    y = (np.arange(-30, 34, dtype=np.float32) / 8).reshape(items, LANES)
+    outs = [np.zeros_like(x), np.zeros_like(y), np.zeros(items, np.complex64)]
+    launcher = kernel[items, ITEMS]
+    with np.errstate(all="ignore"):
+        wanted = run(pt.device("simulator"), launcher, x, y, *outs)
+    for found, want in zip(run(device, launcher, x, y, *outs), wanted, strict=True):
+        np.testing.assert_array_equal(found, want, err_msg=text)

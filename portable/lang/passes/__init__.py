@@ -10,6 +10,7 @@ from portable.backend import Capabilities
 from portable.lang.ir.kernel import Kernel
 from portable.lang.passes.copies import lower_copies
 from portable.lang.passes.matrix import lower_matrices
+from portable.lang.passes.negations import lower_negations
 
 __all__ = ["lower"]
 
@@ -18,4 +19,4 @@ def lower(kernel: Kernel, capabilities: Capabilities) -> Kernel:
     """The kernel in terms that emitters print, for one device."""
     if kernel.fragments:
         kernel = lower_matrices(kernel, capabilities)
-    return lower_copies(kernel, capabilities)
+    return lower_negations(lower_copies(kernel, capabilities), capabilities)
