@@ -5,10 +5,16 @@ from __future__ import annotations
 from typing import Any, Final
 
 from portable import lang as kl
-from portable.backend import Device
+from portable.backend import Capabilities, Device
 from portable.dtypes import DType
 from portable.errors import ShapeError
-from portable.linalg.bidiagonal_kernels import TREE_BITS, bisect, count_table, squares
+from portable.linalg.bidiagonal_kernels import (
+    TREE_BITS,
+    bisect,
+    count_table,
+    multisect,
+    squares,
+)
 from portable.linalg.magnitude import largest_magnitude, require_finite
 from portable.linalg.operands import common_dtype
 from portable.namespace import device_of
@@ -18,6 +24,8 @@ __all__ = ["bidiagonal_svdvals"]
 _DTYPES: Final = (kl.f16, kl.f32, kl.f64)
 _LEFT: Final = {"f32": 1, "f64": 2}
 _WORKGROUP: Final = 64
+_SPLIT: Final = 3
+_FILLING: Final = 15
 
 
 def bidiagonal_svdvals(d: Any, e: Any, *, check_finite: bool = True) -> Any:
@@ -53,10 +61,12 @@ def bidiagonal_svdvals(d: Any, e: Any, *, check_finite: bool = True) -> Any:
     -----
     Bisection by Sturm counts of ``B^T B`` in differential form, as J. Demmel and W. Kahan,
     "Accurate singular values of bidiagonal matrices", SIAM J. Sci. Stat. Comput. 11 (1990), and K.
-    Fernando and B. Parlett, Numer. Math. 67 (1994), show to be accurate. Each of n values takes
-    the bits of the type, less log2(n), in passes over the matrix, one division a row: about ``n^2
-    (31 - log2 n)`` divisions in single and ``n^2 (61 - log2 n)`` in double precision. The device's
-    rate of divisions, or for small n the latency of ``n`` dependent ones a pass, is the floor.
+    Fernando and B. Parlett, Numer. Math. 67 (1994), show to be accurate. On a CPU each of n values
+    takes the bits of the type, less log2(n), in passes over the matrix, one division a row: about
+    ``n^2 (30 - log2 n)`` divisions in single and ``n^2 (61 - log2 n)`` in double precision, whose
+    rate is the floor. On a GPU the latency of ``n`` dependent divisions a pass is, up to some ten
+    thousand values: there a table of all units' making stands for the first 15 passes, and three
+    bits are found in each of the others, 6 in single and 16 in double precision.
 
     Examples
     --------
@@ -93,26 +103,39 @@ def _bisect(device: Device, d: Any, e: Any, largest: Any, values: Any) -> None:
     kind = kl.f32 if values.dtype.itemsize == 4 else kl.f64
     q = device.empty((2, n), kind)
     squares[n, _WORKGROUP](d, e, largest, q)
-    levels = max(1, (n - 1).bit_length())
-    bits = TREE_BITS[kind.short] - levels
+    levels = _levels(n, kind, device.capabilities)
     integer = kl.i32 if kind is kl.f32 else kl.i64
     table = device.empty((1 << levels,), integer)
-    shape = _shape(device, kind)
-    workgroup = 1 if device.capabilities.kind == "cpu" else _WORKGROUP
-    items = shape["LANES"] * shape["VECTORS"]
-    count_table[-(-(1 << levels) // items), workgroup](q, table, BITS=bits, INT=integer, **shape)
-    bisect[-(-n // items), workgroup](
-        q, table, largest, values,
-        LEVELS=levels, BITS=bits, LEFT=_LEFT[kind.short], INT=integer, **shape,
-    )  # fmt: skip
+    tree = {"BITS": TREE_BITS[kind.short] - levels, "INT": integer}
+    if device.capabilities.kind == "cpu":
+        shape = _lanes(kind, device.capabilities)
+        items = shape["LANES"] * shape["VECTORS"]
+        count_table[-(-(1 << levels) // items), 1](q, table, **tree, **shape)
+        bisect[-(-n // items), 1](
+            q, table, largest, values, LEVELS=levels, LEFT=_LEFT[kind.short], **tree, **shape
+        )
+        return
+    count_table[1 << levels, _WORKGROUP](q, table, LANES=1, VECTORS=1, **tree)
+    multisect[n, _WORKGROUP](
+        q, table, largest, values, LEVELS=levels, LEFT=_LEFT[kind.short], SPLIT=_SPLIT, **tree
+    )
 
 
-def _shape(device: Device, kind: DType) -> dict[str, int]:
+def _levels(n: int, kind: DType, can: Capabilities) -> int:
+    """Levels of the tree in the table: enough for n values, and for all units of a GPU.
+
+    Off CPUs what is left makes whole passes.
+    """
+    levels = max(1, (n - 1).bit_length())
+    if can.kind == "cpu":
+        return levels
+    levels = max(levels, _FILLING if can.kind == "gpu" else 0)
+    return levels + (TREE_BITS[kind.short] - _LEFT[kind.short] - levels) % _SPLIT
+
+
+def _lanes(kind: DType, can: Capabilities) -> dict[str, int]:
     """Across vector lanes on a CPU, where several vectors hide each other's divisions.
 
     Half the widest registers do as well, and PoCL 3.0 fails on comparisons of whole ones.
     """
-    if device.capabilities.kind != "cpu":
-        return {"LANES": 1, "VECTORS": 1}
-    lanes = min(device.capabilities.vector_bytes, 32) // kind.itemsize
-    return {"LANES": lanes, "VECTORS": 4}
+    return {"LANES": min(can.vector_bytes, 32) // kind.itemsize, "VECTORS": 4}

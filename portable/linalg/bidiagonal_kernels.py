@@ -21,7 +21,7 @@ from portable.lang.function import function
 from portable.lang.kernel import kernel
 from portable.linalg.magnitude import power_bits, scaled_by
 
-__all__ = ["TREE_BITS", "bisect", "count_table", "squares"]
+__all__ = ["TREE_BITS", "bisect", "count_table", "multisect", "squares"]
 
 TREE_BITS: Final = {"f32": 31, "f64": 63}
 """Bits that order the positive numbers of a type."""
@@ -86,14 +86,16 @@ def counted(q: Any, points: Any, counts: Any, LANES: int, VECTORS: int, INT: Any
     for v in kl.static_range(VECTORS):
         rest[v] = -points[v]
         counts[v] = spread(kl.cast(0, INT), LANES)
-    for i in range(q.shape[1]):
+    for i in kl.range(q.shape[1], unroll=4 if LANES == 1 else 0):
         on, off = q[0, i], q[1, i]
         for v in kl.static_range(VECTORS):
             pivot = rest[v] + spread(on, LANES)
             counts[v] = counts[v] - (kl.bitcast(pivot, INT) >> sign)
             quotient = rest[v] / pivot
             limited = kl.where(quotient == quotient, quotient, spread(kl.cast(1, kind), LANES))
-            if off > 0:
+            if LANES == 1:  # without a branch, so that the loads of later rows are under way
+                rest[v] = kl.where(off > 0, limited * off, off) - points[v]
+            elif off > 0:
                 rest[v] = limited * spread(off, LANES) - points[v]
             else:
                 rest[v] = -points[v]
@@ -182,7 +184,51 @@ def bisect(
         stored(scratch, 0, low[v], LANES)
         for lane in kl.static_range(LANES):
             k = first + (v * LANES + lane)
-            bits = scratch[lane]
-            middle = kl.where(bits > 0, bits + kl.cast((1 << LEFT) >> 1, INT), bits)
             if k < n:
-                values[k] = scaled_by(kl.sqrt(kl.bitcast(middle, kind)), field, -1)
+                values[k] = singular_value(scratch[lane], field, LEFT, kind, INT)
+
+
+@function
+def singular_value(bits: Any, field: Any, LEFT: int, kind: Any, INT: Any) -> Any:
+    """What is found where all but the lowest `LEFT` bits of its square are known."""
+    middle = kl.where(bits > 0, bits + kl.cast((1 << LEFT) >> 1, INT), bits)
+    return scaled_by(kl.sqrt(kl.bitcast(middle, kind)), field, -1)
+
+
+@kernel
+def multisect(
+    q: Any,
+    table: Any,
+    largest: Any,
+    values: Any,
+    *,
+    LEVELS: int,
+    BITS: int,
+    LEFT: int,
+    SPLIT: int,
+    INT: Any,
+) -> None:
+    """As `bisect` with a value to a work-item, `SPLIT` levels of the tree in a pass.
+
+    The counts at all nodes of those levels wait for their divisions side by side.
+    """
+    kind = q.dtype
+    n = q.shape[1]
+    POINTS = (1 << SPLIT) - 1
+    k = kl.global_id(0)
+    rank = kl.cast(kl.maximum(n - 1 - k, 0), INT)
+    points = kl.private(POINTS, kind)
+    counts = kl.private(POINTS, INT)
+    low = kl.cast(place_in_table(table, rank, LEVELS), INT) << BITS
+    for level in range(BITS - SPLIT, LEFT - 1, -SPLIT):
+        shift = kl.cast(level, INT)
+        for v in kl.static_range(POINTS):
+            points[v] = kl.bitcast(low + (kl.cast(v + 1, INT) << shift), kind)
+        counted(q, points, counts, 1, POINTS, INT)
+        steps = kl.cast(0, INT)
+        for v in kl.static_range(POINTS):
+            steps = steps + kl.where(counts[v] <= rank, kl.cast(1, INT), kl.cast(0, INT))
+        low = low + (steps << shift)
+    if k < n:
+        field = power_bits(largest[0], scaled_target(kind))
+        values[k] = singular_value(low, field, LEFT, kind, INT)

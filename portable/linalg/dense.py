@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from math import gcd
 from typing import Any, Final
 
 from portable import lang as kl
@@ -175,7 +174,8 @@ class _Sweep:
     def __init__(self, device: Device, matrix: Any, bandwidth: int, shape: DenseShape) -> None:
         self.matrix = matrix
         self._shape = shape
-        self._unit = gcd(bandwidth, shape.panel)
+        # Only GPUs gain by aligned panels; each unit is a program of its own.
+        self._unit = shape.panel if shape.lanes == 1 and bandwidth % shape.panel == 0 else 1
         longest, kind = int(matrix.shape[0]), dtype(matrix.dtype)
         nodes = sum(level_sizes(longest, shape.height, shape.fan))
         self._v = device.empty((nodes * shape.height, shape.panel), kind)

@@ -85,9 +85,9 @@ def _fits(choice: Parameters, dtype: DType, capabilities: Capabilities) -> bool:
 SPACE: Final = Space(
     "svdvals",
     {
-        "BANDWIDTH": (16, 32, 64, 128),
-        "PANEL": (16, 32, 64),
-        "FAN": (4, 8, 16),
+        "BANDWIDTH": (8, 16, 32, 64, 128),
+        "PANEL": (8, 16, 32, 64),
+        "FAN": (2, 4, 6, 7, 8, 16),
         "COLUMNS": (1, 2, 4, 8),
         "STRIP": (16, 32, 64, 128),
         "WORKGROUP": (1, 64, 128, 256),

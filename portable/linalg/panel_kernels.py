@@ -162,47 +162,71 @@ def eliminate(
             if at == own:
                 head[slot] = held[c, r]
     kl.barrier()
-    sums = kl.private(2 * COLS + 1, kind)
-    for i in kl.static_range(2 * COLS + 1):
+    below = kl.private(ROWS, kind)
+    sums = kl.private(COLS + 1, kind)
+    for i in kl.static_range(COLS + 1):
         sums[i] = 0
     for r in kl.static_range(ROWS):
-        x = tail[slot, r * lanes + lane]
-        sums[2 * COLS] = sums[2 * COLS] + x * x
+        below[r] = tail[slot, r * lanes + lane]
+        sums[COLS] = sums[COLS] + below[r] * below[r]
         for k in kl.static_range(COLS):
-            sums[k] = sums[k] + x * held[k, r]
-            if r * lanes < P:
-                here = r * lanes + lane == own
-                sums[COLS + k] = kl.where(here, held[k, r], sums[COLS + k])
-    add_up(sums, 2 * COLS + 1)
-    beta, tau, factor = reflector(head[slot], sums[2 * COLS])
+            sums[k] = sums[k] + below[r] * held[k, r]
+    heads = kl.private(COLS, kind)
+    own_row(held, heads, own, P, COLS)
+    add_up(sums, COLS + 1)
+    beta, tau, factor = reflector(head[slot], sums[COLS])
+    for r in kl.static_range(ROWS):
+        below[r] = factor * below[r]
+        if r * lanes < P:
+            below[r] = kl.where(r * lanes + lane == own, kl.cast(1, kind), below[r])
     for k in kl.static_range(COLS):
-        product = sums[COLS + k] + factor * sums[k]
+        product = heads[k] + factor * sums[k]
         column = group * COLS + k
         if column < own and lane == 0:
             gram[column, own] = product
         share = kl.where(column > own, tau * product, tau * 0)
         for r in kl.static_range(ROWS):
-            at = r * lanes + lane
-            x = factor * tail[slot, at]
-            if r * lanes < P:
-                x = kl.where(at == own, kl.cast(1, kind), x)
-            held[k, r] = held[k, r] - share * x
+            held[k, r] = held[k, r] - share * below[r]
     if group == turn:
         for r in kl.static_range(ROWS):
-            at = r * lanes + lane
-            held[c, r] = kl.where(at > own, factor * held[c, r], held[c, r])
-            if at == own:
-                held[c, r] = beta
-                gram[own, own] = tau
+            if r * lanes < P:
+                at = r * lanes + lane
+                held[c, r] = kl.where(at > own, below[r], held[c, r])
+                held[c, r] = kl.where(at == own, beta, held[c, r])
+            else:
+                held[c, r] = below[r]
+        if lane == 0:
+            gram[own, own] = tau
+
+
+@function
+def own_row(held: Any, heads: Any, own: Any, P: int, COLS: int) -> None:
+    """The elements of row `own`, which one of the work-items side by side holds, for all."""
+    lanes, lane = kl.local_size(0), kl.local_id(0)
+    for k in kl.static_range(COLS):
+        heads[k] = 0
+        for r in kl.static_range(kl.cdiv(P, lanes)):
+            if kl.sub_group_size() == lanes:
+                x = kl.sub_group_shuffle(held[k, r], own % lanes)
+                heads[k] = kl.where(own // lanes == r, x, heads[k])
+            else:
+                heads[k] = kl.where(r * lanes + lane == own, held[k, r], heads[k])
+    if kl.sub_group_size() != lanes:
+        add_up(heads, COLS)
 
 
 @function
 def add_up(sums: Any, COUNT: int) -> None:
-    """Sums over the work-items along dimension 0, for each of them."""
+    """Sums over the work-items along dimension 0, for each of them.
+
+    Side by side, since a shuffle takes long to arrive.
+    """
     lanes, lane, group = kl.local_size(0), kl.local_id(0), kl.local_id(1)
     if kl.sub_group_size() == lanes:
-        for i in kl.static_range(COUNT):
-            sums[i] = kl.sub_group_reduce_add(sums[i])
+        for step in kl.static_range(6):
+            if 1 << step < lanes:
+                for i in kl.static_range(COUNT):
+                    sums[i] = sums[i] + kl.sub_group_shuffle_xor(sums[i], 1 << step)
     elif lanes > 1:
         parts = kl.local((kl.local_size(1), COUNT, lanes + 1), sums.dtype)
         for i in kl.static_range(COUNT):

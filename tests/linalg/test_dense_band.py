@@ -86,7 +86,7 @@ LAYOUTS = {
 }
 
 
-@pytest.mark.parametrize("name", list(LAYOUTS))
+@pytest.mark.parametrize("name", ["vectors", "items", "sub-groups"])
 def test_each_layout_on_each_device(device: Device, name: str) -> None:
     shape = LAYOUTS[name]
     if shape.items[0] == 0:
@@ -95,6 +95,12 @@ def test_each_layout_on_each_device(device: Device, name: str) -> None:
         pytest.skip(f"{device.name} lacks ordered atomics")
     a = random_matrix(45, 37, "float32")
     check(a, _laid_out(device, a, 8, shape))
+
+
+@pytest.mark.parametrize("name", [name for name in LAYOUTS if "launch" in name])
+def test_a_launch_a_level(name: str) -> None:
+    a = random_matrix(45, 37, "float32")
+    check(a, _laid_out(portable.device("simulator"), a, 8, LAYOUTS[name]))
 
 
 def _across_sub_groups(device: Device, shape: DenseShape) -> DenseShape:

@@ -1,0 +1,80 @@
+"""The kernels of the reduction to a band, compiled for GPUs that are not here."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from portable import dtypes
+from portable.backend import Capabilities, Program
+from portable.linalg.bidiagonal_kernels import multisect
+from portable.linalg.dense_kernels import clear_below, load_dense, store_band, store_values
+from portable.linalg.dense_shapes import dense_shape, tuned
+from portable.linalg.jacobi_kernels import jacobi_svdvals
+from portable.linalg.panel_kernels import factor_panel
+from portable.linalg.reflector_kernels import apply_reflectors
+from tests.linalg.test_band_sources import program
+from tests.support.compilers import CUDA, HIP, compile_cuda, compile_hip, cuda_missing, hip_missing
+
+LINE, TILE = (64, 1, 1), (32, 8, 1)
+
+
+def panels(capabilities: Capabilities, dtype: str, *, turned: bool) -> list[Program]:
+    """The two kernels of a panel, as the table has them for the device."""
+    kind = dtypes.dtype(dtype)
+    choice = tuned(kind, 4096, capabilities)
+    shape = dense_shape(choice, choice["BANDWIDTH"], kind, capabilities)
+    a, v = np.empty((9, 9), kind.numpy), np.empty((9, shape.panel), kind.numpy)
+    t, counts = np.empty((9, shape.panel, shape.panel), kind.numpy), np.empty(9, np.int32)
+    arrays = (a, v, t, counts)
+    layout = {"P": shape.panel, "FAN": shape.fan, "UNIT": shape.panel, "TURNED": turned}
+    by_one = {"LANES": shape.lanes, "COLS": shape.columns, "CLIMB": shape.climb}
+    strips = {"STRIP": shape.strip, "PAD": shape.padding, "CLIMB": shape.climb}
+    items, workgroup = (*shape.items, 1), (shape.workgroup, 1, 1)
+    level = (0, 2, 1)
+    return [
+        program(factor_panel, capabilities, items, *arrays, 0, 0, 8, *level, **layout, **by_one),
+        program(
+            apply_reflectors, capabilities, workgroup, *arrays, 0, 1, *level, 4, **layout, **strips
+        ),
+    ]
+
+
+def others(capabilities: Capabilities, dtype: str) -> list[Program]:
+    kind = dtypes.dtype(dtype)
+    register = kind.register
+    integer = dtypes.int32 if register is dtypes.float32 else dtypes.int64
+    a, given = np.empty((9, 9), register.numpy), np.empty((9, 9), kind.numpy)
+    batch, d = np.empty((3, 9, 9), kind.numpy), np.empty(9, register.numpy)
+    table = np.empty(16, integer.numpy)
+    small = {"M": 9, "N": 9, "LANES": 1, "SWEEPS": 30, "TURNED": False}
+    levels = {"LEVELS": 4, "BITS": 26, "LEFT": 2, "SPLIT": 3, "INT": integer}
+    return [
+        program(load_dense, capabilities, TILE, given, d, a, TARGET=20, TURNED=True),
+        program(clear_below, capabilities, TILE, a),
+        program(store_band, capabilities, TILE, a, d, a, TARGET=20, SCALED=False),
+        program(store_values, capabilities, LINE, d, d, a, 1, TARGET=20),
+        program(jacobi_svdvals, capabilities, (4, 1, 1), batch, a, d, **small),
+        program(multisect, capabilities, LINE, a, table, d, d, **levels),
+    ]
+
+
+@pytest.mark.skipif(bool(cuda_missing()), reason=cuda_missing())
+@pytest.mark.parametrize("turned", [False, True])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_panels_compile_for_cuda(dtype: str, turned: bool) -> None:
+    for each in panels(CUDA, dtype, turned=turned):
+        assert each.entry in compile_cuda(each)
+
+
+@pytest.mark.skipif(bool(cuda_missing()), reason=cuda_missing())
+@pytest.mark.parametrize("dtype", ["float16", "float64"])
+def test_the_rest_compiles_for_cuda(dtype: str) -> None:
+    for each in others(CUDA, dtype):
+        assert each.entry in compile_cuda(each)
+
+
+@pytest.mark.skipif(bool(hip_missing()), reason=hip_missing())
+def test_compiles_for_hip() -> None:
+    for each in [*panels(HIP, "float32", turned=True), *others(HIP, "float16")[-2:]]:
+        compile_hip(each)
