@@ -18,7 +18,11 @@ from portable_bench.plan import Planned
 __all__ = ["compile_ahead"]
 
 
-def compile_ahead(planned: Sequence[Planned], done: Callable[[], None]) -> None:
+def compile_ahead(
+    planned: Sequence[Planned],
+    done: Callable[[], None],
+    late: Callable[[], bool] = lambda: False,
+) -> None:
     """Run the first case of each operation and type once, the devices beside each other.
 
     Whatever fails will fail again when its turn comes, and is told then.
@@ -29,6 +33,8 @@ def compile_ahead(planned: Sequence[Planned], done: Callable[[], None]) -> None:
         Operations with the cases to measure them in.
     done : callable
         Called after each case.
+    late : callable
+        Whether it is time to stop.
     """
     first: dict[object, Planned] = {}
     for operation, case in planned:
@@ -37,19 +43,23 @@ def compile_ahead(planned: Sequence[Planned], done: Callable[[], None]) -> None:
     by_device = [list(cases) for _, cases in groupby(ordered, lambda p: p[1].device.name)]
     executor = ThreadPoolExecutor(min(len(by_device), os.cpu_count() or 1))
     interrupted = Event()
+
+    def stopped() -> bool:
+        return interrupted.is_set() or late()
+
     try:
         # What compilers remark is told, if at all, when the case's turn comes.
         with warnings.catch_warnings(action="ignore"):
             # A device has one thread: not every library lets several use a queue at once.
-            list(executor.map(lambda cases: _run(cases, done, interrupted), by_device))
+            list(executor.map(lambda cases: _run(cases, done, stopped), by_device))
     finally:
         interrupted.set()
         executor.shutdown(cancel_futures=True)
 
 
-def _run(planned: Sequence[Planned], done: Callable[[], None], interrupted: Event) -> None:
+def _run(planned: Sequence[Planned], done: Callable[[], None], stopped: Callable[[], bool]) -> None:
     for operation, case in planned:
-        if interrupted.is_set():
+        if stopped():
             return
         with use(case.device), suppress(Exception):
             _run_once(operation, case)

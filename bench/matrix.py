@@ -19,6 +19,9 @@ from portable_bench.results import Cell
 
 __all__ = ["measure_all"]
 
+_COMPILING_SHARE: Final = 0.4
+"""Of a run's time at most; what is not compiled by then is when its turn comes."""
+
 _PATIENCE: Final = 4
 _TIMED_SHARE: Final = 0.4
 """Of a cell's time; the rest is for the inputs, the verification and the libraries' first runs."""
@@ -54,7 +57,8 @@ def measure_all(
     with _progress() as progress:
         try:
             if budget is not None:
-                _compile(planned, progress)
+                soon = clock() + _COMPILING_SHARE * budget
+                _compile(planned, progress, lambda: clock() > soon)
             task = progress.add_task("", total=len(planned))
             for operation, case in planned if budget is None else _in_rounds(planned):
                 progress.update(task, description=_described(operation, case))
@@ -85,10 +89,10 @@ def _in_rounds(planned: Sequence[Planned]) -> list[Planned]:
     return sorted(planned, key=lambda p: ranks[p[0].name][p[1].size])
 
 
-def _compile(planned: Sequence[Planned], progress: Progress) -> None:
+def _compile(planned: Sequence[Planned], progress: Progress, late: Callable[[], bool]) -> None:
     kinds = {(operation, case.dtype, case.device) for operation, case in planned}
     task = progress.add_task("compiling on all cores", total=len(kinds))
-    compile_ahead(planned, lambda: progress.advance(task))
+    compile_ahead(planned, lambda: progress.advance(task), late)
     progress.remove_task(task)
 
 

@@ -199,3 +199,11 @@ def test_sizes_take_turns_where_time_is_short() -> None:
         ("other", (4,), False),
         ("other", (5,), True),
     ]
+
+
+def test_compiling_ends_when_it_is_late() -> None:
+    clock = FakeClock()
+    scripted = Scripted(clock, {"ours": Script(lambda now: 2.0)})
+    other = Scripted(clock, {"ours": Script(lambda now: 2.0)})
+    compile_ahead([(scripted, CASE), (other, CASE)], lambda: None, lambda: clock.now > 1)
+    assert clock.now == 2
