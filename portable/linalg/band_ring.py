@@ -71,10 +71,9 @@ def ring_packs(
     loads, stores, lane = crew >= 0 and crew < _HALF, crew >= _HALF, crew % _HALF
     seen, loaded = kl.where(pack == 0, FINISHED, 0), 0
     if loads:
-        while loaded < kl.minimum(AHEAD + 1, blocks):
-            seen = awaited(sync, pack, seen, loaded + 2)
-            load_block(ring, w, arrived, loaded, begin, lane, B, PITCH, TOP)
-            loaded += 1
+        begun = kl.minimum(AHEAD, blocks - 1)
+        seen = awaited(sync, pack, seen, begun + 2)
+        loaded = load_blocks(ring, w, arrived, seen, loaded, begun, begin, lane, B, PITCH, TOP)
     kl.bulk_wait(arrived[0], 0)
     if crew < 0 and sweep == 0:
         first_row(ring, rows[0], 0, own, B)
@@ -90,8 +89,10 @@ def ring_packs(
         coming = kl.minimum(step + 1 + AHEAD, blocks - 1)
         if active:
             row_combined(ring, rows[sweep], columns[sweep], first, own, k, B, SWEEPS)
-        if loads and loaded <= coming and seen < coming + 2:
-            seen = kl.atomic_load(sync, pack, order="acquire")
+        if loads and loaded <= coming:
+            if seen < coming + 2:
+                seen = kl.atomic_load(sync, pack, order="acquire")
+            loaded = load_blocks(ring, w, arrived, seen, loaded, coming, begin, lane, B, PITCH, TOP)
         if stores:
             if left >= 0:
                 store_block(ring, w, left, begin, lane, B, PITCH, TOP)
@@ -102,11 +103,9 @@ def ring_packs(
             column_combined(ring, rows[sweep], columns[sweep], first, own, B)
         if crew < 0 and k == -1:
             first_row(ring, rows[sweep], sweep, own, B)
-        if loads:
-            while loaded <= coming and (loaded <= step + 2 or seen >= loaded + 2):
-                seen = awaited(sync, pack, seen, loaded + 2)
-                load_block(ring, w, arrived, loaded, begin, lane, B, PITCH, TOP)
-                loaded += 1
+        if loads and loaded <= kl.minimum(step + 2, coming):
+            seen = awaited(sync, pack, seen, loaded + 2)
+            loaded = load_blocks(ring, w, arrived, seen, loaded, coming, begin, lane, B, PITCH, TOP)
         if crew == _HALF and left >= BEHIND:
             publish(sync, pack, left - BEHIND + 1)
     kl.barrier()
@@ -133,19 +132,37 @@ def awaited(sync: Any, pack: Any, seen: Any, needed: Any) -> Any:
 
 
 @function
-def load_block(
-    ring: Any, w: Any, arrived: Any, block: Any, begin: Any, lane: Any, B: int, PITCH: int, TOP: int
-) -> None:
-    """Starts copying a block into its slot; column by column where `w` has more places in each."""
-    slot = block % (ring.shape[0] // B)
-    column = begin + block * B
-    if PITCH == 3 * B:
-        if lane == 0:
-            kl.bulk_copy(ring, (slot * B, 0), w, column * PITCH, 3 * B * B, arrived[slot])
-    else:
-        for c in range(lane, B, _HALF):
-            source = (column + c) * PITCH + TOP - 2 * B
-            kl.bulk_copy(ring, (slot * B + c, 0), w, source, 3 * B, arrived[slot])
+def load_blocks(
+    ring: Any,
+    w: Any,
+    arrived: Any,
+    seen: Any,
+    loaded: Any,
+    last: Any,
+    begin: Any,
+    lane: Any,
+    B: int,
+    PITCH: int,
+    TOP: int,
+) -> Any:
+    """Starts copying blocks into their slots, from `loaded` up to `last`; returns the next to load.
+
+    Only those that the pack before is done with by its progress `seen`. Column by column where `w`
+    has more places in each.
+    """
+    block = loaded
+    while block <= last and seen >= block + 2:
+        slot = block % (ring.shape[0] // B)
+        column = begin + block * B
+        if PITCH == 3 * B:
+            if lane == 0:
+                kl.bulk_copy(ring, (slot * B, 0), w, column * PITCH, 3 * B * B, arrived[slot])
+        else:
+            for c in range(lane, B, _HALF):
+                source = (column + c) * PITCH + TOP - 2 * B
+                kl.bulk_copy(ring, (slot * B + c, 0), w, source, 3 * B, arrived[slot])
+        block += 1
+    return block
 
 
 @function

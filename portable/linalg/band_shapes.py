@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Final, Literal
 
 from portable.backend import Capabilities
@@ -16,14 +16,22 @@ __all__ = ["Plan", "Stage", "plan_for", "sweeps_of_wave"]
 _MOST_SWEEPS: Final = 8
 _WINDOWS: Final = 512 * 1024
 _ITEMS: Final = 256
-"""Work-items of a sweep at most."""
+"""Work-items of a sweep at most: NVIDIA's OpenCL has not the registers for more."""
 
-_WORKGROUP: Final = 1024
-_REFLECTOR: Final = 33
-"""The longest reflector where not all superdiagonals go at once: 32 of them go."""
+_REGISTERS: Final = 2048
+"""A workgroup's work-items times the bytes of an element, at most: each holds a reflector's length
+of elements in registers. On an H200 twice as many took nine times as long in double precision."""
+
+_STEP: Final = 32
+"""Superdiagonals that go in each stage but the last."""
 
 _NARROW: Final = 32
-"""Superdiagonals that go at once in the last stage."""
+"""Superdiagonals that go at once in the last stage, where more do not fit into a ring."""
+
+_RING_MOST: Final = 48
+_RING_ITEMS: Final = 256
+_RING_SWEEPS: Final = (8, 4, 2)
+"""Odd numbers of sweeps share an H200's four schedulers unevenly: three take longer than two."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +60,8 @@ class Stage:
     every : int
         Steps between looks at the pack before, in vectors.
     ahead, behind : int
-        In the ring: how many blocks are on their way in, and out.
+        In the ring: how many blocks are on their way in ahead of what is needed, and on their way
+        out without being waited for.
     """
 
     bandwidth: int
@@ -64,7 +73,7 @@ class Stage:
     sweeps: int = 1
     every: int = 1
     ahead: int = 1
-    behind: int = 1
+    behind: int = 0
 
     @property
     def lag(self) -> int:
@@ -143,24 +152,27 @@ def _stages(
     u: int, dtype: DType, capabilities: Capabilities, persistent: bool
 ) -> tuple[Stage, ...]:
     """Down to a narrow band in steps, then to bidiagonal form at once."""
+    narrow = _NARROW
+    if persistent and _in_ring(_RING_MOST, dtype, capabilities):
+        narrow = _RING_MOST
     stages = []
-    while u > _NARROW:
-        narrower = max(_NARROW, (u - 1) // (_REFLECTOR - 1) * (_REFLECTOR - 1))
+    while u > narrow:
+        narrower = max(narrow, u - _STEP)
         stages.append(_by_items(u, u - narrower + 1, dtype, capabilities, persistent))
         u = narrower
-    last = _by_items(u, u, dtype, capabilities, persistent)
     ring = _in_ring(u, dtype, capabilities) if persistent else None
-    return (*stages, ring or last)
+    return (*stages, ring or _by_items(u, u, dtype, capabilities, persistent))
 
 
 def _by_items(
     b: int, reflector: int, dtype: DType, capabilities: Capabilities, persistent: bool
 ) -> Stage:
     """As many work-items as rows, as many sweeps as fit."""
-    most = min(_WORKGROUP, capabilities.max_workgroup, capabilities.max_workgroup_shape[0])
+    size = dtype.register.itemsize
+    most = min(_REGISTERS // size, capabilities.max_workgroup, capabilities.max_workgroup_shape[0])
     most -= CREW
     items = min(_rounded(b + reflector, 32), most, _ITEMS)
-    room = _local_memory(capabilities) // dtype.register.itemsize
+    room = _local_memory(capabilities) // size
     while items > 32 and item_elements(reflector, items) > room:
         items //= 2
     fitting = min(most // items, room // item_elements(reflector, items), 4)
@@ -169,21 +181,20 @@ def _by_items(
 
 def _in_ring(u: int, dtype: DType, capabilities: Capabilities) -> Stage | None:
     """The ring with the most sweeps that fit, if any; only bulk copies make it worth its while."""
+    b = _rounded(u, 4)
     if "bulk" not in capabilities.async_copy:
         return None
-    stage = Stage(_rounded(u, 4), _rounded(u, 4), "ring", items=2 * _rounded(u, 4))
-    room = (_local_memory(capabilities) - 1024) // dtype.register.itemsize
-    for sweeps in range(_RING_SWEEPS, 0, -1):
-        if ring_elements(stage.bandwidth, sweeps, stage.ahead, stage.behind) <= room:
-            return replace(stage, sweeps=sweeps)
+    room = _local_memory(capabilities) // dtype.register.itemsize - 256
+    for sweeps in _RING_SWEEPS:
+        stage = Stage(b, b, "ring", items=2 * b, sweeps=sweeps)
+        elements = ring_elements(b, sweeps, stage.ahead, stage.behind)
+        if elements <= room and stage.items * sweeps <= _RING_ITEMS:
+            return stage
     return None
 
 
 def _local_memory(capabilities: Capabilities) -> int:
     return max(capabilities.local_memory, capabilities.local_memory_opt_in)
-
-
-_RING_SWEEPS: Final = 4
 
 
 def sweeps_of_wave(wave: int, n: int, stage: Stage) -> tuple[int, int]:

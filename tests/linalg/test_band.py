@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 import scipy.linalg
+import scipy.sparse
 
 import portable
 from portable.backend import Device
@@ -82,6 +83,30 @@ def test_random_bands(device: Device, n: int, u: int, dtype: str) -> None:
 def test_larger_bands(device: Device, n: int, u: int, dtype: str) -> None:
     ab = random_band(n, u, dtype)
     check(ab, *reduced(device, ab))
+
+
+def schatten(diagonals: dict[int, np.ndarray]) -> np.ndarray:
+    """The sums of the singular values' second and fourth powers."""
+    n = diagonals[0].size
+    placed = [diagonals[k].astype(np.float64) for k in diagonals]
+    a = scipy.sparse.diags_array(placed, offsets=list(diagonals), shape=(n, n)).tocsr()
+    return np.array([(a**2).sum(), ((a @ a.T) ** 2).sum()])
+
+
+@pytest.mark.needs_compiler
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("u", [9, 32, 70])
+def test_large_matrices_keep_their_norms(device: Device, u: int, dtype: str) -> None:
+    gpu = device.capabilities.kind == "gpu"
+    if not gpu and (u > 9 or dtype != "float32"):
+        pytest.skip(f"{device.name} takes long")
+    if gpu and not device.capabilities.forward_progress:
+        pytest.skip(f"{device.name} takes a launch for each wave")
+    n = 20000 if gpu else 4200
+    ab = np.random.default_rng(1).standard_normal((u + 1, n)).astype(dtype)
+    d, e = reduced(device, ab)
+    wanted = schatten({k: ab[u - k, k:] for k in range(u + 1)})
+    np.testing.assert_allclose(schatten({0: d, 1: e}), wanted, rtol=TOLERANCE[dtype])
 
 
 def matrices() -> dict[str, np.ndarray]:

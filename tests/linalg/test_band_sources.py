@@ -111,10 +111,10 @@ def test_compiles_for_hip(dtype: str) -> None:
 
 
 def test_the_last_stage_is_in_local_memory_where_bulk_copies_are() -> None:
-    for dtype in (dtypes.float16, dtypes.float32, dtypes.float64):
-        stages = plan_for(130, 4096, dtype, CUDA).stages
-        assert [x.bandwidth for x in stages] == [130, 128, 96, 64, 32]
-        assert [x.residency for x in stages] == ["items"] * 4 + ["ring"]
+    for dtype, last in ((dtypes.float16, 48), (dtypes.float32, 48), (dtypes.float64, 32)):
+        *steps, ring = plan_for(130, 4096, dtype, CUDA).stages
+        assert [x.residency for x in steps] == ["items"] * len(steps)
+        assert (ring.bandwidth, ring.residency) == (last, "ring")
     assert plan_for(32, 4096, dtypes.float32, HIP).stages[-1].residency == "items"
 
 
