@@ -7,9 +7,12 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
+from portable import registry
 from portable.backend import Device
+from portable.dtypes import float32
 from portable_bench.cli import bench
-from portable_bench.operation import Operation
+from portable_bench.harness import Harness, Pace
+from portable_bench.operation import Case, Operation
 from portable_bench.operations import OPERATIONS
 from portable_bench.results import load
 
@@ -109,3 +112,17 @@ def test_bad_words(words: list[str], expected: str) -> None:
     done = typed(*words)
     assert done.exit_code == 2
     assert expected in done.output
+
+
+@pytest.mark.parametrize("name", [name for name in OPERATIONS if name not in ("copy", "fma")])
+def test_every_operation_on_the_processor(name: str) -> None:
+    """Verified, timed, and beside at least one library where there is one."""
+    operation, device = OPERATIONS[name], registry.device("cpu")
+    size = operation.sizes_for("simulator", "quick")[0]
+    harness = Harness(Pace(cell=0, least_rounds=1, rest=0))
+    cell = harness.measure(operation, Case(device, float32, size))
+    assert not cell.failure
+    assert cell.peers
+    for outcome in cell.outcomes:
+        assert outcome.timed, outcome
+        assert outcome.verified, outcome
