@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 __all__ = ["LayeredTrainer", "MeanLoss"]
 
 _WORKGROUP: Final = 64
-_MAX_GROUPS: Final = 128
+_MAX_GROUPS: Final = 1024
 _ELEMENTS_PER_ITEM: Final = 16
 _SECTION: Final = 64
 _SCALE: Final = 2.0**16
@@ -48,7 +48,7 @@ class _Loss:
         partial = self._partial[:count]
         kernels.loss_and_slopes[groups(count), _WORKGROUP](
             predicted, wanted, self._levels, self._control, slopes, partial,
-            TERM=self._term, SIZE=_WORKGROUP,
+            TERM=self._term, LEVELS=self._levels.shape[0], SIZE=_WORKGROUP,
         )  # fmt: skip
         return partial
 

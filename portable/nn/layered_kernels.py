@@ -71,11 +71,12 @@ def loss_and_slopes(
     partial: Any,
     *,
     TERM: Any,
+    LEVELS: int,
     SIZE: int,
 ) -> None:
     """The loss's slope for each output, and each workgroup's sum of the loss.
 
-    `slopes` may be None. Target column j belongs to as many outputs as there are levels.
+    `slopes` may be None. Each column of targets belongs to as many outputs as there are levels.
     """
     kind = kl.accumulator(predicted.dtype)
     columns = predicted.shape[1]
@@ -86,8 +87,8 @@ def loss_and_slopes(
         scale = scale * control[SCALE]
     for i in range(kl.global_id(0), count, kl.global_size(0)):
         row, column = i // columns, i % columns
-        error = predicted[row, column] - wanted[row, column // levels.shape[0]]
-        loss, slope = TERM(error, levels[column % levels.shape[0]])
+        error = predicted[row, column] - wanted[row, column // LEVELS]
+        loss, slope = TERM(error, levels[column % LEVELS])
         total += loss
         if slopes is not None:
             slopes[row, column] = slope * scale

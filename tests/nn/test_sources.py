@@ -66,7 +66,9 @@ def programs(can: Capabilities, dtype: str) -> Iterator[Program]:
     )  # fmt: skip
     own = layered_kernels
     yield program(own.take_rows, can, 64, x, order[0], 0, x)
-    yield program(own.loss_and_slopes, can, 64, y, y, line, line, y, line, TERM=mse.term, SIZE=64)
+    yield program(
+        own.loss_and_slopes, can, 64, y, y, line, line, y, line, TERM=mse.term, LEVELS=1, SIZE=64
+    )
     yield program(own.slopes_back, can, 64, x, x, state, SLOPE=relu.slope, SECTION=64)
     yield program(own.column_totals, can, 64, state, line)
     yield program(own.squares, can, 64, line, line, line, SIZE=64)
