@@ -27,7 +27,7 @@ from portable.linalg.operands import (
     same_elements,
     views_overlap,
 )
-from portable.namespace import device_of
+from portable.namespace import device_of, on_device
 from portable.tune.table import state
 
 __all__ = ["ALGORITHMS", "Algorithm", "gemm"]
@@ -117,7 +117,8 @@ def gemm(
     sum_in = None if accumulate is None else dtype(accumulate)
     device = device_of(*[x for x in (a, b, c, bias, out) if x is not None])
     forms = [None if x is None else _Form(x.dtype, tuple(x.shape)) for x in (a, b, c, bias, out)]
-    plan = _planned(device, *forms, bool(beta), function, sum_in, algorithm, state())
+    columns = _columns_lie_together(device, b)
+    plan = _planned(device, *forms, columns, bool(beta), function, sum_in, algorithm, state())
     if not beta:
         c = None
     if out is not None:
@@ -158,6 +159,7 @@ def _planned(
     c: _Form | None,
     bias: _Form | None,
     out: _Form | None,
+    b_columns: bool,
     reads_c: bool,
     function: Function,
     sum_in: DType | None,
@@ -174,7 +176,14 @@ def _planned(
     if out is not None and out.shape != shape:
         raise ShapeError(f"gemm: out has shape {out.shape}, the result {shape}")
     constants = {"ACC": _accumulator(kind, sum_in), "ACTIVATION": function}
-    return _Plan(device, kind, shape, tuple(launches(device, kind, shape, algorithm, constants)))
+    tried = launches(device, kind, shape, algorithm, constants, b_columns)
+    return _Plan(device, kind, shape, tuple(tried))
+
+
+def _columns_lie_together(device: Device, x: Any) -> bool:
+    """Whether neighbours in a column are closer in memory than neighbours in a row."""
+    strides = x.strides if hasattr(x, "strides") else on_device(device, x).strides
+    return len(strides) > 1 and bool(abs(strides[-2]) < abs(strides[-1]))
 
 
 def _result_shape(a: tuple[int, ...], b: tuple[int, ...]) -> tuple[int, ...]:

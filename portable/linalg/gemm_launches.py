@@ -31,7 +31,12 @@ class TileLaunch(NamedTuple):
 
 
 def launches(
-    device: Device, kind: DType, shape: tuple[int, ...], algorithm: str, constants: dict[str, Any]
+    device: Device,
+    kind: DType,
+    shape: tuple[int, ...],
+    algorithm: str,
+    constants: dict[str, Any],
+    b_columns: bool,
 ) -> Iterator[TileLaunch]:
     """What to try for a result of a shape, the best first.
 
@@ -43,6 +48,8 @@ def launches(
         What `gemm` calls so.
     constants : dict
         ``ACC`` and ``ACTIVATION``.
+    b_columns : bool
+        Whether the columns of `b` are contiguous, not its rows.
     """
     square = (_EDGE, _EDGE, 1)
     if algorithm == "vendor" or 0 in shape:
@@ -54,7 +61,7 @@ def launches(
         yield TileLaunch(launcher, {"TILE": _EDGE, **constants})
     else:
         *lead, m, n = shape
-        for parameters in candidates(device, kind, algorithm, (m, n, prod(lead))):
+        for parameters in candidates(device, kind, algorithm, (m, n, prod(lead)), b_columns):
             with suppress(LaunchError):  # of a user's table with a workgroup of no size
                 yield tiles_launch(parameters, shape, constants)
 

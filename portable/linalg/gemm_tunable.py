@@ -12,17 +12,17 @@ from portable.dtypes import DType, float16, float32, float64
 from portable.linalg.gemm_check import ProductCheck
 from portable.linalg.gemm_kernels import keep
 from portable.linalg.gemm_launches import tiles_launch
-from portable.linalg.gemm_tuning import SPACE
+from portable.linalg.gemm_tuning import SPACE, SPACE_NT
 from portable.tune.space import Parameters
 from portable.tune.tunable import Size, Tunable
 
-__all__ = ["TUNABLE", "parse_size"]
+__all__ = ["TUNABLE", "TUNABLE_NT", "parse_size"]
 
 
 class _Product:
-    """A product of random matrices on a device."""
+    """A product of random matrices on a device, the second perhaps a transposed view."""
 
-    def __init__(self, device: Device, dtype: DType, size: Size) -> None:
+    def __init__(self, device: Device, dtype: DType, size: Size, b_columns: bool = False) -> None:
         m, n, k = size
         random = np.random.default_rng(1)
         a = random.standard_normal((m, k)).astype(dtype.numpy)
@@ -31,7 +31,8 @@ class _Product:
         self._check = ProductCheck(a, b)
         self._unset = np.full((m, n), np.nan, dtype.numpy)
         self._out = device.from_numpy(self._unset)
-        self._operands = device.from_numpy(a), device.from_numpy(b)
+        second = device.from_numpy(b.T.copy()).T if b_columns else device.from_numpy(b)
+        self._operands = device.from_numpy(a), second
         self._constants = {"ACC": dtype.register, "ACTIVATION": keep}
 
     def run(self, choice: Parameters) -> None:
@@ -78,5 +79,14 @@ def _problem(device: Device, dtype: DType, size: Size) -> Any:
     return _Product(device, dtype, size)
 
 
-TUNABLE: Final = Tunable(SPACE, (float16, float32, float64), _sizes, parse_size, _flops, _problem)
+def _problem_nt(device: Device, dtype: DType, size: Size) -> Any:
+    return _Product(device, dtype, size, b_columns=True)
+
+
+_DTYPES: Final = (float16, float32, float64)
+
+TUNABLE: Final = Tunable(SPACE, _DTYPES, _sizes, parse_size, _flops, _problem)
 """The tile kernel of `portable.linalg.gemm`."""
+
+TUNABLE_NT: Final = Tunable(SPACE_NT, _DTYPES, _sizes, parse_size, _flops, _problem_nt)
+"""The same for a second matrix whose columns are contiguous."""

@@ -10,7 +10,7 @@ from portable.dtypes import DType
 from portable.tune.space import Parameters, Space
 from portable.tune.table import lookup, state
 
-__all__ = ["SPACE", "candidates"]
+__all__ = ["SPACE", "SPACE_NT", "candidates"]
 
 _BUSY: Final = 1
 """A choice is preferred while it gives every compute unit at least so many tiles."""
@@ -29,30 +29,39 @@ def _fits(choice: Parameters, dtype: DType, capabilities: Capabilities) -> bool:
     return bool(needed * 17 // 16 <= room and (single or 16 <= registers <= 160))
 
 
-SPACE: Final = Space(
-    "gemm",
-    {
-        "BM": (32, 64, 96, 128, 192, 256),
-        "BN": (32, 64, 128, 256),
-        "BK": (8, 16, 32, 64, 96, 128),
-        "STAGES": (1, 2, 3, 4),
-        "WORKGROUP": (1, 64, 128, 256, 512),
-        "GROUP": (1, 8),
-        "UNITS": (False, True),
-    },
-    _fits,
-)
+_VALUES: Final = {
+    "BM": (32, 64, 96, 128, 192, 256),
+    "BN": (32, 64, 128, 256),
+    "BK": (8, 16, 32, 64, 96, 128),
+    "STAGES": (1, 2, 3, 4),
+    "WORKGROUP": (1, 64, 128, 256, 512),
+    "GROUP": (1, 8),
+    "UNITS": (False, True),
+}
+
+SPACE: Final = Space("gemm", _VALUES, _fits)
+
+SPACE_NT: Final = Space("gemm_nt", _VALUES, _fits)
+"""For a `b` whose columns are contiguous.
+
+Register tiles want its rows: copies across cost more, and larger tiles need fewer of them.
+"""
 
 
 def candidates(
-    device: Device, dtype: DType, algorithm: str, size: tuple[int, int, int]
+    device: Device,
+    dtype: DType,
+    algorithm: str,
+    size: tuple[int, int, int],
+    b_columns: bool = False,
 ) -> tuple[Parameters, ...]:
     """Parameters to try for a result of (M, N, batch), the best first.
 
     The table lists choices from large tiles to small; the first that keeps all compute units busy
-    is tried first, then the smaller, then the larger ones.
+    is tried first, then the smaller, then the larger ones. For a `b` whose columns are contiguous
+    those of "gemm_nt" come first.
     """
-    return _ranked(device.capabilities, dtype, algorithm, size, state())
+    return _ranked(device.capabilities, dtype, algorithm, size, b_columns, state())
 
 
 @lru_cache(maxsize=4096)
@@ -61,10 +70,12 @@ def _ranked(
     dtype: DType,
     algorithm: str,
     size: tuple[int, int, int],
+    b_columns: bool,
     table: Any,
 ) -> tuple[Parameters, ...]:
     """The candidates as of one state of the user's table."""
-    found = [dict(choice) for choice in lookup("gemm", dtype, capabilities)]
+    spaces = (SPACE_NT, SPACE) if b_columns else (SPACE,)
+    found = [dict(c) for space in spaces for c in lookup(space.kernel, dtype, capabilities)]
     units = capabilities.compute_units * _BUSY
     busy = [choice for choice in found if _tiles(choice, size) >= units]
     small = sorted((c for c in found if c not in busy), key=lambda c: -_tiles(c, size))

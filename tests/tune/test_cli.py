@@ -29,17 +29,28 @@ def typed(*words: str) -> Result:
     return CliRunner().invoke(tune, list(words))
 
 
-def test_a_short_search_is_kept_and_used() -> None:
+@pytest.mark.parametrize("kernel", ["gemm", "gemm_nt"])
+def test_a_short_search_is_kept_and_used(kernel: str) -> None:
     words = ["--device", "cpu", "--dtype", "f32", "--size", "64,33x17x50", "--budget", "1"]
-    done = typed("gemm", *words, "--write")
+    done = typed(kernel, *words, "--write")
     assert done.exit_code == 0, done.output
     found = json.loads(done.stdout)
     device = registry.device("cpu")
     (key,) = found["float32"]
     assert key == device_keys(device.capabilities)[0]
-    assert json.loads(user_table().read_text(encoding="utf-8")) == {"gemm": found}
-    tried = list(candidates(device, float32, "auto", (4096, 4096, 1)))
+    assert json.loads(user_table().read_text(encoding="utf-8")) == {kernel: found}
+    tried = list(candidates(device, float32, "auto", (4096, 4096, 1), kernel == "gemm_nt"))
     assert tried[0] in found["float32"][key]
+
+
+def test_a_second_matrix_in_columns_has_choices_of_its_own(device: Device) -> None:
+    key = device_keys(device.capabilities)[0]
+    rows, columns = ({"BM": n, "BN": n} for n in (64, 32))
+    record("gemm", float32, key, [rows])
+    record("gemm_nt", float32, key, [columns])
+    size = (4096, 4096, 1)
+    assert candidates(device, float32, "auto", size)[0] == rows
+    assert candidates(device, float32, "auto", size, b_columns=True)[0] == columns
 
 
 def test_a_choice_that_cannot_run_is_passed_over() -> None:
