@@ -130,8 +130,8 @@
     if (!found.length) {
       const alone = rows.filter((row) => row.seconds !== undefined).sort((a, b) => volume(b) - volume(a))[0];
       if (alone) {
-        const text = element("small", { textContent: `${seconds(alone.seconds)}, ${alone.label}` });
-        return element("td", { title: "nothing to compare with" }, text);
+        const texts = [seconds(alone.seconds), alone.label].map((text) => element("small", { textContent: text }));
+        return element("td", { title: `${alone.name}; nothing to compare with` }, ...texts);
       }
       const failed = rows.find((row) => row.failure);
       return element("td", failed ? { className: "failed", textContent: short(failed.failure), title: failed.failure } : {});
