@@ -482,8 +482,8 @@ def matrix(
     Where the device has matrix units for its types it is held as they want it unless `units` is
     False, else as a tile of registers per work-item.
 
-    It has ``fill(x)``, ``load(part)``, ``store(part)`` and ``map(function)``, where the
-    function takes an element, or an element, its row and its column.
+    It has ``fill(x)``, ``load(part)``, ``store(part)`` and ``map(function, *more)``, where the
+    function takes an element, or an element, its row and its column, and then `more`.
     """
 
 

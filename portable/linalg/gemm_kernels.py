@@ -163,6 +163,28 @@ def gemm_tiled(
         )
 
 
+@function
+def finished_in_tile(
+    total: Any,
+    i: Any,
+    j: Any,
+    row: Any,
+    column: Any,
+    alpha: Any,
+    beta: Any,
+    c: Any,
+    bias: Any,
+    batch: Any,
+    out: Any,
+    activation: Any,
+) -> Any:
+    """`finished`, for an element of a tile that may reach beyond the result."""
+    y, x = row + i, column + j
+    if y < out.shape[out.ndim - 2] and x < out.shape[out.ndim - 1]:
+        total = finished(total, alpha, beta, c, bias, batch, y, x, out, activation)
+    return total
+
+
 @kernel
 def gemm_tiles(
     alpha: Any,
@@ -219,8 +241,7 @@ def gemm_tiles(
         kl.mma(acc, tile_a[now], tile_b[now], valid=(m - row, n - column, k - step * BK))
         if STAGES == 1:
             kl.barrier()
-    for i, j, total in kl.elements(acc):
-        if row + i < m and column + j < n:
-            result[row + i, column + j] = finished(
-                total, alpha, beta, c, bias, batch, row + i, column + j, out, ACTIVATION
-            )
+    acc.map(finished_in_tile, row, column, alpha, beta, c, bias, batch, out, ACTIVATION)
+    if c is not None:  # which may be the result
+        kl.barrier()
+    acc.store(result[row : row + BM, column : column + BN])

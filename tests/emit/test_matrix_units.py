@@ -71,7 +71,9 @@ def doubled(x: Any, i: Any, j: Any) -> Any:
 
 
 @kernel
-def by_fragments(a: Any, b: Any, out: Any, *, M: int, N: int, K: int, LOCAL: bool) -> None:
+def by_fragments(
+    a: Any, b: Any, out: Any, *, M: int, N: int, K: int, SHIFT: int, LOCAL: bool
+) -> None:
     tile = kl.local((K, N), b.dtype)
     kl.copy(tile, b[0:K, 0:N])
     kl.barrier()
@@ -87,7 +89,9 @@ def by_fragments(a: Any, b: Any, out: Any, *, M: int, N: int, K: int, LOCAL: boo
     total.load(out[warp * M : warp * M + M, 0:N])
     kl.mma(total, left, right)
     total.map(doubled)
-    total.store(out[warp * M : warp * M + M, 0:N])
+    kl.barrier()
+    start = kl.group_id(0) - SHIFT
+    total.store(out[warp * M : warp * M + M, start : start + N])
 
 
 def translated(
@@ -152,21 +156,27 @@ def test_products_are_right_on_emulated_units(case: str, layouts: str) -> None:
 
 @pytest.mark.parametrize("kind", [dt.float16, dt.float64], ids=repr)
 @pytest.mark.parametrize("layouts", LAYOUTS)
-@pytest.mark.parametrize("local", [True, False])
-def test_operands_may_be_fragments(local: bool, layouts: str, kind: DType) -> None:
+@pytest.mark.parametrize(
+    ("local", "columns", "shift"), [(True, 24, 0), (False, 24, 0), (True, 23, 0), (False, 23, 1)]
+)
+def test_operands_may_be_fragments(
+    local: bool, columns: int, shift: int, layouts: str, kind: DType
+) -> None:
+    """Elements are stored in pairs, of which the array's first and last column may cut one."""
     out = dt.float64 if kind is dt.float64 else dt.float32
-    sizes = {"M": 16, "N": 24, "K": 32, "LOCAL": local}
+    sizes = {"M": 16, "N": 24, "K": 32, "SHIFT": shift, "LOCAL": local}
     lowered = lower_matrices(
         translated(by_fragments, kind, out, 64, HOPPER, layouts, **sizes), HOPPER
     )
     assert any(name.startswith("mma.") for name in names(lowered))
-    a, b = operands(30, 24, 32, kind, layouts)
-    c = np.ones((30, 24), out.numpy)
-    expected = 1 + a.astype(np.float64) @ b.astype(np.float64)
-    rows = np.arange(30) % 16
-    expected[np.arange(30)[rows < 24], rows[rows < 24]] *= 2
+    a, b = operands(30, columns, 32, kind, layouts)
+    c = np.ones((30, columns), out.numpy)
+    whole = np.zeros((30, 24 + shift))
+    whole[:, :columns] = 1 + a.astype(np.float64) @ b.astype(np.float64)
+    rows = np.arange(30)
+    whole[rows, rows % 16] *= 2
     run_on_warps(lowered, (1, 1, 1), (a, b, c))
-    assert (c == expected).all()
+    assert (c == whole[:, shift : shift + columns]).all()
 
 
 @pytest.mark.parametrize(

@@ -126,8 +126,13 @@ def test_operands_of_any_strides(
 
 
 @pt.function
-def wave(value, row, column):
-    return value + 10 * row + column
+def wave(value, row, column, step):
+    return value + step * row + column
+
+
+@pt.function
+def scaled(value, factor):
+    return factor * value
 
 
 @pt.kernel
@@ -140,7 +145,8 @@ def fragments(a, b, c, out, seen, *, M, N, K, SCOPE):
     right.load(b[0:K, 0:N])
     acc.load(c[0:M, 0:N])
     kl.mma(acc, left, right)
-    acc.map(wave)
+    acc.map(scaled, 2)
+    acc.map(wave, M * 10)
     acc.store(out[1 : M + 1, 2 : N + 2])
     for i, k, value in kl.elements(left):
         seen[i, k] = 2 * value
@@ -174,7 +180,7 @@ def test_fragments_as_operands_and_regions_beyond_the_edges(
     padded[: c.shape[0]] = c
     row, column = np.indices((m, n))
     want = np.full((m, n + 1), 77.0)
-    whole = padded + _exact(a, b) + 10 * row + column
+    whole = 2 * (padded + _exact(a, b)) + 10 * m * row + column
     want[1:, 2:] = whole[: m - 1, : n - 1]
     np.testing.assert_array_equal(out, want)
     np.testing.assert_array_equal(seen, 2 * a)

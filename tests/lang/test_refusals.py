@@ -980,3 +980,13 @@ def leaves_elements(x):
 def test_leaving_the_elements_of_a_matrix() -> None:
     error = refused(leaves_elements, MATRIX)
     assert "no set order" in str(error)
+
+
+def fills_with_two(x):
+    total = kl.matrix((8, 8), kl.f32)
+    total.fill(0.0, 1.0)  # here
+
+
+def test_too_many_arguments_for_a_matrix() -> None:
+    error = refused(fills_with_two, MATRIX)
+    assert "fill of a kl.matrix takes one argument, not 2" in str(error)

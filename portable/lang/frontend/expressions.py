@@ -77,8 +77,8 @@ class ExpressionTranslator(ABC):
         """Inlines a helper function."""
 
     @abstractmethod
-    def map_fragment(self, fragment: Fragment, function: Any) -> None:
-        """Applies a helper function to the elements of a matrix."""
+    def map_fragment(self, fragment: Fragment, function: Any, *more: Any) -> None:
+        """Applies a helper function to the elements of a matrix, each with the same arguments."""
 
     # -- dispatch --------------------------------------------------------------------------
 
@@ -394,8 +394,8 @@ class ExpressionTranslator(ABC):
             return self.call_function(function, args, kwargs)
         if isinstance(function, DType):
             return self._call_dtype(function, args, kwargs)
-        if isinstance(function, partial) and len(args) == 1 and not kwargs:
-            return function(args[0])
+        if isinstance(function, partial) and args and not kwargs:
+            return self._call_method(function, args)
         return self._call_python(function, args, kwargs)
 
     def _call_word(self, word: words.Word, args: list[Any], kwargs: dict[str, Any]) -> Any:
@@ -429,6 +429,13 @@ class ExpressionTranslator(ABC):
         if len(args) != 1 or kwargs:
             self.builder.fail(f"kl.{dtype.short}(x) converts one number")
         return cast(self.builder, args[0], dtype)
+
+    def _call_method(self, method: partial[Any], args: list[Any]) -> Any:
+        """What `_fragment_attribute` gave: all but map take one argument."""
+        if len(args) > 1 and method.func != self.map_fragment:
+            name = method.func.__name__.lstrip("_")
+            self.builder.fail(f"the {name} of a kl.matrix takes one argument, not {len(args)}")
+        return method(*args)
 
     def _call_python(self, function: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
         if function is range:

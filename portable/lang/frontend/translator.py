@@ -485,18 +485,19 @@ class Translator(ExpressionTranslator):
         kind = fragment.dtype if self.builder.options.native_half else fragment.dtype.register
         return row, column, self.builder.declare("element", kind)
 
-    def map_fragment(self, fragment: Fragment, function: Any) -> None:
-        """``matrix.map(function)``."""
+    def map_fragment(self, fragment: Fragment, function: Any, *more: Any) -> None:
+        """``matrix.map(function, *more)``."""
         if not isinstance(function, Function):
             self.builder.fail(
                 f"map takes a function marked @portable.function, not {describe(function)}"
             )
         here = self.builder.location
         row, column, value = self._element_variables(fragment)
-        arguments = [Value(value), Value(row), Value(column)]
-        wanted = len(inspect.signature(function.python).parameters)
+        places = [Value(row), Value(column)]
+        if len(inspect.signature(function.python).parameters) == 1 + len(more):
+            places = []
         with self.builder.block() as body:
-            result = self.call_function(function, arguments[: 3 if wanted == 3 else 1], {})
+            result = self.call_function(function, [Value(value), *places, *more], {})
             converted = as_type(self.builder, result, fragment.dtype.register)
             self.builder.emit(s.Assign(value, converted.expr, here))
         self.builder.emit(s.ForElements(fragment, row, column, value, tuple(body), True, here))

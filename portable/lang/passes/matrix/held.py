@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from portable.lang.ir import expressions as e
 from portable.lang.ir import statements as s
 from portable.lang.ir.types import Array, Fragment
+from portable.lang.passes.matrix.neighbours import store_neighbours
 from portable.lang.passes.matrix.regions import inside, place
 from portable.lang.passes.matrix.shapes import Offset
 from portable.lang.passes.matrix.work import Code, Work, add, mul, number
@@ -26,7 +27,7 @@ class Held:
     row, column : Expression
         Where the lane stands in it.
     offsets : tuple of (int, int)
-        Per register its element's distance from there.
+        Per register its element's distance from there; every two are neighbours in a row.
     registers : tuple of Variable
         The elements.
     """
@@ -57,12 +58,14 @@ class Held:
         return code.block
 
     def store(self, work: Work, x: s.FragmentStore) -> s.Block:
-        """Writes the elements one by one."""
+        """Writes every two neighbours at once."""
         code = work.code(x.loc)
-        for register, row, column in self._places():
-            index = place(x.target, row, column)
-            with code.when(inside(x.target, index)):
-                code.store(x.target.array, index, register)
+        copied = self._copied(code)
+        with code.loop("pair", len(self.registers) // 2, unroll=-1) as which:
+            values = [
+                code.load(copied, (add(mul(which, 2), i),), self.fragment.dtype) for i in (0, 1)
+            ]
+            store_neighbours(code, x.target, *self._place(which, 2), values)
         return code.block
 
     def _places(self) -> Iterator[tuple[e.Variable, e.Expression, e.Expression]]:
@@ -72,25 +75,36 @@ class Held:
     def elements(self, work: Work, x: s.ForElements) -> s.Block:
         """One unrolled loop over a copy of the registers, so that the body stands there once."""
         code = work.code(x.loc)
-        copied = work.private(self.fragment.name, self.fragment.dtype, (len(self.registers),))
-        for at, register in enumerate(self.registers):
-            code.store(copied, (code.index(at),), register)
-        self._loop(code, x, copied)
+        copied = self._copied(code)
+        with code.loop("held", len(self.registers), unroll=-1) as which:
+            row, column = self._place(which)
+            code.emit(s.Let(x.row, row, x.loc))
+            code.emit(s.Let(x.column, column, x.loc))
+            code.emit(s.Assign(x.value, code.load(copied, (which,), self.fragment.dtype), x.loc))
+            code.emit(*x.body)
+            if x.writes:
+                code.store(copied, (which,), x.value)
         if x.writes:
             for at, register in enumerate(self.registers):
                 loaded = code.load(copied, (code.index(at),), self.fragment.dtype)
                 code.emit(s.Assign(register, loaded, x.loc))
         return code.block
 
-    def _loop(self, code: Code, x: s.ForElements, copied: Array) -> None:
-        with code.loop("held", len(self.registers), unroll=-1) as which:
-            row, column = (distance([o[axis] for o in self.offsets], which) for axis in (0, 1))
-            code.emit(s.Let(x.row, add(self.row, row), x.loc))
-            code.emit(s.Let(x.column, add(self.column, column), x.loc))
-            code.emit(s.Assign(x.value, code.load(copied, (which,), self.fragment.dtype), x.loc))
-            code.emit(*x.body)
-            if x.writes:
-                code.store(copied, (which,), x.value)
+    def _copied(self, code: Code) -> Array:
+        """A private array of the registers, for loops over them."""
+        name, dtype = self.fragment.name, self.fragment.dtype
+        copied = code.work.private(name, dtype, (len(self.registers),))
+        for at, register in enumerate(self.registers):
+            code.store(copied, (code.index(at),), register)
+        return copied
+
+    def _place(self, which: e.Expression, step: int = 1) -> tuple[e.Expression, e.Expression]:
+        """Row and column of the register that has a number, counted in steps."""
+        rows, columns = zip(*self.offsets[::step], strict=True)
+        return (
+            add(self.row, distance(list(rows), which)),
+            add(self.column, distance(list(columns), which)),
+        )
 
 
 def distance(values: list[int], which: e.Expression) -> e.Expression:

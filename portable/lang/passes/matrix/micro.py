@@ -25,6 +25,7 @@ from portable.lang.passes.matrix.work import (
     Code,
     Work,
     add,
+    both,
     clamp,
     mul,
     number,
@@ -183,14 +184,55 @@ class Micro(Strategy):
         return code.block
 
     def store(self, x: s.FragmentStore) -> s.Block:
-        """Element by element."""
+        """Whole vectors of sums where they lie in the array, else element by element."""
         code = self.work.code(x.loc)
-        with self._each(code, x.fragment) as (row, column, at):
-            index = place(x.target, row, column)
-            with code.when(inside(x.target, index)):
-                array = self._array(x.fragment)
-                code.store(x.target.array, index, code.load(array, at, array.dtype))
+        if x.fragment in self._panels:
+            with self._each(code, x.fragment) as (row, column, at):
+                self._store_element(code, x, row, column, at)
+            return code.block
+        array, columns, lanes = self._sums[x.fragment], self._micro.columns, self._micro.lanes
+        with (
+            self._rows(code, x.fragment) as (row, (i, u)),
+            code.loop("tile", array.shape[1]) as j,
+            code.loop("x", columns, step=lanes) as first,
+        ):
+            column = code.let("column", add(mul(j, columns), first))
+            self._store_vector(code, x, row, column, (i, j, u, first))
         return code.block
+
+    def _store_vector(
+        self,
+        code: Code,
+        x: s.FragmentStore,
+        row: e.Expression,
+        column: e.Expression,
+        at: tuple[e.Expression, ...],
+    ) -> None:
+        array, lanes, width = self._sums[x.fragment], self._micro.lanes, x.fragment.shape[1]
+        last = add(column, lanes - 1)
+        index, end = place(x.target, row, column), place(x.target, row, last)
+        whole = both(smaller(last, width), inside(x.target, index), inside(x.target, end))
+        with code.when(whole):
+            values = code.load(array, at, vector_type(array.dtype, lanes))
+            code.store(x.target.array, index, values, kept_dims(x.target)[1])
+        with code.otherwise(), code.loop("lane", lanes) as lane:
+            own = e.Binary("add", column, lane)
+            with code.when(smaller(own, width)):
+                there = (*at[:-1], e.Binary("add", at[-1], lane))
+                self._store_element(code, x, row, own, there)
+
+    def _store_element(
+        self,
+        code: Code,
+        x: s.FragmentStore,
+        row: e.Expression,
+        column: e.Expression,
+        at: tuple[e.Expression, ...],
+    ) -> None:
+        index = place(x.target, row, column)
+        with code.when(inside(x.target, index)):
+            array = self._array(x.fragment)
+            code.store(x.target.array, index, code.load(array, at, array.dtype))
 
     def elements(self, x: s.ForElements) -> s.Block:
         """Row after row, so that a compiler can make vectors of the columns."""
@@ -219,18 +261,27 @@ class Micro(Strategy):
                 yield row, column, held.element((), line, lane)
             return
         array, micro = self._sums[fragment], self._micro
-        with code.loop("tile", array.shape[0]) as i, code.loop("u", micro.rows) as u:
-            row = code.let("row", add(mul(i, micro.rows), u))
-            padded = array.shape[0] * micro.rows > fragment.shape[0]
-            with (
-                code.when(smaller(row, fragment.shape[0]) if padded else None),
-                code.loop("tile", array.shape[1]) as j,
-                code.loop("x", micro.columns) as x,
-            ):
-                column = code.let("column", add(mul(j, micro.columns), x))
-                wide = array.shape[1] * micro.columns > fragment.shape[1]
-                with code.when(smaller(column, fragment.shape[1]) if wide else None):
-                    yield row, column, (i, j, u, x)
+        with (
+            self._rows(code, fragment) as (row, (i, u)),
+            code.loop("tile", array.shape[1]) as j,
+            code.loop("x", micro.columns) as x,
+        ):
+            column = code.let("column", add(mul(j, micro.columns), x))
+            wide = array.shape[1] * micro.columns > fragment.shape[1]
+            with code.when(smaller(column, fragment.shape[1]) if wide else None):
+                yield row, column, (i, j, u, x)
+
+    @contextmanager
+    def _rows(
+        self, code: Code, fragment: Fragment
+    ) -> Iterator[tuple[e.Expression, tuple[e.Expression, e.Expression]]]:
+        """A row of sums, its tile and its number there, inside the loops over all."""
+        height, rows = self._sums[fragment].shape[0], self._micro.rows
+        with code.loop("tile", height) as i, code.loop("u", rows) as u:
+            row = code.let("row", add(mul(i, rows), u))
+            padded = height * rows > fragment.shape[0]
+            with code.when(smaller(row, fragment.shape[0]) if padded else None):
+                yield row, (i, u)
 
     @contextmanager
     def _operand_elements(

@@ -8,7 +8,7 @@ from portable.lang.ir import expressions as e
 from portable.lang.ir.types import Region, Vector, scalar_of
 from portable.lang.passes.matrix.parts import kept_dims
 from portable.lang.passes.matrix.regions import inside, place
-from portable.lang.passes.matrix.work import Code, add
+from portable.lang.passes.matrix.work import Code, add, both
 
 __all__ = ["store_neighbours"]
 
@@ -20,7 +20,7 @@ def store_neighbours(
     column: e.Expression,
     values: Sequence[e.Expression],
 ) -> None:
-    """Writes a vector from an element on; one by one where a global array ends among them.
+    """Writes a vector from an element on; one by one where a global array begins or ends in it.
 
     Parameters
     ----------
@@ -35,16 +35,24 @@ def store_neighbours(
     """
     array, axis = target.array, kept_dims(target)[1]
     places = [place(target, row, add(column, number)) for number in range(len(values))]
-    with code.when(inside(target, places[0])):
-        if len(values) == 1:
-            code.store(array, places[0], values[0])
-            return
-        kind = Vector(scalar_of(values[0].type), len(values))
-        last = inside(target, places[-1])
-        with code.when(last):
-            code.store(array, places[0], e.MakeVector(tuple(values), kind), axis)
-        if last is not None:
-            with code.otherwise():
-                for index, value in zip(places, values, strict=True):
-                    with code.when(inside(target, index)):
-                        code.store(array, index, value)
+    if len(values) == 1:
+        _one_by_one(code, target, places, values)
+        return
+    kind = Vector(scalar_of(values[0].type), len(values))
+    whole = both(inside(target, places[0]), inside(target, places[-1]))
+    with code.when(whole):
+        code.store(array, places[0], e.MakeVector(tuple(values), kind), axis)
+    if whole is not None:
+        with code.otherwise():
+            _one_by_one(code, target, places, values)
+
+
+def _one_by_one(
+    code: Code,
+    target: Region,
+    places: Sequence[tuple[e.Expression, ...]],
+    values: Sequence[e.Expression],
+) -> None:
+    for index, value in zip(places, values, strict=True):
+        with code.when(inside(target, index)):
+            code.store(target.array, index, value)
