@@ -18,21 +18,28 @@ from tests.support.compilers import CUDA, HIP, compile_cuda, compile_hip, cuda_m
 SCALAR, NONE = ScalarSpec("float"), StaticSpec(None)
 
 
-def wanted(dtype: DType, target: Capabilities) -> Specialisation:
+def wanted(dtype: DType, target: Capabilities, b_columns: bool) -> Specialisation:
     """The launch of the device's first choice of tiles."""
-    choice = dict(lookup("gemm", dtype, target)[0])
+    kernels = ("gemm_nt", "gemm") if b_columns else ("gemm",)
+    choice = dict(next(x for kernel in kernels for x in lookup(kernel, dtype, target)))
     workgroup = (choice.pop("WORKGROUP"), 1, 1)
     constants = {**choice, "ACC": dtype.register, "ACTIVATION": relu}
     matrix = ArraySpec(dtype, ("any", "unit"), aligned=True)
-    specs = (SCALAR, matrix, matrix, SCALAR, NONE, NONE, matrix)
+    right = ArraySpec(dtype, ("unit", "any"), aligned=True) if b_columns else matrix
+    specs = (SCALAR, matrix, right, SCALAR, NONE, NONE, matrix)
     return Specialisation(specs, tuple(constants.items()), workgroup, False, True, Options())
 
 
-@pytest.mark.parametrize("dtype", [pt.float16, pt.float32, pt.float64], ids=repr)
+@pytest.mark.parametrize(
+    ("dtype", "b_columns"),
+    [(pt.float16, False), (pt.float32, False), (pt.float32, True), (pt.float64, False)],
+)
 @pytest.mark.parametrize("target", [CUDA, HIP], ids=lambda target: target.dialect)
-def test_the_tile_kernel_compiles(dtype: DType, target: Capabilities) -> None:
+def test_the_tile_kernel_compiles(dtype: DType, target: Capabilities, b_columns: bool) -> None:
     missing = cuda_missing() if target is CUDA else hip_missing()
     if missing:
         pytest.skip(str(missing))
-    program = generate(translate(gemm_tiles.python, wanted(dtype, target), target), target)
+    program = generate(
+        translate(gemm_tiles.python, wanted(dtype, target, b_columns), target), target
+    )
     (compile_cuda if target is CUDA else compile_hip)(program)
