@@ -56,8 +56,9 @@
     const { environment } = data;
     const { machine } = environment;
     const commit = environment.commit ? `, commit ${environment.commit}` : "";
-    byId("where").textContent =
-      `${machine.processor}, ${machine.cores} cores; ${environment.time.slice(0, 10)}${commit}`;
+    const host = `${machine.processor}, ${machine.cores} cores`;
+    const names = unique(Object.values(environment.devices).filter((d) => d.kind !== "cpu").map((d) => d.name));
+    byId("where").textContent = `${[...names, host].join("; ")}; ${environment.time.slice(0, 10)}${commit}`;
     const rows = Object.entries(environment.devices).map(([name, d]) => [
       name,
       `${d.name} (${d.architecture}), ${d.compute_units} units, driver ${d.driver}`,
