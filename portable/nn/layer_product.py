@@ -16,7 +16,7 @@ __all__ = ["layer_product"]
 
 _TILE: Final = 32
 _ROWS_AT_ONCE: Final = 8
-_MANY_SAMPLES: Final = 512
+_MANY_SAMPLES: Final = 2048
 """From so many on, transposing the weights costs less than reading them across their rows."""
 
 
