@@ -19,7 +19,7 @@ FOLDERS = {
     "bench": "portable_bench",
     "data": "portable_data",
 }
-SHIPPED = {".py", ".typed", ".json", ".csv", ".txt", ".html", ".css", ".js"}
+SHIPPED = {".py", ".typed", ".json", ".csv", ".txt", ".html", ".css", ".js", ".png"}
 
 
 @pytest.fixture(scope="module")
