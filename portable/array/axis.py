@@ -26,7 +26,7 @@ _COLUMN_GROUP: Final = 64
 _GPU_COLUMNS_PER_UNIT: Final = 512
 # So few rows that the pages and cache lines of a strip of them stay at hand for the next columns.
 _CPU_DEPTH: Final = 256
-_CPU_STRIP: Final = 32
+_CPU_STRIP: Final = 512
 _GPU_DEPTH: Final = 32
 
 

@@ -8,7 +8,7 @@ from portable import lang as kl
 from portable.lang.function import function
 from portable.lang.kernel import kernel
 
-__all__ = ["cleared", "counted", "diagonal", "generated"]
+__all__ = ["counted", "diagonal", "generated"]
 
 
 @function
@@ -30,11 +30,3 @@ def generated(a: Any, b: Any, out: Any, *, OP: Any, KIND: Any, STORED: Any) -> N
     i = kl.global_id(0)
     if i < out.shape[0]:
         out[i] = kl.cast(OP(i, a, b, KIND), STORED)
-
-
-@kernel
-def cleared(out: Any) -> None:
-    """``out[i] = 0``."""
-    i = kl.global_id(0)
-    if i < out.shape[0]:
-        out[i] = 0

@@ -10,7 +10,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from portable.array.creation_kernels import cleared
 from portable.array.storage import Storage
 from portable.dtypes import DType
 from portable.lang.kernel import Kernel
@@ -19,8 +18,6 @@ from portable.lang.launch import Launcher
 __all__ = ["Launch", "Plans", "Recipe", "repeatable"]
 
 _MAX_PLANS: Final = 4096
-
-_GROUP: Final = 64
 
 Launch = Callable[[Sequence[Any], Sequence[int], Sequence[Any]], None]
 
@@ -91,12 +88,6 @@ class Recipe:
         made = self._arrays[0].device.empty(shape, dtype)
         self._arrays.append(made)
         self._steps.append(_New(shape, dtype))
-        return made
-
-    def zeros(self, shape: tuple[int, ...], dtype: DType) -> Any:
-        """A new array of zeros in each run."""
-        made = self.empty(shape, dtype)
-        self.launch(cleared, made.size, _GROUP, made)
         return made
 
     def launch(

@@ -8,13 +8,11 @@ from typing import Any, Final
 from portable.array.axis import Merge, cut, lanes_for
 from portable.array.recipe import Recipe
 from portable.array.reduction_kernels import reduce_columns, scan_columns
-from portable.array.workgroup_kernels import reduce_together, scan_chained, scan_together
-from portable.dtypes import int32
+from portable.array.workgroup_kernels import reduce_together, scan_together
 
 __all__ = ["scanned"]
 
 _STRIPS: Final = 4
-_CHAINED_BYTES: Final = 1 << 18
 _COLUMN_GROUP: Final = 64
 _CPU_STRIP: Final = 32
 
@@ -27,35 +25,7 @@ def scanned(recipe: Recipe, x: Any, out: Any, merge: Merge, shift: int) -> None:
     lanes = lanes_for(x, merge.kind, -1)
     if lanes_for(out, merge.kind, -1) < lanes:
         lanes = 1
-    capabilities = x.device.capabilities
-    chained = capabilities.forward_progress and capabilities.memory_orders == "acq_rel"
-    section = _CHAINED_BYTES // max(x.dtype.itemsize, 4)
-    if capabilities.kind == "cpu" and chained and x.shape[-1] > section:
-        _scan_chained(recipe, x, out, merge, shift, lanes, section)
-        return
     _scan_together(recipe, x, out, merge, shift, lanes)
-
-
-def _scan_chained(
-    recipe: Recipe, x: Any, out: Any, merge: Merge, shift: int, lanes: int, section: int
-) -> None:
-    sections = -(-x.shape[-1] // section) * prod(x.shape[:-1])
-    ready = recipe.zeros((sections + 1,), int32)
-    totals = recipe.empty((sections,), merge.kind)
-    recipe.launch(
-        scan_chained,
-        sections,
-        1,
-        x,
-        ready,
-        totals,
-        out,
-        LANES=lanes,
-        STRIPS=_STRIPS,
-        SECTION=section,
-        SHIFT=shift,
-        **merge.constants(),
-    )
 
 
 def _scan_together(recipe: Recipe, x: Any, out: Any, merge: Merge, shift: int, lanes: int) -> None:

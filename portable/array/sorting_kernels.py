@@ -112,16 +112,17 @@ def merge_runs(
             high = kl.where(taken, high, centre)
         left = pair + low
         right = middle + (before - low)
+        # Without branches: which run comes next cannot be foretold. Loads stay inside the runs.
         for place in range(start, stop):
-            from_left = left < middle
-            if from_left and right < end:
-                from_left = not sorts_before(x[*outer, right], x[*outer, left], KIND, DESCENDING)
-            source = kl.where(from_left, left, right)
-            out[*outer, place] = x[*outer, source]
+            first_one = x[*outer, kl.minimum(left, middle - 1)]
+            second_one = x[*outer, kl.minimum(right, end - 1)]
+            later = sorts_before(second_one, first_one, KIND, DESCENDING)
+            from_left = (left < middle) & ((right >= end) | (not later))
+            out[*outer, place] = kl.where(from_left, first_one, second_one)
             if order is not None:
-                new_order[*outer, place] = order[*outer, source]
-            left = kl.where(from_left, left + 1, left)
-            right = kl.where(from_left, right, right + 1)
+                new_order[*outer, place] = order[*outer, kl.where(from_left, left, right)]
+            left = left + kl.cast(from_left, kl.i64)
+            right = right + kl.cast(not from_left, kl.i64)
 
 
 @kernel

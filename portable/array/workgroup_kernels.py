@@ -225,6 +225,36 @@ def last_of(values: Any, LANES: Any) -> Any:
 
 
 @function
+def add_up(sums: Any, ITEMS: Any, MERGE: Any) -> None:
+    """Turns the numbers of the workgroup's items into running totals, by doubling steps."""
+    item = kl.local_id(0)
+    reach = 1
+    for _ in kl.static_range(10):
+        if reach < ITEMS:
+            own = sums[item]
+            if item >= reach:
+                own = MERGE(sums[item - reach], own)
+            kl.barrier()
+            sums[item] = own
+            kl.barrier()
+            reach = reach * 2
+
+
+@function
+def stored(out: Any, outer: Any, r: Any, stop: Any, values: Any, LANES: Any) -> None:
+    """Writes `LANES` elements from `r` on, none beyond `stop`."""
+    if LANES == 1:
+        if r < stop:
+            out[*outer, r] = values
+    elif r + LANES <= stop:
+        kl.vstore(out, *outer, r, values)
+    else:
+        for lane in kl.static_range(LANES):
+            if r + lane < stop:
+                out[*outer, r + lane] = values[lane]
+
+
+@function
 def scan_section(
     x: Any,
     out: Any,
@@ -239,7 +269,7 @@ def scan_section(
     ITEMS: Any,
     STRIPS: Any,
     SHIFT: Any,
-) -> Any:
+) -> None:
     """The workgroup's running totals of `first` to `stop` of a row, going on from `start`."""
     item = kl.local_id(0)
     totals = kl.local((STRIPS * ITEMS,), KIND)
@@ -262,16 +292,7 @@ def scan_section(
             below = MERGE(below, total)
         sums[item] = below
         kl.barrier()
-        reach = 1
-        for _ in kl.static_range(10):
-            if reach < ITEMS:
-                own = sums[item]
-                if item >= reach:
-                    own = MERGE(sums[item - reach], own)
-                kl.barrier()
-                sums[item] = own
-                kl.barrier()
-                reach = reach * 2
+        add_up(sums, ITEMS, MERGE)
         for strip in kl.static_range(STRIPS):
             r = tile + (strip * ITEMS + item) * LANES
             at = strip * ITEMS + item
@@ -279,18 +300,9 @@ def scan_section(
             if at >= STRIPS:
                 before = MERGE(carried, MERGE(sums[at // STRIPS - 1], totals[at]))
             done = MERGE(kl.splat(before, LANES) if LANES > 1 else before, mine[strip])
-            if LANES == 1:
-                if r < stop:
-                    out[*outer, r + SHIFT] = done
-            elif r + LANES <= stop:
-                kl.vstore(out, *outer, r + SHIFT, done)
-            else:
-                for lane in kl.static_range(LANES):
-                    if r + lane < stop:
-                        out[*outer, r + lane + SHIFT] = done[lane]
+            stored(out, outer, r + SHIFT, stop + SHIFT, done, LANES)
         carried = MERGE(carried, sums[ITEMS - 1])
         kl.barrier()
-    return carried
 
 
 @kernel
@@ -329,55 +341,3 @@ def scan_together(
     scan_section(
         x, out, outer, first, stop, start, MERGE, KIND, INITIAL, LANES, ITEMS, STRIPS, SHIFT
     )
-
-
-@kernel
-def scan_chained(
-    x: Any,
-    ready: Any,
-    totals: Any,
-    out: Any,
-    *,
-    MERGE: Any,
-    KIND: Any,
-    INITIAL: Any,
-    LANES: int,
-    STRIPS: int,
-    SECTION: int,
-    SHIFT: int,
-) -> None:
-    """As `scan_together` in one pass, by one work-item a section, each waiting for the one before.
-
-    Sections are taken by ticket, so that who is waited for is running or done ("single-pass
-    parallel prefix scan with decoupled look-back", Merrill and Garland, 2016, whose look-back is
-    one section here, since few run at once). A section is summed while it comes into the cache,
-    its total handed on, and scanned from the cache. `ready` holds zeros: the ticket and a flag for
-    each section.
-    """
-    lead = x.shape[: x.ndim - 1]
-    length = x.shape[x.ndim - 1]
-    sections = kl.cdiv(length, SECTION)
-    ticket = kl.atomic_add(ready, 0, 1)
-    s = ticket % sections
-    outer = unravelled(ticket // sections, lead)
-    first = s * SECTION
-    stop = kl.minimum(first + SECTION, length)
-    vectors = kl.splat(kl.cast(INITIAL, KIND), LANES) if LANES > 1 else kl.cast(INITIAL, KIND)
-    r = first
-    while r + LANES <= stop:
-        vectors = MERGE(vectors, read(x, outer, r, LANES, -1, KIND, None))
-        r = r + LANES
-    total = folded(vectors, LANES, MERGE)
-    if LANES > 1:
-        for q in range(r, stop):
-            total = MERGE(total, read(x, outer, q, 1, -1, KIND, None))
-    start = kl.cast(INITIAL, KIND)
-    if s > 0:
-        while kl.atomic_load(ready, ticket, order="acquire") == 0:
-            pass
-        start = totals[ticket - 1]
-    totals[ticket] = MERGE(start, total)
-    kl.atomic_store(ready, ticket + 1, 1, order="release")
-    if SHIFT == 1 and s == 0:
-        out[*outer, 0] = start
-    scan_section(x, out, outer, first, stop, start, MERGE, KIND, INITIAL, LANES, 1, STRIPS, SHIFT)
