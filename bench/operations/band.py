@@ -45,9 +45,9 @@ class Band(Operation):
         return Work(8.0 * n * n * b, float(dtype.itemsize * (b + 3) * n))
 
     def model(self, size: Size) -> dict[str, float]:
-        """The chain of dependent steps, three a sweep, and the hops with their operations."""
+        """The chain of dependent hops, two a sweep, and all hops with their operations."""
         n, b = size
-        return {"step of the chain": 3.0 * n, "hop": n * n / (2 * b), "flop": 8.0 * n * n * b}
+        return {"hop of the chain": 2.0 * n, "hop": n * n / (2 * b), "flop": 8.0 * n * n * b}
 
     def inputs(self, size: Size, dtype: DType) -> tuple[Array, ...]:
         """Of normal distribution."""
