@@ -18,6 +18,7 @@ __all__ = [
     "limited_below",
     "same",
     "selected",
+    "squared_gap",
     "unequal_to_itself",
 ]
 
@@ -94,3 +95,9 @@ def limited_above(x: Any, high: Any) -> Any:
 def limited(x: Any, low: Any, high: Any) -> Any:
     """Between the bounds."""
     return kl.minimum(kl.maximum(x, low), high)
+
+
+@function
+def squared_gap(x: Any, y: Any) -> Any:
+    """The square of the difference."""
+    return (x - y) * (x - y)

@@ -13,9 +13,11 @@ from portable.array import reduction_kernels as k
 from portable.array.axis import Merge, reduced
 from portable.array.creation import full
 from portable.array.elementwise import divide, multiply, not_equal, sqrt, subtract
-from portable.array.engine import check_operands
+from portable.array.engine import apply, check_operands
 from portable.array.geometry import normalized_axes, normalized_axis
 from portable.array.manipulation import astype, concat, moveaxis
+from portable.array.operation import Operation
+from portable.array.real_operations import squared_gap
 from portable.array.recipe import Plans, Recipe
 from portable.array.scanning import scanned
 from portable.array.storage import Storage, contiguous_strides
@@ -198,6 +200,9 @@ _TOTAL: Final = _Statistic(
 )
 
 
+_SQUARED_GAP: Final = Operation("var", "f", squared_gap)
+
+
 def sum(x: Array, /, *, axis: Axis = None, dtype: Any = None, keepdims: bool = False) -> Array:
     """The sum along axes (None: all); 64-bit for integers unless `dtype` says otherwise."""
     return _reduced(_SUM, x, axis, dtype, keepdims)  # type: ignore[no-any-return]
@@ -256,8 +261,8 @@ def var(
     """The variance along axes (None: all), the divisor being the count less `correction`."""
     _check("var", x, "f", "real floating-point numbers")
     wide = astype(x, _accumulator(x.dtype), copy=False)
-    gap = subtract(wide, mean(wide, axis=axis, keepdims=True))
-    total = sum(multiply(gap, gap), axis=axis, keepdims=keepdims)
+    squares = apply(_SQUARED_GAP, wide, mean(wide, axis=axis, keepdims=True))
+    total = sum(squares, axis=axis, keepdims=keepdims)
     divisor = _count(x, axis) - correction
     result = divide(total, float(divisor)) if divisor > 0 else multiply(total, float("nan"))
     return astype(result, x.dtype, copy=False)

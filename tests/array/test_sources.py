@@ -1,0 +1,101 @@
+"""The kernels of arrays, compiled for GPUs that are not here."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from portable import lang as kl
+from portable.array.exchange_kernels import exchange_tiles
+from portable.array.fused_kernel import MOST_INPUTS, MOST_OUTPUTS, fused
+from portable.array.reduction_kernels import reduce_columns, scan_columns, total
+from portable.array.sorting_kernels import merge_runs, sort_runs
+from portable.array.workgroup_kernels import best_together, reduce_together, scan_together
+from portable.backend import Capabilities
+from portable.lang.emit import generate
+from portable.lang.kernel import Kernel
+from portable.lang.signature import ArraySpec, ScalarSpec, Specialisation, StaticSpec
+from tests.support.compilers import CUDA, HIP, compile_cuda, compile_hip, cuda_missing, hip_missing
+
+LINE = ArraySpec(kl.f32, ("unit",), aligned=True)
+MATRIX = ArraySpec(kl.f32, ("any", "unit"), aligned=True)
+CROSSWISE = ArraySpec(kl.f32, ("unit", "any"), aligned=True)
+PLACES = ArraySpec(kl.i64, ("any", "unit"), aligned=True)
+COUNT, NONE = ScalarSpec("int"), StaticSpec(None)
+SUM = {"MERGE": total, "KIND": kl.f32, "INITIAL": 0}
+SHARED = {"LANES": 4, "WIDTH": 256, "TALL": 1, "SECTION": 16384}
+COLUMNS = {"LANES": 1, "STRIP": 1, "SECTION": 64}
+STEPS = (
+    (kl.multiply, ((0, None), (0.5, kl.f32, None)), None),
+    (kl.tanh, ((2, None),), None),
+    (kl.add, ((3, None), (1, None)), None),
+)
+FUSED = {
+    "HOW": ("full", "full"),
+    "STEPS": STEPS,
+    "RESULTS": (4,),
+    "LANES": 4,
+    "CHUNK": 4,
+    "ROWS": 1,
+}
+LAUNCHES: dict[str, tuple[Kernel, tuple[int, int, int], tuple[Any, ...], dict[str, Any]]] = {
+    "fused": (
+        fused,
+        (256, 1, 1),
+        (LINE, LINE, *(NONE,) * (MOST_INPUTS - 2), LINE, *(NONE,) * (MOST_OUTPUTS - 1)),
+        FUSED,
+    ),
+    "reduce": (reduce_together, (256, 1, 1), (MATRIX, MATRIX), {**SUM, **SHARED, "MAP": None}),
+    "columns": (reduce_columns, (64, 1, 1), (MATRIX, MATRIX), {**SUM, **COLUMNS, "MAP": None}),
+    "best": (
+        best_together,
+        (256, 1, 1),
+        (MATRIX, NONE, MATRIX, PLACES),
+        {"LARGEST": True, "PLACE": kl.i32, **SHARED},
+    ),
+    "scan": (
+        scan_together,
+        (256, 1, 1),
+        (MATRIX, MATRIX, MATRIX),
+        {**SUM, "LANES": 4, "ITEMS": 256, "STRIPS": 4, "SECTION": 16384, "SHIFT": 1},
+    ),
+    "scan columns": (
+        scan_columns,
+        (64, 1, 1),
+        (MATRIX, NONE, MATRIX),
+        {**SUM, **COLUMNS, "SHIFT": 0},
+    ),
+    "exchange": (
+        exchange_tiles,
+        (32, 8, 1),
+        (CROSSWISE, NONE, NONE, MATRIX),
+        {"OP": kl.negative, "KIND": None, "EDGE": 32, "TALL": 8},
+    ),
+    "sort": (
+        sort_runs,
+        (64, 1, 1),
+        (MATRIX, MATRIX, PLACES),
+        {"RUN": 16, "KIND": "f", "DESCENDING": False},
+    ),
+    "merge": (
+        merge_runs,
+        (64, 1, 1),
+        (MATRIX, NONE, MATRIX, NONE, COUNT, COUNT),
+        {"KIND": "f", "DESCENDING": True},
+    ),
+}
+
+
+@pytest.mark.parametrize("name", LAUNCHES)
+@pytest.mark.parametrize("target", [CUDA, HIP], ids=["cuda", "hip"])
+def test_compiles(name: str, target: Capabilities) -> None:
+    missing = cuda_missing() if target is CUDA else hip_missing()
+    if missing:
+        pytest.skip(missing)
+    kernel, workgroup, specs, constants = LAUNCHES[name]
+    wanted = Specialisation(
+        specs, kernel.constants(constants), workgroup, False, True, kernel.options
+    )
+    program = generate(kernel.translated(wanted, target), target)
+    (compile_cuda if target is CUDA else compile_hip)(program)
