@@ -14,6 +14,10 @@ __all__ = ["Change", "changes", "regressions"]
 _FLOOR: Final = 0.03
 """A difference as small as this is noise whatever the samples say: runs differ in memory layout."""
 
+_FEW: Final = 3
+_FLOOR_OF_FEW: Final = 0.3
+"""The same with fewer samples than `_FEW`, which say little about their spread."""
+
 _SIGMAS: Final = 3
 _DEVIATION: Final = 1.4826
 """Standard deviation of a normal distribution in units of its median distance from the median."""
@@ -88,7 +92,9 @@ def _change(old: tuple[Cell, Outcome] | None, new: tuple[Cell, Outcome] | None) 
         verdict = _without_times(before, after)
         return Change(cell, outcome.name, outcome.peer, before, after, None, None, verdict)
     ratio = before.seconds / after.seconds
-    noise = max(_FLOOR, _SIGMAS * _DEVIATION * hypot(before.spread, after.spread))
+    few = min(len(before.samples), len(after.samples)) < _FEW
+    floor = _FLOOR_OF_FEW if few else _FLOOR
+    noise = max(floor, _SIGMAS * _DEVIATION * hypot(before.spread, after.spread))
     verdict = "same" if abs(log(ratio)) <= noise else "faster" if ratio > 1 else "slower"
     return Change(cell, outcome.name, outcome.peer, before, after, ratio, noise, verdict)
 

@@ -40,7 +40,7 @@ class Pace:
     short : float
         Seconds below which a run is preceded by one that is not counted.
     rest : float
-        Seconds between contenders. The threads of OpenBLAS, oneMKL and OpenMP spin for tens of
+        Seconds after a library ran. The threads of OpenBLAS, oneMKL and OpenMP spin for tens of
         milliseconds after a call, waiting for the next one (2**26 clock ticks in OpenBLAS), and
         would take a core from whoever is timed then.
     """
@@ -177,13 +177,15 @@ class Harness:
         """Samples in turn, each round in the other order than the last."""
         pace = self.pace
         begun = self._clock()
+        after_peer = any(runner.outcome.peer for runner in runners)
         for done in range(pace.most_rounds):
             spent = self._clock() - begun
             if spent > pace.cell and (done >= pace.least_rounds or spent > pace.patience):
                 break
             for runner in list(runners)[:: 1 if done % 2 else -1]:
-                if len(runners) > 1:
+                if after_peer:
                     self._sleep(pace.rest)
+                after_peer = runner.outcome.peer
                 try:
                     runner.sample()
                 except Exception as error:  # noqa: BLE001  (as above)

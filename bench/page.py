@@ -107,7 +107,7 @@ def _figures(cell: Cell, outcome: Outcome, roof: Roof | None) -> dict[str, Any]:
     return found | {
         "seconds": outcome.seconds,
         "wall": outcome.wall,
-        "spread": outcome.spread,
+        "spread": outcome.spread if len(outcome.samples) > 1 else None,
         "samples": len(outcome.samples),
         "flops": flops,
         "bytes": moved,

@@ -73,7 +73,7 @@ class Outcome:
 
     @property
     def spread(self) -> float:
-        """Of its samples, as a fraction of their median."""
+        """Of its samples, as a fraction of their median; 0 for a single one."""
         return spread([s.seconds for s in self.samples])
 
 

@@ -123,7 +123,7 @@ def _overhead(name: str, cells: Sequence[Cell]) -> Table:
                 cell.label,
                 outcome.name,
                 seconds(outcome.seconds if outcome.timed else None),
-                percent(outcome.spread if outcome.timed else None),
+                _spread(outcome),
                 number(ratio),
                 escape(outcome.failure),
             )
@@ -195,7 +195,12 @@ def _speed(cell: Cell, outcome: Outcome) -> tuple[str, ...]:
     return (
         seconds(outcome.seconds if timed else None),
         seconds(outcome.wall if timed else None),
-        percent(outcome.spread if timed else None),
+        _spread(outcome),
         number(flops and 1e-9 * flops),
         number(moved and 1e-9 * moved),
     )
+
+
+def _spread(outcome: Outcome) -> str:
+    """Nothing for a single sample."""
+    return percent(outcome.spread if outcome.timed and len(outcome.samples) > 1 else None)

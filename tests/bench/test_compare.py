@@ -40,6 +40,13 @@ def test_verdicts(before: Outcome, after: Outcome, verdict: str) -> None:
     assert change.verdict == verdict
 
 
+def test_one_sample_says_little() -> None:
+    before, after = outcome("portable", 1.0), outcome("portable", 1.2)
+    del after.samples[1:]
+    (change,) = changes([cell(before)], [cell(after)])
+    assert change.verdict == "same"
+
+
 def test_what_only_one_run_has() -> None:
     ours = outcome("portable", 1.0)
     found = changes([cell(ours)], [cell(ours, size=9)])
