@@ -4,15 +4,19 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+from portable import groups, use
 from portable.backend import Device
+from portable.dtypes import dtype as dtype_of
 from portable.dtypes import float32
 from portable_bench.ladder_plot import plot_ladders
 from portable_bench.operation import Case, Work
 from portable_bench.operations import OPERATIONS
 from portable_bench.results import Cell, Outcome
 from portable_bench.roof import attained, roofs, with_roofs
+from portable_bench.roof_kernels import multiply_tiles
 from portable_bench.scaling import fits, models
 from portable_bench.sizes import parse_sizes
 from tests.bench.fakes import FakeDevice, outcome
@@ -137,3 +141,16 @@ def test_roofs_are_verified(device: Device, name: str) -> None:
     cell = Harness(Pace(cell=0, least_rounds=1)).measure(OPERATIONS[name], case)
     assert cell.ours[0].verified, cell
     assert cell.ours[0].timed
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
+def test_tiles_are_multiplied_as_often_as_asked(device: Device, dtype: str) -> None:
+    m, n, k, steps = 32, 64, 16, 5
+    register = dtype_of(dtype).register
+    a, b = (device.from_numpy(np.ones(shape, dtype)) for shape in ((m, k), (k, n)))
+    out = device.from_numpy(np.zeros((m, n), register.numpy))
+    workgroup = 1 if device.capabilities.kind == "cpu" else 64
+    with use(device):
+        launch = multiply_tiles[groups(3), workgroup]
+        launch(a, b, out, steps, 2 / (k * steps), BM=m, BN=n, BK=k, ACC=register)
+    np.testing.assert_allclose(device.to_numpy(out), 2, rtol=1e-6)
