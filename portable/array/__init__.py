@@ -4,8 +4,9 @@ Arrays of any device that runs kernels and has no array library of its own; `por
 namespace with creation functions bound to a device. Beyond the standard there is ``float16``.
 
 Functions whose result's shape depends on the elements (`nonzero`, `unique_values` and its kin,
-`repeat` by an array, boolean masks) wait for the device. Decompositions in `linalg` and all
-transforms in `fft` go through the host.
+`repeat` by an array, boolean masks) wait for the device, and so does indexing by arrays of
+integers, to learn whether all are in range. Decompositions in `linalg`, but for the singular values
+of real matrices, and all transforms in `fft` go through the host.
 """
 
 # ruff: noqa: A004, N811  (the standard names functions as Python names its own)
