@@ -68,7 +68,7 @@ _BULK: Final = {
         "(unsigned long long)({i0})) & 15) == 0;"
     ),
     "bulk.load": Asm(
-        'asm volatile("fence.proxy.async.shared::cta;" ::: "memory");\n'
+        'asm volatile("fence.proxy.async;" ::: "memory");\n'
         'asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes '
         '[%0], [%1], %2, [%3];"\n'
         '    :: "r"({s0}), "l"({a1}), "r"((unsigned int)({i0})), "r"({s2}) : "memory");'
