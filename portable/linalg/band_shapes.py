@@ -14,8 +14,8 @@ from portable.linalg.band_ring import ring_elements
 __all__ = ["Plan", "Stage", "plan_for", "sweeps_of_wave"]
 
 _MOST_SWEEPS: Final = 32
-_MOST_STEPS: Final = 16
-_WINDOWS: Final = 1024 * 1024
+_MOST_STEPS: Final = 8
+_WINDOWS: Final = 768 * 1024
 _ITEMS: Final = 256
 """Work-items of a sweep at most: NVIDIA's OpenCL has not the registers for more."""
 
