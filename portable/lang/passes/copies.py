@@ -25,7 +25,6 @@ from portable.lang.passes.bulk import lower_bulk
 __all__ = ["lower_copies"]
 
 _MOST_UNROLLED = 16
-_BLOCK = 8
 _ASYNC_BYTES = (4, 8, 16)
 _COPIES = (s.CopyTile, s.CopyVector, s.CopyCommit, s.CopyWait, s.BulkCopy, s.BulkWait)
 
@@ -349,9 +348,6 @@ class _Lowering:
         if rounds > _MOST_UNROLLED or tested:
             body.append(self._round_loop(tile, own, chunks, rounds, tested))
             return tuple(body)
-        if self._in_blocks(tile, chunks):
-            body += self._by_blocks(tile, own, rounds)
-            return tuple(body)
         if len(tile.extents) == 2 and self._items % per_row == 0:
             body += self._by_rows(tile, own, per_row, chunks, rounds)
             return tuple(body)
@@ -414,42 +410,6 @@ class _Lowering:
                 body.append(s.If(last, tuple(inner), (), tile.loc))
             else:
                 body += inner
-        return body
-
-    def _in_blocks(self, tile: _Tile, chunks: int) -> bool:
-        """Whether rows outside are columns inside, side by side in the banks of local memory.
-
-        Columns an odd number of 16 bytes apart fall into all banks 8 at a time.
-        """
-        layout = tile.inside.array.layout
-        if self._capabilities.kind != "gpu" or len(tile.extents) != 2 or tile.vector:
-            return False
-        assert layout is not None
-        down, along = (layout.strides[dim] for dim in tile.dims(tile.inside))
-        rows, columns = tile.extents
-        block = rows * _BLOCK
-        return (
-            down == 1
-            and along * tile.inside.array.dtype.itemsize % 32 == 16
-            and self._unit(tile, tile.outside, tile.order[-1])
-            and columns % _BLOCK == 0
-            and chunks % self._items == 0
-            and (block % self._items == 0 or self._items % block == 0)
-        )
-
-    def _by_blocks(self, tile: _Tile, own: e.Variable, rounds: int) -> list[s.Statement]:
-        """Down 8 columns before the next 8: neighbouring work-items differ in both directions."""
-        rows = tile.extents[0]
-        size = rows * _BLOCK
-        row, column = self._name(tile, "row"), self._name(tile, "column")
-        down, along = _quotient(own, _BLOCK), _remainder(own, _BLOCK)
-        if self._items > size:
-            down = _remainder(down, rows)
-            along = _sum(along, _scaled(_quotient(own, size), _BLOCK))
-        body: list[s.Statement] = [s.Let(row, down, tile.loc), s.Let(column, along, tile.loc)]
-        for done in range(0, rounds * self._items, self._items):
-            place = [_sum(row, done // _BLOCK % rows), _sum(column, done // size * _BLOCK)]
-            body += self._chunk(tile, place, False)
         return body
 
     def _chunk(self, tile: _Tile, at: list[e.Expression], tested: bool) -> list[s.Statement]:
