@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
 from portable import lang as kl
+from portable.errors import LaunchError
 from portable.lang.geometry import groups
 from portable.lang.launch import Launcher
 from portable.nn.activations import ACTIVATIONS
@@ -87,8 +89,8 @@ class FusedTrainer:
         kept = np.zeros((max(optimizer.slots, 1), model.layout.length), kind.numpy)
         self._state = device.from_numpy(kept)
         self._levels = device.from_numpy(np.array(loss.parameters, kind.numpy))
-        self._launcher = train_epochs[groups(1), shape.size]
-        self._constants = _training_constants(model, loss, optimizer, batch, shape)
+        self._shape = shape
+        self._constants = partial(_training_constants, model, loss, optimizer, batch)
 
     @staticmethod
     def shape(model: MLP, loss: Loss, optimizer: Optimizer, batch: int) -> Shape | None:
@@ -107,8 +109,23 @@ class FusedTrainer:
         """The launch of the same device arrays again and again, for measurements."""
         lost = self._model.device.empty((order.shape[0],), self._kind)
         arguments = self._arguments(x, y, order, numbers, lost)
-        launch = self._launcher.prepare(*arguments, **self._constants)
+        launch = self._with_fitting_workgroup(lambda go, c: go.prepare(*arguments, **c))
         return partial(_keeping, launch, arguments)
+
+    def _with_fitting_workgroup(self, use: Callable[[Launcher, dict[str, Any]], Any]) -> Any:
+        """Uses the launcher and its constants, with fewer work-items where the device refuses.
+
+        How many registers the kernel takes, and so how many work-items there can be, is known once
+        it is compiled.
+        """
+        while True:
+            shape = self._shape
+            try:
+                return use(train_epochs[groups(1), shape.size], self._constants(shape))
+            except LaunchError:
+                if shape.size <= shape.split:
+                    raise
+                self._shape = replace(shape, size=shape.size // 2)
 
     def _arguments(self, x: Any, y: Any, order: Any, numbers: Any, lost: Any) -> tuple[Any, ...]:
         return (
@@ -126,7 +143,8 @@ class FusedTrainer:
         device = self._model.device
         given = device.from_numpy(order), device.from_numpy(numbers.astype(self._kind.numpy))
         lost = device.empty((order.shape[0],), self._kind)
-        self._launcher(*self._arguments(x, y, *given, lost), **self._constants)
+        arguments = self._arguments(x, y, *given, lost)
+        self._with_fitting_workgroup(lambda go, c: go(*arguments, **c))
         return [float(x) / order.shape[1] for x in device.to_numpy(lost)]
 
 

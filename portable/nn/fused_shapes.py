@@ -15,6 +15,8 @@ __all__ = ["Shape", "forward_shape", "layer_tuples", "training_shape", "widest"]
 
 _MOST_ROWS: Final = 256
 _FEWEST_ROWS: Final = 16
+_ALIGNMENT: Final = 6 * 128
+"""Bytes that may lie between the local arrays of a kernel, each of which begins at a line."""
 
 # Beyond these, a product of matrices per layer is faster than one kernel.
 _MOST_WEIGHTS: Final = 131_072
@@ -93,7 +95,7 @@ def _products(layout: Layout) -> int:
 
 
 def _room(can: Capabilities) -> int:
-    return max(can.local_memory, can.local_memory_opt_in)
+    return max(can.local_memory, can.local_memory_opt_in) - _ALIGNMENT
 
 
 def _rows_within(room: int, bytes_per_row: int, wanted: int, lanes: int, pad: int) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,8 +13,21 @@ import portable
 from portable import kernel
 from portable import lang as kl
 from portable.backend import Device
-from portable.errors import DTypeError, ShapeError
-from portable.nn import MLP, SGD, Adam, AdamW, Loss, fit, huber, mae, mse, quantile, schedules
+from portable.errors import DTypeError, LaunchError, ShapeError
+from portable.nn import (
+    MLP,
+    SGD,
+    Adam,
+    AdamW,
+    Loss,
+    fit,
+    fused,
+    huber,
+    mae,
+    mse,
+    quantile,
+    schedules,
+)
 from portable.nn.activations import ACTIVATIONS
 from portable.nn.fused import FusedTrainer
 from portable.nn.history import History
@@ -185,6 +199,39 @@ def test_what_is_too_large_is_trained_layer_by_layer(device: Device) -> None:
     small, large = MLP([10, 64, 1], device=device), MLP([300, 300, 300], device=device)
     assert isinstance(trainer_for(small, mse, Adam(), None, 256), FusedTrainer)
     assert isinstance(trainer_for(large, mse, Adam(), None, 256), LayeredTrainer)
+
+
+class OfFewItems:
+    """A kernel that needs so many registers that a workgroup has few work-items."""
+
+    def __init__(self, kernel: Any, most: int) -> None:
+        self._kernel = kernel
+        self._most = most
+
+    def __getitem__(self, sizes: tuple[Any, int]) -> Any:
+        if sizes[1] > self._most:
+            raise LaunchError(f"at most {self._most} work-items")
+        return self._kernel[sizes]
+
+
+def test_fewer_work_items_where_a_device_refuses(
+    device: Device, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = network(device)
+    x, y = (device.from_numpy(v) for v in samples(8, SIZES, precision(device)))
+    shape = FusedTrainer.shape(model, mse, SGD(), 8)
+    assert shape is not None
+    few = OfFewItems(fused.train_epochs, shape.size)
+    monkeypatch.setattr(fused, "train_epochs", few)
+    order, numbers = np.arange(8, dtype=np.int32)[None], SGD().numbers(1, [0.1])
+    trainer = FusedTrainer(model, mse, SGD(), None, 8, replace(shape, size=64 * shape.size))
+    (lost,) = trainer.epochs(x, y, order, numbers)
+    usual = FusedTrainer(network(device), mse, SGD(), None, 8, shape)
+    assert usual.epochs(x, y, order, numbers) == [lost]
+    few = OfFewItems(fused.train_epochs, 0)
+    monkeypatch.setattr(fused, "train_epochs", few)
+    with pytest.raises(LaunchError, match="at most 0"):
+        trainer.epochs(x, y, order, numbers)
 
 
 # -- optimizers -----------------------------------------------------------------------------------
