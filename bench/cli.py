@@ -27,7 +27,7 @@ from portable_bench.tables import change_table, fit_table, ladder_table, model_t
 
 __all__ = ["bench"]
 
-_QUICK: Final = 100.0
+_QUICK: Final = 108.0
 _PATH: Final = click.Path(dir_okay=False, path_type=Path)
 _GIVEN: Final = click.Path(exists=True, dir_okay=False, path_type=Path)
 
@@ -98,7 +98,7 @@ def run(
     for path in (json_path, html_path, plot_path):
         _check_writable(path)
     look = effort == "quick" and not (ladder or size_names)
-    pace = Pace(cell=seconds if seconds is not None else 0.3 if look else 2.0)
+    pace = Pace(cell=seconds if seconds is not None else 0.2 if look else 2.0)
     limit = _QUICK if budget is None and look else budget
     planned = with_roofs(planned) if roof else planned
     cells = measure_all(planned, Harness(pace), ladder=ladder, budget=limit)

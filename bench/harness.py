@@ -19,6 +19,9 @@ from portable_bench.results import Cell, Outcome
 __all__ = ["Harness", "Pace", "on_device"]
 
 _LONGEST_REASON: Final = 400
+_LOOK: Final = 0.01
+_IDLE: Final = 0.2
+"""Of a core: the most that threads which sleep work."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,9 +43,9 @@ class Pace:
     short : float
         Seconds below which a run is preceded by one that is not counted.
     rest : float
-        Seconds after a library ran. The threads of OpenBLAS, oneMKL and OpenMP spin for tens of
-        milliseconds after a call, waiting for the next one (2**26 clock ticks in OpenBLAS), and
-        would take a core from whoever is timed then.
+        Seconds at most after a library ran. The threads of OpenBLAS, oneMKL and OpenMP spin for
+        tens to hundreds of milliseconds after a call, waiting for the next one, and would take a
+        core from whoever is timed then.
     """
 
     sample: float = 0.01
@@ -52,7 +55,7 @@ class Pace:
     patience: float = inf
     most_repeats: int = 200
     short: float = 0.25
-    rest: float = 0.04
+    rest: float = 0.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +94,8 @@ class Harness:
         How much time to spend.
     clock, sleep : callable
         The host's.
+    worked : callable
+        Seconds that the threads of this process have worked so far.
     """
 
     def __init__(
@@ -98,10 +103,12 @@ class Harness:
         pace: Pace,
         clock: Callable[[], float] = time.perf_counter,
         sleep: Callable[[float], None] = time.sleep,
+        worked: Callable[[], float] = time.process_time,
     ) -> None:
         self.pace = pace
         self._clock = clock
         self._sleep = sleep
+        self._worked = worked
         self._last: _Problem | None = None
 
     def measure(self, operation: Operation, case: Case, *, ladder: bool = False) -> Cell:
@@ -184,13 +191,22 @@ class Harness:
                 break
             for runner in list(runners)[:: 1 if done % 2 else -1]:
                 if after_peer:
-                    self._sleep(pace.rest)
+                    self._rest()
                 after_peer = runner.outcome.peer
                 try:
                     runner.sample()
                 except Exception as error:  # noqa: BLE001  (as above)
                     runner.outcome.failure = _reason(error)
                     runners.remove(runner)
+
+    def _rest(self) -> None:
+        """Waits for the threads of a library to sleep."""
+        latest = self._clock() + self.pace.rest
+        while self._clock() < latest:
+            begun, before = self._clock(), self._worked()
+            self._sleep(_LOOK)
+            if self._worked() - before < _IDLE * (self._clock() - begun):
+                break
 
 
 def _empty(operation: Operation, case: Case) -> Cell:

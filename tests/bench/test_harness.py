@@ -52,6 +52,24 @@ def test_the_time_for_a_cell_is_kept() -> None:
     assert clock.now < 3
 
 
+def test_what_a_library_left_running_is_waited_for() -> None:
+    """Threads that spin for 0.1 s after each call of the peer's, and for ever."""
+    for spinning, most in ((0.1, 0.14), (1e9, 1.02)):
+        clock, waited = FakeClock(), []
+
+        def sleep(seconds: float, clock: FakeClock = clock, waited: list[float] = waited) -> None:
+            waited.append(seconds)
+            clock.advance(seconds)
+
+        def worked(spinning: float = spinning, waited: list[float] = waited) -> float:
+            return min(sum(waited), spinning)
+
+        pace = Pace(cell=0, least_rounds=1)
+        harness = Harness(pace, clock, sleep, worked)
+        harness.measure(Scripted(clock, {"ours": Script(), "peer": Script()}), CASE)
+        assert 0.1 <= sum(waited) < most
+
+
 def test_a_drifting_clock_frequency_does_not_bend_the_ratio() -> None:
     """Everything becomes ten times slower within the run."""
 
