@@ -151,7 +151,8 @@ def _with_ladder(operations: Sequence[Operation]) -> list[Operation]:
 
 
 def _plain(options: dict[str, Any]) -> dict[str, Any]:
-    return {k: str(v) if isinstance(v, Path) else v for k, v in options.items()}
+    """What was measured and how; where it is written says nothing to who reads it."""
+    return {k: v for k, v in options.items() if not k.endswith("_path")}
 
 
 def _check_plot(path: Path | None, ladder: bool) -> None:
