@@ -18,19 +18,10 @@ from portable.linalg.band import chase
 from portable.linalg.band_shapes import Plan, Stage
 from portable.linalg.magnitude import largest_magnitude
 from portable.sim import checks
+from tests.linalg.matrices import TOLERANCE, dense, matrices
 from tests.support.lapack import bdsqr
 
-TOLERANCE = {"float16": 5e-3, "float32": 2e-6, "float64": 1e-13}
 DTYPES = ["float16", "float32", "float64"]
-
-
-def dense(ab: np.ndarray) -> np.ndarray:
-    u, n = ab.shape[0] - 1, ab.shape[1]
-    a = np.zeros((n, n))
-    for k in range(min(u, n - 1) + 1):
-        i = np.arange(n - k)
-        a[i, i + k] = ab[u - k, k:]
-    return a
 
 
 def banded(a: np.ndarray, u: int, dtype: str) -> np.ndarray:
@@ -107,30 +98,6 @@ def test_large_matrices_keep_their_norms(device: Device, u: int, dtype: str) -> 
     d, e = reduced(device, ab)
     wanted = schatten({k: ab[u - k, k:] for k in range(u + 1)})
     np.testing.assert_allclose(schatten({0: d, 1: e}), wanted, rtol=TOLERANCE[dtype])
-
-
-def matrices() -> dict[str, np.ndarray]:
-    n = 14
-    rng = np.random.default_rng(1)
-    ones = np.ones((n, n))
-    powers = np.logspace(0, -12, n)
-    kahan = np.triu(-0.3 * ones, 1) + np.eye(n)
-    deficient = rng.standard_normal((n, n))
-    deficient[:, 3::4] = 0
-    deficient[5] = 0
-    return {
-        "graded": powers[:, None] * rng.standard_normal((n, n)),
-        "graded upward": powers[::-1, None] * rng.standard_normal((n, n)),
-        "clustered": np.eye(n) + 1e-6 * rng.standard_normal((n, n)),
-        "rank deficient": deficient,
-        "diagonal": np.diag(np.arange(1.0, n + 1)),
-        "bidiagonal": np.diag(np.arange(1.0, n + 1)) + np.diag(np.ones(n - 1), 1),
-        "zero": 0 * ones,
-        "Kahan": 0.9 ** np.arange(n)[:, None] * kahan,
-        "Hilbert": 1 / (1 + np.add.outer(np.arange(n), np.arange(n))),
-        "huge": 1e37 * rng.standard_normal((n, n)),
-        "tiny": 1e-37 * rng.standard_normal((n, n)),
-    }
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
