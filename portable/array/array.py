@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from types import ModuleType
-from typing import Any, Final, Self
+from typing import Any, Self
 
-from portable.array import conversion, elementwise, indexing
+from portable.array import conversion, indexing, operators
 from portable.array.operators import Operators
 from portable.array.storage import Storage
 from portable.errors import ShapeError
@@ -14,8 +14,6 @@ __all__ = ["Array", "Index"]
 
 Index = Any
 """An integer, slice, ``...``, None, an array of integers or bools, or a tuple of them."""
-
-_OPERATIONS: Final = elementwise.OPERATIONS
 
 
 class Array(Operators, Storage):
@@ -131,55 +129,41 @@ class Array(Operators, Storage):
     # -- operators in place ----------------------------------------------------------------
 
     def __iadd__(self, other: Any, /) -> Self:
-        return indexing.updated(_ADD, self, other)
+        return indexing.updated(operators.ADD, self, other)
 
     def __isub__(self, other: Any, /) -> Self:
-        return indexing.updated(_SUBTRACT, self, other)
+        return indexing.updated(operators.SUBTRACT, self, other)
 
     def __imul__(self, other: Any, /) -> Self:
-        return indexing.updated(_MULTIPLY, self, other)
+        return indexing.updated(operators.MULTIPLY, self, other)
 
     def __itruediv__(self, other: Any, /) -> Self:
-        return indexing.updated(_DIVIDE, self, other)
+        return indexing.updated(operators.DIVIDE, self, other)
 
     def __ifloordiv__(self, other: Any, /) -> Self:
-        return indexing.updated(_FLOOR_DIVIDE, self, other)
+        return indexing.updated(operators.FLOOR_DIVIDE, self, other)
 
     def __imod__(self, other: Any, /) -> Self:
-        return indexing.updated(_REMAINDER, self, other)
+        return indexing.updated(operators.REMAINDER, self, other)
 
     def __ipow__(self, other: Any, /) -> Self:
-        return indexing.updated(_POW, self, other)
+        return indexing.updated(operators.POW, self, other)
 
     def __iand__(self, other: Any, /) -> Self:
-        return indexing.updated(_BITWISE_AND, self, other)
+        return indexing.updated(operators.BITWISE_AND, self, other)
 
     def __ior__(self, other: Any, /) -> Self:
-        return indexing.updated(_BITWISE_OR, self, other)
+        return indexing.updated(operators.BITWISE_OR, self, other)
 
     def __ixor__(self, other: Any, /) -> Self:
-        return indexing.updated(_BITWISE_XOR, self, other)
+        return indexing.updated(operators.BITWISE_XOR, self, other)
 
     def __ilshift__(self, other: Any, /) -> Self:
-        return indexing.updated(_BITWISE_LEFT_SHIFT, self, other)
+        return indexing.updated(operators.BITWISE_LEFT_SHIFT, self, other)
 
     def __irshift__(self, other: Any, /) -> Self:
-        return indexing.updated(_BITWISE_RIGHT_SHIFT, self, other)
+        return indexing.updated(operators.BITWISE_RIGHT_SHIFT, self, other)
 
     def __imatmul__(self, other: Any, /) -> Self:
         indexing.put(self, ..., self @ other)
         return self
-
-
-_ADD: Final = _OPERATIONS["add"]
-_SUBTRACT: Final = _OPERATIONS["subtract"]
-_MULTIPLY: Final = _OPERATIONS["multiply"]
-_DIVIDE: Final = _OPERATIONS["divide"]
-_FLOOR_DIVIDE: Final = _OPERATIONS["floor_divide"]
-_REMAINDER: Final = _OPERATIONS["remainder"]
-_POW: Final = _OPERATIONS["pow"]
-_BITWISE_AND: Final = _OPERATIONS["bitwise_and"]
-_BITWISE_OR: Final = _OPERATIONS["bitwise_or"]
-_BITWISE_XOR: Final = _OPERATIONS["bitwise_xor"]
-_BITWISE_LEFT_SHIFT: Final = _OPERATIONS["bitwise_left_shift"]
-_BITWISE_RIGHT_SHIFT: Final = _OPERATIONS["bitwise_right_shift"]

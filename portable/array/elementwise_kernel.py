@@ -8,7 +8,7 @@ from portable import lang as kl
 from portable.lang.function import function
 from portable.lang.kernel import kernel
 
-__all__ = ["FULL", "NUMBER", "ROW", "elementwise", "unravelled"]
+__all__ = ["FULL", "NUMBER", "ROW", "elementwise", "product_of", "unravelled"]
 
 FULL = "full"
 """An operand with a dimension for each of the result's."""
@@ -16,6 +16,15 @@ ROW = "row"
 """An operand without the last dimension, along which it is the same."""
 NUMBER = "number"
 """An operand that is one number."""
+
+
+@function
+def product_of(extents: Any) -> Any:
+    """The number of elements of a shape."""
+    total = 1
+    for extent in extents:
+        total = total * extent
+    return total
 
 
 @function
@@ -82,9 +91,7 @@ def elementwise(
     """
     inner = out.shape[out.ndim - 1]
     lead = out.shape[: out.ndim - 1]
-    rows = 1
-    for extent in lead:
-        rows = rows * extent
+    rows = product_of(lead)
     start = kl.global_id(0) * CHUNK
     first = kl.global_id(1) * ROWS
     if start < inner:

@@ -25,19 +25,22 @@ def converted(x: Any, kind: Any) -> Any:
     return x if kind is None else kl.cast(x, kind)
 
 
+@function
+def square(number: Any, shape: Any, EDGE: int) -> Any:
+    """Where square `number` of a stack of matrices begins: row, column, and its matrix' index."""
+    down, across = shape[len(shape) - 2], shape[len(shape) - 1]
+    wide, tall = kl.cdiv(across, EDGE), kl.cdiv(down, EDGE)
+    outer = unravelled(number // wide // tall, shape[: len(shape) - 2])
+    return number // wide % tall * EDGE, number % wide * EDGE, outer
+
+
 @kernel
 def exchange_tiles(
     x: Any, y: Any, z: Any, out: Any, *, OP: Any, KIND: Any, EDGE: int, TALL: int
 ) -> None:
     """``out = OP(x)``: a workgroup of ``EDGE, TALL`` does a square of `EDGE` in local memory."""
-    lead = out.shape[: out.ndim - 2]
-    down = out.shape[out.ndim - 2]
-    across = out.shape[out.ndim - 1]
-    wide = kl.cdiv(across, EDGE)
-    group = kl.group_id(0)
-    left = group % wide * EDGE
-    top = group // wide % kl.cdiv(down, EDGE) * EDGE
-    outer = unravelled(group // wide // kl.cdiv(down, EDGE), lead)
+    down, across = out.shape[out.ndim - 2], out.shape[out.ndim - 1]
+    top, left, outer = square(kl.group_id(0), out.shape, EDGE)
     tile = kl.local((EDGE, EDGE + 1), x.dtype)
     i, j = kl.local_id(0), kl.local_id(1)
     for k in kl.static_range(0, EDGE, TALL):
@@ -54,14 +57,8 @@ def exchange_blocks(
     x: Any, y: Any, z: Any, out: Any, *, OP: Any, KIND: Any, EDGE: int, LANES: int
 ) -> None:
     """``out = OP(x)``: a work-item does a square of `EDGE`, in squares of `LANES` vectors."""
-    lead = out.shape[: out.ndim - 2]
-    down = out.shape[out.ndim - 2]
-    across = out.shape[out.ndim - 1]
-    wide = kl.cdiv(across, EDGE)
-    tile = kl.global_id(0)
-    left = tile % wide * EDGE
-    top = tile // wide % kl.cdiv(down, EDGE) * EDGE
-    outer = unravelled(tile // wide // kl.cdiv(down, EDGE), lead)
+    down, across = out.shape[out.ndim - 2], out.shape[out.ndim - 1]
+    top, left, outer = square(kl.global_id(0), out.shape, EDGE)
     for row in range(top, kl.minimum(top + EDGE, down), LANES):
         for column in range(left, kl.minimum(left + EDGE, across), LANES):
             if LANES > 1 and row + LANES <= down and column + LANES <= across:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from portable import lang as kl
-from portable.array.elementwise_kernel import taken, unravelled
+from portable.array.elementwise_kernel import product_of, taken, unravelled
 from portable.lang.function import function
 from portable.lang.kernel import kernel
 
@@ -94,9 +94,7 @@ def fused(
     results = (out0, out1, out2, out3)
     inner = out0.shape[out0.ndim - 1]
     lead = out0.shape[: out0.ndim - 1]
-    rows = 1
-    for extent in lead:
-        rows = rows * extent
+    rows = product_of(lead)
     start = kl.global_id(0) * CHUNK
     first = kl.global_id(1) * ROWS
     if start < inner:

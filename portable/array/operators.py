@@ -12,7 +12,21 @@ from portable.array.expression import Expression
 from portable.array.operation import Operation
 from portable.array.storage import Storage
 
-__all__ = ["Operators"]
+__all__ = [
+    "ADD",
+    "BITWISE_AND",
+    "BITWISE_LEFT_SHIFT",
+    "BITWISE_OR",
+    "BITWISE_RIGHT_SHIFT",
+    "BITWISE_XOR",
+    "DIVIDE",
+    "FLOOR_DIVIDE",
+    "MULTIPLY",
+    "POW",
+    "REMAINDER",
+    "SUBTRACT",
+    "Operators",
+]
 
 _OPERATIONS: Final = elementwise.OPERATIONS
 
@@ -53,76 +67,76 @@ class Operators:  # noqa: PLW1641  (arrays and their stand-ins differ in having 
         return _operated(_GREATER_EQUAL, self, other)
 
     def __add__(self, other: Any, /) -> Any:
-        return _operated(_ADD, self, other)
+        return _operated(ADD, self, other)
 
     def __radd__(self, other: Any, /) -> Any:
-        return _operated(_ADD, other, self)
+        return _operated(ADD, other, self)
 
     def __sub__(self, other: Any, /) -> Any:
-        return _operated(_SUBTRACT, self, other)
+        return _operated(SUBTRACT, self, other)
 
     def __rsub__(self, other: Any, /) -> Any:
-        return _operated(_SUBTRACT, other, self)
+        return _operated(SUBTRACT, other, self)
 
     def __mul__(self, other: Any, /) -> Any:
-        return _operated(_MULTIPLY, self, other)
+        return _operated(MULTIPLY, self, other)
 
     def __rmul__(self, other: Any, /) -> Any:
-        return _operated(_MULTIPLY, other, self)
+        return _operated(MULTIPLY, other, self)
 
     def __truediv__(self, other: Any, /) -> Any:
-        return _operated(_DIVIDE, self, other)
+        return _operated(DIVIDE, self, other)
 
     def __rtruediv__(self, other: Any, /) -> Any:
-        return _operated(_DIVIDE, other, self)
+        return _operated(DIVIDE, other, self)
 
     def __floordiv__(self, other: Any, /) -> Any:
-        return _operated(_FLOOR_DIVIDE, self, other)
+        return _operated(FLOOR_DIVIDE, self, other)
 
     def __rfloordiv__(self, other: Any, /) -> Any:
-        return _operated(_FLOOR_DIVIDE, other, self)
+        return _operated(FLOOR_DIVIDE, other, self)
 
     def __mod__(self, other: Any, /) -> Any:
-        return _operated(_REMAINDER, self, other)
+        return _operated(REMAINDER, self, other)
 
     def __rmod__(self, other: Any, /) -> Any:
-        return _operated(_REMAINDER, other, self)
+        return _operated(REMAINDER, other, self)
 
     def __pow__(self, other: Any, /) -> Any:
-        return _operated(_POW, self, other)
+        return _operated(POW, self, other)
 
     def __rpow__(self, other: Any, /) -> Any:
-        return _operated(_POW, other, self)
+        return _operated(POW, other, self)
 
     def __and__(self, other: Any, /) -> Any:
-        return _operated(_BITWISE_AND, self, other)
+        return _operated(BITWISE_AND, self, other)
 
     def __rand__(self, other: Any, /) -> Any:
-        return _operated(_BITWISE_AND, other, self)
+        return _operated(BITWISE_AND, other, self)
 
     def __or__(self, other: Any, /) -> Any:
-        return _operated(_BITWISE_OR, self, other)
+        return _operated(BITWISE_OR, self, other)
 
     def __ror__(self, other: Any, /) -> Any:
-        return _operated(_BITWISE_OR, other, self)
+        return _operated(BITWISE_OR, other, self)
 
     def __xor__(self, other: Any, /) -> Any:
-        return _operated(_BITWISE_XOR, self, other)
+        return _operated(BITWISE_XOR, self, other)
 
     def __rxor__(self, other: Any, /) -> Any:
-        return _operated(_BITWISE_XOR, other, self)
+        return _operated(BITWISE_XOR, other, self)
 
     def __lshift__(self, other: Any, /) -> Any:
-        return _operated(_BITWISE_LEFT_SHIFT, self, other)
+        return _operated(BITWISE_LEFT_SHIFT, self, other)
 
     def __rlshift__(self, other: Any, /) -> Any:
-        return _operated(_BITWISE_LEFT_SHIFT, other, self)
+        return _operated(BITWISE_LEFT_SHIFT, other, self)
 
     def __rshift__(self, other: Any, /) -> Any:
-        return _operated(_BITWISE_RIGHT_SHIFT, self, other)
+        return _operated(BITWISE_RIGHT_SHIFT, self, other)
 
     def __rrshift__(self, other: Any, /) -> Any:
-        return _operated(_BITWISE_RIGHT_SHIFT, other, self)
+        return _operated(BITWISE_RIGHT_SHIFT, other, self)
 
     def __matmul__(self, other: Any, /) -> Any:
         return _product(self, other)
@@ -159,15 +173,15 @@ _LESS: Final = _OPERATIONS["less"]
 _LESS_EQUAL: Final = _OPERATIONS["less_equal"]
 _GREATER: Final = _OPERATIONS["greater"]
 _GREATER_EQUAL: Final = _OPERATIONS["greater_equal"]
-_ADD: Final = _OPERATIONS["add"]
-_SUBTRACT: Final = _OPERATIONS["subtract"]
-_MULTIPLY: Final = _OPERATIONS["multiply"]
-_DIVIDE: Final = _OPERATIONS["divide"]
-_FLOOR_DIVIDE: Final = _OPERATIONS["floor_divide"]
-_REMAINDER: Final = _OPERATIONS["remainder"]
-_POW: Final = _OPERATIONS["pow"]
-_BITWISE_AND: Final = _OPERATIONS["bitwise_and"]
-_BITWISE_OR: Final = _OPERATIONS["bitwise_or"]
-_BITWISE_XOR: Final = _OPERATIONS["bitwise_xor"]
-_BITWISE_LEFT_SHIFT: Final = _OPERATIONS["bitwise_left_shift"]
-_BITWISE_RIGHT_SHIFT: Final = _OPERATIONS["bitwise_right_shift"]
+ADD: Final = _OPERATIONS["add"]
+SUBTRACT: Final = _OPERATIONS["subtract"]
+MULTIPLY: Final = _OPERATIONS["multiply"]
+DIVIDE: Final = _OPERATIONS["divide"]
+FLOOR_DIVIDE: Final = _OPERATIONS["floor_divide"]
+REMAINDER: Final = _OPERATIONS["remainder"]
+POW: Final = _OPERATIONS["pow"]
+BITWISE_AND: Final = _OPERATIONS["bitwise_and"]
+BITWISE_OR: Final = _OPERATIONS["bitwise_or"]
+BITWISE_XOR: Final = _OPERATIONS["bitwise_xor"]
+BITWISE_LEFT_SHIFT: Final = _OPERATIONS["bitwise_left_shift"]
+BITWISE_RIGHT_SHIFT: Final = _OPERATIONS["bitwise_right_shift"]

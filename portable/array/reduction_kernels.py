@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from portable import lang as kl
-from portable.array.elementwise_kernel import unravelled
+from portable.array.elementwise_kernel import product_of, unravelled
 from portable.lang.function import function
 from portable.lang.kernel import kernel
 
@@ -101,9 +101,7 @@ def reduce_columns(
     lead = x.shape[: x.ndim - 1]
     length = x.shape[x.ndim - 1]
     sections = out.shape[out.ndim - 1]
-    rows = 1
-    for extent in lead:
-        rows = rows * extent
+    rows = product_of(lead)
     strips = kl.cdiv(rows, LANES * STRIP)
     item = kl.global_id(0)
     s = item // strips
@@ -158,9 +156,7 @@ def scan_columns(
     lead = x.shape[: x.ndim - 1]
     length = x.shape[x.ndim - 1]
     sections = kl.cdiv(length, SECTION)
-    rows = 1
-    for extent in lead:
-        rows = rows * extent
+    rows = product_of(lead)
     strips = kl.cdiv(rows, LANES * STRIP)
     item = kl.global_id(0)
     s = item // strips

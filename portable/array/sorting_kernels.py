@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from portable import lang as kl
-from portable.array.elementwise_kernel import unravelled
+from portable.array.elementwise_kernel import product_of, unravelled
 from portable.lang.function import function
 from portable.lang.kernel import kernel
 
@@ -43,9 +43,7 @@ def sort_runs(x: Any, out: Any, order: Any, *, RUN: int, KIND: str, DESCENDING: 
     """
     length = x.shape[x.ndim - 1]
     runs = kl.cdiv(length, RUN)
-    rows = 1
-    for extent in x.shape[: x.ndim - 1]:
-        rows = rows * extent
+    rows = product_of(x.shape[: x.ndim - 1])
     item = kl.global_id(0)
     if item < rows * runs:
         outer = unravelled(item // runs, x.shape[: x.ndim - 1])
@@ -89,9 +87,7 @@ def merge_runs(
     length = x.shape[x.ndim - 1]
     lead = x.shape[: x.ndim - 1]
     pieces = kl.cdiv(length, piece)
-    rows = 1
-    for extent in lead:
-        rows = rows * extent
+    rows = product_of(lead)
     item = kl.global_id(0)
     if item < rows * pieces:
         outer = unravelled(item // pieces, lead)

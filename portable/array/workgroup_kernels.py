@@ -8,21 +8,12 @@ from __future__ import annotations
 from typing import Any
 
 from portable import lang as kl
-from portable.array.elementwise_kernel import unravelled
+from portable.array.elementwise_kernel import product_of, unravelled
 from portable.array.reduction_kernels import folded, read, wins
 from portable.lang.function import function
 from portable.lang.kernel import kernel
 
 __all__ = ["best_together", "reduce_together", "scan_together"]
-
-
-@function
-def product_of(extents: Any) -> Any:
-    """The number of elements of a shape."""
-    total = 1
-    for extent in extents:
-        total = total * extent
-    return total
 
 
 @kernel
