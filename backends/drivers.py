@@ -17,6 +17,7 @@ from importlib import metadata
 from pathlib import Path
 
 from portable import cache
+from portable.files import write_whole
 
 __all__ = ["announce", "find_drivers", "write_folder"]
 
@@ -71,9 +72,7 @@ def _fill(folder: Path, lines: list[str]) -> Path:
     for i, line in enumerate(lines):
         target = folder / f"{i:02}-{_stem(line)}.icd"
         if not target.exists() or target.read_text() != line + "\n":
-            with tempfile.NamedTemporaryFile("w", dir=folder, delete=False) as file:
-                file.write(line + "\n")
-            Path(file.name).replace(target)
+            write_whole(target, f"{line}\n".encode())
     return folder
 
 

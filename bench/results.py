@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from portable.errors import DataError
+from portable.files import write_whole
 from portable.tune.stopwatch import Timing
 from portable_bench.operation import Work
 from portable_bench.statistics import median, paired_ratio, spread
@@ -159,9 +160,7 @@ def write(path: Path, results: Results) -> None:
     lines = ",\n".join(json.dumps(_plain(cell)) for cell in results.cells)
     environment = json.dumps(_finite(results.environment), indent=1)
     text = f'{{"schema": {SCHEMA},\n"environment": {environment},\n"cells": [\n{lines}\n]}}\n'
-    unfinished = path.with_name(f".{path.name}.unfinished")
-    unfinished.write_text(text, encoding="utf-8")
-    unfinished.replace(path)
+    write_whole(path, text.encode())
 
 
 def load(path: Path) -> Results:

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import hashlib
 import os
-import tempfile
 from pathlib import Path
 
 import platformdirs
+
+from portable.files import write_whole
 
 __all__ = ["folder", "key", "load", "store"]
 
@@ -64,7 +65,7 @@ def store(name: str, content: bytes) -> None:
     path = _path(name)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        _replace(path, _FORMAT + hashlib.sha256(content).digest() + content)
+        write_whole(path, _FORMAT + hashlib.sha256(content).digest() + content)
     except OSError:
         return
 
@@ -82,18 +83,6 @@ def _checked(data: bytes) -> bytes | None:
     content = data[start:]
     intact = data[:start] == _FORMAT + hashlib.sha256(content).digest()
     return content if intact else None
-
-
-def _replace(path: Path, data: bytes) -> None:
-    """Write beside and rename, so that no reader ever sees half a file."""
-    handle, temporary = tempfile.mkstemp(dir=path.parent)
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(data)
-        Path(temporary).replace(path)
-    except BaseException:
-        _remove(Path(temporary))
-        raise
 
 
 def _remove(path: Path) -> None:

@@ -21,6 +21,7 @@ import platformdirs
 
 from portable.backend import Capabilities
 from portable.dtypes import DType
+from portable.files import write_whole
 from portable.tune.space import Parameters
 
 __all__ = ["device_keys", "lookup", "record", "state", "user_table"]
@@ -162,8 +163,6 @@ def record(
     entry = table.setdefault(kernel, {}).setdefault(dtype.name, {})
     entry[key] = [dict(choice) for choice in choices]
     target.parent.mkdir(parents=True, exist_ok=True)
-    temporary = target.with_suffix(".tmp")
-    temporary.write_text(json.dumps(table, indent=1, sort_keys=True) + "\n", encoding="utf-8")
-    temporary.replace(target)
+    write_whole(target, (json.dumps(table, indent=1, sort_keys=True) + "\n").encode())
     _watch.renew()
     return target
