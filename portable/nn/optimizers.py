@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 
@@ -120,7 +120,54 @@ class SGD:
 
 
 @dataclass(frozen=True, slots=True)
-class Adam:
+class _RunningMeans:
+    """What `Adam` and `AdamW` share; they differ in what decays."""
+
+    lr: float = 1e-3
+    betas: tuple[float, float] = (0.9, 0.999)
+    eps: float = 1e-8
+    weight_decay: float = 0.0
+    _decoupled: ClassVar[bool]
+
+    def __post_init__(self) -> None:
+        name = type(self).__name__
+        _check_range(name, "lr", self.lr)
+        _check_range(name, "betas[0]", self.betas[0], 1)
+        _check_range(name, "betas[1]", self.betas[1], 1)
+        _check_range(name, "eps", self.eps)
+        _check_range(name, "weight_decay", self.weight_decay)
+
+    @property
+    def slots(self) -> int:
+        """The two running means."""
+        return 2
+
+    @property
+    def rule(self) -> Function:
+        """The same for both kinds of decay."""
+        return adam
+
+    def numbers(self, first: int, rates: Sequence[float]) -> np.ndarray[Any, Any]:
+        """With the corrections for means that started at zero."""
+        steps = np.arange(first, first + len(rates), dtype=np.float64)
+        rate = np.asarray(rates, np.float64)
+        beta1, beta2 = self.betas
+        columns = (
+            rate / (1 - beta1**steps),
+            1 - rate * self.weight_decay if self._decoupled else 1.0,
+            0.0 if self._decoupled else self.weight_decay,
+            beta1,
+            1 - beta1,  # here, where the difference loses no digits
+            beta2,
+            1 - beta2,
+            1 / np.sqrt(1 - beta2**steps),
+            self.eps,
+        )
+        return np.stack([np.broadcast_to(column, rate.shape) for column in columns], axis=1)
+
+
+@dataclass(frozen=True, slots=True)
+class Adam(_RunningMeans):
     """D. Kingma and J. Ba, "Adam" (ICLR 2015), ``torch.optim.Adam``.
 
     Parameters
@@ -135,31 +182,12 @@ class Adam:
         Times the parameter, added to its gradient.
     """
 
-    lr: float = 1e-3
-    betas: tuple[float, float] = (0.9, 0.999)
-    eps: float = 1e-8
     weight_decay: float = 0.0
-
-    def __post_init__(self) -> None:
-        _check_adam(self)
-
-    @property
-    def slots(self) -> int:
-        """The two running means."""
-        return 2
-
-    @property
-    def rule(self) -> Function:
-        """The same for both kinds of decay."""
-        return adam
-
-    def numbers(self, first: int, rates: Sequence[float]) -> np.ndarray[Any, Any]:
-        """With the corrections for means that started at zero."""
-        return _adam_numbers(self, first, rates, decoupled=False)
+    _decoupled = False
 
 
 @dataclass(frozen=True, slots=True)
-class AdamW:
+class AdamW(_RunningMeans):
     """I. Loshchilov and F. Hutter, "Decoupled weight decay" (ICLR 2019), ``torch.optim.AdamW``.
 
     Parameters
@@ -170,57 +198,8 @@ class AdamW:
         Times the learning rate: the part of each parameter that goes at each step.
     """
 
-    lr: float = 1e-3
-    betas: tuple[float, float] = (0.9, 0.999)
-    eps: float = 1e-8
     weight_decay: float = 0.01
-
-    def __post_init__(self) -> None:
-        _check_adam(self)
-
-    @property
-    def slots(self) -> int:
-        """The two running means."""
-        return 2
-
-    @property
-    def rule(self) -> Function:
-        """The same for both kinds of decay."""
-        return adam
-
-    def numbers(self, first: int, rates: Sequence[float]) -> np.ndarray[Any, Any]:
-        """With the corrections for means that started at zero."""
-        return _adam_numbers(self, first, rates, decoupled=True)
-
-
-def _adam_numbers(
-    adam: Adam | AdamW, first: int, rates: Sequence[float], *, decoupled: bool
-) -> np.ndarray[Any, Any]:
-    steps = np.arange(first, first + len(rates), dtype=np.float64)
-    rate = np.asarray(rates, np.float64)
-    beta1, beta2 = adam.betas
-    decay = adam.weight_decay
-    columns = (
-        rate / (1 - beta1**steps),
-        1 - rate * decay if decoupled else 1.0,
-        0.0 if decoupled else decay,
-        beta1,
-        1 - beta1,  # here, where the difference loses no digits
-        beta2,
-        1 - beta2,
-        1 / np.sqrt(1 - beta2**steps),
-        adam.eps,
-    )
-    return np.stack([np.broadcast_to(column, rate.shape) for column in columns], axis=1)
-
-
-def _check_adam(adam: Adam | AdamW) -> None:
-    name = type(adam).__name__
-    _check_range(name, "lr", adam.lr)
-    _check_range(name, "betas[0]", adam.betas[0], 1)
-    _check_range(name, "betas[1]", adam.betas[1], 1)
-    _check_range(name, "eps", adam.eps)
-    _check_range(name, "weight_decay", adam.weight_decay)
+    _decoupled = True
 
 
 def _check_range(optimizer: str, name: str, value: float, below: float = float("inf")) -> None:
