@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any, Final
 
 import numpy as np
@@ -14,9 +15,9 @@ from portable.linalg.gemm_kernels import keep
 from portable.linalg.gemm_launches import tiles_launch
 from portable.linalg.gemm_tuning import SPACE, SPACE_NT
 from portable.tune.space import Parameters
-from portable.tune.tunable import Size, Tunable
+from portable.tune.tunable import Size, Tunable, parse_extents
 
-__all__ = ["TUNABLE", "TUNABLE_NT", "parse_size"]
+__all__ = ["TUNABLE", "TUNABLE_NT"]
 
 
 class _Product:
@@ -52,24 +53,6 @@ def _sizes(capabilities: Capabilities) -> Sequence[Size]:
     return [(n, n, n) for n in edges]
 
 
-def parse_size(text: str) -> Size:
-    """``n`` for a square problem, or ``MxNxK``.
-
-    Raises
-    ------
-    ValueError
-        For anything else.
-    """
-    expected = "expected n or MxNxK, such as 1024 or 512x1024x256"
-    try:
-        extents = tuple(int(part) for part in text.lower().split("x"))
-    except ValueError:
-        raise ValueError(expected) from None
-    if len(extents) not in (1, 3) or min(extents) < 1:
-        raise ValueError(expected)
-    return extents * 3 if len(extents) == 1 else extents
-
-
 def _flops(size: Size) -> float:
     m, n, k = size
     return 2.0 * m * n * k
@@ -85,8 +68,10 @@ def _problem_nt(device: Device, dtype: DType, size: Size) -> Any:
 
 _DTYPES: Final = (float16, float32, float64)
 
-TUNABLE: Final = Tunable(SPACE, _DTYPES, _sizes, parse_size, _flops, _problem)
+_parse: Final = partial(parse_extents, axes="MxNxK", example="1024 or 512x1024x256")
+
+TUNABLE: Final = Tunable(SPACE, _DTYPES, _sizes, _parse, _flops, _problem)
 """The tile kernel of `portable.linalg.gemm`."""
 
-TUNABLE_NT: Final = Tunable(SPACE_NT, _DTYPES, _sizes, parse_size, _flops, _problem_nt)
+TUNABLE_NT: Final = Tunable(SPACE_NT, _DTYPES, _sizes, _parse, _flops, _problem_nt)
 """The same for a second matrix whose columns are contiguous."""

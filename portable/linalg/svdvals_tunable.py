@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any, Final
 
 import numpy as np
@@ -12,9 +13,9 @@ from portable.dtypes import DType, float32, float64
 from portable.linalg.dense_shapes import SPACE
 from portable.linalg.svdvals import in_stages
 from portable.tune.space import Parameters
-from portable.tune.tunable import Size, Tunable
+from portable.tune.tunable import Size, Tunable, parse_extents
 
-__all__ = ["TUNABLE", "parse_size"]
+__all__ = ["TUNABLE"]
 
 _TOLERANCE: Final = {float32: 2e-6, float64: 1e-13}
 
@@ -49,24 +50,6 @@ def _sizes(capabilities: Capabilities) -> Sequence[Size]:
     return [(n, n) for n in edges]
 
 
-def parse_size(text: str) -> Size:
-    """``n`` for a square matrix, or ``MxN``.
-
-    Raises
-    ------
-    ValueError
-        For anything else.
-    """
-    expected = "expected n or MxN, such as 1024 or 2000x1000"
-    try:
-        extents = tuple(int(part) for part in text.lower().split("x"))
-    except ValueError:
-        raise ValueError(expected) from None
-    if len(extents) not in (1, 2) or min(extents) < 1:
-        raise ValueError(expected)
-    return extents * 2 if len(extents) == 1 else extents
-
-
 def _flops(size: Size) -> float:
     n, m = sorted(size)
     return 4.0 * n * n * (m - n / 3)
@@ -76,5 +59,7 @@ def _problem(device: Device, dtype: DType, size: Size) -> Any:
     return _Spectrum(device, dtype, size)
 
 
-TUNABLE: Final = Tunable(SPACE, (float32, float64), _sizes, parse_size, _flops, _problem)
+_parse: Final = partial(parse_extents, axes="MxN", example="1024 or 2000x1000")
+
+TUNABLE: Final = Tunable(SPACE, (float32, float64), _sizes, _parse, _flops, _problem)
 """Bandwidth and panels of `portable.linalg.svdvals`."""

@@ -10,7 +10,7 @@ from portable.backend import Capabilities, Device
 from portable.dtypes import DType
 from portable.tune.space import Parameters, Space
 
-__all__ = ["Problem", "Size", "Tunable"]
+__all__ = ["Problem", "Size", "Tunable", "parse_extents"]
 
 Size = tuple[int, ...]
 
@@ -23,6 +23,25 @@ class Problem(Protocol):
 
     def error(self) -> float:
         """The worst error of the last result over what is allowed; clears the result."""
+
+
+def parse_extents(text: str, *, axes: str, example: str) -> Size:
+    """``n`` for all of `axes`, such as ``"MxN"``, or one number for each.
+
+    Raises
+    ------
+    ValueError
+        For anything else.
+    """
+    expected = f"expected n or {axes}, such as {example}"
+    count = len(axes.split("x"))
+    try:
+        extents = tuple(int(part) for part in text.lower().split("x"))
+    except ValueError:
+        raise ValueError(expected) from None
+    if len(extents) not in (1, count) or min(extents) < 1:
+        raise ValueError(expected)
+    return extents * count if len(extents) == 1 else extents
 
 
 @dataclass(frozen=True, slots=True)
