@@ -90,7 +90,8 @@ class FusedTrainer:
         self._state = device.from_numpy(kept)
         self._levels = device.from_numpy(np.array(loss.parameters, kind.numpy))
         self._shape = shape
-        self._constants = partial(_training_constants, model, loss, optimizer, batch)
+        self._launcher = train_epochs[groups(1), shape.size]
+        self._constants = _training_constants(model, loss, optimizer, batch, shape)
 
     @staticmethod
     def shape(model: MLP, loss: Loss, optimizer: Optimizer, batch: int) -> Shape | None:
@@ -109,23 +110,26 @@ class FusedTrainer:
         """The launch of the same device arrays again and again, for measurements."""
         lost = self._model.device.empty((order.shape[0],), self._kind)
         arguments = self._arguments(x, y, order, numbers, lost)
-        launch = self._with_fitting_workgroup(lambda go, c: go.prepare(*arguments, **c))
+        launch = self._with_fitting_workgroup(
+            lambda: self._launcher.prepare(*arguments, **self._constants)
+        )
         return partial(_keeping, launch, arguments)
 
-    def _with_fitting_workgroup(self, use: Callable[[Launcher, dict[str, Any]], Any]) -> Any:
-        """Uses the launcher and its constants, with fewer work-items where the device refuses.
+    def _with_fitting_workgroup(self, use: Callable[[], Any]) -> Any:
+        """Uses the launcher, with fewer work-items where the device refuses.
 
         How many registers the kernel takes, and so how many work-items there can be, is known once
         it is compiled.
         """
         while True:
-            shape = self._shape
             try:
-                return use(train_epochs[groups(1), shape.size], self._constants(shape))
+                return use()
             except LaunchError:
-                if shape.size <= shape.split:
+                if self._shape.size <= self._shape.split:
                     raise
-                self._shape = replace(shape, size=shape.size // 2)
+                self._shape = replace(self._shape, size=self._shape.size // 2)
+                self._launcher = train_epochs[groups(1), self._shape.size]
+                self._constants |= self._shape.training()
 
     def _arguments(self, x: Any, y: Any, order: Any, numbers: Any, lost: Any) -> tuple[Any, ...]:
         return (
@@ -144,7 +148,7 @@ class FusedTrainer:
         given = device.from_numpy(order), device.from_numpy(numbers.astype(self._kind.numpy))
         lost = device.empty((order.shape[0],), self._kind)
         arguments = self._arguments(x, y, *given, lost)
-        self._with_fitting_workgroup(lambda go, c: go(*arguments, **c))
+        self._with_fitting_workgroup(lambda: self._launcher(*arguments, **self._constants))
         return [float(x) / order.shape[1] for x in device.to_numpy(lost)]
 
 

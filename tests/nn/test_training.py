@@ -209,9 +209,10 @@ class OfFewItems:
         self._most = most
 
     def __getitem__(self, sizes: tuple[Any, int]) -> Any:
-        if sizes[1] > self._most:
-            raise LaunchError(f"at most {self._most} work-items")
-        return self._kernel[sizes]
+        return self._kernel[sizes] if sizes[1] <= self._most else self._refuse
+
+    def _refuse(self, *arguments: Any, **constants: Any) -> None:
+        raise LaunchError(f"at most {self._most} work-items")
 
 
 def test_fewer_work_items_where_a_device_refuses(
@@ -230,6 +231,7 @@ def test_fewer_work_items_where_a_device_refuses(
     assert usual.epochs(x, y, order, numbers) == [lost]
     few = OfFewItems(fused.train_epochs, 0)
     monkeypatch.setattr(fused, "train_epochs", few)
+    trainer = FusedTrainer(model, mse, SGD(), None, 8, shape)
     with pytest.raises(LaunchError, match="at most 0"):
         trainer.epochs(x, y, order, numbers)
 
