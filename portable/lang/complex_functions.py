@@ -173,10 +173,12 @@ def reciprocal(z: Any) -> Any:
 
 @function
 def sign(z: Any) -> Any:
-    """``z / abs(z)``, and 0 of 0."""
+    """``z / abs(z)``, and 0 of 0, whatever its signs."""
     w = _scaled(z, _scale(z))
     size = kl.hypot(w.real, w.imag)
-    return divide_by_real(w, kl.where(size == 0, 1.0, size))
+    zero = size == 0
+    way = divide_by_real(w, kl.where(zero, 1.0, size))
+    return kl.complex(kl.where(zero, 0.0, way.real), kl.where(zero, 0.0, way.imag))
 
 
 @function
@@ -303,6 +305,7 @@ def tanh(z: Any) -> Any:
     real = kl.where(far, kl.copysign(1.0, x), s * kl.sqrt(1 + s * s) / below)
     tail = kl.exp(-2 * kl.abs(x))
     imag = kl.where(far, 4 * sine * cosine * tail, sine * cosine / below)
+    real = kl.where(far & _no_angle(y) & kl.isfinite(x), imag, real)
     imag = kl.where(kl.isinf(x), kl.copysign(0.0, y), kl.where(y == 0, y, imag))
     return kl.complex(kl.where(x == 0, x, real), imag)
 

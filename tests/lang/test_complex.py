@@ -279,7 +279,8 @@ SPECIAL = {
     "|inf 1 inf inf|inf 2 -inf inf|inf inf +-inf nan|inf nan inf nan|nan 0 nan +-0|nan 2 nan nan"
     "|nan nan nan nan",
     "tanh": "0 0 0 0|2 inf nan nan|0 inf 0 nan|2 nan nan nan|0 nan 0 nan|inf 1 1 0|inf 2 1 0"
-    "|inf inf 1 +-0|inf nan 1 +-0|nan 0 nan 0|nan 2 nan nan|nan nan nan nan",
+    "|inf inf 1 +-0|inf nan 1 +-0|nan 0 nan 0|nan 2 nan nan|nan nan nan nan|30 inf nan nan"
+    "|1e30 nan nan nan",
     "asinh": "0 0 0 0|2 inf inf pi/2|2 nan nan nan|inf 2 inf 0|inf inf inf pi/4|inf nan inf nan"
     "|nan 0 nan 0|nan 2 nan nan|nan inf +-inf nan|nan nan nan nan",
     "acos": "0 0 pi/2 -0|-0 0 pi/2 -0|0 nan pi/2 nan|-0 nan pi/2 nan|2 inf pi/2 -inf"
@@ -290,7 +291,8 @@ SPECIAL = {
     "|nan 2 nan nan|nan inf inf nan|nan nan nan nan",
     "atanh": "0 0 0 0|0 nan 0 nan|1 0 inf 0|2 inf 0 pi/2|2 nan nan nan|inf 2 0 pi/2"
     "|inf inf 0 pi/2|inf nan 0 nan|nan 2 nan nan|nan inf +-0 pi/2|nan nan nan nan",
-    "sign": "0 0 0 0|nan 2 nan nan|2 nan nan nan|3 4 0.6 0.8|1e38 0 1 0|inf nan nan nan",
+    "sign": "0 0 0 0|-0 0 0 0|-0 -0 0 0|nan 2 nan nan|2 nan nan nan|3 4 0.6 0.8"
+    "|1e38 0 1 0|inf nan nan nan",
 }
 """By function: the parts of an argument, then those of the result."""
 TURNED = {"sin": "sinh", "cos": "cosh", "tan": "tanh", "asin": "asinh", "atan": "atanh"}
@@ -348,7 +350,8 @@ def test_symmetries(device: Device, dtype: str) -> None:
     mirrored = evaluated(device, np.conj(x))
     turned = evaluated(device, np.array([complex(-z.imag, z.real) for z in x], dtype))
     for name in NAMES:
-        assert _same(mirrored[name], np.conj(plain[name])), name
+        kept = x != 0 if name == "sign" else ...  # which gives 0 of every zero
+        assert _same(mirrored[name][kept], np.conj(plain[name][kept])), name
     for name, other in TURNED.items():
         wanted = turned[other]
         if name != "cos":
