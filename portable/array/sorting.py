@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from math import prod
 from typing import TYPE_CHECKING, Any, Final
-
-import numpy as np
 
 from portable.array.engine import check_operands
 from portable.array.geometry import normalized_axis
 from portable.array.manipulation import contiguous, moveaxis
+from portable.array.merge_sorting import merge_sorted
+from portable.array.radix_sorting import digits_of, radix_sorted
 from portable.array.recipe import Plans, Recipe
-from portable.array.sorting_kernels import merge_runs, sort_runs
 from portable.dtypes import int64
 
 if TYPE_CHECKING:
@@ -20,41 +18,26 @@ if TYPE_CHECKING:
 
 __all__ = ["argsort", "ordered", "sort"]
 
-_RUN: Final = 16
-_GROUP: Final = 64
-_CPU_PIECE: Final = 1024
+# Elements of a row for each digit from which on counting digits costs less than merging.
+_FEW: Final = 8
 
 
-def _write_sort(x: Any, descending: bool, wanted: str) -> Callable[[Any], Any]:
+def _write_sort(x: Any, descending: bool, values: bool, order: bool) -> Callable[[Any], Any]:
     """What sorting the last axis of arrays like `x` takes.
 
-    Runs are sorted by insertion and merged pairwise, in a pass over memory for each doubling.
+    Where each work-item has a cache and long loops of its own digits are sorted, else runs merged.
     """
     recipe = Recipe(x)
-    with_order = "order" in wanted
-    values, spare = recipe.empty(x.shape, x.dtype), recipe.empty(x.shape, x.dtype)
-    order = recipe.empty(x.shape, int64) if with_order else None
-    spare_order = recipe.empty(x.shape, int64) if with_order else None
-    if x.size:
-        length, rows = x.shape[-1], prod(x.shape[:-1])
-        kind = "i" if x.dtype.is_integer else x.dtype.kind
-        constants = {"KIND": kind, "DESCENDING": descending}
-        items = rows * -(-length // _RUN)
-        recipe.launch(sort_runs, items, _GROUP, x, values, order, RUN=_RUN, **constants)
+    if not x.size:
+        found = recipe.empty(x.shape, x.dtype), recipe.empty(x.shape, int64)
+    else:
+        by_digits = x.shape[-1] > _FEW * digits_of(x.dtype)
         cpu = x.device.capabilities.kind == "cpu"
-        run = _RUN
-        while run < length:
-            piece = min(2 * run, _CPU_PIECE) if cpu else _RUN
-            items = rows * -(-length // piece)
-            group = 1 if cpu else _GROUP
-            numbers = np.int64(run), np.int64(piece)
-            recipe.launch(
-                merge_runs, items, group, values, order, spare, spare_order, *numbers, **constants
-            )
-            values, spare, order, spare_order = spare, values, spare_order, order
-            run *= 2
-    found = {"values": values, "order": order}
-    return recipe.finish(*[found[name] for name in wanted.split()])
+        method = radix_sorted if cpu and by_digits else merge_sorted
+        found = method(recipe, x, descending, values=values, order=order)
+    return recipe.finish(
+        *[array for array, wanted in zip(found, (values, order), strict=True) if wanted]
+    )
 
 
 _sorted: Final = Plans(_write_sort)
@@ -62,21 +45,24 @@ _sorted: Final = Plans(_write_sort)
 
 def ordered(x: Any, descending: bool) -> tuple[Any, Any]:
     """The last axis sorted, and where its elements were; equal elements keep their order."""
-    return _sorted(x, descending, "values order")  # type: ignore[no-any-return]
+    return _sorted(x, descending, True, True)  # type: ignore[no-any-return]
 
 
 def sort(x: Array, /, *, axis: int = -1, descending: bool = False, stable: bool = True) -> Array:
     """The elements along an axis in order; always stable. NaN counts as greatest."""
-    return _along("sort", x, axis, descending, "values")
+    check_operands("sort", (x,))
+    return _along(x, axis, descending, True)
 
 
 def argsort(x: Array, /, *, axis: int = -1, descending: bool = False, stable: bool = True) -> Array:
     """The positions by which `sort` orders the elements along an axis; always stable."""
-    return _along("argsort", x, axis, descending, "order")
+    check_operands("argsort", (x,))
+    return _along(x, axis, descending, False)
 
 
-def _along(name: str, x: Array, axis: int, descending: bool, wanted: str) -> Array:
-    check_operands(name, (x,))
+def _along(x: Array, axis: int, descending: bool, values: bool) -> Array:
     place = normalized_axis(axis, x.ndim)
-    found = _sorted(moveaxis(x, place, -1), bool(descending), wanted)
+    if place == x.ndim - 1:
+        return _sorted(x, bool(descending), values, not values)  # type: ignore[no-any-return]
+    found = _sorted(moveaxis(x, place, -1), bool(descending), values, not values)
     return contiguous(moveaxis(found, -1, place))
