@@ -10,7 +10,7 @@ import numpy as np
 
 from portable import registry
 from portable.backend import Device
-from portable.errors import DeviceError, DeviceMismatchError
+from portable.errors import BackendUnavailableError, DeviceError, DeviceMismatchError
 
 __all__ = [
     "BoundNamespace",
@@ -90,13 +90,27 @@ def _owner(array: Any) -> Device:
 
 
 def device_for_numpy() -> Device:
-    """The device that NumPy arrays run on: the one in use if it takes them, else cpu."""
+    """The device that NumPy arrays run on: the one in use if it takes them, else cpu.
+
+    Raises
+    ------
+    BackendUnavailableError
+        If neither is there.
+    """
     current = registry.device()
     # A device's answer never changes, and this is asked for at every launch.
     takes = _takes_numpy.get(current)
     if takes is None:
         takes = _takes_numpy[current] = current.owns(_SAMPLE)
-    return current if takes else registry.device("cpu")
+    if takes:
+        return current
+    try:
+        return registry.device("cpu")
+    except BackendUnavailableError as error:
+        raise BackendUnavailableError(
+            f"a NumPy array runs on the processor unless it is moved, for instance with "
+            f"portable.asarray(x, device={current.name!r}); {error}"
+        ) from None
 
 
 def _devices_for_type(kind: type) -> tuple[Device, ...]:
@@ -137,8 +151,9 @@ def asarray(x: Any, *, device: str | Device | None = None) -> Any:
     device : str, Device or None
         Where to; None means the one that owns `x`, or the device in use for plain Python values.
     """
-    is_array = isinstance(x, np.ndarray) or hasattr(x, "__dlpack_device__") or _is_owned(x)
-    if not is_array:
+    if isinstance(x, np.ndarray):  # whether or not kernels can run on the processor
+        return x if device is None else _from_host(registry.device(device), x)
+    if not (hasattr(x, "__dlpack_device__") or _is_owned(x)):
         target = registry.device(device)
         return _from_host(target, np.asarray(x))
     owner = _owner(x)
@@ -160,6 +175,8 @@ def _from_host(target: Device, array: np.ndarray[Any, Any]) -> Any:
 
 def to_numpy(x: Any) -> np.ndarray[Any, Any]:
     """A NumPy array with a copy of the contents, once all earlier work on them is done."""
+    if isinstance(x, np.ndarray):
+        return np.array(x, order="C")
     owner = device_of(x)
     return owner.to_numpy(on_device(owner, x))
 

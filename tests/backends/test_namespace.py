@@ -7,7 +7,7 @@ import pytest
 
 from portable import namespace, registry
 from portable.backend import Device
-from portable.errors import DeviceError, DeviceMismatchError
+from portable.errors import BackendUnavailableError, DeviceError, DeviceMismatchError
 
 
 def test_numpy_arrays_belong_to_the_device_in_use_where_it_takes_them(device: Device) -> None:
@@ -68,6 +68,29 @@ def test_asarray_takes_python_values(device: Device) -> None:
 def test_to_numpy_copies() -> None:
     array = np.zeros(3)
     assert not np.shares_memory(namespace.to_numpy(array), array)
+
+
+def test_numpy_arrays_move_without_a_runtime_for_the_processor(
+    device: Device, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = registry.device
+
+    def without_cpu(name: Any = None) -> Device:
+        if name == "cpu":
+            raise BackendUnavailableError("'cpu' is not available")
+        return found(name)
+
+    monkeypatch.setattr(registry, "device", without_cpu)
+    array = np.arange(5, dtype=np.float32)
+    assert namespace.asarray(array) is array
+    moved = namespace.asarray(array, device=device)
+    np.testing.assert_array_equal(namespace.to_numpy(device.to_numpy(moved)), array)
+    with registry.use(device):
+        if device.owns(array):
+            assert namespace.device_of(array) is device
+        else:
+            with pytest.raises(BackendUnavailableError, match=r"moved.*'cpu' is not available"):
+                namespace.device_of(array)
 
 
 class Foreign:
