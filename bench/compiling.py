@@ -67,7 +67,7 @@ def _run(planned: Sequence[Planned], done: Callable[[], None], stopped: Callable
 
 
 def _run_once(operation: Operation, case: Case) -> None:
-    inputs = operation.inputs(case.size, case.dtype)
+    inputs = operation.inputs(case)
     for contender in operation.contenders(case):
         if not contender.peer:
             given = on_device(contender, inputs)

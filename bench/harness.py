@@ -118,7 +118,7 @@ class Harness:
         with use(case.device):
             try:
                 problem = self._problem(operation, case, cell)
-                contenders = operation.ladder(case) if ladder else operation.contenders(case)
+                contenders = operation.contenders(case, ladder=ladder)
             except Exception as error:  # noqa: BLE001  (a cell that fails must not stop the others)
                 cell.failure = _reason(error)
                 return cell
@@ -140,7 +140,7 @@ class Harness:
         key = (operation, case.dtype, case.size)
         if self._last is None or self._last.key != key:
             self._last = None
-            inputs = operation.inputs(case.size, case.dtype)
+            inputs = operation.inputs(case)
             self._last = _Problem(key, inputs, operation.verifier(case, *inputs))
         return self._last
 
@@ -216,7 +216,7 @@ def _empty(operation: Operation, case: Case) -> Cell:
         case.dtype.short,
         case.size,
         operation.label(case.size),
-        operation.work(case.size, case.dtype),
+        operation.work(case),
         operation.model(case.size),
     )
 

@@ -6,7 +6,6 @@ import ctypes
 from typing import Any
 
 import numpy as np
-from scipy.linalg import cython_lapack
 
 from portable_bench.operation import Array
 
@@ -21,6 +20,8 @@ _name.argtypes = [ctypes.py_object]
 
 
 def _routine(name: str) -> Any:
+    from scipy.linalg import cython_lapack
+
     capsule = cython_lapack.__pyx_capi__[name]
     return ctypes.CFUNCTYPE(None)(_pointer(capsule, _name(capsule)))
 

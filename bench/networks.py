@@ -8,11 +8,19 @@ from typing import Any, Final
 
 import numpy as np
 
-from portable.dtypes import dtype
+from portable.dtypes import DType, dtype
 from portable.tune.verify import unit_roundoff
-from portable_bench.operation import Array
+from portable_bench.operation import Array, Run, Shapes
 
-__all__ = ["RATE", "adam_steps", "error_of_outputs", "error_of_parameters", "forward", "parameters"]
+__all__ = [
+    "RATE",
+    "adam_steps",
+    "error_of_outputs",
+    "error_of_parameters",
+    "forward",
+    "outputs",
+    "problem",
+]
 
 RATE: Final = 1e-3
 """Adam's learning rate."""
@@ -22,7 +30,14 @@ _SAMPLED: Final = 256
 """Rows that are compared."""
 
 
-def parameters(widths: Sequence[int], random: np.random.Generator) -> list[Array]:
+def problem(samples: Shapes, widths: Sequence[int], kind: DType) -> tuple[Array, ...]:
+    """Samples of normal distribution, then the parameters of a network."""
+    random = np.random.default_rng(1)
+    parts = [*(random.standard_normal(shape) for shape in samples), *_parameters(widths, random)]
+    return tuple(part.astype(kind.numpy) for part in parts)
+
+
+def _parameters(widths: Sequence[int], random: np.random.Generator) -> list[Array]:
     """Weights (outputs, inputs) and biases of each layer, within Xavier's range."""
     found: list[Array] = []
     for inputs, outputs in pairwise(widths):
@@ -30,6 +45,11 @@ def parameters(widths: Sequence[int], random: np.random.Generator) -> list[Array
         found += [random.uniform(-limit, limit, (outputs, inputs))]
         found += [random.uniform(-limit, limit, outputs)]
     return found
+
+
+def outputs(xp: Any, *given: Any) -> Run:
+    """The outputs by an array library's functions."""
+    return lambda: forward(xp, *given)[1]
 
 
 def forward(xp: Any, x: Any, w1: Any, b1: Any, w2: Any, b2: Any) -> tuple[Any, Any]:

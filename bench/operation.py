@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import partial
 from typing import Any, ClassVar, Literal
 
 import numpy as np
 
 from portable.backend import Device
 from portable.dtypes import DType, float16, float32, float64
+from portable.tune.verify import worst_error
 from portable_bench.sizes import Size, parse_sizes
 
 __all__ = [
@@ -19,17 +21,27 @@ __all__ = [
     "Contender",
     "Effort",
     "Operation",
+    "Prepare",
     "Run",
+    "Shapes",
     "Size",
     "Sizes",
     "Verifier",
+    "Ways",
     "Work",
 ]
 
 Array = np.ndarray[Any, Any]
+Shapes = Sequence[tuple[int, ...]]
 
 Run = Callable[[], Any]
 """Does the work once and returns the result: an array, or a tuple of them."""
+
+Prepare = Callable[..., Run]
+"""Given the inputs, makes what is to be timed."""
+
+Ways = Mapping[str, Prepare]
+"""Several by name."""
 
 Verifier = Callable[[Any], float]
 """The worst error of a result, on the host, as a multiple of what is allowed; up to 1 is right."""
@@ -40,21 +52,19 @@ Effort = Literal["quick", "full", "sweep"]
 
 @dataclass(frozen=True, slots=True)
 class Sizes:
-    """By kind of device ("cpu", "gpu", "simulator") the sizes to measure, for `parse_sizes`.
+    """What to measure on one kind of device, for `parse_sizes`.
 
     What an effort leaves out it has in common with the lesser one.
     """
 
-    quick: Mapping[str, str]
-    full: Mapping[str, str] = field(default_factory=dict)
-    sweep: Mapping[str, str] = field(default_factory=dict)
+    quick: str
+    full: str = ""
+    sweep: str = ""
 
-    def named(self, kind: str, effort: Effort) -> str | None:
-        """Those for a kind of device; None where none are stated."""
-        kind = "gpu" if kind == "accelerator" else kind
-        steps = {"quick": [self.quick], "full": [self.full, self.quick]}
-        tried = steps.get(effort, [self.sweep, self.full, self.quick])
-        return next((step[kind] for step in tried if kind in step), None)
+    def named(self, effort: Effort) -> str:
+        """Those of an effort."""
+        full = self.full or self.quick
+        return {"quick": self.quick, "full": full, "sweep": self.sweep or full}[effort]
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +74,14 @@ class Case:
     device: Device
     dtype: DType
     size: Size
+
+    def bytes(self, elements: float) -> float:
+        """How many so many elements take."""
+        return float(elements * self.dtype.itemsize)
+
+    def empty(self, *shape: int) -> Any:
+        """An array of the device with undefined contents."""
+        return self.device.empty(shape, self.dtype)
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +109,7 @@ class Contender:
     """
 
     name: str
-    prepare: Callable[..., Run]
+    prepare: Prepare
     device: Device | None
     peer: bool = False
 
@@ -99,60 +117,108 @@ class Contender:
 class Operation(ABC):
     """An operation to measure; states facts and holds no timing.
 
+    It must have the attributes without a value here, `work` and `prepare`, and says what is right
+    by `exact` or by a `verifier` of its own. All else has a default. A problem depends on the type
+    and the size of a case alone, so that devices can take turns at the same one.
+
     Attributes
     ----------
     name : str
         On the command line.
-    dtypes : tuple of DType
-        What it can be measured in.
     axes : tuple of str
         Names of the extents of a size.
+    sizes : dict
+        What to measure unless sizes are asked for, by kind of device: "cpu", "gpu", "simulator".
     square : bool
         Whether one number stands for extents that are all the same.
-    sizes : Sizes
-        What to measure unless sizes are asked for.
+    unit : str
+        What a size counts, where that is not elements.
+    dtypes : tuple of DType
+        What it can be measured in.
+    ulps : float
+        Error allowed by `exact`, in units of the last place of the result, of 1 for smaller ones.
     timed : {"run", "enqueue"}
         Whether the time of the work counts, or the host's share in starting it.
     in_place : bool
         Whether a run changes the last of its inputs instead of returning a result.
     """
 
-    name: ClassVar[str]
+    name: str
     axes: ClassVar[tuple[str, ...]]
+    sizes: ClassVar[Mapping[str, Sizes]]
     square: ClassVar[bool] = False
-    sizes: ClassVar[Sizes]
+    unit: ClassVar[str] = ""
     dtypes: ClassVar[tuple[DType, ...]] = (float16, float32, float64)
+    ulps: float = 0.0
     timed: ClassVar[Literal["run", "enqueue"]] = "run"
     in_place: ClassVar[bool] = False
 
+    # -- the problem --------------------------------------------------------------------------
+
+    def shapes(self, size: Size) -> Shapes:
+        """Of the inputs: by default one array whose extents are the size."""
+        return (size,)
+
     @abstractmethod
-    def work(self, size: Size, dtype: DType) -> Work | None:
+    def work(self, case: Case) -> Work | None:
         """What the problem costs; None where that says nothing."""
-
-    @abstractmethod
-    def inputs(self, size: Size, dtype: DType) -> tuple[Array, ...]:
-        """The problem, on the host; the same whenever it is asked for."""
-
-    @abstractmethod
-    def verifier(self, case: Case, *inputs: Array) -> Verifier:
-        """What compares results with the right one."""
-
-    @abstractmethod
-    def contenders(self, case: Case) -> Sequence[Contender]:
-        """Ours first, then the peers that exist for the case."""
-
-    def ladder(self, case: Case) -> Sequence[Contender]:
-        """The steps from the plainest solution to the fastest; empty where there is only one."""
-        return ()
 
     def model(self, size: Size) -> dict[str, float]:
         """What a performance model counts, by name, each taking a time of its own; may be empty."""
         return {}
 
+    def inputs(self, case: Case) -> tuple[Array, ...]:
+        """The problem, on the host, the same whenever it is asked for: of normal distribution."""
+        random = np.random.default_rng(1)
+        shapes = self.shapes(case.size)
+        return tuple(random.standard_normal(shape).astype(case.dtype.numpy) for shape in shapes)
+
+    def exact(self, *inputs: Any) -> Any:
+        """The right result, in double precision where it is rounded."""
+        raise NotImplementedError(f"{type(self).__name__} has neither `exact` nor `verifier`")
+
+    def verifier(self, case: Case, *inputs: Any) -> Verifier:
+        """What compares results with the right one."""
+        exact = self.exact(*inputs)
+        ulp = float(np.finfo(case.dtype.numpy).eps)
+        allowed = self.ulps * ulp * np.maximum(1, np.abs(exact)) if self.ulps else 0.0
+        return lambda result: worst_error(result, exact, allowed)
+
+    # -- who solves it ------------------------------------------------------------------------
+
+    @abstractmethod
+    def prepare(self, case: Case, *inputs: Any) -> Run:
+        """Ours, given arrays of the device."""
+
+    def ways(self, case: Case) -> Ways:
+        """Ours by name, where there are several."""
+        return {"portable": partial(self.prepare, case)}
+
+    def ladder(self, case: Case) -> Ways:
+        """The steps from the plainest of ours to the fastest; empty where there is only one."""
+        return {}
+
+    def peers(self, case: Case) -> Sequence[Contender]:
+        """Libraries to compare with, those that exist for the case; see `portable_bench.peers`."""
+        return ()
+
+    def contenders(self, case: Case, *, ladder: bool = False) -> list[Contender]:
+        """Ours first, then the peers."""
+        ways = self.ladder(case) if ladder else self.ways(case)
+        ours = [Contender(name, prepare, case.device) for name, prepare in ways.items()]
+        return [*ours, *self.peers(case)]
+
+    def missing(self, device: Device) -> str:
+        """Why it does not exist for a device; empty where it does."""
+        return ""
+
+    # -- sizes --------------------------------------------------------------------------------
+
     def label(self, size: Size) -> str:
         """A size as the report shows it."""
         short = self.square and len(set(size)) == 1
-        return str(size[0]) if short else "x".join(map(str, size))
+        extents = size[:1] if short else size
+        return " ".join(filter(None, ("x".join(map(str, extents)), self.unit)))
 
     def parse(self, text: str) -> list[Size]:
         """Sizes from the command line.
@@ -175,5 +241,5 @@ class Operation(ABC):
 
     def sizes_for(self, kind: str, effort: Effort) -> list[Size]:
         """What to measure on a kind of device."""
-        found = self.sizes.named(kind, effort)
-        return [] if found is None else self.parse(found)
+        found = self.sizes.get("gpu" if kind == "accelerator" else kind)
+        return [] if found is None else self.parse(found.named(effort))

@@ -1,8 +1,11 @@
-"""The array libraries that ours are compared with, those that exist for a device."""
+"""Who ours are compared with: the array libraries and others that exist for a case."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
+from types import MappingProxyType
 from typing import Any, Final
 
 import numpy as np
@@ -11,51 +14,90 @@ from portable import registry
 from portable.backend import Device
 from portable.dtypes import DType, float16
 from portable.errors import BackendUnavailableError, DeviceError
+from portable_bench.operation import Case, Contender, Prepare
 
-__all__ = ["Peer", "libraries"]
+__all__ = ["PRODUCTS", "Peers", "in_libraries", "on_host", "own_library", "peer"]
 
-_NAMES: Final = {"cuda": "cuBLAS", "rocm": "rocBLAS", "sycl": "oneMKL"}
+Peers = Sequence[Contender]
+
+_LIBRARIES: Final = {"cuda": "CuPy", "rocm": "CuPy", "sycl": "dpnp", "opencl": "portable.array"}
+_VENDORS: Final = {"nvidia": "cuda", "amd": "rocm", "intel": "sycl:gpu"}
+_NO_NAMES: Final[Mapping[str, str]] = MappingProxyType({})
+
+PRODUCTS: Final = {"cuda": "cuBLAS", "rocm": "rocBLAS", "sycl": "oneMKL"}
+"""What multiplies matrices beneath the array libraries, for `in_libraries`."""
 
 
 @dataclass(frozen=True, slots=True)
-class Peer:
-    """A library on the same hardware.
+class _Library:
+    """An array library on the same hardware, and the device through which; None: NumPy's own."""
 
-    Attributes
-    ----------
-    name : str
-        As the report shows it.
-    namespace : object
-        With `matmul` and the like.
-    device : Device or None
-        Through which it is used; None for NumPy.
-    """
-
-    name: str
     namespace: Any
     device: Device | None
 
+    @property
+    def backend(self) -> str:
+        return self.device.backend if self.device else "cpu"
 
-def libraries(device: Device, dtype: DType) -> list[Peer]:
-    """The device's own library, and NumPy for a processor, in the order of preference."""
+
+def peer(case: Case, name: str, prepare: Prepare) -> Contender:
+    """A peer that takes arrays of the case's device."""
+    return Contender(name, prepare, case.device, peer=True)
+
+
+def on_host(case: Case, name: str, prepare: Prepare) -> list[Contender]:
+    """A peer that takes NumPy's arrays, not in half precision, where the device is a processor."""
+    if case.device.capabilities.kind != "cpu" or case.dtype is float16:
+        return []
+    return [Contender(name, prepare, None, peer=True)]
+
+
+def own_library(case: Case, prepare: Prepare) -> list[Contender]:
+    """The array library of the device; `prepare` takes its namespace before the inputs."""
+    name = _LIBRARIES.get(case.device.backend, "NumPy")
+    return [peer(case, name, partial(prepare, case.device.namespace()))]
+
+
+def in_libraries(
+    case: Case, prepare: Prepare, names: Mapping[str, str] = _NO_NAMES
+) -> list[Contender]:
+    """The array libraries on the case's hardware, in the order of preference.
+
+    Parameters
+    ----------
+    case : Case
+        What is to be solved.
+    prepare : callable
+        Takes the library's namespace before the inputs.
+    names : dict
+        By backend ("cpu" for NumPy), where another name tells more than the library's.
+    """
+    known = {**_LIBRARIES, "cpu": "NumPy", **names}
+    return [
+        Contender(known[x.backend], partial(prepare, x.namespace), x.device, peer=True)
+        for x in _libraries(case.device, case.dtype)
+    ]
+
+
+def _libraries(device: Device, dtype: DType) -> list[_Library]:
     can = device.capabilities
-    found: list[Peer | None] = [_through(device)] if device.backend in _NAMES else []
-    if can.kind == "gpu" and can.vendor == "nvidia" and device.backend != "cuda":
-        found.append(_named("cuda"))
-    if can.kind == "cpu" and dtype is not float16:
-        found.append(Peer("NumPy", np, None))
-    elif can.kind == "cpu" and device.backend != "sycl":
+    if can.kind == "cpu":
+        found = [_through(device)] if device.backend == "sycl" else []
+        if dtype is not float16:
+            return [*found, _Library(np, None)]
         # NumPy multiplies half precision an element at a time.
-        found.append(_named("sycl:cpu"))
-    return [peer for peer in found if peer is not None]
+        return found or _named("sycl:cpu")
+    if device.backend in ("cuda", "rocm", "sycl"):
+        return [_through(device)]
+    return _named(_VENDORS[can.vendor]) if can.vendor in _VENDORS and can.kind == "gpu" else []
 
 
-def _through(device: Device) -> Peer:
-    return Peer(_NAMES[device.backend], device.namespace(), device)
+def _through(device: Device) -> _Library:
+    return _Library(device.namespace(), device)
 
 
-def _named(name: str) -> Peer | None:
+def _named(name: str) -> list[_Library]:
     try:
-        return _through(registry.device(name))
+        return [_through(registry.device(name))]
     except (BackendUnavailableError, DeviceError):
-        return None
+        return []

@@ -39,7 +39,7 @@ class Roof:
 
 def with_roofs(planned: Sequence[Planned]) -> list[Planned]:
     """The same after what measures the roofs that they are compared with."""
-    compared = [p for p in planned if p[0].work(p[1].size, p[1].dtype) is not None]
+    compared = [p for p in planned if p[0].work(p[1]) is not None]
     asked = {(operation.name, case.device, case.dtype) for operation, case in planned}
     wanted = dict.fromkeys(
         (roof, case.device, dtype)

@@ -8,11 +8,13 @@ from typing import Final
 import numpy as np
 
 from portable_bench.operation import Array
+from portable_bench.values import tolerance
 
 __all__ = ["SpectrumCheck"]
 
 _FULL: Final = 1024
 _POWERS: Final = 4
+_NARROW: Final = 8
 _Diagonals = dict[int, Array]
 
 
@@ -25,14 +27,13 @@ class SpectrumCheck:
     Parameters
     ----------
     ab : numpy.ndarray, shape (u + 1, n)
-        The band, as `portable.linalg.band_to_bidiagonal` takes it.
-    tolerance : float
-        Error allowed, of a singular value by the largest, of a norm by itself.
+        The band, as `portable.linalg.band_to_bidiagonal` takes it, in the precision to be checked.
     """
 
-    def __init__(self, ab: Array, tolerance: float) -> None:
+    def __init__(self, ab: Array) -> None:
         self._ab = ab.astype(np.float64)
-        self._tolerance = tolerance
+        # The fewer diagonals, the more hops in a row.
+        self._tolerance: float = tolerance(ab) * max(1, _NARROW / (ab.shape[0] - 1))
 
     def error(self, found: tuple[Array, Array]) -> float:
         """The worst error of ``(d, e)`` as a multiple of what is allowed."""
@@ -44,8 +45,8 @@ class SpectrumCheck:
             return float(np.max(np.abs(norms / self._norms - 1))) / self._tolerance
         from portable_bench.lapack import bdsqr
 
-        errors = np.abs(bdsqr(d, e) - self._values)
-        return float(np.max(errors) / (self._tolerance * self._values[0]))
+        errors = np.abs(bdsqr(d, e) - self._values) / self._values[0]
+        return float(np.max(errors)) / self._tolerance
 
     @cached_property
     def _values(self) -> Array:

@@ -9,9 +9,16 @@ import numpy as np
 
 from portable_bench.operation import Array
 
-__all__ = ["ValuesCheck"]
+__all__ = ["ValuesCheck", "tolerance"]
 
 _FULL: Final = 1024
+_TOLERANCES: Final = {2: 5e-3, 4: 2e-6, 8: 1e-13}
+"""By size of an element."""
+
+
+def tolerance(x: Array) -> float:
+    """Error allowed in a precision, of a singular value by the largest, of a norm by itself."""
+    return _TOLERANCES[x.itemsize]
 
 
 class ValuesCheck:
@@ -22,14 +29,12 @@ class ValuesCheck:
     Parameters
     ----------
     a : numpy.ndarray, shape (m, n)
-        The matrix.
-    tolerance : float
-        Error allowed, of a singular value by the largest, of a norm by itself.
+        The matrix, in the precision to be checked.
     """
 
-    def __init__(self, a: Array, tolerance: float) -> None:
+    def __init__(self, a: Array) -> None:
         self._a = a.astype(np.float64)
-        self._tolerance = tolerance
+        self._tolerance = tolerance(a)
 
     def error(self, found: Array) -> float:
         """The worst error as a multiple of what is allowed."""

@@ -4,12 +4,14 @@ from typing import Final
 
 from portable_bench.operation import Operation
 from portable_bench.operations.band import Band
+from portable_bench.operations.copy import Copy
+from portable_bench.operations.forward import Forward
 from portable_bench.operations.fuse import Fuse
 from portable_bench.operations.gemm import Gemm
 from portable_bench.operations.launch import Launch
-from portable_bench.operations.mlp import Forward, Train
-from portable_bench.operations.roofs import Copy, MultiplyAdd
+from portable_bench.operations.multiply_add import MultiplyAdd
 from portable_bench.operations.svdvals import Svdvals
+from portable_bench.operations.train import Train
 
 __all__ = ["OPERATIONS"]
 

@@ -1,31 +1,13 @@
 """Matrix multiplication beside the array libraries' own."""
 
-from __future__ import annotations
-
-from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
-import numpy as np
-
-from portable.dtypes import DType
 from portable.linalg import gemm
 from portable.linalg.gemm import ALGORITHMS
 from portable.linalg.gemm_check import ProductCheck
-from portable_bench.operation import (
-    Array,
-    Case,
-    Contender,
-    Operation,
-    Run,
-    Size,
-    Sizes,
-    Verifier,
-    Work,
-)
-from portable_bench.peers import libraries
-
-__all__ = ["Gemm"]
+from portable_bench.operation import Case, Operation, Run, Shapes, Size, Sizes, Verifier, Ways, Work
+from portable_bench.peers import PRODUCTS, Peers, in_libraries
 
 
 class Gemm(Operation):
@@ -34,49 +16,33 @@ class Gemm(Operation):
     name = "gemm"
     axes = ("M", "N", "K")
     square = True
-    sizes = Sizes(
-        quick={"cpu": "512", "gpu": "4096", "simulator": "16"},
-        full={"cpu": "256..2048", "gpu": "1024..8192"},
-        sweep={"cpu": "64..2048", "gpu": "256..8192"},
-    )
+    sizes = {
+        "cpu": Sizes("512", full="256..2048", sweep="64..2048"),
+        "gpu": Sizes("4096", full="1024..8192", sweep="256..8192"),
+        "simulator": Sizes("16"),
+    }
 
-    def work(self, size: Size, dtype: DType) -> Work:
-        """A multiplication and an addition per product."""
+    def shapes(self, size: Size) -> Shapes:
         m, n, k = size
-        return Work(2.0 * m * n * k, float(dtype.itemsize * (m * k + k * n + m * n)))
+        return (m, k), (k, n)
 
-    def inputs(self, size: Size, dtype: DType) -> tuple[Array, ...]:
-        """Of normal distribution."""
-        m, n, k = size
-        random = np.random.default_rng(1)
-        shapes = ((m, k), (k, n))
-        return tuple(random.standard_normal(shape).astype(dtype.numpy) for shape in shapes)
+    def work(self, case: Case) -> Work:
+        m, n, k = case.size
+        return Work(2.0 * m * n * k, case.bytes(m * k + k * n + m * n))
 
-    def verifier(self, case: Case, *inputs: Array) -> Verifier:
-        """By the bound of `portable.linalg.gemm`: all elements, or sampled rows if it is large."""
-        return ProductCheck(*inputs).error
+    def verifier(self, case: Case, a: Any, b: Any) -> Verifier:
+        return ProductCheck(a, b).error
 
-    def contenders(self, case: Case) -> Sequence[Contender]:
-        """Our tuned kernel and the libraries' functions."""
-        return [Contender("portable", partial(_ours, case, "auto"), case.device), *_peers(case)]
+    def prepare(self, case: Case, a: Any, b: Any, algorithm: Any = "auto") -> Run:
+        return partial(gemm, a, b, out=case.empty(*case.size[:2]), algorithm=algorithm)
 
-    def ladder(self, case: Case) -> Sequence[Contender]:
-        """Every algorithm of `portable.linalg.gemm` but "auto", which is one of them."""
+    def ladder(self, case: Case) -> Ways:
         rungs = [name for name in ALGORITHMS if name not in ("auto", "vendor")]
-        ours = [Contender(name, partial(_ours, case, name), case.device) for name in rungs]
-        return [*ours, *_peers(case)]
+        return {name: partial(self.prepare, case, algorithm=name) for name in rungs}
+
+    def peers(self, case: Case) -> Peers:
+        return in_libraries(case, _matmul, PRODUCTS)
 
 
-def _ours(case: Case, algorithm: Any, a: Any, b: Any) -> Run:
-    out = case.device.empty(case.size[:2], case.dtype)
-    return lambda: gemm(a, b, out=out, algorithm=algorithm)
-
-
-def _peers(case: Case) -> list[Contender]:
-    found = libraries(case.device, case.dtype)
-    return [Contender(p.name, partial(_theirs, p.namespace), p.device, peer=True) for p in found]
-
-
-def _theirs(xp: Any, a: Any, b: Any) -> Run:
-    out = xp.matmul(a, b)
-    return lambda: xp.matmul(a, b, out=out)
+def _matmul(xp: Any, a: Any, b: Any) -> Run:
+    return partial(xp.matmul, a, b, out=xp.matmul(a, b))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -12,17 +12,8 @@ import numpy as np
 from portable.backend import ArrayView, Capabilities, Device, Executable, Program
 from portable.dtypes import DType, float32
 from portable.tune.stopwatch import Timing
-from portable_bench.operation import (
-    Array,
-    Case,
-    Contender,
-    Operation,
-    Run,
-    Size,
-    Sizes,
-    Verifier,
-    Work,
-)
+from portable_bench.operation import Array, Case, Operation, Run, Sizes, Verifier, Ways, Work
+from portable_bench.peers import Peers, peer
 from portable_bench.results import Outcome
 
 ENVIRONMENT: dict[str, Any] = {
@@ -124,25 +115,33 @@ class Scripted(Operation):
 
     name = "scripted"
     axes = ("N",)
-    sizes = Sizes(quick={"cpu": "4"})
+    sizes = {"cpu": Sizes("4")}  # noqa: RUF012
     dtypes = (float32,)
 
     def __init__(self, clock: FakeClock, scripts: dict[str, Script]) -> None:
         self.clock, self.scripts = clock, scripts
 
-    def work(self, size: Size, dtype: DType) -> Work:
+    def work(self, case: Case) -> Work:
         return Work(1e9, 1e6)
 
-    def inputs(self, size: Size, dtype: DType) -> tuple[Array, ...]:
-        return (np.ones(size, dtype.numpy),)
+    def inputs(self, case: Case) -> tuple[Array, ...]:
+        return (np.ones(case.size, case.dtype.numpy),)
 
-    def verifier(self, case: Case, *inputs: Array) -> Verifier:
+    def verifier(self, case: Case, *inputs: Any) -> Verifier:
         return lambda result: float(abs(result - inputs[0]).max())
 
-    def contenders(self, case: Case) -> Sequence[Contender]:
+    def prepare(self, case: Case, *inputs: Any) -> Run:
+        raise NotImplementedError
+
+    def ways(self, case: Case) -> Ways:
+        ours = {name: s for name, s in self.scripts.items() if not name.startswith("peer")}
+        return {name: partial(self._prepared, script) for name, script in ours.items()}
+
+    def peers(self, case: Case) -> Peers:
         return [
-            Contender(name, partial(self._prepared, script), case.device, name.startswith("peer"))
+            peer(case, name, partial(self._prepared, script))
             for name, script in self.scripts.items()
+            if name.startswith("peer")
         ]
 
     def _prepared(self, script: Script, x: Array) -> Run:

@@ -13,6 +13,7 @@ from portable_bench.compiling import compile_ahead
 from portable_bench.harness import Harness, Pace
 from portable_bench.matrix import measure_all
 from portable_bench.operation import Case
+from portable_bench.peers import Peers
 from portable_bench.results import Cell, time_ratio
 from portable_bench.statistics import paired_ratio, spread
 from portable_bench.tables import ladder_table, tables
@@ -113,7 +114,7 @@ def test_no_room_is_a_reason() -> None:
 
 def test_contenders_that_cannot_be_listed() -> None:
     class Broken(Scripted):
-        def contenders(self, case: Case) -> list[object]:  # type: ignore[override]
+        def peers(self, case: Case) -> Peers:
             raise RuntimeError("no library")
 
     clock = FakeClock()
@@ -207,7 +208,7 @@ def test_sizes_take_turns_where_time_is_short() -> None:
     clock = FakeClock()
     scripted = Scripted(clock, {"ours": Script(lambda now: 1.0)})
     other = Scripted(clock, {"ours": Script(lambda now: 1.0)})
-    other.name = "other"  # type: ignore[misc]
+    other.name = "other"
     planned = [(op, Case(CASE.device, float32, (n,))) for op in (scripted, other) for n in (4, 5)]
     harness = Harness(Pace(), clock, clock.advance)
     cells = measure_all(planned, harness, budget=8.0, clock=clock)

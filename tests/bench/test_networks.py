@@ -12,7 +12,8 @@ from portable.dtypes import float32
 from portable_bench import networks
 from portable_bench.harness import Harness, Pace
 from portable_bench.operation import Case, Operation
-from portable_bench.operations.mlp import Forward, Train
+from portable_bench.operations.forward import Forward
+from portable_bench.operations.train import Train
 
 PACE = Pace(sample=0, cell=0, least_rounds=1, rest=0)
 CASES = [(Forward(), (9, 3, 5, 2)), (Train(), (2, 8, 3, 5, 2))]
@@ -28,7 +29,7 @@ def test_ours_are_right(operation: Operation, size: Any) -> None:
 
 
 def test_wrong_outputs_are_found() -> None:
-    given = Forward().inputs((9, 3, 5, 2), float32)
+    given = Forward().inputs(Case(portable.device("simulator"), float32, (9, 3, 5, 2)))
     _, right = networks.forward(np, *given)
     assert networks.error_of_outputs(right, *given) <= 1
     right[4, 1] += 1e-4
@@ -36,7 +37,7 @@ def test_wrong_outputs_are_found() -> None:
 
 
 def test_wrong_parameters_are_found() -> None:
-    given = Train().inputs((2, 8, 3, 5, 2), float32)
+    given = Train().inputs(Case(portable.device("simulator"), float32, (2, 8, 3, 5, 2)))
     right = networks.adam_steps(*given, steps=2)
     assert networks.error_of_parameters(right, *given, steps=2) <= 1
     right[1][2] += 1e-4

@@ -33,7 +33,7 @@ def band(seconds: dict[tuple[int, int], float]) -> list[Cell]:
             "f32",
             size,
             "",
-            known.work(size, float32),
+            known.work(Case(FakeDevice(), float32, size)),
             known.model(size),
             [outcome("portable", t)],
         )
