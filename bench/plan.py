@@ -18,7 +18,7 @@ Planned = tuple[Operation, Case]
 
 
 def plan(
-    operations: Iterable[Operation],
+    operations: Sequence[Operation],
     devices: Sequence[Device],
     dtypes: Sequence[DType] | None,
     size_names: str | None,
@@ -40,8 +40,13 @@ def plan(
         for device in wanted
     ]
     if not planned:
-        raise ValueError("nothing to measure: no operation takes such element types")
+        raise ValueError(f"nothing to measure: {_why_nothing(operations, devices)}")
     return planned
+
+
+def _why_nothing(operations: Sequence[Operation], devices: Sequence[Device]) -> str:
+    missing = {operation.missing(device) for operation in operations for device in devices}
+    return "; ".join(sorted(missing)) if all(missing) else "no operation takes such element types"
 
 
 def _problems(
@@ -51,6 +56,8 @@ def _problems(
     found: dict[Size, list[Device]] = {}
     given = None if size_names is None else _sizes(operation, size_names)
     for device in devices:
+        if operation.missing(device):
+            continue
         for size in given or operation.sizes_for(device.capabilities.kind, effort):
             found.setdefault(size, []).append(device)
     return found

@@ -3,6 +3,7 @@
 from typing import Final
 
 from portable_bench.operation import Operation
+from portable_bench.operations.array_functions import ArrayFunction
 from portable_bench.operations.band import Band
 from portable_bench.operations.copy import Copy
 from portable_bench.operations.forward import Forward
@@ -24,6 +25,10 @@ _ALL: Final = (
     Forward(),
     Train(),
     Fuse(),
+    ArrayFunction("add", takes=2, gives=1, ulps=1),
+    ArrayFunction("sum", takes=1, gives=0, ulps=16),
+    ArrayFunction("cumulative_sum", takes=1, gives=1, ulps=256),
+    ArrayFunction("sort", takes=1, gives=1, ulps=0),
     Launch(),
 )
 

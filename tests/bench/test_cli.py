@@ -99,6 +99,7 @@ def test_operations_state_what_they_must(operation: Operation) -> None:
         (["gemm", "--size", "big"], "256..4096"),
         (["launch", "--ladder"], "only gemm has several"),
         (["launch", "--dtype", "f16"], "nothing to measure"),
+        (["sort", "--device", "cpu"], "have a library of their own"),
         (["gemm", "--device", "cpu", "--json", "/nonsuch/x.json"], "cannot be written"),
         (["gemm", "--device", "cpu", "--html", "/nonsuch/x.html"], "cannot be written"),
         (["gemm", "--device", "cpu", "--plot", "x.png"], "add --ladder"),
@@ -118,6 +119,8 @@ def test_bad_words(words: list[str], expected: str) -> None:
 def test_every_operation_on_the_processor(name: str) -> None:
     """Verified, timed, and beside at least one library where there is one."""
     operation, device = OPERATIONS[name], registry.device("cpu")
+    if operation.missing(device):
+        device = registry.device("opencl")
     size = operation.sizes_for("simulator", "quick")[0]
     harness = Harness(Pace(cell=0, least_rounds=1, rest=0))
     cell = harness.measure(operation, Case(device, float32, size))
