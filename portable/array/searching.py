@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
-from portable.array.axis import Merge, best_along_last
+from portable.array.axis import Merge
+from portable.array.best import best_along_last
 from portable.array.creation import arange
 from portable.array.elementwise import not_equal, remainder
 from portable.array.engine import check_operands
