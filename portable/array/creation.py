@@ -20,7 +20,7 @@ from portable.array.promotion import kind_of
 from portable.array.storage import Storage
 from portable.backend import Device
 from portable.dtypes import DType, complex64, float32
-from portable.errors import DTypeError, UnsupportedError
+from portable.errors import DTypeError, ShapeError, UnsupportedError
 
 if TYPE_CHECKING:
     from portable.array.array import Array
@@ -118,12 +118,25 @@ def full(
 ) -> Array:
     """A new array of one value."""
     target = device_for(device)
-    if isinstance(fill_value, Storage):
-        fill_value = fill_value.device.to_numpy(fill_value).item()
-    kind = _dtype(target, dtype, kind_of(fill_value))
-    if kind.kind in "iu" and isinstance(fill_value, float):
-        raise DTypeError(f"full of {kind.name} by the float {fill_value!r}; give an int")
-    return _filled(target.empty(_shape(shape), kind), fill_value)
+    value = _number(fill_value)
+    kind = _dtype(target, _own_dtype(fill_value) if dtype is None else dtype, kind_of(value))
+    if kind.kind in "biu" and isinstance(value, float | complex):
+        raise DTypeError(f"full of {kind.name} by the number {value!r}; give an int")
+    if kind.is_float and isinstance(value, complex):
+        raise DTypeError(f"full of {kind.name} by the complex number {value!r}; give its real part")
+    return _filled(target.empty(_shape(shape), kind), value)
+
+
+def _number(x: Any) -> Any:
+    """The Python number that a NumPy scalar or an array without dimensions stands for."""
+    if isinstance(x, Storage):
+        x = x.device.to_numpy(x)
+    return x.item() if isinstance(x, np.generic | np.ndarray) else x
+
+
+def _own_dtype(x: Any) -> Any:
+    """The dtype of what has one and is no Python number besides."""
+    return None if isinstance(x, int | float | complex) else getattr(x, "dtype", None)
 
 
 @cache
@@ -180,6 +193,7 @@ def arange(
     """Numbers `step` apart from `start` (0 if there is no `stop`) up to but without `stop`."""
     if stop is None:
         start, stop = 0, start
+    start, stop, step = _number(start), _number(stop), _number(step)
     if step == 0:
         raise ValueError("the step of arange cannot be zero")
     target = device_for(device)
@@ -199,8 +213,12 @@ def _generate(out: Any, function: Any, a: Any, b: Any) -> None:
     """Each element from its number in C order and two numbers, in the dtype's own arithmetic."""
     if not out.size:
         return
-    wide = dtypes.float64 if out.device.capabilities.float64 else float32
-    kind = wide if out.dtype.kind in "fc" else dtypes.int64
+    kind = dtypes.int64
+    if out.dtype.kind in "fc":
+        kind = dtypes.float64 if out.device.capabilities.float64 else float32
+    elif out.dtype.kind == "u":
+        kind = dtypes.uint64
+        a, b = int(a) % 2**64, int(b) % 2**64
     numbers = number_for(a, kind), number_for(b, kind)
     flat = out.viewed((out.size,), (out.dtype.itemsize,))
     generated[out.size, _GROUP](*numbers, flat, OP=function, KIND=kind, STORED=out.dtype)
@@ -216,19 +234,31 @@ def linspace(
     device: Any = None,
     endpoint: bool = True,
 ) -> Array:
-    """`num` numbers evenly spaced from `start` to `stop`, which is left out if not `endpoint`."""
+    """`num` numbers evenly spaced from `start` to `stop`, which is left out if not `endpoint`.
+
+    Complex numbers, integers, which are rounded down, and numbers from one end of the range to the
+    other are made on the host.
+    """
     if num < 0:
         raise ValueError(f"linspace of {num} numbers")
     target = device_for(device)
+    start, stop = _number(start), _number(stop)
     letter = "c" if "c" in (kind_of(start), kind_of(stop)) else "f"
     kind = _dtype(target, dtype, letter)
-    if kind.is_complex:
-        made = np.linspace(start, stop, num, endpoint=endpoint).astype(kind.numpy)
+    if letter == "c" and not kind.is_complex:
+        raise DTypeError(f"linspace of {kind.name} from {start} to {stop}, which are complex")
+    count = _shape(num)[0]
+    if not kind.is_float:
+        made = np.linspace(start, stop, count, endpoint=endpoint, dtype=kind.numpy)
         return target.from_numpy(made)  # type: ignore[no-any-return]
-    out = target.empty(_shape(num), kind)
+    first, last = float(start.real), float(stop.real)
+    if math.isinf(last - first) and math.isfinite(first) and math.isfinite(last):
+        made = 2 * np.linspace(first / 2, last / 2, count, endpoint=endpoint, dtype=kind.numpy)
+        return target.from_numpy(made)  # type: ignore[no-any-return]
+    out = target.empty((count,), kind)
     gaps = num - 1 if endpoint else num
-    step = (float(stop.real) - float(start.real)) / gaps if gaps > 0 else 0.0
-    _generate(out, counted, float(start.real), step)
+    step = (last - first) / gaps if gaps > 0 else 0.0
+    _generate(out, counted, first, step)
     if endpoint and num > 1:
         out[num - 1] = stop
     return out  # type: ignore[no-any-return]
@@ -249,11 +279,16 @@ def eye(
     out = target.empty(_shape((n_rows, columns)), _dtype(target, dtype))
     if out.size:
         flat = out.viewed((out.size,), (out.dtype.itemsize,))
-        numbers = np.int64(columns), np.int64(k)
+        numbers = np.int64(columns), np.int64(_reachable(k, out))
         generated[out.size, _GROUP](
             *numbers, flat, OP=diagonal, KIND=dtypes.int64, STORED=out.dtype
         )
     return out  # type: ignore[no-any-return]
+
+
+def _reachable(k: int, x: Array) -> int:
+    """A diagonal as far out as `k`, for the matrices of `x`, and no farther than just outside."""
+    return min(max(k, -x.shape[-2]), x.shape[-1])
 
 
 def tril(x: Array, /, *, k: int = 0) -> Array:
@@ -272,13 +307,15 @@ def _below(x: Array, k: int) -> Array:
         raise ValueError(f"a triangle of an array of shape {x.shape}; it takes matrices")
     rows = arange(x.shape[-2], device=x.device)[:, None]
     columns = arange(x.shape[-1], device=x.device)[None, :]
-    return columns - rows <= k  # type: ignore[no-any-return]
+    return columns - rows <= _reachable(k, x)  # type: ignore[no-any-return]
 
 
 def meshgrid(*arrays: Array, indexing: str = "xy") -> list[Array]:
     """Coordinates of a grid: each 1-d array spread along the others' axes."""
     if indexing not in ("xy", "ij"):
         raise ValueError(f"indexing={indexing!r}; meshgrid knows 'xy' and 'ij'")
+    if any(x.ndim > 1 for x in arrays):
+        raise ShapeError(f"meshgrid takes vectors, not shapes {[x.shape for x in arrays]}")
     ndim = len(arrays)
     order = list(range(ndim))
     if indexing == "xy" and ndim > 1:
@@ -323,17 +360,24 @@ def asarray(
         )
     owner = device_for(device)
     host = _on_host(obj)
-    if dtype is None:
-        python = not isinstance(obj, np.ndarray | np.generic) and not hasattr(obj, "__dlpack__")
-        letter = host.dtype.kind.replace("u", "i") if python else ""
-        kind = default_dtype(owner, letter) if letter in tuple("bifc") else dtypes.dtype(host.dtype)
-        if letter == "i" and host.dtype.kind == "u":
-            kind = dtypes.uint64
+    typed = isinstance(obj, np.ndarray | np.generic) or hasattr(obj, "__dlpack__")
+    if dtype is not None:
+        kind = _dtype(owner, dtype)
     else:
-        kind = dtypes.dtype(dtype)
-    kind = _dtype(owner, kind)
+        kind = dtypes.dtype(host.dtype)
+        wide = kind.real is dtypes.float64 and not typed
+        kind = default_dtype(owner, kind.kind) if wide else _dtype(owner, kind)
+    return owner.from_numpy(_converted(host, kind, None if typed else obj))  # type: ignore[no-any-return]
+
+
+def _converted(host: np.ndarray[Any, Any], kind: DType, python: Any) -> np.ndarray[Any, Any]:
+    """An array on the host in another dtype; Python's integers may not be out of range."""
+    if host.dtype.kind == "c" and kind.kind in "iuf":
+        raise DTypeError(f"asarray of complex numbers as {kind.name}; take their real parts")
+    if python is not None and kind.is_integer and host.dtype != kind.numpy:
+        return np.asarray(_plain(python), dtype=kind.numpy)
     with np.errstate(all="ignore"):
-        return owner.from_numpy(host.astype(kind.numpy, copy=False))  # type: ignore[no-any-return]
+        return host.astype(kind.numpy, copy=False)
 
 
 def _from_ours(x: Any, dtype: Any, device: Any, copy: bool | None) -> Array:
@@ -387,11 +431,13 @@ def from_dlpack(x: Any, /, *, device: Any = None, copy: bool | None = None) -> A
     ------
     BufferError
         If `copy` is False, since memory of other libraries is not shared.
+    AttributeError
+        If `x` does not offer DLPack.
     """
     if isinstance(x, Storage):
         return _from_ours(x, None, device, copy)
     if copy is False:
         raise BufferError("from_dlpack copies to the device; leave out copy=False")
     if not hasattr(x, "__dlpack__"):
-        raise TypeError(f"{type(x).__name__} offers no __dlpack__; use asarray")
+        raise AttributeError(f"{type(x).__name__} offers no __dlpack__; use asarray")
     return asarray(x, device=device)

@@ -131,9 +131,9 @@ OPERATIONS: Final[dict[str, Operation]] = {
         Operation("add", "iufc", kl.add),
         Operation("atan2", "f", kl.atan2),
         Operation("bitwise_and", "biu", kl.bitwise_and),
-        Operation("bitwise_left_shift", "iu", kl.bitwise_left_shift),
+        Operation("bitwise_left_shift", "iu", r.shifted_left),
         Operation("bitwise_or", "biu", kl.bitwise_or),
-        Operation("bitwise_right_shift", "iu", kl.bitwise_right_shift),
+        Operation("bitwise_right_shift", "iu", r.shifted_right),
         Operation("bitwise_xor", "biu", kl.bitwise_xor),
         Operation("copysign", "f", kl.copysign),
         Operation("divide", "fc", kl.divide),
@@ -431,7 +431,7 @@ def bitwise_and(x1: Array | complex, x2: Array | complex, /) -> Array:
 
 
 def bitwise_left_shift(x1: Array | complex, x2: Array | complex, /) -> Array:
-    """``x1 << x2``."""
+    """``x1 << x2``; 0 where `x2` is the width or more."""
     return apply(_BITWISE_LEFT_SHIFT, x1, x2)
 
 

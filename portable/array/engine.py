@@ -111,7 +111,10 @@ def number_for(x: Any, kind: DType) -> Any:
     if kind.kind == "f" and not isinstance(x, float):
         x = float(x)
     with np.errstate(over="ignore"):
-        stored = kind.numpy.type(x)
+        try:
+            stored = kind.numpy.type(x)
+        except OverflowError:
+            raise OverflowError(f"the Python integer {x} is out of range for {kind.name}") from None
         if kind.itemsize >= _WIDE_ENOUGH or kind.kind == "b":
             return stored
         return kind.register.numpy.type(stored)

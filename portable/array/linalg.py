@@ -298,7 +298,7 @@ def vector_norm(
         raise DTypeError(f"vector_norm takes floating-point numbers, not {x.dtype.name}")
     size = absolute(x)
     if ord == inf:
-        return greatest(size, axis=axis, keepdims=keepdims)
+        return _greatest_size(size, axis, keepdims)
     if ord == -inf:
         return least(size, axis=axis, keepdims=keepdims)
     if ord == 0:
@@ -328,10 +328,17 @@ def _matrix_norm(x: Array, ord: Any) -> Array:
     if ord == "nuc":
         return summed(svdvals(x), axis=-1)
     if ord in (2, -2):
-        return (greatest if ord > 0 else least)(svdvals(x), axis=-1)
+        values = svdvals(x)
+        return _greatest_size(values, -1) if ord > 0 else least(values, axis=-1)
     if ord not in (1, -1, inf, -inf):
         raise ValueError(
             f"matrix_norm has no ord={ord!r}; it has 'fro', 'nuc', 1, 2, inf, -1, -2, -inf"
         )
     sums = summed(absolute(x), axis=-2 if ord in (1, -1) else -1)
-    return (greatest if ord > 0 else least)(sums, axis=-1)
+    return _greatest_size(sums, -1) if ord > 0 else least(sums, axis=-1)
+
+
+def _greatest_size(size: Array, axis: Any, keepdims: bool = False) -> Array:
+    """The greatest of numbers that are not negative: 0 of none, as their sum is."""
+    function = greatest if size.size else summed
+    return function(size, axis=axis, keepdims=keepdims)

@@ -11,6 +11,7 @@ import numpy as np
 
 from portable import dtypes
 from portable import lang as kl
+from portable.array.elementwise import not_equal
 from portable.array.engine import apply, check_operands
 from portable.array.expression import Expression
 from portable.array.geometry import (
@@ -23,7 +24,7 @@ from portable.array.geometry import (
 from portable.array.operation import Operation
 from portable.array.promotion import promoted
 from portable.array.storage import Storage, contiguous_strides
-from portable.dtypes import DType
+from portable.dtypes import DType, bool_
 from portable.errors import DTypeError, ShapeError
 
 if TYPE_CHECKING:
@@ -84,10 +85,12 @@ def copy_into(out: Array, x: Any) -> None:
 def astype(x: Array, dtype: Any, /, *, copy: bool = True, device: Any = None) -> Array:
     """`x` converted: floats to integers truncate and saturate, integers wrap.
 
+    Of every kind, True is what is not 0.
+
     Raises
     ------
     DTypeError
-        From a complex to a real dtype.
+        From complex to real numbers.
     """
     check_operands("astype", (x,))
     kind = dtypes.dtype(dtype)
@@ -97,6 +100,8 @@ def astype(x: Array, dtype: Any, /, *, copy: bool = True, device: Any = None) ->
         return apply(conversion_to(kind), x)
     if kind is x.dtype and not copy:
         return x
+    if x.dtype.is_complex and kind is bool_:
+        return not_equal(x, 0)
     if x.dtype.is_complex and not kind.is_complex:
         raise DTypeError(f"astype from {x.dtype.name} to {kind.name}; take real(x) or abs(x)")
     return apply(conversion_to(kind), x)

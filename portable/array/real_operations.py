@@ -18,6 +18,8 @@ __all__ = [
     "limited_below",
     "same",
     "selected",
+    "shifted_left",
+    "shifted_right",
     "squared_gap",
     "unequal_to_itself",
 ]
@@ -71,6 +73,18 @@ def integer_power(x: Any, y: Any) -> Any:
         square = square * square
         rest = rest >> 1
     return result
+
+
+@function
+def shifted_left(x: Any, y: Any) -> Any:
+    """``x << y``: 0 once all bits are gone, where the language would shift by the rest."""
+    return kl.where(y < x.dtype.bits, x << y, x - x)
+
+
+@function
+def shifted_right(x: Any, y: Any) -> Any:
+    """``x >> y``: only the sign is left of what is shifted by its width or further."""
+    return kl.where(y < x.dtype.bits, x >> y, x >> (x.dtype.bits - 1) >> 1)
 
 
 @function

@@ -330,6 +330,8 @@ def diff(
 ) -> Array:
     """The differences of neighbours along an axis, taken `n` times."""
     _check("diff", x, "iufc", "numbers")
+    if n < 0:
+        raise ValueError(f"diff taken {n} times")
     place = normalized_axis(axis, x.ndim)
     x = concat([part for part in (prepend, x, append) if part is not None], axis=place)
     lead = (slice(None),) * place

@@ -1,0 +1,181 @@
+"""What the standard says of the edges: no elements, ends of ranges, forbidden conversions."""
+
+from __future__ import annotations
+
+import array
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+
+import portable
+import portable.array as xp
+from portable.backend import Device
+from portable.errors import DTypeError, ShapeError
+
+INTEGERS = ["int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"]
+
+
+def same(found: Any, expected: Any) -> None:
+    expected = np.asarray(expected)
+    got = portable.to_numpy(found)
+    assert (got.dtype, got.shape) == (expected.dtype, expected.shape)
+    np.testing.assert_array_equal(got, expected)
+
+
+@pytest.mark.parametrize("dtype", INTEGERS)
+def test_shifts_by_the_width_and_further(ours: Device, dtype: str) -> None:
+    if ours.capabilities.dialect != "ir" and dtype not in ("int8", "uint32", "int64"):
+        pytest.skip("dtypes alike to the compiler")
+    shifts = np.array([0, 1, 6, 7, 8, 15, 16, 31, 32, 63, 64, 127], dtype)
+    first = np.array([1, -1, -100, 77, 3], np.int64).astype(dtype)
+    a, b = (m.reshape(-1).copy() for m in np.meshgrid(first, shifts))
+    x, y = ours.from_numpy(a), ours.from_numpy(b)
+    same(x << y, a << b)
+    same(x >> y, a >> b)
+
+
+# -- conversions ------------------------------------------------------------------------------
+
+
+def test_python_numbers_out_of_range(simulated: Device) -> None:
+    def made(obj: Any, dtype: Any) -> Any:
+        return xp.asarray(obj, dtype=dtype, device=simulated)
+
+    for obj, dtype in (([300], xp.int8), (-1, xp.uint8), ([[2**63]], xp.int64)):
+        with pytest.raises(OverflowError):
+            made(obj, dtype)
+    with pytest.raises(OverflowError, match="300 is out of range for int8"):
+        made([1], xp.int8) + 300
+    with pytest.raises(OverflowError, match="out of range for int64"):
+        xp.full(2, 2**64, device=simulated)
+    same(made([2**64 - 1, 1], xp.uint64), np.array([2**64 - 1, 1], np.uint64))
+    same(made([1], xp.float32) + 1e300, np.array([math.inf], np.float32))
+
+
+def test_complex_numbers_do_not_become_real(simulated: Device) -> None:
+    x = xp.asarray([1 + 2j, 0], device=simulated)
+    for refused in (
+        lambda: xp.astype(x, xp.float64),
+        lambda: xp.asarray(x, dtype=xp.float64),
+        lambda: xp.asarray([1j], dtype=xp.float64, device=simulated),
+        lambda: xp.asarray(np.array([1j]), dtype=xp.int8, device=simulated),
+        lambda: xp.full(2, 1j, dtype=xp.float32, device=simulated),
+        lambda: xp.linspace(0, 1j, 3, dtype=xp.float32, device=simulated),
+    ):
+        with pytest.raises(DTypeError):
+            refused()
+
+
+@pytest.mark.parametrize("dtype", ["complex64", "float32", "int8"])
+def test_bools_of_numbers(ours: Device, dtype: str) -> None:
+    a = np.array([0, 1, -0.0, 2])
+    x = xp.astype(ours.from_numpy(a), dtype)
+    same(xp.astype(x, xp.bool), a != 0)
+    if dtype == "complex64":
+        parts = ours.from_numpy(np.array([1j, complex(0, math.nan), complex(-0.0, 0)]))
+        same(xp.astype(parts, xp.bool), np.array([True, True, False]))
+
+
+def test_typed_memory_keeps_its_dtype(simulated: Device) -> None:
+    for obj, dtype in (
+        (bytearray(b"abc"), "uint8"),
+        (array.array("f", [1, 2]), "float32"),
+        (memoryview(np.ones(2, np.int16)), "int16"),
+        ([np.float32(1), np.float32(2)], "float32"),
+        ([xp.ones((), dtype=xp.int8, device=simulated)], "int8"),
+        (np.float32(1), "float32"),
+    ):
+        assert xp.asarray(obj, device=simulated).dtype is getattr(xp, dtype), obj
+
+
+def test_copies_that_cannot_be_left_out(simulated: Device) -> None:
+    with pytest.raises(ValueError, match="copy=False"):
+        xp.asarray(np.ones(2), copy=False, device=simulated)
+    with pytest.raises(BufferError, match="copy=False"):
+        xp.from_dlpack(np.ones(2), copy=False, device=simulated)
+    with pytest.raises(AttributeError, match="__dlpack__"):
+        xp.from_dlpack([1.0], device=simulated)
+
+
+# -- creation ---------------------------------------------------------------------------------
+
+
+def test_numbers_of_other_kinds(simulated: Device) -> None:
+    """NumPy's scalars and arrays without dimensions where Python numbers are expected."""
+    half = xp.asarray(0.5, dtype=xp.float32, device=simulated)
+    same(xp.full(2, half, device=simulated), np.full(2, 0.5, np.float32))
+    same(xp.full(2, np.int8(3), device=simulated), np.full(2, 3, np.int8))
+    same(xp.full(2, np.bool_(True), device=simulated), np.array([True, True]))
+    same(xp.arange(np.float32(0.5), device=simulated), np.array([0.0]))
+    same(xp.arange(half, 3, device=simulated), np.array([0.5, 1.5, 2.5]))
+    same(xp.linspace(half, np.float32(1.5), 3, device=simulated), np.array([0.5, 1, 1.5]))
+
+
+def test_counting_at_the_ends_of_the_range(simulated: Device) -> None:
+    for ends, dtype in (
+        ((2**63 - 3, 2**63 - 1), "int64"),
+        ((2**64 - 3, 2**64 - 1), "uint64"),
+        ((2**64 - 1, 2**64 - 4, -1), "uint64"),
+        ((255, 250, -2), "uint8"),
+        ((-128, 127, 100), "int8"),
+    ):
+        found = xp.arange(*ends, dtype=getattr(xp, dtype), device=simulated)
+        same(found, np.array(range(*ends), dtype))
+
+
+def test_even_spacing(simulated: Device) -> None:
+    for ends, num, dtype in (
+        ((0, 10), 5, "int32"),
+        ((-10, 0), 5, "int16"),
+        ((0, 2**62), 3, "int64"),
+        ((0, 1 + 1j), 3, "complex64"),
+    ):
+        found = xp.linspace(*ends, num, dtype=getattr(xp, dtype), device=simulated)
+        same(found, np.linspace(*ends, num, dtype=dtype))
+    huge = np.finfo(np.float64).max
+    found = portable.to_numpy(xp.linspace(-huge, huge, 5, device=simulated))
+    np.testing.assert_allclose(found / huge, [-1, -0.5, 0, 0.5, 1], atol=1e-15)
+
+
+@pytest.mark.parametrize("k", [2**70, -(2**70), 3, -3])
+def test_diagonals_far_outside(simulated: Device, k: int) -> None:
+    a = np.ones((2, 3))
+    x = simulated.from_numpy(a)
+    near = max(min(k, 5), -5)
+    same(xp.eye(2, 3, k=k, device=simulated), np.eye(2, 3, near))
+    same(xp.tril(x, k=k), np.tril(a, near))
+    same(xp.triu(x, k=k), np.triu(a, near))
+
+
+def test_a_grid_is_of_vectors(simulated: Device) -> None:
+    with pytest.raises(ShapeError, match="vectors"):
+        xp.meshgrid(xp.ones((1, 2), device=simulated))
+
+
+# -- no elements ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("shape", [(0, 0), (0, 3), (3, 0), (2, 0, 3)], ids=str)
+@pytest.mark.parametrize("dtype", ["float32", "complex128"])
+def test_norms_of_nothing(simulated: Device, shape: tuple[int, ...], dtype: str) -> None:
+    x = xp.zeros(shape, dtype=getattr(xp, dtype), device=simulated)
+    real = x.dtype.real.name
+    for order in ("fro", "nuc", 1, 2, math.inf):
+        same(xp.linalg.matrix_norm(x, ord=order), np.zeros(shape[:-2], real))
+    for order in (0, 1, 2, 3, math.inf):
+        same(xp.linalg.vector_norm(x, ord=order), np.zeros((), real))
+    with pytest.raises(ValueError, match="of no elements"):
+        xp.linalg.vector_norm(x, ord=-math.inf)
+
+
+def test_transforms_of_nothing(simulated: Device) -> None:
+    x = xp.zeros((2, 0), dtype=xp.complex64, device=simulated)
+    same(xp.fft.irfft(x, n=3), np.zeros((2, 3), np.float32))
+    same(xp.fft.fft(x, n=3), np.zeros((2, 3), np.complex64))
+
+
+def test_differences_taken_less_than_no_time(simulated: Device) -> None:
+    with pytest.raises(ValueError, match="-1 times"):
+        xp.diff(xp.ones(3, device=simulated), n=-1)
