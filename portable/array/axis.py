@@ -12,7 +12,7 @@ from portable.array.reduction_kernels import reduce_columns
 from portable.array.workgroup_kernels import best_together, reduce_together
 from portable.dtypes import DType, int32, int64
 
-__all__ = ["Cut", "Merge", "best_along_last", "cut", "lanes_for", "reduced"]
+__all__ = ["Cut", "Merge", "best_along_last", "cut", "lanes_for", "power_of_two", "reduced"]
 
 _CPU_VECTOR: Final = 32
 _GPU_VECTOR: Final = 16
@@ -159,7 +159,7 @@ def _pass_over_columns(
     section = _CPU_DEPTH
     if not cpu:
         wanted = -(-capabilities.compute_units * _GPU_COLUMNS_PER_UNIT // strips)
-        section = max(_GPU_DEPTH, _power_of_two(-(-length // wanted)))
+        section = max(_GPU_DEPTH, power_of_two(-(-length // wanted)))
     sections = -(-length // section)
     out = recipe.empty((*x.shape[:-1], sections), result if sections == 1 else merge.kind)
     group = 1 if cpu else _COLUMN_GROUP
@@ -169,7 +169,8 @@ def _pass_over_columns(
     return out
 
 
-def _power_of_two(n: int) -> int:
+def power_of_two(n: int) -> int:
+    """The least power of two that is `n` or more."""
     return 1 << max(0, (n - 1).bit_length())
 
 
@@ -179,13 +180,13 @@ def cut(x: Any, lanes: int) -> Cut:
     rows, length = prod(x.shape[:-1]), x.shape[-1]
     cpu = capabilities.kind == "cpu"
     most = 1 if cpu else min(256, capabilities.max_workgroup)
-    width = min(most, _power_of_two(-(-length // lanes)))
+    width = min(most, power_of_two(-(-length // lanes)))
     tall = most // width
     per_unit = _CPU_ITEMS_PER_UNIT if cpu else _GPU_GROUPS_PER_UNIT
     wanted = -(-capabilities.compute_units * per_unit // -(-rows // tall))
     shortest = _CPU_SHORTEST * lanes if cpu else _GPU_SHORTEST
     # A power of two, so that many lengths share one compiled program.
-    section = _power_of_two(max(-(-length // wanted), shortest))
+    section = power_of_two(max(-(-length // wanted), shortest))
     sections = -(-length // section)
     if sections > 1:
         tall = 1

@@ -5,14 +5,24 @@ from __future__ import annotations
 from math import prod
 from typing import Any, Final
 
-from portable.array.axis import Merge, cut, lanes_for
+import numpy as np
+
+from portable.array.axis import Merge, cut, lanes_for, power_of_two
+from portable.array.creation_kernels import counted, generated
+from portable.array.lookback_kernels import scan_in_turn
 from portable.array.recipe import Recipe
 from portable.array.reduction_kernels import reduce_columns, scan_columns
-from portable.array.workgroup_kernels import reduce_together, scan_together
+from portable.array.scan_kernels import scan_together
+from portable.array.workgroup_kernels import reduce_together
+from portable.backend import Capabilities
+from portable.dtypes import DType, int64, uint64
 
 __all__ = ["scanned"]
 
-_STRIPS: Final = 4
+_CPU_STRIPS: Final = 4
+_GPU_BYTES_PER_ITEM: Final = 128
+_NEIGHBOURS: Final = 8
+_GROUP: Final = 256
 _COLUMN_GROUP: Final = 64
 _CPU_STRIP: Final = 32
 
@@ -25,10 +35,80 @@ def scanned(recipe: Recipe, x: Any, out: Any, merge: Merge, shift: int) -> None:
     lanes = lanes_for(x, merge.kind, -1)
     if lanes_for(out, merge.kind, -1) < lanes:
         lanes = 1
-    _scan_together(recipe, x, out, merge, shift, lanes)
+    capabilities = x.device.capabilities
+    if capabilities.kind == "cpu":
+        _scan_sections(recipe, x, out, merge, shift, lanes, _CPU_STRIPS)
+        return
+    width, strips = _tile(x.shape[-1], lanes, merge.kind, capabilities)
+    if x.shape[-1] <= width * strips * lanes:
+        _scan_rows(recipe, x, out, merge, shift, (lanes, width, strips))
+    elif capabilities.forward_progress and capabilities.atomics64:
+        _scan_in_turn(recipe, x, out, merge, shift, (lanes, width, strips))
+    else:
+        _scan_sections(recipe, x, out, merge, shift, lanes, strips)
 
 
-def _scan_together(recipe: Recipe, x: Any, out: Any, merge: Merge, shift: int, lanes: int) -> None:
+def _tile(length: int, lanes: int, kind: DType, capabilities: Capabilities) -> tuple[int, int]:
+    """Work-items along a row, and how many vectors each of them holds."""
+    vectors = power_of_two(-(-length // lanes))
+    most = max(1, _GPU_BYTES_PER_ITEM // (lanes * kind.itemsize))
+    strips = min(most, max(1, vectors // _NEIGHBOURS))
+    return min(_GROUP, capabilities.max_workgroup, vectors // strips), strips
+
+
+def _scan_rows(
+    recipe: Recipe, x: Any, out: Any, merge: Merge, shift: int, tile: tuple[int, int, int]
+) -> None:
+    """A tile for each row, and as many rows for a workgroup as it has work-items for."""
+    lanes, width, strips = tile
+    rows = prod(x.shape[:-1])
+    tall = max(1, min(_GROUP, x.device.capabilities.max_workgroup) // width)
+    recipe.launch(
+        scan_together,
+        -(-rows // tall) * width * tall,
+        width * tall,
+        x,
+        None,
+        out,
+        LANES=lanes,
+        WIDTH=width,
+        TALL=tall,
+        STRIPS=strips,
+        SECTION=width * strips * lanes,
+        SHIFT=shift,
+        **merge.constants(),
+    )
+
+
+def _scan_in_turn(
+    recipe: Recipe, x: Any, out: Any, merge: Merge, shift: int, tile: tuple[int, int, int]
+) -> None:
+    """One pass in which workgroups wait for those before: reads and writes each element once."""
+    lanes, width, strips = tile
+    tiles = prod(x.shape[:-1]) * -(-x.shape[-1] // (width * strips * lanes))
+    state = recipe.empty((1 + tiles * merge.kind.itemsize // 4,), uint64)
+    zero = np.int64(0)
+    recipe.launch(
+        generated, state.size, _GROUP, zero, zero, state, OP=counted, KIND=int64, STORED=uint64
+    )
+    recipe.launch(
+        scan_in_turn,
+        tiles * width,
+        width,
+        x,
+        state,
+        out,
+        LANES=lanes,
+        WIDTH=width,
+        STRIPS=strips,
+        SHIFT=shift,
+        **merge.constants(),
+    )
+
+
+def _scan_sections(
+    recipe: Recipe, x: Any, out: Any, merge: Merge, shift: int, lanes: int, strips: int
+) -> None:
     """Sums the sections, scans the sums, scans the sections."""
     how = cut(x, lanes)
     starts = None
@@ -57,8 +137,9 @@ def _scan_together(recipe: Recipe, x: Any, out: Any, merge: Merge, shift: int, l
         starts,
         out,
         LANES=lanes,
-        ITEMS=how.width,
-        STRIPS=_STRIPS,
+        WIDTH=how.width,
+        TALL=1,
+        STRIPS=strips,
         SECTION=how.section,
         SHIFT=shift,
         **merge.constants(),

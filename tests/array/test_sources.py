@@ -9,9 +9,11 @@ import pytest
 from portable import lang as kl
 from portable.array.exchange_kernels import exchange_tiles
 from portable.array.fused_kernel import MOST_INPUTS, MOST_OUTPUTS, fused
+from portable.array.lookback_kernels import scan_in_turn
 from portable.array.reduction_kernels import reduce_columns, scan_columns, total
+from portable.array.scan_kernels import scan_together
 from portable.array.sorting_kernels import merge_runs, sort_runs
-from portable.array.workgroup_kernels import best_together, reduce_together, scan_together
+from portable.array.workgroup_kernels import best_together, reduce_together
 from portable.backend import Capabilities
 from portable.lang.emit import generate
 from portable.lang.kernel import Kernel
@@ -21,6 +23,7 @@ from tests.support.compilers import CUDA, HIP, compile_cuda, compile_hip, cuda_m
 LINE = ArraySpec(kl.f32, ("unit",), aligned=True)
 MATRIX = ArraySpec(kl.f32, ("any", "unit"), aligned=True)
 CROSSWISE = ArraySpec(kl.f32, ("unit", "any"), aligned=True)
+WORDS = ArraySpec(kl.u64, ("unit",), aligned=True)
 PLACES = ArraySpec(kl.i64, ("any", "unit"), aligned=True)
 COUNT, NONE = ScalarSpec("int"), StaticSpec(None)
 SUM = {"MERGE": total, "KIND": kl.f32, "INITIAL": 0}
@@ -58,7 +61,13 @@ LAUNCHES: dict[str, tuple[Kernel, tuple[int, int, int], tuple[Any, ...], dict[st
         scan_together,
         (256, 1, 1),
         (MATRIX, MATRIX, MATRIX),
-        {**SUM, "LANES": 4, "ITEMS": 256, "STRIPS": 4, "SECTION": 16384, "SHIFT": 1},
+        {**SUM, **SHARED, "STRIPS": 4, "SHIFT": 1},
+    ),
+    "scan in turn": (
+        scan_in_turn,
+        (256, 1, 1),
+        (MATRIX, WORDS, MATRIX),
+        {**SUM, "LANES": 4, "WIDTH": 256, "STRIPS": 8, "SHIFT": 0},
     ),
     "scan columns": (
         scan_columns,

@@ -1,0 +1,216 @@
+"""Running totals along the last axis in which the work-items of a workgroup share the work.
+
+A tile is a part of a row that a workgroup holds in registers: `WIDTH` work-items take `STRIPS`
+vectors of `LANES` each, neighbouring work-items neighbouring vectors.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from portable import lang as kl
+from portable.array.elementwise_kernel import product_of, unravelled
+from portable.lang.function import function
+from portable.lang.kernel import kernel
+
+__all__ = ["before_vector", "scan_together", "stored", "tile_added_up", "tile_loaded"]
+
+
+@function
+def loaded(x: Any, outer: Any, r: Any, stop: Any, LANES: Any, KIND: Any, INITIAL: Any) -> Any:
+    """`LANES` elements from `r` on, the neutral one beyond `stop`."""
+    neutral = kl.cast(INITIAL, KIND)
+    if LANES == 1:
+        value = neutral
+        if r < stop:
+            value = kl.cast(x[*outer, r], KIND)
+        return value
+    vector = kl.splat(neutral, LANES)
+    if r + LANES <= stop:
+        vector = kl.cast(kl.vload(x, *outer, r, lanes=LANES), KIND)
+    else:
+        items = ()
+        for lane in kl.static_range(LANES):
+            one = neutral
+            if r + lane < stop:
+                one = kl.cast(x[*outer, r + lane], KIND)
+            items = (*items, one)  # type: ignore[assignment]
+        vector = kl.vector(*items)
+    return vector
+
+
+@function
+def running_totals(values: Any, LANES: Any, KIND: Any, INITIAL: Any, MERGE: Any) -> Any:
+    """In each lane the total up to it, by doubling steps."""
+    totals = values
+    reach = 1
+    for _ in kl.static_range(4):
+        if reach < LANES:
+            items = ()
+            for lane in kl.static_range(LANES):
+                before = kl.cast(INITIAL, KIND) if lane < reach else totals[lane - reach]
+                items = (*items, before)  # type: ignore[assignment]
+            totals = MERGE(kl.vector(*items), totals)
+            reach = reach * 2
+    return totals
+
+
+@function
+def last_of(values: Any, LANES: Any) -> Any:
+    """The last lane, or the number itself."""
+    return values[LANES - 1] if LANES > 1 else values
+
+
+@function
+def stored(out: Any, outer: Any, r: Any, stop: Any, values: Any, LANES: Any) -> None:
+    """Writes `LANES` elements from `r` on, none beyond `stop`."""
+    if LANES == 1:
+        if r < stop:
+            out[*outer, r] = values
+    elif r + LANES <= stop:
+        kl.vstore(out, *outer, r, values)
+    else:
+        for lane in kl.static_range(LANES):
+            if r + lane < stop:
+                out[*outer, r + lane] = values[lane]
+
+
+@function
+def tile_loaded(
+    x: Any,
+    outer: Any,
+    tile: Any,
+    stop: Any,
+    MERGE: Any,
+    KIND: Any,
+    INITIAL: Any,
+    LANES: Any,
+    WIDTH: Any,
+    STRIPS: Any,
+) -> Any:
+    """This work-item's vectors of the tile that begins at `tile`, as running totals of each."""
+    across = kl.local_id(0) % WIDTH
+    raw = ()
+    for strip in kl.static_range(STRIPS):
+        r = tile + (strip * WIDTH + across) * LANES
+        raw = (*raw, loaded(x, outer, r, stop, LANES, KIND, INITIAL))  # type: ignore[assignment]
+    mine = ()
+    for strip in kl.static_range(STRIPS):
+        mine = (*mine, running_totals(raw[strip], LANES, KIND, INITIAL, MERGE))  # type: ignore[assignment, misc]
+    return mine
+
+
+@function
+def padded(at: Any, STRIPS: Any) -> Any:
+    """Where a total is kept: a place is left out for every `STRIPS`, against bank conflicts."""
+    return at + at // STRIPS if STRIPS > 1 else at
+
+
+@function
+def tile_added_up(
+    mine: Any,
+    totals: Any,
+    sums: Any,
+    MERGE: Any,
+    KIND: Any,
+    INITIAL: Any,
+    LANES: Any,
+    WIDTH: Any,
+    STRIPS: Any,
+) -> None:
+    """Leaves in `sums` running totals of `STRIPS` vectors each, in `totals` those within each.
+
+    The last of a row's sums is the total of its tile.
+    """
+    item = kl.local_id(0)
+    across = item % WIDTH
+    row = (item - across) * STRIPS
+    for strip in kl.static_range(STRIPS):
+        totals[padded(row + strip * WIDTH + across, STRIPS)] = last_of(mine[strip], LANES)
+    kl.barrier()
+    below = kl.cast(INITIAL, KIND)
+    for k in kl.static_range(STRIPS):
+        place = padded(item * STRIPS + k, STRIPS)
+        total = totals[place]
+        totals[place] = below
+        below = MERGE(below, total)
+    sums[item] = below
+    kl.barrier()
+    reach = 1
+    for _ in kl.static_range(10):
+        if reach < WIDTH:
+            own = sums[item]
+            if across >= reach:
+                own = MERGE(sums[item - reach], own)
+            kl.barrier()
+            sums[item] = own
+            kl.barrier()
+            reach = reach * 2
+
+
+@function
+def before_vector(
+    strip: Any, carried: Any, totals: Any, sums: Any, MERGE: Any, WIDTH: Any, STRIPS: Any
+) -> Any:
+    """The total of what comes before a vector of this work-item, `carried` before the tile."""
+    item = kl.local_id(0)
+    across = item % WIDTH
+    at = strip * WIDTH + across
+    own = totals[padded((item - across) * STRIPS + at, STRIPS)]
+    before = MERGE(carried, own)
+    if at >= STRIPS:
+        before = MERGE(carried, MERGE(sums[item - across + at // STRIPS - 1], own))
+    return before
+
+
+@kernel
+def scan_together(
+    x: Any,
+    starts: Any,
+    out: Any,
+    *,
+    MERGE: Any,
+    KIND: Any,
+    INITIAL: Any,
+    LANES: int,
+    WIDTH: int,
+    TALL: int,
+    STRIPS: int,
+    SECTION: int,
+    SHIFT: int,
+) -> None:
+    """Running totals within sections of the last axis, going on from `starts` where given.
+
+    A workgroup does one section of `TALL` rows, in tiles. `SHIFT` is 1 where the first element of
+    `out` is the total of nothing.
+    """
+    lead = x.shape[: x.ndim - 1]
+    length = x.shape[x.ndim - 1]
+    sections = kl.cdiv(length, SECTION)
+    item = kl.local_id(0)
+    across = item % WIDTH
+    group = kl.group_id(0)
+    s = group % sections
+    row = group // sections * TALL + item // WIDTH
+    inside = row < product_of(lead)
+    outer = unravelled(row, lead)
+    totals = kl.local((padded(STRIPS * WIDTH * TALL, STRIPS),), KIND)
+    sums = kl.local((WIDTH * TALL,), KIND)
+    carried = kl.cast(INITIAL, KIND)
+    if starts is not None and s > 0 and inside:
+        carried = kl.cast(starts[*outer, s - 1], KIND)
+    if SHIFT == 1 and s == 0 and across == 0 and inside:
+        out[*outer, 0] = carried
+    first = s * SECTION
+    end = kl.minimum(first + SECTION, length)
+    stop = kl.where(inside, end, first)
+    for tile in range(first, end, WIDTH * STRIPS * LANES):
+        mine = tile_loaded(x, outer, tile, stop, MERGE, KIND, INITIAL, LANES, WIDTH, STRIPS)
+        tile_added_up(mine, totals, sums, MERGE, KIND, INITIAL, LANES, WIDTH, STRIPS)
+        for strip in kl.static_range(STRIPS):
+            r = tile + (strip * WIDTH + across) * LANES
+            before = before_vector(strip, carried, totals, sums, MERGE, WIDTH, STRIPS)
+            done = MERGE(kl.splat(before, LANES) if LANES > 1 else before, mine[strip])
+            stored(out, outer, r + SHIFT, stop + SHIFT, done, LANES)
+        carried = MERGE(carried, sums[item - across + WIDTH - 1])
+        kl.barrier()

@@ -1,0 +1,86 @@
+"""Running totals in one pass and in several, on rows short and long."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import portable
+import portable.array as xp
+from portable.array.lookback_kernels import scan_in_turn
+from portable.array.reduction_kernels import product, total
+from portable.backend import Device
+from portable.dtypes import DType, complex64, complex128, float32, float64, int64
+
+RNG = np.random.default_rng(0)
+TILE = {"WIDTH": 8, "STRIPS": 2}
+
+
+def in_turn(
+    device: Device, a: np.ndarray, kind: DType, lanes: int, shift: int, merge: Any, initial: int
+) -> np.ndarray:
+    """The kernel on tiles far smaller than those in use."""
+    tiles = a.size // a.shape[-1] * -(-a.shape[-1] // (16 * lanes))
+    out = device.empty((*a.shape[:-1], a.shape[-1] + shift), kind)
+    state = device.from_numpy(np.zeros(1 + tiles * (kind.itemsize // 4), np.uint64))
+    constants = {"MERGE": merge, "KIND": kind, "INITIAL": initial, "LANES": lanes, "SHIFT": shift}
+    scan_in_turn[tiles * 8, 8](device.from_numpy(a), state, out, **TILE, **constants)
+    return device.to_numpy(out)
+
+
+@pytest.mark.needs_forward_progress
+@pytest.mark.parametrize("shape", [(1,), (1000,), (5, 203)], ids=str)
+@pytest.mark.parametrize(
+    ("given", "kind", "lanes"),
+    [
+        ("float32", float32, 4),
+        ("float64", float64, 2),
+        ("int8", int64, 8),
+        ("complex64", complex64, 1),
+        ("complex128", complex128, 1),
+    ],
+)
+def test_workgroups_wait_for_what_comes_before(
+    ours: Device, given: str, kind: DType, lanes: int, shape: tuple[int, ...]
+) -> None:
+    if "pocl" in ours.name:
+        pytest.skip("PoCL 3.0 does not leave a loop that holds barriers and waits")
+    a = (RNG.standard_normal(shape) * 4).astype(given)
+    expected = np.cumsum(a, axis=-1, dtype=kind.numpy)
+    found = in_turn(ours, a, kind, lanes, 0, total, 0)
+    np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-4)
+    np.testing.assert_array_equal(in_turn(ours, a, kind, lanes, 0, total, 0), found)
+    if given == "float64":
+        signs = np.sign(a)
+        products = in_turn(ours, signs, kind, lanes, 1, product, 1)
+        np.testing.assert_array_equal(products[..., 1:], np.cumprod(signs, axis=-1))
+        np.testing.assert_array_equal(products[..., 0], 1)
+
+
+@pytest.mark.parametrize("initial", [False, True])
+def test_rows_of_several_tiles(ours: Device, initial: bool) -> None:
+    a = RNG.integers(-9, 9, (2, 17001)).astype(np.float32)
+    found = portable.to_numpy(
+        xp.cumulative_sum(ours.from_numpy(a), axis=1, include_initial=initial)
+    )
+    np.testing.assert_array_equal(found[:, int(initial) :], np.cumsum(a, axis=1))
+    assert not initial or not found[:, 0].any()
+
+
+@pytest.mark.parametrize("columns", [1, 3, 40, 513])
+def test_many_short_rows(ours: Device, columns: int) -> None:
+    a = RNG.integers(-9, 9, (301, columns)).astype(np.float32)
+    found = portable.to_numpy(xp.cumulative_sum(ours.from_numpy(a), axis=1))
+    np.testing.assert_array_equal(found, np.cumsum(a, axis=1))
+
+
+def test_totals_beyond_nan_and_infinities(ours: Device) -> None:
+    a = np.ones(20000, np.float32)
+    a[[9000, 18000]] = np.inf, -np.inf
+    found = portable.to_numpy(xp.cumulative_sum(ours.from_numpy(a)))
+    with np.errstate(invalid="ignore"):
+        expected = np.cumsum(a)
+    np.testing.assert_array_equal(found, expected)
+    assert np.isnan(expected[-1])
