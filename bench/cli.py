@@ -14,7 +14,7 @@ from portable.console import show
 from portable.errors import DataError
 from portable_bench.compare import changes, regressions
 from portable_bench.environment import environment
-from portable_bench.harness import Harness, Pace
+from portable_bench.harness import Pace
 from portable_bench.ladder_plot import plot_ladders
 from portable_bench.matrix import measure_all
 from portable_bench.operation import Effort, Operation
@@ -24,6 +24,7 @@ from portable_bench.results import Cell, Results, load, write
 from portable_bench.roof import roofs, with_roofs
 from portable_bench.scaling import fits, models
 from portable_bench.tables import change_table, fit_table, ladder_table, model_table, tables
+from portable_bench.worker import Worker
 
 __all__ = ["bench"]
 
@@ -58,6 +59,13 @@ def bench() -> None:
 @click.option("--roof/--no-roof", "roof", default=True, help="Measure what devices can do, too.")
 @click.option("--seconds", type=click.FloatRange(min=0), help="Time for the samples of a cell.")
 @click.option("--budget", type=click.FloatRange(min=0), help="Time for the whole run, in seconds.")
+@click.option(
+    "--patience",
+    type=click.FloatRange(min=0),
+    default=600.0,
+    show_default=True,
+    help="Seconds after which a cell is given up.",
+)
 @click.option("--json", "json_path", type=_PATH, help="Write all samples to this file.")
 @click.option("--html", "html_path", type=_PATH, help="Write a report to this file.")
 @click.option("--plot", "plot_path", type=_PATH, help="Draw the ladder: .png, .svg or .pdf.")
@@ -72,6 +80,7 @@ def run(
     roof: bool,
     seconds: float | None,
     budget: float | None,
+    patience: float,
     json_path: Path | None,
     html_path: Path | None,
     plot_path: Path | None,
@@ -101,7 +110,8 @@ def run(
     pace = Pace(cell=seconds if seconds is not None else 0.2 if look else 2.0)
     limit = _QUICK if budget is None and look else budget
     planned = with_roofs(planned) if roof else planned
-    cells = measure_all(planned, Harness(pace), ladder=ladder, budget=limit)
+    with Worker(pace, patience) as worker:
+        cells = measure_all(planned, worker, ladder=ladder, budget=limit)
     results = Results(environment(devices, options), cells)
     ladders = [c for c in cells if c.operation in {op.name for op in chosen}] if ladder else []
     _show(_tables(cells, ladders))

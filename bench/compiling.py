@@ -4,26 +4,24 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
-from itertools import groupby
-from threading import Event
+from collections.abc import Sequence
+from contextlib import ExitStack, suppress
+from threading import Condition, Thread
+from typing import Final
 
+from portable.backend import Device
 from portable.registry import use
 from portable_bench.harness import on_device
 from portable_bench.operation import Case, Operation
 from portable_bench.plan import Planned
 
-__all__ = ["compile_ahead"]
+__all__ = ["Compiling"]
+
+_MOMENT: Final = 0.2
 
 
-def compile_ahead(
-    planned: Sequence[Planned],
-    done: Callable[[], None],
-    late: Callable[[], bool] = lambda: False,
-) -> None:
-    """Run the first case of each operation and type once, the devices beside each other.
+class Compiling:
+    """Runs the first case of each operation, type and device once, several beside each other.
 
     Whatever fails will fail again when its turn comes, and is told then.
 
@@ -31,39 +29,64 @@ def compile_ahead(
     ----------
     planned : sequence
         Operations with the cases to measure them in.
-    done : callable
-        Called after each case.
-    late : callable
-        Whether it is time to stop.
     """
-    first: dict[object, Planned] = {}
-    for operation, case in planned:
-        first.setdefault((operation, case.dtype, case.device), (operation, case))
-    ordered = sorted(first.values(), key=lambda p: p[1].device.name)
-    by_device = [list(cases) for _, cases in groupby(ordered, lambda p: p[1].device.name)]
-    executor = ThreadPoolExecutor(min(len(by_device), os.cpu_count() or 1))
-    interrupted = Event()
 
-    def stopped() -> bool:
-        return interrupted.is_set() or late()
-
-    try:
+    def __init__(self, planned: Sequence[Planned]) -> None:
+        first: dict[object, Planned] = {}
+        for operation, case in planned:
+            first.setdefault((operation, case.dtype, case.device), (operation, case))
+        self._waiting = list(first.values())
+        self._total = len(first)
+        self._busy: set[Device] = set()
+        self._done = 0
+        self._changed = Condition()
         # What compilers remark is told, if at all, when the case's turn comes.
-        with warnings.catch_warnings(action="ignore"):
-            # A device has one thread: not every library lets several use a queue at once.
-            list(executor.map(lambda cases: _run(cases, done, stopped), by_device))
-    finally:
-        interrupted.set()
-        executor.shutdown(cancel_futures=True)
+        self._quiet = ExitStack()
+        self._quiet.enter_context(warnings.catch_warnings(action="ignore"))
+        self._threads = [Thread(target=self._work, daemon=True) for _ in range(self._at_once())]
+        for thread in self._threads:
+            thread.start()
 
+    def _at_once(self) -> int:
+        return min(len({case.device for _, case in self._waiting}), os.cpu_count() or 1)
 
-def _run(planned: Sequence[Planned], done: Callable[[], None], stopped: Callable[[], bool]) -> None:
-    for operation, case in planned:
-        if stopped():
-            return
-        with use(case.device), suppress(Exception):
-            _run_once(operation, case)
-        done()
+    def wait(self, seconds: float = _MOMENT) -> tuple[int, int]:
+        """How many are done, after the next one or some time at most, and how many there are."""
+        with self._changed:
+            before = self._done
+            self._changed.wait_for(lambda: self._done > before or before == self._total, seconds)
+            return self._done, self._total
+
+    def stop(self) -> None:
+        """Begin no more, and wait for those under way."""
+        with self._changed:
+            self._waiting.clear()
+            self._changed.notify_all()
+        for thread in self._threads:
+            thread.join()
+        self._quiet.close()
+
+    def _work(self) -> None:
+        while (planned := self._next()) is not None:
+            operation, case = planned
+            with use(case.device), suppress(Exception):
+                _run_once(operation, case)
+            with self._changed:
+                self._busy.remove(case.device)
+                self._done += 1
+                self._changed.notify_all()
+
+    def _next(self) -> Planned | None:
+        """The first whose device is free: not every library lets several threads use a queue."""
+        with self._changed:
+            while self._waiting:
+                for planned in self._waiting:
+                    if planned[1].device not in self._busy:
+                        self._waiting.remove(planned)
+                        self._busy.add(planned[1].device)
+                        return planned
+                self._changed.wait()
+            return None
 
 
 def _run_once(operation: Operation, case: Case) -> None:

@@ -10,13 +10,13 @@ from typing import Any, Final
 
 import numpy as np
 
-from portable.errors import OutOfMemoryError
+from portable.errors import DeviceFaultError, OutOfMemoryError
 from portable.registry import use
 from portable.tune.stopwatch import Stopwatch, Timing
 from portable_bench.operation import Array, Case, Contender, Operation, Verifier
 from portable_bench.results import Cell, Outcome
 
-__all__ = ["Harness", "Pace", "on_device"]
+__all__ = ["Harness", "Pace", "failed", "on_device"]
 
 _LONGEST_REASON: Final = 400
 _LOOK: Final = 0.01
@@ -96,6 +96,11 @@ class Harness:
         The host's.
     worked : callable
         Seconds that the threads of this process have worked so far.
+
+    Attributes
+    ----------
+    spoiled : bool
+        Whether a device failed in a way after which this process can measure no more on it.
     """
 
     def __init__(
@@ -106,6 +111,7 @@ class Harness:
         worked: Callable[[], float] = time.process_time,
     ) -> None:
         self.pace = pace
+        self.spoiled = False
         self._clock = clock
         self._sleep = sleep
         self._worked = worked
@@ -113,22 +119,16 @@ class Harness:
 
     def measure(self, operation: Operation, case: Case, *, ladder: bool = False) -> Cell:
         """The cell of a case; whatever fails is noted in it."""
-        cell = _empty(operation, case)
+        cell = failed(operation, case, "")
         # NumPy arrays run on the device in use.
         with use(case.device):
             try:
                 problem = self._problem(operation, case, cell)
                 contenders = operation.contenders(case, ladder=ladder)
             except Exception as error:  # noqa: BLE001  (a cell that fails must not stop the others)
-                cell.failure = _reason(error)
+                cell.failure = self._reason(error)
                 return cell
             self._alternate(list(self._verified(operation, problem, contenders, cell)))
-        return cell
-
-    def left_out(self, operation: Operation, case: Case, reason: str) -> Cell:
-        """The cell of a case that is not measured."""
-        cell = _empty(operation, case)
-        cell.failure = reason
         return cell
 
     def _problem(self, operation: Operation, case: Case, cell: Cell) -> _Problem:
@@ -172,7 +172,7 @@ class Harness:
                     warm.append(take(run, 1).wall)
                 outcome.repeats = self._repeats(min(warm))
             except Exception as error:  # noqa: BLE001  (as above)
-                outcome.failure = _reason(error)
+                outcome.failure = self._reason(error)
                 continue
             yield _Runner(run, take, outcome, short, inputs)
 
@@ -187,7 +187,8 @@ class Harness:
         after_peer = any(runner.outcome.peer for runner in runners)
         for done in range(pace.most_rounds):
             spent = self._clock() - begun
-            if spent > pace.cell and (done >= pace.least_rounds or spent > pace.patience):
+            enough = done >= pace.least_rounds or (done and spent > pace.patience)
+            if spent > pace.cell and enough:
                 break
             for runner in list(runners)[:: 1 if done % 2 else -1]:
                 if after_peer:
@@ -196,7 +197,7 @@ class Harness:
                 try:
                     runner.sample()
                 except Exception as error:  # noqa: BLE001  (as above)
-                    runner.outcome.failure = _reason(error)
+                    runner.outcome.failure = self._reason(error)
                     runners.remove(runner)
 
     def _rest(self) -> None:
@@ -208,8 +209,15 @@ class Harness:
             if self._worked() - before < _IDLE * (self._clock() - begun):
                 break
 
+    def _reason(self, error: Exception) -> str:
+        """What went wrong in a line or two."""
+        self.spoiled |= isinstance(error, DeviceFaultError)
+        text = " ".join(str(error).partition("\n---")[0].split()) or type(error).__name__
+        return text if len(text) <= _LONGEST_REASON else text[:_LONGEST_REASON] + " ..."
 
-def _empty(operation: Operation, case: Case) -> Cell:
+
+def failed(operation: Operation, case: Case, reason: str) -> Cell:
+    """The cell of a case that was not measured."""
     return Cell(
         operation.name,
         case.device.name,
@@ -218,6 +226,7 @@ def _empty(operation: Operation, case: Case) -> Cell:
         operation.label(case.size),
         operation.work(case),
         operation.model(case.size),
+        failure=reason,
     )
 
 
@@ -231,9 +240,3 @@ def _on_host(contender: Contender, result: Any) -> Any:
     if isinstance(result, tuple | list):
         return tuple(_on_host(contender, x) for x in result)
     return np.asarray(contender.device.to_numpy(result) if contender.device else result)
-
-
-def _reason(error: Exception) -> str:
-    """What went wrong in a line or two."""
-    text = " ".join(str(error).partition("\n---")[0].split()) or type(error).__name__
-    return text if len(text) <= _LONGEST_REASON else text[:_LONGEST_REASON] + " ..."

@@ -6,18 +6,17 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from math import inf
-from typing import Final
+from typing import Final, Protocol
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from portable_bench.compiling import compile_ahead
-from portable_bench.harness import Harness
+from portable_bench.harness import Pace, failed
 from portable_bench.operation import Case, Operation, Size
 from portable_bench.plan import Planned
 from portable_bench.results import Cell
 
-__all__ = ["measure_all"]
+__all__ = ["Measurer", "measure_all"]
 
 _COMPILING_SHARE: Final = 0.4
 """Of a run's time at most; what is not compiled by then is when its turn comes."""
@@ -27,9 +26,23 @@ _TIMED_SHARE: Final = 0.4
 """Of a cell's time; the rest is for the inputs, the verification and the libraries' first runs."""
 
 
+class Measurer(Protocol):
+    """What measures cells: a `Worker`, or something that behaves as a test tells it to."""
+
+    pace: Pace
+
+    def measure(self, operation: Operation, case: Case, *, ladder: bool = False) -> Cell:
+        """The cell of a case; whatever fails is noted in it."""
+
+    def compile(
+        self, planned: Sequence[Planned], tick: Callable[[int, int], None], late: Callable[[], bool]
+    ) -> None:
+        """Compile what will be needed, until it is late."""
+
+
 def measure_all(
     planned: Sequence[Planned],
-    harness: Harness,
+    measurer: Measurer,
     *,
     ladder: bool = False,
     budget: float | None = None,
@@ -41,7 +54,7 @@ def measure_all(
     ----------
     planned : sequence
         Operations with the cases to measure them in.
-    harness : Harness
+    measurer : Measurer
         What measures them.
     ladder : bool
         Whether every algorithm is measured.
@@ -53,27 +66,27 @@ def measure_all(
     """
     cells: list[Cell] = []
     deadline = inf if budget is None else clock() + budget
-    pace = harness.pace
+    pace = measurer.pace
     with _progress() as progress:
         try:
             if budget is not None:
                 soon = clock() + _COMPILING_SHARE * budget
-                _compile(planned, progress, lambda: clock() > soon)
+                _compile(planned, measurer, progress, lambda: clock() > soon)
             task = progress.add_task("", total=len(planned))
             for operation, case in planned if budget is None else _in_rounds(planned):
                 progress.update(task, description=_described(operation, case))
                 share = (deadline - clock()) / (len(planned) - len(cells))
                 timed = min(pace.cell, _TIMED_SHARE * share)
-                harness.pace = replace(pace, cell=timed, patience=_PATIENCE * timed)
+                measurer.pace = replace(pace, cell=timed, patience=_PATIENCE * timed)
                 if share < 0:
-                    cells.append(harness.left_out(operation, case, f"the {budget:g} s were over"))
+                    cells.append(failed(operation, case, f"the {budget:g} s were over"))
                 else:
-                    cells.append(harness.measure(operation, case, ladder=ladder))
+                    cells.append(measurer.measure(operation, case, ladder=ladder))
                 progress.advance(task)
         except KeyboardInterrupt:
             progress.console.print(f"interrupted after {len(cells)} of {len(planned)} cells")
         finally:
-            harness.pace = pace
+            measurer.pace = pace
     order = {
         (op.name, c.device.name, c.dtype.short, c.size): i for i, (op, c) in enumerate(planned)
     }
@@ -89,10 +102,15 @@ def _in_rounds(planned: Sequence[Planned]) -> list[Planned]:
     return sorted(planned, key=lambda p: ranks[p[0].name][p[1].size])
 
 
-def _compile(planned: Sequence[Planned], progress: Progress, late: Callable[[], bool]) -> None:
-    kinds = {(operation, case.dtype, case.device) for operation, case in planned}
-    task = progress.add_task("compiling on all cores", total=len(kinds))
-    compile_ahead(planned, lambda: progress.advance(task), late)
+def _compile(
+    planned: Sequence[Planned], measurer: Measurer, progress: Progress, late: Callable[[], bool]
+) -> None:
+    task = progress.add_task("compiling on all cores", total=None)
+
+    def tick(done: int, total: int) -> None:
+        progress.update(task, completed=done, total=total)
+
+    measurer.compile(planned, tick, late)
     progress.remove_task(task)
 
 

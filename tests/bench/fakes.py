@@ -12,6 +12,7 @@ import numpy as np
 from portable.backend import ArrayView, Capabilities, Device, Executable, Program
 from portable.dtypes import DType, float32
 from portable.tune.stopwatch import Timing
+from portable_bench.harness import Harness
 from portable_bench.operation import Array, Case, Operation, Run, Sizes, Verifier, Ways, Work
 from portable_bench.peers import Peers, peer
 from portable_bench.results import Outcome
@@ -97,6 +98,13 @@ class FakeDevice(Device):
 
     def namespace(self) -> Any:
         return np
+
+
+class Uncompiled(Harness):
+    """Measures in this process, and has nothing to compile."""
+
+    def compile(self, *arguments: object) -> None:
+        pass
 
 
 @dataclass

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from threading import Event, Timer
 
 import pytest
 
 from portable.dtypes import float32
 from portable.errors import OutOfMemoryError
 from portable.tune.stopwatch import Stopwatch
-from portable_bench.compiling import compile_ahead
+from portable_bench.compiling import Compiling
 from portable_bench.harness import Harness, Pace
 from portable_bench.matrix import measure_all
 from portable_bench.operation import Case
@@ -17,7 +18,7 @@ from portable_bench.peers import Peers
 from portable_bench.results import Cell, time_ratio
 from portable_bench.statistics import paired_ratio, spread
 from portable_bench.tables import ladder_table, tables
-from tests.bench.fakes import FakeClock, FakeDevice, Script, Scripted
+from tests.bench.fakes import FakeClock, FakeDevice, Script, Scripted, Uncompiled
 
 CASE = Case(FakeDevice(), float32, (4,))
 
@@ -127,7 +128,7 @@ def test_an_interrupt_keeps_what_is_finished(capsys: pytest.CaptureFixture[str])
     fine = Scripted(clock, {"ours": Script()})
     broken = Scripted(clock, {"ours": Script(fail_after=0, error=KeyboardInterrupt())})
     cells = measure_all(
-        [(fine, CASE), (broken, CASE), (fine, CASE)], Harness(Pace(), clock, clock.advance)
+        [(fine, CASE), (broken, CASE), (fine, CASE)], Uncompiled(Pace(), clock, clock.advance)
     )
     assert len(cells) == 1
     assert "interrupted after 1 of 3" in capsys.readouterr().err
@@ -154,7 +155,7 @@ def test_statistics() -> None:
 def test_the_time_for_a_run_is_shared_out() -> None:
     clock = FakeClock()
     planned = [(Scripted(clock, {"ours": Script(lambda now: 0.1)}), CASE)] * 40
-    harness = Harness(Pace(cell=10.0), clock, clock.advance)
+    harness = Uncompiled(Pace(cell=10.0), clock, clock.advance)
     cells = measure_all(planned, harness, budget=60.0, clock=clock)
     assert clock.now < 61
     assert all(cell.outcomes[0].timed for cell in cells)
@@ -164,7 +165,7 @@ def test_the_time_for_a_run_is_shared_out() -> None:
 def test_what_there_is_no_time_for_says_so() -> None:
     clock = FakeClock()
     planned = [(Scripted(clock, {"ours": Script(lambda now: 3.0)}), CASE)] * 9
-    harness = Harness(Pace(), clock, clock.advance)
+    harness = Uncompiled(Pace(), clock, clock.advance)
     cells = measure_all(planned, harness, budget=29.0, clock=clock)
     assert clock.now < 29 + 18
     assert not cells[0].failure
@@ -197,11 +198,11 @@ def test_every_state_of_a_cell_can_be_shown() -> None:
 def test_compiling_runs_ours_once_and_hides_failures() -> None:
     clock = FakeClock()
     scripts = {"ours": Script(), "broken": Script(fail_after=0), "peer": Script()}
-    scripted = Scripted(clock, scripts)
-    finished: list[None] = []
-    compile_ahead([(scripted, CASE)] * 3, lambda: finished.append(None))
+    compiling = Compiling([(Scripted(clock, scripts), CASE)] * 3)
+    while compiling.wait() != (1, 1):
+        pass
+    compiling.stop()
     assert [script.runs for script in scripts.values()] == [1, 0, 0]
-    assert len(finished) == 1
 
 
 def test_sizes_take_turns_where_time_is_short() -> None:
@@ -210,7 +211,7 @@ def test_sizes_take_turns_where_time_is_short() -> None:
     other = Scripted(clock, {"ours": Script(lambda now: 1.0)})
     other.name = "other"
     planned = [(op, Case(CASE.device, float32, (n,))) for op in (scripted, other) for n in (4, 5)]
-    harness = Harness(Pace(), clock, clock.advance)
+    harness = Uncompiled(Pace(), clock, clock.advance)
     cells = measure_all(planned, harness, budget=8.0, clock=clock)
     assert [(c.operation, c.size, bool(c.failure)) for c in cells] == [
         ("scripted", (4,), False),
@@ -220,9 +221,19 @@ def test_sizes_take_turns_where_time_is_short() -> None:
     ]
 
 
-def test_compiling_ends_when_it_is_late() -> None:
-    clock = FakeClock()
-    scripted = Scripted(clock, {"ours": Script(lambda now: 2.0)})
-    other = Scripted(clock, {"ours": Script(lambda now: 2.0)})
-    compile_ahead([(scripted, CASE), (other, CASE)], lambda: None, lambda: clock.now > 1)
-    assert clock.now == 2
+def test_compiling_stops_after_what_is_under_way() -> None:
+    begun, go = Event(), Event()
+
+    def seconds(now: float) -> float:
+        begun.set()
+        assert go.wait(10)
+        return 0.0
+
+    script = Script(seconds)
+    scripted = [Scripted(FakeClock(), {"ours": script}) for _ in range(3)]
+    compiling = Compiling([(operation, CASE) for operation in scripted])
+    assert begun.wait(10)
+    Timer(0.05, go.set).start()
+    compiling.stop()
+    assert script.runs == 1
+    assert compiling.wait(0) == (1, 3)

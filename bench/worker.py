@@ -1,0 +1,138 @@
+"""Measures in a process of its own, so that a cell whose driver dies ends no other."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from types import TracebackType
+from typing import Any, Final, Self
+
+from portable import registry
+from portable.backend import Device
+from portable.errors import PortableError
+from portable.isolation import Isolated
+from portable_bench.compiling import Compiling
+from portable_bench.harness import Harness, Pace, failed
+from portable_bench.operation import Case, Operation
+from portable_bench.plan import Planned
+from portable_bench.results import Cell
+
+__all__ = ["Worker"]
+
+_PATIENCE: Final = 600.0
+_Named = tuple[Operation, str, Any, tuple[int, ...]]
+"""A planned case with its device's name, since a device belongs to its process."""
+
+
+class Worker:
+    """A `Harness` in a process of its own, which is replaced when it is lost.
+
+    The cell that was measured then says how. A context manager, which starts the process and ends
+    it.
+
+    Parameters
+    ----------
+    pace : Pace
+        How much time to spend.
+    patience : float
+        Seconds after which a cell is given up.
+    find : callable
+        The device of a name, over there.
+    """
+
+    def __init__(
+        self,
+        pace: Pace,
+        patience: float = _PATIENCE,
+        find: Callable[[str], Device] = registry.device,
+    ) -> None:
+        self.pace = pace
+        make = partial(_Server, find)
+        self._server: Isolated[Any] = Isolated(make, patience=patience, what="measuring")
+
+    def __enter__(self) -> Self:
+        self._server.__enter__()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._server.stop()
+
+    def measure(self, operation: Operation, case: Case, *, ladder: bool = False) -> Cell:
+        """The cell of a case; whatever fails is noted in it."""
+        try:
+            cell, spoiled = self._server("measure", _named(operation, case), self.pace, ladder)
+        except PortableError as error:
+            return failed(operation, case, str(error))
+        if spoiled:
+            self._server.stop()
+        found: Cell = cell
+        return found
+
+    def compile(
+        self, planned: Sequence[Planned], tick: Callable[[int, int], None], late: Callable[[], bool]
+    ) -> None:
+        """Compile ahead over there, on all cores, until all is done or it is `late`.
+
+        Parameters
+        ----------
+        planned : sequence
+            Operations with the cases to measure them in.
+        tick : callable
+            Given how many programs are done and how many there are.
+        late : callable
+            Whether it is time to stop.
+        """
+        try:
+            done, total = self._server("compile", [_named(*p) for p in planned])
+            while done < total and not late():
+                done, total = self._server("compiled")
+                tick(done, total)
+            self._server("stop_compiling")
+        except PortableError:
+            return  # who did it will do it again when its turn comes, and is told then
+
+
+def _named(operation: Operation, case: Case) -> _Named:
+    return operation, case.device.name, case.dtype, case.size
+
+
+class _Server:
+    """What the process does, by the names of methods."""
+
+    def __init__(self, find: Callable[[str], Device]) -> None:
+        self._find = find
+        self._harness = Harness(Pace())
+        self._compiling: Compiling | None = None
+
+    def __call__(self, method: str, *arguments: Any) -> Any:
+        return getattr(self, method)(*arguments)
+
+    def _planned(self, named: _Named) -> Planned:
+        operation, device, dtype, size = named
+        return operation, Case(self._find(device), dtype, size)
+
+    def measure(self, named: _Named, pace: Pace, ladder: bool) -> tuple[Cell, bool]:
+        """The cell, and whether this process can measure no more."""
+        self._harness.pace = pace
+        cell = self._harness.measure(*self._planned(named), ladder=ladder)
+        return cell, self._harness.spoiled
+
+    def compile(self, named: Sequence[_Named]) -> tuple[int, int]:
+        """Begin; how many are done after a moment, and how many there are."""
+        self._compiling = Compiling([self._planned(n) for n in named])
+        return self._compiling.wait()
+
+    def compiled(self) -> tuple[int, int]:
+        """The same after another moment."""
+        assert self._compiling
+        return self._compiling.wait()
+
+    def stop_compiling(self) -> None:
+        """End when those under way are done."""
+        assert self._compiling
+        self._compiling.stop()

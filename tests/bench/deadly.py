@@ -1,0 +1,40 @@
+"""Contenders that end, block or spoil the process that they run in; pickled to get there."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Callable
+
+from portable.errors import DeviceFaultError
+from tests.bench.fakes import FakeClock, FakeDevice, Script, Scripted
+
+
+def find(name: str) -> FakeDevice:
+    return FakeDevice(name)
+
+
+def die(now: float) -> float:
+    os.kill(os.getpid(), signal.SIGSEGV)
+    return now
+
+
+def fall_over(now: float) -> float:
+    raise DeviceFaultError("an earlier kernel failed")
+
+
+def block(now: float) -> float:
+    time.sleep(60)
+    return now
+
+
+def as_its_process(now: float) -> float:
+    """So that the time tells which process measured."""
+    return float(os.getpid())
+
+
+def scripted(name: str, seconds: Callable[[float], float]) -> Scripted:
+    operation = Scripted(FakeClock(), {"ours": Script(seconds)})
+    operation.name = name
+    return operation
