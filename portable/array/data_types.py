@@ -120,8 +120,11 @@ class Information:
     """What a namespace supports."""
 
     def capabilities(self) -> dict[str, Any]:
-        """Boolean indexing and shapes that depend on data work, and dimensions are not limited."""
-        return {"boolean indexing": True, "data-dependent shapes": True, "max dimensions": None}
+        """Boolean indexing and shapes that depend on data work.
+
+        No function limits the number of dimensions, but the host does, where NumPy takes 64.
+        """
+        return {"boolean indexing": True, "data-dependent shapes": True, "max dimensions": 64}
 
     def default_device(self) -> Device:
         """The device that creation functions use unless told otherwise."""

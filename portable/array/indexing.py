@@ -223,7 +223,9 @@ def _from_mask(x: Any, mask: Any, dim: int) -> list[Any]:
 
 def _check_mask(x: Any, mask: Any, dim: int) -> None:
     found = x.shape[dim : dim + mask.ndim]
-    if mask.shape != found:
+    # The standard takes an extent of 0 for any other: nothing is chosen.
+    fits = all(n in (m, 0) for n, m in zip(mask.shape, found, strict=False))
+    if len(found) != mask.ndim or not fits:
         raise BadIndexError(f"a mask of shape {mask.shape} for dimensions of shape {found}")
     check_operands("an index", (x, mask))
 
@@ -246,6 +248,8 @@ def _fill(x: Any, mask: Any, value: Any) -> None:
     if isinstance(value, Storage):
         check_operands("assignment", (x, value))
         value = astype(value, x.dtype)  # type: ignore[arg-type]
+    if not mask.size:
+        return
     if mask.buffer is x.buffer:
         mask = copied(mask)
     apply(SELECTION, mask[(..., *(None,) * (x.ndim - mask.ndim))], value, x, out=x)

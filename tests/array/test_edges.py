@@ -11,6 +11,7 @@ import pytest
 
 import portable
 import portable.array as xp
+from portable.array.promotion import KINDS
 from portable.backend import Device
 from portable.errors import DTypeError, ShapeError
 
@@ -179,3 +180,32 @@ def test_transforms_of_nothing(simulated: Device) -> None:
 def test_differences_taken_less_than_no_time(simulated: Device) -> None:
     with pytest.raises(ValueError, match="-1 times"):
         xp.diff(xp.ones(3, device=simulated), n=-1)
+
+
+@pytest.mark.parametrize("shape", [(0,), (0, 3), (2, 0), (0, 0)], ids=str)
+def test_masks_of_nothing(simulated: Device, shape: tuple[int, ...]) -> None:
+    a = np.arange(6.0).reshape(2, 3)
+    x = simulated.from_numpy(a)
+    mask = xp.zeros(shape, dtype=xp.bool, device=simulated)
+    same(x[mask], np.zeros((0, *a.shape[mask.ndim :])))
+    x[mask] = 9
+    x[mask] = x[mask]
+    same(x, a)
+    with pytest.raises(IndexError, match="mask of shape"):
+        x[xp.zeros((3, 0), dtype=xp.bool, device=simulated)]
+
+
+def test_what_the_namespace_says_of_itself(ours: Device) -> None:
+    info = xp.__array_namespace_info__()
+    assert info.default_device() in info.devices()
+    limit = info.capabilities()["max dimensions"]
+    assert repr(xp.ones((1,) * limit, device=ours))
+    floats = info.dtypes(device=ours, kind=("real floating", "complex floating"))
+    assert set(floats) <= {"float32", "float64", "complex64", "complex128"}
+    for kind in (None, *KINDS):
+        for name, dtype in info.dtypes(device=ours, kind=kind).items():
+            assert dtype is getattr(xp, name)
+            assert xp.empty(1, dtype=dtype, device=ours).dtype is dtype
+    assert set(info.default_dtypes(device=ours)) == {
+        "real floating", "complex floating", "integral", "indexing",
+    }  # fmt: skip
