@@ -29,6 +29,7 @@ _ACQ_REL_ON_DEVICE = 2 | 32
 _LOCAL_IS_DEDICATED = 1
 _WIDEST_VECTOR = 64
 _FALLBACK_LOCAL = 32 * 1024
+_VOLTA = 7
 _AMPERE = 8
 
 
@@ -56,6 +57,7 @@ def capabilities_of(device: cl.Device) -> Capabilities:
     local = int(device.local_mem_size) or _FALLBACK_LOCAL
     rounding = int(device.single_fp_config)
     vector_bytes = _vector_bytes(device)
+    level = _nvidia_level(device)
     return Capabilities(
         dialect="opencl",
         kind=_kind(device),
@@ -66,8 +68,8 @@ def capabilities_of(device: cl.Device) -> Capabilities:
         float64="cl_khr_fp64" in extensions,
         native_half="cl_khr_fp16" in extensions,
         sub_group_size=_sub_group_size(device, extensions),
-        matrix_units=frozenset({"mma.f16", "mma.f64"}) if _ampere(device) else frozenset(),
-        async_copy=frozenset({"vector"}) if _ampere(device) else frozenset(),
+        matrix_units=frozenset({"mma.f16", "mma.f64"}) if level >= _AMPERE else frozenset(),
+        async_copy=frozenset({"vector"}) if level >= _AMPERE else frozenset(),
         local_memory=local,
         local_memory_opt_in=local,
         local_memory_dedicated=int(device.local_mem_type) == _LOCAL_IS_DEDICATED,
@@ -79,7 +81,7 @@ def capabilities_of(device: cl.Device) -> Capabilities:
         atomics64="cl_khr_int64_base_atomics" in extensions,
         float_atomics="cl_ext_float_atomics" in extensions,
         memory_orders=_memory_orders(device),
-        forward_progress=cpu,
+        forward_progress=cpu or level >= _VOLTA,
         subnormals32=bool(rounding & _DENORM),
         rounded_division32=bool(rounding & _ROUNDED_DIVISION),
         global_memory=int(device.global_mem_size),
@@ -97,15 +99,19 @@ def _kind(device: cl.Device) -> Literal["cpu", "gpu", "accelerator"]:
 def _architecture(device: cl.Device, vector_bytes: int) -> str:
     if is_cpu(device):
         return f"{platform.machine().lower()}-{vector_bytes * 8}"
-    major = _query(device, "compute_capability_major_nv", 0)
+    major = _nvidia_level(device)
     if major:
         return f"sm_{major}{_query(device, 'compute_capability_minor_nv', 0)}"
     return "-".join(device.name.lower().split())
 
 
-def _ampere(device: cl.Device) -> bool:
-    """Whether it is NVIDIA's of the generation that has both; they are reached by inline PTX."""
-    return bool(_query(device, "compute_capability_major_nv", 0) >= _AMPERE)
+def _nvidia_level(device: cl.Device) -> int:
+    """The major compute capability of NVIDIA's; 0 for others.
+
+    From 7 (Volta) on, work-items that have started are promised to go on, from 8 (Ampere) on there
+    are asynchronous copies and matrix units for doubles, reached by inline PTX.
+    """
+    return int(_query(device, "compute_capability_major_nv", 0))
 
 
 def _vector_bytes(device: cl.Device) -> int:

@@ -13,6 +13,7 @@ __all__ = ["conversion_of", "vector_lanes", "work_of"]
 
 _WIDE_ENOUGH: Final = 4
 _GPU_VECTOR: Final = 16
+_GPU_LOADED: Final = 64
 _CPU_VECTOR: Final = 32
 _CPU_CHUNK: Final = 16384
 _CPU_TILE: Final = 64
@@ -29,12 +30,18 @@ def conversion_of(kind: DType, wanted: DType | None) -> DType | None:
 
 
 def vector_lanes(kinds: Sequence[DType], extent: int, capabilities: Capabilities) -> int:
-    """How many neighbours of these dtypes to take at a time along contiguous rows; 1 for none."""
+    """How many neighbours of these dtypes to take at a time along contiguous rows; 1 for none.
+
+    The last dtype is the result's: on a GPU a narrow one is written in wide pieces too.
+    """
     narrow = _WIDE_ENOUGH if capabilities.kind == "cpu" else 1
     if any(kind.is_complex or kind.itemsize < narrow for kind in kinds):
         return 1
     widest = _CPU_VECTOR if capabilities.kind == "cpu" else _GPU_VECTOR
     lanes = min(widest, capabilities.vector_bytes) // max(kind.itemsize for kind in kinds)
+    if capabilities.kind != "cpu":
+        most = _GPU_LOADED // max(kind.itemsize for kind in kinds)
+        lanes = max(lanes, min(_GPU_VECTOR // kinds[-1].itemsize, most))
     return lanes if 1 < lanes <= extent else 1
 
 
