@@ -126,7 +126,7 @@ OPERATIONS: Final[dict[str, Operation]] = {
         Operation("sqrt", "fc", kl.sqrt),
         Operation("square", "iufc", kl.square),
         Operation("tan", "fc", kl.tan),
-        Operation("tanh", "fc", kl.tanh),
+        Operation("tanh", "fc", r.bounded_tanh),
         Operation("trunc", "iuf", kl.trunc, kl.positive),
         Operation("add", "iufc", kl.add),
         Operation("atan2", "f", kl.atan2),

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 from portable import lang as kl
 from portable.lang.function import function
 
 __all__ = [
+    "bounded_tanh",
     "different",
     "float_floor_divide",
     "float_remainder",
@@ -23,6 +24,18 @@ __all__ = [
     "squared_gap",
     "unequal_to_itself",
 ]
+
+
+_TANH_IS_ONE: Final = 20
+"""Above it the hyperbolic tangent rounds to 1 in double precision."""
+
+
+@function
+def bounded_tanh(x: Any) -> Any:
+    """The hyperbolic tangent, 1 of infinity, where PoCL's own stops short of it."""
+    if x.dtype.is_complex:
+        return kl.tanh(x)
+    return kl.where(kl.abs(x) > _TANH_IS_ONE, kl.copysign(1.0, x), kl.tanh(x))
 
 
 @function
