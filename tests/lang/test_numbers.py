@@ -524,3 +524,33 @@ def shifted_about(x, out, n):
 def test_negative_shifts_are_modulo_the_width(device: Device) -> None:
     _, found = run(device, shifted_about[1, 1], np.array([5], np.int32), np.zeros(3, np.int32), 3)
     assert found.tolist() == [40, 512, 2]
+
+
+@pt.kernel
+def least_of_complements(n, x, y, out):
+    i = kl.global_id(0)
+    if i < x.shape[0]:
+        out[0, i] = kl.minimum(~x[i], y[i])
+        out[1, i] = kl.maximum(n[i] - 1 - x[i], y[i])
+        out[2, i] = kl.minimum(n[i] - (x[i] + 1), y[i])
+        out[3, i] = ~kl.minimum(x[i], y[i])
+        out[4, i] = kl.maximum(-(x[i] + 1), y[i])
+        rest = n[i] - x[i] - 1
+        if y[i] < rest:
+            rest = y[i]
+        out[5, i] = rest
+
+
+@pytest.mark.parametrize("workgroup", [1, 8, 16])
+@pytest.mark.parametrize("dtype", ["int32", "uint32", "int64"])
+def test_complements_in_minima(device: Device, dtype: str, workgroup: int) -> None:
+    """Intel's compiler loses them, and those that it makes of a difference less one."""
+    n, x, y = (corners(dtypes.dtype(dtype), seed) for seed in (1, 2, 3))
+    y = y[::-1].copy()
+    rows = np.zeros((6, len(x)), dtype)
+    launcher = least_of_complements[len(x), workgroup]
+    found = run(device, launcher, n, x, y, rows)[-1]
+    rest, one = n - x - x.dtype.type(1), x.dtype.type(1)
+    expected = [np.minimum(~x, y), np.maximum(rest, y), np.minimum(rest, y)]
+    expected += [~np.minimum(x, y), np.maximum(0 - (x + one), y), np.minimum(rest, y)]
+    np.testing.assert_array_equal(found, expected)

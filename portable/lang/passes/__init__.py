@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from portable.backend import Capabilities
 from portable.lang.ir.kernel import Kernel
+from portable.lang.passes.complements import lower_complements
 from portable.lang.passes.copies import lower_copies
 from portable.lang.passes.matrix import lower_matrices
 from portable.lang.passes.negations import lower_negations
@@ -19,4 +20,9 @@ def lower(kernel: Kernel, capabilities: Capabilities) -> Kernel:
     """The kernel in terms that emitters print, for one device."""
     if kernel.fragments:
         kernel = lower_matrices(kernel, capabilities)
-    return lower_negations(lower_copies(kernel, capabilities), capabilities)
+    kernel = lower_copies(kernel, capabilities)
+    return lower_complements(lower_negations(kernel)) if _is_intels_cpu(capabilities) else kernel
+
+
+def _is_intels_cpu(x: Capabilities) -> bool:
+    return (x.dialect, x.kind, x.vendor) == ("opencl", "cpu", "intel")

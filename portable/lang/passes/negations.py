@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from portable.backend import Capabilities
 from portable.lang.ir import expressions as e
 from portable.lang.ir import statements as s
 from portable.lang.ir.kernel import Kernel
@@ -19,10 +18,8 @@ from portable.lang.ir.walk import all_statements, map_block, map_expression, map
 __all__ = ["lower_negations"]
 
 
-def lower_negations(kernel: Kernel, capabilities: Capabilities) -> Kernel:
-    """The kernel with the negatives of floats written as ``fma(x, -1, -0.0)`` where that helps."""
-    if (capabilities.dialect, capabilities.kind, capabilities.vendor) != ("opencl", "cpu", "intel"):
-        return kernel
+def lower_negations(kernel: Kernel) -> Kernel:
+    """The kernel with the negatives of floats written as ``fma(x, -1, -0.0)`` where it has barriers."""
     if not any(isinstance(x, s.Barrier) for x in all_statements(kernel.body)):
         return kernel
     body = map_block(kernel.body, lambda x: (map_operands(x, lambda y: map_expression(y, _kept)),))
