@@ -19,6 +19,8 @@ from typing import Any
 
 import numpy as np
 
+from portable.lang.functions import FUNCTIONS
+
 __all__ = ["Number", "Recorder", "evaluate", "imported"]
 
 _SIZES = {"i32": 32, "u32": 32, "i64": 64, "u64": 64}
@@ -168,7 +170,7 @@ def _pick(x: Any, y: Any, low: bool) -> Any:
 
 
 class Recorder:
-    """An array as the evaluation sees it: numbers out, conversions in."""
+    """An array as the evaluation sees it: numbers out as `kind`, conversions in."""
 
     def __init__(self, array: np.ndarray[Any, Any], kind: str) -> None:
         self.array, self.kind = array, kind
@@ -179,7 +181,13 @@ class Recorder:
 
     def __setitem__(self, index: Any, value: Any) -> None:
         number = value if isinstance(value, Number) else Number(value, self.kind)
-        self.array[_plain(index)] = number.to(self.kind).value
+        held = np.asarray(number.to(self.kind).value, _dtype(self.kind))
+        with np.errstate(all="ignore"):
+            self.array[_plain(index)] = held.astype(self.array.dtype)
+
+
+def _dtype(kind: str) -> np.dtype[Any]:
+    return np.dtype(f"{kind[0]}{int(kind[1:]) // 8}")
 
 
 def _plain(index: Any) -> Any:
@@ -193,6 +201,8 @@ class _Words:
         self.place = 0
 
     def __getattr__(self, name: str) -> Any:
+        if name in FUNCTIONS:
+            return lambda *x: _applied(name, x)
         return lambda x: x.to(name) if isinstance(x, Number) else Number(x, name)
 
     def global_id(self, dim: int) -> Number:
@@ -217,9 +227,29 @@ class _Words:
         """The larger."""
         return _pick(x, y, False)
 
+    def square(self, x: Number) -> Number:
+        """By itself."""
+        return x * x
+
+    def sign(self, x: Number) -> Number:
+        """-1, 0 or 1."""
+        return x if x.value != x.value else Number(int(x.value > 0) - int(x.value < 0), x.kind)
+
+    def private(self, n: int, kind: Callable[[Any], Number]) -> Recorder:
+        """An array of the work-item."""
+        name = kind(0).kind
+        return Recorder(np.zeros(n, _dtype(name)), name)
+
     def static_range(self, n: int) -> range:
         """A range."""
         return range(n)
+
+
+def _applied(name: str, arguments: tuple[Number, ...]) -> Number:
+    kind = arguments[0].kind
+    with np.errstate(all="ignore"):
+        value = FUNCTIONS[name].numpy(*(np.asarray([x.value], _dtype(kind)) for x in arguments))
+    return Number(value[0].item(), kind)
 
 
 def _range(*bounds: Any) -> Iterator[Number]:

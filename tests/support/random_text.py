@@ -6,30 +6,46 @@ are exact and every device has to agree.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from random import Random
 
-__all__ = ["KINDS", "ROWS", "random_kernel"]
+__all__ = ["KINDS", "ROWS", "STORED", "Writer", "random_kernel"]
 
 KINDS = ("i32", "u32", "i64", "u64", "f32", "f64")
+STORED = {"i8": "i32", "u8": "u32", "i16": "i32", "u16": "u32", "f16": "f32"}
+"""Types that are only stored, and what they are loaded as."""
 ROWS = 4
 """Elements per work-item of each output, and elements of each input."""
 
 _INTEGER_OPS = ("+", "-", "*", "//", "%", "&", "|", "^", "<<", ">>")
 _FLOAT_OPS = ("+", "-", "*")
 _COMPARISONS = ("<", "<=", ">", ">=", "==", "!=")
+_EXACT = {
+    "i": ("sign({})", "square({})", "popcount({})", "clz({})", "mulhi({}, {})"),
+    "u": ("sign({})", "square({})", "popcount({})", "clz({})", "mulhi({}, {})"),
+    "f": ("floor({})", "ceil({})", "trunc({})", "rint({})", "square({})", "fma({}, {}, {})"),
+}
+"""Functions without an error, by the kind of number that they take and give."""
 _LITERALS = (0, 1, 2, 3, 5, 7, 31, 100, 255, 65536, 2147483647)
 
 
-class _Writer:
-    def __init__(self, random: Random) -> None:
+class Writer:
+    """A text that grows line by line, and the names that its next line may use."""
+
+    def __init__(self, random: Random, more: Sequence[str] = ()) -> None:
         self.random = random
+        self.arrays = [f"{a}_{kind}" for a in ("x", "out") for kind in (*KINDS, *STORED)]
+        self.arrays += more
         self.lines: list[str] = []
         self.depth = 1
         self.names: dict[str, list[str]] = {kind: [f"v_{kind}", f"w_{kind}"] for kind in KINDS}
         self.fixed: dict[str, list[str]] = {kind: [] for kind in KINDS}
+        self.tests: list[str] = []
         self.helpers: list[tuple[str, str, str]] = []
+        self.pairs: list[tuple[str, str, str]] = []
         self.counter = 0
         self.inside_kernel = True
+        self.leaves = False
 
     def line(self, text: str) -> None:
         self.lines.append("    " * self.depth + text)
@@ -48,7 +64,7 @@ class _Writer:
         if depth <= 0:
             return self.leaf(kind)
         makers = [self.leaf, self.operation, self.operation, self.unary, self.converted]
-        makers += [self.least, self.chosen, self.selected, self.called]
+        makers += [self.least, self.chosen, self.selected, self.called, self.exact]
         maker = self.random.choice(makers)
         return maker(kind) if maker == self.leaf else maker(kind, depth - 1)
 
@@ -56,10 +72,16 @@ class _Writer:
         options = self.names[kind] + self.fixed[kind]
         pick = self.random.randint(0, 3)
         if pick == 0 and self.inside_kernel:
-            return f"x_{kind}[{self.index()}]"
+            return self.element(kind)
         if pick == 1:
             return f"kl.{kind}({self.literal(kind)})"
         return self.random.choice(options)
+
+    def element(self, kind: str) -> str:
+        """An element of an input or of the work-item's own array."""
+        held = [f"x_{kind}", f"own_{kind}"]
+        held += [f"x_{small}" for small, loaded in STORED.items() if loaded == kind]
+        return f"{self.random.choice(held)}[{self.index()}]"
 
     def index(self) -> str:
         if self.random.randint(0, 1):
@@ -90,8 +112,7 @@ class _Writer:
         return f"({y} {op} {x})" if mirrored else f"({x} {op} {y})"
 
     def unary(self, kind: str, depth: int) -> str:
-        # No ~x of 64 bits: Intel's compiler of 2025 crashes on max(~x, x) beside a conversion.
-        forms = ("-{}", "~{}", "abs({})") if kind in ("i32", "u32") else ("-{}", "abs({})")
+        forms = ("-{}", "abs({})") if kind[0] == "f" else ("-{}", "~{}", "abs({})")
         return f"({self.random.choice(forms).format(self.expression(kind, depth))})"
 
     def converted(self, kind: str, depth: int) -> str:
@@ -117,7 +138,14 @@ class _Writer:
         name, takes, _ = self.random.choice(fitting)
         return f"{name}({self.expression(takes, depth)}, {self.expression(kind, depth)})"
 
+    def exact(self, kind: str, depth: int) -> str:
+        form = self.random.choice(_EXACT[kind[0]])
+        arguments = [self.expression(kind, depth) for _ in range(form.count("{}"))]
+        return f"kl.{form.format(*arguments)}"
+
     def condition(self, depth: int) -> str:
+        if self.tests and self.random.randint(0, 4) == 0:
+            return self.random.choice(self.tests)
         kind = self.kind()
         x, y = self.expression(kind, depth), self.operand(kind, depth)
         plain = f"{x} {self.random.choice(_COMPARISONS)} {y}"
@@ -137,15 +165,20 @@ class _Writer:
     def block(self, depth: int, *, loop: bool = False) -> None:
         self.depth += 1
         shared = {kind: list(names) for kind, names in self.fixed.items()}
+        tests = list(self.tests)
         for _ in range(self.random.randint(1, 3)):
             self.statement(depth, loop=loop)
-        self.fixed = shared
+        self.fixed, self.tests = shared, tests
         self.depth -= 1
 
     def statement(self, depth: int, *, loop: bool) -> None:
         simple = [self.assign, self.assign, self.augment, self.name, self.swap]
         if self.inside_kernel:
-            simple += [self.store, self.store, self.update, self.own]
+            simple += [self.store, self.store, self.update, self.own, self.keep, self.shrink]
+            simple += [self.both]
+        if self.leaves and self.random.randint(0, 15) == 0:
+            self.line(f"if {self.condition(1)}:")
+            self.line("    return")
         nested = [self.branch, self.branch, self.counted, self.repeated, self.unrolled]
         if depth > 0 and self.random.randint(0, 2) == 0:
             self.random.choice(nested)(depth - 1, loop=loop)
@@ -169,6 +202,19 @@ class _Writer:
         self.line(f"{name} = {self.expression(kind, 3)}")
         self.fixed[kind].append(name)
 
+    def test(self) -> None:
+        name = self.fresh()
+        self.line(f"{name} = {self.condition(2)}")
+        self.tests.append(name)
+
+    def both(self) -> None:
+        if not self.pairs:
+            return self.test()
+        helper, takes, gives = self.random.choice(self.pairs)
+        names = f"{self.random.choice(self.names[takes])}, {self.random.choice(self.names[gives])}"
+        self.line(f"{names} = {helper}({self.expression(takes, 2)}, {self.expression(gives, 2)})")
+        return None
+
     def swap(self) -> None:
         kind = self.kind()
         v, w = self.names[kind][:2]
@@ -186,6 +232,14 @@ class _Writer:
     def own(self) -> None:
         kind = self.kind()
         self.line(f"v_{kind} = out_{kind}[i, {self.index()}]")
+
+    def keep(self) -> None:
+        kind = self.kind()
+        self.line(f"own_{kind}[{self.index()}] = {self.operand(kind, 2)}")
+
+    def shrink(self) -> None:
+        small, kind = self.random.choice(sorted(STORED.items()))
+        self.line(f"out_{small}[i, {self.index()}] = {self.expression(kind, 2)}")
 
     def branch(self, depth: int, *, loop: bool) -> None:
         self.line(f"if {self.condition(2)}:")
@@ -221,7 +275,10 @@ class _Writer:
     # -- functions -------------------------------------------------------------------------
 
     def helper(self) -> None:
-        takes, gives, name = self.kind(), self.kind(), f"helper{len(self.helpers)}"
+        """A function of two numbers, which returns one or two."""
+        takes, gives = self.kind(), self.kind()
+        two = self.random.randint(0, 2) == 0
+        name = f"helper{len(self.helpers) + len(self.pairs)}"
         outer, self.names = self.names, {kind: [f"kl.{kind}(p)"] for kind in KINDS}
         self.names[takes].append("p")
         self.names[gives].append("q")
@@ -230,36 +287,65 @@ class _Writer:
         self.line(f"def {name}(p, q):")
         self.depth = 1
         for _ in range(self.random.randint(0, 2)):
-            self.line(f"if {self.condition(1)}:")
-            self.line(f"    return {self.expression(gives, 2)}")
-        self.line(f"return {self.expression(gives, 2)}")
+            self.returned_early(takes if two else "", gives)
+        self.returned(takes if two else "", gives)
         self.line("")
         self.names, self.inside_kernel = outer, True
-        self.helpers.append((name, takes, gives))
+        (self.pairs if two else self.helpers).append((name, takes, gives))
 
-    def kernel(self) -> str:
-        for _ in range(self.random.randint(0, 2)):
-            self.helper()
-        arrays = [f"{a}_{kind}" for a in ("x", "out") for kind in KINDS]
-        self.depth = 0
-        self.line("@pt.kernel(contract=False)")
-        self.line(f"def kernel({', '.join(arrays)}):")
-        self.depth = 1
-        self.line("i = kl.global_id(0)")
-        self.line("if i >= out_i32.shape[0]:")
-        self.line("    return")
+    def returned_early(self, first: str, second: str) -> None:
+        """Under one or two conditions."""
+        depth = self.depth
+        for _ in range(self.random.randint(1, 2)):
+            self.line(f"if {self.condition(1)}:")
+            self.depth += 1
+        self.returned(first, second)
+        self.depth = depth
+
+    def returned(self, first: str, second: str) -> None:
+        start = f"{self.expression(first, 2)}, " if first else ""
+        self.line(f"return {start}{self.expression(second, 2)}")
+
+    def start(self, body: str) -> list[str]:
+        """Lines before the body: the work-item's own variables, and the arrays that it uses."""
+        lines = ["if i >= out_i32.shape[0]:", "    return"]
         for kind in KINDS:
-            self.line(f"v_{kind} = x_{kind}[i % {ROWS}]")
-            self.line(f"w_{kind}: kl.{kind} = {self.literal(kind)}")
+            lines.append(f"v_{kind} = x_{kind}[i % {ROWS}]")
+            lines.append(f"w_{kind}: kl.{kind} = {self.literal(kind)}")
+            if f"own_{kind}" in body:
+                lines.append(f"own_{kind} = kl.private({ROWS}, kl.{kind})")
+                lines.append(f"for k in range({ROWS}):")
+                lines.append(f"    own_{kind}[k] = x_{kind}[k]")
+        return lines
+
+    def body(self) -> None:
+        """What the kernel does between its start and storing its variables."""
+        self.leaves = True
         for _ in range(self.random.randint(2, 7)):
             self.statement(2, loop=False)
+
+    def kernel(self) -> str:
+        """The text of a module."""
+        for _ in range(self.random.randint(0, 3)):
+            self.helper()
+        self.depth = 0
+        self.line("@pt.kernel(contract=False)")
+        self.line(f"def kernel({', '.join(self.arrays)}):")
+        self.depth = 1
+        self.line("i = kl.global_id(0)")
+        first = len(self.lines)
+        self.body()
+        body = "\n".join(self.lines[first:])
+        self.lines[first:first] = ["    " + line for line in self.start(body)]
         for kind in KINDS:
             self.line(f"out_{kind}[i, 0] = v_{kind}")
             self.line(f"out_{kind}[i, 1] = w_{kind}")
+            if f"own_{kind}" in body:
+                self.line(f"out_{kind}[i, 2] = own_{kind}[i % {ROWS}]")
         header = "import portable as pt\nfrom portable import lang as kl\n\n\n"
         return header + "\n".join(self.lines) + "\n"
 
 
 def random_kernel(random: Random) -> str:
     """The text of a module with one kernel, named ``kernel``."""
-    return _Writer(random).kernel()
+    return Writer(random).kernel()
