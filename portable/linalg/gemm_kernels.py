@@ -180,7 +180,9 @@ def finished_in_tile(
 ) -> Any:
     """`finished`, for an element of a tile that may reach beyond the result."""
     y, x = row + i, column + j
-    if y < out.shape[out.ndim - 2] and x < out.shape[out.ndim - 1]:
+    if (c is None and bias is None) or (
+        y < out.shape[out.ndim - 2] and x < out.shape[out.ndim - 1]
+    ):
         total = finished(total, alpha, beta, c, bias, batch, y, x, out, activation)
     return total
 

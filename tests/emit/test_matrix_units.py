@@ -65,6 +65,19 @@ def product(a: Any, b: Any, out: Any, *, BM: int, BN: int, BK: int, STAGES: int)
             out[row + i, column + j] = value
 
 
+@kernel
+def rounded(a: Any, b: Any, out: Any, *, BM: int, BN: int, BK: int) -> None:
+    row, column = kl.group_id(1) * BM, kl.group_id(0) * BN
+    tile_a, tile_b = kl.local((BM, BK), a.dtype), kl.local((BK, BN), b.dtype)
+    kl.copy(tile_a, a[row : row + BM, 0:BK])
+    kl.copy(tile_b, b[0:BK, column : column + BN])
+    kl.barrier()
+    acc = kl.matrix((BM, BN), kl.f32, scope="workgroup")
+    acc.fill(0)
+    kl.mma(acc, tile_a, tile_b)
+    acc.store(out[row : row + BM, column : column + BN])
+
+
 @function
 def doubled(x: Any, i: Any, j: Any) -> Any:
     return x + x if i == j else x
@@ -95,12 +108,19 @@ def by_fragments(
 
 
 def translated(
-    what: Marked, kind: DType, out: DType, items: int, on: Capabilities, layouts: str, **sizes: int
+    what: Marked,
+    kind: DType,
+    result: DType,
+    items: int,
+    on: Capabilities,
+    layouts: str,
+    out: str = "r",
+    **sizes: int,
 ) -> Kernel:
-    """`layouts`: of a and b, "r" for row-major, "c" for a transposed view; "R", "C" if aligned."""
+    """`layouts` of a and b, and `out`: "r" row-major, "c" a transposed view; "R", "C" aligned."""
     arrays = [
         ArraySpec(dtype, ("unit", "any") if x in "cC" else ("any", "unit"), x.isupper())
-        for dtype, x in zip((kind, kind, out), (*layouts, "r"), strict=True)
+        for dtype, x in zip((kind, kind, result), (*layouts, out), strict=True)
     ]
     wanted = Specialisation(
         tuple(arrays), tuple(sizes.items()), (items, 1, 1), False, True, Options()
@@ -124,6 +144,11 @@ def operands(m: int, n: int, k: int, kind: DType, layouts: str) -> tuple[Any, An
     return a, b
 
 
+def sizes_of(tile: tuple[int, int, int], stages: int) -> dict[str, int]:
+    """The constants of `product`."""
+    return {**dict(zip(("BM", "BN", "BK"), tile, strict=True)), "STAGES": stages}
+
+
 LAYOUTS = ["rr", "cr", "rc", "cc"]
 CASES = {
     "wgmma": (HOPPER, dt.float16, 128, (64, 64, 64), 2, "wgmma.f16.m64n64k16"),
@@ -143,7 +168,7 @@ CASES = {
 @pytest.mark.parametrize("case", CASES)
 def test_products_are_right_on_emulated_units(case: str, layouts: str) -> None:
     on, kind, items, (bm, bn, bk), stages, instruction = CASES[case]
-    sizes = {"BM": bm, "BN": bn, "BK": bk, "STAGES": stages}
+    sizes = sizes_of((bm, bn, bk), stages)
     out = dt.float64 if kind is dt.float64 else dt.float32
     lowered = lower_matrices(translated(product, kind, out, items, on, layouts, **sizes), on)
     assert instruction in names(lowered)
@@ -152,6 +177,41 @@ def test_products_are_right_on_emulated_units(case: str, layouts: str) -> None:
     c = np.full((m, n), np.nan, out.numpy)
     run_on_warps(lowered, (2, 2, 1), (a, b, c))
     assert (c == a.astype(np.float64) @ b.astype(np.float64)).all()
+
+
+@pytest.mark.parametrize(
+    ("on", "items", "tile"),
+    [
+        (HOPPER, 256, (128, 64, 64)),
+        (HOPPER, 128, (64, 128, 64)),
+        (HOPPER, 256, (64, 128, 64)),
+        (AMPERE, 64, (32, 64, 16)),
+        (OPENCL, 32, (16, 32, 16)),
+    ],
+)
+def test_halves_are_stored_in_rows_of_eight(
+    on: Capabilities, items: int, tile: tuple[int, int, int]
+) -> None:
+    bm, bn, bk = tile
+    sizes = {"BM": bm, "BN": bn, "BK": bk}
+    lowered = lower_matrices(
+        translated(rounded, dt.float16, dt.float16, items, on, "RR", out="R", **sizes), on
+    )
+    assert {"store.v4.b32", "trade.1", "trade.2"} <= names(lowered)
+    m, n = 2 * bm, bn + 8
+    a, b = operands(m, n, bk, dt.float16, "rr")
+    c = np.full((m, n), np.nan, np.float16)
+    run_on_warps(lowered, (2, 2, 1), (a, b, c))
+    assert (c == a.astype(np.float64) @ b.astype(np.float64)).all()
+
+
+@pytest.mark.parametrize(("out", "columns"), [("r", 64), ("C", 64), ("R", 24)])
+def test_halves_that_lie_otherwise_are_stored_in_pairs(out: str, columns: int) -> None:
+    sizes = {"BM": 32, "BN": columns, "BK": 16}
+    made = translated(rounded, dt.float16, dt.float16, 32, AMPERE, "RR", out=out, **sizes)
+    found = names(lower_matrices(made, AMPERE))
+    assert "mma.f16.m16n8k16" in found
+    assert "store.v4.b32" not in found
 
 
 @pytest.mark.parametrize("kind", [dt.float16, dt.float64], ids=repr)
@@ -192,13 +252,13 @@ def test_operands_may_be_fragments(
 def test_other_shapes_and_types_do_without(
     kind: DType, items: int, tile: tuple[int, int, int]
 ) -> None:
-    sizes = dict(zip(("BM", "BN", "BK"), tile, strict=True)) | {"STAGES": 2}
+    sizes = sizes_of(tile, 2)
     lowered = lower_matrices(translated(product, kind, kind, items, HOPPER, "rr", **sizes), HOPPER)
     assert not any("mma" in name for name in names(lowered))
 
 
 def test_a_tile_of_panels_is_copied_in_whole_vectors() -> None:
-    sizes = {"BM": 64, "BN": 128, "BK": 64, "STAGES": 2}
+    sizes = sizes_of((64, 128, 64), 2)
     made = translated(product, dt.float16, dt.float32, 128, HOPPER, "RR", **sizes)
     source = generate(made, HOPPER).source
     assert "cp.async.cg.shared.global [%0], [%1], 16" in source
@@ -233,13 +293,13 @@ def _value(x: e.Expression, which: int) -> int:
 @pytest.mark.parametrize("case", [c for c in CASES if "OpenCL" not in c])
 def test_products_compile(case: str, layouts: str) -> None:
     on, kind, items, (bm, bn, bk), stages, _ = CASES[case]
-    sizes = {"BM": bm, "BN": bn, "BK": bk, "STAGES": stages}
+    sizes = sizes_of((bm, bn, bk), stages)
     made = translated(product, kind, kind, items, on, layouts, **sizes)
     compile_cuda(generate(made, on), "sm_90a")
 
 
 def test_the_same_assembly_is_written_in_opencl() -> None:
-    sizes = {"BM": 64, "BN": 64, "BK": 16, "STAGES": 2}
+    sizes = sizes_of((64, 64, 16), 2)
     source = generate(
         translated(product, dt.float64, dt.float64, 128, OPENCL, "RR", **sizes), OPENCL
     ).source

@@ -12,6 +12,7 @@ from portable.lang.frontend.compile import translate
 from portable.lang.ir.kernel import Options
 from portable.lang.signature import ArraySpec, ScalarSpec, Specialisation, StaticSpec
 from portable.linalg.gemm_kernels import gemm_tiles, relu
+from portable.linalg.gemm_launches import tiles_launch
 from portable.tune.table import lookup
 from tests.support.compilers import CUDA, HIP, compile_cuda, compile_hip, cuda_missing, hip_missing
 
@@ -21,9 +22,9 @@ SCALAR, NONE = ScalarSpec("float"), StaticSpec(None)
 def wanted(dtype: DType, target: Capabilities, b_columns: bool) -> Specialisation:
     """The launch of the device's first choice of tiles."""
     kernels = ("gemm_nt", "gemm") if b_columns else ("gemm",)
-    choice = dict(next(x for kernel in kernels for x in lookup(kernel, dtype, target)))
-    workgroup = (choice.pop("WORKGROUP"), 1, 1)
-    constants = {**choice, "ACC": dtype.register, "ACTIVATION": relu}
+    choice = next(x for kernel in kernels for x in lookup(kernel, dtype, target))
+    workgroup = (choice["WORKGROUP"], 1, 1)
+    constants = tiles_launch(choice, (1, 1), {"ACC": dtype.register, "ACTIVATION": relu}).constants
     matrix = ArraySpec(dtype, ("any", "unit"), aligned=True)
     right = ArraySpec(dtype, ("unit", "any"), aligned=True) if b_columns else matrix
     specs = (SCALAR, matrix, right, SCALAR, NONE, NONE, matrix)

@@ -18,7 +18,7 @@ from portable.lang.ir.kernel import Kernel
 from portable.lang.ir.types import Array
 from portable.lang.ir.walk import map_block
 from portable.sim.control import assign
-from portable.sim.memory import locate, read
+from portable.sim.memory import locate, read, write
 from portable.sim.steps import Builder, Plain, Step, step
 from portable.sim.workgroup import Workgroup
 
@@ -52,6 +52,8 @@ def _(statement: _Emulated, b: Builder) -> Step:
         return _ldmatrix(statement, b)
     if name == "wgmma.descriptor":
         return _descriptor(statement, b)
+    if name == "store.v4.b32":
+        return _store(statement, b)
     sites = b.site(statement.loc)
     inputs = b.expressions(statement.inputs, sites)
     outputs = tuple(v.name for v in statement.outputs)
@@ -68,6 +70,9 @@ def _(statement: _Emulated, b: Builder) -> Step:
     return Plain(execute)
 
 
+_SILENT = frozenset({"wgmma.fence", "wgmma.commit", "wgmma.wait", "changed.f32", "proxy.fence"})
+"""What orders instructions that this module runs in their order anyway."""
+
 _Meaning = Callable[[Workgroup, list[Any], list[Any]], list[Any]]
 
 
@@ -79,15 +84,27 @@ def _meaning(name: str) -> _Meaning | None:
         return lambda w, c, x: _per_warp(lambda d, y: _mma_f64(rows, d, y), c, x)
     if name.startswith("wgmma.f16"):
         return _wgmma
+    if name.startswith("trade."):
+        return lambda w, c, x: _traded(int(name[-1]), c, x[0])
     if name == "pack.f16":
         return lambda w, c, x: [_packed(x[0], x[1])]
-    assert name in ("wgmma.fence", "wgmma.commit", "wgmma.wait", "changed.f32", "proxy.fence")
+    assert name in _SILENT
     return None
 
 
 def _packed(low: Any, high: Any) -> Any:
     pair = np.stack([low, high], 1).astype(np.float16)
     return np.ascontiguousarray(pair).view(np.uint32)[:, 0]
+
+
+def _traded(distance: int, c: list[Any], x: Any) -> list[Any]:
+    """Each pair of lanes: the lower one's second register for the higher one's first."""
+    first, second = c[0].copy(), c[1].copy()
+    lower = np.flatnonzero(np.arange(first.size) & distance == 0)
+    assert (np.broadcast_to(x, first.shape)[lower] == 0).all()
+    assert (np.broadcast_to(x, first.shape)[lower + distance] == 1).all()
+    second[lower], first[lower + distance] = c[0][lower + distance], c[1][lower]
+    return [first, second]
 
 
 def _halves(registers: list[Any]) -> list[Any]:
@@ -161,6 +178,25 @@ def _ldmatrix(statement: _Emulated, b: Builder) -> Step:
         assert (first == first[:, :1] + np.arange(8)).all()
         out[used] = read(w, access).reshape(-1, 8)
         return out
+
+    return Plain(run)
+
+
+# -- stores of 16 bytes -----------------------------------------------------------------------
+
+
+def _store(statement: _Emulated, b: Builder) -> Step:
+    ((array, index),) = statement.addresses
+    site = b.site(statement.loc, array)
+    places, inputs = b.expressions(index, site), b.expressions(statement.inputs, site)
+
+    def run(w: Workgroup) -> None:
+        words = np.stack([i(w) for i in inputs], 1)
+        wide = [np.repeat(np.broadcast_to(p(w), (w.size,)).astype(np.int64), 8) for p in places]
+        wide[-1] = wide[-1] + np.tile(np.arange(8), w.size)
+        access = locate(w, site, tuple(wide), np.repeat(np.arange(w.size), 8))
+        assert (access.offsets.reshape(-1, 8)[:, 0] % 8 == 0).all()
+        write(w, access, np.ascontiguousarray(words).view(np.float16).reshape(-1))
 
     return Plain(run)
 

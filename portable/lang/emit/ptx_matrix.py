@@ -37,6 +37,19 @@ def _ldmatrix(count: int, suffix: str) -> Asm:
     )
 
 
+def _trade(distance: int) -> Asm:
+    """Lanes so far apart swap: the second of two registers for the first of the other lane's.
+
+    The input is 0 in the lower lane, which gives its second register, and 1 in the higher.
+    """
+    return Asm(
+        'asm volatile("{{ .reg .pred p; .reg .b32 x; setp.ne.u32 p, %2, 0; selp.b32 x, %0, %1, p; '
+        f"shfl.sync.bfly.b32 x, x, {distance}, 31, 0xffffffff; "
+        'selp.b32 %0, x, %0, p; selp.b32 %1, %1, x, p; }}" '
+        ': "+r"({o0}), "+r"({o1}) : "r"({i0}));'
+    )
+
+
 def _wgmma(columns: int) -> Asm:
     """64 rows by so many columns by 16 of a warpgroup, both operands in local memory.
 
@@ -57,6 +70,12 @@ _WARP: Final = {
     "mma.f64.m16n8k4": _mma("m16n8k4", "f64.f64.f64.f64", 2, 1, 4, ("d", "d")),
     "mma.f64.m8n8k4": _mma("m8n8k4", "f64.f64.f64.f64", 1, 1, 2, ("d", "d")),
     "pack.f16": Asm('asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"({o0}) : "f"({i1}), "f"({i0}));'),
+    "trade.1": _trade(1),
+    "trade.2": _trade(2),
+    "store.v4.b32": Asm(
+        'asm volatile("st.global.v4.b32 [%0], {{%1, %2, %3, %4}};" '
+        ':: "l"({a0}), "r"({i0}), "r"({i1}), "r"({i2}), "r"({i3}) : "memory");'
+    ),
 } | {
     f"ldmatrix.x{count}{suffix}": _ldmatrix(count, suffix)
     for count in (2, 4)

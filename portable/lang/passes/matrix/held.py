@@ -7,9 +7,11 @@ from dataclasses import dataclass
 
 from portable.lang.ir import expressions as e
 from portable.lang.ir import statements as s
-from portable.lang.ir.types import Array, Fragment
+from portable.lang.ir.types import Array, Fragment, Region
+from portable.lang.passes.matrix.lanes import Lanes
 from portable.lang.passes.matrix.neighbours import store_neighbours
-from portable.lang.passes.matrix.regions import inside, place
+from portable.lang.passes.matrix.quads import REGISTERS, in_quads, store_quads
+from portable.lang.passes.matrix.regions import exists, inside, place
 from portable.lang.passes.matrix.shapes import Offset
 from portable.lang.passes.matrix.work import Code, Work, add, mul, number
 
@@ -24,6 +26,8 @@ class Held:
     ----------
     fragment : Fragment
         The accumulator.
+    lanes : Lanes
+        The work-item's.
     row, column : Expression
         Where the lane stands in it.
     offsets : tuple of (int, int)
@@ -33,6 +37,7 @@ class Held:
     """
 
     fragment: Fragment
+    lanes: Lanes
     row: e.Expression
     column: e.Expression
     offsets: tuple[Offset, ...]
@@ -58,15 +63,34 @@ class Held:
         return code.block
 
     def store(self, work: Work, x: s.FragmentStore) -> s.Block:
-        """Writes every two neighbours at once."""
+        """Writes every two neighbours at once, and halves in rows of 8 where all of them exist."""
         code = work.code(x.loc)
         copied = self._copied(code)
-        with code.loop("pair", len(self.registers) // 2, unroll=-1) as which:
-            values = [
-                code.load(copied, (add(mul(which, 2), i),), self.fragment.dtype) for i in (0, 1)
-            ]
-            store_neighbours(code, x.target, *self._place(which, 2), values)
+        if not in_quads(self.offsets, x.target, work.facts):
+            self._store_pairs(code, copied, x.target)
+            return code.block
+        with code.when(exists(x.target, work.facts)):
+            self._store_quads(code, copied, x.target)
+        with code.otherwise():
+            self._store_pairs(code, copied, x.target)
         return code.block
+
+    def _store_pairs(self, code: Code, copied: Array, target: Region) -> None:
+        with code.loop("pair", len(self.registers) // 2, unroll=-1) as which:
+            values = self._group(code, copied, which, 2)
+            store_neighbours(code, target, *self._place(which, 2), values)
+
+    def _store_quads(self, code: Code, copied: Array, target: Region) -> None:
+        with code.loop("quad", len(self.registers) // REGISTERS, unroll=-1) as which:
+            values = self._group(code, copied, which, REGISTERS)
+            store_quads(code, target, self.lanes, *self._place(which, REGISTERS), values)
+
+    def _group(
+        self, code: Code, copied: Array, which: e.Expression, count: int
+    ) -> list[e.Expression]:
+        """The elements of the registers of a group of so many."""
+        first = mul(which, count)
+        return [code.load(copied, (add(first, i),), self.fragment.dtype) for i in range(count)]
 
     def _places(self) -> Iterator[tuple[e.Variable, e.Expression, e.Expression]]:
         for register, (row, column) in zip(self.registers, self.offsets, strict=True):

@@ -8,7 +8,6 @@ from typing import Final, Literal
 from portable.dtypes import DType, float16, uint32
 from portable.lang.ir import expressions as e
 from portable.lang.ir import statements as s
-from portable.lang.ir.facts import Facts
 from portable.lang.ir.types import Fragment, Region
 from portable.lang.ir.walk import all_statements
 from portable.lang.passes.matrix.held import Held
@@ -110,7 +109,6 @@ class MmaSync(Strategy):
         shape = _shape(work, part)
         assert shape is not None
         self._shape = shape
-        self._facts = Facts(work.kernel)
         spread(work, list(part.tiles.values()))
         code = work.code(work.kernel.loc)
         self._lanes = Lanes.of(code)
@@ -147,13 +145,13 @@ class MmaSync(Strategy):
         registers = tuple(
             self.work.variable(f"{fragment.name}_{i}", fragment.dtype) for i in range(len(offsets))
         )
-        return Held(fragment, row, column, offsets, registers)
+        return Held(fragment, self._lanes, row, column, offsets, registers)
 
     # -- operands ---------------------------------------------------------------------------
 
     def _loader(self, use: _Use) -> Loader:
         outer = self._origin[0 if use == "a" else 1]
-        return Loader(self._shape, use, self._lanes, outer, self._facts)
+        return Loader(self._shape, use, self._lanes, outer, self.work.facts)
 
     def _registers(self, name: str, use: _Use) -> Registers:
         """Variables for one k-step of an operand."""
@@ -235,7 +233,7 @@ class MmaSync(Strategy):
             for start, taken, extent in zip(
                 operand.starts, operand.extents, operand.array.shape, strict=True
             )
-            for bounds in (self._facts.bounds(start),)  # type: ignore[arg-type]
+            for bounds in (self.work.facts.bounds(start),)  # type: ignore[arg-type]
         )
 
     def _steps(self, x: s.Multiply) -> int:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from portable.dtypes import DType
 from portable.lang.ir import expressions as e
+from portable.lang.ir.facts import Facts
 from portable.lang.ir.types import Region
 from portable.lang.passes.matrix.parts import kept_dims
 from portable.lang.passes.matrix.work import add, both
 
-__all__ = ["inside", "place"]
+__all__ = ["exists", "inside", "place"]
 
 
 def place(region: Region, row: e.Expression, column: e.Expression) -> tuple[e.Expression, ...]:
@@ -30,6 +31,21 @@ def inside(region: Region, index: tuple[e.Expression, ...]) -> e.Expression | No
             conditions.append(e.Compare("ge", x, e.Const(0, x.type)))
         conditions.append(e.Compare("lt", x, e.Extent(region.array, dim, x.type)))
     return both(*conditions)
+
+
+def exists(region: Region, facts: Facts) -> e.Expression:
+    """Whether all of a region of a global array lies inside it."""
+    conditions: list[e.Expression] = []
+    for dim, extent in enumerate(region.extents):
+        start = _start(region, dim)
+        assert isinstance(start.type, DType)
+        last = add(e.Extent(region.array, dim, start.type), -(extent or 1))
+        if facts.bounds(start).low < 0:
+            conditions.append(e.Compare("ge", start, e.Const(0, start.type)))
+        conditions.append(e.Compare("le", start, last))
+    found = both(*conditions)
+    assert found is not None
+    return found
 
 
 def _start(region: Region, dim: int) -> e.Expression:

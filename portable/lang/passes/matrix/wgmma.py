@@ -193,7 +193,7 @@ class Wgmma(Strategy):
         registers = tuple(
             self.work.variable(f"{fragment.name}_{i}", fragment.dtype) for i in range(len(offsets))
         )
-        return Held(fragment, row, column, offsets, registers)
+        return Held(fragment, self._lanes, row, column, offsets, registers)
 
     # -- multiplication ---------------------------------------------------------------------
 

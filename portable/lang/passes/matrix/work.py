@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cached_property
 
 from portable.backend import Capabilities
 from portable.dtypes import DType, bool_
 from portable.errors import Location
 from portable.lang.ir import expressions as e
 from portable.lang.ir import statements as s
+from portable.lang.ir.facts import Facts
 from portable.lang.ir.kernel import Kernel
 from portable.lang.ir.types import (
     Array,
@@ -111,6 +113,11 @@ class Work:
     def code(self, loc: Location) -> Code:
         """An empty block to build, for statements that stem from `loc`."""
         return Code(self, loc)
+
+    @cached_property
+    def facts(self) -> Facts:
+        """What can be proved of the kernel's integers."""
+        return Facts(self.kernel)
 
     @property
     def items(self) -> int:
