@@ -25,7 +25,7 @@ _GROUPS: Final = e.WorkItem("num_groups", 0, int32)
 
 
 def lower_complements(kernel: Kernel) -> Kernel:
-    """The kernel with complements written as ``x ^ -1``, the -1 unknown, where it loads integers."""
+    """The kernel with complements written as ``x ^ -1``, the -1 unknown, if it loads integers."""
     if not any(_loads_integer(x) for x in all_statements(kernel.body)):
         return kernel
     body = map_block(

@@ -19,7 +19,7 @@ __all__ = ["lower_negations"]
 
 
 def lower_negations(kernel: Kernel) -> Kernel:
-    """The kernel with the negatives of floats written as ``fma(x, -1, -0.0)`` where it has barriers."""
+    """The kernel with negatives of floats written as ``fma(x, -1, -0.0)``, if it has barriers."""
     if not any(isinstance(x, s.Barrier) for x in all_statements(kernel.body)):
         return kernel
     body = map_block(kernel.body, lambda x: (map_operands(x, lambda y: map_expression(y, _kept)),))
