@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 import numpy as np
 
 from portable.array.engine import apply, check_operands
-from portable.array.gather_kernels import gather, scatter
+from portable.array.gathering import gathered, gathered_checked, scattered
 from portable.array.geometry import broadcast_shapes
 from portable.array.operation import Operation
 from portable.array.positions import linear_positions
@@ -20,9 +20,7 @@ if TYPE_CHECKING:
 
 _A = TypeVar("_A", bound=Storage)
 
-__all__ = ["gathered", "get", "put", "scattered", "updated"]
-
-_GROUP: Final = 256
+__all__ = ["get", "put", "updated"]
 
 
 def get(x: Any, key: Any) -> Array:
@@ -41,11 +39,14 @@ def get(x: Any, key: Any) -> Array:
     if _is_lone_bool(key):
         x, key = x.part(None), _one_bool(x, key)
     if _is_mask(key):
-        return gathered(x, _masked(x, key), key.ndim)  # type: ignore[no-any-return]
+        return gathered(x, _masked(x, key), 0, key.ndim)  # type: ignore[no-any-return]
     moved, indices, place = _advanced(x, key)
     shape = broadcast_shapes([i.shape for i in indices])
-    linear = _positions(moved, key, indices, shape)
-    result = gathered(moved, linear, len(indices))
+    if len(indices) == 1 and not _is_trusted(key):
+        result = gathered_checked(moved, indices[0])
+    else:
+        linear = _positions(moved, key, indices, shape)
+        result = gathered(moved, linear, 0, len(indices))
     rest = result.shape[1:]
     shaped = result.viewed((*shape, *rest), _split(result, shape))
     return _at(shaped, len(shape), place)  # type: ignore[no-any-return]
@@ -264,9 +265,14 @@ def _sliced(x: Any, items: list[Any]) -> tuple[Any, list[int]]:
 
 def _positions(moved: Any, key: Any, indices: list[Any], shape: tuple[int, ...]) -> Any:
     """Where in the indexed dimensions, counted in C order, each element lies; one dimension."""
+    extents = moved.shape[: len(indices)]
+    return linear_positions(indices, extents, shape, trusted=_is_trusted(key))
+
+
+def _is_trusted(key: Any) -> bool:
+    """Whether the arrays of an index are in range for certain, being masks."""
     items = key if isinstance(key, tuple) else (key,)
-    trusted = all(_is_mask(item) for item in items if isinstance(item, _ARRAYS))
-    return linear_positions(indices, moved.shape[: len(indices)], shape, trusted=trusted)
+    return all(_is_mask(item) for item in items if isinstance(item, _ARRAYS))
 
 
 def _split(result: Any, shape: tuple[int, ...]) -> tuple[int, ...]:
@@ -300,18 +306,3 @@ def _values(x: Any, value: Any, shape: tuple[int, ...], rest: tuple[int, ...], p
     )
     rows = prod(shape)
     return reshape(first, (rows, *rest))
-
-
-def gathered(x: Any, linear: Any, indexed: int) -> Any:
-    """The elements of `x` at positions in its first dimensions, as rows of a new array."""
-    out = x.device.empty((linear.shape[0], *x.shape[indexed:]), x.dtype)
-    if out.size:
-        gather[out.size, _GROUP](x, linear, out, INDEXED=indexed)
-    return out
-
-
-def scattered(x: Any, linear: Any, values: Any) -> None:
-    """Writes rows to positions in the first dimensions of `x`."""
-    indexed = x.ndim - values.ndim + 1
-    if values.size:
-        scatter[values.size, _GROUP](x, linear, values, INDEXED=indexed)

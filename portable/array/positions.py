@@ -12,7 +12,7 @@ from portable.backend import Device
 from portable.dtypes import int32, int64
 from portable.errors import BadIndexError
 
-__all__ = ["linear_positions"]
+__all__ = ["bad_index_flag", "check_flag", "linear_positions"]
 
 _GROUP: Final = 256
 
@@ -47,6 +47,24 @@ def _zero(device: Device) -> Any:
     return zeros((1,), dtype=int32, device=device)
 
 
+def bad_index_flag(device: Device) -> Any:
+    """An integer of the device, zero, for kernels to say in it that an index is out of range."""
+    return _flags.of(device)
+
+
+def check_flag(flag: Any, indices: Sequence[Any], extents: Sequence[int]) -> None:
+    """Waits for the device to learn what kernels have said in a flag of `bad_index_flag`.
+
+    Raises
+    ------
+    BadIndexError
+        If an index is out of range, saying which.
+    """
+    if flag.device.to_numpy(flag)[0]:
+        _flags.forget(flag.device)
+        raise BadIndexError(_complaint(indices, extents))
+
+
 def linear_positions(
     indices: Sequence[Any], extents: Sequence[int], shape: tuple[int, ...], *, trusted: bool = False
 ) -> Any:
@@ -79,13 +97,12 @@ def linear_positions(
         return out
     if 0 in extents:
         raise BadIndexError("an index into a dimension without elements")
-    flag = _flags.of(device)
+    flag = bad_index_flag(device)
     for dim, (index, extent) in enumerate(zip(indices, extents, strict=True)):
         spread = index.viewed(shape, broadcast_strides(index.shape, index.strides, shape))
         places[count, _GROUP](spread, out, flag, int64(extent), FIRST=dim == 0)
-    if not trusted and device.to_numpy(flag)[0]:
-        _flags.forget(device)
-        raise BadIndexError(_complaint(indices, extents))
+    if not trusted:
+        check_flag(flag, indices, extents)
     return out
 
 

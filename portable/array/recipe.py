@@ -1,7 +1,7 @@
 """Several launches in turn, worked out once for arrays alike and repeated at little cost.
 
 What a reduction launches depends on dtypes, shapes and strides alone. A `Recipe` is written down
-with an array to stand for all that are like it; calling it runs the launches on another.
+with arrays to stand for all that are like them; calling it runs the launches on others.
 """
 
 from __future__ import annotations
@@ -69,17 +69,17 @@ class _Launched:
 
 
 class Recipe:
-    """The steps from one array to others.
+    """The steps from arrays to others.
 
     Parameters
     ----------
-    x : Array
-        An array like those that it will be called with: device, dtype, shape, strides and
-        alignment are the same.
+    *given : Array
+        Arrays like those that it will be called with: device, dtype, shape, strides and alignment
+        are the same. No two share memory.
     """
 
-    def __init__(self, x: Any) -> None:
-        self._arrays: list[Any] = [x]
+    def __init__(self, *given: Any) -> None:
+        self._arrays: list[Any] = list(given)
         self._steps: list[_New | _Launched] = []
         self._results: list[tuple[Any, int, int]] = []
 
@@ -93,7 +93,7 @@ class Recipe:
     def launch(
         self, kernel: Kernel, ndrange: Any, workgroup: Any, *args: Any, **constants: Any
     ) -> None:
-        """A launch in each run, on views of the array and of new ones, none overlapping another."""
+        """A launch in each run, on views of given and new arrays, none overlapping one written."""
         launcher = kernel[ndrange, workgroup]
         repeated = repeatable(launcher, args, constants, disjoint=True)
         places = tuple(self._found(a) if isinstance(a, Storage) else (-1, 0) for a in args)
@@ -113,10 +113,10 @@ class Recipe:
                 return number, x.offset - array.offset
         raise ValueError("a recipe launches on its own arrays only")
 
-    def __call__(self, x: Any) -> Any:
-        """Runs the steps on an array."""
-        empty = x.device.empty
-        handles, starts = [x.buffer], [x.offset]
+    def __call__(self, *given: Any) -> Any:
+        """Runs the steps on arrays."""
+        empty = given[0].device.empty
+        handles, starts = [x.buffer for x in given], [x.offset for x in given]
         for step in self._steps:
             if isinstance(step, _New):
                 handles.append(empty(step.shape, step.dtype).buffer)
@@ -140,16 +140,29 @@ class Plans:
         Makes one: called with an array and the options by which it is looked up.
     """
 
-    def __init__(self, write: Callable[..., Callable[[Any], Any]]) -> None:
+    def __init__(self, write: Callable[..., Callable[..., Any]]) -> None:
         self._write = write
-        self._known: dict[Any, Callable[[Any], Any]] = {}
+        self._known: dict[Any, Callable[..., Any]] = {}
 
     def __call__(self, x: Any, *options: Any) -> Any:
         """Does it to an array."""
         key = (x.device, x.dtype, x.shape, x.strides, x.offset & 15, options)
         found = self._known.get(key)
         if found is None:
-            if len(self._known) >= _MAX_PLANS:
-                self._known.clear()
-            found = self._known[key] = self._write(x, *options)
+            found = self._new(key, x, options)
         return found(x)
+
+    def together(self, arrays: tuple[Any, ...], *options: Any) -> Any:
+        """Does it to several arrays of one device; `write` takes them as a tuple."""
+        alike = [(x.dtype, x.shape, x.strides, x.offset & 15) for x in arrays]
+        key = (arrays[0].device, *alike, options)
+        found = self._known.get(key)
+        if found is None:
+            found = self._new(key, arrays, options)
+        return found(*arrays)
+
+    def _new(self, key: Any, given: Any, options: tuple[Any, ...]) -> Callable[..., Any]:
+        if len(self._known) >= _MAX_PLANS:
+            self._known.clear()
+        found = self._known[key] = self._write(given, *options)
+        return found

@@ -11,16 +11,14 @@ from portable.array.creation import arange
 from portable.array.elementwise import not_equal, remainder
 from portable.array.engine import check_operands
 from portable.array.gather_kernels import positions
+from portable.array.gathering import gathered_checked
 from portable.array.geometry import normalized_axis
-from portable.array.indexing import gathered
 from portable.array.manipulation import (
     astype,
     broadcast_to,
-    contiguous,
     moveaxis,
     reshape,
 )
-from portable.array.positions import linear_positions
 from portable.array.recipe import Plans, Recipe
 from portable.array.reduction_kernels import total
 from portable.array.scanning import scanned
@@ -132,17 +130,11 @@ def take(x: Array, indices: Array, /, *, axis: int | None = None) -> Array:
         if x.ndim != 1:
             raise ShapeError(f"take from an array of shape {x.shape} needs an axis")
         axis = 0
-    place = normalized_axis(axis, x.ndim)
-    rows = gathered(moveaxis(x, place, 0), _checked(indices, x.shape[place]), 1)
-    return contiguous(moveaxis(rows, 0, place))
-
-
-def _checked(indices: Array, extent: int) -> Array:
     if not indices.dtype.is_integer:
         raise DTypeError(f"indices are integers, not {indices.dtype.name}")
     if indices.ndim != 1:
         raise ShapeError(f"indices have one dimension, not shape {indices.shape}")
-    return linear_positions((indices,), (extent,), indices.shape)  # type: ignore[no-any-return]
+    return gathered_checked(x, indices, normalized_axis(axis, x.ndim))  # type: ignore[no-any-return]
 
 
 def take_along_axis(x: Array, indices: Array, /, *, axis: int = -1) -> Array:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from portable.array.creation import ones
 from portable.array.elementwise import not_equal
 from portable.array.engine import check_operands
-from portable.array.indexing import gathered, scattered
+from portable.array.gathering import gathered, scattered
 from portable.array.manipulation import astype, concat, reshape
 from portable.array.searching import nonzero
 from portable.array.sorting import ordered
@@ -80,7 +80,7 @@ def _inverse(x: Any, groups: _Groups) -> Any:
 
 
 def _at(x: Any, positions: Any) -> Array:
-    return gathered(x, positions, 1)  # type: ignore[no-any-return]
+    return gathered(x, positions)  # type: ignore[no-any-return]
 
 
 def unique_values(x: Array, /) -> Array:

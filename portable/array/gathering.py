@@ -1,0 +1,96 @@
+"""Elements to and from positions along a dimension: how the work is cut, and launched."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+from portable.array.gather_kernels import gather, scatter
+from portable.array.geometry import collapsed
+from portable.array.positions import bad_index_flag, check_flag, linear_positions
+from portable.array.recipe import Plans, Recipe
+from portable.array.storage import contiguous_strides
+from portable.array.work import vector_lanes, work_of
+
+__all__ = ["gathered", "gathered_checked", "scattered"]
+
+
+def gathered(x: Any, index: Any, axis: int = 0, count: int = 1) -> Any:
+    """A new array, `index` having taken the place of `count` dimensions of `x` from `axis` on.
+
+    Parameters
+    ----------
+    x : Array
+        What to take from.
+    index : Array
+        Positions in these dimensions, counted in C order, which are known to be in range.
+    axis, count : int
+        The dimensions.
+    """
+    return _gathered.together((x, _apart(index, x)), axis, count)
+
+
+def gathered_checked(x: Any, index: Any, axis: int = 0) -> Any:
+    """The same with an index of one dimension, whose negative elements count from the end.
+
+    Waits for the device to learn whether all are in range, a copy of four bytes.
+
+    Raises
+    ------
+    BadIndexError
+        If one is out of range.
+    """
+    if not x.size:
+        return gathered(x, linear_positions((index,), (x.shape[axis],), index.shape), axis)
+    flag = bad_index_flag(x.device)
+    found = _gathered.together((x, _apart(index, x), flag), axis, 1)
+    check_flag(flag, (index,), (x.shape[axis],))
+    return found
+
+
+def _apart(index: Any, x: Any) -> Any:
+    """The index in memory that it does not share with what is indexed."""
+    from portable.array.manipulation import copied
+
+    return copied(index) if index.buffer is x.buffer else index
+
+
+def _write_gather(arrays: tuple[Any, ...], axis: int, count: int) -> Callable[..., Any]:
+    x, index = arrays[:2]
+    flag = arrays[2] if len(arrays) > 2 else None
+    recipe = Recipe(*arrays)
+    out = recipe.empty((*x.shape[:axis], index.size, *x.shape[axis + count :]), x.dtype)
+    if out.size:
+        source, target = _flattened(x, out, axis, count)
+        capabilities = x.device.capabilities
+        rows_alike = target.ndim > axis + 1 and source.strides[-1] == x.dtype.itemsize
+        lanes = vector_lanes((x.dtype,), target.shape[-1], capabilities) if rows_alike else 1
+        chunk, rows, ndrange, group = work_of(target.shape, lanes, capabilities, strided=False)
+        cut = {"LANES": lanes, "CHUNK": chunk, "ROWS": rows}
+        where = {"AXIS": axis, "COUNT": count}
+        recipe.launch(gather, ndrange, group, source, index, flag, target, **where, **cut)
+    return recipe.finish(out)
+
+
+def _flattened(x: Any, out: Any, axis: int, count: int) -> tuple[Any, Any]:
+    """Views of both whose dimensions behind those indexed are as few as `x` allows."""
+    indexed = axis + count
+    if x.ndim == indexed:
+        return x, out
+    rest, steps = collapsed(x.shape[indexed:], [x.strides[indexed:]])
+    source = x.viewed((*x.shape[:indexed], *rest), (*x.strides[:indexed], *steps[0]))
+    shape = (*out.shape[: axis + 1], *rest)
+    return source, out.viewed(shape, contiguous_strides(shape, out.dtype.itemsize))
+
+
+_gathered: Final = Plans(_write_gather)
+
+
+def scattered(x: Any, index: Any, values: Any) -> None:
+    """Writes rows to positions in the first dimensions of `x`, which are known to be in range."""
+    if not values.size:
+        return
+    count = x.ndim - values.ndim + 1
+    shape = values.shape
+    chunk, rows, ndrange, group = work_of(shape, 1, x.device.capabilities, strided=False)
+    scatter[ndrange, group](x, index, values, COUNT=count, CHUNK=chunk, ROWS=rows)
