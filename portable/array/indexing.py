@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import numpy as np
 
+from portable.array.compaction import compacted, compacts
 from portable.array.engine import apply, check_operands
 from portable.array.gathering import gathered, gathered_checked, scattered
 from portable.array.geometry import broadcast_shapes
@@ -39,7 +40,7 @@ def get(x: Any, key: Any) -> Array:
     if _is_lone_bool(key):
         x, key = x.part(None), _one_bool(x, key)
     if _is_mask(key):
-        return gathered(x, _masked(x, key), 0, key.ndim)  # type: ignore[no-any-return]
+        return _selected(x, key)  # type: ignore[no-any-return]
     moved, indices, place = _advanced(x, key)
     shape = broadcast_shapes([i.shape for i in indices])
     if len(indices) == 1 and not _is_trusted(key):
@@ -231,13 +232,16 @@ def _check_mask(x: Any, mask: Any, dim: int) -> None:
     check_operands("an index", (x, mask))
 
 
-def _masked(x: Any, mask: Any) -> Any:
-    """The positions in the first dimensions of `x` where a mask of them is true."""
+def _selected(x: Any, mask: Any) -> Any:
+    """The elements of `x` where a mask of its first dimensions is true."""
     from portable.array.manipulation import reshape
     from portable.array.searching import true_positions
 
     _check_mask(x, mask, 0)
-    return true_positions(reshape(mask, (-1,)))
+    line = reshape(mask, (-1,))
+    if x.ndim == mask.ndim and x.is_contiguous and compacts(x.device):
+        return compacted(line, reshape(x, (-1,)))
+    return gathered(x, true_positions(line), 0, mask.ndim)
 
 
 def _fill(x: Any, mask: Any, value: Any) -> None:

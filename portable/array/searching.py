@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from portable.array.axis import Merge
 from portable.array.best import best_along_last
+from portable.array.compaction import compacted, compacts
 from portable.array.creation import arange
 from portable.array.elementwise import not_equal, remainder
 from portable.array.engine import check_operands
@@ -103,6 +104,8 @@ def true_positions(mask: Array) -> Array:
     """Where the bools of one dimension are true; waits for the device to learn how many."""
     if not mask.size:
         return mask.device.empty((0,), int64)  # type: ignore[no-any-return]
+    if compacts(mask.device):
+        return compacted(mask)  # type: ignore[no-any-return]
     counts = _running_counts(mask)
     out: Any = mask.device.empty((int(counts[-1]),), int64)
     if out.size:

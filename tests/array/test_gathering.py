@@ -49,3 +49,16 @@ def test_rows_are_scattered(ours: Device) -> None:
     a[rows, 1:, ::3] = a[:3, :6, ::3]
     x[ours.from_numpy(rows), 1:, ::3] = x[:3, :6, ::3]
     np.testing.assert_array_equal(to_numpy(x), a)
+
+
+@pytest.mark.parametrize("share", [0.0, 0.5, 1.0])
+@pytest.mark.parametrize("size", [1, 5000, 300_001])
+def test_masks_of_every_length(ours: Device, size: int, share: float) -> None:
+    size = min(size, 5000) if ours.capabilities.kind == "simulator" else size
+    a = RNG.standard_normal(size + 3).astype(np.float32)
+    truth = RNG.random(size + 3) < share
+    x, mask = ours.from_numpy(a), ours.from_numpy(truth)
+    np.testing.assert_array_equal(to_numpy(xp.nonzero(mask)[0]), np.nonzero(truth)[0])
+    np.testing.assert_array_equal(to_numpy(x[mask]), a[truth], strict=True)
+    np.testing.assert_array_equal(to_numpy(x[3:][mask[:-3]]), a[3:][truth[:-3]])
+    np.testing.assert_array_equal(to_numpy(x[::-1][mask]), a[::-1][truth])
