@@ -9,10 +9,20 @@ from typing import Any, Final
 from portable.array.geometry import collapsed
 from portable.array.recipe import Recipe
 from portable.array.reduction_kernels import reduce_columns
-from portable.array.workgroup_kernels import best_together, reduce_together
-from portable.dtypes import DType, int32, int64
+from portable.array.workgroup_kernels import reduce_together
+from portable.dtypes import DType
 
-__all__ = ["Cut", "Merge", "best_along_last", "cut", "lanes_for", "power_of_two", "reduced"]
+__all__ = [
+    "Cut",
+    "Merge",
+    "column_sections",
+    "cut",
+    "grouped",
+    "lanes_for",
+    "lies_crosswise",
+    "power_of_two",
+    "reduced",
+]
 
 _CPU_VECTOR: Final = 32
 _GPU_VECTOR: Final = 16
@@ -85,7 +95,7 @@ class Cut:
 def reduced(recipe: Recipe, x: Any, axes: tuple[int, ...], merge: Merge, result: DType) -> Any:
     """`x` merged along axes, in the shape of the other axes, contiguous."""
     kept = [a for a in range(x.ndim) if a not in axes]
-    array, lead = _grouped(x, kept, list(axes))
+    array, lead = grouped(x, kept, list(axes))
     first = merge.first
     while array.ndim > lead:
         array = _next_axis_last(array, lead)
@@ -95,7 +105,7 @@ def reduced(recipe: Recipe, x: Any, axes: tuple[int, ...], merge: Merge, result:
     return array
 
 
-def _grouped(x: Any, kept: list[int], gone: list[int]) -> tuple[Any, int]:
+def grouped(x: Any, kept: list[int], gone: list[int]) -> tuple[Any, int]:
     """The view with kept axes first, both groups collapsed, and how many kept ones are left."""
     outer, outer_steps = collapsed(
         tuple(x.shape[a] for a in kept), [tuple(x.strides[a] for a in kept)]
@@ -126,8 +136,14 @@ def _last_axis(recipe: Recipe, x: Any, merge: Merge, first: Any, result: DType) 
             return x.viewed(x.shape[:-1], x.strides[:-1])
 
 
+def lies_crosswise(x: Any) -> bool:
+    """Whether neighbours lie along another axis than the last."""
+    strided: bool = abs(x.strides[-1]) != x.dtype.itemsize
+    return strided and x.ndim > 1 and x.shape[-2] > 1
+
+
 def _pass(recipe: Recipe, x: Any, merge: Merge, first: Any, result: DType) -> Any:
-    columns = abs(x.strides[-1]) != x.dtype.itemsize and x.ndim > 1 and x.shape[-2] > 1
+    columns = lies_crosswise(x)
     lanes = lanes_for(x, merge.kind, -2 if columns else -1)
     constants = {**merge.constants(), "MAP": first, "LANES": lanes}
     if columns:
@@ -151,22 +167,24 @@ def _pass(recipe: Recipe, x: Any, merge: Merge, first: Any, result: DType) -> An
 def _pass_over_columns(
     recipe: Recipe, x: Any, merge: Merge, constants: dict[str, Any], result: DType
 ) -> Any:
-    rows, length = prod(x.shape[:-1]), x.shape[-1]
-    capabilities = x.device.capabilities
-    cpu = capabilities.kind == "cpu"
+    rows = prod(x.shape[:-1])
+    cpu = x.device.capabilities.kind == "cpu"
     strip = min(_CPU_STRIP, -(-rows // constants["LANES"])) if cpu else 1
     strips = -(-rows // (constants["LANES"] * strip))
-    section = _CPU_DEPTH
-    if not cpu:
-        wanted = -(-capabilities.compute_units * _GPU_COLUMNS_PER_UNIT // strips)
-        section = max(_GPU_DEPTH, power_of_two(-(-length // wanted)))
-    sections = -(-length // section)
+    section = _CPU_DEPTH if cpu else column_sections(x, strips)
+    sections = -(-x.shape[-1] // section)
     out = recipe.empty((*x.shape[:-1], sections), result if sections == 1 else merge.kind)
     group = 1 if cpu else _COLUMN_GROUP
     recipe.launch(
         reduce_columns, strips * sections, group, x, out, STRIP=strip, SECTION=section, **constants
     )
     return out
+
+
+def column_sections(x: Any, strips: int) -> int:
+    """How much of the last axis a work-item of a GPU does, where so many lie side by side."""
+    wanted = -(-x.device.capabilities.compute_units * _GPU_COLUMNS_PER_UNIT // strips)
+    return max(_GPU_DEPTH, power_of_two(-(-x.shape[-1] // wanted)))
 
 
 def power_of_two(n: int) -> int:
@@ -204,32 +222,3 @@ def lanes_for(x: Any, kind: DType, axis: int) -> int:
     if axis == -1:
         return lanes if x.shape[-1] >= lanes > 1 else 1
     return lanes if lanes > 1 and x.shape[axis] % lanes == 0 else 1
-
-
-def best_along_last(recipe: Recipe, x: Any, largest: bool) -> Any:
-    """The positions along the last axis of the least or greatest elements; the first of equals."""
-    places = None
-    place = int32 if x.shape[-1] < 2**31 else int64
-    while True:
-        lanes = lanes_for(x, place, -1) if places is None else 1
-        how = cut(x, lanes)
-        values = recipe.empty((*x.shape[:-1], how.sections), x.dtype)
-        out = recipe.empty((*x.shape[:-1], how.sections), int64)
-        recipe.launch(
-            best_together,
-            how.groups * how.items,
-            how.items,
-            x,
-            places,
-            values,
-            out,
-            LARGEST=largest,
-            PLACE=place,
-            LANES=lanes,
-            WIDTH=how.width,
-            TALL=how.tall,
-            SECTION=how.section,
-        )
-        if how.sections == 1:
-            return out.viewed(out.shape[:-1], out.strides[:-1])
-        x, places = values, out

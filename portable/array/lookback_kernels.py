@@ -1,13 +1,14 @@
 """Running totals in one pass: each workgroup waits for the totals of the tiles before its own.
 
 D. Merrill, M. Garland, "Single-pass parallel prefix scan with decoupled look-back", NVIDIA
-technical report NVR-2016-002. A tile publishes its own total as soon as it has that, and the
-total of the row up to its end when it knows what comes before. Workgroups number themselves as
-they start, so that whom they wait for is running already.
+technical report NVR-2016-002. A tile publishes its own total as soon as it has that. The last tile
+of a block of them publishes the block's total, and the total of the row up to the block's end when
+it knows what comes before. Workgroups number themselves as they start, so that whom they wait for
+is running already.
 
-A number is published in pieces of 32 bits, each in one word with the tile's status, so that
-atomics need no order. What comes before a tile is always added up from the left, whatever had
-been published when it was looked at: results do not depend on timing.
+A number is published in pieces of 32 bits, each in one word with a status, so that atomics need no
+order. Tiles of a block, and blocks from the last one on of which the row's total is known, are
+added up from the left: results do not depend on timing, as they would in the report's way.
 """
 
 from __future__ import annotations
@@ -23,9 +24,9 @@ from portable.lang.kernel import kernel
 __all__ = ["OWN", "UP_TO", "scan_in_turn"]
 
 OWN = 1
-"""The status of a tile whose own total is published."""
+"""The status of a tile or block whose own total is published."""
 UP_TO = 2
-"""The status of a tile whose row's total up to its end is published."""
+"""The status of a block up to whose end the row's total is published."""
 
 
 @function
@@ -53,23 +54,23 @@ def joined(words: Any, first: Any, KIND: Any) -> Any:
 
 
 @function
-def publish(state: Any, number: Any, value: Any, status: Any, KIND: Any) -> None:
-    """Lets others see a total of tile `number`."""
+def publish(state: Any, slot: Any, value: Any, status: Any, KIND: Any) -> None:
+    """Lets others see a total."""
     PIECES = KIND.itemsize // 4
     pieces = pieces_of(value, KIND)
     for p in kl.static_range(PIECES):
         word = pieces[p] | kl.cast(status << 32, kl.u64)
-        kl.atomic_store(state, 1 + number * PIECES + p, word)
+        kl.atomic_store(state, 1 + slot * PIECES + p, word)
 
 
 @function
-def awaited(state: Any, number: Any, words: Any, KIND: Any) -> Any:
-    """The status of a tile once it has one, its pieces in `words`, all published together."""
+def awaited(state: Any, slot: Any, words: Any, KIND: Any) -> Any:
+    """The status of a slot once it has one, its pieces in `words`, all published together."""
     PIECES = KIND.itemsize // 4
     status = 0
     while status == 0:
         for p in kl.static_range(PIECES):
-            words[p] = kl.atomic_load(state, 1 + number * PIECES + p)
+            words[p] = kl.atomic_load(state, 1 + slot * PIECES + p)
         status = kl.cast(words[0] >> 32, kl.i32)
         for p in kl.static_range(1, PIECES):
             if kl.cast(words[p] >> 32, kl.i32) != status:
@@ -78,31 +79,51 @@ def awaited(state: Any, number: Any, words: Any, KIND: Any) -> Any:
 
 
 @function
-def total_before(
+def before_in_block(
+    state: Any, slot: Any, count: Any, window: Any, MERGE: Any, KIND: Any, INITIAL: Any
+) -> Any:
+    """The total of `count` tiles from `slot` on; only the first work-item's counts."""
+    item = kl.local_id(0)
+    words = kl.private((KIND.itemsize // 4,), kl.u64)
+    if item < count:
+        awaited(state, slot + item, words, KIND)
+        window[item] = joined(words, 0, KIND)
+    kl.barrier()
+    before = kl.cast(INITIAL, KIND)
+    if item == 0 and count > 0:
+        before = window[0]
+        for k in kl.range(1, count, unroll=8):
+            before = MERGE(before, window[k])
+    kl.barrier()
+    return before
+
+
+@function
+def before_block(
     state: Any,
-    number: Any,
-    tile: Any,
+    slot: Any,
+    block: Any,
     window: Any,
+    nearest: Any,
     MERGE: Any,
     KIND: Any,
     INITIAL: Any,
-    ITEMS: Any,
+    BLOCK: Any,
 ) -> Any:
-    """The total of the row before tile number `tile` of it; only the first work-item's counts.
+    """The row's total before block number `block`, at `slot`; only the first work-item's counts.
 
-    The work-items look at as many tiles until one of these has the row's total up to its end.
+    As many blocks are looked at until one of them has the row's total up to its end.
     """
     item = kl.local_id(0)
     words = kl.private((KIND.itemsize // 4,), kl.u64)
-    nearest = kl.local((1,), kl.i32)
-    reach = kl.minimum(tile, ITEMS)
+    reach = kl.minimum(block, BLOCK)
     found = reach
     while found >= reach and reach > 0:
         if item == 0:
-            nearest[0] = ITEMS
+            nearest[0] = BLOCK
         kl.barrier()
         if item < reach:
-            status = awaited(state, number - 1 - item, words, KIND)
+            status = awaited(state, slot - 1 - item, words, KIND)
             window[item] = joined(words, 0, KIND)
             if status == UP_TO:
                 kl.atomic_min(nearest, 0, item, scope="workgroup")
@@ -111,7 +132,7 @@ def total_before(
     before = kl.cast(INITIAL, KIND)
     if item == 0 and reach > 0:
         before = window[found]
-        for k in range(found):
+        for k in kl.range(found, unroll=8):
             before = MERGE(before, window[found - 1 - k])
     return before
 
@@ -128,12 +149,14 @@ def scan_in_turn(
     LANES: int,
     WIDTH: int,
     STRIPS: int,
+    BLOCK: int,
     SHIFT: int,
 ) -> None:
     """Running totals of the last axis, a tile for each workgroup of `WIDTH`.
 
-    `state` holds zeros: one, and one per tile and piece of 32 bits of a number. `SHIFT` is 1 where
-    the first element of `out` is the total of nothing.
+    `state` holds zeros: one, and for each tile and each block of `BLOCK` tiles of a row one per
+    piece of 32 bits of a number. `SHIFT` is 1 where the first element of `out` is the total of
+    nothing.
     """
     lead = x.shape[: x.ndim - 1]
     length = x.shape[x.ndim - 1]
@@ -144,24 +167,32 @@ def scan_in_turn(
     if item == 0:
         ticket = kl.cast(kl.atomic_add(state, 0, 1), ticket.dtype)
     number = kl.workgroup_uniform(ticket)
-    tile = number % tiles
-    outer = unravelled(number // tiles, lead)
+    row, tile = number // tiles, number % tiles
+    outer = unravelled(row, lead)
     totals = kl.local((padded(STRIPS * WIDTH, STRIPS),), KIND)
     sums = kl.local((WIDTH,), KIND)
-    window = kl.local((WIDTH,), KIND)
-    start = kl.local((1,), KIND)
     begin = tile * TILE
     mine = tile_loaded(x, outer, begin, length, MERGE, KIND, INITIAL, LANES, WIDTH, STRIPS)
     tile_added_up(mine, totals, sums, MERGE, KIND, INITIAL, LANES, WIDTH, STRIPS)
-    total = sums[WIDTH - 1]
-    if item == 0 and tile > 0:
-        publish(state, number, total, OWN, KIND)
-    before = total_before(state, number, tile, window, MERGE, KIND, INITIAL, WIDTH)
+    window = kl.local((BLOCK,), KIND)
+    nearest = kl.local((1,), kl.i32)
+    start = kl.local((1,), KIND)
     if item == 0:
-        publish(state, number, MERGE(before, total), UP_TO, KIND)
-        start[0] = before
+        publish(state, number, sums[WIDTH - 1], OWN, KIND)
+    block, place = tile // BLOCK, tile % BLOCK
+    inner = before_in_block(state, number - place, place, window, MERGE, KIND, INITIAL)
+    whole = MERGE(inner, sums[WIDTH - 1])
+    closes = item == 0 and place == BLOCK - 1
+    slot = kl.num_groups(0) + row * kl.cdiv(tiles, BLOCK) + block
+    if closes:
+        publish(state, slot, whole, UP_TO if block == 0 else OWN, KIND)
+    before = before_block(state, slot, block, window, nearest, MERGE, KIND, INITIAL, BLOCK)
+    if closes and block > 0:
+        publish(state, slot, MERGE(before, whole), UP_TO, KIND)
+    if item == 0:
+        start[0] = MERGE(before, inner)
         if SHIFT == 1 and tile == 0:
-            out[*outer, 0] = before
+            out[*outer, 0] = kl.cast(INITIAL, KIND)
     kl.barrier()
     carried = start[0]
     for strip in kl.static_range(STRIPS):

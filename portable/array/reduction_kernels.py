@@ -10,6 +10,8 @@ from portable.lang.function import function
 from portable.lang.kernel import kernel
 
 __all__ = [
+    "TRUE_WORD",
+    "all_true",
     "both",
     "either",
     "folded",
@@ -21,6 +23,12 @@ __all__ = [
     "total",
     "wins",
 ]
+
+
+TRUE_WORD = 0x01010101
+"""Four bools that are true, read as one integer."""
+_AHEAD = 8
+"""Rows that a work-item reads before it merges them, where it has but one vector of each."""
 
 
 @function
@@ -51,6 +59,12 @@ def either(x: Any, y: Any) -> Any:
 def is_true(x: Any) -> Any:
     """Whether a number is not zero."""
     return x != 0
+
+
+@function
+def all_true(x: Any) -> Any:
+    """Whether four bools read as one integer are true."""
+    return x == TRUE_WORD
 
 
 @function
@@ -112,10 +126,18 @@ def reduce_columns(
         for k in range(STRIP):
             strip[k] = kl.splat(neutral, LANES) if LANES > 1 else neutral
         count = kl.minimum(kl.cdiv(rows - row, LANES), STRIP)
-        for r in range(s * SECTION, kl.minimum(s * SECTION + SECTION, length)):
-            for k in range(count):
-                outer = unravelled(row + k * LANES, lead)
-                strip[k] = MERGE(strip[k], read(x, outer, r, LANES, x.ndim - 2, KIND, MAP))
+        stop = kl.minimum(s * SECTION + SECTION, length)
+        if STRIP == 1:
+            alone = unravelled(row, lead)
+            merged = strip[0]
+            for r in kl.range(s * SECTION, stop, unroll=_AHEAD):
+                merged = MERGE(merged, read(x, alone, r, LANES, x.ndim - 2, KIND, MAP))
+            strip[0] = merged
+        else:
+            for r in range(s * SECTION, stop):
+                for k in range(count):
+                    outer = unravelled(row + k * LANES, lead)
+                    strip[k] = MERGE(strip[k], read(x, outer, r, LANES, x.ndim - 2, KIND, MAP))
         for k in range(count):
             done = strip[k]
             if LANES > 1:

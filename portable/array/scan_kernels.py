@@ -96,7 +96,7 @@ def tile_loaded(
         raw = (*raw, loaded(x, outer, r, stop, LANES, KIND, INITIAL))  # type: ignore[assignment]
     mine = ()
     for strip in kl.static_range(STRIPS):
-        mine = (*mine, running_totals(raw[strip], LANES, KIND, INITIAL, MERGE))  # type: ignore[assignment, misc]
+        mine = (*mine, running_totals(raw[strip], LANES, KIND, INITIAL, MERGE))  # type: ignore[assignment]
     return mine
 
 

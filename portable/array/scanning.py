@@ -22,6 +22,7 @@ __all__ = ["scanned"]
 _CPU_STRIPS: Final = 4
 _GPU_BYTES_PER_ITEM: Final = 128
 _NEIGHBOURS: Final = 8
+_BLOCK: Final = 32
 _GROUP: Final = 256
 _COLUMN_GROUP: Final = 64
 _CPU_STRIP: Final = 32
@@ -85,15 +86,16 @@ def _scan_in_turn(
 ) -> None:
     """One pass in which workgroups wait for those before: reads and writes each element once."""
     lanes, width, strips = tile
-    tiles = prod(x.shape[:-1]) * -(-x.shape[-1] // (width * strips * lanes))
-    state = recipe.empty((1 + tiles * merge.kind.itemsize // 4,), uint64)
+    rows, tiles = prod(x.shape[:-1]), -(-x.shape[-1] // (width * strips * lanes))
+    slots = rows * (tiles + -(-tiles // _BLOCK))
+    state = recipe.empty((1 + slots * merge.kind.itemsize // 4,), uint64)
     zero = np.int64(0)
     recipe.launch(
         generated, state.size, _GROUP, zero, zero, state, OP=counted, KIND=int64, STORED=uint64
     )
     recipe.launch(
         scan_in_turn,
-        tiles * width,
+        rows * tiles * width,
         width,
         x,
         state,
@@ -101,6 +103,7 @@ def _scan_in_turn(
         LANES=lanes,
         WIDTH=width,
         STRIPS=strips,
+        BLOCK=_BLOCK,
         SHIFT=shift,
         **merge.constants(),
     )

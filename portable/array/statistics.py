@@ -11,11 +11,13 @@ from portable import dtypes
 from portable import lang as kl
 from portable.array import reduction_kernels as k
 from portable.array.axis import Merge, reduced
+from portable.array.bool_words import in_words
 from portable.array.creation import full
 from portable.array.elementwise import divide, multiply, not_equal, sqrt, subtract
-from portable.array.engine import apply, check_operands
+from portable.array.engine import apply, check_operands, number_for
 from portable.array.geometry import normalized_axes, normalized_axis
 from portable.array.manipulation import astype, concat, moveaxis
+from portable.array.moments import variance
 from portable.array.operation import Operation
 from portable.array.real_operations import squared_gap
 from portable.array.recipe import Plans, Recipe
@@ -99,8 +101,12 @@ def _write_reduction(
     if not axes:
         return lambda x: astype(x if merge.first is None else not_equal(x, 0), result)
     recipe = Recipe(x)
-    found = reduced(recipe, x, axes, merge, result)
-    return recipe.finish(found.viewed(kept, contiguous_strides(kept, result.itemsize)))
+    stored = result
+    if x.dtype is bool_ and statistic in (_ANY, _ALL):
+        x, merge, stored = in_words(x, axes, merge)
+    found = reduced(recipe, x, axes, merge, stored)
+    strides = contiguous_strides(kept, result.itemsize)
+    return recipe.finish(found.viewed(kept, strides, dtype=result))
 
 
 _reduction: Final = Plans(_write_reduction)
@@ -259,20 +265,53 @@ def var(
     x: Array, /, *, axis: Axis = None, correction: float = 0.0, keepdims: bool = False
 ) -> Array:
     """The variance along axes (None: all), the divisor being the count less `correction`."""
-    _check("var", x, "f", "real floating-point numbers")
+    return _variance(x, axis, correction, keepdims, False)
+
+
+def _variance(x: Array, axis: Axis, correction: float, keepdims: bool, root: bool) -> Array:
+    check_operands("std" if root else "var", (x,))
+    if isinstance(axis, Iterable):
+        axis = tuple(axis)
+    return _spread(x, axis, float(correction), keepdims, root)  # type: ignore[no-any-return]
+
+
+def _write_spread(
+    x: Any, axis: Axis, correction: float, keepdims: bool, root: bool
+) -> Callable[[Any], Any]:
+    """What variances or standard deviations have to do for arrays like `x`."""
+    _check("std" if root else "var", x, "f", "real floating-point numbers")
+    axes = normalized_axes(axis, x.ndim)
+    divisor = product_of(x.shape[a] for a in axes) - correction
+    kind = _accumulator(x.dtype)
+    if x.size:
+        recipe = Recipe(x)
+        number = number_for(divisor if divisor > 0 else float("nan"), kind)
+        found = variance(recipe, x, axes, kind, number, root)
+        if found is not None:
+            kept = tuple(
+                1 if a in axes else n for a, n in enumerate(x.shape) if keepdims or a not in axes
+            )
+            return recipe.finish(found.viewed(kept, contiguous_strides(kept, x.dtype.itemsize)))
+    return lambda x: _in_two_reads(x, axis, divisor, keepdims, root)
+
+
+_spread: Final = Plans(_write_spread)
+
+
+def _in_two_reads(x: Array, axis: Axis, divisor: float, keepdims: bool, root: bool) -> Array:
+    """Variances by the mean first, then the deviations from it."""
     wide = astype(x, _accumulator(x.dtype), copy=False)
     squares = apply(_SQUARED_GAP, wide, mean(wide, axis=axis, keepdims=True))
     total = sum(squares, axis=axis, keepdims=keepdims)
-    divisor = _count(x, axis) - correction
-    result = divide(total, float(divisor)) if divisor > 0 else multiply(total, float("nan"))
-    return astype(result, x.dtype, copy=False)
+    result = divide(total, divisor) if divisor > 0 else multiply(total, float("nan"))
+    return astype(sqrt(result) if root else result, x.dtype, copy=False)
 
 
 def std(
     x: Array, /, *, axis: Axis = None, correction: float = 0.0, keepdims: bool = False
 ) -> Array:
     """The standard deviation along axes (None: all), the square root of `var`."""
-    return sqrt(var(x, axis=axis, correction=correction, keepdims=keepdims))
+    return _variance(x, axis, correction, keepdims, True)
 
 
 # -- running totals -------------------------------------------------------------------------

@@ -15,18 +15,19 @@ from portable.backend import Device
 from portable.dtypes import DType, complex64, complex128, float32, float64, int64
 
 RNG = np.random.default_rng(0)
-TILE = {"WIDTH": 8, "STRIPS": 2}
+TILE = {"WIDTH": 8, "STRIPS": 2, "BLOCK": 4}
 
 
 def in_turn(
     device: Device, a: np.ndarray, kind: DType, lanes: int, shift: int, merge: Any, initial: int
 ) -> np.ndarray:
     """The kernel on tiles far smaller than those in use."""
-    tiles = a.size // a.shape[-1] * -(-a.shape[-1] // (16 * lanes))
+    rows, tiles = a.size // a.shape[-1], -(-a.shape[-1] // (16 * lanes))
+    slots = rows * (tiles + -(-tiles // 4))
     out = device.empty((*a.shape[:-1], a.shape[-1] + shift), kind)
-    state = device.from_numpy(np.zeros(1 + tiles * (kind.itemsize // 4), np.uint64))
+    state = device.from_numpy(np.zeros(1 + slots * (kind.itemsize // 4), np.uint64))
     constants = {"MERGE": merge, "KIND": kind, "INITIAL": initial, "LANES": lanes, "SHIFT": shift}
-    scan_in_turn[tiles * 8, 8](device.from_numpy(a), state, out, **TILE, **constants)
+    scan_in_turn[rows * tiles * 8, 8](device.from_numpy(a), state, out, **TILE, **constants)
     return device.to_numpy(out)
 
 

@@ -7,8 +7,10 @@ from typing import Any
 import pytest
 
 from portable import lang as kl
+from portable.array.best_kernels import best_columns
 from portable.array.exchange_kernels import exchange_tiles
 from portable.array.fused_kernel import MOST_INPUTS, MOST_OUTPUTS, fused
+from portable.array.gather_kernels import gather
 from portable.array.lookback_kernels import scan_in_turn
 from portable.array.reduction_kernels import reduce_columns, scan_columns, total
 from portable.array.scan_kernels import scan_together
@@ -25,6 +27,8 @@ MATRIX = ArraySpec(kl.f32, ("any", "unit"), aligned=True)
 CROSSWISE = ArraySpec(kl.f32, ("unit", "any"), aligned=True)
 WORDS = ArraySpec(kl.u64, ("unit",), aligned=True)
 PLACES = ArraySpec(kl.i64, ("any", "unit"), aligned=True)
+INDEX = ArraySpec(kl.i64, ("unit",), aligned=True)
+FLAG = ArraySpec(kl.i32, ("unit",), aligned=True)
 COUNT, NONE = ScalarSpec("int"), StaticSpec(None)
 SUM = {"MERGE": total, "KIND": kl.f32, "INITIAL": 0}
 SHARED = {"LANES": 4, "WIDTH": 256, "TALL": 1, "SECTION": 16384}
@@ -67,13 +71,25 @@ LAUNCHES: dict[str, tuple[Kernel, tuple[int, int, int], tuple[Any, ...], dict[st
         scan_in_turn,
         (256, 1, 1),
         (MATRIX, WORDS, MATRIX),
-        {**SUM, "LANES": 4, "WIDTH": 256, "STRIPS": 8, "SHIFT": 0},
+        {**SUM, "LANES": 4, "WIDTH": 256, "STRIPS": 8, "BLOCK": 32, "SHIFT": 0},
     ),
     "scan columns": (
         scan_columns,
         (64, 1, 1),
         (MATRIX, NONE, MATRIX),
         {**SUM, **COLUMNS, "SHIFT": 0},
+    ),
+    "best of columns": (
+        best_columns,
+        (64, 1, 1),
+        (MATRIX, MATRIX, PLACES),
+        {"LARGEST": False, "KIND": kl.f32, "PLACE": kl.i32, **COLUMNS},
+    ),
+    "gather": (
+        gather,
+        (64, 4, 1),
+        (MATRIX, INDEX, FLAG, MATRIX),
+        {"AXIS": 0, "COUNT": 1, "LANES": 4, "CHUNK": 4, "ROWS": 1},
     ),
     "exchange": (
         exchange_tiles,
