@@ -191,6 +191,7 @@ class SYCLDevice(Device):
     """
 
     backend = "sycl"
+    keeps_programs = False  # dpctl loads no compiled ones
 
     def __init__(self, queue: Any, twin: Any, name: str) -> None:
         from portable_backends.opencl_capabilities import capabilities_of, words_of

@@ -15,13 +15,39 @@ from portable_bench.harness import on_device
 from portable_bench.operation import Case, Operation
 from portable_bench.plan import Planned
 
-__all__ = ["Compiling"]
+__all__ = ["Compiling", "distinct", "shares"]
 
 _MOMENT: Final = 0.2
 
 
+def distinct(planned: Sequence[Planned]) -> list[Planned]:
+    """The first case of each operation, type and device: what others compile is mostly the same."""
+    found: dict[object, Planned] = {}
+    for operation, case in planned:
+        found.setdefault((operation, case.dtype, case.device), (operation, case))
+    return list(found.values())
+
+
+def shares(planned: Sequence[Planned], helpers: int) -> tuple[list[Planned], list[list[Planned]]]:
+    """What the process that measures compiles, and what helpers compile for it, in order.
+
+    Some compilers work for one thread of a process at a time. A helper's programs are found on
+    disk by all, where the device keeps them. So the process that measures takes first what no
+    helper can do, then goes through the rest from the end and finds more and more of it done.
+    """
+    kept = [p for p in planned if p[1].device.keeps_programs]
+    own = [p for p in planned if not p[1].device.keeps_programs]
+    # Types of one operation on one device have programs in common.
+    groups = list(dict.fromkeys((operation, case.device) for operation, case in kept))
+    place = {group: i for i, group in enumerate(groups)}
+    found: list[list[Planned]] = [[] for _ in range(helpers)]
+    for operation, case in kept if helpers else ():
+        found[place[operation, case.device] % helpers].append((operation, case))
+    return [*own, *reversed(kept)], found
+
+
 class Compiling:
-    """Runs the first case of each operation, type and device once, several beside each other.
+    """Runs each case once, several devices beside each other.
 
     Whatever fails will fail again when its turn comes, and is told then.
 
@@ -32,11 +58,8 @@ class Compiling:
     """
 
     def __init__(self, planned: Sequence[Planned]) -> None:
-        first: dict[object, Planned] = {}
-        for operation, case in planned:
-            first.setdefault((operation, case.dtype, case.device), (operation, case))
-        self._waiting = list(first.values())
-        self._total = len(first)
+        self._waiting = list(planned)
+        self._total = len(planned)
         self._busy: set[Device] = set()
         self._done = 0
         self._changed = Condition()

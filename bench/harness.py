@@ -184,16 +184,16 @@ class Harness:
         """Samples in turn, each round in the other order than the last."""
         pace = self.pace
         begun = self._clock()
-        after_peer = any(runner.outcome.peer for runner in runners)
+        last: _Runner | None = next((r for r in reversed(runners) if r.outcome.peer), None)
         for done in range(pace.most_rounds):
             spent = self._clock() - begun
             enough = done >= pace.least_rounds or (done and spent > pace.patience)
             if spent > pace.cell and enough:
                 break
             for runner in list(runners)[:: 1 if done % 2 else -1]:
-                if after_peer:
+                if last is not None and last.outcome.peer and last is not runner:
                     self._rest()
-                after_peer = runner.outcome.peer
+                last = runner
                 try:
                     runner.sample()
                 except Exception as error:  # noqa: BLE001  (as above)

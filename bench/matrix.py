@@ -18,7 +18,7 @@ from portable_bench.results import Cell
 
 __all__ = ["Measurer", "measure_all"]
 
-_COMPILING_SHARE: Final = 0.4
+_COMPILING_SHARE: Final = 0.5
 """Of a run's time at most; what is not compiled by then is when its turn comes."""
 
 _PATIENCE: Final = 4

@@ -141,6 +141,8 @@ class Operation(ABC):
         Whether the time of the work counts, or the host's share in starting it.
     in_place : bool
         Whether a run changes the last of its inputs instead of returning a result.
+    brief : bool
+        Whether a look at everything includes it.
     """
 
     name: str
@@ -152,6 +154,7 @@ class Operation(ABC):
     ulps: float = 0.0
     timed: ClassVar[Literal["run", "enqueue"]] = "run"
     in_place: ClassVar[bool] = False
+    brief: bool = True
 
     # -- the problem --------------------------------------------------------------------------
 

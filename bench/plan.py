@@ -70,8 +70,8 @@ def _sizes(operation: Operation, names: str) -> list[Size]:
         raise ValueError(f"--size {names} for {operation.name}: {error}") from None
 
 
-def operations_named(names: Iterable[str]) -> list[Operation]:
-    """The operations of these names; all, if there are none.
+def operations_named(names: Iterable[str], effort: Effort) -> list[Operation]:
+    """The operations of these names; all that an effort includes, if there are none.
 
     Raises
     ------
@@ -79,7 +79,9 @@ def operations_named(names: Iterable[str]) -> list[Operation]:
         For unknown ones, with those that there are.
     """
     found = [_known("operation", name, OPERATIONS) for name in names]
-    return [OPERATIONS[name] for name in dict.fromkeys(found)] or list(OPERATIONS.values())
+    if found:
+        return [OPERATIONS[name] for name in dict.fromkeys(found)]
+    return [op for op in OPERATIONS.values() if op.brief or effort != "quick"]
 
 
 def devices_named(names: str) -> list[Device]:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack, suppress
 from functools import partial
 from types import TracebackType
 from typing import Any, Final, Self
@@ -11,7 +13,7 @@ from portable import registry
 from portable.backend import Device
 from portable.errors import PortableError
 from portable.isolation import Isolated
-from portable_bench.compiling import Compiling
+from portable_bench.compiling import Compiling, distinct, shares
 from portable_bench.harness import Harness, Pace, failed
 from portable_bench.operation import Case, Operation
 from portable_bench.plan import Planned
@@ -20,6 +22,8 @@ from portable_bench.results import Cell
 __all__ = ["Worker"]
 
 _PATIENCE: Final = 600.0
+_HELPERS: Final = 3
+"""Processes at most that compile beside the one that measures."""
 _Named = tuple[Operation, str, Any, tuple[int, ...]]
 """A planned case with its device's name, since a device belongs to its process."""
 
@@ -47,8 +51,11 @@ class Worker:
         find: Callable[[str], Device] = registry.device,
     ) -> None:
         self.pace = pace
-        make = partial(_Server, find)
-        self._server: Isolated[Any] = Isolated(make, patience=patience, what="measuring")
+        self._find = find
+        self._server = self._process(patience)
+
+    def _process(self, patience: float) -> Isolated[Any]:
+        return Isolated(partial(_Server, self._find), patience=patience, what="measuring")
 
     def __enter__(self) -> Self:
         self._server.__enter__()
@@ -87,14 +94,18 @@ class Worker:
         late : callable
             Whether it is time to stop.
         """
-        try:
-            done, total = self._server("compile", [_named(*p) for p in planned])
+        own, others = shares(distinct(planned), min((os.cpu_count() or 1) - 1, _HELPERS))
+        with ExitStack() as helpers, suppress(PortableError):
+            # Who is lost over a program is lost again when its turn comes, and it is told then.
+            done, total = self._server("compile", [_named(*p) for p in own])
+            for share in filter(None, others):
+                with suppress(PortableError):
+                    helper = helpers.enter_context(self._process(_PATIENCE))
+                    helper("compile", [_named(*p) for p in share])
             while done < total and not late():
                 done, total = self._server("compiled")
                 tick(done, total)
             self._server("stop_compiling")
-        except PortableError:
-            return  # who did it will do it again when its turn comes, and is told then
 
 
 def _named(operation: Operation, case: Case) -> _Named:

@@ -293,12 +293,15 @@ class Device(ABC):
         Lower-case selector words that match it: vendor, platform, type.
     capabilities : Capabilities
         What it can do.
+    keeps_programs : bool
+        Whether programs that one process compiled are there for the next one.
     """
 
     name: str
     backend: str
     words: frozenset[str]
     capabilities: Capabilities
+    keeps_programs: bool = True
 
     def __repr__(self) -> str:
         return f"<portable device {self.name}: {self.capabilities.name}>"

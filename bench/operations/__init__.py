@@ -25,10 +25,10 @@ _ALL: Final = (
     Forward(),
     Train(),
     Fuse(),
-    ArrayFunction("add", takes=2, gives=1, ulps=1),
-    ArrayFunction("sum", takes=1, gives=0, ulps=16),
-    ArrayFunction("cumulative_sum", takes=1, gives=1, ulps=256),
-    ArrayFunction("sort", takes=1, gives=1, ulps=0),
+    ArrayFunction("add", takes=2, ulps=1),
+    ArrayFunction("sum", gives=0, ulps=16),
+    ArrayFunction("cumulative_sum", ulps=256),
+    ArrayFunction("sort", brief=False),
     Launch(),
 )
 

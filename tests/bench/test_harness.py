@@ -10,7 +10,7 @@ import pytest
 from portable.dtypes import float32
 from portable.errors import OutOfMemoryError
 from portable.tune.stopwatch import Stopwatch
-from portable_bench.compiling import Compiling
+from portable_bench.compiling import Compiling, distinct, shares
 from portable_bench.harness import Harness, Pace
 from portable_bench.matrix import measure_all
 from portable_bench.operation import Case
@@ -198,11 +198,25 @@ def test_every_state_of_a_cell_can_be_shown() -> None:
 def test_compiling_runs_ours_once_and_hides_failures() -> None:
     clock = FakeClock()
     scripts = {"ours": Script(), "broken": Script(fail_after=0), "peer": Script()}
-    compiling = Compiling([(Scripted(clock, scripts), CASE)] * 3)
-    while compiling.wait() != (1, 1):
-        pass
+    scripted = Scripted(clock, scripts)
+    planned = distinct([(scripted, CASE)] * 3)
+    assert planned == [(scripted, CASE)]
+    compiling = Compiling(planned)
+    assert compiling.wait(10) == (1, 1)
     compiling.stop()
     assert [script.runs for script in scripts.values()] == [1, 0, 0]
+
+
+def test_helpers_compile_what_is_kept() -> None:
+    clock, forgetful = FakeClock(), FakeDevice("forgetful")
+    forgetful.keeps_programs = False
+    first, second, third = (Scripted(clock, {}) for _ in range(3))
+    lost = (second, replace(CASE, device=forgetful))
+    planned = [(first, CASE), lost, (second, CASE), (third, CASE)]
+    own, others = shares(planned, 2)
+    assert own == [lost, (third, CASE), (second, CASE), (first, CASE)]
+    assert others == [[(first, CASE), (third, CASE)], [(second, CASE)]]
+    assert shares(planned, 0) == (own, [])
 
 
 def test_sizes_take_turns_where_time_is_short() -> None:
