@@ -24,7 +24,7 @@ __all__ = [
     "reduced",
 ]
 
-_CPU_VECTOR: Final = 32
+_CPU_VECTOR: Final = 64
 _GPU_VECTOR: Final = 16
 _MOST_LANES: Final = 16
 _WIDEST_REGISTERS: Final = 64

@@ -5,7 +5,7 @@ from __future__ import annotations
 from math import prod
 from typing import Any, Final
 
-from portable.array.axis import cut, lanes_for
+from portable.array.axis import column_sections, cut, lanes_for, lies_crosswise
 from portable.array.best_kernels import best_blocks, best_columns
 from portable.array.recipe import Recipe
 from portable.array.workgroup_kernels import best_together
@@ -16,15 +16,13 @@ __all__ = ["best_along_last"]
 _BLOCK: Final = 8192
 _CPU_STRIP: Final = 256
 _CPU_DEPTH: Final = 1024
-_GPU_DEPTH: Final = 64
 _COLUMN_GROUP: Final = 64
 
 
 def best_along_last(recipe: Recipe, x: Any, largest: bool) -> Any:
     """The positions along the last axis of the least or greatest elements; the first of equals."""
     place = int32 if x.shape[-1] < 2**31 else int64
-    columns = abs(x.strides[-1]) != x.dtype.itemsize and x.ndim > 1 and x.shape[-2] > 1
-    if columns:
+    if lies_crosswise(x):
         values, places = _columns(recipe, x, largest, place)
     elif x.device.capabilities.kind == "cpu":
         values, places = _blocks(recipe, x, largest)
@@ -77,7 +75,7 @@ def _columns(recipe: Recipe, x: Any, largest: bool, place: DType) -> tuple[Any, 
     rows = prod(x.shape[:-1])
     strip = min(_CPU_STRIP, -(-rows // lanes)) if cpu else 1
     strips = -(-rows // (lanes * strip))
-    section = _CPU_DEPTH if cpu else _GPU_DEPTH
+    section = _CPU_DEPTH if cpu else column_sections(x, strips)
     found = _new(recipe, x, -(-x.shape[-1] // section))
     items = strips * found[0].shape[-1]
     how = {"LANES": lanes, "STRIP": strip, "SECTION": section}

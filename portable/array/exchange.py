@@ -17,6 +17,8 @@ __all__ = ["exchange_launch", "exchange_views"]
 _CPU_TILE: Final = 64
 _GPU_TILE: Final = 32
 _SHORTEST: Final = 16
+# A square of more lanes than this runs out of vector registers.
+_CPU_SQUARE: Final = 8
 
 
 def exchange_views(
@@ -59,7 +61,7 @@ def exchange_launch(
         lanes = vector_lanes((x.dtype, out.dtype), min(x.shape[-2:]), capabilities)
     if capabilities.kind == "cpu":
         edge, item = _CPU_TILE, (1, 1)
-        tiled, more = exchange_blocks, {"LANES": lanes}
+        tiled, more = exchange_blocks, {"LANES": min(lanes, _CPU_SQUARE)}
     else:
         edge, item = _GPU_TILE, (_GPU_TILE, _GPU_TILE // 4)
         tiled, more = exchange_tiles, {"TALL": _GPU_TILE // 4}

@@ -26,7 +26,7 @@ def some(dtype: str, shape: tuple[int, ...]) -> np.ndarray[Any, Any]:
 @pytest.fixture(autouse=True)
 def short_stretches(monkeypatch: pytest.MonkeyPatch) -> None:
     """Small arrays are cut, too."""
-    for limit in ("_BLOCK", "_CPU_DEPTH", "_GPU_DEPTH"):
+    for limit in ("_BLOCK", "_CPU_DEPTH"):
         monkeypatch.setattr(best, limit, 64)
 
 
