@@ -6,19 +6,14 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from portable.array.axis import Merge, cut, lanes_for
-from portable.array.compaction_kernels import compact
+from portable.array.compaction_kernels import compact, compact_together
 from portable.array.recipe import Plans, Recipe
 from portable.array.reduction_kernels import total
+from portable.array.scanning import scanned
 from portable.array.workgroup_kernels import reduce_together
-from portable.backend import Device
 from portable.dtypes import int32, int64
 
-__all__ = ["compacted", "compacts"]
-
-
-def compacts(device: Device) -> bool:
-    """Whether long sections, one for each work-item, are what a device does best."""
-    return device.capabilities.kind == "cpu"
+__all__ = ["compacted"]
 
 
 def compacted(mask: Any, x: Any = None) -> Any:
@@ -29,12 +24,19 @@ def compacted(mask: Any, x: Any = None) -> Any:
     device = mask.device
     if not mask.size:
         return device.empty((0,), int64 if x is None else x.dtype)
+    cpu = device.capabilities.kind == "cpu"
     counts = _counted(mask)
-    found = int(device.to_numpy(counts).sum())
+    found = int(device.to_numpy(counts).sum() if cpu else device.to_numpy(counts[-1:])[0])
     out = device.empty((found,), int64 if x is None else x.dtype)
-    if found:
-        section = cut(mask, _lanes(mask)).section
-        compact[counts.size, 1](mask, x, counts, out, SECTION=section)
+    if not found:
+        return out
+    lanes = _lanes(mask)
+    how = cut(mask, lanes)
+    if cpu:
+        compact[how.sections, 1](mask, x, counts, out, SECTION=how.section)
+        return out
+    constants = {"LANES": lanes, "WIDTH": how.width, "SECTION": how.section}
+    compact_together[how.sections * how.width, how.width](mask, x, counts, out, **constants)
     return out
 
 
@@ -43,11 +45,12 @@ def _lanes(mask: Any) -> int:
 
 
 def _write_counts(mask: Any) -> Callable[..., Any]:
-    """How many are true in each section."""
+    """How many are true in each section of a CPU, on other devices up to the end of each."""
     recipe = Recipe(mask)
     lanes = _lanes(mask)
     how = cut(mask, lanes)
     counts = recipe.empty((how.sections,), int32 if mask.size < 2**31 else int64)
+    merge = Merge(total, counts.dtype, 0)
     recipe.launch(
         reduce_together,
         how.groups * how.items,
@@ -59,9 +62,13 @@ def _write_counts(mask: Any) -> Callable[..., Any]:
         WIDTH=how.width,
         TALL=how.tall,
         SECTION=how.section,
-        **Merge(total, counts.dtype, 0).constants(),
+        **merge.constants(),
     )
-    return recipe.finish(counts)
+    if mask.device.capabilities.kind == "cpu" or how.sections == 1:
+        return recipe.finish(counts)
+    ends = recipe.empty(counts.shape, counts.dtype)
+    scanned(recipe, counts, ends, merge, 0)
+    return recipe.finish(ends)
 
 
 _counted: Final = Plans(_write_counts)

@@ -1,4 +1,4 @@
-"""Elements by position: gather, scatter, and the positions of what is true."""
+"""Elements by position: gather and scatter."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from portable.array.elementwise_kernel import product_of, unravelled
 from portable.lang.function import function
 from portable.lang.kernel import kernel
 
-__all__ = ["gather", "places", "positions", "scatter"]
+__all__ = ["gather", "places", "scatter"]
 
 
 @function
@@ -102,11 +102,3 @@ def scatter(x: Any, index: Any, values: Any, *, COUNT: int, CHUNK: int, ROWS: in
             outer = unravelled(row, lead)
             for j in range(start, stop):
                 x[*chosen(x, index, None, (*outer, j), 0, COUNT)] = values[*outer, j]
-
-
-@kernel
-def positions(mask: Any, counts: Any, out: Any) -> None:
-    """The positions of what is true, `counts` being how many there are up to each."""
-    i = kl.global_id(0)
-    if i < mask.shape[0] and mask[i]:
-        out[counts[i] - 1] = kl.cast(i, kl.i64)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import numpy as np
 
-from portable.array.compaction import compacted, compacts
+from portable.array.compaction import compacted
 from portable.array.engine import apply, check_operands
 from portable.array.gathering import gathered, gathered_checked, scattered
 from portable.array.geometry import broadcast_shapes
@@ -239,7 +239,7 @@ def _selected(x: Any, mask: Any) -> Any:
 
     _check_mask(x, mask, 0)
     line = reshape(mask, (-1,))
-    if x.ndim == mask.ndim and x.is_contiguous and compacts(x.device):
+    if x.ndim == mask.ndim and x.is_contiguous:
         return compacted(line, reshape(x, (-1,)))
     return gathered(x, true_positions(line), 0, mask.ndim)
 

@@ -13,7 +13,16 @@ from portable.array.elementwise_kernel import product_of, unravelled
 from portable.lang.function import function
 from portable.lang.kernel import kernel
 
-__all__ = ["before_vector", "scan_together", "stored", "tile_added_up", "tile_loaded"]
+__all__ = [
+    "add_up",
+    "before_vector",
+    "loaded",
+    "padded",
+    "scan_together",
+    "stored",
+    "tile_added_up",
+    "tile_loaded",
+]
 
 
 @function
@@ -107,6 +116,23 @@ def padded(at: Any, STRIPS: Any) -> Any:
 
 
 @function
+def add_up(sums: Any, MERGE: Any, WIDTH: Any) -> None:
+    """Turns the numbers of `WIDTH` work-items each into running totals, by doubling steps."""
+    item = kl.local_id(0)
+    kl.barrier()
+    reach = 1
+    for _ in kl.static_range(10):
+        if reach < WIDTH:
+            own = sums[item]
+            if item % WIDTH >= reach:
+                own = MERGE(sums[item - reach], own)
+            kl.barrier()
+            sums[item] = own
+            kl.barrier()
+            reach = reach * 2
+
+
+@function
 def tile_added_up(
     mine: Any,
     totals: Any,
@@ -135,17 +161,7 @@ def tile_added_up(
         totals[place] = below
         below = MERGE(below, total)
     sums[item] = below
-    kl.barrier()
-    reach = 1
-    for _ in kl.static_range(10):
-        if reach < WIDTH:
-            own = sums[item]
-            if across >= reach:
-                own = MERGE(sums[item - reach], own)
-            kl.barrier()
-            sums[item] = own
-            kl.barrier()
-            reach = reach * 2
+    add_up(sums, MERGE, WIDTH)
 
 
 @function

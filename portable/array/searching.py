@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
-from portable.array.axis import Merge
 from portable.array.best import best_along_last
-from portable.array.compaction import compacted, compacts
+from portable.array.compaction import compacted
 from portable.array.creation import arange
 from portable.array.elementwise import not_equal, remainder
 from portable.array.engine import check_operands
-from portable.array.gather_kernels import positions
 from portable.array.gathering import gathered_checked
 from portable.array.geometry import normalized_axis
 from portable.array.manipulation import (
@@ -21,11 +19,9 @@ from portable.array.manipulation import (
     reshape,
 )
 from portable.array.recipe import Plans, Recipe
-from portable.array.reduction_kernels import total
-from portable.array.scanning import scanned
 from portable.array.sorting_kernels import search
 from portable.array.storage import contiguous_strides
-from portable.dtypes import bool_, int32, int64
+from portable.dtypes import bool_, int64
 from portable.errors import DTypeError, ShapeError
 
 if TYPE_CHECKING:
@@ -102,25 +98,7 @@ def nonzero(x: Array, /) -> tuple[Array, ...]:
 
 def true_positions(mask: Array) -> Array:
     """Where the bools of one dimension are true; waits for the device to learn how many."""
-    if not mask.size:
-        return mask.device.empty((0,), int64)  # type: ignore[no-any-return]
-    if compacts(mask.device):
-        return compacted(mask)  # type: ignore[no-any-return]
-    counts = _running_counts(mask)
-    out: Any = mask.device.empty((int(counts[-1]),), int64)
-    if out.size:
-        positions[mask.size, _GROUP](mask, counts, out)
-    return out  # type: ignore[no-any-return]
-
-
-def _write_running_counts(mask: Any) -> Callable[[Any], Any]:
-    recipe = Recipe(mask)
-    counts = recipe.empty(mask.shape, int32 if mask.size < 2**31 else int64)
-    scanned(recipe, mask, counts, Merge(total, counts.dtype, 0), 0)
-    return recipe.finish(counts)
-
-
-_running_counts: Final = Plans(_write_running_counts)
+    return compacted(mask)  # type: ignore[no-any-return]
 
 
 def take(x: Array, indices: Array, /, *, axis: int | None = None) -> Array:

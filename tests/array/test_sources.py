@@ -8,10 +8,12 @@ import pytest
 
 from portable import lang as kl
 from portable.array.best_kernels import best_columns
+from portable.array.compaction_kernels import compact_together
 from portable.array.exchange_kernels import exchange_tiles
 from portable.array.fused_kernel import MOST_INPUTS, MOST_OUTPUTS, fused
 from portable.array.gather_kernels import gather
 from portable.array.lookback_kernels import scan_in_turn
+from portable.array.moment_kernels import moments_together
 from portable.array.reduction_kernels import reduce_columns, scan_columns, total
 from portable.array.scan_kernels import scan_together
 from portable.array.sorting_kernels import merge_runs, sort_runs
@@ -25,6 +27,7 @@ from tests.support.compilers import CUDA, HIP, compile_cuda, compile_hip, cuda_m
 LINE = ArraySpec(kl.f32, ("unit",), aligned=True)
 MATRIX = ArraySpec(kl.f32, ("any", "unit"), aligned=True)
 CROSSWISE = ArraySpec(kl.f32, ("unit", "any"), aligned=True)
+COUNTS = ArraySpec(kl.i32, ("unit",), aligned=True)
 WORDS = ArraySpec(kl.u64, ("unit",), aligned=True)
 PLACES = ArraySpec(kl.i64, ("any", "unit"), aligned=True)
 INDEX = ArraySpec(kl.i64, ("unit",), aligned=True)
@@ -55,6 +58,13 @@ LAUNCHES: dict[str, tuple[Kernel, tuple[int, int, int], tuple[Any, ...], dict[st
     ),
     "reduce": (reduce_together, (256, 1, 1), (MATRIX, MATRIX), {**SUM, **SHARED, "MAP": None}),
     "columns": (reduce_columns, (64, 1, 1), (MATRIX, MATRIX), {**SUM, **COLUMNS, "MAP": None}),
+    "moments": (moments_together, (256, 1, 1), (MATRIX,) * 3, {**SHARED, "KIND": kl.f32}),
+    "compact": (
+        compact_together,
+        (256, 1, 1),
+        (ArraySpec(kl.bool_, ("unit",), aligned=True), LINE, COUNTS, LINE),
+        {"LANES": 16, "WIDTH": 256, "SECTION": 16384},
+    ),
     "best": (
         best_together,
         (256, 1, 1),
