@@ -8,10 +8,12 @@ from portable import lang as kl
 from portable.lang.function import function
 from portable.lang.kernel import kernel
 
-__all__ = ["FULL", "NUMBER", "ROW", "elementwise", "product_of", "unravelled"]
+__all__ = ["FULL", "NUMBER", "REVERSED", "ROW", "elementwise", "product_of", "unravelled"]
 
 FULL = "full"
 """An operand with a dimension for each of the result's."""
+REVERSED = "reversed"
+"""The same, the last dimension counted from its end."""
 ROW = "row"
 """An operand without the last dimension, along which it is the same."""
 NUMBER = "number"
@@ -41,19 +43,34 @@ def unravelled(position: Any, shape: Any) -> Any:
 
 
 @function
+def turned(x: Any, lanes: Any) -> Any:
+    """The lanes of a vector in reverse."""
+    items = ()
+    for lane in kl.static_range(lanes):
+        items = (x[lane], *items)  # type: ignore[assignment]
+    return kl.vector(*items)
+
+
+@function
 def taken(x: Any, how: Any, kind: Any, outer: Any, j: Any, lanes: Any) -> Any:
     """An operand's element, or `lanes` of them, converted."""
     if how == NUMBER:
         value = x
     elif how == ROW:
         value = x[*outer]
+    elif how == REVERSED:
+        last = x.shape[x.ndim - 1] - lanes - j
+        if lanes == 1:
+            value = x[*outer, last]
+        else:
+            value = turned(kl.vload(x, *outer, last, lanes=lanes), lanes)
     elif lanes == 1:
         value = x[*outer, j]
     else:
         value = kl.vload(x, *outer, j, lanes=lanes)
     if kind is not None:
         value = kl.cast(value, kind)
-    return kl.splat(value, lanes) if lanes > 1 and how != FULL else value
+    return kl.splat(value, lanes) if lanes > 1 and how in (NUMBER, ROW) else value
 
 
 @function

@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from portable.array.elementwise_kernel import FULL, NUMBER, ROW, elementwise
+from portable.array.elementwise_kernel import FULL, NUMBER, REVERSED, ROW, elementwise
 from portable.array.exchange import exchange_launch, exchange_views
 from portable.array.expression import Expression
 from portable.array.geometry import broadcast_shapes, broadcast_strides, collapsed
 from portable.array.operation import Operation, described
-from portable.array.recipe import Launch, repeatable
+from portable.array.recipe import Launch, repeatable, shifted
 from portable.array.storage import Storage
 from portable.array.work import conversion_of, vector_lanes, work_of
 from portable.backend import Device
@@ -197,9 +197,9 @@ def _bind(
             kinds.append(None)
             continue
         array, step = next(views)
-        row = step[-1] == 0
-        args.append(array.viewed(shape[:-1], step[:-1]) if row else array.viewed(shape, step))
-        how.append(ROW if row else FULL)
+        word, view = _seen(array, shape, step)
+        args.append(view)
+        how.append(word)
         kinds.append(conversion_of(array.dtype, kind))
     target = out.viewed(shape, steps[-1])
     lanes = 1 if compute.is_complex else _lanes(operation, args, how, target)
@@ -218,7 +218,24 @@ def _bind(
     }
     args += [None] * (3 - len(args))
     launcher = elementwise[ndrange, workgroup]
-    return repeatable(launcher, (*args, target), constants, disjoint=disjoint)
+    launch = repeatable(launcher, (*args, target), constants, disjoint=disjoint)
+    return shifted(launch, [_shift(x, view) for x, view in zip(operands, args, strict=False)])
+
+
+def _seen(x: Storage, shape: tuple[int, ...], strides: tuple[int, ...]) -> tuple[str, Storage]:
+    """How the kernel takes an operand of these strides, and the view that it gets of it."""
+    step, size = strides[-1], x.dtype.itemsize
+    if step == 0:
+        return ROW, x.viewed(shape[:-1], strides[:-1])
+    if step == -size:
+        start = x.offset + (shape[-1] - 1) * step
+        return REVERSED, x.viewed(shape, (*strides[:-1], size), start)
+    return FULL, x.viewed(shape, strides)
+
+
+def _shift(x: Any, view: Any) -> int:
+    """How many bytes behind an operand the kernel's view of it begins."""
+    return view.offset - x.offset if isinstance(x, Storage) else 0
 
 
 def _lanes(operation: Operation, args: Sequence[Any], how: Sequence[str], out: Storage) -> int:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import zip_longest
 from typing import Any, Final
 
 from portable.array.storage import Storage
@@ -15,7 +16,7 @@ from portable.dtypes import DType
 from portable.lang.kernel import Kernel
 from portable.lang.launch import Launcher
 
-__all__ = ["Launch", "Plans", "Recipe", "repeatable"]
+__all__ = ["Launch", "Plans", "Recipe", "repeatable", "shifted"]
 
 _MAX_PLANS: Final = 4096
 
@@ -49,6 +50,17 @@ def repeatable(
         like = tuple(x.at(None, 0) if isinstance(x, Storage) else x for x in args)
         return _Anew(launcher, like, constants)
     return launcher.repeatable(args, constants, disjoint=disjoint)
+
+
+def shifted(launch: Launch, shifts: Sequence[int]) -> Launch:
+    """The launch with the first arrays beginning so many bytes behind where they are said to."""
+    if not any(shifts):
+        return launch
+    return lambda handles, offsets, args: launch(
+        handles,
+        [offset + by for offset, by in zip_longest(offsets, shifts, fillvalue=0)],
+        args,
+    )
 
 
 @dataclass(frozen=True, slots=True)

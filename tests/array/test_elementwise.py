@@ -188,3 +188,27 @@ def test_neighbours_along_another_axis(ours: Device, dtype: str, order: tuple[in
     close(xp.astype(x[::-1], xp.complex64), a.transpose(order)[::-1].astype(np.complex64))
     if dtype != "bool":
         close(xp.square(x), np.square(a.transpose(order)))
+
+
+def check_reversed(device: Device, dtype: str) -> None:
+    a = np.arange(3 * 37).reshape(3, 37).astype(dtype)
+    x = device.from_numpy(a)
+    pairs = [
+        (xp.positive(xp.flip(x)), np.flip(a)),
+        (x - x[:, ::-1], a - a[:, ::-1]),
+        (xp.flip(x)[1:, 3:-5] - x[0, -29:], np.flip(a)[1:, 3:-5] - a[0, -29:]),
+    ]
+    for found, expected in pairs:
+        np.testing.assert_array_equal(portable.to_numpy(found), expected, strict=True)
+    x[:, ::-1] -= x
+    a[:, ::-1] -= a.copy()
+    np.testing.assert_array_equal(portable.to_numpy(x), a)
+
+
+def test_reversed_operands(ours: Device) -> None:
+    check_reversed(ours, "float32")
+
+
+@pytest.mark.parametrize("dtype", ["int8", "complex64"])
+def test_reversed_operands_of_other_widths(simulated: Device, dtype: str) -> None:
+    check_reversed(simulated, dtype)
