@@ -554,3 +554,22 @@ def test_complements_in_minima(device: Device, dtype: str, workgroup: int) -> No
     expected = [np.minimum(~x, y), np.maximum(rest, y), np.minimum(rest, y)]
     expected += [~np.minimum(x, y), np.maximum(0 - (x + one), y), np.minimum(rest, y)]
     np.testing.assert_array_equal(found, expected)
+
+
+@pt.kernel
+def of_magnitudes(x, out):
+    i = kl.global_id(0)
+    if i < x.shape[0]:
+        out[0, i] = abs(x[i]) // 5
+        out[1, i] = abs(x[i]) % 5
+        out[2, i] = 1 if abs(x[i]) < 0 else 0
+
+
+@pytest.mark.parametrize("dtype", ["int32", "int64"])
+def test_the_magnitude_of_the_least_integer_is_negative(device: Device, dtype: str) -> None:
+    """NVIDIA's assembler holds magnitudes to be positive."""
+    x = corners(dtypes.dtype(dtype))
+    _, found = run(device, of_magnitudes[len(x), 16], x, np.zeros((3, len(x)), dtype))
+    magnitudes = np.abs(x)
+    assert magnitudes.min() < 0
+    np.testing.assert_array_equal(found, [magnitudes // 5, magnitudes % 5, magnitudes < 0])

@@ -59,8 +59,13 @@ SHARED: Final[dict[str, Helper]] = {
     ),
     "fmin_nan": Helper("{T} {name}({T} x, {T} y)\n{{\n    return x < y || x != x ? x : y;\n}}"),
     "fmax_nan": Helper("{T} {name}({T} x, {T} y)\n{{\n    return x > y || x != x ? x : y;\n}}"),
+    # Not x < 0 ? -x : x, which becomes PTX's abs, and ptxas takes abs(x) < 0 to be false for any x.
     "abs_wrap": Helper(
-        "{T} {name}({T} x)\n{{\n    return x < 0 ? ({T})(0 - ({U})x) : x;\n}}",
+        """{T} {name}({T} x)
+{{
+    const {T} minus = ({T})(0 - ({U})x);
+    return x > minus ? x : minus;
+}}"""
     ),
     "trips": Helper(
         """{U} {name}({T} start, {T} stop, {T} step)
