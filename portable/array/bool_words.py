@@ -6,12 +6,20 @@ from dataclasses import replace
 from typing import Any, Final
 
 from portable.array.axis import Merge
-from portable.array.reduction_kernels import TRUE_WORD, all_true, is_true
+from portable.array.reduction_kernels import TRUE_WORD, all_true, how_many_true, is_true
 from portable.dtypes import DType, bool_, uint32
 
-__all__ = ["in_words"]
+__all__ = ["counted_in_words", "in_words"]
 
 _SIZE: Final = uint32.itemsize
+
+
+def counted_in_words(x: Any, axes: tuple[int, ...], merge: Merge) -> tuple[Any, Merge]:
+    """How the true ones of `x` are added up along `axes`: as what, and how."""
+    for axis in axes:
+        if _falls_in_words(x, axis):
+            return _words(x, axis), replace(merge, first=how_many_true)
+    return x, merge
 
 
 def in_words(x: Any, axes: tuple[int, ...], merge: Merge) -> tuple[Any, Merge, DType]:

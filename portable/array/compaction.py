@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from portable.array.axis import Merge, cut, lanes_for
+from portable.array.bool_words import counted_in_words
 from portable.array.compaction_kernels import compact, compact_together
 from portable.array.recipe import Plans, Recipe
 from portable.array.reduction_kernels import total
@@ -47,21 +48,21 @@ def _lanes(mask: Any) -> int:
 def _write_counts(mask: Any) -> Callable[..., Any]:
     """How many are true in each section of a CPU, on other devices up to the end of each."""
     recipe = Recipe(mask)
-    lanes = _lanes(mask)
-    how = cut(mask, lanes)
+    how = cut(mask, _lanes(mask))
     counts = recipe.empty((how.sections,), int32 if mask.size < 2**31 else int64)
     merge = Merge(total, counts.dtype, 0)
+    words, counting = counted_in_words(mask, (0,), merge)
     recipe.launch(
         reduce_together,
         how.groups * how.items,
         how.items,
-        mask,
+        words,
         counts,
-        MAP=None,
-        LANES=lanes,
+        MAP=counting.first,
+        LANES=lanes_for(words, merge.kind, -1),
         WIDTH=how.width,
         TALL=how.tall,
-        SECTION=how.section,
+        SECTION=how.section // words.dtype.itemsize,
         **merge.constants(),
     )
     if mask.device.capabilities.kind == "cpu" or how.sections == 1:

@@ -15,6 +15,7 @@ __all__ = [
     "both",
     "either",
     "folded",
+    "how_many_true",
     "is_true",
     "product",
     "read",
@@ -65,6 +66,12 @@ def is_true(x: Any) -> Any:
 def all_true(x: Any) -> Any:
     """Whether four bools read as one integer are true."""
     return x == TRUE_WORD
+
+
+@function
+def how_many_true(x: Any) -> Any:
+    """How many of four bools read as one integer are true: the sum of its bytes."""
+    return (x * TRUE_WORD) >> 24
 
 
 @function
@@ -194,11 +201,46 @@ def scan_columns(
                 strip[k] = read(starts, outer, s - 1, LANES, x.ndim - 2, KIND, None)
             if SHIFT == 1 and s == 0:
                 kept(out, outer, 0, strip[k], LANES, x.ndim - 2)
-        for r in range(s * SECTION, kl.minimum(s * SECTION + SECTION, length)):
-            for k in range(count):
-                outer = unravelled(row + k * LANES, lead)
-                strip[k] = MERGE(strip[k], read(x, outer, r, LANES, x.ndim - 2, KIND, None))
-                kept(out, outer, r + SHIFT, strip[k], LANES, x.ndim - 2)
+        first = s * SECTION
+        stop = kl.minimum(first + SECTION, length)
+        if STRIP == 1:
+            alone = unravelled(row, lead)
+            totals = strip[0]
+            whole = first + (stop - first) // _AHEAD * _AHEAD
+            for r in range(first, whole, _AHEAD):
+                totals = scanned_ahead(x, out, alone, r, totals, _AHEAD, LANES, KIND, SHIFT, MERGE)
+            for r in range(whole, stop):
+                totals = scanned_ahead(x, out, alone, r, totals, 1, LANES, KIND, SHIFT, MERGE)
+        else:
+            for r in range(first, stop):
+                for k in range(count):
+                    outer = unravelled(row + k * LANES, lead)
+                    strip[k] = MERGE(strip[k], read(x, outer, r, LANES, x.ndim - 2, KIND, None))
+                    kept(out, outer, r + SHIFT, strip[k], LANES, x.ndim - 2)
+
+
+@function
+def scanned_ahead(
+    x: Any,
+    out: Any,
+    outer: Any,
+    first: Any,
+    start: Any,
+    AHEAD: Any,
+    LANES: Any,
+    KIND: Any,
+    SHIFT: Any,
+    MERGE: Any,
+) -> Any:
+    """Running totals of `AHEAD` vectors along the last axis, all of them read before the first."""
+    read_ahead = ()
+    for k in kl.static_range(AHEAD):
+        read_ahead = (*read_ahead, read(x, outer, first + k, LANES, x.ndim - 2, KIND, None))  # type: ignore[assignment]
+    totals = start
+    for k in kl.static_range(AHEAD):
+        totals = MERGE(totals, read_ahead[k])
+        kept(out, outer, first + k + SHIFT, totals, LANES, x.ndim - 2)
+    return totals
 
 
 @function

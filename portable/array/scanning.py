@@ -153,7 +153,7 @@ def _scan_columns(recipe: Recipe, x: Any, out: Any, merge: Merge, shift: int) ->
     capabilities = x.device.capabilities
     cpu = capabilities.kind == "cpu"
     rows, length = prod(x.shape[:-1]), x.shape[-1]
-    lanes = min(lanes_for(x, merge.kind, -2), lanes_for(out, merge.kind, -2)) if cpu else 1
+    lanes = min(lanes_for(x, merge.kind, -2), lanes_for(out, merge.kind, -2))
     strip = min(_CPU_STRIP, -(-rows // lanes)) if cpu else 1
     strips = -(-rows // (lanes * strip))
     group = 1 if cpu else _COLUMN_GROUP

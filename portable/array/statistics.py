@@ -11,7 +11,7 @@ from portable import dtypes
 from portable import lang as kl
 from portable.array import reduction_kernels as k
 from portable.array.axis import Merge, reduced
-from portable.array.bool_words import in_words
+from portable.array.bool_words import counted_in_words, in_words
 from portable.array.creation import full
 from portable.array.elementwise import divide, multiply, not_equal, sqrt, subtract
 from portable.array.engine import apply, check_operands, number_for
@@ -104,6 +104,8 @@ def _write_reduction(
     stored = result
     if x.dtype is bool_ and statistic in (_ANY, _ALL):
         x, merge, stored = in_words(x, axes, merge)
+    elif x.dtype is bool_ and statistic is _COUNT:
+        x, merge = counted_in_words(x, axes, merge)
     found = reduced(recipe, x, axes, merge, stored)
     strides = contiguous_strides(kept, result.itemsize)
     return recipe.finish(found.viewed(kept, strides, dtype=result))
