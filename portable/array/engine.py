@@ -17,7 +17,7 @@ from portable.array.exchange import exchange_launch, exchange_views
 from portable.array.expression import Expression
 from portable.array.geometry import broadcast_shapes, broadcast_strides, collapsed
 from portable.array.operation import Operation, described
-from portable.array.recipe import Launch, repeatable, shifted
+from portable.array.recipe import Launch, Recipe, repeatable, shifted
 from portable.array.storage import Storage
 from portable.array.work import conversion_of, vector_lanes, work_of
 from portable.backend import Device
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from portable.array.array import Array
 
 __all__ = [
+    "applied",
     "apply",
     "check_operands",
     "number_for",
@@ -90,6 +91,14 @@ def apply(operation: Operation, *operands: Any, out: Any = None) -> Array:
     if plan.launch is not None:
         _launch(plan, operands, out)
     return out  # type: ignore[no-any-return]
+
+
+def applied(recipe: Recipe, operation: Operation, *operands: Any, out: Any) -> None:
+    """`apply` as a step of a recipe, to arrays of it; `out`, not empty, overlaps no operand."""
+    compute, _ = operation.types([described(x) for x in operands])
+    launch = _bind(operation, operands, out, compute, disjoint=True)
+    numbers = [x if isinstance(x, Storage) else number_for(x, compute) for x in operands]
+    recipe.add(launch, (*numbers, *(None,) * (3 - len(numbers)), out))
 
 
 def _launch(plan: _Plan, operands: tuple[Any, ...], out: Any) -> None:

@@ -27,7 +27,7 @@ def gathered(x: Any, index: Any, axis: int = 0, count: int = 1) -> Any:
     axis, count : int
         The dimensions.
     """
-    return _gathered.together((x, _apart(index, x)), axis, count)
+    return _gathered.together((x, index), axis, count)
 
 
 def gathered_checked(x: Any, index: Any, axis: int = 0) -> Any:
@@ -43,16 +43,9 @@ def gathered_checked(x: Any, index: Any, axis: int = 0) -> Any:
     if not x.size:
         return gathered(x, linear_positions((index,), (x.shape[axis],), index.shape), axis)
     flag = bad_index_flag(x.device)
-    found = _gathered.together((x, _apart(index, x), flag), axis, 1)
+    found = _gathered.together((x, index, flag), axis, 1)
     check_flag(flag, (index,), (x.shape[axis],))
     return found
-
-
-def _apart(index: Any, x: Any) -> Any:
-    """The index in memory that it does not share with what is indexed."""
-    from portable.array.manipulation import copied
-
-    return copied(index) if index.buffer is x.buffer else index
 
 
 def _write_gather(arrays: tuple[Any, ...], axis: int, count: int) -> Callable[..., Any]:

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cache
 from itertools import pairwise
 from math import prod
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
 from portable import dtypes
 from portable import lang as kl
 from portable.array.elementwise import not_equal
-from portable.array.engine import apply, check_operands
+from portable.array.engine import applied, apply, check_operands
 from portable.array.expression import Expression
 from portable.array.geometry import (
     broadcast_shapes,
@@ -23,6 +24,7 @@ from portable.array.geometry import (
 )
 from portable.array.operation import Operation
 from portable.array.promotion import promoted
+from portable.array.recipe import Plans, Recipe
 from portable.array.storage import Storage, contiguous_strides
 from portable.dtypes import DType, bool_
 from portable.errors import DTypeError, ShapeError
@@ -256,22 +258,33 @@ def concat(arrays: tuple[Array, ...] | list[Array], /, *, axis: int | None = 0) 
         raise ValueError("concat needs at least one array")
     if axis is None:
         items, axis = [reshape(x, (-1,)) for x in items], 0
-    device = check_operands("concat", items)
-    place = normalized_axis(axis, items[0].ndim)
-    kind = promoted(*[x.dtype for x in items])
-    shape = list(items[0].shape)
-    for x in items:
+    check_operands("concat", items)
+    return _joined.together(tuple(items), axis)  # type: ignore[no-any-return]
+
+
+def _write_join(arrays: tuple[Any, ...], axis: int) -> Callable[..., Any]:
+    """What `concat` has to do for arrays like these."""
+    place = normalized_axis(axis, arrays[0].ndim)
+    kind = promoted(*[x.dtype for x in arrays])
+    shape = list(arrays[0].shape)
+    for x in arrays:
         rest = (*x.shape[:place], *x.shape[place + 1 :])
         if rest != (*shape[:place], *shape[place + 1 :]):
-            raise ShapeError(f"concat of {items[0].shape} and {x.shape} along axis {axis}")
-    shape[place] = sum(x.shape[place] for x in items)
-    out = device.empty(tuple(shape), kind)
+            raise ShapeError(f"concat of {arrays[0].shape} and {x.shape} along axis {axis}")
+    shape[place] = sum(x.shape[place] for x in arrays)
+    recipe = Recipe(*arrays)
+    out = recipe.empty(tuple(shape), kind)
     start = 0
-    for x in items:
+    for x in arrays:
         stop = start + x.shape[place]
-        copy_into(out.part((slice(None),) * place + (slice(start, stop),)), x)
+        if x.size:
+            part = out.part((slice(None),) * place + (slice(start, stop),))
+            applied(recipe, conversion_to(kind), x, out=part)
         start = stop
-    return out  # type: ignore[no-any-return]
+    return recipe.finish(out)
+
+
+_joined: Final = Plans(_write_join)
 
 
 def stack(arrays: tuple[Array, ...] | list[Array], /, *, axis: int = 0) -> Array:

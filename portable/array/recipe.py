@@ -87,7 +87,7 @@ class Recipe:
     ----------
     *given : Array
         Arrays like those that it will be called with: device, dtype, shape, strides and alignment
-        are the same. No two share memory.
+        are the same, and so is which of them share memory, and how far apart they are in it.
     """
 
     def __init__(self, *given: Any) -> None:
@@ -107,10 +107,13 @@ class Recipe:
     ) -> None:
         """A launch in each run, on views of given and new arrays, none overlapping one written."""
         launcher = kernel[ndrange, workgroup]
-        repeated = repeatable(launcher, args, constants, disjoint=True)
+        self.add(repeatable(launcher, args, constants, disjoint=True), args)
+
+    def add(self, launch: Launch, args: Sequence[Any]) -> None:
+        """A launch made elsewhere, of such views and numbers."""
         places = tuple(self._found(a) if isinstance(a, Storage) else (-1, 0) for a in args)
         numbers = tuple(None if isinstance(a, Storage) else a for a in args)
-        self._steps.append(_Launched(repeated, places, numbers))
+        self._steps.append(_Launched(launch, places, numbers))
 
     def finish(self, *results: Any) -> Recipe:
         """Ends it: a run gives the array that this view stands for, or a tuple of several."""
@@ -165,9 +168,14 @@ class Plans:
         return found(x)
 
     def together(self, arrays: tuple[Any, ...], *options: Any) -> Any:
-        """Does it to several arrays of one device; `write` takes them as a tuple."""
-        alike = [(x.dtype, x.shape, x.strides, x.offset & 15) for x in arrays]
-        key = (arrays[0].device, *alike, options)
+        """Does it to several arrays; `write` takes them as a tuple."""
+        first: dict[int, tuple[int, int]] = {}
+        alike = []
+        for x in arrays:
+            sharer, start = first.setdefault(id(x.buffer), (len(first), x.offset))
+            where = (x.offset & 15, sharer, x.offset - start)
+            alike.append((x.device, x.dtype, x.shape, x.strides, where))
+        key = (*alike, options)
         found = self._known.get(key)
         if found is None:
             found = self._new(key, arrays, options)

@@ -172,3 +172,18 @@ def test_fft(ours: Device) -> None:
     same(xp.fft.fftn(x, axes=(0, 2)), np.fft.fftn(a, axes=(0, 2)))
     same(xp.fft.fftshift(x), np.fft.fftshift(a))
     same(xp.fft.fftfreq(5, d=0.5, device=ours), np.fft.fftfreq(5, 0.5))
+
+
+def test_joined_arrays_that_share_memory(ours: Device) -> None:
+    a = RNG.standard_normal((3, 4)).astype(np.float32)
+    x, y = ours.from_numpy(a), ours.from_numpy(-a)
+    # The same shapes each time: what is remembered of one call must not be taken for another.
+    for parts, expected in (
+        ((x, x, y), (a, a, -a)),
+        ((x, y, x), (a, -a, a)),
+        ((x, y, y), (a, -a, -a)),
+        ((y, x, x), (-a, a, a)),
+        ((x[:2], x[1:], y[:2]), (a[:2], a[1:], -a[:2])),
+        ((x[1:], x[:2], x[1:]), (a[1:], a[:2], a[1:])),
+    ):
+        same(xp.concat(parts), np.concatenate(expected))
