@@ -24,16 +24,33 @@ def checked(given: Any, extent: Any, flag: Any) -> Any:
 
 
 @function
-def chosen(x: Any, index: Any, flag: Any, at: Any, AXIS: Any, COUNT: Any) -> Any:
+def chosen(x: Any, given: Any, flag: Any, at: Any, AXIS: Any, COUNT: Any) -> Any:
     """Where in `x` the element `at` of a selection lies.
 
-    Its dimension `AXIS` counts through `index`, which holds positions in the dimensions of `x` from
-    `AXIS` on, `COUNT` of them, in C order; without a `flag` they are known to be in range.
+    `given` is what the index holds for it: a position in the dimensions of `x` from `AXIS` on,
+    `COUNT` of them, in C order; without a `flag` it is known to be in range.
     """
-    place = index[*unravelled(at[AXIS], index.shape)]
-    if flag is not None:
-        place = checked(place, x.shape[AXIS], flag)
+    place = given if flag is None else checked(given, x.shape[AXIS], flag)
     return (*at[:AXIS], *unravelled(place, x.shape[AXIS : AXIS + COUNT]), *at[AXIS + 1 :])
+
+
+@function
+def given_for(index: Any, at: Any, AXIS: Any) -> Any:
+    """What the index holds for the element `at` of a selection, whose `AXIS` counts through it."""
+    return index[*unravelled(at[AXIS], index.shape)]
+
+
+@function
+def chosen_side_by_side(
+    x: Any, index: Any, flag: Any, outer: Any, j: Any, AXIS: Any, COUNT: Any, LANES: Any
+) -> Any:
+    """`LANES` elements from `j` on along the last dimension, the one that the index is for."""
+    given = kl.vload(index, j, lanes=LANES)
+    items = ()
+    for lane in kl.static_range(LANES):
+        source = chosen(x, given[lane], flag, (*outer, j + lane), AXIS, COUNT)
+        items = (*items, x[*source])  # type: ignore[assignment]
+    return kl.vector(*items)
 
 
 @kernel
@@ -73,12 +90,17 @@ def gather(
         stop = kl.minimum(start + CHUNK, inner)
         for row in range(first, kl.minimum(first + ROWS, product_of(lead))):
             outer = unravelled(row, lead)
+            whole = start + (stop - start) // LANES * LANES
             if out.ndim - 1 == AXIS:
-                for j in range(start, stop):
-                    out[*outer, j] = x[*chosen(x, index, flag, (*outer, j), AXIS, COUNT)]
+                if LANES > 1:
+                    for j in range(start, whole, LANES):
+                        found = chosen_side_by_side(x, index, flag, outer, j, AXIS, COUNT, LANES)
+                        kl.vstore(out, *outer, j, found)
+                for j in range(whole if LANES > 1 else start, stop):
+                    given = given_for(index, (*outer, j), AXIS)
+                    out[*outer, j] = x[*chosen(x, given, flag, (*outer, j), AXIS, COUNT)]
             else:
-                source = chosen(x, index, flag, outer, AXIS, COUNT)
-                whole = start + (stop - start) // LANES * LANES
+                source = chosen(x, given_for(index, outer, AXIS), flag, outer, AXIS, COUNT)
                 if LANES > 1:
                     for j in range(start, whole, LANES):
                         kl.vstore(out, *outer, j, kl.vload(x, *source, j, lanes=LANES))
@@ -101,4 +123,5 @@ def scatter(x: Any, index: Any, values: Any, *, COUNT: int, CHUNK: int, ROWS: in
         for row in range(first, kl.minimum(first + ROWS, product_of(lead))):
             outer = unravelled(row, lead)
             for j in range(start, stop):
-                x[*chosen(x, index, None, (*outer, j), 0, COUNT)] = values[*outer, j]
+                at = (*outer, j)
+                x[*chosen(x, given_for(index, at, 0), None, at, 0, COUNT)] = values[*at]

@@ -11,6 +11,7 @@ from portable.array.positions import bad_index_flag, check_flag, linear_position
 from portable.array.recipe import Plans, Recipe
 from portable.array.storage import contiguous_strides
 from portable.array.work import vector_lanes, work_of
+from portable.dtypes import DType
 
 __all__ = ["gathered", "gathered_checked", "scattered"]
 
@@ -57,7 +58,11 @@ def _write_gather(arrays: tuple[Any, ...], axis: int, count: int) -> Callable[..
         source, target = _flattened(x, out, axis, count)
         capabilities = x.device.capabilities
         rows_alike = target.ndim > axis + 1 and source.strides[-1] == x.dtype.itemsize
-        lanes = vector_lanes((x.dtype,), target.shape[-1], capabilities) if rows_alike else 1
+        kinds: tuple[DType, ...] = (x.dtype,)
+        if target.ndim == axis + 1 and capabilities.kind != "cpu":
+            rows_alike = index.ndim == 1 and index.strides[0] == index.dtype.itemsize
+            kinds = (index.dtype, x.dtype)
+        lanes = vector_lanes(kinds, target.shape[-1], capabilities) if rows_alike else 1
         chunk, rows, ndrange, group = work_of(target.shape, lanes, capabilities, strided=False)
         cut = {"LANES": lanes, "CHUNK": chunk, "ROWS": rows}
         where = {"AXIS": axis, "COUNT": count}
