@@ -107,7 +107,7 @@ def run(
     for path in (json_path, html_path, plot_path):
         _check_writable(path)
     look = effort == "quick" and not (ladder or size_names)
-    pace = Pace(cell=seconds if seconds is not None else 0.1 if look else 2.0)
+    pace = Pace(cell=seconds if seconds is not None else 0.1 if look else 1.0)
     limit = _QUICK if budget is None and look else budget
     planned = with_roofs(planned) if roof else planned
     with Worker(pace, patience) as worker:

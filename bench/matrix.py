@@ -76,8 +76,7 @@ def measure_all(
             for operation, case in planned if budget is None else _in_rounds(planned):
                 progress.update(task, description=_described(operation, case))
                 share = (deadline - clock()) / (len(planned) - len(cells))
-                timed = min(pace.cell, _TIMED_SHARE * share)
-                measurer.pace = replace(pace, cell=timed, patience=_PATIENCE * timed)
+                measurer.pace = pace if budget is None else _in_time(pace, share)
                 if share < 0:
                     cells.append(failed(operation, case, f"the {budget:g} s were over"))
                 else:
@@ -91,6 +90,12 @@ def measure_all(
         (op.name, c.device.name, c.dtype.short, c.size): i for i, (op, c) in enumerate(planned)
     }
     return sorted(cells, key=lambda c: order[c.operation, c.device, c.dtype, c.size])
+
+
+def _in_time(pace: Pace, share: float) -> Pace:
+    """The pace for a cell that has so many seconds."""
+    timed = min(pace.cell, _TIMED_SHARE * share)
+    return replace(pace, cell=timed, patience=_PATIENCE * timed)
 
 
 def _in_rounds(planned: Sequence[Planned]) -> list[Planned]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 
 from rich.markup import escape
@@ -133,16 +134,20 @@ def _overhead(name: str, cells: Sequence[Cell]) -> Table:
 
 
 def change_table(found: Sequence[Change]) -> Table:
-    """A row per contender whose speed changed beyond the noise, or that began or ceased to work."""
-    same = sum(c.verdict in ("same", "failing") for c in found)
+    """A row per contender whose speed changed beyond the noise, or that began or ceased to work.
+
+    The title counts all, those too that only one of the runs measured.
+    """
+    counts = Counter(change.verdict for change in found)
+    counted = ", ".join(f"{count} {verdict}" for verdict, count in counts.most_common())
     table = _table(
-        f"changes; {same} of {len(found)} are the same",
+        f"changes: {counted or 'none'}",
         ("operation", "device", "type", "size", "by"),
         ("before", "after", "speed", "noise"),
         "verdict",
     )
     for change in found:
-        if change.verdict in ("same", "failing"):
+        if change.verdict in ("same", "failing", "new", "gone"):
             continue
         cell, times = change.cell, (change.before, change.after)
         table.add_row(

@@ -114,7 +114,7 @@
       const cells = devices.map((device) =>
         heatCell(measure, own.filter((r) => r.operation === operation && r.dtype === dtype && r.device === device)),
       );
-      const heading = element("th", { scope: "row", textContent: kind });
+      const heading = element("th", { scope: "row", textContent: kind, title: data.operations[operation].text });
       return element("tr", {}, heading, ...cells);
     });
     const top = ["", ...devices].map((text) => element("th", { scope: "col", textContent: text }));
@@ -419,7 +419,8 @@
         const value = key(row);
         const none = value === undefined || value === null;
         const shown = none ? (right ? "–" : "") : String((text || key)(row));
-        return element("td", { className: right ? "number" : name === "why not" ? "reason" : "", textContent: shown });
+        const look = right ? "number" : name === "why not" && shown ? "reason" : "";
+        return element("td", { className: look, textContent: shown });
       },
     )));
     byId("all").replaceChildren(element("thead", {}, element("tr", {}, ...headings)), element("tbody", {}, ...lines));
