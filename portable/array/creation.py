@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
 from portable import dtypes, registry
 from portable import lang as kl
 from portable.array.creation_kernels import counted, diagonal, generated
-from portable.array.elementwise import where
 from portable.array.engine import apply, number_for
 from portable.array.geometry import broadcast_shapes, whole_numbers
 from portable.array.manipulation import astype, broadcast_to, copied
 from portable.array.operation import Operation
 from portable.array.promotion import kind_of
+from portable.array.recipe import Plans, Recipe
 from portable.array.storage import Storage
+from portable.array.triangle_kernels import triangle
+from portable.array.work import vector_lanes, work_of
 from portable.backend import Device
 from portable.dtypes import DType, complex64, float32
 from portable.errors import DTypeError, ShapeError, UnsupportedError
@@ -293,21 +296,34 @@ def _reachable(k: int, x: Array) -> int:
 
 def tril(x: Array, /, *, k: int = 0) -> Array:
     """The lower triangles, up to the diagonal `k`; zeros above it."""
-    return where(_below(x, k), x, zeros((), dtype=x.dtype, device=x.device))
+    return _triangle(x, k, True)  # type: ignore[no-any-return]
 
 
 def triu(x: Array, /, *, k: int = 0) -> Array:
     """The upper triangles, from the diagonal `k` on; zeros below it."""
-    return where(_below(x, k - 1), zeros((), dtype=x.dtype, device=x.device), x)
+    return _triangle(x, k, False)  # type: ignore[no-any-return]
 
 
-def _below(x: Array, k: int) -> Array:
-    """Whether an element of a matrix lies on the diagonal `k` or below it."""
+def _write_triangle(x: Any, k: int, below: bool) -> Callable[..., Any]:
+    """What `tril` and `triu` have to do for arrays like `x`."""
     if x.ndim < 2:
         raise ValueError(f"a triangle of an array of shape {x.shape}; it takes matrices")
-    rows = arange(x.shape[-2], device=x.device)[:, None]
-    columns = arange(x.shape[-1], device=x.device)[None, :]
-    return columns - rows <= _reachable(k, x)  # type: ignore[no-any-return]
+    recipe = Recipe(x)
+    out = recipe.empty(x.shape, x.dtype)
+    if x.size:
+        capabilities = x.device.capabilities
+        neighbours = x.strides[-1] == x.dtype.itemsize
+        lanes = vector_lanes((x.dtype,), x.shape[-1], capabilities) if neighbours else 1
+        chunk, rows, ndrange, group = work_of(x.shape, lanes, capabilities, strided=not neighbours)
+        cut = {"LANES": lanes, "CHUNK": chunk, "ROWS": rows}
+        kind = x.dtype.register
+        recipe.launch(
+            triangle, ndrange, group, x, out, _reachable(k, x), BELOW=below, KIND=kind, **cut
+        )
+    return recipe.finish(out)
+
+
+_triangle: Final = Plans(_write_triangle)
 
 
 def meshgrid(*arrays: Array, indexing: str = "xy") -> list[Array]:

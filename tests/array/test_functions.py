@@ -187,3 +187,13 @@ def test_joined_arrays_that_share_memory(ours: Device) -> None:
         ((x[1:], x[:2], x[1:]), (a[1:], a[:2], a[1:])),
     ):
         same(xp.concat(parts), np.concatenate(expected))
+
+
+@pytest.mark.parametrize("dtype", ["float32", "int8"])
+def test_triangles(ours: Device, dtype: str) -> None:
+    a = (RNG.standard_normal((2, 5, 37)) * 9).astype(dtype)
+    x = ours.from_numpy(a)
+    for k in (0, -2, 30):
+        same(xp.tril(x, k=k), np.tril(a, k))
+        same(xp.triu(x, k=k), np.triu(a, k))
+    same(xp.triu(x.mT), np.triu(a.swapaxes(1, 2)))
