@@ -98,9 +98,11 @@ class Kernel:
         """
         if len(args) != len(self._parameters):
             names = ", ".join(self._parameters)
+            constants = ", ".join(self._defaults)
             raise LaunchError(
                 f"{self.__name__} takes {len(self._parameters)} arguments ({names}), "
                 f"not {len(args)}"
+                + (f"; {constants}: compile-time, by keyword" if constants else "")
             )
         return tuple(spec_of(x, view) for x, view in zip(args, views, strict=True))
 

@@ -990,3 +990,58 @@ def fills_with_two(x):
 def test_too_many_arguments_for_a_matrix() -> None:
     error = refused(fills_with_two, MATRIX)
     assert "fill of a kl.matrix takes one argument, not 2" in str(error)
+
+
+def k_misspelt(x):
+    x[kl.globl_id(0)] = 1  # here kl
+
+
+def k_misspelt_name(value):
+    value[0] = valeu[1]  # here valeu  # noqa: F821
+
+
+def k_endless(x):
+    while True:  # here while
+        for i in range(3):
+            if x[i] > 0:
+                break
+        x[0] = 1
+
+
+def k_whole_array(x):
+    x += 1  # here 1
+
+
+def k_few(x):
+    x[0] = kl.where(x[0] > 0, 1.0)  # here kl
+
+
+MISTAKES = [
+    (k_misspelt, "no attribute globl_id", "did you mean global_id?"),
+    (k_misspelt_name, "valeu is not defined", "did you mean value?"),
+    (k_endless, "never ends", "break"),
+    (k_whole_array, "by element", ""),
+    (k_few, "kl.where(condition, x, y): missing a required argument", ""),
+]
+
+
+@pytest.mark.parametrize(("kernel", "reason", "hint"), MISTAKES)
+def test_mistakes_that_are_easily_made(kernel: Callable[..., Any], reason: str, hint: str) -> None:
+    error = refused(kernel, F32)
+    assert reason in error.reason
+    assert hint in error.hint
+
+
+def test_a_number_where_the_kernel_takes_an_array() -> None:
+    error = refused(stores, FLOAT)
+    assert "a number of type f32 has no elements" in error.reason
+
+
+def stores(x):
+    x[0] = 1  # here x
+
+
+def test_a_constant_given_by_position(device: Device) -> None:
+    x = device.from_numpy(np.zeros(4, np.float32))
+    with pt.use(device), pytest.raises(errors.LaunchError, match="VALUE: compile-time, by keyword"):
+        simple[4, 4](x, 7)

@@ -20,7 +20,7 @@ from portable.lang.frontend.conversion import (
     common_dtype,
     unify,
 )
-from portable.lang.frontend.values import Complex, Value, describe, is_number
+from portable.lang.frontend.values import Complex, Value, View, describe, is_number
 from portable.lang.functions import FUNCTIONS, Function
 from portable.lang.ir import expressions as e
 from portable.lang.ir.types import Vector
@@ -99,6 +99,8 @@ def _on_constants(builder: Builder, op: str, x: Any, y: Any) -> Any:
         return _BINARY[op](x, y)
     except (ArithmeticError, TypeError, ValueError) as error:
         sign = _SIGN.get(op, op)
+        if isinstance(x, View) or isinstance(y, View):
+            builder.fail(f"{describe(x)} {sign} {describe(y)}: arrays are worked on by element")
         builder.fail(f"{describe(x)} {sign} {describe(y)} is not possible: {error}")
 
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import ast
+import inspect
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from difflib import get_close_matches
 from functools import partial
 from types import ModuleType
 from typing import Any, Final
@@ -110,7 +112,8 @@ class ExpressionTranslator(ABC):
                 )
             return variables.read(self.builder, found) if variables.is_mutable(found) else found
         if node.id not in self.frame.outer:
-            self.builder.fail(f"the name {node.id} is not defined")
+            known = [*self.frame.env, *self.frame.outer]
+            self.builder.fail(f"the name {node.id} is not defined", _nearest(node.id, known))
         return self._captured(node.id, self.frame.outer[node.id])
 
     def _captured(self, name: str, found: Any) -> Any:
@@ -141,7 +144,9 @@ class ExpressionTranslator(ABC):
         try:
             return self._captured(node.attr, getattr(base, node.attr))
         except AttributeError:
-            self.builder.fail(f"{describe(base)} has no attribute {node.attr}")
+            self.builder.fail(
+                f"{describe(base)} has no attribute {node.attr}", _nearest(node.attr, dir(base))
+            )
 
     def _capability(self, name: str) -> Any:
         found = getattr(self.builder.capabilities, name, None)
@@ -404,7 +409,7 @@ class ExpressionTranslator(ABC):
         try:
             bound = word.signature.bind(*args, **kwargs)
         except TypeError as error:
-            self.builder.fail(f"kl.{word.name}{word.signature}: {error}")
+            self.builder.fail(f"kl.{word.name}{_without_types(word.signature)}: {error}")
         bound.apply_defaults()
         if word.name in ("static_range", "range"):
             return self._range(static=word.name == "static_range", **bound.arguments)
@@ -490,3 +495,14 @@ def _call_hint(function: Any, name: str) -> str:
 def found_hint(name: str) -> str:
     """What to do about a name that may be unassigned."""
     return f"give {name} a value before the branch or loop"
+
+
+def _nearest(name: str, known: Iterable[str]) -> str:
+    """What a name that does not exist may have been meant to be."""
+    nearest = get_close_matches(name, known, n=1)
+    return f"did you mean {nearest[0]}?" if nearest else ""
+
+
+def _without_types(signature: inspect.Signature) -> inspect.Signature:
+    plain = [p.replace(annotation=p.empty) for p in signature.parameters.values()]
+    return inspect.Signature(plain)

@@ -26,6 +26,7 @@ from portable.lang.ir import expressions as e
 from portable.lang.ir import statements as s
 from portable.lang.ir.intervals import Interval
 from portable.lang.ir.types import Fragment
+from portable.lang.ir.walk import blocks
 
 __all__ = ["Translator"]
 
@@ -155,7 +156,10 @@ class Translator(ExpressionTranslator):
     def _element(self, node: ast.Subscript) -> tuple[View, Any]:
         view = self.visit(node.value)
         if not isinstance(view, View):
-            self.builder.fail(f"the elements of {describe(view)} cannot be assigned")
+            self.builder.fail(
+                f"{describe(view)} has no elements to assign",
+                "pass an array, or see kl.local and kl.private",
+            )
         return view, self._snapshot("i", self.visit(node.slice))
 
     def _assign(self, target: ast.expr, value: Any) -> None:
@@ -432,6 +436,9 @@ class Translator(ExpressionTranslator):
                 stop = e.Unary("not", as_bool(self.builder, condition))
                 self.builder.emit(s.If(stop, (s.Break(here),), (), here))
             self._loop_body(node.body)
+        if not isinstance(condition, Value) and not _is_left(tuple(body)):
+            self._locate(node)
+            self.builder.fail("this loop never ends", "leave it by break, or give it a condition")
         self._after_loop(before, here.line)
         self.builder.emit(s.Loop(tuple(body), here))
 
@@ -598,3 +605,14 @@ def _is_static(over: ast.expr) -> bool:
 
 def _has_return(node: ast.stmt) -> bool:
     return any(isinstance(inner, ast.Return) for inner in ast.walk(node))
+
+
+def _is_left(body: s.Block, *, inside: bool = False) -> bool:
+    """Whether a loop's body may leave it: by a break, if not one of a loop inside, or a return."""
+    for statement in body:
+        if isinstance(statement, s.Return) or (isinstance(statement, s.Break) and not inside):
+            return True
+        deeper = inside or not isinstance(statement, s.If)
+        if any(_is_left(block, inside=deeper) for block in blocks(statement)):
+            return True
+    return False

@@ -114,7 +114,7 @@ def describe(x: object) -> str:
         case Value():
             kind = x.type
             name = repr(kind) if isinstance(kind, Vector) else kind.short
-            return f"a weak {x.dtype.short} number" if x.weak else f"{name} value"
+            return f"a number of type {x.dtype.short}" if x.weak else f"{name} value"
         case Complex():
             return f"complex value of {x.dtype.short} parts"
         case View():
