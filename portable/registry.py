@@ -152,6 +152,8 @@ class Registry:
         )
 
     def _named(self, name: str) -> Device:
+        if not isinstance(name, str):
+            raise TypeError(f"a device or its name is needed, such as 'cpu', not {name!r}")
         backend, *rest = name.strip().lower().split(":")
         if len(rest) > 2 or not backend:
             raise DeviceError(

@@ -202,6 +202,6 @@ class AdamW(_RunningMeans):
     _decoupled = True
 
 
-def _check_range(optimizer: str, name: str, value: float, below: float = float("inf")) -> None:
-    if not 0 <= value < below:
+def _check_range(optimizer: str, name: str, value: Any, below: float = float("inf")) -> None:
+    if not isinstance(value, float | int | np.number) or not 0 <= value < below:
         raise ValueError(f"{optimizer}({name}={value!r}): expected a number from 0 to {below}")

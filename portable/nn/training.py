@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from time import perf_counter
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import numpy as np
 
@@ -114,7 +114,7 @@ def fit(
     plan = _Plan(
         model,
         LOSSES[loss] if isinstance(loss, str) and loss in LOSSES else _checked_loss(loss),
-        optimizer or Adam(),
+        Adam() if optimizer is None else _checked_optimizer(optimizer),
         epochs,
         schedule,
         patience,
@@ -167,6 +167,12 @@ def _check_positive(**given: float | None) -> None:
     for name, value in given.items():
         if value is not None and not value > 0:
             raise ValueError(f"{name}={value!r}: expected a positive number")
+
+
+def _checked_optimizer(optimizer: object) -> Optimizer:
+    if not hasattr(optimizer, "slots"):
+        raise TypeError(f"optimizer={optimizer!r}; give SGD, Adam or AdamW, such as Adam(lr=1e-3)")
+    return cast(Optimizer, optimizer)
 
 
 def _checked_loss(loss: object) -> Loss:

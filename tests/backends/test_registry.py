@@ -290,3 +290,8 @@ def test_the_processor_needs_no_gpu_library() -> None:
         [sys.executable, "-c", program], capture_output=True, text=True, check=True
     )
     assert done.stdout.strip() == "[]"
+
+
+def test_what_is_no_name() -> None:
+    with pytest.raises(TypeError, match=r"a device or its name is needed, .* not 3"):
+        registry.device(3)  # type: ignore[arg-type]

@@ -134,7 +134,6 @@ def test_nothing_is_kept_of_a_training_that_fails() -> None:
         (["train", "--horizon", "0"], "both are at least 1"),
         (["train", "--intervals", "--coverage", "90"], "coverage=90"),
         (["train", "--device", "abacus"], "abacus"),
-        (["evaluate"], "forecast.safetensors"),
         (["plot", "--show", "0"], "at least one interval"),
         (["compare", "--seeds", "0"], "at least one is needed"),
         (["generate", "a.csv"], "written as .json"),
@@ -149,6 +148,11 @@ def test_last_values_are_numbers_and_as_many_as_the_window() -> None:
     _output("train")
     assert "'three'" in _failure("predict", "--last", "1 2 three")
     assert "takes 10 in a row" in _failure("predict", "--last", "1 2 3")
+
+
+@pytest.mark.parametrize("command", [["predict", "--last", LAST], ["evaluate"], ["plot"]])
+def test_a_missing_model_says_what_makes_one(command: list[str]) -> None:
+    assert "no forecast.safetensors; `portable forecast train`" in _failure(*command)
 
 
 def test_a_damaged_model_is_named() -> None:

@@ -132,7 +132,7 @@ def evaluate_command(
 ) -> None:
     """Test a model on the last 20 % of a TRACE, beside the baselines."""
     with _reported():
-        _report(evaluate(Forecaster.load(model, device=device), _values(trace, column)), unit)
+        _report(evaluate(_kept(model, device), _values(trace, column)), unit)
 
 
 @forecast.command("predict")
@@ -143,7 +143,7 @@ def evaluate_command(
 def predict_command(last: str, model: Path, device: str | None, unit: str) -> None:
     """Forecast what comes after the last values."""
     with _reported():
-        forecaster = Forecaster.load(model, device=device)
+        forecaster = _kept(model, device)
         found = forecaster.forecast(_numbers(last))
     show(forecast_table(found, forecaster.settings.coverage, unit))
 
@@ -171,7 +171,7 @@ def plot_command(
     with _reported():
         from portable.nn.forecast.plots import picture
 
-        forecaster = Forecaster.load(model, device=device)
+        forecaster = _kept(model, device)
         evaluation = evaluate(forecaster, _values(trace, column))
         write_whole(out, picture(forecaster, evaluation, shown, unit))
     click.echo(f"Drawn in {out}.")
@@ -252,6 +252,12 @@ def _check_writable(option: str, path: Path) -> None:
     folder = path.absolute().parent
     if not os.access(folder, os.W_OK):
         raise click.UsageError(f"{option} {path}: {folder} is no folder to write to")
+
+
+def _kept(model: Path, device: str | None) -> Forecaster:
+    if not model.exists():
+        raise FileNotFoundError(f"there is no {model}; `portable forecast train` writes one")
+    return Forecaster.load(model, device=device)
 
 
 @contextmanager
