@@ -29,7 +29,7 @@ from portable.array.manipulation import (
     stack,
 )
 from portable.array.products import matmul, matrix_transpose, tensordot, vecdot
-from portable.array.statistics import count_nonzero
+from portable.array.statistics import count_nonzero, sum_of_squares
 from portable.array.statistics import max as greatest
 from portable.array.statistics import min as least
 from portable.array.statistics import sum as summed
@@ -296,6 +296,9 @@ def vector_norm(
     check_operands("vector_norm", (x,))
     if x.dtype.kind not in "fc":
         raise DTypeError(f"vector_norm takes floating-point numbers, not {x.dtype.name}")
+    if ord == 2:
+        norm = sqrt(sum_of_squares(x, axis=axis, keepdims=keepdims))
+        return astype(norm, x.dtype.real, copy=False)
     size = absolute(x)
     if ord == inf:
         return _greatest_size(size, axis, keepdims)
@@ -306,8 +309,6 @@ def vector_norm(
         return summed(some, axis=axis, keepdims=keepdims)
     if ord == 1:
         return summed(size, axis=axis, keepdims=keepdims)
-    if ord == 2:
-        return sqrt(summed(multiply(size, size), axis=axis, keepdims=keepdims))
     total = summed(power(size, float(ord)), axis=axis, keepdims=keepdims)
     return power(total, 1 / float(ord))
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cache
+from functools import cache, lru_cache
 from itertools import pairwise
 from math import prod
 from typing import TYPE_CHECKING, Any, Final
@@ -187,20 +187,34 @@ def permute_dims(x: Array, /, axes: tuple[int, ...]) -> Array:
     order = normalized_axes(tuple(axes), x.ndim)
     if len(order) != x.ndim:
         raise ShapeError(f"{len(order)} axes for an array of {x.ndim} dimensions")
-    return x.viewed(tuple(x.shape[a] for a in order), tuple(x.strides[a] for a in order))
+    return _permuted(x, order)
+
+
+def _permuted(x: Array, order: tuple[int, ...]) -> Array:
+    return x.viewed(tuple([x.shape[a] for a in order]), tuple([x.strides[a] for a in order]))
 
 
 def moveaxis(
     x: Array, source: int | tuple[int, ...], destination: int | tuple[int, ...], /
 ) -> Array:
     """The view with some axes moved elsewhere, the others staying in order."""
-    sources, targets = normalized_axes(source, x.ndim), normalized_axes(destination, x.ndim)
+    given: tuple[Any, ...] = (source, destination)
+    sources, targets = (tuple(a) if isinstance(a, list) else a for a in given)
+    return _permuted(x, _moved(x.ndim, sources, targets))
+
+
+@lru_cache(maxsize=1024)
+def _moved(
+    ndim: int, source: int | tuple[int, ...], destination: int | tuple[int, ...]
+) -> tuple[int, ...]:
+    """The order of dimensions after some have been moved."""
+    sources, targets = normalized_axes(source, ndim), normalized_axes(destination, ndim)
     if len(sources) != len(targets):
         raise ShapeError(f"moveaxis of {len(sources)} axes to {len(targets)} places")
-    order = [a for a in range(x.ndim) if a not in sources]
+    order = [a for a in range(ndim) if a not in sources]
     for target, one in sorted(zip(targets, sources, strict=True)):
         order.insert(target, one)
-    return permute_dims(x, tuple(order))
+    return tuple(order)
 
 
 def expand_dims(x: Array, /, axis: int = 0) -> Array:

@@ -127,5 +127,7 @@ def vecdot(x1: Array, x2: Array, /, *, axis: int = -1) -> Array:
         raise ShapeError(f"vecdot of {x1.shape} and {x2.shape} along axis {axis}")
     left, right = moveaxis(a, axis, -1), moveaxis(b, axis, -1)
     shape = broadcast_shapes([left.shape, right.shape])
-    product = multiply(conj(broadcast_to(left, shape)), right)
+    if kind.is_complex:
+        left = conj(left)
+    product = multiply(broadcast_to(left, shape), right)
     return summed(product, axis=-1, dtype=kind)

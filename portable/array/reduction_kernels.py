@@ -21,6 +21,7 @@ __all__ = [
     "read",
     "reduce_columns",
     "scan_columns",
+    "square_size",
     "total",
     "wins",
 ]
@@ -60,6 +61,12 @@ def either(x: Any, y: Any) -> Any:
 def is_true(x: Any) -> Any:
     """Whether a number is not zero."""
     return x != 0
+
+
+@function
+def square_size(x: Any) -> Any:
+    """The square of a complex number's size."""
+    return x.real * x.real + x.imag * x.imag
 
 
 @function

@@ -16,7 +16,7 @@ from portable.array.creation import full
 from portable.array.elementwise import divide, multiply, not_equal, sqrt, subtract
 from portable.array.engine import apply, check_operands, number_for
 from portable.array.geometry import normalized_axes, normalized_axis
-from portable.array.manipulation import astype, concat, moveaxis
+from portable.array.manipulation import astype, concat, expand_dims, moveaxis
 from portable.array.moments import variance
 from portable.array.operation import Operation
 from portable.array.real_operations import squared_gap
@@ -42,6 +42,7 @@ __all__ = [
     "prod",
     "std",
     "sum",
+    "sum_of_squares",
     "var",
 ]
 
@@ -206,7 +207,13 @@ _TOTAL: Final = _Statistic(
     lambda x, out: Merge(k.total, out, 0),
     _wide,
 )
-
+_SQUARES: Final = _Statistic(
+    "vector_norm",
+    "fc",
+    "floating-point numbers",
+    lambda x, out: Merge(k.total, out, 0, k.square_size if x.is_complex else kl.square),
+    lambda x, dtype: _accumulator(x.real),
+)
 
 _SQUARED_GAP: Final = Operation("var", "f", squared_gap)
 
@@ -214,6 +221,13 @@ _SQUARED_GAP: Final = Operation("var", "f", squared_gap)
 def sum(x: Array, /, *, axis: Axis = None, dtype: Any = None, keepdims: bool = False) -> Array:
     """The sum along axes (None: all); 64-bit for integers unless `dtype` says otherwise."""
     return _reduced(_SUM, x, axis, dtype, keepdims)  # type: ignore[no-any-return]
+
+
+def sum_of_squares(x: Array, /, *, axis: Axis = None, keepdims: bool = False) -> Array:
+    """The sum of the squared sizes along axes (None: all), as wide as floats are summed."""
+    if axis == () or not x.ndim:
+        x, axis, keepdims = expand_dims(x, axis=-1), -1, False
+    return _reduced(_SQUARES, x, axis, None, keepdims)  # type: ignore[no-any-return]
 
 
 def prod(x: Array, /, *, axis: Axis = None, dtype: Any = None, keepdims: bool = False) -> Array:

@@ -197,3 +197,13 @@ def test_triangles(ours: Device, dtype: str) -> None:
         same(xp.tril(x, k=k), np.tril(a, k))
         same(xp.triu(x, k=k), np.triu(a, k))
     same(xp.triu(x.mT), np.triu(a.swapaxes(1, 2)))
+
+
+@pytest.mark.parametrize("dtype", ["float32", "complex64"])
+def test_norms_along_no_axes(ours: Device, dtype: str) -> None:
+    a = (CUBE[0] - 1j * CUBE[1]).astype(dtype) if dtype == "complex64" else CUBE[0].astype(dtype)
+    x = ours.from_numpy(a)
+    same(xp.linalg.vector_norm(x), np.linalg.norm(a))
+    same(xp.linalg.vector_norm(x[0, 0]), np.abs(a[0, 0]))
+    same(xp.linalg.vector_norm(x, axis=()), np.abs(a))
+    same(xp.linalg.vector_norm(x, axis=1, keepdims=True), np.linalg.norm(a, axis=1, keepdims=True))
