@@ -62,9 +62,7 @@ def bench() -> None:
 @click.option(
     "--patience",
     type=click.FloatRange(min=0),
-    default=600.0,
-    show_default=True,
-    help="Seconds after which a cell is given up.",
+    help="Seconds after which a cell is given up: 600, but 60 in a look at everything.",
 )
 @click.option("--json", "json_path", type=_PATH, help="Write all samples to this file.")
 @click.option("--html", "html_path", type=_PATH, help="Write a report to this file.")
@@ -80,7 +78,7 @@ def run(
     roof: bool,
     seconds: float | None,
     budget: float | None,
-    patience: float,
+    patience: float | None,
     json_path: Path | None,
     html_path: Path | None,
     plot_path: Path | None,
@@ -110,8 +108,9 @@ def run(
     pace = Pace(cell=seconds if seconds is not None else 0.1 if look else 1.0)
     limit = _QUICK if budget is None and look else budget
     planned = with_roofs(planned) if roof else planned
-    with Worker(pace, patience) as worker:
-        cells = measure_all(planned, worker, ladder=ladder, budget=limit)
+    ahead = not operations or limit is not None
+    with Worker(pace, patience if patience is not None else 60.0 if look else 600.0) as worker:
+        cells = measure_all(planned, worker, ladder=ladder, ahead=ahead, budget=limit)
     results = Results(environment(devices, options), cells)
     ladders = [c for c in cells if c.operation in {op.name for op in chosen}] if ladder else []
     _show(_tables(cells, ladders))

@@ -18,8 +18,11 @@ from portable_bench.results import Cell
 
 __all__ = ["Measurer", "measure_all"]
 
+_COMPILING: Final = 300.0
+"""Seconds at most; what is not compiled by then is when its turn comes."""
+
 _COMPILING_SHARE: Final = 0.5
-"""Of a run's time at most; what is not compiled by then is when its turn comes."""
+"""Of a run's time at most."""
 
 _PATIENCE: Final = 4
 _TIMED_SHARE: Final = 0.4
@@ -45,6 +48,7 @@ def measure_all(
     measurer: Measurer,
     *,
     ladder: bool = False,
+    ahead: bool = False,
     budget: float | None = None,
     clock: Callable[[], float] = time.perf_counter,
 ) -> list[Cell]:
@@ -58,9 +62,11 @@ def measure_all(
         What measures them.
     ladder : bool
         Whether every algorithm is measured.
+    ahead : bool
+        Whether programs are compiled on all cores first.
     budget : float, optional
-        Seconds to share out; programs are then compiled on all cores first. Cells whose turn comes
-        after them are left out, with that as the reason.
+        Seconds to share out. Cells whose turn comes after them are left out, with that as the
+        reason.
     clock : callable
         The host's.
     """
@@ -69,8 +75,8 @@ def measure_all(
     pace = measurer.pace
     with _progress() as progress:
         try:
-            if budget is not None:
-                soon = clock() + _COMPILING_SHARE * budget
+            if ahead:
+                soon = clock() + min(_COMPILING, _COMPILING_SHARE * (deadline - clock()))
                 _compile(planned, measurer, progress, lambda: clock() > soon)
             task = progress.add_task("", total=len(planned))
             for operation, case in planned if budget is None else _in_rounds(planned):

@@ -21,7 +21,8 @@ from portable_bench.results import Cell
 
 __all__ = ["Worker"]
 
-_PATIENCE: Final = 600.0
+_START: Final = 60.0
+"""Seconds that a helper may take to begin."""
 _HELPERS: Final = 3
 """Processes at most that compile beside the one that measures."""
 _Named = tuple[Operation, str, Any, tuple[int, ...]]
@@ -47,7 +48,7 @@ class Worker:
     def __init__(
         self,
         pace: Pace,
-        patience: float = _PATIENCE,
+        patience: float = 600.0,
         find: Callable[[str], Device] = registry.device,
     ) -> None:
         self.pace = pace
@@ -100,7 +101,7 @@ class Worker:
             done, total = self._server("compile", [_named(*p) for p in own])
             for share in filter(None, others):
                 with suppress(PortableError):
-                    helper = helpers.enter_context(self._process(_PATIENCE))
+                    helper = helpers.enter_context(self._process(_START))
                     helper("compile", [_named(*p) for p in share])
             while done < total and not late():
                 done, total = self._server("compiled")

@@ -51,7 +51,7 @@ def test_a_cell_that_ends_its_process_says_so_and_stops_no_other(
 def test_a_program_that_kills_its_compiler_is_told_when_its_turn_comes() -> None:
     planned = [(scripted("fine", as_its_process), CASE), (scripted("dies", die), CASE)]
     with Worker(PACE, find=find) as worker:
-        fine, dies = measure_all(planned, worker, budget=60.0)
+        fine, dies = measure_all(planned, worker, ahead=True)
     assert fine.ours[0].timed
     assert dies.failure == "killed its process (SIGSEGV)"
 
