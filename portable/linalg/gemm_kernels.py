@@ -201,6 +201,7 @@ def gemm_tiles(
     BN: int,
     BK: int,
     STAGES: int,
+    APART: bool,
     GROUP: int,
     UNITS: bool,
     ACC: Any,
@@ -209,8 +210,10 @@ def gemm_tiles(
     """A workgroup per ``BM x BN`` tile of the result, held in registers or by matrix units.
 
     Tiles of the operands, ``BK`` deep, pass through a ring of ``STAGES`` in local memory; while one
-    is multiplied the next ones are on their way. Local memory: ``STAGES (BM + BN) BK`` elements and
-    the padding that the device's layout wants.
+    is multiplied the next ones are on their way. With `APART` each is only asked for when it is
+    wanted: where multiplications run on their own, the device has work-items that do nothing but
+    copy and run ahead of the others. Local memory: ``STAGES (BM + BN) BK`` elements and the padding
+    that the device's layout wants.
     """
     batch, row, column = tile_of_workgroup(out, BM, BN, GROUP)
     left, right, result = (
@@ -219,24 +222,25 @@ def gemm_tiles(
         matrix_of(out, out, batch),
     )
     m, n, k = result.shape[0], result.shape[1], left.shape[1]
+    AHEAD = 0 if APART else STAGES - 1
     tile_a = kl.local((STAGES, BM, BK), a.dtype)
     tile_b = kl.local((STAGES, BK, BN), b.dtype)
     acc = kl.matrix((BM, BN), ACC, scope="workgroup", units=UNITS)
     acc.fill(0)
-    for stage in kl.static_range(STAGES - 1):
+    for stage in kl.static_range(AHEAD):
         kl.copy_async(tile_a[stage], left[row : row + BM, stage * BK : stage * BK + BK])
         kl.copy_async(tile_b[stage], right[stage * BK : stage * BK + BK, column : column + BN])
         kl.copy_commit()
     for step in range(kl.cdiv(k, BK)):
-        if STAGES > 1:
-            kl.copy_wait(STAGES - 2)
+        if AHEAD > 0:
+            kl.copy_wait(AHEAD - 1)
             kl.barrier()
-        ahead = step + (STAGES - 1)
+        ahead = step + AHEAD
         slot, start = ahead % STAGES, ahead * BK
         kl.copy_async(tile_a[slot], left[row : row + BM, start : start + BK])
         kl.copy_async(tile_b[slot], right[start : start + BK, column : column + BN])
         kl.copy_commit()
-        if STAGES == 1:
+        if AHEAD == 0:
             kl.copy_wait(0)
             kl.barrier()
         now = step % STAGES

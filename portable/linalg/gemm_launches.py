@@ -69,8 +69,9 @@ def launches(
 def tiles_launch(
     parameters: Parameters, shape: tuple[int, ...], constants: dict[str, Any]
 ) -> TileLaunch:
-    """The tile kernel with one set of tuned parameters."""
+    """The tile kernel with one set of tuned parameters; tables need not say ``APART=False``."""
     sizes = {name: value for name, value in parameters.items() if name != "WORKGROUP"}
+    sizes.setdefault("APART", False)
     workgroup = (parameters["WORKGROUP"], 1, 1)
     launcher = _over_tiles(gemm_tiles, shape, parameters["BM"], parameters["BN"], workgroup)
     return TileLaunch(launcher, {**sizes, **constants})

@@ -6,14 +6,21 @@ from functools import lru_cache
 from typing import Any, Final
 
 from portable.backend import Capabilities, Device
-from portable.dtypes import DType
+from portable.dtypes import DType, float16
 from portable.tune.space import Parameters, Space
 from portable.tune.table import lookup, state
 
 __all__ = ["SPACE", "SPACE_NT", "candidates"]
 
-_BUSY: Final = 1
-"""A choice is preferred while it gives every compute unit at least so many tiles."""
+_STEP: Final = 0.15
+"""What each place further down in the table counts for: smaller tiles read more for each product.
+
+Between 64x256 and 32x64 elements it is 0.01 to 0.3 in single precision on an H200.
+"""
+
+
+_COPYING: Final = 128
+"""Work-items that do nothing but copy where copies are made apart."""
 
 
 def _fits(choice: Parameters, dtype: DType, capabilities: Capabilities) -> bool:
@@ -22,19 +29,29 @@ def _fits(choice: Parameters, dtype: DType, capabilities: Capabilities) -> bool:
     if single != (capabilities.kind == "cpu") or choice["WORKGROUP"] > capabilities.max_workgroup:
         return False
     width = max(dtype.itemsize, 4) if single else dtype.itemsize
+    apart = choice["APART"]
+    if apart and not _may_be_apart(choice, dtype, capabilities):
+        return False
     needed = stages * (m + n) * k * width
     room = max(capabilities.local_memory, capabilities.local_memory_opt_in)
-    per_item = m * n // choice["WORKGROUP"]
+    per_item = m * n // (choice["WORKGROUP"] - _COPYING * apart)
     registers = per_item * dtype.register.itemsize // 4
     return bool(needed * 17 // 16 <= room and (single or 16 <= registers <= 160))
 
 
+def _may_be_apart(choice: Parameters, dtype: DType, capabilities: Capabilities) -> bool:
+    """Where multiplications run on their own, in a ring with slots to run ahead in."""
+    units = choice["UNITS"] and dtype is float16 and "wgmma.f16" in capabilities.matrix_units
+    return bool(units and choice["STAGES"] > 2 and choice["WORKGROUP"] > _COPYING)
+
+
 _VALUES: Final = {
     "BM": (32, 64, 96, 128, 192, 256),
-    "BN": (32, 64, 128, 256),
+    "BN": (32, 64, 128, 192, 256),
     "BK": (8, 16, 32, 64, 96, 128),
     "STAGES": (1, 2, 3, 4),
-    "WORKGROUP": (1, 64, 128, 256, 512),
+    "APART": (False, True),
+    "WORKGROUP": (1, 64, 128, 256, 384, 512),
     "GROUP": (1, 8),
     "UNITS": (False, True),
 }
@@ -57,9 +74,9 @@ def candidates(
 ) -> tuple[Parameters, ...]:
     """Parameters to try for a result of (M, N, batch), the best first.
 
-    The table lists choices from large tiles to small; the first that keeps all compute units busy
-    is tried first, then the smaller, then the larger ones. For a `b` whose columns are contiguous
-    those of "gemm_nt" come first.
+    The table lists choices from large tiles to small, and large ones do more with what they read;
+    but the compute unit with most tiles sets the time (`_cost`). For a `b` whose columns are
+    contiguous those of "gemm_nt" come first.
     """
     return _ranked(device.capabilities, dtype, algorithm, size, b_columns, state())
 
@@ -76,10 +93,21 @@ def _ranked(
     """The candidates as of one state of the user's table."""
     spaces = (SPACE_NT, SPACE) if b_columns else (SPACE,)
     found = [dict(c) for space in spaces for c in lookup(space.kernel, dtype, capabilities)]
-    units = capabilities.compute_units * _BUSY
-    busy = [choice for choice in found if _tiles(choice, size) >= units]
-    small = sorted((c for c in found if c not in busy), key=lambda c: -_tiles(c, size))
-    return tuple(_for_rung(choice, algorithm) for choice in busy + small)
+    units = max(1, capabilities.compute_units)
+    costs = [_cost(choice, size, units) * (1 + _STEP * at) for at, choice in enumerate(found)]
+    ranked = sorted(range(len(found)), key=costs.__getitem__)
+    return tuple(_for_rung(found[at], algorithm) for at in ranked)
+
+
+def _cost(choice: Parameters, size: tuple[int, int, int], units: int) -> float:
+    """Elements that the busiest compute unit works out.
+
+    A work-item alone leaves out what a tile holds beyond the result, others work that out too.
+    """
+    m, n, batch = size
+    tiles = _tiles(choice, size)
+    each = m * n * batch / tiles if choice.get("WORKGROUP") == 1 else choice["BM"] * choice["BN"]
+    return -(-tiles // units) * float(each)
 
 
 def _tiles(choice: Parameters, size: tuple[int, int, int]) -> int:
@@ -90,7 +118,7 @@ def _tiles(choice: Parameters, size: tuple[int, int, int]) -> int:
 def _for_rung(choice: dict[str, Any], algorithm: str) -> dict[str, Any]:
     """The same choice restricted to what a rung of the ladder may use."""
     if algorithm == "register":
-        return {**choice, "UNITS": False, "STAGES": 1}
+        return {**choice, "UNITS": False, "APART": False, "STAGES": 1}
     if algorithm == "pipelined":
-        return {**choice, "UNITS": False, "STAGES": max(2, choice["STAGES"])}
+        return {**choice, "UNITS": False, "APART": False, "STAGES": max(2, choice["STAGES"])}
     return choice

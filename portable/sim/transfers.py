@@ -34,7 +34,7 @@ def _(statement: s.CopyTile, b: Builder) -> Step:
         w.meet(parts[0].site, "a copy of a tile")
         source, target = (_whole_tile(w, part) for part in parts)
         if statement.asynchronous:
-            w.copies.add(w, source, target, np.arange(w.size))
+            w.copies.add(w, source, target, w.active.ids)
         else:
             transfer = Transfer(source, target, w.active.ids, w.active.ids)
             transfer.begin(w)

@@ -24,6 +24,7 @@ from portable.lang.kernel import kernel
 from portable.lang.passes.matrix import lower_matrices
 from portable.lang.passes.matrix.held import distance
 from portable.lang.signature import ArraySpec, Specialisation
+from portable.sim import checks
 from tests.support.compilers import CUDA, compile_cuda, cuda_missing
 from tests.support.warps import run_on_warps
 
@@ -75,6 +76,25 @@ def rounded(a: Any, b: Any, out: Any, *, BM: int, BN: int, BK: int) -> None:
     acc = kl.matrix((BM, BN), kl.f32, scope="workgroup")
     acc.fill(0)
     kl.mma(acc, tile_a, tile_b)
+    acc.store(out[row : row + BM, column : column + BN])
+
+
+@kernel
+def in_turn(a: Any, b: Any, out: Any, *, BM: int, BN: int, BK: int, STAGES: int) -> None:
+    row, column = kl.group_id(1) * BM, kl.group_id(0) * BN
+    tile_a = kl.local((STAGES, BM, BK), a.dtype)
+    tile_b = kl.local((STAGES, BK, BN), b.dtype)
+    acc = kl.matrix((BM, BN), kl.f32, scope="workgroup")
+    acc.fill(0)
+    for step in range(kl.cdiv(a.shape[1], BK)):
+        slot, start = step % STAGES, step * BK
+        kl.copy_async(tile_a[slot], a[row : row + BM, start : start + BK])
+        kl.copy_async(tile_b[slot], b[start : start + BK, column : column + BN])
+        kl.copy_commit()
+        kl.copy_wait(0)
+        kl.barrier()
+        kl.mma(acc, tile_a[slot], tile_b[slot])
+    acc.map(doubled)
     acc.store(out[row : row + BM, column : column + BN])
 
 
@@ -177,6 +197,41 @@ def test_products_are_right_on_emulated_units(case: str, layouts: str) -> None:
     c = np.full((m, n), np.nan, out.numpy)
     run_on_warps(lowered, (2, 2, 1), (a, b, c))
     assert (c == a.astype(np.float64) @ b.astype(np.float64)).all()
+
+
+@pytest.mark.parametrize("layouts", LAYOUTS)
+@pytest.mark.parametrize(("items", "tile"), [(256, (64, 128, 64)), (384, (128, 64, 64))])
+def test_a_warpgroup_of_its_own_copies(
+    items: int, tile: tuple[int, int, int], layouts: str
+) -> None:
+    """Both sides run after each other here, so that all rounds must fit into the ring."""
+    bm, bn, bk = tile
+    sizes = sizes_of(tile, 3)
+    made = translated(in_turn, dt.float16, dt.float32, items, HOPPER, layouts, **sizes)
+    lowered = lower_matrices(made, HOPPER)
+    assert {"mbarrier.wait", "mbarrier.arrive", "wgmma.wait.1"} <= names(lowered)
+    copies = [x for x in all_statements(lowered.body) if isinstance(x, s.CopyTile)]
+    assert {x.by for x in copies} == {(items - 128, 128)}
+    m, n, k = bm + 3, bn + 5, 3 * bk - 10
+    a, b = operands(m, n, k, dt.float16, layouts)
+    c = np.full((m, n), np.nan, np.float32)
+    with checks(divergence=False, races=False, copies=False):
+        run_on_warps(lowered, (2, 2, 1), (a, b, c))
+    expected = a.astype(np.float64) @ b.astype(np.float64)
+    rows, columns = np.indices(expected.shape)
+    expected[rows % bm == columns % bn] *= 2
+    assert (c == expected).all()
+
+
+@pytest.mark.parametrize(
+    ("what", "items", "stages"), [(in_turn, 256, 2), (in_turn, 128, 3), (product, 256, 3)]
+)
+def test_other_loops_share_their_copies(what: Marked, items: int, stages: int) -> None:
+    sizes = sizes_of((128, 64, 64), stages)
+    made = translated(what, dt.float16, dt.float32, items, HOPPER, "rr", **sizes)
+    lowered = lower_matrices(made, HOPPER)
+    assert "wgmma.f16.m64n64k16" in names(lowered)
+    assert "mbarrier.wait" not in names(lowered)
 
 
 @pytest.mark.parametrize(
@@ -286,6 +341,15 @@ def _value(x: e.Expression, which: int) -> int:
             return (below | {"floordiv": a // (b or 1), "mod": a % (b or 1)})[op]
         case _:
             return which
+
+
+@pytest.mark.skipif(bool(cuda_missing()), reason=cuda_missing() or "compiles")
+def test_loops_cut_in_two_compile() -> None:
+    sizes = sizes_of((128, 256, 64), 4)
+    made = translated(in_turn, dt.float16, dt.float16, 384, HOPPER, "RR", out="R", **sizes)
+    source = generate(made, HOPPER)
+    assert "mbarrier.try_wait" in source.source
+    compile_cuda(source, "sm_90a")
 
 
 @pytest.mark.skipif(bool(cuda_missing()), reason=cuda_missing() or "compiles")

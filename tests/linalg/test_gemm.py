@@ -14,10 +14,14 @@ from hypothesis import strategies as st
 import portable
 from portable import lang as kl
 from portable.backend import Device
+from portable.dtypes import dtype as dtype_of
 from portable.errors import DeviceMismatchError, DTypeError, ShapeError, UnsupportedError
 from portable.linalg import gemm
 from portable.linalg.gemm import ALGORITHMS
 from portable.linalg.gemm_check import tolerance
+from portable.linalg.gemm_kernels import keep
+from portable.linalg.gemm_launches import tiles_launch
+from portable.tune.table import lookup
 from portable.tune.verify import worst_error
 
 Array = np.ndarray[Any, Any]
@@ -90,6 +94,30 @@ def test_products_of_any_shape(device: Device, dtype: str, shape: tuple[int, int
     result = gemm(device.from_numpy(a), device.from_numpy(b))
     assert device.owns(result)
     assert_right(device.to_numpy(result), a, b)
+
+
+@pytest.mark.parametrize(("columns", "layout"), [(520, "rows"), (513, "rows"), (520, "columns")])
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_the_choices_for_large_problems(
+    device: Device, dtype: str, columns: int, layout: str
+) -> None:
+    """Smaller results are left to the table's last choices: here all have whole and cut tiles."""
+    if device.capabilities.kind != "gpu":
+        pytest.skip("the shapes of other tests get them here")
+    needs(device, dtype)
+    m, n, k = 330, columns, 700
+    kind = dtype_of(dtype)
+    constants = {"ACC": kind.register, "ACTIVATION": keep}
+    a, b = normal((m, k), dtype), normal((k, n), dtype, 1)
+    left, right = device.from_numpy(a), device.from_numpy(b)
+    if layout == "columns":
+        right = device.from_numpy(np.ascontiguousarray(b.T)).T
+    space = "gemm_nt" if layout == "columns" else "gemm"
+    for choice in lookup(space, kind, device.capabilities)[:2]:
+        out = device.from_numpy(np.full((m, n), np.nan, dtype))
+        launcher, sizes = tiles_launch(choice, (m, n), constants)
+        launcher(1.0, left, right, 0.0, None, None, out, **sizes)
+        assert_right(device.to_numpy(out), a, b)
 
 
 @pytest.mark.parametrize("dtype", DTYPES)

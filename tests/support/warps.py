@@ -70,7 +70,20 @@ def _(statement: _Emulated, b: Builder) -> Step:
     return Plain(execute)
 
 
-_SILENT = frozenset({"wgmma.fence", "wgmma.commit", "wgmma.wait", "changed.f32", "proxy.fence"})
+_SILENT = frozenset(
+    {
+        "changed.f32",
+        "mbarrier.arrive",
+        "mbarrier.init.many",
+        "mbarrier.init_fence",
+        "mbarrier.wait",
+        "proxy.fence",
+        "wgmma.commit",
+        "wgmma.fence",
+        "wgmma.wait",
+        "wgmma.wait.1",
+    }
+)
 """What orders instructions that this module runs in their order anyway."""
 
 _Meaning = Callable[[Workgroup, list[Any], list[Any]], list[Any]]
@@ -86,6 +99,8 @@ def _meaning(name: str) -> _Meaning | None:
         return _wgmma
     if name.startswith("trade."):
         return lambda w, c, x: _traded(int(name[-1]), c, x[0])
+    if name == "set.f32":
+        return lambda w, c, x: [np.zeros_like(c[0])]
     if name == "pack.f16":
         return lambda w, c, x: [_packed(x[0], x[1])]
     assert name in _SILENT
@@ -252,6 +267,8 @@ def _wgmma(w: Workgroup, c: list[Any], x: list[Any]) -> list[Any]:
     out = [value.copy() for value in c]
     for first in range(0, w.size, 128):
         group = slice(first, first + 128)
+        if not w.active.full and not w.active.mask[group].any():
+            continue
         left, right = (np.unique(np.asarray(d)[group]) for d in x[:2])
         assert left.size == right.size == 1, "a warpgroup's descriptors differ"
         turned = [bool(np.asarray(t).flat[0]) for t in x[2:]]

@@ -34,13 +34,16 @@ class Addresses:
 
     def offset(self, array: Array, index: Sequence[e.Expression]) -> Code:
         """The offset of an element, in elements (in vectors for private arrays of vectors)."""
+        if array.layout is not None and array.layout.swizzle:
+            return self._in_swizzle(array, array.layout, index)
+        return self._linear(array, index)
+
+    def _linear(self, array: Array, index: Sequence[e.Expression]) -> Code:
         terms = [self._term(array, dim, x) for dim, x in enumerate(index)]
         present = [term for term in terms if term is not None]
         total = self._zero if not present else present[0]
         for term in present[1:]:
             total = infix("+", Level.SUM, total, term)
-        if array.layout is not None and array.layout.swizzle:
-            return self._swizzled(array, array.layout, index, total)
         return total
 
     def _term(self, array: Array, dim: int, x: e.Expression) -> Code | None:
@@ -66,6 +69,16 @@ class Addresses:
             case _:
                 context = self._expressions.context
                 return Code(context.size_argument("stride", array, dim))
+
+    def _in_swizzle(self, array: Array, layout: Layout, index: Sequence[e.Expression]) -> Code:
+        """Rows further by whole turns of the swizzle are a constant apart."""
+        row = swizzled_row(layout, array.shape)
+        base, further = _apart(index[row])
+        turns = further if further > 0 and further % layout.swizzle == 0 else 0
+        near = [base if turns and dim == row else x for dim, x in enumerate(index)]
+        total = self._swizzled(array, layout, near, self._linear(array, near))
+        distance = Code(str(turns * layout.strides[row]))
+        return infix("+", Level.SUM, total, distance) if turns else total
 
     def _swizzled(
         self, array: Array, layout: Layout, index: Sequence[e.Expression], linear: Code
@@ -127,6 +140,15 @@ class Addresses:
     def index_type(self) -> DType:
         """The type of offsets."""
         return self._expressions.context.kernel.index_type
+
+
+def _apart(x: e.Expression) -> tuple[e.Expression, int]:
+    """An index as another one and a constant to add."""
+    match x:
+        case e.Binary(op="add", x=base, y=e.Const(value=value)):
+            return base, int(value)
+        case _:
+            return x, 0
 
 
 def swizzled_row(layout: Layout, shape: tuple[int, ...]) -> int:

@@ -42,6 +42,10 @@ _BARRIERS: Final = {
     "mbarrier.init": Asm(
         'asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;" :: "r"({s0}) : "memory");'
     ),
+    "mbarrier.init.many": Asm(
+        'asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" '
+        ':: "r"({s0}), "r"((unsigned int)({i0})) : "memory");'
+    ),
     "mbarrier.init_fence": Asm(
         'asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");\n'
         'asm volatile("fence.proxy.async.shared::cta;" ::: "memory");'

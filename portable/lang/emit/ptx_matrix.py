@@ -86,7 +86,9 @@ _WARPGROUP: Final = {
     "wgmma.descriptor": Asm("{o0} = (unsigned long long)(({s0} & 0x3ffffu) >> 4) | {i0};"),
     "wgmma.fence": Asm('asm volatile("wgmma.fence.sync.aligned;" ::: "memory");'),
     "wgmma.wait": Asm('asm volatile("wgmma.wait_group.sync.aligned 0;" ::: "memory");'),
+    "wgmma.wait.1": Asm('asm volatile("wgmma.wait_group.sync.aligned 1;" ::: "memory");'),
     "wgmma.commit": Asm('asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");'),
+    "set.f32": Asm('asm volatile("mov.f32 %0, 0f00000000;" : "=f"({o0}));'),
     "changed.f32": Asm('asm volatile("" : "+f"({o0}) :: "memory");'),
 } | {f"wgmma.f16.m64n{columns}k16": _wgmma(columns) for columns in range(64, 257, 64)}
 

@@ -269,13 +269,16 @@ class CopyTile:
     as zero, or not written. The copy joins the group of copies that the next `CopyCommit` closes
     and may happen at any time until a `CopyWait` has waited for that group; other work-items may
     rely on it after a barrier that follows their own wait. With `asynchronous` False it is
-    done, as far as this work-item's share goes, when the statement is.
+    done, as far as this work-item's share goes, when the statement is. `by` holds the number of the
+    first of the work-items that copy, a multiple of how many they are, and how many; None stands
+    for all.
     """
 
     target: Region
     source: Region
     loc: Location
     asynchronous: bool = True
+    by: tuple[int, int] | None = None
 
 
 @dataclass(frozen=True, slots=True)

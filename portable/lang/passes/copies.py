@@ -43,7 +43,7 @@ def lower_copies(kernel: Kernel, capabilities: Capabilities) -> Kernel:
         return kernel
     kernel = lower_bulk(kernel, capabilities)
     lowering = _Lowering(kernel, capabilities)
-    body = map_block(kernel.body, lowering.statement)
+    body = lowering.block(map_block(kernel.body, lambda x: (lowering.inner(x),)))
     started = any(isinstance(x, s.CopyVector) for x in all_statements(body))
     body = map_block(body, lambda x: _completion(x, started))
     return replace(kernel, body=body)
@@ -66,7 +66,8 @@ class _Tile:
     """A copy seen dimension by dimension of the tile.
 
     `order` holds the tile's dimensions from slowest to fastest in the order in which they are gone
-    through; `vector` says whether the last of them is contiguous on both sides.
+    through; `vector` says whether the last of them is contiguous on both sides, `items` how many
+    work-items share in the copy.
     """
 
     copy: s.CopyTile
@@ -75,6 +76,7 @@ class _Tile:
     inside: Region
     order: list[int]
     vector: bool
+    items: int
     lanes: int = 1
     asynchronous: bool = False
     label: str = ""
@@ -154,16 +156,49 @@ class _Lowering:
         self._items = x * y * z
         self._index = kernel.index_type
 
-    def statement(self, x: s.Statement) -> s.Block:
-        """What a statement becomes."""
-        if not isinstance(x, s.CopyTile):
-            return (x,)
-        head: list[s.Statement] = []
+    def inner(self, x: s.Statement) -> s.Statement:
+        """A statement whose own blocks are lowered."""
+        match x:
+            case s.If():
+                return replace(x, then=self.block(x.then), orelse=self.block(x.orelse))
+            case s.For() | s.Loop() | s.ForElements():
+                return replace(x, body=self.block(x.body))
+            case _:
+                return x
+
+    def block(self, block: s.Block) -> s.Block:
+        """A block with its copies lowered, those that follow each other together."""
+        out: list[s.Statement] = []
+        run: list[s.Let | s.CopyTile] = []
+        for x in block:
+            if isinstance(x, s.CopyTile) or (run and isinstance(x, s.Let)):
+                run.append(x)
+            else:
+                out += [*self._run(run), x]
+                run = []
+        return (*out, *self._run(run))
+
+    def _run(self, run: list[s.Let | s.CopyTile]) -> s.Block:
+        """Copies and the bindings between them, which come first.
+
+        Asynchronous copies are tested together: where all of them fit, nothing stands between them.
+        """
+        head: list[s.Statement] = [x for x in run if isinstance(x, s.Let)]
+        tiles = [self._planned(x, head) for x in run if isinstance(x, s.CopyTile)]
+        each = tuple(self._lowered(tile) for tile in tiles)
+        if len(tiles) < 2 or not all(tile.asynchronous for tile in tiles):
+            return (*head, *each)
+        fast = tuple(x for tile in tiles for x in self._together(tile, False))
+        fitting = _all([self._fits(tile) for tile in tiles])
+        return (*head, s.If(fitting, fast, each, tiles[0].loc))
+
+    def _planned(self, x: s.CopyTile, head: list[s.Statement]) -> _Tile:
         target, source = self._named(x.target, x.loc, head), self._named(x.source, x.loc, head)
-        tile = self._plan(replace(x, target=target, source=source))
-        copier = self._alone if self._items == 1 else self._together
-        fast = copier(tile, False)
-        return (*head, s.If(self._fits(tile), fast, copier(tile, True), x.loc))
+        return self._plan(replace(x, target=target, source=source))
+
+    def _lowered(self, tile: _Tile) -> s.Statement:
+        copier = self._alone if tile.items == 1 else self._together
+        return s.If(self._fits(tile), copier(tile, False), copier(tile, True), tile.loc)
 
     def _named(self, region: Region, loc: Location, head: list[s.Statement]) -> Region:
         """The region with its starts worked out once."""
@@ -195,7 +230,9 @@ class _Lowering:
         outside, inside = (x.source, x.target) if inward else (x.target, x.source)
         self._count += 1
         dims = list(range(len(outside.shape)))
-        tile = _Tile(x, inward, outside, inside, dims, False, loc=x.loc, label=inside.array.name)
+        items = self._items if x.by is None else x.by[1]
+        label = inside.array.name
+        tile = _Tile(x, inward, outside, inside, dims, False, items, loc=x.loc, label=label)
         fastest = self._fastest(tile)
         tile.order = [d for d in dims if d != fastest] + [fastest]
         tile.vector = self._unit(tile, outside, fastest) and self._unit(tile, inside, fastest)
@@ -232,7 +269,7 @@ class _Lowering:
         if not tile.vector or self._complex(tile):
             return 1
         size, extent = tile.outside.array.dtype.itemsize, tile.extents[-1]
-        if self._items == 1:
+        if tile.items == 1:
             widest = tile.outside.array.dtype.register.itemsize
             most = max(16, self._capabilities.vector_bytes) // widest
             return max([lanes for lanes in LANES if lanes <= min(most, extent)], default=1)
@@ -340,29 +377,32 @@ class _Lowering:
         chunks = per_row
         for extent in tile.extents[:-1]:
             chunks *= extent
-        rounds = -(-chunks // self._items)
+        rounds = -(-chunks // tile.items)
         own = self._name(tile, "chunk")
-        body: list[s.Statement] = [
-            s.Let(own, linear_local_id(self._kernel.workgroup, self._index), tile.loc)
-        ]
+        body: list[s.Statement] = [s.Let(own, self._own_number(tile), tile.loc)]
         if rounds > _MOST_UNROLLED or tested:
             body.append(self._round_loop(tile, own, chunks, rounds, tested))
             return tuple(body)
-        if len(tile.extents) == 2 and self._items % per_row == 0:
+        if len(tile.extents) == 2 and tile.items % per_row == 0:
             body += self._by_rows(tile, own, per_row, chunks, rounds)
             return tuple(body)
         for number in range(rounds):
-            whole = (number + 1) * self._items <= chunks
-            place = _sum(own, number * self._items)
+            whole = (number + 1) * tile.items <= chunks
+            place = _sum(own, number * tile.items)
             body += self._guarded(tile, place, chunks, whole, tested)
         return tuple(body)
+
+    def _own_number(self, tile: _Tile) -> e.Expression:
+        """This work-item's among those that copy."""
+        own = linear_local_id(self._kernel.workgroup, self._index)
+        return own if tile.copy.by is None else _remainder(own, tile.items)
 
     def _round_loop(
         self, tile: _Tile, own: e.Variable, chunks: int, rounds: int, tested: bool
     ) -> s.Statement:
         number = self._name(tile, "at")
         inner = self._one(tile, number, tested)
-        stop, step = self._const(chunks), self._const(self._items)
+        stop, step = self._const(chunks), self._const(tile.items)
         unroll = 0 if tested else 4
         return s.For(number, own, stop, step, tuple(inner), tile.loc, unroll if rounds > 1 else 0)
 
@@ -401,11 +441,11 @@ class _Lowering:
             s.Let(row, _quotient(own, per_row), tile.loc),
             s.Let(column, _scaled(_remainder(own, per_row), tile.lanes), tile.loc),
         ]
-        rows = self._items // per_row
+        rows = tile.items // per_row
         for number in range(rounds):
             place = _sum(row, number * rows)
             inner = self._chunk(tile, [place, column], False)
-            if (number + 1) * self._items > chunks:
+            if (number + 1) * tile.items > chunks:
                 last = e.Compare("lt", place, self._const(tile.extents[0]))
                 body.append(s.If(last, tuple(inner), (), tile.loc))
             else:

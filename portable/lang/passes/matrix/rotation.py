@@ -17,7 +17,7 @@ from portable.lang.ir.types import Fragment, Region
 from portable.lang.ir.walk import map_expression
 from portable.lang.passes.matrix.work import add
 
-__all__ = ["Rotation", "rotation"]
+__all__ = ["Rotation", "resolved", "rotation"]
 
 _Change = Callable[[e.Expression], e.Expression]
 
@@ -61,14 +61,14 @@ def rotation(x: s.For) -> Rotation | None:
         return None
     (product,) = products
     values = {y.var: y.value for y in beside if isinstance(y, s.Let)}
-    resolved = _moved(product, lambda y: _resolved(y, values))
+    unbound = _moved(product, lambda y: resolved(y, values))
     after = add(x.var, x.step)
     return Rotation(
         waits,
         beside,
         product,
-        _moved(resolved, lambda y: _resolved(y, {x.var: x.start})),
-        _moved(resolved, lambda y: _resolved(y, {x.var: after})),
+        _moved(unbound, lambda y: resolved(y, {x.var: x.start})),
+        _moved(unbound, lambda y: resolved(y, {x.var: after})),
     )
 
 
@@ -84,8 +84,8 @@ def _operand(x: Fragment | Region, change: _Change) -> Fragment | Region:
     return Region(x.array, starts, x.extents, x.transposed)
 
 
-def _resolved(x: e.Expression, values: dict[e.Variable, e.Expression]) -> e.Expression:
-    """Bindings replaced by their values, which may name bindings before them."""
+def resolved(x: e.Expression, values: dict[e.Variable, e.Expression]) -> e.Expression:
+    """An expression with bindings replaced by their values, which may name bindings before them."""
     for var in reversed(values):
         x = map_expression(x, lambda y, var=var: values[var] if y == var else y)  # type: ignore[misc]
     return x

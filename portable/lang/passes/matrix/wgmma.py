@@ -14,18 +14,18 @@ from portable.errors import Location
 from portable.lang.ir import expressions as e
 from portable.lang.ir import statements as s
 from portable.lang.ir.types import Array, Fragment, Layout, Region
+from portable.lang.passes.matrix.apart import GROUP, Cut, cut, cut_loop
 from portable.lang.passes.matrix.held import Held
 from portable.lang.passes.matrix.lanes import Lanes, divided, remainder
 from portable.lang.passes.matrix.parts import Part, Tile, kept_dims
 from portable.lang.passes.matrix.settle import settled, wait
-from portable.lang.passes.matrix.shapes import LANES, room
+from portable.lang.passes.matrix.shapes import room
 from portable.lang.passes.matrix.strategy import Strategy
 from portable.lang.passes.matrix.tile_layouts import contiguous_dim
-from portable.lang.passes.matrix.work import Code, Work, add, mul
+from portable.lang.passes.matrix.work import Code, Work, add, mul, smaller
 
 __all__ = ["Wgmma", "warpgroups"]
 
-_GROUP: Final = 4 * LANES
 _M: Final = 64
 _K: Final = 16
 _MOST_N: Final = 256
@@ -115,8 +115,30 @@ def _fits(tile: Tile) -> bool:
     return array.shape[inner] % _PANEL == 0 and array.shape[row] % _ROWS == 0
 
 
+def _multiplying(work: Work, part: Part) -> int:
+    """Warpgroups that multiply: all but one, where that one has a loop's copies to make."""
+    groups = work.items // GROUP
+    rest = groups - 1
+    spared = rest and all(warpgroups(f.shape, rest) for f in part.fragments)
+    return rest if spared and _cut_of(work, part) is not None else groups
+
+
+def _cut_of(work: Work, part: Part) -> Cut | None:
+    """The loop that can be cut in two: passed once, it holds all that the part multiplies."""
+    for x in work.kernel.body:
+        pieces = cut(x)
+        if pieces is not None and part.multiplies == [
+            y for y in pieces.product if y in part.multiplies
+        ]:
+            return pieces
+    return None
+
+
 class Wgmma(Strategy):
-    """Each warpgroup holds a rectangle of the accumulator and multiplies from the tiles."""
+    """Each warpgroup holds a rectangle of the accumulator and multiplies from the tiles.
+
+    Where a loop can be cut so (`apart`), the last warpgroup holds nothing and makes the copies.
+    """
 
     early = True
 
@@ -129,12 +151,13 @@ class Wgmma(Strategy):
             return False
         if any(f.dtype is not float32 or not f.units for f in part.fragments):
             return False
-        if work.items % _GROUP or not all(_fits(tile) for tile in part.tiles.values()):
+        if work.items % GROUP or not all(_fits(tile) for tile in part.tiles.values()):
             return False
         if any(x.a.shape[1] % _K for x in part.multiplies):
             return False
-        each = sum(f.shape[0] * f.shape[1] for f in part.fragments) // work.items
-        grids = [warpgroups(f.shape, work.items // _GROUP) for f in part.fragments]
+        groups = _multiplying(work, part)
+        each = sum(f.shape[0] * f.shape[1] for f in part.fragments) // (groups * GROUP)
+        grids = [warpgroups(f.shape, groups) for f in part.fragments]
         return each <= room(work.items) and None not in grids
 
     def declare(self) -> s.Block:
@@ -142,6 +165,8 @@ class Wgmma(Strategy):
         code = self.work.code(self.work.kernel.loc)
         self._lanes = Lanes.of(code)
         self._group = code.let("warpgroup", divided(self._lanes.warp, 4))
+        self._multiplying = _multiplying(self.work, self.part)
+        self._apart = self._multiplying * GROUP < self.work.items
         self._tiles = {array: self._paneled(tile) for array, tile in self.part.tiles.items()}
         self._grids = {f: self._grid(f) for f in self.part.fragments}
         self._held = {f: self._hold(code, f) for f in self.part.fragments}
@@ -162,7 +187,7 @@ class Wgmma(Strategy):
         return _Paneled(made, row, inner, inner == (columns if use == "a" else rows))
 
     def _grid(self, fragment: Fragment) -> tuple[int, int]:
-        grid = warpgroups(fragment.shape, self.work.items // _GROUP)
+        grid = warpgroups(fragment.shape, self._multiplying)
         assert grid is not None
         return grid
 
@@ -212,6 +237,18 @@ class Wgmma(Strategy):
         code.emit(s.Instruction("wgmma.commit", (), (), (), x.loc))
         return code.block
 
+    def loop(self, x: s.For) -> s.Block | None:
+        """Cut in two where a warpgroup is there for the copies."""
+        pieces = cut(x) if self._apart else None
+        if pieces is None:
+            return None
+        code = self.work.code(x.loc)
+        registers = [r for held in self._held.values() for r in held.registers]
+        forgotten = tuple(s.Instruction("set.f32", (r,), (), (), x.loc) for r in registers)
+        settled = self._settled(self.part.multiplies[0].accumulator, x.loc)
+        cut_loop(code, pieces, self._group, self._multiplying, forgotten, settled)
+        return code.block
+
     def _base(
         self, code: Code, which: int, tile: _Paneled, index: tuple[e.Expression, ...]
     ) -> None:
@@ -257,17 +294,26 @@ class Wgmma(Strategy):
 
     def load(self, x: s.FragmentLoad) -> s.Block:
         """Reads the elements."""
-        return wait(x.loc), *self._held[x.fragment].load(self.work, x)
+        return wait(x.loc), *self._own(self._held[x.fragment].load(self.work, x), x.loc)
 
     def store(self, x: s.FragmentStore) -> s.Block:
         """Writes the elements."""
         settled = self._settled(x.fragment, x.loc)
-        return settled + self._held[x.fragment].store(self.work, x)
+        return settled + self._own(self._held[x.fragment].store(self.work, x), x.loc)
 
     def elements(self, x: s.ForElements) -> s.Block:
         """Runs the body for each register."""
         settled = self._settled(x.fragment, x.loc)
-        return settled + self._held[x.fragment].elements(self.work, x)
+        return settled + self._own(self._held[x.fragment].elements(self.work, x), x.loc)
+
+    def _own(self, block: s.Block, loc: Location) -> s.Block:
+        """For the warpgroups that hold something."""
+        if not self._apart:
+            return block
+        code = self.work.code(loc)
+        with code.when(smaller(self._group, self._multiplying)):
+            code.emit(*block)
+        return code.block
 
     # -- copies -----------------------------------------------------------------------------
 

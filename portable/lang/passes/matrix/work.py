@@ -229,6 +229,14 @@ class Code:
             self.emit(s.For(var, first, last, self.index(step), body, self.loc, unroll))
 
     @contextmanager
+    def over(self, var: e.Variable, stop: e.Expression) -> Iterator[None]:
+        """A loop over a name that exists, from 0 on, whose body is built inside."""
+        self._blocks.append([])
+        yield
+        body = tuple(self._blocks.pop())
+        self.emit(s.For(var, self.index(0), stop, self.index(1), body, self.loc))
+
+    @contextmanager
     def when(self, condition: e.Expression | None) -> Iterator[None]:
         """A branch whose body is built inside; no branch where there is no condition."""
         if condition is None:

@@ -1,0 +1,218 @@
+"""Loops that fill the slots of a ring with tiles and multiply them, cut in two.
+
+One warpgroup copies, the others multiply, and neither waits for more than it needs: two mbarriers
+for each slot say that it is filled and that it may be filled again. The warpgroup that copies is up
+to all slots ahead. (M. Bauer, H. Cook and B. Khailany, "CudaDMA: optimizing GPU memory bandwidth
+via warp specialization", SC 2011.)
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Final
+
+from portable.dtypes import uint64
+from portable.lang.ir import expressions as e
+from portable.lang.ir import statements as s
+from portable.lang.ir.places import linear_local_id
+from portable.lang.ir.types import Array, Layout, Region
+from portable.lang.passes.matrix.lanes import divided, remainder
+from portable.lang.passes.matrix.rotation import resolved
+from portable.lang.passes.matrix.shapes import LANES
+from portable.lang.passes.matrix.work import Code, Work, add, smaller
+
+__all__ = ["GROUP", "Cut", "cut", "cut_loop"]
+
+GROUP: Final = 4 * LANES
+"""Work-items of a warpgroup."""
+
+_FEWEST_SLOTS: Final = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """The pieces of such a loop.
+
+    Attributes
+    ----------
+    loop : For
+        The loop, which counts from 0 on.
+    copies, product : tuple of statements
+        What either side does in a round, with the bindings that it needs.
+    slots : int
+        Of the ring; each round fills the one whose number is the round's, modulo `slots`.
+    """
+
+    loop: s.For
+    copies: s.Block
+    product: s.Block
+    slots: int
+
+
+def cut(x: s.Statement) -> Cut | None:
+    """The pieces of a loop; None where it is of another form."""
+    if not isinstance(x, s.For) or not (_is(x.start, 0) and _is(x.step, 1)):
+        return None
+    barriers = [i for i, y in enumerate(x.body) if isinstance(y, s.Barrier)]
+    if len(barriers) != 1 or not barriers[0]:
+        return None
+    (at,) = barriers
+    *copies, wait = x.body[:at]
+    product = x.body[at + 1 :]
+    if not (isinstance(wait, s.CopyWait) and wait.pending == 0):
+        return None
+    if not all(isinstance(y, s.Let | s.CopyTile | s.CopyCommit) for y in copies):
+        return None
+    if not all(isinstance(y, s.Let | s.Multiply) for y in product):
+        return None
+    slots = _slots(x, (*copies, *product))
+    if slots is None:
+        return None
+    bindings = tuple(y for y in copies if isinstance(y, s.Let))
+    moved = tuple(y for y in copies if not isinstance(y, s.CopyCommit))
+    return Cut(x, moved, (*bindings, *product), slots)
+
+
+def _is(x: e.Expression, value: int) -> bool:
+    return isinstance(x, e.Const) and x.value == value
+
+
+def _slots(x: s.For, body: s.Block) -> int | None:
+    """How many slots there are; None unless all tiles lie in the round's."""
+    values = {y.var: y.value for y in body if isinstance(y, s.Let)}
+    products = [y for y in body if isinstance(y, s.Multiply)]
+    filled = [y.target for y in body if isinstance(y, s.CopyTile)]
+    operands = [y for product in products for y in (product.a, product.b)]
+    regions = [y for y in (*filled, *operands) if isinstance(y, Region)]
+    if len(products) != 1 or len(regions) != len(filled) + 2:
+        return None
+    if {y.array for y in filled} != {y.array for y in operands if isinstance(y, Region)}:
+        return None
+    found = {_slots_of(y, x.var, values) for y in regions}
+    slots = found.pop() if len(found) == 1 else None
+    return slots if slots is not None and slots >= _FEWEST_SLOTS else None
+
+
+def _slots_of(x: Region, turn: e.Variable, values: dict[e.Variable, e.Expression]) -> int | None:
+    """The extent of the dimension in which the region lies at the round's number, modulo that."""
+    outer = [dim for dim, extent in enumerate(x.extents) if extent is None]
+    if len(outer) != 1 or not x.array.shape:
+        return None
+    start = x.starts[outer[0]]
+    assert isinstance(start, e.Expression)
+    match resolved(start, values):
+        case e.Binary(op="mod", x=number, y=e.Const(value=slots)) if number == turn:
+            return int(slots) if slots == x.array.shape[outer[0]] else None
+        case _:
+            return None
+
+
+def cut_loop(
+    code: Code,
+    pieces: Cut,
+    warpgroup: e.Expression,
+    multiplying: int,
+    forgotten: s.Block,
+    settled: s.Block,
+) -> None:
+    """Writes the two loops in place of the one.
+
+    Parameters
+    ----------
+    code : Code
+        Where to write them.
+    pieces : Cut
+        The loop.
+    warpgroup : Expression
+        This work-item's.
+    multiplying : int
+        How many warpgroups multiply; the next one copies.
+    forgotten : tuple of statements
+        What the one that copies does at last: it sets the registers that only the others use, so
+        that they hold nothing while it copies.
+    settled : tuple of statements
+        What the others do at last.
+    """
+    ring = _Ring.made(code.work, pieces.slots)
+    ring.begin(code, multiplying)
+    with code.when(e.Compare("eq", warpgroup, code.index(multiplying))):
+        _copying(code, pieces, ring, multiplying)
+        code.emit(*forgotten)
+    with code.otherwise():
+        _multiplying(code, pieces, ring)
+        code.emit(*settled)
+
+
+@dataclass(frozen=True, slots=True)
+class _Ring:
+    """The mbarriers of a ring of slots."""
+
+    filled: Array
+    freed: Array
+    slots: int
+
+    @staticmethod
+    def made(work: Work, slots: int) -> _Ring:
+        layout = Layout.row_major((slots,))
+        filled, freed = (
+            work.array(name, uint64, "local", (slots,), layout) for name in ("filled", "freed")
+        )
+        return _Ring(filled, freed, slots)
+
+    def begin(self, code: Code, multiplying: int) -> None:
+        """One work-item makes them: all of the copying warpgroup arrive, one of each other."""
+        own = linear_local_id(code.work.kernel.workgroup, code.work.kernel.index_type)
+        with code.when(e.Compare("eq", own, code.index(0))):
+            for array, count in ((self.filled, GROUP), (self.freed, multiplying)):
+                for slot in range(self.slots):
+                    place = ((array, (code.index(slot),)),)
+                    arrivals = (code.index(count),)
+                    code.emit(s.Instruction("mbarrier.init.many", (), arrivals, place, code.loc))
+            code.emit(s.Instruction("mbarrier.init_fence", (), (), (), code.loc))
+        code.emit(s.Barrier(code.loc))
+
+    def wait(self, code: Code, array: Array, turn: e.Expression, ahead: int) -> None:
+        """Until the phase is over that the round is in, or the one `ahead` of it."""
+        phase = remainder(add(divided(turn, self.slots), ahead), 2)
+        place = ((array, (remainder(turn, self.slots),)),)
+        code.emit(s.Instruction("mbarrier.wait", (), (phase,), place, code.loc))
+
+    def arrive(self, code: Code, array: Array, turn: e.Expression, back: int) -> None:
+        """At the mbarrier of the round so many rounds before."""
+        place = ((array, (remainder(add(turn, -back), self.slots),)),)
+        code.emit(s.Instruction("mbarrier.arrive", (), (), place, code.loc))
+
+
+def _copying(code: Code, pieces: Cut, ring: _Ring, first: int) -> None:
+    """Starts a round's copies when its slot is free, and reports those of some rounds before.
+
+    A slot is free when the multiplication after the one that read it has begun: so the copies of
+    two slots must have been reported by then, or both sides would wait for each other.
+    """
+    late = pieces.slots - 2
+    loop = pieces.loop
+    turn, loc = loop.var, code.loc
+    with code.over(turn, add(loop.stop, late)):
+        with code.when(e.Compare("lt", turn, loop.stop)):
+            ring.wait(code, ring.freed, turn, 1)
+            by = (first * GROUP, GROUP)
+            code.emit(
+                *(replace(x, by=by) if isinstance(x, s.CopyTile) else x for x in pieces.copies)
+            )
+        code.emit(s.CopyCommit(loc), s.CopyWait(late, loc))
+        with code.when(e.Compare("ge", turn, code.index(late))):
+            code.emit(s.Instruction("proxy.fence", (), (), (), loc))
+            ring.arrive(code, ring.filled, turn, late)
+
+
+def _multiplying(code: Code, pieces: Cut, ring: _Ring) -> None:
+    """Starts a round's product when its tiles are there; then the one before is over."""
+    turn = pieces.loop.var
+    own = linear_local_id(code.work.kernel.workgroup, code.work.kernel.index_type)
+    first = e.Compare("eq", remainder(own, GROUP), code.index(0))
+    with code.over(turn, pieces.loop.stop):
+        ring.wait(code, ring.filled, turn, 0)
+        code.emit(*pieces.product)
+        code.emit(s.Instruction("wgmma.wait.1", (), (), (), code.loc))
+        with code.when(e.Binary("and", first, smaller(code.index(0), turn))):
+            ring.arrive(code, ring.freed, turn, 1)
