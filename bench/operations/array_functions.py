@@ -23,12 +23,10 @@ class ArrayFunction(Operation):
     }
     dtypes = (float32, float64)
 
-    def __init__(
-        self, name: str, *, takes: int = 1, gives: int = 1, ulps: float = 0, brief: bool = True
-    ) -> None:
-        """So many arrays taken, and given as the result (0 for a number)."""
+    def __init__(self, name: str, takes: int = 1, gives: int = 1, **others: Any) -> None:
+        """So many arrays taken, and given as the result (0 for a number); other attributes."""
         self.name, self.takes, self.gives = name, takes, gives
-        self.ulps, self.brief = ulps, brief
+        vars(self).update(others)
 
     def missing(self, device: Device) -> str:
         return "" if is_ours(device) else f"arrays of {device.name} have a library of their own"

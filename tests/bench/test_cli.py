@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib.resources import files
 from pathlib import Path
 
 import pytest
@@ -129,3 +130,10 @@ def test_every_operation_on_the_processor(name: str) -> None:
     for outcome in cell.outcomes:
         assert outcome.timed, outcome
         assert outcome.verified, outcome
+
+
+def test_adding_an_operation_is_a_short_file() -> None:
+    folder = Path(str(files("portable_bench.operations")))
+    lines = {path.name: len(path.read_text("utf-8").splitlines()) for path in folder.glob("*.py")}
+    assert len(lines) >= len(OPERATIONS) - 3
+    assert max(lines.values()) <= 50, lines
