@@ -9,7 +9,7 @@ from portable.array.elementwise_kernel import product_of, unravelled
 from portable.lang.function import function
 from portable.lang.kernel import kernel
 
-__all__ = ["gather", "places", "scatter"]
+__all__ = ["gather", "gather_along", "places", "scatter"]
 
 
 @function
@@ -106,6 +106,27 @@ def gather(
                         kl.vstore(out, *outer, j, kl.vload(x, *source, j, lanes=LANES))
                 for j in range(whole if LANES > 1 else start, stop):
                     out[*outer, j] = x[*source, j]
+
+
+@kernel
+def gather_along(
+    x: Any, index: Any, flag: Any, out: Any, *, AXIS: int, CHUNK: int, ROWS: int
+) -> None:
+    """``out[..., n, ...] = x[..., index[..., n, ...], ...]``, `n` being in dimension `AXIS`.
+
+    Work is cut as in `portable.array.elementwise_kernel.elementwise`.
+    """
+    inner = out.shape[out.ndim - 1]
+    lead = out.shape[: out.ndim - 1]
+    start = kl.global_id(0) * CHUNK
+    first = kl.global_id(1) * ROWS
+    if start < inner:
+        for row in range(first, kl.minimum(first + ROWS, product_of(lead))):
+            outer = unravelled(row, lead)
+            for j in range(start, kl.minimum(start + CHUNK, inner)):
+                at = (*outer, j)
+                place = checked(index[*at], x.shape[AXIS], flag)
+                out[*at] = x[*at[:AXIS], place, *at[AXIS + 1 :]]
 
 
 @kernel

@@ -5,15 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final
 
-from portable.array.gather_kernels import gather, scatter
+from portable.array.gather_kernels import gather, gather_along, scatter
 from portable.array.geometry import collapsed
 from portable.array.positions import bad_index_flag, check_flag, linear_positions
 from portable.array.recipe import Plans, Recipe
 from portable.array.storage import contiguous_strides
 from portable.array.work import vector_lanes, work_of
 from portable.dtypes import DType
+from portable.errors import BadIndexError
 
-__all__ = ["gathered", "gathered_checked", "scattered"]
+__all__ = ["gathered", "gathered_along", "gathered_checked", "scattered"]
 
 
 def gathered(x: Any, index: Any, axis: int = 0, count: int = 1) -> Any:
@@ -47,6 +48,33 @@ def gathered_checked(x: Any, index: Any, axis: int = 0) -> Any:
     found = _gathered.together((x, index, flag), axis, 1)
     check_flag(flag, (index,), (x.shape[axis],))
     return found
+
+
+def gathered_along(x: Any, index: Any, axis: int) -> Any:
+    """The elements at positions along an axis, `index` having the other extents of `x`.
+
+    Otherwise like `gathered_checked`.
+    """
+    if index.size and not x.shape[axis]:
+        raise BadIndexError("an index into a dimension without elements")
+    flag = bad_index_flag(x.device)
+    found = _along.together((x, index, flag), axis)
+    check_flag(flag, (index,), (x.shape[axis],))
+    return found
+
+
+def _write_along(arrays: tuple[Any, ...], axis: int) -> Callable[..., Any]:
+    x, index, flag = arrays
+    recipe = Recipe(*arrays)
+    out = recipe.empty(index.shape, x.dtype)
+    if out.size:
+        chunk, rows, ndrange, group = work_of(out.shape, 1, x.device.capabilities, strided=False)
+        cut = {"AXIS": axis, "CHUNK": chunk, "ROWS": rows}
+        recipe.launch(gather_along, ndrange, group, x, index, flag, out, **cut)
+    return recipe.finish(out)
+
+
+_along: Final = Plans(_write_along)
 
 
 def _write_gather(arrays: tuple[Any, ...], axis: int, count: int) -> Callable[..., Any]:

@@ -63,7 +63,7 @@ def put(x: Any, key: Any, value: Any) -> None:
     DTypeError
         For a value of a higher kind than `x` holds.
     """
-    from portable.array.creation import asarray
+    from portable.array.creation import asarray, full
     from portable.array.manipulation import copied, copy_into
 
     if not isinstance(value, Storage | int | float | complex):
@@ -79,7 +79,7 @@ def put(x: Any, key: Any, value: Any) -> None:
         _fill(x, key, value)
         return
     if not isinstance(value, Storage):
-        value = asarray(value, dtype=x.dtype, device=x.device)
+        value = full((), value, dtype=x.dtype, device=x.device)
     elif value.buffer is x.buffer:
         value = copied(value)  # type: ignore[arg-type]
     check_operands("assignment", (x, value))

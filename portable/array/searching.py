@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 from portable.array.best import best_along_last
 from portable.array.compaction import compacted
-from portable.array.creation import arange
 from portable.array.elementwise import not_equal, remainder
 from portable.array.engine import check_operands
-from portable.array.gathering import gathered_checked
+from portable.array.gathering import gathered_along, gathered_checked
 from portable.array.geometry import normalized_axis
 from portable.array.manipulation import (
     astype,
@@ -128,14 +127,10 @@ def take_along_axis(x: Array, indices: Array, /, *, axis: int = -1) -> Array:
         n if a == place else _joint(n, m)
         for a, (n, m) in enumerate(zip(indices.shape, x.shape, strict=True))
     )
-    key: list[Any] = []
-    for a, extent in enumerate(shape):
-        if a == place:
-            key.append(broadcast_to(indices, shape))
-            continue
-        line = arange(extent if x.shape[a] != 1 else 1, device=x.device)
-        key.append(reshape(line, tuple(line.size if d == a else 1 for d in range(x.ndim))))
-    return x[tuple(key)]
+    if not indices.dtype.is_integer:
+        raise DTypeError(f"indices are integers, not {indices.dtype.name}")
+    source = (*shape[:place], x.shape[place], *shape[place + 1 :])
+    return gathered_along(broadcast_to(x, source), broadcast_to(indices, shape), place)  # type: ignore[no-any-return]
 
 
 def _joint(n: int, m: int) -> int:

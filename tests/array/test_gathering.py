@@ -26,6 +26,18 @@ def test_take(ours: Device, axis: int, view: Any) -> None:
     np.testing.assert_array_equal(to_numpy(found), np.take(a, index, axis=axis), strict=True)
 
 
+@pytest.mark.parametrize("axis", [0, 1, 2])
+def test_take_along_axis(ours: Device, axis: int) -> None:
+    a, x = CUBE[:, ::-1], ours.from_numpy(CUBE)[:, ::-1]
+    shape = [1 if d == 1 != axis else n for d, n in enumerate(a.shape)]
+    shape[axis] = 5
+    index = RNG.integers(-a.shape[axis], a.shape[axis], shape)
+    found = xp.take_along_axis(x, ours.from_numpy(index), axis=axis)
+    np.testing.assert_array_equal(to_numpy(found), np.take_along_axis(a, index, axis), strict=True)
+    with pytest.raises(BadIndexError, match="40 is out of range"):
+        xp.take_along_axis(x, ours.from_numpy(index * 0 + 40), axis=axis)
+
+
 def test_out_of_range(ours: Device) -> None:
     x = ours.from_numpy(CUBE)
     good, bad = (xp.asarray([0, n], device=ours) for n in (6, 7))
