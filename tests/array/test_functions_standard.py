@@ -22,20 +22,27 @@ QUICK = settings(
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 SHAPES = hnp.array_shapes(min_dims=0, max_dims=3, min_side=0, max_side=6)
+DTYPES = {
+    "b": ["bool"],
+    "i": ["int8", "int16", "int32", "int64"],
+    "u": ["uint8", "uint16", "uint32", "uint64"],
+    "f": ["float32", "float64"],
+    "c": ["complex64", "complex128"],
+}
 REFUSALS = (TypeError, ValueError, IndexError)
 
 
 def made(data: Any, kinds: str, shapes: Any = SHAPES) -> tuple[Any, Any]:
     """A random array, and how to index it for odd strides."""
     shape = data.draw(shapes)
-    dtype = {"b": "bool", "i": "int16", "u": "uint8", "f": "float32", "c": "complex64"}[
-        data.draw(st.sampled_from(list(kinds)))
-    ]
+    dtype = data.draw(st.sampled_from([name for kind in kinds for name in DTYPES[kind]]))
     steps = tuple(slice(None, None, data.draw(st.sampled_from([1, -1, 2]))) for _ in shape)
     full = tuple(n * abs(s.step) for n, s in zip(shape, steps, strict=True))
     numbers = np.random.default_rng(data.draw(st.integers(0, 9))).integers(-4, 5, full)
-    base = numbers.astype(dtype) if dtype != "complex64" else (numbers + 1j).astype(dtype)
-    if dtype == "float32" and data.draw(st.booleans()):
+    if dtype.startswith("complex"):
+        return (numbers + 1j * np.roll(numbers, 1)).astype(dtype), steps
+    base = numbers.astype(dtype)  # unsigned integers wrap
+    if dtype.startswith("float") and data.draw(st.booleans()):
         base[numbers == 4] = np.nan
         base[numbers == 3] = -0.0
     return base, steps
