@@ -11,7 +11,7 @@ import numpy as np
 
 from portable import dtypes, registry
 from portable import lang as kl
-from portable.array.creation_kernels import counted, diagonal, generated
+from portable.array.creation_kernels import counted, generated
 from portable.array.engine import apply, number_for
 from portable.array.geometry import broadcast_shapes, whole_numbers
 from portable.array.manipulation import astype, broadcast_to, copied
@@ -49,8 +49,6 @@ __all__ = [
     "zeros",
     "zeros_like",
 ]
-
-_GROUP = 64
 
 
 def device_for(device: Any) -> Device:
@@ -208,12 +206,12 @@ def arange(
         else len(range(int(start), int(stop), int(step)))
     )
     out = target.empty((count,), kind)
-    _generate(out, counted, start, step)
+    _in_progression(out, start, step)
     return out  # type: ignore[no-any-return]
 
 
-def _generate(out: Any, function: Any, a: Any, b: Any) -> None:
-    """Each element from its number in C order and two numbers, in the dtype's own arithmetic."""
+def _in_progression(out: Any, first: Any, step: Any) -> None:
+    """Fills an array with numbers `step` apart, worked out in the dtype's own arithmetic."""
     if not out.size:
         return
     kind = dtypes.int64
@@ -221,10 +219,16 @@ def _generate(out: Any, function: Any, a: Any, b: Any) -> None:
         kind = dtypes.float64 if out.device.capabilities.float64 else float32
     elif out.dtype.kind == "u":
         kind = dtypes.uint64
-        a, b = int(a) % 2**64, int(b) % 2**64
-    numbers = number_for(a, kind), number_for(b, kind)
+        first, step = int(first) % 2**64, int(step) % 2**64
+    capabilities = out.device.capabilities
+    lanes = 1
+    if capabilities.kind == "cpu":
+        lanes = vector_lanes((kind, out.dtype), out.size, capabilities)
+    chunk, _, ndrange, group = work_of((out.size,), lanes, capabilities, strided=False)
+    numbers = number_for(first, kind), number_for(step, kind)
     flat = out.viewed((out.size,), (out.dtype.itemsize,))
-    generated[out.size, _GROUP](*numbers, flat, OP=function, KIND=kind, STORED=out.dtype)
+    constants = {"OP": counted, "KIND": kind, "STORED": out.dtype, "LANES": lanes}
+    generated[ndrange[0], group[0]](*numbers, flat, CHUNK=chunk, **constants)
 
 
 def linspace(
@@ -261,7 +265,7 @@ def linspace(
     out = target.empty((count,), kind)
     gaps = num - 1 if endpoint else num
     step = (last - first) / gaps if gaps > 0 else 0.0
-    _generate(out, counted, first, step)
+    _in_progression(out, first, step)
     if endpoint and num > 1:
         out[num - 1] = stop
     return out  # type: ignore[no-any-return]
@@ -279,14 +283,13 @@ def eye(
     """Ones on the diagonal `k` above the main one, zeros elsewhere."""
     columns = n_rows if n_cols is None else n_cols
     target = device_for(device)
-    out = target.empty(_shape((n_rows, columns)), _dtype(target, dtype))
-    if out.size:
-        flat = out.viewed((out.size,), (out.dtype.itemsize,))
-        numbers = np.int64(columns), np.int64(_reachable(k, out))
-        generated[out.size, _GROUP](
-            *numbers, flat, OP=diagonal, KIND=dtypes.int64, STORED=out.dtype
-        )
-    return out  # type: ignore[no-any-return]
+    out = _filled(target.empty(_shape((n_rows, columns)), _dtype(target, dtype)), 0)
+    row, column = max(-k, 0), max(k, 0)
+    length = min(n_rows - row, columns - column)
+    if length > 0:
+        row_step, step = out.strides
+        _filled(out.part((row, column)).viewed((length,), (row_step + step,)), 1)
+    return out
 
 
 def _reachable(k: int, x: Array) -> int:

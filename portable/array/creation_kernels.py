@@ -8,7 +8,7 @@ from portable import lang as kl
 from portable.lang.function import function
 from portable.lang.kernel import kernel
 
-__all__ = ["counted", "diagonal", "generated"]
+__all__ = ["counted", "generated"]
 
 
 @function
@@ -17,16 +17,21 @@ def counted(i: Any, start: Any, step: Any, KIND: Any) -> Any:
     return start + kl.cast(i, KIND) * step
 
 
-@function
-def diagonal(i: Any, columns: Any, k: Any, KIND: Any) -> Any:
-    """Element `i` of a matrix with ones on one diagonal."""
-    place = kl.cast(i, KIND)
-    return kl.where(place % columns - place // columns == k, kl.cast(1, KIND), kl.cast(0, KIND))
-
-
 @kernel(contract=False)
-def generated(a: Any, b: Any, out: Any, *, OP: Any, KIND: Any, STORED: Any) -> None:
-    """``out[i] = OP(i, a, b)``."""
-    i = kl.global_id(0)
-    if i < out.shape[0]:
-        out[i] = kl.cast(OP(i, a, b, KIND), STORED)
+def generated(
+    a: Any, b: Any, out: Any, *, OP: Any, KIND: Any, STORED: Any, LANES: int = 1, CHUNK: int = 1
+) -> None:
+    """``out[i] = OP(i, a, b)``: each work-item does `CHUNK` neighbours, in vectors of `LANES`."""
+    start = kl.global_id(0) * CHUNK
+    if start < out.shape[0]:
+        stop = kl.minimum(start + CHUNK, out.shape[0])
+        whole = start + (stop - start) // LANES * LANES
+        if LANES > 1:
+            ascending = ()
+            for lane in kl.static_range(LANES):
+                ascending = (*ascending, kl.cast(lane, KIND))  # type: ignore[assignment]
+            steps = kl.vector(*ascending)
+            for i in range(start, whole, LANES):
+                kl.vstore(out, i, kl.cast(OP(steps + kl.cast(i, KIND), a, b, KIND), STORED))
+        for i in range(whole if LANES > 1 else start, stop):
+            out[i] = kl.cast(OP(i, a, b, KIND), STORED)
