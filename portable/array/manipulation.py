@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable
 from functools import cache, lru_cache
 from itertools import pairwise
@@ -334,6 +335,8 @@ def _rolled(x: Array, shift: int, axis: int) -> Array:
 def tile(x: Array, repetitions: int | tuple[int, ...], /) -> Array:
     """The array repeated as a whole along each dimension."""
     counts = whole_numbers(repetitions)
+    if any(n < 0 for n in counts):
+        raise ValueError(f"tile by negative repetitions: {counts}")
     ndim = max(x.ndim, len(counts))
     shape = (1,) * (ndim - x.ndim) + x.shape
     counts = (1,) * (ndim - len(counts)) + counts
@@ -347,6 +350,13 @@ def repeat(x: Array, repeats: int | Array, /, *, axis: int | None = None) -> Arr
     """Each element repeated, a number of times or as an array says, along an axis (None: all).
 
     An array of repeats is read on the host, since the result's shape depends on it.
+
+    Raises
+    ------
+    ShapeError
+        If an array of repeats is neither of one element nor of one for each to repeat.
+    ValueError
+        If something is to be repeated less than no time.
     """
     if axis is None:
         x, axis = reshape(x, (-1,)), 0
@@ -354,13 +364,26 @@ def repeat(x: Array, repeats: int | Array, /, *, axis: int | None = None) -> Arr
     if isinstance(repeats, Storage) and (repeats.size != 1 or repeats.ndim):
         from portable.array.searching import take
 
-        counts = repeats.device.to_numpy(repeats)
-        order = np.repeat(np.arange(x.shape[place]), counts)
+        order = np.repeat(np.arange(x.shape[place]), _repeats(repeats, x.shape[place]))
         return take(x, x.device.from_numpy(order), axis=place)
-    count = int(repeats)
+    count = operator.index(repeats)
+    if count < 0:
+        raise ValueError(f"repeat of elements {count} times")
     shape, strides = x.shape, x.strides
     wide = x.viewed(
         (*shape[: place + 1], count, *shape[place + 1 :]),
         (*strides[: place + 1], 0, *strides[place + 1 :]),
     )
     return reshape(copied(wide), (*shape[:place], shape[place] * count, *shape[place + 1 :]))
+
+
+def _repeats(x: Any, extent: int) -> np.ndarray[Any, Any]:
+    """How often to repeat each of so many elements, on the host."""
+    if not x.dtype.is_integer:
+        raise DTypeError(f"repeats are integers, not {x.dtype.name}")
+    if x.shape not in ((1,), (extent,)):
+        raise ShapeError(f"repeats of shape {x.shape} for {extent} elements")
+    counts: np.ndarray[Any, Any] = x.device.to_numpy(x)
+    if (counts < 0).any():
+        raise ValueError(f"repeat of elements {counts.min()} times")
+    return counts

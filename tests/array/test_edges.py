@@ -209,3 +209,20 @@ def test_what_the_namespace_says_of_itself(ours: Device) -> None:
     assert set(info.default_dtypes(device=ours)) == {
         "real floating", "complex floating", "integral", "indexing",
     }  # fmt: skip
+
+
+def test_repetitions_that_make_no_sense(simulated: Device) -> None:
+    x = xp.ones(3, device=simulated)
+    for counts in (-1, xp.asarray([1, -2, 1], device=simulated)):
+        with pytest.raises(ValueError, match=r"repeat of elements -\d times"):
+            xp.repeat(x, counts)
+    with pytest.raises(ValueError, match="negative repetitions"):
+        xp.tile(x, (-1,))
+    for shape in ((2,), (1, 3)):
+        with pytest.raises(ShapeError, match="for 3 elements"):
+            xp.repeat(x, xp.ones(shape, dtype=xp.int8, device=simulated))
+    with pytest.raises(TypeError):
+        xp.repeat(x, 1.5)
+    with pytest.raises(DTypeError, match="integers"):
+        xp.repeat(x, x)
+    same(xp.repeat(x, xp.asarray([2], device=simulated)), np.ones(6))
