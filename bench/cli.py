@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from pathlib import Path
+from tempfile import TemporaryFile
 from typing import Any, Final
 
 import click
@@ -12,6 +12,7 @@ from rich.table import Table
 
 from portable.console import show
 from portable.errors import DataError
+from portable.files import write_whole
 from portable_bench.compare import changes, regressions
 from portable_bench.environment import environment
 from portable_bench.harness import Pace
@@ -105,7 +106,7 @@ def run(
     for path in (json_path, html_path, plot_path):
         _check_writable(path)
     look = effort == "quick" and not (ladder or size_names)
-    pace = Pace(cell=seconds if seconds is not None else 0.1 if look else 1.0)
+    pace = Pace(cell=seconds if seconds is not None else 0.1 if look else 0.7)
     limit = _QUICK if budget is None and look else budget
     planned = with_roofs(planned) if roof else planned
     ahead = not operations or limit is not None
@@ -119,7 +120,7 @@ def run(
     if json_path:
         write(json_path, results)
     if html_path:
-        html_path.write_text(page(results), encoding="utf-8")
+        write_whole(html_path, page(results).encode())
     if plot_path:
         plot_ladders(cells, ladders, plot_path)
 
@@ -146,7 +147,7 @@ def compare(before: Path, after: Path, fail_below: float | None) -> None:
 def report(results: Path, html: Path) -> None:
     """Write the report of a file of results."""
     _check_writable(html)
-    html.write_text(page(_loaded(results)), encoding="utf-8")
+    write_whole(html, page(_loaded(results)).encode())
 
 
 # -- the options --------------------------------------------------------------------------------
@@ -177,9 +178,11 @@ def _check_writable(path: Path | None) -> None:
     """Found out before the run rather than after it."""
     if path is None:
         return
-    folder = path.absolute().parent
-    if not (os.access(folder, os.W_OK) and (not path.exists() or os.access(path, os.W_OK))):
-        raise click.UsageError(f"{path} cannot be written")
+    try:
+        with TemporaryFile(dir=path.absolute().parent):
+            pass
+    except OSError as error:
+        raise click.UsageError(f"{path} cannot be written: {error.strerror}") from None
 
 
 def _loaded(path: Path) -> Results:

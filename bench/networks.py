@@ -10,15 +10,15 @@ import numpy as np
 
 from portable.dtypes import DType, dtype
 from portable.tune.verify import unit_roundoff
-from portable_bench.operation import Array, Run, Shapes
+from portable_bench.operation import Array, Run, Shapes, Verifier
 
 __all__ = [
     "RATE",
     "adam_steps",
     "error_of_outputs",
-    "error_of_parameters",
     "forward",
     "outputs",
+    "parameters_verifier",
     "problem",
 ]
 
@@ -94,19 +94,20 @@ def _gradient(x: Array, y: Array, w1: Array, b1: Array, w2: Array, b2: Array) ->
     return [back.T @ x, back.sum(axis=0), slope.T @ hidden, slope.sum(axis=0)]
 
 
-def error_of_parameters(
-    found: Sequence[Array], x: Array, y: Array, *layers: Array, steps: int
-) -> float:
-    """The worst error, as a multiple of what rounding may come to.
+def parameters_verifier(x: Array, y: Array, *layers: Array, steps: int) -> Verifier:
+    """What compares parameters with those after the same steps in double precision.
 
     Adam's steps are about as long where a gradient is small as where it is large, so that a
     hundredth of all steps together is allowed, and the rounding of what is found.
     """
-    given = [part.astype(np.float64) for part in (x, y, *layers)]
-    exact = adam_steps(*given, steps=steps)
+    exact = adam_steps(*(part.astype(np.float64) for part in (x, y, *layers)), steps=steps)
     half = x.dtype == np.float16
     allowed = RATE * steps * (0.5 if half else 0.01) + (1e-3 if half else 0)
-    return max(
-        float(np.max(abs(a.reshape(b.shape) - b)) / allowed)
-        for a, b in zip(found, exact, strict=True)
-    )
+
+    def error(found: Sequence[Array]) -> float:
+        return max(
+            float(np.max(abs(a.reshape(b.shape) - b)) / allowed)
+            for a, b in zip(found, exact, strict=True)
+        )
+
+    return error

@@ -17,7 +17,7 @@ class Band(Operation):
     axes = ("N", "B")
     sizes = {
         "cpu": Sizes("512x32", full="1024..8192x32,2048x8,2048x128", sweep="512..8192x16..64"),
-        "gpu": Sizes("8192x32", full="8192..65536x32,32768x64..128", sweep="2048..32768x16..128"),
+        "gpu": Sizes("8192x32", full="8192..32768x32,8192x64..128", sweep="2048..65536x16..128"),
         "simulator": Sizes("24x4"),
     }
 

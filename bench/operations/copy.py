@@ -16,7 +16,7 @@ class Copy(Operation):
     name = "copy"
     axes = ("MIB",)
     unit = "MiB"
-    sizes = {"cpu": Sizes("64"), "gpu": Sizes("1024"), "simulator": Sizes("1")}
+    sizes = {"cpu": Sizes("64"), "gpu": Sizes("512"), "simulator": Sizes("1")}
     dtypes = (float32,)
 
     def work(self, case: Case) -> Work:

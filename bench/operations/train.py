@@ -38,7 +38,7 @@ class Train(Operation):
 
     def verifier(self, case: Case, *inputs: Any) -> Verifier:
         """By the same steps in double precision."""
-        return lambda found: networks.error_of_parameters(found, *inputs, steps=case.size[0])
+        return networks.parameters_verifier(*inputs, steps=case.size[0])
 
     def prepare(self, case: Case, *inputs: Any) -> Run:
         return trained(case, *inputs)

@@ -39,7 +39,8 @@ def test_wrong_outputs_are_found() -> None:
 def test_wrong_parameters_are_found() -> None:
     given = Train().inputs(Case(portable.device("simulator"), float32, (2, 8, 3, 5, 2)))
     right = networks.adam_steps(*given, steps=2)
-    assert networks.error_of_parameters(right, *given, steps=2) <= 1
+    error = networks.parameters_verifier(*given, steps=2)
+    assert error(right) <= 1
     right[1][2] += 1e-4
-    assert networks.error_of_parameters(right, *given, steps=2) > 1
-    assert networks.error_of_parameters(given[2:], *given, steps=2) > 1
+    assert error(right) > 1
+    assert error(given[2:]) > 1
