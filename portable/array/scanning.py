@@ -86,6 +86,9 @@ def _scan_in_turn(
 ) -> None:
     """One pass in which workgroups wait for those before: reads and writes each element once."""
     lanes, width, strips = tile
+    while _local_bytes(tile, merge.kind) > x.device.capabilities.local_memory and strips > 1:
+        lanes, strips = lanes if lanes == 1 else 2 * lanes, strips // 2
+        tile = lanes, width, strips
     rows, tiles = prod(x.shape[:-1]), -(-x.shape[-1] // (width * strips * lanes))
     slots = rows * (tiles + -(-tiles // _BLOCK))
     state = recipe.empty((1 + slots * merge.kind.itemsize // 4,), uint64)
@@ -107,6 +110,12 @@ def _scan_in_turn(
         SHIFT=shift,
         **merge.constants(),
     )
+
+
+def _local_bytes(tile: tuple[int, int, int], kind: DType) -> int:
+    """Of a workgroup in `scan_in_turn`: a tile, the totals of its vectors and of work-items."""
+    lanes, width, strips = tile
+    return (width * (strips * (lanes + 1) + 2) + 2 * _BLOCK + 2) * kind.itemsize
 
 
 def _scan_sections(
