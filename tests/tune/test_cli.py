@@ -53,6 +53,16 @@ def test_a_second_matrix_in_columns_has_choices_of_its_own(device: Device) -> No
     assert candidates(device, float32, "auto", size, b_columns=True)[0] == columns
 
 
+def test_the_compute_unit_with_most_to_do_decides(device: Device) -> None:
+    key = device_keys(device.capabilities)[0]
+    large, small = ({"BM": n, "BN": n} for n in (256, 32))
+    record("gemm", float32, key, [large, small])
+    units = max(1, device.capabilities.compute_units)
+    assert candidates(device, float32, "auto", (256 * units, 256, 1))[0] == large
+    few = small if units > 1 else large
+    assert candidates(device, float32, "auto", (256, 256, 1))[0] == few
+
+
 def test_a_choice_that_cannot_run_is_passed_over() -> None:
     device = registry.device("cpu")
     choice = {"BM": 32, "BN": 32, "BK": 8, "STAGES": 1, "GROUP": 1, "UNITS": False}
