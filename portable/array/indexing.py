@@ -39,6 +39,9 @@ def get(x: Any, key: Any) -> Array:
         return x.part(key)  # type: ignore[no-any-return]
     if _is_lone_bool(key):
         x, key = x.part(None), _one_bool(x, key)
+    if isinstance(key, Storage) and key.ndim == 1 and key.dtype.is_integer and x.ndim:
+        check_operands("an index", (x, key))
+        return gathered_checked(x, key)  # type: ignore[no-any-return]
     if _is_mask(key):
         return _selected(x, key)  # type: ignore[no-any-return]
     moved, indices, place = _advanced(x, key)
