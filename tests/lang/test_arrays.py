@@ -329,3 +329,34 @@ def test_read_only_arrays_are_read(device: Device) -> None:
         read_only[5, 8](held, out)
         device.synchronize()
     np.testing.assert_array_equal(device.to_numpy(out), 2 * x)
+
+
+@pt.kernel
+def rewritten(x, n, out, *, DTYPE):
+    lid = kl.local_id(0)
+    roots = kl.local(8, kl.f64)
+    narrow = kl.local(8, DTYPE)
+    points = kl.local(8, kl.c64)
+    v = x[lid % 4]
+    if lid < 4:
+        roots[lid] = kl.sqrt(v)
+    narrow[lid] = 4
+    points[lid] = kl.complex(4.0, 4.0)
+    kl.barrier()
+    found = 1
+    if n > 2:
+        narrow[lid] = 7
+        points[lid] = kl.complex(10.0, 20.0)
+        kl.barrier()
+        found = kl.i32(narrow[7]) + kl.i32(points[7].real + points[7].imag)
+    out[lid] = found
+
+
+@pytest.mark.needs_float64
+@pytest.mark.parametrize("dtype", ["int8", "uint16", "float16", "int32", "float32", "float64"])
+def test_local_arrays_are_read_as_written_last(device: Device, dtype: str) -> None:
+    """Intel's compiler goes on with what was stored first."""
+    x = np.ones(4)
+    launcher = rewritten[8, 8]
+    _, found = run(device, launcher, x, 4, np.zeros(8, np.int32), DTYPE=dtypes.dtype(dtype))
+    np.testing.assert_array_equal(found, np.full(8, 37))

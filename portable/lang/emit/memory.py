@@ -44,27 +44,48 @@ class Memory:
 
     def _load_scalar(self, array: Array, offset: Code, kind: DType, component: int | None) -> str:
         if array.lanes == 1 and array.dtype is bool_:
-            return f"{self.addresses.element(array, offset)} != 0"
+            return f"{self._element(array, offset, component)} != 0"
         if array.lanes == 1 and array.dtype is float16 and kind is not float16:
             name = self._context.array_name(array)
             return self._dialect.half_load.format(p=name, i=offset)
+        return self._element(array, offset, component)
+
+    def _element(self, array: Array, offset: Code, component: int | None) -> str:
+        if self._is_forgotten(array, offset):
+            memory = self._dialect.memory_type(array.dtype.real)
+            pointer = self.addresses.pointer(array, offset, component)
+            return f"*(const volatile __local {memory} *)({pointer})"
         return self.addresses.element(array, offset, component).text
 
+    def _is_forgotten(self, array: Array, offset: Code) -> bool:
+        """Whether plain loads may give what was stored before the latest store.
+
+        So it is with Intel's OpenCL runtime for CPUs (2026.22.10), local memory, an index that is
+        a constant, a barrier under a condition, and a function that some work-items only call. Of
+        narrow elements, which no fast kernel keeps there, all loads are taken to be such, since
+        indices become constant when loops are unrolled.
+        """
+        target = self._context.capabilities
+        intels = (target.dialect, target.kind, target.vendor) == ("opencl", "cpu", "intel")
+        constant = offset.text.isdecimal()
+        return intels and array.space == "local" and (constant or array.dtype.itemsize < 4)
+
     def _load_contiguous(self, array: Array, offset: Code, kind: Vector, aligned: int) -> str:
-        pointer = self.addresses.pointer(array, offset)
         if self._dialect.native_vectors:
-            return self._native_load(array, pointer, kind, aligned)
+            return self._native_load(array, offset, kind, aligned)
+        pointer = self.addresses.pointer(array, offset)
         helper = self._struct_helper("load", array.dtype, kind, aligned)
         return f"{helper}({pointer})"
 
-    def _native_load(self, array: Array, pointer: Code, kind: Vector, aligned: int) -> str:
-        lanes = kind.lanes
+    def _native_load(self, array: Array, offset: Code, kind: Vector, aligned: int) -> str:
+        lanes, pointer = kind.lanes, self.addresses.pointer(array, offset)
         if array.dtype is float16 and kind.dtype is not float16:
             return self._half_load(pointer, lanes, aligned)
         memory = self._dialect.memory_type(array.dtype)
         space = self._dialect.spaces[array.space]
         if self._context.capabilities.kind == "cpu":
-            loaded = f"*(const {space}{self._any_place(array.dtype, lanes)} *)({pointer})"
+            order = "volatile " if self._is_forgotten(array, offset) else ""
+            loaded = f"*(const {order}{space}{self._any_place(array.dtype, lanes)} *)({pointer})"
         elif not aligned:
             loaded = f"vload{lanes}(0, {pointer})"
         else:
