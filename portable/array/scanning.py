@@ -1,4 +1,11 @@
-"""Running totals along an axis: how they are cut into sections, and launched."""
+"""Running totals along an axis: how they are cut into sections, and launched.
+
+The floor is a copy where each element is read and written once: in rows that a workgroup holds, and
+in longer ones where workgroups may wait for each other. Elsewhere, and along columns, elements are
+read twice, which takes three halves of a copy's time at least. Through NVIDIA's OpenCL an H200 was
+at 0.98 of its copy's speed with 2^26 `float32` in rows of 8192, at 0.71 with one row, of which
+waiting takes most of the difference, and at 0.39 along the columns of a square matrix.
+"""
 
 from __future__ import annotations
 
