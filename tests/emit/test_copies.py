@@ -15,6 +15,7 @@ from portable.lang.ir import expressions as e
 from portable.lang.ir import statements as s
 from portable.lang.ir.kernel import Kernel
 from portable.lang.ir.types import Array, Layout, Region, StrideClass
+from portable.lang.ir.walk import all_statements
 from portable.lang.passes.copies import lower_copies
 from tests.support import irbuilder as ir
 from tests.support.compilers import (
@@ -209,6 +210,17 @@ def test_aligned_tile_is_copied_in_sixteen_bytes() -> None:
     assert "cp.async.cg" in ptx
     assert "st.global.v4" in ptx
     assert "ld.shared.v4" in ptx
+
+
+@pytest.mark.parametrize("items", [1, 32])
+def test_copies_that_follow_each_other_are_asynchronous_where_work_items_share_them(
+    items: int,
+) -> None:
+    kernel = copy_kernel(workgroup=(items, 1, 1), aligned=True)
+    inward = next(x for x in kernel.body if isinstance(x, s.CopyTile))
+    twice = replace(kernel, body=(inward, *kernel.body))
+    lowered = all_statements(lower_copies(twice, CUDA).body)
+    assert any(isinstance(x, s.CopyVector) for x in lowered) == (items > 1)
 
 
 def test_copies_without_hardware_leave_no_groups() -> None:

@@ -258,7 +258,7 @@ class _Lowering:
         return [*reversed(dims), *outside, *both][-1] if outside else dims[-1]
 
     def _asynchronous(self, tile: _Tile) -> bool:
-        wanted = tile.copy.asynchronous and tile.inward
+        wanted = tile.copy.asynchronous and tile.inward and tile.items > 1
         return wanted and "vector" in self._capabilities.async_copy and not self._complex(tile)
 
     def _complex(self, tile: _Tile) -> bool:
