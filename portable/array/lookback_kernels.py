@@ -17,21 +17,12 @@ from typing import Any
 
 from portable import lang as kl
 from portable.array.elementwise_kernel import unravelled
-from portable.array.scan_kernels import (
-    before_vector,
-    padded,
-    stored,
-    tile_loaded,
-    totals_added_up,
-    totals_kept,
-)
+from portable.array.scan_kernels import before_vector, padded, stored, tile_added_up, tile_loaded
 from portable.lang.function import function
 from portable.lang.kernel import kernel
 
 __all__ = ["OWN", "UP_TO", "scan_in_turn"]
 
-_LOADED = 8
-"""Vectors that a work-item loads at a time."""
 OWN = 1
 """The status of a tile or block whose own total is published."""
 UP_TO = 2
@@ -88,26 +79,22 @@ def awaited(state: Any, slot: Any, words: Any, KIND: Any) -> Any:
 
 
 @function
-def wait_for_tiles(state: Any, slot: Any, count: Any, window: Any, KIND: Any, BLOCK: Any) -> None:
-    """Work-items from `BLOCK` on get the totals of `count` tiles from `slot` on into `window`.
-
-    Those below `BLOCK` may go on to look at blocks at the same time.
-    """
+def before_in_block(
+    state: Any, slot: Any, count: Any, window: Any, MERGE: Any, KIND: Any, INITIAL: Any
+) -> Any:
+    """The total of `count` tiles from `slot` on; only the first work-item's counts."""
     item = kl.local_id(0)
     words = kl.private((KIND.itemsize // 4,), kl.u64)
-    if item >= BLOCK and item < BLOCK + count:
-        awaited(state, slot + item - BLOCK, words, KIND)
+    if item < count:
+        awaited(state, slot + item, words, KIND)
         window[item] = joined(words, 0, KIND)
-
-
-@function
-def tiles_added_up(count: Any, window: Any, MERGE: Any, KIND: Any, INITIAL: Any, BLOCK: Any) -> Any:
-    """The total of `count` tiles in `window` from `BLOCK` on; only the first work-item's counts."""
+    kl.barrier()
     before = kl.cast(INITIAL, KIND)
-    if kl.local_id(0) == 0 and count > 0:
-        before = window[BLOCK]
+    if item == 0 and count > 0:
+        before = window[0]
         for k in kl.range(1, count, unroll=8):
-            before = MERGE(before, window[BLOCK + k])
+            before = MERGE(before, window[k])
+    kl.barrier()
     return before
 
 
@@ -150,15 +137,6 @@ def before_block(
     return before
 
 
-@function
-def put(held: Any, at: Any, values: Any, LANES: Any) -> None:
-    """Writes a vector, or a number, to local memory."""
-    if LANES > 1:
-        kl.vstore(held, at, values)
-    else:
-        held[at] = values
-
-
 @kernel
 def scan_in_turn(
     x: Any,
@@ -174,9 +152,7 @@ def scan_in_turn(
     BLOCK: int,
     SHIFT: int,
 ) -> None:
-    """Running totals of the last axis, a tile for each workgroup of `WIDTH`, twice `BLOCK` or more.
-
-    While it waits, a tile lies in local memory: in registers fewer tiles would be under way.
+    """Running totals of the last axis, a tile for each workgroup of `WIDTH`.
 
     `state` holds zeros: one, and for each tile and each block of `BLOCK` tiles of a row one per
     piece of 32 bits of a number. `SHIFT` is 1 where the first element of `out` is the total of
@@ -196,45 +172,31 @@ def scan_in_turn(
     totals = kl.local((padded(STRIPS * WIDTH, STRIPS),), KIND)
     sums = kl.local((WIDTH,), KIND)
     begin = tile * TILE
-    held = kl.local((STRIPS * WIDTH * LANES,), KIND)
-    PART = min(_LOADED, STRIPS)
-    for strip in kl.range(0, STRIPS, PART, unroll=1):
-        r = begin + strip * WIDTH * LANES
-        part = tile_loaded(x, outer, r, length, MERGE, KIND, INITIAL, LANES, WIDTH, PART)
-        totals_kept(part, strip, totals, LANES, WIDTH, STRIPS, PART)
-        for k in kl.static_range(PART):
-            put(held, ((strip + k) * WIDTH + item) * LANES, part[k], LANES)
-    totals_added_up(totals, sums, MERGE, KIND, INITIAL, WIDTH, STRIPS)
-    window = kl.local((2 * BLOCK,), KIND)
+    mine = tile_loaded(x, outer, begin, length, MERGE, KIND, INITIAL, LANES, WIDTH, STRIPS)
+    tile_added_up(mine, totals, sums, MERGE, KIND, INITIAL, LANES, WIDTH, STRIPS)
+    window = kl.local((BLOCK,), KIND)
     nearest = kl.local((1,), kl.i32)
     start = kl.local((1,), KIND)
     if item == 0:
         publish(state, number, sums[WIDTH - 1], OWN, KIND)
     block, place = tile // BLOCK, tile % BLOCK
-    closes = place == BLOCK - 1
+    inner = before_in_block(state, number - place, place, window, MERGE, KIND, INITIAL)
+    whole = MERGE(inner, sums[WIDTH - 1])
+    closes = item == 0 and place == BLOCK - 1
     slot = kl.num_groups(0) + row * kl.cdiv(tiles, BLOCK) + block
-    wait_for_tiles(state, number - place, place, window, KIND, BLOCK)
-    whole = kl.cast(INITIAL, KIND)
     if closes:
-        kl.barrier()
-        inside = tiles_added_up(place, window, MERGE, KIND, INITIAL, BLOCK)
-        whole = MERGE(inside, sums[WIDTH - 1])
-        if item == 0:
-            publish(state, slot, whole, UP_TO if block == 0 else OWN, KIND)
+        publish(state, slot, whole, UP_TO if block == 0 else OWN, KIND)
     before = before_block(state, slot, block, window, nearest, MERGE, KIND, INITIAL, BLOCK)
-    if closes and item == 0 and block > 0:
+    if closes and block > 0:
         publish(state, slot, MERGE(before, whole), UP_TO, KIND)
-    kl.barrier()
-    inner = tiles_added_up(place, window, MERGE, KIND, INITIAL, BLOCK)
     if item == 0:
         start[0] = MERGE(before, inner)
         if SHIFT == 1 and tile == 0:
             out[*outer, 0] = kl.cast(INITIAL, KIND)
     kl.barrier()
     carried = start[0]
-    for strip in kl.range(STRIPS, unroll=2):
-        at = (strip * WIDTH + item) * LANES
+    for strip in kl.static_range(STRIPS):
+        r = begin + (strip * WIDTH + item) * LANES
         ahead = before_vector(strip, carried, totals, sums, MERGE, WIDTH, STRIPS)
-        own = kl.vload(held, at, lanes=LANES) if LANES > 1 else held[at]
-        done = MERGE(kl.splat(ahead, LANES) if LANES > 1 else ahead, own)
-        stored(out, outer, begin + at + SHIFT, length + SHIFT, done, LANES)
+        done = MERGE(kl.splat(ahead, LANES) if LANES > 1 else ahead, mine[strip])
+        stored(out, outer, r + SHIFT, length + SHIFT, done, LANES)

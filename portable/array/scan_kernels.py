@@ -20,9 +20,8 @@ __all__ = [
     "padded",
     "scan_together",
     "stored",
+    "tile_added_up",
     "tile_loaded",
-    "totals_added_up",
-    "totals_kept",
 ]
 
 
@@ -134,27 +133,26 @@ def add_up(sums: Any, MERGE: Any, WIDTH: Any) -> None:
 
 
 @function
-def totals_kept(
-    mine: Any, first: Any, totals: Any, LANES: Any, WIDTH: Any, STRIPS: Any, PART: Any
-) -> None:
-    """Writes the totals of this work-item's `PART` vectors from strip `first` on to `totals`."""
-    item = kl.local_id(0)
-    across = item % WIDTH
-    row = (item - across) * STRIPS
-    for k in kl.static_range(PART):
-        place = row + (first + k) * WIDTH + across
-        totals[padded(place, STRIPS)] = last_of(mine[k], LANES)
-
-
-@function
-def totals_added_up(
-    totals: Any, sums: Any, MERGE: Any, KIND: Any, INITIAL: Any, WIDTH: Any, STRIPS: Any
+def tile_added_up(
+    mine: Any,
+    totals: Any,
+    sums: Any,
+    MERGE: Any,
+    KIND: Any,
+    INITIAL: Any,
+    LANES: Any,
+    WIDTH: Any,
+    STRIPS: Any,
 ) -> None:
     """Leaves in `sums` running totals of `STRIPS` vectors each, in `totals` those within each.
 
     The last of a row's sums is the total of its tile.
     """
     item = kl.local_id(0)
+    across = item % WIDTH
+    row = (item - across) * STRIPS
+    for strip in kl.static_range(STRIPS):
+        totals[padded(row + strip * WIDTH + across, STRIPS)] = last_of(mine[strip], LANES)
     kl.barrier()
     below = kl.cast(INITIAL, KIND)
     for k in kl.static_range(STRIPS):
@@ -224,8 +222,7 @@ def scan_together(
     stop = kl.where(inside, end, first)
     for tile in range(first, end, WIDTH * STRIPS * LANES):
         mine = tile_loaded(x, outer, tile, stop, MERGE, KIND, INITIAL, LANES, WIDTH, STRIPS)
-        totals_kept(mine, 0, totals, LANES, WIDTH, STRIPS, STRIPS)
-        totals_added_up(totals, sums, MERGE, KIND, INITIAL, WIDTH, STRIPS)
+        tile_added_up(mine, totals, sums, MERGE, KIND, INITIAL, LANES, WIDTH, STRIPS)
         for strip in kl.static_range(STRIPS):
             r = tile + (strip * WIDTH + across) * LANES
             before = before_vector(strip, carried, totals, sums, MERGE, WIDTH, STRIPS)

@@ -3,7 +3,7 @@
 The floor is a copy where each element is read and written once: in rows that a workgroup holds, and
 in longer ones where workgroups may wait for each other. Elsewhere, and along columns, elements are
 read twice, which takes three halves of a copy's time at least. Through NVIDIA's OpenCL an H200 was
-at 0.98 of its copy's speed with 2^26 `float32` in rows of 8192, at 0.71 with one row, of which
+at 0.98 of its copy's speed with 2^26 `float32` in rows of 8192, at 0.69 with one row, of which
 waiting takes most of the difference, and at 0.39 along the columns of a square matrix.
 """
 
@@ -93,9 +93,6 @@ def _scan_in_turn(
 ) -> None:
     """One pass in which workgroups wait for those before: reads and writes each element once."""
     lanes, width, strips = tile
-    while _local_bytes(tile, merge.kind) > x.device.capabilities.local_memory and strips > 1:
-        lanes, strips = lanes if lanes == 1 else 2 * lanes, strips // 2
-        tile = lanes, width, strips
     rows, tiles = prod(x.shape[:-1]), -(-x.shape[-1] // (width * strips * lanes))
     slots = rows * (tiles + -(-tiles // _BLOCK))
     state = recipe.empty((1 + slots * merge.kind.itemsize // 4,), uint64)
@@ -117,12 +114,6 @@ def _scan_in_turn(
         SHIFT=shift,
         **merge.constants(),
     )
-
-
-def _local_bytes(tile: tuple[int, int, int], kind: DType) -> int:
-    """Of a workgroup in `scan_in_turn`: a tile, the totals of its vectors and of work-items."""
-    lanes, width, strips = tile
-    return (width * (strips * (lanes + 1) + 2) + 2 * _BLOCK + 2) * kind.itemsize
 
 
 def _scan_sections(

@@ -47,7 +47,7 @@ def test_workgroups_wait_for_what_comes_before(
     ours: Device, given: str, kind: DType, lanes: int, shape: tuple[int, ...]
 ) -> None:
     if "pocl" in ours.name:
-        pytest.skip("PoCL 3.0 does not leave the loop that looks at earlier blocks")
+        pytest.skip("PoCL 3.0 does not leave a loop that holds barriers and waits")
     a = (RNG.standard_normal(shape) * 4).astype(given)
     expected = np.cumsum(a, axis=-1, dtype=kind.numpy)
     found = in_turn(ours, a, kind, lanes, 0, total, 0)
