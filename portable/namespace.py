@@ -17,6 +17,7 @@ __all__ = [
     "asarray",
     "device_for_numpy",
     "device_of",
+    "device_of_arrays",
     "on_device",
     "synchronize",
     "to_numpy",
@@ -38,6 +39,7 @@ _CREATION = frozenset(
 )
 _DLPACK_BACKENDS = {1: "cpu", 2: "cuda", 10: "rocm", 13: "cuda", 14: "sycl"}
 _HOST_MEMORY = 1
+_NUMBERS = (int, float, complex, np.generic)
 _SAMPLE = np.empty(0, np.float32)
 _candidates: dict[type, tuple[Device, ...]] = {}
 _takes_numpy: dict[Device, bool] = {}
@@ -62,7 +64,7 @@ def device_of(*arrays: Any) -> Device:
     for array in arrays:
         if isinstance(array, np.ndarray):
             owner = host = host or device_for_numpy()
-        elif isinstance(array, (int, float, complex, np.generic)):
+        elif isinstance(array, _NUMBERS):
             continue
         else:
             owner = _owner(array)
@@ -74,6 +76,14 @@ def device_of(*arrays: Any) -> Device:
                 f"portable.asarray(x, device={found.name!r})"
             )
     return registry.device() if found is None else found
+
+
+def device_of_arrays(*arrays: Any) -> Device:
+    """`device_of` for operands that have to be arrays; TypeError for a number."""
+    for array in arrays:
+        if isinstance(array, _NUMBERS):
+            raise _no_array(array)
+    return device_of(*arrays)
 
 
 def _owner(array: Any) -> Device:
@@ -123,10 +133,7 @@ def _foreign(array: Any) -> Device:
     """The device whose memory another library's array lies in."""
     ask = getattr(array, "__dlpack_device__", None)
     if ask is None:
-        raise TypeError(
-            f"{type(array).__module__}.{type(array).__name__} is no array; expected a NumPy, CuPy, "
-            "dpnp or Portable array, or one that offers DLPack"
-        )
+        raise _no_array(array)
     memory, index = (int(part) for part in ask())
     if memory == _HOST_MEMORY:
         return device_for_numpy()
@@ -134,6 +141,13 @@ def _foreign(array: Any) -> Device:
     if backend is None:
         raise DeviceError(f"no backend takes memory of DLPack's kind {memory}")
     return registry.device(f"{backend}:{index}")
+
+
+def _no_array(thing: object) -> TypeError:
+    return TypeError(
+        f"{type(thing).__module__}.{type(thing).__name__} is no array; expected a NumPy, CuPy, "
+        "dpnp or Portable array, or one that offers DLPack"
+    )
 
 
 def on_device(device: Device, array: Any) -> Any:

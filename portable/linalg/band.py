@@ -22,7 +22,7 @@ from portable.linalg.band_ring import ring_packs
 from portable.linalg.band_shapes import Plan, Stage, plan_for, sweeps_of_wave
 from portable.linalg.magnitude import largest_magnitude, require_finite
 from portable.linalg.operands import common_dtype, overlap
-from portable.namespace import device_of
+from portable.namespace import device_of_arrays
 
 __all__ = ["band_to_bidiagonal", "chase"]
 
@@ -105,7 +105,7 @@ def band_to_bidiagonal(
     >>> d, e
     (array([1., 1.]), array([2.]))
     """
-    device = device_of(ab, *(out or ()))
+    device = device_of_arrays(ab, *(out or ()))
     kind = common_dtype("band_to_bidiagonal", _DTYPES, ab=ab)
     u, n = _checked_shape(ab)
     d, e = _results(device, kind, ab, n, out)

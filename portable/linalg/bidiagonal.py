@@ -17,7 +17,7 @@ from portable.linalg.bidiagonal_kernels import (
 )
 from portable.linalg.magnitude import largest_magnitude, require_finite
 from portable.linalg.operands import common_dtype
-from portable.namespace import device_of
+from portable.namespace import device_of_arrays
 
 __all__ = ["bidiagonal_svdvals"]
 
@@ -75,7 +75,7 @@ def bidiagonal_svdvals(d: Any, e: Any, *, check_finite: bool = True) -> Any:
     >>> portable.linalg.bidiagonal_svdvals(np.array([3.0, 0.0]), np.array([4.0]))
     array([5., 0.])
     """
-    device = device_of(d, e)
+    device = device_of_arrays(d, e)
     kind = common_dtype("bidiagonal_svdvals", _DTYPES, d=d, e=e)
     n = _checked_length(d, e)
     values = device.empty((n,), kind.register)

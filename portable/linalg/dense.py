@@ -18,7 +18,7 @@ from portable.linalg.operands import common_dtype
 from portable.linalg.panel_kernels import factor_panel
 from portable.linalg.reflector_kernels import apply_reflectors
 from portable.linalg.reflector_tree import level_sizes
-from portable.namespace import device_of
+from portable.namespace import device_of_arrays
 
 __all__ = ["SCALED_TO", "Progress", "dense_to_band", "reduced"]
 
@@ -86,7 +86,7 @@ def dense_to_band(a: Any, bandwidth: int, *, check_finite: bool = True) -> Any:
     >>> ab.shape
     (2, 3)
     """
-    device = device_of(a)
+    device = device_of_arrays(a)
     kind = common_dtype("dense_to_band", _DTYPES, a=a).register
     if a.ndim != 2:
         raise ShapeError(f"dense_to_band takes a matrix (m, n), not shape {tuple(a.shape)}")

@@ -27,7 +27,7 @@ from portable.linalg.operands import (
     same_elements,
     views_overlap,
 )
-from portable.namespace import device_of, on_device
+from portable.namespace import device_of_arrays, on_device
 from portable.tune.table import state
 
 __all__ = ["ALGORITHMS", "Algorithm", "gemm"]
@@ -115,7 +115,7 @@ def gemm(
         raise ValueError(f"algorithm={algorithm!r}; gemm has {', '.join(ALGORITHMS)}")
     function = _activation(activation)
     sum_in = None if accumulate is None else dtype(accumulate)
-    device = device_of(*[x for x in (a, b, c, bias, out) if x is not None])
+    device = device_of_arrays(a, b, *[x for x in (c, bias, out) if x is not None])
     forms = [None if x is None else _Form(x.dtype, tuple(x.shape)) for x in (a, b, c, bias, out)]
     columns = _columns_lie_together(device, b)
     plan = _planned(device, *forms, columns, bool(beta), function, sum_in, algorithm, state())

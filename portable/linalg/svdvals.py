@@ -21,7 +21,7 @@ from portable.linalg.dense_shapes import dense_shape, tuned
 from portable.linalg.jacobi_kernels import jacobi_svdvals
 from portable.linalg.magnitude import largest_magnitude, require_finite
 from portable.linalg.operands import common_dtype
-from portable.namespace import device_of
+from portable.namespace import device_of_arrays
 from portable.tune.space import Parameters
 
 __all__ = ["Progress", "Stage", "in_stages", "svdvals"]
@@ -84,7 +84,7 @@ def svdvals(a: Any, *, check_finite: bool = True, progress: Progress | None = No
     >>> portable.linalg.svdvals(np.array([[3.0, 0.0], [4.0, 0.0]]))
     array([5., 0.])
     """
-    device = device_of(a)
+    device = device_of_arrays(a)
     kind = common_dtype("svdvals", _DTYPES, a=a).register
     if a.ndim < 2:
         raise ShapeError(f"svdvals takes matrices (..., m, n), not shape {tuple(a.shape)}")
