@@ -47,4 +47,4 @@ class Fuse(Operation):
 def _fused_by_cupy(x: Any) -> Run:
     import cupy
 
-    return partial(cupy.fuse()(lambda x: _gelu(cupy, x)), x)
+    return partial(cupy.fuse(kernel_name="gelu")(lambda x: _gelu(cupy, x)), x)
