@@ -92,6 +92,8 @@ def fit(
     ------
     ShapeError, DTypeError, DeviceMismatchError
         For data that does not fit the network.
+    TypeError
+        For counts that are no whole numbers, and for an optimizer that is none.
     ValueError
         For NaN or infinities in the data, or other arguments out of range.
 
@@ -110,6 +112,7 @@ def fit(
     >>> history.train[-1] < 1e-3
     True
     """
+    _check_whole(epochs=epochs, batch_size=batch_size, patience=patience)
     _check_positive(epochs=epochs, batch_size=batch_size, patience=patience, clip_norm=clip_norm)
     plan = _Plan(
         model,
@@ -161,6 +164,12 @@ class _Plan:
     schedule: Schedule | None
     patience: int | None
     random: np.random.Generator
+
+
+def _check_whole(**given: object) -> None:
+    for name, value in given.items():
+        if value is not None and not isinstance(value, (int, np.integer)):
+            raise TypeError(f"{name}={value!r}: expected a whole number")
 
 
 def _check_positive(**given: float | None) -> None:

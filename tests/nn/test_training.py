@@ -461,6 +461,9 @@ def test_settings_out_of_range_are_refused(device: Device) -> None:
     for name, value in (("epochs", 0), ("batch_size", 0), ("clip_norm", 0.0), ("patience", 0)):
         with pytest.raises(ValueError, match=f"{name}=0"):
             fit(model, x, y, **{**fixed, name: value})
+    for name in ("epochs", "batch_size", "patience"):
+        with pytest.raises(TypeError, match=rf"{name}=1\.5: expected a whole number"):
+            fit(model, x, y, **{**fixed, name: 1.5})
     with pytest.raises(TypeError, match=r"optimizer='adam'; give SGD, Adam or AdamW"):
         fit(model, x, y, optimizer="adam", **fixed)
     with pytest.raises(ValueError, match="there are mse, mae, huber"):
