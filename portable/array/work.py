@@ -7,11 +7,13 @@ from math import prod
 from typing import Final
 
 from portable.backend import Capabilities
-from portable.dtypes import DType
+from portable.dtypes import DType, float16
 
 __all__ = ["conversion_of", "vector_lanes", "work_of"]
 
 _WIDE_ENOUGH: Final = 4
+_HALF: Final = 4
+"""A half takes as many bytes in a processor's registers."""
 _GPU_VECTOR: Final = 16
 _GPU_LOADED: Final = 64
 _CPU_VECTOR: Final = 64
@@ -34,15 +36,22 @@ def vector_lanes(kinds: Sequence[DType], extent: int, capabilities: Capabilities
 
     The last dtype is the result's: on a GPU a narrow one is written in wide pieces too.
     """
-    narrow = _WIDE_ENOUGH if capabilities.kind == "cpu" else 1
-    if any(kind.is_complex or kind.itemsize < narrow for kind in kinds):
+    lanes = (_cpu_lanes if capabilities.kind == "cpu" else _gpu_lanes)(kinds, capabilities)
+    return lanes if 1 < lanes <= extent and not any(kind.is_complex for kind in kinds) else 1
+
+
+def _cpu_lanes(kinds: Sequence[DType], capabilities: Capabilities) -> int:
+    """Compilers make vectors of narrow integers by themselves, but not of halves."""
+    widths = [_HALF if kind is float16 else kind.itemsize for kind in kinds]
+    if min(widths) < _WIDE_ENOUGH and float16 not in kinds:
         return 1
-    widest = _CPU_VECTOR if capabilities.kind == "cpu" else _GPU_VECTOR
-    lanes = min(widest, capabilities.vector_bytes) // max(kind.itemsize for kind in kinds)
-    if capabilities.kind != "cpu":
-        most = _GPU_LOADED // max(kind.itemsize for kind in kinds)
-        lanes = max(lanes, min(_GPU_VECTOR // kinds[-1].itemsize, most))
-    return lanes if 1 < lanes <= extent else 1
+    return min(_CPU_VECTOR, capabilities.vector_bytes) // max(widths)
+
+
+def _gpu_lanes(kinds: Sequence[DType], capabilities: Capabilities) -> int:
+    widest = max(kind.itemsize for kind in kinds)
+    lanes = min(_GPU_VECTOR, capabilities.vector_bytes) // widest
+    return max(lanes, min(_GPU_VECTOR // kinds[-1].itemsize, _GPU_LOADED // widest))
 
 
 def work_of(
