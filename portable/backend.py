@@ -114,6 +114,11 @@ class Capabilities:
     max_allocation: int = 0
     pointer_offsets: bool = False
 
+    @property
+    def is_intels_cpu(self) -> bool:
+        """Whether Intel's OpenCL runtime for processors compiles, some of whose faults we avoid."""
+        return (self.dialect, self.kind, self.vendor) == ("opencl", "cpu", "intel")
+
 
 @dataclass(frozen=True, slots=True)
 class Argument:

@@ -87,9 +87,8 @@ def device_of_arrays(*arrays: Any) -> Device:
 
 
 def _owner(array: Any) -> Device:
+    """The device of an array other than NumPy's."""
     kind = type(array)
-    if isinstance(array, np.ndarray):
-        return device_for_numpy()
     candidates = _candidates.get(kind)
     if candidates is None:
         candidates = _candidates[kind] = _devices_for_type(kind)

@@ -65,8 +65,7 @@ class Memory:
         narrow elements, which no fast kernel keeps there, all loads are taken to be such, since
         indices become constant when loops are unrolled.
         """
-        target = self._context.capabilities
-        intels = (target.dialect, target.kind, target.vendor) == ("opencl", "cpu", "intel")
+        intels = self._context.capabilities.is_intels_cpu
         constant = offset.text.isdecimal()
         return intels and array.space == "local" and (constant or array.dtype.itemsize < 4)
 

@@ -21,8 +21,4 @@ def lower(kernel: Kernel, capabilities: Capabilities) -> Kernel:
     if kernel.fragments:
         kernel = lower_matrices(kernel, capabilities)
     kernel = lower_copies(kernel, capabilities)
-    return lower_complements(lower_negations(kernel)) if _is_intels_cpu(capabilities) else kernel
-
-
-def _is_intels_cpu(x: Capabilities) -> bool:
-    return (x.dialect, x.kind, x.vendor) == ("opencl", "cpu", "intel")
+    return lower_complements(lower_negations(kernel)) if capabilities.is_intels_cpu else kernel
