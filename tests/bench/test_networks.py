@@ -44,3 +44,16 @@ def test_wrong_parameters_are_found() -> None:
     right[1][2] += 1e-4
     assert error(right) > 1
     assert error(given[2:]) > 1
+    right[1][2] = np.nan
+    assert not error(right) <= 1
+
+
+def test_a_step_turned_around_by_rounding_is_no_fault() -> None:
+    """Large layers have some gradients that are smaller than their rounding."""
+    given = Train().inputs(Case(portable.device("simulator"), float32, (1, 16, 200, 400, 1)))
+    right = networks.adam_steps(*given, steps=1)
+    error = networks.parameters_verifier(*given, steps=1)
+    right[0][5, 7] += 2 * networks.RATE
+    assert error(right) <= 1
+    right[0][:50] += 2 * networks.RATE
+    assert error(right) > 10
