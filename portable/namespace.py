@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import wraps
+from functools import cached_property, wraps
 from typing import Any
 
 import numpy as np
@@ -37,6 +37,7 @@ _CREATION = frozenset(
         "zeros",
     }
 )
+_CREATION_OF_FREQUENCIES = frozenset({"fftfreq", "rfftfreq"})
 _DLPACK_BACKENDS = {1: "cpu", 2: "cuda", 10: "rocm", 13: "cuda", 14: "sycl"}
 _HOST_MEMORY = 1
 _NUMBERS = (int, float, complex, np.generic)
@@ -199,22 +200,17 @@ def synchronize(device: str | Device | None = None) -> None:
     registry.device(device).synchronize()
 
 
-class BoundNamespace:
-    """An Array API namespace whose creation functions use one device unless told otherwise.
+class _Bound:
+    """A namespace, or a part of one, some functions of which make arrays of one device."""
 
-    Parameters
-    ----------
-    device : Device
-        The device; everything but creation is its namespace's own.
-    """
-
-    def __init__(self, device: Device) -> None:
+    def __init__(self, device: Device, namespace: Any, creation: frozenset[str]) -> None:
         self._device = device
-        self._namespace = device.namespace()
+        self._namespace = namespace
+        self._creation = creation
 
     def __getattr__(self, name: str) -> Any:
         found = getattr(self._namespace, name)
-        if name in _CREATION:
+        if name in self._creation:
             found = _bound(found, self._device)
             setattr(self, name, found)
         return found
@@ -226,6 +222,61 @@ class BoundNamespace:
         return f"<Array API namespace of {self._device.name}>"
 
 
+class BoundNamespace(_Bound):
+    """An Array API namespace whose creation functions use one device unless told otherwise.
+
+    Parameters
+    ----------
+    device : Device
+        The device; everything but creation is its namespace's own.
+    """
+
+    def __init__(self, device: Device) -> None:
+        super().__init__(device, device.namespace(), _CREATION)
+
+    @cached_property
+    def fft(self) -> Any:
+        """The extension of that name, which makes frequencies on the device."""
+        return _Bound(self._device, self._namespace.fft, _CREATION_OF_FREQUENCIES)
+
+    def __array_namespace_info__(self) -> BoundInformation:
+        """What the namespace supports on the device."""
+        return BoundInformation(self._device, self._namespace.__array_namespace_info__())
+
+
+class BoundInformation:
+    """What a namespace says of itself, and of one device unless told otherwise.
+
+    Parameters
+    ----------
+    device : Device
+        The device.
+    information : object
+        What its namespace says; in libraries that name no devices to creation functions it stands.
+    """
+
+    def __init__(self, device: Device, information: Any) -> None:
+        self._own = device.creation_arguments().get("device")
+        self._information = information
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._information, name)
+
+    def default_device(self) -> Any:
+        """The device that creation functions use unless told otherwise."""
+        return self._information.default_device() if self._own is None else self._own
+
+    def default_dtypes(self, *, device: Any = None) -> dict[str, Any]:
+        """The dtypes that creation functions use."""
+        own = self._own if device is None else device
+        return self._information.default_dtypes(device=own)  # type: ignore[no-any-return]
+
+    def dtypes(self, *, device: Any = None, kind: Any = None) -> dict[str, Any]:
+        """The standard's dtypes that a device has, of a kind if one is named."""
+        own = self._own if device is None else device
+        return self._information.dtypes(device=own, kind=kind)  # type: ignore[no-any-return]
+
+
 def _bound(create: Callable[..., Any], device: Device) -> Callable[..., Any]:
     """`create` with the device's own arguments, unless the caller names a device."""
 
@@ -233,6 +284,7 @@ def _bound(create: Callable[..., Any], device: Device) -> Callable[..., Any]:
     def on_this_device(*args: Any, **kwargs: Any) -> Any:
         if kwargs.get("device") is not None:
             return create(*args, **kwargs)
+        kwargs.pop("device", None)
         with device.stream_scope():
             return create(*args, **(device.creation_arguments() | kwargs))
 

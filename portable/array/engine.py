@@ -161,7 +161,7 @@ def check_operands(name: str, operands: Sequence[Any]) -> Device:
 
 def _new_plan(operation: Operation, operands: tuple[Any, ...], out: Any) -> _Plan:
     arrays = [x for x in (*operands, out) if isinstance(x, Storage)]
-    device = check_operands(operation.name, [x for x in (*operands, out) if x is not None])
+    device = check_operands(operation.name, operands if out is None else (*operands, out))
     compute, result = operation.types([described(x) for x in operands])
     shape = broadcast_shapes([x.shape for x in arrays])
     numbers = tuple((i, compute) for i, x in enumerate(operands) if not isinstance(x, Storage))

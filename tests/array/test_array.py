@@ -150,9 +150,21 @@ def test_namespace(ours: Device) -> None:
     assert x.__array_namespace__(api_version="2024.12") is xp
     with pytest.raises(ValueError, match="2099"):
         x.__array_namespace__(api_version="2099.12")
+    assert xp.__array_api_version__ == "2024.12"
+
+
+def test_a_namespace_bound_to_a_device(ours: Device) -> None:
     bound = portable.xp(ours)
     assert bound.zeros(3).device is ours
-    assert xp.__array_api_version__ == "2024.12"
+    assert bound.zeros(3, device=None).device is ours
+    assert bound.fft.fftfreq(3).device is ours
+    assert bound.fft.rfftfreq(3, dtype=xp.float32).device is ours
+    info = bound.__array_namespace_info__()
+    assert info.default_device() is ours
+    assert ours in info.devices()
+    assert info.capabilities() == xp.__array_namespace_info__().capabilities()
+    assert info.default_dtypes()["real floating"] is bound.ones(1).dtype
+    assert set(info.dtypes(kind="bool")) == {"bool"}
 
 
 def test_information(ours: Device) -> None:

@@ -192,3 +192,11 @@ def test_in_place_operators(simulated: Device, dtype: str) -> None:
             if not isinstance(theirs, TypeError):
                 assert mine is x
                 agree(x, s, op.__name__)
+
+
+def test_what_is_no_operand(simulated: Device) -> None:
+    x = xp.ones((2,), device=simulated)
+    for name, thing in product([*UNARY, *BINARY], [None, "1", [1.0], np.ones(2)]):
+        for operands in [(thing,)] if name in UNARY else [(x, thing), (thing, x)]:
+            with pytest.raises(TypeError, match=f"{name} takes arrays"):
+                getattr(xp, name)(*operands)
