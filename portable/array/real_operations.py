@@ -64,8 +64,8 @@ def imaginary_zero(x: Any) -> Any:
 
 @function
 def float_floor_divide(x: Any, y: Any) -> Any:
-    """The quotient rounded down; infinities stay infinite, as the standard wants."""
-    return kl.where((y == 0) | kl.isinf(x), x / y, x // y)
+    """The quotient rounded down, by and of infinities too, as the standard prefers to Python's."""
+    return kl.where((y == 0) | kl.isinf(x) | kl.isinf(y), x / y, x // y)
 
 
 @function

@@ -53,7 +53,8 @@ EITHER_NAN = "nan * nan, * nan nan"
 QUOTIENT = (
     f"{EITHER_NAN}, inf inf nan, 0 0 nan, +0 >0 +0, -0 >0 -0, +0 <0 -0, -0 <0 +0, >0 +0 +inf, "
     ">0 -0 -inf, <0 +0 -inf, <0 -0 +inf, +inf positive +inf, +inf negative -inf, "
-    "-inf positive -inf, -inf negative +inf, positive +inf +0, negative -inf +0"
+    "-inf positive -inf, -inf negative +inf, positive +inf +0, negative -inf +0, "
+    "positive -inf -0, negative +inf -0"
 )
 BINARY = {
     "add": f"{EITHER_NAN}, +inf -inf nan, -inf +inf nan, +inf +inf +inf, -inf -inf -inf, "
@@ -64,8 +65,7 @@ BINARY = {
     "negative +inf -0, negative -inf -pi, +inf finite pi/2, -inf finite -pi/2, +inf +inf pi/4, "
     "+inf -inf 3pi/4, -inf +inf -pi/4, -inf -inf -3pi/4",
     "copysign": "* <0 -|x|, * -0 -|x|, * -nan -|x|, * >0 |x|, * +0 |x|, * +nan |x|",
-    "divide": f"{QUOTIENT}, positive -inf -0, negative +inf -0",
-    # The standard also takes what Python gives for finite numbers over infinite ones.
+    "divide": QUOTIENT,
     "floor_divide": QUOTIENT,
     "logaddexp": f"{EITHER_NAN}, +inf !nan +inf, !nan +inf +inf",
     "maximum": EITHER_NAN,
