@@ -32,7 +32,7 @@ _NEIGHBOURS: Final = 8
 _BLOCK: Final = 32
 _GROUP: Final = 256
 _COLUMN_GROUP: Final = 64
-_CPU_STRIP: Final = 32
+_CPU_STRIP: Final = 512
 
 
 def scanned(recipe: Recipe, x: Any, out: Any, merge: Merge, shift: int) -> None:
@@ -170,9 +170,13 @@ def _scan_columns(recipe: Recipe, x: Any, out: Any, merge: Merge, shift: int) ->
     starts = None
     constants = {"LANES": lanes, "STRIP": strip, "SECTION": section, **merge.constants()}
     if sections > 1:
-        totals = recipe.empty((*x.shape[:-1], sections), merge.kind)
+        totals, starts = (_crosswise(recipe, x, sections, merge.kind) for _ in range(2))
         recipe.launch(reduce_columns, strips * sections, group, x, totals, MAP=None, **constants)
-        starts = recipe.empty(totals.shape, merge.kind)
         scanned(recipe, totals, starts, merge, 0)
-        constants["LANES"], constants["STRIP"] = 1, strip * lanes
     recipe.launch(scan_columns, strips * sections, group, x, starts, out, SHIFT=shift, **constants)
+
+
+def _crosswise(recipe: Recipe, x: Any, sections: int, kind: DType) -> Any:
+    """A new array for a number per section, neighbours along the last axis but one as in `x`."""
+    made = recipe.empty((sections, *x.shape[:-1]), kind)
+    return made.viewed((*made.shape[1:], sections), (*made.strides[1:], made.strides[0]))

@@ -77,6 +77,18 @@ def test_many_short_rows(ours: Device, columns: int) -> None:
     np.testing.assert_array_equal(found, np.cumsum(a, axis=1))
 
 
+@pytest.mark.parametrize("initial", [False, True])
+@pytest.mark.parametrize("shape", [(1000, 24), (700, 3, 5), (3, 650, 16)], ids=str)
+def test_columns_in_sections(ours: Device, shape: tuple[int, ...], initial: bool) -> None:
+    a = RNG.integers(-9, 9, shape).astype(np.float32)
+    axis = int(np.argmax(shape))
+    x = ours.from_numpy(a)
+    found = portable.to_numpy(xp.cumulative_sum(x, axis=axis, include_initial=initial))
+    start = np.zeros_like(a.take([0] if initial else [], axis=axis))
+    expected = np.concatenate([start, np.cumsum(a, axis=axis)], axis=axis)
+    np.testing.assert_array_equal(found, expected)
+
+
 def test_totals_beyond_nan_and_infinities(ours: Device) -> None:
     a = np.ones(20000, np.float32)
     a[[9000, 18000]] = np.inf, -np.inf
