@@ -104,7 +104,7 @@ class Array(Operators, Storage):
         dl_device: tuple[int, int] | None = None,
         copy: bool | None = None,
     ) -> Any:
-        return conversion.dlpack(self, max_version, dl_device, copy)
+        return conversion.dlpack(self, stream, max_version, dl_device, copy)
 
     def __dlpack_device__(self) -> tuple[int, int]:
         return conversion.dlpack_device(self)

@@ -37,13 +37,17 @@ def namespace(api_version: str | None) -> ModuleType:
 
 def to_device(x: Storage, device: Any, stream: Any) -> Any:
     """`x` on another device, through the host."""
-    if stream is not None:
-        raise ValueError("stream is not supported: each device has one queue; pass None")
+    _check_stream(stream)
     target = registry.device(device)
     if target is x.device:
         return x
     host = x.device.to_numpy(x)
     return host if target.owns(host) else target.from_numpy(host)
+
+
+def _check_stream(stream: Any) -> None:
+    if stream is not None:
+        raise ValueError("stream is not supported: each device has one queue; pass None")
 
 
 def item(x: Storage, word: str) -> Any:
@@ -73,6 +77,7 @@ def text(x: Storage) -> str:
 
 def dlpack(
     x: Storage,
+    stream: Any,
     max_version: tuple[int, int] | None,
     dl_device: tuple[int, int] | None,
     copy: bool | None,
@@ -82,9 +87,16 @@ def dlpack(
     Raises
     ------
     BufferError
-        Where the device's memory is not shared and no copy was asked for.
+        Where the device's memory is not shared and no copy was asked for, and for memory of another
+        kind than the host's.
     """
-    wants_host = dl_device is not None and int(dl_device[0]) == _HOST
+    _check_stream(stream)
+    wants_host = dl_device is not None
+    if dl_device is not None and int(dl_device[0]) != _HOST:
+        raise BufferError(
+            f"{x.device.name} gives memory of the host ({_HOST}) only, not of DLPack's kind "
+            f"{int(dl_device[0])}"
+        )
     host = None if copy else x.device.shared(x)
     if host is None and (copy is False or not (copy or wants_host)):
         raise BufferError(

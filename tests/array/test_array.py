@@ -116,6 +116,16 @@ def test_nothing_is_copied_to_the_host_unasked(ours: Device) -> None:
     np.testing.assert_array_equal(portable.to_numpy(xp.from_dlpack(CUBE, device=ours)), CUBE)
 
 
+def test_memory_that_there_is_not(ours: Device) -> None:
+    x = ours.from_numpy(CUBE)
+    for kind in (2, 4):
+        with pytest.raises(BufferError, match=f"kind {kind}"):
+            x.__dlpack__(dl_device=(kind, 0), copy=True)
+    for refused in (x.__dlpack__, lambda stream: x.to_device(ours, stream=stream)):
+        with pytest.raises(ValueError, match="stream"):
+            refused(stream=1)
+
+
 def test_asarray_and_copies(ours: Device) -> None:
     x = ours.from_numpy(CUBE)
     assert xp.asarray(x) is x
