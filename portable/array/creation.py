@@ -12,7 +12,7 @@ import numpy as np
 from portable import dtypes, registry
 from portable import lang as kl
 from portable.array.creation_kernels import counted, generated
-from portable.array.engine import apply, number_for
+from portable.array.engine import apply, check_arrays, number_for
 from portable.array.geometry import broadcast_shapes, whole_numbers
 from portable.array.manipulation import astype, broadcast_to, copied
 from portable.array.operation import Operation
@@ -161,22 +161,26 @@ def ones(shape: int | tuple[int, ...], *, dtype: Any = None, device: Any = None)
 
 def empty_like(x: Array, /, *, dtype: Any = None, device: Any = None) -> Array:
     """A new array of the shape and dtype of `x`, with undefined contents."""
+    check_arrays("empty_like", x)
     kind = x.dtype if dtype is None else dtype
     return empty(x.shape, dtype=kind, device=x.device if device is None else device)
 
 
 def zeros_like(x: Array, /, *, dtype: Any = None, device: Any = None) -> Array:
     """Zeros of the shape and dtype of `x`."""
+    check_arrays("zeros_like", x)
     return _filled(empty_like(x, dtype=dtype, device=device), 0)
 
 
 def ones_like(x: Array, /, *, dtype: Any = None, device: Any = None) -> Array:
     """Ones of the shape and dtype of `x`."""
+    check_arrays("ones_like", x)
     return _filled(empty_like(x, dtype=dtype, device=device), 1)
 
 
 def full_like(x: Array, /, fill_value: complex, *, dtype: Any = None, device: Any = None) -> Array:
     """One value in the shape and dtype of `x`."""
+    check_arrays("full_like", x)
     kind = x.dtype if dtype is None else dtype
     where_ = x.device if device is None else device
     return full(x.shape, fill_value, dtype=kind, device=where_)
@@ -299,11 +303,13 @@ def _reachable(k: int, x: Array) -> int:
 
 def tril(x: Array, /, *, k: int = 0) -> Array:
     """The lower triangles, up to the diagonal `k`; zeros above it."""
+    check_arrays("tril", x)
     return _triangle(x, k, True)  # type: ignore[no-any-return]
 
 
 def triu(x: Array, /, *, k: int = 0) -> Array:
     """The upper triangles, from the diagonal `k` on; zeros below it."""
+    check_arrays("triu", x)
     return _triangle(x, k, False)  # type: ignore[no-any-return]
 
 
@@ -333,6 +339,7 @@ def meshgrid(*arrays: Array, indexing: str = "xy") -> list[Array]:
     """Coordinates of a grid: each 1-d array spread along the others' axes."""
     if indexing not in ("xy", "ij"):
         raise ValueError(f"indexing={indexing!r}; meshgrid knows 'xy' and 'ij'")
+    check_arrays("meshgrid", *arrays)
     if any(x.ndim > 1 for x in arrays):
         raise ShapeError(f"meshgrid takes vectors, not shapes {[x.shape for x in arrays]}")
     ndim = len(arrays)

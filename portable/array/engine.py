@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 __all__ = [
     "applied",
     "apply",
+    "check_arrays",
     "check_operands",
     "number_for",
 ]
@@ -157,6 +158,16 @@ def check_operands(name: str, operands: Sequence[Any]) -> Device:
     if device is None:
         raise TypeError(f"{name} needs at least one array; convert numbers with asarray")
     return device
+
+
+def check_arrays(name: str, *things: Any) -> None:
+    """Raises a TypeError for what is no array."""
+    for x in things:
+        if not isinstance(x, Storage) and not isinstance(x, Expression):
+            raise TypeError(
+                f"{name} takes arrays, not {type(x).__module__}.{type(x).__qualname__}; "
+                "convert it with asarray"
+            )
 
 
 def _new_plan(operation: Operation, operands: tuple[Any, ...], out: Any) -> _Plan:

@@ -17,7 +17,7 @@ from portable.array.data_types import finfo
 from portable.array.elementwise import abs as absolute
 from portable.array.elementwise import greater, multiply, not_equal, sqrt, subtract
 from portable.array.elementwise import pow as power
-from portable.array.engine import check_operands
+from portable.array.engine import check_arrays, check_operands
 from portable.array.geometry import broadcast_shapes
 from portable.array.manipulation import (
     astype,
@@ -243,6 +243,7 @@ def cross(x1: Array, x2: Array, /, *, axis: int = -1) -> Array:
 
 def diagonal(x: Array, /, *, offset: int = 0) -> Array:
     """The diagonals of matrices, `offset` above the main one; a view."""
+    check_arrays("diagonal", x)
     if x.ndim < 2:
         raise ShapeError(f"diagonal takes matrices, not an array of shape {x.shape}")
     rows, columns = x.shape[-2:]
@@ -255,11 +256,13 @@ def diagonal(x: Array, /, *, offset: int = 0) -> Array:
 
 def trace(x: Array, /, *, offset: int = 0, dtype: Any = None) -> Array:
     """The sums of diagonals."""
+    check_arrays("trace", x)
     return summed(diagonal(x, offset=offset), axis=-1, dtype=dtype)
 
 
 def outer(x1: Array, x2: Array, /) -> Array:
     """The products of all pairs of elements of two vectors."""
+    check_arrays("outer", x1, x2)
     if x1.ndim != 1 or x2.ndim != 1:
         raise ShapeError(f"outer takes vectors, not shapes {x1.shape} and {x2.shape}")
     return multiply(x1[:, None], x2[None, :])
@@ -267,6 +270,7 @@ def outer(x1: Array, x2: Array, /) -> Array:
 
 def matrix_power(x: Array, n: int, /) -> Array:
     """Matrices to an integer power, by squaring; negative ones through `inv`."""
+    check_arrays("matrix_power", x)
     if x.ndim < 2 or x.shape[-1] != x.shape[-2]:
         raise ShapeError(f"matrix_power takes square matrices, not shape {x.shape}")
     if n < 0:
@@ -317,6 +321,7 @@ def matrix_norm(
     x: Array, /, *, keepdims: bool = False, ord: float | Literal["fro", "nuc"] | None = "fro"
 ) -> Array:
     """The norm of matrices; "nuc", 2 and -2 by `svdvals`."""
+    check_arrays("matrix_norm", x)
     if x.ndim < 2:
         raise ShapeError(f"matrix_norm takes matrices, not an array of shape {x.shape}")
     result = _matrix_norm(x, ord)

@@ -14,7 +14,7 @@ import numpy as np
 from portable import dtypes
 from portable import lang as kl
 from portable.array.elementwise import not_equal
-from portable.array.engine import applied, apply, check_operands
+from portable.array.engine import applied, apply, check_arrays, check_operands
 from portable.array.expression import Expression
 from portable.array.geometry import (
     broadcast_shapes,
@@ -123,6 +123,7 @@ def reshape(x: Array, /, shape: int | tuple[int, ...], *, copy: bool | None = No
     ValueError
         If `copy` is False and the strides do not allow a view.
     """
+    check_arrays("reshape", x)
     wanted = _filled_shape(x, whole_numbers(shape))
     if copy:
         return _reshaped(copied(x), wanted)
@@ -185,6 +186,7 @@ def _strides_for(x: Array, shape: tuple[int, ...]) -> tuple[int, ...] | None:
 
 def permute_dims(x: Array, /, axes: tuple[int, ...]) -> Array:
     """The view with dimensions in another order."""
+    check_arrays("permute_dims", x)
     order = normalized_axes(tuple(axes), x.ndim)
     if len(order) != x.ndim:
         raise ShapeError(f"{len(order)} axes for an array of {x.ndim} dimensions")
@@ -199,6 +201,7 @@ def moveaxis(
     x: Array, source: int | tuple[int, ...], destination: int | tuple[int, ...], /
 ) -> Array:
     """The view with some axes moved elsewhere, the others staying in order."""
+    check_arrays("moveaxis", x)
     given: tuple[Any, ...] = (source, destination)
     sources, targets = (tuple(a) if isinstance(a, list) else a for a in given)
     return _permuted(x, _moved(x.ndim, sources, targets))
@@ -220,6 +223,7 @@ def _moved(
 
 def expand_dims(x: Array, /, axis: int = 0) -> Array:
     """The view with a new dimension of extent 1."""
+    check_arrays("expand_dims", x)
     place = normalized_axis(axis, x.ndim + 1)
     shape, strides = x.shape, x.strides
     return x.viewed((*shape[:place], 1, *shape[place:]), (*strides[:place], 0, *strides[place:]))
@@ -227,6 +231,7 @@ def expand_dims(x: Array, /, axis: int = 0) -> Array:
 
 def squeeze(x: Array, /, axis: int | tuple[int, ...]) -> Array:
     """The view without some dimensions of extent 1."""
+    check_arrays("squeeze", x)
     gone = normalized_axes(axis, x.ndim)
     if any(x.shape[a] != 1 for a in gone):
         raise ShapeError(f"squeeze of axes {axis} of shape {x.shape}: not all have extent 1")
@@ -236,6 +241,7 @@ def squeeze(x: Array, /, axis: int | tuple[int, ...]) -> Array:
 
 def flip(x: Array, /, *, axis: int | tuple[int, ...] | None = None) -> Array:
     """The view with the order along axes (None: all) reversed."""
+    check_arrays("flip", x)
     axes = normalized_axes(axis, x.ndim)
     index = tuple(slice(None, None, -1) if a in axes else slice(None) for a in range(x.ndim))
     return x.part(index)
@@ -243,6 +249,7 @@ def flip(x: Array, /, *, axis: int | tuple[int, ...] | None = None) -> Array:
 
 def broadcast_to(x: Array, /, shape: tuple[int, ...]) -> Array:
     """The view in which extents of 1 and missing ones are repeated."""
+    check_arrays("broadcast_to", x)
     wanted = whole_numbers(shape)
     if broadcast_shapes([x.shape, wanted]) != wanted:
         raise ShapeError(f"an array of shape {x.shape} does not broadcast to {wanted}")
@@ -251,6 +258,7 @@ def broadcast_to(x: Array, /, shape: tuple[int, ...]) -> Array:
 
 def broadcast_arrays(*arrays: Array) -> list[Array]:
     """Views of all in the shape that they broadcast to."""
+    check_arrays("broadcast_arrays", *arrays)
     if not arrays:
         return []
     shape = broadcast_shapes([x.shape for x in arrays])
@@ -259,6 +267,7 @@ def broadcast_arrays(*arrays: Array) -> list[Array]:
 
 def unstack(x: Array, /, *, axis: int = 0) -> tuple[Array, ...]:
     """Views of the slices along an axis."""
+    check_arrays("unstack", x)
     moved = moveaxis(x, normalized_axis(axis, x.ndim), 0)
     return tuple(moved.part(i) for i in range(moved.shape[0]))
 
@@ -271,6 +280,7 @@ def concat(arrays: tuple[Array, ...] | list[Array], /, *, axis: int | None = 0) 
     items = list(arrays)
     if not items:
         raise ValueError("concat needs at least one array")
+    check_arrays("concat", *items)
     if axis is None:
         items, axis = [reshape(x, (-1,)) for x in items], 0
     check_operands("concat", items)
@@ -305,6 +315,7 @@ _joined: Final = Plans(_write_join)
 def stack(arrays: tuple[Array, ...] | list[Array], /, *, axis: int = 0) -> Array:
     """Arrays of one shape joined along a new axis."""
     items = list(arrays)
+    check_arrays("stack", *items)
     if len({x.shape for x in items}) > 1:
         raise ShapeError(f"stack of different shapes {[x.shape for x in items]}")
     return concat([expand_dims(x, axis=axis) for x in items], axis=axis)
@@ -314,6 +325,7 @@ def roll(
     x: Array, /, shift: int | tuple[int, ...], *, axis: int | tuple[int, ...] | None = None
 ) -> Array:
     """Elements moved along axes (None: flattened), the last ones coming first."""
+    check_arrays("roll", x)
     if axis is None:
         return reshape(roll(reshape(x, (-1,)), shift, axis=0), x.shape)
     axes = axis if isinstance(axis, tuple) else (axis,)
@@ -334,6 +346,7 @@ def _rolled(x: Array, shift: int, axis: int) -> Array:
 
 def tile(x: Array, repetitions: int | tuple[int, ...], /) -> Array:
     """The array repeated as a whole along each dimension."""
+    check_arrays("tile", x)
     counts = whole_numbers(repetitions)
     if any(n < 0 for n in counts):
         raise ValueError(f"tile by negative repetitions: {counts}")
@@ -358,6 +371,7 @@ def repeat(x: Array, repeats: int | Array, /, *, axis: int | None = None) -> Arr
     ValueError
         If something is to be repeated less than no time.
     """
+    check_arrays("repeat", x)
     if axis is None:
         x, axis = reshape(x, (-1,)), 0
     place = normalized_axis(axis, x.ndim)

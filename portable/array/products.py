@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from portable import lang as kl
 from portable.array.elementwise import conj, multiply
-from portable.array.engine import check_operands
+from portable.array.engine import check_arrays, check_operands
 from portable.array.geometry import broadcast_shapes, normalized_axes, normalized_axis
 from portable.array.manipulation import (
     astype,
@@ -93,6 +93,7 @@ def _matrices(a: Array, b: Array, kind: DType) -> Array:
 
 def matrix_transpose(x: Array, /) -> Array:
     """The view with the last two dimensions exchanged."""
+    check_arrays("matrix_transpose", x)
     return x.mT
 
 
@@ -100,6 +101,7 @@ def tensordot(
     x1: Array, x2: Array, /, *, axes: int | tuple[Sequence[int], Sequence[int]] = 2
 ) -> Array:
     """The sum of products over the last `axes` of `x1` and first of `x2`, or over pairs of axes."""
+    check_arrays("tensordot", x1, x2)
     if isinstance(axes, int):
         ours, theirs = tuple(range(x1.ndim - axes, x1.ndim)), tuple(range(axes))
         if axes > x1.ndim or axes > x2.ndim or axes < 0:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import array
 import math
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
@@ -226,3 +227,32 @@ def test_repetitions_that_make_no_sense(simulated: Device) -> None:
     with pytest.raises(DTypeError, match="integers"):
         xp.repeat(x, x)
     same(xp.repeat(x, xp.asarray([2], device=simulated)), np.ones(6))
+
+
+# -- what is no array -------------------------------------------------------------------------
+
+OF_ARRAYS = [
+    "all", "argmax", "argsort", "broadcast_arrays", "count_nonzero", "cumulative_sum", "diff",
+    "expand_dims", "flip", "linalg.det", "linalg.diagonal", "linalg.matrix_norm", "linalg.qr",
+    "linalg.svdvals", "linalg.trace", "linalg.vector_norm", "matrix_transpose", "mean", "meshgrid",
+    "nonzero", "ones_like", "sort", "sum", "tril", "triu", "unique_all", "unstack", "var",
+    "zeros_like", "empty_like",
+]  # fmt: skip
+WITH_MORE: list[tuple[str, tuple[Any, ...]]] = [
+    ("astype", ("int8",)), ("broadcast_to", ((3, 3),)), ("full_like", (1,)), ("moveaxis", (0, 1)),
+    ("linalg.matrix_power", (2,)), ("permute_dims", ((0, 1),)), ("repeat", (2,)), ("roll", (1,)),
+    ("reshape", ((4,),)), ("squeeze", (0,)), ("tile", ((1,),)),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("thing", [None, "abc", [1.0], 2.5, np.ones((2, 2))], ids=repr)
+def test_what_is_no_array(thing: Any) -> None:
+    for name, more in [*((name, ()) for name in OF_ARRAYS), *WITH_MORE]:
+        with pytest.raises(TypeError, match=f"{name.split('.')[-1]} (takes|needs)"):
+            attrgetter(name)(xp)(thing, *more)
+    for name in ("matmul", "tensordot", "vecdot", "linalg.outer", "linalg.cross"):
+        with pytest.raises(TypeError, match=f"{name.split('.')[-1]} (takes|needs)"):
+            attrgetter(name)(xp)(thing, thing)
+    for name in ("concat", "stack"):
+        with pytest.raises(TypeError, match=f"{name} takes arrays"):
+            getattr(xp, name)([thing])
