@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from functools import cache
+from functools import cache, lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
 from portable import dtypes, registry
 from portable import lang as kl
-from portable.array.creation_kernels import counted, generated
-from portable.array.engine import apply, check_arrays, number_for
-from portable.array.geometry import broadcast_shapes, whole_numbers
-from portable.array.manipulation import astype, broadcast_to, copied
+from portable.array.creation_kernels import spaced
+from portable.array.engine import apply, check_arrays, check_operands, number_for, recorded
+from portable.array.geometry import whole_numbers
+from portable.array.manipulation import astype, conversion_to, copied
 from portable.array.operation import Operation
 from portable.array.promotion import kind_of
-from portable.array.recipe import Plans, Recipe
+from portable.array.recipe import Launch, Plans, Recipe, repeatable
 from portable.array.storage import Storage
 from portable.array.triangle_kernels import triangle
 from portable.array.work import vector_lanes, work_of
@@ -36,6 +36,7 @@ __all__ = [
     "empty",
     "empty_like",
     "eye",
+    "filling",
     "from_dlpack",
     "full",
     "full_like",
@@ -56,14 +57,21 @@ def device_for(device: Any) -> Device:
 
     None means the one in use if its arrays are of this kind, else the first found whose are.
     """
-    found = registry.device(device).for_arrays()
-    if is_ours(found):
+    chosen = registry.device(device)
+    found = _ours_of(chosen)
+    if found is not None:
         return found
     if device is not None:
-        raise UnsupportedError(
-            f"{found.name} has arrays of its own; use portable.xp({found.name!r}) for them"
-        )
+        name = chosen.for_arrays().name
+        raise UnsupportedError(f"{name} has arrays of its own; use portable.xp({name!r}) for them")
     return _first_found()
+
+
+@cache
+def _ours_of(device: Device) -> Device | None:
+    """The device for arrays of `portable.array`, if it has such."""
+    found = device.for_arrays()
+    return found if is_ours(found) else None
 
 
 def is_ours(device: Device) -> bool:
@@ -141,12 +149,13 @@ def _own_dtype(x: Any) -> Any:
 
 
 @cache
-def _filling(kind: DType) -> Operation:
+def filling(kind: DType) -> Operation:
+    """The operation that fills an array with a number."""
     return Operation("full", "biufc", kl.positive, fixed=kind)
 
 
 def _filled(out: Array, value: complex) -> Array:
-    return apply(_filling(out.dtype), value, out=out)
+    return apply(filling(out.dtype), value, out=out)
 
 
 def zeros(shape: int | tuple[int, ...], *, dtype: Any = None, device: Any = None) -> Array:
@@ -214,25 +223,39 @@ def arange(
     return out  # type: ignore[no-any-return]
 
 
-def _in_progression(out: Any, first: Any, step: Any) -> None:
-    """Fills an array with numbers `step` apart, worked out in the dtype's own arithmetic."""
+def _in_progression(out: Any, first: Any, step: Any, last: Any = None) -> None:
+    """Fills an array with numbers `step` apart, worked out in the dtype's own arithmetic.
+
+    The last of them is `last` if that is given.
+    """
     if not out.size:
         return
-    kind = dtypes.int64
-    if out.dtype.kind in "fc":
-        kind = dtypes.float64 if out.device.capabilities.float64 else float32
-    elif out.dtype.kind == "u":
-        kind = dtypes.uint64
+    kind, launch = _progression(out.device, out.shape, out.dtype, last is not None)
+    if kind is dtypes.uint64:
         first, step = int(first) % 2**64, int(step) % 2**64
-    capabilities = out.device.capabilities
+    numbers = [None if x is None else number_for(x, kind) for x in (first, step, last)]
+    launch((None, None, None, out.buffer), (0, 0, 0, out.offset), (*numbers, None))
+
+
+@lru_cache(maxsize=1024)
+def _progression(
+    device: Device, shape: tuple[int, ...], stored: DType, ends: bool
+) -> tuple[DType, Launch]:
+    """The dtype to work an arithmetic progression out in, and the launch for arrays alike."""
+    kind = dtypes.int64
+    if stored.kind in "fc":
+        kind = dtypes.float64 if device.capabilities.float64 else float32
+    elif stored.kind == "u":
+        kind = dtypes.uint64
     lanes = 1
-    if capabilities.kind == "cpu":
-        lanes = vector_lanes((kind, out.dtype), out.size, capabilities)
-    chunk, _, ndrange, group = work_of((out.size,), lanes, capabilities, strided=False)
-    numbers = number_for(first, kind), number_for(step, kind)
-    flat = out.viewed((out.size,), (out.dtype.itemsize,))
-    constants = {"OP": counted, "KIND": kind, "STORED": out.dtype, "LANES": lanes}
-    generated[ndrange[0], group[0]](*numbers, flat, CHUNK=chunk, **constants)
+    if device.capabilities.kind == "cpu":
+        lanes = vector_lanes((kind, stored), shape[0], device.capabilities)
+    chunk, _, ndrange, group = work_of(shape, lanes, device.capabilities, strided=False)
+    number = number_for(0, kind)
+    args = (number, number, number if ends else None, device.empty(shape, stored))
+    constants = {"KIND": kind, "STORED": stored, "LANES": lanes, "CHUNK": chunk}
+    launcher = spaced[ndrange[0], group[0]]
+    return kind, repeatable(launcher, args, constants, disjoint=True)
 
 
 def linspace(
@@ -269,9 +292,7 @@ def linspace(
     out = target.empty((count,), kind)
     gaps = num - 1 if endpoint else num
     step = (last - first) / gaps if gaps > 0 else 0.0
-    _in_progression(out, first, step)
-    if endpoint and num > 1:
-        out[num - 1] = stop
+    _in_progression(out, first, step, last if endpoint and num > 1 else None)
     return out  # type: ignore[no-any-return]
 
 
@@ -342,21 +363,29 @@ def meshgrid(*arrays: Array, indexing: str = "xy") -> list[Array]:
     check_arrays("meshgrid", *arrays)
     if any(x.ndim > 1 for x in arrays):
         raise ShapeError(f"meshgrid takes vectors, not shapes {[x.shape for x in arrays]}")
+    if not arrays:
+        return []
+    check_operands("meshgrid", arrays)
+    found = _grid.together(arrays, indexing)
+    return list(found) if len(arrays) > 1 else [found]
+
+
+def _write_grid(arrays: tuple[Any, ...], indexing: str) -> Callable[..., Any]:
+    """What `meshgrid` has to do for vectors like these."""
     ndim = len(arrays)
     order = list(range(ndim))
     if indexing == "xy" and ndim > 1:
         order[:2] = [1, 0]
+    shape = tuple(arrays[i].size for i in order)
+    recipe = Recipe(*arrays)
     spread = [
-        x.viewed(
-            tuple(x.size if order[d] == i else 1 for d in range(ndim)),
-            tuple(x.strides[0] if order[d] == i and x.ndim else 0 for d in range(ndim)),
-        )
-        for i, x in enumerate(arrays)
+        x.viewed(shape, tuple(x.strides[0] if i == own and x.ndim else 0 for i in order))
+        for own, x in enumerate(arrays)
     ]
-    if not spread:
-        return []
-    shape = broadcast_shapes([x.shape for x in spread])
-    return [copied(broadcast_to(x, shape)) for x in spread]
+    return recipe.finish(*[recorded(recipe, conversion_to(x.dtype), x) for x in spread])
+
+
+_grid: Final = Plans(_write_grid)
 
 
 def asarray(

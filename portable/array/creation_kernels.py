@@ -8,7 +8,7 @@ from portable import lang as kl
 from portable.lang.function import function
 from portable.lang.kernel import kernel
 
-__all__ = ["counted", "generated"]
+__all__ = ["counted", "generated", "spaced"]
 
 
 @function
@@ -17,11 +17,9 @@ def counted(i: Any, start: Any, step: Any, KIND: Any) -> Any:
     return start + kl.cast(i, KIND) * step
 
 
-@kernel(contract=False)
-def generated(
-    a: Any, b: Any, out: Any, *, OP: Any, KIND: Any, STORED: Any, LANES: int = 1, CHUNK: int = 1
-) -> None:
-    """``out[i] = OP(i, a, b)``: each work-item does `CHUNK` neighbours, in vectors of `LANES`."""
+@function
+def fill(a: Any, b: Any, out: Any, OP: Any, KIND: Any, STORED: Any, LANES: Any, CHUNK: Any) -> None:
+    """``out[i] = OP(i, a, b)`` for this work-item's `CHUNK` elements."""
     start = kl.global_id(0) * CHUNK
     if start < out.shape[0]:
         stop = kl.minimum(start + CHUNK, out.shape[0])
@@ -35,3 +33,22 @@ def generated(
                 kl.vstore(out, i, kl.cast(OP(steps + kl.cast(i, KIND), a, b, KIND), STORED))
         for i in range(whole if LANES > 1 else start, stop):
             out[i] = kl.cast(OP(i, a, b, KIND), STORED)
+
+
+@kernel(contract=False)
+def generated(
+    a: Any, b: Any, out: Any, *, OP: Any, KIND: Any, STORED: Any, LANES: int = 1, CHUNK: int = 1
+) -> None:
+    """``out[i] = OP(i, a, b)``: each work-item does `CHUNK` neighbours, in vectors of `LANES`."""
+    fill(a, b, out, OP, KIND, STORED, LANES, CHUNK)
+
+
+@kernel(contract=False)
+def spaced(
+    a: Any, b: Any, last: Any, out: Any, *, KIND: Any, STORED: Any, LANES: int, CHUNK: int
+) -> None:
+    """An arithmetic progression, of which the last element is `last` unless that is None."""
+    fill(a, b, out, counted, KIND, STORED, LANES, CHUNK)
+    end = out.shape[0] - 1
+    if last is not None and kl.global_id(0) == end // CHUNK:
+        out[end] = kl.cast(last, STORED)

@@ -33,6 +33,7 @@ __all__ = [
     "check_arrays",
     "check_operands",
     "number_for",
+    "recorded",
 ]
 
 _MAX_PLANS: Final = 8192
@@ -100,6 +101,16 @@ def applied(recipe: Recipe, operation: Operation, *operands: Any, out: Any) -> N
     launch = _bind(operation, operands, out, compute, disjoint=True)
     numbers = [x if isinstance(x, Storage) else number_for(x, compute) for x in operands]
     recipe.add(launch, (*numbers, *(None,) * (3 - len(numbers)), out))
+
+
+def recorded(recipe: Recipe, operation: Operation, *operands: Any) -> Any:
+    """`apply` as a step of a recipe: what stands for its result."""
+    _, result = operation.types([described(x) for x in operands])
+    shape = broadcast_shapes([x.shape for x in operands if isinstance(x, Storage)])
+    out = recipe.empty(shape, result)
+    if out.size:
+        applied(recipe, operation, *operands, out=out)
+    return out
 
 
 def _launch(plan: _Plan, operands: tuple[Any, ...], out: Any) -> None:

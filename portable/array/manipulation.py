@@ -14,7 +14,7 @@ import numpy as np
 from portable import dtypes
 from portable import lang as kl
 from portable.array.elementwise import not_equal
-from portable.array.engine import applied, apply, check_arrays, check_operands
+from portable.array.engine import applied, apply, check_arrays, check_operands, recorded
 from portable.array.expression import Expression
 from portable.array.geometry import (
     broadcast_shapes,
@@ -39,6 +39,7 @@ __all__ = [
     "broadcast_to",
     "concat",
     "contiguous",
+    "converted",
     "copied",
     "copy_into",
     "expand_dims",
@@ -47,6 +48,7 @@ __all__ = [
     "permute_dims",
     "repeat",
     "reshape",
+    "reshaped",
     "roll",
     "squeeze",
     "stack",
@@ -72,6 +74,11 @@ def copied(x: Array) -> Array:
 def contiguous(x: Array) -> Array:
     """The array itself if it is in C order, else a copy that is."""
     return x if x.is_contiguous else copied(x)
+
+
+def converted(recipe: Recipe, x: Any, kind: DType) -> Any:
+    """An array of a recipe in another dtype: itself, or a new one of the recipe."""
+    return x if x.dtype is kind else recorded(recipe, conversion_to(kind), x)
 
 
 def copy_into(out: Array, x: Any) -> None:
@@ -135,6 +142,14 @@ def reshape(x: Array, /, shape: int | tuple[int, ...], *, copy: bool | None = No
     if copy is False:
         raise ValueError(f"reshape to {wanted} of an array of strides {x.strides} needs a copy")
     return _reshaped(copied(x), wanted)
+
+
+def reshaped(recipe: Recipe, x: Any, shape: tuple[int, ...]) -> Any:
+    """An array of a recipe in another shape of as many elements: a view, or of a copy."""
+    strides = None if x.is_contiguous else _strides_for(x, shape)
+    if strides is not None:
+        return x.viewed(shape, strides)
+    return _reshaped(x if x.is_contiguous else recorded(recipe, conversion_to(x.dtype), x), shape)
 
 
 def _reshaped(x: Array, shape: tuple[int, ...]) -> Array:

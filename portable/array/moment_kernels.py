@@ -16,7 +16,7 @@ from portable.array.reduction_kernels import read
 from portable.lang.function import function
 from portable.lang.kernel import kernel
 
-__all__ = ["moments_of_columns", "moments_together", "variances"]
+__all__ = ["moments_of_columns", "moments_of_strips", "moments_together", "variances"]
 
 _HELD = 8
 
@@ -38,6 +38,24 @@ def joined(
 
 
 @function
+def moments_of_few(
+    x: Any, outer: Any, first: Any, step: Any, origin: Any, LANES: Any, AXIS: Any, KIND: Any
+) -> Any:
+    """Mean and squared deviations in each lane of `_HELD` elements from `first` on."""
+    held = ()
+    for k in kl.static_range(_HELD):
+        held = (*held, read(x, outer, first + k * step, LANES, AXIS, KIND, None) - origin)  # type: ignore[assignment]
+    total = held[0]  # type: ignore[misc]
+    for k in kl.static_range(1, _HELD):
+        total = total + held[k]
+    centre = total * (1 / _HELD)
+    spread = (held[0] - centre) * (held[0] - centre)  # type: ignore[misc]
+    for k in kl.static_range(1, _HELD):
+        spread = spread + (held[k] - centre) * (held[k] - centre)
+    return centre, spread
+
+
+@function
 def moments_of(
     x: Any,
     outer: Any,
@@ -56,16 +74,7 @@ def moments_of(
     count = first * 0
     r = first
     while r + (_HELD - 1) * step < stop:
-        held = ()
-        for k in kl.static_range(_HELD):
-            held = (*held, read(x, outer, r + k * step, LANES, AXIS, KIND, None) - origin)  # type: ignore[assignment]
-        total = held[0]  # type: ignore[misc]
-        for k in kl.static_range(1, _HELD):
-            total = total + held[k]
-        centre = total * (1 / _HELD)
-        spread = (held[0] - centre) * (held[0] - centre)  # type: ignore[misc]
-        for k in kl.static_range(1, _HELD):
-            spread = spread + (held[k] - centre) * (held[k] - centre)
+        centre, spread = moments_of_few(x, outer, r, step, origin, LANES, AXIS, KIND)
         mean, squares = joined(mean, squares, count, centre, spread, _HELD, KIND)
         count = count + _HELD
         r = r + _HELD * step
@@ -179,10 +188,57 @@ def moments_of_columns(
         mean, spread, _, _ = moments_of(
             x, outer, s * SECTION, stop, 1, origin, LANES, x.ndim - 2, KIND
         )
-        for lane in kl.static_range(LANES):
-            at = unravelled(row + lane, lead)
-            means[*at, s] = mean[lane] if LANES > 1 else mean
-            squares[*at, s] = spread[lane] if LANES > 1 else spread
+        keep_lanes(means, row, s, mean, LANES)
+        keep_lanes(squares, row, s, spread, LANES)
+
+
+@kernel
+def moments_of_strips(
+    x: Any, means: Any, squares: Any, *, KIND: Any, LANES: int, STRIP: int, SECTION: int
+) -> None:
+    """`moments_of_columns` of `STRIP` vectors side by side, read a row after the other."""
+    lead = x.shape[: x.ndim - 1]
+    sections = means.shape[means.ndim - 1]
+    rows = product_of(lead)
+    strips = kl.cdiv(rows, LANES * STRIP)
+    item = kl.global_id(0)
+    s = item // strips
+    row = item % strips * (LANES * STRIP)
+    if s < sections:
+        mean = kl.private((STRIP,), KIND, lanes=LANES)
+        spread = kl.private((STRIP,), KIND, lanes=LANES)
+        vectors = kl.minimum(kl.cdiv(rows - row, LANES), STRIP)
+        zero = kl.splat(kl.cast(0, KIND), LANES) if LANES > 1 else kl.cast(0, KIND)
+        for k in range(vectors):
+            mean[k], spread[k] = zero, zero
+        first = s * SECTION
+        stop = kl.minimum(first + SECTION, x.shape[x.ndim - 1])
+        whole = first + (stop - first) // _HELD * _HELD
+        for r in range(first, whole, _HELD):
+            for k in range(vectors):
+                outer = unravelled(row + k * LANES, lead)
+                origin = read(x, outer, 0, LANES, x.ndim - 2, KIND, None)
+                more = moments_of_few(x, outer, r, 1, origin, LANES, x.ndim - 2, KIND)
+                mean[k], spread[k] = joined(mean[k], spread[k], r - first, *more, _HELD, KIND)
+        for r in range(whole, stop):
+            for k in range(vectors):
+                outer = unravelled(row + k * LANES, lead)
+                origin = read(x, outer, 0, LANES, x.ndim - 2, KIND, None)
+                value = read(x, outer, r, LANES, x.ndim - 2, KIND, None) - origin
+                mean[k], spread[k] = joined(
+                    mean[k], spread[k], r - first, value, value * 0, 1, KIND
+                )
+        for k in range(vectors):
+            keep_lanes(means, row + k * LANES, s, mean[k], LANES)
+            keep_lanes(squares, row + k * LANES, s, spread[k], LANES)
+
+
+@function
+def keep_lanes(out: Any, row: Any, s: Any, value: Any, LANES: Any) -> None:
+    """Writes what belongs to section `s` of `LANES` rows from `row` on."""
+    for lane in kl.static_range(LANES):
+        at = unravelled(row + lane, out.shape[: out.ndim - 1])
+        out[*at, s] = value[lane] if LANES > 1 else value
 
 
 @kernel

@@ -17,7 +17,14 @@ from portable.array.axis import (
     lies_crosswise,
     power_of_two,
 )
-from portable.array.moment_kernels import moments_of_columns, moments_together, variances
+from portable.array.engine import recorded
+from portable.array.manipulation import conversion_to, permute_dims
+from portable.array.moment_kernels import (
+    moments_of_columns,
+    moments_of_strips,
+    moments_together,
+    variances,
+)
 from portable.array.recipe import Recipe
 from portable.dtypes import DType
 
@@ -25,21 +32,23 @@ __all__ = ["variance"]
 
 _GROUP: Final = 256
 _COLUMN_GROUP: Final = 64
+# So few rows, and so many vectors of each, that a strip's running values stay in the first cache.
+_CPU_DEPTH: Final = 256
+_CPU_STRIP: Final = 128
 
 
 def variance(
     recipe: Recipe, x: Any, axes: tuple[int, ...], kind: DType, divisor: Any, root: bool
-) -> Any | None:
+) -> Any:
     """Variances, or deviations if `root`, computed in `kind`; one dimension, in C order.
 
-    None where the axes are not one in memory, or lie crosswise on a CPU, which would then read
-    vectors from a page each.
+    Axes that are not one in memory are brought together by a copy first.
     """
     kept = [a for a in range(x.ndim) if a not in axes]
     array, lead = grouped(x, kept, list(axes))
-    cpu = x.device.capabilities.kind == "cpu"
-    if array.ndim != lead + 1 or (cpu and lies_crosswise(array)):
-        return None
+    if array.ndim != lead + 1:
+        array = recorded(recipe, conversion_to(x.dtype), permute_dims(x, (*kept, *axes)))
+        array, lead = grouped(array, list(range(len(kept))), list(range(len(kept), x.ndim)))
     rows, length = prod(array.shape[:-1]), array.shape[-1]
     means, squares, section = _moments(recipe, array, kind)
     sections = means.shape[-1]
@@ -48,7 +57,8 @@ def variance(
         for m in (means, squares)
     ]
     out = recipe.empty((rows,), x.dtype)
-    group = 1 if cpu else min(_GROUP, x.device.capabilities.max_workgroup)
+    capabilities = x.device.capabilities
+    group = 1 if capabilities.kind == "cpu" else min(_GROUP, capabilities.max_workgroup)
     width = min(group, power_of_two(sections))
     tall = group // width
     recipe.launch(
@@ -72,29 +82,40 @@ def _moments(recipe: Recipe, x: Any, kind: DType) -> tuple[Any, Any, int]:
     """Means and squared deviations of sections of the last axis, and how long these are."""
     crosswise = lies_crosswise(x)
     lanes = lanes_for(x, kind, -2 if crosswise else -1)
+    constants = {"KIND": kind, "LANES": lanes}
     if crosswise:
-        vectors = -(-prod(x.shape[:-1]) // lanes)
-        section = column_sections(x, vectors)
-        sections = -(-x.shape[-1] // section)
+        return _moments_of_columns(recipe, x, kind, constants)
+    how = cut(x, lanes)
+    made = _two_empty(recipe, (*x.shape[:-1], how.sections), kind)
+    recipe.launch(
+        moments_together,
+        how.groups * how.items,
+        how.items,
+        x,
+        *made,
+        WIDTH=how.width,
+        TALL=how.tall,
+        SECTION=how.section,
+        **constants,
+    )
+    return *made, how.section
+
+
+def _two_empty(recipe: Recipe, shape: tuple[int, ...], kind: DType) -> tuple[Any, Any]:
+    return recipe.empty(shape, kind), recipe.empty(shape, kind)
+
+
+def _moments_of_columns(
+    recipe: Recipe, x: Any, kind: DType, constants: dict[str, Any]
+) -> tuple[Any, Any, int]:
+    vectors = -(-prod(x.shape[:-1]) // constants["LANES"])
+    if x.device.capabilities.kind == "cpu":
+        moments, group, section = moments_of_strips, 1, _CPU_DEPTH
+        constants["STRIP"] = min(_CPU_STRIP, vectors)
+        vectors = -(-vectors // constants["STRIP"])
     else:
-        how = cut(x, lanes)
-        section, sections = how.section, how.sections
-    means, squares = (recipe.empty((*x.shape[:-1], sections), kind) for _ in range(2))
-    constants = {"KIND": kind, "LANES": lanes, "SECTION": section}
-    if crosswise:
-        recipe.launch(
-            moments_of_columns, vectors * sections, _COLUMN_GROUP, x, means, squares, **constants
-        )
-    else:
-        recipe.launch(
-            moments_together,
-            how.groups * how.items,
-            how.items,
-            x,
-            means,
-            squares,
-            WIDTH=how.width,
-            TALL=how.tall,
-            **constants,
-        )
-    return means, squares, section
+        moments, group, section = moments_of_columns, _COLUMN_GROUP, column_sections(x, vectors)
+    sections = -(-x.shape[-1] // section)
+    made = _two_empty(recipe, (*x.shape[:-1], sections), kind)
+    recipe.launch(moments, vectors * sections, group, x, *made, SECTION=section, **constants)
+    return *made, section

@@ -2,29 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from math import prod
 from typing import TYPE_CHECKING, Any, Final
 
 from portable import lang as kl
-from portable.array.elementwise import conj, multiply
-from portable.array.engine import check_arrays, check_operands
+from portable.array.elementwise import OPERATIONS
+from portable.array.engine import check_arrays, check_operands, recorded
 from portable.array.geometry import broadcast_shapes, normalized_axes, normalized_axis
 from portable.array.manipulation import (
-    astype,
-    broadcast_to,
+    converted,
     expand_dims,
     moveaxis,
     permute_dims,
-    reshape,
+    reshaped,
 )
 from portable.array.promotion import promoted
-from portable.array.statistics import sum as summed
+from portable.array.recipe import Plans, Recipe, repeatable
+from portable.array.statistics import summed_in
+from portable.array.storage import contiguous_strides
 from portable.dtypes import DType
-from portable.errors import DTypeError, ShapeError
+from portable.errors import CompileError, DTypeError, LaunchError, ShapeError, UnsupportedError
 from portable.lang.kernel import kernel
-from portable.linalg.gemm import gemm
+from portable.linalg.gemm import no_tiles, product_launches
 from portable.linalg.gemm_kernels import matrix_of
+from portable.tune.table import state
 
 if TYPE_CHECKING:
     from portable.array.array import Array
@@ -50,12 +52,11 @@ def plain_product(a: Any, b: Any, out: Any, *, ACC: Any) -> None:
         result[row, column] = total
 
 
-def _common(name: str, x1: Array, x2: Array) -> tuple[Array, Array, DType]:
-    check_operands(name, (x1, x2))
+def _common(name: str, x1: Array, x2: Array) -> DType:
     kind = promoted(x1.dtype, x2.dtype)
     if kind.kind == "b":
         raise DTypeError(f"{name} takes numbers, not bool; convert them with astype")
-    return astype(x1, kind, copy=False), astype(x2, kind, copy=False), kind
+    return kind
 
 
 def matmul(x1: Array, x2: Array, /) -> Array:
@@ -63,32 +64,60 @@ def matmul(x1: Array, x2: Array, /) -> Array:
 
     Floats go to `portable.linalg.gemm`; integers wrap.
     """
-    a, b, kind = _common("matmul", x1, x2)
-    if not a.ndim or not b.ndim:
+    check_operands("matmul", (x1, x2))
+    return _matmul.together((x1, x2), state())  # type: ignore[no-any-return]
+
+
+def _write_matmul(arrays: tuple[Any, ...], _: object) -> Callable[..., Any]:
+    """What `matmul` has to do for arrays like these, as of one state of the tuned parameters."""
+    x1, x2 = arrays
+    kind = _common("matmul", x1, x2)
+    if not x1.ndim or not x2.ndim:
         raise ShapeError("matmul takes vectors and matrices, not arrays without dimensions")
-    left = expand_dims(a, axis=0) if a.ndim == 1 else a
-    right = expand_dims(b, axis=1) if b.ndim == 1 else b
+    left = expand_dims(x1, axis=0) if x1.ndim == 1 else x1
+    right = expand_dims(x2, axis=1) if x2.ndim == 1 else x2
     if left.shape[-1] != right.shape[-2]:
         raise ShapeError(f"matmul of shapes {x1.shape} and {x2.shape}: the inner extents differ")
-    result = _matrices(left, right, kind)
-    if a.ndim == 1:
-        result = result[..., 0, :]
-    return result[..., 0] if b.ndim == 1 else result
+    recipe = Recipe(*arrays)
+    product = _multiplied(recipe, left, right, kind)
+    *lead, rows, columns = product.shape
+    shape = (*lead, *(() if x1.ndim == 1 else (rows,)), *(() if x2.ndim == 1 else (columns,)))
+    return recipe.finish(product.viewed(shape, contiguous_strides(shape, kind.itemsize)))
 
 
-def _matrices(a: Array, b: Array, kind: DType) -> Array:
-    if kind.is_float:
-        return gemm(a, b)  # type: ignore[no-any-return]
+_matmul: Final = Plans(_write_matmul)
+
+
+def _multiplied(recipe: Recipe, a: Any, b: Any, kind: DType) -> Any:
+    """The product of matrices of a recipe, a new array of it, in `kind`."""
+    a, b = converted(recipe, a, kind), converted(recipe, b, kind)
     lead = broadcast_shapes([a.shape[:-2], b.shape[:-2]])
-    shape = (*lead, a.shape[-2], b.shape[-1])
-    out: Any = a.device.empty(shape, kind)
-    if out.size:
-        edge = 1 if a.device.capabilities.kind == "cpu" else _EDGE
-        ndrange = (shape[-1], shape[-2], prod(lead))
-        plain_product[ndrange, (_EDGE * _EDGE // edge, edge, 1)](
-            a, b, out, ACC=kind if kind.is_complex else kind.register
-        )
-    return out  # type: ignore[no-any-return]
+    out = recipe.empty((*lead, a.shape[-2], b.shape[-1]), kind)
+    if not out.size:
+        return out
+    if kind.is_float:
+        _launch_product(recipe, a, b, out)
+        return out
+    edge = 1 if a.device.capabilities.kind == "cpu" else _EDGE
+    ndrange = (out.shape[-1], out.shape[-2], prod(lead))
+    group = (_EDGE * _EDGE // edge, edge, 1)
+    accumulator = kind if kind.is_complex else kind.register
+    recipe.launch(plain_product, ndrange, group, a, b, out, ACC=accumulator)
+    return out
+
+
+def _launch_product(recipe: Recipe, a: Any, b: Any, out: Any) -> None:
+    """The first of `gemm`'s launches that builds; the later ones are fallbacks."""
+    tried, args = product_launches(a, b, out)
+    failures: list[str] = []
+    for launcher, constants in tried:
+        try:
+            recipe.add(repeatable(launcher, args, constants, disjoint=True), args)
+        except (CompileError, LaunchError, UnsupportedError) as error:
+            failures.append(f"{constants}: {error}")
+        else:
+            return
+    raise no_tiles(out, failures)
 
 
 def matrix_transpose(x: Array, /) -> Array:
@@ -101,6 +130,7 @@ def tensordot(
     x1: Array, x2: Array, /, *, axes: int | tuple[Sequence[int], Sequence[int]] = 2
 ) -> Array:
     """The sum of products over the last `axes` of `x1` and first of `x2`, or over pairs of axes."""
+    check_operands("tensordot", (x1, x2))
     check_arrays("tensordot", x1, x2)
     if isinstance(axes, int):
         ours, theirs = tuple(range(x1.ndim - axes, x1.ndim)), tuple(range(axes))
@@ -111,25 +141,51 @@ def tensordot(
         theirs = normalized_axes(tuple(axes[1]), x2.ndim)
     if [x1.shape[a] for a in ours] != [x2.shape[a] for a in theirs]:
         raise ShapeError(f"tensordot of {x1.shape} and {x2.shape} over axes {ours} and {theirs}")
+    return _tensordot.together((x1, x2), ours, theirs, state())  # type: ignore[no-any-return]
+
+
+def _write_tensordot(
+    arrays: tuple[Any, ...], ours: tuple[int, ...], theirs: tuple[int, ...], _: object
+) -> Callable[..., Any]:
+    """What `tensordot` over pairs of axes has to do for arrays like these."""
+    x1, x2 = arrays
+    kind = _common("tensordot", x1, x2)
     left = [a for a in range(x1.ndim) if a not in ours]
     right = [a for a in range(x2.ndim) if a not in theirs]
     shape = tuple(x1.shape[a] for a in left), tuple(x2.shape[a] for a in right)
     depth = prod(x1.shape[a] for a in ours)
-    a = reshape(permute_dims(x1, (*left, *ours)), (prod(shape[0]), depth))
-    b = reshape(permute_dims(x2, (*theirs, *right)), (depth, prod(shape[1])))
-    return reshape(matmul(a, b), (*shape[0], *shape[1]))
+    recipe = Recipe(*arrays)
+    a = reshaped(recipe, permute_dims(x1, (*left, *ours)), (prod(shape[0]), depth))
+    b = reshaped(recipe, permute_dims(x2, (*theirs, *right)), (depth, prod(shape[1])))
+    product = _multiplied(recipe, a, b, kind)
+    whole = (*shape[0], *shape[1])
+    return recipe.finish(product.viewed(whole, contiguous_strides(whole, kind.itemsize)))
+
+
+_tensordot: Final = Plans(_write_tensordot)
 
 
 def vecdot(x1: Array, x2: Array, /, *, axis: int = -1) -> Array:
     """The sum along an axis of ``conj(x1) * x2``."""
-    a, b, kind = _common("vecdot", x1, x2)
-    if axis >= 0 or axis < -min(a.ndim, b.ndim):
-        normalized_axis(axis, min(a.ndim, b.ndim))
-    if not a.ndim or not b.ndim or a.shape[axis] != b.shape[axis]:
+    check_operands("vecdot", (x1, x2))
+    return _vecdot.together((x1, x2), axis)  # type: ignore[no-any-return]
+
+
+def _write_vecdot(arrays: tuple[Any, ...], axis: int) -> Callable[..., Any]:
+    """What `vecdot` has to do for arrays like these."""
+    x1, x2 = arrays
+    kind = _common("vecdot", x1, x2)
+    if axis >= 0 or axis < -min(x1.ndim, x2.ndim):
+        normalized_axis(axis, min(x1.ndim, x2.ndim))
+    if not x1.ndim or not x2.ndim or x1.shape[axis] != x2.shape[axis]:
         raise ShapeError(f"vecdot of {x1.shape} and {x2.shape} along axis {axis}")
-    left, right = moveaxis(a, axis, -1), moveaxis(b, axis, -1)
+    left, right = moveaxis(x1, axis, -1), moveaxis(x2, axis, -1)
     shape = broadcast_shapes([left.shape, right.shape])
+    recipe = Recipe(*arrays)
     if kind.is_complex:
-        left = conj(left)
-    product = multiply(broadcast_to(left, shape), right)
-    return summed(product, axis=-1, dtype=kind)
+        left = recorded(recipe, OPERATIONS["conj"], left)
+    product = recorded(recipe, OPERATIONS["multiply"], left, right)
+    return recipe.finish(summed_in(recipe, product, len(shape) - 1, kind))
+
+
+_vecdot: Final = Plans(_write_vecdot)

@@ -21,7 +21,6 @@ __all__ = [
     "selected",
     "shifted_left",
     "shifted_right",
-    "squared_gap",
     "unequal_to_itself",
 ]
 
@@ -122,9 +121,3 @@ def limited_above(x: Any, high: Any) -> Any:
 def limited(x: Any, low: Any, high: Any) -> Any:
     """Between the bounds."""
     return kl.minimum(kl.maximum(x, low), high)
-
-
-@function
-def squared_gap(x: Any, y: Any) -> Any:
-    """The square of the difference."""
-    return (x - y) * (x - y)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from math import prod as product_of
@@ -12,14 +13,12 @@ from portable import lang as kl
 from portable.array import reduction_kernels as k
 from portable.array.axis import Merge, reduced
 from portable.array.bool_words import counted_in_words, in_words
-from portable.array.creation import full
-from portable.array.elementwise import divide, multiply, not_equal, sqrt, subtract
-from portable.array.engine import apply, check_operands, number_for
+from portable.array.creation import filling, full
+from portable.array.elementwise import OPERATIONS, not_equal
+from portable.array.engine import applied, check_operands, number_for, recorded
 from portable.array.geometry import normalized_axes, normalized_axis
 from portable.array.manipulation import astype, concat, expand_dims, moveaxis
 from portable.array.moments import variance
-from portable.array.operation import Operation
-from portable.array.real_operations import squared_gap
 from portable.array.recipe import Plans, Recipe
 from portable.array.scanning import scanned
 from portable.array.storage import Storage, contiguous_strides
@@ -43,6 +42,7 @@ __all__ = [
     "std",
     "sum",
     "sum_of_squares",
+    "summed_in",
     "var",
 ]
 
@@ -200,13 +200,6 @@ _COUNT: Final = _Statistic(
     lambda x, out: Merge(k.total, int64, 0, _truth(x)),
     lambda x, dtype: int64,
 )
-_TOTAL: Final = _Statistic(
-    "mean",
-    "fc",
-    "floating-point numbers",
-    lambda x, out: Merge(k.total, out, 0),
-    _wide,
-)
 _SQUARES: Final = _Statistic(
     "vector_norm",
     "fc",
@@ -215,12 +208,22 @@ _SQUARES: Final = _Statistic(
     lambda x, dtype: _accumulator(x.real),
 )
 
-_SQUARED_GAP: Final = Operation("var", "f", squared_gap)
-
 
 def sum(x: Array, /, *, axis: Axis = None, dtype: Any = None, keepdims: bool = False) -> Array:
     """The sum along axes (None: all); 64-bit for integers unless `dtype` says otherwise."""
     return _reduced(_SUM, x, axis, dtype, keepdims)  # type: ignore[no-any-return]
+
+
+def summed_in(recipe: Recipe, x: Any, axis: int, kind: DType) -> Any:
+    """The sum along an axis of an array of a recipe, a new array of it, in `kind`."""
+    shape = (*x.shape[:axis], *x.shape[axis + 1 :])
+    if not x.size:
+        out = recipe.empty(shape, kind)
+        if out.size:
+            applied(recipe, filling(kind), 0, out=out)
+        return out
+    found = reduced(recipe, x, (axis,), Merge(k.total, _accumulator(kind), 0), kind)
+    return found.viewed(shape, contiguous_strides(shape, kind.itemsize))
 
 
 def sum_of_squares(x: Array, /, *, axis: Axis = None, keepdims: bool = False) -> Array:
@@ -262,19 +265,32 @@ def count_nonzero(x: Array, /, *, axis: Axis = None, keepdims: bool = False) -> 
 
 def mean(x: Array, /, *, axis: Axis = None, keepdims: bool = False) -> Array:
     """The arithmetic mean along axes (None: all); NaN of nothing."""
-    total = _reduced(_TOTAL, x, axis, None, keepdims)
-    count = _count(x, axis)
+    check_operands("mean", (x,))
+    if isinstance(axis, Iterable):
+        axis = tuple(axis)
+    return _mean(x, axis, keepdims)  # type: ignore[no-any-return]
+
+
+def _write_mean(x: Any, axis: Axis, keepdims: bool) -> Callable[[Any], Any]:
+    """What means have to do for arrays like `x`."""
+    _check("mean", x, "fc", "floating-point numbers")
+    axes = normalized_axes(axis, x.ndim)
+    kept = tuple(1 if a in axes else n for a, n in enumerate(x.shape) if keepdims or a not in axes)
+    if not x.size:
+        return lambda x: full(kept, float("nan"), dtype=x.dtype, device=x.device)
+    recipe = Recipe(x)
+    out = recipe.empty(kept, x.dtype)
+    kind = _accumulator(x.dtype)
+    total = reduced(recipe, x, axes, Merge(k.total, kind, 0), kind) if axes else x
+    count = product_of(x.shape[a] for a in axes)
     # Dividing by a power of two is multiplying by its inverse, exactly.
-    exact = count & (count - 1) == 0
-    factor = 1 / count if count else float("nan")
-    result = multiply(total, factor) if exact else divide(total, float(count))
-    return astype(result, x.dtype, copy=False)
+    name, factor = ("multiply", 1 / count) if count & (count - 1) == 0 else ("divide", float(count))
+    shaped = total.viewed(kept, contiguous_strides(kept, kind.itemsize)) if axes else x
+    applied(recipe, OPERATIONS[name], shaped, factor, out=out)
+    return recipe.finish(out)
 
 
-def _count(x: Array, axis: Axis) -> int:
-    if axis is None:
-        return x.size
-    return product_of(x.shape[a] for a in normalized_axes(axis, x.ndim))
+_mean: Final = Plans(_write_mean)
 
 
 def var(
@@ -299,28 +315,16 @@ def _write_spread(
     axes = normalized_axes(axis, x.ndim)
     divisor = product_of(x.shape[a] for a in axes) - correction
     kind = _accumulator(x.dtype)
-    if x.size:
-        recipe = Recipe(x)
-        number = number_for(divisor if divisor > 0 else float("nan"), kind)
-        found = variance(recipe, x, axes, kind, number, root)
-        if found is not None:
-            kept = tuple(
-                1 if a in axes else n for a, n in enumerate(x.shape) if keepdims or a not in axes
-            )
-            return recipe.finish(found.viewed(kept, contiguous_strides(kept, x.dtype.itemsize)))
-    return lambda x: _in_two_reads(x, axis, divisor, keepdims, root)
+    kept = tuple(1 if a in axes else n for a, n in enumerate(x.shape) if keepdims or a not in axes)
+    if not x.size:
+        return lambda x: full(kept, float("nan"), dtype=x.dtype, device=x.device)
+    recipe = Recipe(x)
+    number = number_for(divisor if divisor > 0 else float("nan"), kind)
+    found = variance(recipe, x, axes, kind, number, root)
+    return recipe.finish(found.viewed(kept, contiguous_strides(kept, x.dtype.itemsize)))
 
 
 _spread: Final = Plans(_write_spread)
-
-
-def _in_two_reads(x: Array, axis: Axis, divisor: float, keepdims: bool, root: bool) -> Array:
-    """Variances by the mean first, then the deviations from it."""
-    wide = astype(x, _accumulator(x.dtype), copy=False)
-    squares = apply(_SQUARED_GAP, wide, mean(wide, axis=axis, keepdims=True))
-    total = sum(squares, axis=axis, keepdims=keepdims)
-    result = divide(total, divisor) if divisor > 0 else multiply(total, float("nan"))
-    return astype(sqrt(result) if root else result, x.dtype, copy=False)
 
 
 def std(
@@ -384,12 +388,26 @@ def diff(
     append: Array | None = None,
 ) -> Array:
     """The differences of neighbours along an axis, taken `n` times."""
+    parts = tuple(part for part in (prepend, x, append) if part is not None)
+    check_operands("diff", parts)
+    if len(parts) > 1:
+        x = concat(parts, axis=normalized_axis(axis, x.ndim))
+    return _differences(x, axis, operator.index(n))  # type: ignore[no-any-return]
+
+
+def _write_differences(x: Any, axis: int, n: int) -> Callable[[Any], Any]:
+    """What `diff` has to do for arrays like `x`."""
     _check("diff", x, "iufc", "numbers")
     if n < 0:
         raise ValueError(f"diff taken {n} times")
-    place = normalized_axis(axis, x.ndim)
-    x = concat([part for part in (prepend, x, append) if part is not None], axis=place)
-    lead = (slice(None),) * place
+    lead = (slice(None),) * normalized_axis(axis, x.ndim)
+    recipe = Recipe(x)
+    if not n:
+        return recipe.finish(x)
     for _ in range(n):
-        x = subtract(x[(*lead, slice(1, None))], x[(*lead, slice(None, -1))])
-    return x
+        later, earlier = x.part((*lead, slice(1, None))), x.part((*lead, slice(None, -1)))
+        x = recorded(recipe, OPERATIONS["subtract"], later, earlier)
+    return recipe.finish(x)
+
+
+_differences: Final = Plans(_write_differences)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Final, Literal, NamedTuple
@@ -30,7 +31,7 @@ from portable.linalg.operands import (
 from portable.namespace import device_of_arrays, on_device
 from portable.tune.table import state
 
-__all__ = ["ALGORITHMS", "Algorithm", "gemm"]
+__all__ = ["ALGORITHMS", "Algorithm", "gemm", "no_tiles", "product_launches"]
 
 Algorithm = Literal["auto", "naive", "tiled", "register", "pipelined", "matrix", "vendor"]
 
@@ -129,6 +130,18 @@ def gemm(
     if 0 not in plan.shape:
         _run(plan, (float(alpha), a, b, float(beta), c, bias, result))
     return result
+
+
+def product_launches(a: Any, b: Any, out: Any) -> tuple[tuple[TileLaunch, ...], tuple[Any, ...]]:
+    """What `gemm` launches for ``out = a @ b``, to be tried in turn, and the arguments.
+
+    For libraries that keep launches to repeat them; `out`, not empty, overlaps no operand.
+    """
+    device = device_of_arrays(a, b, out)
+    forms = [None if x is None else _Form(x.dtype, tuple(x.shape)) for x in (a, b, None, None, out)]
+    columns = _columns_lie_together(device, b)
+    plan = _planned(device, *forms, columns, False, keep, None, "auto", state())
+    return plan.launches, (1.0, a, b, 0.0, None, None, out)
 
 
 # -- what depends on dtypes and shapes alone ------------------------------------------------------
@@ -254,8 +267,13 @@ def _run(plan: _Plan, args: tuple[Any, ...]) -> None:
             failures.append(f"{constants}: {error}")
         else:
             return
-    raise PortableError(
-        f"no tile sizes for {plan.kind.name} gemm work on {plan.device.name}:\n"
+    raise no_tiles(args[-1], failures)
+
+
+def no_tiles(out: Any, failures: Sequence[str]) -> PortableError:
+    """The error where no launch for a result is possible, and why each was not."""
+    return PortableError(
+        f"no tile sizes for {dtype(out.dtype).name} gemm work on {device_of_arrays(out).name}:\n"
         + "\n".join(failures)
     )
 
