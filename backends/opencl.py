@@ -114,6 +114,14 @@ class OpenCLDevice(Device):
         view = np.ndarray(array.shape, array.dtype.numpy, raw, array.offset - low, array.strides)
         return np.array(view, order="C")
 
+    def shared(self, array: Array) -> np.ndarray[Any, Any] | None:
+        """The elements in place, which they are on processors."""
+        if self.capabilities.kind != "cpu":
+            return None
+        from portable_backends.mapped_memory import in_place
+
+        return in_place(self._runtime, array)
+
     def synchronize(self) -> None:
         """Wait for the queue."""
         self._runtime.synchronize()

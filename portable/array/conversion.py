@@ -109,7 +109,8 @@ def dlpack(
 
 def dlpack_device(x: Storage) -> tuple[int, int]:
     """DLPack's number for host or OpenCL memory, and which of the devices it is."""
-    if x.device.shared(x) is not None:
+    nothing = x.viewed((0,), (x.dtype.itemsize,))  # for which no device waits
+    if x.device.shared(nothing) is not None:
         return _HOST, 0
     devices = registry.devices_of_backend(x.device.backend)
     return _OPENCL, devices.index(x.device) if x.device in devices else 0

@@ -116,6 +116,28 @@ def test_nothing_is_copied_to_the_host_unasked(ours: Device) -> None:
     np.testing.assert_array_equal(portable.to_numpy(xp.from_dlpack(CUBE, device=ours)), CUBE)
 
 
+def test_memory_shared_with_the_host(ours: Device) -> None:
+    """In both directions, in odd views, and for longer than the array that it was taken from."""
+    x = ours.from_numpy(CUBE)
+    part = x[::-1, :, 1::2]
+    if ours.shared(part) is None:
+        pytest.skip(f"{ours.name} has memory of its own")
+    assert part.__dlpack_device__() == (1, 0)
+    host = np.from_dlpack(part)
+    host[0, 0, 0] = -7
+    x += 1
+    ours.synchronize()
+    expected = CUBE + 1
+    expected[-1, 0, 1] = -6
+    np.testing.assert_array_equal(host, expected[::-1, :, 1::2])
+    np.testing.assert_array_equal(portable.to_numpy(x), expected)
+    del x, part
+    others = [xp.zeros_like(ours.from_numpy(CUBE)) for _ in range(3)]
+    ours.synchronize()
+    np.testing.assert_array_equal(host, expected[::-1, :, 1::2])
+    assert len(others) == 3
+
+
 def test_memory_that_there_is_not(ours: Device) -> None:
     x = ours.from_numpy(CUBE)
     for kind in (2, 4):
