@@ -7,6 +7,7 @@ from portable.lang.emit import vectors
 from portable.lang.emit.addresses import Addresses, unit_axis
 from portable.lang.emit.code import Code, Level, wrapped
 from portable.lang.emit.expressions import Expressions
+from portable.lang.emit.halves import half_mover
 from portable.lang.ir import expressions as e
 from portable.lang.ir import statements as s
 from portable.lang.ir.types import Array, Vector, scalar_of
@@ -79,7 +80,7 @@ class Memory:
     def _native_load(self, array: Array, offset: Code, kind: Vector, aligned: int) -> str:
         lanes, pointer = kind.lanes, self.addresses.pointer(array, offset)
         if array.dtype is float16 and kind.dtype is not float16:
-            return self._half_load(pointer, lanes, aligned)
+            return self._half_load(array, pointer, lanes, aligned)
         memory = self._dialect.memory_type(array.dtype)
         space = self._dialect.spaces[array.space]
         if self._context.capabilities.kind == "cpu":
@@ -110,20 +111,29 @@ class Memory:
         )
         return f"{name}({text})"
 
-    def _half_load(self, pointer: Code, lanes: int, aligned: int) -> str:
+    def _half_load(self, array: Array, pointer: Code, lanes: int, aligned: int) -> str:
         if lanes == 16:
-            halves = [f"vload_half8(0, {_shifted(pointer, at)})" for at in (0, 8)]
+            halves = [
+                self._half_load(array, Code(_shifted(pointer, at), Level.SUM), 8, aligned)
+                for at in (0, 8)
+            ]
             return f"(float16)({', '.join(halves)})"
+        if aligned and self._context.capabilities.kind == "gpu":
+            return f"{half_mover(self._context, 'load', array.space, lanes)}({pointer})"
         return f"vload{'a' if aligned else ''}_half{lanes}(0, {pointer})"
 
-    def _half_store(self, pointer: Code, value: str, lanes: int, aligned: int) -> str:
-        if lanes < 16:
-            return f"vstore{'a' if aligned else ''}_half{lanes}_rte({value}, 0, {pointer});"
-        parts = [
-            f"vstore_half8_rte(({value}).{part}, 0, {_shifted(pointer, at)});"
-            for part, at in (("lo", 0), ("hi", 8))
-        ]
-        return f"{{ {' '.join(parts)} }}"
+    def _half_store(self, array: Array, pointer: Code, value: str, lanes: int, aligned: int) -> str:
+        if lanes == 16:
+            parts = [
+                self._half_store(
+                    array, Code(_shifted(pointer, at), Level.SUM), f"({value}).{part}", 8, aligned
+                )
+                for part, at in (("lo", 0), ("hi", 8))
+            ]
+            return f"{{ {' '.join(parts)} }}"
+        if aligned and self._context.capabilities.kind == "gpu":
+            return f"{half_mover(self._context, 'store', array.space, lanes)}({pointer}, {value});"
+        return f"vstore{'a' if aligned else ''}_half{lanes}_rte({value}, 0, {pointer});"
 
     def _any_place(self, dtype: DType, lanes: int) -> str:
         """A vector type that may lie at any element.
@@ -206,7 +216,7 @@ class Memory:
     ) -> str:
         dtype, lanes = array.dtype, kind.lanes
         if dtype is float16 and kind.dtype is not float16:
-            return self._half_store(pointer, value, lanes, aligned)
+            return self._half_store(array, pointer, value, lanes, aligned)
         memory = self._dialect.memory_type(dtype)
         if dtype is bool_:
             value = f"-({value})"

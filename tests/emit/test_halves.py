@@ -1,0 +1,40 @@
+"""Vectors of halves as GPUs move them, run on the processors that are here."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from portable import lang as kl
+from portable.lang.emit import generate
+from portable.lang.kernel import kernel
+from portable.lang.signature import ArraySpec, Specialisation
+from tests.support.compilers import OpenCLDevice, opencl_devices
+
+
+@kernel
+def raised(x: Any, out: Any, *, LANES: int) -> None:
+    """``out = x + 0.5`` in vectors."""
+    i = kl.global_id(0) * LANES
+    kl.vstore(out, i, kl.vload(x, i, lanes=LANES) + 0.5)
+
+
+@pytest.mark.parametrize("runtime", opencl_devices(), ids=lambda d: d.name)
+@pytest.mark.parametrize("lanes", [2, 4, 8, 16])
+def test_aligned_halves_move_in_one_piece(runtime: OpenCLDevice, lanes: int) -> None:
+    line = ArraySpec(kl.f16, ("unit",), aligned=True)
+    options = raised.options
+    wanted = Specialisation((line, line), (("LANES", lanes),), (1, 1, 1), False, True, options)
+    gpu = replace(runtime.capabilities, kind="gpu", vector_bytes=16)
+    program = generate(raised.translated(wanted, gpu), gpu)
+    assert f"pt_load_half{min(lanes, 8)}_global" in program.source
+    values = np.linspace(-70000, 70000, 4 * lanes)
+    values[:4] = np.nan, np.inf, -0.0, 2.0**-24
+    with np.errstate(over="ignore"):
+        a = values.astype(np.float16)
+        wanted_values = (a.astype(np.float32) + np.float32(0.5)).astype(np.float16)
+    found = runtime.run(program, (4,), [a, np.zeros_like(a)])[1]
+    np.testing.assert_array_equal(found, wanted_values)
