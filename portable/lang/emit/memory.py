@@ -246,7 +246,7 @@ class Memory:
         known = self.addresses.alignment(array, index)
         pieces = min(known // size, lanes)
         if array.dtype is float16 and self._dialect.native_vectors:
-            return lanes if known >= size * lanes else 0
+            return lanes if known >= min(16, size * lanes) else 0
         return pieces if pieces > 1 and known >= min(16, size * lanes) else 0
 
     def _places(
