@@ -54,6 +54,8 @@ def _(statement: _Emulated, b: Builder) -> Step:
         return _descriptor(statement, b)
     if name == "store.v4.b32":
         return _store(statement, b)
+    if name == "mbarrier.arrive.copied":
+        return Plain(_copied)
     sites = b.site(statement.loc)
     inputs = b.expressions(statement.inputs, sites)
     outputs = tuple(v.name for v in statement.outputs)
@@ -68,6 +70,12 @@ def _(statement: _Emulated, b: Builder) -> Step:
             assign(w, variable, value)
 
     return Plain(execute)
+
+
+def _copied(w: Workgroup) -> None:
+    """Ends the copies that the arrival would follow."""
+    w.copies.commit(w.active.ids)
+    w.copies.wait(w, w.active.ids, 0)
 
 
 _SILENT = frozenset(

@@ -57,6 +57,10 @@ _BARRIERS: Final = {
     "mbarrier.arrive": Asm(
         'asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" :: "r"({s0}) : "memory");'
     ),
+    "mbarrier.arrive.copied": Asm(
+        'asm volatile("cp.async.mbarrier.arrive.noinc.shared::cta.b64 [%0];" '
+        ':: "r"({s0}) : "memory");'
+    ),
     "mbarrier.wait": Asm(
         "for (unsigned int pt_done = 0; !pt_done;) {{\n"
         '    asm volatile("{{ .reg .pred p; mbarrier.try_wait.parity.shared::cta.b64 p, [%1], %2; '

@@ -160,10 +160,14 @@ class _Ring:
         return _Ring(filled, freed, slots)
 
     def begin(self, code: Code, multiplying: int) -> None:
-        """One work-item makes them: all of the copying warpgroup arrive, one of each other."""
+        """One work-item makes them.
+
+        Each of the copying warpgroup arrives twice: when its asynchronous copies have ended, and
+        when it has gone past what it copied itself. One of each other warpgroup does.
+        """
         own = linear_local_id(code.work.kernel.workgroup, code.work.kernel.index_type)
         with code.when(e.Compare("eq", own, code.index(0))):
-            for array, count in ((self.filled, GROUP), (self.freed, multiplying)):
+            for array, count in ((self.filled, 2 * GROUP), (self.freed, multiplying)):
                 for slot in range(self.slots):
                     place = ((array, (code.index(slot),)),)
                     arrivals = (code.index(count),)
@@ -177,32 +181,23 @@ class _Ring:
         place = ((array, (remainder(turn, self.slots),)),)
         code.emit(s.Instruction("mbarrier.wait", (), (phase,), place, code.loc))
 
-    def arrive(self, code: Code, array: Array, turn: e.Expression, back: int) -> None:
+    def arrive(self, code: Code, word: str, array: Array, turn: e.Expression, back: int) -> None:
         """At the mbarrier of the round so many rounds before."""
         place = ((array, (remainder(add(turn, -back), self.slots),)),)
-        code.emit(s.Instruction("mbarrier.arrive", (), (), place, code.loc))
+        code.emit(s.Instruction(word, (), (), place, code.loc))
 
 
 def _copying(code: Code, pieces: Cut, ring: _Ring, first: int) -> None:
-    """Starts a round's copies when its slot is free, and reports those of some rounds before.
+    """Starts a round's copies when its slot is free, and goes on while they are under way.
 
-    A slot is free when the multiplication after the one that read it has begun: so the copies of
-    two slots must have been reported by then, or both sides would wait for each other.
+    A slot is free when the multiplication after the one that read it has begun.
     """
-    late = pieces.slots - 2
-    loop = pieces.loop
-    turn, loc = loop.var, code.loc
-    with code.over(turn, add(loop.stop, late)):
-        with code.when(e.Compare("lt", turn, loop.stop)):
-            ring.wait(code, ring.freed, turn, 1)
-            by = (first * GROUP, GROUP)
-            code.emit(
-                *(replace(x, by=by) if isinstance(x, s.CopyTile) else x for x in pieces.copies)
-            )
-        code.emit(s.CopyCommit(loc), s.CopyWait(late, loc))
-        with code.when(e.Compare("ge", turn, code.index(late))):
-            code.emit(s.Instruction("proxy.fence", (), (), (), loc))
-            ring.arrive(code, ring.filled, turn, late)
+    turn, by = pieces.loop.var, (first * GROUP, GROUP)
+    with code.over(turn, pieces.loop.stop):
+        ring.wait(code, ring.freed, turn, 1)
+        code.emit(*(replace(x, by=by) if isinstance(x, s.CopyTile) else x for x in pieces.copies))
+        ring.arrive(code, "mbarrier.arrive.copied", ring.filled, turn, 0)
+        ring.arrive(code, "mbarrier.arrive", ring.filled, turn, 0)
 
 
 def _multiplying(code: Code, pieces: Cut, ring: _Ring) -> None:
@@ -212,7 +207,8 @@ def _multiplying(code: Code, pieces: Cut, ring: _Ring) -> None:
     first = e.Compare("eq", remainder(own, GROUP), code.index(0))
     with code.over(turn, pieces.loop.stop):
         ring.wait(code, ring.filled, turn, 0)
+        code.emit(s.Instruction("proxy.fence", (), (), (), code.loc))
         code.emit(*pieces.product)
         code.emit(s.Instruction("wgmma.wait.1", (), (), (), code.loc))
         with code.when(e.Binary("and", first, smaller(code.index(0), turn))):
-            ring.arrive(code, ring.freed, turn, 1)
+            ring.arrive(code, "mbarrier.arrive", ring.freed, turn, 1)
