@@ -209,7 +209,8 @@ def test_a_warpgroup_of_its_own_copies(
     sizes = sizes_of(tile, 3)
     made = translated(in_turn, dt.float16, dt.float32, items, HOPPER, layouts, **sizes)
     lowered = lower_matrices(made, HOPPER)
-    assert {"mbarrier.wait", "mbarrier.arrive.copied", "proxy.fence", "wgmma.wait.1"} <= names(lowered)
+    wanted = {"mbarrier.wait", "mbarrier.arrive.copied", "proxy.fence", "wgmma.wait.1"}
+    assert wanted <= names(lowered)
     copies = [x for x in all_statements(lowered.body) if isinstance(x, s.CopyTile)]
     assert {x.by for x in copies} == {(items - 128, 128)}
     m, n, k = bm + 3, bn + 5, 3 * bk - 10
