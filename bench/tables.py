@@ -29,7 +29,7 @@ def tables(cells: Sequence[Cell]) -> list[Table]:
 
 
 def _table(title: str, left: Iterable[str], right: Iterable[str], last: str) -> Table:
-    table = Table(title=title, title_justify="left")
+    table = Table(title=title)
     for heading in left:
         table.add_column(heading, overflow="fold")
     for heading in right:

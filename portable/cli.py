@@ -61,9 +61,9 @@ def devices() -> None:
 
 
 def _found(found: tuple[Device, ...]) -> Table:
-    table = Table(title="Devices", title_justify="left")
+    table = Table(title="Devices")
     for heading in ("name", "device", "kind", "precisions", "memory", "units", "driver"):
-        table.add_column(heading, overflow="fold")
+        table.add_column(heading, overflow="fold", no_wrap=heading == "name")
     for device in found:
         can = device.capabilities
         memory = f"{can.global_memory / 2**30:.1f} GiB" if can.global_memory else ""
@@ -85,7 +85,7 @@ def _precisions(can: Capabilities) -> str:
 
 
 def _missing(missing: tuple[Unavailable, ...]) -> Table:
-    table = Table(title="Not available", title_justify="left")
+    table = Table(title="Not available")
     for heading in ("backend", "reason", "to get it"):
         table.add_column(heading, overflow="fold")
     for entry in missing:

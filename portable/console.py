@@ -19,4 +19,7 @@ def show(table: Table) -> None:
         console = Console(width=_PLAIN_WIDTH, color_system=None)
         table.box = None
         table.pad_edge = False
+    if table.title:
+        console.print(table.title, style="table.title")
+        table.title = None  # a table of few columns would break it into lines
     console.print(table)

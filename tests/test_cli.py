@@ -24,6 +24,14 @@ def test_devices_lists_what_is_here_and_what_is_not(monkeypatch: pytest.MonkeyPa
     assert "pip install 'portable-arrays[abacus]'" in output
 
 
+def test_names_stay_whole_in_a_narrow_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.setenv("COLUMNS", "80")
+    output = _run("devices").output
+    assert "\x1b" in output
+    assert all(device.name in output for device in registry.devices())
+
+
 def test_output_is_plain_when_piped() -> None:
     output = _run("devices").output
     assert output.isascii()

@@ -24,6 +24,7 @@ def _saved(folder: Path, a: Any, name: str = "a.npy") -> Path:
 def test_lists_the_singular_values_of_a_small_matrix(tmp_path: Path) -> None:
     done = _run(_saved(tmp_path, np.diag([1.0, 3.0, 2.0])))
     assert done.exit_code == 0, done.output
+    assert done.output.splitlines()[0] == "Singular values of 3x3"
     assert [line.split()[1] for line in done.output.splitlines()[-3:]] == ["3", "2", "1"]
 
 
@@ -91,11 +92,14 @@ def test_an_archive_is_refused(tmp_path: Path) -> None:
     [
         (np.ones(3), [], "expected a matrix"),
         (np.ones((2, 2), complex), [], "expected real numbers"),
+        (np.ones((2, 2), complex), ["--dtype", "float32"], "expected real numbers"),
         (np.array([["a"]]), [], "expected real numbers"),
+        (np.array([["a"]]), ["--dtype", "float32"], "expected real numbers"),
+        (np.ones((2, 2), np.longdouble), [], "give --dtype float64"),
         (np.array([[np.nan]]), [], "NaN or infinities"),
         (np.array([[1e30]]), ["--dtype", "float16"], "beyond the range of float16"),
     ],
-    ids=["vector", "complex", "text", "NaN", "overflow"],
+    ids=["vector", "complex", "complex as", "text", "text as", "long", "NaN", "overflow"],
 )
 def test_other_contents_are_refused(
     tmp_path: Path, content: Any, options: list[str], message: str

@@ -31,6 +31,7 @@ _LIMIT: Final = 2**31 - INDEX_MARGIN
 ALIGNMENT: Final = 16
 """Bytes to which the address of an array is a multiple or not, which programs depend on."""
 
+_INT64: Final = -(2**63), 2**63 - 1
 _NOT_ARRAYS: Final = (int, float, bool, complex, type(None), np.generic, np.dtype, str, type)
 _layouts: dict[Any, int] = {}
 _numbers: Final = count(-1, -1)
@@ -54,17 +55,33 @@ def is_array(x: object) -> bool:
 
 
 def scalar_key(x: Any) -> Any:
-    """What a plan depends on in an argument that is no array; equal keys share a plan."""
+    """What a plan depends on in an argument that is no array; equal keys share a plan.
+
+    Raises
+    ------
+    LaunchError
+        For integers that 64 bits do not hold.
+    """
     kind = type(x)
     if kind is float:
         return float
     if kind is int:
-        return int if -(2**31) <= x < 2**31 else "wide"
+        return int if -(2**31) <= x < 2**31 else _wide(x)
     if kind is bool or kind is complex:
         return kind
     if isinstance(x, np.generic):
         return x.dtype
     return ("static", constant_key(x))
+
+
+def _wide(x: int) -> str:
+    """The key of integers that need 64 bits."""
+    if not _INT64[0] <= x <= _INT64[1]:
+        raise LaunchError(
+            f"an argument is {x}, and 64 bits hold {_INT64[0]} to {_INT64[1]}; pass float(x), or "
+            "numpy.uint64(x) if it fits that"
+        )
+    return "wide"
 
 
 def scalar_spec(x: Any) -> ParameterSpec:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from portable.errors import PortableError
-from portable.lang.frontend.source import FunctionSource, function_source
+from portable.lang.frontend.source import FunctionSource, function_source, require_plain
 
 __all__ = ["Function", "function"]
 
@@ -19,6 +19,7 @@ class Function:
         functools.update_wrapper(self, python)
         self.python: Final = python
         self.__name__: str = python.__name__
+        self.__qualname__: str = python.__qualname__
 
     @property
     def source(self) -> FunctionSource:
@@ -35,12 +36,21 @@ class Function:
     def __repr__(self) -> str:
         return f"<portable function {self.__name__}>"
 
+    def __reduce__(self) -> str:
+        """Pickled and copied like a Python function: by its name."""
+        return self.__qualname__
+
 
 def function(python: Callable[..., Any]) -> Function:
     """Marks a function for use inside kernels.
 
     It is inlined at every call and takes any arguments that kernels have: numbers, arrays or parts
     of them, matrices, dtypes, other functions. It may return numbers, tuples of them, or arrays.
+
+    Raises
+    ------
+    KernelError
+        If it is no plain function, such as one that is marked already.
 
     Examples
     --------
@@ -49,4 +59,5 @@ def function(python: Callable[..., Any]) -> Function:
     ... def relu(x):
     ...     return kl.maximum(x, 0)
     """
+    require_plain(python)
     return Function(python)

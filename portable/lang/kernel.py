@@ -7,7 +7,7 @@ import inspect
 import threading
 from collections.abc import Callable, Sequence
 from math import prod
-from typing import Any, Final, overload
+from typing import Any, Final, NoReturn, overload
 
 from portable.backend import ArrayView, Capabilities, Device
 from portable.errors import KernelError, LaunchError
@@ -19,7 +19,7 @@ from portable.lang.geometry import Groups, sizes
 from portable.lang.ir.kernel import Kernel as KernelIR
 from portable.lang.ir.kernel import Options
 from portable.lang.launch import Compiled, Launcher, interpreted_arguments, spec_of
-from portable.lang.signature import ArraySpec, ParameterSpec, Specialisation
+from portable.lang.signature import ArraySpec, ParameterSpec, Specialisation, constant_key
 
 __all__ = ["Kernel", "kernel"]
 
@@ -36,6 +36,7 @@ class Kernel:
     def __init__(self, python: Callable[..., Any], options: Options) -> None:
         functools.update_wrapper(self, python)
         self.__name__: str = python.__name__
+        self.__qualname__: str = python.__qualname__
         self.python: Final = python
         self.options: Final = options
         self._parameters, self._defaults = _parameters(python)
@@ -46,6 +47,10 @@ class Kernel:
 
     def __repr__(self) -> str:
         return f"<portable kernel {self.__name__}>"
+
+    def __reduce__(self) -> str:
+        """Pickled and copied like a Python function: by its name."""
+        return self.__qualname__
 
     def __call__(self, *args: Any, **kwargs: Any) -> None:
         """Raises: a kernel is launched over an ndrange."""
@@ -63,7 +68,7 @@ class Kernel:
             found = self._launchers.get(key)
         except TypeError:
             raise LaunchError(
-                f"the ndrange and workgroup are {key!r}, which is not hashable"
+                f"the ndrange and workgroup are {key!r}, which is not hashable; write tuples"
             ) from None
         if found is None:
             if len(self._launchers) >= _MAX_LAUNCHERS:
@@ -75,7 +80,7 @@ class Kernel:
         pair = key if isinstance(key, tuple) else (key, None)
         if len(pair) != 2:
             raise LaunchError(
-                f"{self.__name__}[{', '.join(map(str, pair))}] is ambiguous: write "
+                f"{self.__name__}[{key!r}] is ambiguous: write {self.__name__}[n], or "
                 f"{self.__name__}[(n, m, k), (8, 8, 4)], or [(n, m, k), None] for the default "
                 "workgroup"
             )
@@ -115,6 +120,12 @@ class Kernel:
             If one is missing or unknown.
         """
         unknown = sorted(set(given) - set(self._defaults))
+        by_position = [name for name in unknown if name in self._parameters]
+        if by_position:
+            raise LaunchError(
+                f"{self.__name__} takes {', '.join(by_position)} by position: write "
+                f"{self.__name__}[...]({', '.join(self._parameters)})"
+            )
         if unknown:
             known = ", ".join(self._defaults) or "none"
             raise LaunchError(
@@ -127,6 +138,33 @@ class Kernel:
                 f"{self.__name__} needs the constant {', '.join(missing)}: pass it by keyword"
             )
         return tuple(merged.items())
+
+    def refuse_strange(
+        self, args: Sequence[Any], views: Sequence[ArrayView | None], constants: dict[str, Any]
+    ) -> NoReturn:
+        """Says what is wrong with a launch of which something is not hashable.
+
+        Raises
+        ------
+        LaunchError
+            Naming it, or what is wrong with the number and the names of the arguments.
+        """
+        self.constants(constants)
+        self.specs(args, views)
+        fixed = [
+            (name, x)
+            for name, x, view in zip(self._parameters, args, views, strict=True)
+            if view is None
+        ]
+        for name, x in (*fixed, *constants.items()):
+            try:
+                hash(constant_key(x))
+            except TypeError:
+                raise LaunchError(
+                    f"{self.__name__} is given a {type(x).__name__} as {name}; it takes arrays, "
+                    "numbers, and hashable constants such as tuples of numbers"
+                ) from None
+        raise LaunchError(f"an argument of {self.__name__} is not hashable")
 
     def translated(self, wanted: Specialisation, capabilities: Capabilities) -> KernelIR:
         """The checked IR of a specialisation."""
@@ -247,7 +285,7 @@ def kernel(
     Raises
     ------
     KernelError
-        If the source of the function cannot be read.
+        If it is no plain function, or its source cannot be read.
 
     Examples
     --------

@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 import numpy as np
 
 from portable.backend import Argument, ArrayView, Device, Executable, Program
-from portable.errors import LaunchError
 from portable.lang.arguments import (
     array_spec,
     byte_range,
@@ -311,11 +310,11 @@ class Launcher:
     ) -> _Plan:
         try:
             plan = self._plans.get(key)
+            hashable = True
         except TypeError:
-            raise LaunchError(
-                f"an argument of {self._kernel.__name__} is neither an array nor a number nor a "
-                f"hashable constant: {args!r}, {constants!r}"
-            ) from None
+            hashable = False
+        if not hashable:
+            self._kernel.refuse_strange(args, views, constants)
         if plan is None:
             if len(self._plans) >= _MAX_PLANS:
                 self._plans.clear()
@@ -353,12 +352,13 @@ class Launcher:
         workgroup = self._workgroup or default_workgroup(_ndim(self._ndrange), device.capabilities)
         check_workgroup(workgroup, device.capabilities)
         counts = group_counts(self._ndrange, workgroup)
+        fixed = self._kernel.constants(constants)
         specs = self._kernel.specs(args, views)
         keys = [scalar_key(x) for x, view in zip(args, views, strict=True) if view is None]
         padded = prod(n * size for n, size in zip(counts, workgroup, strict=True))
         return Specialisation(
             specs,
-            self._kernel.constants(constants),
+            fixed,
             workgroup,
             needs_index64([v for v in views if v is not None], keys, padded),
             True,

@@ -126,8 +126,10 @@ class _Text:
         """A number of the same type, or the same constant."""
         kind = type(given)
         if kind is int:
-            wide = "not " if scalar_key(given) == "wide" else ""
-            self._same.append(f"type({x}) is int and {wide}-(2**31) <= {x} < 2**31")
+            narrow = f"-(2**31) <= {x} < 2**31"
+            wide = f"-(2**63) <= {x} < 2**63 and not {narrow}"
+            fits = wide if scalar_key(given) == "wide" else narrow
+            self._same.append(f"type({x}) is int and {fits}")
         elif kind in (bool, float, complex) or isinstance(given, np.generic):
             self._names[f"{x}_kind"] = kind
             self._same.append(f"type({x}) is {x}_kind")

@@ -93,13 +93,15 @@ def _read(file: Path) -> _Array:
 
 def _converted(a: _Array, device: Device, name: str | None, file: Path) -> _Array:
     """The array in a type that the device computes in."""
+    if a.dtype.kind not in "biuf":
+        raise click.ClickException(f"{file} holds {a.dtype}; expected real numbers")
     widest = float64 if device.capabilities.float64 else float32
     if name is not None:
         wanted = dtype_of(name)
     elif a.dtype.kind in "biu":
         wanted = widest
     else:
-        wanted = _floating(a, file)
+        wanted = _floating(a.dtype, file)
     if wanted.itemsize > widest.itemsize:
         raise click.ClickException(f"{device.name} lacks float64; give --dtype float32")
     with np.errstate(over="ignore"):
@@ -111,10 +113,10 @@ def _converted(a: _Array, device: Device, name: str | None, file: Path) -> _Arra
     return converted
 
 
-def _floating(a: _Array, file: Path) -> DType:
-    if a.dtype.kind == "f" and a.dtype.itemsize <= 8:
-        return dtype_of(a.dtype.newbyteorder("="))
-    raise click.ClickException(f"{file} holds {a.dtype}; expected real numbers")
+def _floating(kind: np.dtype[Any], file: Path) -> DType:
+    if kind.itemsize > float64.itemsize:
+        raise click.ClickException(f"{file} holds {kind}; give --dtype float64")
+    return dtype_of(kind.newbyteorder("="))
 
 
 def _computed(device: Device, a: _Array) -> _Array:
@@ -165,7 +167,7 @@ def _table(values: _Array, shape: tuple[int, ...]) -> Table:
 
 
 def _listed(values: _Array, size: str) -> Table:
-    table = Table(title=f"Singular values of {size}", title_justify="left")
+    table = Table(title=f"Singular values of {size}")
     table.add_column("number", justify="right")
     table.add_column("value", justify="right")
     for i, value in enumerate(values, 1):
@@ -175,7 +177,7 @@ def _listed(values: _Array, size: str) -> Table:
 
 def _summary(rows: _Array, shape: tuple[int, ...], size: str) -> Table:
     """A row for each matrix, up to so many."""
-    table = Table(title=f"Singular values of {size}", title_justify="left")
+    table = Table(title=f"Singular values of {size}")
     for heading in ("matrix", "count", "largest", "median", "smallest", "condition", "rank"):
         table.add_column(heading, justify="right")
     for i, values in enumerate(rows[:_LISTED], 1):

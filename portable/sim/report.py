@@ -55,9 +55,20 @@ def out_of_bounds(
         f"index out of bounds: {buffer.array.name}[{text}] of {buffer.array.space} array "
         f"{buffer.array.name} with shape {buffer.extents}",
         index=first,
-        hint=f"guard the access, for instance with `if i < {buffer.array.name}.shape[0]:`",
+        hint=_guard(buffer, first),
         **_about(w, site, items[where]),
     )
+
+
+def _guard(buffer: Buffer, index: tuple[int, ...]) -> str:
+    """What keeps an index inside, by the first dimension in which it is not."""
+    extents = enumerate(zip(index, buffer.extents, strict=False))
+    dim, at = next(((d, i) for d, (i, n) in extents if not 0 <= i < n), (0, 0))
+    if at < 0:
+        return "negative indices do not wrap; guard the access, for instance with `if i >= 0:`"
+    text = f"guard the access, for instance with `if i < {buffer.array.name}.shape[{dim}]:`"
+    padded = "; an ndrange is padded to whole workgroups"
+    return text + (padded if buffer.array.space == "global" else "")
 
 
 def uninitialised(w: Workgroup, access: Access, positions: Value) -> errors.UninitialisedReadError:
@@ -76,15 +87,20 @@ def race(w: Workgroup, access: Access, kind: str, collision: Collision) -> error
     other = w.launch.other_access(collision.kind, collision.site, collision.thread)
     mine = w.work_item(access.item(collision.position))
     inside = mine.group_id == other.work_item.group_id
+    by_itself = other.location.line == access.site.location.line
     return errors.RaceError(
         f"race on {_element(access, collision.position)} ({access.buffer.array.space}): {kind}",
         index=access.element(collision.position),
         other=other,
-        hint=_INSIDE if inside else _BETWEEN,
+        hint=_BETWEEN if not inside else _ITSELF if by_itself else _INSIDE,
         **_about(w, access.site, [access.item(collision.position)]),
     )
 
 
+_ITSELF = (
+    "work-items race on one statement: make it atomic, let one of them alone do it, or, in a loop, "
+    "put a barrier between the rounds"
+)
 _INSIDE = "nothing orders the two: put a barrier between them, or make both atomic"
 _BETWEEN = (
     "nothing orders the two workgroups: only a release in one that an acquire in the other "

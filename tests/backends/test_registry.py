@@ -13,25 +13,17 @@ from typing import Any
 import pytest
 
 from portable import registry
-from portable.backend import Backend, Capabilities, Device, Unavailable
+from portable.backend import Backend, Device, Unavailable
 from portable.errors import BackendUnavailableError, DeviceError
 from portable.registry import Registry, use
+from tests.support.capabilities import made_up
 
 
 def _device(backend: str, name: str, kind: Any, *words: str) -> Device:
     abstract = dict.fromkeys(Device.__abstractmethods__)
     made: Device = type("Fake", (Device,), abstract)()
     made.name, made.backend, made.words = name, backend, frozenset(words)
-    made.capabilities = Capabilities(
-        dialect="opencl",
-        kind=kind,
-        vendor=words[0],
-        architecture="none",
-        name=name,
-        driver="1",
-        float64=True,
-        native_half=False,
-    )
+    made.capabilities = made_up(dialect="opencl", kind=kind, vendor=words[0], name=name)
     return made
 
 

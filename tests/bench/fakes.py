@@ -9,13 +9,14 @@ from typing import Any
 
 import numpy as np
 
-from portable.backend import ArrayView, Capabilities, Device, Executable, Program
+from portable.backend import ArrayView, Device, Executable, Program
 from portable.dtypes import DType, float32
 from portable.tune.stopwatch import Timing
 from portable_bench.harness import Harness
 from portable_bench.operation import Array, Case, Operation, Run, Sizes, Verifier, Ways, Work
 from portable_bench.peers import Peers, peer
 from portable_bench.results import Outcome
+from tests.support.capabilities import made_up
 
 ENVIRONMENT: dict[str, Any] = {
     "time": "2026-01-02T03:04:05+00:00",
@@ -64,16 +65,7 @@ class FakeDevice(Device):
 
     def __init__(self, name: str = "fake", kind: Any = "cpu") -> None:
         self.name = name
-        self.capabilities = Capabilities(
-            dialect="ir",
-            kind=kind,
-            vendor="nobody",
-            architecture="none",
-            name="A fake",
-            driver="0",
-            float64=True,
-            native_half=True,
-        )
+        self.capabilities = made_up(kind=kind, vendor="nobody", name="A fake", driver="0")
 
     def compile(self, program: Program) -> Executable:
         raise NotImplementedError

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from enum import Enum
+
 import numpy as np
 import pytest
 
@@ -168,18 +170,42 @@ def guarded(index, x, out):
         out[i, 1] = 1 if not inside or x[k] > 0 else 0
         out[i, 2] = x[k] if 0 <= k < x.shape[0] else -9
         out[i, 3] = 1 if (k == 2 or inside and x[k] == 4) and not k == 0 else 0
+        out[i, 4] = 1 if -1 < k < x.shape[0] > 0 < x[k] else 0
 
 
 def test_short_circuits_guard_loads(device: Device) -> None:
     index = np.array([-1, 0, 1, 2, 3, 4, 1000], np.int32)
     x = np.array([5, -5, 0, 4], np.int32)
-    _, _, found = run(device, guarded[7, 8], index, x, np.zeros((7, 4), np.int32))
+    _, _, found = run(device, guarded[7, 8], index, x, np.zeros((7, 5), np.int32))
     inside = (index >= 0) & (index < 4)
     at = x[np.where(inside, index, 0)]
     np.testing.assert_array_equal(found[:, 0], inside & (at > 0))
     np.testing.assert_array_equal(found[:, 1], ~inside | (at > 0))
     np.testing.assert_array_equal(found[:, 2], np.where(inside, at, -9))
     np.testing.assert_array_equal(found[:, 3], ((index == 2) | inside & (at == 4)) & (index != 0))
+    np.testing.assert_array_equal(found[:, 4], inside & (at > 0))
+
+
+class Mode(Enum):
+    PLAIN = 1
+    FANCY = 2
+
+
+@pt.kernel
+def python_at_compile_time(x, out, *, mode):
+    for d, extent in enumerate(x.shape):
+        out[d] = extent
+    for d, number in zip((2, 3), sorted((7, 5)), strict=True):
+        out[d] = number
+    for d in reversed((4, 5)):
+        out[d] = 1 if mode == Mode.FANCY else 2
+
+
+def test_pythons_own_functions_on_constants(device: Device) -> None:
+    x = np.zeros((3, 5), np.float32)
+    launch = python_at_compile_time[1, 1]
+    _, found = run(device, launch, x, np.zeros(6, np.int32), mode=Mode.FANCY)
+    np.testing.assert_array_equal(found, [3, 5, 5, 7, 1, 1])
 
 
 @pt.kernel

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -12,12 +11,12 @@ import numpy as np
 import pytest
 
 import portable as pt
-from portable import errors, registry
+from portable import errors
 from portable import lang as kl
-from portable.backend import Capabilities, Device
 from portable.lang.frontend.compile import translate
 from portable.lang.ir.kernel import Options
-from portable.lang.signature import ArraySpec, ParameterSpec, ScalarSpec, Specialisation, StaticSpec
+from portable.lang.signature import ArraySpec, ParameterSpec, ScalarSpec, Specialisation
+from tests.support.capabilities import made_up
 
 FILE = Path(__file__)
 F32 = ArraySpec(pt.float32, ("unit",))
@@ -30,22 +29,7 @@ BOOL = ArraySpec(pt.bool_, ("unit",))
 MATRIX = ArraySpec(pt.float32, ("any", "unit"))
 FLOAT = ScalarSpec("float")
 INT = ScalarSpec("int")
-NONE = StaticSpec(None)
-
-
-def _capabilities(**changes: Any) -> Capabilities:
-    base = Capabilities(
-        dialect="ir",
-        kind="simulator",
-        vendor="test",
-        architecture="test",
-        name="a test device",
-        driver="1",
-        float64=True,
-        native_half=True,
-        sub_group_size=8,
-    )
-    return dataclasses.replace(base, **changes)
+DEVICE = made_up(sub_group_size=8)
 
 
 def refused(
@@ -59,7 +43,7 @@ def refused(
     items = tuple(constants.items())
     wanted = Specialisation(specs, items, workgroup, False, True, options)
     with pytest.raises(errors.KernelError) as caught:
-        translate(function, wanted, _capabilities())
+        translate(function, wanted, DEVICE)
     error = caught.value
     assert error.location is not None
     assert error.location.file == str(FILE)
@@ -430,7 +414,7 @@ NAMES = [
     (k_object, "ANYTHING, a object", "keyword-only"),
     (k_one_side, "y may be unassigned", "before the branch"),
     (k_after_loop, "y may be unassigned", "before the branch or loop"),
-    (k_loop_name, "i may be unassigned", "before the branch or loop"),
+    (k_loop_name, "i may be unassigned here: it belongs to the loop", "assign i to another name"),
     (k_view_in_loop, "row may be unassigned", "before the branch or loop"),
     (k_becomes_text, "cannot become", ""),
     (k_condition, "must be a bool", "compare"),
@@ -476,7 +460,7 @@ def test_names_and_shapes(kernel: Callable[..., Any], reason: str, hint: str) ->
 def test_a_value_on_some_paths_only() -> None:
     wanted = Specialisation((F32,), (), (1, 1, 1), False, True, Options())
     with pytest.raises(errors.KernelError, match="some paths only"):
-        translate(k_sometimes, wanted, _capabilities())
+        translate(k_sometimes, wanted, DEVICE)
 
 
 def k_mixed(x, y):
@@ -744,7 +728,7 @@ def test_collective_operations_in_divergent_places(kernel: Callable[..., Any]) -
 def test_one_work_item_is_always_uniform() -> None:
     wanted = Specialisation((F32, INT), (), (1, 1, 1), False, True, Options())
     for kernel in DIVERGENT:
-        translate(kernel, wanted, _capabilities())
+        translate(kernel, wanted, DEVICE)
 
 
 def u_uniform(x, n):
@@ -792,180 +776,10 @@ def u_reduced(x, n):
 )
 def test_what_is_provably_uniform(kernel: Callable[..., Any]) -> None:
     wanted = Specialisation((F32, INT), (), (64, 1, 1), False, True, Options())
-    translate(kernel, wanted, _capabilities())
+    translate(kernel, wanted, DEVICE)
 
 
-# -- kernels as such ----------------------------------------------------------------------------
-
-
-def test_a_kernel_without_source() -> None:
-    space: dict[str, Any] = {}
-    exec("def made(x):\n    x[0] = 1\n", space)
-    with pytest.raises(errors.KernelError, match=r"source of made cannot be read.*\n.*file"):
-        pt.kernel(space["made"])
-
-
-def test_a_lambda_is_no_kernel() -> None:
-    with pytest.raises(errors.KernelError, match="'def'"):
-        pt.kernel(lambda x: None)
-
-
-def test_parameters_that_vary_in_number() -> None:
-    with pytest.raises(errors.KernelError, match=r"\*args"):
-
-        @pt.kernel
-        def several(*args): ...
-
-    with pytest.raises(errors.KernelError, match="default for the run-time argument n"):
-
-        @pt.kernel
-        def optional(x, n=3): ...
-
-
-def test_calling_a_kernel_or_a_word_outside() -> None:
-    with pytest.raises(errors.LaunchError, match=r"simple\[n, 256\]"):
-        simple(1)
-    with pytest.raises(errors.PortableError, match="inside a function"):
-        kl.barrier()
-    with pytest.raises(errors.PortableError, match="inside a function"):
-        synchronised()
-    with pytest.raises(errors.PortableError, match="inside a kernel"):
-        _ = kl.target.name
-
-
-# -- launches -----------------------------------------------------------------------------------
-
-
-@pt.kernel
-def simple(x, *, VALUE=1):
-    if kl.global_id(0) < x.shape[0]:
-        x[kl.global_id(0)] = VALUE
-
-
-@pt.kernel
-def greedy(x, *, SIZE):
-    tile = kl.local(SIZE, kl.f32)
-    tile[kl.local_id(0)] = x[0]
-    kl.barrier()
-    x[0] = tile[0]
-
-
-@pt.kernel
-def doubled(x, y):
-    y[0] = 2 * x[0]
-
-
-@pytest.mark.parametrize("ndrange", [0, -1, (), (1, 2, 3, 4), 1.5, "n", (4, 0), None])
-def test_bad_ndranges(ndrange: Any) -> None:
-    with pytest.raises(errors.LaunchError, match="one to three positive integers"):
-        simple[ndrange, 1]
-
-
-def test_bad_workgroups(device: Device) -> None:
-    x = device.from_numpy(np.zeros(4, np.float32))
-    most = device.capabilities.max_workgroup
-    with pt.use(device):
-        with pytest.raises(errors.LaunchError, match=f"at most {most}"):
-            simple[2 * most, 2 * most](x)
-        with pytest.raises(errors.LaunchError, match="positive integers"):
-            simple[4, 0](x)
-        with pytest.raises(errors.LaunchError, match="ambiguous"):
-            simple[4, 4, 4]
-
-
-def test_too_much_local_memory(device: Device) -> None:
-    x = device.from_numpy(np.zeros(4, np.float32))
-    limits = device.capabilities
-    most = max(limits.local_memory, limits.local_memory_opt_in)
-    with pt.use(device), pytest.raises(errors.LaunchError, match=f"has {most}"):
-        greedy[32, 32](x, SIZE=most // 4 + 32)
-
-
-def test_wrong_arguments(device: Device) -> None:
-    x = device.from_numpy(np.zeros(4, np.float32))
-    with pt.use(device):
-        with pytest.raises(errors.LaunchError, match=r"takes 1 arguments \(x\), not 2"):
-            simple[4, 4](x, x)
-        with pytest.raises(errors.LaunchError, match="no compile-time constant SIZE; it has VALUE"):
-            simple[4, 4](x, SIZE=2)
-        with pytest.raises(errors.LaunchError, match="needs the constant SIZE"):
-            greedy[4, 4](x)
-        with pytest.raises(errors.LaunchError, match="hashable"):
-            simple[4, 4](x, VALUE=[1])
-        with pytest.raises(errors.LaunchError, match="hashable"):
-            doubled[1, 1]([1], x)
-
-
-def test_writing_to_a_read_only_array(device: Device) -> None:
-    x = np.zeros(4, np.float32)
-    if not device.owns(x):
-        pytest.skip("arrays of this device are always writable")
-    x.flags.writeable = False
-    with pt.use(device), pytest.raises(errors.LaunchError, match="argument x, but .* read-only"):
-        simple[4, 4](x)
-
-
-def test_arrays_that_are_no_whole_elements_apart(device: Device) -> None:
-    if not device.owns(np.zeros(1)):
-        pytest.skip("takes no NumPy arrays")
-    x = np.zeros(4, [("a", "c8"), ("b", "i4")])["a"]
-    with pt.use(device), pytest.raises(errors.LaunchError, match="no whole elements"):
-        simple[4, 4](x)
-
-
-def test_arrays_of_strange_dtypes(device: Device) -> None:
-    if not device.owns(np.zeros(1)):
-        pytest.skip("takes no NumPy arrays")
-    with pt.use(device):
-        for x in (np.zeros(4, ">f4"), np.zeros(4, "M8[s]"), np.zeros(4, object)):
-            with pytest.raises(errors.DTypeError, match="supported"):
-                simple[4, 4](x)
-
-
-def test_arrays_of_two_devices() -> None:
-    others = [d for d in registry.devices() if d.backend in ("opencl", "sycl", "cuda")]
-    if len(others) < 1:
-        pytest.skip("needs a device with arrays of its own")
-    x = others[0].from_numpy(np.zeros(4, np.float32))
-    with pytest.raises(errors.DeviceMismatchError, match=r"portable\.asarray"):
-        doubled[1, 1](x, np.zeros(4, np.float32))
-
-
-def test_double_precision_where_there_is_none() -> None:
-    specs = (ArraySpec(pt.float64, ("unit",)), F32)
-    wanted = Specialisation(specs, (), (1, 1, 1), False, True, Options())
-    with pytest.raises(errors.UnsupportedError, match=r"test_refusals.py:\d+:\d+: .*a test device"):
-        translate(doubled.python, wanted, _capabilities(float64=False))
-
-
-def test_python_floats_stay_single_where_there_is_no_double_precision() -> None:
-    wanted = Specialisation((F32,), (("VALUE", 0.1),), (1, 1, 1), False, True, Options())
-    translate(simple.python, wanted, _capabilities(float64=False))
-
-
-def test_native_halves_where_there_are_none() -> None:
-    wanted = Specialisation((F32, F32), (), (1, 1, 1), False, True, Options(native_half=True))
-    with pytest.raises(errors.UnsupportedError, match="native_half"):
-        translate(doubled.python, wanted, _capabilities(native_half=False))
-
-
-@pytest.mark.needs_compiler
-def test_a_device_compiler_that_refuses(device: Device, monkeypatch: pytest.MonkeyPatch) -> None:
-    from portable.lang import kernel as module
-
-    def spoiled(ir: Any, capabilities: Capabilities) -> Any:
-        program = generate(ir, capabilities)
-        return dataclasses.replace(program, source=program.source.replace("if (", "iff ["))
-
-    generate = module.generate
-    monkeypatch.setattr(module, "generate", spoiled)
-    fresh = pt.kernel(simple.python)
-    x = device.from_numpy(np.zeros(4, np.float32))
-    with pt.use(device), pytest.raises(errors.CompileError) as caught:
-        fresh[4, 4](x, VALUE=7)
-    assert "iff [" in caught.value.source
-    assert "error" in caught.value.log
-    assert "simple" in str(caught.value)
+# -- matrices, and mistakes that are easily made --------------------------------------------
 
 
 def leaves_elements(x):
@@ -1016,7 +830,121 @@ def k_few(x):
     x[0] = kl.where(x[0] > 0, 1.0)  # here kl
 
 
+@pt.kernel
+def other(x):
+    x[0] = 1
+
+
+def k_calls_kernel(x):
+    other(x)  # here other
+
+
+def k_launches_kernel(x):
+    other[1](x)  # here other
+
+
+def k_yields(x):
+    yield x[0]  # here yield
+
+
+def k_word_alone(x):
+    kl.barrier  # here kl  # noqa: B018
+
+
+def k_word_as_index(x):
+    x[kl.global_id] = 1  # here x
+
+
+def k_word_compared(x):
+    if kl.local_id == 0:  # here kl
+        x[0] = 1
+
+
+def k_word_as_condition(x):
+    if kl.sub_group_size:  # here if
+        x[0] = 1
+
+
+def k_complex_as_condition(x):
+    z = kl.complex(x[0], x[1])
+    if z:  # here if
+        x[0] = 1
+
+
+def k_array_as_condition(x):
+    x[0] = 1 if x else 2  # here x else
+
+
+def k_not_array(x):
+    x[0] = 1 if not x else 2  # here not
+
+
+def k_arrays_compared(x):
+    if x == x:  # here x ==
+        x[0] = 1
+
+
+def k_array_to_the_power(x):
+    x[0] = x**2  # here x**
+
+
+def k_array_negated(x):
+    x[0] = -x  # here -
+
+
+def k_array_stored(x):
+    x[0] = x  # here x
+
+
+def k_shadowed(x):
+    range = 3
+    for i in range(4):  # here range
+        x[i] = 1
+
+
+def k_sum(x):
+    x[0] = sum(x)  # here sum
+
+
+def k_reversed(x):
+    for i in reversed(range(4)):  # here reversed
+        x[i] = 1
+
+
+def k_run_time_dimension(x):
+    for d in range(2):
+        x[kl.global_id(d)] = 1  # here kl
+
+
+def k_numba_barrier(x):
+    kl.syncthreads()  # here kl
+
+
+def k_converted(x):
+    x[0] = x[0].astype(kl.f64)  # here x[0].
+
+
 MISTAKES = [
+    (k_calls_kernel, "other is a kernel", "@portable.function"),
+    (k_launches_kernel, "other is a kernel", "@portable.function"),
+    (k_yields, "Yield is not", "no generators"),
+    (k_word_alone, "kl.barrier is not called", "kl.barrier(...)"),
+    (k_word_as_index, "kl.global_id without a call", ""),
+    (k_word_compared, "kl.local_id without a call", "call it"),
+    (k_word_as_condition, "not kl.sub_group_size without a call", "call it"),
+    (k_complex_as_condition, "must be a bool, not complex value", "x != 0"),
+    (k_array_as_condition, "must be a bool, not 1-d f32 global array x", "x is None"),
+    (k_not_array, "must be a bool, not 1-d f32 global array x", "x is None"),
+    (k_arrays_compared, "compared by element", ""),
+    (k_array_to_the_power, "array x ** the constant 2: arrays are worked on by element", ""),
+    (k_array_negated, "by element", ""),
+    (k_array_stored, "cannot be stored", "x[()]"),
+    (k_shadowed, "the constant 3 cannot be called", ""),
+    (k_sum, "sum cannot be called", "write it as a loop"),
+    (k_reversed, "reversed cannot be called", "write it as a loop"),
+    (k_run_time_dimension, "constant dimension", "kl.static_range"),
+    (k_numba_barrier, "no attribute syncthreads", "kl.barrier"),
+    (k_converted, "numbers in kernels have no attribute astype", "kl.f32(x)"),
     (k_misspelt, "no attribute globl_id", "did you mean global_id?"),
     (k_misspelt_name, "valeu is not defined", "did you mean value?"),
     (k_endless, "never ends", "break"),
@@ -1039,9 +967,3 @@ def test_a_number_where_the_kernel_takes_an_array() -> None:
 
 def stores(x):
     x[0] = 1  # here x
-
-
-def test_a_constant_given_by_position(device: Device) -> None:
-    x = device.from_numpy(np.zeros(4, np.float32))
-    with pt.use(device), pytest.raises(errors.LaunchError, match="VALUE: compile-time, by keyword"):
-        simple[4, 4](x, 7)

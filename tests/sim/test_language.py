@@ -34,6 +34,11 @@ def running_sum(ticket: Any, flags: Any, partial: Any, x: Any, *, ORDER: Any) ->
         kl.atomic_store(flags, mine, 1, order="release")
 
 
+@pt.kernel
+def all_write_one(x: Any) -> None:
+    x[0] = 1
+
+
 @pytest.fixture(autouse=True)
 def on_the_simulator() -> Any:
     with pt.use("simulator"):
@@ -44,6 +49,11 @@ def _line_of(text: str) -> int:
     """The first line of this file, so of a kernel, that holds a text."""
     lines = Path(__file__).read_text(encoding="utf-8").splitlines()
     return 1 + next(i for i, line in enumerate(lines) if text in line)
+
+
+def test_a_statement_that_races_with_itself() -> None:
+    with pytest.raises(RaceError, match="one of them alone"):
+        all_write_one[8, 4](np.zeros(8, np.float32))
 
 
 def test_a_report_quotes_the_users_line() -> None:

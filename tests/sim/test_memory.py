@@ -134,7 +134,16 @@ def test_global_index_out_of_bounds(by: int, first: int, item: int) -> None:
     fault = caught.value
     assert (fault.array, fault.index, fault.location.line) == ("x", (first,), 2)
     assert fault.work_items[0].global_id == (item, 0, 0)
+    assert ("do not wrap" if first < 0 else "if i < x.shape[0]:`; an ndrange is pad") in fault.hint
     run(_shifted(by, True), *arguments, groups=2)
+
+
+def test_which_dimension_is_out_of_bounds() -> None:
+    square = global_array("square", dt.int32, 2)
+    k = K(square, workgroup=4)
+    k.store(square, k.lid, 4, 1)
+    with pytest.raises(OutOfBoundsError, match=r"if i < square\.shape\[1\]:"):
+        run(k, np.zeros((4, 4), np.int32))
 
 
 @pytest.mark.parametrize("space", ["local", "private"])

@@ -18,12 +18,14 @@ from portable.lang.frontend.conversion import (
     Number,
     as_bool,
     common_dtype,
+    constant_truth,
     unify,
 )
 from portable.lang.frontend.values import Complex, Value, View, describe, is_number
 from portable.lang.functions import FUNCTIONS, Function
 from portable.lang.ir import expressions as e
 from portable.lang.ir.types import Vector
+from portable.lang.words import Word
 
 __all__ = [
     "binary",
@@ -49,6 +51,7 @@ _BINARY: Final[dict[str, Callable[[Any, Any], Any]]] = {
     "xor": operator.xor,
     "shl": operator.lshift,
     "shr": operator.rshift,
+    "pow": operator.pow,
     "min": min,
     "max": max,
 }
@@ -72,6 +75,7 @@ _SIGN: Final = {
     "xor": "^",
     "shl": "<<",
     "shr": ">>",
+    "pow": "**",
 }
 _BITWISE: Final = ("and", "or", "xor", "shl", "shr")
 
@@ -136,6 +140,11 @@ def _simplified(builder: Builder, op: e.BinaryOp, x: e.Expression, y: e.Expressi
 
 def compare(builder: Builder, op: e.CompareOp, x: Any, y: Any) -> Any:
     """A comparison; objects known at compile time (dtypes, None, strings) compare as in Python."""
+    for one, other in ((x, y), (y, x)):
+        if isinstance(one, View) and other is not None:
+            builder.fail(f"{describe(x)} and {describe(y)}: arrays are compared by element")
+        if isinstance(one, Word):
+            builder.fail(f"{describe(x)} and {describe(y)} do not compare", "call it: write (...)")
     if not isinstance(x, Value | Complex) and not isinstance(y, Value | Complex):
         try:
             return _COMPARE[op](x, y)
@@ -176,8 +185,8 @@ def invert(builder: Builder, x: Number) -> Any:
 
 def logical_not(builder: Builder, x: Any) -> Any:
     """``not x`` of a scalar bool."""
-    if not isinstance(x, Value | Complex):
-        return not x
+    if not isinstance(x, Value):
+        return not constant_truth(builder, x, "the operand of 'not'")
     return Value(e.Unary("not", as_bool(builder, x, "the operand of 'not'")))
 
 
@@ -185,7 +194,8 @@ def _on_one(builder: Builder, function: Callable[[Any], Any], x: Any) -> Any:
     try:
         return function(x)
     except (ArithmeticError, TypeError, ValueError) as error:
-        builder.fail(f"{describe(x)}: {error}")
+        by_element = isinstance(x, View)
+        builder.fail(f"{describe(x)}: {'arrays are worked on by element' if by_element else error}")
 
 
 def select(builder: Builder, condition: Any, x: Any, y: Any) -> Any:
@@ -214,7 +224,7 @@ def select(builder: Builder, condition: Any, x: Any, y: Any) -> Any:
 def power(builder: Builder, x: Number, y: Number) -> Any:
     """``x ** y``: by multiplication for small constant integers, else the function ``pow``."""
     if not isinstance(x, Value | Complex) and not isinstance(y, Value | Complex):
-        return _on_one(builder, lambda pair: pair[0] ** pair[1], (x, y))
+        return _on_constants(builder, "pow", x, y)
     if isinstance(y, int) and not isinstance(y, bool) and 0 <= y <= 64:
         return _multiplied(builder, x, y)
     if isinstance(x, Complex) or isinstance(y, Complex):

@@ -21,9 +21,10 @@ from portable.dtypes import (
 from portable.dtypes import dtype as dtype_of
 from portable.lang.frontend.builder import Builder
 from portable.lang.frontend.inference import Slot
-from portable.lang.frontend.values import Complex, Value, describe
+from portable.lang.frontend.values import Complex, Value, View, describe
 from portable.lang.ir import expressions as e
 from portable.lang.ir.types import Vector
+from portable.lang.words import Word
 
 __all__ = [
     "as_bool",
@@ -33,6 +34,7 @@ __all__ = [
     "cast",
     "common_dtype",
     "constant",
+    "constant_truth",
     "promote_dtypes",
     "register_of",
     "spread",
@@ -303,6 +305,19 @@ def as_bool(builder: Builder, x: Number, what: str = "a condition") -> e.Express
             f"{what} must be a bool, not {describe(x)}", "compare it: write x != 0 or the like"
         )
     return x.expr
+
+
+def constant_truth(builder: Builder, x: Any, what: str = "a condition") -> bool:
+    """Whether something known at compile time is true, as in Python.
+
+    Refuses what would always be: arrays, run-time complex numbers and words that nobody calls.
+    """
+    if isinstance(x, Complex | View | Word):
+        hint = {Complex: "compare it: write x != 0", View: "write x is None, or compare elements"}
+        builder.fail(
+            f"{what} must be a bool, not {describe(x)}", hint.get(type(x), "call it: write (...)")
+        )
+    return bool(x)
 
 
 def as_index(builder: Builder, x: Number) -> e.Expression:

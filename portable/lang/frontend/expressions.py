@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 import ast
+import builtins
 import inspect
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from difflib import get_close_matches
+from enum import Enum
 from functools import partial
 from types import ModuleType
 from typing import Any, Final
 
-from portable import dtypes
+from portable import dtypes, lang
 from portable.dtypes import DType, bool_
 from portable.lang import words
 from portable.lang.frontend import arithmetic, memory, variables
 from portable.lang.frontend.builder import Builder
-from portable.lang.frontend.conversion import as_bool, cast, constant
+from portable.lang.frontend.conversion import as_bool, cast, constant, constant_truth
 from portable.lang.frontend.frame import Frame
 from portable.lang.frontend.values import Complex, Range, Value, View, describe
 from portable.lang.frontend.variables import Unassigned
@@ -49,7 +51,25 @@ _COMPARE: Final[dict[type[ast.cmpop], e.CompareOp]] = {
     ast.Gt: "gt",
     ast.GtE: "ge",
 }
-_CAPTURED: Final = (bool, int, float, complex, str, tuple, DType, ModuleType, Function)
+_CAPTURED: Final = (bool, int, float, complex, str, tuple, DType, Enum, ModuleType, Function)
+_OPERAND: Final = "the operand of 'and' or 'or'"
+_ELSEWHERE: Final = {
+    "block_dim": "local_size",
+    "block_idx": "group_id",
+    "cas": "atomic_compare_exchange",
+    "grid": "global_id",
+    "grid_dim": "num_groups",
+    "max": "maximum",
+    "min": "minimum",
+    "program_id": "group_id",
+    "shared": "local",
+    "sync_threads": "barrier",
+    "syncthreads": "barrier",
+    "thread_idx": "local_id",
+    "threadfence": "fence",
+}
+"""What other kernel languages call words of this one."""
+
 _REFUSED: Final[dict[type[ast.expr], str]] = {
     ast.List: "use a tuple of constants, or kl.private for an array",
     ast.Dict: "use keyword-only arguments for constants",
@@ -63,6 +83,7 @@ _REFUSED: Final[dict[type[ast.expr], str]] = {
     ast.JoinedStr: "give kl.print its pieces one by one",
     ast.Await: "kernels have no coroutines",
     ast.Yield: "kernels have no generators",
+    ast.YieldFrom: "kernels have no generators",
 }
 
 
@@ -108,7 +129,8 @@ class ExpressionTranslator(ABC):
             found = self.frame.env[node.id]
             if isinstance(found, Unassigned):
                 self.builder.fail(
-                    f"{node.id} may be unassigned here: {found.why}", found_hint(node.id)
+                    f"{node.id} may be unassigned here: {found.why}",
+                    found.hint or f"give {node.id} a value before the branch or loop",
                 )
             return variables.read(self.builder, found) if variables.is_mutable(found) else found
         if node.id not in self.frame.outer:
@@ -120,9 +142,14 @@ class ExpressionTranslator(ABC):
         found = constant(self.builder, found)
         if isinstance(found, Value | Complex):
             return found
-        if found is None or found is words.target or callable(found):
+        if found is None or found is words.target or isinstance(found, _CAPTURED):
             return found
-        if isinstance(found, _CAPTURED):
+        if _is_kernel(found):
+            self.builder.fail(
+                f"{name} is a kernel, and kernels launch no others",
+                "put what both need into a function marked @portable.function",
+            )
+        if callable(found):
             return found
         self.builder.fail(
             f"{name}, a {type(found).__name__}, cannot be captured by a kernel",
@@ -144,9 +171,9 @@ class ExpressionTranslator(ABC):
         try:
             return self._captured(node.attr, getattr(base, node.attr))
         except AttributeError:
-            self.builder.fail(
-                f"{describe(base)} has no attribute {node.attr}", _nearest(node.attr, dir(base))
-            )
+            known = _ELSEWHERE.get(node.attr, "") if base is lang else ""
+            hint = f"write kl.{known}" if known else _nearest(node.attr, dir(base))
+            self.builder.fail(f"{describe(base)} has no attribute {node.attr}", hint)
 
     def _capability(self, name: str) -> Any:
         found = getattr(self.builder.capabilities, name, None)
@@ -178,7 +205,10 @@ class ExpressionTranslator(ABC):
             return x.real if name == "real" else x.imag
         if name == "real":
             return x
-        self.builder.fail(f"numbers in kernels have no attribute {name}")
+        self.builder.fail(
+            f"numbers in kernels have no attribute {name}",
+            "they have dtype, real, and imag if they are complex; convert them by kl.f32(x)",
+        )
 
     def _fragment_attribute(self, fragment: Fragment, name: str) -> Any:
         from portable.lang.frontend.handlers.matrices import FRAGMENT_METHODS
@@ -298,14 +328,21 @@ class ExpressionTranslator(ABC):
 
     def visit_compare(self, node: ast.Compare) -> Any:
         """Comparisons, also chained."""
-        left = self.visit(node.left)
-        result: Any = True
-        for op, right_node in zip(node.ops, node.comparators, strict=True):
-            right = self.visit(right_node)
-            self.builder.location = self.frame.source.location(node)
-            result = self._both(result, self._compare(op, left, right))
-            left = right
-        return result
+        return self._chained(node, self.visit(node.left), 0)
+
+    def _chained(self, node: ast.Compare, left: Any, i: int) -> Any:
+        """The comparisons from number `i` on, each evaluated only where those before it hold."""
+        right = self.visit(node.comparators[i])
+        self.builder.location = self.frame.source.location(node)
+        result = self._compare(node.ops[i], left, right)
+        if i + 1 == len(node.ops) or result is False:
+            return result
+        go_on = partial(self._chained, node, right, i + 1)
+        if result is True:
+            return go_on()
+        if result.lanes > 1:
+            return arithmetic.binary(self.builder, "and", result, go_on())
+        return self._guarded(result, go_on, stop=False)
 
     def _compare(self, op: ast.cmpop, x: Any, y: Any) -> Any:
         if isinstance(op, ast.Is | ast.IsNot):
@@ -318,11 +355,6 @@ class ExpressionTranslator(ABC):
             return (x in y) == isinstance(op, ast.In)
         return arithmetic.compare(self.builder, _COMPARE[type(op)], x, y)
 
-    def _both(self, x: Any, y: Any) -> Any:
-        if isinstance(x, bool):
-            return y if x else False
-        return arithmetic.binary(self.builder, "and", x, y)
-
     def visit_boolop(self, node: ast.BoolOp) -> Any:
         """``and`` and ``or``: the right side is evaluated only where it decides."""
         stop = isinstance(node.op, ast.Or)
@@ -333,16 +365,15 @@ class ExpressionTranslator(ABC):
                     return result
                 result = self.visit(operand)
                 if not isinstance(result, Value | bool):
-                    result = bool(result) if result is None or not callable(result) else True
+                    result = constant_truth(self.builder, result, _OPERAND)
             else:
-                result = self._guarded(result, operand, stop)
+                result = self._guarded(result, partial(self.visit, operand), stop)
         return result
 
-    def _guarded(self, left: Value, node: ast.expr, stop: bool) -> Value:
-        condition = as_bool(self.builder, left, "the operand of 'and' or 'or'")
+    def _guarded(self, left: Value, evaluate: Callable[[], Any], stop: bool) -> Value:
+        condition = as_bool(self.builder, left, _OPERAND)
         with self.builder.block() as block:
-            right = self.visit(node)
-            decided = as_bool(self.builder, right, "the operand of 'and' or 'or'")
+            decided = as_bool(self.builder, evaluate(), _OPERAND)
         if not block:
             return Value(e.Binary("or" if stop else "and", condition, decided))
         result = self.builder.declare("holds", bool_)
@@ -357,7 +388,7 @@ class ExpressionTranslator(ABC):
         """``x if condition else y``: only one side is evaluated."""
         condition = self.visit(node.test)
         if not isinstance(condition, Value):
-            return self.visit(node.body if condition else node.orelse)
+            return self.visit(node.body if constant_truth(self.builder, condition) else node.orelse)
         test = as_bool(self.builder, condition)
         with self.builder.block() as then:
             x = self.visit(node.body)
@@ -464,21 +495,31 @@ class ExpressionTranslator(ABC):
     def _constant_call(self, function: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
         """A function of Python itself on constants, evaluated at compile time."""
         name = getattr(function, "__name__", repr(function))
-        constants = not any(_at_run_time(x) for x in [*args, *kwargs.values()])
+        given = [*args, *kwargs.values()]
+        structural = function in (enumerate, zip) and all(isinstance(x, tuple) for x in args)
+        constants = structural or not any(_at_run_time(x) for x in given)
         module = getattr(function, "__module__", None)
         if constants and module in ("builtins", "math") and function is not print:
             try:
-                return function(*args, **kwargs)
+                result = function(*args, **kwargs)
+                return tuple(result) if isinstance(result, Iterator | list) else result
             except (ArithmeticError, LookupError, TypeError, ValueError) as error:
                 self.builder.fail(f"{name}: {error}")
-        self.builder.fail(f"{name} cannot be called in a kernel", _call_hint(function, name))
+        what = name if callable(function) else describe(function)
+        self.builder.fail(f"{what} cannot be called in a kernel", _call_hint(function, name))
 
 
 def _at_run_time(x: Any) -> bool:
     """Whether a value, or an item of a tuple, is only known at run time."""
     if isinstance(x, tuple):
         return any(_at_run_time(item) for item in x)
-    return isinstance(x, Value | Complex | View | Fragment)
+    return isinstance(x, Value | Complex | View | Fragment | Range)
+
+
+def _is_kernel(x: Any) -> bool:
+    from portable.lang.kernel import Kernel
+
+    return isinstance(x, Kernel)
 
 
 def _call_hint(function: Any, name: str) -> str:
@@ -489,12 +530,13 @@ def _call_hint(function: Any, name: str) -> str:
         return f"write kl.{name}(...)"
     if getattr(math, name, None) is function:
         return "the words of the language are in portable.lang, such as kl.exp"
+    if not callable(function):
+        return ""
+    if getattr(builtins, name, None) is function:
+        return "Python's own functions take compile-time constants here; write it as a loop"
+    if name == "<lambda>":
+        return "define it by 'def' and mark it @portable.function"
     return "mark it @portable.function if it is a helper of kernels"
-
-
-def found_hint(name: str) -> str:
-    """What to do about a name that may be unassigned."""
-    return f"give {name} a value before the branch or loop"
 
 
 def _nearest(name: str, known: Iterable[str]) -> str:

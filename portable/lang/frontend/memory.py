@@ -186,7 +186,11 @@ def store(builder: Builder, view: View, index: Any, value: Any, axis: int = -1) 
     """Writes an element, or neighbours along a dimension of the view if `value` is a vector."""
     array = view.array
     if isinstance(value, View | tuple) or not is_number(value):
-        builder.fail(f"{describe(value)} cannot be stored in an array")
+        hint = "take its elements: such as x[i], or x[()] of a 0-d array"
+        builder.fail(
+            f"{describe(value)} cannot be stored in an array",
+            hint if isinstance(value, View) else "",
+        )
     where = place(builder, view, index)
     if array.dtype.is_complex:
         _store_complex(builder, array, where, value)

@@ -8,11 +8,13 @@ import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cache
-from typing import Any
+from typing import Any, Final
 
 from portable.errors import KernelError, Location
 
-__all__ = ["FunctionSource", "function_source"]
+__all__ = ["FunctionSource", "function_source", "require_plain"]
+
+_PLAIN: Final = "kernels and their helper functions are defined by 'def'"
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,9 +69,11 @@ def function_source(function: Callable[..., Any]) -> FunctionSource:
     Raises
     ------
     KernelError
-        If the text cannot be found (made by ``exec`` or typed at a prompt), or it is a lambda.
+        If the text cannot be found (made by ``exec`` or typed at a prompt), or it is no plain
+        function: a lambda, a class, something that another decorator made.
     """
     name = getattr(function, "__qualname__", repr(function))
+    require_plain(function)
     try:
         raw, first = inspect.getsourcelines(function)
     except (OSError, TypeError) as error:
@@ -83,10 +87,34 @@ def function_source(function: Callable[..., Any]) -> FunctionSource:
         raise KernelError(
             f"{name} is not a plain function",
             Location(file, first),
-            "kernels and their helper functions are defined by 'def'",
+            _PLAIN,
         )
     ast.increment_lineno(tree, first - 2)
     return FunctionSource(function, tree, file, tuple(x.rstrip("\r\n") for x in raw), first)
+
+
+def require_plain(function: object) -> None:
+    """Refuses what no ``def`` made, or another decorator has wrapped.
+
+    Raises
+    ------
+    KernelError
+        Saying what it is.
+    """
+    if not inspect.isfunction(function) or hasattr(function, "__wrapped__"):
+        name = getattr(function, "__qualname__", repr(function))
+        raise KernelError(f"{name} is {_kind(function)}", hint=_PLAIN)
+
+
+def _kind(x: object) -> str:
+    """What it is instead of a plain function, as the end of a sentence."""
+    if isinstance(x, staticmethod | classmethod):
+        return f"a {type(x).__name__}; write that decorator above the one of Portable"
+    if inspect.isfunction(x):
+        return "wrapped by another decorator, which would be passed over; leave it out"
+    if type(x).__module__.startswith("portable."):
+        return f"marked @portable.{type(x).__name__.lower()} already"
+    return f"no function but of type {type(x).__name__}"
 
 
 def _parsed(lines: list[str]) -> ast.stmt | None:

@@ -10,13 +10,14 @@ from __future__ import annotations
 import ast
 import inspect
 from collections.abc import Iterable, Sequence
+from collections.abc import Set as AbstractSet
 from enum import Enum, auto
 from typing import Any, Final
 
 from portable.dtypes import DType
 from portable.lang.frontend import memory, variables
 from portable.lang.frontend.builder import Builder
-from portable.lang.frontend.conversion import as_bool, as_type, cast, unify
+from portable.lang.frontend.conversion import as_bool, as_type, cast, constant_truth, unify
 from portable.lang.frontend.expressions import ExpressionTranslator
 from portable.lang.frontend.frame import Frame, LoopKind
 from portable.lang.frontend.values import Complex, Range, Value, View, describe, is_number
@@ -27,6 +28,7 @@ from portable.lang.ir import statements as s
 from portable.lang.ir.intervals import Interval
 from portable.lang.ir.types import Fragment
 from portable.lang.ir.walk import blocks
+from portable.lang.words import Word
 
 __all__ = ["Translator"]
 
@@ -99,9 +101,13 @@ class Translator(ExpressionTranslator):
 
     def do_expr(self, node: ast.Expr) -> None:
         """A call for its effect, or a docstring."""
-        if not isinstance(node.value, ast.Call | ast.Constant):
-            self.builder.fail("this expression has no effect", "assign it to a name, or remove it")
-        self.visit(node.value)
+        found = self.visit(node.value)
+        if isinstance(node.value, ast.Call | ast.Constant):
+            return
+        self._locate(node)
+        if isinstance(found, Word):
+            self.builder.fail(f"kl.{found.name} is not called", f"write kl.{found.name}(...)")
+        self.builder.fail("this expression has no effect", "assign it to a name, or remove it")
 
     def do_assert(self, node: ast.Assert) -> None:
         """A compile-time check."""
@@ -109,7 +115,7 @@ class Translator(ExpressionTranslator):
         self._locate(node)
         if isinstance(condition, Value):
             self.builder.fail("assert takes compile-time conditions", "write a flag to an array")
-        if not condition:
+        if not constant_truth(self.builder, condition):
             message = self.visit(node.msg) if node.msg else ""
             self._locate(node)
             self.builder.fail(f"assertion failed{': ' if message else ''}{message}")
@@ -238,7 +244,8 @@ class Translator(ExpressionTranslator):
         absorbs = not self.frame.is_kernel and _has_return(node)
         tail = list(rest) if absorbs else []
         if not isinstance(condition, Value):
-            end = self._block([*(node.body if condition else node.orelse), *tail])
+            chosen = node.body if constant_truth(self.builder, condition) else node.orelse
+            end = self._block([*chosen, *tail])
             return end if absorbs or end is not _End.THROUGH else None
         test = as_bool(self.builder, condition)
         branches = ([*node.body, *tail], [*node.orelse, *tail])
@@ -382,7 +389,7 @@ class Translator(ExpressionTranslator):
         self.frame.env = {**before, node.target.id: Value(var)}
         with self.builder.block() as body:
             self._loop_body(node.body)
-        self._after_loop(before, here.line)
+        self._after_loop(before, here.line, {node.target.id})
         self.builder.emit(
             s.For(var, start.expr, stop.expr, step.expr, tuple(body), here, over.unroll)
         )
@@ -411,14 +418,22 @@ class Translator(ExpressionTranslator):
         self.frame.depth -= 1
         self.frame.loops.pop()
 
-    def _after_loop(self, before: dict[str, Any], line: int) -> None:
-        """Names first bound in a loop's body are gone after it."""
-        inside = self.frame.env
+    def _after_loop(
+        self, before: dict[str, Any], line: int, own: AbstractSet[str] = frozenset()
+    ) -> None:
+        """Names first bound in a loop's body are gone after it, and the loop's own names."""
+        inside, here = self.frame.env, self.builder.location
         why = f"it is first assigned inside the loop at line {line}, which may not run"
         self.frame.env = before
         for name in inside:
-            if name not in before or inside[name] is not before[name]:
-                self.frame.env[name] = Unassigned(self.builder.location, why)
+            if name in own:
+                self.frame.env[name] = Unassigned(
+                    here,
+                    f"it belongs to the loop at line {line}",
+                    f"in the loop assign {name} to another name, one with a value before the loop",
+                )
+            elif name not in before or inside[name] is not before[name]:
+                self.frame.env[name] = Unassigned(here, why)
 
     def do_while(self, node: ast.While) -> None:
         """``while``: a loop that breaks at its top."""
@@ -430,7 +445,7 @@ class Translator(ExpressionTranslator):
         self.frame.env = dict(before)
         with self.builder.block() as body:
             condition = self.visit(node.test)
-            if not isinstance(condition, Value) and not condition:
+            if not isinstance(condition, Value) and not constant_truth(self.builder, condition):
                 return
             if isinstance(condition, Value):
                 stop = e.Unary("not", as_bool(self.builder, condition))
@@ -482,7 +497,7 @@ class Translator(ExpressionTranslator):
         self.frame.env = {**before, **bound}
         with self.builder.block() as body:
             self._loop_body(node.body, "elements")
-        self._after_loop(before, here.line)
+        self._after_loop(before, here.line, set(bound))
         self.builder.emit(s.ForElements(fragment, row, column, value, tuple(body), False, here))
 
     def _element_variables(self, fragment: Fragment) -> tuple[e.Variable, e.Variable, e.Variable]:

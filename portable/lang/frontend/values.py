@@ -14,6 +14,7 @@ from portable.dtypes import DType
 from portable.lang.frontend.inference import Slot
 from portable.lang.ir.expressions import Expression
 from portable.lang.ir.types import Array, ValueType, Vector, lanes_of, scalar_of
+from portable.lang.words import Word
 
 __all__ = ["Complex", "Range", "Value", "View", "describe", "is_number"]
 
@@ -125,5 +126,7 @@ def describe(x: object) -> str:
             return f"a tuple of {len(x)}"
         case DType():
             return f"the dtype {x.short}"
+        case Word():
+            return f"kl.{x.name} without a call"
         case _:
             return f"{type(x).__name__} {getattr(x, '__name__', x)!s}"

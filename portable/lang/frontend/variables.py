@@ -40,6 +40,7 @@ class Unassigned:
 
     where: Location
     why: str
+    hint: str = ""
 
 
 def is_mutable(binding: object) -> bool:

@@ -23,7 +23,7 @@ __all__ = [
 
 def score_table(evaluation: Evaluation, unit: str = "Mbit/s") -> Table:
     """Errors of the model and of every baseline, normalised and in the trace's unit."""
-    table = Table(title="Errors on the test part", title_justify="left")
+    table = Table(title="Errors on the test part")
     table.add_column("forecast")
     for heading in ("MSE", "RMSE", "MAE"):
         table.add_column(heading, justify="right")
@@ -54,7 +54,7 @@ def _cells(score: Score, span: float, persistence: Score) -> list[str]:
 
 def step_table(evaluation: Evaluation, unit: str = "Mbit/s") -> Table:
     """The root of the mean squared error of each step ahead, in the trace's unit."""
-    table = Table(title=f"RMSE by step ahead, {unit}", title_justify="left")
+    table = Table(title=f"RMSE by step ahead, {unit}")
     scores = _scores(evaluation)
     span = evaluation.split.scaling.span
     table.add_column("step", justify="right")
@@ -95,7 +95,7 @@ def coverage_line(evaluation: Evaluation, unit: str = "Mbit/s") -> str:
 
 def comparison(results: Mapping[str, Sequence[Evaluation]]) -> Table:
     """Normalised test MSE of several trainings of each preset, beside the baselines."""
-    table = Table(title="MSE on the test part, normalised", title_justify="left")
+    table = Table(title="MSE on the test part, normalised")
     table.add_column("forecast")
     for heading in ("mean", "least", "greatest"):
         table.add_column(heading, justify="right")

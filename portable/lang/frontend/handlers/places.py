@@ -17,7 +17,8 @@ from portable.lang.ir.intervals import Interval, index_limit
 
 def _dim(builder: Builder, word: str, dim: Any) -> int:
     if not isinstance(dim, int) or not 0 <= dim <= 2:
-        builder.fail(f"kl.{word} takes a constant dimension 0, 1 or 2, not {describe(dim)}")
+        hint = "repeat the code for each by kl.static_range" if isinstance(dim, Value) else ""
+        builder.fail(f"kl.{word} takes a constant dimension 0, 1 or 2, not {describe(dim)}", hint)
     return dim
 
 
