@@ -11,6 +11,7 @@ from portable.array.compaction import compacted
 from portable.array.engine import apply, check_operands
 from portable.array.gathering import gathered, gathered_checked, scattered
 from portable.array.geometry import broadcast_shapes
+from portable.array.mask_assignment import assigned, filled
 from portable.array.operation import Operation
 from portable.array.positions import linear_positions
 from portable.array.storage import Storage, contiguous_strides, expanded_index
@@ -67,7 +68,7 @@ def put(x: Any, key: Any, value: Any) -> None:
         For a value of a higher kind than `x` holds.
     """
     from portable.array.creation import asarray, full
-    from portable.array.manipulation import copied, copy_into
+    from portable.array.manipulation import astype, contiguous, copied, copy_into
 
     if not isinstance(value, Storage | int | float | complex):
         value = asarray(value, device=x.device)
@@ -78,7 +79,7 @@ def put(x: Any, key: Any, value: Any) -> None:
         return
     if _is_lone_bool(key):
         x, key = x.part(None), _one_bool(x, key)
-    if _is_mask(key) and not getattr(value, "shape", ()):
+    if _is_mask(key) and _is_one(value):
         _fill(x, key, value)
         return
     if not isinstance(value, Storage):
@@ -86,6 +87,11 @@ def put(x: Any, key: Any, value: Any) -> None:
     elif value.buffer is x.buffer:
         value = copied(value)  # type: ignore[arg-type]
     check_operands("assignment", (x, value))
+    if _is_mask(key) and key.ndim == x.ndim and value.ndim == 1:
+        _check_mask(x, key, 0)
+        line = key if key.ndim == 1 else contiguous(key)
+        assigned(x, line, contiguous(astype(value, x.dtype, copy=False)))
+        return
     moved, indices, place = _advanced(x, key)
     shape = broadcast_shapes([i.shape for i in indices])
     linear = _positions(moved, key, indices, shape)
@@ -247,20 +253,20 @@ def _selected(x: Any, mask: Any) -> Any:
     return gathered(x, true_positions(line), 0, mask.ndim)
 
 
+def _is_one(value: Any) -> bool:
+    """Whether a value is a number or an array of one, without dimensions to broadcast to."""
+    return not isinstance(value, Storage) or (value.ndim <= 1 and value.size == 1)
+
+
 def _fill(x: Any, mask: Any, value: Any) -> None:
     """One value where a mask of the first dimensions is true; waits for nothing."""
-    from portable.array.elementwise import SELECTION
-    from portable.array.manipulation import astype, copied
+    from portable.array.manipulation import astype, copied, reshape
 
     _check_mask(x, mask, 0)
     if isinstance(value, Storage):
         check_operands("assignment", (x, value))
-        value = astype(value, x.dtype)  # type: ignore[arg-type]
-    if not mask.size:
-        return
-    if mask.buffer is x.buffer:
-        mask = copied(mask)
-    apply(SELECTION, mask[(..., *(None,) * (x.ndim - mask.ndim))], value, x, out=x)
+        value = reshape(astype(value, x.dtype, copy=value.buffer is x.buffer), ())  # type: ignore[arg-type]
+    filled(x, copied(mask) if mask.buffer is x.buffer else mask, value)
 
 
 def _sliced(x: Any, items: list[Any]) -> tuple[Any, list[int]]:

@@ -16,7 +16,7 @@ from portable.dtypes import DType
 from portable.lang.kernel import Kernel
 from portable.lang.launch import Launcher
 
-__all__ = ["Launch", "Plans", "Recipe", "repeatable", "shifted"]
+__all__ = ["Launch", "Plans", "Recipe", "repeatable", "resizable", "shifted"]
 
 _MAX_PLANS: Final = 4096
 
@@ -50,6 +50,25 @@ def repeatable(
         like = tuple(x.at(None, 0) if isinstance(x, Storage) else x for x in args)
         return _Anew(launcher, like, constants)
     return launcher.repeatable(args, constants, disjoint=disjoint)
+
+
+def resizable(
+    launcher: Launcher, args: tuple[Any, ...], constants: dict[str, Any]
+) -> Callable[..., None]:
+    """A launch to be repeated with arrays like these or shorter, none overlapping one written.
+
+    For results whose extent the host learns late, of kernels that do not ask for it: they need no
+    plan for each.
+    """
+    if next(x for x in args if isinstance(x, Storage)).device.capabilities.dialect == "ir":
+        return lambda *given: launcher(*given, **constants)
+    launch = launcher.repeatable(args, constants, disjoint=True)
+
+    def repeated(*given: Any) -> None:
+        handles = [getattr(x, "buffer", None) for x in given]
+        launch(handles, [getattr(x, "offset", 0) for x in given], given)
+
+    return repeated
 
 
 def shifted(launch: Launch, shifts: Sequence[int]) -> Launch:
@@ -169,6 +188,10 @@ class Plans:
 
     def together(self, arrays: tuple[Any, ...], *options: Any) -> Any:
         """Does it to several arrays; `write` takes them as a tuple."""
+        return self.plan(arrays, *options)(*arrays)
+
+    def plan(self, arrays: tuple[Any, ...], *options: Any) -> Callable[..., Any]:
+        """What is to be done for several arrays; `write` takes them as a tuple."""
         first: dict[int, tuple[int, int]] = {}
         alike = []
         for x in arrays:
@@ -179,7 +202,7 @@ class Plans:
         found = self._known.get(key)
         if found is None:
             found = self._new(key, arrays, options)
-        return found(*arrays)
+        return found
 
     def _new(self, key: Any, given: Any, options: tuple[Any, ...]) -> Callable[..., Any]:
         if len(self._known) >= _MAX_PLANS:

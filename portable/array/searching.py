@@ -6,14 +6,15 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
 from portable.array.best import best_along_last
-from portable.array.compaction import compacted
-from portable.array.elementwise import not_equal, remainder
+from portable.array.compaction import true_indices
+from portable.array.elementwise import not_equal
 from portable.array.engine import check_operands
 from portable.array.gathering import gathered_along, gathered_checked
 from portable.array.geometry import normalized_axis
 from portable.array.manipulation import (
     astype,
     broadcast_to,
+    contiguous,
     moveaxis,
     reshape,
 )
@@ -37,6 +38,7 @@ __all__ = [
 ]
 
 _GROUP: Final = 256
+_FEW_TO_COMPARE: Final = 8192
 
 
 def argmax(x: Array, /, *, axis: int | None = None, keepdims: bool = False) -> Array:
@@ -83,21 +85,14 @@ def nonzero(x: Array, /) -> tuple[Array, ...]:
     check_operands("nonzero", (x,))
     if not x.ndim:
         raise ShapeError("nonzero of an array without dimensions; reshape it to (1,)")
-    flat = reshape(x, (-1,))
-    linear = true_positions(flat if x.dtype is bool_ else not_equal(flat, 0))
-    indices: list[Array] = []
-    for extent in reversed(x.shape):
-        if len(indices) == x.ndim - 1:
-            indices.append(linear)
-        else:
-            indices.append(remainder(linear, extent or 1))
-            linear = linear // (extent or 1)
-    return tuple(reversed(indices))
+    if x.dtype is not bool_ and x.size > _FEW_TO_COMPARE:
+        x = not_equal(x, 0)
+    return true_indices(x if x.is_contiguous or x.ndim == 1 else contiguous(x))
 
 
 def true_positions(mask: Array) -> Array:
     """Where the bools of one dimension are true; waits for the device to learn how many."""
-    return compacted(mask)  # type: ignore[no-any-return]
+    return true_indices(mask)[0]  # type: ignore[no-any-return]
 
 
 def take(x: Array, indices: Array, /, *, axis: int | None = None) -> Array:

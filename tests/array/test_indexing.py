@@ -148,3 +148,47 @@ def test_take_along_axis(ours: Device, indices: Any) -> None:
     index = np.array(indices)
     found = xp.take_along_axis(ours.from_numpy(a), ours.from_numpy(index), axis=1)
     same(found, np.take_along_axis(a, np.broadcast_to(index, (2, index.shape[1])), 1))
+
+
+@pytest.mark.parametrize(
+    ("shape", "dtype"),
+    [((1,), "float32"), ((9000,), "bool"), ((13, 64), "float16"), ((30, 7, 3), "complex128")],
+    ids=str,
+)
+def test_assignment_to_what_is_true_in_a_mask(ours: Device, shape: Any, dtype: str) -> None:
+    rng = np.random.default_rng(0)
+    a = (rng.random(shape) * 9).astype(dtype)
+    for view in (np.s_[:], np.s_[::-1]):
+        whole, x = a.copy(), ours.from_numpy(a)
+        for share in (0.0, 0.3, 1.0):
+            chosen = rng.random(a[view].shape) < share
+            values = (rng.random(int(chosen.sum())) * 9).astype(dtype)
+            mask, one = ours.from_numpy(chosen), np.asarray(7).astype(dtype)
+            whole[view][chosen], x[view][mask] = values, ours.from_numpy(values)
+            same(x, whole)
+            same(x[view][mask], values)
+            whole[view][~chosen], x[view][~mask] = one, ours.from_numpy(one)
+            same(x, whole)
+
+
+def test_as_many_values_as_a_mask_chooses(ours: Device) -> None:
+    x = ours.from_numpy(LINE)
+    mask = x > 3
+    for wrong in (LINE[:5], LINE[:7], LINE[:6, None]):
+        with pytest.raises(ValueError, match="assigned"):
+            x[mask] = ours.from_numpy(wrong)
+    same(x, LINE)
+    x[mask] = x[:6]
+    same(x, np.concatenate([LINE[:4], LINE[:6]]))
+    x[~mask] = x[8:9]
+    same(x[:4], np.full(4, LINE[4]))
+
+
+def test_nothing_is_read_of_what_a_mask_leaves_alone(ours: Device) -> None:
+    third = np.arange(50) % 3 == 0
+    x, mask = xp.empty((50,), dtype=xp.float32, device=ours), ours.from_numpy(third)
+    x[mask] = 4.0
+    x[mask] = x[mask] * 2
+    same(x[mask], np.full(17, 8.0, np.float32))
+    x[~mask] = 1.0
+    same(x, np.where(third, 8.0, 1.0).astype(np.float32))

@@ -1,0 +1,126 @@
+"""Assignment to what is true in a mask: only that is written, and nothing of the array is read."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from portable import lang as kl
+from portable.array.compaction_kernels import bit_at, section_added_up
+from portable.array.elementwise_kernel import product_of, unravelled
+from portable.array.mask_kernels import lowest_bit
+from portable.lang.function import function
+from portable.lang.kernel import kernel
+
+__all__ = ["expand", "expand_together", "fill"]
+
+
+@function
+def flags_read(mask: Any, outer: Any, first: Any, stop: Any, WIDTH: Any, AHEAD: Any) -> Any:
+    """A few elements of a row of a mask from `first` on, `WIDTH` apart; none is true at `stop`."""
+    flags = ()
+    for u in kl.static_range(AHEAD):
+        flag = first + u * WIDTH < stop
+        if flag:
+            flag = mask[*outer, first + u * WIDTH]
+        flags = (*flags, flag)  # type: ignore[assignment]
+    return flags
+
+
+@kernel
+def fill(
+    mask: Any,
+    value: Any,
+    x: Any,
+    *,
+    NUMBER: bool,
+    ROW: bool,
+    WIDTH: int,
+    AHEAD: int,
+    CHUNK: int,
+    ROWS: int,
+) -> None:
+    """``x[mask] = value``, `value` being a number or an array without dimensions.
+
+    With `ROW` the mask lacks the last dimension of `x`, along which it is the same. `WIDTH`
+    work-items do `CHUNK` neighbours of `ROWS` rows each, `AHEAD` elements of the mask being read
+    before the first of `x` is written.
+    """
+    inner = x.shape[x.ndim - 1]
+    lead = x.shape[: x.ndim - 1]
+    begin = kl.group_id(0) * CHUNK
+    own = begin + kl.local_id(0)
+    stop = kl.minimum(begin + CHUNK, inner)
+    first = kl.global_id(1) * ROWS
+    given = value if NUMBER else value[()]
+    for row in range(first, kl.minimum(first + ROWS, product_of(lead))):
+        outer = unravelled(row, lead)
+        if ROW:
+            if mask[*outer]:
+                for j in range(own, stop, WIDTH):
+                    x[*outer, j] = given
+        elif AHEAD == 1:
+            for j in range(own, stop, WIDTH):
+                if mask[*outer, j]:
+                    x[*outer, j] = given
+        else:
+            for j in range(own, stop, WIDTH * AHEAD):
+                chosen = flags_read(mask, outer, j, stop, WIDTH, AHEAD)
+                for u in kl.static_range(AHEAD):
+                    if chosen[u]:
+                        x[*outer, j + u * WIDTH] = given
+
+
+@function
+def put(x: Any, at: Any, value: Any) -> None:
+    """Writes the element of `x` that comes `at`-th in C order."""
+    x[*unravelled(at, x.shape)] = value
+
+
+@kernel
+def expand(x: Any, bits: Any, counts: Any, values: Any, *, SECTION: int) -> None:
+    """``x[mask] = values``, `values` having one dimension.
+
+    A work-item does `SECTION` elements, `counts` being how many are true in each. `bits` are those
+    of the mask in words of 64.
+    """
+    s = kl.global_id(0)
+    if s < counts.shape[0]:
+        k = s - s
+        for before in range(s):
+            k = k + counts[before]
+        for w in range(s * (SECTION // 64), kl.minimum((s + 1) * (SECTION // 64), bits.shape[0])):
+            word = bits[w]
+            while word != 0:
+                put(x, w * 64 + lowest_bit(word), values[k])
+                k = k + 1
+                word = word & (word - 1)
+
+
+@kernel
+def expand_together(x: Any, bits: Any, ends: Any, values: Any, *, WIDTH: int, AHEAD: int) -> None:
+    """As `expand`, a workgroup of `WIDTH` doing a section together, 32 elements a work-item.
+
+    `ends` are how many are true up to each section's end. Neighbouring work-items take neighbours,
+    `AHEAD` of `values` being read before the first of `x` is written.
+    """
+    item = kl.local_id(0)
+    begin = kl.group_id(0) * (WIDTH * 32)
+    words = kl.local((WIDTH,), kl.u32)
+    sums = kl.local((WIDTH,), kl.i32)
+    section_added_up(bits[kl.group_id(0) * WIDTH + item], words, sums, WIDTH)
+    done = begin - begin
+    if begin > 0:
+        done = ends[kl.group_id(0) - 1]
+    for first in range(item, kl.minimum(WIDTH * 32, product_of(x.shape) - begin), WIDTH * AHEAD):
+        read = ()
+        for u in kl.static_range(AHEAD):
+            chosen, before = bit_at(words, sums, first + u * WIDTH)
+            value = kl.cast(0, values.dtype)
+            if chosen:
+                value = values[done + before]
+            read = (*read, value)  # type: ignore[assignment]
+        for u in kl.static_range(AHEAD):
+            e = first + u * WIDTH
+            here, _ = bit_at(words, sums, e)
+            if here:
+                put(x, begin + e, read[u])

@@ -1,0 +1,122 @@
+"""Masks as bits: 32 or 64 neighbours to a word, the first in the lowest bit."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from portable import lang as kl
+from portable.lang.function import function
+from portable.lang.kernel import kernel
+
+__all__ = ["bits_of", "long_bits_of", "lowest_bit", "pack", "pack_together"]
+
+GATHER4 = 0x01020408
+"""Times four bytes that are 0 or 1: these as bits, 24 places up, and nothing above them."""
+GATHER8 = 0x0102040810204080
+"""The same for eight bytes, 56 places up."""
+
+
+@function
+def lowest_bit(word: Any) -> Any:
+    """The place of the lowest bit of a word that is not zero."""
+    return kl.cast(kl.popcount((word & (~word + 1)) - 1), kl.i32)
+
+
+@function
+def bits_one_by_one(mask: Any, first: Any, count: Any, KIND: Any) -> Any:
+    """Which of the elements from `first` on are not zero; `count` bits of a `KIND` at most."""
+    word = kl.cast(0, KIND)
+    for place in range(kl.minimum(count, mask.shape[0] - first)):
+        element = mask[first + place]
+        true = element if mask.dtype == kl.bool_ else element != 0
+        word = word | (kl.cast(true, KIND) << kl.cast(place, KIND))
+    return word
+
+
+@function
+def bits_of(mask: Any, quads: Any, first: Any) -> Any:
+    """Which of 32 elements of a mask are true, or not zero; none are beyond its end.
+
+    `quads` is the mask as integers of 32 bits, or None.
+    """
+    word = kl.u32(0)
+    if quads is None:
+        word = bits_one_by_one(mask, first, 32, kl.u32)
+    elif first + 32 <= mask.shape[0]:
+        for half in kl.static_range(2):
+            four = kl.vload(quads, first // 4 + 4 * half, lanes=4)
+            for lane in kl.static_range(4):
+                some = (four[lane] * kl.u32(GATHER4)) >> 24
+                word = word | (some << (16 * half + 4 * lane))
+    else:
+        word = bits_one_by_one(mask, first, 32, kl.u32)
+    return word
+
+
+@function
+def long_bits_of(mask: Any, octets: Any, first: Any) -> Any:
+    """The same of 64 elements, with `octets`, the mask as integers of 64 bits."""
+    word = kl.u64(0)
+    if octets is None:
+        word = bits_one_by_one(mask, first, 64, kl.u64)
+    elif first + 64 <= mask.shape[0]:
+        for byte in kl.static_range(8):
+            some = (octets[first // 8 + byte] * kl.u64(GATHER8)) >> 56
+            word = word | (some << (8 * byte))
+    else:
+        word = bits_one_by_one(mask, first, 64, kl.u64)
+    return word
+
+
+@kernel
+def pack(mask: Any, octets: Any, bits: Any, counts: Any, *, SECTION: int) -> None:
+    """The bits of a mask in bytes, and how many are true in each section.
+
+    A work-item does `SECTION` elements. `octets` is the mask as integers of 64 bits, or None; the
+    bytes are so many that words of 64 bits can be read.
+    """
+    s = kl.global_id(0)
+    if s < counts.shape[0]:
+        first = s * SECTION
+        stop = kl.minimum(first + SECTION, mask.shape[0])
+        whole = first
+        count = kl.cast(0, counts.dtype)
+        if octets is not None:
+            whole = first + (stop - first) // 64 * 64
+            found = kl.splat(kl.u64(0), 8)
+            for i in range(first, whole, 64):
+                eight = kl.vload(octets, i // 8, lanes=8)
+                found = found + kl.popcount(eight)
+                kl.vstore(bits, i // 8, kl.cast((eight * kl.u64(GATHER8)) >> 56, kl.u32))
+            for lane in kl.static_range(8):
+                count = count + kl.cast(found[lane], counts.dtype)
+        for i in range(whole, stop, 64):
+            word = bits_one_by_one(mask, i, 64, kl.u64)
+            count = count + kl.cast(kl.popcount(word), counts.dtype)
+            for byte in kl.static_range(8):
+                bits[i // 8 + byte] = kl.cast(word >> (8 * byte), kl.u32)
+        counts[s] = count
+
+
+@kernel
+def pack_together(mask: Any, quads: Any, bits: Any, counts: Any, *, WIDTH: int) -> None:
+    """The bits of a mask in words of 32, and how many are true in each workgroup's section.
+
+    A work-item makes one word; there are words for all work-items.
+    """
+    item = kl.local_id(0)
+    at = kl.group_id(0) * WIDTH + item
+    word = bits_of(mask, quads, at * 32)
+    bits[at] = word
+    sums = kl.local((WIDTH,), kl.i32)
+    sums[item] = kl.cast(kl.popcount(word), kl.i32)
+    kl.barrier()
+    half = WIDTH
+    for _ in kl.static_range(10):
+        if half > 1:
+            half = half // 2
+            if item < half:
+                sums[item] = sums[item] + sums[item + half]
+            kl.barrier()
+    if item == 0:
+        counts[kl.group_id(0)] = kl.cast(sums[0], counts.dtype)
