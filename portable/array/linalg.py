@@ -106,7 +106,8 @@ def _on_host(name: str, function: Callable[..., Any], *arrays: Array) -> Any:
     for x in arrays:
         _check_matrices(name, x)
     try:
-        found = function(*[device.to_numpy(x) for x in arrays])
+        with np.errstate(all="ignore"):
+            found = function(*[device.to_numpy(x) for x in arrays])
     except np.linalg.LinAlgError as error:
         raise ValueError(f"{name}: {error}") from None
     if isinstance(found, tuple):

@@ -412,7 +412,7 @@ def _repeats(x: Any, extent: int) -> np.ndarray[Any, Any]:
         raise DTypeError(f"repeats are integers, not {x.dtype.name}")
     if x.shape not in ((1,), (extent,)):
         raise ShapeError(f"repeats of shape {x.shape} for {extent} elements")
-    counts: np.ndarray[Any, Any] = x.device.to_numpy(x)
+    counts = x.device.to_numpy(x).astype(np.int64)  # as NumPy takes no uint64 here
     if (counts < 0).any():
         raise ValueError(f"repeat of elements {counts.min()} times")
-    return counts
+    return counts  # type: ignore[no-any-return]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import array
 import math
+import warnings
 from operator import attrgetter
 from typing import Any
 
@@ -210,6 +211,19 @@ def test_what_the_namespace_says_of_itself(ours: Device) -> None:
     assert set(info.default_dtypes(device=ours)) == {
         "real floating", "complex floating", "integral", "indexing",
     }  # fmt: skip
+
+
+@pytest.mark.parametrize("dtype", INTEGERS)
+def test_repetitions_of_every_dtype(simulated: Device, dtype: str) -> None:
+    x = simulated.from_numpy(np.arange(3))
+    same(xp.repeat(x, simulated.from_numpy(np.array([2, 0, 1], dtype))), np.array([0, 0, 2]))
+
+
+def test_nothing_is_warned_of(simulated: Device) -> None:
+    x = xp.asarray([[1e300, 1.0], [1.0, 1e300]], device=simulated)
+    with warnings.catch_warnings(action="error"):
+        assert xp.isinf(xp.linalg.det(x))
+        xp.linalg.pinv(x, rtol=1e308)
 
 
 def test_repetitions_that_make_no_sense(simulated: Device) -> None:
