@@ -12,7 +12,14 @@ from portable.array.elementwise_kernel import product_of, unravelled
 from portable.lang.function import function
 from portable.lang.kernel import kernel
 
-__all__ = ["RADIX", "count_digits", "place_digits", "sort_rows"]
+__all__ = [
+    "DIGIT_BITS",
+    "RADIX",
+    "count_digits",
+    "digit_of",
+    "place_digits",
+    "sort_rows",
+]
 
 DIGIT_BITS = 8
 RADIX = 1 << DIGIT_BITS
@@ -20,44 +27,54 @@ RADIX = 1 << DIGIT_BITS
 
 
 @function
-def float_key(x: Any) -> Any:
-    """Bits that order as numbers do: zeros of both signs alike, NaN after everything."""
-    if x.dtype == kl.f64:
-        bits = kl.bitcast(x, kl.u64)
-        top = kl.u64(1) << 63
-    else:
-        bits = kl.bitcast(x, kl.u32)
-        top = kl.u32(1) << 31
-    key = kl.where((bits & top) != 0, ~bits, bits | top)
-    return kl.where(x == 0, top, kl.where(x != x, ~(top - top), key))
+def top_bit(word: Any, BITS: Any) -> Any:
+    """The highest of `BITS` bits, in the type of `word`."""
+    return kl.cast(1, word.dtype) << (BITS - 1)
 
 
 @function
-def key_of(x: Any, KIND: Any, BITS: Any) -> Any:
-    """An unsigned number whose lowest `BITS` order as elements of a kind do."""
+def infinity(word: Any, BITS: Any) -> Any:
+    """The bits of a float that is infinite, in the type of `word`."""
+    if BITS == 16:
+        return kl.cast(0x1F, word.dtype) << 10
+    if BITS == 32:
+        return kl.cast(0xFF, word.dtype) << 23
+    return kl.cast(0x7FF, word.dtype) << 52
+
+
+@function
+def float_key(word: Any, BITS: Any) -> Any:
+    """Orders as floats of these bits do: zeros of both signs alike, NaN after everything."""
+    top = top_bit(word, BITS)
+    ones = top | (top - 1)
+    size = word & (top - 1)
+    key = kl.where((word & top) != 0, word ^ ones, word | top)
+    return kl.where(size == 0, top, kl.where(size > infinity(word, BITS), ones, key))
+
+
+@function
+def key_of(word: Any, KIND: Any, BITS: Any) -> Any:
+    """An unsigned number whose lowest `BITS` order as elements of a kind with these bits do."""
     if KIND == "f":
-        return float_key(x)
-    if KIND == "b":
-        return kl.cast(x, kl.u32)
-    if BITS == 64:
-        key = kl.cast(x, kl.u64)
-        sign = kl.u64(1) << 63
-    else:
-        key = kl.cast(x, kl.u32)
-        sign = kl.u32(1) << (BITS - 1)
-    return key ^ sign if KIND == "i" else key
+        return float_key(word, BITS)
+    return word ^ top_bit(word, BITS) if KIND == "i" else word
 
 
 @function
-def digit_of(x: Any, DIGIT: Any, KIND: Any, BITS: Any, DESCENDING: Any) -> Any:
-    """The digit of an element; complex numbers have those of the imaginary part first."""
+def digit_of(x: Any, shift: Any, COUNT: Any, KIND: Any, BITS: Any, DESCENDING: Any) -> Any:
+    """The `COUNT` bits of an element's key from bit `shift` on.
+
+    Elements are given as unsigned numbers of the same bits, but for complex ones, which have a key
+    for each part; that of the imaginary part comes first.
+    """
     if KIND == "c":
-        part = x.imag if DIGIT * DIGIT_BITS < BITS else x.real
-        key = key_of(part, "f", BITS)
+        part = x.imag if shift < BITS else x.real
+        key = float_key(kl.bitcast(part, kl.u64 if BITS == 64 else kl.u32), BITS)
     else:
         key = key_of(x, KIND, BITS)
-    digit = kl.cast((key >> (DIGIT * DIGIT_BITS % BITS)) & (RADIX - 1), kl.i32)
-    return RADIX - 1 - digit if DESCENDING else digit
+    mask = (1 << COUNT) - 1
+    digit = kl.cast((key >> kl.cast(shift & (BITS - 1), key.dtype)) & mask, kl.i32)
+    return mask - digit if DESCENDING else digit
 
 
 @function
@@ -76,7 +93,7 @@ def counted(
     for d in range(RADIX):
         counts[d] = 0
     for i in range(first, stop):
-        digit = digit_of(x[*outer, i], DIGIT, KIND, BITS, DESCENDING)
+        digit = digit_of(x[*outer, i], DIGIT * DIGIT_BITS, DIGIT_BITS, KIND, BITS, DESCENDING)
         counts[digit] = counts[digit] + 1
 
 
@@ -98,7 +115,7 @@ def placed(
     """Moves the elements from `first` to `stop` of a row to where each digit's next one belongs."""
     for i in range(first, stop):
         value = x[*outer, i]
-        digit = digit_of(value, DIGIT, KIND, BITS, DESCENDING)
+        digit = digit_of(value, DIGIT * DIGIT_BITS, DIGIT_BITS, KIND, BITS, DESCENDING)
         place = places[digit]
         places[digit] = place + 1
         if out is not None:

@@ -10,23 +10,46 @@ from portable.array.radix_kernels import DIGIT_BITS, RADIX, count_digits, place_
 from portable.array.recipe import Recipe
 from portable.array.reduction_kernels import total
 from portable.array.scanning import scanned
-from portable.dtypes import int32, int64
+from portable.dtypes import DType, int32, int64, uint8, uint16, uint32, uint64
 
-__all__ = ["digits_of", "radix_sorted"]
+__all__ = ["begins_of", "digits_of", "in_words", "keys_of", "place_for", "radix_sorted"]
 
 _SECTIONS_PER_UNIT: Final = 2
 _SHORTEST_SECTION: Final = 4096
 
 
-def digits_of(kind: Any) -> int:
+_WORDS: Final = {1: uint8, 2: uint16, 4: uint32, 8: uint64}
+
+
+def digits_of(kind: DType) -> int:
     """How many passes a dtype takes."""
-    return _bits(kind) * (2 if kind.is_complex else 1) // DIGIT_BITS
+    return 8 * kind.itemsize // DIGIT_BITS
 
 
-def _bits(kind: Any) -> int:
-    """Bits of a key; float16 is loaded as float32, complex numbers have two keys."""
-    size: int = kind.itemsize // 2 if kind.is_complex else kind.itemsize
-    return 8 * (max(size, 4) if kind.kind in "fc" else size)
+def in_words(x: Any) -> Any:
+    """The same bits as unsigned numbers; complex numbers stay as they are."""
+    return x if x.dtype.is_complex else x.viewed(x.shape, x.strides, dtype=_WORDS[x.dtype.itemsize])
+
+
+def keys_of(kind: DType, descending: bool) -> dict[str, Any]:
+    """As kernels take it how elements become keys; complex numbers have two."""
+    bits = 8 * kind.itemsize // (2 if kind.is_complex else 1)
+    return {"KIND": kind.kind, "BITS": bits, "DESCENDING": descending}
+
+
+def place_for(length: int) -> DType:
+    """What counts the elements of a row."""
+    return int32 if length < 2**31 else int64
+
+
+def begins_of(recipe: Recipe, counts: Any, place: DType) -> Any:
+    """Where each digit's elements begin in each section, ``counts[..., d, s]`` being how many."""
+    *lead, digits, sections = counts.shape
+    line = counts.viewed((*lead, digits * sections), (*counts.strides[:-2], counts.strides[-1]))
+    starts = recipe.empty((*lead, digits * sections + 1), place)
+    scanned(recipe, line, starts, Merge(total, place, 0), 1)
+    size = place.itemsize
+    return starts.viewed(counts.shape, (*starts.strides[:-1], sections * size, size))
 
 
 def radix_sorted(
@@ -34,13 +57,13 @@ def radix_sorted(
 ) -> tuple[Any, Any]:
     """The last axis of `x` sorted, and where its elements were; what is not asked for is None."""
     digits = digits_of(x.dtype)
-    how = {"KIND": x.dtype.kind, "BITS": _bits(x.dtype), "DESCENDING": descending}
-    out = recipe.empty(x.shape, x.dtype) if values or digits > 2 else None
+    how = keys_of(x.dtype, descending)
+    result = recipe.empty(x.shape, x.dtype) if values or digits > 2 else None
     spare = recipe.empty(x.shape, x.dtype) if digits > 1 else None
-    place = int32 if x.shape[-1] < 2**31 else int64
     places = recipe.empty(x.shape, int64) if order else None
-    spare_places = recipe.empty(x.shape, place) if order and digits > 1 else None
+    spare_places = recipe.empty(x.shape, place_for(x.shape[-1])) if order and digits > 1 else None
     section = _section(x)
+    x, out, spare = (a if a is None else in_words(a) for a in (x, result, spare))
     if section < x.shape[-1]:
         buffers = [(spare, spare_places), (out, places)]
         _pass_by_pass(recipe, x, buffers, section, digits, values, how)
@@ -48,7 +71,7 @@ def radix_sorted(
         arrays = (x, out, spare, places, spare_places)
         rows = prod(x.shape[:-1])
         recipe.launch(sort_rows, rows, 1, *arrays, VALUES=values, DIGITS=digits, **how)
-    return (out if values else None), places
+    return (result if values else None), places
 
 
 def _section(x: Any) -> int:
@@ -72,17 +95,12 @@ def _pass_by_pass(
     lead, length = x.shape[:-1], x.shape[-1]
     sections = -(-length // section)
     items = prod(lead) * sections
-    place = int32 if length < 2**31 else int64
-    counts = recipe.empty((*lead, RADIX, sections), place)
-    starts = recipe.empty((*lead, RADIX * sections + 1), place)
-    rows = (*lead, RADIX * sections)
-    line = counts.viewed(rows, (*counts.strides[:-2], place.itemsize))
-    begins = starts.viewed(counts.shape, (*starts.strides[:-1], *counts.strides[-2:]))
+    counts = recipe.empty((*lead, RADIX, sections), place_for(length))
     source, order = x, None
     for digit in range(digits):
         now = {"SECTION": section, "DIGIT": digit, **how}
         recipe.launch(count_digits, items, 1, source, counts, **now)
-        scanned(recipe, line, starts, Merge(total, place, 0), 1)
+        begins = begins_of(recipe, counts, counts.dtype)
         out, becomes = buffers[(digits - digit) % 2]
         out = out if values or digit < digits - 1 else None
         recipe.launch(place_digits, items, 1, source, order, begins, out, becomes, **now)

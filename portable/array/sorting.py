@@ -11,6 +11,7 @@ from portable.array.manipulation import contiguous, moveaxis
 from portable.array.merge_sorting import merge_sorted
 from portable.array.radix_sorting import digits_of, radix_sorted
 from portable.array.recipe import Plans, Recipe
+from portable.array.sweep_sorting import can_sweep, sweep_sorted
 from portable.dtypes import int64
 
 if TYPE_CHECKING:
@@ -18,26 +19,29 @@ if TYPE_CHECKING:
 
 __all__ = ["argsort", "ordered", "sort"]
 
-# Elements of a row for each digit from which on counting digits costs less than merging.
-_FEW: Final = 8
+# Elements of a row for each digit up to which merging costs less.
+_FEW_ALONE: Final = 8
+_FEW_TOGETHER: Final = 10
 
 
 def _write_sort(x: Any, descending: bool, values: bool, order: bool) -> Callable[[Any], Any]:
-    """What sorting the last axis of arrays like `x` takes.
-
-    Where each work-item has a cache and long loops of its own digits are sorted, else runs merged.
-    """
+    """What sorting the last axis of arrays like `x` takes."""
     recipe = Recipe(x)
     if not x.size:
         found = recipe.empty(x.shape, x.dtype), recipe.empty(x.shape, int64)
     else:
-        by_digits = x.shape[-1] > _FEW * digits_of(x.dtype)
-        cpu = x.device.capabilities.kind == "cpu"
-        method = radix_sorted if cpu and by_digits else merge_sorted
-        found = method(recipe, x, descending, values=values, order=order)
+        found = _method_for(x)(recipe, x, descending, values=values, order=order)
     return recipe.finish(
         *[array for array, wanted in zip(found, (values, order), strict=True) if wanted]
     )
+
+
+def _method_for(x: Any) -> Callable[..., tuple[Any, Any]]:
+    """How the rows of `x` are sorted: where work-items have caches and long loops, each its own."""
+    per_digit = x.shape[-1] // digits_of(x.dtype)
+    if x.device.capabilities.kind == "cpu":
+        return radix_sorted if per_digit >= _FEW_ALONE else merge_sorted
+    return sweep_sorted if per_digit >= _FEW_TOGETHER and can_sweep(x) else merge_sorted
 
 
 _sorted: Final = Plans(_write_sort)

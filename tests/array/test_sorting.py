@@ -1,22 +1,32 @@
-"""Both ways of sorting against NumPy, on every device whichever of them it uses by itself."""
+"""All ways of sorting against NumPy, on every device whichever it uses by itself."""
 
 from __future__ import annotations
 
+from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 import pytest
 
 from portable import dtypes, to_numpy
-from portable.array import radix_sorting
+from portable.array import radix_sorting, sweep_sorting
 from portable.array.merge_sorting import merge_sorted
 from portable.array.radix_sorting import radix_sorted
 from portable.array.recipe import Recipe
+from portable.array.sweep_sorting import Tile, sweep_sorted
 from portable.backend import Device
 
 RNG = np.random.default_rng(0)
 DTYPES = ["bool", "int8", "uint16", "int32", "uint64", "int64", "float16", "float64", "complex64"]
-METHODS = {"merge": merge_sorted, "radix": radix_sorted}
+TILE = Tile(1, 64)
+METHODS = {
+    "merge": merge_sorted,
+    "radix": radix_sorted,
+    "tile": partial(sweep_sorted, tile=Tile(3, 32)),
+    "tiles": partial(sweep_sorted, tile=TILE),
+}
+SHAPES = {"tiles": (2, TILE.size + 6)}
 
 
 def numbers(dtype: str, shape: tuple[int, ...]) -> np.ndarray[Any, Any]:
@@ -48,10 +58,17 @@ def stable_order(a: np.ndarray[Any, Any], descending: bool) -> np.ndarray[Any, A
 
 
 def check(
-    device: Device, method: str, a: np.ndarray[Any, Any], *, values: bool = True, order: bool = True
+    device: Device,
+    method: str,
+    a: np.ndarray[Any, Any],
+    *,
+    values: bool = True,
+    order: bool = True,
+    descending: bool | None = None,
 ) -> None:
     """Sorts in descending order what is unsigned or complex, else in ascending order."""
-    descending = a.dtype.kind in "uc"
+    if descending is None:
+        descending = a.dtype.kind in "uc"
     expected = stable_order(a, descending)
     x = device.from_numpy(a)
     recipe = Recipe(x)
@@ -68,18 +85,20 @@ def check(
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_every_dtype(simulated: Device, dtype: str, method: str) -> None:
-    check(simulated, method, numbers(dtype, (2, 37)))
+    check(simulated, method, numbers(dtype, SHAPES.get(method, (2, 37))))
 
 
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("wanted", ["values", "order"])
 def test_one_of_two(simulated: Device, method: str, wanted: str) -> None:
     wants = {"values": wanted == "values", "order": wanted == "order"}
-    check(simulated, method, numbers("uint16", (2, 37)), **wants)
+    check(simulated, method, numbers("uint16", SHAPES.get(method, (2, 37))), **wants)
 
 
 @pytest.mark.parametrize("method", METHODS)
 def test_on_the_device(ours: Device, method: str) -> None:
+    if ours.capabilities.vendor == "pocl" and method.startswith("tile"):
+        pytest.skip("PoCL compiles kernels of so many barriers for half a minute")
     check(ours, method, numbers("float32", (2, 70)))
 
 
@@ -88,10 +107,56 @@ def test_sections(ours: Device, monkeypatch: pytest.MonkeyPatch) -> None:
     check(ours, "radix", numbers("uint16", (2, 131)), order=False)
 
 
+@pytest.mark.parametrize("dtype", ["int32", "float32", "float64", "complex64"])
+def test_tiles_the_other_way_round(simulated: Device, dtype: str) -> None:
+    check(simulated, "tiles", numbers(dtype, (TILE.size + 6,)), descending=dtype[0] != "c")
+
+
+def test_tiles_that_do_not_wait(simulated: Device, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sweep_sorting, "_can_wait", lambda x: False)
+    check(simulated, "tiles", numbers("uint16", (2, 133)))
+
+
+def test_counts_of_64_bits(simulated: Device, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sweep_sorting, "_LONGEST_IN_32_BITS", 0)
+    monkeypatch.setattr(sweep_sorting, "place_for", lambda length: dtypes.int64)
+    check(simulated, "tiles", numbers("int8", (2, 133)))
+
+
+@pytest.mark.parametrize("length", [1, 63, 64, 65, 192, 200])
+def test_lengths_about_those_of_tiles(simulated: Device, length: int) -> None:
+    check(simulated, "tiles", numbers("uint8", (length,)))
+
+
+@pytest.mark.parametrize("a", [np.full(150, 7), np.arange(150) - 75, 75 - np.arange(150)])
+def test_tiles_of_numbers_in_some_order(simulated: Device, a: np.ndarray[Any, Any]) -> None:
+    check(simulated, "tiles", a.astype(np.int8))
+
+
+def test_the_ways_that_lengths_choose(simulated: Device) -> None:
+    """Rows that are merged, that a workgroup holds, and longer ones."""
+    import portable.array as xp
+
+    for shape in ((3, 16), (3, 17), (4001,)):
+        a = numbers("uint8", shape)
+        found = to_numpy(xp.argsort(simulated.from_numpy(a)))
+        np.testing.assert_array_equal(found, np.argsort(a, axis=-1, kind="stable"))
+
+
+@pytest.mark.parametrize("local", [8, 16, 32, 48, 227])
+@pytest.mark.parametrize("kind", [np.uint8, np.float32, np.complex128])
+def test_tiles_fit_in_local_memory(simulated: Device, local: int, kind: type) -> None:
+    x = simulated.from_numpy(np.zeros(5000, kind))
+    can = replace(simulated.capabilities, local_memory=local * 1024)
+    tile = sweep_sorting.tile_for(x, can)
+    assert local < 32 or tile.each > 0
+    assert tile.each <= 0 or 52 * tile.width + tile.size * (x.dtype.itemsize + 4) <= local * 1024
+
+
 def test_views(ours: Device) -> None:
     import portable.array as xp
 
-    a = RNG.integers(0, 9, (40, 6, 70)).astype(np.float32)
+    a = RNG.integers(0, 9, (20, 4, 42)).astype(np.float32)
     x = ours.from_numpy(a)
     for axis in (0, -1):
         found = to_numpy(xp.sort(x[::-1, ::2, ::3], axis=axis))

@@ -17,6 +17,7 @@ from portable.array.moment_kernels import moments_together
 from portable.array.reduction_kernels import reduce_columns, scan_columns, total
 from portable.array.scan_kernels import scan_together
 from portable.array.sorting_kernels import merge_runs, sort_runs
+from portable.array.sweep_kernels import count_together, place_together, sort_together
 from portable.array.workgroup_kernels import best_together, reduce_together
 from portable.backend import Capabilities
 from portable.lang.emit import generate
@@ -29,12 +30,16 @@ MATRIX = ArraySpec(kl.f32, ("any", "unit"), aligned=True)
 CROSSWISE = ArraySpec(kl.f32, ("unit", "any"), aligned=True)
 COUNTS = ArraySpec(kl.i32, ("unit",), aligned=True)
 WORDS = ArraySpec(kl.u64, ("unit",), aligned=True)
+BITS = ArraySpec(kl.u32, ("any", "unit"), aligned=True)
 PLACES = ArraySpec(kl.i64, ("any", "unit"), aligned=True)
 INDEX = ArraySpec(kl.i64, ("unit",), aligned=True)
 FLAG = ArraySpec(kl.i32, ("unit",), aligned=True)
+BEGINS = ArraySpec(kl.i32, ("any", "any"), aligned=True)
+STATE = ArraySpec(kl.u32, ("unit",), aligned=True)
 COUNT, NONE = ScalarSpec("int"), StaticSpec(None)
 SUM = {"MERGE": total, "KIND": kl.f32, "INITIAL": 0}
 SHARED = {"LANES": 4, "WIDTH": 256, "TALL": 1, "SECTION": 16384}
+KEYS = {"WIDTH": 256, "KIND": "f", "BITS": 32, "DESCENDING": True}
 COLUMNS = {"LANES": 1, "STRIP": 1, "SECTION": 64}
 STEPS = (
     (kl.multiply, ((0, None), (0.5, kl.f32, None)), None),
@@ -112,6 +117,24 @@ LAUNCHES: dict[str, tuple[Kernel, tuple[int, int, int], tuple[Any, ...], dict[st
         (64, 1, 1),
         (MATRIX, MATRIX, PLACES),
         {"RUN": 16, "KIND": "f", "DESCENDING": False},
+    ),
+    "sort together": (
+        sort_together,
+        (256, 1, 1),
+        (BITS, BITS, PLACES),
+        {"EACH": 15, "DIGITS": 4, **KEYS},
+    ),
+    "count together": (
+        count_together,
+        (256, 1, 1),
+        (BITS, BITS, COUNT),
+        {"SECTION": 16384, "AHEAD": 8, "DIGITS": 4, **KEYS},
+    ),
+    "place together": (
+        place_together,
+        (256, 1, 1),
+        (BITS, PLACES, BEGINS, STATE, STATE, BITS, PLACES, COUNT),
+        {"EACH": 15, **KEYS},
     ),
     "merge": (
         merge_runs,

@@ -1,0 +1,190 @@
+"""Sorting by digits in workgroups: how rows are cut into tiles, and launched."""
+
+from __future__ import annotations
+
+from math import prod
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+
+from portable.array.axis import power_of_two
+from portable.array.creation_kernels import counted, generated
+from portable.array.radix_kernels import DIGIT_BITS, RADIX
+from portable.array.radix_sorting import begins_of, digits_of, in_words, keys_of, place_for
+from portable.array.recipe import Recipe
+from portable.array.storage import contiguous_strides
+from portable.array.sweep_kernels import (
+    count_together,
+    place_together,
+    sort_together,
+)
+from portable.backend import Capabilities
+from portable.dtypes import DType, int32, int64, uint32, uint64
+
+__all__ = ["Tile", "can_sweep", "sweep_sorted", "tile_for"]
+
+_WIDTH: Final = 256
+_NARROWEST: Final = 32
+# Odd, so that work-items next to each other find theirs in different banks.
+_EACHES: Final = (3, 7, 11, 15)
+# Where there are fewer rows, workgroups are as wide as can be.
+_ROWS_PER_UNIT: Final = 4
+# Bytes of local memory for each work-item besides its elements.
+_BOOKKEEPING: Final = 52
+_AHEAD: Final = 8
+# Two bits of a count say what it counts.
+_LONGEST_IN_32_BITS: Final = 2**30 - 1
+_LANES: Final = 4
+_COUNTING_GROUPS_PER_UNIT: Final = 8
+_SHORTEST_SECTION: Final = 16384
+
+
+class Tile(NamedTuple):
+    """Elements that a workgroup holds: `each` for every one of `width` work-items."""
+
+    each: int
+    width: int
+
+    @property
+    def size(self) -> int:
+        """How many in all."""
+        return self.each * self.width
+
+
+def tile_for(x: Any, capabilities: Capabilities) -> Tile:
+    """Tiles for rows like those of `x`; empty where local memory has no room for any."""
+    length, rows = x.shape[-1], prod(x.shape[:-1])
+    fits = capabilities.local_memory // _WIDTH - _BOOKKEEPING
+    most = fits // (x.dtype.itemsize + uint32.itemsize)
+    eaches = [each for each in _EACHES if each <= most] or [0]
+    few = rows < capabilities.compute_units * _ROWS_PER_UNIT
+    width = _WIDTH if few else _NARROWEST
+    while width < _WIDTH and length > eaches[-1] * width:
+        width *= 2
+    return Tile(next((each for each in eaches if length <= each * width), eaches[-1]), width)
+
+
+def can_sweep(x: Any) -> bool:
+    """Whether the device of `x` has workgroups and local memory for tiles of its elements."""
+    capabilities: Capabilities = x.device.capabilities
+    return tile_for(x, capabilities).each > 0 and capabilities.max_workgroup >= _WIDTH
+
+
+def sweep_sorted(
+    recipe: Recipe, x: Any, descending: bool, *, values: bool, order: bool, tile: Tile | None = None
+) -> tuple[Any, Any]:
+    """The last axis of `x` sorted, and where its elements were; what is not asked for is None."""
+    tile = tile or tile_for(x, x.device.capabilities)
+    how = {"WIDTH": tile.width, **keys_of(x.dtype, descending)}
+    if x.shape[-1] > tile.size:
+        return _tile_by_tile(recipe, x, tile, values, order, how)
+    out = recipe.empty(x.shape, x.dtype) if values else None
+    places = recipe.empty(x.shape, int64) if order else None
+    recipe.launch(
+        sort_together,
+        prod(x.shape[:-1]) * tile.width,
+        tile.width,
+        in_words(x),
+        None if out is None else in_words(out),
+        places,
+        EACH=tile.each,
+        DIGITS=digits_of(x.dtype),
+        **how,
+    )
+    return out, places
+
+
+def _tile_by_tile(
+    recipe: Recipe, x: Any, tile: Tile, values: bool, order: bool, how: dict[str, Any]
+) -> tuple[Any, Any]:
+    """Passes over memory, one for each digit."""
+    digits, length = digits_of(x.dtype), x.shape[-1]
+    buffers = [
+        (recipe.empty(x.shape, x.dtype), recipe.empty(x.shape, kind) if order else None)
+        for kind in ((int64, place_for(length)) if digits > 1 else (int64,))
+    ]
+    items = prod(x.shape[:-1]) * -(-length // tile.size) * tile.width
+    source, was = in_words(x), None
+    waits = _Waits(recipe, source, tile, digits, how) if _can_wait(x) else None
+    for digit in range(digits):
+        out, becomes = buffers[(digits - 1 - digit) % 2]
+        written = in_words(out) if values or digit < digits - 1 else None
+        shift = np.int32(digit * DIGIT_BITS)
+        begins, *state = waits.of(digit) if waits else _of_tiles(recipe, source, tile, shift, how)
+        arrays = (source, was, begins, *state, written, becomes)
+        constants = {"EACH": tile.each, **how}
+        recipe.launch(place_together, items, tile.width, *arrays, shift, **constants)
+        source, was = written, becomes
+    return (buffers[0][0] if values else None), buffers[0][1]
+
+
+def _can_wait(x: Any) -> bool:
+    """Whether workgroups may wait for the counts of others, which take 64 bits for long rows."""
+    capabilities: Capabilities = x.device.capabilities
+    return capabilities.forward_progress and (
+        x.shape[-1] <= _LONGEST_IN_32_BITS or capabilities.atomics64
+    )
+
+
+def _of_tiles(
+    recipe: Recipe, x: Any, tile: Tile, shift: Any, how: dict[str, Any]
+) -> tuple[Any, None, None]:
+    """Where in each row each tile's elements of a digit begin, and nothing to wait for."""
+    rows, tiles = prod(x.shape[:-1]), -(-x.shape[-1] // tile.size)
+    counts = recipe.empty((rows, RADIX, tiles), int32)
+    _count(recipe, x, counts, shift, 1, tile.size, how)
+    return begins_of(recipe, counts, place_for(x.shape[-1])), None, None
+
+
+class _Waits:
+    """What passes need whose workgroups wait for each other; all digits are counted beforehand."""
+
+    def __init__(
+        self, recipe: Recipe, x: Any, tile: Tile, digits: int, how: dict[str, Any]
+    ) -> None:
+        rows, length = prod(x.shape[:-1]), x.shape[-1]
+        self._slots = rows * -(-length // tile.size) * RADIX
+        self._states = digits * (1 + self._slots)
+        size = self._states + rows * digits * RADIX
+        self._zeros = _zeros(recipe, size, uint32 if length <= _LONGEST_IN_32_BITS else uint64)
+        counts = _part(self._zeros, self._states, (rows, digits * RADIX))
+        capabilities = x.device.capabilities
+        wanted = capabilities.compute_units * _COUNTING_GROUPS_PER_UNIT
+        section = max(_SHORTEST_SECTION, power_of_two(-(-length * rows // wanted)))
+        _count(recipe, x, counts, np.int32(0), digits, section, how)
+        counts = _part(self._zeros, self._states, (rows, digits, RADIX, 1))
+        self._begins = begins_of(recipe, counts, place_for(length))
+
+    def of(self, digit: int) -> tuple[Any, Any, Any]:
+        """Where a digit's elements begin, and a ticket and a state, both zeros, for its pass."""
+        begins = self._begins.part((slice(None), digit, slice(None), 0))
+        first = digit * (1 + self._slots)
+        return (
+            begins,
+            _part(self._zeros, first, (1,)),
+            _part(self._zeros, first + 1, (self._slots,)),
+        )
+
+
+def _count(
+    recipe: Recipe, x: Any, counts: Any, shift: Any, digits: int, section: int, how: dict[str, Any]
+) -> None:
+    """Counts digits from bit `shift` on."""
+    groups = prod(x.shape[:-1]) * -(-x.shape[-1] // section)
+    constants = {"SECTION": section, "AHEAD": _AHEAD, "DIGITS": digits, **how}
+    width = how["WIDTH"]
+    recipe.launch(count_together, groups * width, width, x, counts, shift, **constants)
+
+
+def _zeros(recipe: Recipe, count: int, dtype: DType) -> Any:
+    """A new array of zeros."""
+    zeros, zero = recipe.empty((count,), dtype), np.int32(0)
+    formula = {"OP": counted, "KIND": int32, "STORED": dtype, "LANES": _LANES, "CHUNK": _LANES}
+    recipe.launch(generated, -(-count // _LANES), _WIDTH, zero, zero, zeros, **formula)
+    return zeros
+
+
+def _part(x: Any, first: int, shape: tuple[int, ...]) -> Any:
+    """Elements of a one-dimensional array from `first` on, in a shape."""
+    size = x.dtype.itemsize
+    return x.viewed(shape, contiguous_strides(shape, size), x.offset + first * size)
