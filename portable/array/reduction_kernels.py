@@ -182,12 +182,14 @@ def scan_columns(
     LANES: int,
     STRIP: int,
     SECTION: int,
+    STARTS: int,
     SHIFT: int,
 ) -> None:
     """Running totals within sections of the last axis, neighbours lying along another.
 
-    A work-item does `STRIP` vectors of `LANES` rows, going on from `starts` where given. `SHIFT` is
-    1 where the first element of `out` is the total of nothing.
+    A work-item does `STRIP` vectors of `LANES` rows, going on from the last `STARTS` of the
+    `starts` before its section, merged. `SHIFT` is 1 where the first element of `out` is the total
+    of nothing. The last sections come first: they were read last.
     """
     lead = x.shape[: x.ndim - 1]
     length = x.shape[x.ndim - 1]
@@ -195,17 +197,19 @@ def scan_columns(
     rows = product_of(lead)
     strips = kl.cdiv(rows, LANES * STRIP)
     item = kl.global_id(0)
-    s = item // strips
+    s = sections - 1 - item // strips
     row = item % strips * (LANES * STRIP)
-    if s < sections:
+    if s >= 0:
         strip = kl.private((STRIP,), KIND, lanes=LANES)
         count = kl.minimum(kl.cdiv(rows - row, LANES), STRIP)
         for k in range(count):
             begin = kl.cast(INITIAL, KIND)
             strip[k] = kl.splat(begin, LANES) if LANES > 1 else begin
             outer = unravelled(row + k * LANES, lead)
-            if starts is not None and s > 0:
-                strip[k] = read(starts, outer, s - 1, LANES, x.ndim - 2, KIND, None)
+            if starts is not None:
+                for q in kl.range(kl.maximum(s - STARTS, 0), s, unroll=_AHEAD):
+                    merged = read(starts, outer, q, LANES, x.ndim - 2, KIND, None)
+                    strip[k] = MERGE(strip[k], merged)
             if SHIFT == 1 and s == 0:
                 kept(out, outer, 0, strip[k], LANES, x.ndim - 2)
         first = s * SECTION

@@ -33,6 +33,7 @@ _BLOCK: Final = 32
 _GROUP: Final = 256
 _COLUMN_GROUP: Final = 64
 _CPU_STRIP: Final = 512
+_FEW: Final = 32
 
 
 def scanned(recipe: Recipe, x: Any, out: Any, merge: Merge, shift: int) -> None:
@@ -170,10 +171,22 @@ def _scan_columns(recipe: Recipe, x: Any, out: Any, merge: Merge, shift: int) ->
     starts = None
     constants = {"LANES": lanes, "STRIP": strip, "SECTION": section, **merge.constants()}
     if sections > 1:
-        totals, starts = (_crosswise(recipe, x, sections, merge.kind) for _ in range(2))
-        recipe.launch(reduce_columns, strips * sections, group, x, totals, MAP=None, **constants)
-        scanned(recipe, totals, starts, merge, 0)
-    recipe.launch(scan_columns, strips * sections, group, x, starts, out, SHIFT=shift, **constants)
+        starts = _crosswise(recipe, x, sections, merge.kind)
+        recipe.launch(reduce_columns, strips * sections, group, x, starts, MAP=None, **constants)
+        if sections > _FEW:
+            totals, starts = starts, _crosswise(recipe, x, sections, merge.kind)
+            scanned(recipe, totals, starts, merge, 0)
+    recipe.launch(
+        scan_columns,
+        strips * sections,
+        group,
+        x,
+        starts,
+        out,
+        STARTS=1 if sections > _FEW else _FEW,
+        SHIFT=shift,
+        **constants,
+    )
 
 
 def _crosswise(recipe: Recipe, x: Any, sections: int, kind: DType) -> Any:

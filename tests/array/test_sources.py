@@ -92,7 +92,7 @@ LAUNCHES: dict[str, tuple[Kernel, tuple[int, int, int], tuple[Any, ...], dict[st
         scan_columns,
         (64, 1, 1),
         (MATRIX, NONE, MATRIX),
-        {**SUM, **COLUMNS, "SHIFT": 0},
+        {**SUM, **COLUMNS, "STARTS": 32, "SHIFT": 0},
     ),
     "best of columns": (
         best_columns,
