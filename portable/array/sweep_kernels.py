@@ -52,24 +52,33 @@ def row_of_counters(WIDTH: Any) -> Any:
 
 
 @function
-def total_before(sums: Any, own: Any, WIDTH: Any) -> Any:
+def room(EACH: Any, WIDTH: Any) -> Any:
+    """Places of a line: for the notes of a tile, or for counters and their sums."""
+    counting = WORDS * row_of_counters(WIDTH) + WIDTH // RAKE * (RAKE + 2)
+    return kl.maximum(EACH * WIDTH, counting)
+
+
+@function
+def total_before(line: Any, own: Any, WIDTH: Any) -> Any:
     """The sum of two 16-bit halves over the work-items before, upper halves following all lower."""
     item = kl.local_id(0)
-    groups = WIDTH // RAKE * (RAKE + 1)
-    sums[item + item // RAKE] = own
+    first = WORDS * row_of_counters(WIDTH)
+    groups = first + WIDTH // RAKE * (RAKE + 1)
+    line[first + item + item // RAKE] = own
     kl.barrier()
     if item < WIDTH // RAKE:
         below = kl.cast(0, kl.u32)
         for c in kl.range(RAKE, unroll=-1):
-            count = sums[item * (RAKE + 1) + c]
-            sums[item * (RAKE + 1) + c] = below
+            at = first + item * (RAKE + 1) + c
+            count = line[at]
+            line[at] = below
             below = below + count
-        sums[groups + item] = below
+        line[groups + item] = below
     kl.barrier()
-    before, all_of_them = sums[item + item // RAKE], kl.cast(0, kl.u32)
+    before, all_of_them = line[first + item + item // RAKE], kl.cast(0, kl.u32)
     for group in kl.range(WIDTH // RAKE, unroll=-1):
-        before = before + kl.where(group < item // RAKE, sums[groups + group], 0)
-        all_of_them = all_of_them + sums[groups + group]
+        before = before + kl.where(group < item // RAKE, line[groups + group], 0)
+        all_of_them = all_of_them + line[groups + group]
     return before + (all_of_them << 16)
 
 
@@ -80,11 +89,13 @@ def four_times(note: Any, FROM: Any) -> Any:
 
 
 @function
-def rank(
-    notes: Any, places: Any, counters: Any, sums: Any, FROM: Any, EACH: Any, WIDTH: Any
-) -> None:
-    """Where in the tile this work-item's notes belong by their four bits from `FROM` on."""
+def order_by(notes: Any, line: Any, FROM: Any, EACH: Any, WIDTH: Any) -> None:
+    """Leaves in `line` the notes of all work-items in the order of their four bits from `FROM` on.
+
+    `line` holds counters meanwhile. A barrier comes before and after.
+    """
     item = kl.local_id(0)
+    places = kl.private((EACH,), kl.i32)
     counts = kl.cast(0, kl.u64)
     for k in kl.range(EACH, unroll=-1):
         by = kl.cast(four_times(notes[k], FROM), kl.u64)
@@ -95,42 +106,46 @@ def rank(
     across = item + item // BANKS
     for w in kl.range(WORDS, unroll=-1):
         both = ((low >> (w * HALF)) & MOST_EACH) | (((high >> (w * HALF)) & MOST_EACH) << 16)
-        counters[w * ROW + across] = both
+        line[w * ROW + across] = both
     kl.barrier()
-    line = item * WORDS % WIDTH
-    first = item * WORDS // WIDTH * ROW + line + line // BANKS
+    add_counters_up(line, WIDTH)
+    kl.barrier()
+    for k in kl.range(EACH, unroll=-1):
+        by_four = four_times(notes[k], FROM)
+        word = line[kl.cast((by_four & (WORDS * 4 - 1)) * (ROW // 4), kl.i32) + across]
+        places[k] = places[k] + kl.cast((word >> ((by_four >> 1) & 16)) & 0xFFFF, kl.i32)
+    kl.barrier()
+    for k in kl.range(EACH, unroll=-1):
+        line[places[k]] = notes[k]
+    kl.barrier()
+
+
+@function
+def add_counters_up(line: Any, WIDTH: Any) -> None:
+    """Turns counters into how many notes come before, each work-item neighbouring ones."""
+    at = kl.local_id(0) * WORDS % WIDTH
+    first = kl.local_id(0) * WORDS // WIDTH * row_of_counters(WIDTH) + at + at // BANKS
     held = kl.private((WORDS,), kl.u32)
     own = kl.cast(0, kl.u32)
     for c in kl.range(WORDS, unroll=-1):
         held[c] = own
-        own = own + counters[first + c]
-    before = total_before(sums, own, WIDTH)
+        own = own + line[first + c]
+    before = total_before(line, own, WIDTH)
     for c in kl.range(WORDS, unroll=-1):
-        counters[first + c] = before + held[c]
-    kl.barrier()
-    for k in kl.range(EACH, unroll=-1):
-        by_four = four_times(notes[k], FROM)
-        word = counters[kl.cast((by_four & (WORDS * 4 - 1)) * (ROW // 4), kl.i32) + across]
-        places[k] = places[k] + kl.cast((word >> ((by_four >> 1) & 16)) & 0xFFFF, kl.i32)
+        line[first + c] = before + held[c]
 
 
 @function
-def order_notes(notes: Any, line: Any, counters: Any, sums: Any, EACH: Any, WIDTH: Any) -> None:
+def order_notes(notes: Any, line: Any, EACH: Any, WIDTH: Any) -> None:
     """Leaves in `line` the notes of all work-items in the order of their digits; barriers around.
 
     `notes` are this work-item's, of neighbours.
     """
-    places = kl.private((EACH,), kl.i32)
-    rank(notes, places, counters, sums, DIGIT_AT, EACH, WIDTH)
-    for k in kl.range(EACH, unroll=-1):
-        line[places[k]] = notes[k]
-    kl.barrier()
+    order_by(notes, line, DIGIT_AT, EACH, WIDTH)
     for k in kl.range(EACH, unroll=-1):
         notes[k] = line[kl.local_id(0) * EACH + k]
-    rank(notes, places, counters, sums, DIGIT_AT + HALF, EACH, WIDTH)
-    for k in kl.range(EACH, unroll=-1):
-        line[places[k]] = notes[k]
     kl.barrier()
+    order_by(notes, line, DIGIT_AT + HALF, EACH, WIDTH)
 
 
 @function
@@ -175,10 +190,8 @@ def sort_together(
     length = x.shape[x.ndim - 1]
     outer = unravelled(kl.group_id(0), lead)
     item = kl.local_id(0)
-    counters = kl.local((WORDS * row_of_counters(WIDTH),), kl.u32)
-    sums = kl.local((WIDTH // RAKE * (RAKE + 2),), kl.u32)
     tile = kl.local((EACH * WIDTH,), x.dtype)
-    line = kl.local((EACH * WIDTH,), kl.u32)
+    line = kl.local((room(EACH, WIDTH),), kl.u32)
     notes = kl.private((EACH,), kl.u32)
     load(x, outer, 0, length, tile, EACH, WIDTH)
     for k in kl.range(EACH, unroll=-1):
@@ -188,7 +201,8 @@ def sort_together(
         for k in kl.range(EACH, unroll=-1):
             at = kl.cast(line[item * EACH + k], kl.i32) & ((1 << DIGIT_AT) - 1)
             notes[k] = note_of(tile[at], at, at < length, shift, KIND, BITS, DESCENDING)
-        order_notes(notes, line, counters, sums, EACH, WIDTH)
+        kl.barrier()
+        order_notes(notes, line, EACH, WIDTH)
     for k in kl.range(EACH, unroll=-1):
         i = k * WIDTH + item
         if i < length:
@@ -327,12 +341,10 @@ def place_together(
     first = place * (EACH * WIDTH)
     valid = kl.cast(kl.minimum(length - first, EACH * WIDTH), kl.i32)
     outer = unravelled(row, lead)
-    counters = kl.local((WORDS * row_of_counters(WIDTH),), kl.u32)
-    sums = kl.local((WIDTH // RAKE * (RAKE + 2),), kl.u32)
     starts = kl.local((RADIX,), begins.dtype)
     ends = kl.local((RADIX,), kl.i32)
     tile = kl.local((EACH * WIDTH,), x.dtype)
-    line = kl.local((EACH * WIDTH,), kl.u32)
+    line = kl.local((room(EACH, WIDTH),), kl.u32)
     notes = kl.private((EACH,), kl.u32)
     load(x, outer, first, valid, tile, EACH, WIDTH)
     for d in range(item, RADIX, WIDTH):
@@ -342,7 +354,7 @@ def place_together(
     for k in kl.range(EACH, unroll=-1):
         at = item * EACH + k
         notes[k] = note_of(tile[at], at, at < valid, shift, KIND, BITS, DESCENDING)
-    order_notes(notes, line, counters, sums, EACH, WIDTH)
+    order_notes(notes, line, EACH, WIDTH)
     mark_digits(line, starts, ends, valid, EACH)
     kl.barrier()
     for d in range(item, RADIX, WIDTH):

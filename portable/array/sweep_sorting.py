@@ -27,10 +27,11 @@ _WIDTH: Final = 256
 _NARROWEST: Final = 32
 # Odd, so that work-items next to each other find theirs in different banks.
 _EACHES: Final = (3, 7, 11, 15)
-# Where there are fewer rows, workgroups are as wide as can be.
+# Where there are fewer rows, workgroups are as wide as these have work for.
 _ROWS_PER_UNIT: Final = 4
-# Bytes of local memory for each work-item besides its elements.
-_BOOKKEEPING: Final = 52
+# Elements of each work-item whose notes take the place of its counters.
+_COUNTERS: Final = 11
+_ALIGNMENT: Final = 64
 _AHEAD: Final = 8
 # Two bits of a count say what it counts.
 _LONGEST_IN_32_BITS: Final = 2**30 - 1
@@ -54,14 +55,20 @@ class Tile(NamedTuple):
 def tile_for(x: Any, capabilities: Capabilities) -> Tile:
     """Tiles for rows like those of `x`; empty where local memory has no room for any."""
     length, rows = x.shape[-1], prod(x.shape[:-1])
-    fits = capabilities.local_memory // _WIDTH - _BOOKKEEPING
-    most = fits // (x.dtype.itemsize + uint32.itemsize)
-    eaches = [each for each in _EACHES if each <= most] or [0]
-    few = rows < capabilities.compute_units * _ROWS_PER_UNIT
-    width = _WIDTH if few else _NARROWEST
+    eaches = [e for e in _EACHES if _bytes_for(x, e) <= capabilities.local_memory] or [0]
+    width = _NARROWEST
+    if rows < capabilities.compute_units * _ROWS_PER_UNIT:
+        width = min(_WIDTH, max(width, power_of_two(-(-length // _EACHES[0]))))
     while width < _WIDTH and length > eaches[-1] * width:
         width *= 2
     return Tile(next((each for each in eaches if length <= each * width), eaches[-1]), width)
+
+
+def _bytes_for(x: Any, each: int) -> int:
+    """Local memory of the widest workgroup, if its work-items hold `each` elements of `x`."""
+    digits = RADIX * (int32.itemsize + place_for(x.shape[-1]).itemsize)
+    elements: int = each * x.dtype.itemsize + max(each, _COUNTERS) * uint32.itemsize
+    return digits + elements * _WIDTH + _ALIGNMENT
 
 
 def can_sweep(x: Any) -> bool:
