@@ -94,6 +94,8 @@ def gemm(
         For mixed or other dtypes.
     ShapeError
         For shapes that do not fit, or an `out` that overlaps an operand.
+    LaunchError
+        For an `out` that is read-only.
     DeviceMismatchError
         For arrays of different devices.
 
@@ -115,6 +117,7 @@ def gemm(
     if algorithm not in ALGORITHMS:
         raise ValueError(f"algorithm={algorithm!r}; gemm has {', '.join(ALGORITHMS)}")
     function = _activation(activation)
+    alpha, beta = _factor("alpha", alpha), _factor("beta", beta)
     sum_in = None if accumulate is None else dtype(accumulate)
     device = device_of_arrays(a, b, *[x for x in (c, bias, out) if x is not None])
     forms = [None if x is None else _Form(x.dtype, tuple(x.shape)) for x in (a, b, c, bias, out)]
@@ -123,12 +126,12 @@ def gemm(
     if not beta:
         c = None
     if out is not None:
-        _check_apart(device, out, a, b, c, bias)
+        _check_out(device, out, a, b, c, bias)
     if algorithm == "vendor" and 0 not in plan.shape:
         return _vendor(device, a, b, alpha, beta, c, bias, function, out)
     result = device.empty(plan.shape, plan.kind) if out is None else out
     if 0 not in plan.shape:
-        _run(plan, (float(alpha), a, b, float(beta), c, bias, result))
+        _run(plan, (alpha, a, b, beta, c, bias, result))
     return result
 
 
@@ -229,6 +232,15 @@ def _activation(activation: object) -> Function:
     )
 
 
+def _factor(name: str, x: Any) -> float:
+    try:
+        if not isinstance(x, str | bytes):
+            return float(x)
+    except TypeError:
+        pass
+    raise TypeError(f"{name}={x!r}; gemm takes a real number")
+
+
 def _accumulator(kind: DType, wanted: DType | None) -> DType:
     default = kind.register
     if wanted is None:
@@ -244,9 +256,11 @@ def _accumulator(kind: DType, wanted: DType | None) -> DType:
 # -- what is done at each call --------------------------------------------------------------------
 
 
-def _check_apart(device: Device, out: Any, a: Any, b: Any, c: Any, bias: Any) -> None:
-    """Refuses a result that overlaps what it is made of, unless it is `c` itself."""
+def _check_out(device: Device, out: Any, a: Any, b: Any, c: Any, bias: Any) -> None:
+    """Refuses a result that is read-only, or overlaps what it is made of and is not `c` itself."""
     target = device.view(out)
+    if not target.writable:
+        raise LaunchError("gemm: out is read-only; pass a writable array")
     for name, x in (("a", a), ("b", b), ("bias", bias)):
         if x is not None and views_overlap(target, device.view(x)):
             raise ShapeError(f"gemm: out overlaps {name}; pass another array")

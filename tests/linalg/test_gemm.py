@@ -15,7 +15,13 @@ import portable
 from portable import lang as kl
 from portable.backend import Device
 from portable.dtypes import dtype as dtype_of
-from portable.errors import DeviceMismatchError, DTypeError, ShapeError, UnsupportedError
+from portable.errors import (
+    DeviceMismatchError,
+    DTypeError,
+    LaunchError,
+    ShapeError,
+    UnsupportedError,
+)
 from portable.linalg import gemm
 from portable.linalg.gemm import ALGORITHMS
 from portable.linalg.gemm_check import tolerance
@@ -395,6 +401,20 @@ def test_addends_that_do_not_fit(device: Device, name: str, shape: tuple[int, ..
 
 def test_a_result_of_another_shape(device: Device) -> None:
     refused(device, ShapeError, "out has shape", out=normal((4, 5)))
+
+
+@pytest.mark.parametrize("name", ["alpha", "beta"])
+@pytest.mark.parametrize("factor", ["2", None, 1j])
+def test_factors_that_are_no_real_numbers(device: Device, name: str, factor: Any) -> None:
+    refused(device, TypeError, f"{name}=.*takes a real number", **{name: factor})
+
+
+def test_a_result_that_is_read_only(device: Device) -> None:
+    out = device.from_numpy(np.zeros((4, 4), np.float32))
+    if not isinstance(out, np.ndarray):
+        pytest.skip("arrays of this device are always writable")
+    out.flags.writeable = False
+    refused(device, LaunchError, "gemm: out is read-only", out=out)
 
 
 @pytest.mark.parametrize("name", ["a", "b", "bias"])

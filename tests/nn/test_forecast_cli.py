@@ -128,7 +128,8 @@ def test_nothing_is_kept_of_a_training_that_fails() -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["train", "none.json"], "none.json"),
+        (["train", "none.json"], "Error: none.json: No such file"),
+        (["train", "--seed", "-1"], "'--seed': -1"),
         (["train", "--model", "no/such/folder.safetensors"], "is no folder to write to"),
         (["train", "--preset", "best"], "'best' is not one of"),
         (["train", "--horizon", "0"], "both are at least 1"),
@@ -148,6 +149,12 @@ def test_last_values_are_numbers_and_as_many_as_the_window() -> None:
     _output("train")
     assert "'three'" in _failure("predict", "--last", "1 2 three")
     assert "takes 10 in a row" in _failure("predict", "--last", "1 2 3")
+    assert "beyond float32" in _failure("predict", "--last", LAST.replace("200", "1e300"))
+
+
+def test_a_trace_of_huge_numbers_is_reported() -> None:
+    Path("a.json").write_text(json.dumps([1e300 * (i % 9) for i in range(300)]))
+    assert "inf" in _output("train", "a.json")
 
 
 @pytest.mark.parametrize("command", [["predict", "--last", LAST], ["evaluate"], ["plot"]])

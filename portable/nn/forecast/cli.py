@@ -59,7 +59,11 @@ _preset_option = click.option(
 )
 _unit_option = click.option("--unit", default="Mbit/s", show_default=True, help="Of the trace.")
 _seed_option = click.option(
-    "--seed", default=0, show_default=True, help="Of initial weights and shuffles."
+    "--seed",
+    default=0,
+    show_default=True,
+    type=click.IntRange(min=0),
+    help="Of initial weights and shuffles.",
 )
 
 
@@ -267,5 +271,8 @@ def _reported() -> Iterator[None]:
         yield
     except BrokenPipeError:
         raise  # whoever read the output has seen enough: click ends quietly
-    except (PortableError, OSError, ValueError, ImportError) as error:
+    except OSError as error:
+        text = f"{error.filename}: {error.strerror}" if error.filename else str(error)
+        raise click.ClickException(text) from error
+    except (PortableError, ValueError, ImportError) as error:
         raise click.ClickException(str(error)) from error

@@ -78,7 +78,7 @@ class Forecaster:
         ShapeError
             If the windows have another width.
         DataError
-            If a value is not finite.
+            If a value is not finite, or too large for the network's dtype.
         """
         windows = np.atleast_2d(np.asarray(last, np.float64))
         if windows.ndim != 2 or windows.shape[1] != self.settings.window:
@@ -110,7 +110,14 @@ class Forecaster:
 
     def _outputs(self, features: NDArray[np.float64]) -> NDArray[np.float64]:
         network = self.network
-        there = namespace.asarray(features.astype(network.dtype.numpy), device=network.device)
+        with np.errstate(over="ignore"):
+            rounded = features.astype(network.dtype.numpy)
+        if not np.isfinite(rounded).all():
+            raise DataError(
+                f"values too far from the trace that the model was trained on: normalised they "
+                f"reach {np.abs(features).max():.3g}, beyond {network.dtype.name}"
+            )
+        there = namespace.asarray(rounded, device=network.device)
         return namespace.to_numpy(network(there)).astype(np.float64)
 
     def save(self, path: str | os.PathLike[str]) -> None:

@@ -45,7 +45,7 @@ def _cells(score: Score, span: float, persistence: Score) -> list[str]:
         f"{score.mse:.5f}",
         f"{score.rmse:.4f}",
         f"{score.mae:.4f}",
-        f"{score.mse * span**2:.1f}",
+        f"{score.mse * span * span:.1f}",
         f"{score.rmse * span:.2f}",
         f"{score.mae * span:.2f}",
         f"{ratio:.3f}",

@@ -18,6 +18,8 @@ from portable.errors import DataError
 __all__ = ["checked_trace", "default_trace", "read_trace"]
 
 _DELIMITERS: Final = ",;\t"
+_Row = tuple[int, list[str]]
+"""The number of a line, and its cells."""
 
 
 def default_trace() -> NDArray[np.float64]:
@@ -137,14 +139,20 @@ def _read_csv(path: Path, column: str | None) -> NDArray[np.float64]:
         file.seek(0)
         reader = csv.reader(file, delimiter=_delimiter(start))
         try:
-            rows = [(reader.line_num, row) for row in reader if any(map(str.strip, row))]
+            rows = _between_blanks([(reader.line_num, row) for row in reader if row])
         except csv.Error as error:
             raise DataError(f"line {reader.line_num}: {error}") from None
     if not rows:
         raise DataError("holds no numbers")
     heading = None if any(_number(cell) is not None for cell in rows[0][1]) else rows[0][1]
     index = _column_index(column, heading, len(rows[0][1]))
-    return _column(rows[1:] if heading else rows, index)
+    return _column(_between_blanks(rows[1:]) if heading else rows, index)
+
+
+def _between_blanks(rows: list[_Row]) -> list[_Row]:
+    """Without rows of blanks before and after; one in the middle is a gap."""
+    filled = [i for i, (_, row) in enumerate(rows) if any(map(str.strip, row))]
+    return rows[filled[0] : filled[-1] + 1] if filled else []
 
 
 def _delimiter(start: str) -> str:
@@ -165,7 +173,7 @@ def _column_index(column: str | None, heading: Sequence[str] | None, width: int)
     raise DataError(f"{there}; {asked} (a heading, or a number from 1 to {width})")
 
 
-def _column(rows: Sequence[tuple[int, Sequence[str]]], index: int) -> NDArray[np.float64]:
+def _column(rows: Sequence[_Row], index: int) -> NDArray[np.float64]:
     values: list[float] = []
     for line, row in rows:
         cell = row[index] if index < len(row) else ""
