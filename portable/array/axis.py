@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache, partial
 from math import prod
 from typing import Any, Final
+
+import numpy as np
 
 from portable.array.geometry import collapsed
 from portable.array.recipe import Recipe
 from portable.array.reduction_kernels import reduce_columns
-from portable.array.workgroup_kernels import reduce_together
+from portable.array.workgroup_kernels import reduce_at_once, reduce_together
 from portable.dtypes import DType
 
 __all__ = [
@@ -149,6 +152,8 @@ def _pass(recipe: Recipe, x: Any, merge: Merge, first: Any, result: DType) -> An
     if columns:
         return _pass_over_columns(recipe, x, merge, constants, result)
     how = cut(x, lanes)
+    if how.sections > 1 and x.device.capabilities.memory_orders == "acq_rel":
+        return _pass_at_once(recipe, x, how, constants, result)
     out = recipe.empty((*x.shape[:-1], how.sections), result if how.sections == 1 else merge.kind)
     recipe.launch(
         reduce_together,
@@ -162,6 +167,34 @@ def _pass(recipe: Recipe, x: Any, merge: Merge, first: Any, result: DType) -> An
         **constants,
     )
     return out
+
+
+def _pass_at_once(
+    recipe: Recipe, x: Any, how: Cut, constants: dict[str, Any], result: DType
+) -> Any:
+    """All of the last axis in one launch, whose last workgroup of a row merges the sections."""
+    parts = recipe.empty((*x.shape[:-1], how.sections), constants["KIND"])
+    counts = recipe.found(partial(_counts, x.device, power_of_two(prod(x.shape[:-1]))))
+    out = recipe.empty((*x.shape[:-1], 1), result)
+    recipe.launch(
+        reduce_at_once,
+        how.groups * how.items,
+        how.items,
+        x,
+        parts,
+        counts,
+        out.viewed(out.shape[:-1], out.strides[:-1]),
+        WIDTH=how.width,
+        SECTION=how.section,
+        **constants,
+    )
+    return out
+
+
+@lru_cache
+def _counts(device: Any, rows: int) -> Any:
+    """Zeros, which kernels leave as zeros."""
+    return device.from_numpy(np.zeros(rows, np.int32))
 
 
 def _pass_over_columns(

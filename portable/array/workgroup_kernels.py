@@ -10,10 +10,65 @@ from typing import Any
 from portable import lang as kl
 from portable.array.elementwise_kernel import product_of, unravelled
 from portable.array.reduction_kernels import folded, read, wins
+from portable.lang.arrivals import arrived_last
 from portable.lang.function import function
 from portable.lang.kernel import kernel
 
-__all__ = ["best_together", "reduce_together"]
+__all__ = ["best_together", "reduce_at_once", "reduce_together"]
+
+
+@function
+def section_merged(
+    x: Any,
+    outer: Any,
+    s: Any,
+    MERGE: Any,
+    MAP: Any,
+    KIND: Any,
+    INITIAL: Any,
+    LANES: Any,
+    WIDTH: Any,
+    SECTION: Any,
+) -> Any:
+    """What this work-item's elements of a section come to; neighbours take neighbouring vectors."""
+    length = x.shape[x.ndim - 1]
+    across = kl.local_id(0) % WIDTH
+    result = kl.cast(INITIAL, KIND)
+    stop = kl.minimum(s * SECTION + SECTION, length)
+    full = kl.minimum(stop, length - (LANES - 1))
+    stride = WIDTH * LANES
+    neutral = kl.splat(result, LANES) if LANES > 1 else result
+    first, second, third, fourth = neutral, neutral, neutral, neutral
+    r = s * SECTION + across * LANES
+    while r + 3 * stride < full:
+        first = MERGE(first, read(x, outer, r, LANES, -1, KIND, MAP))
+        second = MERGE(second, read(x, outer, r + stride, LANES, -1, KIND, MAP))
+        third = MERGE(third, read(x, outer, r + 2 * stride, LANES, -1, KIND, MAP))
+        fourth = MERGE(fourth, read(x, outer, r + 3 * stride, LANES, -1, KIND, MAP))
+        r = r + 4 * stride
+    while r < full:
+        first = MERGE(first, read(x, outer, r, LANES, -1, KIND, MAP))
+        r = r + stride
+    result = folded(MERGE(MERGE(first, second), MERGE(third, fourth)), LANES, MERGE)
+    if LANES > 1:
+        for q in range(r, kl.minimum(r + LANES, stop)):
+            result = MERGE(result, read(x, outer, q, 1, -1, KIND, MAP))
+    return result
+
+
+@function
+def merge_in_rows(shared: Any, value: Any, MERGE: Any, WIDTH: Any) -> None:
+    """Leaves in the first place of each `WIDTH` what the values of so many work-items come to."""
+    item = kl.local_id(0)
+    shared[item] = value
+    kl.barrier()
+    half = WIDTH
+    for _ in kl.static_range(10):
+        if half > 1:
+            half = half // 2
+            if item % WIDTH < half:
+                shared[item] = MERGE(shared[item], shared[item + half])
+            kl.barrier()
 
 
 @kernel
@@ -35,48 +90,59 @@ def reduce_together(
     A workgroup does one section of `TALL` rows, `WIDTH` work-items each.
     """
     lead = x.shape[: x.ndim - 1]
-    length = x.shape[x.ndim - 1]
     sections = out.shape[out.ndim - 1]
     item = kl.local_id(0)
-    across = item % WIDTH
     group = kl.group_id(0)
     s = group % sections
     row = group // sections * TALL + item // WIDTH
     inside = row < product_of(lead)
+    outer = unravelled(row, lead)
+    shared = kl.local((WIDTH * TALL,), KIND)
     result = kl.cast(INITIAL, KIND)
     if inside:
-        outer = unravelled(row, lead)
-        stop = kl.minimum(s * SECTION + SECTION, length)
-        full = kl.minimum(stop, length - (LANES - 1))
-        stride = WIDTH * LANES
-        neutral = kl.splat(result, LANES) if LANES > 1 else result
-        first, second, third, fourth = neutral, neutral, neutral, neutral
-        r = s * SECTION + across * LANES
-        while r + 3 * stride < full:
-            first = MERGE(first, read(x, outer, r, LANES, -1, KIND, MAP))
-            second = MERGE(second, read(x, outer, r + stride, LANES, -1, KIND, MAP))
-            third = MERGE(third, read(x, outer, r + 2 * stride, LANES, -1, KIND, MAP))
-            fourth = MERGE(fourth, read(x, outer, r + 3 * stride, LANES, -1, KIND, MAP))
-            r = r + 4 * stride
-        while r < full:
-            first = MERGE(first, read(x, outer, r, LANES, -1, KIND, MAP))
-            r = r + stride
-        result = folded(MERGE(MERGE(first, second), MERGE(third, fourth)), LANES, MERGE)
-        if LANES > 1:
-            for q in range(r, kl.minimum(r + LANES, stop)):
-                result = MERGE(result, read(x, outer, q, 1, -1, KIND, MAP))
-    shared = kl.local((WIDTH * TALL,), KIND)
-    shared[item] = result
-    kl.barrier()
-    half = WIDTH
-    for _ in kl.static_range(10):
-        if half > 1:
-            half = half // 2
-            if across < half:
-                shared[item] = MERGE(shared[item], shared[item + half])
-            kl.barrier()
-    if inside and across == 0:
-        out[*unravelled(row, lead), s] = shared[item]
+        result = section_merged(x, outer, s, MERGE, MAP, KIND, INITIAL, LANES, WIDTH, SECTION)
+    merge_in_rows(shared, result, MERGE, WIDTH)
+    if inside and item % WIDTH == 0:
+        out[*outer, s] = shared[item]
+
+
+@kernel
+def reduce_at_once(
+    x: Any,
+    parts: Any,
+    counts: Any,
+    out: Any,
+    *,
+    MERGE: Any,
+    MAP: Any,
+    KIND: Any,
+    INITIAL: Any,
+    LANES: int,
+    WIDTH: int,
+    SECTION: int,
+) -> None:
+    """Merges the last axis: each workgroup a section into `parts`, the last one of a row those.
+
+    Nobody waits. `counts` has a place for each row; all are 0, and are left so.
+    """
+    lead = x.shape[: x.ndim - 1]
+    sections = parts.shape[parts.ndim - 1]
+    item = kl.local_id(0)
+    group = kl.group_id(0)
+    s, row = group % sections, group // sections
+    outer = unravelled(row, lead)
+    shared = kl.local((WIDTH,), KIND)
+    own = section_merged(x, outer, s, MERGE, MAP, KIND, INITIAL, LANES, WIDTH, SECTION)
+    merge_in_rows(shared, own, MERGE, WIDTH)
+    if item == 0:
+        parts[*outer, s] = shared[0]
+    if arrived_last(counts, row, sections):
+        rest = kl.cast(INITIAL, KIND)
+        for q in range(item, sections, WIDTH):
+            rest = MERGE(rest, parts[*outer, q])
+        merge_in_rows(shared, rest, MERGE, WIDTH)
+        if item == 0:
+            out[*outer] = shared[0]
 
 
 @kernel

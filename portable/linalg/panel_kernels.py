@@ -11,10 +11,11 @@ from __future__ import annotations
 from typing import Any
 
 from portable import lang as kl
+from portable.lang.arrivals import arrived_last
 from portable.lang.function import function
 from portable.lang.kernel import kernel
 from portable.linalg.band_hops import reflector
-from portable.linalg.reflector_tree import arrived_last, line
+from portable.linalg.reflector_tree import line
 
 __all__ = ["factor_panel"]
 

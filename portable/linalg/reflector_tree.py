@@ -15,10 +15,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from portable import lang as kl
 from portable.lang.function import function
 
-__all__ = ["arrived_last", "level_sizes", "line"]
+__all__ = ["level_sizes", "line"]
 
 
 def level_sizes(rows: int, height: int, fan: int) -> list[int]:
@@ -33,20 +32,3 @@ def level_sizes(rows: int, height: int, fan: int) -> list[int]:
 def line(node: Any, chunk: Any, stride: Any, P: int, FAN: int) -> Any:
     """The first row of a chunk of a node, counted from the first row of the tree."""
     return (node * FAN + chunk) * (stride * P)
-
-
-@function
-def arrived_last(counts: Any, place: Any, siblings: Any) -> Any:
-    """Whether this workgroup is the last of `siblings` to come to a place; if so it is free again.
-
-    What the others wrote before can then be read.
-    """
-    kl.barrier()
-    before = 0
-    if kl.local_linear_id() == 0:
-        before = kl.atomic_add(counts, place, 1, order="acq_rel")
-        if before == siblings - 1:
-            kl.atomic_store(counts, place, 0)
-    last = kl.workgroup_uniform(before) == siblings - 1
-    kl.barrier()
-    return last
