@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 from portable.array.best import best_along_last
 from portable.array.compaction import true_indices
 from portable.array.elementwise import not_equal
-from portable.array.engine import check_operands
+from portable.array.engine import check_arrays, check_operands
 from portable.array.gathering import gathered_along, gathered_checked
 from portable.array.geometry import normalized_axis
 from portable.array.manipulation import (
@@ -100,6 +100,7 @@ def take(x: Array, indices: Array, /, *, axis: int | None = None) -> Array:
 
     Waits for the device to learn whether all are in range; if not, raises an IndexError.
     """
+    check_arrays("take", x, indices)
     check_operands("take", (x, indices))
     if axis is None:
         if x.ndim != 1:
@@ -114,6 +115,7 @@ def take(x: Array, indices: Array, /, *, axis: int | None = None) -> Array:
 
 def take_along_axis(x: Array, indices: Array, /, *, axis: int = -1) -> Array:
     """The elements at positions along an axis that differ from row to row."""
+    check_arrays("take_along_axis", x, indices)
     check_operands("take_along_axis", (x, indices))
     place = normalized_axis(axis, x.ndim)
     if indices.ndim != x.ndim:
@@ -138,6 +140,7 @@ def searchsorted(
     x1: Array, x2: Array, /, *, side: str = "left", sorter: Array | None = None
 ) -> Array:
     """Where each of `x2` belongs in the sorted `x1`, "left" or "right" of its equals."""
+    check_arrays("searchsorted", x1, x2)
     check_operands("searchsorted", (x1, x2))
     if side not in ("left", "right"):
         raise ValueError(f"side={side!r}; searchsorted knows 'left' and 'right'")

@@ -260,13 +260,17 @@ WITH_MORE: list[tuple[str, tuple[Any, ...]]] = [
 
 
 @pytest.mark.parametrize("thing", [None, "abc", [1.0], 2.5, np.ones((2, 2))], ids=repr)
-def test_what_is_no_array(thing: Any) -> None:
+def test_what_is_no_array(simulated: Device, thing: Any) -> None:
+    x = xp.ones((2, 2), device=simulated)
     for name, more in [*((name, ()) for name in OF_ARRAYS), *WITH_MORE]:
         with pytest.raises(TypeError, match=f"{name.split('.')[-1]} (takes|needs)"):
             attrgetter(name)(xp)(thing, *more)
     for name in ("matmul", "tensordot", "vecdot", "linalg.outer", "linalg.cross"):
         with pytest.raises(TypeError, match=f"{name.split('.')[-1]} (takes|needs)"):
             attrgetter(name)(xp)(thing, thing)
+    for name in ("take", "take_along_axis", "searchsorted", "broadcast_arrays"):
+        with pytest.raises(TypeError, match=f"{name} takes arrays"):
+            getattr(xp, name)(x, thing)
     for name in ("concat", "stack"):
         with pytest.raises(TypeError, match=f"{name} takes arrays"):
-            getattr(xp, name)([thing])
+            getattr(xp, name)([x, thing])
