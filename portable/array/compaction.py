@@ -24,8 +24,8 @@ __all__ = ["compacted", "true_indices"]
 _AT_ONCE: Final = 8192
 """So many elements are worth no second launch, and their result may lie in a buffer too large."""
 _CPU_FEW: Final = 4
-_GPU_AHEAD: Final = 8
-_GPU_FEW: Final = 16
+_GPU_AHEAD: Final = 4
+_GPU_FEW: Final = 4
 """Below one in so many those that are true are looked for one by one."""
 _BYTE: Final = 8
 

@@ -6,13 +6,18 @@ from typing import Any
 
 from portable import lang as kl
 from portable.array.elementwise_kernel import unravelled
-from portable.array.mask_kernels import bits_of, long_bits_of, lowest_bit
-from portable.array.reduction_kernels import total
-from portable.array.scan_kernels import add_up
+from portable.array.mask_kernels import apart, joined, long_bits_of, lowest_bit, section_packed
 from portable.lang.function import function
 from portable.lang.kernel import kernel
 
-__all__ = ["bit_at", "compact", "compact_together", "section_added_up"]
+__all__ = ["compact", "compact_together", "places_before"]
+
+
+@function
+def index_kept(out: Any, k: Any, step: Any, index: Any) -> None:
+    """Writes the `k`-th index, its parts `step` apart."""
+    for d in kl.static_range(len(index)):
+        out[d * step + k] = kl.cast(index[d], kl.i64)
 
 
 @function
@@ -21,9 +26,7 @@ def kept(out: Any, k: Any, step: Any, at: Any, x: Any, like: Any) -> None:
     if x is not None:
         out[k] = x[at]
     else:
-        index = unravelled(at, like.shape)
-        for d in kl.static_range(like.ndim):
-            out[d * step + k] = kl.cast(index[d], kl.i64)
+        index_kept(out, k, step, unravelled(at, like.shape))
 
 
 @function
@@ -124,34 +127,122 @@ def compact(
 
 
 @function
-def section_added_up(own: Any, words: Any, sums: Any, WIDTH: Any) -> None:
-    """Shares the words of a workgroup, and leaves in `sums` how many are true up to each's end."""
-    words[kl.local_id(0)] = own
-    sums[kl.local_id(0)] = kl.cast(kl.popcount(own), kl.i32)
-    add_up(sums, total, WIDTH)
+def index_at(e: Any, start: Any, like: Any, SECTION: Any) -> Any:
+    """The index in `like` of element `e` of a section, `start` being what `start_in` gives.
+
+    The rows behind the first are counted by a multiplication: ``floor((n + 1) * floor((2**32 - 1)
+    / d) / 2**32)`` is ``n // d`` where ``(n + 1) * d`` is below 2**32.
+    """
+    row, column, inverse = start
+    extent = like.shape[like.ndim - 1]
+    ahead = column + e
+    if like.ndim == 1:
+        return (ahead,)
+    rows = kl.cast(kl.mulhi(kl.cast(ahead + 1, kl.u32), inverse), ahead.dtype)
+    if extent >= SECTION:
+        rows = kl.cast(ahead >= extent, ahead.dtype)
+    return (*unravelled(row + rows, like.shape[: like.ndim - 1]), ahead - rows * extent)
 
 
 @function
-def bit_at(words: Any, sums: Any, e: Any) -> Any:
-    """Whether element `e` of a section is true, and if so how many before it are."""
-    rest = words[e // 32] >> (e % 32)
-    return (rest & 1) != 0, sums[e // 32] - kl.cast(kl.popcount(rest), kl.i32)
+def start_in(like: Any, begin: Any) -> Any:
+    """In which row of `like`, and in which column of it, a section begins; a row's inverse."""
+    if like.ndim == 1:
+        return (0, begin, 0)
+    extent = like.shape[like.ndim - 1]
+    inverse = kl.cast(0xFFFFFFFF, kl.u32) // kl.cast(extent, kl.u32)
+    return (begin // extent, begin % extent, inverse)
 
 
 @function
-def elements_read(
-    x: Any, words: Any, sums: Any, begin: Any, first: Any, WIDTH: Any, AHEAD: Any
-) -> Any:
-    """What this work-item keeps of `x` in a few steps from `first` on; nothing else is read."""
-    values = ()
+def places_before(words: Any, first: Any, AHEAD: Any, WIDTH: Any) -> Any:
+    """Whether elements are true, and how many are before them in the section: two tuples.
+
+    They are the work-item's own in words from `first` on, one for each 32 of `WIDTH`.
+    """
+    bit = kl.u32(1) << kl.cast(kl.local_id(0) % 32, kl.u32)
+    chosen, before = (), ()
     for u in kl.static_range(AHEAD):
-        e = first + u * WIDTH
-        chosen, _ = bit_at(words, sums, e)
+        word, count = apart(words[first + u * (WIDTH // 32)])
+        chosen = (*chosen, (word & bit) != 0)  # type: ignore[assignment]
+        before = (*before, count + kl.cast(kl.popcount(word & (bit - 1)), kl.i32))  # type: ignore[assignment]
+    return chosen, before
+
+
+@function
+def elements_read(x: Any, begin: Any, chosen: Any, WIDTH: Any) -> Any:
+    """A few elements of `x` from `begin` on, `WIDTH` apart, but only those that are chosen."""
+    values = ()
+    for u in kl.static_range(len(chosen)):
         value = kl.cast(0, x.dtype)
-        if chosen:
-            value = x[begin + e]
+        if chosen[u]:
+            value = x[begin + u * WIDTH]
         values = (*values, value)  # type: ignore[assignment]
     return values
+
+
+@function
+def section_kept(
+    words: Any,
+    own: Any,
+    done: Any,
+    begin: Any,
+    size: Any,
+    x: Any,
+    like: Any,
+    out: Any,
+    step: Any,
+    WIDTH: Any,
+    AHEAD: Any,
+) -> None:
+    """Writes what a section keeps; neighbouring work-items take neighbours, `AHEAD` of them each.
+
+    `own` is where in `words` the first is, in which the work-item has a bit.
+    """
+    if x is None:
+        start = start_in(like, begin)
+    for first in range(0, kl.minimum(WIDTH * 32, size - begin), WIDTH * AHEAD):
+        chosen, before = places_before(words, own + first // 32, AHEAD, WIDTH)
+        e = first + kl.local_id(0)
+        values = () if x is None else elements_read(x, begin + e, chosen, WIDTH)
+        for u in kl.static_range(AHEAD):
+            if chosen[u]:
+                if x is None:
+                    index = index_at(e + u * WIDTH, start, like, WIDTH * 32)
+                    index_kept(out, done + before[u], step, index)
+                else:
+                    out[done + before[u]] = values[u]
+
+
+@function
+def few_kept(
+    pair: Any,
+    here: Any,
+    done: Any,
+    begin: Any,
+    x: Any,
+    like: Any,
+    out: Any,
+    step: Any,
+    WIDTH: Any,
+    FEW: Any,
+) -> None:
+    """The same where no more than `FEW` are true: where they are goes through local memory."""
+    item = kl.local_id(0)
+    places = kl.local((FEW,), kl.i32)
+    word, place = apart(pair)
+    while word != 0:
+        places[place] = item * 32 + lowest_bit(word)
+        place = place + 1
+        word = word & (word - 1)
+    kl.barrier()
+    if x is None:
+        start = start_in(like, begin)
+    for k in range(item, here, WIDTH):
+        if x is None:
+            index_kept(out, done + k, step, index_at(places[k], start, like, WIDTH * 32))
+        else:
+            out[done + k] = x[begin + places[k]]
 
 
 @kernel
@@ -172,40 +263,29 @@ def compact_together(
 ) -> None:
     """As `compact`, a workgroup of `WIDTH` doing a section together, 32 elements a work-item.
 
-    `ends` are how many are true up to each section's end. Neighbouring work-items take neighbours,
-    `AHEAD` steps at a time. Where fewer than `FEW` are true each takes those of its own word.
+    `bits` are as `pack_together` leaves them, `ends` how many are true up to each section's end.
     """
     item = kl.local_id(0)
-    begin = kl.group_id(0) * (WIDTH * 32)
-    words = kl.local((WIDTH,), kl.u32)
-    sums = kl.local((WIDTH,), kl.i32)
-    own = (
-        bits_of(mask, quads, begin + item * 32)
-        if bits is None
-        else bits[kl.group_id(0) * WIDTH + item]
-    )
-    section_added_up(own, words, sums, WIDTH)
-    done = begin - begin
-    if ends is not None and begin > 0:
-        done = ends[kl.group_id(0) - 1]
-    here = sums[WIDTH - 1]
-    if found is not None and item == 0:
-        found[0] = kl.cast(here, kl.i64)
-    if here < FEW:
-        k = done + sums[item] - kl.cast(kl.popcount(own), kl.i32)
-        while own != 0:
-            kept(out, k, step, begin + item * 32 + lowest_bit(own), x, like)
-            k = k + 1
-            own = own & (own - 1)
+    group = kl.group_id(0)
+    begin = group * (WIDTH * 32)
+    size = mask.shape[0]
+    own = item // 32
+    if bits is None:
+        words = kl.local((WIDTH,), kl.u64)
+        word, before = section_packed(mask, quads, begin, WIDTH)
+        words[item] = joined(word, before)
+        if item == WIDTH - 1:
+            found[0] = kl.cast(before + kl.cast(kl.popcount(word), kl.i32), kl.i64)
+        kl.barrier()
+        section_kept(words, own, 0, begin, size, x, like, out, step, WIDTH, AHEAD)
     else:
-        for first in range(item, kl.minimum(WIDTH * 32, mask.shape[0] - begin), WIDTH * AHEAD):
-            values = () if x is None else elements_read(x, words, sums, begin, first, WIDTH, AHEAD)
-            for u in kl.static_range(AHEAD):
-                e = first + u * WIDTH
-                chosen, before = bit_at(words, sums, e)
-                if chosen:
-                    at = done + before
-                    if x is None:
-                        kept(out, at, step, begin + e, None, like)
-                    else:
-                        out[at] = values[u]
+        done = ends[group] - ends[group]
+        if group > 0:
+            done = ends[group - 1]
+        here = kl.assume_uniform(kl.cast(ends[group] - done, kl.i32))
+        if here <= FEW:
+            pair = bits[group * WIDTH + item]
+            few_kept(pair, here, done, begin, x, like, out, step, WIDTH, FEW)
+        else:
+            own = own + group * WIDTH
+            section_kept(bits, own, done, begin, size, x, like, out, step, WIDTH, AHEAD)

@@ -1,4 +1,4 @@
-"""Elements by position: gather and scatter."""
+"""Elements by position."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from portable.array.elementwise_kernel import product_of, unravelled
 from portable.lang.function import function
 from portable.lang.kernel import kernel
 
-__all__ = ["gather", "gather_along", "places", "scatter"]
+__all__ = ["checked", "gather", "gather_along", "given_for", "places"]
 
 
 @function
@@ -127,22 +127,3 @@ def gather_along(
                 at = (*outer, j)
                 place = checked(index[*at], x.shape[AXIS], flag)
                 out[*at] = x[*at[:AXIS], place, *at[AXIS + 1 :]]
-
-
-@kernel
-def scatter(x: Any, index: Any, values: Any, *, COUNT: int, CHUNK: int, ROWS: int) -> None:
-    """``x[index[n], ...] = values[n, ...]``, `index` being as in `chosen` and known to be in range.
-
-    Work is cut as in `portable.array.elementwise_kernel.elementwise`.
-    """
-    inner = values.shape[values.ndim - 1]
-    lead = values.shape[: values.ndim - 1]
-    start = kl.global_id(0) * CHUNK
-    first = kl.global_id(1) * ROWS
-    if start < inner:
-        stop = kl.minimum(start + CHUNK, inner)
-        for row in range(first, kl.minimum(first + ROWS, product_of(lead))):
-            outer = unravelled(row, lead)
-            for j in range(start, stop):
-                at = (*outer, j)
-                x[*chosen(x, given_for(index, at, 0), None, at, 0, COUNT)] = values[*at]

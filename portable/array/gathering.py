@@ -1,11 +1,11 @@
-"""Elements to and from positions along a dimension: how the work is cut, and launched."""
+"""Elements from positions along a dimension: how the work is cut, and launched."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any, Final
 
-from portable.array.gather_kernels import gather, gather_along, scatter
+from portable.array.gather_kernels import gather, gather_along
 from portable.array.geometry import collapsed
 from portable.array.positions import bad_index_flag, check_flag, linear_positions
 from portable.array.recipe import Plans, Recipe
@@ -14,7 +14,7 @@ from portable.array.work import vector_lanes, work_of
 from portable.dtypes import DType
 from portable.errors import BadIndexError
 
-__all__ = ["gathered", "gathered_along", "gathered_checked", "scattered"]
+__all__ = ["gathered", "gathered_along", "gathered_checked"]
 
 
 def gathered(x: Any, index: Any, axis: int = 0, count: int = 1) -> Any:
@@ -110,13 +110,3 @@ def _flattened(x: Any, out: Any, axis: int, count: int) -> tuple[Any, Any]:
 
 
 _gathered: Final = Plans(_write_gather)
-
-
-def scattered(x: Any, index: Any, values: Any) -> None:
-    """Writes rows to positions in the first dimensions of `x`, which are known to be in range."""
-    if not values.size:
-        return
-    count = x.ndim - values.ndim + 1
-    shape = values.shape
-    chunk, rows, ndrange, group = work_of(shape, 1, x.device.capabilities, strided=False)
-    scatter[ndrange, group](x, index, values, COUNT=count, CHUNK=chunk, ROWS=rows)

@@ -9,11 +9,12 @@ import numpy as np
 
 from portable.array.compaction import compacted
 from portable.array.engine import apply, check_operands
-from portable.array.gathering import gathered, gathered_checked, scattered
+from portable.array.gathering import gathered, gathered_checked
 from portable.array.geometry import broadcast_shapes
 from portable.array.mask_assignment import assigned, filled
 from portable.array.operation import Operation
 from portable.array.positions import linear_positions
+from portable.array.scattering import checked_index, scattered
 from portable.array.storage import Storage, contiguous_strides, expanded_index
 from portable.errors import BadIndexError, DTypeError, ShapeError
 
@@ -58,7 +59,7 @@ def get(x: Any, key: Any) -> Array:
 
 
 def put(x: Any, key: Any, value: Any) -> None:
-    """``x[key] = value``, in the dtype of `x`; where a place is named twice either value may stay.
+    """``x[key] = value``, in the dtype of `x`; of the values for an element named twice one stays.
 
     Raises
     ------
@@ -67,8 +68,8 @@ def put(x: Any, key: Any, value: Any) -> None:
     DTypeError
         For a value of a higher kind than `x` holds.
     """
-    from portable.array.creation import asarray, full
-    from portable.array.manipulation import astype, contiguous, copied, copy_into
+    from portable.array.creation import asarray
+    from portable.array.manipulation import copied, copy_into
 
     if not isinstance(value, Storage | int | float | complex):
         value = asarray(value, device=x.device)
@@ -82,20 +83,13 @@ def put(x: Any, key: Any, value: Any) -> None:
     if _is_mask(key) and _is_one(value):
         _fill(x, key, value)
         return
-    if not isinstance(value, Storage):
-        value = full((), value, dtype=x.dtype, device=x.device)
-    elif value.buffer is x.buffer:
-        value = copied(value)  # type: ignore[arg-type]
-    check_operands("assignment", (x, value))
-    if _is_mask(key) and key.ndim == x.ndim and value.ndim == 1:
-        _check_mask(x, key, 0)
-        line = key if key.ndim == 1 else contiguous(key)
-        assigned(x, line, contiguous(astype(value, x.dtype, copy=False)))
-        return
-    moved, indices, place = _advanced(x, key)
-    shape = broadcast_shapes([i.shape for i in indices])
-    linear = _positions(moved, key, indices, shape)
-    scattered(moved, linear, _values(x, value, shape, moved.shape[len(indices) :], place))
+    if isinstance(value, Storage):
+        check_operands("assignment", (x, value))
+        value = copied(value) if value.buffer is x.buffer else value  # type: ignore[arg-type]
+        if _is_mask(key) and key.ndim == x.ndim and value.ndim == 1:
+            _put_each(x, key, value)
+            return
+    _scatter(x, key, value)
 
 
 def updated(operation: Operation, x: _A, other: Any) -> _A:
@@ -269,6 +263,35 @@ def _fill(x: Any, mask: Any, value: Any) -> None:
     filled(x, copied(mask) if mask.buffer is x.buffer else mask, value)
 
 
+def _put_each(x: Any, mask: Any, values: Any) -> None:
+    """Assigns an array of one dimension to what is true in a mask of all dimensions."""
+    from portable.array.manipulation import astype, contiguous
+
+    _check_mask(x, mask, 0)
+    line = mask if mask.ndim == 1 else contiguous(mask)
+    assigned(x, line, contiguous(astype(values, x.dtype, copy=False)))
+
+
+def _scatter(x: Any, key: Any, value: Any) -> None:
+    """Assigns to the elements that arrays of indices name."""
+    from portable.array.manipulation import copied
+
+    if isinstance(key, Storage) and key.dtype.is_integer and x.ndim:
+        check_operands("an index", (x, key))
+        moved, indices, place, shape = x, [key], 0, key.shape
+    else:
+        moved, indices, place = _advanced(x, key)
+        shape = broadcast_shapes([i.shape for i in indices])
+    count = len(indices)
+    values = _values(x, value, shape, moved.shape[count:], place)
+    index: Any = indices[0]
+    if count > 1 or _is_trusted(key):
+        index = _positions(moved, key, indices, shape)
+    else:
+        checked_index(index, moved.shape[0])
+    scattered(moved, copied(index) if index.buffer is x.buffer else index, values, count)
+
+
 def _sliced(x: Any, items: list[Any]) -> tuple[Any, list[int]]:
     """The view by the basic items, and which of its dimensions the arrays index."""
     basic = tuple(slice(None) if isinstance(item, Storage) else item for item in items)
@@ -305,17 +328,22 @@ def _at(result: Any, count: int, place: int) -> Any:
 
 
 def _values(x: Any, value: Any, shape: tuple[int, ...], rest: tuple[int, ...], place: int) -> Any:
-    """What to scatter, as one row per position."""
+    """What to scatter, as one row per position, or a number."""
     from portable.array.manipulation import astype, broadcast_to, reshape
 
+    if not isinstance(value, Storage):
+        return value
     whole = (*rest[:place], *shape, *rest[place:])
     if broadcast_shapes([value.shape, whole]) != whole:
         raise ShapeError(f"a value of shape {value.shape} assigned to elements of shape {whole}")
-    spread = broadcast_to(astype(value, x.dtype, copy=False), whole)
+    value = astype(value, x.dtype, copy=False)  # type: ignore[arg-type]
+    rows = (prod(shape), *rest)
+    if value.size == 1:
+        return value.viewed(rows, (0,) * len(rows))
+    spread: Any = broadcast_to(value, whole)
     count = len(shape)
     order = [*range(place, place + count), *range(place), *range(place + count, len(whole))]
     first = spread.viewed(
         tuple(spread.shape[d] for d in order), tuple(spread.strides[d] for d in order)
     )
-    rows = prod(shape)
-    return reshape(first, (rows, *rest))
+    return reshape(first, rows)

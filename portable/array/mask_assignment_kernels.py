@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from portable import lang as kl
-from portable.array.compaction_kernels import bit_at, section_added_up
+from portable.array.compaction_kernels import places_before
 from portable.array.elementwise_kernel import product_of, unravelled
 from portable.array.mask_kernels import lowest_bit
 from portable.lang.function import function
@@ -103,24 +103,21 @@ def expand_together(x: Any, bits: Any, ends: Any, values: Any, *, WIDTH: int, AH
     `ends` are how many are true up to each section's end. Neighbouring work-items take neighbours,
     `AHEAD` of `values` being read before the first of `x` is written.
     """
-    item = kl.local_id(0)
-    begin = kl.group_id(0) * (WIDTH * 32)
-    words = kl.local((WIDTH,), kl.u32)
-    sums = kl.local((WIDTH,), kl.i32)
-    section_added_up(bits[kl.group_id(0) * WIDTH + item], words, sums, WIDTH)
-    done = begin - begin
-    if begin > 0:
-        done = ends[kl.group_id(0) - 1]
-    for first in range(item, kl.minimum(WIDTH * 32, product_of(x.shape) - begin), WIDTH * AHEAD):
+    group = kl.group_id(0)
+    begin = group * (WIDTH * 32)
+    own = group * WIDTH + kl.local_id(0) // 32
+    done = ends[group] - ends[group]
+    if group > 0:
+        done = ends[group - 1]
+    for first in range(0, kl.minimum(WIDTH * 32, product_of(x.shape) - begin), WIDTH * AHEAD):
+        chosen, before = places_before(bits, own + first // 32, AHEAD, WIDTH)
+        e = begin + first + kl.local_id(0)
         read = ()
         for u in kl.static_range(AHEAD):
-            chosen, before = bit_at(words, sums, first + u * WIDTH)
             value = kl.cast(0, values.dtype)
-            if chosen:
-                value = values[done + before]
+            if chosen[u]:
+                value = values[done + before[u]]
             read = (*read, value)  # type: ignore[assignment]
         for u in kl.static_range(AHEAD):
-            e = first + u * WIDTH
-            here, _ = bit_at(words, sums, e)
-            if here:
-                put(x, begin + e, read[u])
+            if chosen[u]:
+                put(x, e + u * WIDTH, read[u])

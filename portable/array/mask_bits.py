@@ -25,7 +25,7 @@ _BYTE: Final = 8
 class Cut:
     """A mask in sections, each one work-item's or that of a workgroup of `width`.
 
-    `word` is the type that bits are read in.
+    `word` is the type that the bools are read in, several at a time.
     """
 
     section: int
@@ -46,8 +46,8 @@ def cut_of(size: int, device: Device) -> Cut:
         wanted = capabilities.compute_units * _CPU_ITEMS_PER_UNIT
         section = max(_CPU_SHORTEST, power_of_two(-(-size // wanted)))
         return Cut(section, -(-size // section), 1, uint64)
-    width = min(_GROUP, capabilities.max_workgroup)
-    section = width * _BYTE * uint32.itemsize
+    width = min(_GROUP, capabilities.max_workgroup) // 32 * 32
+    section = width * 32
     return Cut(section, -(-size // section), width, uint32)
 
 
@@ -61,7 +61,7 @@ def packed(recipe: Recipe, mask: Any, cut: Cut) -> tuple[Any, Any]:
         in_bytes = bits.viewed((bits.size * _BYTE,), (1,), dtype=uint8)
         recipe.launch(pack, cut.sections, 1, mask, words, in_bytes, counts, SECTION=cut.section)
         return bits, counts
-    bits = recipe.empty((cut.ndrange,), uint32)
+    bits = recipe.empty((cut.ndrange,), uint64)
     recipe.launch(pack_together, cut.ndrange, cut.width, mask, words, bits, counts, WIDTH=cut.width)
     if cut.sections == 1:
         return bits, counts

@@ -8,12 +8,22 @@ from portable import lang as kl
 from portable.lang.function import function
 from portable.lang.kernel import kernel
 
-__all__ = ["bits_of", "long_bits_of", "lowest_bit", "pack", "pack_together"]
+__all__ = [
+    "apart",
+    "joined",
+    "long_bits_of",
+    "lowest_bit",
+    "pack",
+    "pack_together",
+    "section_packed",
+]
 
 GATHER4 = 0x01020408
 """Times four bytes that are 0 or 1: these as bits, 24 places up, and nothing above them."""
 GATHER8 = 0x0102040810204080
 """The same for eight bytes, 56 places up."""
+ROW = 16
+"""Work-items whose counts each of them adds up alone."""
 
 
 @function
@@ -98,25 +108,55 @@ def pack(mask: Any, octets: Any, bits: Any, counts: Any, *, SECTION: int) -> Non
         counts[s] = count
 
 
+@function
+def section_packed(mask: Any, quads: Any, begin: Any, WIDTH: Any) -> Any:
+    """The bits of 32 elements for each work-item, and how many are true before them in the section.
+
+    A workgroup's section begins at `begin`.
+    """
+    item = kl.local_id(0)
+    word = bits_of(mask, quads, begin + item * 32)
+    count = kl.cast(kl.popcount(word), kl.i32)
+    sums = kl.local((WIDTH,), kl.i32)
+    tops = kl.local((WIDTH // ROW,), kl.i32)
+    sums[item] = count
+    kl.barrier()
+    row = item // ROW
+    before = 0
+    for other in kl.static_range(ROW - 1):
+        if other < item % ROW:
+            before = before + sums[row * ROW + other]
+    if item % ROW == ROW - 1:
+        tops[row] = before + count
+    kl.barrier()
+    for other in kl.static_range(WIDTH // ROW - 1):
+        if other < row:
+            before = before + tops[other]
+    return word, before
+
+
+@function
+def joined(word: Any, before: Any) -> Any:
+    """The two in one word of 64 bits, those of the mask in the lower half."""
+    return (kl.cast(before, kl.u64) << 32) | kl.cast(word, kl.u64)
+
+
+@function
+def apart(pair: Any) -> Any:
+    """What `joined` has joined."""
+    return kl.cast(pair & 0xFFFFFFFF, kl.u32), kl.cast(pair >> 32, kl.i32)
+
+
 @kernel
 def pack_together(mask: Any, quads: Any, bits: Any, counts: Any, *, WIDTH: int) -> None:
-    """The bits of a mask in words of 32, and how many are true in each workgroup's section.
+    """The bits of a mask as `joined` has them, and how many are true in each workgroup's section.
 
     A work-item makes one word; there are words for all work-items.
     """
     item = kl.local_id(0)
-    at = kl.group_id(0) * WIDTH + item
-    word = bits_of(mask, quads, at * 32)
-    bits[at] = word
-    sums = kl.local((WIDTH,), kl.i32)
-    sums[item] = kl.cast(kl.popcount(word), kl.i32)
-    kl.barrier()
-    half = WIDTH
-    for _ in kl.static_range(10):
-        if half > 1:
-            half = half // 2
-            if item < half:
-                sums[item] = sums[item] + sums[item + half]
-            kl.barrier()
-    if item == 0:
-        counts[kl.group_id(0)] = kl.cast(sums[0], counts.dtype)
+    begin = kl.group_id(0) * (WIDTH * 32)
+    word, before = section_packed(mask, quads, begin, WIDTH)
+    bits[kl.group_id(0) * WIDTH + item] = joined(word, before)
+    if item == WIDTH - 1:
+        total = before + kl.cast(kl.popcount(word), kl.i32)
+        counts[kl.group_id(0)] = kl.cast(total, counts.dtype)

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from portable.array.creation import ones
 from portable.array.elementwise import not_equal
 from portable.array.engine import check_operands
-from portable.array.gathering import gathered, scattered
+from portable.array.gathering import gathered
 from portable.array.manipulation import astype, concat, reshape
+from portable.array.scattering import scattered
 from portable.array.searching import nonzero
 from portable.array.sorting import ordered
 from portable.array.statistics import cumulative_sum

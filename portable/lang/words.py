@@ -341,7 +341,10 @@ def atomic_load(array: Any, index: Any, *, order: str = "relaxed", scope: str = 
 def atomic_store(
     array: Any, index: Any, value: Any, *, order: str = "relaxed", scope: str = "device"
 ) -> None:
-    """Writes the element indivisibly; `order` is "relaxed" or "release"."""
+    """Writes the element indivisibly; `order` is "relaxed" or "release".
+
+    A relaxed one may be of 8 or 16 bits too. Of those that several work-items store, one stays.
+    """
 
 
 def _atomic(name: str, what: str) -> Word:

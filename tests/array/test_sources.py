@@ -13,9 +13,12 @@ from portable.array.exchange_kernels import exchange_tiles
 from portable.array.fused_kernel import MOST_INPUTS, MOST_OUTPUTS, fused
 from portable.array.gather_kernels import gather
 from portable.array.lookback_kernels import scan_in_turn
+from portable.array.mask_assignment_kernels import expand_together, fill
+from portable.array.mask_kernels import pack_together
 from portable.array.moment_kernels import moments_together
 from portable.array.reduction_kernels import reduce_columns, scan_columns, total
 from portable.array.scan_kernels import scan_together
+from portable.array.scatter_kernels import scatter
 from portable.array.sorting_kernels import merge_runs, sort_runs
 from portable.array.sweep_kernels import count_together, place_together, sort_together
 from portable.array.workgroup_kernels import best_together, reduce_together
@@ -36,7 +39,11 @@ INDEX = ArraySpec(kl.i64, ("unit",), aligned=True)
 FLAG = ArraySpec(kl.i32, ("unit",), aligned=True)
 BEGINS = ArraySpec(kl.i32, ("any", "any"), aligned=True)
 STATE = ArraySpec(kl.u32, ("unit",), aligned=True)
+MASK = ArraySpec(kl.bool_, ("unit",), aligned=True)
+BYTES = ArraySpec(kl.u8, ("unit",), aligned=True)
 COUNT, NONE = ScalarSpec("int"), StaticSpec(None)
+LONG = ScalarSpec("float", kl.i64)
+SECTIONS = {"WIDTH": 256, "AHEAD": 4, "FEW": 2048}
 SUM = {"MERGE": total, "KIND": kl.f32, "INITIAL": 0}
 SHARED = {"LANES": 4, "WIDTH": 256, "TALL": 1, "SECTION": 16384}
 KEYS = {"WIDTH": 256, "KIND": "f", "BITS": 32, "DESCENDING": True}
@@ -64,11 +71,42 @@ LAUNCHES: dict[str, tuple[Kernel, tuple[int, int, int], tuple[Any, ...], dict[st
     "reduce": (reduce_together, (256, 1, 1), (MATRIX, MATRIX), {**SUM, **SHARED, "MAP": None}),
     "columns": (reduce_columns, (64, 1, 1), (MATRIX, MATRIX), {**SUM, **COLUMNS, "MAP": None}),
     "moments": (moments_together, (256, 1, 1), (MATRIX,) * 3, {**SHARED, "KIND": kl.f32}),
+    "pack": (pack_together, (256, 1, 1), (MASK, STATE, WORDS, COUNTS), {"WIDTH": 256}),
     "compact": (
         compact_together,
         (256, 1, 1),
-        (ArraySpec(kl.bool_, ("unit",), aligned=True), LINE, COUNTS, LINE),
-        {"LANES": 16, "WIDTH": 256, "SECTION": 16384},
+        (MASK, NONE, WORDS, COUNTS, LINE, NONE, LINE, LONG, NONE),
+        SECTIONS,
+    ),
+    "true indices": (
+        compact_together,
+        (256, 1, 1),
+        (MASK, NONE, WORDS, COUNTS, NONE, MATRIX, INDEX, LONG, NONE),
+        SECTIONS,
+    ),
+    "compact at once": (
+        compact_together,
+        (256, 1, 1),
+        (MASK, STATE, NONE, NONE, LINE, NONE, LINE, LONG, INDEX),
+        SECTIONS,
+    ),
+    "expand": (
+        expand_together,
+        (256, 1, 1),
+        (MATRIX, WORDS, COUNTS, LINE),
+        {"WIDTH": 256, "AHEAD": 4},
+    ),
+    "fill": (
+        fill,
+        (256, 1, 1),
+        (MASK, COUNT, BYTES),
+        {"NUMBER": True, "ROW": False, "WIDTH": 256, "AHEAD": 8, "CHUNK": 2048, "ROWS": 1},
+    ),
+    "scatter": (
+        scatter,
+        (256, 1, 1),
+        (BYTES, INDEX, BYTES),
+        {"COUNT": 1, "NUMBER": False, "CHUNK": 1, "ROWS": 1},
     ),
     "best": (
         best_together,

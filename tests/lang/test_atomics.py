@@ -214,3 +214,16 @@ def test_fences_order_what_a_counter_announces(device: Device) -> None:
     arrays: tuple[Any, ...] = (x, np.zeros_like(x), np.zeros(1, np.int32), np.zeros(1, np.int32))
     *_, found = run(device, last_one_sums[pt.groups(30), 4], *arrays)
     assert found[0] == 2 * x.sum()
+
+
+@pt.kernel
+def store_all(out):
+    i = kl.global_id(0)
+    kl.atomic_store(out, i % 3, i + 1)
+
+
+@pytest.mark.parametrize("dtype", ["int8", "uint8", "int16", "uint16", *INTEGERS])
+def test_one_of_many_stores_stays(device: Device, dtype: str) -> None:
+    (found,) = run(device, store_all[60, 10], np.zeros(4, dtype))
+    assert found[3] == 0
+    assert all(found[k] in range(k + 1, 61, 3) for k in range(3))

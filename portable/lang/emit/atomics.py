@@ -14,6 +14,8 @@ from portable.lang.ir import statements as s
 __all__ = ["Atomics"]
 
 _UNSIGNED = (uint32, uint64)
+_NARROWEST = 4
+"""Bytes of what atomics take; a relaxed store of fewer is a plain one, which no device tears."""
 _BINARY: dict[str, e.BinaryOp] = {"add": "add", "sub": "sub", "min": "min", "max": "max"}
 
 
@@ -96,6 +98,10 @@ class Atomics:
         pointer = self._addresses.pointer(x.array, offset).text
         place = _Place(pointer, x.array.space, x.array.dtype, x.order, x.scope)
         value = None if x.value is None else self._expressions.text(x.value)
+        if x.array.dtype.itemsize < _NARROWEST:
+            memory = self._dialect.memory_type(x.array.dtype)
+            space = self._dialect.spaces[x.array.space]
+            return [f"*(volatile {space}{memory} *)({pointer}) = ({memory})({value});"]
         expected = None if x.expected is None else self._expressions.text(x.expected)
         if x.op == "store":
             assert value is not None

@@ -25,12 +25,14 @@ def _checked(builder: Builder, word: str, array: Any, order: Any, scope: Any) ->
     view = view_of(builder, array, word)
     dtype = view.array.dtype
     op = word.removeprefix("atomic_")
-    wide = dtype.itemsize in (4, 8) and not dtype.is_complex and dtype is not bool_
-    if view.array.space == "private" or not wide or (dtype.is_float and op not in _FLOAT):
+    fits = dtype.itemsize in (4, 8) and not dtype.is_complex and dtype is not bool_
+    if op == "store" and order == "relaxed":
+        fits = fits or dtype.is_integer
+    if view.array.space == "private" or not fits or (dtype.is_float and op not in _FLOAT):
         builder.fail(
             f"kl.{word} on a {dtype.short} {view.array.space} array",
             "atomics take 32- and 64-bit integers, and floats except for bit operations and "
-            "compare_exchange, in global or local memory",
+            "compare_exchange, in global or local memory; relaxed stores all integers",
         )
     allowed = _ORDERS.get(word, _ANY_ORDER)
     if order not in allowed:
