@@ -40,7 +40,8 @@ def in_place(runtime: Runtime, array: Array) -> np.ndarray[Any, Any]:
     enqueue_map: Any = cl.enqueue_map_buffer  # whose types take no dtypes and no sums of flags
     flags = cl.map_flags.READ | cl.map_flags.WRITE
     with runtime.lock:
-        mapped, _ = enqueue_map(
-            runtime.queue, array.buffer, flags, low, (high - low,), np.uint8, is_blocking=True
+        mapped, event = enqueue_map(
+            runtime.queue, array.buffer, flags, low, (high - low,), np.uint8, is_blocking=False
         )
+    runtime.wait(event)
     return np.asarray(_Place(array, mapped, low))
