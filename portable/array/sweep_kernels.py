@@ -303,6 +303,62 @@ def looked_back(state: Any, number: Any, tile: Any, digit: Any, count: Any) -> A
     return before
 
 
+@function
+def is_only_digit(begins: Any, row: Any, digit: Any, length: Any) -> Any:
+    """Whether all elements of a row have a digit, which then is in order."""
+    end = kl.cast(length, begins.dtype)
+    if digit < RADIX - 1:
+        end = begins[row, digit + 1]
+    return (begins[row, digit] == 0) & (end == length)
+
+
+@function
+def find_ways(
+    line: Any,
+    starts: Any,
+    ends: Any,
+    valid: Any,
+    begins: Any,
+    row: Any,
+    place: Any,
+    number: Any,
+    state: Any,
+    EACH: Any,
+    WIDTH: Any,
+) -> None:
+    """How far elements of each digit go from their places in a line of `valid` ordered notes.
+
+    Left in `starts`; barriers around.
+    """
+    for d in range(kl.local_id(0), RADIX, WIDTH):
+        starts[d] = 0
+        ends[d] = 0
+    kl.barrier()
+    mark_digits(line, starts, ends, valid, EACH)
+    kl.barrier()
+    for d in range(kl.local_id(0), RADIX, WIDTH):
+        inside = starts[d]
+        if state is None:
+            starts[d] = begins[row, d, place] - inside
+        else:
+            count = ends[d] - kl.cast(inside, kl.i32)
+            before = looked_back(state, number, place, d, count)
+            starts[d] = begins[row, d] + kl.cast(before, begins.dtype) - inside
+    kl.barrier()
+
+
+@function
+def move(
+    tile: Any, order: Any, out: Any, new_order: Any, outer: Any, first: Any, origin: Any, to: Any
+) -> None:
+    """Writes an element of the tile that begins at `first`, and where it was."""
+    if out is not None:
+        out[*outer, to] = tile[origin]
+    if new_order is not None:
+        was = first + origin if order is None else order[*outer, first + origin]
+        new_order[*outer, to] = kl.cast(was, new_order.dtype)
+
+
 @kernel
 def place_together(
     x: Any,
@@ -325,7 +381,8 @@ def place_together(
     ``begins[r, d]`` is where in row `r` elements of digit `d` begin. `ticket` and `state` hold
     zeros, `state` one for each digit of each tile, of which the two highest bits are a status.
     Where they are None, workgroups do not wait: ``begins[r, d, t]`` is where those of each tile
-    begin. `out`, `order` and `new_order` may be None.
+    begin. `out`, `order` and `new_order` may be None. Where workgroups wait, rows are copied that
+    have but one digit.
     """
     lead = x.shape[: x.ndim - 1]
     length = x.shape[x.ndim - 1]
@@ -347,31 +404,23 @@ def place_together(
     line = kl.local((room(EACH, WIDTH),), kl.u32)
     notes = kl.private((EACH,), kl.u32)
     load(x, outer, first, valid, tile, EACH, WIDTH)
-    for d in range(item, RADIX, WIDTH):
-        starts[d] = 0
-        ends[d] = 0
     kl.barrier()
-    for k in kl.range(EACH, unroll=-1):
-        at = item * EACH + k
-        notes[k] = note_of(tile[at], at, at < valid, shift, KIND, BITS, DESCENDING)
-    order_notes(notes, line, EACH, WIDTH)
-    mark_digits(line, starts, ends, valid, EACH)
-    kl.barrier()
-    for d in range(item, RADIX, WIDTH):
-        inside = starts[d]
-        if state is None:
-            starts[d] = begins[row, d, place] - inside
-        else:
-            count = ends[d] - kl.cast(inside, kl.i32)
-            before = looked_back(state, number, place, d, count)
-            starts[d] = begins[row, d] + kl.cast(before, begins.dtype) - inside
-    kl.barrier()
-    for i in kl.range(item, valid, WIDTH, unroll=AT_ONCE):
-        note = line[i]
-        target = starts[note >> DIGIT_AT] + kl.cast(i, begins.dtype)
-        origin = kl.cast(note, kl.i32) & ((1 << DIGIT_AT) - 1)
-        if out is not None:
-            out[*outer, target] = tile[origin]
-        if new_order is not None:
-            was = first + origin if order is None else order[*outer, first + origin]
-            new_order[*outer, target] = kl.cast(was, new_order.dtype)
+    alone = False
+    if state is not None:
+        head = digit_of(tile[0], shift, DIGIT_BITS, KIND, BITS, DESCENDING)
+        alone = kl.assume_uniform(is_only_digit(begins, row, head, length))
+    if alone:
+        for i in kl.range(item, valid, WIDTH, unroll=AT_ONCE):
+            move(tile, order, out, new_order, outer, first, i, first + i)
+    else:
+        for k in kl.range(EACH, unroll=-1):
+            at = item * EACH + k
+            notes[k] = note_of(tile[at], at, at < valid, shift, KIND, BITS, DESCENDING)
+        order_notes(notes, line, EACH, WIDTH)
+        where = (begins, row, place, number, state)
+        find_ways(line, starts, ends, valid, *where, EACH, WIDTH)
+        for i in kl.range(item, valid, WIDTH, unroll=AT_ONCE):
+            note = line[i]
+            to = starts[note >> DIGIT_AT] + kl.cast(i, begins.dtype)
+            origin = kl.cast(note, kl.i32) & ((1 << DIGIT_AT) - 1)
+            move(tile, order, out, new_order, outer, first, origin, to)

@@ -133,6 +133,14 @@ def test_tiles_of_numbers_in_some_order(simulated: Device, a: np.ndarray[Any, An
     check(simulated, "tiles", a.astype(np.int8))
 
 
+def test_a_digit_that_all_of_a_row_have(simulated: Device) -> None:
+    """Its pass copies that row, and orders the other."""
+    a = RNG.integers(0, 256, (2, 133)).astype(np.uint16)
+    a[1] *= 256
+    a[0] += 0xFF00
+    check(simulated, "tiles", a, descending=False)
+
+
 def test_the_ways_that_lengths_choose(simulated: Device) -> None:
     """Rows that are merged, that a workgroup holds, and longer ones."""
     import portable.array as xp
