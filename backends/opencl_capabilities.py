@@ -79,7 +79,7 @@ def capabilities_of(device: cl.Device) -> Capabilities:
         vector_bytes=vector_bytes,
         vectorizes_work_items=cpu and platform_word(device) == "intel",
         atomics64="cl_khr_int64_base_atomics" in extensions,
-        float_atomics="cl_ext_float_atomics" in extensions,
+        float_atomics="cl_ext_float_atomics" in extensions or level >= _VOLTA,
         memory_orders=_memory_orders(device),
         forward_progress=cpu or level >= _VOLTA,
         subnormals32=bool(rounding & _DENORM),
@@ -108,8 +108,9 @@ def _architecture(device: cl.Device, vector_bytes: int) -> str:
 def _nvidia_level(device: cl.Device) -> int:
     """The major compute capability of NVIDIA's; 0 for others.
 
-    From 7 (Volta) on, work-items that have started are promised to go on, from 8 (Ampere) on there
-    are asynchronous copies and matrix units for doubles, reached by inline PTX.
+    From 7 (Volta) on, work-items that have started are promised to go on, and atomics have orders;
+    from 8 (Ampere) on there are asynchronous copies and matrix units for doubles. All but the
+    first are reached by inline PTX.
     """
     return int(_query(device, "compute_capability_major_nv", 0))
 
@@ -138,7 +139,7 @@ def _sub_group_size(device: cl.Device, extensions: frozenset[str]) -> int:
 def _memory_orders(device: cl.Device) -> Literal["relaxed", "acq_rel"]:
     offered = int(_query(device, "atomic_memory_capabilities", 0))
     both = offered & _ACQ_REL_ON_DEVICE == _ACQ_REL_ON_DEVICE
-    return "acq_rel" if both else "relaxed"
+    return "acq_rel" if both or _nvidia_level(device) >= _VOLTA else "relaxed"
 
 
 def _query(device: cl.Device, name: str, default: Any) -> Any:

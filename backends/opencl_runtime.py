@@ -28,6 +28,7 @@ from portable.errors import (
 )
 from portable_backends import drivers
 from portable_backends.limits import check
+from portable_backends.opencl_capabilities import platform_word
 
 __all__ = [
     "EventTimer",
@@ -295,10 +296,13 @@ class OpenCLExecutable(Executable):
         return kernel
 
     def _check_workgroup(self) -> None:
-        """Registers may allow fewer work-items than the device does at best."""
-        word = cl.kernel_work_group_info.WORK_GROUP_SIZE
-        most: Any = self._kernel.get_work_group_info(word, self._runtime.device)
-        if math.prod(self._workgroup) > most:
+        """Registers may allow fewer work-items than the device does at best.
+
+        NVIDIA's OpenCL answers 256 even where it compiled a kernel for more.
+        """
+        info, device = cl.kernel_work_group_info, self._runtime.device
+        most: Any = self._kernel.get_work_group_info(info.WORK_GROUP_SIZE, device)
+        if math.prod(self._workgroup) > most and platform_word(device) != "nvidia":
             raise LaunchError(
                 f"{self._program.entry} can run with at most {most} work-items in a workgroup on "
                 f"{self._runtime.device.name}; it was given {self._workgroup}"

@@ -141,6 +141,16 @@ def test_64_bits_need_the_device() -> None:
         generate(fetch_kernel("add", dt.int64), replace(CUDA, atomics64=False))
 
 
+def test_nvidias_opencl_has_the_orders_of_its_assembler() -> None:
+    nvidia = replace(CUDA, dialect="opencl", float_atomics=True)
+    source = generate(mixed_kernel(dt.float32), nvidia).source
+    assert "ld.acquire.gpu.global.b32" in source
+    assert "fence.acq_rel.gpu" in source
+    source = generate(fetch_kernel("add", dt.float32, "acq_rel"), nvidia).source
+    assert "atom.acq_rel.gpu.global.add.f32" in source
+    assert "atom.relaxed.cta.shared.add.f32" in source
+
+
 @pytest.mark.skipif(bool(cuda_missing()), reason=cuda_missing())
 @pytest.mark.parametrize("dtype", TYPES, ids=str)
 def test_cuda_compiles(dtype: dt.DType) -> None:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from portable.dtypes import DType, uint32, uint64
 from portable.errors import UnsupportedError
 from portable.lang.emit.addresses import Addresses
+from portable.lang.emit.dialect import PTX_ATOMICS
 from portable.lang.emit.expressions import Expressions, placeholder
 from portable.lang.ir import expressions as e
 from portable.lang.ir import statements as s
@@ -50,6 +51,11 @@ class Atomics:
         self._dialect = expressions.dialect
         self._capabilities = expressions.context.capabilities
         self._words = expressions.dialect.atomics
+        by_nvidia = self._capabilities.vendor == "nvidia"
+        if self._words.style == "opencl" and by_nvidia and self._ordered():
+            # NVIDIA's OpenCL C has no orders across workgroups; its assembler has.
+            self._words = PTX_ATOMICS
+        self._asm = "asm volatile" if self._dialect.name == "cuda" else "__asm__ volatile"
 
     # -- fences -----------------------------------------------------------------------------
 
@@ -59,6 +65,8 @@ class Atomics:
             return []
         if self._words.style == "opencl":
             return [self._opencl_fence(x)]
+        if self._words.style == "nvidia":
+            return [f'{self._asm}("fence.acq_rel.{self._scope(x.scope)};" ::: "memory");']
         return ["__threadfence();" if x.scope == "device" else "__threadfence_block();"]
 
     def _opencl_fence(self, x: s.Fence) -> str:
@@ -82,6 +90,10 @@ class Atomics:
 
     def _ordered(self) -> bool:
         return self._capabilities.memory_orders == "acq_rel"
+
+    def _volatile(self) -> str:
+        """PTX says so itself, and CUDA's conversion of pointers takes no volatile ones."""
+        return "" if self._words.style == "nvidia" else "volatile "
 
     def _order(self, order: str) -> str:
         return self._words.orders[order]
@@ -134,7 +146,7 @@ class Atomics:
         kind = self._dialect.types[place.dtype.short]
         space = self._dialect.spaces[place.space]
         result = "void" if op == "store" else kind
-        parameters = [f"volatile {space}{kind} *p"]
+        parameters = [f"{self._volatile()}{space}{kind} *p"]
         if op == "compare_exchange":
             parameters.append(f"{kind} expected")
         if op != "load":
@@ -166,7 +178,8 @@ class Atomics:
         bits = next(d for d in _UNSIGNED if d.bits == place.dtype.bits)
         kind = self._dialect.types[bits.short]
         space = self._dialect.spaces[place.space]
-        inner = _Place(f"(volatile {space}{kind} *)p", place.space, bits, place.order, place.scope)
+        pointer = f"({self._volatile()}{space}{kind} *)p"
+        inner = _Place(pointer, place.space, bits, place.order, place.scope)
         to_bits = self._cast_bits(place.dtype, bits)
         back = self._cast_bits(bits, place.dtype)
         match op:
@@ -249,29 +262,38 @@ class Atomics:
     # -- PTX --------------------------------------------------------------------------------
 
     def _nvidia(self, op: str, place: _Place) -> list[str]:
-        order = _allowed(op, place.order)
-        scope = self._scope(place.scope)
+        space, pointer = self._ptx_pointer(place)
+        meaning = f"{_allowed(op, place.order)}.{self._scope(place.scope)}{space}"
         letter = {"f32": "f", "f64": "d"}.get(place.dtype.short, "rl"[place.dtype.bits == 64])
         kind = self._dialect.types[place.dtype.short]
         width = f"b{place.dtype.bits}"
         if op == "store":
-            inputs = f'"l"(p), "{letter}"(x)'
-            text = f"st.{order}.{scope}.{width} [%0], %1;"
-            return [f'asm volatile("{text}" :: {inputs} : "memory");']
+            inputs = f'{pointer}, "{letter}"(x)'
+            text = f"st.{meaning}.{width} [%0], %1;"
+            return [f'{self._asm}("{text}" :: {inputs} : "memory");']
         if op == "load":
-            text, inputs = f"ld.{order}.{scope}.{width} %0, [%1];", '"l"(p)'
+            text, inputs = f"ld.{meaning}.{width} %0, [%1];", pointer
         elif op == "compare_exchange":
-            text = f"atom.{order}.{scope}.cas.{width} %0, [%1], %2, %3;"
-            inputs = f'"l"(p), "{letter}"(expected), "{letter}"(x)'
+            text = f"atom.{meaning}.cas.{width} %0, [%1], %2, %3;"
+            inputs = f'{pointer}, "{letter}"(expected), "{letter}"(x)'
         else:
             word, value = ("add", f"({kind})-x") if op == "sub" else (op, "x")
-            text = f"atom.{order}.{scope}.{_ptx_word(word, place.dtype)} %0, [%1], %2;"
-            inputs = f'"l"(p), "{letter}"({value})'
+            text = f"atom.{meaning}.{_ptx_word(word, place.dtype)} %0, [%1], %2;"
+            inputs = f'{pointer}, "{letter}"({value})'
         return [
             f"{kind} old;",
-            f'asm volatile("{text}" : "={letter}"(old) : {inputs} : "memory");',
+            f'{self._asm}("{text}" : "={letter}"(old) : {inputs} : "memory");',
             "return old;",
         ]
+
+    def _ptx_pointer(self, place: _Place) -> tuple[str, str]:
+        """The state space of a place, and its address as an operand.
+
+        CUDA's pointers are generic, OpenCL's are addresses within their space.
+        """
+        if place.space == "local":
+            return ".shared", f'"r"({self._dialect.shared_address.format(p="p")})'
+        return ".global" if self._dialect.spaces["global"] else "", '"l"(p)'
 
     # -- clang ------------------------------------------------------------------------------
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from portable.backend import Capabilities
-from portable.lang.emit.dialect import SAME_NAME, AtomicWords, Dialect, Helper
+from portable.lang.emit.dialect import PTX_ATOMICS, SAME_NAME, Dialect, Helper
 from portable.lang.emit.helpers import SHARED
 from portable.lang.emit.ptx import INSTRUCTIONS
 from portable.lang.ir.kernel import Kernel, Options
@@ -177,11 +177,7 @@ CUDA: Final = Dialect(
     flags=_flags,
     sub_groups={"shuffle": "__shfl_sync(0xffffffffu >> (32u - active), {0}, (int)({1}))"},
     flat_sub_groups=False,
-    atomics=AtomicWords(
-        style="nvidia",
-        orders={name: name for name in ("relaxed", "acquire", "release", "acq_rel")},
-        scopes={"workgroup": "cta", "device": "gpu"},
-    ),
+    atomics=PTX_ATOMICS,
     printf_formats={
         "bool": "%d",
         "i32": "%d",

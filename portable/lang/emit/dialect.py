@@ -16,7 +16,7 @@ from portable.dtypes import DType
 from portable.lang.ir.kernel import Kernel, Options
 from portable.lang.ir.types import ValueType, Vector
 
-__all__ = ["SAME_NAME", "Asm", "AtomicWords", "Dialect", "Helper"]
+__all__ = ["PTX_ATOMICS", "SAME_NAME", "Asm", "AtomicWords", "Dialect", "Helper"]
 
 SAME_NAME: Final = (
     "acos",
@@ -104,6 +104,14 @@ class AtomicWords:
     style: Literal["opencl", "nvidia", "clang"]
     orders: Mapping[str, str]
     scopes: Mapping[str, str]
+
+
+PTX_ATOMICS: Final = AtomicWords(
+    style="nvidia",
+    orders={name: name for name in ("relaxed", "acquire", "release", "acq_rel")},
+    scopes={"workgroup": "cta", "device": "gpu"},
+)
+"""What NVIDIA's compilers assemble, that of CUDA and that of OpenCL."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
