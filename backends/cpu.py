@@ -133,14 +133,14 @@ class CPUBackend(Backend):
         """One device per runtime, Intel's first."""
         try:
             from portable_backends.opencl_capabilities import is_cpu, platform_word
-            from portable_backends.opencl_runtime import find
+            from portable_backends.opencl_runtime import find, why_none
         except ImportError as error:
             self._reason = f"PyOpenCL cannot be imported ({error})"
             return ()
         found = {platform_word(d): d for d in reversed(find()) if is_cpu(d)}
         found.pop("oclgrind", None)
         order = sorted(found, key=lambda w: (*_PREFERENCE, w).index(w))
-        self._reason = "no OpenCL runtime for this processor was found"
+        self._reason = why_none("no OpenCL runtime for this processor was found")
         return [CPUDevice(found[word], f"cpu:{word}") for word in order]
 
     def unavailable(self) -> Unavailable:

@@ -155,11 +155,11 @@ class OpenCLBackend(Backend):
         """One device each, named after its driver, numbered where a driver has several."""
         try:
             from portable_backends.opencl_capabilities import is_cpu, platform_word
-            from portable_backends.opencl_runtime import find
+            from portable_backends.opencl_runtime import find, why_none
         except ImportError as error:
             self._reason = f"PyOpenCL cannot be imported ({error})"
             return ()
-        self._reason = "no OpenCL driver was found"
+        self._reason = why_none("no OpenCL driver was found")
         found = sorted(find(), key=is_cpu)
         words = [platform_word(d) for d in found]
         return [OpenCLDevice(d, n) for d, n in zip(found, _numbered(words), strict=True)]

@@ -37,6 +37,7 @@ __all__ = [
     "find",
     "launch_error",
     "options_for",
+    "why_none",
 ]
 
 _OUT_OF_MEMORY = frozenset(
@@ -55,9 +56,19 @@ _BAD_WORKGROUP = frozenset(
 )
 
 
-@once
 def find() -> tuple[cl.Device, ...]:
-    """Every OpenCL device of this machine, each once, in the order of the loader."""
+    """Every OpenCL device that kernels can be built for, in the order of the loader."""
+    return tuple(d for d in _listed() if not _unusable(d))
+
+
+def why_none(otherwise: str) -> str:
+    """Why `find` passed over what there is; `otherwise` if there is nothing."""
+    return "; ".join(filter(None, map(_unusable, _listed()))) or otherwise
+
+
+@once
+def _listed() -> tuple[cl.Device, ...]:
+    """Every available OpenCL device of this machine, each once."""
     drivers.announce()
     found: dict[int, cl.Device] = {}
     try:
@@ -72,19 +83,22 @@ def find() -> tuple[cl.Device, ...]:
 
 def _devices_of(platform: cl.Platform) -> Sequence[cl.Device]:
     try:
-        return [d for d in platform.get_devices() if d.available and _compiles(d)]
+        return [d for d in platform.get_devices() if d.available]
     except cl.Error:
         return []
 
 
-def _compiles(device: cl.Device) -> bool:
-    """Whether it has a compiler that knows its processor.
+def _unusable(device: cl.Device) -> str:
+    """Why kernels cannot be built for it; empty where they can.
 
     PoCL names a processor newer than its LLVM "generic", and then fails to build anything for it
     (https://github.com/pocl/pocl/issues/1049).
     """
-    unknown = "PoCL" in device.version and device.version.endswith("-generic")
-    return bool(device.compiler_available) and not unknown
+    if not device.compiler_available:
+        return f"the OpenCL driver of {device.name} has no compiler"
+    if "PoCL" in device.version and device.version.endswith("-generic"):
+        return f"PoCL {device.driver_version} does not know this processor"
+    return ""
 
 
 def launch_error(error: cl.Error | struct.error, what: str) -> PortableError:

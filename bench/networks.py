@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any, Final
@@ -108,6 +109,6 @@ def parameters_verifier(x: Array, y: Array, *layers: Array, steps: int) -> Verif
     def error(found: Sequence[Array]) -> float:
         pairs = zip(found, exact, strict=True)
         worst = np.max([np.mean((a.reshape(b.shape) - b) ** 2) for a, b in pairs])
-        return float(worst) ** 0.5 / allowed
+        return math.sqrt(worst) / allowed
 
     return error

@@ -45,6 +45,8 @@ def plan(
 
 
 def _why_nothing(operations: Sequence[Operation], devices: Sequence[Device]) -> str:
+    if not devices:
+        return "no device but the simulator was found; see portable devices"
     missing = {operation.missing(device) for operation in operations for device in devices}
     return "; ".join(sorted(missing)) if all(missing) else "no operation takes such element types"
 

@@ -42,7 +42,9 @@ def _product(text: str) -> list[Size]:
 def _extents(text: str) -> list[int]:
     found = _EXTENT.fullmatch(text)
     if found is None:
-        raise ValueError(f"{text!r} is no number, nor a range such as 256..4096 or 256..1024+256")
+        raise ValueError(
+            f"{text!r} is no positive number, nor a range such as 256..4096 or 256..1024+256"
+        )
     first = int(found["first"])
     last = int(found["last"] or first)
     if last < first:

@@ -11,8 +11,11 @@ import pytest
 import portable.array
 from portable import dtypes, registry
 from portable.errors import LaunchError, OutOfMemoryError, ShapeError
+from portable_backends.cpu import CPUBackend
 
 cl = pytest.importorskip("pyopencl")
+opencl_runtime = pytest.importorskip("portable_backends.opencl_runtime")
+_POCL = "OpenCL 3.0 PoCL HSTR: pthread-x86_64-unknown-linux-gnu"
 
 
 @pytest.fixture(params=[d.name for d in registry.devices_of_backend("opencl")])
@@ -109,15 +112,24 @@ def test_errors_are_ours(code: str, expected: type[Exception], said: str) -> Non
 
 
 @pytest.mark.parametrize(
-    ("version", "offered"),
+    ("version", "compiler", "reason"),
     [
-        ("OpenCL 3.0 PoCL HSTR: pthread-x86_64-unknown-linux-gnu-generic", False),
-        ("OpenCL 3.0 PoCL HSTR: pthread-x86_64-unknown-linux-gnu-znver3", True),
-        ("OpenCL 3.0 of another-generic", True),
+        (f"{_POCL}-generic", True, "PoCL 3.0-rc2 does not know this processor"),
+        (f"{_POCL}-znver3", True, ""),
+        ("OpenCL 3.0 of another-generic", True, ""),
+        ("OpenCL 1.2 of another", False, "the OpenCL driver of Abacus has no compiler"),
     ],
 )
-def test_processors_that_a_compiler_does_not_know(version: str, offered: bool) -> None:
-    from portable_backends.opencl_runtime import _compiles
-
-    device = SimpleNamespace(version=version, compiler_available=True)
-    assert _compiles(device) is offered  # type: ignore[arg-type]
+def test_devices_that_nothing_can_be_built_for_are_passed_over(
+    monkeypatch: pytest.MonkeyPatch, version: str, compiler: bool, reason: str
+) -> None:
+    device = SimpleNamespace(
+        name="Abacus", version=version, driver_version="3.0-rc2", compiler_available=compiler
+    )
+    monkeypatch.setattr(opencl_runtime, "_listed", lambda: (device,))
+    assert opencl_runtime.find() == (() if reason else (device,))
+    assert opencl_runtime.why_none("nothing") == (reason or "nothing")
+    if reason:
+        backend = CPUBackend()
+        assert not backend.devices()
+        assert backend.unavailable().reason == reason

@@ -116,6 +116,11 @@ def test_bad_words(words: list[str], expected: str) -> None:
     assert expected in done.output
 
 
+def test_a_machine_without_a_device(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(registry, "devices", lambda: (registry.device("simulator"),))
+    assert "no device but the simulator was found" in typed().output
+
+
 @pytest.mark.parametrize("name", [name for name in OPERATIONS if name not in ("copy", "fma")])
 def test_every_operation_on_the_processor(name: str) -> None:
     """Verified, timed, and beside at least one library where there is one."""
