@@ -9,7 +9,8 @@ from portable.array.engine import check_operands
 from portable.array.geometry import normalized_axis
 from portable.array.manipulation import contiguous, moveaxis
 from portable.array.merge_sorting import merge_sorted
-from portable.array.radix_sorting import digits_of, radix_sorted
+from portable.array.radix_passes import digits_of
+from portable.array.radix_sorting import radix_sorted
 from portable.array.recipe import Plans, Recipe
 from portable.array.sweep_sorting import can_sweep, sweep_sorted
 from portable.dtypes import int64

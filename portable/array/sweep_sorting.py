@@ -10,7 +10,15 @@ import numpy as np
 from portable.array.axis import power_of_two
 from portable.array.creation_kernels import counted, generated
 from portable.array.radix_kernels import DIGIT_BITS, RADIX
-from portable.array.radix_sorting import begins_of, digits_of, in_words, keys_of, place_for
+from portable.array.radix_passes import (
+    begins_of,
+    buffers_for,
+    digits_of,
+    in_words,
+    keys_of,
+    passes,
+    place_for,
+)
 from portable.array.recipe import Recipe
 from portable.array.storage import contiguous_strides
 from portable.array.sweep_kernels import (
@@ -92,7 +100,7 @@ def sweep_sorted(
         prod(x.shape[:-1]) * tile.width,
         tile.width,
         in_words(x),
-        None if out is None else in_words(out),
+        in_words(out),
         places,
         EACH=tile.each,
         DIGITS=digits_of(x.dtype),
@@ -105,24 +113,17 @@ def _tile_by_tile(
     recipe: Recipe, x: Any, tile: Tile, values: bool, order: bool, how: dict[str, Any]
 ) -> tuple[Any, Any]:
     """Passes over memory, one for each digit."""
-    digits, length = digits_of(x.dtype), x.shape[-1]
-    buffers = [
-        (recipe.empty(x.shape, x.dtype), recipe.empty(x.shape, kind) if order else None)
-        for kind in ((int64, place_for(length)) if digits > 1 else (int64,))
-    ]
-    items = prod(x.shape[:-1]) * -(-length // tile.size) * tile.width
-    source, was = in_words(x), None
-    waits = _Waits(recipe, source, tile, digits, how) if _can_wait(x) else None
-    for digit in range(digits):
-        out, becomes = buffers[(digits - 1 - digit) % 2]
-        written = in_words(out) if values or digit < digits - 1 else None
+    buffers = buffers_for(recipe, x, values=values, order=order)
+    items = prod(x.shape[:-1]) * -(-x.shape[-1] // tile.size) * tile.width
+    waits = _Waits(recipe, in_words(x), tile, digits_of(x.dtype), how) if _can_wait(x) else None
+    constants = {"EACH": tile.each, **how}
+    for digit, source, was, out, becomes in passes(x, buffers, values=values):
         shift = np.int32(digit * DIGIT_BITS)
         begins, *state = waits.of(digit) if waits else _of_tiles(recipe, source, tile, shift, how)
-        arrays = (source, was, begins, *state, written, becomes)
-        constants = {"EACH": tile.each, **how}
-        recipe.launch(place_together, items, tile.width, *arrays, shift, **constants)
-        source, was = written, becomes
-    return (buffers[0][0] if values else None), buffers[0][1]
+        arrays = (source, was, begins, *state, out, becomes, shift)
+        recipe.launch(place_together, items, tile.width, *arrays, **constants)
+    out, places = buffers[0]
+    return (out if values else None), places
 
 
 def _can_wait(x: Any) -> bool:
