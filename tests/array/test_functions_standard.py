@@ -184,14 +184,78 @@ def test_sets(simulated: Device, name: str, data: Any) -> None:
 @given(data=st.data())
 def test_searchsorted(simulated: Device, data: Any) -> None:
     lines = hnp.array_shapes(min_dims=1, max_dims=1, max_side=20)
-    table = np.sort(np.random.default_rng(0).integers(-9, 9, data.draw(lines))).astype("float32")
-    values = np.random.default_rng(1).integers(-9, 9, data.draw(SHAPES)).astype("float32")
-    operands = [(table, ...), (values, ...)]
-    check(
-        *both(
-            "searchsorted", simulated, operands, side=data.draw(st.sampled_from(["left", "right"]))
-        )
+    dtype = data.draw(st.sampled_from([*DTYPES["i"], *DTYPES["u"], *DTYPES["f"]]))
+    table = np.random.default_rng(0).integers(0, 9, data.draw(lines)).astype(dtype)
+    values = np.random.default_rng(1).integers(0, 9, data.draw(SHAPES)).astype(dtype)
+    side = data.draw(st.sampled_from(["left", "right"]))
+    if data.draw(st.booleans()):
+        table.sort()
+        check(*both("searchsorted", simulated, [(table, ...), (values, ...)], side=side))
+        return
+    mine, theirs = [simulated.from_numpy(v) for v in (table, values)], [table, values]
+    found = xp.searchsorted(*mine, side=side, sorter=xp.argsort(mine[0]))
+    check(found, np.searchsorted(*theirs, side=side, sorter=np.argsort(table, stable=True)))
+
+
+@QUICK
+@given(data=st.data())
+def test_where(simulated: Device, data: Any) -> None:
+    shapes = data.draw(hnp.mutually_broadcastable_shapes(num_shapes=3, max_dims=3, max_side=3))
+    same_kind = st.sampled_from(DTYPES[data.draw(st.sampled_from("biufc"))])
+    dtypes = ["bool", data.draw(same_kind), data.draw(same_kind)]
+    rng = np.random.default_rng(0)
+    condition, x, y = [
+        (rng.integers(0, 2, shape).astype(dtype), ...)
+        for shape, dtype in zip(shapes.input_shapes, dtypes, strict=True)
+    ]
+    check(*both("where", simulated, [condition, x, y]))
+
+
+@QUICK
+@given(data=st.data())
+def test_clip(simulated: Device, data: Any) -> None:
+    base, index = made(data, "iuf", hnp.array_shapes(min_dims=1, max_dims=2, max_side=5))
+    x = base[index]
+    ends: list[Any] = []
+    for low in (0, 2):
+        number = low + data.draw(st.integers(0, 2))
+        array = np.full(data.draw(st.sampled_from([x.shape, x.shape[-1:], ()])), number, x.dtype)
+        ends.append(data.draw(st.sampled_from([None, number, array])))
+    mine = [simulated.from_numpy(e) if isinstance(e, np.ndarray) else e for e in ends]
+    theirs = [strict.asarray(e) if isinstance(e, np.ndarray) else e for e in ends]
+    found = xp.clip(simulated.from_numpy(base)[index], *mine)
+    check(found, strict.clip(strict.asarray(x.copy()), *theirs))
+
+
+@QUICK
+@given(data=st.data())
+def test_repeats_of_each(simulated: Device, data: Any) -> None:
+    base, index = made(data, "bif")
+    x = base[index]
+    axis = axis_of(data, x.ndim, several=False)
+    if axis == x.ndim and x.ndim:
+        return  # no such axis: see test_manipulation
+    extent = x.size if axis is None else x.shape[axis]
+    shape = data.draw(st.sampled_from([(1,), (extent,)]))
+    dtype = data.draw(st.sampled_from([*DTYPES["i"], *DTYPES["u"]]))
+    counts = np.random.default_rng(0).integers(0, 4, shape).astype(dtype)
+    found = xp.repeat(simulated.from_numpy(base)[index], simulated.from_numpy(counts), axis=axis)
+    check(found, np.repeat(x, counts.astype(int), axis=axis))
+
+
+@QUICK
+@given(data=st.data())
+def test_take(simulated: Device, data: Any) -> None:
+    base, index = made(data, "bufc", hnp.array_shapes(min_dims=1, max_dims=3, max_side=5))
+    x = base[index]
+    axis = data.draw(st.integers(-x.ndim, x.ndim - 1))
+    extent = x.shape[axis]
+    places = data.draw(st.lists(st.integers(-extent, extent - 1), max_size=7))
+    dtype = data.draw(st.sampled_from(DTYPES["i"] if min(places, default=0) < 0 else DTYPES["u"]))
+    found = xp.take(
+        simulated.from_numpy(base)[index], simulated.from_numpy(np.array(places, dtype)), axis=axis
     )
+    check(found, np.take(x, np.array(places, int), axis=axis))
 
 
 @QUICK
