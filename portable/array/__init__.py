@@ -6,7 +6,7 @@ namespace with creation functions bound to a device. Beyond the standard there i
 Functions whose result's shape depends on the elements (`nonzero`, `unique_values` and its kin,
 `repeat` by an array, boolean masks) wait for the device, and so does indexing by arrays of
 integers, to learn whether all are in range. Decompositions in `linalg`, but for the singular values
-of real matrices, and all transforms in `fft` go through the host.
+of real matrices, go through the host.
 """
 
 # ruff: noqa: A004, N811  (the standard names functions as Python names its own)

@@ -91,6 +91,13 @@ class _New:
 
 
 @dataclass(frozen=True, slots=True)
+class _Found:
+    """A step that asks for an array, such as a table, which may be another in each run."""
+
+    find: Callable[[], Any]
+
+
+@dataclass(frozen=True, slots=True)
 class _Launched:
     """A step that launches; per argument which array's memory it gets, and how far into it."""
 
@@ -111,7 +118,7 @@ class Recipe:
 
     def __init__(self, *given: Any) -> None:
         self._arrays: list[Any] = list(given)
-        self._steps: list[_New | _Launched] = []
+        self._steps: list[_New | _Found | _Launched] = []
         self._results: list[tuple[Any, int, int]] = []
 
     def empty(self, shape: tuple[int, ...], dtype: DType) -> Any:
@@ -119,6 +126,13 @@ class Recipe:
         made = self._arrays[0].device.empty(shape, dtype)
         self._arrays.append(made)
         self._steps.append(_New(shape, dtype))
+        return made
+
+    def found(self, find: Callable[[], Any]) -> Any:
+        """What a function gives in each run: arrays that are all alike, at the start of a buffer."""
+        made = find()
+        self._arrays.append(made)
+        self._steps.append(_Found(find))
         return made
 
     def launch(
@@ -154,6 +168,10 @@ class Recipe:
         for step in self._steps:
             if isinstance(step, _New):
                 handles.append(empty(step.shape, step.dtype).buffer)
+                starts.append(0)
+                continue
+            if isinstance(step, _Found):
+                handles.append(step.find().buffer)
                 starts.append(0)
                 continue
             used = [None if i < 0 else handles[i] for i, _ in step.places]

@@ -1,0 +1,112 @@
+"""Transforms of a few complex numbers held in registers: the steps that longer ones are made of.
+
+Their lengths are constants, so that all rotations are; the parts of the numbers may be vectors.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from portable import lang as kl
+from portable.lang.function import function
+
+__all__ = ["dft", "times"]
+
+
+@function
+def times(x: Any, y: Any) -> Any:
+    """The product of complex numbers, without the care for infinities that ``*`` takes."""
+    return kl.complex(x.real * y.real - x.imag * y.imag, x.real * y.imag + x.imag * y.real)
+
+
+@function
+def rotated(z: Any, k: int, n: int) -> Any:
+    """``exp(-2 pi i k / n) z``."""
+    if k == 0:
+        return z
+    if 4 * k == n:
+        return kl.complex(z.imag, -z.real)
+    if 8 * k == n:
+        half = math.sqrt(0.5)
+        return kl.complex((z.real + z.imag) * half, (z.imag - z.real) * half)
+    c = math.cos(2 * math.pi * k / n)
+    s = math.sin(2 * math.pi * k / n)
+    return kl.complex(z.real * c + z.imag * s, z.imag * c - z.real * s)
+
+
+@function
+def smallest_factor(n: int) -> int:
+    """The smallest prime factor of a number below 25."""
+    if n % 2 == 0:
+        return 2
+    if n > 3 and n % 3 == 0:
+        return 3
+    return n
+
+
+@function
+def dft(values: Any) -> Any:
+    """The transform of a tuple of up to 16 complex numbers.
+
+    Decimation in time (Cooley and Tukey 1965) down to prime lengths.
+    """
+    R = len(values)
+    if R == 1:
+        return values
+    P = smallest_factor(R)
+    if P == R:
+        return _of_two(values) if R == 2 else _of_odd(values)
+    parts = ()
+    for p in kl.static_range(P):
+        parts = (*parts, dft(values[p::P]))  # type: ignore[assignment]
+    Q = R // P
+    columns = ()
+    for q in kl.static_range(Q):
+        column = ()
+        for p in kl.static_range(P):
+            column = (*column, rotated(parts[p][q], p * q, R))  # type: ignore[assignment]
+        columns = (*columns, dft(column))  # type: ignore[assignment]
+    result = ()
+    for k in kl.static_range(R):
+        result = (*result, columns[k % Q][k // Q])  # type: ignore[assignment]
+    return result
+
+
+@function
+def _of_two(values: Any) -> Any:
+    return values[0] + values[1], values[0] - values[1]
+
+
+@function
+def _of_odd(values: Any) -> Any:
+    """An odd prime length: pairs of mirror images share their cosines and sines."""
+    R = len(values)
+    H = R // 2
+    sums = ()
+    gaps = ()
+    for j in kl.static_range(1, H + 1):
+        sums = (*sums, values[j] + values[R - j])  # type: ignore[assignment]
+        gaps = (*gaps, values[j] - values[R - j])  # type: ignore[assignment]
+    first = values[0]
+    for j in kl.static_range(H):
+        first = first + sums[j]
+    result = (first,)
+    mirrored = ()
+    for k in kl.static_range(1, H + 1):
+        even = values[0]
+        odd = weighted(gaps[0], math.sin(2 * math.pi * k / R))  # type: ignore[misc]
+        for j in kl.static_range(H):
+            angle = 2 * math.pi * ((j + 1) * k % R) / R
+            even = even + weighted(sums[j], math.cos(angle))
+            if j > 0:
+                odd = odd + weighted(gaps[j], math.sin(angle))
+        result = (*result, kl.complex(even.real + odd.imag, even.imag - odd.real))  # type: ignore[assignment]
+        mirrored = (kl.complex(even.real - odd.imag, even.imag + odd.real), *mirrored)  # type: ignore[assignment]
+    return (*result, *mirrored)
+
+
+@function
+def weighted(z: Any, weight: float) -> Any:
+    """A complex number times a real one."""
+    return kl.complex(z.real * weight, z.imag * weight)

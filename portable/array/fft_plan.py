@@ -1,0 +1,90 @@
+"""How a transform is cut into passes over memory, and those into stages; no device needed."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from math import prod
+from typing import Final
+
+__all__ = ["LARGEST_PRIME", "balanced", "is_smooth", "next_smooth", "prime_factors", "radices"]
+
+LARGEST_PRIME: Final = 13
+_LONG: Final = 64
+
+
+@lru_cache(maxsize=1024)
+def prime_factors(n: int) -> tuple[int, ...]:
+    """The prime factors of a positive number, ascending."""
+    found = []
+    p = 2
+    while p * p <= n:
+        while n % p == 0:
+            found.append(p)
+            n //= p
+        p += 1
+    return (*found, n) if n > 1 else tuple(found)
+
+
+def is_smooth(n: int) -> bool:
+    """Whether all prime factors of a number have a butterfly."""
+    return all(p <= LARGEST_PRIME for p in prime_factors(n))
+
+
+@lru_cache(maxsize=1024)
+def next_smooth(n: int) -> int:
+    """The least number not below `n` whose prime factors are 2, 3 and 5, 8 dividing it if long."""
+    best = 1 << (n - 1).bit_length()
+    threes = 1
+    while threes < best:
+        odd = threes
+        while odd < best:
+            twos = 1 << (-(-n // odd) - 1).bit_length()
+            best = min(best, odd * (twos if n < _LONG else max(twos, 8)))
+            odd *= 5
+        threes *= 3
+    return best
+
+
+@lru_cache(maxsize=1024)
+def radices(n: int, largest: int = 16) -> tuple[int, ...]:
+    """Radices whose product is `n`, as few as possible: products of small primes up to `largest`.
+
+    Powers of two are shared evenly, so that stages are alike; ``(1,)`` for one element.
+    """
+    primes = prime_factors(n)
+    twos = primes.count(2)
+    most = largest.bit_length() - 1
+    stages = -(-twos // most)
+    shares = [twos // stages + (i < twos % stages) for i in range(stages)] if stages else []
+    found = [1 << share for share in shares]
+    odd = [p for p in primes if p > 2]
+    for p in reversed(odd):
+        partner = next((i for i, r in enumerate(found) if r * p <= largest), None)
+        if partner is None:
+            found.append(p)
+        else:
+            found[partner] *= p
+    return tuple(sorted(found, reverse=True)) or (1,)
+
+
+@lru_cache(maxsize=1024)
+def balanced(n: int, most: int) -> tuple[int, ...]:
+    """`n` as a product of as few factors of at most `most` as possible, which are much alike.
+
+    Each prime factor is at most `most`.
+    """
+    primes = sorted(prime_factors(n), reverse=True)
+    for count in range(1, len(primes) + 1):
+        found = _shared(primes, count)
+        if max(found) <= most:
+            return tuple(sorted(found, reverse=True))
+    return (n,)
+
+
+def _shared(primes: list[int], count: int) -> list[int]:
+    """Prime factors dealt out, each to the smallest product so far."""
+    found = [1] * count
+    for p in primes:
+        found[found.index(min(found))] *= p
+    assert prod(found) == prod(primes)
+    return found

@@ -1,0 +1,112 @@
+"""How lines are shared among the workers and vector lanes of a processor."""
+
+from __future__ import annotations
+
+from functools import partial
+from math import prod
+from typing import Any, Final
+
+import numpy as np
+
+from portable.array.fft_access import ALONG, BESIDE, WITHIN
+from portable.array.fft_ends import TABLES, Pass, found_table, in_parts, rotations_between
+from portable.array.fft_plan import balanced, radices
+from portable.array.fft_tables import stage_rotations
+from portable.array.fft_vector_kernels import PRIMES, transform_in_vectors
+from portable.array.recipe import Recipe
+from portable.backend import Capabilities
+from portable.dtypes import DType
+
+__all__ = ["launch_in_vectors", "parts_in_vectors"]
+
+_LARGEST_RADIX: Final = 8
+_RADICES: Final = ((2, 4, 8), (2, 3, 4, 5, 6, 8, PRIMES))
+"""What programs have code for: few of them do all lengths, smaller ones are compiled sooner."""
+_MOST_LANES: Final = 16
+_WORKERS_PER_UNIT: Final = 4
+_CACHE: Final = 1 << 20
+"""Bytes that a worker's memory may take."""
+_LONGEST_ALONE: Final = 2048
+"""Elements of a line that is transformed without vectors rather than in several passes."""
+
+
+def parts_in_vectors(x: Any, out: Any, n: int, kind: DType) -> tuple[int, ...]:
+    """The lengths of the passes: one if a worker's memory holds a line in each lane."""
+    lanes = _lanes(x.device.capabilities, kind)
+    most = _CACHE // (2 * lanes * kind.itemsize)
+    if n <= (most if prod(x.shape[:-1]) >= lanes else _LONGEST_ALONE):
+        return (n,)
+    return balanced(n, most)
+
+
+def _lanes(capabilities: Capabilities, kind: DType) -> int:
+    return min(_MOST_LANES, max(2, capabilities.vector_bytes // kind.real.itemsize))
+
+
+def launch_in_vectors(recipe: Recipe, x: Any, out: Any, step: Pass, kind: DType) -> None:
+    """The launch of a pass."""
+    device, ends, n = x.device, step.ends, step.length
+    lines = prod(x.shape[:-1]) * step.step_in
+    run = _run(x, out, step)
+    lanes = 1 << min(run, _lanes(device.capabilities, kind)).bit_length() - 1
+    how_in = None if ends.mirrored or lanes == 1 else _neighbours(x, step.step_in)
+    how_out = None if lanes == 1 else _neighbours(out, step.step_out)
+    blocks = lines // run * -(-run // lanes)
+    workers = min(blocks, device.capabilities.compute_units * _WORKERS_PER_UNIT)
+    steps = radices(n, _LARGEST_RADIX)
+    find = partial(TABLES, device, kind, stage_rotations, steps)
+    coarse, fine = rotations_between(recipe, device, kind, step)
+    source, form_in = _as_taken(x, how_in)
+    target, form_out = _as_taken(out, how_out)
+    recipe.launch(
+        transform_in_vectors,
+        workers,
+        1,
+        source,
+        target,
+        recipe.empty((workers, 4 * n * lanes), kind.real),
+        found_table(recipe, find),
+        ends.table,
+        ends.factors,
+        coarse,
+        fine,
+        *ends.numbers(kind),
+        lines,
+        run,
+        step.step_in,
+        step.step_out,
+        n,
+        np.int64(sum(r << 4 * i for i, r in enumerate(steps))),
+        LANES=lanes,
+        RADICES=_RADICES[not {1, 2, 4, 8}.issuperset(steps)],
+        IN=form_in,
+        OUT=form_out,
+        MIRRORED=ends.mirrored > 0,
+    )
+
+
+def _run(x: Any, out: Any, step: Pass) -> int:
+    """How many consecutive lines may share vectors."""
+    if step.step_out > 1:
+        return step.step_out
+    if step.step_in > 1:
+        return step.step_in
+    if BESIDE in (_neighbours(x, 1), _neighbours(out, 1)):
+        return int(x.shape[-2])
+    return prod(x.shape[:-1])
+
+
+def _neighbours(x: Any, step: int) -> str | None:
+    """How lines lie that are read or written together."""
+    if step > 1:
+        return WITHIN if x.strides[-1] == x.dtype.itemsize else None
+    if x.ndim > 1 and x.shape[-2] > 1 and x.strides[-2] == x.dtype.itemsize:
+        return BESIDE
+    return ALONG if x.strides[-1] == x.dtype.itemsize else None
+
+
+def _as_taken(x: Any, how: str | None) -> tuple[Any, tuple[str | None, bool]]:
+    """An array as the kernel takes it, and what it is told of that."""
+    if how is None or not x.dtype.is_complex:
+        return x, (how, False)
+    return in_parts(x, how), (how, True)

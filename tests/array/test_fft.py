@@ -1,0 +1,188 @@
+"""Transforms against SciPy's in double precision, and by what they must obey."""
+
+from __future__ import annotations
+
+from math import log2
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.fft
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+import portable
+import portable.array as xp
+from portable.array import fft_along, fft_passes
+from portable.array.fft_ends import Ends
+from portable.array.fft_vectors import launch_in_vectors
+from portable.backend import Device
+from portable.errors import BadIndexError, DTypeError, ShapeError
+
+RNG = np.random.default_rng(0)
+BOUND = 6.0
+"""Errors in the 2-norm are below so many units of rounding times ``1 + log2(n)``."""
+
+
+def numbers(shape: tuple[int, ...], dtype: Any) -> np.ndarray:
+    """Of normal distribution."""
+    a = RNG.standard_normal(shape)
+    if np.dtype(dtype).kind == "c":
+        a = a + 1j * RNG.standard_normal(shape)
+    return a.astype(dtype)
+
+
+def check(found: Any, expected: np.ndarray, n: int) -> None:
+    """Shape, type, and the error in the 2-norm."""
+    a = portable.to_numpy(found)
+    assert a.shape == expected.shape
+    assert (a.dtype.kind == "c") == (expected.dtype.kind == "c")
+    size = np.linalg.norm(expected)
+    error = np.linalg.norm(a - expected)
+    assert error <= BOUND * np.finfo(a.dtype).eps * (1 + log2(n)) * size
+
+
+def lengths_for(device: Device, few: list[int], many: list[int]) -> list[int]:
+    """Each length has a program of its own unless a device is a processor: so fewer elsewhere."""
+    return many if device.capabilities.kind == "cpu" else few
+
+
+def test_every_short_length(ours: Device) -> None:
+    few = [*range(1, 18), 21, 24, 37, 49, 60, 64]
+    for n in lengths_for(ours, few, list(range(1, 65))):
+        a = numbers((3, n), np.complex128)
+        check(xp.fft.fft(ours.from_numpy(a)), scipy.fft.fft(a), n)
+
+
+def test_lengths_of_all_kinds(ours: Device) -> None:
+    many = [*RNG.integers(65, 5000, 8).tolist(), 4093, 9973, 2**13, 3**9, 5 * 7 * 11 * 13, 2**20]
+    for n in lengths_for(ours, [180, 1024], many):
+        a = numbers((n,), np.complex64)
+        check(xp.fft.fft(ours.from_numpy(a)), scipy.fft.fft(a.astype(np.complex128)), n)
+
+
+@pytest.mark.parametrize("n", [5, 6, 34])
+@pytest.mark.parametrize("extent", [6, 19])
+@pytest.mark.parametrize("name", ["rfft", "irfft", "hfft", "ihfft"])
+def test_real_numbers(simulated: Device, name: str, extent: int, n: int) -> None:
+    a = numbers((2, extent), np.float64 if name in ("rfft", "ihfft") else np.complex128)
+    for norm in ("backward", "ortho"):
+        expected = getattr(scipy.fft, name)(a, n, norm=norm)
+        check(getattr(xp.fft, name)(simulated.from_numpy(a), n=n, norm=norm), expected, n)
+
+
+@pytest.mark.parametrize("axis", [0, 1])
+def test_many_real_rows(ours: Device, axis: int) -> None:
+    a = numbers((37, 37), np.float32)
+    x = ours.from_numpy(a)
+    half = scipy.fft.rfft(a.astype(np.float64), 36, axis=axis)
+    check(xp.fft.rfft(x, n=36, axis=axis), half, 36)
+    back = ours.from_numpy(half.astype(np.complex64))
+    check(xp.fft.irfft(back, n=36, axis=axis), scipy.fft.irfft(half, 36, axis=axis), 36)
+
+
+def test_arrays_of_several_dimensions(ours: Device) -> None:
+    a = numbers((20, 6, 18), np.complex64)
+    x = ours.from_numpy(a)
+    exact = a.astype(np.complex128)
+    check(xp.fft.fftn(x), scipy.fft.fftn(exact), a.size)
+    check(xp.fft.ifftn(x, s=(8, -1), axes=(2, 0)), np.fft.ifftn(exact, (8, 20), (2, 0)), a.size)
+    check(xp.fft.ifft(x[::-2, ::3, ::2], axis=0), scipy.fft.ifft(exact[::-2, ::3, ::2], axis=0), 10)
+    turned = xp.permute_dims(x, (2, 0, 1))
+    check(xp.fft.fft(turned), scipy.fft.fft(exact.transpose(2, 0, 1)), 6)
+
+
+@pytest.mark.parametrize(("n", "parts"), [(12, (4, 3)), (30, (2, 3, 5)), (17, (6, 6))], ids=str)
+def test_rows_cut_into_passes(
+    simulated: Device, monkeypatch: pytest.MonkeyPatch, n: int, parts: tuple[int, ...]
+) -> None:
+    monkeypatch.setattr(fft_along, "_plans", fft_along.Plans(fft_along._written))
+    monkeypatch.setattr(fft_passes, "parts_together", lambda *_: parts)
+    for rows, extent in ((3, n), (1, n - 5)):
+        a = numbers((rows, extent), np.complex128)
+        check(xp.fft.ifft(simulated.from_numpy(a), n=n), scipy.fft.ifft(a, n), n)
+        found = xp.fft.fft(simulated.from_numpy(a.T.copy()), n=n, axis=0)
+        check(found, scipy.fft.fft(a.T, n, axis=0), n)
+    a = numbers((2, n // 2 + 1), np.complex64)
+    check(xp.fft.irfft(simulated.from_numpy(a), n=n), scipy.fft.irfft(a, n), n)
+    check(xp.fft.rfft(simulated.from_numpy(a.real), n=n), scipy.fft.rfft(a.real, n), n)
+
+
+@pytest.mark.parametrize("axis", [0, 1])
+@pytest.mark.parametrize("parts", [(10,), (2, 5)], ids=str)
+def test_vectors_of_lines(
+    simulated: Device, monkeypatch: pytest.MonkeyPatch, parts: tuple[int, ...], axis: int
+) -> None:
+    """What processors run, under the simulator's checks of indices."""
+    monkeypatch.setattr(fft_along, "_plans", fft_along.Plans(fft_along._written))
+    monkeypatch.setattr(fft_passes, "parts_together", lambda *_: parts)
+    monkeypatch.setattr(fft_passes, "launch_together", launch_in_vectors)
+    for shape, dtype in (((5, 8), np.complex64), ((6, 7), np.float32)):
+        a = numbers(shape, dtype)
+        found = xp.fft.fft(simulated.from_numpy(a), n=10, axis=axis)
+        check(found, scipy.fft.fft(a.astype(np.complex128), 10, axis=axis), 10)
+
+
+LENGTHS = st.sampled_from([1, 2, 12, 13, 17])
+SCALES = st.floats(0.25, 8)
+
+
+@settings(
+    max_examples=8, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@given(n=LENGTHS, rows=st.integers(1, 3), scale=SCALES)
+def test_linearity_and_parseval_and_round_trip(
+    simulated: Device, n: int, rows: int, scale: float
+) -> None:
+    a, b = numbers((rows, n), np.complex128), numbers((rows, n), np.complex128)
+    x, y = simulated.from_numpy(a), simulated.from_numpy(b)
+    found = xp.fft.fft(x)
+    check(xp.fft.fft(x + scale * y) - found, scale * scipy.fft.fft(b), 2**20)
+    check(xp.fft.ifft(found), a, n)
+    power = portable.to_numpy(xp.sum(xp.abs(found) ** 2))
+    np.testing.assert_allclose(power, n * np.sum(np.abs(a) ** 2), rtol=1e-13)
+
+
+def test_what_is_not_finite_stays_in_its_row(simulated: Device) -> None:
+    a = numbers((2, 12), np.complex64)
+    a[0, 3] = np.nan
+    found = portable.to_numpy(xp.fft.fft(simulated.from_numpy(a)))
+    assert np.isnan(found[0]).all()
+    check(xp.fft.fft(simulated.from_numpy(a))[1:], scipy.fft.fft(a[1:]), 12)
+
+
+def test_no_numbers(simulated: Device) -> None:
+    x = xp.zeros((0, 4), dtype=xp.float32, device=simulated)
+    assert xp.fft.fft(x).shape == (0, 4)
+    assert xp.fft.fft(x).dtype == xp.complex64
+    assert xp.fft.irfft(x, n=5, axis=0).shape == (5, 4)
+    with pytest.raises(ValueError, match="0 data points"):
+        xp.fft.fft(x, axis=0)
+    assert xp.fft.fftn(xp.ones((), device=simulated)).dtype.is_complex
+
+
+def test_mistakes(simulated: Device) -> None:
+    x = xp.ones((3, 4), device=simulated)
+    with pytest.raises(ValueError, match="-2 data points"):
+        xp.fft.rfft(x, n=-2)
+    with pytest.raises(ValueError, match="norms backward"):
+        xp.fft.fft(x, norm="unitary")  # type: ignore[arg-type]
+    with pytest.raises(BadIndexError):
+        xp.fft.fft(x, axis=2)
+    with pytest.raises(ShapeError, match="1 lengths"):
+        xp.fft.fftn(x, s=(2,), axes=(0, 1))
+    with pytest.raises(ShapeError, match="at least one axis"):
+        xp.fft.rfftn(x, axes=())
+    with pytest.raises(TypeError, match="an integer as length"):
+        xp.fft.fft(x, n=2.5)  # type: ignore[arg-type]
+    for kind in (xp.int32, xp.float16):
+        with pytest.raises(DTypeError):
+            xp.fft.fft(xp.astype(x, kind))
+    with pytest.raises(DTypeError, match="rfft takes float32 and float64"):
+        xp.fft.rfft(xp.astype(x, xp.complex64))
+
+
+def test_ends_of_passes() -> None:
+    ends = Ends(True, 8, "table", True, True, "factors", 0.5)
+    assert ends.first() == Ends(True, 8, "table")
+    assert ends.last() == Ends(False, 0, None, True, True, "factors", 0.5)
