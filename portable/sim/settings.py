@@ -7,12 +7,21 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
+from typing import Final
+
+from portable.errors import LaunchError
 
 __all__ = ["Settings", "checks", "current"]
 
 
+_SEED: Final = "PORTABLE_SIM_SEED"
+
+
 def _seed() -> int:
-    return int(os.environ.get("PORTABLE_SIM_SEED", "0"))
+    text = os.environ.get(_SEED, "0")
+    if not text.strip().isdecimal():
+        raise LaunchError(f"{_SEED} is {text!r}; it must be a number from 0")
+    return int(text)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

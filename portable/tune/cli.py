@@ -26,6 +26,7 @@ from portable.tune.tunable import Size, Tunable
 __all__ = ["tune"]
 
 _GROUP: Final = "portable.tunables"
+_SECONDS: Final = click.FloatRange(min=0, min_open=True)
 
 
 @click.command()
@@ -33,8 +34,12 @@ _GROUP: Final = "portable.tunables"
 @click.option("--device", "device_name", help="A device's name; the one in use, if left out.")
 @click.option("--dtype", "dtype_names", help="Such as f16,f32,f64; all, if left out.")
 @click.option("--size", "size_names", help="From large to small, separated by commas.")
-@click.option("--budget", default=60.0, show_default=True, help="Seconds per type and size.")
-@click.option("--patience", default=60.0, show_default=True, help="Seconds for one choice.")
+@click.option(
+    "--budget", default=60.0, show_default=True, type=_SECONDS, help="Seconds per type and size."
+)
+@click.option(
+    "--patience", default=60.0, show_default=True, type=_SECONDS, help="Seconds for one choice."
+)
 @click.option("--write", is_flag=True, help="Keep what was found in your own table.")
 def tune(
     kernel: str,

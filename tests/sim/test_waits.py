@@ -9,6 +9,7 @@ import pytest
 
 from portable import dtypes as dt
 from portable import sim
+from portable.errors import LaunchError
 from portable.sim.errors import EndlessWaitError
 from sim.build import K, binary, compare, global_array
 
@@ -163,3 +164,6 @@ def test_every_seed_is_an_order_and_each_the_same_one() -> None:
 def test_seed_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PORTABLE_SIM_SEED", "17")
     assert sim.Settings().seed == 17
+    monkeypatch.setenv("PORTABLE_SIM_SEED", "often")
+    with pytest.raises(LaunchError, match="'often'; it must be a number"):
+        sim.Settings()

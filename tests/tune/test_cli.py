@@ -93,6 +93,8 @@ def test_every_device_has_choices(device: Device) -> None:
         (["gemm", "--dtype", "i8"], "tunes f16, f32"),
         (["gemm", "--size", "4x4"], "expected n or MxNxK"),
         (["gemm", "--device", "nonsuch"], "nonsuch"),
+        (["gemm", "--budget", "0"], "'--budget': 0"),
+        (["gemm", "--patience", "-1"], "'--patience': -1"),
     ],
 )
 def test_bad_words(words: list[str], expected: str) -> None:
