@@ -6,14 +6,15 @@ Plans are kept by dtypes, shapes and strides.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from portable import dtypes
 from portable.array.elementwise_kernel import FULL, NUMBER, REVERSED, ROW, elementwise
-from portable.array.exchange import exchange_launch, exchange_views
+from portable.array.exchange import crosswise_axis, exchange_launch, seen_crosswise
 from portable.array.expression import Expression
 from portable.array.geometry import broadcast_shapes, broadcast_strides, collapsed
 from portable.array.operation import Operation, described
@@ -37,6 +38,8 @@ __all__ = [
 ]
 
 _MAX_PLANS: Final = 8192
+_WORDS: Final = {dtypes.bool_: dtypes.uint8, dtypes.complex64: dtypes.uint64}
+"""What copies move in vectors, and as what."""
 _WIDE_ENOUGH: Final = 4
 
 
@@ -209,13 +212,18 @@ def _new_plan(operation: Operation, operands: tuple[Any, ...], out: Any) -> _Pla
 def _bind(
     operation: Operation, operands: tuple[Any, ...], out: Storage, compute: DType, *, disjoint: bool
 ) -> Launch:
+    if operation.fixed in _WORDS and operation.is_copy_of(operands[0]):
+        raw = _WORDS[out.dtype]
+        operation, compute = replace(operation, fixed=raw), raw
+        operands, out = (_as(operands[0], raw),), _as(out, raw)
     arrays = [x for x in operands if isinstance(x, Storage)]
     strides = [broadcast_strides(x.shape, x.strides, out.shape) for x in arrays]
     shape, steps = collapsed(out.shape, [*strides, out.strides])
-    if len(operands) == 1 and arrays:
-        pair = exchange_views(arrays[0], out, shape, steps)
-        if pair is not None:
-            return exchange_launch(operation, *pair, compute, disjoint=disjoint)
+    axis = crosswise_axis(arrays, out, shape, steps)
+    if axis is not None:
+        order = [*(d for d in range(len(shape) - 1) if d != axis), axis, len(shape) - 1]
+        shape = tuple([shape[d] for d in order])
+        steps = [tuple([step[d] for d in order]) for step in steps]
     args: list[Any] = []
     how: list[str] = []
     kinds: list[DType | None] = []
@@ -228,29 +236,44 @@ def _bind(
             kinds.append(None)
             continue
         array, step = next(views)
-        word, view = _seen(array, shape, step)
+        crosswise = None if axis is None else seen_crosswise(array, shape, step)
+        word, view = crosswise or _seen(array, shape, step)
         args.append(view)
         how.append(word)
         kinds.append(conversion_of(array.dtype, kind))
     target = out.viewed(shape, steps[-1])
-    lanes = 1 if compute.is_complex else _lanes(operation, args, how, target)
+    constants = {"OP": operation.function(compute), "HOW": tuple(how), "KINDS": tuple(kinds)}
+    if axis is None:
+        launch = _elementwise_launch(operation, args, target, compute, constants, disjoint=disjoint)
+    else:
+        launch = exchange_launch(operation, args, target, compute, constants, disjoint=disjoint)
+    return shifted(launch, [_shift(x, view) for x, view in zip(operands, args, strict=False)])
+
+
+def _as(x: Any, kind: DType) -> Any:
+    """The same bytes as another dtype of the size."""
+    return x.viewed(x.shape, x.strides, dtype=kind)
+
+
+def _elementwise_launch(
+    operation: Operation,
+    args: Sequence[Any],
+    out: Storage,
+    compute: DType,
+    constants: dict[str, Any],
+    *,
+    disjoint: bool,
+) -> Launch:
+    how = constants["HOW"]
+    lanes = 1 if compute.is_complex else _lanes(operation, args, how, out)
     full = [x for x, word in zip(args, how, strict=True) if word == FULL]
     strided = any(x.strides[-1] != x.dtype.itemsize for x in full)
     chunk, rows, ndrange, workgroup = work_of(
-        target.shape, lanes, out.device.capabilities, strided=strided
+        out.shape, lanes, out.device.capabilities, strided=strided
     )
-    constants = {
-        "OP": operation.function(compute),
-        "HOW": tuple(how),
-        "KINDS": tuple(kinds),
-        "LANES": lanes,
-        "CHUNK": chunk,
-        "ROWS": rows,
-    }
-    args += [None] * (3 - len(args))
-    launcher = elementwise[ndrange, workgroup]
-    launch = repeatable(launcher, (*args, target), constants, disjoint=disjoint)
-    return shifted(launch, [_shift(x, view) for x, view in zip(operands, args, strict=False)])
+    constants |= {"LANES": lanes, "CHUNK": chunk, "ROWS": rows}
+    filled = (*args, *(None,) * (3 - len(args)), out)
+    return repeatable(elementwise[ndrange, workgroup], filled, constants, disjoint=disjoint)
 
 
 def _seen(x: Storage, shape: tuple[int, ...], strides: tuple[int, ...]) -> tuple[str, Storage]:

@@ -60,6 +60,10 @@ class Operation:
         """What the kernel calls for operands of a dtype."""
         return self.real if kind.kind in "fc" else self.whole or self.real
 
+    def is_copy_of(self, x: Any) -> bool:
+        """Whether it gives elements as they are."""
+        return self.fixed is not None and getattr(x, "dtype", None) is self.fixed
+
     def types(self, operands: Sequence[DType | str]) -> tuple[DType, DType]:
         """The dtype to compute in and that of the result; Python numbers are kind letters.
 

@@ -122,6 +122,7 @@ __all__ = [
     "rint",
     "round",
     "rsqrt",
+    "shuffle2",
     "sign",
     "signbit",
     "sin",
@@ -286,8 +287,12 @@ def vload(array: Any, *index: Any, lanes: int, axis: int = -1) -> Any:
 
 
 @_word
-def vstore(array: Any, *index_and_value: Any, axis: int = -1) -> None:
-    """Writes a vector, the last argument, to neighbours along `axis`, the first at the index."""
+def vstore(array: Any, *index_and_value: Any, axis: int = -1, streaming: bool = False) -> None:
+    """Writes a vector, the last argument, to neighbours along `axis`, the first at the index.
+
+    `streaming`, a constant, says that it will not be read soon: where it fills a line of the
+    processor's caches, it passes them by, and the line is not read from memory first.
+    """
 
 
 @_word
@@ -301,6 +306,11 @@ def vector(*elements: Any) -> Any:
 @_word
 def splat(x: Any, lanes: int) -> Any:
     """A vector whose lanes all hold `x`."""
+
+
+@_word
+def shuffle2(x: Any, y: Any, lanes: Sequence[int]) -> Any:
+    """A vector of lanes of two alike, numbered through both; `lanes` are constants."""
 
 
 # -- order ------------------------------------------------------------------------------------

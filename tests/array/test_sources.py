@@ -148,7 +148,7 @@ LAUNCHES: dict[str, tuple[Kernel, tuple[int, int, int], tuple[Any, ...], dict[st
         exchange_tiles,
         (32, 8, 1),
         (CROSSWISE, NONE, NONE, MATRIX),
-        {"OP": kl.negative, "KIND": None, "EDGE": 32, "TALL": 8},
+        {"OP": kl.negative, "HOW": ("crosswise",), "KINDS": (None,), "EDGE": 32, "TALL": 8},
     ),
     "sort": (
         sort_runs,

@@ -170,3 +170,40 @@ def test_vectors_in_local_memory(device: Device) -> None:
     x = np.arange(32, dtype=np.float16).reshape(4, 8)
     _, found = run(device, local_vectors[4, 4], x, np.zeros((4, 4), np.float16))
     np.testing.assert_array_equal(found, x[:, :4].T)
+
+
+@pt.kernel
+def interleaved(x, y, out, *, LANES):
+    """The halves of two vectors in turn, then what is left of them backwards."""
+    a, b = kl.vload(x, 0, lanes=LANES), kl.vload(y, 0, lanes=LANES)
+    upper = ()
+    backwards = ()
+    for lane in kl.static_range(LANES // 2):
+        upper = (*upper, lane, LANES + lane)
+        backwards = (*backwards, 2 * LANES - 1 - lane, LANES - 1 - lane)
+    kl.vstore(out, 0, kl.shuffle2(a, b, upper), streaming=True)
+    kl.vstore(out, LANES, kl.shuffle2(a, b, backwards))
+
+
+@pytest.mark.parametrize("lanes", [2, 8, 16])
+@pytest.mark.parametrize("kind", ["float32", "int16", "bool"])
+def test_lanes_of_two_vectors(device: Device, lanes: int, kind: str) -> None:
+    x, y = np.arange(lanes) % 5, np.arange(lanes) % 3 + 100 * (kind != "bool")
+    x, y = x.astype(kind), y.astype(kind)
+    out = np.zeros(2 * lanes, kind)
+    found = run(device, interleaved[1, 1], x, y, out, LANES=lanes)[2]
+    half = lanes // 2
+    upper = np.stack([x[:half], y[:half]], 1).ravel()
+    backwards = np.stack([y[::-1][:half], x[::-1][:half]], 1).ravel()
+    np.testing.assert_array_equal(found, np.concatenate([upper, backwards]))
+
+
+@pt.kernel
+def out_of_reach(x, out):
+    kl.vstore(out, 0, kl.shuffle2(kl.vload(x, 0, lanes=2), kl.vload(x, 2, lanes=2), (0, 4)))
+
+
+def test_lanes_beyond_two_vectors_are_refused(device: Device) -> None:
+    x = np.zeros(4, np.float32)
+    with pytest.raises(KernelError, match="constants from 0 to 3"):
+        run(device, out_of_reach[1, 1], x, x.copy())

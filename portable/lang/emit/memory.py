@@ -14,6 +14,8 @@ from portable.lang.ir.types import Array, Vector, scalar_of
 
 __all__ = ["Memory"]
 
+_LINE = 64
+
 
 class Memory:
     """Loads and stores of one kernel."""
@@ -165,6 +167,8 @@ class Memory:
             return [self._store_scalar(array, offset, text, statement.component, kind)]
         if self._contiguous(array, statement.axis, kind.lanes):
             aligned = self._aligned(array, statement.index, kind.lanes)
+            if statement.streaming and self._may_stream(array, kind):
+                return [self._stream(array, offset, value, kind)]
             return [self._store_contiguous(array, offset, value, kind, aligned)]
         return self._scatter(statement, kind)
 
@@ -210,6 +214,35 @@ class Memory:
             return self._native_store(array, pointer, text, kind, aligned)
         helper = self._struct_helper("store", array.dtype, kind, aligned)
         return f"{helper}({pointer}, {text});"
+
+    def _may_stream(self, array: Array, kind: Vector) -> bool:
+        """Whether a vector may fill a line of a processor's caches."""
+        same = array.dtype is kind.dtype and array.space == "global"
+        whole = array.dtype.itemsize * kind.lanes == _LINE
+        return self._context.capabilities.kind == "cpu" and same and whole
+
+    def _stream(self, array: Array, offset: Code, value: e.Expression, kind: Vector) -> str:
+        """A store past the caches where the vector is a whole line of them.
+
+        Else there are two stores: compilers take two branches with the like for one plain store.
+        """
+        vector = vectors.vector_name(self._expressions, kind)
+        scalar = self._dialect.memory_type(array.dtype)
+        half = kind.lanes // 2
+        anywhere = self._any_place(array.dtype, half)
+        name = f"pt_stream_{kind!r}"
+        self._context.prelude.define(
+            name,
+            lambda: (
+                f"{self._dialect.function} void {name}(__global {scalar} *p, {vector} x)\n{{\n"
+                f"    if ((ulong)p % {_LINE} == 0) {{\n"
+                f"        __builtin_nontemporal_store(x, (__global {vector} *)p);\n"
+                f"    }} else {{\n        *(__global {anywhere} *)p = x.lo;\n"
+                f"        *(__global {anywhere} *)(p + {half}) = x.hi;\n    }}\n}}"
+            ),
+        )
+        pointer = self.addresses.pointer(array, offset)
+        return f"{name}({pointer}, {self._expressions.text(value)});"
 
     def _native_store(
         self, array: Array, pointer: Code, value: str, kind: Vector, aligned: int

@@ -68,6 +68,8 @@ def structural(printer: Expressions, x: e.Lane | e.Splat | e.MakeVector) -> Code
         case e.MakeVector():
             if printer.dialect.native_vectors and _is_part(x):
                 return _part(printer, x)
+            if printer.dialect.native_vectors and _is_mixed(printer, x):
+                return _mixed(printer, x)
             return Code(made(printer, [printer.text(i) for i in x.elements], x.type))
         case e.Splat():
             return _splat(printer, x)
@@ -83,6 +85,25 @@ def _part(printer: Expressions, x: e.MakeVector) -> Code:
     lanes = [lane for lane in x.elements if isinstance(lane, e.Lane)]
     whole = wrapped(printer.code(lanes[0].x), Level.POSTFIX)
     return Code(f"{whole}.s{''.join(_SHUFFLED[lane.lane] for lane in lanes)}")
+
+
+def _is_mixed(printer: Expressions, x: e.MakeVector) -> bool:
+    """Whether a vector consists of lanes of two others of its kind, and Clang compiles it.
+
+    Clang does for processors; lane by lane, the many instructions of it take seconds to compile.
+    """
+    sources = {lane.x if isinstance(lane, e.Lane) else None for lane in x.elements}
+    alike = all(isinstance(v, e.Variable) and v.type == x.type for v in sources)
+    plain = x.type.dtype.kind != "b"
+    return printer.context.capabilities.kind == "cpu" and alike and plain and len(sources) == 2
+
+
+def _mixed(printer: Expressions, x: e.MakeVector) -> Code:
+    lanes = [lane for lane in x.elements if isinstance(lane, e.Lane)]
+    first, second = dict.fromkeys(lane.x for lane in lanes)
+    places = [lane.lane + (0 if lane.x == first else x.type.lanes) for lane in lanes]
+    both = f"{printer.text(first)}, {printer.text(second)}"
+    return Code(f"__builtin_shufflevector({both}, {', '.join(map(str, places))})")
 
 
 def _splat(printer: Expressions, x: e.Splat) -> Code:

@@ -182,7 +182,9 @@ def _load_one(
     return Value(var)
 
 
-def store(builder: Builder, view: View, index: Any, value: Any, axis: int = -1) -> None:
+def store(
+    builder: Builder, view: View, index: Any, value: Any, axis: int = -1, streaming: bool = False
+) -> None:
     """Writes an element, or neighbours along a dimension of the view if `value` is a vector."""
     array = view.array
     if isinstance(value, View | tuple) or not is_number(value):
@@ -199,7 +201,7 @@ def store(builder: Builder, view: View, index: Any, value: Any, axis: int = -1) 
     if array.lanes > 1:
         stored = _whole_vector(builder, array, stored)
     along = _axis(builder, view, axis, 1 if array.lanes > 1 else stored.lanes)
-    builder.emit(s.Store(array, where, stored.expr, builder.location, along))
+    builder.emit(s.Store(array, where, stored.expr, builder.location, along, streaming=streaming))
 
 
 def _whole_vector(builder: Builder, array: Array, value: Value) -> Value:

@@ -93,7 +93,8 @@ class Load:
 class Store:
     """Writes a scalar or vector; the mirror image of `Load`.
 
-    Narrowing rounds once, to nearest even, for ``float16`` and wraps for integers.
+    Narrowing rounds once, to nearest even, for ``float16`` and wraps for integers. A `streaming`
+    store may pass by the caches.
     """
 
     array: Array
@@ -103,6 +104,7 @@ class Store:
     axis: int = -1
     component: int | None = None
     runs_on: bool = False
+    streaming: bool = False
 
 
 AtomicOp = Literal[

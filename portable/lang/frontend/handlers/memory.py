@@ -85,11 +85,15 @@ def _vload(builder: Builder, array: Any, index: tuple[Any, ...], lanes: Any, axi
 
 
 @handles("vstore")
-def _vstore(builder: Builder, array: Any, index_and_value: tuple[Any, ...], axis: Any) -> None:
+def _vstore(
+    builder: Builder, array: Any, index_and_value: tuple[Any, ...], axis: Any, streaming: Any
+) -> None:
     view = view_of(builder, array, "vstore")
     if len(index_and_value) != view.ndim + 1:
         builder.fail(f"kl.vstore into a {describe(view)} takes {view.ndim} indices and a value")
-    memory.store(builder, view, index_and_value[:-1], index_and_value[-1], axis)
+    if not isinstance(streaming, bool):
+        builder.fail(f"streaming is a compile-time bool, not {describe(streaming)}")
+    memory.store(builder, view, index_and_value[:-1], index_and_value[-1], axis, streaming)
 
 
 @handles("vector")
@@ -108,3 +112,21 @@ def _splat(builder: Builder, x: Any, lanes: Any) -> Value:
     value = as_value(builder, x)
     kind = Vector(value.dtype, _check_lanes(builder, lanes))
     return Value(e.Splat(value.expr, kind), value.weak, value.slots)
+
+
+@handles("shuffle2")
+def _shuffle2(builder: Builder, x: Any, y: Any, lanes: Any) -> Value:
+    a, b = unify(builder, x, y)
+    kind = a.expr.type
+    if not isinstance(kind, Vector) or b.expr.type != kind:
+        builder.fail(f"kl.shuffle2 takes two vectors alike, not {describe(x)} and {describe(y)}")
+    known = isinstance(lanes, tuple) and all(type(n) is int for n in lanes)
+    if not known or not all(0 <= n < 2 * kind.lanes for n in lanes):
+        builder.fail(
+            f"kl.shuffle2 of vectors of {kind.lanes} lanes takes constants from 0 to "
+            f"{2 * kind.lanes - 1}, not {lanes!r}"
+        )
+    _check_lanes(builder, len(lanes))
+    both = builder.let("first", a.expr), builder.let("second", b.expr)
+    picked = tuple(e.Lane(both[n // kind.lanes], n % kind.lanes) for n in lanes)
+    return Value(e.MakeVector(picked, Vector(a.dtype, len(lanes))), a.weak, a.slots)
