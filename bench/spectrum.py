@@ -13,7 +13,6 @@ from portable_bench.values import tolerance
 __all__ = ["SpectrumCheck"]
 
 _FULL: Final = 1024
-_POWERS: Final = 4
 _NARROW: Final = 8
 _Diagonals = dict[int, Array]
 

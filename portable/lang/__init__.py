@@ -1,6 +1,33 @@
 """The kernel language: its words, and the element types by their short names.
 
-Users write ``from portable import lang as kl``.
+Users write ``from portable import lang as kl``. A kernel is a function marked `portable.kernel`, a
+helper that kernels call one marked `portable.function`. Both are Python by these rules; what is
+outside them is refused with the file, the line and what to write instead.
+
+Arguments
+    Positional ones are given at run time: arrays and numbers (None, dtypes, strings, tuples of
+    constants and helpers among them count as constants). Keyword-only ones are constants of the
+    compiler, as are numbers, dtypes and helpers that a kernel names from outside: they are
+    taken when it is first compiled for such arguments, and later changes of them are not seen.
+Statements
+    Assignments, ``if``, ``while``, ``for`` over ``range`` (or, repeated at compile time, over
+    `static_range` or a tuple), ``break``, ``continue``, ``return`` and calls. An ``if`` on
+    constants is decided at compile time. A variable has one type, that of all its assignments
+    together.
+Numbers
+    Computed in i32, u32, i64, u64, f32, f64 and bool; what is narrower is widened when it is
+    loaded and narrowed when it is stored, f16 too unless the kernel is marked
+    ``native_half=True``. Types meet as in the Array API, an integer with a float in the float;
+    i64 does not meet u64, nor bool a number. Python's numbers take the type of what they meet.
+    Integers wrap, shifts are modulo the width, ``//`` and ``%`` are Python's, ``/`` is for
+    floats, division of an integer by zero gives 0, and a float that becomes an integer
+    saturates, NaN to 0.
+Arrays
+    Indexed by integers, from 0 and not from the end; ``x[i]`` of two dimensions is a row,
+    ``x[a:b]`` a part. Bounds are not checked but by the simulator. Arguments may overlap.
+Work-items
+    An ndrange is padded to whole workgroups, so kernels guard what they index. `barrier` is
+    refused where not all of a workgroup provably meet. Workgroups run in any order.
 """
 
 from portable import dtypes as _dtypes

@@ -74,10 +74,6 @@ class Writer:
         """Adds one line."""
         self.lines.append("    " * self._depth + text if text else "")
 
-    def outdented(self, text: str) -> None:
-        """Adds a line at the margin, for preprocessor directives."""
-        self.lines.append(text)
-
     @contextmanager
     def block(self, head: str, tail: str = "}") -> Iterator[None]:
         """Adds ``head {``, what the context adds one step deeper, and `tail`."""
