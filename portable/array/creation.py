@@ -11,7 +11,7 @@ import numpy as np
 
 from portable import dtypes, registry
 from portable import lang as kl
-from portable.array.creation_kernels import spaced
+from portable.array.creation_kernels import diagonal_of_ones, spaced
 from portable.array.engine import apply, check_arrays, check_operands, number_for, recorded
 from portable.array.geometry import whole_numbers
 from portable.array.manipulation import astype, conversion_to, copied
@@ -308,13 +308,21 @@ def eye(
     """Ones on the diagonal `k` above the main one, zeros elsewhere."""
     columns = n_rows if n_cols is None else n_cols
     target = device_for(device)
-    out = _filled(target.empty(_shape((n_rows, columns)), _dtype(target, dtype)), 0)
-    row, column = max(-k, 0), max(k, 0)
-    length = min(n_rows - row, columns - column)
-    if length > 0:
-        row_step, step = out.strides
-        _filled(out.part((row, column)).viewed((length,), (row_step + step,)), 1)
-    return out
+    out = target.empty(_shape((n_rows, columns)), _dtype(target, dtype))
+    if out.size:
+        launch = _diagonal(target, out.shape, out.dtype)
+        launch((out.buffer, None), (out.offset, 0), (None, _reachable(k, out)))
+    return out  # type: ignore[no-any-return]
+
+
+@lru_cache(maxsize=1024)
+def _diagonal(device: Device, shape: tuple[int, ...], kind: DType) -> Launch:
+    """The launch of `eye` for arrays alike."""
+    lanes = vector_lanes((kind,), shape[1], device.capabilities)
+    chunk, rows, ndrange, group = work_of(shape, lanes, device.capabilities, strided=False)
+    constants = {"KIND": kind.register, "LANES": lanes, "CHUNK": chunk, "ROWS": rows}
+    launcher = diagonal_of_ones[ndrange, group]
+    return repeatable(launcher, (device.empty(shape, kind), 0), constants, disjoint=True)
 
 
 def _reachable(k: int, x: Array) -> int:

@@ -8,7 +8,7 @@ from portable import lang as kl
 from portable.lang.function import function
 from portable.lang.kernel import kernel
 
-__all__ = ["counted", "generated", "spaced"]
+__all__ = ["counted", "diagonal_of_ones", "generated", "spaced"]
 
 
 @function
@@ -52,3 +52,26 @@ def spaced(
     end = out.shape[0] - 1
     if last is not None and kl.global_id(0) == end // CHUNK:
         out[end] = kl.cast(last, STORED)
+
+
+@kernel
+def diagonal_of_ones(out: Any, k: Any, *, KIND: Any, LANES: int, CHUNK: int, ROWS: int) -> None:
+    """Ones on the diagonal `k` above the main one, zeros elsewhere.
+
+    Work is cut as in `portable.array.elementwise_kernel.elementwise`.
+    """
+    columns = out.shape[1]
+    start = kl.global_id(0) * CHUNK
+    first = kl.global_id(1) * ROWS
+    if start < columns:
+        stop = kl.minimum(start + CHUNK, columns)
+        whole = start + (stop - start) // LANES * LANES
+        zero = kl.cast(0, KIND)
+        for row in range(first, kl.minimum(first + ROWS, out.shape[0])):
+            if LANES > 1:
+                for j in range(start, whole, LANES):
+                    kl.vstore(out, row, j, kl.splat(zero, LANES))
+            for j in range(whole if LANES > 1 else start, stop):
+                out[row, j] = zero
+            if start <= row + k and row + k < stop:
+                out[row, row + k] = kl.cast(1, KIND)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 
 from portable import lang as kl
@@ -9,8 +11,9 @@ from portable.array import real_operations as r
 from portable.array.engine import apply, check_operands
 from portable.array.expression import Expression
 from portable.array.operation import Operation
+from portable.array.promotion import kind_of, promoted
 from portable.array.storage import Storage
-from portable.dtypes import bool_
+from portable.dtypes import DType, bool_
 from portable.errors import DTypeError
 
 if TYPE_CHECKING:
@@ -602,7 +605,14 @@ def where(condition: Array, x1: Array | complex, x2: Array | complex, /) -> Arra
         raise DTypeError("where takes a condition of dtype bool; compare it: x != 0")
     arrays = Storage | Expression
     if not isinstance(x1, arrays) and not isinstance(x2, arrays):
-        from portable.array.creation import asarray
+        from portable.array.creation import default_dtype
 
-        x1, x2 = asarray(x1, device=device), asarray(x2, device=device)
+        kinds = [default_dtype(device, kind_of(x)) for x in (x1, x2)]
+        return apply(_selection_of(promoted(*kinds)), condition, x1, x2)
     return apply(SELECTION, condition, x1, x2)
+
+
+@cache
+def _selection_of(kind: DType) -> Operation:
+    """The choice between two numbers, given in a dtype."""
+    return replace(SELECTION, fixed=kind)

@@ -212,7 +212,7 @@ def _new_plan(operation: Operation, operands: tuple[Any, ...], out: Any) -> _Pla
 def _bind(
     operation: Operation, operands: tuple[Any, ...], out: Storage, compute: DType, *, disjoint: bool
 ) -> Launch:
-    if operation.fixed in _WORDS and operation.is_copy_of(operands[0]):
+    if operation.fixed in _WORDS and len(operands) == 1 and operation.is_copy_of(operands[0]):
         raw = _WORDS[out.dtype]
         operation, compute = replace(operation, fixed=raw), raw
         operands, out = (_as(operands[0], raw),), _as(out, raw)

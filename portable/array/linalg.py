@@ -15,20 +15,17 @@ import numpy as np
 from portable.array.creation import eye, zeros
 from portable.array.data_types import finfo
 from portable.array.elementwise import abs as absolute
-from portable.array.elementwise import greater, multiply, not_equal, sqrt, subtract
+from portable.array.elementwise import greater, multiply, not_equal, sqrt
 from portable.array.elementwise import pow as power
 from portable.array.engine import check_arrays, check_operands
-from portable.array.geometry import broadcast_shapes
 from portable.array.manipulation import (
     astype,
     broadcast_to,
     copied,
     expand_dims,
-    moveaxis,
     reshape,
-    stack,
 )
-from portable.array.products import matmul, matrix_transpose, tensordot, vecdot
+from portable.array.products import cross, matmul, matrix_transpose, tensordot, vecdot
 from portable.array.statistics import count_nonzero, sum_of_squares
 from portable.array.statistics import max as greatest
 from portable.array.statistics import min as least
@@ -227,19 +224,6 @@ def matrix_rank(x: Array, /, *, rtol: float | Array | None = None) -> Array:
 
 
 # -- on the device --------------------------------------------------------------------------
-
-
-def cross(x1: Array, x2: Array, /, *, axis: int = -1) -> Array:
-    """The cross product of vectors of three along an axis."""
-    check_operands("cross", (x1, x2))
-    if x1.shape[axis] != 3 or x2.shape[axis] != 3:
-        raise ShapeError(f"cross of shapes {x1.shape} and {x2.shape}: axis {axis} has extent 3")
-    shape = broadcast_shapes([x1.shape, x2.shape])
-    a, b = (moveaxis(broadcast_to(x, shape), axis, 0) for x in (x1, x2))
-    parts = [
-        subtract(multiply(a[i], b[j]), multiply(a[j], b[i])) for i, j in ((1, 2), (2, 0), (0, 1))
-    ]
-    return moveaxis(stack(parts, axis=0), 0, axis)
 
 
 def diagonal(x: Array, /, *, offset: int = 0) -> Array:

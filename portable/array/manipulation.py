@@ -5,7 +5,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable
 from functools import cache, lru_cache
-from itertools import pairwise
+from itertools import pairwise, product
 from math import prod
 from typing import TYPE_CHECKING, Any, Final
 
@@ -283,8 +283,11 @@ def broadcast_arrays(*arrays: Array) -> list[Array]:
 def unstack(x: Array, /, *, axis: int = 0) -> tuple[Array, ...]:
     """Views of the slices along an axis."""
     check_arrays("unstack", x)
-    moved = moveaxis(x, normalized_axis(axis, x.ndim), 0)
-    return tuple(moved.part(i) for i in range(moved.shape[0]))
+    place = normalized_axis(axis, x.ndim)
+    shape = (*x.shape[:place], *x.shape[place + 1 :])
+    strides = (*x.strides[:place], *x.strides[place + 1 :])
+    start, step = x.offset, x.strides[place]
+    return tuple([x.viewed(shape, strides, start + i * step) for i in range(x.shape[place])])
 
 
 # -- new arrays -----------------------------------------------------------------------------
@@ -341,22 +344,41 @@ def roll(
 ) -> Array:
     """Elements moved along axes (None: flattened), the last ones coming first."""
     check_arrays("roll", x)
-    if axis is None:
-        return reshape(roll(reshape(x, (-1,)), shift, axis=0), x.shape)
-    axes = axis if isinstance(axis, tuple) else (axis,)
+    axes = axis if isinstance(axis, tuple) else (axis or 0,)
     shifts = shift if isinstance(shift, tuple) else (shift,) * len(axes)
     if len(shifts) != len(axes):
         raise ValueError(f"roll by {len(shifts)} shifts along {len(axes)} axes")
-    for one, by in zip(axes, shifts, strict=True):
-        x = _rolled(x, by, normalized_axis(one, x.ndim))
-    return copied(x) if not axes else x
+    return _rolled(x, tuple(map(operator.index, shifts)), axes, axis is None)  # type: ignore[no-any-return]
 
 
-def _rolled(x: Array, shift: int, axis: int) -> Array:
-    extent = x.shape[axis]
-    cut = -shift % extent if extent else 0
-    lead = (slice(None),) * axis
-    return concat([x.part((*lead, slice(cut, None))), x.part((*lead, slice(None, cut)))], axis=axis)
+def _write_roll(
+    x: Any, shifts: tuple[int, ...], axes: tuple[int, ...], flattened: bool
+) -> Callable[..., Any]:
+    """What `roll` has to do for arrays like `x`: a copy for each part that stays together."""
+    recipe = Recipe(x)
+    source = reshaped(recipe, x, (x.size,)) if flattened else x
+    out = recipe.empty(source.shape, x.dtype)
+    total = [0] * source.ndim
+    for axis, by in zip(axes, shifts, strict=True):
+        total[normalized_axis(axis, source.ndim)] += by
+    for pieces in product(*map(_pieces, source.shape, total)) if x.size else ():
+        there, here = (tuple(piece[end] for piece in pieces) for end in (0, 1))
+        applied(recipe, conversion_to(x.dtype), source.part(here), out=out.part(there))
+    return recipe.finish(_reshaped(out, x.shape))
+
+
+_rolled: Final = Plans(_write_roll)
+
+
+def _pieces(extent: int, shift: int) -> list[tuple[slice, slice]]:
+    """Where along an axis, not empty, parts go that stay together, and which they are."""
+    cut = shift % extent
+    if not cut:
+        return [(slice(None), slice(None))]
+    return [
+        (slice(cut, None), slice(None, extent - cut)),
+        (slice(None, cut), slice(extent - cut, None)),
+    ]
 
 
 def tile(x: Array, repetitions: int | tuple[int, ...], /) -> Array:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from math import prod
 from typing import Any, Final
 
 from portable.array.gather_kernels import places
 from portable.array.geometry import broadcast_strides
+from portable.array.recipe import Plans, Recipe
 from portable.backend import Device
 from portable.dtypes import int32, int64
 from portable.errors import BadIndexError
@@ -88,22 +90,31 @@ def linear_positions(
     BadIndexError
         If one is out of range.
     """
-    device = indices[0].device
-    count = 1
-    for extent in shape:
-        count *= extent
-    out = device.empty((count,), int64)
-    if not count:
-        return out
-    if 0 in extents:
+    if 0 in extents and 0 not in shape:
         raise BadIndexError("an index into a dimension without elements")
-    flag = bad_index_flag(device)
+    flag = bad_index_flag(indices[0].device)
+    found = _linear.together((*indices, flag), tuple(extents), shape)
+    if not trusted and found.size:
+        check_flag(flag, indices, extents)
+    return found
+
+
+def _write_linear(
+    arrays: tuple[Any, ...], extents: tuple[int, ...], shape: tuple[int, ...]
+) -> Callable[..., Any]:
+    """What `linear_positions` has to do for indices like these."""
+    *indices, flag = arrays
+    recipe = Recipe(*arrays)
+    out = recipe.empty((prod(shape),), int64)
     for dim, (index, extent) in enumerate(zip(indices, extents, strict=True)):
         spread = index.viewed(shape, broadcast_strides(index.shape, index.strides, shape))
-        places[count, _GROUP](spread, out, flag, int64(extent), FIRST=dim == 0)
-    if not trusted:
-        check_flag(flag, indices, extents)
-    return out
+        if out.size:
+            numbers = spread, out, flag, int64(extent)
+            recipe.launch(places, out.size, _GROUP, *numbers, FIRST=dim == 0)
+    return recipe.finish(out)
+
+
+_linear: Final = Plans(_write_linear)
 
 
 def _complaint(indices: Sequence[Any], extents: Sequence[int]) -> str:

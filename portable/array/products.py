@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 from portable import lang as kl
 from portable.array.elementwise import OPERATIONS
+from portable.array.elementwise_kernel import product_of, unravelled
 from portable.array.engine import check_arrays, check_operands, recorded
 from portable.array.geometry import broadcast_shapes, normalized_axes, normalized_axis
 from portable.array.manipulation import (
+    broadcast_to,
     converted,
     expand_dims,
     moveaxis,
@@ -31,9 +33,10 @@ from portable.tune.table import state
 if TYPE_CHECKING:
     from portable.array.array import Array
 
-__all__ = ["matmul", "matrix_transpose", "tensordot", "vecdot"]
+__all__ = ["cross", "matmul", "matrix_transpose", "tensordot", "vecdot"]
 
 _EDGE: Final = 8
+_GROUP: Final = 64
 
 
 @kernel
@@ -50,6 +53,19 @@ def plain_product(a: Any, b: Any, out: Any, *, ACC: Any) -> None:
         for k in range(left.shape[1]):
             total = total + kl.cast(left[row, k], ACC) * kl.cast(right[k, column], ACC)
         result[row, column] = total
+
+
+@kernel(contract=False)
+def cross_products(x: Any, y: Any, out: Any, *, KIND: Any) -> None:
+    """A work-item per vector of three along the last axis."""
+    row = kl.global_id(0)
+    lead = out.shape[: out.ndim - 1]
+    if row < product_of(lead):
+        outer = unravelled(row, lead)
+        for i in kl.static_range(3):
+            j, k = (i + 1) % 3, (i + 2) % 3
+            plus = kl.cast(x[*outer, j], KIND) * kl.cast(y[*outer, k], KIND)
+            out[*outer, i] = plus - kl.cast(x[*outer, k], KIND) * kl.cast(y[*outer, j], KIND)
 
 
 def _common(name: str, x1: Array, x2: Array) -> DType:
@@ -189,3 +205,29 @@ def _write_vecdot(arrays: tuple[Any, ...], axis: int) -> Callable[..., Any]:
 
 
 _vecdot: Final = Plans(_write_vecdot)
+
+
+def cross(x1: Array, x2: Array, /, *, axis: int = -1) -> Array:
+    """The cross product of vectors of three along an axis."""
+    check_operands("cross", (x1, x2))
+    return _cross.together((x1, x2), axis)  # type: ignore[no-any-return]
+
+
+def _write_cross(arrays: tuple[Any, ...], axis: int) -> Callable[..., Any]:
+    """What `cross` has to do for arrays like these."""
+    x1, x2 = arrays
+    kind = _common("cross", x1, x2)
+    places = [normalized_axis(axis, x.ndim) for x in arrays]
+    if any(x.shape[place] != 3 for x, place in zip(arrays, places, strict=True)):
+        raise ShapeError(f"cross of shapes {x1.shape} and {x2.shape}: axis {axis} has extent 3")
+    shape = broadcast_shapes([x1.shape, x2.shape])
+    recipe = Recipe(*arrays)
+    out = recipe.empty(shape, kind)
+    if out.size:
+        views = [moveaxis(broadcast_to(x, shape), axis, -1) for x in (x1, x2, out)]
+        accumulator = kind if kind.is_complex else kind.register
+        recipe.launch(cross_products, out.size // 3, _GROUP, *views, KIND=accumulator)
+    return recipe.finish(out)
+
+
+_cross: Final = Plans(_write_cross)
