@@ -14,15 +14,13 @@ from typing import Any, Final
 import numpy as np
 
 from portable.array.compaction_kernels import compact, compact_together
-from portable.array.mask_bits import Cut, cut_of, how_many, in_line, in_words, packed
+from portable.array.mask_bits import AT_ONCE, Cut, cut_of, how_many, in_line, in_words, packed
 from portable.array.recipe import Plans, Recipe, resizable
 from portable.backend import Device
 from portable.dtypes import DType, int64
 
 __all__ = ["compacted", "true_indices"]
 
-_AT_ONCE: Final = 8192
-"""So many elements are worth no second launch, and their result may lie in a buffer too large."""
 _CPU_FEW: Final = 4
 _GPU_AHEAD: Final = 4
 _GPU_FEW: Final = 4
@@ -31,9 +29,12 @@ _BYTE: Final = 8
 
 
 def compacted(mask: Any, x: Any) -> Any:
-    """The elements of `x` where a mask is true, both of one dimension; waits for the device."""
+    """The elements of `x` where a mask is true, in C order; waits for the device.
+
+    Both have one shape, and each is contiguous or has one dimension.
+    """
     if not mask.size:
-        return mask.device.empty((0,), x.dtype)
+        return x.device.empty((0,), x.dtype)
     return _kept(mask, x)[0]
 
 
@@ -62,7 +63,7 @@ def _write(arrays: tuple[Any, ...]) -> Callable[..., tuple[Any, int, int]]:
     lie.
     """
     cut = cut_of(arrays[0].size, arrays[0].device)
-    if cut.sections == 1 and arrays[0].size <= _AT_ONCE:
+    if cut.sections == 1 and arrays[0].size <= AT_ONCE:
         return _write_at_once(arrays, cut)
     return _write_counted_first(arrays, cut)
 
@@ -96,7 +97,8 @@ def _write_counted_first(arrays: tuple[Any, ...], cut: Cut) -> Callable[..., tup
     recipe = Recipe(arrays[0])
     bits, counts = packed(recipe, mask, cut)
     rows, dtype = _result(arrays)
-    out, step = device.empty((rows * mask.size,), dtype), np.int64(mask.size)
+    out = mask.viewed((rows * mask.size,), (dtype.itemsize,), 0, dtype).at(None, 0)
+    step = np.int64(mask.size)
     read = (mask, None, bits, counts, *tables, *_sources(arrays))
     kernel, constants = _kernel(cut, arrays)
     write = resizable(kernel[cut.ndrange, cut.width], (*read, out, step, None), constants)
@@ -134,7 +136,7 @@ def _result(arrays: tuple[Any, ...]) -> tuple[int, DType]:
 
 def _sources(arrays: tuple[Any, ...]) -> tuple[Any, Any]:
     """What to take from: an array, or the indices of another."""
-    return (None, arrays[0]) if len(arrays) == 1 else (arrays[1], None)
+    return (None, arrays[0]) if len(arrays) == 1 else (in_line(arrays[1]), None)
 
 
 def _tables(device: Device) -> tuple[Any, ...]:

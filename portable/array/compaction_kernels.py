@@ -6,7 +6,14 @@ from typing import Any
 
 from portable import lang as kl
 from portable.array.elementwise_kernel import unravelled
-from portable.array.mask_kernels import apart, joined, long_bits_of, lowest_bit, section_packed
+from portable.array.mask_kernels import (
+    apart,
+    bits_of,
+    joined,
+    long_bits_of,
+    lowest_bit,
+    words_added_up,
+)
 from portable.lang.function import function
 from portable.lang.kernel import kernel
 
@@ -229,20 +236,21 @@ def few_kept(
 ) -> None:
     """The same where no more than `FEW` are true: where they are goes through local memory."""
     item = kl.local_id(0)
-    places = kl.local((FEW,), kl.i32)
+    places = kl.local((FEW,), kl.u16)
     word, place = apart(pair)
     while word != 0:
-        places[place] = item * 32 + lowest_bit(word)
+        places[place] = kl.cast(item * 32 + lowest_bit(word), kl.u32)
         place = place + 1
         word = word & (word - 1)
     kl.barrier()
     if x is None:
         start = start_in(like, begin)
     for k in range(item, here, WIDTH):
+        e = kl.cast(places[k], kl.i32)
         if x is None:
-            index_kept(out, done + k, step, index_at(places[k], start, like, WIDTH * 32))
+            index_kept(out, done + k, step, index_at(e, start, like, WIDTH * 32))
         else:
-            out[done + k] = x[begin + places[k]]
+            out[done + k] = x[begin + e]
 
 
 @kernel
@@ -272,10 +280,11 @@ def compact_together(
     own = item // 32
     if bits is None:
         words = kl.local((WIDTH,), kl.u64)
-        word, before = section_packed(mask, quads, begin, WIDTH)
+        word = bits_of(mask, quads, item * 32)
+        before, upto = words_added_up(word, WIDTH)
         words[item] = joined(word, before)
         if item == WIDTH - 1:
-            found[0] = kl.cast(before + kl.cast(kl.popcount(word), kl.i32), kl.i64)
+            found[0] = kl.cast(upto, kl.i64)
         kl.barrier()
         section_kept(words, own, 0, begin, size, x, like, out, step, WIDTH, AHEAD)
     else:

@@ -237,14 +237,15 @@ def _check_mask(x: Any, mask: Any, dim: int) -> None:
 
 def _selected(x: Any, mask: Any) -> Any:
     """The elements of `x` where a mask of its first dimensions is true."""
-    from portable.array.manipulation import reshape
+    from portable.array.manipulation import contiguous, reshape
     from portable.array.searching import true_positions
 
     _check_mask(x, mask, 0)
-    line = reshape(mask, (-1,))
-    if x.ndim == mask.ndim and x.is_contiguous:
-        return compacted(line, reshape(x, (-1,)))
-    return gathered(x, true_positions(line), 0, mask.ndim)
+    if x.ndim == mask.ndim and (x.ndim == 1 or x.is_contiguous):
+        if mask.ndim > 1 and not mask.is_contiguous:
+            mask = contiguous(mask)
+        return compacted(mask, x)
+    return gathered(x, true_positions(reshape(mask, (-1,))), 0, mask.ndim)
 
 
 def _is_one(value: Any) -> bool:
@@ -332,6 +333,8 @@ def _values(x: Any, value: Any, shape: tuple[int, ...], rest: tuple[int, ...], p
     from portable.array.manipulation import astype, broadcast_to, reshape
 
     if not isinstance(value, Storage):
+        return value
+    if value.dtype is x.dtype and not place and value.shape == (*shape, *rest) and len(shape) == 1:
         return value
     whole = (*rest[:place], *shape, *rest[place:])
     if broadcast_shapes([value.shape, whole]) != whole:

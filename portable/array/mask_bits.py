@@ -13,8 +13,10 @@ from portable.array.scanning import scanned
 from portable.backend import Device
 from portable.dtypes import DType, bool_, int32, int64, uint8, uint32, uint64
 
-__all__ = ["Cut", "cut_of", "how_many", "in_line", "in_words", "packed"]
+__all__ = ["AT_ONCE", "Cut", "cut_of", "ends_of", "how_many", "in_line", "in_words", "packed"]
 
+AT_ONCE: Final = 8192
+"""So many elements are worth no second launch, and a result of them may lie in a larger buffer."""
 _GROUP: Final = 256
 _CPU_ITEMS_PER_UNIT: Final = 8
 _CPU_SHORTEST: Final = 16384
@@ -63,11 +65,16 @@ def packed(recipe: Recipe, mask: Any, cut: Cut) -> tuple[Any, Any]:
         return bits, counts
     bits = recipe.empty((cut.ndrange,), uint64)
     recipe.launch(pack_together, cut.ndrange, cut.width, mask, words, bits, counts, WIDTH=cut.width)
-    if cut.sections == 1:
-        return bits, counts
-    ends = recipe.empty((cut.sections,), kind)
-    scanned(recipe, counts, ends, Merge(total, kind, 0), 0)
-    return bits, ends
+    return bits, ends_of(recipe, counts)
+
+
+def ends_of(recipe: Recipe, counts: Any) -> Any:
+    """How many are true up to the end of each section."""
+    if counts.size == 1:
+        return counts
+    ends = recipe.empty(counts.shape, counts.dtype)
+    scanned(recipe, counts, ends, Merge(total, counts.dtype, 0), 0)
+    return ends
 
 
 def how_many(counts: Any, cut: Cut) -> int:

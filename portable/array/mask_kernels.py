@@ -10,12 +10,13 @@ from portable.lang.kernel import kernel
 
 __all__ = [
     "apart",
+    "bits_of",
     "joined",
     "long_bits_of",
     "lowest_bit",
     "pack",
     "pack_together",
-    "section_packed",
+    "words_added_up",
 ]
 
 GATHER4 = 0x01020408
@@ -109,13 +110,9 @@ def pack(mask: Any, octets: Any, bits: Any, counts: Any, *, SECTION: int) -> Non
 
 
 @function
-def section_packed(mask: Any, quads: Any, begin: Any, WIDTH: Any) -> Any:
-    """The bits of 32 elements for each work-item, and how many are true before them in the section.
-
-    A workgroup's section begins at `begin`.
-    """
+def words_added_up(word: Any, WIDTH: Any) -> Any:
+    """How many bits of a workgroup's words are set before a work-item's own, and up to its end."""
     item = kl.local_id(0)
-    word = bits_of(mask, quads, begin + item * 32)
     count = kl.cast(kl.popcount(word), kl.i32)
     sums = kl.local((WIDTH,), kl.i32)
     tops = kl.local((WIDTH // ROW,), kl.i32)
@@ -132,7 +129,7 @@ def section_packed(mask: Any, quads: Any, begin: Any, WIDTH: Any) -> Any:
     for other in kl.static_range(WIDTH // ROW - 1):
         if other < row:
             before = before + tops[other]
-    return word, before
+    return before, before + count
 
 
 @function
@@ -155,8 +152,8 @@ def pack_together(mask: Any, quads: Any, bits: Any, counts: Any, *, WIDTH: int) 
     """
     item = kl.local_id(0)
     begin = kl.group_id(0) * (WIDTH * 32)
-    word, before = section_packed(mask, quads, begin, WIDTH)
+    word = bits_of(mask, quads, begin + item * 32)
+    before, upto = words_added_up(word, WIDTH)
     bits[kl.group_id(0) * WIDTH + item] = joined(word, before)
     if item == WIDTH - 1:
-        total = before + kl.cast(kl.popcount(word), kl.i32)
-        counts[kl.group_id(0)] = kl.cast(total, counts.dtype)
+        counts[kl.group_id(0)] = kl.cast(upto, counts.dtype)

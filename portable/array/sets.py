@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from portable.array.creation import ones
-from portable.array.elementwise import not_equal
+from portable.array.distinct import Distinct, Wanted, distinct_of
 from portable.array.engine import check_operands
-from portable.array.gathering import gathered
-from portable.array.manipulation import astype, concat, reshape
-from portable.array.scattering import scattered
-from portable.array.searching import nonzero
-from portable.array.sorting import ordered
-from portable.array.statistics import cumulative_sum
-from portable.dtypes import bool_, int64
+from portable.array.manipulation import reshape
+from portable.array.sorting import ordered, sort
+from portable.dtypes import int64
 
 if TYPE_CHECKING:
     from portable.array.array import Array
@@ -44,70 +40,38 @@ class UniqueInverse(NamedTuple):
     inverse_indices: Array
 
 
-class _Groups(NamedTuple):
-    """Sorted elements, where they stood, whether each begins a group, and where groups begin."""
-
-    values: Any
-    order: Any
-    begins: Any
-    starts: Any
-
-
-def _groups(name: str, x: Any) -> _Groups:
+def _found(name: str, x: Any, **wanted: bool) -> Distinct:
     check_operands(name, (x,))
-    values, order = ordered(reshape(x, (-1,)), descending=False)
-    if not x.size:
-        return _Groups(values, order, x.device.empty((0,), bool_), x.device.empty((0,), int64))
-    first = ones((1,), dtype=bool_, device=x.device)
-    begins = concat([first, not_equal(values[1:], values[:-1])])
-    (starts,) = nonzero(begins)
-    return _Groups(values, order, begins, starts)
-
-
-def _counts(x: Any, starts: Any) -> Any:
-    from portable.array.creation import asarray
-
-    end = asarray([x.size], dtype=int64, device=x.device)
-    ends = concat([starts[1:], end]) if starts.size else starts
-    return ends - starts
-
-
-def _inverse(x: Any, groups: _Groups) -> Any:
-    out = x.device.empty((x.size,), int64)
-    if x.size:
-        numbers = cumulative_sum(astype(groups.begins, int64)) - 1
-        scattered(out, groups.order, numbers)
-    return reshape(out, x.shape)
-
-
-def _at(x: Any, positions: Any) -> Array:
-    return gathered(x, positions)  # type: ignore[no-any-return]
+    line, order = reshape(x, (-1,)), None
+    if not line.size:
+        empty = line.device.empty((0,), int64)
+        return Distinct(line.device.empty((0,), x.dtype), empty, reshape(empty, x.shape), empty)
+    if "firsts" in wanted or "inverse" in wanted:
+        line, order = ordered(line, descending=False)
+    else:
+        line = sort(line)
+    found = distinct_of(line, order, Wanted(**wanted))
+    return replace(found, inverse=reshape(found.inverse, x.shape)) if order is not None else found
 
 
 def unique_values(x: Array, /) -> Array:
     """The distinct elements, in order; each NaN is one."""
-    groups = _groups("unique_values", x)
-    return _at(groups.values, groups.starts)
+    return _found("unique_values", x).values  # type: ignore[no-any-return]
 
 
 def unique_counts(x: Array, /) -> UniqueCounts:
     """The distinct elements, in order, and how often each occurs."""
-    groups = _groups("unique_counts", x)
-    return UniqueCounts(_at(groups.values, groups.starts), _counts(x, groups.starts))
+    found = _found("unique_counts", x, sizes=True)
+    return UniqueCounts(found.values, found.sizes)
 
 
 def unique_inverse(x: Array, /) -> UniqueInverse:
     """The distinct elements, in order, and which of them each element is."""
-    groups = _groups("unique_inverse", x)
-    return UniqueInverse(_at(groups.values, groups.starts), _inverse(x, groups))
+    found = _found("unique_inverse", x, inverse=True)
+    return UniqueInverse(found.values, found.inverse)
 
 
 def unique_all(x: Array, /) -> UniqueAll:
     """The distinct elements, in order, where each first stands, the inverse, and the counts."""
-    groups = _groups("unique_all", x)
-    return UniqueAll(
-        _at(groups.values, groups.starts),
-        _at(groups.order, groups.starts),
-        _inverse(x, groups),
-        _counts(x, groups.starts),
-    )
+    found = _found("unique_all", x, firsts=True, inverse=True, sizes=True)
+    return UniqueAll(found.values, found.firsts, found.inverse, found.sizes)

@@ -9,6 +9,7 @@ import pytest
 from portable import lang as kl
 from portable.array.best_kernels import best_columns
 from portable.array.compaction_kernels import compact_together
+from portable.array.distinct_kernels import distinct_together, pack_distinct
 from portable.array.exchange_kernels import exchange_tiles
 from portable.array.fused_kernel import MOST_INPUTS, MOST_OUTPUTS, fused
 from portable.array.gather_kernels import gather
@@ -90,6 +91,13 @@ LAUNCHES: dict[str, tuple[Kernel, tuple[int, int, int], tuple[Any, ...], dict[st
         (MASK, STATE, NONE, NONE, LINE, NONE, LINE, LONG, INDEX),
         SECTIONS,
     ),
+    "pack distinct": (pack_distinct, (256, 1, 1), (LINE, WORDS, COUNTS), {"WIDTH": 256}),
+    "distinct": (
+        distinct_together,
+        (256, 1, 1),
+        (LINE, INDEX, NONE, NONE, LINE, *(INDEX,) * 5),
+        {"WIDTH": 256, "AHEAD": 4},
+    ),
     "expand": (
         expand_together,
         (256, 1, 1),
@@ -122,9 +130,9 @@ LAUNCHES: dict[str, tuple[Kernel, tuple[int, int, int], tuple[Any, ...], dict[st
     ),
     "scan in turn": (
         scan_in_turn,
-        (256, 1, 1),
+        (128, 1, 1),
         (MATRIX, WORDS, MATRIX),
-        {**SUM, "LANES": 4, "WIDTH": 256, "STRIPS": 8, "BLOCK": 32, "SHIFT": 0},
+        {**SUM, "LANES": 4, "WIDTH": 128, "STRIPS": 8, "SPAN": 6, "SHIFT": 0},
     ),
     "scan columns": (
         scan_columns,

@@ -1,0 +1,51 @@
+"""Distinct elements of lines of every length, against NumPy."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import portable.array as xp
+from portable import to_numpy
+from portable.backend import Device
+
+RNG = np.random.default_rng(0)
+
+
+def same(found: Any, expected: Any) -> None:
+    np.testing.assert_array_equal(to_numpy(found), expected)
+
+
+@pytest.mark.parametrize("kinds", [1, 50, 10**6])
+@pytest.mark.parametrize("size", [1, 2, 1000, 9000, 100_003])
+def test_lines_of_every_length(ours: Device, size: int, kinds: int) -> None:
+    size = min(size, 9000) if ours.capabilities.kind == "simulator" else size
+    a = RNG.integers(0, kinds, size).astype(np.int32)
+    x = ours.from_numpy(a)
+    values, first, inverse, counts = np.unique_all(a)
+    found = xp.unique_all(x)
+    for got, expected in zip(found, (values, first, inverse, counts), strict=True):
+        same(got, expected)
+    same(xp.unique_values(x), values)
+    for got, expected in zip(xp.unique_counts(x), (values, counts), strict=True):
+        same(got, expected)
+    for got, expected in zip(xp.unique_inverse(x), (values, inverse), strict=True):
+        same(got, expected)
+
+
+def test_each_nan_is_distinct_and_zeros_of_both_signs_are_not(ours: Device) -> None:
+    x = ours.from_numpy(np.array([[np.nan, 0.0, 2.0], [-0.0, np.nan, 2.0]], np.float32))
+    found = xp.unique_all(x)
+    same(found.values, np.array([0, 2, np.nan, np.nan], np.float32))
+    same(found.counts, np.array([2, 2, 1, 1]))
+    same(found.indices, np.array([1, 2, 0, 4]))
+    same(found.inverse_indices, np.array([[2, 0, 1], [0, 3, 1]]))
+
+
+@pytest.mark.parametrize("shape", [(0,), (3, 0)], ids=str)
+def test_nothing(ours: Device, shape: tuple[int, ...]) -> None:
+    found = xp.unique_all(xp.zeros(shape, dtype=xp.float32, device=ours))
+    assert [part.shape for part in found] == [(0,), (0,), shape, (0,)]
+    assert [part.dtype.name for part in found] == ["float32", "int64", "int64", "int64"]
