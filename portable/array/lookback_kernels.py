@@ -1,14 +1,16 @@
-"""Running totals in one pass: each workgroup waits for the totals of the tiles before its own.
+"""Running totals in one pass: workgroups read the totals of the tiles before their own.
 
-D. Merrill, M. Garland, "Single-pass parallel prefix scan with decoupled look-back", NVIDIA
-technical report NVR-2016-002. A tile publishes its own total as soon as it has that. The last tile
-of a block of them publishes the block's total, and the total of the row up to the block's end when
-it knows what comes before. Workgroups number themselves as they start, so that whom they wait for
-is running already.
+After D. Merrill, M. Garland, "Single-pass parallel prefix scan with decoupled look-back", NVIDIA
+technical report NVR-2016-002, with two changes. Workgroups stay, take tile after tile, and remember
+the row's total before the last tiles that they saw complete: they look back only as far as there
+are workgroups, at totals of tiles alone, of which none waits for another. And a workgroup finishes
+a tile only when it has published the total of its next one, while the one after that is being
+copied: what it looks back at has mostly been there for long.
 
-A number is published in pieces of 32 bits, each in one word with a status, so that atomics need no
-order. Tiles of a block, and blocks from the last one on of which the row's total is known, are
-added up from the left: results do not depend on timing, as they would in the report's way.
+Tiles are handed out in order, and a workgroup publishes and finishes its own in order, so that
+there is always one that has nothing to wait for. Totals are published in pieces of 32 bits, each in
+one word with a mark, so that atomics need no order. They are added up in an order in which timing
+has no part, so that results do not depend on it.
 """
 
 from __future__ import annotations
@@ -16,17 +18,44 @@ from __future__ import annotations
 from typing import Any
 
 from portable import lang as kl
-from portable.array.elementwise_kernel import unravelled
-from portable.array.scan_kernels import before_vector, padded, stored, tile_added_up, tile_loaded
+from portable.array.elementwise_kernel import product_of, unravelled
+from portable.array.scan_kernels import (
+    before_vector,
+    loaded,
+    padded,
+    running_totals,
+    stored,
+    tile_added_up,
+)
 from portable.lang.function import function
 from portable.lang.kernel import kernel
 
-__all__ = ["OWN", "UP_TO", "scan_in_turn"]
+__all__ = ["scan_in_turn"]
 
-OWN = 1
-"""The status of a tile or block whose own total is published."""
-UP_TO = 2
-"""The status of a block up to whose end the row's total is published."""
+_PARTS = 8
+"""Into how many parts a block of totals is cut, a work-item each."""
+_BANKS = 16
+"""Numbers after which a place is left out, against bank conflicts."""
+_LOW = 0xFFFFFFFF
+"""The lower half of a word."""
+
+
+@function
+def drawn(state: Any) -> Any:
+    """A ticket for the first work-item: the number of a tile, above it that of the launch."""
+    ticket = kl.cast(0, kl.u64)
+    if kl.local_id(0) == 0:
+        ticket = kl.atomic_add(state, 0, 1)
+    return ticket
+
+
+@function
+def handed_out(ticket: Any, state: Any, draws: Any) -> Any:
+    """The tile on the first work-item's ticket; after the last ticket comes the next launch."""
+    number = kl.workgroup_uniform(ticket) & _LOW
+    if kl.local_id(0) == 0 and number + 1 == kl.cast(draws, kl.u64):
+        kl.atomic_add(state, 0, _LOW - number)
+    return kl.cast(number, draws.dtype)
 
 
 @function
@@ -54,87 +83,162 @@ def joined(words: Any, first: Any, KIND: Any) -> Any:
 
 
 @function
-def publish(state: Any, slot: Any, value: Any, status: Any, KIND: Any) -> None:
+def publish(state: Any, slot: Any, value: Any, mark: Any, KIND: Any) -> None:
     """Lets others see a total."""
     PIECES = KIND.itemsize // 4
     pieces = pieces_of(value, KIND)
     for p in kl.static_range(PIECES):
-        word = pieces[p] | kl.cast(status << 32, kl.u64)
-        kl.atomic_store(state, 1 + slot * PIECES + p, word)
+        kl.atomic_store(state, 1 + slot * PIECES + p, pieces[p] | (mark << 32))
 
 
 @function
-def awaited(state: Any, slot: Any, words: Any, KIND: Any) -> Any:
-    """The status of a slot once it has one, its pieces in `words`, all published together."""
-    PIECES = KIND.itemsize // 4
-    status = 0
-    while status == 0:
-        for p in kl.static_range(PIECES):
-            words[p] = kl.atomic_load(state, 1 + slot * PIECES + p)
-        status = kl.cast(words[0] >> 32, kl.i32)
-        for p in kl.static_range(1, PIECES):
-            if kl.cast(words[p] >> 32, kl.i32) != status:
-                status = 0
-    return status
+def looked_at(state: Any, slot: Any, mark: Any, words: Any, place: Any, PIECES: Any) -> Any:
+    """Whether a total has been published; its pieces go into `words` from `place` on."""
+    complete = True
+    for p in kl.static_range(PIECES):
+        words[place + p] = kl.atomic_load(state, 1 + slot * PIECES + p)
+    for p in kl.static_range(PIECES):
+        complete = complete & ((words[place + p] >> 32) == mark)
+    return complete
 
 
 @function
-def before_in_block(
-    state: Any, slot: Any, count: Any, window: Any, MERGE: Any, KIND: Any, INITIAL: Any
-) -> Any:
-    """The total of `count` tiles from `slot` on; only the first work-item's counts."""
-    item = kl.local_id(0)
-    words = kl.private((KIND.itemsize // 4,), kl.u64)
-    if item < count:
-        awaited(state, slot + item, words, KIND)
-        window[item] = joined(words, 0, KIND)
-    kl.barrier()
-    before = kl.cast(INITIAL, KIND)
-    if item == 0 and count > 0:
-        before = window[0]
-        for k in kl.range(1, count, unroll=8):
-            before = MERGE(before, window[k])
-    kl.barrier()
-    return before
-
-
-@function
-def before_block(
+def gathered(
     state: Any,
-    slot: Any,
-    block: Any,
+    row: Any,
+    first: Any,
+    tile: Any,
+    mark: Any,
     window: Any,
-    nearest: Any,
+    KIND: Any,
+    INITIAL: Any,
+    WIDTH: Any,
+    SPAN: Any,
+) -> None:
+    """Waits for the totals of the tiles from `first` to `tile`, at most `SPAN` blocks of them.
+
+    `row` is the number of the row's first tile.
+    """
+    PIECES = KIND.itemsize // 4
+    item = kl.local_id(0)
+    words = kl.private((SPAN * PIECES,), kl.u64)
+    complete = False
+    while not complete:
+        complete = True
+        for b in kl.static_range(SPAN):
+            at = first + b * WIDTH + item
+            if at < tile:
+                seen = looked_at(state, row + at, mark, words, b * PIECES, PIECES)
+                complete = complete & seen
+    kl.barrier()
+    for b in kl.static_range(SPAN):
+        value = kl.cast(INITIAL, KIND)
+        if first + b * WIDTH + item < tile:
+            value = joined(words, b * PIECES, KIND)
+        window[b * padded(WIDTH, _BANKS) + padded(item, _BANKS)] = value
+    kl.barrier()
+
+
+@function
+def added_in_parts(window: Any, parts: Any, MERGE: Any, WIDTH: Any, SPAN: Any) -> None:
+    """Adds up each of `_PARTS` parts of each block."""
+    item = kl.local_id(0)
+    LENGTH = WIDTH // _PARTS
+    if item < SPAN * _PARTS:
+        begin = item % _PARTS * LENGTH
+        place = item // _PARTS * padded(WIDTH, _BANKS)
+        part = window[place + padded(begin, _BANKS)]
+        for k in kl.static_range(1, LENGTH):
+            part = MERGE(part, window[place + padded(begin + k, _BANKS)])
+        parts[item] = part
+    kl.barrier()
+
+
+@function
+def before_tile(
+    state: Any,
+    row: Any,
+    tile: Any,
+    mark: Any,
+    known: Any,
+    base: Any,
+    window: Any,
+    parts: Any,
     MERGE: Any,
     KIND: Any,
     INITIAL: Any,
-    BLOCK: Any,
+    WIDTH: Any,
+    SPAN: Any,
 ) -> Any:
-    """The row's total before block number `block`, at `slot`; only the first work-item's counts.
+    """The row's total before a tile; also how many blocks are `known`, and the total of those.
 
-    As many blocks are looked at until one of them has the row's total up to its end.
+    Those before are `base`. A block is as many tiles as a workgroup has work-items.
     """
+    carried = base
+    first = known * WIDTH
+    while first < tile:
+        gathered(state, row, first, tile, mark, window, KIND, INITIAL, WIDTH, SPAN)
+        added_in_parts(window, parts, MERGE, WIDTH, SPAN)
+        for b in kl.static_range(SPAN):
+            if first < tile:
+                block = parts[b * _PARTS]
+                for k in kl.static_range(1, _PARTS):
+                    block = MERGE(block, parts[b * _PARTS + k])
+                carried = MERGE(carried, block)
+                first = first + WIDTH
+                if first <= tile:
+                    base = carried
+                    known = known + 1
+    return carried, known, base
+
+
+@function
+def sent_for(x: Any, buffer: Any, number: Any, tiles: Any, lead: Any, TILE: Any) -> None:
+    """Starts to copy a tile into local memory, where there is one of this number."""
+    if number < product_of(lead) * tiles:
+        outer = unravelled(number // tiles, lead)
+        begin = number % tiles * TILE
+        kl.copy_async(buffer, x[*outer, begin : begin + TILE])
+    kl.copy_commit()
+
+
+@function
+def taken_over(
+    x: Any,
+    buffer: Any,
+    outer: Any,
+    begin: Any,
+    fresh: Any,
+    MERGE: Any,
+    KIND: Any,
+    INITIAL: Any,
+    LANES: Any,
+    WIDTH: Any,
+    STRIPS: Any,
+) -> None:
+    """Takes this work-item's vectors of a tile that has been copied, as running totals of each."""
+    length = x.shape[x.ndim - 1]
     item = kl.local_id(0)
-    words = kl.private((KIND.itemsize // 4,), kl.u64)
-    reach = kl.minimum(block, BLOCK)
-    found = reach
-    while found >= reach and reach > 0:
-        if item == 0:
-            nearest[0] = BLOCK
-        kl.barrier()
-        if item < reach:
-            status = awaited(state, slot - 1 - item, words, KIND)
-            window[item] = joined(words, 0, KIND)
-            if status == UP_TO:
-                kl.atomic_min(nearest, 0, item, scope="workgroup")
-        kl.barrier()
-        found = kl.workgroup_uniform(nearest[0])
-    before = kl.cast(INITIAL, KIND)
-    if item == 0 and reach > 0:
-        before = window[found]
-        for k in kl.range(found, unroll=8):
-            before = MERGE(before, window[found - 1 - k])
-    return before
+    kl.copy_wait(0)
+    kl.barrier()
+    if begin + WIDTH * STRIPS * LANES <= length:
+        for strip in kl.static_range(STRIPS):
+            r = (strip * WIDTH + item) * LANES
+            vector = kl.vload(buffer, r, lanes=LANES) if LANES > 1 else buffer[r]
+            fresh[strip] = kl.cast(vector, KIND)
+    else:
+        for strip in kl.static_range(STRIPS):
+            r = begin + (strip * WIDTH + item) * LANES
+            fresh[strip] = loaded(x, outer, r, length, LANES, KIND, INITIAL)
+    for strip in kl.static_range(STRIPS):
+        fresh[strip] = running_totals(fresh[strip], LANES, KIND, INITIAL, MERGE)
+    kl.barrier()
+
+
+@function
+def raised(by: Any, values: Any, MERGE: Any, LANES: Any) -> Any:
+    """A vector, or a number, with one number added in front."""
+    return MERGE(kl.splat(by, LANES) if LANES > 1 else by, values)
 
 
 @kernel
@@ -149,54 +253,87 @@ def scan_in_turn(
     LANES: int,
     WIDTH: int,
     STRIPS: int,
-    BLOCK: int,
+    SPAN: int,
     SHIFT: int,
 ) -> None:
-    """Running totals of the last axis, a tile for each workgroup of `WIDTH`.
+    """Running totals of the last axis, in tiles for which workgroups of `WIDTH` draw tickets.
 
-    `state` holds zeros: one, and for each tile and each block of `BLOCK` tiles of a row one per
-    piece of 32 bits of a number. `SHIFT` is 1 where the first element of `out` is the total of
-    nothing.
+    `state` has a word for the tickets and, for each tile, one for each piece of 32 bits of a
+    number; it holds zeros before the first launch and stays as it is until the next over as many
+    tiles by as many workgroups. `SPAN` blocks of `WIDTH` tiles are looked at together. `SHIFT` is 1
+    where the first element of `out` is the total of nothing.
     """
     lead = x.shape[: x.ndim - 1]
     length = x.shape[x.ndim - 1]
     TILE = WIDTH * STRIPS * LANES
+    VECTORS, WINDOW = padded(STRIPS * WIDTH, STRIPS), SPAN * padded(WIDTH, _BANKS)
     tiles = kl.cdiv(length, TILE)
+    total = product_of(lead) * tiles
     item = kl.local_id(0)
-    ticket = kl.group_id(0)
-    if item == 0:
-        ticket = kl.cast(kl.atomic_add(state, 0, 1), ticket.dtype)
-    number = kl.workgroup_uniform(ticket)
-    row, tile = number // tiles, number % tiles
-    outer = unravelled(row, lead)
-    totals = kl.local((padded(STRIPS * WIDTH, STRIPS),), KIND)
-    sums = kl.local((WIDTH,), KIND)
-    begin = tile * TILE
-    mine = tile_loaded(x, outer, begin, length, MERGE, KIND, INITIAL, LANES, WIDTH, STRIPS)
-    tile_added_up(mine, totals, sums, MERGE, KIND, INITIAL, LANES, WIDTH, STRIPS)
-    window = kl.local((BLOCK,), KIND)
-    nearest = kl.local((1,), kl.i32)
-    start = kl.local((1,), KIND)
-    if item == 0:
-        publish(state, number, sums[WIDTH - 1], OWN, KIND)
-    block, place = tile // BLOCK, tile % BLOCK
-    inner = before_in_block(state, number - place, place, window, MERGE, KIND, INITIAL)
-    whole = MERGE(inner, sums[WIDTH - 1])
-    closes = item == 0 and place == BLOCK - 1
-    slot = kl.num_groups(0) + row * kl.cdiv(tiles, BLOCK) + block
-    if closes:
-        publish(state, slot, whole, UP_TO if block == 0 else OWN, KIND)
-    before = before_block(state, slot, block, window, nearest, MERGE, KIND, INITIAL, BLOCK)
-    if closes and block > 0:
-        publish(state, slot, MERGE(before, whole), UP_TO, KIND)
-    if item == 0:
-        start[0] = MERGE(before, inner)
-        if SHIFT == 1 and tile == 0:
-            out[*outer, 0] = kl.cast(INITIAL, KIND)
-    kl.barrier()
-    carried = start[0]
-    for strip in kl.static_range(STRIPS):
-        r = begin + (strip * WIDTH + item) * LANES
-        ahead = before_vector(strip, carried, totals, sums, MERGE, WIDTH, STRIPS)
-        done = MERGE(kl.splat(ahead, LANES) if LANES > 1 else ahead, mine[strip])
-        stored(out, outer, r + SHIFT, length + SHIFT, done, LANES)
+    buffer = kl.local((TILE,), x.dtype)
+    totals = kl.local((max(VECTORS, WINDOW),), KIND)
+    halves = kl.local((2, WIDTH), KIND)
+    parts = kl.local((SPAN * _PARTS,), KIND)
+    fresh = kl.private((STRIPS,), KIND, lanes=LANES)
+    held = kl.private((STRIPS,), KIND, lanes=LANES)
+    # Each workgroup draws three tickets at first, and one more for each tile that it gets.
+    draws = total + 3 * kl.num_groups(0)
+    ticket = drawn(state)
+    mark = ((kl.workgroup_uniform(ticket) >> 32) + 1) & _LOW
+    newest = handed_out(ticket, state, draws)
+    ticket = drawn(state)
+    sent_for(x, buffer, newest, tiles, lead, TILE)
+    following = handed_out(ticket, state, draws)
+    upcoming = handed_out(drawn(state), state, draws)
+    waiting = total
+    known_row, known, base = (
+        kl.cast(0, total.dtype),
+        kl.cast(0, total.dtype),
+        kl.cast(INITIAL, KIND),
+    )
+    while newest < total or waiting < total:
+        ticket = kl.cast(0, kl.u64)
+        if newest < total:
+            ticket = drawn(state)
+            outer = unravelled(newest // tiles, lead)
+            begin = newest % tiles * TILE
+            taken_over(x, buffer, outer, begin, fresh, MERGE, KIND, INITIAL, LANES, WIDTH, STRIPS)
+            sent_for(x, buffer, following, tiles, lead, TILE)
+            sums = tile_added_up(
+                fresh, totals, halves[0], halves[1], MERGE, KIND, INITIAL, LANES, WIDTH, STRIPS
+            )
+            if item == 0:
+                publish(state, newest, sums[WIDTH - 1], mark, KIND)
+            for strip in kl.static_range(STRIPS):
+                own = before_vector(strip, totals, sums, MERGE, WIDTH, STRIPS)
+                fresh[strip] = raised(own, fresh[strip], MERGE, LANES)
+        if waiting < total:
+            row, tile = waiting // tiles, waiting % tiles
+            outside = unravelled(row, lead)
+            if row != known_row:
+                known_row, known, base = row, kl.cast(0, total.dtype), kl.cast(INITIAL, KIND)
+            carried, known, base = before_tile(
+                state,
+                waiting - tile,
+                tile,
+                mark,
+                known,
+                base,
+                totals,
+                parts,
+                MERGE,
+                KIND,
+                INITIAL,
+                WIDTH,
+                SPAN,
+            )
+            if SHIFT == 1 and tile == 0 and item == 0:
+                out[*outside, 0] = kl.cast(INITIAL, KIND)
+            for strip in kl.static_range(STRIPS):
+                r = tile * TILE + (strip * WIDTH + item) * LANES + SHIFT
+                done = raised(carried, held[strip], MERGE, LANES)
+                stored(out, outside, r, length + SHIFT, done, LANES)
+        for strip in kl.static_range(STRIPS):
+            held[strip] = fresh[strip]
+        waiting, newest, following = newest, following, upcoming
+        upcoming = handed_out(ticket, state, draws)

@@ -14,14 +14,13 @@ from portable.lang.function import function
 from portable.lang.kernel import kernel
 
 __all__ = [
-    "add_up",
     "before_vector",
     "loaded",
     "padded",
+    "running_totals",
     "scan_together",
     "stored",
     "tile_added_up",
-    "tile_loaded",
 ]
 
 
@@ -116,20 +115,35 @@ def padded(at: Any, STRIPS: Any) -> Any:
 
 
 @function
-def add_up(sums: Any, MERGE: Any, WIDTH: Any) -> None:
-    """Turns the numbers of `WIDTH` work-items each into running totals, by doubling steps."""
+def vector_place(strip: Any, WIDTH: Any, STRIPS: Any) -> Any:
+    """Where the total of a vector of this work-item is kept."""
     item = kl.local_id(0)
+    across = item % WIDTH
+    row = (item - across) * STRIPS
+    if WIDTH % STRIPS == 0:
+        # Its parts, of which all but a constant are the same for every strip.
+        return padded(row, STRIPS) + padded(across, STRIPS) + strip * padded(WIDTH, STRIPS)
+    return padded(row + strip * WIDTH + across, STRIPS)
+
+
+@function
+def add_up(sums: Any, spare: Any, MERGE: Any, WIDTH: Any) -> Any:
+    """Running totals of the numbers of `WIDTH` work-items each, four at a time; in one of both."""
+    item = kl.local_id(0)
+    across = item % WIDTH
     kl.barrier()
     reach = 1
-    for _ in kl.static_range(10):
+    for _ in kl.static_range(5):
         if reach < WIDTH:
-            own = sums[item]
-            if item % WIDTH >= reach:
-                own = MERGE(sums[item - reach], own)
+            total = sums[item]
+            for k in kl.static_range(1, 4):
+                if k * reach < WIDTH and across >= k * reach:
+                    total = MERGE(sums[item - k * reach], total)
+            spare[item] = total
             kl.barrier()
-            sums[item] = own
-            kl.barrier()
-            reach = reach * 2
+            sums, spare = spare, sums
+            reach = reach * 4
+    return sums
 
 
 @function
@@ -137,45 +151,43 @@ def tile_added_up(
     mine: Any,
     totals: Any,
     sums: Any,
+    spare: Any,
     MERGE: Any,
     KIND: Any,
     INITIAL: Any,
     LANES: Any,
     WIDTH: Any,
     STRIPS: Any,
-) -> None:
-    """Leaves in `sums` running totals of `STRIPS` vectors each, in `totals` those within each.
+) -> Any:
+    """Running totals of `STRIPS` vectors each, in `sums` or `spare`; those within in `totals`.
 
     The last of a row's sums is the total of its tile.
     """
     item = kl.local_id(0)
-    across = item % WIDTH
-    row = (item - across) * STRIPS
     for strip in kl.static_range(STRIPS):
-        totals[padded(row + strip * WIDTH + across, STRIPS)] = last_of(mine[strip], LANES)
+        totals[vector_place(strip, WIDTH, STRIPS)] = last_of(mine[strip], LANES)
     kl.barrier()
     below = kl.cast(INITIAL, KIND)
     for k in kl.static_range(STRIPS):
-        place = padded(item * STRIPS + k, STRIPS)
+        place = padded(item * STRIPS, STRIPS) + k
         total = totals[place]
         totals[place] = below
         below = MERGE(below, total)
     sums[item] = below
-    add_up(sums, MERGE, WIDTH)
+    return add_up(sums, spare, MERGE, WIDTH)
 
 
 @function
-def before_vector(
-    strip: Any, carried: Any, totals: Any, sums: Any, MERGE: Any, WIDTH: Any, STRIPS: Any
-) -> Any:
-    """The total of what comes before a vector of this work-item, `carried` before the tile."""
+def before_vector(strip: Any, totals: Any, sums: Any, MERGE: Any, WIDTH: Any, STRIPS: Any) -> Any:
+    """The total of what comes before a vector of this work-item in its tile."""
     item = kl.local_id(0)
     across = item % WIDTH
-    at = strip * WIDTH + across
-    own = totals[padded((item - across) * STRIPS + at, STRIPS)]
-    before = MERGE(carried, own)
-    if at >= STRIPS:
-        before = MERGE(carried, MERGE(sums[item - across + at // STRIPS - 1], own))
+    at = (strip * WIDTH + across) // STRIPS
+    if WIDTH % STRIPS == 0:
+        at = strip * (WIDTH // STRIPS) + across // STRIPS
+    before = totals[vector_place(strip, WIDTH, STRIPS)]
+    if at > 0:
+        before = MERGE(sums[item - across + at - 1], before)
     return before
 
 
@@ -211,7 +223,7 @@ def scan_together(
     inside = row < product_of(lead)
     outer = unravelled(row, lead)
     totals = kl.local((padded(STRIPS * WIDTH * TALL, STRIPS),), KIND)
-    sums = kl.local((WIDTH * TALL,), KIND)
+    halves = kl.local((2, WIDTH * TALL), KIND)
     carried = kl.cast(INITIAL, KIND)
     if starts is not None and s > 0 and inside:
         carried = kl.cast(starts[*outer, s - 1], KIND)
@@ -222,10 +234,13 @@ def scan_together(
     stop = kl.where(inside, end, first)
     for tile in range(first, end, WIDTH * STRIPS * LANES):
         mine = tile_loaded(x, outer, tile, stop, MERGE, KIND, INITIAL, LANES, WIDTH, STRIPS)
-        tile_added_up(mine, totals, sums, MERGE, KIND, INITIAL, LANES, WIDTH, STRIPS)
+        sums = tile_added_up(
+            mine, totals, halves[0], halves[1], MERGE, KIND, INITIAL, LANES, WIDTH, STRIPS
+        )
         for strip in kl.static_range(STRIPS):
             r = tile + (strip * WIDTH + across) * LANES
-            before = before_vector(strip, carried, totals, sums, MERGE, WIDTH, STRIPS)
+            own = before_vector(strip, totals, sums, MERGE, WIDTH, STRIPS)
+            before = MERGE(carried, own)
             done = MERGE(kl.splat(before, LANES) if LANES > 1 else before, mine[strip])
             stored(out, outer, r + SHIFT, stop + SHIFT, done, LANES)
         carried = MERGE(carried, sums[item - across + WIDTH - 1])

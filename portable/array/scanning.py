@@ -3,8 +3,8 @@
 The floor is a copy where each element is read and written once: in rows that a workgroup holds, and
 in longer ones where workgroups may wait for each other. Elsewhere, and along columns, elements are
 read twice, which takes three halves of a copy's time at least. Through NVIDIA's OpenCL an H200 was
-at 0.98 of its copy's speed with 2^26 `float32` in rows of 8192, at 0.69 with one row, of which
-waiting takes most of the difference, and at 0.39 along the columns of a square matrix.
+at 0.98 of its copy's speed with 2^26 `float32` in rows of 8192, at 0.90 with one row, and at 0.59
+along the columns of a square matrix.
 """
 
 from __future__ import annotations
@@ -29,11 +29,15 @@ __all__ = ["scanned"]
 _CPU_STRIPS: Final = 4
 _GPU_BYTES_PER_ITEM: Final = 128
 _NEIGHBOURS: Final = 8
-_BLOCK: Final = 32
 _GROUP: Final = 256
+_TURN_GROUP: Final = 128
+_TURN_GROUPS_PER_UNIT: Final = 4
+# Blocks of tiles that are looked at together: about as many tiles as there are workgroups.
+_TURN_SPAN: Final = 4
 _COLUMN_GROUP: Final = 64
 _CPU_STRIP: Final = 512
 _FEW: Final = 32
+_SHALLOWEST: Final = 16
 
 
 def scanned(recipe: Recipe, x: Any, out: Any, merge: Merge, shift: int) -> None:
@@ -52,7 +56,7 @@ def scanned(recipe: Recipe, x: Any, out: Any, merge: Merge, shift: int) -> None:
     if x.shape[-1] <= width * strips * lanes:
         _scan_rows(recipe, x, out, merge, shift, (lanes, width, strips))
     elif capabilities.forward_progress and capabilities.atomics64:
-        _scan_in_turn(recipe, x, out, merge, shift, (lanes, width, strips))
+        _scan_in_turn(recipe, x, out, merge, shift, lanes)
     else:
         _scan_sections(recipe, x, out, merge, shift, lanes, strips)
 
@@ -89,29 +93,26 @@ def _scan_rows(
     )
 
 
-def _scan_in_turn(
-    recipe: Recipe, x: Any, out: Any, merge: Merge, shift: int, tile: tuple[int, int, int]
-) -> None:
+def _scan_in_turn(recipe: Recipe, x: Any, out: Any, merge: Merge, shift: int, lanes: int) -> None:
     """One pass in which workgroups wait for those before: reads and writes each element once."""
-    lanes, width, strips = tile
-    rows, tiles = prod(x.shape[:-1]), -(-x.shape[-1] // (width * strips * lanes))
-    slots = rows * (tiles + -(-tiles // _BLOCK))
-    state = recipe.empty((1 + slots * merge.kind.itemsize // 4,), uint64)
+    device, kind = x.device, merge.kind
+    strips = max(1, _GPU_BYTES_PER_ITEM // (lanes * kind.itemsize))
+    tiles = prod(x.shape[:-1]) * -(-x.shape[-1] // (_TURN_GROUP * strips * lanes))
+    state = device.empty((1 + tiles * kind.itemsize // 4,), uint64)
     zero = np.int64(0)
-    recipe.launch(
-        generated, state.size, _GROUP, zero, zero, state, OP=counted, KIND=int64, STORED=uint64
-    )
+    generated[state.size, _GROUP](zero, zero, state, OP=counted, KIND=int64, STORED=uint64)
     recipe.launch(
         scan_in_turn,
-        rows * tiles * width,
-        width,
+        min(tiles, device.capabilities.compute_units * _TURN_GROUPS_PER_UNIT) * _TURN_GROUP,
+        _TURN_GROUP,
         x,
-        state,
+        # Launches over arrays alike leave it ready for the next one.
+        recipe.found(lambda: state),
         out,
         LANES=lanes,
-        WIDTH=width,
+        WIDTH=_TURN_GROUP,
         STRIPS=strips,
-        BLOCK=_BLOCK,
+        SPAN=_TURN_SPAN,
         SHIFT=shift,
         **merge.constants(),
     )
@@ -166,7 +167,7 @@ def _scan_columns(recipe: Recipe, x: Any, out: Any, merge: Merge, shift: int) ->
     strips = -(-rows // (lanes * strip))
     group = 1 if cpu else _COLUMN_GROUP
     wanted = -(-capabilities.compute_units * (1 if cpu else 512) // strips)
-    section = max(64, 1 << (-(-length // wanted) - 1).bit_length())
+    section = max(_SHALLOWEST, power_of_two(-(-length // wanted)))
     sections = -(-length // section)
     starts = None
     constants = {"LANES": lanes, "STRIP": strip, "SECTION": section, **merge.constants()}

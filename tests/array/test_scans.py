@@ -12,27 +12,45 @@ import portable.array as xp
 from portable.array.lookback_kernels import scan_in_turn
 from portable.array.reduction_kernels import product, total
 from portable.backend import Device
-from portable.dtypes import DType, complex64, complex128, float32, float64, int64
+from portable.dtypes import DType, complex64, complex128, float32, float64, int32, int64
 
 RNG = np.random.default_rng(0)
-TILE = {"WIDTH": 8, "STRIPS": 2, "BLOCK": 4}
+TILE = {"WIDTH": 16, "STRIPS": 2, "SPAN": 2}
 
 
 def in_turn(
-    device: Device, a: np.ndarray, kind: DType, lanes: int, shift: int, merge: Any, initial: int
-) -> np.ndarray:
-    """The kernel on tiles far smaller than those in use."""
-    rows, tiles = a.size // a.shape[-1], -(-a.shape[-1] // (16 * lanes))
-    slots = rows * (tiles + -(-tiles // 4))
-    out = device.empty((*a.shape[:-1], a.shape[-1] + shift), kind)
-    state = device.from_numpy(np.zeros(1 + slots * (kind.itemsize // 4), np.uint64))
+    device: Device,
+    a: np.ndarray,
+    kind: DType,
+    lanes: int,
+    shift: int = 0,
+    merge: Any = total,
+    initial: int = 0,
+    groups: int = 5,
+) -> list[np.ndarray]:
+    """The kernel, twice with the same state, on tiles far smaller than those in use."""
+    tiles = a.size // a.shape[-1] * -(-a.shape[-1] // (32 * lanes))
+    x = device.from_numpy(a)
+    state = device.from_numpy(np.zeros(1 + tiles * (kind.itemsize // 4), np.uint64))
     constants = {"MERGE": merge, "KIND": kind, "INITIAL": initial, "LANES": lanes, "SHIFT": shift}
-    scan_in_turn[rows * tiles * 8, 8](device.from_numpy(a), state, out, **TILE, **constants)
-    return device.to_numpy(out)
+    found = []
+    for _ in range(2):
+        out = device.empty((*a.shape[:-1], a.shape[-1] + shift), kind)
+        scan_in_turn[groups * 16, 16](x, state, out, **TILE, **constants)
+        found.append(device.to_numpy(out))
+    return found
+
+
+@pytest.fixture
+def waiting(ours: Device) -> Device:
+    """A device on which workgroups may wait for each other."""
+    if "pocl" in ours.name:
+        pytest.skip("PoCL 3.0 does not leave a loop that holds barriers and waits")
+    return ours
 
 
 @pytest.mark.needs_forward_progress
-@pytest.mark.parametrize("shape", [(1,), (1000,), (5, 203)], ids=str)
+@pytest.mark.parametrize("shape", [(1000,), (5, 203)], ids=str)
 @pytest.mark.parametrize(
     ("given", "kind", "lanes"),
     [
@@ -44,20 +62,27 @@ def in_turn(
     ],
 )
 def test_workgroups_wait_for_what_comes_before(
-    ours: Device, given: str, kind: DType, lanes: int, shape: tuple[int, ...]
+    waiting: Device, given: str, kind: DType, lanes: int, shape: tuple[int, ...]
 ) -> None:
-    if "pocl" in ours.name:
-        pytest.skip("PoCL 3.0 does not leave a loop that holds barriers and waits")
     a = (RNG.standard_normal(shape) * 4).astype(given)
     expected = np.cumsum(a, axis=-1, dtype=kind.numpy)
-    found = in_turn(ours, a, kind, lanes, 0, total, 0)
+    found, again = in_turn(waiting, a, kind, lanes)
     np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-4)
-    np.testing.assert_array_equal(in_turn(ours, a, kind, lanes, 0, total, 0), found)
+    np.testing.assert_array_equal(again, found)
     if given == "float64":
         signs = np.sign(a)
-        products = in_turn(ours, signs, kind, lanes, 1, product, 1)
-        np.testing.assert_array_equal(products[..., 1:], np.cumprod(signs, axis=-1))
-        np.testing.assert_array_equal(products[..., 0], 1)
+        for products in in_turn(waiting, signs, kind, lanes, 1, product, 1):
+            np.testing.assert_array_equal(products[..., 1:], np.cumprod(signs, axis=-1))
+            np.testing.assert_array_equal(products[..., 0], 1)
+
+
+@pytest.mark.needs_forward_progress
+@pytest.mark.parametrize(("tiles", "groups"), [(1, 3), (6, 7), (7, 7), (8, 7), (17, 1), (35, 2)])
+def test_more_and_fewer_tiles_than_workgroups(waiting: Device, tiles: int, groups: int) -> None:
+    a = RNG.integers(-(2**31), 2**31, tiles * 32, dtype=np.int32)
+    for length in (a.size - 31, a.size):
+        for found in in_turn(waiting, a[:length], int32, 1, groups=groups):
+            np.testing.assert_array_equal(found, np.cumsum(a[:length], dtype=np.int32))
 
 
 @pytest.mark.parametrize("initial", [False, True])

@@ -132,7 +132,7 @@ LAUNCHES: dict[str, tuple[Kernel, tuple[int, int, int], tuple[Any, ...], dict[st
         scan_in_turn,
         (128, 1, 1),
         (MATRIX, WORDS, MATRIX),
-        {**SUM, "LANES": 4, "WIDTH": 128, "STRIPS": 8, "SPAN": 6, "SHIFT": 0},
+        {**SUM, "LANES": 4, "WIDTH": 128, "STRIPS": 8, "SPAN": 4, "SHIFT": 0},
     ),
     "scan columns": (
         scan_columns,
