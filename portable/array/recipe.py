@@ -1,7 +1,7 @@
 """Several launches in turn, worked out once for arrays alike and repeated at little cost.
 
 What a reduction launches depends on dtypes, shapes and strides alone. A `Recipe` is written down
-with arrays to stand for all that are like them; calling it runs the launches on others.
+with arrays to stand for all that are like them; what it ends with runs the launches on others.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from itertools import zip_longest
 from typing import Any, Final
 
+from portable.array.recipe_text import Launch, Place, RunText
 from portable.array.storage import Storage
 from portable.dtypes import DType
 from portable.lang.kernel import Kernel
@@ -19,8 +20,6 @@ from portable.lang.launch import Launcher
 __all__ = ["Launch", "Plans", "Recipe", "repeatable", "resizable", "shifted"]
 
 _MAX_PLANS: Final = 4096
-
-Launch = Callable[[Sequence[Any], Sequence[int], Sequence[Any]], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,37 +72,20 @@ def resizable(
 
 def shifted(launch: Launch, shifts: Sequence[int]) -> Launch:
     """The launch with the first arrays beginning so many bytes behind where they are said to."""
-    if not any(shifts):
-        return launch
-    return lambda handles, offsets, args: launch(
-        handles,
-        [offset + by for offset, by in zip_longest(offsets, shifts, fillvalue=0)],
-        args,
-    )
+    return _Shifted(launch, tuple(shifts)) if any(shifts) else launch
 
 
 @dataclass(frozen=True, slots=True)
-class _New:
-    """A step that allocates."""
-
-    shape: tuple[int, ...]
-    dtype: DType
-
-
-@dataclass(frozen=True, slots=True)
-class _Found:
-    """A step that asks for an array, such as a table, which may be another in each run."""
-
-    find: Callable[[], Any]
-
-
-@dataclass(frozen=True, slots=True)
-class _Launched:
-    """A step that launches; per argument which array's memory it gets, and how far into it."""
+class _Shifted:
+    """What `shifted` gives."""
 
     launch: Launch
-    places: tuple[tuple[int, int], ...]
-    numbers: tuple[Any, ...]
+    shifts: tuple[int, ...]
+
+    def __call__(self, handles: Sequence[Any], offsets: Sequence[int], args: Sequence[Any]) -> None:
+        """Launches it."""
+        moved = [offset + by for offset, by in zip_longest(offsets, self.shifts, fillvalue=0)]
+        self.launch(handles, moved, args)
 
 
 class Recipe:
@@ -118,21 +100,20 @@ class Recipe:
 
     def __init__(self, *given: Any) -> None:
         self._arrays: list[Any] = list(given)
-        self._steps: list[_New | _Found | _Launched] = []
-        self._results: list[tuple[Any, int, int]] = []
+        self._text = RunText(given)
 
     def empty(self, shape: tuple[int, ...], dtype: DType) -> Any:
         """A new array in each run; what is returned stands for it."""
         made = self._arrays[0].device.empty(shape, dtype)
         self._arrays.append(made)
-        self._steps.append(_New(shape, dtype))
+        self._text.make(made)
         return made
 
     def found(self, find: Callable[[], Any]) -> Any:
-        """What a function gives in each run: arrays that are all alike, at the start of a buffer."""
+        """What a function gives in each run: arrays all alike, at the start of a buffer."""
         made = find()
         self._arrays.append(made)
-        self._steps.append(_Found(find))
+        self._text.find(find)
         return made
 
     def launch(
@@ -144,15 +125,22 @@ class Recipe:
 
     def add(self, launch: Launch, args: Sequence[Any]) -> None:
         """A launch made elsewhere, of such views and numbers."""
-        places = tuple(self._found(a) if isinstance(a, Storage) else (-1, 0) for a in args)
-        numbers = tuple(None if isinstance(a, Storage) else a for a in args)
-        self._steps.append(_Launched(launch, places, numbers))
+        shifts: Sequence[int] = ()
+        inner = launch
+        if isinstance(launch, _Shifted):
+            inner, shifts = launch.launch, launch.shifts
+        places: list[Place | None] = []
+        for a, by in zip_longest(args, shifts, fillvalue=0):
+            array, start = self._found(a) if isinstance(a, Storage) else (-1, 0)
+            places.append(None if array < 0 else Place(array, start + by))
+        numbers = [None if isinstance(a, Storage) else a for a in args]
+        self._text.launch(inner, places, numbers)
 
-    def finish(self, *results: Any) -> Recipe:
+    def finish(self, *results: Any) -> Callable[..., Any]:
         """Ends it: a run gives the array that this view stands for, or a tuple of several."""
-        self._results = [(x.at(None, 0), *self._found(x)) for x in results]
+        found = [(x, Place(*self._found(x))) for x in results]
         self._arrays = []
-        return self
+        return self._text.compiled(found)
 
     def _found(self, x: Any) -> tuple[int, int]:
         """Which array a view is of, and how many bytes into it."""
@@ -160,27 +148,6 @@ class Recipe:
             if array.buffer is x.buffer:
                 return number, x.offset - array.offset
         raise ValueError("a recipe launches on its own arrays only")
-
-    def __call__(self, *given: Any) -> Any:
-        """Runs the steps on arrays."""
-        empty = given[0].device.empty
-        handles, starts = [x.buffer for x in given], [x.offset for x in given]
-        for step in self._steps:
-            if isinstance(step, _New):
-                handles.append(empty(step.shape, step.dtype).buffer)
-                starts.append(0)
-                continue
-            if isinstance(step, _Found):
-                handles.append(step.find().buffer)
-                starts.append(0)
-                continue
-            used = [None if i < 0 else handles[i] for i, _ in step.places]
-            offsets = [0 if i < 0 else starts[i] + by for i, by in step.places]
-            step.launch(used, offsets, step.numbers)
-        if len(self._results) == 1:
-            like, number, by = self._results[0]
-            return like.at(handles[number], starts[number] + by)
-        return tuple(like.at(handles[n], starts[n] + by) for like, n, by in self._results)
 
 
 class Plans:

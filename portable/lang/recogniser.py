@@ -21,7 +21,7 @@ from portable.lang.filling import Filling
 from portable.lang.function import Function
 from portable.registry import registry
 
-__all__ = ["Pair", "Recogniser", "recogniser"]
+__all__ = ["Pair", "Recogniser", "maker_of", "recogniser"]
 
 Recogniser = Callable[[tuple[Any, ...], dict[str, Any]], "list[Any] | None"]
 """From a launch's arguments and constants to the program's arguments; None if they are unlike."""
@@ -191,7 +191,7 @@ class _Text:
             unlike=" or ".join(self._unlike),
             unpacked=", ".join(f"a{i}" for i in range(arity)),
         )
-        made: Recogniser = _maker(text)(**self._names)
+        made: Recogniser = maker_of(text)(**self._names)
         return made
 
     def _arguments(self, filling: Filling) -> list[str]:
@@ -210,9 +210,9 @@ class _Text:
 
 
 @lru_cache(maxsize=512)
-def _maker(text: str) -> Callable[..., Recogniser]:
-    """What a text defines, which takes the values of its names."""
+def maker_of(text: str) -> Callable[..., Any]:
+    """The function ``make`` that a text defines, which takes the values of its names."""
     namespace: dict[str, Any] = {}
     exec(text, namespace)  # noqa: S102  (it is made of literals above and of the backends')
-    made: Callable[..., Recogniser] = namespace["make"]
+    made: Callable[..., Any] = namespace["make"]
     return made
