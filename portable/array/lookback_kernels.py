@@ -205,9 +205,9 @@ def sent_for(x: Any, buffer: Any, number: Any, tiles: Any, lead: Any, TILE: Any)
 @function
 def taken_over(
     x: Any,
+    number: Any,
+    tiles: Any,
     buffer: Any,
-    outer: Any,
-    begin: Any,
     fresh: Any,
     MERGE: Any,
     KIND: Any,
@@ -218,15 +218,18 @@ def taken_over(
 ) -> None:
     """Takes this work-item's vectors of a tile that has been copied, as running totals of each."""
     length = x.shape[x.ndim - 1]
+    TILE = WIDTH * STRIPS * LANES
+    begin = number % tiles * TILE
     item = kl.local_id(0)
     kl.copy_wait(0)
     kl.barrier()
-    if begin + WIDTH * STRIPS * LANES <= length:
+    if begin + TILE <= length:
         for strip in kl.static_range(STRIPS):
             r = (strip * WIDTH + item) * LANES
             vector = kl.vload(buffer, r, lanes=LANES) if LANES > 1 else buffer[r]
             fresh[strip] = kl.cast(vector, KIND)
     else:
+        outer = unravelled(number // tiles, x.shape[: x.ndim - 1])
         for strip in kl.static_range(STRIPS):
             r = begin + (strip * WIDTH + item) * LANES
             fresh[strip] = loaded(x, outer, r, length, LANES, KIND, INITIAL)
@@ -239,6 +242,58 @@ def taken_over(
 def raised(by: Any, values: Any, MERGE: Any, LANES: Any) -> Any:
     """A vector, or a number, with one number added in front."""
     return MERGE(kl.splat(by, LANES) if LANES > 1 else by, values)
+
+
+@function
+def announced(
+    state: Any,
+    number: Any,
+    mark: Any,
+    fresh: Any,
+    totals: Any,
+    halves: Any,
+    MERGE: Any,
+    KIND: Any,
+    INITIAL: Any,
+    LANES: Any,
+    WIDTH: Any,
+    STRIPS: Any,
+) -> None:
+    """Publishes the total of a tile and turns the running totals of vectors into those of it."""
+    sums = tile_added_up(
+        fresh, totals, halves[0], halves[1], MERGE, KIND, INITIAL, LANES, WIDTH, STRIPS
+    )
+    if kl.local_id(0) == 0:
+        publish(state, number, sums[WIDTH - 1], mark, KIND)
+    for strip in kl.static_range(STRIPS):
+        own = before_vector(strip, totals, sums, MERGE, WIDTH, STRIPS)
+        fresh[strip] = raised(own, fresh[strip], MERGE, LANES)
+
+
+@function
+def written(
+    out: Any,
+    row: Any,
+    tile: Any,
+    lead: Any,
+    carried: Any,
+    held: Any,
+    MERGE: Any,
+    KIND: Any,
+    INITIAL: Any,
+    LANES: Any,
+    WIDTH: Any,
+    STRIPS: Any,
+    SHIFT: Any,
+) -> None:
+    """Writes a tile, `carried` before it."""
+    outer = unravelled(row, lead)
+    if SHIFT == 1 and tile == 0 and kl.local_id(0) == 0:
+        out[*outer, 0] = kl.cast(INITIAL, KIND)
+    for strip in kl.static_range(STRIPS):
+        vector = (tile * STRIPS + strip) * WIDTH + kl.local_id(0)
+        done = raised(carried, held[strip], MERGE, LANES)
+        stored(out, outer, vector * LANES + SHIFT, out.shape[out.ndim - 1], done, LANES)
 
 
 @kernel
@@ -264,12 +319,10 @@ def scan_in_turn(
     where the first element of `out` is the total of nothing.
     """
     lead = x.shape[: x.ndim - 1]
-    length = x.shape[x.ndim - 1]
     TILE = WIDTH * STRIPS * LANES
     VECTORS, WINDOW = padded(STRIPS * WIDTH, STRIPS), SPAN * padded(WIDTH, _BANKS)
-    tiles = kl.cdiv(length, TILE)
+    tiles = kl.cdiv(x.shape[x.ndim - 1], TILE)
     total = product_of(lead) * tiles
-    item = kl.local_id(0)
     buffer = kl.local((TILE,), x.dtype)
     totals = kl.local((max(VECTORS, WINDOW),), KIND)
     halves = kl.local((2, WIDTH), KIND)
@@ -286,32 +339,32 @@ def scan_in_turn(
     following = handed_out(ticket, state, draws)
     upcoming = handed_out(drawn(state), state, draws)
     waiting = total
-    known_row, known, base = (
-        kl.cast(0, total.dtype),
-        kl.cast(0, total.dtype),
-        kl.cast(INITIAL, KIND),
-    )
+    none = kl.cast(0, total.dtype)
+    known_row, known, base = none, none, kl.cast(INITIAL, KIND)
     while newest < total or waiting < total:
         ticket = kl.cast(0, kl.u64)
         if newest < total:
             ticket = drawn(state)
-            outer = unravelled(newest // tiles, lead)
-            begin = newest % tiles * TILE
-            taken_over(x, buffer, outer, begin, fresh, MERGE, KIND, INITIAL, LANES, WIDTH, STRIPS)
+            taken_over(x, newest, tiles, buffer, fresh, MERGE, KIND, INITIAL, LANES, WIDTH, STRIPS)
             sent_for(x, buffer, following, tiles, lead, TILE)
-            sums = tile_added_up(
-                fresh, totals, halves[0], halves[1], MERGE, KIND, INITIAL, LANES, WIDTH, STRIPS
+            announced(
+                state,
+                newest,
+                mark,
+                fresh,
+                totals,
+                halves,
+                MERGE,
+                KIND,
+                INITIAL,
+                LANES,
+                WIDTH,
+                STRIPS,
             )
-            if item == 0:
-                publish(state, newest, sums[WIDTH - 1], mark, KIND)
-            for strip in kl.static_range(STRIPS):
-                own = before_vector(strip, totals, sums, MERGE, WIDTH, STRIPS)
-                fresh[strip] = raised(own, fresh[strip], MERGE, LANES)
         if waiting < total:
             row, tile = waiting // tiles, waiting % tiles
-            outside = unravelled(row, lead)
             if row != known_row:
-                known_row, known, base = row, kl.cast(0, total.dtype), kl.cast(INITIAL, KIND)
+                known_row, known, base = row, none, kl.cast(INITIAL, KIND)
             carried, known, base = before_tile(
                 state,
                 waiting - tile,
@@ -327,12 +380,21 @@ def scan_in_turn(
                 WIDTH,
                 SPAN,
             )
-            if SHIFT == 1 and tile == 0 and item == 0:
-                out[*outside, 0] = kl.cast(INITIAL, KIND)
-            for strip in kl.static_range(STRIPS):
-                r = tile * TILE + (strip * WIDTH + item) * LANES + SHIFT
-                done = raised(carried, held[strip], MERGE, LANES)
-                stored(out, outside, r, length + SHIFT, done, LANES)
+            written(
+                out,
+                row,
+                tile,
+                lead,
+                carried,
+                held,
+                MERGE,
+                KIND,
+                INITIAL,
+                LANES,
+                WIDTH,
+                STRIPS,
+                SHIFT,
+            )
         for strip in kl.static_range(STRIPS):
             held[strip] = fresh[strip]
         waiting, newest, following = newest, following, upcoming
