@@ -6,6 +6,7 @@ from portable_bench.operation import Operation
 from portable_bench.operations.array_functions import ArrayFunction
 from portable_bench.operations.band import Band
 from portable_bench.operations.copy import Copy
+from portable_bench.operations.fft import Fft
 from portable_bench.operations.forward import Forward
 from portable_bench.operations.fuse import Fuse
 from portable_bench.operations.gemm import Gemm
@@ -29,6 +30,7 @@ _ALL: Final = (
     ArrayFunction("sum", gives=0, ulps=16),
     ArrayFunction("cumulative_sum", ulps=256),
     ArrayFunction("sort", brief=False),
+    Fft("fft", takes=2, brief=False),
     Launch(),
 )
 

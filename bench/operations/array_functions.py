@@ -1,7 +1,7 @@
 """Functions of the Array API by `portable.array`, beside the array libraries."""
 
 from functools import partial
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -15,7 +15,7 @@ from portable_bench.peers import Peers, in_libraries
 class ArrayFunction(Operation):
     """A function of arrays of N elements, which are positive so that sums have no cancellation."""
 
-    axes = ("N",)
+    axes: ClassVar[tuple[str, ...]] = ("N",)
     sizes = {
         "cpu": Sizes("1048576", full="16777216", sweep="4096..16777216"),
         "gpu": Sizes("16777216", sweep="4096..67108864"),

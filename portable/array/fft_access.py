@@ -1,8 +1,9 @@
 """How passes of a transform read what they transform and write what they found.
 
 What else is done to each number (padding, mirroring, conjugation, tables, scaling) is done on the
-way. A pass transforms *lines*: line `i` consists of every `step`-th element of row ``i // step`` of
-an array, from element ``i % step`` on.
+way. A pass transforms *lines*: a line consists of every `step`-th element of a row of an array.
+Lines are counted row by row, or, where elements of `inner` rows lie side by side, those lines of
+these rows in turn that begin with the same element.
 """
 
 from __future__ import annotations
@@ -21,9 +22,11 @@ __all__ = [
     "element",
     "extent",
     "number_at",
+    "place_of",
     "put_at",
     "row_of",
     "scaled",
+    "start_of",
     "turned_between",
 ]
 
@@ -36,12 +39,29 @@ ALONG = "along"
 
 
 @function
-def row_of(x: Any, line: Any, step: Any, FORM: Any) -> Any:
-    """The index of a line's row: all dimensions but the last."""
+def row_of(x: Any, line: Any, step: Any, inner: Any, FORM: Any) -> Any:
+    """The index of a line's row: all dimensions but the last. `step` and `inner` are None for 1."""
     shape = x.shape[: x.ndim - 1]
     if FORM == BESIDE:
         shape = (*shape[: x.ndim - 2], shape[x.ndim - 2] // 2)
-    return unravelled(line // step, shape)
+    row = line
+    if step is not None:
+        row = line // step if inner is None else line // (step * inner) * inner + line % inner
+    return unravelled(row, shape)
+
+
+@function
+def start_of(line: Any, step: Any, inner: Any) -> Any:
+    """The element of its row with which a line begins, below `step`."""
+    if step is None:
+        return 0
+    return line % step if inner is None else line // inner % step
+
+
+@function
+def place_of(a: Any, start: Any, step: Any) -> Any:
+    """Which element of its row element `a` of a line is."""
+    return a if step is None else a * step + start
 
 
 @function
@@ -93,12 +113,11 @@ def number_at(
 
 
 @function
-def turned_between(z: Any, coarse: Any, fine: Any, line: Any, step: Any, k: Any) -> Any:
+def turned_between(z: Any, coarse: Any, fine: Any, start: Any, k: Any) -> Any:
     """The rotation between two passes, by the product of two small tables' elements."""
-    place = line % step
     width = extent(fine, WITHIN)
     turn = times(
-        element(coarse, (place // width,), k, WITHIN), element(fine, (k,), place % width, WITHIN)
+        element(coarse, (start // width,), k, WITHIN), element(fine, (k,), start % width, WITHIN)
     )
     return times(z, turn)
 

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any, Final
 from portable.array.creation import zeros
 from portable.array.engine import check_operands
 from portable.array.fft_chirp import chirp_transform
-from portable.array.fft_ends import Ends
+from portable.array.fft_ends import Ends, with_few_dimensions
 from portable.array.fft_passes import transform
 from portable.array.fft_plan import is_smooth
-from portable.array.geometry import collapsed, normalized_axis
+from portable.array.geometry import normalized_axis
 from portable.array.recipe import Plans, Recipe
 from portable.dtypes import DType, complex64, complex128, float32, float64
 from portable.errors import DTypeError
@@ -128,10 +128,10 @@ def _transform(recipe: Recipe, x: Any, out: Any, n: int, kind: DType, ends: Ends
 
 def _as_rows(x: Any, axis: int, most: int) -> Any:
     """The axis last and no longer than `most`, the others before it, as few as possible."""
-    others = [a for a in range(x.ndim) if a != axis]
-    shape = tuple(x.shape[a] for a in others)
-    lead, (steps,) = collapsed(shape, [tuple(x.strides[a] for a in others)])
-    return x.viewed((*lead, min(x.shape[axis], most)), (*steps, x.strides[axis]))
+    order = [*(a for a in range(x.ndim) if a != axis), axis]
+    shape, strides = [x.shape[a] for a in order], [x.strides[a] for a in order]
+    shape[-1] = min(shape[-1], most)
+    return with_few_dimensions(x.viewed(tuple(shape), tuple(strides)))
 
 
 _plans = Plans(_written)

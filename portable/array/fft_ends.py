@@ -10,11 +10,21 @@ from typing import Any, Final
 from portable.array.engine import number_for
 from portable.array.fft_access import BESIDE, WITHIN
 from portable.array.fft_tables import TableCache, between_passes
+from portable.array.geometry import collapsed
 from portable.array.recipe import Recipe
 from portable.backend import Device
 from portable.dtypes import DType
 
-__all__ = ["TABLES", "Ends", "Pass", "found_table", "in_parts", "lies_across", "rotations_between"]
+__all__ = [
+    "TABLES",
+    "Ends",
+    "Pass",
+    "found_table",
+    "in_parts",
+    "lies_across",
+    "rotations_between",
+    "with_few_dimensions",
+]
 
 TABLES: Final = TableCache(1 << 28)
 """Tables of all plans, 256 MiB of them at most."""
@@ -71,7 +81,7 @@ class Ends:
 
 @dataclass(frozen=True, slots=True)
 class Pass:
-    """Transforms of lines that are parts of rows, see `fft_access.row_of`.
+    """Transforms of lines that are parts of rows, see `fft_access`.
 
     Attributes
     ----------
@@ -79,6 +89,8 @@ class Pass:
         Of the lines.
     step_in, step_out : int
         Of how many lines a row that is read, or written, consists.
+    inner : int
+        How many rows lie side by side.
     turned : bool
         Whether results are rotated for a later pass over what neighbours hold.
     ends : Ends
@@ -88,13 +100,18 @@ class Pass:
     length: int
     step_in: int
     step_out: int
+    inner: int
     turned: bool
     ends: Ends
 
+    def counts(self) -> tuple[int | None, ...]:
+        """The steps and the rows side by side as kernels take them: 1 is None."""
+        return tuple(None if n == 1 else n for n in (self.step_in, self.step_out, self.inner))
 
-def lies_across(x: Any, step: int) -> bool:
+
+def lies_across(x: Any, step: int = 1, inner: int = 1) -> bool:
     """Whether neighbouring elements in memory are of neighbouring lines."""
-    if step > 1:
+    if step > 1 and inner == 1:
         return True
     return bool(x.ndim > 1 and x.shape[-2] > 1 and abs(x.strides[-2]) < abs(x.strides[-1]))
 
@@ -106,6 +123,12 @@ def rotations_between(recipe: Recipe, device: Device, kind: DType, step: Pass) -
     width = max(_NARROWEST, 1 << (step.step_in.bit_length() + 1) // 2)
     find = partial(TABLES, device, kind, between_passes, step.length, step.step_in, width)
     return found_table(recipe, find, 0), found_table(recipe, find, 1)
+
+
+def with_few_dimensions(x: Any) -> Any:
+    """A view whose rows are told apart by as few dimensions as possible, the last one kept."""
+    lead, (steps,) = collapsed(x.shape[:-1], [x.strides[:-1]])
+    return x.viewed((*lead, x.shape[-1]), (*steps, x.strides[-1]))
 
 
 def found_table(recipe: Recipe, find: Callable[[], tuple[Any, ...]], place: int = 0) -> Any:

@@ -12,7 +12,16 @@ from __future__ import annotations
 from typing import Any
 
 from portable import lang as kl
-from portable.array.fft_access import WITHIN, element, number_at, put_at, row_of, turned_between
+from portable.array.fft_access import (
+    WITHIN,
+    element,
+    number_at,
+    place_of,
+    put_at,
+    row_of,
+    start_of,
+    turned_between,
+)
 from portable.array.fft_butterflies import dft, times
 from portable.lang.function import function
 from portable.lang.kernel import kernel
@@ -119,17 +128,18 @@ def butterflies(groups: Any, twiddles: Any, t: Any, S: int, N: int, WIDTH: int) 
 
 @function
 def read_first(
-    x: Any, table: Any, sign: Any, length: Any, line: Any, step: Any, t: Any, R: int, N: int,
-    WIDTH: int, MIRRORED: bool,
+    x: Any, table: Any, sign: Any, length: Any, line: Any, step: Any, inner: Any, t: Any, R: int,
+    N: int, WIDTH: int, MIRRORED: bool,
 ) -> Any:  # fmt: skip
     """What the first stage takes, from the array."""
-    row = row_of(x, line, step, None)
+    row = row_of(x, line, step, inner, None)
+    start = start_of(line, step, inner)
     found = ()
     for c in kl.static_range(counted(N, R, WIDTH)):
         i = kl.minimum(t + c * WIDTH, N // R - 1)
         group = ()
         for k in kl.static_range(R):
-            j = (i + k * (N // R)) * step + line % step
+            j = place_of(i + k * (N // R), start, step)
             group = (*group, number_at(x, row, j, sign, table, length, None, MIRRORED))  # type: ignore[assignment]
         found = (*found, group)  # type: ignore[assignment]
     return found
@@ -137,8 +147,8 @@ def read_first(
 
 @function
 def read_for_others(
-    x: Any, table: Any, sign: Any, length: Any, lines: Any, step: Any, N: int, LAYOUT: Any,
-    MIRRORED: bool,
+    x: Any, table: Any, sign: Any, length: Any, lines: Any, step: Any, inner: Any, N: int,
+    LAYOUT: Any, MIRRORED: bool,
 ) -> Any:  # fmt: skip
     """A work-item's share of what the workgroup's first stage takes, neighbours as they lie."""
     WIDTH, TALL, ACROSS = LAYOUT
@@ -147,8 +157,8 @@ def read_for_others(
         p = kl.minimum(kl.local_id(0) + m * (WIDTH * TALL), N * TALL - 1)
         place, owner = place_and_line(p, N, TALL, ACROSS)
         line = kl.minimum(kl.group_id(0) * TALL + owner, lines - 1)
-        j = place * step + line % step
-        row = row_of(x, line, step, None)
+        j = place_of(place, start_of(line, step, inner), step)
+        row = row_of(x, line, step, inner, None)
         found = (*found, number_at(x, row, j, sign, table, length, None, MIRRORED))  # type: ignore[assignment]
     return found
 
@@ -156,18 +166,19 @@ def read_for_others(
 @function
 def finish(
     out: Any, held: Any, table: Any, coarse: Any, fine: Any, scales: Any, line: Any, step_in: Any,
-    step: Any, t: Any, S: int, N: int, WIDTH: int,
+    step: Any, inner: Any, t: Any, S: int, N: int, WIDTH: int,
 ) -> None:  # fmt: skip
     """Writes what the last stage found."""
-    row = row_of(out, line, step, None)
+    row = row_of(out, line, step, inner, None)
+    start, start_in = start_of(line, step, inner), start_of(line, step_in, inner)
     for c in kl.static_range(len(held)):
         i = t + c * WIDTH
         if i < S:
             for k in kl.static_range(len(held[c])):
                 z = held[c][k]
                 if coarse is not None:
-                    z = turned_between(z, coarse, fine, line, step_in, i + k * S)
-                put_at(out, row, (i + k * S) * step + line % step, z, table, scales, None)
+                    z = turned_between(z, coarse, fine, start_in, i + k * S)
+                put_at(out, row, place_of(i + k * S, start, step), z, table, scales, None)
 
 
 @kernel
@@ -187,19 +198,21 @@ def transform_together(
     lines: Any,
     step_in: Any,
     step_out: Any,
+    inner: Any,
     *,
     KIND: Any,
     N: int,
     RADICES: Any,
     LAYOUT: Any,
     STAGED: bool,
+    WHOLE: bool,
     MIRRORED: bool,
 ) -> None:
     """Transforms lines of `N`. `LAYOUT` is (WIDTH, TALL, ACROSS).
 
     A workgroup does `TALL` lines with `WIDTH` work-items each. Neighbouring work-items are at
     neighbouring lines if `ACROSS`, else along a line; the other way round for reading if `STAGED`.
-    Real and imaginary parts take turns in local memory.
+    Real and imaginary parts take turns in local memory unless it has room for the `WHOLE`.
     """
     WIDTH, TALL, ACROSS = LAYOUT
     STAGES = len(RADICES)
@@ -208,19 +221,26 @@ def transform_together(
     t = item // TALL if ACROSS else item % WIDTH
     first = kl.group_id(0) * TALL
     line = kl.minimum(first + b, lines - 1)
-    memory = kl.local((N + N // _SPACED) * TALL if STAGES > 1 or STAGED else 1, KIND)
+    SIZE = (N + N // _SPACED) * TALL if STAGES > 1 or STAGED else 1
+    memory = kl.local(SIZE, KIND)
+    other = kl.local(SIZE, KIND) if WHOLE else memory
     if STAGED:
-        read = read_for_others(x, read_table, sign, length, lines, step_in, N, LAYOUT, MIRRORED)
+        read = read_for_others(
+            x, read_table, sign, length, lines, step_in, inner, N, LAYOUT, MIRRORED
+        )
         staged(memory, read, 0, item, N, LAYOUT)
+        if WHOLE:
+            staged(other, read, 1, item, N, LAYOUT)
         kl.barrier()
         real = gathered(memory, t, b, RADICES[0], N, LAYOUT)
-        kl.barrier()
-        staged(memory, read, 1, item, N, LAYOUT)
-        kl.barrier()
-        groups = paired(real, gathered(memory, t, b, RADICES[0], N, LAYOUT))
+        if not WHOLE:
+            kl.barrier()
+            staged(other, read, 1, item, N, LAYOUT)
+            kl.barrier()
+        groups = paired(real, gathered(other, t, b, RADICES[0], N, LAYOUT))
     else:
         groups = read_first(
-            x, read_table, sign, length, line, step_in, t, RADICES[0], N, WIDTH, MIRRORED
+            x, read_table, sign, length, line, step_in, inner, t, RADICES[0], N, WIDTH, MIRRORED
         )
     S = 1
     for stage in kl.static_range(STAGES - 1):
@@ -229,16 +249,19 @@ def transform_together(
         if stage > 0 or STAGED:
             kl.barrier()
         scatter(memory, held, 0, t, b, S, R, N, LAYOUT)
+        if WHOLE:
+            scatter(other, held, 1, t, b, S, R, N, LAYOUT)
         kl.barrier()
         real = gathered(memory, t, b, RADICES[stage + 1], N, LAYOUT)
-        kl.barrier()
-        scatter(memory, held, 1, t, b, S, R, N, LAYOUT)
-        kl.barrier()
-        groups = paired(real, gathered(memory, t, b, RADICES[stage + 1], N, LAYOUT))
+        if not WHOLE:
+            kl.barrier()
+            scatter(other, held, 1, t, b, S, R, N, LAYOUT)
+            kl.barrier()
+        groups = paired(real, gathered(other, t, b, RADICES[stage + 1], N, LAYOUT))
         S = S * R
     held = butterflies(groups, twiddles, t, S, N, WIDTH)
     if first + b < lines:
         finish(
             out, held, write_table, coarse, fine, (sign_between, scale, imag_scale), line, step_in,
-            step_out, t, S, N, WIDTH,
+            step_out, inner, t, S, N, WIDTH,
         )  # fmt: skip

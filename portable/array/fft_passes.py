@@ -5,7 +5,7 @@ from __future__ import annotations
 from math import prod
 from typing import Any
 
-from portable.array.fft_ends import Ends, Pass
+from portable.array.fft_ends import Ends, Pass, lies_across, with_few_dimensions
 from portable.array.fft_together import launch_together, parts_together
 from portable.array.fft_vectors import launch_in_vectors, parts_in_vectors
 from portable.array.recipe import Recipe
@@ -36,29 +36,43 @@ def transform(recipe: Recipe, x: Any, out: Any, n: int, kind: DType, ends: Ends)
     together = x.device.capabilities.kind != "cpu"
     launch = launch_together if together else launch_in_vectors
     parts = (parts_together if together else parts_in_vectors)(x, out, n, kind)
+    inner = _rows_side_by_side(x, out)
     if len(parts) == 1:
-        launch(recipe, x, out, Pass(n, 1, 1, False, ends), kind)
+        launch(recipe, x, out, Pass(n, 1, 1, inner, False, ends), kind)
         return
     rows = prod(x.shape[:-1])
     source, now, done, left = x, ends.first(), 1, n
     for part in parts[:-1]:
         # What earlier passes found tells rows apart; each row is transformed by the rest.
-        held = recipe.empty((rows * done, left), kind)
+        held = _rows_like(recipe.empty((rows * n,), kind), rows // inner * done, inner, left)
         left //= part
-        launch(recipe, source, held, Pass(part, left, left, True, now), kind)
+        launch(recipe, source, held, Pass(part, left, left, inner, True, now), kind)
         done *= part
-        source = held.viewed((rows * done, left), (left * kind.itemsize, kind.itemsize))
-        now = Ends()
-    source = _by_first_part(held, rows, parts, kind)
-    launch(recipe, source, out, Pass(left, 1, done, False, ends.last()), kind)
+        source, now = _rows_like(held, rows // inner * done, inner, left), Ends()
+    source = _by_first_part(held, rows // inner, inner, parts)
+    launch(recipe, source, out, Pass(left, 1, done, inner, False, ends.last()), kind)
 
 
-def _by_first_part(held: Any, rows: int, parts: tuple[int, ...], kind: DType) -> Any:
+def _rows_side_by_side(x: Any, out: Any) -> int:
+    """How many rows lie side by side, element by element, in one of two arrays; 1 for none."""
+    return next((int(y.shape[-2]) for y in (out, x) if lies_across(y)), 1)
+
+
+def _rows_like(held: Any, outer: int, inner: int, length: int) -> Any:
+    """A view as rows of a length, `inner` of them side by side."""
+    size = held.dtype.itemsize
+    strides = (inner * length * size, size, inner * size)
+    return with_few_dimensions(held.viewed((outer, inner, length), strides))
+
+
+def _by_first_part(held: Any, outer: int, inner: int, parts: tuple[int, ...]) -> Any:
     """The last pass's lines in the order of its results, in which the first part is fastest."""
     n = prod(parts)
-    steps, left = [], n
+    steps, left = [], n * inner * held.dtype.itemsize
     for part in parts[:-1]:
         left //= part
-        steps.append(left * kind.itemsize)
-    shape = (rows, *parts[-2::-1], parts[-1])
-    return held.viewed(shape, (n * kind.itemsize, *steps[::-1], kind.itemsize))
+        steps.append(left)
+    shape = (outer, *parts[-2::-1], inner, parts[-1])
+    size = held.dtype.itemsize
+    strides = (n * inner * size, *steps[::-1], size, inner * size)
+    return with_few_dimensions(held.viewed(shape, strides))

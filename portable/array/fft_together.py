@@ -21,8 +21,10 @@ _LARGEST_RADIX: Final = 16
 _GROUP: Final = 128
 _WIDEST_GROUP: Final = 256
 """Work-items that may have all the registers that a work-item can have."""
-_HELD: Final = 256
-"""Bytes of numbers that a work-item can hold in registers."""
+_HELD: Final = 128
+"""Bytes of numbers that a work-item holds in registers with ease."""
+_MOST_HELD: Final = 256
+"""Bytes that it can hold."""
 _SECTOR: Final = 32
 """Bytes that memory gives at once, to be used by neighbouring lines."""
 _SEGMENT: Final = 128
@@ -31,20 +33,27 @@ _SEGMENT: Final = 128
 
 def parts_together(x: Any, out: Any, n: int, kind: DType) -> tuple[int, ...]:
     """The lengths of the passes: one if a workgroup holds a line, and some that lie across."""
-    most = _elements(x.device.capabilities, kind)
-    narrow = max(16, most * kind.itemsize // _SECTOR)
-    beside = lies_across(x, 1) or lies_across(out, 1)
-    return (n,) if n <= (narrow if beside else most) else balanced(n, narrow)
+    capabilities = x.device.capabilities
+    beside = lies_across(x) or lies_across(out)
+    lines = _SECTOR // kind.itemsize
+    if n <= _elements(capabilities, kind, _MOST_HELD) // (lines if beside else 1):
+        return (n,)
+    return balanced(n, max(16, _elements(capabilities, kind, _HELD) // lines))
 
 
-def _elements(capabilities: Capabilities, kind: DType) -> int:
-    """How many a workgroup holds, in local memory (a part of each at a time) and in registers."""
+def _elements(capabilities: Capabilities, kind: DType, held: int) -> int:
+    """How many a workgroup has room for: parts of them in local memory, all in registers."""
     local = capabilities.local_memory * 31 // 32 // kind.real.itemsize
-    return min(local, _group(capabilities) * (_HELD // kind.itemsize))
+    return min(local, _group(capabilities) * (held // kind.itemsize))
 
 
 def _group(capabilities: Capabilities) -> int:
     return min(_WIDEST_GROUP, capabilities.max_workgroup)
+
+
+def _local_memory(shape: _Shape, n: int, kind: DType) -> int:
+    """Bytes that whole numbers take, some room being left out among them."""
+    return shape.tall * n * kind.itemsize * 33 // 32
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,12 +68,16 @@ class _Shape:
 
 def _shape(x: Any, out: Any, step: Pass, steps: tuple[int, ...], kind: DType) -> _Shape:
     capabilities = x.device.capabilities
-    across_in = lies_across(x, step.step_in)
-    across = lies_across(out, step.step_out)
-    group = _group(capabilities)
-    width = min(-(-step.length // max(steps)), group)
-    wanted = max(_GROUP // width, _SEGMENT // kind.itemsize if across or across_in else 1)
-    tall = power_below(max(1, min(wanted, _elements(capabilities, kind) // step.length, group)))
+    across_in = lies_across(x, step.step_in, step.inner)
+    across = lies_across(out, step.step_out, step.inner)
+    group, n = _group(capabilities), step.length
+    width = min(-(-n // max(steps)), group)
+    least = most = 1
+    if across or across_in:
+        least, most = _SECTOR // kind.itemsize, _SEGMENT // kind.itemsize
+    comfortable = max(least, _elements(capabilities, kind, _HELD) // n)
+    possible = min(comfortable, _elements(capabilities, kind, _MOST_HELD) // n)
+    tall = power_below(max(1, min(max(_GROUP // width, most), possible, group)))
     return _Shape(min(width, group // tall), tall, across, across != across_in)
 
 
@@ -96,12 +109,12 @@ def launch_together(recipe: Recipe, x: Any, out: Any, step: Pass, kind: DType) -
         fine,
         *ends.numbers(kind),
         lines,
-        step.step_in,
-        step.step_out,
+        *step.counts(),
         KIND=kind.real,
         N=step.length,
         RADICES=steps,
         LAYOUT=(shape.width, shape.tall, shape.across),
         STAGED=shape.staged,
+        WHOLE=_local_memory(shape, step.length, kind) <= device.capabilities.local_memory,
         MIRRORED=ends.mirrored > 0,
     )

@@ -16,9 +16,11 @@ from portable.array.fft_access import (
     element,
     extent,
     number_at,
+    place_of,
     put_at,
     row_of,
     scaled,
+    start_of,
     turned_between,
 )
 from portable.array.fft_butterflies import dft, times
@@ -136,12 +138,13 @@ def put_vector(
 
 
 @function
-def turned_vector(z: Any, coarse: Any, fine: Any, line: Any, step: Any, k: Any, LANES: int) -> Any:
-    """`turned_between` of neighbouring lines."""
-    place = line % step
+def turned_vector(z: Any, coarse: Any, fine: Any, start: Any, k: Any, NEAR: str, LANES: int) -> Any:
+    """`turned_between` of neighbouring lines, which begin alike unless they share a row."""
+    if NEAR != WITHIN:
+        return turned_between(z, coarse, fine, start, k)
     width = extent(fine, WITHIN)
-    across = complex_vector(fine, (k,), 2 * (place % width), (), LANES)
-    return times(z, times(element(coarse, (place // width,), k, WITHIN), across))
+    across = complex_vector(fine, (k,), 2 * (start % width), (), LANES)
+    return times(z, times(element(coarse, (start // width,), k, WITHIN), across))
 
 
 # -- lines beside each other turned into vectors --------------------------------------------------
@@ -157,17 +160,22 @@ def interleaved(x: Any, y: Any, START: int, LANES: int) -> Any:
 
 
 @function
-def transposed(vectors: Any, STEPS: int, LANES: int) -> Any:
-    """A square of vectors by columns, in ``log2(LANES)`` steps."""
-    if STEPS == 1:
-        return vectors
+def riffle(square: Any, spare: Any, LANES: int) -> None:
+    """One step of a transposition: each vector of the upper half with its one of the lower."""
     HALF = LANES // 2
-    mixed = ()
-    for i in kl.static_range(HALF):
-        low = interleaved(vectors[i], vectors[i + HALF], 0, LANES)
-        high = interleaved(vectors[i], vectors[i + HALF], HALF, LANES)
-        mixed = (*mixed, low, high)  # type: ignore[assignment]
-    return transposed(mixed, STEPS // 2, LANES)
+    for i in kl.range(HALF):
+        x, y = square[i], square[i + HALF]
+        spare[2 * i] = interleaved(x, y, 0, LANES)
+        spare[2 * i + 1] = interleaved(x, y, HALF, LANES)
+
+
+@function
+def transposed(square: Any, spare: Any, STEPS: int, LANES: int) -> Any:
+    """A square of vectors by columns, after ``log2(STEPS)`` steps; which of the two holds it."""
+    if STEPS == 1:
+        return square
+    riffle(square, spare, LANES)
+    return transposed(spare, square, STEPS // 2, LANES)
 
 
 @function
@@ -176,13 +184,13 @@ def read_square(
     LANES: int,
 ) -> None:  # fmt: skip
     """As many real numbers of each line as there are lanes, from element `a` on."""
-    rows = ()
-    for lane in kl.static_range(LANES):
-        row = row_of(x, line + lane, 1, FORM)
-        first = a if FORM is None else 2 * a
-        rows = (*rows, kl.vload(x, *row, first, lanes=LANES))  # type: ignore[assignment]
-    columns = transposed(rows, LANES, LANES)
-    for c in kl.static_range(LANES if FORM is None else LANES // 2):
+    rows = kl.private(LANES, memory.dtype, lanes=LANES)
+    spare = kl.private(LANES, memory.dtype, lanes=LANES)
+    for lane in kl.range(LANES):
+        row = row_of(x, line + lane, None, None, FORM)
+        rows[lane] = kl.vload(x, *row, a if FORM is None else 2 * a, lanes=LANES)
+    columns = transposed(rows, spare, LANES, LANES)
+    for c in kl.range(LANES if FORM is None else LANES // 2):
         if FORM is None:
             z = kl.complex(columns[c], columns[c] * 0)
         else:
@@ -198,14 +206,19 @@ def write_square(
     FORM: Any, LANES: int,
 ) -> None:  # fmt: skip
     """Writes what `read_square` reads."""
-    columns = ()
-    for c in kl.static_range(LANES if FORM is None else LANES // 2):
+    columns = kl.private(LANES, memory.dtype, lanes=LANES)
+    spare = kl.private(LANES, memory.dtype, lanes=LANES)
+    for c in kl.range(LANES if FORM is None else LANES // 2):
         z = held_at(memory, worker, source + a + c, LANES)
         z = scaled(z, None if table is None else element(table, (), a + c, WITHIN), scales)
-        columns = (*columns, z.real) if FORM is None else (*columns, z.real, z.imag)  # type: ignore[assignment]
-    rows = transposed(columns, LANES, LANES)
-    for lane in kl.static_range(LANES):
-        row = row_of(out, line + lane, 1, FORM)
+        if FORM is None:
+            columns[c] = z.real
+        else:
+            columns[2 * c] = z.real
+            columns[2 * c + 1] = z.imag
+    rows = transposed(columns, spare, LANES, LANES)
+    for lane in kl.range(LANES):
+        row = row_of(out, line + lane, None, None, FORM)
         kl.vstore(out, *row, a if FORM is None else 2 * a, rows[lane])
 
 
@@ -215,14 +228,19 @@ def write_square(
 @function
 def read_lines(
     x: Any, memory: Any, worker: Any, line: Any, count: Any, first: Any, stop: Any, step: Any,
-    sign: Any, table: Any, length: Any, FORM: Any, MIRRORED: bool, LANES: int,
+    inner: Any, sign: Any, table: Any, length: Any, FORM: Any, MIRRORED: bool, LANES: int,
 ) -> None:  # fmt: skip
-    """Elements from `first` to `stop`; lanes without a line get the last one."""
-    for lane in range(LANES):
-        own = line + kl.minimum(lane, count - 1)
-        row = row_of(x, own, step, FORM)
+    """Elements from `first` to `stop`; lanes without a line get zeros."""
+    if count < LANES:
+        zero = sign - sign
+        nothing = zero if LANES == 1 else kl.splat(zero, LANES)
         for a in range(first, stop):
-            j = a * step + own % step
+            hold(memory, worker, a, kl.complex(nothing, nothing), LANES)
+    for lane in range(count):
+        own = line + lane
+        row = row_of(x, own, step, inner, FORM)
+        for a in range(first, stop):
+            j = place_of(a, start_of(own, step, inner), step)
             z = number_at(x, row, j, sign, table, length, FORM, MIRRORED)
             memory[worker, a * (2 * LANES) + lane] = z.real
             memory[worker, a * (2 * LANES) + LANES + lane] = z.imag
@@ -231,18 +249,19 @@ def read_lines(
 @function
 def write_lines(
     out: Any, memory: Any, worker: Any, source: Any, line: Any, count: Any, first: Any, stop: Any,
-    step_in: Any, step: Any, coarse: Any, fine: Any, table: Any, scales: Any, FORM: Any, LANES: int,
+    step_in: Any, step: Any, inner: Any, coarse: Any, fine: Any, table: Any, scales: Any, FORM: Any,
+    LANES: int,
 ) -> None:  # fmt: skip
     """Elements from `first` to `stop`."""
     for lane in range(count):
         own = line + lane
-        row = row_of(out, own, step, FORM)
+        row = row_of(out, own, step, inner, FORM)
         for a in range(first, stop):
             at = (source + a) * (2 * LANES) + lane
             z = kl.complex(memory[worker, at], memory[worker, at + LANES])
             if coarse is not None:
-                z = turned_between(z, coarse, fine, own, step_in, a)
-            put_at(out, row, a * step + own % step, z, table, scales, FORM)
+                z = turned_between(z, coarse, fine, start_of(own, step_in, inner), a)
+            put_at(out, row, place_of(a, start_of(own, step, inner), step), z, table, scales, FORM)
 
 
 # -- stages ---------------------------------------------------------------------------------------
@@ -344,8 +363,8 @@ def stages(
 
 @function
 def read_block(
-    x: Any, memory: Any, worker: Any, line: Any, count: Any, n: Any, step: Any, sign: Any,
-    table: Any, length: Any, HOW: Any, MIRRORED: bool, LANES: int,
+    x: Any, memory: Any, worker: Any, line: Any, count: Any, n: Any, step: Any, inner: Any,
+    sign: Any, table: Any, length: Any, HOW: Any, MIRRORED: bool, LANES: int,
 ) -> None:  # fmt: skip
     """Brings lines into a worker's memory, as many elements as possible together."""
     NEAR, PAIRS = HOW
@@ -353,27 +372,27 @@ def read_block(
     done = n - n
     if NEAR is not None and count == LANES:
         SIDE = side_of(NEAR, PAIRS, LANES)
-        done = together(extent(x, FORM), n, line, step, NEAR, LANES) // SIDE * SIDE
-        row = row_of(x, line, step, FORM)
+        start = start_of(line, step, inner)
+        done = together(extent(x, FORM), n, start, step, NEAR, LANES) // SIDE * SIDE
+        row = row_of(x, line, step, inner, FORM)
         for a in range(0, done, SIDE):
             if NEAR == ALONG:
                 read_square(x, memory, worker, line, a, sign, table, FORM, LANES)
             else:
-                j = a * step + line % step
-                z = vector_at(x, row, j, sign, table, NEAR, FORM, LANES)
+                z = vector_at(x, row, place_of(a, start, step), sign, table, NEAR, FORM, LANES)
                 hold(memory, worker, a, z, LANES)
     for begin in range(done, n, _STRETCH):
         stop = kl.minimum(begin + _STRETCH, n)
         read_lines(
-            x, memory, worker, line, count, begin, stop, step, sign, table, length, FORM, MIRRORED,
-            LANES,
+            x, memory, worker, line, count, begin, stop, step, inner, sign, table, length, FORM,
+            MIRRORED, LANES,
         )  # fmt: skip
 
 
 @function
 def write_block(
     out: Any, memory: Any, worker: Any, source: Any, line: Any, count: Any, n: Any, step_in: Any,
-    step: Any, coarse: Any, fine: Any, table: Any, scales: Any, HOW: Any, LANES: int,
+    step: Any, inner: Any, coarse: Any, fine: Any, table: Any, scales: Any, HOW: Any, LANES: int,
 ) -> None:  # fmt: skip
     """Takes lines from a worker's memory, as many elements as possible together."""
     NEAR, PAIRS = HOW
@@ -381,22 +400,23 @@ def write_block(
     done = n - n
     if NEAR is not None and count == LANES:
         SIDE = side_of(NEAR, PAIRS, LANES)
-        done = together(extent(out, FORM), n, line, step, NEAR, LANES) // SIDE * SIDE
-        row = row_of(out, line, step, FORM)
+        start = start_of(line, step, inner)
+        done = together(extent(out, FORM), n, start, step, NEAR, LANES) // SIDE * SIDE
+        row = row_of(out, line, step, inner, FORM)
         for a in range(0, done, SIDE):
             if NEAR == ALONG:
                 write_square(out, memory, worker, source, line, a, table, scales, FORM, LANES)
             else:
                 z = held_at(memory, worker, source + a, LANES)
                 if coarse is not None:
-                    z = turned_vector(z, coarse, fine, line, step_in, a, LANES)
-                k = a * step + line % step
-                put_vector(out, row, k, z, table, scales, NEAR, FORM, LANES)
+                    begin_in = start_of(line, step_in, inner)
+                    z = turned_vector(z, coarse, fine, begin_in, a, NEAR, LANES)
+                put_vector(out, row, place_of(a, start, step), z, table, scales, NEAR, FORM, LANES)
     for begin in range(done, n, _STRETCH):
         stop = kl.minimum(begin + _STRETCH, n)
         write_lines(
-            out, memory, worker, source, line, count, begin, stop, step_in, step, coarse, fine,
-            table, scales, FORM, LANES,
+            out, memory, worker, source, line, count, begin, stop, step_in, step, inner, coarse,
+            fine, table, scales, FORM, LANES,
         )  # fmt: skip
 
 
@@ -409,10 +429,11 @@ def side_of(NEAR: str, PAIRS: bool, LANES: int) -> int:
 
 
 @function
-def together(end: Any, n: Any, line: Any, step: Any, NEAR: str, LANES: int) -> Any:
+def together(end: Any, n: Any, start: Any, step: Any, NEAR: str, LANES: int) -> Any:
     """How many of the first elements of lines can be taken together, rows having `end`."""
-    room = end - line % step - (LANES if NEAR == WITHIN else 1)
-    return kl.where(room < 0, 0, kl.minimum(n, room // step + 1))
+    room = end - start - (LANES if NEAR == WITHIN else 1)
+    steps = room if step is None else room // step
+    return kl.where(room < 0, 0, kl.minimum(n, steps + 1))
 
 
 @kernel
@@ -434,6 +455,7 @@ def transform_in_vectors(
     run: Any,
     step_in: Any,
     step_out: Any,
+    inner: Any,
     n: Any,
     code: Any,
     *,
@@ -457,11 +479,11 @@ def transform_in_vectors(
         line = block // per_run * run + offset
         count = kl.minimum(run - offset, LANES)
         read_block(
-            x, memory, worker, line, count, n, step_in, sign, read_table, length, IN, MIRRORED,
-            LANES,
+            x, memory, worker, line, count, n, step_in, inner, sign, read_table, length, IN,
+            MIRRORED, LANES,
         )  # fmt: skip
         source = stages(memory, worker, n, code, twiddles, RADICES, LANES)
         write_block(
-            out, memory, worker, source, line, count, n, step_in, step_out, coarse, fine,
+            out, memory, worker, source, line, count, n, step_in, step_out, inner, coarse, fine,
             write_table, scales, OUT, LANES,
         )  # fmt: skip

@@ -47,10 +47,10 @@ def launch_in_vectors(recipe: Recipe, x: Any, out: Any, step: Pass, kind: DType)
     """The launch of a pass."""
     device, ends, n = x.device, step.ends, step.length
     lines = prod(x.shape[:-1]) * step.step_in
-    run = _run(x, out, step)
-    lanes = 1 << min(run, _lanes(device.capabilities, kind)).bit_length() - 1
-    how_in = None if ends.mirrored or lanes == 1 else _neighbours(x, step.step_in)
-    how_out = None if lanes == 1 else _neighbours(out, step.step_out)
+    run = _run(x, step)
+    lanes = 1 if run == 1 else _lanes(device.capabilities, kind)
+    how_in = None if ends.mirrored or lanes == 1 else _neighbours(x, step.step_in, step.inner)
+    how_out = None if lanes == 1 else _neighbours(out, step.step_out, step.inner)
     blocks = lines // run * -(-run // lanes)
     workers = min(blocks, device.capabilities.compute_units * _WORKERS_PER_UNIT)
     steps = radices(n, _LARGEST_RADIX)
@@ -73,8 +73,7 @@ def launch_in_vectors(recipe: Recipe, x: Any, out: Any, step: Pass, kind: DType)
         *ends.numbers(kind),
         lines,
         run,
-        step.step_in,
-        step.step_out,
+        *step.counts(),
         n,
         np.int64(sum(r << 4 * i for i, r in enumerate(steps))),
         LANES=lanes,
@@ -85,24 +84,22 @@ def launch_in_vectors(recipe: Recipe, x: Any, out: Any, step: Pass, kind: DType)
     )
 
 
-def _run(x: Any, out: Any, step: Pass) -> int:
+def _run(x: Any, step: Pass) -> int:
     """How many consecutive lines may share vectors."""
-    if step.step_out > 1:
-        return step.step_out
-    if step.step_in > 1:
-        return step.step_in
-    if BESIDE in (_neighbours(x, 1), _neighbours(out, 1)):
-        return int(x.shape[-2])
-    return prod(x.shape[:-1])
+    if step.inner > 1:
+        return step.inner
+    longest = max(step.step_in, step.step_out)
+    return longest if longest > 1 else prod(x.shape[:-1])
 
 
-def _neighbours(x: Any, step: int) -> str | None:
+def _neighbours(x: Any, step: int, inner: int) -> str | None:
     """How lines lie that are read or written together."""
-    if step > 1:
-        return WITHIN if x.strides[-1] == x.dtype.itemsize else None
-    if x.ndim > 1 and x.shape[-2] > 1 and x.strides[-2] == x.dtype.itemsize:
+    size = x.dtype.itemsize
+    if x.shape[-2] > 1 and x.strides[-2] == size and (inner > 1 or step == 1):
         return BESIDE
-    return ALONG if x.strides[-1] == x.dtype.itemsize else None
+    if x.strides[-1] != size or (step > 1 and inner > 1):
+        return None
+    return WITHIN if step > 1 else ALONG
 
 
 def _as_taken(x: Any, how: str | None) -> tuple[Any, tuple[str | None, bool]]:
