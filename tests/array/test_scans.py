@@ -54,6 +54,7 @@ def waiting(ours: Device) -> Device:
 @pytest.mark.parametrize(
     ("given", "kind", "lanes"),
     [
+        ("float16", float32, 8),
         ("float32", float32, 4),
         ("float64", float64, 2),
         ("int8", int64, 8),
