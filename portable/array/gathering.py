@@ -14,7 +14,7 @@ from portable.array.work import vector_lanes, work_of
 from portable.dtypes import DType
 from portable.errors import BadIndexError
 
-__all__ = ["gathered", "gathered_along", "gathered_checked"]
+__all__ = ["gather_in", "gathered", "gathered_along", "gathered_checked"]
 
 
 def gathered(x: Any, index: Any, axis: int = 0, count: int = 1) -> Any:
@@ -78,9 +78,14 @@ _along: Final = Plans(_write_along)
 
 
 def _write_gather(arrays: tuple[Any, ...], axis: int, count: int) -> Callable[..., Any]:
+    recipe = Recipe(*arrays)
     x, index = arrays[:2]
     flag = arrays[2] if len(arrays) > 2 else None
-    recipe = Recipe(*arrays)
+    return recipe.finish(gather_in(recipe, x, index, flag, axis, count))
+
+
+def gather_in(recipe: Recipe, x: Any, index: Any, flag: Any, axis: int, count: int) -> Any:
+    """`gathered` as a step of a recipe; a `flag` is where it says that an index is bad, if any."""
     out = recipe.empty((*x.shape[:axis], index.size, *x.shape[axis + count :]), x.dtype)
     if out.size:
         source, target = _flattened(x, out, axis, count)
@@ -95,7 +100,7 @@ def _write_gather(arrays: tuple[Any, ...], axis: int, count: int) -> Callable[..
         cut = {"LANES": lanes, "CHUNK": chunk, "ROWS": rows}
         where = {"AXIS": axis, "COUNT": count}
         recipe.launch(gather, ndrange, group, source, index, flag, target, **where, **cut)
-    return recipe.finish(out)
+    return out
 
 
 def _flattened(x: Any, out: Any, axis: int, count: int) -> tuple[Any, Any]:

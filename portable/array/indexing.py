@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from math import prod
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
@@ -9,11 +10,17 @@ import numpy as np
 
 from portable.array.compaction import compacted
 from portable.array.engine import apply, check_operands
-from portable.array.gathering import gathered, gathered_checked
+from portable.array.gathering import gather_in, gathered, gathered_checked
 from portable.array.geometry import broadcast_shapes
 from portable.array.mask_assignment import assigned, filled
 from portable.array.operation import Operation
-from portable.array.positions import linear_positions
+from portable.array.positions import (
+    bad_index_flag,
+    check_flag,
+    linear_positions,
+    positions_in,
+)
+from portable.array.recipe import Plans, Recipe
 from portable.array.scattering import checked_index, scattered
 from portable.array.storage import Storage, contiguous_strides, expanded_index
 from portable.errors import BadIndexError, DTypeError, ShapeError
@@ -46,16 +53,33 @@ def get(x: Any, key: Any) -> Array:
         return gathered_checked(x, key)  # type: ignore[no-any-return]
     if _is_mask(key):
         return _selected(x, key)  # type: ignore[no-any-return]
-    moved, indices, place = _advanced(x, key)
+    items = _with_integer_arrays(x, key)
+    view, slots, place = _sliced(x, items)
+    indices = [item for item in items if isinstance(item, Storage)]
+    flag = bad_index_flag(x.device)
+    found = _taken.together((view, *indices, flag), tuple(slots), place)
+    if not _is_trusted(key):
+        check_flag(flag, indices, [view.shape[d] for d in slots])
+    return found  # type: ignore[no-any-return]
+
+
+def _write_taken(arrays: tuple[Any, ...], slots: tuple[int, ...], place: int) -> Callable[..., Any]:
+    """What to do for elements that arrays like these name in dimensions of the first."""
+    view, *indices, flag = arrays
+    moved = _first_dimensions(view, slots)
+    count = len(indices)
     shape = broadcast_shapes([i.shape for i in indices])
-    if len(indices) == 1 and not _is_trusted(key):
-        result = gathered_checked(moved, indices[0])
+    recipe = Recipe(*arrays)
+    if count == 1 and moved.size:
+        result = gather_in(recipe, moved, indices[0], flag, 0, 1)
     else:
-        linear = _positions(moved, key, indices, shape)
-        result = gathered(moved, linear, 0, len(indices))
-    rest = result.shape[1:]
-    shaped = result.viewed((*shape, *rest), _split(result, shape))
-    return _at(shaped, len(shape), place)  # type: ignore[no-any-return]
+        linear = positions_in(recipe, indices, moved.shape[:count], shape, flag)
+        result = gather_in(recipe, moved, linear, None, 0, count)
+    shaped = result.viewed((*shape, *result.shape[1:]), _split(result, shape))
+    return recipe.finish(_at(shaped, len(shape), place))
+
+
+_taken: Final = Plans(_write_taken)
 
 
 def put(x: Any, key: Any, value: Any) -> None:
@@ -154,19 +178,14 @@ _ARRAYS: Final = (Storage, np.ndarray, list, bool)
 def _advanced(x: Any, key: Any) -> tuple[Any, list[Any], int]:
     """`x` with the indexed dimensions first, their indices, and where the result's belong."""
     items = _with_integer_arrays(x, key)
-    view, slots = _sliced(x, items)
-    indices = [item for item in items if isinstance(item, Storage)]
-    adjacent = slots == list(range(slots[0], slots[0] + len(slots)))
-    rest = [d for d in range(view.ndim) if d not in slots]
-    order = [*slots, *rest]
-    moved = view.viewed(tuple(view.shape[d] for d in order), tuple(view.strides[d] for d in order))
-    return moved, indices, slots[0] if adjacent and _together(items) else 0
+    view, slots, place = _sliced(x, items)
+    return _first_dimensions(view, slots), [i for i in items if isinstance(i, Storage)], place
 
 
-def _together(items: list[Any]) -> bool:
-    """Whether no slice or None stands between the arrays."""
-    places = [i for i, item in enumerate(items) if isinstance(item, Storage)]
-    return places == list(range(places[0], places[0] + len(places)))
+def _first_dimensions(view: Any, slots: Sequence[int]) -> Any:
+    """The view with some dimensions first."""
+    order = [*slots, *(d for d in range(view.ndim) if d not in slots)]
+    return view.viewed(tuple(view.shape[d] for d in order), tuple(view.strides[d] for d in order))
 
 
 def _with_integer_arrays(x: Any, key: Any) -> list[Any]:
@@ -184,7 +203,7 @@ def _with_integer_arrays(x: Any, key: Any) -> list[Any]:
             dim += item.ndim
             continue
         if mixed and not isinstance(item, Storage | slice) and item is not None:
-            item = _integer(x, item, dim)
+            _check_integer(x, item, dim)
         out.append(item)
         dim += item is not None
     return out
@@ -206,17 +225,14 @@ def _as_index(x: Any, item: Any) -> Any:
     return item
 
 
-def _integer(x: Any, item: Any, dim: int) -> Any:
-    """An integer beside arrays: an array without dimensions, which they broadcast with."""
-    from portable.array.creation import asarray
-
+def _check_integer(x: Any, item: Any, dim: int) -> None:
+    """Refuses what is no integer beside arrays, or one out of range."""
     try:
         place = int(item.__index__())
     except (AttributeError, TypeError):
         raise BadIndexError(f"an index of type {type(item).__name__} beside arrays") from None
     if not -x.shape[dim] <= place < x.shape[dim]:
         raise BadIndexError(f"index {place} is out of range for extent {x.shape[dim]}")
-    return asarray(place % x.shape[dim], device=x.device)
 
 
 def _from_mask(x: Any, mask: Any, dim: int) -> list[Any]:
@@ -293,11 +309,25 @@ def _scatter(x: Any, key: Any, value: Any) -> None:
     scattered(moved, copied(index) if index.buffer is x.buffer else index, values, count)
 
 
-def _sliced(x: Any, items: list[Any]) -> tuple[Any, list[int]]:
-    """The view by the basic items, and which of its dimensions the arrays index."""
-    basic = tuple(slice(None) if isinstance(item, Storage) else item for item in items)
-    slots = [i for i, item in enumerate(items) if isinstance(item, Storage)]
-    return x.part(basic), slots
+def _sliced(x: Any, items: list[Any]) -> tuple[Any, list[int], int]:
+    """The view by the basic items, which of its dimensions the arrays index, and where these go.
+
+    The result's dimensions for them come in their place, or first where a slice or None stands
+    between arrays and integers, which count as arrays of no dimensions.
+    """
+    basic = tuple([slice(None) if isinstance(item, Storage) else item for item in items])
+    slots: list[int] = []
+    named: list[int] = []
+    dim = 0
+    for number, item in enumerate(items):
+        if isinstance(item, Storage):
+            slots.append(dim)
+        if item is None or isinstance(item, slice | Storage):
+            dim += 1
+        if item is not None and not isinstance(item, slice):
+            named.append(number)
+    together = named[-1] - named[0] == len(named) - 1
+    return x.part(basic), slots, slots[0] if together else 0
 
 
 def _positions(moved: Any, key: Any, indices: list[Any], shape: tuple[int, ...]) -> Any:

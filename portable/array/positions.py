@@ -14,7 +14,7 @@ from portable.backend import Device
 from portable.dtypes import int32, int64
 from portable.errors import BadIndexError
 
-__all__ = ["bad_index_flag", "check_flag", "linear_positions"]
+__all__ = ["bad_index_flag", "check_flag", "linear_positions", "positions_in"]
 
 _GROUP: Final = 256
 
@@ -90,8 +90,6 @@ def linear_positions(
     BadIndexError
         If one is out of range.
     """
-    if 0 in extents and 0 not in shape:
-        raise BadIndexError("an index into a dimension without elements")
     flag = bad_index_flag(indices[0].device)
     found = _linear.together((*indices, flag), tuple(extents), shape)
     if not trusted and found.size:
@@ -105,13 +103,26 @@ def _write_linear(
     """What `linear_positions` has to do for indices like these."""
     *indices, flag = arrays
     recipe = Recipe(*arrays)
+    return recipe.finish(positions_in(recipe, indices, extents, shape, flag))
+
+
+def positions_in(
+    recipe: Recipe,
+    indices: Sequence[Any],
+    extents: Sequence[int],
+    shape: tuple[int, ...],
+    flag: Any,
+) -> Any:
+    """`linear_positions` as steps of a recipe, which says in `flag` whether an index is bad."""
+    if 0 in extents and 0 not in shape:
+        raise BadIndexError("an index into a dimension without elements")
     out = recipe.empty((prod(shape),), int64)
     for dim, (index, extent) in enumerate(zip(indices, extents, strict=True)):
         spread = index.viewed(shape, broadcast_strides(index.shape, index.strides, shape))
         if out.size:
             numbers = spread, out, flag, int64(extent)
             recipe.launch(places, out.size, _GROUP, *numbers, FIRST=dim == 0)
-    return recipe.finish(out)
+    return out
 
 
 _linear: Final = Plans(_write_linear)

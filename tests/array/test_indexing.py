@@ -219,3 +219,45 @@ def test_nothing_is_read_of_what_a_mask_leaves_alone(ours: Device) -> None:
     same(x[mask], np.full(17, 8.0, np.float32))
     x[~mask] = 1.0
     same(x, np.where(third, 8.0, 1.0).astype(np.float32))
+
+
+FIRST = np.array([-5, 4, 0])
+SECOND = np.array([[0, -6, 5], [2, 2, -1]])
+THIRD = np.array([[6], [-7]])
+BESIDE_ARRAYS: list[tuple[Any, ...]] = [
+    (2, SECOND),
+    (slice(None), 2, THIRD),
+    (2, slice(None), THIRD),
+    (FIRST, 3, slice(1, 3)),
+    (FIRST, slice(None), 2),
+    (None, 1, SECOND, slice(None, None, -1)),
+    (FIRST[:2, None], SECOND, -1),
+    (-1, FIRST, ..., 2),
+]
+
+
+@pytest.mark.parametrize("key", BESIDE_ARRAYS, ids=str)
+def test_integers_beside_arrays(simulated: Device, key: tuple[Any, ...]) -> None:
+    a = np.arange(5 * 6 * 7 * 4).reshape(5, 6, 7, 4)
+    x = simulated.from_numpy(a)
+    mine = tuple(simulated.from_numpy(k) if isinstance(k, np.ndarray) else k for k in key)
+    np.testing.assert_array_equal(portable.to_numpy(x[mine]), a[key])
+    a[key], x[mine] = 7, 7
+    np.testing.assert_array_equal(portable.to_numpy(x), a)
+
+
+FAR: list[tuple[Any, ...]] = [
+    (9, SECOND),
+    (-6, SECOND),
+    (FIRST, 6),
+    (FIRST, slice(None), 7),
+    (FIRST, SECOND + 6),
+]
+
+
+@pytest.mark.parametrize("key", FAR, ids=str)
+def test_integers_out_of_range_beside_arrays(simulated: Device, key: tuple[Any, ...]) -> None:
+    x = simulated.from_numpy(np.zeros((5, 6, 7), np.int64))
+    mine = tuple(simulated.from_numpy(k) if isinstance(k, np.ndarray) else k for k in key)
+    with pytest.raises(IndexError, match="out of range"):
+        x[mine]
