@@ -9,6 +9,7 @@ import numpy as np
 
 from portable import dtypes
 from portable.array.creation import default_dtype, device_for
+from portable.array.engine import check_arrays
 from portable.array.fft_along import COMPLEX, COMPLEX_OF, FROM_REAL, TO_REAL, along, check
 from portable.array.geometry import normalized_axes
 from portable.array.manipulation import astype, roll
@@ -221,11 +222,13 @@ def rfftfreq(n: int, /, *, d: float = 1.0, dtype: Any = None, device: Any = None
 
 def fftshift(x: Array, /, *, axes: int | tuple[int, ...] | None = None) -> Array:
     """Frequency zero moved to the middle along axes (None: all)."""
+    check_arrays("fftshift", x)
     places = normalized_axes(axes, x.ndim)
     return roll(x, tuple(x.shape[a] // 2 for a in places), axis=places)
 
 
 def ifftshift(x: Array, /, *, axes: int | tuple[int, ...] | None = None) -> Array:
     """The inverse of `fftshift`."""
+    check_arrays("ifftshift", x)
     places = normalized_axes(axes, x.ndim)
     return roll(x, tuple(-(x.shape[a] // 2) for a in places), axis=places)

@@ -247,7 +247,8 @@ def test_repetitions_that_make_no_sense(simulated: Device) -> None:
 
 OF_ARRAYS = [
     "all", "argmax", "argsort", "broadcast_arrays", "count_nonzero", "cumulative_sum", "diff",
-    "expand_dims", "flip", "linalg.det", "linalg.diagonal", "linalg.matrix_norm", "linalg.qr",
+    "expand_dims", "fft.fft", "fft.fftshift", "fft.ifftshift", "flip",
+    "linalg.det", "linalg.diagonal", "linalg.matrix_norm", "linalg.qr",
     "linalg.svdvals", "linalg.trace", "linalg.vector_norm", "matrix_transpose", "mean", "meshgrid",
     "nonzero", "ones_like", "sort", "sum", "tril", "triu", "unique_all", "unstack", "var",
     "zeros_like", "empty_like",
