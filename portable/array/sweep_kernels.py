@@ -389,10 +389,12 @@ def place_together(
     tiles = kl.cdiv(length, EACH * WIDTH)
     item = kl.local_id(0)
     number = kl.group_id(0)
+    ordered = kl.local((1,), kl.i32)
     if ticket is not None:
         own_ticket = kl.group_id(0)
         if item == 0:
             own_ticket = kl.cast(kl.atomic_add(ticket, 0, 1), own_ticket.dtype)
+            ordered[0] = 0
         number = kl.workgroup_uniform(own_ticket)
     row, place = number // tiles, number % tiles
     first = place * (EACH * WIDTH)
@@ -404,12 +406,15 @@ def place_together(
     line = kl.local((room(EACH, WIDTH),), kl.u32)
     notes = kl.private((EACH,), kl.u32)
     load(x, outer, first, valid, tile, EACH, WIDTH)
-    kl.barrier()
-    alone = False
+    in_order = False
     if state is not None:
-        head = digit_of(tile[0], shift, DIGIT_BITS, KIND, BITS, DESCENDING)
-        alone = kl.assume_uniform(is_only_digit(begins, row, head, length))
-    if alone:
+        for d in range(item, RADIX, WIDTH):
+            if is_only_digit(begins, row, d, length):
+                ordered[0] = 1
+    kl.barrier()
+    if state is not None:
+        in_order = kl.assume_uniform(ordered[0] == 1)
+    if in_order:
         for i in kl.range(item, valid, WIDTH, unroll=AT_ONCE):
             move(tile, order, out, new_order, outer, first, i, first + i)
     else:

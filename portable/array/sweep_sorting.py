@@ -39,7 +39,7 @@ _EACHES: Final = (3, 7, 11, 15)
 _ROWS_PER_UNIT: Final = 4
 # Elements of each work-item whose notes take the place of its counters.
 _COUNTERS: Final = 11
-_ALIGNMENT: Final = 64
+_ALIGNMENT: Final = 256
 _AHEAD: Final = 8
 # Two bits of a count say what it counts.
 _LONGEST_IN_32_BITS: Final = 2**30 - 1
