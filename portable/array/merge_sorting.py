@@ -11,9 +11,10 @@ from portable.array.recipe import Recipe
 from portable.array.sorting_kernels import merge_runs, sort_runs
 from portable.dtypes import int64
 
-__all__ = ["merge_sorted"]
+__all__ = ["RUN", "merge_sorted"]
 
-_RUN: Final = 16
+RUN: Final = 16
+"""Elements of a row that GPUs sort without merging."""
 # Longer than any row that a CPU sorts in this way: then one launch does all.
 _CPU_RUN: Final = 128
 _PIECE: Final = 16
@@ -27,7 +28,7 @@ def merge_sorted(
     length, rows = x.shape[-1], prod(x.shape[:-1])
     kind = "i" if x.dtype.is_integer else x.dtype.kind
     constants = {"KIND": kind, "DESCENDING": descending}
-    run = _CPU_RUN if x.device.capabilities.kind == "cpu" else _RUN
+    run = _CPU_RUN if x.device.capabilities.kind == "cpu" else RUN
     now = _new(recipe, x, order)
     items = rows * -(-length // run)
     recipe.launch(sort_runs, items, _GROUP, x, *now, RUN=run, **constants)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 from portable.array.engine import check_operands
 from portable.array.geometry import normalized_axis
 from portable.array.manipulation import contiguous, moveaxis
-from portable.array.merge_sorting import merge_sorted
+from portable.array.merge_sorting import RUN, merge_sorted
 from portable.array.radix_passes import digits_of
 from portable.array.radix_sorting import radix_sorted
 from portable.array.recipe import Plans, Recipe
@@ -23,6 +23,8 @@ __all__ = ["argsort", "ordered", "sort"]
 # Elements of a row for each digit up to which merging costs less.
 _FEW_ALONE: Final = 8
 _FEW_TOGETHER: Final = 10
+# Elements in all up to which launches decide, of which merging takes several beyond a run.
+_LITTLE: Final = 1 << 16
 
 
 def _write_sort(x: Any, descending: bool, values: bool, order: bool) -> Callable[[Any], Any]:
@@ -39,10 +41,12 @@ def _write_sort(x: Any, descending: bool, values: bool, order: bool) -> Callable
 
 def _method_for(x: Any) -> Callable[..., tuple[Any, Any]]:
     """How the rows of `x` are sorted: where work-items have caches and long loops, each its own."""
-    per_digit = x.shape[-1] // digits_of(x.dtype)
+    length = x.shape[-1]
+    per_digit = length // digits_of(x.dtype)
     if x.device.capabilities.kind == "cpu":
         return radix_sorted if per_digit >= _FEW_ALONE else merge_sorted
-    return sweep_sorted if per_digit >= _FEW_TOGETHER and can_sweep(x) else merge_sorted
+    together = per_digit >= _FEW_TOGETHER or (x.size <= _LITTLE and length > RUN)
+    return sweep_sorted if together and can_sweep(x) else merge_sorted
 
 
 _sorted: Final = Plans(_write_sort)
