@@ -38,6 +38,7 @@ _COLUMN_GROUP: Final = 64
 _CPU_STRIP: Final = 512
 _FEW: Final = 32
 _SHALLOWEST: Final = 16
+_SHALLOW: Final = 64
 
 
 def scanned(recipe: Recipe, x: Any, out: Any, merge: Merge, shift: int) -> None:
@@ -167,7 +168,7 @@ def _scan_columns(recipe: Recipe, x: Any, out: Any, merge: Merge, shift: int) ->
     strips = -(-rows // (lanes * strip))
     group = 1 if cpu else _COLUMN_GROUP
     wanted = -(-capabilities.compute_units * (1 if cpu else 512) // strips)
-    section = max(_SHALLOWEST, power_of_two(-(-length // wanted)))
+    section = max(_shallowest(length), power_of_two(-(-length // wanted)))
     sections = -(-length // section)
     starts = None
     constants = {"LANES": lanes, "STRIP": strip, "SECTION": section, **merge.constants()}
@@ -188,6 +189,11 @@ def _scan_columns(recipe: Recipe, x: Any, out: Any, merge: Merge, shift: int) ->
         SHIFT=shift,
         **constants,
     )
+
+
+def _shallowest(length: int) -> int:
+    """The least section of columns: such that they stay few, but no deeper than is worth that."""
+    return max(_SHALLOWEST, min(_SHALLOW, power_of_two(-(-length // _FEW))))
 
 
 def _crosswise(recipe: Recipe, x: Any, sections: int, kind: DType) -> Any:
