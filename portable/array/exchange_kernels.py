@@ -18,6 +18,8 @@ from portable.lang.kernel import kernel
 
 __all__ = ["CROSSWISE", "CROSSWISE_REVERSED", "exchange_blocks", "exchange_tiles"]
 
+_AHEAD = 2
+"""Squares further along the columns that are fetched meanwhile."""
 CROSSWISE = "crosswise"
 """An operand contiguous along the last axis but one."""
 CROSSWISE_REVERSED = "crosswise reversed"
@@ -153,8 +155,9 @@ def rows_of(x: Any, how: Any, kind: Any, outer: Any, row: Any, column: Any, LANE
             found = (*found, here)  # type: ignore[assignment]
         return found
     first = along_column(x, how, row, LANES)
+    ahead = _AHEAD * LANES if how == CROSSWISE else -_AHEAD * LANES
     for k in kl.static_range(LANES):
-        at = kl.vload(x, *outer, first, column + k, lanes=LANES, axis=x.ndim - 2)
+        at = kl.vload(x, *outer, first, column + k, lanes=LANES, axis=x.ndim - 2, ahead=ahead)
         found = (*found, converted(at, kind))  # type: ignore[assignment]
     found = turned(found, LANES)
     if how == CROSSWISE:

@@ -282,8 +282,11 @@ def private(shape: int | Sequence[int], dtype: Any, lanes: int = 1) -> Any:
 
 
 @_word
-def vload(array: Any, *index: Any, lanes: int, axis: int = -1) -> Any:
-    """A vector of `lanes` (2, 4, 8, 16) neighbours along `axis`, the first at `index`."""
+def vload(array: Any, *index: Any, lanes: int, axis: int = -1, ahead: int = 0) -> Any:
+    """A vector of `lanes` (2, 4, 8, 16) neighbours along `axis`, the first at `index`.
+
+    A processor brings what lies `ahead` elements further in memory, a constant, to its caches.
+    """
 
 
 @_word

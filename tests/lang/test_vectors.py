@@ -175,7 +175,7 @@ def test_vectors_in_local_memory(device: Device) -> None:
 @pt.kernel
 def interleaved(x, y, out, *, LANES):
     """The halves of two vectors in turn, then what is left of them backwards."""
-    a, b = kl.vload(x, 0, lanes=LANES), kl.vload(y, 0, lanes=LANES)
+    a, b = kl.vload(x, 0, lanes=LANES, ahead=64), kl.vload(y, 0, lanes=LANES, ahead=-2)
     upper = ()
     backwards = ()
     for lane in kl.static_range(LANES // 2):

@@ -144,7 +144,9 @@ def region(builder: Builder, x: Any, ndim: int | None = None, what: str = "this"
     return Region(x.array, starts, extents, transposed)  # type: ignore[arg-type]
 
 
-def load(builder: Builder, view: View, index: Any, lanes: int = 1, axis: int = -1) -> Any:
+def load(
+    builder: Builder, view: View, index: Any, lanes: int = 1, axis: int = -1, ahead: int = 0
+) -> Any:
     """An element, or `lanes` neighbours along a dimension of the view."""
     array = view.array
     where = place(builder, view, index)
@@ -158,7 +160,7 @@ def load(builder: Builder, view: View, index: Any, lanes: int = 1, axis: int = -
         )
     width = lanes if lanes > 1 else array.lanes
     kind = Vector(register, width) if width > 1 else register
-    return _load_one(builder, array, where, kind, _axis(builder, view, axis, lanes), None)
+    return _load_one(builder, array, where, kind, _axis(builder, view, axis, lanes), None, ahead)
 
 
 def _axis(builder: Builder, view: View, axis: int, lanes: int) -> int:
@@ -176,9 +178,10 @@ def _load_one(
     kind: DType | Vector,
     axis: int,
     component: int | None,
+    ahead: int = 0,
 ) -> Value:
     var = builder.bind(f"{array.name}_at", kind)
-    builder.emit(s.Load(var, array, where, builder.location, axis, component))
+    builder.emit(s.Load(var, array, where, builder.location, axis, component, ahead=ahead))
     return Value(var)
 
 

@@ -77,7 +77,8 @@ class Load:
     the index with ``l`` added along dimension `axis`, which need be neither contiguous nor aligned.
     Of a complex array `component` 0 is the real and 1 the imaginary part. A private array whose
     elements are vectors (`Array.lanes`) gives whole vectors. With `runs_on` the last index counts
-    on into the rows that follow, which lie in memory without a gap.
+    on into the rows that follow, which lie in memory without a gap. What lies `ahead` elements
+    further in memory may be fetched to the caches.
     """
 
     var: Variable
@@ -87,6 +88,7 @@ class Load:
     axis: int = -1
     component: int | None = None
     runs_on: bool = False
+    ahead: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -79,9 +79,13 @@ def view_of(builder: Builder, x: Any, word: str) -> View:
 
 
 @handles("vload")
-def _vload(builder: Builder, array: Any, index: tuple[Any, ...], lanes: Any, axis: Any) -> Any:
+def _vload(
+    builder: Builder, array: Any, index: tuple[Any, ...], lanes: Any, axis: Any, ahead: Any
+) -> Any:
     view = view_of(builder, array, "vload")
-    return memory.load(builder, view, index, _check_lanes(builder, lanes), axis)
+    if type(ahead) is not int:
+        builder.fail(f"ahead is a compile-time integer, not {describe(ahead)}")
+    return memory.load(builder, view, index, _check_lanes(builder, lanes), axis, ahead)
 
 
 @handles("vstore")
