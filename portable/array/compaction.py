@@ -22,8 +22,8 @@ from portable.dtypes import DType, int64
 __all__ = ["compacted", "true_indices"]
 
 _CPU_FEW: Final = 4
-_GPU_AHEAD: Final = 4
-_GPU_FEW: Final = 4
+_GPU_AHEAD: Final = 8
+_GPU_FEW: Final = 2
 """Below one in so many those that are true are looked for one by one."""
 _BYTE: Final = 8
 

@@ -208,9 +208,9 @@ def section_kept(
     """
     if x is None:
         start = start_in(like, begin)
-    for first in range(0, kl.minimum(WIDTH * 32, size - begin), WIDTH * AHEAD):
-        chosen, before = places_before(words, own + first // 32, AHEAD, WIDTH)
-        e = first + kl.local_id(0)
+    for turn in range(kl.cdiv(kl.minimum(WIDTH * 32, size - begin), WIDTH * AHEAD)):
+        chosen, before = places_before(words, own + turn * (WIDTH * AHEAD // 32), AHEAD, WIDTH)
+        e = turn * (WIDTH * AHEAD) + kl.local_id(0)
         values = () if x is None else elements_read(x, begin + e, chosen, WIDTH)
         for u in kl.static_range(AHEAD):
             if chosen[u]:
@@ -280,7 +280,7 @@ def compact_together(
     own = item // 32
     if bits is None:
         words = kl.local((WIDTH,), kl.u64)
-        word = bits_of(mask, quads, item * 32)
+        word = bits_of(mask, quads, item)
         before, upto = words_added_up(word, WIDTH)
         words[item] = joined(word, before)
         if item == WIDTH - 1:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final
 
 import numpy as np
@@ -88,13 +89,12 @@ def _write(arrays: tuple[Any, ...], wanted: Wanted) -> Callable[..., Distinct]:
 _distinct: Final = Plans(_write)
 
 
-def _results(line: Any, count: int, wanted: Wanted, empty: Callable[..., Any]) -> list[Any]:
-    """Arrays for values, starts, firsts, inverse and sizes of so many groups, or None."""
+def _results(size: int, count: int, wanted: Wanted, empty: Callable[..., Any]) -> list[Any]:
+    """Arrays for starts, firsts, inverse and sizes of so many groups of elements, or None."""
     return [
-        empty((count,), line.dtype),
         empty((count,), int64) if wanted.sizes else None,
         empty((count,), int64) if wanted.firsts else None,
-        empty((line.size,), int64) if wanted.inverse else None,
+        empty((size,), int64) if wanted.inverse else None,
         empty((count,), int64) if wanted.sizes else None,
     ]
 
@@ -107,24 +107,34 @@ def _kernel(cut: Cut) -> tuple[Any, dict[str, int]]:
 
 def _write_at_once(line: Any, order: Any, wanted: Wanted, cut: Cut) -> Callable[..., Distinct]:
     recipe = Recipe(*(x for x in (line, order) if x is not None))
-    results = _results(line, line.size, wanted, recipe.empty)
-    found = recipe.empty((1,), int64)
+    lines = iter(_lines(recipe.empty((4 * line.size + 1,), int64), line.size))
+    found = next(lines)
+    rest = _results(line.size, line.size, wanted, lambda *_: next(lines))
+    values = recipe.empty((line.size,), line.dtype)
     kernel, constants = _kernel(cut)
     # Workgroups take bits besides the counts, of which there are none here.
     none = (None,) if cut.width == 1 else (None, None)
-    recipe.launch(kernel, cut.ndrange, cut.width, line, order, *none, *results, found, **constants)
-    run = recipe.finish(found, *(x for x in results if x is not None))
-    present = [x is not None for x in results]
+    args = (line, order, *none, values, *rest, found)
+    recipe.launch(kernel, cut.ndrange, cut.width, *args, **constants)
+    run = recipe.finish(found, values, *(x for x in rest if x is not None))
+    present = [x is not None for x in rest]
     device = line.device
 
     def at_once(*arrays: Any) -> Distinct:
-        found, *some = run(*arrays)
+        found, values, *some = run(*arrays)
         count = int(device.to_numpy(found)[0])
         given = iter(some)
-        values, _, firsts, inverse, sizes = (next(given) if there else None for there in present)
+        _, firsts, inverse, sizes = (next(given) if there else None for there in present)
         return Distinct(_first(values, count), _first(firsts, count), inverse, _first(sizes, count))
 
     return at_once
+
+
+def _lines(x: Any, size: int) -> list[Any]:
+    """An array in pieces of a size, after one of a single element."""
+    step = x.dtype.itemsize
+    starts = [0, *range(1, x.size - size + 1, size)]
+    return [x.viewed((size if start else 1,), (step,), x.offset + start * step) for start in starts]
 
 
 def _first(x: Any, count: int) -> Any:
@@ -138,7 +148,8 @@ def _write_counted_first(
     recipe = Recipe(line)
     counted = _counted(recipe, line, cut)
     kernel, constants = _kernel(cut)
-    results = _results(line, line.size, wanted, lambda shape, kind: _like(line, shape, kind))
+    like = partial(_like, line)
+    results = [like((line.size,), line.dtype), *_results(line.size, line.size, wanted, like)]
     given = (line.at(None, line.offset), None if order is None else order.at(None, order.offset))
     args = (*given, *counted, *results, None)
     write = resizable(kernel[cut.ndrange, cut.width], args, constants)
@@ -149,9 +160,10 @@ def _write_counted_first(
         counted = count_all(line)
         counted = counted if isinstance(counted, tuple) else (counted,)
         count = how_many(counted[-1], cut)
-        results = _results(line, count, wanted, device.empty)
+        values = device.empty((count,), line.dtype)
+        results = [values, *_results(line.size, count, wanted, device.empty)]
         write(line, order, *counted, *results, None)
-        values, starts, firsts, inverse, sizes = results
+        _, starts, firsts, inverse, sizes = results
         if sizes is not None:
             sizes_of[count, _GROUP](starts, sizes, size)
         return Distinct(values, firsts, inverse, sizes)

@@ -142,10 +142,10 @@ def section_noted(
     `own` is where in `words` the first is in which the work-item has a bit.
     """
     size = x.shape[0]
-    for first in range(0, kl.minimum(WIDTH * 32, size - begin), WIDTH * AHEAD):
-        chosen, before = places_before(words, own + first // 32, AHEAD, WIDTH)
+    for turn in range(kl.cdiv(kl.minimum(WIDTH * 32, size - begin), WIDTH * AHEAD)):
+        chosen, before = places_before(words, own + turn * (WIDTH * AHEAD // 32), AHEAD, WIDTH)
         for u in kl.static_range(AHEAD):
-            i = begin + first + kl.local_id(0) + u * WIDTH
+            i = begin + (turn * AHEAD + u) * WIDTH + kl.local_id(0)
             k = done + before[u]
             if chosen[u]:
                 noted(x, order, i, k, values, starts, firsts)

@@ -109,9 +109,10 @@ def expand_together(x: Any, bits: Any, ends: Any, values: Any, *, WIDTH: int, AH
     done = ends[group] - ends[group]
     if group > 0:
         done = ends[group - 1]
-    for first in range(0, kl.minimum(WIDTH * 32, product_of(x.shape) - begin), WIDTH * AHEAD):
-        chosen, before = places_before(bits, own + first // 32, AHEAD, WIDTH)
-        e = begin + first + kl.local_id(0)
+    size = product_of(x.shape) - begin
+    for turn in range(kl.cdiv(kl.minimum(WIDTH * 32, size), WIDTH * AHEAD)):
+        chosen, before = places_before(bits, own + turn * (WIDTH * AHEAD // 32), AHEAD, WIDTH)
+        e = begin + turn * (WIDTH * AHEAD) + kl.local_id(0)
         read = ()
         for u in kl.static_range(AHEAD):
             value = kl.cast(0, values.dtype)

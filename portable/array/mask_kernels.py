@@ -45,17 +45,18 @@ def bits_one_by_one(mask: Any, first: Any, count: Any, KIND: Any) -> Any:
 
 
 @function
-def bits_of(mask: Any, quads: Any, first: Any) -> Any:
-    """Which of 32 elements of a mask are true, or not zero; none are beyond its end.
+def bits_of(mask: Any, quads: Any, at: Any) -> Any:
+    """The `at`-th word of a mask's bits: elements that are true, or not zero; none behind its end.
 
     `quads` is the mask as integers of 32 bits, or None.
     """
     word = kl.u32(0)
+    first = at * 32
     if quads is None:
         word = bits_one_by_one(mask, first, 32, kl.u32)
     elif first + 32 <= mask.shape[0]:
         for half in kl.static_range(2):
-            four = kl.vload(quads, first // 4 + 4 * half, lanes=4)
+            four = kl.vload(quads, at * 8 + half * 4, lanes=4)
             for lane in kl.static_range(4):
                 some = (four[lane] * kl.u32(GATHER4)) >> 24
                 word = word | (some << (16 * half + 4 * lane))
@@ -151,9 +152,9 @@ def pack_together(mask: Any, quads: Any, bits: Any, counts: Any, *, WIDTH: int) 
     A work-item makes one word; there are words for all work-items.
     """
     item = kl.local_id(0)
-    begin = kl.group_id(0) * (WIDTH * 32)
-    word = bits_of(mask, quads, begin + item * 32)
+    at = kl.group_id(0) * WIDTH + item
+    word = bits_of(mask, quads, at)
     before, upto = words_added_up(word, WIDTH)
-    bits[kl.group_id(0) * WIDTH + item] = joined(word, before)
+    bits[at] = joined(word, before)
     if item == WIDTH - 1:
         counts[kl.group_id(0)] = kl.cast(upto, counts.dtype)

@@ -42,16 +42,18 @@ class UniqueInverse(NamedTuple):
 
 def _found(name: str, x: Any, **wanted: bool) -> Distinct:
     check_operands(name, (x,))
-    line, order = reshape(x, (-1,)), None
+    line, order = x if x.ndim == 1 else reshape(x, (-1,)), None
     if not line.size:
-        empty = line.device.empty((0,), int64)
-        return Distinct(line.device.empty((0,), x.dtype), empty, reshape(empty, x.shape), empty)
+        empty = x.device.empty((0,), int64)
+        return Distinct(x.device.empty((0,), x.dtype), empty, reshape(empty, x.shape), empty)
     if "firsts" in wanted or "inverse" in wanted:
         line, order = ordered(line, descending=False)
     else:
         line = sort(line)
     found = distinct_of(line, order, Wanted(**wanted))
-    return replace(found, inverse=reshape(found.inverse, x.shape)) if order is not None else found
+    if x.ndim != 1 and found.inverse is not None:
+        return replace(found, inverse=reshape(found.inverse, x.shape))
+    return found
 
 
 def unique_values(x: Array, /) -> Array:
