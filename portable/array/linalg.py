@@ -8,29 +8,31 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from math import inf
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
 import numpy as np
 
 from portable.array.creation import eye, zeros
 from portable.array.data_types import finfo
+from portable.array.elementwise import OPERATIONS, greater, multiply, sqrt
 from portable.array.elementwise import abs as absolute
-from portable.array.elementwise import greater, multiply, not_equal, sqrt
-from portable.array.elementwise import pow as power
-from portable.array.engine import check_arrays, check_operands
+from portable.array.engine import check_arrays, check_operands, recorded
+from portable.array.geometry import normalized_axes
 from portable.array.manipulation import (
     astype,
     broadcast_to,
+    converted,
     copied,
     expand_dims,
     reshape,
 )
 from portable.array.products import cross, matmul, matrix_transpose, tensordot, vecdot
-from portable.array.statistics import count_nonzero, sum_of_squares
+from portable.array.recipe import Plans, Recipe
+from portable.array.statistics import count_nonzero, sum_of_squares, summed_in
 from portable.array.statistics import max as greatest
 from portable.array.statistics import min as least
 from portable.array.statistics import sum as summed
-from portable.array.storage import Storage
+from portable.array.storage import Storage, contiguous_strides
 from portable.dtypes import int64
 from portable.errors import DTypeError, ShapeError
 from portable.linalg.svdvals import svdvals as singular_values
@@ -288,18 +290,32 @@ def vector_norm(
     if ord == 2:
         norm = sqrt(sum_of_squares(x, axis=axis, keepdims=keepdims))
         return astype(norm, x.dtype.real, copy=False)
-    size = absolute(x)
     if ord == inf:
-        return _greatest_size(size, axis, keepdims)
+        return _greatest_size(absolute(x), axis, keepdims)
     if ord == -inf:
-        return least(size, axis=axis, keepdims=keepdims)
+        return least(absolute(x), axis=axis, keepdims=keepdims)
+    return _norm(x, float(ord), axis, keepdims)  # type: ignore[no-any-return]
+
+
+def _write_norm(x: Any, ord: float, axis: Any, keepdims: bool) -> Callable[..., Any]:
+    """What norms by sums of powers have to do for arrays like `x`."""
+    axes = normalized_axes(axis, x.ndim)
+    kind = x.dtype.real
+    recipe = Recipe(x)
     if ord == 0:
-        some = astype(not_equal(size, 0), size.dtype)
-        return summed(some, axis=axis, keepdims=keepdims)
-    if ord == 1:
-        return summed(size, axis=axis, keepdims=keepdims)
-    total = summed(power(size, float(ord)), axis=axis, keepdims=keepdims)
-    return power(total, 1 / float(ord))
+        terms = converted(recipe, recorded(recipe, OPERATIONS["not_equal"], x, 0), kind)
+    else:
+        terms = recorded(recipe, OPERATIONS["abs"], x)
+    if ord not in (0, 1):
+        terms = recorded(recipe, OPERATIONS["pow"], terms, ord)
+    total = summed_in(recipe, terms, axes, kind) if axes else terms
+    if ord not in (0, 1):
+        total = recorded(recipe, OPERATIONS["pow"], total, 1 / ord)
+    kept = tuple(1 if a in axes else n for a, n in enumerate(x.shape) if keepdims or a not in axes)
+    return recipe.finish(total.viewed(kept, contiguous_strides(kept, kind.itemsize)))
+
+
+_norm: Final = Plans(_write_norm)
 
 
 def matrix_norm(

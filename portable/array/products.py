@@ -201,7 +201,7 @@ def _write_vecdot(arrays: tuple[Any, ...], axis: int) -> Callable[..., Any]:
     if kind.is_complex:
         left = recorded(recipe, OPERATIONS["conj"], left)
     product = recorded(recipe, OPERATIONS["multiply"], left, right)
-    return recipe.finish(summed_in(recipe, product, len(shape) - 1, kind))
+    return recipe.finish(summed_in(recipe, product, (len(shape) - 1,), kind))
 
 
 _vecdot: Final = Plans(_write_vecdot)

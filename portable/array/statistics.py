@@ -214,15 +214,15 @@ def sum(x: Array, /, *, axis: Axis = None, dtype: Any = None, keepdims: bool = F
     return _reduced(_SUM, x, axis, dtype, keepdims)  # type: ignore[no-any-return]
 
 
-def summed_in(recipe: Recipe, x: Any, axis: int, kind: DType) -> Any:
-    """The sum along an axis of an array of a recipe, a new array of it, in `kind`."""
-    shape = (*x.shape[:axis], *x.shape[axis + 1 :])
+def summed_in(recipe: Recipe, x: Any, axes: tuple[int, ...], kind: DType) -> Any:
+    """The sum along axes of an array of a recipe, a new array of it, in `kind`."""
+    shape = tuple(n for a, n in enumerate(x.shape) if a not in axes)
     if not x.size:
         out = recipe.empty(shape, kind)
         if out.size:
             applied(recipe, filling(kind), 0, out=out)
         return out
-    found = reduced(recipe, x, (axis,), Merge(k.total, _accumulator(kind), 0), kind)
+    found = reduced(recipe, x, axes, Merge(k.total, _accumulator(kind), 0), kind)
     return found.viewed(shape, contiguous_strides(shape, kind.itemsize))
 
 

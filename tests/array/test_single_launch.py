@@ -112,3 +112,16 @@ def test_differences(simulated: Device, n: int) -> None:
         found = xp.diff(x, n=n, axis=axis, prepend=x, append=x[:1, :] if axis == 0 else x[:, :1])
         more = np.diff(a, n=n, axis=axis, prepend=a, append=a[:1] if axis == 0 else a[:, :1])
         check(found, more)
+
+
+@pytest.mark.parametrize("order", [0, 1, 3, 0.5, -2])
+def test_norms_by_sums_of_powers(simulated: Device, order: float) -> None:
+    a = RNG.standard_normal((4, 5, 6)).astype(np.complex64)
+    x = simulated.from_numpy(a)
+    for axis in (None, 1, -1, (0, 2)):
+        for keepdims in (False, True):
+            options: dict[str, Any] = {"axis": axis, "keepdims": keepdims, "ord": order}
+            found = portable.to_numpy(xp.linalg.vector_norm(x, **options))
+            np.testing.assert_allclose(found, np.linalg.vector_norm(a, **options), 1e-4)
+    if order >= 0:
+        check(xp.linalg.vector_norm(x[:0], axis=0, ord=order), np.zeros((5, 6), "f4"))
