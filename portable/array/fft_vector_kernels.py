@@ -362,6 +362,19 @@ def stages(
 
 
 @function
+def mirror(memory: Any, worker: Any, n: Any, LANES: int) -> None:
+    """Hermitian lines of which the first half is there completed, see `number_at`."""
+    for k in range(1, (n + 1) // 2):
+        z = held_at(memory, worker, k, LANES)
+        hold(memory, worker, n - k, kl.complex(z.real, -z.imag), LANES)
+    first = held_at(memory, worker, 0, LANES)
+    hold(memory, worker, 0, kl.complex(first.real, first.real * 0), LANES)
+    if n % 2 == 0:
+        middle = held_at(memory, worker, n // 2, LANES)
+        hold(memory, worker, n // 2, kl.complex(middle.real, middle.real * 0), LANES)
+
+
+@function
 def read_block(
     x: Any, memory: Any, worker: Any, line: Any, count: Any, n: Any, step: Any, inner: Any,
     sign: Any, table: Any, length: Any, HOW: Any, MIRRORED: bool, LANES: int,
@@ -369,11 +382,14 @@ def read_block(
     """Brings lines into a worker's memory, as many elements as possible together."""
     NEAR, PAIRS = HOW
     FORM = NEAR if PAIRS else None
+    # Whole rows that have no factors are mirrored when they are there.
+    LATER = MIRRORED and step is None and table is None
+    many = n // 2 + 1 if LATER else n
     done = n - n
     if NEAR is not None and count == LANES:
         SIDE = side_of(NEAR, PAIRS, LANES)
         start = start_of(line, step, inner)
-        done = together(extent(x, FORM), n, start, step, NEAR, LANES) // SIDE * SIDE
+        done = together(extent(x, FORM), many, start, step, NEAR, LANES) // SIDE * SIDE
         row = row_of(x, line, step, inner, FORM)
         for a in range(0, done, SIDE):
             if NEAR == ALONG:
@@ -381,12 +397,14 @@ def read_block(
             else:
                 z = vector_at(x, row, place_of(a, start, step), sign, table, NEAR, FORM, LANES)
                 hold(memory, worker, a, z, LANES)
-    for begin in range(done, n, _STRETCH):
-        stop = kl.minimum(begin + _STRETCH, n)
+    for begin in range(done, many, _STRETCH):
+        stop = kl.minimum(begin + _STRETCH, many)
         read_lines(
             x, memory, worker, line, count, begin, stop, step, inner, sign, table, length, FORM,
-            MIRRORED, LANES,
+            MIRRORED and not LATER, LANES,
         )  # fmt: skip
+    if LATER:
+        mirror(memory, worker, n, LANES)
 
 
 @function

@@ -128,6 +128,15 @@ def test_vectors_of_lines(
         check(found, scipy.fft.fft(a.astype(np.complex128), 10, axis=axis), 10)
 
 
+@pytest.mark.parametrize("n", [9, 10])
+def test_vectors_of_halves(simulated: Device, monkeypatch: pytest.MonkeyPatch, n: int) -> None:
+    monkeypatch.setattr(fft_along, "_plans", fft_along.Plans(fft_along._written))
+    monkeypatch.setattr(fft_passes, "parts_together", lambda *_: (n,))
+    monkeypatch.setattr(fft_passes, "launch_together", launch_in_vectors)
+    a = numbers((6, 5), np.complex64)
+    check(xp.fft.irfft(simulated.from_numpy(a), n=n), scipy.fft.irfft(a, n), n)
+
+
 LENGTHS = st.sampled_from([1, 2, 12, 13, 17])
 SCALES = st.floats(0.25, 8)
 

@@ -11,6 +11,7 @@ from portable.array.best_kernels import best_columns
 from portable.array.compaction_kernels import compact_together
 from portable.array.distinct_kernels import distinct_together, pack_distinct
 from portable.array.exchange_kernels import exchange_tiles
+from portable.array.fft_kernels import transform_together
 from portable.array.fused_kernel import MOST_INPUTS, MOST_OUTPUTS, fused
 from portable.array.gather_kernels import gather
 from portable.array.lookback_kernels import scan_in_turn
@@ -62,6 +63,17 @@ FUSED = {
     "CHUNK": 4,
     "ROWS": 1,
 }
+COMPLEX = ArraySpec(kl.c64, ("any", "unit"), aligned=True)
+SCALE = ScalarSpec("float", kl.f32)
+TRANSFORM = {
+    "KIND": kl.f32,
+    "N": 1000,
+    "RADICES": (10, 10, 10),
+    "LAYOUT": (32, 8, True),
+    "STAGED": True,
+    "WHOLE": False,
+    "MIRRORED": False,
+}
 LAUNCHES: dict[str, tuple[Kernel, tuple[int, int, int], tuple[Any, ...], dict[str, Any]]] = {
     "fused": (
         fused,
@@ -72,6 +84,12 @@ LAUNCHES: dict[str, tuple[Kernel, tuple[int, int, int], tuple[Any, ...], dict[st
     "reduce": (reduce_together, (256, 1, 1), (MATRIX, MATRIX), {**SUM, **SHARED, "MAP": None}),
     "columns": (reduce_columns, (64, 1, 1), (MATRIX, MATRIX), {**SUM, **COLUMNS, "MAP": None}),
     "moments": (moments_together, (256, 1, 1), (MATRIX,) * 3, {**SHARED, "KIND": kl.f32}),
+    "transform": (
+        transform_together,
+        (256, 1, 1),
+        (COMPLEX, COMPLEX, LINE, LINE, LINE, MATRIX, MATRIX, *(SCALE,) * 4, *(COUNT,) * 5),
+        TRANSFORM,
+    ),
     "pack": (pack_together, (256, 1, 1), (MASK, STATE, WORDS, COUNTS), {"WIDTH": 256}),
     "compact": (
         compact_together,
