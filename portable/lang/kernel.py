@@ -62,7 +62,9 @@ class Kernel:
     def __getitem__(self, key: Any) -> Launcher:
         """The kernel over an ndrange: ``[n]``, ``[n, 256]``, ``[(n, m), (16, 16)]``.
 
-        Two entries are always the ndrange and the workgroup; dimension 0, the fastest, comes first.
+        Two entries are always the ndrange and the workgroup, so that ``[(n, m)]``, which Python
+        cannot tell from ``[n, m]``, is written ``[(n, m), None]``. Dimension 0, the fastest, comes
+        first.
         """
         try:
             found = self._launchers.get(key)
@@ -85,9 +87,10 @@ class Kernel:
                 "workgroup"
             )
         given, workgroup = pair
+        flat = not isinstance(given, tuple | list | Groups)
         ndrange = given if isinstance(given, Groups) else sizes(given, "the ndrange")
         local = None if workgroup is None else sizes(workgroup, "the workgroup")
-        return Launcher(self, ndrange, local)
+        return Launcher(self, ndrange, local, flat=flat)
 
     # -- specialisations -------------------------------------------------------------------
 

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 import numpy as np
 
 from portable.backend import Argument, ArrayView, Device, Executable, Program
+from portable.errors import LaunchError
 from portable.lang.arguments import (
     array_spec,
     byte_range,
@@ -159,14 +160,25 @@ class Repeatable:
 
 
 class Launcher:
-    """A kernel with its ndrange and workgroup; calling it launches it."""
+    """A kernel with its ndrange and workgroup; calling it launches it.
 
-    __slots__ = ("_familiar", "_kernel", "_latest", "_ndrange", "_plans", "_workgroup")
+    `flat`: the ndrange was given as one number.
+    """
 
-    def __init__(self, kernel: Kernel, ndrange: Three | Groups, workgroup: Three | None) -> None:
+    __slots__ = ("_familiar", "_flat", "_kernel", "_latest", "_ndrange", "_plans", "_workgroup")
+
+    def __init__(
+        self,
+        kernel: Kernel,
+        ndrange: Three | Groups,
+        workgroup: Three | None,
+        *,
+        flat: bool = False,
+    ) -> None:
         self._kernel = kernel
         self._ndrange = ndrange
         self._workgroup = workgroup
+        self._flat = flat
         self._plans: dict[Any, _Plan] = {}
         self._latest: Device | None = None
         self._familiar: _Familiar | None = None
@@ -329,6 +341,8 @@ class Launcher:
         constants: dict[str, Any],
     ) -> _Plan:
         wanted = self.specialised(device, args, views, constants)
+        if self._flat:
+            self._check_dimensions(wanted, device)
         counts = group_counts(self._ndrange, wanted.workgroup)
         # A plan outlives the arrays that it was made for and must not keep their memory.
         views = [None if v is None else v._replace(handle=None, owner=None) for v in views]
@@ -340,6 +354,18 @@ class Launcher:
 
         written = self._kernel.written(wanted, device)
         return _Plan(device, counts, _pairs(views, written), {}, build)
+
+    def _check_dimensions(self, wanted: Specialisation, device: Device) -> None:
+        """Refuses one number for a kernel of several dimensions, as ``[n, m]`` comes to."""
+        asked = self._kernel.translated(wanted, device.capabilities).dimensions
+        if asked > 1:
+            assert not isinstance(self._ndrange, Groups)
+            several = ", ".join(("n", "m", "k")[:asked])
+            raise LaunchError(
+                f"{self._kernel.__name__} asks for its place in {asked} dimensions, and its "
+                f"ndrange is {self._ndrange[0]}: write [({several}), workgroup], or "
+                f"[({several}), None] for the default workgroup"
+            )
 
     def specialised(
         self,

@@ -31,6 +31,8 @@ INITIAL: Final[dict[str, _Draw]] = {"xavier": _xavier, "uniform": _uniform}
 
 def initial_vector(layout: Layout, init: str, seed: int) -> np.ndarray[Any, Any]:
     """All parameters in double precision, by NumPy's Philox generator."""
+    if seed < 0:
+        raise ValueError(f"seed={seed}: expected a number from 0")
     random = np.random.Generator(np.random.Philox(seed))
     vector = np.zeros(layout.length)
     for layer in layout.layers:

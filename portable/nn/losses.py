@@ -108,7 +108,7 @@ def quantile(levels: Sequence[float]) -> Loss:
     ValueError
         If there are none or one is not between 0 and 1.
     """
-    if not levels or not all(0 < level < 1 for level in levels):
+    if isinstance(levels, int | float) or not levels or not all(0 < x < 1 for x in levels):
         raise ValueError(f"quantile(levels={levels!r}): give one or more numbers between 0 and 1")
     return Loss("quantile", pinball, tuple(float(level) for level in levels))
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from operator import index
 from typing import Any, Final
 
 import numpy as np
@@ -278,17 +279,20 @@ def _discarding(function: Callable[..., Any], *args: Any) -> None:
 
 
 def _checked_sizes(sizes: Sequence[int]) -> tuple[int, ...]:
-    found = tuple(int(n.__index__()) for n in sizes)
+    try:
+        found = tuple(map(index, sizes))
+    except TypeError:
+        found = ()
     if len(found) < 2 or min(found) < 1:
         raise ShapeError(
-            f"sizes={list(sizes)!r}: give the widths of the input, the hidden layers and the "
-            "output, each at least 1"
+            f"sizes={sizes!r}: give the widths of the input, the hidden layers and the output, "
+            "each a whole number from 1"
         )
     return found
 
 
-def _known(what: str, given: str, table: Mapping[str, Any]) -> str:
-    if given not in table:
+def _known(what: str, given: object, table: Mapping[str, Any]) -> str:
+    if not isinstance(given, str) or given not in table:
         raise ValueError(f"{what}={given!r}; there are {', '.join(table)}")
     return given
 

@@ -179,7 +179,7 @@ def _check_positive(**given: float | None) -> None:
 
 
 def _checked_optimizer(optimizer: object) -> Optimizer:
-    if not hasattr(optimizer, "slots"):
+    if not hasattr(optimizer, "slots") or isinstance(optimizer, type):
         raise TypeError(f"optimizer={optimizer!r}; give SGD, Adam or AdamW, such as Adam(lr=1e-3)")
     return cast(Optimizer, optimizer)
 

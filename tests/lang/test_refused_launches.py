@@ -146,6 +146,20 @@ def test_bad_workgroups(device: Device) -> None:
             simple[[4, 4], 2]
 
 
+@pt.kernel
+def flat(x):
+    x[kl.global_id(1), kl.global_id(0)] = 1
+
+
+@pytest.mark.parametrize("key", [4, (4, 4), (4, None), (4, (2, 2))], ids=str)
+def test_one_number_for_a_kernel_of_two_dimensions(device: Device, key: Any) -> None:
+    x = device.from_numpy(np.zeros((4, 4), np.float32))
+    with pt.use(device):
+        with pytest.raises(errors.LaunchError, match=r"in 2 dimensions, and its ndrange is 4: wri"):
+            flat[key](x)
+        flat[(4, 1), (4, 1)](x)
+
+
 def test_too_much_local_memory(device: Device) -> None:
     x = device.from_numpy(np.zeros(4, np.float32))
     limits = device.capabilities

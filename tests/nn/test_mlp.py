@@ -188,8 +188,13 @@ def test_outputs_over_inputs_are_refused(device: Device) -> None:
 def test_networks_that_make_no_sense_are_refused(device: Device) -> None:
     with pytest.raises(ShapeError, match="give the widths"):
         MLP([10], device=device)
-    with pytest.raises(ShapeError, match="at least 1"):
-        MLP([10, 0, 1], device=device)
+    for sizes in ([10, 0, 1], [10, 2.5, 1], "abc", None):
+        with pytest.raises(ShapeError, match="each a whole number from 1"):
+            MLP(sizes, device=device)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="seed=-1"):
+        MLP([10, 1], seed=-1, device=device)
+    with pytest.raises(ValueError, match=r"activation=\['relu'\]; there are relu"):
+        MLP([10, 1], activation=["relu"], device=device)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="there are relu, tanh, sigmoid"):
         MLP([10, 1], activation="gelu", device=device)
     with pytest.raises(ValueError, match="there are xavier, uniform"):
@@ -259,6 +264,13 @@ def test_files_bring_networks_back(device: Device, tmp_path: Path, dtype: str) -
     for name, value in state_of(model):
         assert np.array_equal(again.state_dict()[name], value)
     assert [p.name for p in tmp_path.iterdir()] == ["model.safetensors"]
+
+
+def test_a_folder_that_is_not_there_is_named(device: Device, tmp_path: Path) -> None:
+    path = tmp_path / "no" / "model.safetensors"
+    with pytest.raises(FileNotFoundError) as caught:
+        MLP([2, 1], device=device).save(path)
+    assert caught.value.filename == str(path)
 
 
 def test_a_file_that_cannot_be_written_leaves_the_old_one(

@@ -464,8 +464,9 @@ def test_settings_out_of_range_are_refused(device: Device) -> None:
     for name in ("epochs", "batch_size", "patience"):
         with pytest.raises(TypeError, match=rf"{name}=1\.5: expected a whole number"):
             fit(model, x, y, **{**fixed, name: 1.5})
-    with pytest.raises(TypeError, match=r"optimizer='adam'; give SGD, Adam or AdamW"):
-        fit(model, x, y, optimizer="adam", **fixed)
+    for optimizer in ("adam", Adam):
+        with pytest.raises(TypeError, match=r"optimizer=.*; give SGD, Adam or AdamW"):
+            fit(model, x, y, optimizer=optimizer, **fixed)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="there are mse, mae, huber"):
         fit(model, x, y, loss="hinge", **fixed)
     with pytest.raises(ValueError, match="patience needs a validation part"):
@@ -481,6 +482,8 @@ def test_losses_and_optimizers_check_their_settings() -> None:
         huber(0)
     with pytest.raises(ValueError, match="between 0 and 1"):
         quantile((0.5, 1.0))
+    with pytest.raises(ValueError, match="one or more numbers"):
+        quantile(0.5)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match=r"SGD\(momentum=1\.5\)"):
         SGD(momentum=1.5)
     with pytest.raises(ValueError, match=r"Adam\(betas\[1\]=1\)"):

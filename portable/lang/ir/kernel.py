@@ -80,3 +80,10 @@ class Kernel:
         from portable.lang.ir.walk import written_arrays
 
         return written_arrays(self.body)
+
+    @property
+    def dimensions(self) -> int:
+        """Of the ndrange, how many it asks for its place in; at least 1."""
+        from portable.lang.ir.walk import places
+
+        return max((1 + place.dim for place in places(self.body)), default=1)

@@ -19,6 +19,7 @@ __all__ = [
     "map_expression",
     "map_operands",
     "operands",
+    "places",
     "subexpressions",
     "written_arrays",
 ]
@@ -110,6 +111,13 @@ def written_arrays(block: s.Block) -> frozenset[Array]:
             case _:
                 pass
     return frozenset(a for a in found if a.space == "global")
+
+
+def places(block: s.Block) -> Iterator[e.WorkItem]:
+    """Where the block asks for the place of its work-item or workgroup in the ndrange."""
+    for x in all_expressions(block):
+        if isinstance(x, e.WorkItem) and x.word in ("global_id", "group_id"):
+            yield x
 
 
 def _rebuild(node: Any, transform: Callable[[Any], Any]) -> Any:
