@@ -16,7 +16,9 @@ __all__ = [
     "DIGIT_BITS",
     "RADIX",
     "count_digits",
+    "digit_in",
     "digit_of",
+    "key_at",
     "place_digits",
     "sort_rows",
 ]
@@ -61,20 +63,30 @@ def key_of(word: Any, KIND: Any, BITS: Any) -> Any:
 
 
 @function
-def digit_of(x: Any, shift: Any, COUNT: Any, KIND: Any, BITS: Any, DESCENDING: Any) -> Any:
-    """The `COUNT` bits of an element's key from bit `shift` on.
+def key_at(x: Any, shift: Any, KIND: Any, BITS: Any) -> Any:
+    """The key of an element in which bit `shift` of all its keys lies.
 
     Elements are given as unsigned numbers of the same bits, but for complex ones, which have a key
     for each part; that of the imaginary part comes first.
     """
     if KIND == "c":
         part = x.imag if shift < BITS else x.real
-        key = float_key(kl.bitcast(part, kl.u64 if BITS == 64 else kl.u32), BITS)
-    else:
-        key = key_of(x, KIND, BITS)
+        return float_key(kl.bitcast(part, kl.u64 if BITS == 64 else kl.u32), BITS)
+    return key_of(x, KIND, BITS)
+
+
+@function
+def digit_in(key: Any, shift: Any, COUNT: Any, BITS: Any, DESCENDING: Any) -> Any:
+    """The `COUNT` bits of a key from bit `shift` of all an element's keys on."""
     mask = (1 << COUNT) - 1
     digit = kl.cast((key >> kl.cast(shift & (BITS - 1), key.dtype)) & mask, kl.i32)
     return mask - digit if DESCENDING else digit
+
+
+@function
+def digit_of(x: Any, shift: Any, COUNT: Any, KIND: Any, BITS: Any, DESCENDING: Any) -> Any:
+    """The `COUNT` bits of an element's keys from bit `shift` on."""
+    return digit_in(key_at(x, shift, KIND, BITS), shift, COUNT, BITS, DESCENDING)
 
 
 @function
