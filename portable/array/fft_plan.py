@@ -46,20 +46,19 @@ def next_smooth(n: int) -> int:
 
 
 @lru_cache(maxsize=1024)
-def radices(n: int, largest: int = 16) -> tuple[int, ...]:
-    """Radices whose product is `n`, as few as possible: products of small primes up to `largest`.
+def radices(n: int, largest: int, *, mixed: bool = True) -> tuple[int, ...]:
+    """Radices whose product is `n`, as few as possible, not above `largest` unless they are prime.
 
-    Powers of two are shared evenly, so that stages are alike; ``(1,)`` for one element.
+    Powers of two are shared evenly, so that stages are alike, and multiplied by odd primes if
+    `mixed`; ``(1,)`` for one element.
     """
     primes = prime_factors(n)
     twos = primes.count(2)
     most = largest.bit_length() - 1
     stages = -(-twos // most)
-    shares = [twos // stages + (i < twos % stages) for i in range(stages)] if stages else []
-    found = [1 << share for share in shares]
-    odd = [p for p in primes if p > 2]
-    for p in reversed(odd):
-        partner = next((i for i, r in enumerate(found) if r * p <= largest), None)
+    found = [1 << (twos // stages + (i < twos % stages)) for i in range(stages)]
+    for p in reversed(primes[twos:]):
+        partner = next((i for i, r in enumerate(found) if mixed and r * p <= largest), None)
         if partner is None:
             found.append(p)
         else:

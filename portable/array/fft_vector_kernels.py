@@ -28,11 +28,10 @@ from portable.array.fft_plan import LARGEST_PRIME
 from portable.lang.function import function
 from portable.lang.kernel import kernel
 
-__all__ = ["PRIMES", "transform_in_vectors"]
+__all__ = ["transform_in_vectors"]
 
-PRIMES = 7
-"""Stands for this and the larger prime radices, which share code."""
-
+_RADICES = (2, 3, 4, 5, 8)
+"""Those that have code of their own; the others are odd primes, which share code."""
 _STRETCH = 32
 """Elements of a line after which another line has its turn, so that what they share is cached."""
 
@@ -290,15 +289,15 @@ def stage(
 @function
 def stage_of_prime(
     memory: Any, worker: Any, source: Any, target: Any, n: Any, s: Any, twiddles: Any,
-    R: Any, start: Any, KIND: Any, LANES: int,
+    R: Any, start: Any, LANES: int,
 ) -> None:  # fmt: skip
     """`stage` of an odd prime radix known at run time, whose roots are in the table at `start`."""
     apart = n // R
     H = LARGEST_PRIME // 2
-    sum_real = kl.private(H, KIND, lanes=LANES)
-    sum_imag = kl.private(H, KIND, lanes=LANES)
-    gap_real = kl.private(H, KIND, lanes=LANES)
-    gap_imag = kl.private(H, KIND, lanes=LANES)
+    sum_real = kl.private(H, memory.dtype, lanes=LANES)
+    sum_imag = kl.private(H, memory.dtype, lanes=LANES)
+    gap_real = kl.private(H, memory.dtype, lanes=LANES)
+    gap_imag = kl.private(H, memory.dtype, lanes=LANES)
     for g in range(apart // s):
         for k in range(s):
             i = source + g * s + k
@@ -333,9 +332,7 @@ def stage_of_prime(
 
 
 @function
-def stages(
-    memory: Any, worker: Any, n: Any, code: Any, twiddles: Any, RADICES: Any, LANES: int
-) -> Any:
+def stages(memory: Any, worker: Any, n: Any, code: Any, twiddles: Any, LANES: int) -> Any:
     """All stages, whose radices are the hexadecimal digits of `code`; returns where they end.
 
     Behind the rotations of the stages, the table has the roots of the primes from 7 on.
@@ -346,16 +343,15 @@ def stages(
     while s < n:
         radix = kl.cast(rest % 16, kl.i32)
         rest = rest // 16
-        for R in RADICES:
-            if R == PRIMES:
-                if radix >= PRIMES and radix != 8:
-                    start = n + kl.where(radix == 7, 0, kl.where(radix == 11, 7, 18))
-                    stage_of_prime(
-                        memory, worker, source, n - source, n, s, twiddles, radix, start,
-                        twiddles.dtype, LANES,
-                    )  # fmt: skip
-            elif radix == R:
-                stage(memory, worker, source, n - source, n, s, twiddles, R, LANES)
+        if radix == 7 or radix > 8:
+            start = n + kl.where(radix == 7, 0, kl.where(radix == 11, 7, 18))
+            stage_of_prime(
+                memory, worker, source, n - source, n, s, twiddles, radix, start, LANES
+            )  # fmt: skip
+        else:
+            for R in _RADICES:
+                if radix == R:
+                    stage(memory, worker, source, n - source, n, s, twiddles, R, LANES)
         source = n - source
         s = s * radix
     return source
@@ -478,7 +474,6 @@ def transform_in_vectors(
     code: Any,
     *,
     LANES: int,
-    RADICES: Any,
     IN: Any,
     OUT: Any,
     MIRRORED: bool,
@@ -500,7 +495,7 @@ def transform_in_vectors(
             x, memory, worker, line, count, n, step_in, inner, sign, read_table, length, IN,
             MIRRORED, LANES,
         )  # fmt: skip
-        source = stages(memory, worker, n, code, twiddles, RADICES, LANES)
+        source = stages(memory, worker, n, code, twiddles, LANES)
         write_block(
             out, memory, worker, source, line, count, n, step_in, step_out, inner, coarse, fine,
             write_table, scales, OUT, LANES,

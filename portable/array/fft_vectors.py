@@ -12,7 +12,7 @@ from portable.array.fft_access import ALONG, BESIDE, WITHIN
 from portable.array.fft_ends import TABLES, Pass, found_table, in_parts, rotations_between
 from portable.array.fft_plan import balanced, radices
 from portable.array.fft_tables import stage_rotations
-from portable.array.fft_vector_kernels import PRIMES, transform_in_vectors
+from portable.array.fft_vector_kernels import transform_in_vectors
 from portable.array.recipe import Recipe
 from portable.backend import Capabilities
 from portable.dtypes import DType
@@ -20,8 +20,6 @@ from portable.dtypes import DType
 __all__ = ["launch_in_vectors", "parts_in_vectors"]
 
 _LARGEST_RADIX: Final = 8
-_RADICES: Final = ((2, 4, 8), (2, 3, 4, 5, 6, 8, PRIMES))
-"""What programs have code for: few of them do all lengths, smaller ones are compiled sooner."""
 _MOST_LANES: Final = 16
 _WORKERS_PER_UNIT: Final = 4
 _CACHE: Final = 1 << 20
@@ -54,7 +52,7 @@ def launch_in_vectors(recipe: Recipe, x: Any, out: Any, step: Pass, kind: DType)
     how_out = None if lanes == 1 else _neighbours(out, step.step_out, step.inner)
     blocks = lines // run * -(-run // lanes)
     workers = min(blocks, device.capabilities.compute_units * _WORKERS_PER_UNIT)
-    steps = radices(n, _LARGEST_RADIX)
+    steps = radices(n, _LARGEST_RADIX, mixed=False)
     find = partial(TABLES, device, kind, stage_rotations, steps)
     coarse, fine = rotations_between(recipe, device, kind, step)
     source, form_in = _as_taken(x, how_in)
@@ -78,7 +76,6 @@ def launch_in_vectors(recipe: Recipe, x: Any, out: Any, step: Pass, kind: DType)
         n,
         np.int64(sum(r << 4 * i for i, r in enumerate(steps))),
         LANES=lanes,
-        RADICES=_RADICES[not {1, 2, 4, 8}.issuperset(steps)],
         IN=form_in,
         OUT=form_out,
         MIRRORED=ends.mirrored > 0,

@@ -30,6 +30,9 @@ def test_radices_are_few(primes: list[int], largest: int) -> None:
     assert prod(found) == n
     assert all(r <= max(largest, 13) for r in found)
     assert len(found) <= max(1, len(primes))
+    alone = radices(n, largest, mixed=False)
+    assert prod(alone) == n
+    assert all(r % 2 or r & (r - 1) == 0 for r in alone)
 
 
 def test_powers_of_two_take_the_fewest_stages() -> None:
