@@ -10,10 +10,11 @@ from portable.array.axis import power_of_two
 from portable.array.engine import number_for
 from portable.array.geometry import collapsed
 from portable.array.mask_assignment_kernels import expand, expand_together, fill
-from portable.array.mask_bits import cut_of, how_many, in_line, packed
+from portable.array.mask_bits import cut_of, how_many, in_line, in_words, packed
 from portable.array.recipe import Plans, Recipe, resizable
 from portable.array.storage import Storage
 from portable.backend import Capabilities
+from portable.dtypes import uint64
 from portable.errors import ShapeError
 
 __all__ = ["assigned", "filled"]
@@ -70,11 +71,19 @@ def _write_fill(arrays: tuple[Any, ...]) -> Callable[..., None]:
     ndrange, workgroup, cut = _cut(shape, x.device.capabilities)
     value = number_for(0, x.dtype) if number else arrays[2].at(None, 0)
     constants = {"NUMBER": number, "ROW": row, **cut}
-    launch = resizable(fill[ndrange, workgroup], (flags, value, target), constants)
+    octets = None
+    if len(shape) == 1 and not row and x.device.capabilities.kind == "cpu":
+        octets = in_words(mask.viewed(shape, steps), uint64)
+    eights = None if octets is None else octets.at(None, 0)
+    args = (flags, eights, value, target)
+    launch = resizable(fill[ndrange, workgroup], args, constants)
 
     def run(x: Any, mask: Any, value: Any) -> None:
         given = number_for(value, x.dtype) if number else value
-        launch(flags.at(mask.buffer, mask.offset), given, target.at(x.buffer, x.offset))
+        begin, words = (mask.buffer, mask.offset), None
+        if eights is not None:
+            words = eights.at(*begin)
+        launch(flags.at(*begin), words, given, target.at(x.buffer, x.offset))
 
     return run
 

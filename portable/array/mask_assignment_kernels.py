@@ -26,9 +26,30 @@ def flags_read(mask: Any, outer: Any, first: Any, stop: Any, WIDTH: Any, AHEAD: 
     return flags
 
 
+@function
+def filled_in_eights(mask: Any, octets: Any, value: Any, x: Any, start: Any, stop: Any) -> None:
+    """Fills neighbours in one dimension, but looks at none of 64 where the mask is false for all.
+
+    `octets` is the mask as integers of 64 bits.
+    """
+    whole = start + (stop - start) // 64 * 64
+    for first in range(start, whole, 64):
+        some = octets[first // 8]
+        for other in kl.static_range(1, 8):
+            some = some | octets[first // 8 + other]
+        if some != 0:
+            for j in range(first, first + 64):
+                if mask[j]:
+                    x[j] = value
+    for j in range(whole, stop):
+        if mask[j]:
+            x[j] = value
+
+
 @kernel
 def fill(
     mask: Any,
+    octets: Any,
     value: Any,
     x: Any,
     *,
@@ -43,7 +64,8 @@ def fill(
 
     With `ROW` the mask lacks the last dimension of `x`, along which it is the same. `WIDTH`
     work-items do `CHUNK` neighbours of `ROWS` rows each, `AHEAD` elements of the mask being read
-    before the first of `x` is written.
+    before the first of `x` is written. `octets` is a mask of one dimension as integers of 64 bits,
+    or None.
     """
     inner = x.shape[x.ndim - 1]
     lead = x.shape[: x.ndim - 1]
@@ -54,7 +76,9 @@ def fill(
     given = value if NUMBER else value[()]
     for row in range(first, kl.minimum(first + ROWS, product_of(lead))):
         outer = unravelled(row, lead)
-        if ROW:
+        if octets is not None:
+            filled_in_eights(mask, octets, given, x, begin, stop)
+        elif ROW:
             if mask[*outer]:
                 for j in range(own, stop, WIDTH):
                     x[*outer, j] = given

@@ -125,7 +125,7 @@ LAUNCHES: dict[str, tuple[Kernel, tuple[int, int, int], tuple[Any, ...], dict[st
     "fill": (
         fill,
         (256, 1, 1),
-        (MASK, COUNT, BYTES),
+        (MASK, NONE, COUNT, BYTES),
         {"NUMBER": True, "ROW": False, "WIDTH": 256, "AHEAD": 8, "CHUNK": 2048, "ROWS": 1},
     ),
     "scatter": (
