@@ -1,4 +1,9 @@
-"""The passes over memory of a transform, written down as launches."""
+"""The passes over memory of a transform, written down as launches.
+
+The floor of a pass is a copy. Through NVIDIA's OpenCL an H200 did 16384 rows of 1024 `complex64` at
+0.74 of its copy's speed, which was 0.79 of cuFFT's. Rows that local memory cannot hold take two
+passes or three.
+"""
 
 from __future__ import annotations
 
