@@ -202,3 +202,19 @@ def test_special_agrees_with_the_longer_types() -> None:
     x = np.linspace(0.1, 4, 7)
     roots = _exact("cbrt", "float64", x).astype(float)
     np.testing.assert_allclose(roots, special.cbrt(x), rtol=1e-15)
+
+
+@pt.kernel
+def bits_or_more(x, least, out):
+    i = kl.global_id(0)
+    if i < x.shape[0]:
+        out[i] = max(kl.popcount(x[i]), least[i]) & 63
+
+
+@pytest.mark.parametrize("dtype", ["int32", "uint32", "int64", "uint64"])
+def test_bits_are_counted_in_the_type_of_the_number(device: Device, dtype: str) -> None:
+    """HIP's count of a signed number is unsigned, and the larger of two kinds a double there."""
+    x = np.array([0, 1, 2**31 - 1, 255], dtype)
+    least = np.array([3, 0, 30, 9], dtype)
+    *_, found = run(device, bits_or_more[4, 4], x, least, np.zeros(4, dtype))
+    np.testing.assert_array_equal(found, [3, 1, 31, 9])

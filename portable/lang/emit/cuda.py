@@ -66,7 +66,7 @@ FUNCTIONS: Final = _library() | {
     "mulhi.u32": "__umulhi({0}, {1})",
     "mulhi.i64": "__mul64hi({0}, {1})",
     "mulhi.u64": "__umul64hi({0}, {1})",
-    "popcount.i32": "__popc((unsigned int)({0}))",
+    "popcount.i32": "(int)__popc((unsigned int)({0}))",  # HIP's gives an unsigned number
     "popcount.u32": "(unsigned int)__popc({0})",
     "popcount.i64": "(long long)__popcll((unsigned long long)({0}))",
     "popcount.u64": "(unsigned long long)__popcll({0})",
