@@ -147,13 +147,8 @@ def turned(vectors: Any, LANES: Any) -> Any:
 
 @function
 def rows_of(x: Any, how: Any, kind: Any, outer: Any, row: Any, column: Any, LANES: Any) -> Any:
-    """The vectors of an operand for the rows of a square of `LANES`, converted."""
+    """The vectors of a crosswise operand for the rows of a square of `LANES`, converted."""
     found = ()
-    if not lies_across(how):
-        for r in kl.static_range(LANES):
-            here = taken(x, how, kind, (*outer, row + r), column, LANES)
-            found = (*found, here)  # type: ignore[assignment]
-        return found
     first = along_column(x, how, row, LANES)
     ahead = _AHEAD * LANES if how == CROSSWISE else -_AHEAD * LANES
     for k in kl.static_range(LANES):
@@ -184,12 +179,19 @@ def exchanged(
     """Does a square of `LANES`, whole vectors at a time."""
     sources = ()
     for n in kl.static_range(len(HOW)):
-        rows = rows_of(arrays[n], HOW[n], KINDS[n], outer, row, column, LANES)
-        sources = (*sources, rows)  # type: ignore[assignment]
+        if lies_across(HOW[n]):
+            rows = rows_of(arrays[n], HOW[n], KINDS[n], outer, row, column, LANES)
+            sources = (*sources, rows)  # type: ignore[assignment]
+        else:
+            sources = (*sources, None)  # type: ignore[assignment]
     for r in kl.static_range(LANES):
         values = ()
         for n in kl.static_range(len(HOW)):
-            values = (*values, sources[n][r])  # type: ignore[assignment]
+            if lies_across(HOW[n]):
+                value = sources[n][r]  # type: ignore[var-annotated]
+            else:
+                value = taken(arrays[n], HOW[n], KINDS[n], (*outer, row + r), column, LANES)
+            values = (*values, value)  # type: ignore[assignment]
         kl.vstore(out, *outer, row + r, column, applied(OP, values), streaming=STREAMING)
 
 
