@@ -1,4 +1,4 @@
-"""The command ``portable bench``, and ``compare`` and ``report`` under it."""
+"""The command ``portable bench``, and ``compare``, ``join`` and ``report`` under it."""
 
 from __future__ import annotations
 
@@ -14,8 +14,9 @@ from portable.console import show
 from portable.errors import DataError
 from portable.files import write_whole
 from portable_bench.compare import changes, regressions
-from portable_bench.environment import environment
+from portable_bench.environment import differences, environment
 from portable_bench.harness import Pace
+from portable_bench.join import joined
 from portable_bench.ladder_plot import plot_ladders
 from portable_bench.matrix import measure_all
 from portable_bench.operation import Effort, Operation
@@ -90,7 +91,8 @@ def run(
     Every result is verified before it is timed. Without an OPERATION all are measured, in less
     than two minutes unless --full or --sweep is given.
 
-    Also: portable bench compare A.json B.json, portable bench report A.json A.html.
+    Also: portable bench compare A.json B.json, portable bench report A.json A.html, and portable
+    bench join FIRST.json MORE.json ... OUT.json, which completes a run that was cut short.
     """
     options = _plain(click.get_current_context().params)
     try:
@@ -132,13 +134,31 @@ def run(
 def compare(before: Path, after: Path, fail_below: float | None) -> None:
     """Show what became faster or slower beyond the noise from one file of results to another."""
     old, new = _loaded(before), _loaded(after)
-    for what, first, second in _differences(old.environment, new.environment):
-        click.echo(f"{what} differs: {first} before, {second} after", err=True)
+    for what, first, second in differences(old.environment, new.environment):
+        if what != "the commit":  # which two runs are compared for
+            click.echo(f"{what} differs: {first} before, {second} after", err=True)
     found = changes(old.cells, new.cells)
     _show([change_table(found)])
     worse = regressions(found, fail_below) if fail_below is not None else []
     if worse:
         raise click.ClickException(f"{len(worse)} below {fail_below:g} of the former speed")
+
+
+@bench.command()
+@click.argument("first", type=_GIVEN)
+@click.argument("more", type=_GIVEN, nargs=-1, required=True)
+@click.argument("out", type=_PATH)
+def join(first: Path, more: Sequence[Path], out: Path) -> None:
+    """Complete a run that was cut short by later ones of the same machine and commit.
+
+    Cells of MORE replace those of FIRST without timings of ours, and are added where it has none.
+    """
+    _check_writable(out)
+    try:
+        whole = joined(_loaded(first), [(path.name, _loaded(path)) for path in more])
+    except DataError as error:
+        raise click.ClickException(str(error)) from None
+    write(out, whole)
 
 
 @bench.command()
@@ -190,15 +210,6 @@ def _loaded(path: Path) -> Results:
         return load(path)
     except DataError as error:
         raise click.ClickException(str(error)) from None
-
-
-def _differences(old: dict[str, Any], new: dict[str, Any]) -> list[tuple[str, Any, Any]]:
-    """What else than the commit may explain a change."""
-    pairs = [("the processor", old["machine"]["processor"], new["machine"]["processor"])]
-    for name in sorted(old["devices"].keys() & new["devices"].keys()):
-        before, after = old["devices"][name], new["devices"][name]
-        pairs += [(f"{name}'s {what}", before[what], after[what]) for what in ("name", "driver")]
-    return [pair for pair in pairs if pair[1] != pair[2]]
 
 
 # -- what is printed ----------------------------------------------------------------------------

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import platform
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from portable.backend import Device
 
-__all__ = ["environment"]
+__all__ = ["differences", "environment"]
 
 _LIBRARIES: Final = (
     "portable-arrays",
@@ -46,6 +46,28 @@ def environment(devices: Sequence[Device], options: dict[str, Any]) -> dict[str,
         "devices": {d.name: _described(d) for d in devices},
         "options": options,
     }
+
+
+def differences(one: Mapping[str, Any], other: Mapping[str, Any]) -> Iterator[tuple[str, Any, Any]]:
+    """What makes times of two runs incomparable, with what it is in either; None where it lacks.
+
+    Devices count that both runs have.
+    """
+    pairs = [
+        ("the commit", one["commit"], other["commit"]),
+        ("Python", one["python"], other["python"]),
+        *_values("the machine's", one["machine"], other["machine"]),
+        *_values("the version of", one["versions"], other["versions"]),
+    ]
+    for name in sorted(one["devices"].keys() & other["devices"].keys()):
+        pairs += _values(f"{name}'s", one["devices"][name], other["devices"][name])
+    return (pair for pair in pairs if pair[1] != pair[2])
+
+
+def _values(
+    what: str, one: Mapping[str, Any], other: Mapping[str, Any]
+) -> list[tuple[str, Any, Any]]:
+    return [(f"{what} {k}", one.get(k), other.get(k)) for k in sorted(one.keys() | other.keys())]
 
 
 def _described(device: Device) -> dict[str, Any]:

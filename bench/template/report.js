@@ -65,6 +65,9 @@
     ]);
     rows.push(["system", machine.system], ["Python", environment.python]);
     rows.push(...Object.entries(environment.versions));
+    const ended = (time) => time.slice(0, 16).replace("T", " ");
+    const completed = (environment.completed || []).map((run) => `${run.file} (${ended(run.time)})`);
+    if (completed.length) rows.push(["completed by", completed.join(", ")]);
     const lines = rows.map(([name, text]) =>
       element("tr", {}, element("th", { scope: "row", textContent: name }), element("td", { textContent: text })),
     );

@@ -76,6 +76,16 @@ def test_on_the_command_line(
     assert ("slower" in done.output) == (seconds > 1)
 
 
+def test_what_else_may_explain_a_change(tmp_path: Path) -> None:
+    paths = [tmp_path / "a.json", tmp_path / "b.json"]
+    other = ENVIRONMENT | {"commit": "0123456789ab", "versions": {"numpy": "2.2"}}
+    for path, environment in zip(paths, (ENVIRONMENT, other), strict=True):
+        write(path, Results(environment, [cell(outcome("portable", 1.0))]))
+    done = CliRunner().invoke(bench, ["compare", *map(str, paths)])
+    assert "the version of numpy differs: 2.1 before, 2.2 after" in done.output
+    assert "commit" not in done.output
+
+
 def test_files_that_are_no_results(tmp_path: Path) -> None:
     path = tmp_path / "a.json"
     path.write_text("{}", encoding="utf-8")

@@ -38,6 +38,7 @@ found.heat = document.querySelector("#heat strong").textContent;
 found.marks = document.querySelectorAll("#roofline circle").length;
 found.lines = document.querySelectorAll("#scaling path").length;
 found.fits = document.querySelector("#fits").textContent;
+found.machine = document.querySelector("#machine").textContent;
 found.wide = document.documentElement.scrollWidth > window.innerWidth;
 const filter = document.getElementById("filter");
 filter.value = "band";
@@ -71,7 +72,8 @@ def results() -> Results:
             "launch", "cpu", "f32", (1,), "1", None, outcomes=[Outcome("warm", False, failure="x")]
         ),
     ]
-    return Results(ENVIRONMENT, cells)
+    completed = [{"file": "rest.json", "time": "2026-01-02T04:05:06+00:00"}]
+    return Results(ENVIRONMENT | {"completed": completed}, cells)
 
 
 def test_one_file_that_asks_for_nothing() -> None:
@@ -102,6 +104,7 @@ def test_in_a_browser(tmp_path: Path, width: int) -> None:
     assert found["marks"] == 6
     assert found["lines"] == 2
     assert "M^3.00" in found["fits"]
+    assert "completed byrest.json (2026-01-02 04:05)" in found["machine"]
     assert found["filtered"] == ["band"]
     assert not found["wide"]
 

@@ -1,0 +1,65 @@
+"""A run that was cut short, completed by later ones on the same machine."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from portable.errors import DataError
+from portable_bench.environment import differences
+from portable_bench.results import Cell, Results
+
+__all__ = ["joined"]
+
+Named = tuple[str, Results]
+
+
+def joined(first: Results, more: Sequence[Named]) -> Results:
+    """A run with what it lacks from later ones, each of which has the name of its file.
+
+    A cell of a later run replaces one without timings of ours, and stands at the end where there
+    was none; one that has timings stays. The environment is the first run's, with the devices
+    that only later ones have and, as ``completed``, the files and times of those that cells were
+    taken from.
+
+    Raises
+    ------
+    DataError
+        If the runs differ in machine, devices, versions or commit, with all that differs.
+    """
+    environment = _common(first.environment, more)
+    completed = [*environment.get("completed", [])]
+    cells = {_key(cell): cell for cell in first.cells}
+    for name, later in more:
+        missing = {
+            key: cell
+            for cell in later.cells
+            if (key := _key(cell)) not in cells or not _timed(cells[key])
+        }
+        if missing:
+            completed.append({"file": name, "time": later.environment["time"]})
+            completed += later.environment.get("completed", [])
+        cells |= missing
+    return Results(environment | {"completed": completed}, list(cells.values()))
+
+
+def _common(environment: Mapping[str, Any], more: Sequence[Named]) -> dict[str, Any]:
+    """The first one, with the devices of all."""
+    found, common = list[str](), dict(environment)
+    for name, later in more:
+        found += [
+            f"{what} is {other or 'none'} in {name}, not {one or 'none'}"
+            for what, one, other in differences(common, later.environment)
+        ]
+        common["devices"] = later.environment["devices"] | common["devices"]
+    if found:
+        raise DataError(f"runs to be joined must be of one machine and commit: {'; '.join(found)}")
+    return common
+
+
+def _key(cell: Cell) -> tuple[str, str, str, tuple[int, ...]]:
+    return cell.operation, cell.device, cell.dtype, cell.size
+
+
+def _timed(cell: Cell) -> bool:
+    return any(outcome.timed for outcome in cell.ours)
