@@ -6,8 +6,8 @@ from types import ModuleType
 from typing import Any, Self
 
 from portable.array import conversion, indexing, operators
+from portable.array.base.storage import Storage
 from portable.array.operators import Operators
-from portable.array.storage import Storage
 from portable.errors import ShapeError
 
 __all__ = ["Array", "Index"]

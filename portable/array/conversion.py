@@ -9,7 +9,7 @@ from typing import Any, Final
 import numpy as np
 
 from portable import registry
-from portable.array.storage import Storage
+from portable.array.base.storage import Storage
 
 __all__ = ["VERSION", "dlpack", "dlpack_device", "item", "namespace", "text", "to_device"]
 

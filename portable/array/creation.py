@@ -11,16 +11,16 @@ import numpy as np
 
 from portable import dtypes, registry
 from portable import lang as kl
-from portable.array.creation_kernels import diagonal_of_ones, spaced
+from portable.array.base.creation_kernels import diagonal_of_ones, spaced
+from portable.array.base.geometry import whole_numbers
+from portable.array.base.recipe import Launch, Plans, Recipe, repeatable
+from portable.array.base.storage import Storage
+from portable.array.base.work import vector_lanes, work_of
 from portable.array.engine import apply, check_arrays, check_operands, number_for, recorded
-from portable.array.geometry import whole_numbers
 from portable.array.manipulation import astype, conversion_to, copied
+from portable.array.moves.triangle_kernels import triangle
 from portable.array.operation import Operation
 from portable.array.promotion import kind_of
-from portable.array.recipe import Launch, Plans, Recipe, repeatable
-from portable.array.storage import Storage
-from portable.array.triangle_kernels import triangle
-from portable.array.work import vector_lanes, work_of
 from portable.backend import Device
 from portable.dtypes import DType, complex64, float32
 from portable.errors import DTypeError, ShapeError, UnsupportedError

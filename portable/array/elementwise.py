@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 from portable import lang as kl
 from portable.array import real_operations as r
+from portable.array.base.storage import Storage
 from portable.array.engine import apply, check_operands
 from portable.array.expression import Expression
 from portable.array.operation import Operation
 from portable.array.promotion import kind_of, promoted
-from portable.array.storage import Storage
 from portable.dtypes import DType, bool_
 from portable.errors import DTypeError
 

@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from portable import dtypes
-from portable.array.elementwise_kernel import FULL, NUMBER, REVERSED, ROW, elementwise
-from portable.array.exchange import crosswise_axis, exchange_launch, seen_crosswise
+from portable.array.base.elementwise_kernel import FULL, NUMBER, REVERSED, ROW, elementwise
+from portable.array.base.geometry import broadcast_shapes, broadcast_strides, collapsed
+from portable.array.base.recipe import Launch, Recipe, repeatable, shifted
+from portable.array.base.storage import Storage
+from portable.array.base.work import conversion_of, vector_lanes, work_of
 from portable.array.expression import Expression
-from portable.array.geometry import broadcast_shapes, broadcast_strides, collapsed
+from portable.array.moves.exchange import crosswise_axis, exchange_launch, seen_crosswise
 from portable.array.operation import Operation, described
-from portable.array.recipe import Launch, Recipe, repeatable, shifted
-from portable.array.storage import Storage
-from portable.array.work import conversion_of, vector_lanes, work_of
 from portable.backend import Device
 from portable.dtypes import DType
 from portable.errors import DeviceMismatchError, DTypeError, ShapeError

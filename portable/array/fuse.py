@@ -11,13 +11,13 @@ from typing import Any, Final
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
-from portable.array.elementwise_kernel import FULL, NUMBER, ROW
+from portable.array.base.elementwise_kernel import FULL, NUMBER, ROW
+from portable.array.base.geometry import broadcast_shapes, broadcast_strides, collapsed
+from portable.array.base.storage import contiguous_strides
+from portable.array.base.work import vector_lanes, work_of
 from portable.array.engine import number_for
 from portable.array.fused_kernel import MOST_INPUTS, MOST_OUTPUTS, fused
-from portable.array.geometry import broadcast_shapes, broadcast_strides, collapsed
-from portable.array.storage import contiguous_strides
 from portable.array.traced import Trace, Traced
-from portable.array.work import vector_lanes, work_of
 from portable.backend import ArrayView, Device
 from portable.dtypes import DType, dtype
 from portable.errors import LaunchError

@@ -8,21 +8,21 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import numpy as np
 
-from portable.array.compaction import compacted
+from portable.array.base.geometry import broadcast_shapes
+from portable.array.base.recipe import Plans, Recipe
+from portable.array.base.storage import Storage, contiguous_strides, expanded_index
 from portable.array.engine import apply, check_operands
-from portable.array.gathering import gather_in, gathered, gathered_checked
-from portable.array.geometry import broadcast_shapes
-from portable.array.mask_assignment import assigned, filled
-from portable.array.operation import Operation
-from portable.array.positions import (
+from portable.array.masks.compaction import compacted
+from portable.array.masks.mask_assignment import assigned, filled
+from portable.array.masks.positions import (
     bad_index_flag,
     check_flag,
     linear_positions,
     positions_in,
 )
-from portable.array.recipe import Plans, Recipe
-from portable.array.scattering import checked_index, scattered
-from portable.array.storage import Storage, contiguous_strides, expanded_index
+from portable.array.moves.gathering import gather_in, gathered, gathered_checked
+from portable.array.moves.scattering import checked_index, scattered
+from portable.array.operation import Operation
 from portable.errors import BadIndexError, DTypeError, ShapeError
 
 if TYPE_CHECKING:

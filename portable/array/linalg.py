@@ -12,12 +12,14 @@ from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
 import numpy as np
 
+from portable.array.base.geometry import normalized_axes
+from portable.array.base.recipe import Plans, Recipe
+from portable.array.base.storage import Storage, contiguous_strides
 from portable.array.creation import eye, zeros
 from portable.array.data_types import finfo
 from portable.array.elementwise import OPERATIONS, greater, multiply, sqrt
 from portable.array.elementwise import abs as absolute
 from portable.array.engine import check_arrays, check_operands, recorded
-from portable.array.geometry import normalized_axes
 from portable.array.manipulation import (
     astype,
     broadcast_to,
@@ -27,12 +29,10 @@ from portable.array.manipulation import (
     reshape,
 )
 from portable.array.products import cross, matmul, matrix_transpose, tensordot, vecdot
-from portable.array.recipe import Plans, Recipe
 from portable.array.statistics import count_nonzero, sum_of_squares, summed_in
 from portable.array.statistics import max as greatest
 from portable.array.statistics import min as least
 from portable.array.statistics import sum as summed
-from portable.array.storage import Storage, contiguous_strides
 from portable.dtypes import int64
 from portable.errors import DTypeError, ShapeError
 from portable.linalg.svdvals import svdvals as singular_values

@@ -13,20 +13,20 @@ import numpy as np
 
 from portable import dtypes
 from portable import lang as kl
-from portable.array.elementwise import not_equal
-from portable.array.engine import applied, apply, check_arrays, check_operands, recorded
-from portable.array.expression import Expression
-from portable.array.geometry import (
+from portable.array.base.geometry import (
     broadcast_shapes,
     broadcast_strides,
     normalized_axes,
     normalized_axis,
     whole_numbers,
 )
+from portable.array.base.recipe import Plans, Recipe
+from portable.array.base.storage import Storage, contiguous_strides
+from portable.array.elementwise import not_equal
+from portable.array.engine import applied, apply, check_arrays, check_operands, recorded
+from portable.array.expression import Expression
 from portable.array.operation import Operation
 from portable.array.promotion import promoted
-from portable.array.recipe import Plans, Recipe
-from portable.array.storage import Storage, contiguous_strides
 from portable.dtypes import DType, bool_
 from portable.errors import DTypeError, ShapeError
 

@@ -7,10 +7,10 @@ from typing import Any, Final
 import numpy as np
 
 from portable.array import elementwise
+from portable.array.base.storage import Storage
 from portable.array.engine import apply
 from portable.array.expression import Expression
 from portable.array.operation import Operation
-from portable.array.storage import Storage
 
 __all__ = [
     "ADD",

@@ -7,10 +7,12 @@ from math import prod
 from typing import TYPE_CHECKING, Any, Final
 
 from portable import lang as kl
+from portable.array.base.elementwise_kernel import product_of, unravelled
+from portable.array.base.geometry import broadcast_shapes, normalized_axes, normalized_axis
+from portable.array.base.recipe import Plans, Recipe, repeatable
+from portable.array.base.storage import contiguous_strides
 from portable.array.elementwise import OPERATIONS
-from portable.array.elementwise_kernel import product_of, unravelled
 from portable.array.engine import check_arrays, check_operands, recorded
-from portable.array.geometry import broadcast_shapes, normalized_axes, normalized_axis
 from portable.array.manipulation import (
     broadcast_to,
     converted,
@@ -20,9 +22,7 @@ from portable.array.manipulation import (
     reshaped,
 )
 from portable.array.promotion import promoted
-from portable.array.recipe import Plans, Recipe, repeatable
 from portable.array.statistics import summed_in
-from portable.array.storage import contiguous_strides
 from portable.dtypes import DType
 from portable.errors import CompileError, DTypeError, LaunchError, ShapeError, UnsupportedError
 from portable.lang.kernel import kernel

@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
-from portable.array.best import best_along_last
-from portable.array.compaction import true_indices
+from portable.array.base.geometry import normalized_axis
+from portable.array.base.recipe import Plans, Recipe
+from portable.array.base.storage import contiguous_strides
 from portable.array.elementwise import not_equal
 from portable.array.engine import check_arrays, check_operands
-from portable.array.gathering import gathered_along, gathered_checked
-from portable.array.geometry import normalized_axis
 from portable.array.manipulation import (
     astype,
     broadcast_to,
@@ -18,9 +17,10 @@ from portable.array.manipulation import (
     moveaxis,
     reshape,
 )
-from portable.array.recipe import Plans, Recipe
-from portable.array.sorting_kernels import search
-from portable.array.storage import contiguous_strides
+from portable.array.masks.compaction import true_indices
+from portable.array.moves.gathering import gathered_along, gathered_checked
+from portable.array.reductions.best import best_along_last
+from portable.array.sorts.sorting_kernels import search
 from portable.dtypes import bool_, int64
 from portable.errors import DTypeError, ShapeError
 

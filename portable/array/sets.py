@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from portable.array.distinct import Distinct, Wanted, distinct_of
 from portable.array.engine import check_operands
 from portable.array.manipulation import reshape
 from portable.array.sorting import ordered, sort
+from portable.array.sorts.distinct import Distinct, Wanted, distinct_of
 from portable.dtypes import int64
 
 if TYPE_CHECKING:

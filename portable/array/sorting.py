@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
+from portable.array.base.geometry import normalized_axis
+from portable.array.base.recipe import Plans, Recipe
 from portable.array.engine import check_operands
-from portable.array.geometry import normalized_axis
 from portable.array.manipulation import contiguous, moveaxis
-from portable.array.merge_sorting import RUN, merge_sorted
-from portable.array.radix_passes import digits_of
-from portable.array.radix_sorting import radix_sorted
-from portable.array.recipe import Plans, Recipe
-from portable.array.sweep_sorting import can_sweep, sweep_sorted
+from portable.array.sorts.merge_sorting import RUN, merge_sorted
+from portable.array.sorts.radix_passes import digits_of
+from portable.array.sorts.radix_sorting import radix_sorted
+from portable.array.sorts.sweep_sorting import can_sweep, sweep_sorted
 from portable.dtypes import int64
 
 if TYPE_CHECKING:

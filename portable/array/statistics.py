@@ -10,18 +10,18 @@ from typing import TYPE_CHECKING, Any, Final
 
 from portable import dtypes
 from portable import lang as kl
-from portable.array import reduction_kernels as k
-from portable.array.axis import Merge, reduced
-from portable.array.bool_words import counted_in_words, in_words
+from portable.array.base.geometry import normalized_axes, normalized_axis
+from portable.array.base.recipe import Plans, Recipe
+from portable.array.base.storage import Storage, contiguous_strides
 from portable.array.creation import filling, full
 from portable.array.elementwise import OPERATIONS, not_equal
 from portable.array.engine import applied, check_operands, number_for, recorded
-from portable.array.geometry import normalized_axes, normalized_axis
 from portable.array.manipulation import astype, concat, expand_dims, moveaxis
-from portable.array.moments import variance
-from portable.array.recipe import Plans, Recipe
-from portable.array.scanning import scanned
-from portable.array.storage import Storage, contiguous_strides
+from portable.array.reductions import reduction_kernels as k
+from portable.array.reductions.axis import Merge, reduced
+from portable.array.reductions.bool_words import counted_in_words, in_words
+from portable.array.reductions.moments import variance
+from portable.array.scans.scanning import scanned
 from portable.dtypes import DType, bool_, int64, uint64
 from portable.errors import DTypeError
 

@@ -10,12 +10,12 @@ import numpy as np
 
 from portable import dtypes
 from portable.array import conversion
+from portable.array.base.geometry import broadcast_shapes
+from portable.array.base.work import conversion_of
 from portable.array.expression import Expression
-from portable.array.geometry import broadcast_shapes
 from portable.array.operation import Operation
 from portable.array.operators import Operators
 from portable.array.promotion import kind_of
-from portable.array.work import conversion_of
 from portable.backend import Device
 from portable.dtypes import DType
 from portable.errors import DeviceMismatchError, UnsupportedError

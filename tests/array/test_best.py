@@ -9,7 +9,7 @@ import pytest
 
 import portable.array as xp
 from portable import to_numpy
-from portable.array import best
+from portable.array.reductions import best
 from portable.backend import Device
 
 RNG = np.random.default_rng(0)

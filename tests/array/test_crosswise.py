@@ -11,8 +11,8 @@ import pytest
 
 import portable
 import portable.array as xp
-from portable.array import exchange
 from portable.array.engine import _plans
+from portable.array.moves import exchange
 from portable.backend import Device
 
 RNG = np.random.default_rng(0)

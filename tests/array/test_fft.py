@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 
 import portable
 import portable.array as xp
-from portable.array import fft_along, fft_passes
-from portable.array.fft_ends import Ends
-from portable.array.fft_vectors import launch_in_vectors
+from portable.array.fft import one_axis, passes
+from portable.array.fft.ends import Ends
+from portable.array.fft.vectors import launch_in_vectors
 from portable.backend import Device
 from portable.errors import BadIndexError, DTypeError, ShapeError
 
@@ -98,8 +98,8 @@ def test_views_with_strides(simulated: Device) -> None:
 def test_rows_cut_into_passes(
     simulated: Device, monkeypatch: pytest.MonkeyPatch, n: int, parts: tuple[int, ...]
 ) -> None:
-    monkeypatch.setattr(fft_along, "_plans", fft_along.Plans(fft_along._written))
-    monkeypatch.setattr(fft_passes, "parts_together", lambda *_: parts)
+    monkeypatch.setattr(one_axis, "_plans", one_axis.Plans(one_axis._written))
+    monkeypatch.setattr(passes, "parts_together", lambda *_: parts)
     for rows, extent in ((3, n), (1, n - 5)):
         a = numbers((rows, extent), np.complex128)
         check(xp.fft.ifft(simulated.from_numpy(a), n=n), scipy.fft.ifft(a, n), n)
@@ -116,9 +116,9 @@ def test_vectors_of_lines(
     simulated: Device, monkeypatch: pytest.MonkeyPatch, parts: tuple[int, ...], axis: int
 ) -> None:
     """What processors run, under the simulator's checks of indices."""
-    monkeypatch.setattr(fft_along, "_plans", fft_along.Plans(fft_along._written))
-    monkeypatch.setattr(fft_passes, "parts_together", lambda *_: parts)
-    monkeypatch.setattr(fft_passes, "launch_together", launch_in_vectors)
+    monkeypatch.setattr(one_axis, "_plans", one_axis.Plans(one_axis._written))
+    monkeypatch.setattr(passes, "parts_together", lambda *_: parts)
+    monkeypatch.setattr(passes, "launch_together", launch_in_vectors)
     for shape, dtype in (((5, 8), np.complex64), ((6, 7), np.float32)):
         a = numbers(shape, dtype)
         found = xp.fft.fft(simulated.from_numpy(a), n=10, axis=axis)
@@ -127,9 +127,9 @@ def test_vectors_of_lines(
 
 @pytest.mark.parametrize("n", [9, 10])
 def test_vectors_of_halves(simulated: Device, monkeypatch: pytest.MonkeyPatch, n: int) -> None:
-    monkeypatch.setattr(fft_along, "_plans", fft_along.Plans(fft_along._written))
-    monkeypatch.setattr(fft_passes, "parts_together", lambda *_: (n,))
-    monkeypatch.setattr(fft_passes, "launch_together", launch_in_vectors)
+    monkeypatch.setattr(one_axis, "_plans", one_axis.Plans(one_axis._written))
+    monkeypatch.setattr(passes, "parts_together", lambda *_: (n,))
+    monkeypatch.setattr(passes, "launch_together", launch_in_vectors)
     a = numbers((6, 5), np.complex64)
     check(xp.fft.irfft(simulated.from_numpy(a), n=n), scipy.fft.irfft(a, n), n)
 

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 import portable
+from portable.array.base.recipe import Recipe
 from portable.array.elementwise import OPERATIONS
 from portable.array.engine import applied, recorded
-from portable.array.recipe import Recipe
 from portable.backend import Device
 from portable.dtypes import float32
 

@@ -9,8 +9,8 @@ import pytest
 
 import portable
 import portable.array as xp
-from portable.array.lookback_kernels import scan_in_turn
-from portable.array.reduction_kernels import product, total
+from portable.array.reductions.reduction_kernels import product, total
+from portable.array.scans.lookback_kernels import scan_in_turn
 from portable.backend import Device
 from portable.dtypes import DType, complex64, complex128, float32, float64, int32, int64
 

@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 
 from portable import dtypes, to_numpy
-from portable.array import radix_sorting, sweep_sorting
-from portable.array.merge_sorting import merge_sorted
-from portable.array.radix_sorting import radix_sorted
-from portable.array.recipe import Recipe
-from portable.array.sweep_sorting import Tile, sweep_sorted
+from portable.array.base.recipe import Recipe
+from portable.array.sorts import radix_sorting, sweep_sorting
+from portable.array.sorts.merge_sorting import merge_sorted
+from portable.array.sorts.radix_sorting import radix_sorted
+from portable.array.sorts.sweep_sorting import Tile, sweep_sorted
 from portable.backend import Device
 
 RNG = np.random.default_rng(0)

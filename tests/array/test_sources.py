@@ -7,23 +7,23 @@ from typing import Any
 import pytest
 
 from portable import lang as kl
-from portable.array.best_kernels import best_columns
-from portable.array.compaction_kernels import compact_together
-from portable.array.distinct_kernels import distinct_together, pack_distinct
-from portable.array.exchange_kernels import exchange_tiles
-from portable.array.fft_kernels import transform_together
+from portable.array.fft.kernels import transform_together
 from portable.array.fused_kernel import MOST_INPUTS, MOST_OUTPUTS, fused
-from portable.array.gather_kernels import gather
-from portable.array.lookback_kernels import scan_in_turn
-from portable.array.mask_assignment_kernels import expand_together, fill
-from portable.array.mask_kernels import pack_together
-from portable.array.moment_kernels import moments_together
-from portable.array.reduction_kernels import reduce_columns, scan_columns, total
-from portable.array.scan_kernels import scan_together
-from portable.array.scatter_kernels import scatter
-from portable.array.sorting_kernels import merge_runs, sort_runs
-from portable.array.sweep_kernels import count_together, place_together, sort_together
-from portable.array.workgroup_kernels import best_together, reduce_together
+from portable.array.masks.compaction_kernels import compact_together
+from portable.array.masks.mask_assignment_kernels import expand_together, fill
+from portable.array.masks.mask_kernels import pack_together
+from portable.array.moves.exchange_kernels import exchange_tiles
+from portable.array.moves.gather_kernels import gather
+from portable.array.moves.scatter_kernels import scatter
+from portable.array.reductions.best_kernels import best_columns
+from portable.array.reductions.moment_kernels import moments_together
+from portable.array.reductions.reduction_kernels import reduce_columns, scan_columns, total
+from portable.array.reductions.workgroup_kernels import best_together, reduce_together
+from portable.array.scans.lookback_kernels import scan_in_turn
+from portable.array.scans.scan_kernels import scan_together
+from portable.array.sorts.distinct_kernels import distinct_together, pack_distinct
+from portable.array.sorts.sorting_kernels import merge_runs, sort_runs
+from portable.array.sorts.sweep_kernels import count_together, place_together, sort_together
 from portable.backend import Capabilities
 from portable.lang.emit import generate
 from portable.lang.kernel import Kernel

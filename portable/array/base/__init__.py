@@ -1,0 +1,1 @@
+"""What all array functions stand on: memory, geometry, recipes of launches, shared kernels."""

@@ -1,0 +1,234 @@
+"""The ``fft`` extension of the Array API."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+
+from portable import dtypes
+from portable.array.base.geometry import normalized_axes
+from portable.array.creation import default_dtype, device_for
+from portable.array.engine import check_arrays
+from portable.array.fft.one_axis import COMPLEX, COMPLEX_OF, FROM_REAL, TO_REAL, along, check
+from portable.array.manipulation import astype, roll
+from portable.errors import DTypeError, ShapeError
+
+if TYPE_CHECKING:
+    from portable.array.array import Array
+
+__all__ = [
+    "fft",
+    "fftfreq",
+    "fftn",
+    "fftshift",
+    "hfft",
+    "ifft",
+    "ifftn",
+    "ifftshift",
+    "ihfft",
+    "irfft",
+    "irfftn",
+    "rfft",
+    "rfftfreq",
+    "rfftn",
+]
+
+Norm = Literal["backward", "ortho", "forward"]
+
+
+def fft(x: Array, /, *, n: int | None = None, axis: int = -1, norm: Norm = "backward") -> Array:
+    """The discrete Fourier transform along an axis.
+
+    Elements are ``sum(x[j] * exp(-2 pi i j k / n) for j in range(n))``, by the Stockham form of the
+    fast transform (Van Loan 1992; Govindaraju et al. 2008), which takes time proportional to
+    ``n log n`` for every n: lengths with prime factors above 13 by the chirp transform (Bluestein
+    1970). The relative error in the 2-norm is a few units of rounding times ``log2(n)``.
+
+    Parameters
+    ----------
+    x : Array
+        Real or complex, of 32-bit or 64-bit parts.
+    n : int, optional
+        Length, to which the axis is cut or filled up with zeros; by default the axis's own.
+    axis : int
+        The axis, counted from the end if negative.
+    norm : {"backward", "ortho", "forward"}
+        What the result is divided by: nothing, ``sqrt(n)``, or n.
+
+    Returns
+    -------
+    Array
+        Complex, of the shape of `x` but for the axis, which is n long.
+
+    Raises
+    ------
+    DTypeError
+        If `x` holds anything else.
+    BadIndexError
+        If there is no such axis.
+    ValueError
+        If n is below 1, or `norm` is another word.
+    """
+    return along("fft", x, COMPLEX, n, axis, inverse=False, norm=norm)
+
+
+def ifft(x: Array, /, *, n: int | None = None, axis: int = -1, norm: Norm = "backward") -> Array:
+    """The inverse of `fft`, which has the same parameters.
+
+    "backward" divides by n, "ortho" by ``sqrt(n)``, "forward" by nothing.
+    """
+    return along("ifft", x, COMPLEX, n, axis, inverse=True, norm=norm)
+
+
+def rfft(x: Array, /, *, n: int | None = None, axis: int = -1, norm: Norm = "backward") -> Array:
+    """`fft` of real numbers: its first ``n // 2 + 1`` elements, which the others mirror."""
+    return along("rfft", x, FROM_REAL, n, axis, inverse=False, norm=norm)
+
+
+def irfft(x: Array, /, *, n: int | None = None, axis: int = -1, norm: Norm = "backward") -> Array:
+    """The inverse of `rfft`: n real numbers, ``2 * (m - 1)`` of m by default.
+
+    The imaginary parts of the first element, and of element ``n / 2``, do not count.
+    """
+    return along("irfft", x, TO_REAL, n, axis, inverse=True, norm=norm)
+
+
+def hfft(x: Array, /, *, n: int | None = None, axis: int = -1, norm: Norm = "backward") -> Array:
+    """`fft` of a signal with Hermitian symmetry of which `x` is the first half: real numbers.
+
+    Parameters are those of `irfft`, norms those of `fft`.
+    """
+    return along("hfft", x, TO_REAL, n, axis, inverse=False, norm=norm)
+
+
+def ihfft(x: Array, /, *, n: int | None = None, axis: int = -1, norm: Norm = "backward") -> Array:
+    """The inverse of `hfft`: the first ``n // 2 + 1`` elements of `ifft` of real numbers."""
+    return along("ihfft", x, FROM_REAL, n, axis, inverse=True, norm=norm)
+
+
+def fftn(
+    x: Array,
+    /,
+    *,
+    s: Sequence[int] | None = None,
+    axes: Sequence[int] | None = None,
+    norm: Norm = "backward",
+) -> Array:
+    """`fft` along several axes.
+
+    Parameters
+    ----------
+    x : Array
+        Real or complex, of 32-bit or 64-bit parts.
+    s : sequence of int, optional
+        The length along each axis; -1 stands for the axis's own.
+    axes : sequence of int, optional
+        The axes; by default all, or the last ones if `s` is given.
+    norm : {"backward", "ortho", "forward"}
+        As of `fft`, for the product of the lengths.
+
+    Raises
+    ------
+    ShapeError
+        If `s` and `axes` differ in length.
+    """
+    check("fftn", x, COMPLEX)
+    for axis, n in reversed(_lines(x, s, axes)):
+        x = along("fftn", x, COMPLEX, n, axis, inverse=False, norm=norm)
+    return x if x.dtype.is_complex else astype(x, COMPLEX_OF[x.dtype])
+
+
+def ifftn(
+    x: Array,
+    /,
+    *,
+    s: Sequence[int] | None = None,
+    axes: Sequence[int] | None = None,
+    norm: Norm = "backward",
+) -> Array:
+    """The inverse of `fftn`, which has the same parameters."""
+    check("ifftn", x, COMPLEX)
+    for axis, n in reversed(_lines(x, s, axes)):
+        x = along("ifftn", x, COMPLEX, n, axis, inverse=True, norm=norm)
+    return x if x.dtype.is_complex else astype(x, COMPLEX_OF[x.dtype])
+
+
+def rfftn(
+    x: Array,
+    /,
+    *,
+    s: Sequence[int] | None = None,
+    axes: Sequence[int] | None = None,
+    norm: Norm = "backward",
+) -> Array:
+    """`rfft` along the last of several axes, `fft` along the others."""
+    check("rfftn", x, FROM_REAL)
+    *others, (last, length) = _lines(x, s, axes, at_least_one="rfftn")
+    x = along("rfftn", x, FROM_REAL, length, last, inverse=False, norm=norm)
+    for axis, n in reversed(others):
+        x = along("rfftn", x, COMPLEX, n, axis, inverse=False, norm=norm)
+    return x
+
+
+def irfftn(
+    x: Array,
+    /,
+    *,
+    s: Sequence[int] | None = None,
+    axes: Sequence[int] | None = None,
+    norm: Norm = "backward",
+) -> Array:
+    """The inverse of `rfftn`; the last axis is as long as `irfft` makes it."""
+    check("irfftn", x, TO_REAL)
+    *others, (last, length) = _lines(x, s, axes, at_least_one="irfftn")
+    for axis, n in others:
+        x = along("irfftn", x, COMPLEX, n, axis, inverse=True, norm=norm)
+    return along("irfftn", x, TO_REAL, length, last, inverse=True, norm=norm)
+
+
+def _lines(
+    x: Array, s: Sequence[int] | None, axes: Sequence[int] | None, at_least_one: str = ""
+) -> list[tuple[int, int | None]]:
+    """The axes and the lengths along them, None for their own."""
+    if axes is None:
+        axes = range(x.ndim) if s is None else range(x.ndim - len(s), x.ndim)
+    if s is not None and len(s) != len(axes):
+        raise ShapeError(f"{len(s)} lengths (s) for {len(axes)} axes; give one for each")
+    if at_least_one and not axes:
+        raise ShapeError(f"{at_least_one} takes at least one axis")
+    lengths = [None] * len(axes) if s is None else [None if n == -1 else n for n in s]
+    return list(zip(axes, lengths, strict=True))
+
+
+def _frequencies(made: Any, dtype: Any, device: Any) -> Array:
+    target = device_for(device)
+    kind = default_dtype(target, "f") if dtype is None else dtypes.dtype(dtype)
+    if not kind.is_float:
+        raise DTypeError(f"frequencies are real floating-point numbers, not {kind.name}")
+    return target.from_numpy(made.astype(kind.numpy))  # type: ignore[no-any-return]
+
+
+def fftfreq(n: int, /, *, d: float = 1.0, dtype: Any = None, device: Any = None) -> Array:
+    """The frequencies that `fft` gives, `d` being the time between samples."""
+    return _frequencies(np.fft.fftfreq(n, d), dtype, device)
+
+
+def rfftfreq(n: int, /, *, d: float = 1.0, dtype: Any = None, device: Any = None) -> Array:
+    """The frequencies that `rfft` gives, `d` being the time between samples."""
+    return _frequencies(np.fft.rfftfreq(n, d), dtype, device)
+
+
+def fftshift(x: Array, /, *, axes: int | tuple[int, ...] | None = None) -> Array:
+    """Frequency zero moved to the middle along axes (None: all)."""
+    check_arrays("fftshift", x)
+    places = normalized_axes(axes, x.ndim)
+    return roll(x, tuple(x.shape[a] // 2 for a in places), axis=places)
+
+
+def ifftshift(x: Array, /, *, axes: int | tuple[int, ...] | None = None) -> Array:
+    """The inverse of `fftshift`."""
+    check_arrays("ifftshift", x)
+    places = normalized_axes(axes, x.ndim)
+    return roll(x, tuple(-(x.shape[a] // 2) for a in places), axis=places)

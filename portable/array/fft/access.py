@@ -1,0 +1,145 @@
+"""How passes of a transform read what they transform and write what they found.
+
+What else is done to each number (padding, mirroring, conjugation, tables, scaling) is done on the
+way. A pass transforms *lines*: a line consists of every `step`-th element of a row of an array.
+Lines are counted row by row, or, where elements of `inner` rows lie side by side, those lines of
+these rows in turn that begin with the same element.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from portable import lang as kl
+from portable.array.base.elementwise_kernel import unravelled
+from portable.array.fft.butterflies import times
+from portable.lang.function import function
+
+__all__ = [
+    "ALONG",
+    "BESIDE",
+    "WITHIN",
+    "element",
+    "extent",
+    "number_at",
+    "place_of",
+    "put_at",
+    "row_of",
+    "scaled",
+    "start_of",
+    "turned_between",
+]
+
+WITHIN = "within"
+"""Complex numbers as pairs of real ones along the rows, of which neighbouring lines are parts."""
+BESIDE = "beside"
+"""Complex numbers as pairs of real ones along the last dimension but one, in neighbouring rows."""
+ALONG = "along"
+"""Complex numbers as pairs of real ones along the rows, each of them one line."""
+
+
+@function
+def row_of(x: Any, line: Any, step: Any, inner: Any, FORM: Any) -> Any:
+    """The index of a line's row: all dimensions but the last. `step` and `inner` are None for 1."""
+    shape = x.shape[: x.ndim - 1]
+    if FORM == BESIDE:
+        shape = (*shape[: x.ndim - 2], shape[x.ndim - 2] // 2)
+    row = line
+    if step is not None:
+        row = line // step if inner is None else line // (step * inner) * inner + line % inner
+    return unravelled(row, shape)
+
+
+@function
+def start_of(line: Any, step: Any, inner: Any) -> Any:
+    """The element of its row with which a line begins, below `step`."""
+    if step is None:
+        return 0
+    return line % step if inner is None else line // inner % step
+
+
+@function
+def place_of(a: Any, start: Any, step: Any) -> Any:
+    """Which element of its row element `a` of a line is."""
+    return a if step is None else a * step + start
+
+
+@function
+def extent(x: Any, FORM: Any) -> Any:
+    """How many numbers a row has."""
+    end = x.shape[x.ndim - 1]
+    return end // 2 if FORM in (WITHIN, ALONG) else end
+
+
+@function
+def pair_of(row: Any, j: Any, part: int, FORM: Any) -> Any:
+    """Where the real (0) or imaginary (1) part of an element stands."""
+    if FORM in (WITHIN, ALONG):
+        return (*row, 2 * j + part)
+    last = len(row) - 1
+    return (*row[:last], 2 * row[last] + part, j)
+
+
+@function
+def element(x: Any, row: Any, j: Any, FORM: Any) -> Any:
+    """An element as a complex number; `FORM` is None if it is stored as one number."""
+    if FORM is not None:
+        return kl.complex(x[*pair_of(row, j, 0, FORM)], x[*pair_of(row, j, 1, FORM)])
+    found = x[*row, j]
+    return found if x.dtype.is_complex else kl.complex(found, found * 0)
+
+
+@function
+def number_at(
+    x: Any, row: Any, j: Any, sign: Any, table: Any, length: Any, FORM: Any, MIRRORED: bool
+) -> Any:
+    """Element `j` of a row; zero beyond the end.
+
+    It is conjugated if `sign` is -1, and multiplied by that of `table` unless that is None. If
+    `MIRRORED`, the row is half of a Hermitian one of `length` elements, of whose elements 0 and
+    ``length / 2`` the real parts count.
+    """
+    at = kl.minimum(j, length - j) if MIRRORED else j
+    end = extent(x, FORM)
+    inside = (at < end) & (j < length) if MIRRORED else at < end
+    z = element(x, row, kl.clip(at, 0, end - 1), FORM)
+    if MIRRORED:
+        alone = (at == 0) | (2 * at == length)
+        z = kl.complex(z.real, kl.where(alone, z.real * 0, kl.where(at < j, -z.imag, z.imag)))
+    z = kl.complex(z.real, z.imag * sign)
+    if table is not None:
+        z = times(z, element(table, (), kl.minimum(j, extent(table, WITHIN) - 1), WITHIN))
+    return kl.complex(kl.where(inside, z.real, 0), kl.where(inside, z.imag, 0))
+
+
+@function
+def turned_between(z: Any, coarse: Any, fine: Any, start: Any, k: Any) -> Any:
+    """The rotation between two passes, by the product of two small tables' elements."""
+    width = extent(fine, WITHIN)
+    turn = times(
+        element(coarse, (start // width,), k, WITHIN), element(fine, (k,), start % width, WITHIN)
+    )
+    return times(z, turn)
+
+
+@function
+def scaled(z: Any, factor: Any, scales: Any) -> Any:
+    """What is done to a result: `scales` are (sign, scale of real parts, of imaginary parts).
+
+    A sign of -1 conjugates before the multiplication by `factor`, unless that is None.
+    """
+    if factor is not None:
+        z = times(kl.complex(z.real, z.imag * scales[0]), factor)
+    return kl.complex(z.real * scales[1], z.imag * scales[2])
+
+
+@function
+def put_at(out: Any, row: Any, k: Any, z: Any, table: Any, scales: Any, FORM: Any) -> None:
+    """Writes element `k` of a row unless it is beyond the end, see `scaled`."""
+    if k < extent(out, FORM):
+        z = scaled(z, None if table is None else element(table, (), k, WITHIN), scales)
+        if FORM is not None:
+            out[*pair_of(row, k, 0, FORM)] = z.real
+            out[*pair_of(row, k, 1, FORM)] = z.imag
+        else:
+            out[*row, k] = z if out.dtype.is_complex else z.real

@@ -1,0 +1,46 @@
+"""Transforms of any length as a convolution with a chirp, which takes lengths of small factors.
+
+L. I. Bluestein, "A linear filtering approach to the computation of discrete Fourier transform",
+IEEE Transactions on Audio and Electroacoustics 18 (1970): since ``2 j k = j^2 + k^2 - (k - j)^2``,
+with ``w[k] = exp(-pi i k^2 / n)`` element k is ``w[k] sum(x[j] w[j] conj(w[k - j]))``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from portable.array.base.recipe import Recipe
+from portable.array.fft.ends import TABLES, Ends, found_table
+from portable.array.fft.passes import transform
+from portable.array.fft.plan import next_smooth
+from portable.array.fft.tables import Table, roots
+from portable.dtypes import DType
+
+__all__ = ["chirp_and_its_transform", "chirp_transform"]
+
+
+def chirp_and_its_transform(n: int, m: int) -> tuple[Table, Table]:
+    """The chirp, and the transform of its conjugate wrapped around `m` places, divided by m."""
+    k = np.arange(n)
+    chirp = roots(k * k % (2 * n), 2 * n)
+    wrapped = np.zeros(m, np.complex128)
+    wrapped[:n] = chirp.conj()
+    wrapped[m - n + 1 :] = chirp.conj()[:0:-1]
+    return chirp, np.fft.fft(wrapped) / m
+
+
+def chirp_transform(recipe: Recipe, x: Any, out: Any, n: int, kind: DType, ends: Ends) -> None:
+    """As `passes.transform`, for any `n`."""
+    m = next_smooth(2 * n - 1)
+    find = partial(TABLES, x.device, kind, chirp_and_its_transform, n, m)
+    chirp, transformed = found_table(recipe, find, 0), found_table(recipe, find, 1)
+    held = recipe.empty((prod(x.shape[:-1]), m), kind)
+    first = replace(ends.first(), table=chirp, factors=transformed, conjugate_after=True)
+    transform(recipe, x, held, m, kind, first)
+    last = replace(ends.last(), conjugate_before=True, factors=chirp)
+    transform(recipe, held, out, m, kind, last)

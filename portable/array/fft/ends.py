@@ -1,0 +1,146 @@
+"""What one pass of a transform is to do."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, Final
+
+from portable.array.base.geometry import collapsed
+from portable.array.base.recipe import Recipe
+from portable.array.engine import number_for
+from portable.array.fft.access import BESIDE, WITHIN
+from portable.array.fft.tables import TableCache, between_passes
+from portable.backend import Device
+from portable.dtypes import DType
+
+__all__ = [
+    "TABLES",
+    "Ends",
+    "Pass",
+    "found_table",
+    "in_parts",
+    "lies_across",
+    "rotations_between",
+    "with_few_dimensions",
+]
+
+TABLES: Final = TableCache(1 << 28)
+"""Tables of all plans, 256 MiB of them at most."""
+_NARROWEST: Final = 16
+
+
+@dataclass(frozen=True, slots=True)
+class Ends:
+    """What is done to numbers when they are first read and when they are written at last.
+
+    Rows shorter than the transform are filled up with zeros, and of results no more are written
+    than there is room for.
+
+    Attributes
+    ----------
+    conjugate : bool
+        On reading.
+    mirrored : int
+        The length of the Hermitian row of which rows are half; 0 if they are whole.
+    table : array or None
+        To multiply by, on reading, after conjugation.
+    conjugate_before, conjugate_after : bool
+        On writing, before and after the multiplication by `factors`.
+    factors : array or None
+        To multiply by, on writing.
+    scale : float
+        To multiply by as well.
+    """
+
+    conjugate: bool = False
+    mirrored: int = 0
+    table: Any = None
+    conjugate_before: bool = False
+    conjugate_after: bool = False
+    factors: Any = None
+    scale: float = 1.0
+
+    def first(self) -> Ends:
+        """Those of the first of several passes."""
+        return Ends(self.conjugate, self.mirrored, self.table)
+
+    def last(self) -> Ends:
+        """Those of the last of several passes."""
+        return replace(self, conjugate=False, mirrored=0, table=None)
+
+    def numbers(self, kind: DType) -> tuple[Any, ...]:
+        """As kernels take them: the signs of imaginary parts, scales of both parts, the length."""
+        without_factors = self.factors is None and self.conjugate_before
+        imag_scale = -self.scale if self.conjugate_after != without_factors else self.scale
+        signs = (-1.0 if self.conjugate else 1.0, -1.0 if self.conjugate_before else 1.0)
+        given = (*signs, self.scale, imag_scale)
+        return (*(number_for(x, kind.real) for x in given), self.mirrored)
+
+
+@dataclass(frozen=True, slots=True)
+class Pass:
+    """Transforms of lines that are parts of rows, see `fft_access`.
+
+    Attributes
+    ----------
+    length : int
+        Of the lines.
+    step_in, step_out : int
+        Of how many lines a row that is read, or written, consists.
+    inner : int
+        How many rows lie side by side.
+    turned : bool
+        Whether results are rotated for a later pass over what neighbours hold.
+    ends : Ends
+        What else is to be done.
+    """
+
+    length: int
+    step_in: int
+    step_out: int
+    inner: int
+    turned: bool
+    ends: Ends
+
+    def counts(self) -> tuple[int | None, ...]:
+        """The steps and the rows side by side as kernels take them: 1 is None."""
+        return tuple(None if n == 1 else n for n in (self.step_in, self.step_out, self.inner))
+
+
+def lies_across(x: Any, step: int = 1, inner: int = 1) -> bool:
+    """Whether neighbouring elements in memory are of neighbouring lines."""
+    if step > 1 and inner == 1:
+        return True
+    return bool(x.ndim > 1 and x.shape[-2] > 1 and abs(x.strides[-2]) < abs(x.strides[-1]))
+
+
+def rotations_between(recipe: Recipe, device: Device, kind: DType, step: Pass) -> tuple[Any, Any]:
+    """The two tables of the rotations after a pass; None where there are none."""
+    if not step.turned:
+        return None, None
+    width = max(_NARROWEST, 1 << (step.step_in.bit_length() + 1) // 2)
+    find = partial(TABLES, device, kind, between_passes, step.length, step.step_in, width)
+    return found_table(recipe, find, 0), found_table(recipe, find, 1)
+
+
+def with_few_dimensions(x: Any) -> Any:
+    """A view whose rows are told apart by as few dimensions as possible, the last one kept."""
+    lead, (steps,) = collapsed(x.shape[:-1], [x.strides[:-1]])
+    return x.viewed((*lead, x.shape[-1]), (*steps, x.strides[-1]))
+
+
+def found_table(recipe: Recipe, find: Callable[[], tuple[Any, ...]], place: int = 0) -> Any:
+    """One of several tables, looked up in each run, as pairs of real numbers."""
+    table = recipe.found(lambda: find()[place])
+    return in_parts(table, WITHIN)
+
+
+def in_parts(x: Any, form: str) -> Any:
+    """A view of complex numbers as twice as many real ones."""
+    axis = x.ndim - (2 if form == BESIDE else 1)
+    shape, strides = list(x.shape), list(x.strides)
+    shape[axis] *= 2
+    strides[axis] //= 2
+    return x.viewed(tuple(shape), tuple(strides), dtype=x.dtype.real)

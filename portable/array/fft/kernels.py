@@ -1,0 +1,267 @@
+"""Lines transformed by workgroups: a stage in registers, an exchange through local memory, and on.
+
+The Stockham form of the fast Fourier transform, which needs no reordering: stage by stage, element
+``i + k n / R`` goes to ``i // s * s * R + i % s + k s``, where `s` is the product of the earlier
+radices. After Govindaraju, Lloyd, Dotsenko, Smith and Manferdelli, "High performance discrete
+Fourier transforms on graphics processors", SC 2008; Van Loan, "Computational Frameworks for the
+Fast Fourier Transform", 1992, section 1.7.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from portable import lang as kl
+from portable.array.fft.access import (
+    WITHIN,
+    element,
+    number_at,
+    place_of,
+    put_at,
+    row_of,
+    start_of,
+    turned_between,
+)
+from portable.array.fft.butterflies import dft, times
+from portable.lang.function import function
+from portable.lang.kernel import kernel
+
+__all__ = ["transform_together"]
+
+_SPACED = 32
+"""Elements of local memory after which one is left out, against conflicts of its banks."""
+
+
+@function
+def slot(place: Any, line: Any, N: int, TALL: int, ACROSS: bool) -> Any:
+    """Where an element of a line stands in local memory."""
+    spaced = place + place // _SPACED
+    return spaced * TALL + line if ACROSS else line * (N + N // _SPACED) + spaced
+
+
+@function
+def part_of(z: Any, PART: int) -> Any:
+    """The real (0) or imaginary (1) part."""
+    return z.real if PART == 0 else z.imag
+
+
+@function
+def counted(N: int, R: int, WIDTH: int) -> int:
+    """How many butterflies of radix `R` a work-item does."""
+    return (N // R + WIDTH - 1) // WIDTH
+
+
+@function
+def scatter(
+    memory: Any, held: Any, PART: int, t: Any, b: Any, S: int, R: int, N: int, LAYOUT: Any
+) -> None:
+    """Parts of a stage's results to where the next stage expects them."""
+    WIDTH, TALL, ACROSS = LAYOUT
+    for c in kl.static_range(counted(N, R, WIDTH)):
+        i = t + c * WIDTH
+        if i < N // R:
+            to = i // S * (S * R) + i % S
+            for k in kl.static_range(R):
+                memory[slot(to + k * S, b, N, TALL, ACROSS)] = part_of(held[c][k], PART)
+
+
+@function
+def gathered(memory: Any, t: Any, b: Any, R: int, N: int, LAYOUT: Any) -> Any:
+    """Parts of what a stage of radix `R` takes."""
+    WIDTH, TALL, ACROSS = LAYOUT
+    found = ()
+    for c in kl.static_range(counted(N, R, WIDTH)):
+        i = kl.minimum(t + c * WIDTH, N // R - 1)
+        parts = ()
+        for k in kl.static_range(R):
+            parts = (*parts, memory[slot(i + k * (N // R), b, N, TALL, ACROSS)])  # type: ignore[assignment]
+        found = (*found, parts)  # type: ignore[assignment]
+    return found
+
+
+@function
+def paired(real: Any, imag: Any) -> Any:
+    """Complex numbers of their parts, group by group."""
+    found = ()
+    for c in kl.static_range(len(real)):
+        group = ()
+        for k in kl.static_range(len(real[c])):
+            group = (*group, kl.complex(real[c][k], imag[c][k]))  # type: ignore[assignment]
+        found = (*found, group)  # type: ignore[assignment]
+    return found
+
+
+@function
+def staged(memory: Any, read: Any, PART: int, item: Any, N: int, LAYOUT: Any) -> None:
+    """Parts of what was read in another order to where the first stage expects them."""
+    WIDTH, TALL, ACROSS = LAYOUT
+    for m in kl.static_range(len(read)):
+        p = item + m * (WIDTH * TALL)
+        if p < N * TALL:
+            place, line = place_and_line(p, N, TALL, ACROSS)
+            memory[slot(place, line, N, TALL, ACROSS)] = part_of(read[m], PART)
+
+
+@function
+def place_and_line(p: Any, N: int, TALL: int, ACROSS: bool) -> Any:
+    """Which element a work-item reads for others, neighbours lying the other way."""
+    return (p % N, p // N) if ACROSS else (p // TALL, p % TALL)
+
+
+@function
+def butterflies(groups: Any, twiddles: Any, t: Any, S: int, N: int, WIDTH: int) -> Any:
+    """A stage's butterflies after rotations by ``exp(-2 pi i k (i % S) / (S R))``."""
+    found = ()
+    R = len(groups[0])
+    for c in kl.static_range(len(groups)):
+        i = kl.minimum(t + c * WIDTH, N // R - 1)
+        turned = (groups[c][0],)
+        for k in kl.static_range(1, R):
+            z = groups[c][k]
+            if S > 1:
+                # The tables of all stages lie behind each other.
+                z = times(z, element(twiddles, (), S - 1 + (k - 1) * S + i % S, WITHIN))
+            turned = (*turned, z)  # type: ignore[assignment]
+        found = (*found, dft(turned))  # type: ignore[assignment]
+    return found
+
+
+@function
+def read_first(
+    x: Any, table: Any, sign: Any, length: Any, line: Any, step: Any, inner: Any, t: Any, R: int,
+    N: int, WIDTH: int, MIRRORED: bool,
+) -> Any:  # fmt: skip
+    """What the first stage takes, from the array."""
+    row = row_of(x, line, step, inner, None)
+    start = start_of(line, step, inner)
+    found = ()
+    for c in kl.static_range(counted(N, R, WIDTH)):
+        i = kl.minimum(t + c * WIDTH, N // R - 1)
+        group = ()
+        for k in kl.static_range(R):
+            j = place_of(i + k * (N // R), start, step)
+            group = (*group, number_at(x, row, j, sign, table, length, None, MIRRORED))  # type: ignore[assignment]
+        found = (*found, group)  # type: ignore[assignment]
+    return found
+
+
+@function
+def read_for_others(
+    x: Any, table: Any, sign: Any, length: Any, lines: Any, step: Any, inner: Any, N: int,
+    LAYOUT: Any, MIRRORED: bool,
+) -> Any:  # fmt: skip
+    """A work-item's share of what the workgroup's first stage takes, neighbours as they lie."""
+    WIDTH, TALL, ACROSS = LAYOUT
+    found = ()
+    for m in kl.static_range((N + WIDTH - 1) // WIDTH):
+        p = kl.minimum(kl.local_id(0) + m * (WIDTH * TALL), N * TALL - 1)
+        place, owner = place_and_line(p, N, TALL, ACROSS)
+        line = kl.minimum(kl.group_id(0) * TALL + owner, lines - 1)
+        j = place_of(place, start_of(line, step, inner), step)
+        row = row_of(x, line, step, inner, None)
+        found = (*found, number_at(x, row, j, sign, table, length, None, MIRRORED))  # type: ignore[assignment]
+    return found
+
+
+@function
+def finish(
+    out: Any, held: Any, table: Any, coarse: Any, fine: Any, scales: Any, line: Any, step_in: Any,
+    step: Any, inner: Any, t: Any, S: int, N: int, WIDTH: int,
+) -> None:  # fmt: skip
+    """Writes what the last stage found."""
+    row = row_of(out, line, step, inner, None)
+    start, start_in = start_of(line, step, inner), start_of(line, step_in, inner)
+    for c in kl.static_range(len(held)):
+        i = t + c * WIDTH
+        if i < S:
+            for k in kl.static_range(len(held[c])):
+                z = held[c][k]
+                if coarse is not None:
+                    z = turned_between(z, coarse, fine, start_in, i + k * S)
+                put_at(out, row, place_of(i + k * S, start, step), z, table, scales, None)
+
+
+@kernel
+def transform_together(
+    x: Any,
+    out: Any,
+    twiddles: Any,
+    read_table: Any,
+    write_table: Any,
+    coarse: Any,
+    fine: Any,
+    sign: Any,
+    sign_between: Any,
+    scale: Any,
+    imag_scale: Any,
+    length: Any,
+    lines: Any,
+    step_in: Any,
+    step_out: Any,
+    inner: Any,
+    *,
+    KIND: Any,
+    N: int,
+    RADICES: Any,
+    LAYOUT: Any,
+    STAGED: bool,
+    WHOLE: bool,
+    MIRRORED: bool,
+) -> None:
+    """Transforms lines of `N`. `LAYOUT` is (WIDTH, TALL, ACROSS).
+
+    A workgroup does `TALL` lines with `WIDTH` work-items each. Neighbouring work-items are at
+    neighbouring lines if `ACROSS`, else along a line; the other way round for reading if `STAGED`.
+    Real and imaginary parts take turns in local memory unless it has room for the `WHOLE`.
+    """
+    WIDTH, TALL, ACROSS = LAYOUT
+    STAGES = len(RADICES)
+    item = kl.local_id(0)
+    b = item % TALL if ACROSS else item // WIDTH
+    t = item // TALL if ACROSS else item % WIDTH
+    first = kl.group_id(0) * TALL
+    line = kl.minimum(first + b, lines - 1)
+    SIZE = (N + N // _SPACED) * TALL if STAGES > 1 or STAGED else 1
+    memory = kl.local(SIZE, KIND)
+    other = kl.local(SIZE, KIND) if WHOLE else memory
+    if STAGED:
+        read = read_for_others(
+            x, read_table, sign, length, lines, step_in, inner, N, LAYOUT, MIRRORED
+        )
+        staged(memory, read, 0, item, N, LAYOUT)
+        if WHOLE:
+            staged(other, read, 1, item, N, LAYOUT)
+        kl.barrier()
+        real = gathered(memory, t, b, RADICES[0], N, LAYOUT)
+        if not WHOLE:
+            kl.barrier()
+            staged(other, read, 1, item, N, LAYOUT)
+            kl.barrier()
+        groups = paired(real, gathered(other, t, b, RADICES[0], N, LAYOUT))
+    else:
+        groups = read_first(
+            x, read_table, sign, length, line, step_in, inner, t, RADICES[0], N, WIDTH, MIRRORED
+        )
+    S = 1
+    for stage in kl.static_range(STAGES - 1):
+        R = RADICES[stage]
+        held = butterflies(groups, twiddles, t, S, N, WIDTH)
+        if stage > 0 or STAGED:
+            kl.barrier()
+        scatter(memory, held, 0, t, b, S, R, N, LAYOUT)
+        if WHOLE:
+            scatter(other, held, 1, t, b, S, R, N, LAYOUT)
+        kl.barrier()
+        real = gathered(memory, t, b, RADICES[stage + 1], N, LAYOUT)
+        if not WHOLE:
+            kl.barrier()
+            scatter(other, held, 1, t, b, S, R, N, LAYOUT)
+            kl.barrier()
+        groups = paired(real, gathered(other, t, b, RADICES[stage + 1], N, LAYOUT))
+        S = S * R
+    held = butterflies(groups, twiddles, t, S, N, WIDTH)
+    if first + b < lines:
+        finish(
+            out, held, write_table, coarse, fine, (sign_between, scale, imag_scale), line, step_in,
+            step_out, inner, t, S, N, WIDTH,
+        )  # fmt: skip

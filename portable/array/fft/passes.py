@@ -1,0 +1,83 @@
+"""The passes over memory of a transform, written down as launches.
+
+The floor of a pass is a copy. Through NVIDIA's OpenCL an H200 did 16384 rows of 1024 `complex64` at
+0.74 of its copy's speed, which was 0.79 of cuFFT's. Rows that local memory cannot hold take two
+passes or three.
+"""
+
+from __future__ import annotations
+
+from math import prod
+from typing import Any
+
+from portable.array.base.recipe import Recipe
+from portable.array.fft.ends import Ends, Pass, lies_across, with_few_dimensions
+from portable.array.fft.together import launch_together, parts_together
+from portable.array.fft.vectors import launch_in_vectors, parts_in_vectors
+from portable.dtypes import DType
+
+__all__ = ["transform"]
+
+
+def transform(recipe: Recipe, x: Any, out: Any, n: int, kind: DType, ends: Ends) -> None:
+    """The transform of `n` numbers along the last axis of `x` into that of `out`.
+
+    A line too long for one pass is cut as in D. H. Bailey, "FFTs in external or hierarchical
+    memory", Journal of Supercomputing 4 (1990).
+
+    Parameters
+    ----------
+    recipe : Recipe
+        What gets the launches.
+    x, out : Storage
+        Of the same shape but for the last axis.
+    n : int
+        Length, all of whose prime factors have a butterfly.
+    kind : DType
+        The complex type to compute in.
+    ends : Ends
+        What else is to be done.
+    """
+    together = x.device.capabilities.kind != "cpu"
+    launch = launch_together if together else launch_in_vectors
+    parts = (parts_together if together else parts_in_vectors)(x, out, n, kind)
+    inner = _rows_side_by_side(x, out)
+    if len(parts) == 1:
+        launch(recipe, x, out, Pass(n, 1, 1, inner, False, ends), kind)
+        return
+    rows = prod(x.shape[:-1])
+    source, now, done, left = x, ends.first(), 1, n
+    for part in parts[:-1]:
+        # What earlier passes found tells rows apart; each row is transformed by the rest.
+        held = _rows_like(recipe.empty((rows * n,), kind), rows // inner * done, inner, left)
+        left //= part
+        launch(recipe, source, held, Pass(part, left, left, inner, True, now), kind)
+        done *= part
+        source, now = _rows_like(held, rows // inner * done, inner, left), Ends()
+    source = _by_first_part(held, rows // inner, inner, parts)
+    launch(recipe, source, out, Pass(left, 1, done, inner, False, ends.last()), kind)
+
+
+def _rows_side_by_side(x: Any, out: Any) -> int:
+    """How many rows lie side by side, element by element, in one of two arrays; 1 for none."""
+    return next((int(y.shape[-2]) for y in (out, x) if lies_across(y)), 1)
+
+
+def _rows_like(held: Any, outer: int, inner: int, length: int) -> Any:
+    """A view as rows of a length, `inner` of them side by side."""
+    size = held.dtype.itemsize
+    strides = (inner * length * size, size, inner * size)
+    return with_few_dimensions(held.viewed((outer, inner, length), strides))
+
+
+def _by_first_part(held: Any, outer: int, inner: int, parts: tuple[int, ...]) -> Any:
+    """The last pass's lines in the order of its results, in which the first part is fastest."""
+    n = prod(parts)
+    steps, left = [], n * inner * held.dtype.itemsize
+    for part in parts[:-1]:
+        left //= part
+        steps.append(left)
+    shape = (outer, *parts[-2::-1], inner, parts[-1])
+    size = held.dtype.itemsize
+    strides = (n * inner * size, *steps[::-1], size, inner * size)
+    return with_few_dimensions(held.viewed(shape, strides))

@@ -1,0 +1,120 @@
+"""How lines are shared among workgroups, where those have local memory of their own."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+from math import prod
+from typing import Any, Final
+
+from portable.array.base.recipe import Recipe
+from portable.array.fft.ends import TABLES, Pass, found_table, lies_across, rotations_between
+from portable.array.fft.kernels import transform_together
+from portable.array.fft.plan import balanced, radices
+from portable.array.fft.tables import stage_rotations
+from portable.backend import Capabilities
+from portable.dtypes import DType
+
+__all__ = ["launch_together", "parts_together"]
+
+_LARGEST_RADIX: Final = 16
+_GROUP: Final = 128
+_WIDEST_GROUP: Final = 256
+"""Work-items that may have all the registers that a work-item can have."""
+_HELD: Final = 128
+"""Bytes of numbers that a work-item holds in registers with ease."""
+_MOST_HELD: Final = 256
+"""Bytes that it can hold."""
+_SECTOR: Final = 32
+"""Bytes that memory gives at once, to be used by neighbouring lines."""
+_SEGMENT: Final = 128
+"""Bytes that neighbouring lines should use together."""
+
+
+def parts_together(x: Any, out: Any, n: int, kind: DType) -> tuple[int, ...]:
+    """The lengths of the passes: one if a workgroup holds a line, and some that lie across."""
+    capabilities = x.device.capabilities
+    beside = lies_across(x) or lies_across(out)
+    lines = _SECTOR // kind.itemsize
+    if n <= _elements(capabilities, kind, _MOST_HELD) // (lines if beside else 1):
+        return (n,)
+    return balanced(n, max(16, _elements(capabilities, kind, _HELD) // lines))
+
+
+def _elements(capabilities: Capabilities, kind: DType, held: int) -> int:
+    """How many a workgroup has room for: parts of them in local memory, all in registers."""
+    local = capabilities.local_memory * 31 // 32 // kind.real.itemsize
+    return min(local, _group(capabilities) * (held // kind.itemsize))
+
+
+def _group(capabilities: Capabilities) -> int:
+    return min(_WIDEST_GROUP, capabilities.max_workgroup)
+
+
+def _local_memory(shape: _Shape, n: int, kind: DType) -> int:
+    """Bytes that whole numbers take, some room being left out among them."""
+    return shape.tall * n * kind.itemsize * 33 // 32
+
+
+@dataclass(frozen=True, slots=True)
+class _Shape:
+    """How a workgroup shares lines: `tall` of them, `width` work-items each."""
+
+    width: int
+    tall: int
+    across: bool
+    staged: bool
+
+
+def _shape(x: Any, out: Any, step: Pass, steps: tuple[int, ...], kind: DType) -> _Shape:
+    capabilities = x.device.capabilities
+    across_in = lies_across(x, step.step_in, step.inner)
+    across = lies_across(out, step.step_out, step.inner)
+    group, n = _group(capabilities), step.length
+    width = min(-(-n // max(steps)), group)
+    least = most = 1
+    if across or across_in:
+        least, most = _SECTOR // kind.itemsize, _SEGMENT // kind.itemsize
+    comfortable = max(least, _elements(capabilities, kind, _HELD) // n)
+    possible = min(comfortable, _elements(capabilities, kind, _MOST_HELD) // n)
+    tall = power_below(max(1, min(max(_GROUP // width, most), possible, group)))
+    return _Shape(min(width, group // tall), tall, across, across != across_in)
+
+
+def power_below(n: int) -> int:
+    """The largest power of two that is not above `n`."""
+    return 1 << n.bit_length() - 1
+
+
+def launch_together(recipe: Recipe, x: Any, out: Any, step: Pass, kind: DType) -> None:
+    """The launch of a pass."""
+    device, ends = x.device, step.ends
+    steps = radices(step.length, _LARGEST_RADIX)
+    shape = _shape(x, out, step, steps, kind)
+    lines = prod(x.shape[:-1]) * step.step_in
+    find = partial(TABLES, device, kind, stage_rotations, steps)
+    twiddles = found_table(recipe, find)
+    coarse, fine = rotations_between(recipe, device, kind, step)
+    group = shape.width * shape.tall
+    recipe.launch(
+        transform_together,
+        -(-lines // shape.tall) * group,
+        group,
+        x,
+        out,
+        twiddles,
+        ends.table,
+        ends.factors,
+        coarse,
+        fine,
+        *ends.numbers(kind),
+        lines,
+        *step.counts(),
+        KIND=kind.real,
+        N=step.length,
+        RADICES=steps,
+        LAYOUT=(shape.width, shape.tall, shape.across),
+        STAGED=shape.staged,
+        WHOLE=_local_memory(shape, step.length, kind) <= device.capabilities.local_memory,
+        MIRRORED=ends.mirrored > 0,
+    )

@@ -1,0 +1,107 @@
+"""How lines are shared among the workers and vector lanes of a processor."""
+
+from __future__ import annotations
+
+from functools import partial
+from math import prod
+from typing import Any, Final
+
+import numpy as np
+
+from portable.array.base.recipe import Recipe
+from portable.array.fft.access import ALONG, BESIDE, WITHIN
+from portable.array.fft.ends import TABLES, Pass, found_table, in_parts, rotations_between
+from portable.array.fft.plan import balanced, radices
+from portable.array.fft.tables import stage_rotations
+from portable.array.fft.vector_kernels import transform_in_vectors
+from portable.backend import Capabilities
+from portable.dtypes import DType
+
+__all__ = ["launch_in_vectors", "parts_in_vectors"]
+
+_LARGEST_RADIX: Final = 8
+_MOST_LANES: Final = 16
+_WORKERS_PER_UNIT: Final = 4
+_CACHE: Final = 1 << 20
+"""Bytes that a worker's memory may take."""
+_LONGEST_ALONE: Final = 2048
+"""Elements of a line that is transformed without vectors rather than in several passes."""
+
+
+def parts_in_vectors(x: Any, out: Any, n: int, kind: DType) -> tuple[int, ...]:
+    """The lengths of the passes: one if a worker's memory holds a line in each lane."""
+    lanes = _lanes(x.device.capabilities, kind)
+    most = _CACHE // (2 * lanes * kind.itemsize)
+    if n <= (most if prod(x.shape[:-1]) >= lanes else _LONGEST_ALONE):
+        return (n,)
+    return balanced(n, most)
+
+
+def _lanes(capabilities: Capabilities, kind: DType) -> int:
+    return min(_MOST_LANES, max(2, capabilities.vector_bytes // kind.real.itemsize))
+
+
+def launch_in_vectors(recipe: Recipe, x: Any, out: Any, step: Pass, kind: DType) -> None:
+    """The launch of a pass."""
+    device, ends, n = x.device, step.ends, step.length
+    lines = prod(x.shape[:-1]) * step.step_in
+    run = _run(x, step)
+    lanes = 1 if run == 1 else _lanes(device.capabilities, kind)
+    one_by_one = lanes == 1 or (ends.mirrored and (step.step_in > 1 or ends.table is not None))
+    how_in = None if one_by_one else _neighbours(x, step.step_in, step.inner)
+    how_out = None if lanes == 1 else _neighbours(out, step.step_out, step.inner)
+    blocks = lines // run * -(-run // lanes)
+    workers = min(blocks, device.capabilities.compute_units * _WORKERS_PER_UNIT)
+    steps = radices(n, _LARGEST_RADIX, mixed=False)
+    find = partial(TABLES, device, kind, stage_rotations, steps)
+    coarse, fine = rotations_between(recipe, device, kind, step)
+    source, form_in = _as_taken(x, how_in)
+    target, form_out = _as_taken(out, how_out)
+    recipe.launch(
+        transform_in_vectors,
+        workers,
+        1,
+        source,
+        target,
+        recipe.empty((workers, 4 * n * lanes), kind.real),
+        found_table(recipe, find),
+        ends.table,
+        ends.factors,
+        coarse,
+        fine,
+        *ends.numbers(kind),
+        lines,
+        run,
+        *step.counts(),
+        n,
+        np.int64(sum(r << 4 * i for i, r in enumerate(steps))),
+        LANES=lanes,
+        IN=form_in,
+        OUT=form_out,
+        MIRRORED=ends.mirrored > 0,
+    )
+
+
+def _run(x: Any, step: Pass) -> int:
+    """How many consecutive lines may share vectors."""
+    if step.inner > 1:
+        return step.inner
+    longest = max(step.step_in, step.step_out)
+    return longest if longest > 1 else prod(x.shape[:-1])
+
+
+def _neighbours(x: Any, step: int, inner: int) -> str | None:
+    """How lines lie that are read or written together."""
+    size = x.dtype.itemsize
+    if x.shape[-2] > 1 and x.strides[-2] == size and (inner > 1 or step == 1):
+        return BESIDE
+    if x.strides[-1] != size or (step > 1 and inner > 1):
+        return None
+    return WITHIN if step > 1 else ALONG
+
+
+def _as_taken(x: Any, how: str | None) -> tuple[Any, tuple[str | None, bool]]:
+    """An array as the kernel takes it, and what it is told of that."""
+    if how is None or not x.dtype.is_complex:
+        return x, (how, False)
+    return in_parts(x, how), (how, True)

@@ -1,0 +1,1 @@
+"""Elements that change places: by index arrays, between axes, within triangles."""

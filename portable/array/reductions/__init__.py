@@ -1,0 +1,1 @@
+"""Reductions along axes: sums, extremes and where they are, moments."""

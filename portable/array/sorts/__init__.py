@@ -1,0 +1,1 @@
+"""Orders of lines, by merging and by digits, and what is distinct in them."""
