@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from functools import cache
-from typing import Any, Final
-
-import numpy as np
+from typing import Final
 
 from portable import dtypes
-from portable.dtypes import DType, bool_, complex64, complex128, float64, int64
+from portable.dtypes import DType, complex64, complex128, float64, int64
 from portable.errors import DTypeError
 
 __all__ = [
@@ -18,7 +16,6 @@ __all__ = [
     "KINDS",
     "kind_of",
     "promoted",
-    "scalar_dtype",
     "with_scalar",
 ]
 
@@ -103,12 +100,3 @@ def with_scalar(kind: DType, letter: str) -> DType:
     raise DTypeError(
         f"a Python {word} does not combine with a {kind.name} array; convert one of them first"
     )
-
-
-def scalar_dtype(scalar: Any) -> DType:
-    """The default dtype of a Python or NumPy number."""
-    if isinstance(scalar, np.generic):
-        return dtypes.dtype(scalar.dtype)
-    return {"b": bool_, "i": DEFAULT_INTEGER, "f": DEFAULT_FLOAT, "c": DEFAULT_COMPLEX}[
-        kind_of(scalar)
-    ]

@@ -12,7 +12,6 @@ __all__ = [
     "different",
     "float_floor_divide",
     "float_remainder",
-    "imaginary_zero",
     "integer_power",
     "limited",
     "limited_above",
@@ -53,12 +52,6 @@ def same(x: Any) -> Any:
 def unequal_to_itself(x: Any) -> Any:
     """Whether a number is NaN; false of every integer."""
     return x != x
-
-
-@function
-def imaginary_zero(x: Any) -> Any:
-    """The imaginary part of a real number."""
-    return x - x
 
 
 @function
