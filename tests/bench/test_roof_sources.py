@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 import portable as pt
@@ -11,23 +13,32 @@ from portable.lang.emit import generate
 from portable.lang.frontend.compile import translate
 from portable.lang.ir.kernel import Options
 from portable.lang.signature import ArraySpec, ScalarSpec, Specialisation
+from portable.linalg.gemm_tuning import candidates
 from portable_bench.roof_kernels import copy, multiply_add, multiply_tiles
+from portable_bench.roof_launches import multiplying
+from tests.bench.fakes import FakeDevice
 from tests.support.compilers import CUDA, HIP, compile_cuda, compile_hip, cuda_missing, hip_missing
 
 INTEGER, NUMBER = ScalarSpec("int"), ScalarSpec("float")
 DTYPES = [pt.float16, pt.float32, pt.float64]
 
 
-def compiled(kernel: pt.Kernel, special: Specialisation, target: Capabilities) -> None:
-    missing = cuda_missing() if target is CUDA else hip_missing()
+def compiled(kernel: pt.Kernel, special: Specialisation, target: Capabilities) -> str:
+    missing = hip_missing() if target is HIP else cuda_missing()
     if missing:
         pytest.skip(str(missing))
     program = generate(translate(kernel.python, special, target), target)
-    (compile_cuda if target is CUDA else compile_hip)(program)
+    if target is HIP:
+        compile_hip(program)
+    else:
+        compile_cuda(program, "sm_90a")
+    return program.source
 
 
-def launched(specs: tuple[object, ...], constants: dict[str, object]) -> Specialisation:
-    return Specialisation(specs, tuple(constants.items()), (256, 1, 1), False, True, Options())
+def launched(
+    specs: tuple[object, ...], constants: dict[str, object], items: int = 256
+) -> Specialisation:
+    return Specialisation(specs, tuple(constants.items()), (items, 1, 1), False, True, Options())
 
 
 @pytest.mark.parametrize("dtype", DTYPES, ids=repr)
@@ -44,6 +55,17 @@ def test_matrix_units(dtype: DType, target: Capabilities) -> None:
     constants = {"BM": 64, "BN": 64, "BK": 16, "ACC": dtype.register}
     specs = (matrix, matrix, sums, INTEGER, NUMBER)
     compiled(multiply_tiles, launched(specs, constants), target)
+
+
+@pytest.mark.parametrize(("dtype", "word"), [(pt.float16, "wgmma"), (pt.float64, "mma.sync")])
+def test_the_tiles_that_gemm_prefers_reach_the_matrix_units(dtype: DType, word: str) -> None:
+    device = FakeDevice("cuda:0", "gpu")
+    device.capabilities = replace(CUDA, matrix_units=CUDA.matrix_units | {"wgmma.f16"})
+    tiles = candidates(device, dtype, "matrix", (8192, 8192, 1))[0]
+    matrix, sums = (ArraySpec(kind, ("any", "unit"), True) for kind in (dtype, dtype.register))
+    constants = {name: tiles[name] for name in ("BM", "BN", "BK")} | {"ACC": dtype.register}
+    special = launched((matrix, matrix, sums, INTEGER, NUMBER), constants, multiplying(tiles))
+    assert word in compiled(multiply_tiles, special, device.capabilities)
 
 
 @pytest.mark.parametrize("target", [CUDA, HIP], ids=lambda target: target.dialect)

@@ -93,6 +93,18 @@ def test_nothing_is_attained_without_a_roof_or_a_time() -> None:
     assert attained(cell, Outcome("portable", False, failure="no"), roof) is None
 
 
+@pytest.mark.parametrize(
+    ("seconds", "peer", "kept"), [(1, False, True), (1e-3, True, True), (1e-3, False, False)]
+)
+def test_what_ours_go_through_is_no_roof(seconds: float, peer: bool, kept: bool) -> None:
+    found = [outcome("some", seconds, peer)]
+    cell = Cell("gemm", "cpu", "f32", (8, 8, 8), "8", Work(1e9, 1e6), outcomes=found)
+    roof = roofs([*limits(), cell])["cpu", "f32"]
+    assert (roof.flops is not None) == kept
+    assert roof.bytes == pytest.approx(1e10)
+    assert (attained(cell, found[0], roof) is not None) == kept
+
+
 def test_roofs_are_measured_first_and_once() -> None:
     case = Case(FakeDevice(), float32, (64, 64, 64))
     gemm, copy, launch = (OPERATIONS[name] for name in ("gemm", "copy", "launch"))
