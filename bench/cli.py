@@ -92,7 +92,7 @@ def run(
     than two minutes unless --full or --sweep is given.
 
     Also: portable bench compare A.json B.json, portable bench report A.json A.html, and portable
-    bench join FIRST.json MORE.json ... OUT.json, which completes a run that was cut short.
+    bench join FIRST.json MORE.json ... --json OUT.json, which completes a run that was cut short.
     """
     options = _plain(click.get_current_context().params)
     try:
@@ -147,7 +147,7 @@ def compare(before: Path, after: Path, fail_below: float | None) -> None:
 @bench.command()
 @click.argument("first", type=_GIVEN)
 @click.argument("more", type=_GIVEN, nargs=-1, required=True)
-@click.argument("out", type=_PATH)
+@click.option("--json", "out", type=_PATH, required=True, help="Write the whole run to this file.")
 def join(first: Path, more: Sequence[Path], out: Path) -> None:
     """Complete a run that was cut short by later ones of the same machine and commit.
 

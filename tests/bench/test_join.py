@@ -70,8 +70,8 @@ def typed(folder: Path, *runs: Results) -> Result:
     """`portable bench join` with the runs as 0.json and so on, and out.json."""
     for i, run in enumerate(runs):
         write(folder / f"{i}.json", run)
-    paths = [*(str(folder / f"{i}.json") for i in range(len(runs))), str(folder / "out.json")]
-    return CliRunner().invoke(bench, ["join", *paths])
+    paths = [str(folder / f"{i}.json") for i in range(len(runs))]
+    return CliRunner().invoke(bench, ["join", *paths, "--json", str(folder / "out.json")])
 
 
 def test_on_the_command_line(tmp_path: Path) -> None:
