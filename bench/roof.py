@@ -75,12 +75,16 @@ def roofs(cells: Sequence[Cell]) -> dict[tuple[str, str], Roof]:
 
 def attained(cell: Cell, outcome: Outcome, roof: Roof | None) -> float | None:
     """The fraction of what the roofline allows; None where that is not known."""
-    if roof is None or cell.work is None or not outcome.timed or roof.flops is None:
+    if roof is None or cell.work is None or not outcome.timed:
         return None
-    least = cell.work.flops / roof.flops
+    least = 0.0
+    if cell.work.flops:
+        if roof.flops is None:
+            return None
+        least = cell.work.flops / roof.flops
     if roof.bytes is not None:
         least = max(least, cell.work.bytes / roof.bytes)
-    return least / outcome.seconds
+    return least / outcome.seconds if least else None
 
 
 def _passed(key: tuple[str, str], rate: float, cells: Iterable[Cell]) -> bool:

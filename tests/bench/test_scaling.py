@@ -103,6 +103,8 @@ def test_what_ours_go_through_is_no_roof(seconds: float, peer: bool, kept: bool)
     assert (roof.flops is not None) == kept
     assert roof.bytes == pytest.approx(1e10)
     assert (attained(cell, found[0], roof) is not None) == kept
+    moved = Cell("copy", "cpu", "f32", (8,), "8", Work(0.0, 1e9))
+    assert attained(moved, outcome("some", 1.0), roof) == pytest.approx(0.1)
 
 
 def test_roofs_are_measured_first_and_once() -> None:
