@@ -7,19 +7,17 @@ from typing import Any, Final
 import numpy as np
 
 from portable import groups
+from portable.linalg.gemm_tuning import multiplying
 from portable.tune.space import Parameters
 from portable_bench import roof_kernels
 from portable_bench.operation import Case, Run
 
-__all__ = ["by_matrix_units", "copied", "in_registers", "multiplying"]
+__all__ = ["by_matrix_units", "copied", "in_registers"]
 
 _GIGA: Final = 10**9
 _ON_GPUS: Final = {"WORKGROUP": 256, "GROUPS": 64, "CHAINS": 8}
 _ON_CPUS: Final = {"WORKGROUP": 1, "GROUPS": 16, "CHAINS": 12}
 """Of `multiply_add`; groups are per compute unit."""
-
-_COPYING: Final = 128
-"""Work-items that only copy where tiles are made to be copied apart; here nothing is copied."""
 
 
 def copied(case: Case, x: Any) -> Run:
@@ -52,12 +50,9 @@ def by_matrix_units(case: Case, tiles: Parameters, numbers: Any) -> Run:
     steps = round(case.size[0] * _GIGA / (2 * m * n * k * count))
     ones = [device.from_numpy(np.ones(shape, kind.numpy)) for shape in ((m, k), (k, n))]
     out = device.empty((m, n), kind.register)
+    # Nothing is copied here, so that those who only copy are left out: over more work-items than
+    # share a tile out no matrix unit takes it.
     launch = roof_kernels.multiply_tiles[groups(count), multiplying(tiles)]
     scale = 2 / (k * steps)
     prepared = launch.prepare(*ones, out, steps, scale, BM=m, BN=n, BK=k, ACC=kind.register)
     return lambda: (prepared(), out, ones)[1]
-
-
-def multiplying(tiles: Parameters) -> int:
-    """The work-items of gemm's that share a tile out; over more no matrix unit takes it."""
-    return int(tiles["WORKGROUP"]) - (_COPYING if tiles.get("APART") else 0)

@@ -10,7 +10,7 @@ from portable.dtypes import DType, float16
 from portable.tune.space import Parameters, Space
 from portable.tune.table import lookup, state
 
-__all__ = ["SPACE", "SPACE_NT", "candidates"]
+__all__ = ["SPACE", "SPACE_NT", "candidates", "multiplying"]
 
 _STEP: Final = 0.15
 """What each place further down in the table counts for: smaller tiles read more for each product.
@@ -21,6 +21,11 @@ Between 64x256 and 32x64 elements it is 0.01 to 0.3 in single precision on an H2
 
 _COPYING: Final = 128
 """Work-items that do nothing but copy where copies are made apart."""
+
+
+def multiplying(choice: Parameters) -> int:
+    """The work-items that share a tile of the result out."""
+    return int(choice["WORKGROUP"]) - _COPYING * bool(choice.get("APART"))
 
 
 def _fits(choice: Parameters, dtype: DType, capabilities: Capabilities) -> bool:
@@ -34,7 +39,7 @@ def _fits(choice: Parameters, dtype: DType, capabilities: Capabilities) -> bool:
         return False
     needed = stages * (m + n) * k * width
     room = max(capabilities.local_memory, capabilities.local_memory_opt_in)
-    per_item = m * n // (choice["WORKGROUP"] - _COPYING * apart)
+    per_item = m * n // multiplying(choice)
     registers = per_item * dtype.register.itemsize // 4
     return bool(needed * 17 // 16 <= room and (single or 16 <= registers <= 160))
 

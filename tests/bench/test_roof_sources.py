@@ -13,9 +13,8 @@ from portable.lang.emit import generate
 from portable.lang.frontend.compile import translate
 from portable.lang.ir.kernel import Options
 from portable.lang.signature import ArraySpec, ScalarSpec, Specialisation
-from portable.linalg.gemm_tuning import candidates
+from portable.linalg.gemm_tuning import candidates, multiplying
 from portable_bench.roof_kernels import copy, multiply_add, multiply_tiles
-from portable_bench.roof_launches import multiplying
 from tests.bench.fakes import FakeDevice
 from tests.support.compilers import CUDA, HIP, compile_cuda, compile_hip, cuda_missing, hip_missing
 
