@@ -17,8 +17,13 @@ from portable.array.moves.gather_kernels import gather
 from portable.array.moves.scatter_kernels import scatter
 from portable.array.reductions.best_kernels import best_columns
 from portable.array.reductions.moment_kernels import moments_together
-from portable.array.reductions.reduction_kernels import reduce_columns, scan_columns, total
-from portable.array.reductions.workgroup_kernels import best_together, reduce_together
+from portable.array.reductions.reduction_kernels import reduce_columns, total
+from portable.array.reductions.workgroup_kernels import (
+    best_together,
+    reduce_at_once,
+    reduce_together,
+)
+from portable.array.scans.column_kernels import scan_columns
 from portable.array.scans.lookback_kernels import scan_in_turn
 from portable.array.scans.scan_kernels import scan_together
 from portable.array.sorts.distinct_kernels import distinct_together, pack_distinct
@@ -82,6 +87,12 @@ LAUNCHES: dict[str, tuple[Kernel, tuple[int, int, int], tuple[Any, ...], dict[st
         FUSED,
     ),
     "reduce": (reduce_together, (256, 1, 1), (MATRIX, MATRIX), {**SUM, **SHARED, "MAP": None}),
+    "reduce at once": (
+        reduce_at_once,
+        (256, 1, 1),
+        (MATRIX, MATRIX, COUNTS, LINE),
+        {**SUM, "LANES": 4, "WIDTH": 256, "SECTION": 16384, "MAP": None},
+    ),
     "columns": (reduce_columns, (64, 1, 1), (MATRIX, MATRIX), {**SUM, **COLUMNS, "MAP": None}),
     "moments": (moments_together, (256, 1, 1), (MATRIX,) * 3, {**SHARED, "KIND": kl.f32}),
     "transform": (

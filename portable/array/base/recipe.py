@@ -131,18 +131,18 @@ class Recipe:
             inner, shifts = launch.launch, launch.shifts
         places: list[Place | None] = []
         for a, by in zip_longest(args, shifts, fillvalue=0):
-            array, start = self._found(a) if isinstance(a, Storage) else (-1, 0)
+            array, start = self._place_of(a) if isinstance(a, Storage) else (-1, 0)
             places.append(None if array < 0 else Place(array, start + by))
         numbers = [None if isinstance(a, Storage) else a for a in args]
         self._text.launch(inner, places, numbers)
 
     def finish(self, *results: Any) -> Callable[..., Any]:
         """Ends it: a run gives the array that this view stands for, or a tuple of several."""
-        found = [(x, Place(*self._found(x))) for x in results]
+        found = [(x, Place(*self._place_of(x))) for x in results]
         self._arrays = []
         return self._text.compiled(found)
 
-    def _found(self, x: Any) -> tuple[int, int]:
+    def _place_of(self, x: Any) -> tuple[int, int]:
         """Which array a view is of, and how many bytes into it."""
         for number, array in enumerate(self._arrays):
             if array.buffer is x.buffer:

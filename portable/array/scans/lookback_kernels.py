@@ -23,6 +23,7 @@ from portable.array.scans.scan_kernels import (
     before_vector,
     loaded,
     padded,
+    raised,
     running_totals,
     stored,
     tile_added_up,
@@ -236,12 +237,6 @@ def taken_over(
     for strip in kl.static_range(STRIPS):
         fresh[strip] = running_totals(fresh[strip], LANES, KIND, INITIAL, MERGE)
     kl.barrier()
-
-
-@function
-def raised(by: Any, values: Any, MERGE: Any, LANES: Any) -> Any:
-    """A vector, or a number, with one number added in front."""
-    return MERGE(kl.splat(by, LANES) if LANES > 1 else by, values)
 
 
 @function

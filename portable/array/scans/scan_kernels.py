@@ -17,6 +17,7 @@ __all__ = [
     "before_vector",
     "loaded",
     "padded",
+    "raised",
     "running_totals",
     "scan_together",
     "stored",
@@ -191,6 +192,12 @@ def before_vector(strip: Any, totals: Any, sums: Any, MERGE: Any, WIDTH: Any, ST
     return before
 
 
+@function
+def raised(by: Any, values: Any, MERGE: Any, LANES: Any) -> Any:
+    """A vector, or a number, with one number added in front."""
+    return MERGE(kl.splat(by, LANES) if LANES > 1 else by, values)
+
+
 @kernel
 def scan_together(
     x: Any,
@@ -240,8 +247,7 @@ def scan_together(
         for strip in kl.static_range(STRIPS):
             r = tile + (strip * WIDTH + across) * LANES
             own = before_vector(strip, totals, sums, MERGE, WIDTH, STRIPS)
-            before = MERGE(carried, own)
-            done = MERGE(kl.splat(before, LANES) if LANES > 1 else before, mine[strip])
+            done = raised(MERGE(carried, own), mine[strip], MERGE, LANES)
             stored(out, outer, r + SHIFT, stop + SHIFT, done, LANES)
         carried = MERGE(carried, sums[item - across + WIDTH - 1])
         kl.barrier()

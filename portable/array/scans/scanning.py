@@ -17,8 +17,9 @@ import numpy as np
 from portable.array.base.creation_kernels import counted, generated
 from portable.array.base.recipe import Recipe
 from portable.array.reductions.axis import Merge, cut, lanes_for, power_of_two
-from portable.array.reductions.reduction_kernels import reduce_columns, scan_columns
+from portable.array.reductions.reduction_kernels import reduce_columns
 from portable.array.reductions.workgroup_kernels import reduce_together
+from portable.array.scans.column_kernels import scan_columns
 from portable.array.scans.lookback_kernels import scan_in_turn
 from portable.array.scans.scan_kernels import scan_together
 from portable.backend import Capabilities
