@@ -122,7 +122,8 @@ def compile_hip(program: Program, architecture: str = "gfx90a") -> None:
         command += ["-o", str(Path(folder) / "kernel.co"), str(source)]
         done = subprocess.run(
             command,
-            env=os.environ | {"HIP_PLATFORM": "amd"},
+            # clang leaves a folder of its own behind
+            env=os.environ | {"HIP_PLATFORM": "amd", "TMPDIR": folder},
             capture_output=True,
             text=True,
             check=False,
