@@ -39,6 +39,11 @@ _NEEDS: dict[str, tuple[str, Callable[[Device], bool]]] = {
 }
 
 
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    if item.get_closest_marker("needs_processor") and not registry.devices_of_backend("cpu"):
+        pytest.skip("no runtime for the processor was found, which runs NumPy's arrays")
+
+
 def _device_names() -> list[str]:
     chosen = os.environ.get("PORTABLE_TEST_DEVICES", "")
     names = [name.strip() for name in chosen.split(",") if name.strip()]

@@ -156,7 +156,13 @@ def test_asarray_and_copies(ours: Device) -> None:
     with pytest.raises(ValueError, match="copy"):
         xp.asarray(x, dtype=xp.float64, copy=False)
     assert x.to_device(ours) is x
-    assert isinstance(x.to_device("cpu"), np.ndarray)
+
+
+@pytest.mark.needs_processor
+def test_to_the_processor(ours: Device) -> None:
+    x = ours.from_numpy(CUBE).to_device("cpu")
+    assert isinstance(x, np.ndarray)
+    np.testing.assert_array_equal(x, CUBE)
 
 
 def test_text(ours: Device) -> None:

@@ -60,6 +60,7 @@ def test_launches(device: Device) -> None:
     assert all(" us " in line for line in lines), done.output
 
 
+@pytest.mark.needs_processor
 def test_everything_that_can_be_written(tmp_path: Path) -> None:
     """Two sizes, a report, a comparison with the run itself, and a picture of a ladder."""
     results, html = tmp_path / "found.json", tmp_path / "found.html"
@@ -100,12 +101,12 @@ def test_operations_state_what_they_must(operation: Operation) -> None:
         (["gemm", "--size", "big"], "256..4096"),
         (["launch", "--ladder"], "only gemm has several"),
         (["launch", "--dtype", "f16"], "nothing to measure"),
-        (["sort", "--device", "cpu"], "have a library of their own"),
-        (["gemm", "--device", "cpu", "--json", "/nonsuch/x.json"], "cannot be written"),
-        (["gemm", "--device", "cpu", "--html", "/nonsuch/x.html"], "cannot be written"),
-        (["gemm", "--device", "cpu", "--plot", "x.png"], "add --ladder"),
-        (["gemm", "--device", "cpu", "--ladder", "--plot", "x.bmp"], "expected .png"),
-        (["gemm", "--device", "cpu", "--baseline", "/nonsuch.json"], "does not exist"),
+        (["sort", "--device", "simulator"], "have a library of their own"),
+        (["gemm", "--device", "simulator", "--json", "/nonsuch/x.json"], "cannot be written"),
+        (["gemm", "--device", "simulator", "--html", "/nonsuch/x.html"], "cannot be written"),
+        (["gemm", "--device", "simulator", "--plot", "x.png"], "add --ladder"),
+        (["gemm", "--device", "simulator", "--ladder", "--plot", "x.bmp"], "expected .png"),
+        (["gemm", "--device", "simulator", "--baseline", "/nonsuch.json"], "does not exist"),
         (["gemm", "--baseline", __file__], "cannot be read as results"),
         (["report", "/nonsuch.json", "x.html"], "does not exist"),
     ],
@@ -121,6 +122,7 @@ def test_a_machine_without_a_device(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "no device but the simulator was found" in typed().output
 
 
+@pytest.mark.needs_processor
 @pytest.mark.parametrize("name", [name for name in OPERATIONS if name not in ("copy", "fma")])
 def test_every_operation_on_the_processor(name: str) -> None:
     """Verified, timed, and beside at least one library where there is one."""

@@ -194,6 +194,7 @@ def test_takes_views_and_writes_to_out(device: Device) -> None:
     check(ab, device.to_numpy(d), device.to_numpy(e))
 
 
+@pytest.mark.needs_processor
 def test_any_strides() -> None:
     ab = random_band(9, 3, "float64")
     transposed = np.ascontiguousarray(ab.T).T
@@ -220,6 +221,7 @@ def test_what_belongs_to_no_element_is_not_read(device: Device) -> None:
     check(ab, *reduced(device, ab))
 
 
+@pytest.mark.needs_processor
 def test_refuses_other_shapes_and_dtypes() -> None:
     with pytest.raises(ShapeError, match=r"\(5,\)"):
         band_to_bidiagonal(np.ones(5, np.float32))

@@ -123,6 +123,7 @@ def test_refuses_what_is_not_finite(device: Device, bad: float, where: str) -> N
         computed(device, d, e)
 
 
+@pytest.mark.needs_processor
 def test_refuses_other_shapes_and_dtypes() -> None:
     d = np.ones(4, np.float32)
     with pytest.raises(ShapeError, match=r"\(4,\) and \(4,\)"):

@@ -145,6 +145,7 @@ def test_left_scaled_the_largest_element_is_a_known_power_of_two() -> None:
     assert 2.0**SCALED_TO <= np.max(np.abs(ab)) < 2.0 ** (SCALED_TO + 1)
 
 
+@pytest.mark.needs_processor
 def test_any_strides() -> None:
     a = random_matrix(40, 30, "float64")
     check(a, dense_to_band(np.asfortranarray(a), 4))
@@ -163,6 +164,7 @@ def test_refuses_what_is_not_finite(device: Device, bad: float) -> None:
         on(device, a, 3)
 
 
+@pytest.mark.needs_processor
 def test_refuses_other_shapes_and_dtypes() -> None:
     with pytest.raises(ShapeError, match=r"\(5,\)"):
         dense_to_band(np.ones(5, np.float32), 2)

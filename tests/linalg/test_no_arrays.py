@@ -10,6 +10,8 @@ import pytest
 
 from portable.linalg import band_to_bidiagonal, bidiagonal_svdvals, dense_to_band, gemm, svdvals
 
+pytestmark = pytest.mark.needs_processor
+
 MATRIX = np.eye(3, dtype=np.float32)
 
 CALLS: dict[str, Callable[[Any], Any]] = {

@@ -127,6 +127,7 @@ def test_refuses_what_is_not_finite(device: Device, bad: float, shape: tuple[int
         on(device, a)
 
 
+@pytest.mark.needs_processor
 def test_any_strides() -> None:
     a = random_matrices((9, 7), "float64")
     check(a, svdvals(np.asfortranarray(a)))
@@ -135,6 +136,7 @@ def test_any_strides() -> None:
     check(batch.transpose(2, 0, 1), svdvals(batch.transpose(2, 0, 1)))
 
 
+@pytest.mark.needs_processor
 def test_refuses_other_shapes_and_dtypes() -> None:
     with pytest.raises(ShapeError, match=r"\(5,\)"):
         svdvals(np.ones(5, np.float32))

@@ -76,7 +76,7 @@ def test_forecasts_follow_from_the_weights(device: Device, short: str) -> None:
 def test_a_model_is_the_same_after_saving_and_on_every_device(
     device: Device, short: str, tmp_path: Path
 ) -> None:
-    forecaster = train(TRACE, preset=short, coverage=0.9, device="cpu", progress=False)
+    forecaster = train(TRACE, preset=short, coverage=0.9, progress=False)
     forecaster.save(tmp_path / "a.safetensors")
     loaded = Forecaster.load(tmp_path / "a.safetensors", device=device)
     assert loaded.settings == forecaster.settings
@@ -90,7 +90,7 @@ def test_a_model_is_the_same_after_saving_and_on_every_device(
 
 def test_the_forecast_beats_persistence_and_every_baseline(quick: str) -> None:
     trace = synthetic_trace()
-    evaluation = evaluate(train(trace, preset=quick, device="cpu", progress=False), trace)
+    evaluation = evaluate(train(trace, preset=quick, progress=False), trace)
     assert evaluation.model.mse < 0.95 * evaluation.persistence.mse
     assert evaluation.model.mse < min(score.mse for score in evaluation.baselines.values())
     assert evaluation.coverage is None
@@ -98,7 +98,7 @@ def test_the_forecast_beats_persistence_and_every_baseline(quick: str) -> None:
 
 def test_intervals_cover_about_what_they_are_meant_to(quick: str) -> None:
     trace = synthetic_trace()
-    forecaster = train(trace, preset=quick, coverage=0.8, device="cpu", progress=False)
+    forecaster = train(trace, preset=quick, coverage=0.8, progress=False)
     evaluation = evaluate(forecaster, trace)
     assert evaluation.coverage is not None
     assert evaluation.coverage.nominal == 0.8
@@ -111,7 +111,7 @@ def test_the_test_part_teaches_nothing(short: str) -> None:
     changed = TRACE.copy()
     changed[10 + int(0.8 * 80) :] = 9999.0
     first, second = (
-        train(trace, preset=short, device="cpu", progress=False) for trace in (TRACE, changed)
+        train(trace, preset=short, progress=False) for trace in (TRACE, changed)
     )
     assert first.settings == second.settings
     np.testing.assert_array_equal(first.forecast(LAST).values, second.forecast(LAST).values)
@@ -119,7 +119,7 @@ def test_the_test_part_teaches_nothing(short: str) -> None:
 
 def test_seeds_repeat(short: str) -> None:
     a, b, c = (
-        train(TRACE, preset=short, device="cpu", seed=seed, progress=False).forecast(LAST).values
+        train(TRACE, preset=short, seed=seed, progress=False).forecast(LAST).values
         for seed in (1, 1, 2)
     )
     assert a == b
@@ -128,14 +128,14 @@ def test_seeds_repeat(short: str) -> None:
 
 def test_half_precision(short: str) -> None:
     values = [
-        train(TRACE, preset=short, dtype=dtype, device="cpu", progress=False).forecast(LAST).values
+        train(TRACE, preset=short, dtype=dtype, progress=False).forecast(LAST).values
         for dtype in ("float16", "float32")
     ]
     np.testing.assert_allclose(*values, rtol=0.01)
 
 
 def test_without_intervals_there_are_no_bounds(short: str) -> None:
-    forecaster = train(TRACE, preset=short, horizon=3, device="cpu", progress=False)
+    forecaster = train(TRACE, preset=short, horizon=3, progress=False)
     found = forecaster.forecast(LAST)
     assert found.values.shape == (1, 3)
     assert found.lower is None
@@ -158,18 +158,18 @@ def test_a_training_that_diverges_is_no_model(monkeypatch: pytest.MonkeyPatch) -
     wild = replace(PRESETS["xavier-sgd"], optimizer=SGD(lr=1e30))
     monkeypatch.setitem(PRESETS, "wild", wild)
     with pytest.raises(DataError, match="diverged in epoch"):
-        train(TRACE, preset="wild", device="cpu", progress=False)
+        train(TRACE, preset="wild", progress=False)
 
 
 @pytest.mark.parametrize("last", [np.ones(9), np.ones(11), np.ones((2, 2, 10)), 3.0])
 def test_forecasts_take_as_many_values_as_the_window(short: str, last: NDArray[np.float64]) -> None:
-    forecaster = train(TRACE, preset=short, device="cpu", progress=False)
+    forecaster = train(TRACE, preset=short, progress=False)
     with pytest.raises(ShapeError, match="this model takes 10 in a row"):
         forecaster.forecast(last)
 
 
 def test_forecasts_name_what_is_not_finite(short: str) -> None:
-    forecaster = train(TRACE, preset=short, device="cpu", progress=False)
+    forecaster = train(TRACE, preset=short, progress=False)
     with pytest.raises(DataError, match="value 3 of window 0 is nan"):
         forecaster.forecast(np.where(np.arange(10) == 3, np.nan, LAST))
 
@@ -180,7 +180,7 @@ SETTINGS = Settings(10, 1, True, Scaling(9.0, 406.0), None, DEFAULT, 0, (0.5, 0.
 
 
 def _network(*sizes: int) -> MLP:
-    return MLP(sizes, device="cpu")
+    return MLP(sizes)
 
 
 def test_settings_survive_their_metadata() -> None:
@@ -192,7 +192,7 @@ def test_settings_survive_their_metadata() -> None:
 def test_a_network_alone_is_no_forecast(tmp_path: Path) -> None:
     _network(10, 4, 1).save(tmp_path / "a.safetensors")
     with pytest.raises(ModelFileError, match="a network, but no forecast"):
-        Forecaster.load(tmp_path / "a.safetensors", device="cpu")
+        Forecaster.load(tmp_path / "a.safetensors")
 
 
 @pytest.mark.parametrize(
@@ -212,7 +212,7 @@ def test_damaged_settings_are_refused(tmp_path: Path, change: dict[str, object])
     path = tmp_path / "a.safetensors"
     _network(10, 4, 1).save(path, metadata={"forecast": json.dumps(good | change)})
     with pytest.raises(ModelFileError, match="damaged settings") as caught:
-        Forecaster.load(path, device="cpu")
+        Forecaster.load(path)
     assert str(path) in str(caught.value)
 
 
@@ -220,7 +220,7 @@ def test_settings_of_another_network_are_refused(tmp_path: Path) -> None:
     path = tmp_path / "a.safetensors"
     _network(9, 4, 1).save(path, metadata=SETTINGS.to_metadata())
     with pytest.raises(ModelFileError, match="windows of 10 and 1 outputs"):
-        Forecaster.load(path, device="cpu")
+        Forecaster.load(path)
 
 
 def test_damaged_files_are_refused(tmp_path: Path) -> None:
@@ -228,7 +228,7 @@ def test_damaged_files_are_refused(tmp_path: Path) -> None:
     Forecaster(_network(10, 4, 1), SETTINGS).save(path)
     path.write_bytes(path.read_bytes()[:-7])
     with pytest.raises(ModelFileError, match="damaged"):
-        Forecaster.load(path, device="cpu")
+        Forecaster.load(path)
 
 
 # -- the original trace -------------------------------------------------------------------------
@@ -247,7 +247,7 @@ def original() -> NDArray[np.float64]:
 
 def _mean_mse(trace: NDArray[np.float64], preset: str, seeds: int) -> float:
     found = [
-        evaluate(train(trace, preset=preset, seed=seed, device="cpu", progress=False), trace)
+        evaluate(train(trace, preset=preset, seed=seed, progress=False), trace)
         for seed in range(seeds)
     ]
     return float(np.mean([evaluation.model.mse for evaluation in found]))

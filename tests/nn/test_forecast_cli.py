@@ -22,7 +22,6 @@ LAST = " ".join(str(200 + 5 * i) for i in range(10))
 
 @pytest.fixture(autouse=True)
 def _short(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setenv("PORTABLE_BACKEND", "cpu")
     monkeypatch.chdir(tmp_path)
     for name, preset in PRESETS.items():
         monkeypatch.setitem(PRESETS, name, replace(preset, epochs=2, hidden=(8,)))
@@ -53,7 +52,7 @@ def test_train_reports_and_keeps_a_model() -> None:
     assert "RMSE, Mbit/s" in output
     assert "232 samples in" in output
     assert Path("forecast.safetensors").exists()
-    assert Forecaster.load("forecast.safetensors", device="cpu").settings.preset == DEFAULT
+    assert Forecaster.load("forecast.safetensors").settings.preset == DEFAULT
 
 
 def test_evaluate_gives_the_same_figures_as_train() -> None:
