@@ -110,9 +110,7 @@ def test_intervals_cover_about_what_they_are_meant_to(quick: str) -> None:
 def test_the_test_part_teaches_nothing(short: str) -> None:
     changed = TRACE.copy()
     changed[10 + int(0.8 * 80) :] = 9999.0
-    first, second = (
-        train(trace, preset=short, progress=False) for trace in (TRACE, changed)
-    )
+    first, second = (train(trace, preset=short, progress=False) for trace in (TRACE, changed))
     assert first.settings == second.settings
     np.testing.assert_array_equal(first.forecast(LAST).values, second.forecast(LAST).values)
 
