@@ -50,11 +50,6 @@ class Array(Operators, Storage):
             (*shape[:-2], shape[-1], shape[-2]), (*strides[:-2], strides[-1], strides[-2])
         )
 
-    @property
-    def nbytes(self) -> int:
-        """Bytes of the elements."""
-        return self.size * self.dtype.itemsize
-
     def __array_namespace__(self, /, *, api_version: str | None = None) -> ModuleType:
         """The namespace of functions on such arrays."""
         return conversion.namespace(api_version)

@@ -17,7 +17,7 @@ from portable.array.base.elementwise_kernel import FULL, NUMBER, REVERSED, ROW, 
 from portable.array.base.geometry import broadcast_shapes, broadcast_strides, collapsed
 from portable.array.base.recipe import Launch, Recipe, repeatable, shifted
 from portable.array.base.storage import Storage
-from portable.array.base.work import conversion_of, vector_lanes, work_of
+from portable.array.base.work import conversion_of, streams, vector_lanes, work_of
 from portable.array.expression import Expression
 from portable.array.moves.exchange import crosswise_axis, exchange_launch, seen_crosswise
 from portable.array.operation import Operation, described
@@ -271,7 +271,9 @@ def _elementwise_launch(
     chunk, rows, ndrange, workgroup = work_of(
         out.shape, lanes, out.device.capabilities, strided=strided
     )
-    constants |= {"LANES": lanes, "CHUNK": chunk, "ROWS": rows}
+    # What is written in place has been read already.
+    streaming = disjoint and streams(out.nbytes, out.device.capabilities)
+    constants |= {"LANES": lanes, "CHUNK": chunk, "ROWS": rows, "STREAMING": streaming}
     filled = (*args, *(None,) * (3 - len(args)), out)
     return repeatable(elementwise[ndrange, workgroup], filled, constants, disjoint=disjoint)
 

@@ -84,6 +84,7 @@ def fused(
     LANES: int,
     CHUNK: int,
     ROWS: int,
+    STREAMING: bool,
 ) -> None:
     """Does `STEPS` for each element and keeps the values numbered `RESULTS`.
 
@@ -106,7 +107,7 @@ def fused(
                 for j in range(start, whole, LANES):
                     values = evaluated(arrays, outer, j, LANES, HOW, STEPS)
                     for k in kl.static_range(len(RESULTS)):
-                        kl.vstore(results[k], *outer, j, values[RESULTS[k]])
+                        kl.vstore(results[k], *outer, j, values[RESULTS[k]], streaming=STREAMING)
             for j in range(whole if LANES > 1 else start, stop):
                 values = evaluated(arrays, outer, j, 1, HOW, STEPS)
                 for k in kl.static_range(len(RESULTS)):

@@ -11,8 +11,8 @@ import pytest
 
 import portable
 import portable.array as xp
+from portable.array.base import work
 from portable.array.engine import _plans
-from portable.array.moves import exchange
 from portable.backend import Device
 
 RNG = np.random.default_rng(0)
@@ -106,7 +106,7 @@ def test_in_place_and_converted(ours: Device) -> None:
 def test_results_that_pass_the_caches_by(
     ours: Device, width: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(exchange, "_STREAMED", 0)
+    monkeypatch.setattr(work, "_STREAMED", 0)
     a = numbers((width, 80))
     x = ours.from_numpy(a)
     _plans.clear()

@@ -13,6 +13,8 @@ from hypothesis.extra import numpy as hnp
 
 import portable
 import portable.array as xp
+from portable.array import engine
+from portable.array.base import work
 from portable.backend import Device
 from portable.errors import DTypeError, ShapeError
 
@@ -110,6 +112,24 @@ def test_long_rows_and_broadcast_along_them(ours: Device, dtype: str) -> None:
     close(x * x[:, :1], a * a[:, :1])
     close(x[:, 1:] - x[:, :-1], a[:, 1:] - a[:, :-1])
     close(xp.exp(x.T), np.exp(a.T))
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
+def test_results_that_pass_the_caches_by(
+    ours: Device, dtype: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(work, "_STREAMED", 0)
+    a = np.random.default_rng(0).integers(-9, 9, (5, 139)).astype(dtype)
+    x = ours.from_numpy(a)
+    engine._plans.clear()
+    close(x + x[0], a + a[0])
+    close(x[:, 3:] * 2, a[:, 3:] * 2)
+    y = xp.zeros((5, 141), dtype=x.dtype, device=ours)
+    y[:, 1:-1] = x
+    close(y, np.pad(a, ((0, 0), (1, 1))))
+    y += 1
+    close(portable.fuse(lambda u: 2 * (u + 1))(y), 2 * (np.pad(a, ((0, 0), (1, 1))) + 2))
+    engine._plans.clear()
 
 
 def test_python_numbers_are_weak(ours: Device) -> None:

@@ -100,11 +100,13 @@ def elementwise(
     LANES: int,
     CHUNK: int,
     ROWS: int,
+    STREAMING: bool,
 ) -> None:
     """``out = OP(x, y, z)``: each work-item does `CHUNK` neighbours of `ROWS` rows.
 
     The last dimension is counted in vectors of `LANES`, the rest of a row one by one; the other
-    dimensions together are the rows. `y` and `z` may be None.
+    dimensions together are the rows. `y` and `z` may be None. `STREAMING` says that `out` is more
+    than the caches hold.
     """
     inner = out.shape[out.ndim - 1]
     lead = out.shape[: out.ndim - 1]
@@ -119,7 +121,7 @@ def elementwise(
             if LANES > 1:
                 for j in range(start, whole, LANES):
                     value = operated(x, y, z, outer, j, LANES, OP, HOW, KINDS)
-                    kl.vstore(out, *outer, j, value)
+                    kl.vstore(out, *outer, j, value, streaming=STREAMING)
             for j in range(whole if LANES > 1 else start, stop):
                 value = operated(x, y, z, outer, j, 1, OP, HOW, KINDS)
                 out[*outer, j] = value

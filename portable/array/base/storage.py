@@ -89,6 +89,11 @@ class Storage:
         return math.prod(self.shape)
 
     @property
+    def nbytes(self) -> int:
+        """Bytes of the elements."""
+        return self.size * self.dtype.itemsize
+
+    @property
     def is_contiguous(self) -> bool:
         """Whether the elements lie one after the other in C order."""
         expected = self.dtype.itemsize

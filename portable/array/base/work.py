@@ -9,7 +9,7 @@ from typing import Final
 from portable.backend import Capabilities
 from portable.dtypes import DType, float16
 
-__all__ = ["conversion_of", "vector_lanes", "work_of"]
+__all__ = ["conversion_of", "streams", "vector_lanes", "work_of"]
 
 _WIDE_ENOUGH: Final = 4
 _HALF: Final = 4
@@ -18,6 +18,8 @@ _GPU_VECTOR: Final = 16
 _GPU_LOADED: Final = 64
 _CPU_VECTOR: Final = 64
 _CPU_CHUNK: Final = 16384
+_STREAMED: Final = 1 << 25
+"""What a processor's caches hold for whoever reads a result next."""
 _CPU_TILE: Final = 64
 _GROUP: Final = 256
 
@@ -29,6 +31,14 @@ def conversion_of(kind: DType, wanted: DType | None) -> DType | None:
     if wanted.is_complex:
         return wanted
     return None if kind.register is wanted.register else wanted.register
+
+
+def streams(size: int, capabilities: Capabilities) -> bool:
+    """Whether results of so many bytes are to pass the caches by: they are more than those hold.
+
+    Else a processor reads each line before it writes it, a third of what a copy moves.
+    """
+    return capabilities.kind == "cpu" and size >= _STREAMED
 
 
 def vector_lanes(kinds: Sequence[DType], extent: int, capabilities: Capabilities) -> int:

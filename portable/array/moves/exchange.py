@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from portable.array.base.recipe import Launch, repeatable
 from portable.array.base.storage import Storage
+from portable.array.base.work import streams
 from portable.array.moves.exchange_kernels import (
     CROSSWISE,
     CROSSWISE_REVERSED,
@@ -30,8 +31,6 @@ _MOST_LANES: Final = 16
 # Intel's compiler (2026.22.10) does not come to an end with squares of 16 narrow integers.
 _MOST_NARROW: Final = 8
 _NARROW: Final = 4
-# What the caches hold for whoever reads the result next.
-_STREAMED: Final = 1 << 25
 
 Shape = tuple[int, ...]
 
@@ -87,7 +86,7 @@ def exchange_launch(
         block = _block(out.shape, capabilities)
         line = lanes * out.dtype.itemsize
         constants |= {"BLOCK": block, "EDGE": _CPU_TILE, "LANES": lanes}
-        constants |= {"ALONG": line < _CPU_LINE, "STREAMING": _bytes(out) >= _STREAMED}
+        constants |= {"ALONG": line < _CPU_LINE, "STREAMING": streams(out.nbytes, capabilities)}
         launcher = exchange_blocks[_squares(out.shape, block), 1]
     else:
         tall = _GPU_TILE // 4
@@ -121,7 +120,3 @@ def _block(shape: Shape, capabilities: Capabilities) -> int:
 
 def _squares(shape: Shape, edge: int) -> int:
     return prod(shape[:-2]) * -(-shape[-2] // edge) * -(-shape[-1] // edge)
-
-
-def _bytes(x: Storage) -> int:
-    return prod(x.shape) * x.dtype.itemsize
