@@ -18,7 +18,8 @@ from portable.array.manipulation import (
     reshape,
 )
 from portable.array.masks.compaction import true_indices
-from portable.array.moves.gathering import gathered_along, gathered_checked
+from portable.array.moves.gathering import gathered_along, taken
+from portable.array.moves.selection import Selection
 from portable.array.reductions.best import best_along_last
 from portable.array.sorts.sorting_kernels import search
 from portable.dtypes import bool_, int64
@@ -110,7 +111,8 @@ def take(x: Array, indices: Array, /, *, axis: int | None = None) -> Array:
         raise DTypeError(f"indices are integers, not {indices.dtype.name}")
     if indices.ndim != 1:
         raise ShapeError(f"indices have one dimension, not shape {indices.shape}")
-    return gathered_checked(x, indices, normalized_axis(axis, x.ndim))  # type: ignore[no-any-return]
+    place = normalized_axis(axis, x.ndim)
+    return taken(Selection(x, (indices,), place, False))  # type: ignore[no-any-return]
 
 
 def take_along_axis(x: Array, indices: Array, /, *, axis: int = -1) -> Array:

@@ -261,3 +261,54 @@ def test_integers_out_of_range_beside_arrays(simulated: Device, key: tuple[Any, 
     mine = tuple(simulated.from_numpy(k) if isinstance(k, np.ndarray) else k for k in key)
     with pytest.raises(IndexError, match="out of range"):
         x[mine]
+
+
+@pytest.mark.parametrize("key", [[2, -5, 0], np.array([[4], [-1]], np.int8), [], ([1, 2], [3, -6])])
+def test_integers_of_the_host(ours: Device, key: Any) -> None:
+    a = numbered((5, 6))
+    x = ours.from_numpy(a)
+    same(x[key], a[key])
+    a[key], x[key] = -7, -7
+    same(x, a)
+
+
+@pytest.mark.parametrize("key", [[2, 5], np.array([-6]), ([0, 1], [2, 6])], ids=str)
+def test_integers_of_the_host_out_of_range(ours: Device, key: Any) -> None:
+    a = numbered((5, 6))
+    x = ours.from_numpy(a)
+    with pytest.raises(IndexError, match="out of range for extent"):
+        x[key]
+    with pytest.raises(IndexError, match="out of range for extent"):
+        x[key] = 1
+    same(x, a)
+
+
+def many_indices(count: int, device: Device) -> tuple[Any, tuple[Any, ...], tuple[Any, ...]]:
+    """An array, an index of `count` arrays that broadcast, and the same index on a device."""
+    rng = np.random.default_rng(count)
+    a = numbered((3, 4, 2, 5, 3)[: count + 1])
+    shapes = [(3, 1), (2,), (3, 2), (1,)]
+    index = tuple(rng.integers(-n, n, shapes[d]) for d, n in enumerate(a.shape[:count]))
+    return a, index, on(device, index)
+
+
+@pytest.mark.parametrize("count", [2, 3, 4])
+def test_several_arrays_of_indices(ours: Device, count: int) -> None:
+    a, index, mine = many_indices(count, ours)
+    x = ours.from_numpy(a)
+    same(x[mine], a[index])
+    values = -1 - numbered(a[index].shape)
+    x[mine] = ours.from_numpy(values)
+    numbers = np.arange(a.size).reshape(a.shape)[index]
+    one_of_each_stays(portable.to_numpy(x), a, numbers, values)
+
+
+@pytest.mark.parametrize("count", [2, 3, 4])
+def test_nothing_is_written_if_one_of_several_indices_is_bad(ours: Device, count: int) -> None:
+    a, index, _ = many_indices(count, ours)
+    x = ours.from_numpy(a)
+    far = on(ours, (*index[:-1], index[-1] * 0 + 9))
+    for refused in (lambda: x[far], lambda: x.__setitem__(far, 0), lambda: x[..., :0][far]):
+        with pytest.raises(IndexError, match="index 9 is out of range"):
+            refused()
+    same(x, a)

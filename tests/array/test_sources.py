@@ -14,6 +14,7 @@ from portable.array.masks.mask_assignment_kernels import expand_together, fill
 from portable.array.masks.mask_kernels import pack_together
 from portable.array.moves.exchange_kernels import exchange_tiles
 from portable.array.moves.gather_kernels import gather
+from portable.array.moves.index_kernels import check
 from portable.array.moves.scatter_kernels import scatter
 from portable.array.reductions.best_kernels import best_columns
 from portable.array.reductions.moment_kernels import moments_together
@@ -142,7 +143,7 @@ LAUNCHES: dict[str, tuple[Kernel, tuple[int, int, int], tuple[Any, ...], dict[st
     "scatter": (
         scatter,
         (256, 1, 1),
-        (BYTES, INDEX, BYTES),
+        (BYTES, INDEX, NONE, NONE, FLAG, BYTES),
         {"COUNT": 1, "NUMBER": False, "CHUNK": 1, "ROWS": 1},
     ),
     "best": (
@@ -175,11 +176,17 @@ LAUNCHES: dict[str, tuple[Kernel, tuple[int, int, int], tuple[Any, ...], dict[st
         (MATRIX, MATRIX, PLACES),
         {"LARGEST": False, "KIND": kl.f32, "PLACE": kl.i32, **COLUMNS},
     ),
+    "check": (
+        check,
+        (256, 1, 1),
+        (INDEX, INDEX, INDEX, FLAG, LONG, LONG, LONG),
+        {"CHUNK": 1},
+    ),
     "gather": (
         gather,
         (64, 4, 1),
-        (MATRIX, INDEX, FLAG, MATRIX),
-        {"AXIS": 0, "COUNT": 1, "LANES": 4, "CHUNK": 4, "ROWS": 1},
+        (MATRIX, INDEX, INDEX, NONE, FLAG, LINE),
+        {"AXIS": 0, "COUNT": 2, "LANES": 4, "CHUNK": 4, "ROWS": 1},
     ),
     "exchange": (
         exchange_tiles,

@@ -17,7 +17,7 @@ from portable.dtypes import DType
 from portable.lang.kernel import Kernel
 from portable.lang.launch import Launcher
 
-__all__ = ["Launch", "Plans", "Recipe", "repeatable", "resizable", "shifted"]
+__all__ = ["Launch", "Number", "Plans", "Recipe", "repeatable", "resizable", "shifted"]
 
 _MAX_PLANS: Final = 4096
 
@@ -88,14 +88,28 @@ class _Shifted:
         self.launch(handles, moved, args)
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Number:
+    """Stands for a number that a recipe will be called with, as kernels take it.
+
+    Attributes
+    ----------
+    like : number
+        One of its type.
+    """
+
+    like: Any
+
+
 class Recipe:
     """The steps from arrays to others.
 
     Parameters
     ----------
-    *given : Array
+    *given : Array or Number
         Arrays like those that it will be called with: device, dtype, shape, strides and alignment
-        are the same, and so is which of them share memory, and how far apart they are in it.
+        are the same, and so is which of them share memory, and how far apart they are in it. The
+        first is an array.
     """
 
     def __init__(self, *given: Any) -> None:
@@ -121,7 +135,8 @@ class Recipe:
     ) -> None:
         """A launch in each run, on views of given and new arrays, none overlapping one written."""
         launcher = kernel[ndrange, workgroup]
-        self.add(repeatable(launcher, args, constants, disjoint=True), args)
+        like = tuple(x.like if isinstance(x, Number) else x for x in args)
+        self.add(repeatable(launcher, like, constants, disjoint=True), args)
 
     def add(self, launch: Launch, args: Sequence[Any]) -> None:
         """A launch made elsewhere, of such views and numbers."""
@@ -133,8 +148,7 @@ class Recipe:
         for a, by in zip_longest(args, shifts, fillvalue=0):
             array, start = self._place_of(a) if isinstance(a, Storage) else (-1, 0)
             places.append(None if array < 0 else Place(array, start + by))
-        numbers = [None if isinstance(a, Storage) else a for a in args]
-        self._text.launch(inner, places, numbers)
+        self._text.launch(inner, places, [self._number(a) for a in args])
 
     def finish(self, *results: Any) -> Callable[..., Any]:
         """Ends it: a run gives the array that this view stands for, or a tuple of several."""
@@ -142,10 +156,16 @@ class Recipe:
         self._arrays = []
         return self._text.compiled(found)
 
+    def _number(self, x: Any) -> str:
+        """The name of a number, of None or of what else is not an array."""
+        if isinstance(x, Number):
+            return f"x{self._arrays.index(x)}"
+        return self._text.named(None if isinstance(x, Storage) else x)
+
     def _place_of(self, x: Any) -> tuple[int, int]:
         """Which array a view is of, and how many bytes into it."""
         for number, array in enumerate(self._arrays):
-            if array.buffer is x.buffer:
+            if isinstance(array, Storage) and array.buffer is x.buffer:
                 return number, x.offset - array.offset
         raise ValueError("a recipe launches on its own arrays only")
 

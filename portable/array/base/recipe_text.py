@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, Final, NamedTuple
 
+from portable.array.base.storage import Storage
 from portable.lang.launch import Repeatable
 from portable.lang.recogniser import maker_of
 
@@ -35,7 +36,7 @@ class RunText:
 
     Parameters
     ----------
-    given : sequence of Array
+    given : sequence of Array or Number
         What a run is called with.
     """
 
@@ -43,33 +44,37 @@ class RunText:
         self._given = len(given)
         self._count = self._given
         self._names: dict[str, Any] = {"empty": given[0].device.empty}
-        self._lines = [f"b{n}, o{n} = x{n}.buffer, x{n}.offset" for n in range(self._given)]
+        self._lines = [
+            f"b{n}, o{n} = x{n}.buffer, x{n}.offset"
+            for n, x in enumerate(given)
+            if isinstance(x, Storage)
+        ]
         self._made: dict[int, Any] = {}
 
     def make(self, like: Any) -> None:
         """The next array is new, and like this one."""
         n = self._next()
-        shape, kind = self._named(like.shape), self._named(like.dtype)
+        shape, kind = self.named(like.shape), self.named(like.dtype)
         self._lines.append(f"x{n} = empty({shape}, {kind}); b{n} = x{n}.buffer")
         self._made[n] = like.at(None, 0)
 
     def find(self, function: Callable[[], Any]) -> None:
         """The next array is what a function gives."""
         n = self._next()
-        self._lines.append(f"x{n} = {self._named(function)}(); b{n} = x{n}.buffer")
+        self._lines.append(f"x{n} = {self.named(function)}(); b{n} = x{n}.buffer")
 
     def launch(
-        self, launch: Launch, places: Sequence[Place | None], numbers: Sequence[Any]
+        self, launch: Launch, places: Sequence[Place | None], numbers: Sequence[str]
     ) -> None:
-        """A launch of arrays at places, None standing for numbers."""
+        """A launch of arrays at places, None standing for numbers, which go by name."""
         handles = ["None" if at is None else f"b{at.array}" for at in places]
         if not isinstance(launch, Repeatable):
             offsets = ["0" if at is None else self._offset(at) for at in places]
-            given = f"[{', '.join(handles)}], [{', '.join(offsets)}], {self._named(tuple(numbers))}"
-            self._lines.append(f"{self._named(launch)}({given})")
+            given = ", ".join(f"[{', '.join(part)}]" for part in (handles, offsets, numbers))
+            self._lines.append(f"{self.named(launch)}({given})")
             return
         filling = launch.bound.filling
-        arguments = {i: self._named(x) for i, x in enumerate(filling.template)}
+        arguments = {i: self.named(x) for i, x in enumerate(filling.template)}
         for position, arg in filling.pointers:
             arguments[position] = handles[arg]
         for position, arg, size in filling.offsets:
@@ -77,9 +82,9 @@ class RunText:
             assert at is not None
             arguments[position] = f"({self._offset(at)}) // {size}"
         for position, arg, take in filling.scalars:
-            arguments[position] = self._named(take(numbers[arg]) if take else numbers[arg])
-        function = self._named(launch.bound.executable.launch)
-        groups = self._named(launch.groups)
+            arguments[position] = self._taken(take, numbers[arg])
+        function = self.named(launch.bound.executable.launch)
+        groups = self.named(launch.groups)
         self._lines.append(f"{function}({groups}, [{', '.join(arguments.values())}])")
 
     def compiled(self, results: Sequence[tuple[Any, Place]]) -> Callable[..., Any]:
@@ -98,7 +103,7 @@ class RunText:
         like = self._made.get(at.array)
         if like is not None and not at.by and _alike(x, like):
             return f"x{at.array}"
-        fixed = [self._named(v) for v in (type(x), x.device, x.dtype, x.shape, x.strides)]
+        fixed = [self.named(v) for v in (type(x), x.device, x.dtype, x.shape, x.strides)]
         kind, device, dtype, shape, strides = fixed
         offset = self._offset(at)
         return f"{kind}({device}, b{at.array}, {dtype}, {shape}, {strides}, {offset})"
@@ -112,7 +117,15 @@ class RunText:
             return str(at.by)
         return f"o{at.array} + {at.by}" if at.by else f"o{at.array}"
 
-    def _named(self, x: Any) -> str:
+    def _taken(self, take: Callable[[Any], Any] | None, number: str) -> str:
+        """What a program gets for a number, worked out now where it is known."""
+        if take is None:
+            return number
+        if number in self._names:
+            return self.named(take(self._names[number]))
+        return f"{self.named(take)}({number})"
+
+    def named(self, x: Any) -> str:
         """A name that stands for a value."""
         name = f"v{len(self._names)}"
         self._names[name] = x

@@ -6,69 +6,37 @@ from typing import Any
 
 from portable import lang as kl
 from portable.array.base.elementwise_kernel import product_of, unravelled
+from portable.array.moves.index_kernels import checked, chosen, given_by, named
 from portable.lang.function import function
 from portable.lang.kernel import kernel
 
-__all__ = ["checked", "gather", "gather_along", "given_for", "places"]
-
-
-@function
-def checked(given: Any, extent: Any, flag: Any) -> Any:
-    """An index counted from the front; one out of range sets `flag` and counts as 0."""
-    n = kl.cast(given, kl.i64)
-    # An index beyond the range of i64 comes out negative.
-    bad = (n >= extent) | (n < -extent) | ((n < 0) & (given > 0))
-    if bad:
-        kl.atomic_or(flag, 0, 1)
-    return kl.where(bad, 0, kl.where(n < 0, n + extent, n))
-
-
-@function
-def chosen(x: Any, given: Any, flag: Any, at: Any, AXIS: Any, COUNT: Any) -> Any:
-    """Where in `x` the element `at` of a selection lies.
-
-    `given` is what the index holds for it: a position in the dimensions of `x` from `AXIS` on,
-    `COUNT` of them, in C order; without a `flag` it is known to be in range.
-    """
-    place = given if flag is None else checked(given, x.shape[AXIS], flag)
-    return (*at[:AXIS], *unravelled(place, x.shape[AXIS : AXIS + COUNT]), *at[AXIS + 1 :])
-
-
-@function
-def given_for(index: Any, at: Any, AXIS: Any) -> Any:
-    """What the index holds for the element `at` of a selection, whose `AXIS` counts through it."""
-    return index[*unravelled(at[AXIS], index.shape)]
+__all__ = ["gather", "gather_along"]
 
 
 @function
 def chosen_side_by_side(
-    x: Any, index: Any, flag: Any, outer: Any, j: Any, AXIS: Any, COUNT: Any, LANES: Any
+    x: Any, indices: Any, flag: Any, outer: Any, j: Any, AXIS: Any, COUNT: Any, LANES: Any
 ) -> Any:
-    """`LANES` elements from `j` on along the last dimension, the one that the index is for."""
-    given = kl.vload(index, j, lanes=LANES)
+    """`LANES` elements from `j` on along the last dimension, the one that the indices are for."""
+    given = ()
+    for d in kl.static_range(len(indices)):
+        given = (*given, kl.vload(indices[d], j, lanes=LANES))  # type: ignore[assignment]
     items = ()
     for lane in kl.static_range(LANES):
-        source = chosen(x, given[lane], flag, (*outer, j + lane), AXIS, COUNT)
+        one = ()
+        for d in kl.static_range(len(indices)):
+            one = (*one, given[d][lane])  # type: ignore[assignment]
+        source = chosen(x, one, flag, (*outer, j + lane), AXIS, COUNT)
         items = (*items, x[*source])  # type: ignore[assignment]
     return kl.vector(*items)
 
 
 @kernel
-def places(index: Any, out: Any, flag: Any, extent: Any, *, FIRST: bool) -> None:
-    """Adds a dimension to positions: ``out = out * extent + index``, or ``index`` the `FIRST` time.
-
-    Negative indices count from the end. Those out of range set `flag` and count as 0.
-    """
-    i = kl.global_id(0)
-    if i < out.shape[0]:
-        place = checked(index[*unravelled(i, index.shape)], extent, flag)
-        out[i] = place if FIRST else out[i] * extent + place
-
-
-@kernel
 def gather(
     x: Any,
-    index: Any,
+    i: Any,
+    j: Any,
+    k: Any,
     flag: Any,
     out: Any,
     *,
@@ -78,10 +46,12 @@ def gather(
     CHUNK: int,
     ROWS: int,
 ) -> None:
-    """``out[..., n, ...] = x[..., index[n], ...]``, `n` being in dimension `AXIS`; see `chosen`.
+    """``out[..., n, ...] = x[..., i[n], j[n], k[n], ...]``, `n` being in dimension `AXIS`.
 
-    Work is cut as in `portable.array.base.elementwise_kernel.elementwise`.
+    `j` and `k` may be None; see `chosen`. Work is cut as in
+    `portable.array.base.elementwise_kernel.elementwise`.
     """
+    indices = given_by(i, j, k)
     inner = out.shape[out.ndim - 1]
     lead = out.shape[: out.ndim - 1]
     start = kl.global_id(0) * CHUNK
@@ -93,19 +63,19 @@ def gather(
             whole = start + (stop - start) // LANES * LANES
             if out.ndim - 1 == AXIS:
                 if LANES > 1:
-                    for j in range(start, whole, LANES):
-                        found = chosen_side_by_side(x, index, flag, outer, j, AXIS, COUNT, LANES)
-                        kl.vstore(out, *outer, j, found)
-                for j in range(whole if LANES > 1 else start, stop):
-                    given = given_for(index, (*outer, j), AXIS)
-                    out[*outer, j] = x[*chosen(x, given, flag, (*outer, j), AXIS, COUNT)]
+                    for n in range(start, whole, LANES):
+                        found = chosen_side_by_side(x, indices, flag, outer, n, AXIS, COUNT, LANES)
+                        kl.vstore(out, *outer, n, found)
+                for n in range(whole if LANES > 1 else start, stop):
+                    at = (*outer, n)
+                    out[*at] = x[*chosen(x, named(indices, n), flag, at, AXIS, COUNT)]
             else:
-                source = chosen(x, given_for(index, outer, AXIS), flag, outer, AXIS, COUNT)
+                source = chosen(x, named(indices, outer[AXIS]), flag, outer, AXIS, COUNT)
                 if LANES > 1:
-                    for j in range(start, whole, LANES):
-                        kl.vstore(out, *outer, j, kl.vload(x, *source, j, lanes=LANES))
-                for j in range(whole if LANES > 1 else start, stop):
-                    out[*outer, j] = x[*source, j]
+                    for n in range(start, whole, LANES):
+                        kl.vstore(out, *outer, n, kl.vload(x, *source, n, lanes=LANES))
+                for n in range(whole if LANES > 1 else start, stop):
+                    out[*outer, n] = x[*source, n]
 
 
 @kernel

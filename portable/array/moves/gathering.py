@@ -1,20 +1,22 @@
-"""Elements from positions along a dimension: how the work is cut, and launched."""
+"""Elements from positions along dimensions: how the work is cut, and launched."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from math import prod
 from typing import Any, Final
 
 from portable.array.base.geometry import collapsed
 from portable.array.base.recipe import Plans, Recipe
 from portable.array.base.storage import contiguous_strides
 from portable.array.base.work import vector_lanes, work_of
-from portable.array.masks.positions import bad_index_flag, check_flag, linear_positions
 from portable.array.moves.gather_kernels import gather, gather_along
+from portable.array.moves.positions import bad_index_flag, check_flag, check_in, positions_in
+from portable.array.moves.selection import MOST, Selection, spread
 from portable.dtypes import DType
 from portable.errors import BadIndexError
 
-__all__ = ["gather_in", "gathered", "gathered_along", "gathered_checked"]
+__all__ = ["gathered", "gathered_along", "taken"]
 
 
 def gathered(x: Any, index: Any, axis: int = 0, count: int = 1) -> Any:
@@ -32,28 +34,30 @@ def gathered(x: Any, index: Any, axis: int = 0, count: int = 1) -> Any:
     return _gathered.together((x, index), axis, count)
 
 
-def gathered_checked(x: Any, index: Any, axis: int = 0) -> Any:
-    """The same with an index of one dimension, whose negative elements count from the end.
+def taken(selection: Selection) -> Any:
+    """A new array of the elements selected.
 
-    Waits for the device to learn whether all are in range, a copy of four bytes.
+    Waits for the device to learn whether all indices are in range, a copy of four bytes, unless
+    that is known.
 
     Raises
     ------
     BadIndexError
-        If one is out of range.
+        If one is not.
     """
-    if not x.size:
-        return gathered(x, linear_positions((index,), (x.shape[axis],), index.shape), axis)
-    flag = bad_index_flag(x.device)
-    found = _gathered.together((x, index, flag), axis, 1)
-    check_flag(flag, (index,), (x.shape[axis],))
+    view, indices, axis, known = selection
+    if known:
+        return _taken.together((view, *indices), axis, True)
+    flag = bad_index_flag(view.device)
+    found = _taken.together((view, *indices, flag), axis, False)
+    check_flag(flag, indices, selection.extents)
     return found
 
 
 def gathered_along(x: Any, index: Any, axis: int) -> Any:
     """The elements at positions along an axis, `index` having the other extents of `x`.
 
-    Otherwise like `gathered_checked`.
+    Otherwise like `taken`.
     """
     if index.size and not x.shape[axis]:
         raise BadIndexError("an index into a dimension without elements")
@@ -77,29 +81,55 @@ def _write_along(arrays: tuple[Any, ...], axis: int) -> Callable[..., Any]:
 _along: Final = Plans(_write_along)
 
 
-def _write_gather(arrays: tuple[Any, ...], axis: int, count: int) -> Callable[..., Any]:
+def _write_gathered(arrays: tuple[Any, ...], axis: int, count: int) -> Callable[..., Any]:
+    x, index = arrays
     recipe = Recipe(*arrays)
-    x, index = arrays[:2]
-    flag = arrays[2] if len(arrays) > 2 else None
-    return recipe.finish(gather_in(recipe, x, index, flag, axis, count))
+    return recipe.finish(_gather_in(recipe, x, (index,), None, axis, count))
 
 
-def gather_in(recipe: Recipe, x: Any, index: Any, flag: Any, axis: int, count: int) -> Any:
-    """`gathered` as a step of a recipe; a `flag` is where it says that an index is bad, if any."""
-    out = recipe.empty((*x.shape[:axis], index.size, *x.shape[axis + count :]), x.dtype)
+_gathered: Final = Plans(_write_gathered)
+
+
+def _write_taken(arrays: tuple[Any, ...], axis: int, known: bool) -> Callable[..., Any]:
+    """What `taken` has to do for arrays like these."""
+    x, *given = arrays
+    recipe = Recipe(*arrays)
+    flag = None if known else given.pop()
+    count = len(given)
+    shape, indices = spread(tuple(given))
+    if not known and not x.size:
+        check_in(recipe, indices, x.shape[axis : axis + count], flag)
+    elif count > MOST:
+        indices = (positions_in(recipe, indices, x.shape[axis : axis + count], flag),)
+        flag = None
+    out = _gather_in(recipe, x, indices, flag, axis, count)
+    whole = (*out.shape[:axis], *shape, *out.shape[axis + 1 :])
+    return recipe.finish(out.viewed(whole, contiguous_strides(whole, out.dtype.itemsize)))
+
+
+_taken: Final = Plans(_write_taken)
+
+
+def _gather_in(
+    recipe: Recipe, x: Any, indices: Sequence[Any], flag: Any, axis: int, count: int
+) -> Any:
+    """Elements by indices of one shape, which are counted in one dimension of the result."""
+    n = prod(indices[0].shape)
+    out = recipe.empty((*x.shape[:axis], n, *x.shape[axis + count :]), x.dtype)
     if out.size:
         source, target = _flattened(x, out, axis, count)
         capabilities = x.device.capabilities
         rows_alike = target.ndim > axis + 1 and source.strides[-1] == x.dtype.itemsize
         kinds: tuple[DType, ...] = (x.dtype,)
         if target.ndim == axis + 1 and capabilities.kind != "cpu":
-            rows_alike = index.ndim == 1 and index.strides[0] == index.dtype.itemsize
-            kinds = (index.dtype, x.dtype)
+            rows_alike = all(i.ndim == 1 and i.strides[0] == i.dtype.itemsize for i in indices)
+            kinds = (*(i.dtype for i in indices), x.dtype)
         lanes = vector_lanes(kinds, target.shape[-1], capabilities) if rows_alike else 1
         chunk, rows, ndrange, group = work_of(target.shape, lanes, capabilities, strided=False)
         cut = {"LANES": lanes, "CHUNK": chunk, "ROWS": rows}
         where = {"AXIS": axis, "COUNT": count}
-        recipe.launch(gather, ndrange, group, source, index, flag, target, **where, **cut)
+        given = (*indices, *(None,) * (MOST - len(indices)))
+        recipe.launch(gather, ndrange, group, source, *given, flag, target, **where, **cut)
     return out
 
 
@@ -112,6 +142,3 @@ def _flattened(x: Any, out: Any, axis: int, count: int) -> tuple[Any, Any]:
     source = x.viewed((*x.shape[:indexed], *rest), (*x.strides[:indexed], *steps[0]))
     shape = (*out.shape[: axis + 1], *rest)
     return source, out.viewed(shape, contiguous_strides(shape, out.dtype.itemsize))
-
-
-_gathered: Final = Plans(_write_gather)

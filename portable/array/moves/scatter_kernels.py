@@ -6,19 +6,11 @@ from typing import Any
 
 from portable import lang as kl
 from portable.array.base.elementwise_kernel import product_of, unravelled
-from portable.array.moves.gather_kernels import checked, given_for
+from portable.array.moves.index_kernels import chosen, given_by, named
 from portable.lang.function import function
 from portable.lang.kernel import kernel
 
-__all__ = ["check", "scatter"]
-
-
-@kernel
-def check(index: Any, flag: Any, extent: Any, *, CHUNK: int) -> None:
-    """Sets `flag` if an index is out of range; each work-item looks at `CHUNK` of them."""
-    start = kl.global_id(0) * CHUNK
-    for i in range(start, kl.minimum(start + CHUNK, product_of(index.shape))):
-        checked(index[*unravelled(i, index.shape)], extent, flag)
+__all__ = ["scatter"]
 
 
 @function
@@ -33,26 +25,35 @@ def put(x: Any, at: Any, value: Any) -> None:
 
 @kernel
 def scatter(
-    x: Any, index: Any, values: Any, *, COUNT: int, NUMBER: bool, CHUNK: int, ROWS: int
+    x: Any,
+    i: Any,
+    j: Any,
+    k: Any,
+    flag: Any,
+    values: Any,
+    *,
+    COUNT: int,
+    NUMBER: bool,
+    CHUNK: int,
+    ROWS: int,
 ) -> None:
-    """``x[index[n], ...] = values[n, ...]``, `values` being a number if `NUMBER`.
+    """``x[i[n], j[n], k[n], ...] = values[n, ...]``, `values` being a number if `NUMBER`.
 
-    `index` holds positions in the first `COUNT` dimensions of `x`, in C order, or negative ones
-    that count from the end of the first; all are in range. Work is cut as in
-    `portable.array.base.elementwise_kernel.elementwise`.
+    `j` and `k` may be None. The indices are for the first `COUNT` dimensions of `x`, as
+    `portable.array.moves.index_kernels.chosen` has it; nothing is written if `flag` says that one
+    is bad. Work is cut as in `portable.array.base.elementwise_kernel.elementwise`.
     """
-    shape = (product_of(index.shape), *x.shape[COUNT:])
+    indices = given_by(i, j, k)
+    shape = (product_of(i.shape), *x.shape[COUNT:])
     inner = shape[len(shape) - 1]
     lead = shape[: len(shape) - 1]
     start = kl.global_id(0) * CHUNK
     first = kl.global_id(1) * ROWS
-    if start < inner:
+    if start < inner and (flag is None or flag[0] == 0):
         stop = kl.minimum(start + CHUNK, inner)
         for row in range(first, kl.minimum(first + ROWS, product_of(lead))):
             outer = unravelled(row, lead)
-            for j in range(start, stop):
-                at = (*outer, j)
-                place = kl.cast(given_for(index, at, 0), kl.i64)
-                place = kl.where(place < 0, place + x.shape[0], place)
-                target = (*unravelled(place, x.shape[:COUNT]), *at[1:])
+            for m in range(start, stop):
+                at = (*outer, m)
+                target = chosen(x, named(indices, at[0]), None, at, 0, COUNT)
                 put(x, target, values if NUMBER else values[*at])

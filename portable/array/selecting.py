@@ -1,0 +1,131 @@
+"""From an index with arrays in it to what it names."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any, Final
+
+import numpy as np
+
+from portable.array.base.storage import Storage, expanded_index
+from portable.array.engine import check_operands
+from portable.array.moves.positions import complaint
+from portable.array.moves.selection import Selection, first_dimensions
+from portable.errors import BadIndexError
+
+__all__ = ["check_mask", "is_advanced", "is_mask", "selection_of"]
+
+_ARRAYS: Final = (Storage, np.ndarray, list, bool)
+_ALL: Final = slice(None)
+
+
+def is_advanced(key: Any) -> bool:
+    """Whether an index has arrays in it."""
+    if isinstance(key, tuple):
+        return any(isinstance(item, _ARRAYS) for item in key)
+    return isinstance(key, _ARRAYS)
+
+
+def is_mask(item: Any) -> bool:
+    """Whether part of an index is an array of bools."""
+    return isinstance(item, Storage) and item.dtype.kind == "b"
+
+
+def check_mask(x: Any, mask: Any, dim: int) -> None:
+    """Refuses a mask of another shape than that of the dimensions of `x` from `dim` on."""
+    found = x.shape[dim : dim + mask.ndim]
+    # The standard takes an extent of 0 for any other: nothing is chosen.
+    fits = all(n in (m, 0) for n, m in zip(mask.shape, found, strict=False))
+    if len(found) != mask.ndim or not fits:
+        raise BadIndexError(f"a mask of shape {mask.shape} for dimensions of shape {found}")
+    check_operands("an index", (x, mask))
+
+
+def selection_of(x: Any, key: Any) -> Selection:
+    """What an index with arrays names in `x`.
+
+    Waits for the device where there are masks. Integers known on the host are checked here.
+
+    Raises
+    ------
+    BadIndexError
+        For what is no index, a mask of another shape, or an integer on the host out of range.
+    """
+    if isinstance(key, Storage) and key.dtype.is_integer and x.ndim:
+        check_operands("an index", (x, key))
+        return Selection(x, (key,), 0, False)
+    items = [_as_index(x, item) for item in (key if isinstance(key, tuple) else (key,))]
+    pairs = _beside_each_other(x, items)
+    slots, place = _slots("".join([_letter(*pair) for pair in pairs]))
+    basic = tuple([item for item, _ in pairs])
+    view = x if all(item == _ALL for item in basic) else x.part(basic)
+    if slots != tuple(range(place, place + len(slots))):
+        view = first_dimensions(view, slots)
+    known = not any(isinstance(item, Storage) and not is_mask(item) for item in items)
+    return Selection(view, tuple([index for _, index in pairs if index is not None]), place, known)
+
+
+def _as_index(x: Any, item: Any) -> Any:
+    """An item as an array of the device, or, if it holds integers, one of the host."""
+    if isinstance(item, list | np.ndarray | bool):
+        item = np.asarray(item)
+        if not item.size and item.dtype.kind == "f":
+            item = item.astype(np.int64)  # an empty list
+    if not isinstance(item, np.ndarray | Storage):
+        return item
+    if item.dtype.kind not in "biu":
+        raise BadIndexError(f"an index of dtype {item.dtype.name}; expected integers or bools")
+    if isinstance(item, Storage):
+        check_operands("an index", (x, item))
+    return (
+        x.device.from_numpy(item)
+        if item.dtype.kind == "b" and isinstance(item, np.ndarray)
+        else item
+    )
+
+
+def _beside_each_other(x: Any, items: list[Any]) -> list[tuple[Any, Any]]:
+    """For each dimension, and each new one: an integer, slice or None, and an array beside it."""
+    extra = sum(item.ndim - 1 for item in items if is_mask(item))
+    pairs: list[tuple[Any, Any]] = []
+    dim = 0
+    for item in expanded_index(tuple(items), x.shape, extra):
+        found = _integers(x, item, dim)
+        pairs += [(_ALL, index) for index in found] or [(item, None)]
+        dim += len(found) or item is not None
+    return pairs
+
+
+def _integers(x: Any, item: Any, dim: int) -> tuple[Any, ...]:
+    """The arrays of integers of the device that an item comes to, if it is an array."""
+    if is_mask(item):
+        from portable.array.searching import nonzero
+
+        check_mask(x, item, dim)
+        return nonzero(item)
+    if isinstance(item, np.ndarray):
+        bad = complaint(item, x.shape[dim])
+        if bad:
+            raise BadIndexError(bad)
+        return (x.device.from_numpy(item),)
+    return (item,) if isinstance(item, Storage) else ()
+
+
+def _letter(item: Any, index: Any) -> str:
+    """An array, an integer, a slice, or a new dimension."""
+    if index is not None:
+        return "a"
+    return "n" if item is None else "s" if isinstance(item, slice) else "i"
+
+
+@lru_cache(maxsize=1024)
+def _slots(letters: str) -> tuple[tuple[int, ...], int]:
+    """Which dimensions of the view by integers and slices have arrays, and where the result's go.
+
+    These come in their place, or first where a slice or None stands between arrays and integers,
+    which count as arrays of no dimensions.
+    """
+    named = [n for n, letter in enumerate(letters) if letter in "ai"]
+    slots = tuple(d for d, letter in enumerate(letters.replace("i", "")) if letter == "a")
+    together = named[-1] - named[0] == len(named) - 1
+    return slots, slots[0] if together else 0
