@@ -43,6 +43,8 @@ class _Plan:
         Per input its shape and strides as the kernel counts them; None for numbers.
     numbers : tuple
         Per input the dtype of a number; None for arrays.
+    ranges : tuple of (int, DType)
+        Inputs that are numbers, and of which dtypes of integers they have to be in range.
     results : tuple of DType
         What to make.
     shape, counted : tuple of int
@@ -54,6 +56,7 @@ class _Plan:
     launch: Repeatable | None
     layouts: tuple[tuple[Shape, Shape] | None, ...]
     numbers: tuple[DType | None, ...]
+    ranges: tuple[tuple[int, DType], ...]
     results: tuple[DType, ...]
     shape: Shape
     counted: Shape
@@ -86,6 +89,8 @@ class Fused:
             For too many arguments or results, or results that are not of the function's making.
         DeviceMismatchError
             For arrays of several devices.
+        OverflowError
+            For an integer that is out of range for the arrays that it meets.
         """
         args = tuple(x.item() if isinstance(x, np.generic) else x for x in args)
         arrays = [x for x in args if is_array(x)]
@@ -170,7 +175,7 @@ def _plan(
         strided |= not row and step[-1] != v.dtype.itemsize
         given.append(v._replace(shape=layout[0], strides=layout[1], layout=None))
     numbers = tuple(x.dtype if v is None else None for x, v in zip(inputs, views, strict=True))
-    several_of = (tuple(layouts), numbers, kinds, shape, counted, several)
+    several_of = (tuple(layouts), numbers, tuple(trace.ranges), kinds, shape, counted, several)
     if not prod(shape):
         return _Plan(None, *several_of)
     everything = [*(dtype(v.dtype) for v in arrays), *kinds]
@@ -205,6 +210,8 @@ def _out_view(device: Device, shape: Shape, counted: Shape, kind: DType, strides
 def _run(
     plan: _Plan, device: Device, args: Sequence[Any], views: Sequence[ArrayView | None]
 ) -> Any:
+    for place, whole in plan.ranges:
+        number_for(args[place], whole)
     made = [device.empty(plan.shape, kind) for kind in plan.results]
     if plan.launch is not None:
         interpreted = device.capabilities.dialect == "ir"

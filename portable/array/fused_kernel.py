@@ -33,7 +33,11 @@ def wrapped(x: Any, kind: Any) -> Any:
 def operand(values: Any, source: Any, lanes: Any) -> Any:
     """A value converted, or a constant."""
     if len(source) == 3:
-        constant = kl.cast(source[0], source[1])
+        kind = source[1]
+        if kind.is_complex:
+            real, imag = source[0]
+            return kl.complex(kl.cast(real, kind.real), kl.cast(imag, kind.real))
+        constant = kl.cast(source[0], kind)
         return kl.splat(constant, lanes) if lanes > 1 else constant
     value = values[source[0]]
     return value if source[1] is None else kl.cast(value, source[1])

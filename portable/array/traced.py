@@ -12,6 +12,7 @@ from portable import dtypes
 from portable.array import conversion
 from portable.array.base.geometry import broadcast_shapes
 from portable.array.base.work import conversion_of
+from portable.array.engine import number_for
 from portable.array.expression import Expression
 from portable.array.operation import Operation
 from portable.array.operators import Operators
@@ -23,7 +24,10 @@ from portable.errors import DeviceMismatchError, UnsupportedError
 __all__ = ["Source", "Step", "Trace", "Traced"]
 
 Source = tuple[Any, ...]
-"""An operand of a step: a value's number and what it becomes; or a constant, its type, None."""
+"""An operand of a step: a value's number and what it becomes; or a constant, its type, None.
+
+A complex constant is a pair of real ones.
+"""
 Step = tuple[Any, tuple[Source, ...], DType | None]
 """A function of the kernel language, its operands, and the narrow integers to wrap to, if any."""
 
@@ -53,12 +57,18 @@ class Trace:
     ----------
     device : Device
         Where the arrays are.
+
+    Attributes
+    ----------
+    ranges : set of (int, DType)
+        Which inputs are numbers that become integers, and of which dtype they have to be in range.
     """
 
     def __init__(self, device: Device) -> None:
         self.device = device
         self.inputs = 0
         self.steps: list[Step] = []
+        self.ranges: set[tuple[int, DType]] = set()
         self.vector = True
         self._known: dict[Any, int] = {}
 
@@ -208,8 +218,13 @@ def _joint_letter(operands: Sequence[Any]) -> str:
 def _source(x: Any, compute: DType | None) -> Source:
     if not isinstance(x, Traced):
         kind = compute or dtypes.bool_
-        return x, kind if kind.is_complex else kind.register, None
+        stored = number_for(x, kind).item()
+        if kind.is_complex:
+            return (stored.real, stored.imag), kind, None
+        return stored, kind.register, None
     if compute is not None and x.weak:
+        if compute.is_integer and x.number < x.trace.inputs:
+            x.trace.ranges.add((x.number, compute))
         return x.number, None if x.dtype is compute else _register(compute)
     return x.number, conversion_of(x.dtype, compute)
 

@@ -97,6 +97,23 @@ def test_complex_numbers_and_their_parts(ours: Device) -> None:
     close(found, (z * z.conj()).real + z.imag * 2)
 
 
+def test_complex_constants(ours: Device) -> None:
+    z = (A + 1j * A[::-1]).astype(np.complex64)
+    close(portable.fuse(lambda x: x * 1j + (2 - 3j))(ours.from_numpy(z)), z * 1j + (2 - 3j))
+    close(portable.fuse(lambda x: x * 2j)(ours.from_numpy(A)), A * np.complex64(2j))
+
+
+def test_integers_out_of_range(simulated: Device) -> None:
+    x = simulated.from_numpy(np.arange(3, dtype=np.uint8))
+    for function in (lambda x: x + 300, lambda x: x > -1):
+        with pytest.raises(OverflowError, match="out of range for uint8"):
+            portable.fuse(function)(x)
+    add = portable.fuse(lambda x, y: x + y)
+    assert portable.to_numpy(add(x, 255)).tolist() == [255, 0, 1]
+    with pytest.raises(OverflowError, match="256 is out of range for uint8"):
+        add(x, 256)
+
+
 def test_dtypes_promote_as_one_by_one(simulated: Device) -> None:
     for first in ("int8", "uint16", "int32", "float16", "float32", "float64", "bool"):
         for second in ("int16", "float64", "bool"):
