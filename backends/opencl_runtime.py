@@ -55,6 +55,9 @@ _BAD_WORKGROUP = frozenset(
     }
 )
 
+_SMALL = 1024
+"""Bytes."""
+
 
 def find() -> tuple[cl.Device, ...]:
     """Every OpenCL device that kernels can be built for, in the order of the loader."""
@@ -200,11 +203,18 @@ class Runtime:
         """Copy between a buffer and host memory, done on return.
 
         The lock covers the call, not the wait: NVIDIA's driver was seen to crash where one thread
-        copied while another launched.
+        copied while another launched. A call that waits by itself takes half the time for a few
+        bytes, which is worth having the lock for so long.
         """
-        with self.lock:
-            event = cl.enqueue_copy(self.queue, target, source, is_blocking=False, **where)
-        self.wait(event)
+        host = target if isinstance(target, np.ndarray) else source
+        small = host.nbytes <= _SMALL
+        try:
+            with self.lock:
+                event = cl.enqueue_copy(self.queue, target, source, is_blocking=small, **where)
+        except cl.Error as error:
+            raise self._fault(error) from error
+        if not small:
+            self.wait(event)
 
     def wait(self, event: cl.Event) -> None:
         """Wait for one launch; a fault of the device becomes `DeviceFaultError`."""

@@ -8,12 +8,16 @@ import numpy as np
 
 from portable.array.base.geometry import broadcast_shapes
 from portable.array.base.storage import Storage
+from portable.array.creation import asarray
 from portable.array.engine import apply, check_operands
+from portable.array.manipulation import astype, contiguous, copied, copy_into, reshape
 from portable.array.masks.compaction import compacted
 from portable.array.masks.mask_assignment import assigned, filled
 from portable.array.moves.gathering import gathered, taken
 from portable.array.moves.scattering import scattered
 from portable.array.operation import Operation
+from portable.array.promotion import kind_of
+from portable.array.searching import true_positions
 from portable.array.selecting import check_mask, is_advanced, is_mask, selection_of
 from portable.errors import DTypeError, ShapeError
 
@@ -55,9 +59,6 @@ def put(x: Any, key: Any, value: Any) -> None:
     DTypeError
         For a value of a higher kind than `x` holds.
     """
-    from portable.array.creation import asarray
-    from portable.array.manipulation import copied, copy_into
-
     if not isinstance(value, Storage | int | float | complex):
         value = asarray(value, device=x.device)
     _check_value(x, value)
@@ -73,24 +74,22 @@ def put(x: Any, key: Any, value: Any) -> None:
         return
     if isinstance(value, Storage):
         check_operands("assignment", (x, value))
-        value = copied(value) if value.buffer is x.buffer else value  # type: ignore[arg-type]
+        value = copied(value) if value.overlaps(x) else value  # type: ignore[arg-type]
         if is_mask(key) and key.ndim == x.ndim and value.ndim == 1:
             _put_each(x, key, value)
             return
     selection = selection_of(x, key)
-    apart = [copied(i) if i.buffer is x.buffer else i for i in selection.indices]
+    apart = [copied(i) if i.overlaps(x) else i for i in selection.indices]
     scattered(selection._replace(indices=tuple(apart)), value)
 
 
 def updated(operation: Operation, x: _A, other: Any) -> _A:
     """The in-place form of an operator: `x` holds the result afterwards."""
-    from portable.array.manipulation import copied
-
     if isinstance(other, np.generic):
         other = other.item()
     if not isinstance(other, Storage | int | float | complex):
         return NotImplemented  # type: ignore[no-any-return]
-    if isinstance(other, Storage) and other.buffer is x.buffer:
+    if isinstance(other, Storage) and other.overlaps(x):
         same = (other.offset, other.strides, other.shape) == (x.offset, x.strides, x.shape)
         other = other if same else copied(other)  # type: ignore[arg-type]
     apply(operation, x, other, out=x)
@@ -98,18 +97,14 @@ def updated(operation: Operation, x: _A, other: Any) -> _A:
 
 
 def _check_value(x: Any, value: Any) -> None:
+    if isinstance(value, Storage) and value.dtype is x.dtype:
+        return
     order = "biufc".index
-    kind = value.dtype.kind if isinstance(value, Storage) else _letter(value)
+    kind = value.dtype.kind if isinstance(value, Storage) else kind_of(value)
     if order(kind) > order(x.dtype.kind) and not (kind in "iu" and x.dtype.kind in "iu"):
         raise DTypeError(
             f"a value of kind {kind!r} assigned to a {x.dtype.name} array; convert it with astype"
         )
-
-
-def _letter(value: complex) -> str:
-    from portable.array.promotion import kind_of
-
-    return kind_of(value)
 
 
 def _fits(part: Any, value: Any) -> None:
@@ -126,17 +121,11 @@ def _is_lone_bool(key: Any) -> bool:
 
 def _one_bool(x: Any, key: Any) -> Any:
     """A bool without dimensions as a mask of one element, for a new first dimension."""
-    from portable.array.creation import asarray
-    from portable.array.manipulation import reshape
-
     return reshape(asarray(key, device=x.device), (1,))
 
 
 def _selected(x: Any, mask: Any) -> Any:
     """The elements of `x` where a mask of its first dimensions is true."""
-    from portable.array.manipulation import contiguous, reshape
-    from portable.array.searching import true_positions
-
     check_mask(x, mask, 0)
     if x.ndim == mask.ndim and (x.ndim == 1 or x.is_contiguous):
         if mask.ndim > 1 and not mask.is_contiguous:
@@ -152,8 +141,6 @@ def _is_one(value: Any) -> bool:
 
 def _fill(x: Any, mask: Any, value: Any) -> None:
     """One value where a mask of the first dimensions is true; waits for nothing."""
-    from portable.array.manipulation import astype, copied, reshape
-
     check_mask(x, mask, 0)
     if isinstance(value, Storage):
         check_operands("assignment", (x, value))
@@ -163,8 +150,6 @@ def _fill(x: Any, mask: Any, value: Any) -> None:
 
 def _put_each(x: Any, mask: Any, values: Any) -> None:
     """Assigns an array of one dimension to what is true in a mask of all dimensions."""
-    from portable.array.manipulation import astype, contiguous
-
     check_mask(x, mask, 0)
     line = mask if mask.ndim == 1 else contiguous(mask)
     assigned(x, line, contiguous(astype(values, x.dtype, copy=False)))

@@ -86,7 +86,7 @@ def copy_into(out: Array, x: Any) -> None:
     if isinstance(x, Storage):
         if x.dtype.is_complex and not out.dtype.is_complex:
             raise DTypeError(f"{x.dtype.name} stored in a {out.dtype.name} array; take real(x)")
-        if x.buffer is out.buffer:
+        if x.overlaps(out):
             x = copied(x)  # type: ignore[arg-type]
     if out.size:
         apply(conversion_to(out.dtype), x, out=out)

@@ -11,6 +11,7 @@ from portable.array.base.storage import Storage, expanded_index
 from portable.array.engine import check_operands
 from portable.array.moves.positions import complaint
 from portable.array.moves.selection import Selection, first_dimensions
+from portable.array.searching import nonzero
 from portable.errors import BadIndexError
 
 __all__ = ["check_mask", "is_advanced", "is_mask", "selection_of"]
@@ -99,8 +100,6 @@ def _beside_each_other(x: Any, items: list[Any]) -> list[tuple[Any, Any]]:
 def _integers(x: Any, item: Any, dim: int) -> tuple[Any, ...]:
     """The arrays of integers of the device that an item comes to, if it is an array."""
     if is_mask(item):
-        from portable.array.searching import nonzero
-
         check_mask(x, item, dim)
         return nonzero(item)
     if isinstance(item, np.ndarray):

@@ -160,6 +160,14 @@ class Storage:
         high = self.offset + sum(max(span, 0) for span in spans) + self.dtype.itemsize
         return low, high
 
+    def overlaps(self, other: Storage) -> bool:
+        """Whether the bytes that the elements span are partly those of another's."""
+        if self.buffer is not other.buffer:
+            return False
+        low, high = self.extent_in_bytes()
+        other_low, other_high = other.extent_in_bytes()
+        return low < other_high and other_low < high
+
 
 def contiguous_strides(shape: tuple[int, ...], itemsize: int) -> tuple[int, ...]:
     """The strides of C order, in bytes."""

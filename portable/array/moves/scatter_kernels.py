@@ -6,7 +6,7 @@ from typing import Any
 
 from portable import lang as kl
 from portable.array.base.elementwise_kernel import product_of, unravelled
-from portable.array.moves.index_kernels import chosen, given_by, named
+from portable.array.moves.index_kernels import checked, chosen, given_by, named
 from portable.lang.function import function
 from portable.lang.kernel import kernel
 
@@ -23,6 +23,28 @@ def put(x: Any, at: Any, value: Any) -> None:
         kl.atomic_store(x, at, value)
 
 
+@function
+def in_range(x: Any, indices: Any, flag: Any) -> Any:
+    """Whether all indices into the first dimensions of `x` are in range; else `flag` is set.
+
+    The work-items of a workgroup look at all of them together.
+    """
+    bad = kl.local(1, kl.i32)
+    item = kl.local_id(0) + kl.local_size(0) * kl.local_id(1)
+    if item == 0:
+        bad[0] = 0
+    kl.barrier()
+    step = kl.local_size(0) * kl.local_size(1)
+    for n in range(item, product_of(indices[0].shape), step):
+        given = named(indices, n)
+        for d in kl.static_range(len(indices)):
+            checked(given[d], x.shape[d], bad)
+    kl.barrier()
+    if item == 0 and bad[0] != 0:
+        kl.atomic_or(flag, 0, 1)
+    return bad[0] == 0
+
+
 @kernel
 def scatter(
     x: Any,
@@ -34,14 +56,16 @@ def scatter(
     *,
     COUNT: int,
     NUMBER: bool,
+    AT_ONCE: bool,
     CHUNK: int,
     ROWS: int,
 ) -> None:
     """``x[i[n], j[n], k[n], ...] = values[n, ...]``, `values` being a number if `NUMBER`.
 
     `j` and `k` may be None. The indices are for the first `COUNT` dimensions of `x`, as
-    `portable.array.moves.index_kernels.chosen` has it; nothing is written if `flag` says that one
-    is bad. Work is cut as in `portable.array.base.elementwise_kernel.elementwise`.
+    `portable.array.moves.index_kernels.chosen` has it. Nothing is written if `flag` says that one
+    is bad, which each workgroup finds out by itself if `AT_ONCE`. Work is cut as in
+    `portable.array.base.elementwise_kernel.elementwise`.
     """
     indices = given_by(i, j, k)
     shape = (product_of(i.shape), *x.shape[COUNT:])
@@ -49,7 +73,12 @@ def scatter(
     lead = shape[: len(shape) - 1]
     start = kl.global_id(0) * CHUNK
     first = kl.global_id(1) * ROWS
-    if start < inner and (flag is None or flag[0] == 0):
+    good = True
+    if AT_ONCE:
+        good = in_range(x, indices, flag)
+    elif flag is not None:
+        good = flag[0] == 0
+    if start < inner and good:
         stop = kl.minimum(start + CHUNK, inner)
         for row in range(first, kl.minimum(first + ROWS, product_of(lead))):
             outer = unravelled(row, lead)

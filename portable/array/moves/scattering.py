@@ -23,6 +23,8 @@ from portable.errors import ShapeError
 __all__ = ["scattered"]
 
 _WORDS: Final = {kind.itemsize: kind for kind in (uint8, uint16, uint32, uint64)}
+_FEW: Final = 4096
+"""Elements written in one launch, whose workgroups look at all indices first."""
 
 
 def scattered(selection: Selection, value: Any) -> None:
@@ -97,14 +99,16 @@ def _write_scatter(
     shape, indices = spread(tuple(rest[:count]))
     x = first_dimensions(view, tuple(range(axis, axis + count)))
     values = number or _rows(recipe, rest[count], x, shape, axis, count)
+    written = prod(shape) * prod(x.shape[count:])
+    at_once = not known and 0 < written <= _FEW and x.size > 0 and count <= MOST
     if known:
         flag = None
-    else:
+    elif not at_once:
         check_in(recipe, indices, x.shape[:count], flag)
     if count > MOST:
         indices = (positions_in(recipe, indices, x.shape[:count], flag),)
-    if x.size and prod(shape):
-        _scatter_in(recipe, x, indices, flag, values, count)
+    if x.size and written:
+        _scatter_in(recipe, x, indices, flag, values, count, at_once)
     return recipe.finish()
 
 
@@ -124,7 +128,13 @@ def _rows(recipe: Recipe, value: Any, x: Any, shape: tuple[int, ...], axis: int,
 
 
 def _scatter_in(
-    recipe: Recipe, x: Any, indices: tuple[Any, ...], flag: Any, values: Any, count: int
+    recipe: Recipe,
+    x: Any,
+    indices: tuple[Any, ...],
+    flag: Any,
+    values: Any,
+    count: int,
+    at_once: bool,
 ) -> None:
     """Rows, or a number, to where indices of one shape into the first dimensions say."""
     words = [_in_words(a) for a in (x, values) if isinstance(a, Storage)]
@@ -137,5 +147,5 @@ def _scatter_in(
     chunk, rows, ndrange, group = work_of(shape, 1, x.device.capabilities, strided=False)
     cut = {"CHUNK": chunk, "ROWS": rows}
     given = (*indices, *(None,) * (MOST - len(indices)))
-    what = {"COUNT": count, "NUMBER": isinstance(values, Number)}
+    what = {"COUNT": count, "NUMBER": isinstance(values, Number), "AT_ONCE": at_once}
     recipe.launch(scatter, ndrange, group, target, *given, flag, values, **what, **cut)
