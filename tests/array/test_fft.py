@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 import portable
 import portable.array as xp
 from portable.array.fft import one_axis, passes
+from portable.array.fft.access import MERGED
 from portable.array.fft.ends import Ends
 from portable.array.fft.vectors import launch_in_vectors
 from portable.backend import Device
@@ -42,7 +43,7 @@ def check(found: Any, expected: np.ndarray, n: int) -> None:
     assert error <= BOUND * np.finfo(a.dtype).eps * (1 + log2(n)) * size
 
 
-def lengths_for(device: Device, few: list[int], many: list[int]) -> list[int]:
+def lengths_for(device: Device, few: list[Any], many: list[Any]) -> list[Any]:
     """Each length has a program of its own unless a device is a processor: so fewer elsewhere."""
     return many if device.capabilities.kind == "cpu" else few
 
@@ -79,6 +80,21 @@ def test_many_real_rows(ours: Device) -> None:
     check(xp.fft.irfft(back, n=36), scipy.fft.irfft(half, 36), 36)
 
 
+@pytest.mark.parametrize("axis", [0, 1])
+def test_real_rows_along_and_across(ours: Device, axis: int) -> None:
+    """Of even length, cut, filled up, misplaced by a number, and with a large prime factor."""
+    for rows, extent, n in lengths_for(ours, [(5, 20, 20)], [(17, 41, 38), (2, 9000, 9000)]):
+        a = numbers((rows, extent + 1), np.float64)
+        x, a = ours.from_numpy(a if axis else a.T.copy()), a[:, 1:]
+        x = x[:, 1:] if axis else x[1:]
+        half = scipy.fft.rfft(a, n)
+        found = xp.fft.rfft(x, n=n, axis=axis)
+        check(found if axis else found.T, half, n)
+        back = xp.fft.irfft(found, n=n, axis=axis)
+        check(back if axis else back.T, scipy.fft.irfft(half, n), n)
+        check(xp.fft.ihfft(x, n=n, axis=axis), scipy.fft.ihfft(a.T if not axis else a, n, axis), n)
+
+
 def test_arrays_of_several_dimensions(ours: Device) -> None:
     a = numbers((20, 6, 18), np.complex128)
     x = ours.from_numpy(a)
@@ -94,12 +110,13 @@ def test_views_with_strides(simulated: Device) -> None:
     check(xp.fft.fft(xp.broadcast_to(x[0], (3, 6, 8))), scipy.fft.fft(a[[0, 0, 0]]), 8)
 
 
-@pytest.mark.parametrize(("n", "parts"), [(12, (4, 3)), (30, (2, 3, 5)), (17, (6, 6))], ids=str)
-def test_rows_cut_into_passes(
-    simulated: Device, monkeypatch: pytest.MonkeyPatch, n: int, parts: tuple[int, ...]
-) -> None:
+CUT = {12: (4, 3), 6: (2, 3), 30: (2, 3, 5), 15: (3, 5), 36: (6, 6)}
+
+
+@pytest.mark.parametrize("n", [12, 30, 17])
+def test_rows_cut_into_passes(simulated: Device, monkeypatch: pytest.MonkeyPatch, n: int) -> None:
     monkeypatch.setattr(one_axis, "_plans", one_axis.Plans(one_axis._written))
-    monkeypatch.setattr(passes, "parts_together", lambda *_: parts)
+    monkeypatch.setattr(passes, "parts_together", lambda x, out, m, kind: CUT[m])
     for rows, extent in ((3, n), (1, n - 5)):
         a = numbers((rows, extent), np.complex128)
         check(xp.fft.ifft(simulated.from_numpy(a), n=n), scipy.fft.ifft(a, n), n)
@@ -194,6 +211,6 @@ def test_mistakes(simulated: Device) -> None:
 
 
 def test_ends_of_passes() -> None:
-    ends = Ends(True, 8, "table", True, True, "factors", 0.5)
-    assert ends.first() == Ends(True, 8, "table")
-    assert ends.last() == Ends(False, 0, None, True, True, "factors", 0.5)
+    ends = Ends(True, MERGED, 8, "turns", True, "table", True, True, "factors", 0.5)
+    assert ends.first() == Ends(True, MERGED, 8, "turns", True, "table")
+    assert ends.last() == Ends(False, None, 0, None, True, None, True, True, "factors", 0.5)

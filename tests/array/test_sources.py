@@ -7,7 +7,9 @@ from typing import Any
 import pytest
 
 from portable import lang as kl
+from portable.array.fft.access import PAIRED, SPLIT
 from portable.array.fft.kernels import transform_together
+from portable.array.fft.recombination_kernel import recombine_rows
 from portable.array.fused_kernel import MOST_INPUTS, MOST_OUTPUTS, fused
 from portable.array.masks.compaction_kernels import compact_together
 from portable.array.masks.mask_assignment_kernels import expand_together, fill
@@ -78,8 +80,11 @@ TRANSFORM = {
     "LAYOUT": (32, 8, True),
     "STAGED": True,
     "WHOLE": False,
-    "MIRRORED": False,
+    "IN": None,
+    "OUT": None,
+    "REAL": None,
 }
+SPLIT_TRANSFORM = {**TRANSFORM, "STAGED": False, "IN": PAIRED, "REAL": SPLIT}
 LAUNCHES: dict[str, tuple[Kernel, tuple[int, int, int], tuple[Any, ...], dict[str, Any]]] = {
     "fused": (
         fused,
@@ -99,8 +104,26 @@ LAUNCHES: dict[str, tuple[Kernel, tuple[int, int, int], tuple[Any, ...], dict[st
     "transform": (
         transform_together,
         (256, 1, 1),
-        (COMPLEX, COMPLEX, LINE, LINE, LINE, MATRIX, MATRIX, *(SCALE,) * 4, *(COUNT,) * 5),
+        (
+            *(COMPLEX, COMPLEX, LINE, LINE, LINE, MATRIX, MATRIX),
+            *(*(SCALE,) * 4, COUNT, NONE, *(COUNT,) * 4),
+        ),
         TRANSFORM,
+    ),
+    "transform of reals": (
+        transform_together,
+        (256, 1, 1),
+        (
+            *(MATRIX, COMPLEX, LINE, NONE, NONE, NONE, NONE),
+            *(*(SCALE,) * 4, COUNT, LINE, COUNT, NONE, NONE, NONE),
+        ),
+        SPLIT_TRANSFORM,
+    ),
+    "recombination": (
+        recombine_rows,
+        (256, 1, 1),
+        (COMPLEX, COMPLEX, LINE, LINE, *(SCALE,) * 4, COUNT, COUNT),
+        {"CHUNK": 1, "LANES": 1, "SIGN": 1, "ACROSS": True},
     ),
     "pack": (pack_together, (256, 1, 1), (MASK, STATE, WORDS, COUNTS), {"WIDTH": 256}),
     "compact": (

@@ -18,16 +18,21 @@ from portable.lang.function import function
 __all__ = [
     "ALONG",
     "BESIDE",
+    "MERGED",
+    "MIRRORED",
+    "PAIRED",
+    "SPLIT",
     "WITHIN",
     "element",
     "extent",
     "number_at",
     "place_of",
     "put_at",
+    "recombined",
     "row_of",
     "scaled",
     "start_of",
-    "turned_between",
+    "turn_between",
 ]
 
 WITHIN = "within"
@@ -36,6 +41,15 @@ BESIDE = "beside"
 """Complex numbers as pairs of real ones along the last dimension but one, in neighbouring rows."""
 ALONG = "along"
 """Complex numbers as pairs of real ones along the rows, each of them one line."""
+PAIRED = "paired"
+"""Neighbouring real numbers of rows in pairs, as complex numbers; the last may lack its second."""
+
+MIRRORED = "mirrored"
+"""Rows that are read are halves of Hermitian ones."""
+MERGED = "merged"
+"""Such rows, made into what a transform of half the length takes to give real numbers in pairs."""
+SPLIT = "split"
+"""Results of pairs of real numbers are made into half of the Hermitian row of these numbers."""
 
 
 @function
@@ -68,13 +82,15 @@ def place_of(a: Any, start: Any, step: Any) -> Any:
 def extent(x: Any, FORM: Any) -> Any:
     """How many numbers a row has."""
     end = x.shape[x.ndim - 1]
+    if FORM == PAIRED:
+        return (end + 1) // 2
     return end // 2 if FORM in (WITHIN, ALONG) else end
 
 
 @function
 def pair_of(row: Any, j: Any, part: int, FORM: Any) -> Any:
     """Where the real (0) or imaginary (1) part of an element stands."""
-    if FORM in (WITHIN, ALONG):
+    if FORM in (WITHIN, ALONG, PAIRED):
         return (*row, 2 * j + part)
     last = len(row) - 1
     return (*row[:last], 2 * row[last] + part, j)
@@ -83,6 +99,10 @@ def pair_of(row: Any, j: Any, part: int, FORM: Any) -> Any:
 @function
 def element(x: Any, row: Any, j: Any, FORM: Any) -> Any:
     """An element as a complex number; `FORM` is None if it is stored as one number."""
+    if FORM == PAIRED:
+        first, end = x[*row, 2 * j], x.shape[x.ndim - 1]
+        second = x[*row, kl.minimum(2 * j + 1, end - 1)]
+        return kl.complex(first, kl.where(2 * j + 1 < end, second, second * 0))
     if FORM is not None:
         return kl.complex(x[*pair_of(row, j, 0, FORM)], x[*pair_of(row, j, 1, FORM)])
     found = x[*row, j]
@@ -91,35 +111,66 @@ def element(x: Any, row: Any, j: Any, FORM: Any) -> Any:
 
 @function
 def number_at(
-    x: Any, row: Any, j: Any, sign: Any, table: Any, length: Any, FORM: Any, MIRRORED: bool
+    x: Any, row: Any, j: Any, sign: Any, table: Any, length: Any, turns: Any, FORM: Any, REAL: Any
 ) -> Any:
     """Element `j` of a row; zero beyond the end.
 
     It is conjugated if `sign` is -1, and multiplied by that of `table` unless that is None. If
-    `MIRRORED`, the row is half of a Hermitian one of `length` elements, of whose elements 0 and
-    ``length / 2`` the real parts count.
+    `REAL` is `MIRRORED` or `MERGED`, the row is half of a Hermitian one of `length` elements, of
+    whose elements 0 and ``length / 2`` the real parts count.
     """
-    at = kl.minimum(j, length - j) if MIRRORED else j
+    if REAL == MERGED:
+        z = merged_at(x, row, j, sign, length // 2, turns, FORM)
+        return z if table is None else times(z, factor_at(table, j))
+    at = kl.minimum(j, length - j) if REAL == MIRRORED else j
     end = extent(x, FORM)
-    inside = (at < end) & (j < length) if MIRRORED else at < end
+    inside = (at < end) & (j < length) if REAL == MIRRORED else at < end
     z = element(x, row, kl.clip(at, 0, end - 1), FORM)
-    if MIRRORED:
+    if REAL == MIRRORED:
         alone = (at == 0) | (2 * at == length)
         z = kl.complex(z.real, kl.where(alone, z.real * 0, kl.where(at < j, -z.imag, z.imag)))
     z = kl.complex(z.real, z.imag * sign)
     if table is not None:
-        z = times(z, element(table, (), kl.minimum(j, extent(table, WITHIN) - 1), WITHIN))
+        z = times(z, factor_at(table, j))
     return kl.complex(kl.where(inside, z.real, 0), kl.where(inside, z.imag, 0))
 
 
 @function
-def turned_between(z: Any, coarse: Any, fine: Any, start: Any, k: Any) -> Any:
+def factor_at(table: Any, j: Any) -> Any:
+    """What an element is multiplied by on reading; those beyond the end are zero."""
+    return element(table, (), kl.minimum(j, extent(table, WITHIN) - 1), WITHIN)
+
+
+@function
+def merged_at(x: Any, row: Any, j: Any, sign: Any, half: Any, turns: Any, FORM: Any) -> Any:
+    """Element `j` of `half` many, see `MERGED`; zero beyond."""
+    k = kl.minimum(j, half)
+    z = number_at(x, row, k, sign, None, None, None, FORM, None)
+    other = number_at(x, row, half - k, sign, None, None, None, FORM, None)
+    z = kl.complex(z.real, kl.where(k == 0, 0, z.imag))
+    other = kl.complex(other.real, kl.where(k == 0, 0, other.imag))
+    z = recombined(z, other, element(turns, (), kl.minimum(k, half - 1), WITHIN), 1)
+    return kl.complex(kl.where(j < half, z.real, 0), kl.where(j < half, z.imag, 0))
+
+
+@function
+def recombined(z: Any, other: Any, turn: Any, SIGN: int) -> Any:
+    """An element of a merged (`SIGN` 1) or split (-1) row; `other` is the one mirrored to `z`.
+
+    It comes out doubled.
+    """
+    total = kl.complex(z.real + other.real, z.imag - other.imag)
+    gap = times(kl.complex(z.real - other.real, z.imag + other.imag), turn)
+    return kl.complex(total.real - SIGN * gap.imag, total.imag + SIGN * gap.real)
+
+
+@function
+def turn_between(coarse: Any, fine: Any, start: Any, k: Any) -> Any:
     """The rotation between two passes, by the product of two small tables' elements."""
     width = extent(fine, WITHIN)
-    turn = times(
+    return times(
         element(coarse, (start // width,), k, WITHIN), element(fine, (k,), start % width, WITHIN)
     )
-    return times(z, turn)
 
 
 @function

@@ -10,7 +10,7 @@ from typing import Any, Final
 from portable.array.base.geometry import collapsed
 from portable.array.base.recipe import Recipe
 from portable.array.engine import number_for
-from portable.array.fft.access import BESIDE, WITHIN
+from portable.array.fft.access import BESIDE, PAIRED, WITHIN
 from portable.array.fft.tables import TableCache, between_passes
 from portable.backend import Device
 from portable.dtypes import DType
@@ -42,8 +42,15 @@ class Ends:
     ----------
     conjugate : bool
         On reading.
-    mirrored : int
-        The length of the Hermitian row of which rows are half; 0 if they are whole.
+    real : str or None
+        What transforms of real numbers need: rows `MIRRORED` or `MERGED` on reading, or `SPLIT` on
+        writing, which takes a single pass; or None.
+    length : int
+        Of the Hermitian rows of which rows are half.
+    turns : array or None
+        The rotations by which elements are merged or split.
+    paired : bool
+        Whether real numbers in pairs are complex ones.
     table : array or None
         To multiply by, on reading, after conjugation.
     conjugate_before, conjugate_after : bool
@@ -55,7 +62,10 @@ class Ends:
     """
 
     conjugate: bool = False
-    mirrored: int = 0
+    real: str | None = None
+    length: int = 0
+    turns: Any = None
+    paired: bool = False
     table: Any = None
     conjugate_before: bool = False
     conjugate_after: bool = False
@@ -64,19 +74,23 @@ class Ends:
 
     def first(self) -> Ends:
         """Those of the first of several passes."""
-        return Ends(self.conjugate, self.mirrored, self.table)
+        return Ends(self.conjugate, self.real, self.length, self.turns, self.paired, self.table)
 
     def last(self) -> Ends:
         """Those of the last of several passes."""
-        return replace(self, conjugate=False, mirrored=0, table=None)
+        return replace(self, conjugate=False, real=None, length=0, turns=None, table=None)
+
+    def form(self, x: Any) -> str | None:
+        """How complex numbers are stored in an array; None if as such."""
+        return PAIRED if self.paired and not x.dtype.is_complex else None
 
     def numbers(self, kind: DType) -> tuple[Any, ...]:
-        """As kernels take them: the signs of imaginary parts, scales of both parts, the length."""
+        """As kernels take them: signs of imaginary parts, scales, length and rotations."""
         without_factors = self.factors is None and self.conjugate_before
         imag_scale = -self.scale if self.conjugate_after != without_factors else self.scale
         signs = (-1.0 if self.conjugate else 1.0, -1.0 if self.conjugate_before else 1.0)
         given = (*signs, self.scale, imag_scale)
-        return (*(number_for(x, kind.real) for x in given), self.mirrored)
+        return (*(number_for(x, kind.real) for x in given), self.length, self.turns)
 
 
 @dataclass(frozen=True, slots=True)

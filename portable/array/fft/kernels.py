@@ -13,14 +13,16 @@ from typing import Any
 
 from portable import lang as kl
 from portable.array.fft.access import (
+    SPLIT,
     WITHIN,
     element,
     number_at,
     place_of,
     put_at,
+    recombined,
     row_of,
     start_of,
-    turned_between,
+    turn_between,
 )
 from portable.array.fft.butterflies import dft, times
 from portable.lang.function import function
@@ -80,6 +82,35 @@ def gathered(memory: Any, t: Any, b: Any, R: int, N: int, LAYOUT: Any) -> Any:
 
 
 @function
+def gathered_mirrored(memory: Any, t: Any, b: Any, S: int, R: int, N: int, LAYOUT: Any) -> Any:
+    """Parts of the last stage's results that are mirrored to a work-item's own."""
+    WIDTH, TALL, ACROSS = LAYOUT
+    found = ()
+    for c in kl.static_range(counted(N, R, WIDTH)):
+        i = kl.minimum(t + c * WIDTH, S - 1)
+        parts = ()
+        for k in kl.static_range(R):
+            place = (N - i - k * S) % N if k == 0 else N - i - k * S
+            parts = (*parts, memory[slot(place, b, N, TALL, ACROSS)])  # type: ignore[assignment]
+        found = (*found, parts)  # type: ignore[assignment]
+    return found
+
+
+@function
+def split(held: Any, others: Any, turns: Any, t: Any, S: int, WIDTH: int) -> Any:
+    """Results of pairs of real numbers made into those of the numbers."""
+    found = ()
+    for c in kl.static_range(len(held)):
+        i = kl.minimum(t + c * WIDTH, S - 1)
+        group = ()
+        for k in kl.static_range(len(held[c])):
+            turn = element(turns, (), i + k * S, WITHIN)
+            group = (*group, recombined(held[c][k], others[c][k], turn, -1))  # type: ignore[assignment]
+        found = (*found, group)  # type: ignore[assignment]
+    return found
+
+
+@function
 def paired(real: Any, imag: Any) -> Any:
     """Complex numbers of their parts, group by group."""
     found = ()
@@ -128,11 +159,11 @@ def butterflies(groups: Any, twiddles: Any, t: Any, S: int, N: int, WIDTH: int) 
 
 @function
 def read_first(
-    x: Any, table: Any, sign: Any, length: Any, line: Any, step: Any, inner: Any, t: Any, R: int,
-    N: int, WIDTH: int, MIRRORED: bool,
+    x: Any, table: Any, sign: Any, length: Any, turns: Any, line: Any, step: Any, inner: Any,
+    t: Any, R: int, N: int, WIDTH: int, FORM: Any, REAL: Any,
 ) -> Any:  # fmt: skip
     """What the first stage takes, from the array."""
-    row = row_of(x, line, step, inner, None)
+    row = row_of(x, line, step, inner, FORM)
     start = start_of(line, step, inner)
     found = ()
     for c in kl.static_range(counted(N, R, WIDTH)):
@@ -140,15 +171,16 @@ def read_first(
         group = ()
         for k in kl.static_range(R):
             j = place_of(i + k * (N // R), start, step)
-            group = (*group, number_at(x, row, j, sign, table, length, None, MIRRORED))  # type: ignore[assignment]
+            z = number_at(x, row, j, sign, table, length, turns, FORM, REAL)
+            group = (*group, z)  # type: ignore[assignment]
         found = (*found, group)  # type: ignore[assignment]
     return found
 
 
 @function
 def read_for_others(
-    x: Any, table: Any, sign: Any, length: Any, lines: Any, step: Any, inner: Any, N: int,
-    LAYOUT: Any, MIRRORED: bool,
+    x: Any, table: Any, sign: Any, length: Any, turns: Any, lines: Any, step: Any, inner: Any,
+    N: int, LAYOUT: Any, FORM: Any, REAL: Any,
 ) -> Any:  # fmt: skip
     """A work-item's share of what the workgroup's first stage takes, neighbours as they lie."""
     WIDTH, TALL, ACROSS = LAYOUT
@@ -158,27 +190,34 @@ def read_for_others(
         place, owner = place_and_line(p, N, TALL, ACROSS)
         line = kl.minimum(kl.group_id(0) * TALL + owner, lines - 1)
         j = place_of(place, start_of(line, step, inner), step)
-        row = row_of(x, line, step, inner, None)
-        found = (*found, number_at(x, row, j, sign, table, length, None, MIRRORED))  # type: ignore[assignment]
+        row = row_of(x, line, step, inner, FORM)
+        z = number_at(x, row, j, sign, table, length, turns, FORM, REAL)
+        found = (*found, z)  # type: ignore[assignment]
     return found
 
 
 @function
 def finish(
     out: Any, held: Any, table: Any, coarse: Any, fine: Any, scales: Any, line: Any, step_in: Any,
-    step: Any, inner: Any, t: Any, S: int, N: int, WIDTH: int,
+    step: Any, inner: Any, t: Any, S: int, N: int, WIDTH: int, FORM: Any,
 ) -> None:  # fmt: skip
     """Writes what the last stage found."""
-    row = row_of(out, line, step, inner, None)
+    row = row_of(out, line, step, inner, FORM)
     start, start_in = start_of(line, step, inner), start_of(line, step_in, inner)
     for c in kl.static_range(len(held)):
         i = t + c * WIDTH
         if i < S:
+            if coarse is not None:
+                first = turn_between(coarse, fine, start_in, i)
             for k in kl.static_range(len(held[c])):
                 z = held[c][k]
                 if coarse is not None:
-                    z = turned_between(z, coarse, fine, start_in, i + k * S)
-                put_at(out, row, place_of(i + k * S, start, step), z, table, scales, None)
+                    # In two factors: neighbours share the second, so that few of them are loaded.
+                    turn = first
+                    if k > 0:
+                        turn = times(first, turn_between(coarse, fine, start_in, k * S))
+                    z = times(z, turn)
+                put_at(out, row, place_of(i + k * S, start, step), z, table, scales, FORM)
 
 
 @kernel
@@ -195,6 +234,7 @@ def transform_together(
     scale: Any,
     imag_scale: Any,
     length: Any,
+    turns: Any,
     lines: Any,
     step_in: Any,
     step_out: Any,
@@ -206,13 +246,16 @@ def transform_together(
     LAYOUT: Any,
     STAGED: bool,
     WHOLE: bool,
-    MIRRORED: bool,
+    IN: Any,
+    OUT: Any,
+    REAL: Any,
 ) -> None:
     """Transforms lines of `N`. `LAYOUT` is (WIDTH, TALL, ACROSS).
 
     A workgroup does `TALL` lines with `WIDTH` work-items each. Neighbouring work-items are at
     neighbouring lines if `ACROSS`, else along a line; the other way round for reading if `STAGED`.
-    Real and imaginary parts take turns in local memory unless it has room for the `WHOLE`.
+    Real and imaginary parts take turns in local memory unless it has room for the `WHOLE`. `IN` and
+    `OUT` say how complex numbers are stored, `REAL` what is done for transforms of real numbers.
     """
     WIDTH, TALL, ACROSS = LAYOUT
     STAGES = len(RADICES)
@@ -221,12 +264,12 @@ def transform_together(
     t = item // TALL if ACROSS else item % WIDTH
     first = kl.group_id(0) * TALL
     line = kl.minimum(first + b, lines - 1)
-    SIZE = (N + N // _SPACED) * TALL if STAGES > 1 or STAGED else 1
+    SIZE = (N + N // _SPACED) * TALL if STAGES > 1 or STAGED or REAL == SPLIT else 1
     memory = kl.local(SIZE, KIND)
     other = kl.local(SIZE, KIND) if WHOLE else memory
     if STAGED:
         read = read_for_others(
-            x, read_table, sign, length, lines, step_in, inner, N, LAYOUT, MIRRORED
+            x, read_table, sign, length, turns, lines, step_in, inner, N, LAYOUT, IN, REAL
         )
         staged(memory, read, 0, item, N, LAYOUT)
         if WHOLE:
@@ -240,8 +283,9 @@ def transform_together(
         groups = paired(real, gathered(other, t, b, RADICES[0], N, LAYOUT))
     else:
         groups = read_first(
-            x, read_table, sign, length, line, step_in, inner, t, RADICES[0], N, WIDTH, MIRRORED
-        )
+            x, read_table, sign, length, turns, line, step_in, inner, t, RADICES[0], N, WIDTH, IN,
+            REAL,
+        )  # fmt: skip
     S = 1
     for stage in kl.static_range(STAGES - 1):
         R = RADICES[stage]
@@ -260,8 +304,28 @@ def transform_together(
         groups = paired(real, gathered(other, t, b, RADICES[stage + 1], N, LAYOUT))
         S = S * R
     held = butterflies(groups, twiddles, t, S, N, WIDTH)
+    scales = (sign_between, scale, imag_scale)
+    if REAL == SPLIT:
+        R = RADICES[STAGES - 1]
+        if STAGES > 1 or STAGED:
+            kl.barrier()
+        scatter(memory, held, 0, t, b, S, R, N, LAYOUT)
+        if WHOLE:
+            scatter(other, held, 1, t, b, S, R, N, LAYOUT)
+        kl.barrier()
+        real = gathered_mirrored(memory, t, b, S, R, N, LAYOUT)
+        if not WHOLE:
+            kl.barrier()
+            scatter(other, held, 1, t, b, S, R, N, LAYOUT)
+            kl.barrier()
+        others = paired(real, gathered_mirrored(other, t, b, S, R, N, LAYOUT))
+        if t == 0 and first + b < lines:
+            z = held[0][0]
+            last = kl.complex(2 * (z.real - z.imag), 0 * z.real)
+            put_at(out, row_of(out, line, None, None, OUT), N, last, None, scales, OUT)
+        held = split(held, others, turns, t, S, WIDTH)
     if first + b < lines:
         finish(
-            out, held, write_table, coarse, fine, (sign_between, scale, imag_scale), line, step_in,
-            step_out, inner, t, S, N, WIDTH,
+            out, held, write_table, coarse, fine, scales, line, step_in, step_out, inner, t, S, N,
+            WIDTH, OUT,
         )  # fmt: skip

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import replace
 from math import prod, sqrt
 from typing import TYPE_CHECKING, Any, Final
 
@@ -9,11 +11,13 @@ from portable.array.base.geometry import normalized_axis
 from portable.array.base.recipe import Plans, Recipe
 from portable.array.creation import zeros
 from portable.array.engine import check_operands
+from portable.array.fft.access import MIRRORED
 from portable.array.fft.chirp import chirp_transform
 from portable.array.fft.ends import Ends, with_few_dimensions
+from portable.array.fft.halves import transform_from_real, transform_to_real
 from portable.array.fft.passes import transform
 from portable.array.fft.plan import is_smooth
-from portable.dtypes import DType, complex64, complex128, float32, float64
+from portable.dtypes import complex64, complex128, float32, float64
 from portable.errors import DTypeError
 
 if TYPE_CHECKING:
@@ -113,17 +117,19 @@ def _written(x: Any, form: str, n: int, axis: int, inverse: bool, scale: float) 
         return lambda x: zeros(shape, dtype=result, device=x.device)
     recipe = Recipe(x)
     out = recipe.empty(shape, result)
-    half = n // 2 + 1 if form == TO_REAL else n
-    source = _as_rows(x, axis, half)
-    mirrored = n if form == TO_REAL else 0
-    ends = Ends(inverse, mirrored, conjugate_after=inverse, scale=scale)
-    _transform(recipe, source, _as_rows(out, axis, extent), n, kind, ends)
+    source = _as_rows(x, axis, n // 2 + 1 if form == TO_REAL else n)
+    ends = Ends(inverse, conjugate_after=inverse, scale=scale)
+    if form == TO_REAL and n % 2:
+        ends = replace(ends, real=MIRRORED, length=n)
+    _way(form, n)(recipe, source, _as_rows(out, axis, extent), n, kind, ends)
     return recipe.finish(out)
 
 
-def _transform(recipe: Recipe, x: Any, out: Any, n: int, kind: DType, ends: Ends) -> None:
-    way = transform if is_smooth(n) else chirp_transform
-    way(recipe, x, out, n, kind, ends)
+def _way(form: str, n: int) -> Callable[..., None]:
+    """Which transform of rows it is."""
+    if form != COMPLEX and n % 2 == 0:
+        return transform_from_real if form == FROM_REAL else transform_to_real
+    return transform if is_smooth(n) else chirp_transform
 
 
 def _as_rows(x: Any, axis: int, most: int) -> Any:

@@ -16,7 +16,7 @@ from portable.array.fft.together import launch_together, parts_together
 from portable.array.fft.vectors import launch_in_vectors, parts_in_vectors
 from portable.dtypes import DType
 
-__all__ = ["transform"]
+__all__ = ["is_one_pass", "rows_beside_each_other", "transform"]
 
 
 def transform(recipe: Recipe, x: Any, out: Any, n: int, kind: DType, ends: Ends) -> None:
@@ -40,7 +40,7 @@ def transform(recipe: Recipe, x: Any, out: Any, n: int, kind: DType, ends: Ends)
     """
     together = x.device.capabilities.kind != "cpu"
     launch = launch_together if together else launch_in_vectors
-    parts = (parts_together if together else parts_in_vectors)(x, out, n, kind)
+    parts = _parts(x, out, n, kind)
     inner = _rows_side_by_side(x, out)
     if len(parts) == 1:
         launch(recipe, x, out, Pass(n, 1, 1, inner, False, ends), kind)
@@ -56,6 +56,23 @@ def transform(recipe: Recipe, x: Any, out: Any, n: int, kind: DType, ends: Ends)
         source, now = _rows_like(held, rows // inner * done, inner, left), Ends()
     source = _by_first_part(held, rows // inner, inner, parts)
     launch(recipe, source, out, Pass(left, 1, done, inner, False, ends.last()), kind)
+
+
+def is_one_pass(x: Any, out: Any, n: int, kind: DType) -> bool:
+    """Whether `transform` takes one pass over memory."""
+    return len(_parts(x, out, n, kind)) == 1
+
+
+def rows_beside_each_other(recipe: Recipe, x: Any, n: int, kind: DType) -> Any:
+    """A new array of rows of `n` that lie as those of another do, in one dimension but the last."""
+    rows = prod(x.shape[:-1])
+    inner = _rows_side_by_side(x, x)
+    return _rows_like(recipe.empty((rows * n,), kind), rows // inner, inner, n)
+
+
+def _parts(x: Any, out: Any, n: int, kind: DType) -> tuple[int, ...]:
+    together = x.device.capabilities.kind != "cpu"
+    return (parts_together if together else parts_in_vectors)(x, out, n, kind)
 
 
 def _rows_side_by_side(x: Any, out: Any) -> int:

@@ -12,7 +12,15 @@ import numpy as np
 from portable.backend import Device
 from portable.dtypes import DType
 
-__all__ = ["Table", "TableCache", "between_passes", "roots", "stage_rotations"]
+__all__ = [
+    "Table",
+    "TableCache",
+    "between_halves",
+    "between_long_halves",
+    "between_passes",
+    "roots",
+    "stage_rotations",
+]
 
 Table = np.ndarray[Any, np.dtype[np.complex128]]
 
@@ -49,6 +57,20 @@ def stage_rotations(radices: Sequence[int]) -> Table:
         s *= radix
     primes = [roots(np.arange(p), p) for p in (7, 11, 13)]
     return np.concatenate([*parts, np.ones(1), *primes])
+
+
+def between_halves(half: int) -> Table:
+    """``exp(-pi i k / half)`` for k below `half`, or for 0 and 1 at least."""
+    return roots(np.arange(max(half, 2)), 2 * half)
+
+
+def between_long_halves(half: int, width: int) -> tuple[Table, Table]:
+    """`between_halves` for k up to ``half // 2``.
+
+    As products of ``coarse[k // width]`` and ``fine[k % width]``.
+    """
+    n = 2 * half
+    return roots(np.arange(0, half // 2 + 1, width), n), roots(np.arange(width), n)
 
 
 def between_passes(length: int, step: int, width: int) -> tuple[Table, Table]:

@@ -19,8 +19,6 @@ __all__ = ["launch_together", "parts_together"]
 
 _LARGEST_RADIX: Final = 16
 _GROUP: Final = 128
-_WIDEST_GROUP: Final = 256
-"""Work-items that may have all the registers that a work-item can have."""
 _HELD: Final = 128
 """Bytes of numbers that a work-item holds in registers with ease."""
 _MOST_HELD: Final = 256
@@ -44,11 +42,7 @@ def parts_together(x: Any, out: Any, n: int, kind: DType) -> tuple[int, ...]:
 def _elements(capabilities: Capabilities, kind: DType, held: int) -> int:
     """How many a workgroup has room for: parts of them in local memory, all in registers."""
     local = capabilities.local_memory * 31 // 32 // kind.real.itemsize
-    return min(local, _group(capabilities) * (held // kind.itemsize))
-
-
-def _group(capabilities: Capabilities) -> int:
-    return min(_WIDEST_GROUP, capabilities.max_workgroup)
+    return min(local, capabilities.max_workgroup * (held // kind.itemsize))
 
 
 def _local_memory(shape: _Shape, n: int, kind: DType) -> int:
@@ -70,7 +64,7 @@ def _shape(x: Any, out: Any, step: Pass, steps: tuple[int, ...], kind: DType) ->
     capabilities = x.device.capabilities
     across_in = lies_across(x, step.step_in, step.inner)
     across = lies_across(out, step.step_out, step.inner)
-    group, n = _group(capabilities), step.length
+    group, n = capabilities.max_workgroup, step.length
     width = min(-(-n // max(steps)), group)
     least = most = 1
     if across or across_in:
@@ -116,5 +110,7 @@ def launch_together(recipe: Recipe, x: Any, out: Any, step: Pass, kind: DType) -
         LAYOUT=(shape.width, shape.tall, shape.across),
         STAGED=shape.staged,
         WHOLE=_local_memory(shape, step.length, kind) <= device.capabilities.local_memory,
-        MIRRORED=ends.mirrored > 0,
+        IN=ends.form(x),
+        OUT=ends.form(out),
+        REAL=ends.real,
     )

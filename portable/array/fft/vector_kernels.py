@@ -12,16 +12,21 @@ from typing import Any
 from portable import lang as kl
 from portable.array.fft.access import (
     ALONG,
+    MERGED,
+    MIRRORED,
+    PAIRED,
+    SPLIT,
     WITHIN,
     element,
     extent,
     number_at,
     place_of,
     put_at,
+    recombined,
     row_of,
     scaled,
     start_of,
-    turned_between,
+    turn_between,
 )
 from portable.array.fft.butterflies import dft, times
 from portable.array.fft.plan import LARGEST_PRIME
@@ -115,6 +120,9 @@ def vector_at(
     elif FORM is None:
         found = kl.vload(x, *row, j, lanes=LANES, axis=-2)
         z = kl.complex(found, found * 0)
+    elif FORM == PAIRED:
+        found = kl.vload(x, *row, 2 * j, lanes=LANES, axis=-2)
+        z = kl.complex(found, kl.vload(x, *row, 2 * j + 1, lanes=LANES, axis=-2))
     else:
         z = complex_vector(x, row[:last], 2 * row[last], (j,), LANES)
     z = kl.complex(z.real, z.imag * sign)
@@ -132,15 +140,18 @@ def put_vector(
         kl.vstore(out, *row, k, z.real, axis=-1 if HOW == WITHIN else -2)
     elif HOW == WITHIN:
         put_complex_vector(out, row, 2 * k, (), z, LANES)
+    elif FORM == PAIRED:
+        kl.vstore(out, *row, 2 * k, z.real, axis=-2)
+        kl.vstore(out, *row, 2 * k + 1, z.imag, axis=-2)
     else:
         put_complex_vector(out, row[:last], 2 * row[last], (k,), z, LANES)
 
 
 @function
 def turned_vector(z: Any, coarse: Any, fine: Any, start: Any, k: Any, NEAR: str, LANES: int) -> Any:
-    """`turned_between` of neighbouring lines, which begin alike unless they share a row."""
+    """Rotations between passes of neighbouring lines, which begin alike unless they share a row."""
     if NEAR != WITHIN:
-        return turned_between(z, coarse, fine, start, k)
+        return times(z, turn_between(coarse, fine, start, k))
     width = extent(fine, WITHIN)
     across = complex_vector(fine, (k,), 2 * (start % width), (), LANES)
     return times(z, times(element(coarse, (start // width,), k, WITHIN), across))
@@ -227,7 +238,7 @@ def write_square(
 @function
 def read_lines(
     x: Any, memory: Any, worker: Any, line: Any, count: Any, first: Any, stop: Any, step: Any,
-    inner: Any, sign: Any, table: Any, length: Any, FORM: Any, MIRRORED: bool, LANES: int,
+    inner: Any, sign: Any, table: Any, length: Any, FORM: Any, REAL: Any, LANES: int,
 ) -> None:  # fmt: skip
     """Elements from `first` to `stop`; lanes without a line get zeros."""
     if count < LANES:
@@ -240,7 +251,7 @@ def read_lines(
         row = row_of(x, own, step, inner, FORM)
         for a in range(first, stop):
             j = place_of(a, start_of(own, step, inner), step)
-            z = number_at(x, row, j, sign, table, length, FORM, MIRRORED)
+            z = number_at(x, row, j, sign, table, length, None, FORM, REAL)
             memory[worker, a * (2 * LANES) + lane] = z.real
             memory[worker, a * (2 * LANES) + LANES + lane] = z.imag
 
@@ -259,7 +270,7 @@ def write_lines(
             at = (source + a) * (2 * LANES) + lane
             z = kl.complex(memory[worker, at], memory[worker, at + LANES])
             if coarse is not None:
-                z = turned_between(z, coarse, fine, start_of(own, step_in, inner), a)
+                z = times(z, turn_between(coarse, fine, start_of(own, step_in, inner), a))
             put_at(out, row, place_of(a, start_of(own, step, inner), step), z, table, scales, FORM)
 
 
@@ -371,21 +382,46 @@ def mirror(memory: Any, worker: Any, n: Any, LANES: int) -> None:
 
 
 @function
+def recombine(
+    memory: Any, worker: Any, source: Any, n: Any, turns: Any, SIGN: int, LANES: int
+) -> None:
+    """Lines merged (`SIGN` 1) or split (-1) in place; with an element more before or behind it."""
+    first = held_at(memory, worker, source, LANES)
+    other = first.imag if SIGN == -1 else held_at(memory, worker, source + n, LANES).real
+    total, gap = first.real + other, first.real - other
+    if SIGN == -1:
+        nothing = gap * 0
+        hold(memory, worker, source, kl.complex(total * 2, nothing), LANES)
+        hold(memory, worker, source + n, kl.complex(gap * 2, nothing), LANES)
+    else:
+        hold(memory, worker, source, kl.complex(total, gap), LANES)
+    for k in range(1, n // 2 + 1):
+        near = held_at(memory, worker, source + k, LANES)
+        far = held_at(memory, worker, source + n - k, LANES)
+        turn = element(turns, (), k, WITHIN)
+        hold(memory, worker, source + k, recombined(near, far, turn, SIGN), LANES)
+        # The rotation of the mirrored element is the negative conjugate.
+        z = recombined(near, far, turn, -SIGN)
+        hold(memory, worker, source + n - k, kl.complex(z.real, -z.imag), LANES)
+
+
+@function
 def read_block(
     x: Any, memory: Any, worker: Any, line: Any, count: Any, n: Any, step: Any, inner: Any,
-    sign: Any, table: Any, length: Any, HOW: Any, MIRRORED: bool, LANES: int,
+    sign: Any, table: Any, length: Any, turns: Any, HOW: Any, REAL: Any, LANES: int,
 ) -> None:  # fmt: skip
     """Brings lines into a worker's memory, as many elements as possible together."""
-    NEAR, PAIRS = HOW
-    FORM = NEAR if PAIRS else None
-    # Whole rows that have no factors are mirrored when they are there.
-    LATER = MIRRORED and step is None and table is None
-    many = n // 2 + 1 if LATER else n
+    NEAR, FORM = HOW
+    # Whole rows that have no factors are completed when they are there.
+    LATER = REAL == MERGED or (REAL == MIRRORED and step is None and table is None)
+    many = n
+    if LATER:
+        many = n + 1 if REAL == MERGED else n // 2 + 1
     done = n - n
     if NEAR is not None and count == LANES:
-        SIDE = side_of(NEAR, PAIRS, LANES)
+        SIDE = side_of(NEAR, FORM, LANES)
         start = start_of(line, step, inner)
-        done = together(extent(x, FORM), many, start, step, NEAR, LANES) // SIDE * SIDE
+        done = together(whole(x, FORM), many, start, step, NEAR, LANES) // SIDE * SIDE
         row = row_of(x, line, step, inner, FORM)
         for a in range(0, done, SIDE):
             if NEAR == ALONG:
@@ -397,9 +433,11 @@ def read_block(
         stop = kl.minimum(begin + _STRETCH, many)
         read_lines(
             x, memory, worker, line, count, begin, stop, step, inner, sign, table, length, FORM,
-            MIRRORED and not LATER, LANES,
+            None if LATER or REAL == SPLIT else REAL, LANES,
         )  # fmt: skip
-    if LATER:
+    if REAL == MERGED:
+        recombine(memory, worker, 0, n, turns, 1, LANES)
+    elif LATER:
         mirror(memory, worker, n, LANES)
 
 
@@ -409,13 +447,12 @@ def write_block(
     step: Any, inner: Any, coarse: Any, fine: Any, table: Any, scales: Any, HOW: Any, LANES: int,
 ) -> None:  # fmt: skip
     """Takes lines from a worker's memory, as many elements as possible together."""
-    NEAR, PAIRS = HOW
-    FORM = NEAR if PAIRS else None
+    NEAR, FORM = HOW
     done = n - n
     if NEAR is not None and count == LANES:
-        SIDE = side_of(NEAR, PAIRS, LANES)
+        SIDE = side_of(NEAR, FORM, LANES)
         start = start_of(line, step, inner)
-        done = together(extent(out, FORM), n, start, step, NEAR, LANES) // SIDE * SIDE
+        done = together(whole(out, FORM), n, start, step, NEAR, LANES) // SIDE * SIDE
         row = row_of(out, line, step, inner, FORM)
         for a in range(0, done, SIDE):
             if NEAR == ALONG:
@@ -435,11 +472,17 @@ def write_block(
 
 
 @function
-def side_of(NEAR: str, PAIRS: bool, LANES: int) -> int:
+def side_of(NEAR: str, FORM: Any, LANES: int) -> int:
     """How many elements of each line are taken at a time."""
     if NEAR != ALONG:
         return 1
-    return LANES // 2 if PAIRS else LANES
+    return LANES if FORM is None else LANES // 2
+
+
+@function
+def whole(x: Any, FORM: Any) -> Any:
+    """How many numbers of a row lack nothing."""
+    return x.shape[x.ndim - 1] // 2 if FORM == PAIRED else extent(x, FORM)
 
 
 @function
@@ -465,6 +508,7 @@ def transform_in_vectors(
     scale: Any,
     imag_scale: Any,
     length: Any,
+    turns: Any,
     lines: Any,
     run: Any,
     step_in: Any,
@@ -476,13 +520,14 @@ def transform_in_vectors(
     LANES: int,
     IN: Any,
     OUT: Any,
-    MIRRORED: bool,
+    REAL: Any,
 ) -> None:
     """Transforms lines of `n`, each worker every so many blocks of up to `LANES` lines.
 
     Blocks are cut from runs of `run` lines. `IN` and `OUT` are pairs: where neighbouring lines lie
-    (`WITHIN` rows or `BESIDE` each other; None if they cannot be taken as vectors), and whether an
-    array holds the parts of complex numbers, as it does then.
+    (`WITHIN` rows or `BESIDE` each other; None if they cannot be taken as vectors), and how an
+    array holds the parts of complex numbers, None for numbers as such. `REAL` says what is done for
+    transforms of real numbers.
     """
     worker = kl.global_id(0)
     scales = (sign_between, scale, imag_scale)
@@ -492,11 +537,14 @@ def transform_in_vectors(
         line = block // per_run * run + offset
         count = kl.minimum(run - offset, LANES)
         read_block(
-            x, memory, worker, line, count, n, step_in, inner, sign, read_table, length, IN,
-            MIRRORED, LANES,
+            x, memory, worker, line, count, n, step_in, inner, sign, read_table, length, turns, IN,
+            REAL, LANES,
         )  # fmt: skip
         source = stages(memory, worker, n, code, twiddles, LANES)
+        if REAL == SPLIT:
+            recombine(memory, worker, source, n, turns, -1, LANES)
+        many = n + 1 if REAL == SPLIT else n
         write_block(
-            out, memory, worker, source, line, count, n, step_in, step_out, inner, coarse, fine,
+            out, memory, worker, source, line, count, many, step_in, step_out, inner, coarse, fine,
             write_table, scales, OUT, LANES,
         )  # fmt: skip

@@ -9,15 +9,15 @@ from typing import Any, Final
 import numpy as np
 
 from portable.array.base.recipe import Recipe
-from portable.array.fft.access import ALONG, BESIDE, WITHIN
-from portable.array.fft.ends import TABLES, Pass, found_table, in_parts, rotations_between
+from portable.array.fft.access import ALONG, BESIDE, MIRRORED, WITHIN
+from portable.array.fft.ends import TABLES, Ends, Pass, found_table, in_parts, rotations_between
 from portable.array.fft.plan import balanced, radices
 from portable.array.fft.tables import stage_rotations
 from portable.array.fft.vector_kernels import transform_in_vectors
 from portable.backend import Capabilities
 from portable.dtypes import DType
 
-__all__ = ["launch_in_vectors", "parts_in_vectors"]
+__all__ = ["lanes_of", "launch_in_vectors", "parts_in_vectors"]
 
 _LARGEST_RADIX: Final = 8
 _MOST_LANES: Final = 16
@@ -30,14 +30,15 @@ _LONGEST_ALONE: Final = 2048
 
 def parts_in_vectors(x: Any, out: Any, n: int, kind: DType) -> tuple[int, ...]:
     """The lengths of the passes: one if a worker's memory holds a line in each lane."""
-    lanes = _lanes(x.device.capabilities, kind)
+    lanes = lanes_of(x.device.capabilities, kind)
     most = _CACHE // (2 * lanes * kind.itemsize)
     if n <= (most if prod(x.shape[:-1]) >= lanes else _LONGEST_ALONE):
         return (n,)
     return balanced(n, most)
 
 
-def _lanes(capabilities: Capabilities, kind: DType) -> int:
+def lanes_of(capabilities: Capabilities, kind: DType) -> int:
+    """How many lines a vector is of."""
     return min(_MOST_LANES, max(2, capabilities.vector_bytes // kind.real.itemsize))
 
 
@@ -46,8 +47,9 @@ def launch_in_vectors(recipe: Recipe, x: Any, out: Any, step: Pass, kind: DType)
     device, ends, n = x.device, step.ends, step.length
     lines = prod(x.shape[:-1]) * step.step_in
     run = _run(x, step)
-    lanes = 1 if run == 1 else _lanes(device.capabilities, kind)
-    one_by_one = lanes == 1 or (ends.mirrored and (step.step_in > 1 or ends.table is not None))
+    lanes = 1 if run == 1 else lanes_of(device.capabilities, kind)
+    mirrored = ends.real == MIRRORED
+    one_by_one = lanes == 1 or (mirrored and (step.step_in > 1 or ends.table is not None))
     how_in = None if one_by_one else _neighbours(x, step.step_in, step.inner)
     how_out = None if lanes == 1 else _neighbours(out, step.step_out, step.inner)
     blocks = lines // run * -(-run // lanes)
@@ -55,15 +57,15 @@ def launch_in_vectors(recipe: Recipe, x: Any, out: Any, step: Pass, kind: DType)
     steps = radices(n, _LARGEST_RADIX, mixed=False)
     find = partial(TABLES, device, kind, stage_rotations, steps)
     coarse, fine = rotations_between(recipe, device, kind, step)
-    source, form_in = _as_taken(x, how_in)
-    target, form_out = _as_taken(out, how_out)
+    source, form_in = _as_taken(x, how_in, ends)
+    target, form_out = _as_taken(out, how_out, ends)
     recipe.launch(
         transform_in_vectors,
         workers,
         1,
         source,
         target,
-        recipe.empty((workers, 4 * n * lanes), kind.real),
+        recipe.empty((workers, (4 * n + 2) * lanes), kind.real),
         found_table(recipe, find),
         ends.table,
         ends.factors,
@@ -78,7 +80,7 @@ def launch_in_vectors(recipe: Recipe, x: Any, out: Any, step: Pass, kind: DType)
         LANES=lanes,
         IN=form_in,
         OUT=form_out,
-        MIRRORED=ends.mirrored > 0,
+        REAL=ends.real,
     )
 
 
@@ -100,8 +102,8 @@ def _neighbours(x: Any, step: int, inner: int) -> str | None:
     return WITHIN if step > 1 else ALONG
 
 
-def _as_taken(x: Any, how: str | None) -> tuple[Any, tuple[str | None, bool]]:
+def _as_taken(x: Any, how: str | None, ends: Ends) -> tuple[Any, tuple[str | None, str | None]]:
     """An array as the kernel takes it, and what it is told of that."""
     if how is None or not x.dtype.is_complex:
-        return x, (how, False)
-    return in_parts(x, how), (how, True)
+        return x, (how, ends.form(x))
+    return in_parts(x, how), (how, how)

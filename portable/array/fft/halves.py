@@ -1,0 +1,117 @@
+"""Transforms of an even number of reals, or into them, as complex ones of half the length.
+
+Neighbouring numbers are taken as real and imaginary part; what a complex transform makes of them
+is split into the transforms of the even and the odd ones, which a last butterfly joins: see
+J. W. Cooley, P. A. W. Lewis and P. D. Welch, "The fast Fourier transform algorithm: programming
+considerations in the calculation of sine, cosine and Laplace transforms", Journal of Sound and
+Vibration 12 (1970). The inverse merges two such halves first.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial
+from math import prod
+from typing import Any, Final
+
+from portable.array.base.recipe import Recipe
+from portable.array.fft.access import MERGED, SPLIT, WITHIN
+from portable.array.fft.chirp import chirp_transform
+from portable.array.fft.ends import TABLES, Ends, found_table, in_parts, lies_across
+from portable.array.fft.passes import is_one_pass, rows_beside_each_other, transform
+from portable.array.fft.plan import is_smooth
+from portable.array.fft.recombination_kernel import recombine_rows
+from portable.array.fft.tables import between_halves, between_long_halves
+from portable.array.fft.vectors import lanes_of
+from portable.dtypes import DType, complex64, complex128, float32
+
+__all__ = ["transform_from_real", "transform_to_real"]
+
+_CPU_CHUNK: Final = 1024
+_WIDTH: Final = 256
+_GROUP: Final = 256
+
+
+def transform_from_real(recipe: Recipe, x: Any, out: Any, n: int, kind: DType, ends: Ends) -> None:
+    """As `passes.transform`, of an even number `n` of reals into ``n // 2 + 1`` elements.
+
+    Of `ends`, the conjugation at the end and the scale count.
+    """
+    half, source = n // 2, as_pairs(x)
+    ends = Ends(conjugate_after=ends.conjugate_after, scale=ends.scale / 2, paired=True)
+    if is_smooth(half) and is_one_pass(source, out, half, kind):
+        turns = _turns(recipe, x, kind, half)
+        transform(recipe, source, out, half, kind, replace(ends, real=SPLIT, turns=turns))
+        return
+    held = rows_beside_each_other(recipe, out, half, kind)
+    _of_half(recipe, source, held, half, kind, Ends(paired=True))
+    _recombine(recipe, held, out, half, kind, ends, -1)
+
+
+def transform_to_real(recipe: Recipe, x: Any, out: Any, n: int, kind: DType, ends: Ends) -> None:
+    """As `passes.transform`, of ``n // 2 + 1`` elements into an even number `n` of reals.
+
+    Of `ends`, the conjugation at the beginning and the scale count.
+    """
+    half, target = n // 2, as_pairs(out)
+    last = Ends(scale=ends.scale, paired=True)
+    if x.device.capabilities.kind != "cpu" or (
+        is_smooth(half) and is_one_pass(x, target, half, kind)
+    ):
+        turns = _turns(recipe, x, kind, half)
+        both = replace(last, conjugate=ends.conjugate, real=MERGED, length=n, turns=turns)
+        _of_half(recipe, x, target, half, kind, both)
+        return
+    held = rows_beside_each_other(recipe, x, half, kind)
+    _recombine(recipe, x, held, half, kind, Ends(ends.conjugate), 1)
+    _of_half(recipe, held, target, half, kind, last)
+
+
+def _of_half(recipe: Recipe, x: Any, out: Any, n: int, kind: DType, ends: Ends) -> None:
+    way = transform if is_smooth(n) else chirp_transform
+    way(recipe, x, out, n, kind, ends)
+
+
+def _turns(recipe: Recipe, x: Any, kind: DType, half: int) -> Any:
+    return found_table(recipe, partial(TABLES, x.device, kind, between_halves, half))
+
+
+def _recombine(
+    recipe: Recipe, x: Any, out: Any, half: int, kind: DType, ends: Ends, sign: int
+) -> None:
+    """Rows merged or split in a launch of its own."""
+    capabilities = x.device.capabilities
+    across, rows = lies_across(out), prod(x.shape[:-1])
+    lanes, chunk, group = 1, 1, min(_GROUP, capabilities.max_workgroup)
+    if capabilities.kind == "cpu":
+        lanes, chunk, group = 1 if across else lanes_of(capabilities, kind), _CPU_CHUNK, 1
+    find = partial(TABLES, x.device, kind, between_long_halves, half, _WIDTH)
+    source, target = (in_parts(y, WITHIN) if lanes > 1 else y for y in (x, out))
+    recipe.launch(
+        recombine_rows,
+        rows * -(-(half // 2 + 1) // chunk),
+        group,
+        source,
+        target,
+        found_table(recipe, find, 0),
+        found_table(recipe, find, 1),
+        *ends.numbers(kind)[:4],
+        half,
+        rows,
+        CHUNK=chunk,
+        LANES=lanes,
+        SIGN=sign,
+        ACROSS=across,
+    )
+
+
+def as_pairs(x: Any) -> Any:
+    """Neighbouring real numbers as complex ones where they lie so, else the real ones."""
+    size = x.dtype.itemsize
+    steps = (*x.strides[:-1], x.offset)
+    if x.dtype.is_complex or x.shape[-1] % 2 or x.strides[-1] != size:
+        return x
+    if any(step % (2 * size) for step in steps):
+        return x
+    kind = complex64 if x.dtype is float32 else complex128
+    return x.viewed((*x.shape[:-1], x.shape[-1] // 2), (*x.strides[:-1], 2 * size), dtype=kind)
