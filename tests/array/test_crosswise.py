@@ -67,6 +67,17 @@ def test_copies_of_transposes_of_dtypes(ours: Device, kind: str) -> None:
     np.testing.assert_array_equal(copied(x[:, ::-1]), a[:, ::-1])
 
 
+@pytest.mark.parametrize("kind", ["i1", "f2", "f4"])
+def test_tiles_of_vectors(ours: Device, kind: str) -> None:
+    """So large that GPUs take several neighbours at a time, in tiles that end beside the array."""
+    rows, columns = (140, 150) if ours.capabilities.dialect == "ir" else (2200, 2310)
+    a = RNG.integers(0, 2, (rows, columns)).astype(kind)
+    x = ours.from_numpy(a)
+    np.testing.assert_array_equal(copied(x.T), a.T)
+    np.testing.assert_array_equal(copied(x[::-1, 1:].T), a[::-1, 1:].T)
+    np.testing.assert_array_equal(portable.to_numpy(x.T != x[:, :1].T), a.T != a[:, :1].T)
+
+
 @pytest.mark.parametrize("order", list(permutations(range(3))), ids=str)
 def test_copies_of_permutations(ours: Device, order: tuple[int, ...]) -> None:
     a = numbers((20, 18, 35))

@@ -215,7 +215,14 @@ LAUNCHES: dict[str, tuple[Kernel, tuple[int, int, int], tuple[Any, ...], dict[st
         exchange_tiles,
         (32, 8, 1),
         (CROSSWISE, NONE, NONE, MATRIX),
-        {"OP": kl.negative, "HOW": ("crosswise",), "KINDS": (None,), "EDGE": 32, "TALL": 8},
+        {
+            "OP": kl.negative,
+            "HOW": ("crosswise",),
+            "KINDS": (None,),
+            "WIDTH": 32,
+            "TALL": 8,
+            "LANES": 2,
+        },
     ),
     "sort": (
         sort_runs,

@@ -26,6 +26,8 @@ _CPU_BLOCK: Final = 512
 _CPU_BLOCKS_PER_UNIT: Final = 8
 _CPU_LINE: Final = 64
 _GPU_TILE: Final = 32
+_GPU_BYTES: Final = 8
+_GPU_TILES_PER_UNIT: Final = 2
 _SHORTEST: Final = 16
 _MOST_LANES: Final = 16
 # Intel's compiler (2026.22.10) does not come to an end with squares of 16 narrow integers.
@@ -90,8 +92,11 @@ def exchange_launch(
         launcher = exchange_blocks[_squares(out.shape, block), 1]
     else:
         tall = _GPU_TILE // 4
-        constants |= {"EDGE": _GPU_TILE, "TALL": tall}
-        tiles = _squares(out.shape, _GPU_TILE)
+        lanes = 1
+        if operation.vector and not compute.is_complex:
+            lanes = _tile_lanes(args, constants["HOW"], out, capabilities)
+        constants |= {"WIDTH": _GPU_TILE, "TALL": tall, "LANES": lanes}
+        tiles = _squares(out.shape, _GPU_TILE * lanes)
         launcher = exchange_tiles[(tiles * _GPU_TILE, tall), (_GPU_TILE, tall)]
     filled = (*args, *(None,) * (3 - len(args)), out)
     return repeatable(launcher, filled, constants, disjoint=disjoint)
@@ -105,6 +110,30 @@ def _lanes(kinds: Sequence[DType], shape: Shape, capabilities: Capabilities) -> 
     narrow = any(kind.is_integer and kind.itemsize < _NARROW for kind in kinds)
     lanes = min(_MOST_NARROW if narrow else _MOST_LANES, capabilities.vector_bytes // widest)
     while lanes > min(shape[-2:]):
+        lanes //= 2
+    return lanes
+
+
+def _tile_lanes(
+    args: Sequence[Any], how: Sequence[str], out: Storage, capabilities: Capabilities
+) -> int:
+    """How many neighbours a GPU's work-items take at a time on both sides.
+
+    So many that even of the narrowest operand they move `_GPU_BYTES`, as far as tiles find room.
+    """
+    arrays = [x for x in args if isinstance(x, Storage)]
+    if any(x.dtype.is_complex for x in (*arrays, out)):
+        return 1
+    sizes = [
+        x.dtype.itemsize
+        for x, word in zip(args, how, strict=True)
+        if word in (CROSSWISE, CROSSWISE_REVERSED)
+    ]
+    lanes: int = max(1, _GPU_BYTES // min(x.dtype.itemsize for x in (*arrays, out)))
+    while lanes > 1 and (
+        sum(sizes) * _GPU_TILE * (_GPU_TILE + 1) * lanes**2 > capabilities.local_memory
+        or _squares(out.shape, _GPU_TILE * lanes) < _GPU_TILES_PER_UNIT * capabilities.compute_units
+    ):
         lanes //= 2
     return lanes
 

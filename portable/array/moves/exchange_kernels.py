@@ -73,51 +73,6 @@ def operand(x: Any, how: Any, kind: Any, outer: Any, row: Any, column: Any) -> A
     return taken(x, how, kind, (*outer, row), column, 1)
 
 
-# -- in local memory ------------------------------------------------------------------------
-
-
-@function
-def bring(
-    tile: Any, x: Any, how: Any, outer: Any, top: Any, left: Any, EDGE: Any, TALL: Any
-) -> None:
-    """Puts a square of an operand into a tile, neighbouring work-items reading neighbours."""
-    i, j = kl.local_id(0), kl.local_id(1)
-    for k in kl.static_range(0, EDGE, TALL):
-        if (top + i < x.shape[x.ndim - 2]) & (left + j + k < x.shape[x.ndim - 1]):
-            tile[j + k, i] = x[*outer, along_column(x, how, top + i, 1), left + j + k]
-
-
-@kernel
-def exchange_tiles(
-    x: Any, y: Any, z: Any, out: Any, *, OP: Any, HOW: Any, KINDS: Any, EDGE: int, TALL: int
-) -> None:
-    """``out = OP(x, y, z)``: a workgroup of ``EDGE, TALL`` does a square of `EDGE`."""
-    arrays = (x, y, z)
-    down, across = out.shape[out.ndim - 2], out.shape[out.ndim - 1]
-    top, left, outer = square(kl.group_id(0), out.shape, EDGE)
-    tiles = ()
-    for n in kl.static_range(len(HOW)):
-        if lies_across(HOW[n]):
-            tile = kl.local((EDGE, EDGE + 1), arrays[n].dtype)
-            bring(tile, arrays[n], HOW[n], outer, top, left, EDGE, TALL)
-            tiles = (*tiles, tile)  # type: ignore[assignment]
-        else:
-            tiles = (*tiles, None)  # type: ignore[assignment]
-    kl.barrier()
-    i, j = kl.local_id(0), kl.local_id(1)
-    for k in kl.static_range(0, EDGE, TALL):
-        if (top + j + k < down) & (left + i < across):
-            values = ()
-            for n in kl.static_range(len(HOW)):
-                if lies_across(HOW[n]):
-                    value = converted(tiles[n][i, j + k], KINDS[n])
-                else:
-                    row = (*outer, top + j + k)
-                    value = taken(arrays[n], HOW[n], KINDS[n], row, left + i, 1)
-                values = (*values, value)  # type: ignore[assignment]
-            out[*outer, top + j + k, left + i] = applied(OP, values)
-
-
 # -- between vector lanes -------------------------------------------------------------------
 
 
@@ -161,6 +116,115 @@ def rows_of(x: Any, how: Any, kind: Any, outer: Any, row: Any, column: Any, LANE
     for r in kl.static_range(LANES):
         last_first = (*last_first, found[LANES - 1 - r])  # type: ignore[assignment]
     return last_first
+
+
+# -- in local memory ------------------------------------------------------------------------
+
+
+@function
+def place_of(row: Any, LANES: Any) -> Any:
+    """Where a row of a square lies in its tile: such that neither side meets in a bank."""
+    return row % LANES, row // LANES
+
+
+@function
+def bring(
+    tile: Any, x: Any, how: Any, outer: Any, top: Any, left: Any, WIDTH: Any, TALL: Any, LANES: Any
+) -> None:
+    """Puts a square of an operand into a tile, neighbouring work-items reading neighbours.
+
+    Each takes squares of `LANES`, whose elements change places in its registers.
+    """
+    i, j = kl.local_id(0) * LANES, kl.local_id(1)
+    down, across = x.shape[x.ndim - 2], x.shape[x.ndim - 1]
+    for k in kl.static_range(0, WIDTH, TALL):
+        far = (j + k) * LANES
+        if LANES > 1 and top + i + LANES <= down and left + far + LANES <= across:
+            rows = rows_of(x, how, None, outer, top + i, left + far, LANES)
+            for r in kl.static_range(LANES):
+                kl.vstore(tile, r, kl.local_id(0), far, rows[r])
+        else:
+            for r in kl.static_range(LANES):
+                for c in kl.static_range(LANES):
+                    if (top + i + r < down) & (left + far + c < across):
+                        row = along_column(x, how, top + i + r, 1)
+                        tile[r, kl.local_id(0), far + c] = x[*outer, row, left + far + c]
+
+
+@function
+def exchanged_from(
+    tiles: Any,
+    arrays: Any,
+    outer: Any,
+    top: Any,
+    left: Any,
+    down: Any,
+    across: Any,
+    lanes: Any,
+    OP: Any,
+    HOW: Any,
+    KINDS: Any,
+    LANES: Any,
+) -> Any:
+    """The operation on `lanes` neighbours of the result, `down` and `across` into a square."""
+    values = ()
+    for n in kl.static_range(len(HOW)):
+        if lies_across(HOW[n]):
+            at = (*place_of(down, LANES), across)
+            value = kl.vload(tiles[n], *at, lanes=lanes) if lanes > 1 else tiles[n][*at]
+            value = converted(value, KINDS[n])
+        else:
+            value = taken(arrays[n], HOW[n], KINDS[n], (*outer, top + down), left + across, lanes)
+        values = (*values, value)  # type: ignore[assignment]
+    return applied(OP, values)
+
+
+@kernel
+def exchange_tiles(
+    x: Any,
+    y: Any,
+    z: Any,
+    out: Any,
+    *,
+    OP: Any,
+    HOW: Any,
+    KINDS: Any,
+    WIDTH: int,
+    TALL: int,
+    LANES: int,
+) -> None:
+    """``out = OP(x, y, z)``: a workgroup of ``WIDTH, TALL`` does a square of `WIDTH` vectors."""
+    arrays = (x, y, z)
+    EDGE = WIDTH * LANES
+    down, across = out.shape[out.ndim - 2], out.shape[out.ndim - 1]
+    top, left, outer = square(kl.group_id(0), out.shape, EDGE)
+    tiles = ()
+    for n in kl.static_range(len(HOW)):
+        if lies_across(HOW[n]):
+            tile = kl.local((LANES, WIDTH, EDGE + LANES), arrays[n].dtype)
+            bring(tile, arrays[n], HOW[n], outer, top, left, WIDTH, TALL, LANES)
+            tiles = (*tiles, tile)  # type: ignore[assignment]
+        else:
+            tiles = (*tiles, None)  # type: ignore[assignment]
+    kl.barrier()
+    i, j = kl.local_id(0) * LANES, kl.local_id(1)
+    for k in kl.static_range(0, EDGE, TALL):
+        row = top + j + k
+        if row < down:
+            if LANES > 1 and left + i + LANES <= across:
+                done = exchanged_from(
+                    tiles, arrays, outer, top, left, j + k, i, LANES, OP, HOW, KINDS, LANES
+                )
+                kl.vstore(out, *outer, row, left + i, done)
+            else:
+                for c in kl.static_range(LANES):
+                    if left + i + c < across:
+                        out[*outer, row, left + i + c] = exchanged_from(
+                            tiles, arrays, outer, top, left, j + k, i + c, 1, OP, HOW, KINDS, LANES
+                        )
+
+
+# -- in whole vectors -----------------------------------------------------------------------
 
 
 @function
