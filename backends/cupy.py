@@ -14,6 +14,7 @@ from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from importlib.util import find_spec
+from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
@@ -40,6 +41,7 @@ from portable.errors import (
     PortableError,
 )
 from portable_backends.limits import check
+from portable_backends.tensor_maps import BOXES_BYTES, describing
 
 __all__ = ["CUDABackend", "CuPyDevice", "ParameterBlock", "ROCmBackend"]
 
@@ -74,7 +76,9 @@ _FORMATS = {
 
 
 def _slot_format(argument: Argument) -> str:
-    """How one argument is packed, padded to a slot, which aligns the next."""
+    """How one argument is packed, padded to whole slots, which aligns the next."""
+    if argument.kind == "box":
+        return f"{BOXES_BYTES}s"
     letter = "Q" if argument.kind == "pointer" else _FORMATS[argument.type.name]
     return f"{letter}{_SLOT - struct.calcsize('=' + letter)}x"
 
@@ -89,10 +93,11 @@ class ParameterBlock:
     """
 
     def __init__(self, arguments: Sequence[Argument]) -> None:
-        layout = struct.Struct("=" + "".join(_slot_format(a) for a in arguments))
+        formats = ["=" + _slot_format(a) for a in arguments]
+        layout = struct.Struct("=" + "".join(text[1:] for text in formats))
         self._memory = ctypes.create_string_buffer(max(layout.size, _SLOT))
         base = ctypes.addressof(self._memory)
-        places = [base + _SLOT * i for i in range(len(arguments))]
+        places = list(accumulate(map(struct.calcsize, formats), initial=base))[:-1]
         self._table = (ctypes.c_void_p * max(len(places), 1))(*places)
         self.pointers = ctypes.addressof(self._table)
         self._pack_into = layout.pack_into
@@ -137,6 +142,12 @@ class CuPyExecutable(Executable):
         block = ParameterBlock(self._program.arguments)
         self._fill(block, arguments)
         return lambda _block=block: self._enqueue(groups, _block.pointers)  # type: ignore[misc]
+
+    def boxes(
+        self, argument: Argument, shape: tuple[int, ...], strides: tuple[int, ...]
+    ) -> Callable[[Any], Any]:
+        """From an array's address to NVIDIA's description of it."""
+        return describing(argument, shape, strides)
 
     def _fill(self, block: ParameterBlock, arguments: Sequence[Any]) -> None:
         try:

@@ -76,4 +76,4 @@ def _matrix_units(level: tuple[int, int]) -> frozenset[str]:
 
 def _async_copy(level: tuple[int, int]) -> frozenset[str]:
     kinds = {"vector"} if level >= (8, 0) else set()
-    return frozenset(kinds | ({"bulk"} if level >= (9, 0) else set()))
+    return frozenset(kinds | ({"bulk", "tensor"} if level >= (9, 0) else set()))

@@ -20,6 +20,7 @@ __all__ = [
     "Argument",
     "ArrayView",
     "Backend",
+    "Box",
     "Capabilities",
     "Device",
     "Executable",
@@ -51,7 +52,8 @@ class Capabilities:
     matrix_units : frozenset of str
         Instruction sets for matrix fragments: ``"mma.f16"``, ``"mma.f64"``, ``"wgmma.f16"``.
     async_copy : frozenset of str
-        ``"vector"`` (cp.async) and ``"bulk"`` (cp.async.bulk with mbarriers).
+        ``"vector"`` (cp.async), ``"bulk"`` (cp.async.bulk with mbarriers) and ``"tensor"``
+        (cp.async.bulk.tensor, of boxes of arrays that are described at launch).
     local_memory, local_memory_opt_in : int
         Bytes per workgroup, by default and when a kernel asks for more.
     local_memory_dedicated : bool
@@ -121,27 +123,50 @@ class Capabilities:
 
 
 @dataclass(frozen=True, slots=True)
+class Box:
+    """A part of an array that a copy engine moves as a whole.
+
+    Attributes
+    ----------
+    dims : tuple of int
+        The array's dimensions, the contiguous one first.
+    extents : tuple of int
+        The elements taken along each of `dims`.
+    swizzle : int
+        In local memory: as of `portable.lang.ir.types.Layout`.
+    """
+
+    dims: tuple[int, ...]
+    extents: tuple[int, ...]
+    swizzle: int
+
+
+@dataclass(frozen=True, slots=True)
 class Argument:
     """One argument of a generated program, in order.
 
     Attributes
     ----------
-    kind : {"pointer", "offset", "extent", "stride", "scalar"}
+    kind : {"pointer", "offset", "extent", "stride", "box", "scalar"}
         The memory of array parameter `parameter`; the offset of its first element in elements
         (``int64``; only for devices that pass buffers with offsets); its extent or stride in
-        elements along `dim`; or scalar parameter `parameter`.
+        elements along `dim`; its description for copies of a `box` of it (only for devices with
+        ``"tensor"`` copies); or scalar parameter `parameter`.
     parameter : int
         Index into the kernel's parameters.
     dim : int
         For "extent" and "stride".
     type : DType
-        The type by which it is passed (for "pointer" the element type in memory).
+        The type by which it is passed (for "pointer" and "box" the element type in memory).
+    box : Box or None
+        For "box".
     """
 
-    kind: Literal["pointer", "offset", "extent", "stride", "scalar"]
+    kind: Literal["pointer", "offset", "extent", "stride", "box", "scalar"]
     parameter: int
     dim: int
     type: DType
+    box: Box | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -257,7 +282,8 @@ class Executable(ABC):
         groups : (int, int, int)
             Workgroups along each dimension, all positive.
         arguments : sequence
-            One per `Program.arguments`: handles for pointers, Python numbers for the rest.
+            One per `Program.arguments`: handles for pointers, what `boxes` makes of a handle for
+            boxes, Python numbers for the rest.
         """
 
     def prepare(self, groups: tuple[int, int, int], arguments: Sequence[Any]) -> Callable[[], None]:
@@ -267,6 +293,25 @@ class Executable(ABC):
         """
         bound = list(arguments)
         return lambda: self.launch(groups, bound)
+
+    def boxes(
+        self, argument: Argument, shape: tuple[int, ...], strides: tuple[int, ...]
+    ) -> Callable[[Any], Any]:
+        """Must, with ``"tensor"`` copies: describe boxes of arrays.
+
+        Parameters
+        ----------
+        argument : Argument
+            Of kind "box".
+        shape, strides : tuple of int
+            The array's extents, and bytes between neighbours.
+
+        Returns
+        -------
+        callable
+            From an array's handle to what `launch` takes for the argument.
+        """
+        raise NotImplementedError
 
 
 class Timer(ABC):

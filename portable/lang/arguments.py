@@ -31,6 +31,9 @@ _LIMIT: Final = 2**31 - INDEX_MARGIN
 ALIGNMENT: Final = 16
 """Bytes to which the address of an array is a multiple or not, which programs depend on."""
 
+_MOST_BOXED: Final = 5
+"""Dimensions of an array that a copy engine takes."""
+
 _INT64: Final = -(2**63), 2**63 - 1
 _NOT_ARRAYS: Final = (int, float, bool, complex, type(None), np.generic, np.dtype, str, type)
 _layouts: dict[Any, int] = {}
@@ -133,7 +136,17 @@ def array_spec(view: ArrayView) -> ArraySpec:
     )
     apart = [bytes_ for bytes_, kind in zip(view.strides, classes, strict=True) if kind == "any"]
     aligned = not view.address % ALIGNMENT and not any(b % ALIGNMENT for b in apart)
-    return ArraySpec(dtype(view.dtype), classes, aligned, view.writable)
+    boxed = aligned and _boxed(view.shape, apart)
+    return ArraySpec(dtype(view.dtype), classes, aligned, view.writable, boxed)
+
+
+def _boxed(shape: tuple[int, ...], apart: Sequence[int]) -> bool:
+    """Whether a copy engine takes the array, of which all strides but one are given, in bytes.
+
+    So NVIDIA's driver describes it (``cuTensorMapEncodeTiled``).
+    """
+    plain = len(apart) + 1 == len(shape) <= _MOST_BOXED
+    return plain and all(0 < n < 2**31 for n in shape) and all(0 < b < 2**40 for b in apart)
 
 
 def byte_range(view: ArrayView) -> tuple[int, int]:

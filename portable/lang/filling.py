@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from operator import attrgetter
 from typing import Any
 
-from portable.backend import Argument, ArrayView
+from portable.backend import Argument, ArrayView, Executable
 from portable.lang.arguments import element_strides
 from portable.lang.signature import ParameterSpec, ScalarSpec, StaticSpec
 
@@ -28,12 +28,15 @@ class Filling:
         Where offsets in elements go.
     scalars : list of (position, argument, function or None)
         Where numbers go, and what is made of them first.
+    boxes : list of (position, argument, function)
+        Where descriptions of boxes go, and what makes them of handles.
     """
 
     template: list[Any]
     pointers: list[tuple[int, int]] = field(default_factory=list)
     offsets: list[tuple[int, int, int]] = field(default_factory=list)
     scalars: list[tuple[int, int, Callable[[Any], Any] | None]] = field(default_factory=list)
+    boxes: list[tuple[int, int, Callable[[Any], Any]]] = field(default_factory=list)
 
     def fill(
         self, handles: Sequence[Any], offsets: Sequence[int], args: Sequence[Any]
@@ -46,6 +49,8 @@ class Filling:
             out[position] = offsets[arg] // size
         for position, arg, take in self.scalars:
             out[position] = take(args[arg]) if take else args[arg]
+        for position, arg, made in self.boxes:
+            out[position] = made(handles[arg])
         return out
 
     def fill_views(self, views: Sequence[ArrayView | None], args: Sequence[Any]) -> list[Any]:
@@ -58,6 +63,7 @@ def filling_of(
     arguments: Sequence[Argument],
     specs: tuple[ParameterSpec, ...],
     views: Sequence[ArrayView | None],
+    executable: Executable,
 ) -> Filling:
     """The filling for a program's arguments and a launch's."""
     owners = owners_of(specs)
@@ -78,6 +84,9 @@ def filling_of(
                 made.template[position] = view.shape[argument.dim]
             case "stride":
                 made.template[position] = element_strides(view)[argument.dim]
+            case "box":
+                boxes = executable.boxes(argument, view.shape, view.strides)
+                made.boxes.append((position, arg, boxes))
     return made
 
 

@@ -349,7 +349,7 @@ class Launcher:
 
         def build(disjoint: bool) -> _Bound:
             made = self._kernel.compiled(replace(wanted, restrict=disjoint), device)
-            filling = filling_of(made.arguments, wanted.parameters, views)
+            filling = filling_of(made.arguments, wanted.parameters, views, made.executable)
             return _Bound(made.executable, made.program, filling, disjoint)
 
         written = self._kernel.written(wanted, device)

@@ -205,6 +205,9 @@ class _Text:
         for position, arg, take in filling.scalars:
             names[f"t{position}"] = take
             out[position] = f"t{position}(a{arg})" if take else f"a{arg}"
+        for position, arg, made in filling.boxes:
+            names[f"t{position}"] = made
+            out[position] = f"t{position}(a{arg}_handle)"
         self._names |= names
         return out
 

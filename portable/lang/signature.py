@@ -42,6 +42,8 @@ class ArraySpec:
         Per dimension: one element ("unit"), none ("zero"), or known at launch ("any").
     aligned : bool
         First element and "any" strides are multiples of 16 bytes.
+    boxed : bool
+        Boxes of it can be described to a copy engine.
     writable : bool
         Whether the kernel may write it.
     """
@@ -50,6 +52,7 @@ class ArraySpec:
     strides: tuple[StrideClass, ...]
     aligned: bool = False
     writable: bool = True
+    boxed: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from portable import cache, dtypes
-from portable.backend import Argument, Program
+from portable.backend import Argument, Box, Program
 from portable.errors import (
     BackendUnavailableError,
     CompileError,
@@ -58,7 +58,7 @@ def test_capabilities_of_hopper() -> None:
     can = cuda_capabilities(H200, "13.0")
     assert (can.dialect, can.architecture, can.name) == ("cuda", "sm_90", "NVIDIA H200")
     assert can.matrix_units == {"mma.f16", "mma.f64", "wgmma.f16"}
-    assert can.async_copy == {"vector", "bulk"}
+    assert can.async_copy == {"vector", "bulk", "tensor"}
     assert (can.local_memory, can.local_memory_opt_in) == (49152, 232448)
     assert can.forward_progress
     assert can.sub_group_size == 32
@@ -70,7 +70,7 @@ def test_capabilities_of_hopper() -> None:
         ((7, 5), set(), set()),
         ((8, 0), {"mma.f16", "mma.f64"}, {"vector"}),
         ((8, 9), {"mma.f16", "mma.f64"}, {"vector"}),
-        ((12, 0), {"mma.f16", "mma.f64"}, {"vector", "bulk"}),
+        ((12, 0), {"mma.f16", "mma.f64"}, {"vector", "bulk", "tensor"}),
     ],
 )
 def test_capabilities_of_other_generations(
@@ -116,6 +116,17 @@ def test_arguments_are_packed_as_their_types() -> None:
     ]
     assert read == list(VALUES)
     assert all((place or 0) % 8 == table[0] % 8 for place in table)  # type: ignore[operator]
+
+
+def test_descriptions_of_boxes_are_packed_whole() -> None:
+    box = Argument("box", 0, 0, dtypes.float16, Box((1, 0), (64, 128), 8))
+    block = ParameterBlock((ARGUMENTS[0], box, ARGUMENTS[1]))
+    content = bytes(range(128))
+    block.fill((1, content, 2))
+    first, second, third = (ctypes.c_void_p * 3).from_address(block.pointers)
+    assert ctypes.string_at(second or 0, 128) == content
+    assert ((second or 0) - (first or 0), (third or 0) - (second or 0)) == (8, 128)
+    assert ctypes.c_int32.from_address(third or 0).value == 2
 
 
 def test_numpy_scalars_are_packed_too() -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from portable import dtypes as dt
 from portable import lang as kl
-from portable.backend import Capabilities
+from portable.backend import Box, Capabilities
 from portable.dtypes import DType
 from portable.lang.emit import generate
 from portable.lang.frontend.compile import translate
@@ -29,6 +29,7 @@ from tests.support.compilers import CUDA, compile_cuda, cuda_missing
 from tests.support.warps import run_on_warps
 
 HOPPER = replace(CUDA, matrix_units=frozenset({"mma.f16", "mma.f64", "wgmma.f16"}))
+ENGINE = replace(HOPPER, async_copy=frozenset({"vector", "bulk", "tensor"}))
 AMPERE = replace(CUDA, matrix_units=frozenset({"mma.f16", "mma.f64"}), architecture="sm_80")
 OPENCL = replace(AMPERE, dialect="opencl", sub_group_size=1, local_memory_opt_in=CUDA.local_memory)
 
@@ -135,15 +136,21 @@ def translated(
     on: Capabilities,
     layouts: str,
     out: str = "r",
+    restrict: bool = True,
     **sizes: int,
 ) -> Kernel:
-    """`layouts` of a and b, and `out`: "r" row-major, "c" a transposed view; "R", "C" aligned."""
+    """`layouts` of a and b, and `out`: "r" row-major, "c" a transposed view; "R", "C" aligned.
+
+    What is aligned can be described to a copy engine.
+    """
     arrays = [
-        ArraySpec(dtype, ("unit", "any") if x in "cC" else ("any", "unit"), x.isupper())
+        ArraySpec(
+            dtype, ("unit", "any") if x in "cC" else ("any", "unit"), x.isupper(), boxed=x.isupper()
+        )
         for dtype, x in zip((kind, kind, result), (*layouts, out), strict=True)
     ]
     wanted = Specialisation(
-        tuple(arrays), tuple(sizes.items()), (items, 1, 1), False, True, Options()
+        tuple(arrays), tuple(sizes.items()), (items, 1, 1), False, restrict, Options()
     )
     return translate(what.python, wanted, on)
 
@@ -205,7 +212,6 @@ def test_a_warpgroup_of_its_own_copies(
     items: int, tile: tuple[int, int, int], layouts: str
 ) -> None:
     """Both sides run after each other here, so that all rounds must fit into the ring."""
-    bm, bn, bk = tile
     sizes = sizes_of(tile, 3)
     made = translated(in_turn, dt.float16, dt.float32, items, HOPPER, layouts, **sizes)
     lowered = lower_matrices(made, HOPPER)
@@ -213,6 +219,12 @@ def test_a_warpgroup_of_its_own_copies(
     assert wanted <= names(lowered)
     copies = [x for x in all_statements(lowered.body) if isinstance(x, s.CopyTile)]
     assert {x.by for x in copies} == {(items - 128, 128)}
+    check_in_turn(lowered, tile, layouts)
+
+
+def check_in_turn(lowered: Kernel, tile: tuple[int, int, int], layouts: str) -> None:
+    """Runs `in_turn` over two tiles each way, of which the second ones reach beyond the result."""
+    bm, bn, bk = tile
     m, n, k = bm + 3, bn + 5, 3 * bk - 10
     a, b = operands(m, n, k, dt.float16, layouts)
     c = np.full((m, n), np.nan, np.float32)
@@ -222,6 +234,58 @@ def test_a_warpgroup_of_its_own_copies(
     rows, columns = np.indices(expected.shape)
     expected[rows % bm == columns % bn] *= 2
     assert (c == expected).all()
+
+
+@pytest.mark.parametrize("layouts", ["RR", "CR", "RC", "CC"])
+@pytest.mark.parametrize(("items", "tile"), [(256, (64, 128, 64)), (384, (128, 64, 64))])
+def test_one_work_item_asks_a_copy_engine(
+    items: int, tile: tuple[int, int, int], layouts: str
+) -> None:
+    made = translated(in_turn, dt.float16, dt.float32, items, ENGINE, layouts, **sizes_of(tile, 3))
+    lowered = lower_matrices(made, ENGINE)
+    found = names(lowered)
+    assert {"mbarrier.wait", "mbarrier.arrive.expecting", "wgmma.wait.1"} <= found
+    assert not {"mbarrier.arrive.copied"} & found
+    copies = [x for x in all_statements(lowered.body) if isinstance(x, s.CopyTile)]
+    assert {x.by for x in copies} == {(items - 128, 1)}
+    (expecting,) = (
+        x
+        for x in all_statements(lowered.body)
+        if isinstance(x, s.Instruction) and x.name == "mbarrier.arrive.expecting"
+    )
+    assert [x.value for x in expecting.inputs if isinstance(x, e.Const)] == [
+        sum(tile[i] * tile[2] * 2 for i in (0, 1))
+    ]
+    check_in_turn(lowered, tile, layouts.lower())
+
+
+def test_a_copy_engine_is_told_of_boxes() -> None:
+    sizes = sizes_of((128, 64, 64), 3)
+    made = translated(in_turn, dt.float16, dt.float32, 384, ENGINE, "RC", **sizes)
+    program = generate(made, ENGINE)
+    boxes = [x for x in program.arguments if x.kind == "box"]
+    assert [(x.parameter, x.box) for x in boxes] == [
+        (0, Box((1, 0), (64, 128), 8)),
+        (1, Box((0, 1), (64, 64), 8)),
+    ]
+    assert "cp.async.bulk.tensor.2d" in program.source
+    assert "const __grid_constant__ pt_boxes a_boxes" in program.source
+    if cuda_missing():
+        pytest.skip(str(cuda_missing()))
+    compile_cuda(program, "sm_90a")
+
+
+@pytest.mark.parametrize("layouts", ["Rr", "rR"])
+def test_a_copy_engine_is_not_asked_for_half_of_the_copies(layouts: str) -> None:
+    sizes = sizes_of((128, 64, 64), 3)
+    made = translated(in_turn, dt.float16, dt.float32, 384, ENGINE, layouts, **sizes)
+    assert "mbarrier.arrive.copied" in names(lower_matrices(made, ENGINE))
+
+
+def test_a_copy_engine_is_not_asked_for_what_the_kernel_may_write() -> None:
+    sizes = sizes_of((128, 64, 64), 3)
+    made = translated(in_turn, dt.float16, dt.float32, 384, ENGINE, "RR", restrict=False, **sizes)
+    assert "mbarrier.arrive.copied" in names(lower_matrices(made, ENGINE))
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 import portable as pt
@@ -10,23 +12,33 @@ from portable.dtypes import DType
 from portable.lang.emit import generate
 from portable.lang.frontend.compile import translate
 from portable.lang.ir.kernel import Options
+from portable.lang.ir.types import StrideClass
 from portable.lang.signature import ArraySpec, ScalarSpec, Specialisation, StaticSpec
 from portable.linalg.gemm_kernels import gemm_tiles, relu
 from portable.linalg.gemm_launches import tiles_launch
 from portable.tune.table import lookup
 from tests.support.compilers import CUDA, HIP, compile_cuda, compile_hip, cuda_missing, hip_missing
 
+HOPPER = replace(
+    CUDA,
+    matrix_units=CUDA.matrix_units | {"wgmma.f16"},
+    async_copy=CUDA.async_copy | {"tensor"},
+)
 SCALAR, NONE = ScalarSpec("float"), StaticSpec(None)
 
 
-def wanted(dtype: DType, target: Capabilities, b_columns: bool) -> Specialisation:
-    """The launch of the device's first choice of tiles."""
+def wanted(
+    dtype: DType, target: Capabilities, b_columns: bool, lead: tuple[StrideClass, ...] = ()
+) -> Specialisation:
+    """The launch of the device's first choice of tiles; `lead`: strides of leading dimensions."""
     kernels = ("gemm_nt", "gemm") if b_columns else ("gemm",)
     choice = next(x for kernel in kernels for x in lookup(kernel, dtype, target))
     workgroup = (choice["WORKGROUP"], 1, 1)
     constants = tiles_launch(choice, (1, 1), {"ACC": dtype.register, "ACTIVATION": relu}).constants
-    matrix = ArraySpec(dtype, ("any", "unit"), aligned=True)
-    right = ArraySpec(dtype, ("unit", "any"), aligned=True) if b_columns else matrix
+    boxed = "zero" not in lead
+    matrix = ArraySpec(dtype, (*lead, "any", "unit"), aligned=True, boxed=boxed)
+    columns = ArraySpec(dtype, (*lead, "unit", "any"), aligned=True, boxed=boxed)
+    right = columns if b_columns else matrix
     specs = (SCALAR, matrix, right, SCALAR, NONE, NONE, matrix)
     return Specialisation(specs, tuple(constants.items()), workgroup, False, True, Options())
 
@@ -44,3 +56,22 @@ def test_the_tile_kernel_compiles(dtype: DType, target: Capabilities, b_columns:
         translate(gemm_tiles.python, wanted(dtype, target, b_columns), target), target
     )
     (compile_cuda if target is CUDA else compile_hip)(program)
+
+
+@pytest.mark.parametrize("b_columns", [False, True])
+@pytest.mark.parametrize(("lead", "engine"), [((), True), (("any",), True), (("zero",), False)])
+def test_hoppers_copy_engine_fills_the_ring(
+    lead: tuple[StrideClass, ...], engine: bool, b_columns: bool
+) -> None:
+    """Of arrays that can be described to it, batches of matrices among them."""
+    specialised = wanted(pt.float16, HOPPER, b_columns, lead)
+    program = generate(translate(gemm_tiles.python, specialised, HOPPER), HOPPER)
+    boxes = [x.box.dims for x in program.arguments if x.box is not None]
+    whole = tuple(range(len(lead) + 2))
+    rows, columns = whole[::-1], (*whole[-2:], *whole[:-2][::-1])
+    assert boxes == ([rows, columns if b_columns else rows] if engine else [])
+    assert ("cp.async.bulk.tensor" in program.source) == engine
+    if engine and cuda_missing():
+        pytest.skip(str(cuda_missing()))
+    if engine:
+        compile_cuda(program, "sm_90a")

@@ -54,7 +54,7 @@ def _(statement: _Emulated, b: Builder) -> Step:
         return _descriptor(statement, b)
     if name == "store.v4.b32":
         return _store(statement, b)
-    if name == "mbarrier.arrive.copied":
+    if name in ("mbarrier.arrive.copied", "mbarrier.arrive.expecting"):
         return Plain(_copied)
     sites = b.site(statement.loc)
     inputs = b.expressions(statement.inputs, sites)

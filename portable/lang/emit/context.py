@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from portable.backend import Argument, Capabilities
+from portable.backend import Argument, Box, Capabilities
 from portable.dtypes import int32, int64
 from portable.lang.emit.dialect import Dialect
 from portable.lang.emit.helpers import Prelude
@@ -29,7 +29,7 @@ class Context:
     names, facts, prelude
         Identifiers, proofs and definitions of this kernel.
     used : dict
-        Extents and strides that the text mentions, with their identifiers.
+        Extents, strides and boxes that the text mentions, with their identifiers.
     flat : bool
         Whether the workgroup is launched along one dimension, its local indices being worked out.
     """
@@ -77,6 +77,12 @@ class Context:
         assert index_type in (int32, int64)
         key = Argument("extent" if kind == "extent" else "stride", index, dim, index_type)
         return self.used.setdefault(key, self.names.of(f"{array.name}_{word}{dim}", "size"))
+
+    def box_argument(self, array: Array, box: Box) -> str:
+        """The identifier of an array's description for copies of a box of it."""
+        key = Argument("box", self.kernel.parameters.index(array), 0, array.dtype, box)
+        found = self.used.get(key)
+        return found or self.used.setdefault(key, self.names.fresh(f"{array.name}_boxes"))
 
 
 def _needs_flat(kernel: Kernel) -> bool:

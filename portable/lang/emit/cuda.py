@@ -191,5 +191,6 @@ CUDA: Final = Dialect(
     static_local_limit=48 * 1024,
     local_static="__shared__ __align__(1024) char local_memory[{bytes}];",
     local_dynamic="extern __shared__ __align__(1024) char local_memory[];",
+    box="const __grid_constant__ pt_boxes {name}",
     instructions=INSTRUCTIONS,
 )

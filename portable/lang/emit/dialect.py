@@ -79,8 +79,8 @@ class Asm:
     text : str
         Template of C statements (braces doubled). ``{o0}`` is output 0, a C lvalue; ``{i0}`` input
         0, a C expression; ``{a0}`` address 0, a C pointer to the element; ``{s0}`` the same address
-        as a 32-bit shared-memory address (NVIDIA). A vector output's lane 1 is
-        ``{o0}.lane[1]``.
+        as a 32-bit shared-memory address (NVIDIA); ``{b0}`` array 0 of which it takes a box, a
+        pointer to the description. A vector output's lane 1 is ``{o0}.lane[1]``.
     helpers : tuple of str
         Definitions that the prelude must hold, as text.
     """
@@ -176,6 +176,8 @@ class Dialect:
         Declarations of the local memory, ``{bytes}`` long, in the kernel's body.
     address, shared_address : str
         How instructions are given the pointer ``{p}``, generic and as 32 bits of shared memory.
+    box : str
+        The argument ``{name}`` that describes boxes of an array.
     """
 
     name: Literal["opencl", "cuda", "hip"]
@@ -210,6 +212,7 @@ class Dialect:
     local_dynamic: str
     address: str = "{p}"
     shared_address: str = "(unsigned int)__cvta_generic_to_shared({p})"
+    box: str = ""
     instructions: Mapping[str, Asm] = field(default_factory=dict)
 
     def type_name(self, kind: ValueType) -> str:

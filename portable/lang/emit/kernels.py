@@ -81,7 +81,7 @@ class _Printer:
             if isinstance(parameter, Array):
                 found.append(Argument("pointer", number, 0, parameter.dtype))
                 own = [a for a in self._context.used if a.parameter == number]
-                order = ("offset", "extent", "stride")
+                order = ("offset", "extent", "stride", "box")
                 found += sorted(own, key=lambda a: (order.index(a.kind), a.dim))
             else:
                 kind = parameter.type
@@ -101,6 +101,8 @@ class _Printer:
         if argument.kind == "scalar":
             assert isinstance(parameter, e.Variable)
             return self._scalar(parameter)
+        if argument.kind == "box":
+            return self._dialect.box.format(name=self._context.used[argument])
         if argument.kind != "pointer":
             return (
                 f"const {self._dialect.types[argument.type.short]} {self._context.used[argument]}"

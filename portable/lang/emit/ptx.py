@@ -54,6 +54,10 @@ _BARRIERS: Final = {
         'asm volatile("mbarrier.expect_tx.relaxed.cta.shared::cta.b64 [%0], %1;" '
         ':: "r"({s0}), "r"((unsigned int)({i0})) : "memory");'
     ),
+    "mbarrier.arrive.expecting": Asm(
+        'asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" '
+        ':: "r"({s0}), "r"((unsigned int)({i0})) : "memory");'
+    ),
     "mbarrier.arrive": Asm(
         'asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" :: "r"({s0}) : "memory");'
     ),
@@ -91,4 +95,22 @@ _BULK: Final = {
     "proxy.fence": Asm('asm volatile("fence.proxy.async.shared::cta;" ::: "memory");'),
 }
 
-INSTRUCTIONS: Final[dict[str, Asm]] = _COPIES | _BARRIERS | _BULK | MATRIX_INSTRUCTIONS
+_BOXES: Final = "struct alignas(64) pt_boxes {\n    unsigned long long words[16];\n};"
+"""What NVIDIA calls a tensor map; opaque."""
+
+
+def _tensor(dims: int) -> Asm:
+    """A box of an array of so many dimensions; inputs are the coordinates of its first element."""
+    at = ", ".join(f"%{2 + i}" for i in range(dims))
+    inputs = ", ".join(f'"r"({{i{i}}})' for i in range(dims))
+    return Asm(
+        f'asm volatile("cp.async.bulk.tensor.{dims}d.shared::cluster.global.mbarrier::complete_tx'
+        f'::bytes [%0], [%1, {{{{{at}}}}}], [%{2 + dims}];"\n'
+        f'    :: "r"({{s0}}), "l"({{b0}}), {inputs}, "r"({{s1}}) : "memory");',
+        (_BOXES,),
+    )
+
+
+_TENSOR: Final = {f"tensor.load.{dims}": _tensor(dims) for dims in range(1, 6)}
+
+INSTRUCTIONS: Final[dict[str, Asm]] = _COPIES | _BARRIERS | _BULK | _TENSOR | MATRIX_INSTRUCTIONS

@@ -126,6 +126,7 @@ def _parameter(
             strides=spec.strides,
             aligned=spec.aligned,
             restrict=wanted.restrict,
+            boxed=spec.boxed,
         )
         parameters.append(array)
         return whole(builder, array)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from portable.backend import Box
 from portable.errors import Location
 from portable.lang.ir.expressions import Expression, Variable
 from portable.lang.ir.types import Array, Fragment, Region
@@ -275,7 +276,8 @@ class CopyTile:
     rely on it after a barrier that follows their own wait. With `asynchronous` False it is
     done, as far as this work-item's share goes, when the statement is. `by` holds the number of the
     first of the work-items that copy, a multiple of how many they are, and how many; None stands
-    for all.
+    for all. Where there is a `completion`, an mbarrier's array and index, one work-item asks a copy
+    engine for the whole of it, and the bytes are reported there.
     """
 
     target: Region
@@ -283,6 +285,7 @@ class CopyTile:
     loc: Location
     asynchronous: bool = True
     by: tuple[int, int] | None = None
+    completion: tuple[Array, tuple[Expression, ...]] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -430,7 +433,8 @@ class Instruction:
     """A device instruction that a lowering pass chose; `name` is a key of the dialect's table.
 
     `outputs` are declared variables that it sets, or reads and sets; `addresses` are places in
-    local or global arrays that it is given as pointers. The front end never makes one.
+    local or global arrays that it is given as pointers, `boxes` global arrays of which it reads
+    boxes. The front end never makes one.
     """
 
     name: str
@@ -438,6 +442,7 @@ class Instruction:
     inputs: tuple[Expression, ...]
     addresses: tuple[tuple[Array, tuple[Expression, ...]], ...]
     loc: Location
+    boxes: tuple[tuple[Array, Box], ...] = ()
 
 
 Statement = (

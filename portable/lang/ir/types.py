@@ -110,6 +110,8 @@ class Array:
     aligned : bool
         Of global arrays: the first element lies at a multiple of 16 bytes, as does every element
         reached by adding multiples of the "any" strides.
+    boxed : bool
+        Of global arrays: a copy engine can be told of boxes of it.
     restrict : bool
         Of global arrays: overlaps no other array argument that is written, nor is overlapped.
     lanes : int
@@ -126,6 +128,7 @@ class Array:
     aligned: bool = False
     restrict: bool = False
     lanes: int = 1
+    boxed: bool = False
 
     def __repr__(self) -> str:
         return f"<{self.space} {self.name}: {self.dtype.short}[{self.ndim}d {self.shape}]>"

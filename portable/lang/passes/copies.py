@@ -10,15 +10,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
-from portable.backend import Capabilities
-from portable.dtypes import DType, bool_, uint32, uint64
+from portable.backend import Box, Capabilities
+from portable.dtypes import DType, bool_, int32, uint32, uint64
 from portable.errors import Location
 from portable.lang.ir import expressions as e
 from portable.lang.ir import statements as s
 from portable.lang.ir.facts import Facts
 from portable.lang.ir.kernel import Kernel
 from portable.lang.ir.places import linear_local_id
-from portable.lang.ir.types import LANES, Region, Vector
+from portable.lang.ir.types import LANES, Array, Region, Vector
 from portable.lang.ir.walk import all_statements, map_block
 from portable.lang.passes.bulk import lower_bulk
 
@@ -145,6 +145,23 @@ def _all(conditions: list[e.Expression]) -> e.Expression:
     return e.Const(True, bool_) if total is None else total
 
 
+def _asked(x: s.CopyTile, completion: tuple[Array, tuple[e.Expression, ...]]) -> s.Statement:
+    """The copy engine is asked for a box, at a place that begins with the contiguous dimension."""
+    source, layout = x.source, x.target.array.layout
+    assert layout is not None
+    strides = source.array.strides
+    dims = tuple(sorted(range(len(strides)), key=lambda d: (strides[d] != "unit", -d)))
+    box = Box(dims, tuple(source.extents[d] or 1 for d in dims), layout.swizzle)
+    at = tuple(_narrow(_expression(source.starts[d])) for d in dims)
+    place = x.target.array, tuple(_expression(start) for start in x.target.starts)
+    boxes = ((source.array, box),)
+    return s.Instruction(f"tensor.load.{len(dims)}", (), at, (place, completion), x.loc, boxes)
+
+
+def _narrow(x: e.Expression) -> e.Expression:
+    return x if x.type is int32 else e.Cast(x, int32)
+
+
 class _Lowering:
     def __init__(self, kernel: Kernel, capabilities: Capabilities) -> None:
         self._kernel = kernel
@@ -171,7 +188,10 @@ class _Lowering:
         out: list[s.Statement] = []
         run: list[s.Let | s.CopyTile] = []
         for x in block:
-            if isinstance(x, s.CopyTile) or (run and isinstance(x, s.Let)):
+            if isinstance(x, s.CopyTile) and x.completion is not None:
+                out += [*self._run(run), _asked(x, x.completion)]
+                run = []
+            elif isinstance(x, s.CopyTile) or (run and isinstance(x, s.Let)):
                 run.append(x)
             else:
                 out += [*self._run(run), x]

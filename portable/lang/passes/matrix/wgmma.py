@@ -15,6 +15,7 @@ from portable.lang.ir import expressions as e
 from portable.lang.ir import statements as s
 from portable.lang.ir.types import Array, Fragment, Layout, Region
 from portable.lang.passes.matrix.apart import GROUP, Cut, cut, cut_loop
+from portable.lang.passes.matrix.boxes import boxed
 from portable.lang.passes.matrix.held import Held
 from portable.lang.passes.matrix.lanes import Lanes, divided, remainder
 from portable.lang.passes.matrix.parts import Part, Tile, kept_dims
@@ -242,6 +243,7 @@ class Wgmma(Strategy):
         pieces = cut(x) if self._apart else None
         if pieces is None:
             return None
+        pieces = boxed(pieces, self.copy, self.work)
         code = self.work.code(x.loc)
         registers = [r for held in self._held.values() for r in held.registers]
         forgotten = tuple(s.Instruction("set.f32", (r,), (), (), x.loc) for r in registers)
@@ -317,7 +319,7 @@ class Wgmma(Strategy):
 
     # -- copies -----------------------------------------------------------------------------
 
-    def copy(self, x: s.CopyTile) -> s.Block | None:
+    def copy(self, x: s.CopyTile) -> tuple[s.CopyTile, ...]:
         """One copy for each panel."""
         tile = self._tiles[x.target.array]
         panels = range(tile.array.shape[-3])
