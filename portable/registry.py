@@ -6,6 +6,7 @@ A name is ``backend[:selector[:index]]``: ``cpu``, ``cuda:1``, ``opencl:nvidia``
 
 from __future__ import annotations
 
+import copyreg
 import difflib
 import os
 import threading
@@ -62,10 +63,12 @@ class _Loaded:
 
     @property
     def devices(self) -> tuple[Device, ...]:
-        """What the backend found, best first."""
+        """What the backend found, best first; copied and pickled by name, since each is one."""
         with self._lock:
             if self._devices is None:
                 self._devices = () if self.backend is None else tuple(self.backend.devices())
+                for found in self._devices:
+                    copyreg.pickle(type(found), _named_again)
             return self._devices
 
     @property
@@ -236,6 +239,11 @@ def device(name: str | Device | None = None) -> Device:
         If the backend's library, driver or device is missing; the message says how to get it.
     """
     return registry.device(name)
+
+
+def _named_again(found: Device) -> tuple[Callable[[str], Device], tuple[str]]:
+    """How `copy` and `pickle` come by a device."""
+    return device, (found.name,)
 
 
 def unavailable() -> tuple[Unavailable, ...]:

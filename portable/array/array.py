@@ -5,7 +5,7 @@ from __future__ import annotations
 from types import ModuleType
 from typing import Any, Self
 
-from portable.array import conversion, indexing, operators
+from portable.array import conversion, indexing, manipulation, operators
 from portable.array.base.storage import Storage
 from portable.array.operators import Operators
 from portable.errors import ShapeError
@@ -21,7 +21,8 @@ class Array(Operators, Storage):
 
     Made by `portable.xp` and its functions. Slices are views: they share memory with what they were
     taken from. Work is queued on the device; printing, ``int(x)``, ``bool(x)`` and
-    `portable.to_numpy` wait for it.
+    `portable.to_numpy` wait for it. `copy` copies the elements on the device, `pickle` through the
+    host.
     """
 
     __slots__ = ()
@@ -90,6 +91,20 @@ class Array(Operators, Storage):
         if not self.dtype.is_integer:
             raise TypeError(f"an index is an integer, not a {self.dtype.name} array")
         return int(conversion.item(self, "index"))
+
+    def __format__(self, spec: str, /) -> str:
+        if self.shape or not spec:
+            return super().__format__(spec)
+        return format(conversion.item(self, "format"), spec)
+
+    def __copy__(self) -> Array:
+        return manipulation.copied(self)
+
+    def __deepcopy__(self, memo: Any, /) -> Array:
+        return manipulation.copied(self)
+
+    def __reduce__(self) -> Any:
+        return conversion.restored, (self.device, self.device.to_numpy(self))
 
     def __dlpack__(
         self,

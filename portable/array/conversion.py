@@ -10,8 +10,18 @@ import numpy as np
 
 from portable import registry
 from portable.array.base.storage import Storage
+from portable.backend import Device
 
-__all__ = ["VERSION", "dlpack", "dlpack_device", "item", "namespace", "text", "to_device"]
+__all__ = [
+    "VERSION",
+    "dlpack",
+    "dlpack_device",
+    "item",
+    "namespace",
+    "restored",
+    "text",
+    "to_device",
+]
 
 VERSION: Final = "2024.12"
 _VERSIONS: Final = ("2021.12", "2022.12", "2023.12", "2024.12")
@@ -73,6 +83,11 @@ def text(x: Storage) -> str:
     host = np.array2string(x.device.to_numpy(x), separator=", ", prefix="Array(")
     shape = "" if x.size else f"shape={x.shape}, "
     return f"Array({host}, {shape}{kind})"
+
+
+def restored(device: Device, host: np.ndarray[Any, Any]) -> Any:
+    """The array of which a device's name and the elements were pickled."""
+    return device.from_numpy(host)
 
 
 def dlpack(
