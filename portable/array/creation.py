@@ -414,6 +414,10 @@ def asarray(
     ------
     ValueError
         If `copy` is False and a copy is needed.
+    OverflowError
+        For integers that the dtype does not hold.
+    DTypeError
+        For what is no number, and complex numbers as real ones.
     """
     if isinstance(obj, Storage):
         return _from_ours(obj, dtype, device, copy)
@@ -422,7 +426,7 @@ def asarray(
             f"asarray of a {type(obj).__name__} copies it to the device; leave out copy=False"
         )
     owner = device_for(device)
-    host = _on_host(obj)
+    host = _on_host(obj, None if dtype is None else dtypes.dtype(dtype))
     typed = isinstance(obj, np.ndarray | np.generic) or hasattr(obj, "__dlpack__")
     if dtype is not None:
         kind = _dtype(owner, dtype)
@@ -456,7 +460,7 @@ def _from_ours(x: Any, dtype: Any, device: Any, copy: bool | None) -> Array:
     return copied(x) if copy and not moved else x
 
 
-def _on_host(obj: Any) -> np.ndarray[Any, Any]:
+def _on_host(obj: Any, wanted: DType | None) -> np.ndarray[Any, Any]:
     if isinstance(obj, np.ndarray):
         return obj
     if hasattr(obj, "__dlpack__"):
@@ -464,11 +468,18 @@ def _on_host(obj: Any) -> np.ndarray[Any, Any]:
     if isinstance(obj, list | tuple):
         obj = _plain(obj)
     found = np.asarray(obj)
-    if found.dtype == object:
-        raise DTypeError(
-            f"asarray of {type(obj).__name__} holds things that are no numbers in range"
-        )
-    return found
+    return _of_numbers(found, wanted) if found.dtype == object else found
+
+
+def _of_numbers(found: np.ndarray[Any, Any], wanted: DType | None) -> np.ndarray[Any, Any]:
+    """Python's numbers, of which NumPy makes no dtype since an integer is too large for any."""
+    for x in found.flat:
+        if not isinstance(x, int | float | complex):
+            raise DTypeError(f"asarray of {x!r}, which is no number")
+    letters = {kind_of(x) for x in found.flat} | ({wanted.kind} if wanted else set())
+    if not letters & {"f", "c"}:
+        raise OverflowError("asarray of an integer out of range for 64 bits; name a float's dtype")
+    return found.astype(np.complex128 if "c" in letters else np.float64)
 
 
 def _plain(items: Any) -> Any:

@@ -162,7 +162,7 @@ def pinv(x: Array, /, *, rtol: float | Array | None = None) -> Array:
 
 
 def _host_tolerance(rtol: Any) -> Any:
-    return rtol.device.to_numpy(rtol) if hasattr(rtol, "device") else rtol
+    return rtol.device.to_numpy(rtol) if isinstance(rtol, Storage) else rtol
 
 
 def _default_tolerance(a: Any, given: Any) -> Any:

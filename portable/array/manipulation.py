@@ -105,7 +105,7 @@ def astype(x: Array, dtype: Any, /, *, copy: bool = True, device: Any = None) ->
     check_operands("astype", (x,))
     kind = dtypes.dtype(dtype)
     if device is not None:
-        x = x.to_device(device)
+        return astype(x, kind, copy=copy).to_device(device)  # type: ignore[no-any-return]
     if isinstance(x, Expression):
         return apply(conversion_to(kind), x)
     if kind is x.dtype and not copy:

@@ -57,6 +57,51 @@ def test_python_numbers_out_of_range(simulated: Device) -> None:
     same(made([1], xp.float32) + 1e300, np.array([math.inf], np.float32))
 
 
+def test_integers_beyond_64_bits(simulated: Device) -> None:
+    def made(obj: Any, dtype: Any = None) -> Any:
+        return xp.asarray(obj, dtype=dtype, device=simulated)
+
+    same(made([2**64, 1], xp.float32), np.array([2.0**64, 1], np.float32))
+    same(made(10**30, xp.complex128), np.array(1e30 + 0j))
+    same(made([[2**64], [0.5]]), np.array([[2.0**64], [0.5]]))
+    for obj, dtype in ((2**64, None), ([1, -(2**63) - 1], None), ([2**64], xp.uint64)):
+        with pytest.raises(OverflowError):
+            made(obj, dtype)
+    with pytest.raises(DTypeError, match="None, which is no number"):
+        made([1, None], xp.float64)
+
+
+def test_indices_that_do_not_broadcast(simulated: Device) -> None:
+    x = xp.ones((4, 5), device=simulated)
+    two, three = (xp.asarray([1] * n, device=simulated) for n in (2, 3))
+    with pytest.raises(IndexError, match="do not broadcast"):
+        x[two, three]
+    with pytest.raises(IndexError, match="do not broadcast"):
+        x[two, three] = 1.0
+
+
+def test_conversion_on_the_way_to_another_device(simulated: Device) -> None:
+    x = xp.asarray([1.5, -2.5], device=simulated)
+    found = xp.astype(x, xp.int32, device="simulator")
+    assert isinstance(found, np.ndarray)
+    same(found, np.array([1, -2], np.int32))
+    assert xp.astype(x, xp.float64, copy=False, device=simulated) is x
+
+
+def test_tolerances_of_numpy(simulated: Device) -> None:
+    x = xp.asarray([[1.0, 0.0], [0.0, 1e-9]], device=simulated)
+    for rtol in (1e-6, np.float64(1e-6), np.float32(1e-6), xp.asarray(1e-6, device=simulated)):
+        same(xp.linalg.pinv(x, rtol=rtol), np.array([[1.0, 0.0], [0.0, 0.0]]))
+
+
+def test_numbers_are_formatted(simulated: Device) -> None:
+    x = xp.asarray([1.25, 2.0], device=simulated)
+    assert f"{x[0]:.1f}" == "1.2"
+    assert f"{x}" == str(x)
+    with pytest.raises(TypeError, match="format"):
+        f"{x:.1f}"
+
+
 def test_complex_numbers_do_not_become_real(simulated: Device) -> None:
     x = xp.asarray([1 + 2j, 0], device=simulated)
     for refused in (

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from portable.array.base.geometry import broadcast_shapes, broadcast_strides
+from portable.errors import BadIndexError, ShapeError
 
 __all__ = ["MOST", "Selection", "first_dimensions", "spread"]
 
@@ -39,8 +40,17 @@ class Selection(NamedTuple):
 
 
 def spread(indices: tuple[Any, ...]) -> tuple[tuple[int, ...], tuple[Any, ...]]:
-    """The shape that arrays broadcast to, and views of them in it."""
-    shape = broadcast_shapes([x.shape for x in indices])
+    """The shape that arrays broadcast to, and views of them in it.
+
+    Raises
+    ------
+    BadIndexError
+        If they do not.
+    """
+    try:
+        shape = broadcast_shapes([x.shape for x in indices])
+    except ShapeError as error:
+        raise BadIndexError(f"arrays of indices: {error}") from None
     return shape, tuple(
         x.viewed(shape, broadcast_strides(x.shape, x.strides, shape)) for x in indices
     )
