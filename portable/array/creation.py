@@ -11,16 +11,22 @@ import numpy as np
 
 from portable import dtypes, registry
 from portable import lang as kl
-from portable.array.base.creation_kernels import diagonal_of_ones, spaced
+from portable.array.base.creation_kernels import (
+    counted,
+    counted_down,
+    diagonal_of_ones,
+    spaced,
+)
 from portable.array.base.geometry import whole_numbers
 from portable.array.base.recipe import Launch, Plans, Recipe, repeatable
 from portable.array.base.storage import Storage
 from portable.array.base.work import vector_lanes, work_of
-from portable.array.engine import apply, check_arrays, check_operands, number_for, recorded
-from portable.array.manipulation import astype, conversion_to, copied
+from portable.array.engine import apply, check_arrays, check_operands, number_for
+from portable.array.manipulation import astype, copied
+from portable.array.moves.copying import copy_in
 from portable.array.moves.triangle_kernels import triangle
 from portable.array.operation import Operation
-from portable.array.promotion import kind_of
+from portable.array.promotion import kind_of, with_scalar
 from portable.backend import Device
 from portable.dtypes import DType, complex64, float32
 from portable.errors import DTypeError, ShapeError, UnsupportedError
@@ -219,43 +225,51 @@ def arange(
         else len(range(int(start), int(stop), int(step)))
     )
     out = target.empty((count,), kind)
-    _in_progression(out, start, step)
+    _in_progression(out, _arithmetic(kind, target), start, step)
     return out  # type: ignore[no-any-return]
 
 
-def _in_progression(out: Any, first: Any, step: Any, last: Any = None) -> None:
-    """Fills an array with numbers `step` apart, worked out in the dtype's own arithmetic.
+def _in_progression(out: Any, kind: DType, first: Any, step: Any, last: Any = None) -> None:
+    """Fills an array with numbers `step` apart, worked out in the arithmetic of `kind`.
 
-    The last of them is `last` if that is given.
+    The last of them is `last` if that is given. Those that are no integers are rounded down where
+    the array holds integers.
     """
     if not out.size:
         return
-    kind, launch = _progression(out.device, out.shape, out.dtype, last is not None)
+    launch = _progression(out.device, out.shape, out.dtype, kind, last is not None)
     if kind is dtypes.uint64:
         first, step = int(first) % 2**64, int(step) % 2**64
     numbers = [None if x is None else number_for(x, kind) for x in (first, step, last)]
     launch((None, None, None, out.buffer), (0, 0, 0, out.offset), (*numbers, None))
 
 
+def _arithmetic(stored: DType, device: Device) -> DType:
+    """The dtype in which `arange` works numbers of a dtype out."""
+    if stored.kind in "fc":
+        return _widest(device)
+    return dtypes.uint64 if stored.kind == "u" else dtypes.int64
+
+
+def _widest(device: Device) -> DType:
+    return dtypes.float64 if device.capabilities.float64 else float32
+
+
 @lru_cache(maxsize=1024)
 def _progression(
-    device: Device, shape: tuple[int, ...], stored: DType, ends: bool
-) -> tuple[DType, Launch]:
-    """The dtype to work an arithmetic progression out in, and the launch for arrays alike."""
-    kind = dtypes.int64
-    if stored.kind in "fc":
-        kind = dtypes.float64 if device.capabilities.float64 else float32
-    elif stored.kind == "u":
-        kind = dtypes.uint64
+    device: Device, shape: tuple[int, ...], stored: DType, kind: DType, ends: bool
+) -> Launch:
+    """The launch for arithmetic progressions alike."""
     lanes = 1
     if device.capabilities.kind == "cpu":
         lanes = vector_lanes((kind, stored), shape[0], device.capabilities)
     chunk, _, ndrange, group = work_of(shape, lanes, device.capabilities, strided=False)
     number = number_for(0, kind)
     args = (number, number, number if ends else None, device.empty(shape, stored))
-    constants = {"KIND": kind, "STORED": stored, "LANES": lanes, "CHUNK": chunk}
+    operation = counted_down if kind.is_float and stored.is_integer else counted
+    constants = {"OP": operation, "KIND": kind, "STORED": stored, "LANES": lanes, "CHUNK": chunk}
     launcher = spaced[ndrange[0], group[0]]
-    return kind, repeatable(launcher, args, constants, disjoint=True)
+    return repeatable(launcher, args, constants, disjoint=True)
 
 
 def linspace(
@@ -270,8 +284,8 @@ def linspace(
 ) -> Array:
     """`num` numbers evenly spaced from `start` to `stop`, which is left out if not `endpoint`.
 
-    Complex numbers, integers, which are rounded down, and numbers from one end of the range to the
-    other are made on the host.
+    Integers are rounded down. Numbers from one end of the range to the other, and integers for a
+    device without double precision, are made on the host.
     """
     if num < 0:
         raise ValueError(f"linspace of {num} numbers")
@@ -282,18 +296,36 @@ def linspace(
     if letter == "c" and not kind.is_complex:
         raise DTypeError(f"linspace of {kind.name} from {start} to {stop}, which are complex")
     count = _shape(num)[0]
-    if not kind.is_float:
-        made = np.linspace(start, stop, count, endpoint=endpoint, dtype=kind.numpy)
+    wide = _widest(target)
+    own = not kind.is_integer or wide is dtypes.float64  # NumPy's arithmetic
+    if kind.kind == "b" or not own or _are_far_apart(start, stop):
+        made = _spaced_on_host(start, stop, count, kind, endpoint)
         return target.from_numpy(made)  # type: ignore[no-any-return]
-    first, last = float(start.real), float(stop.real)
-    if math.isinf(last - first) and math.isfinite(first) and math.isfinite(last):
-        made = 2 * np.linspace(first / 2, last / 2, count, endpoint=endpoint, dtype=kind.numpy)
-        return target.from_numpy(made)  # type: ignore[no-any-return]
-    out = target.empty((count,), kind)
+    number: Any = complex if kind.is_complex else float
+    first, last = number(start), number(stop)
     gaps = num - 1 if endpoint else num
     step = (last - first) / gaps if gaps > 0 else 0.0
-    _in_progression(out, first, step, last if endpoint and num > 1 else None)
+    end = math.floor(last) if kind.is_integer else last
+    out = target.empty((count,), kind)
+    arithmetic = with_scalar(wide, "c" if kind.is_complex else "f")
+    _in_progression(out, arithmetic, first, step, end if endpoint and num > 1 else None)
     return out  # type: ignore[no-any-return]
+
+
+def _are_far_apart(start: complex, stop: complex) -> bool:
+    """Whether the difference of two finite numbers is beyond all floats."""
+    return any(
+        math.isinf(b - a) and math.isfinite(a) and math.isfinite(b)
+        for a, b in ((float(start.real), float(stop.real)), (float(start.imag), float(stop.imag)))
+    )
+
+
+def _spaced_on_host(
+    start: complex, stop: complex, count: int, kind: DType, endpoint: bool
+) -> np.ndarray[Any, Any]:
+    if not _are_far_apart(start, stop):
+        return np.linspace(start, stop, count, endpoint=endpoint, dtype=kind.numpy)
+    return 2 * np.linspace(start / 2, stop / 2, count, endpoint=endpoint, dtype=kind.numpy)
 
 
 def eye(
@@ -390,7 +422,9 @@ def _write_grid(arrays: tuple[Any, ...], indexing: str) -> Callable[..., Any]:
         x.viewed(shape, tuple(x.strides[0] if i == own and x.ndim else 0 for i in order))
         for own, x in enumerate(arrays)
     ]
-    return recipe.finish(*[recorded(recipe, conversion_to(x.dtype), x) for x in spread])
+    grids = [recipe.empty(shape, x.dtype) for x in arrays]
+    copy_in(recipe, list(zip(spread, grids, strict=True)))
+    return recipe.finish(*grids)
 
 
 _grid: Final = Plans(_write_grid)

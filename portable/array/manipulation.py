@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable
-from functools import cache, lru_cache
-from itertools import pairwise, product
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+from itertools import accumulate, pairwise, product
 from math import prod
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
 from portable import dtypes
-from portable import lang as kl
 from portable.array.base.geometry import (
     broadcast_shapes,
     broadcast_strides,
@@ -23,9 +22,10 @@ from portable.array.base.geometry import (
 from portable.array.base.recipe import Plans, Recipe
 from portable.array.base.storage import Storage, contiguous_strides
 from portable.array.elementwise import not_equal
-from portable.array.engine import applied, apply, check_arrays, check_operands, recorded
+from portable.array.engine import apply, check_arrays, check_operands, recorded
 from portable.array.expression import Expression
-from portable.array.operation import Operation
+from portable.array.moves.copying import copy_in
+from portable.array.operation import conversion_to
 from portable.array.promotion import promoted
 from portable.dtypes import DType, bool_
 from portable.errors import DTypeError, ShapeError
@@ -44,6 +44,7 @@ __all__ = [
     "copy_into",
     "expand_dims",
     "flip",
+    "joined",
     "moveaxis",
     "permute_dims",
     "repeat",
@@ -58,12 +59,6 @@ __all__ = [
 
 
 # -- copies ---------------------------------------------------------------------------------
-
-
-@cache
-def conversion_to(kind: DType) -> Operation:
-    """The operation that converts to a dtype."""
-    return Operation("astype", "biufc", kl.positive, fixed=kind)
 
 
 def copied(x: Array) -> Array:
@@ -299,44 +294,50 @@ def concat(arrays: tuple[Array, ...] | list[Array], /, *, axis: int | None = 0) 
     if not items:
         raise ValueError("concat needs at least one array")
     check_arrays("concat", *items)
-    if axis is None:
-        items, axis = [reshape(x, (-1,)) for x in items], 0
     check_operands("concat", items)
-    return _joined.together(tuple(items), axis)  # type: ignore[no-any-return]
-
-
-def _write_join(arrays: tuple[Any, ...], axis: int) -> Callable[..., Any]:
-    """What `concat` has to do for arrays like these."""
-    place = normalized_axis(axis, arrays[0].ndim)
-    kind = promoted(*[x.dtype for x in arrays])
-    shape = list(arrays[0].shape)
-    for x in arrays:
-        rest = (*x.shape[:place], *x.shape[place + 1 :])
-        if rest != (*shape[:place], *shape[place + 1 :]):
-            raise ShapeError(f"concat of {arrays[0].shape} and {x.shape} along axis {axis}")
-    shape[place] = sum(x.shape[place] for x in arrays)
-    recipe = Recipe(*arrays)
-    out = recipe.empty(tuple(shape), kind)
-    start = 0
-    for x in arrays:
-        stop = start + x.shape[place]
-        if x.size:
-            part = out.part((slice(None),) * place + (slice(start, stop),))
-            applied(recipe, conversion_to(kind), x, out=part)
-        start = stop
-    return recipe.finish(out)
-
-
-_joined: Final = Plans(_write_join)
+    return _joined.together(tuple(items), axis, False)  # type: ignore[no-any-return]
 
 
 def stack(arrays: tuple[Array, ...] | list[Array], /, *, axis: int = 0) -> Array:
     """Arrays of one shape joined along a new axis."""
     items = list(arrays)
+    if not items:
+        raise ValueError("stack needs at least one array")
     check_arrays("stack", *items)
-    if len({x.shape for x in items}) > 1:
-        raise ShapeError(f"stack of different shapes {[x.shape for x in items]}")
-    return concat([expand_dims(x, axis=axis) for x in items], axis=axis)
+    check_operands("stack", items)
+    return _joined.together(tuple(items), axis, True)  # type: ignore[no-any-return]
+
+
+def _write_join(arrays: tuple[Any, ...], axis: int | None, stacked: bool) -> Callable[..., Any]:
+    """What `concat` has to do for arrays like these, or `stack`."""
+    if stacked and len({x.shape for x in arrays}) > 1:
+        raise ShapeError(f"stack of different shapes {[x.shape for x in arrays]}")
+    recipe = Recipe(*arrays)
+    parts = list(arrays)
+    if axis is None:
+        parts, axis = [reshaped(recipe, x, (x.size,)) for x in arrays], 0
+    elif stacked:
+        parts = [expand_dims(x, axis=axis) for x in arrays]
+    return recipe.finish(joined(recipe, parts, normalized_axis(axis, parts[0].ndim)))
+
+
+_joined: Final = Plans(_write_join)
+
+
+def joined(recipe: Recipe, parts: Sequence[Any], axis: int) -> Any:
+    """Arrays of a recipe joined along an axis, as a new one."""
+    first = parts[0]
+    for x in parts:
+        rest = (*x.shape[:axis], *x.shape[axis + 1 :])
+        if x.ndim != first.ndim or rest != (*first.shape[:axis], *first.shape[axis + 1 :]):
+            raise ShapeError(f"concat of {first.shape} and {x.shape} along axis {axis}")
+    ends = [0, *accumulate(x.shape[axis] for x in parts)]
+    shape = (*first.shape[:axis], ends[-1], *first.shape[axis + 1 :])
+    out = recipe.empty(shape, promoted(*[x.dtype for x in parts]))
+    lead = (slice(None),) * axis
+    targets = [out.part((*lead, slice(*span))) for span in pairwise(ends)]
+    copy_in(recipe, list(zip(parts, targets, strict=True)))
+    return out
 
 
 def roll(
@@ -354,16 +355,16 @@ def roll(
 def _write_roll(
     x: Any, shifts: tuple[int, ...], axes: tuple[int, ...], flattened: bool
 ) -> Callable[..., Any]:
-    """What `roll` has to do for arrays like `x`: a copy for each part that stays together."""
+    """What `roll` has to do for arrays like `x`: a copy of each part that stays together."""
     recipe = Recipe(x)
     source = reshaped(recipe, x, (x.size,)) if flattened else x
     out = recipe.empty(source.shape, x.dtype)
     total = [0] * source.ndim
     for axis, by in zip(axes, shifts, strict=True):
         total[normalized_axis(axis, source.ndim)] += by
-    for pieces in product(*map(_pieces, source.shape, total)) if x.size else ():
-        there, here = (tuple(piece[end] for piece in pieces) for end in (0, 1))
-        applied(recipe, conversion_to(x.dtype), source.part(here), out=out.part(there))
+    if x.size:
+        pieces = [tuple(zip(*p, strict=True)) for p in product(*map(_pieces, source.shape, total))]
+        copy_in(recipe, [(source.part(here), out.part(there)) for there, here in pieces])
     return recipe.finish(_reshaped(out, x.shape))
 
 
@@ -387,13 +388,23 @@ def tile(x: Array, repetitions: int | tuple[int, ...], /) -> Array:
     counts = whole_numbers(repetitions)
     if any(n < 0 for n in counts):
         raise ValueError(f"tile by negative repetitions: {counts}")
+    return _tiled(x, counts)  # type: ignore[no-any-return]
+
+
+def _write_tile(x: Any, counts: tuple[int, ...]) -> Callable[..., Any]:
+    """What `tile` has to do for arrays like `x`: a copy of a view that repeats them."""
     ndim = max(x.ndim, len(counts))
     shape = (1,) * (ndim - x.ndim) + x.shape
+    strides = (0,) * (ndim - x.ndim) + x.strides
     counts = (1,) * (ndim - len(counts)) + counts
-    pairs = [n for pair in zip(counts, shape, strict=True) for n in pair]
-    ones = tuple(n for extent in shape for n in (1, extent))
-    spread = broadcast_to(reshape(x, ones), tuple(pairs))
-    return reshape(copied(spread), tuple(a * b for a, b in zip(counts, shape, strict=True)))
+    wide = tuple(n for pair in zip(counts, shape, strict=True) for n in pair)
+    steps = tuple(step for stride in strides for step in (0, stride))
+    recipe = Recipe(x)
+    out = recorded(recipe, conversion_to(x.dtype), x.viewed(wide, steps))
+    return recipe.finish(_reshaped(out, tuple(a * b for a, b in zip(counts, shape, strict=True))))
+
+
+_tiled: Final = Plans(_write_tile)
 
 
 def repeat(x: Array, repeats: int | Array, /, *, axis: int | None = None) -> Array:
@@ -420,12 +431,24 @@ def repeat(x: Array, repeats: int | Array, /, *, axis: int | None = None) -> Arr
     count = operator.index(repeats)
     if count < 0:
         raise ValueError(f"repeat of elements {count} times")
+    return _repeated(x, count, place)  # type: ignore[no-any-return]
+
+
+def _write_repeat(x: Any, count: int, place: int) -> Callable[..., Any]:
+    """What `repeat` has to do for arrays like `x`: a copy of a view with another dimension."""
     shape, strides = x.shape, x.strides
     wide = x.viewed(
         (*shape[: place + 1], count, *shape[place + 1 :]),
         (*strides[: place + 1], 0, *strides[place + 1 :]),
     )
-    return reshape(copied(wide), (*shape[:place], shape[place] * count, *shape[place + 1 :]))
+    recipe = Recipe(x)
+    out = recorded(recipe, conversion_to(x.dtype), wide)
+    return recipe.finish(
+        _reshaped(out, (*shape[:place], shape[place] * count, *shape[place + 1 :]))
+    )
+
+
+_repeated: Final = Plans(_write_repeat)
 
 
 def _repeats(x: Any, extent: int) -> np.ndarray[Any, Any]:

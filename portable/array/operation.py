@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any, Final, Literal
 
+from portable import lang as kl
 from portable.array.promotion import kind_of, promoted, with_scalar
 from portable.dtypes import DType, bool_
 from portable.errors import DTypeError
 
-__all__ = ["Operation", "common_type", "described"]
+__all__ = ["Operation", "common_type", "conversion_to", "described"]
 
 _WORDS: Final = {
     "b": "bool",
@@ -97,3 +99,9 @@ def described(x: Any) -> DType | str:
     """What promotion sees of an operand."""
     found: DType | None = getattr(x, "dtype", None)
     return kind_of(x) if found is None else found
+
+
+@cache
+def conversion_to(kind: DType) -> Operation:
+    """The operation that converts to a dtype."""
+    return Operation("astype", "biufc", kl.positive, fixed=kind)

@@ -16,7 +16,7 @@ from portable.array.base.storage import Storage, contiguous_strides
 from portable.array.creation import filling, full
 from portable.array.elementwise import OPERATIONS, not_equal
 from portable.array.engine import applied, check_operands, number_for, recorded
-from portable.array.manipulation import astype, concat, expand_dims, moveaxis
+from portable.array.manipulation import astype, expand_dims, joined, moveaxis
 from portable.array.reductions import reduction_kernels as k
 from portable.array.reductions.axis import Merge, reduced
 from portable.array.reductions.bool_words import counted_in_words, in_words
@@ -390,18 +390,19 @@ def diff(
     """The differences of neighbours along an axis, taken `n` times."""
     parts = tuple(part for part in (prepend, x, append) if part is not None)
     check_operands("diff", parts)
-    if len(parts) > 1:
-        x = concat(parts, axis=normalized_axis(axis, x.ndim))
-    return _differences(x, axis, operator.index(n))  # type: ignore[no-any-return]
+    place = normalized_axis(axis, x.ndim)
+    return _differences.together(parts, place, operator.index(n))  # type: ignore[no-any-return]
 
 
-def _write_differences(x: Any, axis: int, n: int) -> Callable[[Any], Any]:
-    """What `diff` has to do for arrays like `x`."""
-    _check("diff", x, "iufc", "numbers")
+def _write_differences(arrays: tuple[Any, ...], axis: int, n: int) -> Callable[..., Any]:
+    """What `diff` has to do for arrays like these, joined."""
+    for x in arrays:
+        _check("diff", x, "iufc", "numbers")
     if n < 0:
         raise ValueError(f"diff taken {n} times")
-    lead = (slice(None),) * normalized_axis(axis, x.ndim)
-    recipe = Recipe(x)
+    lead = (slice(None),) * axis
+    recipe = Recipe(*arrays)
+    x = joined(recipe, arrays, axis) if len(arrays) > 1 else arrays[0]
     if not n:
         return recipe.finish(x)
     for _ in range(n):

@@ -94,6 +94,45 @@ def test_linspace_ends_where_it_should(ours: Device, count: int) -> None:
             assert float(found[count - 1]) == np.float32(5.7)
 
 
+@pytest.mark.parametrize("kind", ["int8", "uint16", "int64", "uint64"])
+@pytest.mark.parametrize(
+    "ends", [(0, 100, 1000), (3.5, -7, 23), (9, 2.5, 1), (0, 2**62, 9)], ids=str
+)
+def test_linspace_of_integers_is_rounded_down(ours: Device, kind: str, ends: Any) -> None:
+    first, last, count = ends
+    first, last = max(first, 0) if kind[0] == "u" else first, abs(last) if kind[0] == "u" else last
+    last = min(last, 100) if kind != "int64" and kind != "uint64" else last
+    for endpoint in (True, False):
+        found = xp.linspace(first, last, count, endpoint=endpoint, dtype=kind, device=ours)
+        check(found, np.linspace(first, last, count, endpoint=endpoint, dtype=kind))
+
+
+@pytest.mark.parametrize("kind", ["complex64", "complex128"])
+def test_linspace_of_complex_numbers(ours: Device, kind: str) -> None:
+    for first, last, count in ((0, 1000j, 1000), (1 + 2j, 5.7 - 3j, 37), (2j, 7, 1), (1, 2, 0)):
+        for endpoint in (True, False):
+            found = xp.linspace(first, last, count, endpoint=endpoint, dtype=kind, device=ours)
+            wanted = np.linspace(first, last, count, endpoint=endpoint, dtype=kind)
+            check(found, wanted)
+
+
+@pytest.mark.parametrize("shape", [(1000,), (10, 30), (3, 70, 100)], ids=str)
+def test_pieces_are_copied_together(ours: Device, shape: tuple[int, ...]) -> None:
+    """As many of them, and as large, as take one launch and more."""
+    a = [np.full(shape, n, ("f4", "f4", "f8", "f4", "f4", "f8")[n]) for n in range(6)]
+    x = [ours.from_numpy(part) for part in a]
+    for count in (1, 2, 4, 5, 6):
+        for axis in range(-len(shape), len(shape) + 1):
+            if axis < len(shape):
+                wanted = np.concatenate(a[:count], axis)
+                check(xp.concat(x[:count], axis=axis), wanted)
+            same = [xp.astype(part, xp.float64) for part in x[:count]]
+            check(xp.stack(same, axis=axis), np.stack([p.astype("f8") for p in a[:count]], axis))
+    check(xp.concat([x[0].mT, x[3]] if len(shape) > 1 else x, axis=None)[:1], a[0].reshape(-1)[:1])
+    with pytest.raises(ShapeError, match="concat of"):
+        xp.concat([x[0], xp.reshape(x[1], (-1, 1, 1, 1))], axis=0)
+
+
 @pytest.mark.parametrize("axis", [(0, 2), (0, 1), (1, 2), 0, 1], ids=str)
 def test_variances_of_axes_apart(ours: Device, axis: Any) -> None:
     a = (RNG.standard_normal((21, 9, 80)) + 100).astype(np.float32)

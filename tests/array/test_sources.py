@@ -14,6 +14,7 @@ from portable.array.fused_kernel import MOST_INPUTS, MOST_OUTPUTS, fused
 from portable.array.masks.compaction_kernels import compact_together
 from portable.array.masks.mask_assignment_kernels import expand_together, fill
 from portable.array.masks.mask_kernels import pack_together
+from portable.array.moves.copy_kernels import copy_together
 from portable.array.moves.exchange_kernels import exchange_tiles
 from portable.array.moves.gather_kernels import gather
 from portable.array.moves.index_kernels import check
@@ -210,6 +211,12 @@ LAUNCHES: dict[str, tuple[Kernel, tuple[int, int, int], tuple[Any, ...], dict[st
         (64, 4, 1),
         (MATRIX, INDEX, INDEX, NONE, FLAG, LINE),
         {"AXIS": 0, "COUNT": 2, "LANES": 4, "CHUNK": 4, "ROWS": 1},
+    ),
+    "copies": (
+        copy_together,
+        (256, 1, 1),
+        (LINE, BYTES, NONE, NONE, LINE, LINE, NONE, NONE),
+        {"KINDS": (None, kl.f32), "CHUNK": 1},
     ),
     "exchange": (
         exchange_tiles,

@@ -8,13 +8,19 @@ from portable import lang as kl
 from portable.lang.function import function
 from portable.lang.kernel import kernel
 
-__all__ = ["counted", "diagonal_of_ones", "generated", "spaced"]
+__all__ = ["counted", "counted_down", "diagonal_of_ones", "generated", "spaced"]
 
 
 @function
 def counted(i: Any, start: Any, step: Any, KIND: Any) -> Any:
     """Element `i` of an arithmetic progression."""
     return start + kl.cast(i, KIND) * step
+
+
+@function
+def counted_down(i: Any, start: Any, step: Any, KIND: Any) -> Any:
+    """The same, rounded down."""
+    return kl.floor(counted(i, start, step, KIND))
 
 
 @function
@@ -45,10 +51,13 @@ def generated(
 
 @kernel(contract=False)
 def spaced(
-    a: Any, b: Any, last: Any, out: Any, *, KIND: Any, STORED: Any, LANES: int, CHUNK: int
+    a: Any, b: Any, last: Any, out: Any, *, OP: Any, KIND: Any, STORED: Any, LANES: int, CHUNK: int
 ) -> None:
-    """An arithmetic progression, of which the last element is `last` unless that is None."""
-    fill(a, b, out, counted, KIND, STORED, LANES, CHUNK)
+    """An arithmetic progression, of which the last element is `last` unless that is None.
+
+    `OP` is `counted` or `counted_down`.
+    """
+    fill(a, b, out, OP, KIND, STORED, LANES, CHUNK)
     end = out.shape[0] - 1
     if last is not None and kl.global_id(0) == end // CHUNK:
         out[end] = kl.cast(last, STORED)

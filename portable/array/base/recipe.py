@@ -170,6 +170,16 @@ class Recipe:
         raise ValueError("a recipe launches on its own arrays only")
 
 
+def _sharing(arrays: tuple[Any, ...]) -> tuple[tuple[int, int], ...]:
+    """Which of several arrays have memory in common, and how far apart they begin in it."""
+    first: dict[int, tuple[int, int]] = {}
+    found = []
+    for x in arrays:
+        sharer, start = first.setdefault(id(x.buffer), (len(first), x.offset))
+        found.append((sharer, x.offset - start))
+    return tuple(found)
+
+
 class Plans:
     """Recipes, or what else is to be done, by the arrays that they are for.
 
@@ -196,14 +206,13 @@ class Plans:
         return self.plan(arrays, *options)(*arrays)
 
     def plan(self, arrays: tuple[Any, ...], *options: Any) -> Callable[..., Any]:
-        """What is to be done for several arrays; `write` takes them as a tuple."""
-        first: dict[int, tuple[int, int]] = {}
-        alike = []
+        """What is to be done for several arrays of a device; `write` takes them as a tuple."""
+        parts: list[Any] = [arrays[0].device, options]
         for x in arrays:
-            sharer, start = first.setdefault(id(x.buffer), (len(first), x.offset))
-            where = (x.offset & 15, sharer, x.offset - start)
-            alike.append((x.device, x.dtype, x.shape, x.strides, where))
-        key = (*alike, options)
+            parts += (x.dtype, x.shape, x.strides, x.offset & 15)
+        if len({id(x.buffer) for x in arrays}) < len(arrays):
+            parts.append(_sharing(arrays))
+        key = tuple(parts)
         found = self._known.get(key)
         if found is None:
             found = self._new(key, arrays, options)

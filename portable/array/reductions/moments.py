@@ -11,7 +11,8 @@ from typing import Any, Final
 
 from portable.array.base.recipe import Recipe
 from portable.array.engine import recorded
-from portable.array.manipulation import conversion_to, permute_dims
+from portable.array.manipulation import permute_dims
+from portable.array.operation import conversion_to
 from portable.array.reductions.axis import (
     column_sections,
     cut,
