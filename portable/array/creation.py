@@ -499,9 +499,10 @@ def _on_host(obj: Any, wanted: DType | None) -> np.ndarray[Any, Any]:
         return obj
     if hasattr(obj, "__dlpack__"):
         return _from_dlpack(obj)
-    if isinstance(obj, list | tuple):
-        obj = _plain(obj)
-    found = np.asarray(obj)
+    try:
+        found = np.asarray(obj)
+    except TypeError:  # arrays in a sequence, which are not copied to the host unasked
+        found = np.asarray(_plain(obj))
     return _of_numbers(found, wanted) if found.dtype == object else found
 
 

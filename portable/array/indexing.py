@@ -18,7 +18,7 @@ from portable.array.moves.scattering import scattered
 from portable.array.operation import Operation
 from portable.array.promotion import kind_of
 from portable.array.searching import true_positions
-from portable.array.selecting import check_mask, is_advanced, is_mask, selection_of
+from portable.array.selecting import check_mask, is_advanced, is_mask, selection_of, without_rest
 from portable.errors import DTypeError, ShapeError
 
 if TYPE_CHECKING:
@@ -42,6 +42,7 @@ def get(x: Any, key: Any) -> Array:
     """
     if not is_advanced(key):
         return x.part(key)  # type: ignore[no-any-return]
+    key = without_rest(x, key)
     if _is_lone_bool(key):
         x, key = x.part(None), _one_bool(x, key)
     if is_mask(key):
@@ -67,6 +68,7 @@ def put(x: Any, key: Any, value: Any) -> None:
         _fits(part, value)
         copy_into(part, value)
         return
+    key = without_rest(x, key)
     if _is_lone_bool(key):
         x, key = x.part(None), _one_bool(x, key)
     if is_mask(key) and _is_one(value):

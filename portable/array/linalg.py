@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
 import numpy as np
 
+from portable import lang as kl
 from portable.array.base.geometry import normalized_axes
 from portable.array.base.recipe import Plans, Recipe
 from portable.array.base.storage import Storage, contiguous_strides
 from portable.array.creation import eye, zeros
 from portable.array.data_types import finfo
 from portable.array.elementwise import OPERATIONS, greater, multiply, sqrt
-from portable.array.elementwise import abs as absolute
 from portable.array.engine import check_arrays, check_operands, recorded
 from portable.array.manipulation import (
     astype,
@@ -28,13 +28,14 @@ from portable.array.manipulation import (
     expand_dims,
     reshape,
 )
+from portable.array.operation import Operation
 from portable.array.products import cross, matmul, matrix_transpose, tensordot, vecdot
-from portable.array.statistics import count_nonzero, sum_of_squares, summed_in
+from portable.array.statistics import count_nonzero, merged_sizes, summed_in
 from portable.array.statistics import max as greatest
-from portable.array.statistics import min as least
 from portable.array.statistics import sum as summed
 from portable.dtypes import int64
 from portable.errors import DTypeError, ShapeError
+from portable.lang.function import function
 from portable.linalg.svdvals import svdvals as singular_values
 
 if TYPE_CHECKING:
@@ -287,13 +288,9 @@ def vector_norm(
     check_operands("vector_norm", (x,))
     if x.dtype.kind not in "fc":
         raise DTypeError(f"vector_norm takes floating-point numbers, not {x.dtype.name}")
-    if ord == 2:
-        norm = sqrt(sum_of_squares(x, axis=axis, keepdims=keepdims))
-        return astype(norm, x.dtype.real, copy=False)
-    if ord == inf:
-        return _greatest_size(absolute(x), axis, keepdims)
-    if ord == -inf:
-        return least(absolute(x), axis=axis, keepdims=keepdims)
+    if ord in (1, 2, inf, -inf):
+        merged = merged_sizes(x, ord, axis=axis, keepdims=keepdims)
+        return astype(sqrt(merged), x.dtype.real, copy=False) if ord == 2 else merged
     return _norm(x, float(ord), axis, keepdims)  # type: ignore[no-any-return]
 
 
@@ -305,17 +302,24 @@ def _write_norm(x: Any, ord: float, axis: Any, keepdims: bool) -> Callable[..., 
     if ord == 0:
         terms = converted(recipe, recorded(recipe, OPERATIONS["not_equal"], x, 0), kind)
     else:
-        terms = recorded(recipe, OPERATIONS["abs"], x)
-    if ord not in (0, 1):
-        terms = recorded(recipe, OPERATIONS["pow"], terms, ord)
+        sizes = recorded(recipe, OPERATIONS["abs"], x) if x.dtype.is_complex else x
+        terms = recorded(recipe, _POWER_OF_SIZE, sizes, ord)
     total = summed_in(recipe, terms, axes, kind) if axes else terms
-    if ord not in (0, 1):
+    if ord:
         total = recorded(recipe, OPERATIONS["pow"], total, 1 / ord)
     kept = tuple(1 if a in axes else n for a, n in enumerate(x.shape) if keepdims or a not in axes)
     return recipe.finish(total.viewed(kept, contiguous_strides(kept, kind.itemsize)))
 
 
 _norm: Final = Plans(_write_norm)
+
+
+@function
+def _power_of_size(x: Any, order: Any) -> Any:
+    return kl.pow(kl.abs(x), order)
+
+
+_POWER_OF_SIZE: Final = Operation("vector_norm", "f", _power_of_size, vector=False)
 
 
 def matrix_norm(
@@ -336,16 +340,10 @@ def _matrix_norm(x: Array, ord: Any) -> Array:
         return summed(svdvals(x), axis=-1)
     if ord in (2, -2):
         values = svdvals(x)
-        return _greatest_size(values, -1) if ord > 0 else least(values, axis=-1)
+        return vector_norm(values, axis=-1, ord=inf if ord > 0 else -inf)
     if ord not in (1, -1, inf, -inf):
         raise ValueError(
             f"matrix_norm has no ord={ord!r}; it has 'fro', 'nuc', 1, 2, inf, -1, -2, -inf"
         )
-    sums = summed(absolute(x), axis=-2 if ord in (1, -1) else -1)
-    return _greatest_size(sums, -1) if ord > 0 else least(sums, axis=-1)
-
-
-def _greatest_size(size: Array, axis: Any, keepdims: bool = False) -> Array:
-    """The greatest of numbers that are not negative: 0 of none, as their sum is."""
-    function = greatest if size.size else summed
-    return function(size, axis=axis, keepdims=keepdims)
+    sums = vector_norm(x, axis=-2 if ord in (1, -1) else -1, ord=1)
+    return vector_norm(sums, axis=-1, ord=inf if ord > 0 else -inf)

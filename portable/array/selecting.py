@@ -14,10 +14,23 @@ from portable.array.moves.selection import Selection, first_dimensions
 from portable.array.searching import nonzero
 from portable.errors import BadIndexError
 
-__all__ = ["check_mask", "is_advanced", "is_mask", "selection_of"]
+__all__ = ["check_mask", "is_advanced", "is_mask", "selection_of", "without_rest"]
 
 _ARRAYS: Final = (Storage, np.ndarray, list, bool)
 _ALL: Final = slice(None)
+
+
+def without_rest(x: Any, key: Any) -> Any:
+    """An index with arrays without full slices behind the first, which say nothing: the array."""
+    if not isinstance(key, tuple) or not isinstance(key[0], Storage):
+        return key
+    first, *rest = key
+    full = sum(isinstance(item, slice) and item == _ALL for item in rest)
+    ellipses = sum(item is Ellipsis for item in rest)
+    if full + ellipses < len(rest) or ellipses > 1:
+        return key
+    dims = first.ndim if is_mask(first) else 1
+    return first if dims + full <= x.ndim else key
 
 
 def is_advanced(key: Any) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from math import inf
 from math import prod as product_of
 from typing import TYPE_CHECKING, Any, Final
 
@@ -37,11 +38,11 @@ __all__ = [
     "diff",
     "max",
     "mean",
+    "merged_sizes",
     "min",
     "prod",
     "std",
     "sum",
-    "sum_of_squares",
     "summed_in",
     "var",
 ]
@@ -200,13 +201,31 @@ _COUNT: Final = _Statistic(
     lambda x, out: Merge(k.total, int64, 0, _truth(x)),
     lambda x, dtype: int64,
 )
-_SQUARES: Final = _Statistic(
-    "vector_norm",
-    "fc",
-    "floating-point numbers",
-    lambda x, out: Merge(k.total, out, 0, k.square_size if x.is_complex else kl.square),
-    lambda x, dtype: _accumulator(x.real),
-)
+
+
+def _of_sizes(merge: Callable[[DType], Merge], *, wide: bool = False, empty: bool = True) -> Any:
+    """A reduction of the sizes of floating-point numbers, which norms are made of."""
+    return _Statistic(
+        "vector_norm",
+        "fc",
+        "floating-point numbers",
+        lambda x, _: merge(x),
+        lambda x, _: _accumulator(x.real) if wide else x.real,
+        empty,
+    )
+
+
+_OF_SIZES: Final = {
+    1: _of_sizes(lambda x: Merge(k.total, _accumulator(x.real), 0, kl.abs)),
+    2: _of_sizes(
+        lambda x: Merge(
+            k.total, _accumulator(x.real), 0, k.square_size if x.is_complex else kl.square
+        ),
+        wide=True,
+    ),
+    inf: _of_sizes(lambda x: Merge(kl.maximum, x.real.register, 0, kl.abs)),
+    -inf: _of_sizes(lambda x: Merge(kl.minimum, x.real.register, inf, kl.abs), empty=False),
+}
 
 
 def sum(x: Array, /, *, axis: Axis = None, dtype: Any = None, keepdims: bool = False) -> Array:
@@ -226,11 +245,14 @@ def summed_in(recipe: Recipe, x: Any, axes: tuple[int, ...], kind: DType) -> Any
     return found.viewed(shape, contiguous_strides(shape, kind.itemsize))
 
 
-def sum_of_squares(x: Array, /, *, axis: Axis = None, keepdims: bool = False) -> Array:
-    """The sum of the squared sizes along axes (None: all), as wide as floats are summed."""
+def merged_sizes(x: Array, order: float, /, *, axis: Axis = None, keepdims: bool = False) -> Array:
+    """Along axes (None: all) the sum of sizes for 1, the greatest for inf, the least for -inf.
+
+    For 2 the sum of their squares, as wide as floats are summed.
+    """
     if axis == () or not x.ndim:
         x, axis, keepdims = expand_dims(x, axis=-1), -1, False
-    return _reduced(_SQUARES, x, axis, None, keepdims)  # type: ignore[no-any-return]
+    return _reduced(_OF_SIZES[order], x, axis, None, keepdims)  # type: ignore[no-any-return]
 
 
 def prod(x: Array, /, *, axis: Axis = None, dtype: Any = None, keepdims: bool = False) -> Array:

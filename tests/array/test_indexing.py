@@ -312,3 +312,19 @@ def test_nothing_is_written_if_one_of_several_indices_is_bad(ours: Device, count
         with pytest.raises(IndexError, match="index 9 is out of range"):
             refused()
     same(x, a)
+
+
+def test_full_slices_behind_an_array_say_nothing(ours: Device) -> None:
+    a = numbered((3, 4, 5))
+    x = ours.from_numpy(a)
+    rows, grid = np.array([True, False, True]), a[..., 0] % 3 == 0
+    index = np.array([2, -3])
+    for key in [(rows, np.s_[:]), (grid, np.s_[:], ...), (grid, ...), (index, ..., np.s_[:])]:
+        same(x[on(ours, key)], a[key])
+        a[key] = x[on(ours, key)] = -len(key)
+        same(x, a)
+    for key in [(grid, np.s_[:], np.s_[:]), (rows, ..., ...), (index, *[np.s_[:]] * 3)]:
+        with pytest.raises(IndexError):
+            x[on(ours, key)]
+        with pytest.raises(IndexError):
+            x[on(ours, key)] = 0

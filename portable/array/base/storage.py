@@ -153,12 +153,15 @@ class Storage:
 
     def extent_in_bytes(self) -> tuple[int, int]:
         """Where in the buffer the elements lie: the first byte and one past the last."""
-        if not self.size:
-            return self.offset, self.offset
-        spans = [(n - 1) * s for n, s in zip(self.shape, self.strides, strict=True)]
-        low = self.offset + sum(min(span, 0) for span in spans)
-        high = self.offset + sum(max(span, 0) for span in spans) + self.dtype.itemsize
-        return low, high
+        low = high = self.offset
+        for extent, stride in zip(self.shape, self.strides, strict=True):
+            if not extent:
+                return self.offset, self.offset
+            if stride < 0:
+                low += (extent - 1) * stride
+            else:
+                high += (extent - 1) * stride
+        return low, high + self.dtype.itemsize
 
     def overlaps(self, other: Storage) -> bool:
         """Whether the bytes that the elements span are partly those of another's."""
@@ -188,13 +191,21 @@ def expanded_index(index: Any, shape: tuple[int, ...], taken: int = 0) -> list[A
         If there are too many, or two ellipses.
     """
     items = list(index) if isinstance(index, tuple) else [index]
-    missing = len(shape) - taken - sum(item is not None and item is not Ellipsis for item in items)
+    named, places = taken, []
+    for place, item in enumerate(items):
+        if item is Ellipsis:
+            places.append(place)
+        elif item is not None:
+            named += 1
+    missing = len(shape) - named
     if missing < 0:
-        raise BadIndexError(f"{len(shape) - missing} indices for an array of shape {shape}")
-    places = [i for i, item in enumerate(items) if item is Ellipsis] or [len(items)]
+        raise BadIndexError(f"{named} indices for an array of shape {shape}")
     if len(places) > 1:
         raise BadIndexError("an index can hold one ellipsis (...)")
-    return items[: places[0]] + [slice(None)] * missing + items[places[0] + 1 :]
+    if not missing and not places:
+        return items
+    place = places[0] if places else len(items)
+    return items[:place] + [slice(None)] * missing + items[place + 1 :]
 
 
 def _sliced(item: slice, extent: int) -> tuple[int, int, int]:
