@@ -5,8 +5,9 @@ from __future__ import annotations
 from types import ModuleType
 from typing import Any, Self
 
-from portable.array import conversion, indexing, manipulation, operators
+from portable.array import conversion, indexing, manipulation
 from portable.array.base.storage import Storage
+from portable.array.operations import OPERATIONS
 from portable.array.operators import Operators
 from portable.errors import ShapeError
 
@@ -139,40 +140,40 @@ class Array(Operators, Storage):
     # -- operators in place ----------------------------------------------------------------
 
     def __iadd__(self, other: Any, /) -> Self:
-        return indexing.updated(operators.ADD, self, other)
+        return indexing.updated(OPERATIONS["add"], self, other)
 
     def __isub__(self, other: Any, /) -> Self:
-        return indexing.updated(operators.SUBTRACT, self, other)
+        return indexing.updated(OPERATIONS["subtract"], self, other)
 
     def __imul__(self, other: Any, /) -> Self:
-        return indexing.updated(operators.MULTIPLY, self, other)
+        return indexing.updated(OPERATIONS["multiply"], self, other)
 
     def __itruediv__(self, other: Any, /) -> Self:
-        return indexing.updated(operators.DIVIDE, self, other)
+        return indexing.updated(OPERATIONS["divide"], self, other)
 
     def __ifloordiv__(self, other: Any, /) -> Self:
-        return indexing.updated(operators.FLOOR_DIVIDE, self, other)
+        return indexing.updated(OPERATIONS["floor_divide"], self, other)
 
     def __imod__(self, other: Any, /) -> Self:
-        return indexing.updated(operators.REMAINDER, self, other)
+        return indexing.updated(OPERATIONS["remainder"], self, other)
 
     def __ipow__(self, other: Any, /) -> Self:
-        return indexing.updated(operators.POW, self, other)
+        return indexing.updated(OPERATIONS["pow"], self, other)
 
     def __iand__(self, other: Any, /) -> Self:
-        return indexing.updated(operators.BITWISE_AND, self, other)
+        return indexing.updated(OPERATIONS["bitwise_and"], self, other)
 
     def __ior__(self, other: Any, /) -> Self:
-        return indexing.updated(operators.BITWISE_OR, self, other)
+        return indexing.updated(OPERATIONS["bitwise_or"], self, other)
 
     def __ixor__(self, other: Any, /) -> Self:
-        return indexing.updated(operators.BITWISE_XOR, self, other)
+        return indexing.updated(OPERATIONS["bitwise_xor"], self, other)
 
     def __ilshift__(self, other: Any, /) -> Self:
-        return indexing.updated(operators.BITWISE_LEFT_SHIFT, self, other)
+        return indexing.updated(OPERATIONS["bitwise_left_shift"], self, other)
 
     def __irshift__(self, other: Any, /) -> Self:
-        return indexing.updated(operators.BITWISE_RIGHT_SHIFT, self, other)
+        return indexing.updated(OPERATIONS["bitwise_right_shift"], self, other)
 
     def __imatmul__(self, other: Any, /) -> Self:
         indexing.put(self, ..., self @ other)

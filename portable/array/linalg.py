@@ -18,7 +18,7 @@ from portable.array.base.recipe import Plans, Recipe
 from portable.array.base.storage import Storage, contiguous_strides
 from portable.array.creation import eye, zeros
 from portable.array.data_types import finfo
-from portable.array.elementwise import OPERATIONS, greater, multiply, sqrt
+from portable.array.elementwise import greater, multiply, sqrt
 from portable.array.engine import check_arrays, check_operands, recorded
 from portable.array.manipulation import (
     astype,
@@ -29,6 +29,7 @@ from portable.array.manipulation import (
     reshape,
 )
 from portable.array.operation import Operation
+from portable.array.operations import OPERATIONS
 from portable.array.products import cross, matmul, matrix_transpose, tensordot, vecdot
 from portable.array.statistics import count_nonzero, merged_sizes, summed_in
 from portable.array.statistics import max as greatest

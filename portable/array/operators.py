@@ -6,29 +6,13 @@ from typing import Any, Final
 
 import numpy as np
 
-from portable.array import elementwise
 from portable.array.base.storage import Storage
 from portable.array.engine import apply
 from portable.array.expression import Expression
 from portable.array.operation import Operation
+from portable.array.operations import OPERATIONS
 
-__all__ = [
-    "ADD",
-    "BITWISE_AND",
-    "BITWISE_LEFT_SHIFT",
-    "BITWISE_OR",
-    "BITWISE_RIGHT_SHIFT",
-    "BITWISE_XOR",
-    "DIVIDE",
-    "FLOOR_DIVIDE",
-    "MULTIPLY",
-    "POW",
-    "REMAINDER",
-    "SUBTRACT",
-    "Operators",
-]
-
-_OPERATIONS: Final = elementwise.OPERATIONS
+__all__ = ["Operators"]
 
 
 class Operators:  # noqa: PLW1641  (arrays and their stand-ins differ in having a hash)
@@ -37,106 +21,106 @@ class Operators:  # noqa: PLW1641  (arrays and their stand-ins differ in having 
     __slots__ = ()
 
     def __neg__(self) -> Any:
-        return apply(_NEGATIVE, self)
+        return apply(OPERATIONS["negative"], self)
 
     def __pos__(self) -> Any:
-        return apply(_POSITIVE, self)
+        return apply(OPERATIONS["positive"], self)
 
     def __abs__(self) -> Any:
-        return apply(_ABS, self)
+        return apply(OPERATIONS["abs"], self)
 
     def __invert__(self) -> Any:
-        return apply(_BITWISE_INVERT, self)
+        return apply(OPERATIONS["bitwise_invert"], self)
 
     def __eq__(self, other: Any, /) -> Any:
-        return _operated(_EQUAL, self, other)
+        return _operated(OPERATIONS["equal"], self, other)
 
     def __ne__(self, other: Any, /) -> Any:
-        return _operated(_NOT_EQUAL, self, other)
+        return _operated(OPERATIONS["not_equal"], self, other)
 
     def __lt__(self, other: Any, /) -> Any:
-        return _operated(_LESS, self, other)
+        return _operated(OPERATIONS["less"], self, other)
 
     def __le__(self, other: Any, /) -> Any:
-        return _operated(_LESS_EQUAL, self, other)
+        return _operated(OPERATIONS["less_equal"], self, other)
 
     def __gt__(self, other: Any, /) -> Any:
-        return _operated(_GREATER, self, other)
+        return _operated(OPERATIONS["greater"], self, other)
 
     def __ge__(self, other: Any, /) -> Any:
-        return _operated(_GREATER_EQUAL, self, other)
+        return _operated(OPERATIONS["greater_equal"], self, other)
 
     def __add__(self, other: Any, /) -> Any:
-        return _operated(ADD, self, other)
+        return _operated(OPERATIONS["add"], self, other)
 
     def __radd__(self, other: Any, /) -> Any:
-        return _operated(ADD, other, self)
+        return _operated(OPERATIONS["add"], other, self)
 
     def __sub__(self, other: Any, /) -> Any:
-        return _operated(SUBTRACT, self, other)
+        return _operated(OPERATIONS["subtract"], self, other)
 
     def __rsub__(self, other: Any, /) -> Any:
-        return _operated(SUBTRACT, other, self)
+        return _operated(OPERATIONS["subtract"], other, self)
 
     def __mul__(self, other: Any, /) -> Any:
-        return _operated(MULTIPLY, self, other)
+        return _operated(OPERATIONS["multiply"], self, other)
 
     def __rmul__(self, other: Any, /) -> Any:
-        return _operated(MULTIPLY, other, self)
+        return _operated(OPERATIONS["multiply"], other, self)
 
     def __truediv__(self, other: Any, /) -> Any:
-        return _operated(DIVIDE, self, other)
+        return _operated(OPERATIONS["divide"], self, other)
 
     def __rtruediv__(self, other: Any, /) -> Any:
-        return _operated(DIVIDE, other, self)
+        return _operated(OPERATIONS["divide"], other, self)
 
     def __floordiv__(self, other: Any, /) -> Any:
-        return _operated(FLOOR_DIVIDE, self, other)
+        return _operated(OPERATIONS["floor_divide"], self, other)
 
     def __rfloordiv__(self, other: Any, /) -> Any:
-        return _operated(FLOOR_DIVIDE, other, self)
+        return _operated(OPERATIONS["floor_divide"], other, self)
 
     def __mod__(self, other: Any, /) -> Any:
-        return _operated(REMAINDER, self, other)
+        return _operated(OPERATIONS["remainder"], self, other)
 
     def __rmod__(self, other: Any, /) -> Any:
-        return _operated(REMAINDER, other, self)
+        return _operated(OPERATIONS["remainder"], other, self)
 
     def __pow__(self, other: Any, /) -> Any:
-        return _operated(POW, self, other)
+        return _operated(OPERATIONS["pow"], self, other)
 
     def __rpow__(self, other: Any, /) -> Any:
-        return _operated(POW, other, self)
+        return _operated(OPERATIONS["pow"], other, self)
 
     def __and__(self, other: Any, /) -> Any:
-        return _operated(BITWISE_AND, self, other)
+        return _operated(OPERATIONS["bitwise_and"], self, other)
 
     def __rand__(self, other: Any, /) -> Any:
-        return _operated(BITWISE_AND, other, self)
+        return _operated(OPERATIONS["bitwise_and"], other, self)
 
     def __or__(self, other: Any, /) -> Any:
-        return _operated(BITWISE_OR, self, other)
+        return _operated(OPERATIONS["bitwise_or"], self, other)
 
     def __ror__(self, other: Any, /) -> Any:
-        return _operated(BITWISE_OR, other, self)
+        return _operated(OPERATIONS["bitwise_or"], other, self)
 
     def __xor__(self, other: Any, /) -> Any:
-        return _operated(BITWISE_XOR, self, other)
+        return _operated(OPERATIONS["bitwise_xor"], self, other)
 
     def __rxor__(self, other: Any, /) -> Any:
-        return _operated(BITWISE_XOR, other, self)
+        return _operated(OPERATIONS["bitwise_xor"], other, self)
 
     def __lshift__(self, other: Any, /) -> Any:
-        return _operated(BITWISE_LEFT_SHIFT, self, other)
+        return _operated(OPERATIONS["bitwise_left_shift"], self, other)
 
     def __rlshift__(self, other: Any, /) -> Any:
-        return _operated(BITWISE_LEFT_SHIFT, other, self)
+        return _operated(OPERATIONS["bitwise_left_shift"], other, self)
 
     def __rshift__(self, other: Any, /) -> Any:
-        return _operated(BITWISE_RIGHT_SHIFT, self, other)
+        return _operated(OPERATIONS["bitwise_right_shift"], self, other)
 
     def __rrshift__(self, other: Any, /) -> Any:
-        return _operated(BITWISE_RIGHT_SHIFT, other, self)
+        return _operated(OPERATIONS["bitwise_right_shift"], other, self)
 
     def __matmul__(self, other: Any, /) -> Any:
         return _product(self, other)
@@ -163,25 +147,3 @@ def _product(x: Any, y: Any) -> Any:
 
 
 _OPERANDS: Final = (Storage, Expression, int, float, complex)
-_NEGATIVE: Final = _OPERATIONS["negative"]
-_POSITIVE: Final = _OPERATIONS["positive"]
-_ABS: Final = _OPERATIONS["abs"]
-_BITWISE_INVERT: Final = _OPERATIONS["bitwise_invert"]
-_EQUAL: Final = _OPERATIONS["equal"]
-_NOT_EQUAL: Final = _OPERATIONS["not_equal"]
-_LESS: Final = _OPERATIONS["less"]
-_LESS_EQUAL: Final = _OPERATIONS["less_equal"]
-_GREATER: Final = _OPERATIONS["greater"]
-_GREATER_EQUAL: Final = _OPERATIONS["greater_equal"]
-ADD: Final = _OPERATIONS["add"]
-SUBTRACT: Final = _OPERATIONS["subtract"]
-MULTIPLY: Final = _OPERATIONS["multiply"]
-DIVIDE: Final = _OPERATIONS["divide"]
-FLOOR_DIVIDE: Final = _OPERATIONS["floor_divide"]
-REMAINDER: Final = _OPERATIONS["remainder"]
-POW: Final = _OPERATIONS["pow"]
-BITWISE_AND: Final = _OPERATIONS["bitwise_and"]
-BITWISE_OR: Final = _OPERATIONS["bitwise_or"]
-BITWISE_XOR: Final = _OPERATIONS["bitwise_xor"]
-BITWISE_LEFT_SHIFT: Final = _OPERATIONS["bitwise_left_shift"]
-BITWISE_RIGHT_SHIFT: Final = _OPERATIONS["bitwise_right_shift"]

@@ -11,7 +11,6 @@ from portable.array.base.elementwise_kernel import product_of, unravelled
 from portable.array.base.geometry import broadcast_shapes, normalized_axes, normalized_axis
 from portable.array.base.recipe import Plans, Recipe, repeatable
 from portable.array.base.storage import contiguous_strides
-from portable.array.elementwise import OPERATIONS
 from portable.array.engine import check_arrays, check_operands, recorded
 from portable.array.manipulation import (
     broadcast_to,
@@ -21,6 +20,7 @@ from portable.array.manipulation import (
     permute_dims,
     reshaped,
 )
+from portable.array.operations import OPERATIONS
 from portable.array.promotion import promoted
 from portable.array.statistics import summed_in
 from portable.dtypes import DType

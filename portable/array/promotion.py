@@ -6,22 +6,15 @@ from functools import cache
 from typing import Final
 
 from portable import dtypes
-from portable.dtypes import DType, complex64, complex128, float64, int64
+from portable.dtypes import DType, complex64, complex128, float64
 from portable.errors import DTypeError
 
 __all__ = [
-    "DEFAULT_COMPLEX",
-    "DEFAULT_FLOAT",
-    "DEFAULT_INTEGER",
     "KINDS",
     "kind_of",
     "promoted",
     "with_scalar",
 ]
-
-DEFAULT_INTEGER: Final = int64
-DEFAULT_FLOAT: Final = float64
-DEFAULT_COMPLEX: Final = complex128
 
 KINDS: Final[dict[str, str]] = {
     "bool": "b",

@@ -20,6 +20,7 @@ from portable.array.manipulation import (
 from portable.array.masks.compaction import true_indices
 from portable.array.moves.gathering import gathered_along, taken
 from portable.array.moves.selection import Selection
+from portable.array.promotion import promoted
 from portable.array.reductions.best import best_along_last
 from portable.array.sorts.sorting_kernels import search
 from portable.dtypes import bool_, int64
@@ -154,8 +155,6 @@ def searchsorted(
         )
     if sorter is not None:
         x1 = take(x1, sorter)
-    from portable.array.promotion import promoted
-
     kind = promoted(x1.dtype, x2.dtype)
     table, values = astype(x1, kind, copy=False), reshape(astype(x2, kind, copy=False), (-1,))
     out: Any = x2.device.empty(x2.shape, int64)

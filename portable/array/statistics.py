@@ -15,9 +15,10 @@ from portable.array.base.geometry import normalized_axes, normalized_axis
 from portable.array.base.recipe import Plans, Recipe
 from portable.array.base.storage import Storage, contiguous_strides
 from portable.array.creation import filling, full
-from portable.array.elementwise import OPERATIONS, not_equal
+from portable.array.elementwise import not_equal
 from portable.array.engine import applied, check_operands, number_for, recorded
 from portable.array.manipulation import astype, expand_dims, joined, moveaxis
+from portable.array.operations import OPERATIONS
 from portable.array.reductions import reduction_kernels as k
 from portable.array.reductions.axis import Merge, reduced
 from portable.array.reductions.bool_words import counted_in_words, in_words

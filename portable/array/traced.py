@@ -15,6 +15,7 @@ from portable.array.base.work import conversion_of
 from portable.array.engine import number_for
 from portable.array.expression import Expression
 from portable.array.operation import Operation
+from portable.array.operations import OPERATIONS
 from portable.array.operators import Operators
 from portable.array.promotion import kind_of
 from portable.backend import Device
@@ -140,8 +141,6 @@ class Traced(Operators, Expression):
 
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **options: Any) -> Any:
         """NumPy's functions by the Array API's names."""
-        from portable.array.elementwise import OPERATIONS
-
         operation = OPERATIONS.get(_UFUNCS.get(ufunc.__name__, ufunc.__name__))
         if operation is None or method != "__call__" or options:
             return NotImplemented

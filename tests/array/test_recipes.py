@@ -7,8 +7,8 @@ import pytest
 
 import portable
 from portable.array.base.recipe import Recipe
-from portable.array.elementwise import OPERATIONS
 from portable.array.engine import applied, recorded
+from portable.array.operations import OPERATIONS
 from portable.backend import Device
 from portable.dtypes import float32
 
