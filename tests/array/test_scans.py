@@ -11,6 +11,7 @@ import portable
 import portable.array as xp
 from portable.array.reductions.reduction_kernels import product, total
 from portable.array.scans.lookback_kernels import scan_in_turn
+from portable.array.scans.strip_lookback_kernels import scan_strips_in_turn
 from portable.backend import Device
 from portable.dtypes import DType, complex64, complex128, float32, float64, int32, int64
 
@@ -84,6 +85,42 @@ def test_more_and_fewer_tiles_than_workgroups(waiting: Device, tiles: int, group
     for length in (a.size - 31, a.size):
         for found in in_turn(waiting, a[:length], int32, 1, groups=groups):
             np.testing.assert_array_equal(found, np.cumsum(a[:length], dtype=np.int32))
+
+
+def strips_in_turn(
+    device: Device, a: np.ndarray, kind: DType, lanes: int, shift: int, groups: int, reach: int
+) -> list[np.ndarray]:
+    """Running totals down the columns, twice with the same state, in tiles of 6 rows."""
+    rows, columns = a.shape
+    tiles = -(-columns // (4 * lanes)) * -(-rows // 6)
+    x = device.from_numpy(a)
+    state = device.from_numpy(np.zeros(1 + tiles, np.uint64))
+    owns, tops = (device.empty((tiles, 4 * lanes), kind) for _ in range(2))
+    tile = {"LANES": lanes, "WIDTH": 4, "TALL": 3, "DEPTH": 2, "REACH": reach, "SHIFT": shift}
+    constants = {"MERGE": total, "KIND": kind, "INITIAL": 0, **tile}
+    found = []
+    for _ in range(2):
+        out = device.empty((rows + shift, columns), kind)
+        arrays = (xp.permute_dims(x, (1, 0)), state, owns, tops, xp.permute_dims(out, (1, 0)))
+        scan_strips_in_turn[groups * 12, 12](*arrays, **constants)
+        found.append(device.to_numpy(out))
+    return found
+
+
+@pytest.mark.needs_forward_progress
+@pytest.mark.parametrize(
+    ("given", "kind", "lanes"),
+    [("int8", int64, 4), ("float32", float32, 4), ("float64", float64, 2), ("int32", int32, 1)],
+)
+@pytest.mark.parametrize(("rows", "groups", "reach"), [(5, 3, 3), (79, 7, 2), (78, 1, 12)])
+def test_workgroups_wait_for_what_is_above(
+    waiting: Device, given: str, kind: DType, lanes: int, rows: int, groups: int, reach: int
+) -> None:
+    a = RNG.integers(-9, 9, (rows, 10 * lanes)).astype(given)
+    for found in strips_in_turn(waiting, a, kind, lanes, rows % 2, groups, reach):
+        wanted = np.cumsum(a, axis=0, dtype=kind.numpy)
+        np.testing.assert_array_equal(found[rows % 2 :], wanted)
+        np.testing.assert_array_equal(found[: rows % 2], 0)
 
 
 @pytest.mark.parametrize("initial", [False, True])

@@ -22,6 +22,7 @@ from portable.array.reductions.workgroup_kernels import reduce_together
 from portable.array.scans.column_kernels import scan_columns
 from portable.array.scans.lookback_kernels import scan_in_turn
 from portable.array.scans.scan_kernels import scan_together
+from portable.array.scans.strip_scanning import scan_in_strips, strips_may_wait
 from portable.backend import Capabilities
 from portable.dtypes import DType, int64, uint64
 
@@ -163,6 +164,9 @@ def _scan_sections(
 def _scan_columns(recipe: Recipe, x: Any, out: Any, merge: Merge, shift: int) -> None:
     capabilities = x.device.capabilities
     cpu = capabilities.kind == "cpu"
+    if strips_may_wait(capabilities):
+        scan_in_strips(recipe, x, out, merge, shift)
+        return
     rows, length = prod(x.shape[:-1]), x.shape[-1]
     lanes = min(lanes_for(x, merge.kind, -2), lanes_for(out, merge.kind, -2))
     strip = min(_CPU_STRIP, -(-rows // lanes)) if cpu else 1

@@ -1,0 +1,66 @@
+"""Running totals of columns in one pass: how they are cut into tiles, and launched."""
+
+from __future__ import annotations
+
+from math import prod
+from typing import Any, Final
+
+import numpy as np
+
+from portable.array.base.creation_kernels import counted, generated
+from portable.array.base.recipe import Recipe
+from portable.array.reductions.axis import Merge, lanes_for, power_of_two
+from portable.array.scans.strip_lookback_kernels import scan_strips_in_turn
+from portable.backend import Capabilities
+from portable.dtypes import int64, uint64
+
+__all__ = ["scan_in_strips", "strips_may_wait"]
+
+_GROUP: Final = 256
+_WIDTH: Final = 16
+_BYTES_PER_ITEM: Final = 128
+_GROUPS_PER_UNIT: Final = 4
+_REACH: Final = 32
+
+
+def strips_may_wait(capabilities: Capabilities) -> bool:
+    """Whether workgroups may wait for others, and see what those have written before."""
+    ordered = capabilities.memory_orders == "acq_rel" and capabilities.atomics64
+    return capabilities.kind != "cpu" and capabilities.forward_progress and ordered
+
+
+def scan_in_strips(recipe: Recipe, x: Any, out: Any, merge: Merge, shift: int) -> None:
+    """Running totals along the last axis, neighbours lying along the last but one.
+
+    Each element is read and written once.
+    """
+    device, kind = x.device, merge.kind
+    columns, length = prod(x.shape[:-1]), x.shape[-1]
+    lanes = min(lanes_for(x, kind, -2), lanes_for(out, kind, -2))
+    group = min(_GROUP, device.capabilities.max_workgroup)
+    width = min(_WIDTH, power_of_two(-(-columns // lanes)))
+    tall = group // width
+    depth = max(1, _BYTES_PER_ITEM // (lanes * kind.itemsize))
+    tiles = -(-columns // (width * lanes)) * -(-length // (tall * depth))
+    state = device.empty((1 + tiles,), uint64)
+    zero = np.int64(0)
+    generated[state.size, _GROUP](zero, zero, state, OP=counted, KIND=int64, STORED=uint64)
+    groups = min(tiles, device.capabilities.compute_units * _GROUPS_PER_UNIT)
+    recipe.launch(
+        scan_strips_in_turn,
+        groups * group,
+        group,
+        x,
+        # Launches over arrays alike leave it ready for the next one.
+        recipe.found(lambda: state),
+        recipe.empty((tiles, width * lanes), kind),
+        recipe.empty((tiles, width * lanes), kind),
+        out,
+        LANES=lanes,
+        WIDTH=width,
+        TALL=tall,
+        DEPTH=depth,
+        REACH=min(_REACH, group),
+        SHIFT=shift,
+        **merge.constants(),
+    )
