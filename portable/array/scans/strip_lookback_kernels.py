@@ -16,7 +16,6 @@ from portable import lang as kl
 from portable.array.base.elementwise_kernel import product_of, unravelled
 from portable.array.reductions.reduction_kernels import read
 from portable.array.reductions.strip_kernels import vector_of, vector_put
-from portable.array.scans.column_kernels import kept
 from portable.array.scans.lookback_kernels import drawn, handed_out
 from portable.lang.function import function
 from portable.lang.kernel import kernel
@@ -92,6 +91,15 @@ def total_above(
     for q in kl.range(1, distance, unroll=4):
         total = MERGE(total, vector_of(owns, number - (distance - q) * strips, across, LANES))
     return total
+
+
+@function
+def written(out: Any, outer: Any, r: Any, values: Any, LANES: Any) -> None:
+    """Writes `LANES` neighbours."""
+    if LANES > 1:
+        kl.vstore(out, *outer, r, values, axis=out.ndim - 2)
+    else:
+        out[*outer, r] = values
 
 
 @kernel
@@ -177,8 +185,8 @@ def scan_strips_in_turn(
             vector_put(tops, number, across, held[DEPTH - 1], LANES)
         told(state, number, _FROM_TOP, mark)
         if SHIFT == 1 and above == 0 and down == 0 and inside:
-            kept(out, outer, 0, neutral, LANES, x.ndim - 2)
+            written(out, outer, 0, neutral, LANES)
         for k in kl.static_range(DEPTH):
             if k < count:
-                kept(out, outer, first + k + SHIFT, held[k], LANES, x.ndim - 2)
+                written(out, outer, first + k + SHIFT, held[k], LANES)
         number = handed_out(ticket, state, draws)
