@@ -9,7 +9,7 @@ from typing import Any, Final, Literal
 
 from portable import lang as kl
 from portable.array.promotion import kind_of, promoted, with_scalar
-from portable.dtypes import DType, bool_
+from portable.dtypes import DType, bool_, float16
 from portable.errors import DTypeError
 
 __all__ = ["Operation", "common_type", "conversion_to", "described"]
@@ -39,6 +39,8 @@ class Operation:
     real, whole : object
         What the kernel calls: for floats and complex numbers, for integers and bools; a word of the
         language or a `portable.function`. `whole` defaults to `real`.
+    half : object
+        What it calls for `float16`, whose numbers it holds in single precision; `real` by default.
     result : {"same", "bool", "real"}
         The result's dtype: that of the operands, bool, or the real one of a complex one.
     vector : bool
@@ -53,6 +55,7 @@ class Operation:
     kinds: str
     real: Any
     whole: Any = None
+    half: Any = None
     result: Literal["same", "bool", "real"] = "same"
     vector: bool = True
     plain: int = 0
@@ -60,6 +63,8 @@ class Operation:
 
     def function(self, kind: DType) -> Any:
         """What the kernel calls for operands of a dtype."""
+        if kind is float16 and self.half is not None:
+            return self.half
         return self.real if kind.kind in "fc" else self.whole or self.real
 
     def is_copy_of(self, x: Any) -> bool:

@@ -72,7 +72,7 @@ OPERATIONS: Final[dict[str, Operation]] = {
         Operation("maximum", "iuf", kl.maximum),
         Operation("minimum", "iuf", kl.minimum),
         Operation("multiply", "iufc", kl.multiply),
-        Operation("nextafter", "f", kl.nextafter, vector=False),
+        Operation("nextafter", "f", kl.nextafter, half=r.half_nextafter, vector=False),
         Operation("not_equal", "biufc", kl.not_equal, result="bool"),
         Operation("pow", "iufc", kl.pow, r.integer_power, vector=False),
         Operation("remainder", "iuf", r.float_remainder, kl.remainder, vector=False),

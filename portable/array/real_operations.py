@@ -12,6 +12,7 @@ __all__ = [
     "different",
     "float_floor_divide",
     "float_remainder",
+    "half_nextafter",
     "integer_power",
     "limited",
     "limited_above",
@@ -26,6 +27,14 @@ __all__ = [
 
 _TANH_IS_ONE: Final = 20
 """Above it the hyperbolic tangent rounds to 1 in double precision."""
+_BEYOND_HALF: Final = 65536.0
+"""What comes after the greatest number of half precision."""
+_HALF_BITS: Final = 1 << 13
+"""How far apart, as bits of single precision, neighbours of half precision lie."""
+_HALF_NORMAL: Final = 2.0**-14
+"""The least normal number of half precision."""
+_HALF_LEAST: Final = 2.0**-24
+"""The least number of half precision above zero, as far apart as all subnormal ones lie."""
 
 
 @function
@@ -65,6 +74,19 @@ def float_remainder(x: Any, y: Any) -> Any:
     """The remainder with the divisor's sign; NaN where there is none."""
     nothing = x - x
     return kl.where((y == 0) | kl.isinf(x), nothing / nothing, x % y)
+
+
+@function
+def half_nextafter(x: Any, y: Any) -> Any:
+    """The number of half precision that is next after `x` towards `y`; both are held in single."""
+    size = kl.minimum(kl.abs(x), _BEYOND_HALF)
+    outward = kl.where(x > 0, y > x, (y < x) | (x == 0))
+    bits = kl.bitcast(size, kl.i32)
+    near = kl.bitcast(kl.where(outward, bits + _HALF_BITS, bits - _HALF_BITS), kl.f32)
+    subnormal = kl.where(outward, size < _HALF_NORMAL, size <= _HALF_NORMAL)
+    least = kl.where(outward, size + _HALF_LEAST, size - _HALF_LEAST)
+    found = kl.copysign(kl.where(subnormal, least, near), kl.where(x == 0, y, x))
+    return kl.where(x == y, y, kl.where((x != x) | (y != y), x + y, found))
 
 
 @function

@@ -39,6 +39,14 @@ def test_shifts_by_the_width_and_further(ours: Device, dtype: str) -> None:
     same(x >> y, a >> b)
 
 
+@pytest.mark.parametrize("towards", [-2.0, 0.0, 1e-7, 65504.0, math.inf, -math.inf, math.nan])
+def test_neighbours_in_half_precision(ours: Device, towards: float) -> None:
+    halves = np.arange(1 << 16, dtype=np.uint16).view(np.float16)
+    with np.errstate(all="ignore"):
+        expected = np.nextafter(halves, np.float16(towards))
+    same(xp.nextafter(ours.from_numpy(halves), towards), expected)
+
+
 # -- conversions ------------------------------------------------------------------------------
 
 
