@@ -297,10 +297,47 @@ def test_several_arrays_of_indices(ours: Device, count: int) -> None:
     a, index, mine = many_indices(count, ours)
     x = ours.from_numpy(a)
     same(x[mine], a[index])
+    same(x[index], a[index])
     values = -1 - numbered(a[index].shape)
     x[mine] = ours.from_numpy(values)
     numbers = np.arange(a.size).reshape(a.shape)[index]
     one_of_each_stays(portable.to_numpy(x), a, numbers, values)
+
+
+def test_indices_into_nothing(ours: Device) -> None:
+    index = ours.from_numpy(np.array([0, 1]))
+    for shape in ((0, 3), (0,), (0, 0)):
+        x = ours.from_numpy(np.zeros(shape))
+        with pytest.raises(IndexError, match="without elements"):
+            x[index]
+        with pytest.raises(IndexError, match="without elements"):
+            x[index] = 1
+        x[index[:0]] = 1
+        assert x[index[:0]].shape == shape
+    narrow = ours.from_numpy(np.zeros((2, 0)))
+    narrow[index] = 1
+    with pytest.raises(IndexError, match="index 2 is out of range"):
+        narrow[index + 2] = 1
+
+
+def test_columns_are_assigned_in_place(ours: Device) -> None:
+    """Rows and columns, few and many, by one index behind other dimensions and by two."""
+    rng = np.random.default_rng(0)
+    for shape in ((3, 7, 5), (40, 300, 2)):
+        a = rng.standard_normal(shape).astype("f4")
+        x, order = ours.from_numpy(a), rng.permutation(shape[1])
+        values = rng.standard_normal(shape).astype("f4")
+        a[:, order], x[:, ours.from_numpy(order)] = values, ours.from_numpy(values)
+        same(x, a)
+        ends = np.array([1, -2])
+        a[:, order[:2], ends], mine = 5, on(ours, (order[:2], ends))
+        x[:, *mine] = 5
+        same(x, a)
+        a[..., ends], x[..., ours.from_numpy(ends)] = (
+            values[..., :1],
+            ours.from_numpy(values[..., :1]),
+        )
+        same(x, a)
 
 
 @pytest.mark.parametrize("count", [2, 3, 4])

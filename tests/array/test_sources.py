@@ -168,7 +168,7 @@ LAUNCHES: dict[str, tuple[Kernel, tuple[int, int, int], tuple[Any, ...], dict[st
         scatter,
         (256, 1, 1),
         (BYTES, INDEX, NONE, NONE, FLAG, BYTES),
-        {"COUNT": 1, "NUMBER": False, "AT_ONCE": True, "CHUNK": 1, "ROWS": 1},
+        {"AXIS": 0, "COUNT": 1, "NUMBER": False, "AT_ONCE": True, "CHUNK": 1, "ROWS": 1},
     ),
     "best": (
         best_together,

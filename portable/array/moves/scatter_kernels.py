@@ -24,8 +24,8 @@ def put(x: Any, at: Any, value: Any) -> None:
 
 
 @function
-def in_range(x: Any, indices: Any, flag: Any) -> Any:
-    """Whether all indices into the first dimensions of `x` are in range; else `flag` is set.
+def in_range(x: Any, indices: Any, flag: Any, AXIS: Any) -> Any:
+    """Whether all indices into dimensions of `x` from `AXIS` on are in range; else `flag` is set.
 
     The work-items of a workgroup look at all of them together.
     """
@@ -38,7 +38,7 @@ def in_range(x: Any, indices: Any, flag: Any) -> Any:
     for n in range(item, product_of(indices[0].shape), step):
         given = named(indices, n)
         for d in kl.static_range(len(indices)):
-            checked(given[d], x.shape[d], bad)
+            checked(given[d], x.shape[AXIS + d], bad)
     kl.barrier()
     if item == 0 and bad[0] != 0:
         kl.atomic_or(flag, 0, 1)
@@ -54,28 +54,29 @@ def scatter(
     flag: Any,
     values: Any,
     *,
+    AXIS: int,
     COUNT: int,
     NUMBER: bool,
     AT_ONCE: bool,
     CHUNK: int,
     ROWS: int,
 ) -> None:
-    """``x[i[n], j[n], k[n], ...] = values[n, ...]``, `values` being a number if `NUMBER`.
+    """``x[..., i[n], j[n], k[n], ...] = values[..., n, ...]``, `n` being in dimension `AXIS`.
 
-    `j` and `k` may be None. The indices are for the first `COUNT` dimensions of `x`, as
-    `portable.array.moves.index_kernels.chosen` has it. Nothing is written if `flag` says that one
-    is bad, which each workgroup finds out by itself if `AT_ONCE`. Work is cut as in
+    `values` is a number if `NUMBER`. `j` and `k` may be None; see
+    `portable.array.moves.index_kernels.chosen`. Nothing is written if `flag` says that an index is
+    bad, which each workgroup finds out by itself if `AT_ONCE`. Work is cut as in
     `portable.array.base.elementwise_kernel.elementwise`.
     """
     indices = given_by(i, j, k)
-    shape = (product_of(i.shape), *x.shape[COUNT:])
+    shape = (*x.shape[:AXIS], product_of(i.shape), *x.shape[AXIS + COUNT :])
     inner = shape[len(shape) - 1]
     lead = shape[: len(shape) - 1]
     start = kl.global_id(0) * CHUNK
     first = kl.global_id(1) * ROWS
     good = True
     if AT_ONCE:
-        good = in_range(x, indices, flag)
+        good = in_range(x, indices, flag, AXIS)
     elif flag is not None:
         good = flag[0] == 0
     if start < inner and good:
@@ -84,5 +85,5 @@ def scatter(
             outer = unravelled(row, lead)
             for m in range(start, stop):
                 at = (*outer, m)
-                target = chosen(x, named(indices, at[0]), None, at, 0, COUNT)
+                target = chosen(x, named(indices, at[AXIS]), None, at, AXIS, COUNT)
                 put(x, target, values if NUMBER else values[*at])

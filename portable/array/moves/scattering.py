@@ -16,7 +16,7 @@ from portable.array.engine import number_for
 from portable.array.manipulation import converted, reshaped
 from portable.array.moves.positions import bad_index_flag, check_flag, check_in, positions_in
 from portable.array.moves.scatter_kernels import scatter
-from portable.array.moves.selection import MOST, Selection, first_dimensions, spread
+from portable.array.moves.selection import MOST, Selection, spread
 from portable.dtypes import DType, uint8, uint16, uint32, uint64
 from portable.errors import ShapeError
 
@@ -93,38 +93,38 @@ def _write_scatter(
     arrays: tuple[Any, ...], axis: int, count: int, known: bool
 ) -> Callable[..., None]:
     """What `scattered` does for arrays like these; without values there, to write a number."""
-    view, *rest, flag = arrays
-    number = None if len(rest) > count else Number(_bits(0, view.dtype))
+    x, *rest, flag = arrays
+    number = None if len(rest) > count else Number(_bits(0, x.dtype))
     recipe = Recipe(*arrays, *((number,) if number else ()))
     shape, indices = spread(tuple(rest[:count]))
-    x = first_dimensions(view, tuple(range(axis, axis + count)))
-    values = number or _rows(recipe, rest[count], x, shape, axis, count)
-    written = prod(shape) * prod(x.shape[count:])
-    at_once = not known and 0 < written <= _FEW and x.size > 0 and count <= MOST
+    extents = x.shape[axis : axis + count]
+    whole = (*x.shape[:axis], *shape, *x.shape[axis + count :])
+    values = number or _spread(recipe, rest[count], x.dtype, whole)
+    written = prod(whole) if x.size else 0
+    at_once = not known and 0 < written <= _FEW and count <= MOST
     if known:
         flag = None
     elif not at_once:
-        check_in(recipe, indices, x.shape[:count], flag)
+        check_in(recipe, indices, extents, flag)
     if count > MOST:
-        indices = (positions_in(recipe, indices, x.shape[:count], flag),)
-    if x.size and written:
-        _scatter_in(recipe, x, indices, flag, values, count, at_once)
+        indices = (positions_in(recipe, indices, extents, flag),)
+    if written:
+        flat = (*x.shape[:axis], prod(shape), *x.shape[axis + count :])
+        values = number or reshaped(recipe, values, flat)
+        how = {"AXIS": axis, "COUNT": count, "AT_ONCE": at_once}
+        _scatter_in(recipe, x, indices, flag, values, how)
     return recipe.finish()
 
 
 _scatter: Final = Plans(_write_scatter)
 
 
-def _rows(recipe: Recipe, value: Any, x: Any, shape: tuple[int, ...], axis: int, count: int) -> Any:
-    """A value as a row for each element that the indices, which broadcast to `shape`, name."""
-    rest = x.shape[count:]
-    whole = (*rest[:axis], *shape, *rest[axis:])
-    if broadcast_shapes([value.shape, whole]) != whole:
-        raise ShapeError(f"a value of shape {value.shape} assigned to elements of shape {whole}")
-    value = converted(recipe, value, x.dtype)
-    wide = value.viewed(whole, broadcast_strides(value.shape, value.strides, whole))
-    first = first_dimensions(wide, tuple(range(axis, axis + len(shape))))
-    return reshaped(recipe, first, (prod(shape), *rest))
+def _spread(recipe: Recipe, value: Any, kind: DType, shape: tuple[int, ...]) -> Any:
+    """A value in the dtype and shape of what it is assigned to."""
+    if broadcast_shapes([value.shape, shape]) != shape:
+        raise ShapeError(f"a value of shape {value.shape} assigned to elements of shape {shape}")
+    value = converted(recipe, value, kind)
+    return value.viewed(shape, broadcast_strides(value.shape, value.strides, shape))
 
 
 def _scatter_in(
@@ -133,19 +133,19 @@ def _scatter_in(
     indices: tuple[Any, ...],
     flag: Any,
     values: Any,
-    count: int,
-    at_once: bool,
+    how: dict[str, Any],
 ) -> None:
-    """Rows, or a number, to where indices of one shape into the first dimensions say."""
+    """Values, one for each index of one shape, or a number, to where they say."""
+    axis, indexed = how["AXIS"], how["AXIS"] + how["COUNT"]
     words = [_in_words(a) for a in (x, values) if isinstance(a, Storage)]
-    steps = [words[0].strides[count:], *(a.strides[1:] for a in words[1:])]
-    rest, inner = collapsed(words[0].shape[count:], steps) if steps[0] else ((), steps)
-    shape = (prod(indices[0].shape), *rest)
-    target = words[0].viewed((*x.shape[:count], *rest), (*x.strides[:count], *inner[0]))
-    for source, step in zip(words[1:], inner[1:], strict=True):
-        values = source.viewed(shape, (source.strides[0], *step))
+    behind = [words[0].strides[indexed:], *(a.strides[axis + 1 :] for a in words[1:])]
+    rest, steps = collapsed(words[0].shape[indexed:], behind) if behind[0] else ((), behind)
+    lead, lead_steps = words[0].shape[:indexed], words[0].strides[:indexed]
+    target = words[0].viewed((*lead, *rest), (*lead_steps, *steps[0]))
+    shape = (*x.shape[:axis], prod(indices[0].shape), *rest)
+    for source, step in zip(words[1:], steps[1:], strict=True):
+        values = source.viewed(shape, (*source.strides[: axis + 1], *step))
     chunk, rows, ndrange, group = work_of(shape, 1, x.device.capabilities, strided=False)
-    cut = {"CHUNK": chunk, "ROWS": rows}
+    how |= {"NUMBER": isinstance(values, Number), "CHUNK": chunk, "ROWS": rows}
     given = (*indices, *(None,) * (MOST - len(indices)))
-    what = {"COUNT": count, "NUMBER": isinstance(values, Number), "AT_ONCE": at_once}
-    recipe.launch(scatter, ndrange, group, target, *given, flag, values, **what, **cut)
+    recipe.launch(scatter, ndrange, group, target, *given, flag, values, **how)
