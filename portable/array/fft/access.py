@@ -26,6 +26,7 @@ __all__ = [
     "element",
     "extent",
     "number_at",
+    "pair_of",
     "place_of",
     "put_at",
     "recombined",
@@ -82,6 +83,8 @@ def place_of(a: Any, start: Any, step: Any) -> Any:
 def extent(x: Any, FORM: Any) -> Any:
     """How many numbers a row has."""
     end = x.shape[x.ndim - 1]
+    if x.dtype == kl.u64 or x.dtype.is_complex:
+        return end
     if FORM == PAIRED:
         return (end + 1) // 2
     return end // 2 if FORM in (WITHIN, ALONG) else end
@@ -98,12 +101,18 @@ def pair_of(row: Any, j: Any, part: int, FORM: Any) -> Any:
 
 @function
 def element(x: Any, row: Any, j: Any, FORM: Any) -> Any:
-    """An element as a complex number; `FORM` is None if it is stored as one number."""
+    """An element as a complex number, in words of 64 bits or of its type, or as `FORM` says."""
+    if x.dtype == kl.u64:
+        word = x[*row, j]
+        return kl.complex(
+            kl.bitcast(kl.cast(word, kl.u32), kl.f32),
+            kl.bitcast(kl.cast(word >> 32, kl.u32), kl.f32),
+        )
     if FORM == PAIRED:
         first, end = x[*row, 2 * j], x.shape[x.ndim - 1]
         second = x[*row, kl.minimum(2 * j + 1, end - 1)]
         return kl.complex(first, kl.where(2 * j + 1 < end, second, second * 0))
-    if FORM is not None:
+    if FORM is not None and not x.dtype.is_complex:
         return kl.complex(x[*pair_of(row, j, 0, FORM)], x[*pair_of(row, j, 1, FORM)])
     found = x[*row, j]
     return found if x.dtype.is_complex else kl.complex(found, found * 0)
@@ -189,7 +198,10 @@ def put_at(out: Any, row: Any, k: Any, z: Any, table: Any, scales: Any, FORM: An
     """Writes element `k` of a row unless it is beyond the end, see `scaled`."""
     if k < extent(out, FORM):
         z = scaled(z, None if table is None else element(table, (), k, WITHIN), scales)
-        if FORM is not None:
+        if out.dtype == kl.u64:
+            low = kl.cast(kl.bitcast(z.real, kl.u32), kl.u64)
+            out[*row, k] = low | (kl.cast(kl.bitcast(z.imag, kl.u32), kl.u64) << 32)
+        elif FORM is not None:
             out[*pair_of(row, k, 0, FORM)] = z.real
             out[*pair_of(row, k, 1, FORM)] = z.imag
         else:

@@ -11,13 +11,35 @@ from typing import Any
 from portable import lang as kl
 from portable.lang.function import function
 
-__all__ = ["dft", "times"]
+__all__ = ["dft", "rotated", "times"]
 
 
 @function
 def times(x: Any, y: Any) -> Any:
     """The product of complex numbers, without the care for infinities that ``*`` takes."""
     return kl.complex(x.real * y.real - x.imag * y.imag, x.real * y.imag + x.imag * y.real)
+
+
+@function
+def cosine(k: int, n: int) -> float:
+    """``cos(2 pi k / n)`` within an ulp: angles are brought into an eighth of the circle first."""
+    k = k % n
+    if 2 * k > n:
+        return cosine(n - k, n)  # type: ignore[no-any-return]
+    if 4 * k > n:
+        return -cosine(n - 2 * k, 2 * n)  # type: ignore[no-any-return]
+    return sine(n - 4 * k, 4 * n) if 8 * k > n else math.cos(2 * math.pi * k / n)
+
+
+@function
+def sine(k: int, n: int) -> float:
+    """``sin(2 pi k / n)``, see `cosine`."""
+    k = k % n
+    if 2 * k > n:
+        return -sine(n - k, n)  # type: ignore[no-any-return]
+    if 4 * k > n:
+        return sine(n - 2 * k, 2 * n)  # type: ignore[no-any-return]
+    return cosine(n - 4 * k, 4 * n) if 8 * k > n else math.sin(2 * math.pi * k / n)
 
 
 @function
@@ -30,8 +52,7 @@ def rotated(z: Any, k: int, n: int) -> Any:
     if 8 * k == n:
         half = math.sqrt(0.5)
         return kl.complex((z.real + z.imag) * half, (z.imag - z.real) * half)
-    c = math.cos(2 * math.pi * k / n)
-    s = math.sin(2 * math.pi * k / n)
+    c, s = cosine(k, n), sine(k, n)
     return kl.complex(z.real * c + z.imag * s, z.imag * c - z.real * s)
 
 
@@ -95,12 +116,11 @@ def _of_odd(values: Any) -> Any:
     mirrored = ()
     for k in kl.static_range(1, H + 1):
         even = values[0]
-        odd = weighted(gaps[0], math.sin(2 * math.pi * k / R))  # type: ignore[misc]
+        odd = weighted(gaps[0], sine(k, R))  # type: ignore[misc]
         for j in kl.static_range(H):
-            angle = 2 * math.pi * ((j + 1) * k % R) / R
-            even = even + weighted(sums[j], math.cos(angle))
+            even = even + weighted(sums[j], cosine((j + 1) * k, R))
             if j > 0:
-                odd = odd + weighted(gaps[j], math.sin(angle))
+                odd = odd + weighted(gaps[j], sine((j + 1) * k, R))
         result = (*result, kl.complex(even.real + odd.imag, even.imag - odd.real))  # type: ignore[assignment]
         mirrored = (kl.complex(even.real - odd.imag, even.imag + odd.real), *mirrored)  # type: ignore[assignment]
     return (*result, *mirrored)

@@ -10,10 +10,10 @@ from typing import Any, Final
 from portable.array.base.geometry import collapsed
 from portable.array.base.recipe import Recipe
 from portable.array.engine import number_for
-from portable.array.fft.access import BESIDE, PAIRED, WITHIN
+from portable.array.fft.access import BESIDE, PAIRED
 from portable.array.fft.tables import TableCache, between_passes
 from portable.backend import Device
-from portable.dtypes import DType
+from portable.dtypes import DType, complex64, uint64
 
 __all__ = [
     "TABLES",
@@ -21,6 +21,7 @@ __all__ = [
     "Pass",
     "found_table",
     "in_parts",
+    "in_words",
     "lies_across",
     "rotations_between",
     "with_few_dimensions",
@@ -85,12 +86,12 @@ class Ends:
         return PAIRED if self.paired and not x.dtype.is_complex else None
 
     def numbers(self, kind: DType) -> tuple[Any, ...]:
-        """As kernels take them: signs of imaginary parts, scales, length and rotations."""
+        """As kernels take them: signs of imaginary parts, scales, and the length."""
         without_factors = self.factors is None and self.conjugate_before
         imag_scale = -self.scale if self.conjugate_after != without_factors else self.scale
         signs = (-1.0 if self.conjugate else 1.0, -1.0 if self.conjugate_before else 1.0)
         given = (*signs, self.scale, imag_scale)
-        return (*(number_for(x, kind.real) for x in given), self.length, self.turns)
+        return (*(number_for(x, kind.real) for x in given), self.length)
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,13 +147,21 @@ def with_few_dimensions(x: Any) -> Any:
 
 
 def found_table(recipe: Recipe, find: Callable[[], tuple[Any, ...]], place: int = 0) -> Any:
-    """One of several tables, looked up in each run, as pairs of real numbers."""
-    table = recipe.found(lambda: find()[place])
-    return in_parts(table, WITHIN)
+    """One of several tables, looked up in each run."""
+    return recipe.found(lambda: find()[place])
+
+
+def in_words(x: Any) -> Any:
+    """A view of numbers of 64 bits as words, which compilers know to be aligned as a whole."""
+    if x is None or x.dtype is not complex64:
+        return x
+    return x.viewed(x.shape, x.strides, dtype=uint64)
 
 
 def in_parts(x: Any, form: str) -> Any:
-    """A view of complex numbers as twice as many real ones."""
+    """A view of complex numbers as twice as many real ones; None of None."""
+    if x is None:
+        return None
     axis = x.ndim - (2 if form == BESIDE else 1)
     shape, strides = list(x.shape), list(x.strides)
     shape[axis] *= 2

@@ -17,7 +17,7 @@ from typing import Any, Final
 from portable.array.base.recipe import Recipe
 from portable.array.fft.access import MERGED, SPLIT, WITHIN
 from portable.array.fft.chirp import chirp_transform
-from portable.array.fft.ends import TABLES, Ends, found_table, in_parts, lies_across
+from portable.array.fft.ends import TABLES, Ends, found_table, in_parts, in_words, lies_across
 from portable.array.fft.passes import is_one_pass, rows_beside_each_other, transform
 from portable.array.fft.plan import is_smooth
 from portable.array.fft.recombination_kernel import recombine_rows
@@ -86,15 +86,13 @@ def _recombine(
     if capabilities.kind == "cpu":
         lanes, chunk, group = 1 if across else lanes_of(capabilities, kind), _CPU_CHUNK, 1
     find = partial(TABLES, x.device, kind, between_long_halves, half, _WIDTH)
-    source, target = (in_parts(y, WITHIN) if lanes > 1 else y for y in (x, out))
+    coarse, fine = found_table(recipe, find, 0), found_table(recipe, find, 1)
+    given = (in_parts(y, WITHIN) if lanes > 1 else in_words(y) for y in (x, out, coarse, fine))
     recipe.launch(
         recombine_rows,
         rows * -(-(half // 2 + 1) // chunk),
         group,
-        source,
-        target,
-        found_table(recipe, find, 0),
-        found_table(recipe, find, 1),
+        *given,
         *ends.numbers(kind)[:4],
         half,
         rows,

@@ -24,7 +24,7 @@ from portable.array.fft.access import (
     start_of,
     turn_between,
 )
-from portable.array.fft.butterflies import dft, times
+from portable.array.fft.butterflies import dft, rotated, times
 from portable.lang.function import function
 from portable.lang.kernel import kernel
 
@@ -48,9 +48,32 @@ def part_of(z: Any, PART: int) -> Any:
 
 
 @function
-def counted(N: int, R: int, WIDTH: int) -> int:
-    """How many butterflies of radix `R` a work-item does."""
+def counted(N: int, R: int, WIDTH: int, PAIRS: bool) -> int:
+    """How many butterflies of radix `R` a work-item does, or twice as many pairs."""
+    if PAIRS:
+        return 2 * (((N // R + 1) // 2 + WIDTH - 1) // WIDTH)
     return (N // R + WIDTH - 1) // WIDTH
+
+
+@function
+def butterfly_of(t: Any, c: int, MANY: int, WIDTH: int, PAIRS: bool) -> Any:
+    """Which of a stage's butterflies a work-item does; the last one where there are no more.
+
+    If in `PAIRS`, by two that hold what is mirrored to each other's: the first and the middle one,
+    which hold what is mirrored to their own, or the first twice.
+    """
+    if not PAIRS:
+        return kl.minimum(t + c * WIDTH, MANY - 1)
+    pair = kl.minimum(t + c // 2 * WIDTH, (MANY + 1) // 2 - 1)
+    if c % 2 == 0:
+        return pair
+    return kl.where(pair == 0, 0 if MANY % 2 else MANY // 2, MANY - pair)
+
+
+@function
+def is_there(t: Any, c: int, MANY: int, WIDTH: int, PAIRS: bool) -> Any:
+    """Whether there is a butterfly for a work-item to do."""
+    return t + c // 2 * WIDTH < (MANY + 1) // 2 if PAIRS else t + c * WIDTH < MANY
 
 
 @function
@@ -59,7 +82,7 @@ def scatter(
 ) -> None:
     """Parts of a stage's results to where the next stage expects them."""
     WIDTH, TALL, ACROSS = LAYOUT
-    for c in kl.static_range(counted(N, R, WIDTH)):
+    for c in kl.static_range(len(held)):
         i = t + c * WIDTH
         if i < N // R:
             to = i // S * (S * R) + i % S
@@ -68,12 +91,12 @@ def scatter(
 
 
 @function
-def gathered(memory: Any, t: Any, b: Any, R: int, N: int, LAYOUT: Any) -> Any:
+def gathered(memory: Any, t: Any, b: Any, R: int, N: int, LAYOUT: Any, PAIRS: bool) -> Any:
     """Parts of what a stage of radix `R` takes."""
     WIDTH, TALL, ACROSS = LAYOUT
     found = ()
-    for c in kl.static_range(counted(N, R, WIDTH)):
-        i = kl.minimum(t + c * WIDTH, N // R - 1)
+    for c in kl.static_range(counted(N, R, WIDTH, PAIRS)):
+        i = butterfly_of(t, c, N // R, WIDTH, PAIRS)
         parts = ()
         for k in kl.static_range(R):
             parts = (*parts, memory[slot(i + k * (N // R), b, N, TALL, ACROSS)])  # type: ignore[assignment]
@@ -82,30 +105,33 @@ def gathered(memory: Any, t: Any, b: Any, R: int, N: int, LAYOUT: Any) -> Any:
 
 
 @function
-def gathered_mirrored(memory: Any, t: Any, b: Any, S: int, R: int, N: int, LAYOUT: Any) -> Any:
-    """Parts of the last stage's results that are mirrored to a work-item's own."""
-    WIDTH, TALL, ACROSS = LAYOUT
-    found = ()
-    for c in kl.static_range(counted(N, R, WIDTH)):
-        i = kl.minimum(t + c * WIDTH, S - 1)
-        parts = ()
-        for k in kl.static_range(R):
-            place = (N - i - k * S) % N if k == 0 else N - i - k * S
-            parts = (*parts, memory[slot(place, b, N, TALL, ACROSS)])  # type: ignore[assignment]
-        found = (*found, parts)  # type: ignore[assignment]
-    return found
+def chosen(condition: Any, z: Any, other: Any) -> Any:
+    """One of two complex numbers."""
+    return kl.complex(
+        kl.where(condition, z.real, other.real), kl.where(condition, z.imag, other.imag)
+    )
 
 
 @function
-def split(held: Any, others: Any, turns: Any, t: Any, S: int, WIDTH: int) -> Any:
+def mirrored_to(held: Any, c: int, k: int, first: Any, EVEN: bool) -> Any:
+    """The result that is mirrored to one of a work-item's, whose pair may be the `first`."""
+    R = len(held[c])
+    far = held[c - 1 if c % 2 else c + 1][R - 1 - k]
+    own = held[c][R - 1 - k if c % 2 and EVEN else (R - k) % R]
+    return chosen(first, own, far)
+
+
+@function
+def split(held: Any, turns: Any, t: Any, S: int, WIDTH: int) -> Any:
     """Results of pairs of real numbers made into those of the numbers."""
     found = ()
     for c in kl.static_range(len(held)):
-        i = kl.minimum(t + c * WIDTH, S - 1)
+        turn = element(turns, (), butterfly_of(t, c, S, WIDTH, True), WITHIN)
         group = ()
         for k in kl.static_range(len(held[c])):
-            turn = element(turns, (), i + k * S, WITHIN)
-            group = (*group, recombined(held[c][k], others[c][k], turn, -1))  # type: ignore[assignment]
+            other = mirrored_to(held, c, k, t + c // 2 * WIDTH == 0, S % 2 == 0)
+            z = recombined(held[c][k], other, rotated(turn, k, 2 * len(held[c])), -1)
+            group = (*group, z)  # type: ignore[assignment]
         found = (*found, group)  # type: ignore[assignment]
     return found
 
@@ -140,12 +166,12 @@ def place_and_line(p: Any, N: int, TALL: int, ACROSS: bool) -> Any:
 
 
 @function
-def butterflies(groups: Any, twiddles: Any, t: Any, S: int, N: int, WIDTH: int) -> Any:
+def butterflies(groups: Any, twiddles: Any, t: Any, S: int, N: int, WIDTH: int, PAIRS: bool) -> Any:
     """A stage's butterflies after rotations by ``exp(-2 pi i k (i % S) / (S R))``."""
     found = ()
     R = len(groups[0])
     for c in kl.static_range(len(groups)):
-        i = kl.minimum(t + c * WIDTH, N // R - 1)
+        i = butterfly_of(t, c, N // R, WIDTH, PAIRS)
         turned = (groups[c][0],)
         for k in kl.static_range(1, R):
             z = groups[c][k]
@@ -160,14 +186,14 @@ def butterflies(groups: Any, twiddles: Any, t: Any, S: int, N: int, WIDTH: int) 
 @function
 def read_first(
     x: Any, table: Any, sign: Any, length: Any, turns: Any, line: Any, step: Any, inner: Any,
-    t: Any, R: int, N: int, WIDTH: int, FORM: Any, REAL: Any,
+    t: Any, R: int, N: int, WIDTH: int, PAIRS: bool, FORM: Any, REAL: Any,
 ) -> Any:  # fmt: skip
     """What the first stage takes, from the array."""
     row = row_of(x, line, step, inner, FORM)
     start = start_of(line, step, inner)
     found = ()
-    for c in kl.static_range(counted(N, R, WIDTH)):
-        i = kl.minimum(t + c * WIDTH, N // R - 1)
+    for c in kl.static_range(counted(N, R, WIDTH, PAIRS)):
+        i = butterfly_of(t, c, N // R, WIDTH, PAIRS)
         group = ()
         for k in kl.static_range(R):
             j = place_of(i + k * (N // R), start, step)
@@ -199,14 +225,14 @@ def read_for_others(
 @function
 def finish(
     out: Any, held: Any, table: Any, coarse: Any, fine: Any, scales: Any, line: Any, step_in: Any,
-    step: Any, inner: Any, t: Any, S: int, N: int, WIDTH: int, FORM: Any,
+    step: Any, inner: Any, t: Any, S: int, WIDTH: int, PAIRS: bool, FORM: Any,
 ) -> None:  # fmt: skip
     """Writes what the last stage found."""
     row = row_of(out, line, step, inner, FORM)
     start, start_in = start_of(line, step, inner), start_of(line, step_in, inner)
     for c in kl.static_range(len(held)):
-        i = t + c * WIDTH
-        if i < S:
+        i = butterfly_of(t, c, S, WIDTH, PAIRS)
+        if is_there(t, c, S, WIDTH, PAIRS):
             if coarse is not None:
                 first = turn_between(coarse, fine, start_in, i)
             for k in kl.static_range(len(held[c])):
@@ -264,9 +290,11 @@ def transform_together(
     t = item // TALL if ACROSS else item % WIDTH
     first = kl.group_id(0) * TALL
     line = kl.minimum(first + b, lines - 1)
-    SIZE = (N + N // _SPACED) * TALL if STAGES > 1 or STAGED or REAL == SPLIT else 1
+    SIZE = (N + N // _SPACED) * TALL if STAGES > 1 or STAGED else 1
     memory = kl.local(SIZE, KIND)
     other = kl.local(SIZE, KIND) if WHOLE else memory
+    # Results are split where a work-item holds those that are mirrored to each other.
+    PAIRS = REAL == SPLIT and STAGES == 1
     if STAGED:
         read = read_for_others(
             x, read_table, sign, length, turns, lines, step_in, inner, N, LAYOUT, IN, REAL
@@ -275,57 +303,45 @@ def transform_together(
         if WHOLE:
             staged(other, read, 1, item, N, LAYOUT)
         kl.barrier()
-        real = gathered(memory, t, b, RADICES[0], N, LAYOUT)
+        real = gathered(memory, t, b, RADICES[0], N, LAYOUT, PAIRS)
         if not WHOLE:
             kl.barrier()
             staged(other, read, 1, item, N, LAYOUT)
             kl.barrier()
-        groups = paired(real, gathered(other, t, b, RADICES[0], N, LAYOUT))
+        groups = paired(real, gathered(other, t, b, RADICES[0], N, LAYOUT, PAIRS))
     else:
         groups = read_first(
-            x, read_table, sign, length, turns, line, step_in, inner, t, RADICES[0], N, WIDTH, IN,
-            REAL,
+            x, read_table, sign, length, turns, line, step_in, inner, t, RADICES[0], N, WIDTH,
+            PAIRS, IN, REAL,
         )  # fmt: skip
     S = 1
     for stage in kl.static_range(STAGES - 1):
         R = RADICES[stage]
-        held = butterflies(groups, twiddles, t, S, N, WIDTH)
+        held = butterflies(groups, twiddles, t, S, N, WIDTH, False)
+        PAIRS = REAL == SPLIT and stage == STAGES - 2
         if stage > 0 or STAGED:
             kl.barrier()
         scatter(memory, held, 0, t, b, S, R, N, LAYOUT)
         if WHOLE:
             scatter(other, held, 1, t, b, S, R, N, LAYOUT)
         kl.barrier()
-        real = gathered(memory, t, b, RADICES[stage + 1], N, LAYOUT)
+        real = gathered(memory, t, b, RADICES[stage + 1], N, LAYOUT, PAIRS)
         if not WHOLE:
             kl.barrier()
             scatter(other, held, 1, t, b, S, R, N, LAYOUT)
             kl.barrier()
-        groups = paired(real, gathered(other, t, b, RADICES[stage + 1], N, LAYOUT))
+        groups = paired(real, gathered(other, t, b, RADICES[stage + 1], N, LAYOUT, PAIRS))
         S = S * R
-    held = butterflies(groups, twiddles, t, S, N, WIDTH)
+    held = butterflies(groups, twiddles, t, S, N, WIDTH, REAL == SPLIT)
     scales = (sign_between, scale, imag_scale)
     if REAL == SPLIT:
-        R = RADICES[STAGES - 1]
-        if STAGES > 1 or STAGED:
-            kl.barrier()
-        scatter(memory, held, 0, t, b, S, R, N, LAYOUT)
-        if WHOLE:
-            scatter(other, held, 1, t, b, S, R, N, LAYOUT)
-        kl.barrier()
-        real = gathered_mirrored(memory, t, b, S, R, N, LAYOUT)
-        if not WHOLE:
-            kl.barrier()
-            scatter(other, held, 1, t, b, S, R, N, LAYOUT)
-            kl.barrier()
-        others = paired(real, gathered_mirrored(other, t, b, S, R, N, LAYOUT))
         if t == 0 and first + b < lines:
             z = held[0][0]
             last = kl.complex(2 * (z.real - z.imag), 0 * z.real)
             put_at(out, row_of(out, line, None, None, OUT), N, last, None, scales, OUT)
-        held = split(held, others, turns, t, S, WIDTH)
+        held = split(held, turns, t, S, WIDTH)
     if first + b < lines:
         finish(
-            out, held, write_table, coarse, fine, scales, line, step_in, step_out, inner, t, S, N,
-            WIDTH, OUT,
+            out, held, write_table, coarse, fine, scales, line, step_in, step_out, inner, t, S,
+            WIDTH, REAL == SPLIT, OUT,
         )  # fmt: skip

@@ -8,7 +8,15 @@ from math import prod
 from typing import Any, Final
 
 from portable.array.base.recipe import Recipe
-from portable.array.fft.ends import TABLES, Pass, found_table, lies_across, rotations_between
+from portable.array.fft.access import SPLIT
+from portable.array.fft.ends import (
+    TABLES,
+    Pass,
+    found_table,
+    in_words,
+    lies_across,
+    rotations_between,
+)
 from portable.array.fft.kernels import transform_together
 from portable.array.fft.plan import balanced, radices
 from portable.array.fft.tables import stage_rotations
@@ -65,7 +73,7 @@ def _shape(x: Any, out: Any, step: Pass, steps: tuple[int, ...], kind: DType) ->
     across_in = lies_across(x, step.step_in, step.inner)
     across = lies_across(out, step.step_out, step.inner)
     group, n = capabilities.max_workgroup, step.length
-    width = min(-(-n // max(steps)), group)
+    width = min(-(-n // _held_by_one(steps, step)), group)
     least = most = 1
     if across or across_in:
         least, most = _SECTOR // kind.itemsize, _SEGMENT // kind.itemsize
@@ -73,6 +81,19 @@ def _shape(x: Any, out: Any, step: Pass, steps: tuple[int, ...], kind: DType) ->
     possible = min(comfortable, _elements(capabilities, kind, _MOST_HELD) // n)
     tall = power_below(max(1, min(max(_GROUP // width, most), possible, group)))
     return _Shape(min(width, group // tall), tall, across, across != across_in)
+
+
+def _stages(step: Pass, kind: DType) -> tuple[int, ...]:
+    """The radices of the stages."""
+    found = radices(step.length, _LARGEST_RADIX)
+    if _held_by_one(found, step) * kind.itemsize > _MOST_HELD:
+        return radices(step.length, _LARGEST_RADIX // 2)
+    return found
+
+
+def _held_by_one(steps: tuple[int, ...], step: Pass) -> int:
+    """How many elements a work-item holds; to split results it does two last butterflies."""
+    return max(*steps, 2 * min(steps) if step.ends.real == SPLIT else 1)
 
 
 def power_below(n: int) -> int:
@@ -83,25 +104,23 @@ def power_below(n: int) -> int:
 def launch_together(recipe: Recipe, x: Any, out: Any, step: Pass, kind: DType) -> None:
     """The launch of a pass."""
     device, ends = x.device, step.ends
-    steps = radices(step.length, _LARGEST_RADIX)
+    steps = _stages(step, kind)
     shape = _shape(x, out, step, steps, kind)
     lines = prod(x.shape[:-1]) * step.step_in
     find = partial(TABLES, device, kind, stage_rotations, steps)
-    twiddles = found_table(recipe, find)
-    coarse, fine = rotations_between(recipe, device, kind, step)
+    between = rotations_between(recipe, device, kind, step)
+    found = (found_table(recipe, find), ends.table, ends.factors, *between, ends.turns)
+    *tables, turns = (in_words(table) for table in found)
     group = shape.width * shape.tall
     recipe.launch(
         transform_together,
         -(-lines // shape.tall) * group,
         group,
-        x,
-        out,
-        twiddles,
-        ends.table,
-        ends.factors,
-        coarse,
-        fine,
+        in_words(x),
+        in_words(out),
+        *tables,
         *ends.numbers(kind),
+        turns,
         lines,
         *step.counts(),
         KIND=kind.real,

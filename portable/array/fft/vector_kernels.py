@@ -20,6 +20,7 @@ from portable.array.fft.access import (
     element,
     extent,
     number_at,
+    pair_of,
     place_of,
     put_at,
     recombined,
@@ -232,6 +233,39 @@ def write_square(
         kl.vstore(out, *row, a if FORM is None else 2 * a, rows[lane])
 
 
+@function
+def read_column(
+    x: Any, memory: Any, worker: Any, line: Any, a: Any, sign: Any, table: Any, FORM: Any,
+    LANES: int,
+) -> None:  # fmt: skip
+    """Element `a` of each line, which all of them have."""
+    real = ()
+    imag = ()
+    for lane in kl.static_range(LANES):
+        z = element(x, row_of(x, line + lane, None, None, FORM), a, FORM)
+        real = (*real, z.real)  # type: ignore[assignment]
+        imag = (*imag, z.imag)  # type: ignore[assignment]
+    z = kl.complex(kl.vector(*real), kl.vector(*imag) * sign)
+    hold(memory, worker, a, z if table is None else times(z, element(table, (), a, WITHIN)), LANES)
+
+
+@function
+def write_column(
+    out: Any, memory: Any, worker: Any, source: Any, line: Any, a: Any, table: Any, scales: Any,
+    FORM: Any, LANES: int,
+) -> None:  # fmt: skip
+    """Writes what `read_column` reads."""
+    z = held_at(memory, worker, source + a, LANES)
+    z = scaled(z, None if table is None else element(table, (), a, WITHIN), scales)
+    for lane in kl.static_range(LANES):
+        row = row_of(out, line + lane, None, None, FORM)
+        if FORM is None:
+            out[*row, a] = z.real[lane]
+        else:
+            out[*pair_of(row, a, 0, FORM)] = z.real[lane]
+            out[*pair_of(row, a, 1, FORM)] = z.imag[lane]
+
+
 # -- lines one by one -----------------------------------------------------------------------------
 
 
@@ -421,7 +455,8 @@ def read_block(
     if NEAR is not None and count == LANES:
         SIDE = side_of(NEAR, FORM, LANES)
         start = start_of(line, step, inner)
-        done = together(whole(x, FORM), many, start, step, NEAR, LANES) // SIDE * SIDE
+        there = together(whole(x, FORM), many, start, step, NEAR, LANES)
+        done = there // SIDE * SIDE
         row = row_of(x, line, step, inner, FORM)
         for a in range(0, done, SIDE):
             if NEAR == ALONG:
@@ -429,6 +464,10 @@ def read_block(
             else:
                 z = vector_at(x, row, place_of(a, start, step), sign, table, NEAR, FORM, LANES)
                 hold(memory, worker, a, z, LANES)
+        if NEAR == ALONG:
+            for a in range(done, there):
+                read_column(x, memory, worker, line, a, sign, table, FORM, LANES)
+            done = there
     for begin in range(done, many, _STRETCH):
         stop = kl.minimum(begin + _STRETCH, many)
         read_lines(
@@ -452,7 +491,8 @@ def write_block(
     if NEAR is not None and count == LANES:
         SIDE = side_of(NEAR, FORM, LANES)
         start = start_of(line, step, inner)
-        done = together(whole(out, FORM), n, start, step, NEAR, LANES) // SIDE * SIDE
+        there = together(whole(out, FORM), n, start, step, NEAR, LANES)
+        done = there // SIDE * SIDE
         row = row_of(out, line, step, inner, FORM)
         for a in range(0, done, SIDE):
             if NEAR == ALONG:
@@ -463,6 +503,10 @@ def write_block(
                     begin_in = start_of(line, step_in, inner)
                     z = turned_vector(z, coarse, fine, begin_in, a, NEAR, LANES)
                 put_vector(out, row, place_of(a, start, step), z, table, scales, NEAR, FORM, LANES)
+        if NEAR == ALONG:
+            for a in range(done, there):
+                write_column(out, memory, worker, source, line, a, table, scales, FORM, LANES)
+            done = there
     for begin in range(done, n, _STRETCH):
         stop = kl.minimum(begin + _STRETCH, n)
         write_lines(

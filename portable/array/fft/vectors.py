@@ -56,7 +56,9 @@ def launch_in_vectors(recipe: Recipe, x: Any, out: Any, step: Pass, kind: DType)
     workers = min(blocks, device.capabilities.compute_units * _WORKERS_PER_UNIT)
     steps = radices(n, _LARGEST_RADIX, mixed=False)
     find = partial(TABLES, device, kind, stage_rotations, steps)
-    coarse, fine = rotations_between(recipe, device, kind, step)
+    between = rotations_between(recipe, device, kind, step)
+    found = (found_table(recipe, find), ends.table, ends.factors, *between, ends.turns)
+    *tables, turns = (in_parts(table, WITHIN) for table in found)
     source, form_in = _as_taken(x, how_in, ends)
     target, form_out = _as_taken(out, how_out, ends)
     recipe.launch(
@@ -66,12 +68,9 @@ def launch_in_vectors(recipe: Recipe, x: Any, out: Any, step: Pass, kind: DType)
         source,
         target,
         recipe.empty((workers, (4 * n + 2) * lanes), kind.real),
-        found_table(recipe, find),
-        ends.table,
-        ends.factors,
-        coarse,
-        fine,
+        *tables,
         *ends.numbers(kind),
+        turns,
         lines,
         run,
         *step.counts(),
