@@ -71,6 +71,7 @@ FUSED = {
     "LANES": 4,
     "CHUNK": 4,
     "ROWS": 1,
+    "STREAMING": False,
 }
 COMPLEX = ArraySpec(kl.c64, ("any", "unit"), aligned=True)
 SCALE = ScalarSpec("float", kl.f32)
@@ -192,7 +193,7 @@ LAUNCHES: dict[str, tuple[Kernel, tuple[int, int, int], tuple[Any, ...], dict[st
         scan_columns,
         (64, 1, 1),
         (MATRIX, NONE, MATRIX),
-        {**SUM, **COLUMNS, "STARTS": 32, "SHIFT": 0},
+        {**SUM, **COLUMNS, "STARTS": 32, "SHIFT": 0, "STREAMING": False},
     ),
     "best of columns": (
         best_columns,

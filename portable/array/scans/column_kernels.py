@@ -13,7 +13,7 @@ from portable.lang.kernel import kernel
 __all__ = ["scan_columns"]
 
 _AHEAD = 8
-"""Rows that a work-item reads before it merges them, where it has but one vector of each."""
+"""Rows that a work-item reads before it merges them."""
 
 
 @kernel
@@ -30,12 +30,14 @@ def scan_columns(
     SECTION: int,
     STARTS: int,
     SHIFT: int,
+    STREAMING: bool,
 ) -> None:
     """Running totals within sections of the last axis, neighbours lying along another.
 
     A work-item does `STRIP` vectors of `LANES` rows, going on from the last `STARTS` of the
     `starts` before its section, merged. `SHIFT` is 1 where the first element of `out` is the total
-    of nothing. The last sections come first: they were read last.
+    of nothing. The last sections come first: they were read last. `STREAMING` says that `out` is
+    more than the caches hold.
     """
     lead = x.shape[: x.ndim - 1]
     length = x.shape[x.ndim - 1]
@@ -57,23 +59,34 @@ def scan_columns(
                     merged = read(starts, outer, q, LANES, x.ndim - 2, KIND, None)
                     strip[k] = MERGE(strip[k], merged)
             if SHIFT == 1 and s == 0:
-                kept(out, outer, 0, strip[k], LANES, x.ndim - 2)
+                kept(out, outer, 0, strip[k], LANES, x.ndim - 2, STREAMING)
         first = s * SECTION
         stop = kl.minimum(first + SECTION, length)
+        whole = first + (stop - first) // _AHEAD * _AHEAD
         if STRIP == 1:
             alone = unravelled(row, lead)
             totals = strip[0]
-            whole = first + (stop - first) // _AHEAD * _AHEAD
             for r in range(first, whole, _AHEAD):
-                totals = scanned_ahead(x, out, alone, r, totals, _AHEAD, LANES, KIND, SHIFT, MERGE)
+                totals = scanned_ahead(
+                    x, out, alone, r, totals, _AHEAD, LANES, KIND, SHIFT, MERGE, STREAMING
+                )
             for r in range(whole, stop):
-                totals = scanned_ahead(x, out, alone, r, totals, 1, LANES, KIND, SHIFT, MERGE)
+                totals = scanned_ahead(
+                    x, out, alone, r, totals, 1, LANES, KIND, SHIFT, MERGE, STREAMING
+                )
         else:
-            for r in range(first, stop):
+            for r in range(first, whole, _AHEAD):
                 for k in range(count):
                     outer = unravelled(row + k * LANES, lead)
-                    strip[k] = MERGE(strip[k], read(x, outer, r, LANES, x.ndim - 2, KIND, None))
-                    kept(out, outer, r + SHIFT, strip[k], LANES, x.ndim - 2)
+                    strip[k] = scanned_ahead(
+                        x, out, outer, r, strip[k], _AHEAD, LANES, KIND, SHIFT, MERGE, STREAMING
+                    )
+            for r in range(whole, stop):
+                for k in range(count):
+                    outer = unravelled(row + k * LANES, lead)
+                    strip[k] = scanned_ahead(
+                        x, out, outer, r, strip[k], 1, LANES, KIND, SHIFT, MERGE, STREAMING
+                    )
 
 
 @function
@@ -88,6 +101,7 @@ def scanned_ahead(
     KIND: Any,
     SHIFT: Any,
     MERGE: Any,
+    STREAMING: Any,
 ) -> Any:
     """Running totals of `AHEAD` vectors along the last axis, all of them read before the first."""
     read_ahead = ()
@@ -96,14 +110,16 @@ def scanned_ahead(
     totals = start
     for k in kl.static_range(AHEAD):
         totals = MERGE(totals, read_ahead[k])
-        kept(out, outer, first + k + SHIFT, totals, LANES, x.ndim - 2)
+        kept(out, outer, first + k + SHIFT, totals, LANES, x.ndim - 2, STREAMING)
     return totals
 
 
 @function
-def kept(out: Any, outer: Any, r: Any, value: Any, LANES: Any, AXIS: Any) -> None:
+def kept(
+    out: Any, outer: Any, r: Any, value: Any, LANES: Any, AXIS: Any, STREAMING: Any
+) -> None:
     """Writes one value, or `LANES` of them along an axis."""
     if LANES > 1:
-        kl.vstore(out, *outer, r, value, axis=AXIS)
+        kl.vstore(out, *outer, r, value, axis=AXIS, streaming=STREAMING)
     else:
         out[*outer, r] = value

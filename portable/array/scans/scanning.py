@@ -16,9 +16,11 @@ import numpy as np
 
 from portable.array.base.creation_kernels import counted, generated
 from portable.array.base.recipe import Recipe
+from portable.array.base.work import streams
 from portable.array.reductions.axis import Merge, cut, lanes_for, power_of_two
 from portable.array.reductions.reduction_kernels import reduce_columns
 from portable.array.reductions.workgroup_kernels import reduce_together
+from portable.array.scans.block_scanning import scan_in_blocks
 from portable.array.scans.column_kernels import scan_columns
 from portable.array.scans.lookback_kernels import scan_in_turn
 from portable.array.scans.scan_kernels import scan_together
@@ -28,7 +30,6 @@ from portable.dtypes import DType, int64, uint64
 
 __all__ = ["scanned"]
 
-_CPU_STRIPS: Final = 4
 _GPU_BYTES_PER_ITEM: Final = 128
 _NEIGHBOURS: Final = 8
 _GROUP: Final = 256
@@ -37,7 +38,9 @@ _TURN_GROUPS_PER_UNIT: Final = 4
 # Blocks of tiles that are looked at together: about as many tiles as there are workgroups.
 _TURN_SPAN: Final = 4
 _COLUMN_GROUP: Final = 64
-_CPU_STRIP: Final = 512
+_CPU_STRIP: Final = 256
+_CPU_NARROWEST: Final = 16
+_CPU_STRIPS_PER_UNIT: Final = 2
 _FEW: Final = 32
 _SHALLOWEST: Final = 16
 _SHALLOW: Final = 64
@@ -52,8 +55,8 @@ def scanned(recipe: Recipe, x: Any, out: Any, merge: Merge, shift: int) -> None:
     if lanes_for(out, merge.kind, -1) < lanes:
         lanes = 1
     capabilities = x.device.capabilities
-    if capabilities.kind == "cpu":
-        _scan_sections(recipe, x, out, merge, shift, lanes, _CPU_STRIPS)
+    if capabilities.kind == "cpu" and capabilities.atomics64:
+        scan_in_blocks(recipe, x, out, merge, shift, lanes)
         return
     width, strips = _tile(x.shape[-1], lanes, merge.kind, capabilities)
     if x.shape[-1] <= width * strips * lanes:
@@ -169,7 +172,7 @@ def _scan_columns(recipe: Recipe, x: Any, out: Any, merge: Merge, shift: int) ->
         return
     rows, length = prod(x.shape[:-1]), x.shape[-1]
     lanes = min(lanes_for(x, merge.kind, -2), lanes_for(out, merge.kind, -2))
-    strip = min(_CPU_STRIP, -(-rows // lanes)) if cpu else 1
+    strip = _cpu_strip(-(-rows // lanes), capabilities) if cpu else 1
     strips = -(-rows // (lanes * strip))
     group = 1 if cpu else _COLUMN_GROUP
     wanted = -(-capabilities.compute_units * (1 if cpu else 512) // strips)
@@ -192,8 +195,15 @@ def _scan_columns(recipe: Recipe, x: Any, out: Any, merge: Merge, shift: int) ->
         out,
         STARTS=1 if sections > _FEW else _FEW,
         SHIFT=shift,
+        STREAMING=streams(out.nbytes, capabilities),
         **constants,
     )
+
+
+def _cpu_strip(vectors: int, capabilities: Capabilities) -> int:
+    """Vectors side by side for a work-item of a processor: few enough that all have work."""
+    wanted = capabilities.compute_units * _CPU_STRIPS_PER_UNIT
+    return min(_CPU_STRIP, vectors, max(_CPU_NARROWEST, -(-vectors // wanted)))
 
 
 def _shallowest(length: int) -> int:

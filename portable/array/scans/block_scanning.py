@@ -1,0 +1,58 @@
+"""Running totals along rows on processors, whose caches hold a block of a row for each core.
+
+The floor is a copy: each element is read from memory once and written once.
+"""
+
+from __future__ import annotations
+
+from math import prod
+from typing import Any, Final
+
+import numpy as np
+
+from portable.array.base.recipe import Recipe
+from portable.array.base.work import streams
+from portable.array.reductions.axis import Merge, power_of_two
+from portable.array.scans.block_kernels import scan_blocks_in_turn, scan_rows
+
+__all__ = ["scan_in_blocks"]
+
+# Bytes of a block: more than it costs to draw the next one, which waits until all that was written
+# has left the core; less than the core's part of the last of the caches.
+_MOST_BYTES: Final = 1 << 20
+_BYTES_AHEAD: Final = 1 << 13
+_SHORTEST: Final = 1 << 14
+# About as long as it takes to add up a block.
+_PATIENCE: Final = 1 << 13
+_BLOCKS_PER_UNIT: Final = 8
+_TOGETHER: Final = 1 << 14
+
+
+def scan_in_blocks(recipe: Recipe, x: Any, out: Any, merge: Merge, shift: int, lanes: int) -> None:
+    """Running totals along the last axis into `out`: whole rows, or few long ones in blocks."""
+    capabilities = x.device.capabilities
+    rows, length = prod(x.shape[:-1]), x.shape[-1]
+    constants = {"LANES": lanes, "SHIFT": shift, **merge.constants()}
+    constants["STREAMING"] = streams(out.nbytes, capabilities)
+    wanted = capabilities.compute_units * _BLOCKS_PER_UNIT
+    most = _MOST_BYTES // x.dtype.itemsize
+    block = min(most, max(_SHORTEST, power_of_two(-(-rows * length // wanted))))
+    if rows >= wanted or length <= block:
+        many = min(max(1, _TOGETHER // length), -(-rows // wanted))
+        recipe.launch(scan_rows, -(-rows // many), 1, x, out, ROWS=many, **constants)
+        return
+    blocks = rows * -(-length // block)
+    state = x.device.from_numpy(np.zeros(1 + blocks * merge.kind.itemsize // 4, np.uint64))
+    recipe.launch(
+        scan_blocks_in_turn,
+        min(blocks, capabilities.compute_units),
+        1,
+        x,
+        # Launches over arrays alike leave it ready for the next one.
+        recipe.found(lambda: state),
+        out,
+        BLOCK=block,
+        PATIENCE=_PATIENCE,
+        AHEAD=_BYTES_AHEAD // x.dtype.itemsize,
+        **constants,
+    )
