@@ -115,9 +115,7 @@ def scanned_ahead(
 
 
 @function
-def kept(
-    out: Any, outer: Any, r: Any, value: Any, LANES: Any, AXIS: Any, STREAMING: Any
-) -> None:
+def kept(out: Any, outer: Any, r: Any, value: Any, LANES: Any, AXIS: Any, STREAMING: Any) -> None:
     """Writes one value, or `LANES` of them along an axis."""
     if LANES > 1:
         kl.vstore(out, *outer, r, value, axis=AXIS, streaming=STREAMING)
