@@ -6,7 +6,7 @@ import functools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import prod
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
@@ -142,6 +142,38 @@ class Fused:
                 )
 
 
+class _Operand(NamedTuple):
+    """An input as the kernel takes it.
+
+    Attributes
+    ----------
+    how : str
+        FULL, ROW or NUMBER of `portable.array.base.elementwise_kernel`.
+    given : ArrayView or number
+        What it is like.
+    layout : tuple or None
+        Its shape and strides as the kernel counts them; None for numbers.
+    number : DType or None
+        The dtype of a number; None for arrays.
+    """
+
+    how: str
+    given: Any
+    layout: tuple[Shape, Shape] | None
+    number: DType | None
+
+
+def _number(x: Traced) -> _Operand:
+    return _Operand(NUMBER, number_for(1, x.dtype), None, x.dtype)
+
+
+def _array(view: ArrayView, counted: Shape, step: Shape) -> _Operand:
+    row = step[-1] == 0
+    layout = (counted[:-1], step[:-1]) if row else (counted, step)
+    given = view._replace(shape=layout[0], strides=layout[1], layout=None)
+    return _Operand(ROW if row else FULL, given, layout, None)
+
+
 def _plan(
     device: Device,
     trace: Trace,
@@ -156,50 +188,56 @@ def _plan(
     outs = [contiguous_strides(shape, kind.itemsize) for kind in kinds]
     strides = [broadcast_strides(v.shape, v.strides, shape) for v in arrays]
     counted, steps = collapsed(shape, [*strides, *outs])
-    placed = iter(zip(arrays, steps, strict=False))
-    how: list[str] = []
-    layouts: list[tuple[Shape, Shape] | None] = []
-    given: list[Any] = []
-    strided = False
-    for x, v in zip(inputs, views, strict=True):
-        if v is None:
-            how.append(NUMBER)
-            layouts.append(None)
-            given.append(number_for(1, x.dtype))
-            continue
-        _, step = next(placed)
-        row = step[-1] == 0
-        how.append(ROW if row else FULL)
-        layout = (counted[:-1], step[:-1]) if row else (counted, step)
-        layouts.append(layout)
-        strided |= not row and step[-1] != v.dtype.itemsize
-        given.append(v._replace(shape=layout[0], strides=layout[1], layout=None))
-    numbers = tuple(x.dtype if v is None else None for x, v in zip(inputs, views, strict=True))
-    several_of = (tuple(layouts), numbers, tuple(trace.ranges), kinds, shape, counted, several)
-    if not prod(shape):
-        return _Plan(None, *several_of)
-    everything = [*(dtype(v.dtype) for v in arrays), *kinds]
+    placed = iter(steps)
+    operands = [
+        _number(x) if v is None else _array(v, counted, next(placed))
+        for x, v in zip(inputs, views, strict=True)
+    ]
+    made = [
+        _out_view(device, shape, counted, kind, step)
+        for kind, step in zip(kinds, placed, strict=True)
+    ]
+    return _Plan(
+        _launch(device, trace, operands, results, made) if prod(shape) else None,
+        tuple(x.layout for x in operands),
+        tuple(x.number for x in operands),
+        tuple(trace.ranges),
+        kinds,
+        shape,
+        counted,
+        several,
+    )
+
+
+def _launch(
+    device: Device,
+    trace: Trace,
+    operands: Sequence[_Operand],
+    results: Sequence[Traced],
+    made: Sequence[ArrayView],
+) -> Repeatable:
+    """The launch that gives arrays like those `made`, whose elements are the `results`."""
+    counted = made[0].shape
+    arrays = [*(x.given for x in operands if x.number is None), *made]
+    strided = any(x.given.strides[-1] != x.given.dtype.itemsize for x in operands if x.how == FULL)
     lanes = 1
     if trace.vector and not strided:
-        lanes = vector_lanes(everything, counted[-1], device.capabilities)
+        kinds = [dtype(x.dtype) for x in arrays]
+        lanes = vector_lanes(kinds, counted[-1], device.capabilities)
     chunk, rows, ndrange, workgroup = work_of(counted, lanes, device.capabilities, strided=strided)
-    given += [None] * (MOST_INPUTS - len(given))
-    made = [
-        _out_view(device, shape, counted, k, s)
-        for k, s in zip(kinds, steps[-len(kinds) :], strict=True)
-    ]
     constants = {
-        "HOW": tuple(how),
+        "HOW": tuple(x.how for x in operands),
         "STEPS": tuple(trace.steps),
         "RESULTS": tuple(x.number for x in results),
         "LANES": lanes,
         "CHUNK": chunk,
         "ROWS": rows,
-        "STREAMING": streams(prod(shape) * kinds[0].itemsize, device.capabilities),
+        "STREAMING": streams(prod(counted) * made[0].dtype.itemsize, device.capabilities),
     }
-    made += [None] * (MOST_OUTPUTS - len(made))
-    launch = fused[ndrange, workgroup].repeatable_on(device, (*given, *made), constants)
-    return _Plan(launch, *several_of)
+    unused_inputs = [None] * (MOST_INPUTS - len(operands))
+    unused_outputs = [None] * (MOST_OUTPUTS - len(made))
+    args = (*(x.given for x in operands), *unused_inputs, *made, *unused_outputs)
+    return fused[ndrange, workgroup].repeatable_on(device, args, constants)
 
 
 def _out_view(device: Device, shape: Shape, counted: Shape, kind: DType, strides: Shape) -> Any:
