@@ -26,6 +26,8 @@ _CPU_BLOCK: Final = 512
 _CPU_BLOCKS_PER_UNIT: Final = 8
 _CPU_LINE: Final = 64
 _GPU_TILE: Final = 32
+_GPU_EDGE: Final = 128
+_GPU_GROUP: Final = 256
 _GPU_BYTES: Final = 8
 _GPU_TILES_PER_UNIT: Final = 2
 _SHORTEST: Final = 16
@@ -91,13 +93,14 @@ def exchange_launch(
         constants |= {"ALONG": line < _CPU_LINE, "STREAMING": streams(out.nbytes, capabilities)}
         launcher = exchange_blocks[_squares(out.shape, block), 1]
     else:
-        tall = _GPU_TILE // 4
         lanes = 1
         if operation.vector and not compute.is_complex:
             lanes = _tile_lanes(args, constants["HOW"], out, capabilities)
-        constants |= {"WIDTH": _GPU_TILE, "TALL": tall, "LANES": lanes}
-        tiles = _squares(out.shape, _GPU_TILE * lanes)
-        launcher = exchange_tiles[(tiles * _GPU_TILE, tall), (_GPU_TILE, tall)]
+        width = _width(lanes)
+        tall = _GPU_GROUP // width
+        constants |= {"WIDTH": width, "TALL": tall, "LANES": lanes}
+        tiles = _squares(out.shape, width * lanes)
+        launcher = exchange_tiles[(tiles * width, tall), (width, tall)]
     filled = (*args, *(None,) * (3 - len(args)), out)
     return repeatable(launcher, filled, constants, disjoint=disjoint)
 
@@ -131,11 +134,17 @@ def _tile_lanes(
     ]
     lanes: int = max(1, _GPU_BYTES // min(x.dtype.itemsize for x in (*arrays, out)))
     while lanes > 1 and (
-        sum(sizes) * _GPU_TILE * (_GPU_TILE + 1) * lanes**2 > capabilities.local_memory
-        or _squares(out.shape, _GPU_TILE * lanes) < _GPU_TILES_PER_UNIT * capabilities.compute_units
+        sum(sizes) * _width(lanes) * (_width(lanes) + 1) * lanes**2 > capabilities.local_memory
+        or _squares(out.shape, _width(lanes) * lanes)
+        < _GPU_TILES_PER_UNIT * capabilities.compute_units
     ):
         lanes //= 2
     return lanes
+
+
+def _width(lanes: int) -> int:
+    """Work-items along a tile's edge."""
+    return min(_GPU_TILE, _GPU_EDGE // lanes)
 
 
 def _block(shape: Shape, capabilities: Capabilities) -> int:
