@@ -57,23 +57,65 @@ def _found(name: str, x: Any, **wanted: bool) -> Distinct:
 
 
 def unique_values(x: Array, /) -> Array:
-    """The distinct elements, in order; each NaN is one."""
+    """The distinct elements.
+
+    NaN are not equal to one another, zeros of either sign are. Waits for the device.
+
+    Returns
+    -------
+    Array
+        In ascending order, in one dimension.
+    """
     return _found("unique_values", x).values  # type: ignore[no-any-return]
 
 
 def unique_counts(x: Array, /) -> UniqueCounts:
-    """The distinct elements, in order, and how often each occurs."""
+    """The distinct elements, and how often each occurs.
+
+    NaN are not equal to one another, zeros of either sign are. Waits for the device.
+
+    Returns
+    -------
+    values : Array
+        The distinct elements in ascending order, in one dimension.
+    counts : Array
+        How often each occurs; `int64`.
+    """
     found = _found("unique_counts", x, sizes=True)
     return UniqueCounts(found.values, found.sizes)
 
 
 def unique_inverse(x: Array, /) -> UniqueInverse:
-    """The distinct elements, in order, and which of them each element is."""
+    """The distinct elements, and which of them each element is.
+
+    NaN are not equal to one another, zeros of either sign are. Waits for the device.
+
+    Returns
+    -------
+    values : Array
+        The distinct elements in ascending order, in one dimension.
+    inverse_indices : Array
+        Which of them each element of `x` is, in its shape; `int64`.
+    """
     found = _found("unique_inverse", x, inverse=True)
     return UniqueInverse(found.values, found.inverse)
 
 
 def unique_all(x: Array, /) -> UniqueAll:
-    """The distinct elements, in order, where each first stands, the inverse, and the counts."""
+    """The distinct elements, where each first stands, the inverse, and the counts.
+
+    NaN are not equal to one another, zeros of either sign are. Waits for the device.
+
+    Returns
+    -------
+    values : Array
+        The distinct elements in ascending order, in one dimension.
+    indices : Array
+        Where in `x`, counted in C order, each stands first; `int64`.
+    inverse_indices : Array
+        Which of them each element of `x` is, in its shape; `int64`.
+    counts : Array
+        How often each occurs; `int64`.
+    """
     found = _found("unique_all", x, firsts=True, inverse=True, sizes=True)
     return UniqueAll(found.values, found.firsts, found.inverse, found.sizes)

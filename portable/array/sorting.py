@@ -58,13 +58,57 @@ def ordered(x: Any, descending: bool) -> tuple[Any, Any]:
 
 
 def sort(x: Array, /, *, axis: int = -1, descending: bool = False, stable: bool = True) -> Array:
-    """The elements along an axis in order; always stable. NaN counts as greatest."""
+    """The elements along an axis in order.
+
+    Parameters
+    ----------
+    x : Array
+        Bools and numbers; complex ones are in the order of their real parts, then of the imaginary.
+    axis : int
+        Along which to sort.
+    descending : bool
+        Whether the greatest element comes first; equal elements keep their order then too.
+    stable : bool
+        Taken for the standard's sake: sorting is always stable.
+
+    Returns
+    -------
+    Array
+        Of the shape and dtype of `x`.
+
+    Notes
+    -----
+    NaN counts as greatest, zeros of either sign as equal. Long rows are ordered by their digits, short
+    ones by merging: `portable.array.sorts` says how, and after whom.
+    """
     check_operands("sort", (x,))
     return _along(x, axis, descending, True)
 
 
 def argsort(x: Array, /, *, axis: int = -1, descending: bool = False, stable: bool = True) -> Array:
-    """The positions by which `sort` orders the elements along an axis; always stable."""
+    """The positions by which `sort` orders the elements along an axis.
+
+    Parameters
+    ----------
+    x : Array
+        Bools and numbers; complex ones are in the order of their real parts, then of the imaginary.
+    axis : int
+        Along which to sort.
+    descending : bool
+        Whether the greatest element comes first; equal elements keep their order then too.
+    stable : bool
+        Taken for the standard's sake: sorting is always stable.
+
+    Returns
+    -------
+    Array
+        Of `int64` and the shape of `x`.
+
+    Notes
+    -----
+    NaN counts as greatest, zeros of either sign as equal. Long rows are ordered by their digits, short
+    ones by merging: `portable.array.sorts` says how, and after whom.
+    """
     check_operands("argsort", (x,))
     return _along(x, axis, descending, False)
 
