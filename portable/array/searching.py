@@ -152,7 +152,9 @@ def true_positions(mask: Array) -> Array:
 
 
 def take(x: Array, indices: Array, /, *, axis: int | None = None) -> Array:
-    """The elements at positions along an axis; waits for the device to learn whether all are in range.
+    """The elements at positions along an axis.
+
+    Waits for the device to learn whether all are in range.
 
     Parameters
     ----------

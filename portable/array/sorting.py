@@ -78,8 +78,8 @@ def sort(x: Array, /, *, axis: int = -1, descending: bool = False, stable: bool 
 
     Notes
     -----
-    NaN counts as greatest, zeros of either sign as equal. Long rows are ordered by their digits, short
-    ones by merging: `portable.array.sorts` says how, and after whom.
+    NaN counts as greatest, zeros of either sign as equal. Long rows are ordered by their digits,
+    short ones by merging: the modules of `portable.array.sorts` say how, and after whom.
     """
     check_operands("sort", (x,))
     return _along(x, axis, descending, True)
@@ -106,8 +106,8 @@ def argsort(x: Array, /, *, axis: int = -1, descending: bool = False, stable: bo
 
     Notes
     -----
-    NaN counts as greatest, zeros of either sign as equal. Long rows are ordered by their digits, short
-    ones by merging: `portable.array.sorts` says how, and after whom.
+    NaN counts as greatest, zeros of either sign as equal. Long rows are ordered by their digits,
+    short ones by merging: the modules of `portable.array.sorts` say how, and after whom.
     """
     check_operands("argsort", (x,))
     return _along(x, axis, descending, False)
