@@ -64,7 +64,7 @@ def put(x: Any, key: Any, value: Any) -> None:
         value = asarray(value, device=x.device)
     _check_value(x, value)
     if not is_advanced(key):
-        part = x.part(key)
+        part = x if key is Ellipsis else x.part(key)
         _fits(part, value)
         copy_into(part, value)
         return

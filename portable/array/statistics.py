@@ -17,7 +17,7 @@ from portable.array.base.storage import Storage, contiguous_strides
 from portable.array.creation import filling, full
 from portable.array.elementwise import not_equal
 from portable.array.engine import applied, check_operands, number_for, recorded
-from portable.array.manipulation import astype, expand_dims, joined, moveaxis
+from portable.array.manipulation import astype, converted, expand_dims, joined, moveaxis
 from portable.array.operations import OPERATIONS
 from portable.array.reductions import reduction_kernels as k
 from portable.array.reductions.axis import Merge, reduced
@@ -98,12 +98,12 @@ def _write_reduction(
         raise ValueError(f"{name} of no elements, along axes {axis} of shape {x.shape}")
     if x.size == 0:
         return lambda x: full(kept, merge.initial, dtype=result, device=x.device)
-    if result.is_integer and not x.dtype.is_integer and statistic is not _COUNT:
-        rest = _write_reduction(astype(x, result), statistic, axis, dtype, keepdims)
-        return lambda x: rest(astype(x, result))
     if not axes:
         return lambda x: astype(x if merge.first is None else not_equal(x, 0), result)
     recipe = Recipe(x)
+    if result.is_integer and not x.dtype.is_integer and statistic is not _COUNT:
+        x = converted(recipe, x, result)
+        merge = statistic.merge(result, result)
     stored = result
     if x.dtype is bool_ and statistic in (_ANY, _ALL):
         x, merge, stored = in_words(x, axes, merge)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from math import prod
 from typing import Any, Final
 
-from portable.array.base.geometry import collapsed
+from portable.array.base.geometry import broadcast_shapes, broadcast_strides, collapsed
 from portable.array.base.recipe import Plans, Recipe
 from portable.array.base.storage import contiguous_strides
 from portable.array.base.work import vector_lanes, work_of
@@ -55,12 +55,15 @@ def taken(selection: Selection) -> Any:
 
 
 def gathered_along(x: Any, index: Any, axis: int) -> Any:
-    """The elements at positions along an axis, `index` having the other extents of `x`.
+    """The elements at positions along an axis, the other extents of both broadcasting.
 
     Otherwise like `taken`.
+
+    Raises
+    ------
+    ShapeError
+        If the other extents do not broadcast.
     """
-    if index.size and not x.shape[axis]:
-        raise BadIndexError("an index into a dimension without elements")
     flag = bad_index_flag(x.device)
     found = _along.together((x, index, flag), axis)
     check_flag(flag, (index,), (x.shape[axis],))
@@ -68,11 +71,21 @@ def gathered_along(x: Any, index: Any, axis: int) -> Any:
 
 
 def _write_along(arrays: tuple[Any, ...], axis: int) -> Callable[..., Any]:
+    """What `gathered_along` has to do for arrays like these."""
     x, index, flag = arrays
+    beside = [(*a.shape[:axis], 1, *a.shape[axis + 1 :]) for a in (x, index)]
+    rest = broadcast_shapes(beside)
+    shape, wide = ((*rest[:axis], n, *rest[axis + 1 :]) for n in (index.shape[axis], x.shape[axis]))
+    if prod(shape) and not x.shape[axis]:
+        raise BadIndexError("an index into a dimension without elements")
     recipe = Recipe(*arrays)
-    out = recipe.empty(index.shape, x.dtype)
+    out = recipe.empty(shape, x.dtype)
     if out.size:
-        chunk, rows, ndrange, group = work_of(out.shape, 1, x.device.capabilities, strided=False)
+        x, index = (
+            a.viewed(to, broadcast_strides(a.shape, a.strides, to))
+            for a, to in ((x, wide), (index, shape))
+        )
+        chunk, rows, ndrange, group = work_of(shape, 1, x.device.capabilities, strided=False)
         cut = {"AXIS": axis, "CHUNK": chunk, "ROWS": rows}
         recipe.launch(gather_along, ndrange, group, x, index, flag, out, **cut)
     return recipe.finish(out)
