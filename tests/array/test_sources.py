@@ -22,6 +22,7 @@ from portable.array.moves.scatter_kernels import scatter
 from portable.array.reductions.best_kernels import best_columns
 from portable.array.reductions.moment_kernels import moments_together
 from portable.array.reductions.reduction_kernels import reduce_columns, total
+from portable.array.reductions.strip_kernels import reduce_strips
 from portable.array.reductions.workgroup_kernels import (
     best_together,
     reduce_at_once,
@@ -30,6 +31,7 @@ from portable.array.reductions.workgroup_kernels import (
 from portable.array.scans.column_kernels import scan_columns
 from portable.array.scans.lookback_kernels import scan_in_turn
 from portable.array.scans.scan_kernels import scan_together
+from portable.array.scans.strip_lookback_kernels import scan_strips_in_turn
 from portable.array.sorts.distinct_kernels import distinct_together, pack_distinct
 from portable.array.sorts.sorting_kernels import merge_runs, sort_runs
 from portable.array.sorts.sweep_kernels import count_together, place_together, sort_together
@@ -99,9 +101,15 @@ LAUNCHES: dict[str, tuple[Kernel, tuple[int, int, int], tuple[Any, ...], dict[st
         reduce_at_once,
         (256, 1, 1),
         (MATRIX, MATRIX, COUNTS, LINE),
-        {**SUM, "LANES": 4, "WIDTH": 256, "SECTION": 16384, "MAP": None},
+        {**SUM, "LANES": 4, "WIDTH": 256, "AHEAD": 4, "MAP": None},
     ),
     "columns": (reduce_columns, (64, 1, 1), (MATRIX, MATRIX), {**SUM, **COLUMNS, "MAP": None}),
+    "strips": (
+        reduce_strips,
+        (256, 1, 1),
+        (CROSSWISE, MATRIX, COUNTS, LINE),
+        {**SUM, "LANES": 4, "WIDTH": 32, "TALL": 8, "MAP": None},
+    ),
     "moments": (moments_together, (256, 1, 1), (MATRIX,) * 3, {**SHARED, "KIND": kl.f32}),
     "transform": (
         transform_together,
@@ -188,6 +196,12 @@ LAUNCHES: dict[str, tuple[Kernel, tuple[int, int, int], tuple[Any, ...], dict[st
         (128, 1, 1),
         (MATRIX, WORDS, MATRIX),
         {**SUM, "LANES": 4, "WIDTH": 128, "STRIPS": 8, "SPAN": 4, "SHIFT": 0},
+    ),
+    "scan strips in turn": (
+        scan_strips_in_turn,
+        (256, 1, 1),
+        (CROSSWISE, WORDS, CROSSWISE),
+        {**SUM, "LANES": 4, "WIDTH": 16, "TALL": 16, "DEPTH": 8, "SHIFT": 0},
     ),
     "scan columns": (
         scan_columns,

@@ -1,4 +1,9 @@
-"""Reductions along axes: how they are cut into sections, and launched."""
+"""Reductions along axes: how they are cut into sections, and launched.
+
+The floor is reading once. Through NVIDIA's OpenCL an H200 added up 2^26 `float32` or `int32`, or
+took the greatest, at 0.97 to 0.99 of its copy's speed, along the columns of a square matrix at 0.96
+to 0.99; at 2^24, where a launch is a tenth of the time, at 0.8 to 0.84.
+"""
 
 from __future__ import annotations
 
@@ -11,8 +16,11 @@ import numpy as np
 
 from portable.array.base.geometry import collapsed
 from portable.array.base.recipe import Recipe
+from portable.array.base.storage import contiguous_strides
 from portable.array.reductions.reduction_kernels import reduce_columns
+from portable.array.reductions.strip_kernels import reduce_strips
 from portable.array.reductions.workgroup_kernels import reduce_at_once, reduce_together
+from portable.backend import Capabilities
 from portable.dtypes import DType
 
 __all__ = [
@@ -33,6 +41,9 @@ _MOST_LANES: Final = 16
 _WIDEST_REGISTERS: Final = 64
 _CPU_ITEMS_PER_UNIT: Final = 8
 _GPU_GROUPS_PER_UNIT: Final = 32
+_ONCE_GROUPS_PER_UNIT: Final = 4
+_CPU_AHEAD: Final = 4
+_GPU_AHEAD: Final = 8
 _CPU_SHORTEST: Final = 4096
 _GPU_SHORTEST: Final = 16384
 _COLUMN_GROUP: Final = 64
@@ -41,6 +52,10 @@ _GPU_COLUMNS_PER_UNIT: Final = 512
 _CPU_DEPTH: Final = 256
 _CPU_STRIP: Final = 512
 _GPU_DEPTH: Final = 32
+_GROUP: Final = 256
+_STRIP_WIDTH: Final = 32
+_STRIP_SHALLOWEST: Final = 8
+_STRIP_GROUPS_PER_UNIT: Final = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,7 +168,7 @@ def _pass(recipe: Recipe, x: Any, merge: Merge, first: Any, result: DType) -> An
         return _pass_over_columns(recipe, x, merge, constants, result)
     how = cut(x, lanes)
     if how.sections > 1 and x.device.capabilities.memory_orders == "acq_rel":
-        return _pass_at_once(recipe, x, how, constants, result)
+        return _pass_at_once(recipe, x, how.width, constants, result)
     out = recipe.empty((*x.shape[:-1], how.sections), result if how.sections == 1 else merge.kind)
     recipe.launch(
         reduce_together,
@@ -170,25 +185,36 @@ def _pass(recipe: Recipe, x: Any, merge: Merge, first: Any, result: DType) -> An
 
 
 def _pass_at_once(
-    recipe: Recipe, x: Any, how: Cut, constants: dict[str, Any], result: DType
+    recipe: Recipe, x: Any, width: int, constants: dict[str, Any], result: DType
 ) -> Any:
-    """All of the last axis in one launch, whose last workgroup of a row merges the sections."""
-    parts = recipe.empty((*x.shape[:-1], how.sections), constants["KIND"])
-    counts = recipe.found(partial(_counts, x.device, power_of_two(prod(x.shape[:-1]))))
+    """All of the last axis in one launch; the last workgroup of a row merges all parts."""
+    ahead = _CPU_AHEAD if x.device.capabilities.kind == "cpu" else _GPU_AHEAD
+    rows = prod(x.shape[:-1])
+    tiles = -(-x.shape[-1] // (width * constants["LANES"] * ahead))
+    each = -(-tiles // max(1, _groups_wanted(x.device.capabilities) // rows))
+    sections = -(-tiles // each)
+    parts = recipe.empty((*x.shape[:-1], sections), constants["KIND"])
+    counts = recipe.found(partial(_counts, x.device, power_of_two(rows)))
     out = recipe.empty((*x.shape[:-1], 1), result)
     recipe.launch(
         reduce_at_once,
-        how.groups * how.items,
-        how.items,
+        rows * sections * width,
+        width,
         x,
         parts,
         counts,
         out.viewed(out.shape[:-1], out.strides[:-1]),
-        WIDTH=how.width,
-        SECTION=how.section,
+        WIDTH=width,
+        AHEAD=ahead,
         **constants,
     )
     return out
+
+
+def _groups_wanted(capabilities: Capabilities) -> int:
+    """So many workgroups that all compute units have work to the end."""
+    per_unit = _CPU_ITEMS_PER_UNIT if capabilities.kind == "cpu" else _ONCE_GROUPS_PER_UNIT
+    return capabilities.compute_units * per_unit
 
 
 @lru_cache
@@ -200,18 +226,63 @@ def _counts(device: Any, rows: int) -> Any:
 def _pass_over_columns(
     recipe: Recipe, x: Any, merge: Merge, constants: dict[str, Any], result: DType
 ) -> Any:
+    if x.device.capabilities.kind != "cpu":
+        return _pass_over_strips(recipe, x, constants, result)
     rows = prod(x.shape[:-1])
-    cpu = x.device.capabilities.kind == "cpu"
-    strip = min(_CPU_STRIP, -(-rows // constants["LANES"])) if cpu else 1
+    strip = min(_CPU_STRIP, -(-rows // constants["LANES"]))
     strips = -(-rows // (constants["LANES"] * strip))
-    section = _CPU_DEPTH if cpu else column_sections(x, strips)
-    sections = -(-x.shape[-1] // section)
+    sections = -(-x.shape[-1] // _CPU_DEPTH)
     out = recipe.empty((*x.shape[:-1], sections), result if sections == 1 else merge.kind)
-    group = 1 if cpu else _COLUMN_GROUP
     recipe.launch(
-        reduce_columns, strips * sections, group, x, out, STRIP=strip, SECTION=section, **constants
+        reduce_columns, strips * sections, 1, x, out, STRIP=strip, SECTION=_CPU_DEPTH, **constants
     )
     return out
+
+
+def _pass_over_strips(recipe: Recipe, x: Any, constants: dict[str, Any], result: DType) -> Any:
+    """Columns on a GPU: in one launch, where workgroups see what others have written before."""
+    capabilities = x.device.capabilities
+    columns, lanes = prod(x.shape[:-1]), constants["LANES"]
+    width, tall = _strip(columns, x.shape[-1], lanes, capabilities)
+    strips = -(-columns // (width * lanes))
+    most = max(1, capabilities.compute_units * _STRIP_GROUPS_PER_UNIT // strips)
+    sections = min(most, max(1, x.shape[-1] // (tall * _STRIP_SHALLOWEST)))
+    alone = sections == 1
+    parts = recipe.empty((sections, columns), result if alone else constants["KIND"])
+    counts = out = None
+    if not alone and capabilities.memory_orders == "acq_rel":
+        counts = recipe.found(partial(_counts, x.device, power_of_two(strips)))
+        out = recipe.empty((columns,), result)
+    recipe.launch(
+        reduce_strips,
+        strips * sections * width * tall,
+        width * tall,
+        x,
+        parts,
+        counts,
+        out,
+        WIDTH=width,
+        TALL=tall,
+        **constants,
+    )
+    shape = (*x.shape[:-1], 1)
+    strides = (*contiguous_strides(x.shape[:-1], 1), 1)
+    if alone or out is not None:
+        found = parts if out is None else out
+        return found.viewed(shape, tuple(s * result.itemsize for s in strides))
+    size = parts.dtype.itemsize
+    return parts.viewed(
+        (*shape[:-1], sections), (*(s * size for s in strides[:-1]), columns * size)
+    )
+
+
+def _strip(columns: int, length: int, lanes: int, capabilities: Capabilities) -> tuple[int, int]:
+    """Work-items of a workgroup along neighbours, and down the columns."""
+    group = min(_GROUP, capabilities.max_workgroup)
+    width = min(group, power_of_two(-(-columns // lanes)))
+    while width > _STRIP_WIDTH and length >= 2 * _STRIP_SHALLOWEST * (group // width):
+        width //= 2
+    return width, group // width
 
 
 def column_sections(x: Any, strips: int) -> int:

@@ -14,45 +14,57 @@ from portable.lang.arrivals import arrived_last
 from portable.lang.function import function
 from portable.lang.kernel import kernel
 
-__all__ = ["best_together", "reduce_at_once", "reduce_together"]
+__all__ = ["best_together", "merge_in_rows", "reduce_at_once", "reduce_together"]
+
+_CHAINS = 4
+"""Sums that a work-item adds to in turn."""
 
 
 @function
-def section_merged(
+def merged_of(
     x: Any,
     outer: Any,
-    s: Any,
+    begin: Any,
+    stop: Any,
+    jump: Any,
     MERGE: Any,
     MAP: Any,
     KIND: Any,
     INITIAL: Any,
     LANES: Any,
     WIDTH: Any,
-    SECTION: Any,
+    AHEAD: Any,
 ) -> Any:
-    """What this work-item's elements of a section come to; neighbours take neighbouring vectors."""
-    length = x.shape[x.ndim - 1]
-    across = kl.local_id(0) % WIDTH
+    """What this work-item's elements come to; neighbours take neighbouring vectors.
+
+    From `begin` on it takes `AHEAD` vectors, `WIDTH` of them apart, reads them all before it merges
+    them, and goes on `jump` elements further. It counts what is left, since positions beyond the
+    end may not fit into an index.
+    """
     result = kl.cast(INITIAL, KIND)
-    stop = kl.minimum(s * SECTION + SECTION, length)
-    full = kl.minimum(stop, length - (LANES - 1))
+    across = kl.local_id(0) % WIDTH * LANES
+    full = kl.minimum(stop, x.shape[x.ndim - 1] - (LANES - 1))
     stride = WIDTH * LANES
     neutral = kl.splat(result, LANES) if LANES > 1 else result
-    first, second, third, fourth = neutral, neutral, neutral, neutral
-    r = s * SECTION + across * LANES
-    while r + 3 * stride < full:
-        first = MERGE(first, read(x, outer, r, LANES, -1, KIND, MAP))
-        second = MERGE(second, read(x, outer, r + stride, LANES, -1, KIND, MAP))
-        third = MERGE(third, read(x, outer, r + 2 * stride, LANES, -1, KIND, MAP))
-        fourth = MERGE(fourth, read(x, outer, r + 3 * stride, LANES, -1, KIND, MAP))
-        r = r + 4 * stride
-    while r < full:
-        first = MERGE(first, read(x, outer, r, LANES, -1, KIND, MAP))
-        r = r + stride
-    result = folded(MERGE(MERGE(first, second), MERGE(third, fourth)), LANES, MERGE)
+    totals = kl.private((_CHAINS,), KIND, lanes=LANES)
+    for c in kl.static_range(_CHAINS):
+        totals[c] = neutral
+    r, left = begin + across, full - begin - across
+    while left > (AHEAD - 1) * stride:
+        ahead = ()
+        for k in kl.static_range(AHEAD):
+            ahead = (*ahead, read(x, outer, r + k * stride, LANES, -1, KIND, MAP))  # type: ignore[assignment]
+        for k in kl.static_range(AHEAD):
+            totals[k % _CHAINS] = MERGE(totals[k % _CHAINS], ahead[k])
+        r, left = r + jump, left - jump
+    while left > 0:
+        totals[0] = MERGE(totals[0], read(x, outer, r, LANES, -1, KIND, MAP))
+        r, left = r + stride, left - stride
+    merged = MERGE(MERGE(totals[0], totals[1]), MERGE(totals[2], totals[3]))
+    result = folded(merged, LANES, MERGE)
     if LANES > 1:
-        for q in range(r, kl.minimum(r + LANES, stop)):
-            result = MERGE(result, read(x, outer, q, 1, -1, KIND, MAP))
+        for k in range(kl.minimum(left + (stop - full), LANES)):
+            result = MERGE(result, read(x, outer, r + k, 1, -1, KIND, MAP))
     return result
 
 
@@ -100,7 +112,11 @@ def reduce_together(
     shared = kl.local((WIDTH * TALL,), KIND)
     result = kl.cast(INITIAL, KIND)
     if inside:
-        result = section_merged(x, outer, s, MERGE, MAP, KIND, INITIAL, LANES, WIDTH, SECTION)
+        begin, jump = s * SECTION, _CHAINS * WIDTH * LANES
+        stop = kl.minimum(begin + SECTION, x.shape[x.ndim - 1])
+        result = merged_of(
+            x, outer, begin, stop, jump, MERGE, MAP, KIND, INITIAL, LANES, WIDTH, _CHAINS
+        )
     merge_in_rows(shared, result, MERGE, WIDTH)
     if inside and item % WIDTH == 0:
         out[*outer, s] = shared[item]
@@ -119,11 +135,12 @@ def reduce_at_once(
     INITIAL: Any,
     LANES: int,
     WIDTH: int,
-    SECTION: int,
+    AHEAD: int,
 ) -> None:
-    """Merges the last axis: each workgroup a section into `parts`, the last one of a row those.
+    """Merges the last axis: each workgroup a part into `parts`, the last one of a row those.
 
-    Nobody waits. `counts` has a place for each row; all are 0, and are left so.
+    Parts are whole tiles, of `AHEAD` vectors for each work-item. Nobody waits. `counts` has a place
+    for each row; all are 0, and are left so.
     """
     lead = x.shape[: x.ndim - 1]
     sections = parts.shape[parts.ndim - 1]
@@ -132,7 +149,11 @@ def reduce_at_once(
     s, row = group % sections, group // sections
     outer = unravelled(row, lead)
     shared = kl.local((WIDTH,), KIND)
-    own = section_merged(x, outer, s, MERGE, MAP, KIND, INITIAL, LANES, WIDTH, SECTION)
+    length, tile = x.shape[x.ndim - 1], AHEAD * WIDTH * LANES
+    section = kl.cdiv(kl.cdiv(length, tile), sections) * tile
+    begin = s * section
+    stop = begin + kl.minimum(section, length - begin)
+    own = merged_of(x, outer, begin, stop, tile, MERGE, MAP, KIND, INITIAL, LANES, WIDTH, AHEAD)
     merge_in_rows(shared, own, MERGE, WIDTH)
     if item == 0:
         parts[*outer, s] = shared[0]

@@ -2,10 +2,11 @@
 
 After D. Merrill, M. Garland, "Single-pass parallel prefix scan with decoupled look-back", NVIDIA
 technical report NVR-2016-002. A strip of neighbouring columns is cut into tiles, which are handed
-out in order, all strips' first tiles before their second ones. A workgroup says what its tile comes
-to, looks back at the tiles above to the nearest one whose total from the top is known, adds up what
-is between, and says its own total from the top. Totals are added up from the top in either case, so
-that results do not depend on timing.
+out in order, all strips' first tiles before their second ones. A workgroup says what the columns of
+its tile come to, reads the same of the tiles above up to one whose totals from the top are known,
+adds these up, and says its own totals from the top. They are added up from the top in either case,
+so that results do not depend on timing. As in `portable.array.scans.lookback_kernels`, numbers are
+published in words with a mark, so that atomics need no order.
 """
 
 from __future__ import annotations
@@ -16,80 +17,74 @@ from portable import lang as kl
 from portable.array.base.elementwise_kernel import product_of, unravelled
 from portable.array.reductions.reduction_kernels import read
 from portable.array.reductions.strip_kernels import vector_of, vector_put
-from portable.array.scans.lookback_kernels import drawn, handed_out
+from portable.array.scans.lookback_kernels import drawn, handed_out, joined, pieces_of
 from portable.lang.function import function
 from portable.lang.kernel import kernel
 
 __all__ = ["scan_strips_in_turn"]
 
-_UNKNOWN, _OWN, _FROM_TOP = 0, 1, 2
-"""What is known of a tile: nothing, what it comes to, its total from the top."""
+_OF_TILE, _FROM_TOP = 0, 1
+"""What is published of a column: what it comes to in a tile, and from the top on."""
 _LOW = 0xFFFFFFFF
 """The lower half of a word."""
 
 
 @function
-def told(state: Any, tile: Any, what: Any, mark: Any) -> None:
-    """Says what is known of a tile; what the workgroup has written before can then be read."""
-    kl.barrier()
-    if kl.local_id(0) == 0:
-        kl.atomic_store(state, 1 + tile, mark * 4 + what, order="release")
+def slot(number: Any, total: Any, what: Any, KIND: Any, LANES: Any, WIDTH: Any) -> Any:
+    """Where the first word about this work-item's columns of a tile lies; `WIDTH` to the next."""
+    words = WIDTH * LANES * (KIND.itemsize // 4)
+    return 1 + (what * total + number) * words + kl.local_id(0) % WIDTH
 
 
 @function
-def known_of(state: Any, tile: Any, mark: Any) -> Any:
-    """What is known of a tile in this launch."""
-    word = kl.atomic_load(state, 1 + tile, order="acquire")
-    return kl.where(word // 4 == mark, kl.cast(word & 3, kl.i32), _UNKNOWN)
+def published(
+    state: Any, first: Any, values: Any, mark: Any, KIND: Any, LANES: Any, WIDTH: Any
+) -> None:
+    """Lets others see totals."""
+    PIECES = KIND.itemsize // 4
+    for lane in kl.static_range(LANES):
+        pieces = pieces_of(values[lane] if LANES > 1 else values, KIND)
+        for p in kl.static_range(PIECES):
+            word = pieces[p] | (mark << 32)
+            kl.atomic_store(state, first + (lane * PIECES + p) * WIDTH, word)
 
 
 @function
-def looked_back(
-    state: Any, number: Any, above: Any, strips: Any, mark: Any, status: Any, REACH: Any
-) -> Any:
-    """How many tiles up the nearest one is whose total from the top is known, once it is.
-
-    What the tiles between come to is known as well. `above` tiles are above number `number`; the
-    one above all of them has the total of nothing.
-    """
-    item = kl.local_id(0)
-    distance = 0
-    while distance == 0:
-        if item < REACH:
-            status[item] = _FROM_TOP
-            if item < above:
-                status[item] = known_of(state, number - (item + 1) * strips, mark)
-        kl.barrier()
-        reach = 0
-        while reach < REACH - 1 and status[reach] == _OWN:
-            reach = reach + 1
-        found = kl.where(status[reach] == _FROM_TOP, reach + 1, 0)
-        distance = kl.assume_uniform(found)
-        kl.barrier()
-    return distance
+def seen(state: Any, first: Any, mark: Any, patient: Any, KIND: Any, LANES: Any, WIDTH: Any) -> Any:
+    """The totals in a slot, and whether they have been published; waits for that if `patient`."""
+    PIECES = KIND.itemsize // 4
+    words = kl.private((LANES * PIECES,), kl.u64)
+    complete = False
+    waiting = True
+    while waiting:
+        complete = True
+        for k in kl.static_range(LANES * PIECES):
+            words[k] = kl.atomic_load(state, first + k * WIDTH)
+        for k in kl.static_range(LANES * PIECES):
+            complete = complete & ((words[k] >> 32) == mark)
+        waiting = patient & (not complete)
+    values = ()
+    for lane in kl.static_range(LANES):
+        values = (*values, joined(words, lane * PIECES, KIND))  # type: ignore[assignment]
+    return kl.vector(*values) if LANES > 1 else values[0], complete  # type: ignore[misc]
 
 
 @function
 def total_above(
-    owns: Any,
-    tops: Any,
-    number: Any,
-    above: Any,
-    distance: Any,
-    strips: Any,
-    across: Any,
-    MERGE: Any,
-    KIND: Any,
-    INITIAL: Any,
-    LANES: Any,
+    totals: Any, known: Any, across: Any, MERGE: Any, LANES: Any, WIDTH: Any, REACH: Any
 ) -> Any:
-    """The totals from the top of this work-item's columns before its tile."""
-    neutral = kl.cast(INITIAL, KIND)
-    total = kl.splat(neutral, LANES) if LANES > 1 else neutral
-    if distance <= above:
-        total = vector_of(tops, number - distance * strips, across, LANES)
-    for q in kl.range(1, distance, unroll=4):
-        total = MERGE(total, vector_of(owns, number - (distance - q) * strips, across, LANES))
+    """The totals from the top of this work-item's columns before its tile.
+
+    Of the tile `d` above, row ``2 * d - 2`` of `totals` has what it comes to, the next row those
+    from the top where they are `known`, as they are of the one `REACH` above.
+    """
+    item = kl.local_id(0) % WIDTH
+    distance = 1
+    while distance < REACH and known[distance - 1, item] == 0:
+        distance = distance + 1
+    total = vector_of(totals, 2 * distance - 1, across, LANES)
+    for q in range(1, distance):
+        total = MERGE(total, vector_of(totals, 2 * (distance - q) - 2, across, LANES))
     return total
 
 
@@ -106,8 +101,6 @@ def written(out: Any, outer: Any, r: Any, values: Any, LANES: Any) -> None:
 def scan_strips_in_turn(
     x: Any,
     state: Any,
-    owns: Any,
-    tops: Any,
     out: Any,
     *,
     MERGE: Any,
@@ -117,16 +110,15 @@ def scan_strips_in_turn(
     WIDTH: int,
     TALL: int,
     DEPTH: int,
-    REACH: int,
     SHIFT: int,
 ) -> None:
     """Running totals of the last axis, neighbours lying along another, in tiles.
 
     A workgroup has `TALL` rows of `WIDTH` work-items, of which each holds `DEPTH` vectors of
-    `LANES` neighbours, one below the other. `state` has a word for the tickets and one for each
-    tile; it holds zeros before the first launch and stays as it is until the next over as many
-    tiles by as many workgroups. `owns` and `tops` have a row for each tile. As many as `REACH`
-    tiles are looked at together. `SHIFT` is 1 where the first element of `out` is the total of
+    `LANES` neighbours, one below the other. `TALL` is even: half as many tiles are looked at.
+    `state` has a word for the tickets, and for each tile and column two for each piece of 32 bits
+    of a number; it holds zeros before the first launch and stays as it is until the next over as
+    many tiles by as many workgroups. `SHIFT` is 1 where the first element of `out` is the total of
     nothing.
     """
     lead = x.shape[: x.ndim - 1]
@@ -134,10 +126,12 @@ def scan_strips_in_turn(
     columns = product_of(lead)
     strips = kl.cdiv(columns, LANES * WIDTH)
     total = strips * kl.cdiv(length, TALL * DEPTH)
-    across = kl.local_id(0) % WIDTH * LANES
+    item = kl.local_id(0) % WIDTH
+    across = item * LANES
     down = kl.local_id(0) // WIDTH
     sums = kl.local((TALL, WIDTH * LANES), KIND)
-    status = kl.local((REACH,), kl.i32)
+    others = kl.local((TALL, WIDTH * LANES), KIND)
+    known = kl.local((TALL // 2, WIDTH), kl.i32)
     held = kl.private((DEPTH,), KIND, lanes=LANES)
     nothing = kl.cast(INITIAL, KIND)
     neutral = kl.splat(nothing, LANES) if LANES > 1 else nothing
@@ -170,23 +164,51 @@ def scan_strips_in_turn(
         for k in kl.static_range(TALL - 1):
             if k < down:
                 before = MERGE(before, vector_of(sums, k, across, LANES))
-        for k in kl.static_range(DEPTH):
-            held[k] = MERGE(before, held[k])
+        whole = MERGE(before, held[DEPTH - 1])
         if down == TALL - 1:
-            vector_put(owns, number, across, held[DEPTH - 1], LANES)
-        told(state, number, _OWN, mark)
-        distance = looked_back(state, number, above, strips, mark, status, REACH)
-        carried = total_above(
-            owns, tops, number, above, distance, strips, across, MERGE, KIND, INITIAL, LANES
-        )
-        for k in kl.static_range(DEPTH):
-            held[k] = MERGE(carried, held[k])
+            published(
+                state,
+                slot(number, total, _OF_TILE, KIND, LANES, WIDTH),
+                whole,
+                mark,
+                KIND,
+                LANES,
+                WIDTH,
+            )
+        distance = down // 2 + 1
+        what = down % 2
+        value, complete = neutral, True
+        if above >= distance:
+            farthest = distance == TALL // 2
+            value, complete = seen(
+                state,
+                slot(number - distance * strips, total, what, KIND, LANES, WIDTH),
+                mark,
+                (what == _OF_TILE) != farthest,
+                KIND,
+                LANES,
+                WIDTH,
+            )
+        vector_put(others, down, across, value, LANES)
+        if what == _FROM_TOP:
+            known[distance - 1, item] = kl.cast(complete, kl.i32)
+        kl.barrier()
+        carried = total_above(others, known, across, MERGE, LANES, WIDTH, TALL // 2)
         if down == TALL - 1:
-            vector_put(tops, number, across, held[DEPTH - 1], LANES)
-        told(state, number, _FROM_TOP, mark)
+            published(
+                state,
+                slot(number, total, _FROM_TOP, KIND, LANES, WIDTH),
+                MERGE(carried, whole),
+                mark,
+                KIND,
+                LANES,
+                WIDTH,
+            )
         if SHIFT == 1 and above == 0 and down == 0 and inside:
             written(out, outer, 0, neutral, LANES)
+        before = MERGE(carried, before)
         for k in kl.static_range(DEPTH):
             if k < count:
-                written(out, outer, first + k + SHIFT, held[k], LANES)
+                done = MERGE(before, held[k])
+                written(out, outer, first + k + SHIFT, done, LANES)
         number = handed_out(ticket, state, draws)

@@ -20,13 +20,12 @@ _GROUP: Final = 256
 _WIDTH: Final = 16
 _BYTES_PER_ITEM: Final = 128
 _GROUPS_PER_UNIT: Final = 4
-_REACH: Final = 32
 
 
 def strips_may_wait(capabilities: Capabilities) -> bool:
-    """Whether workgroups may wait for others, and see what those have written before."""
-    ordered = capabilities.memory_orders == "acq_rel" and capabilities.atomics64
-    return capabilities.kind != "cpu" and capabilities.forward_progress and ordered
+    """Whether workgroups may wait for others."""
+    may = capabilities.forward_progress and capabilities.atomics64
+    return capabilities.kind != "cpu" and may
 
 
 def scan_in_strips(recipe: Recipe, x: Any, out: Any, merge: Merge, shift: int) -> None:
@@ -42,7 +41,8 @@ def scan_in_strips(recipe: Recipe, x: Any, out: Any, merge: Merge, shift: int) -
     tall = group // width
     depth = max(1, _BYTES_PER_ITEM // (lanes * kind.itemsize))
     tiles = -(-columns // (width * lanes)) * -(-length // (tall * depth))
-    state = device.empty((1 + tiles,), uint64)
+    words = tiles * width * lanes * (kind.itemsize // 4)
+    state = device.empty((1 + 2 * words,), uint64)
     zero = np.int64(0)
     generated[state.size, _GROUP](zero, zero, state, OP=counted, KIND=int64, STORED=uint64)
     groups = min(tiles, device.capabilities.compute_units * _GROUPS_PER_UNIT)
@@ -53,14 +53,11 @@ def scan_in_strips(recipe: Recipe, x: Any, out: Any, merge: Merge, shift: int) -
         x,
         # Launches over arrays alike leave it ready for the next one.
         recipe.found(lambda: state),
-        recipe.empty((tiles, width * lanes), kind),
-        recipe.empty((tiles, width * lanes), kind),
         out,
         LANES=lanes,
         WIDTH=width,
         TALL=tall,
         DEPTH=depth,
-        REACH=min(_REACH, group),
         SHIFT=shift,
         **merge.constants(),
     )
