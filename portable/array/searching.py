@@ -43,13 +43,57 @@ _FEW_TO_COMPARE: Final = 8192
 
 
 def argmax(x: Array, /, *, axis: int | None = None, keepdims: bool = False) -> Array:
-    """The position of the greatest element along an axis (None: flattened), the first of equals."""
+    """The position of the greatest element along an axis, the first of equals.
+
+    Parameters
+    ----------
+    x : Array
+        Real numbers; NaN counts as greatest, and the first one is found.
+    axis : int, optional
+        None means the elements of all dimensions in C order.
+    keepdims : bool
+        Whether dimensions searched stay, with an extent of 1.
+
+    Returns
+    -------
+    Array
+        Of `int64`.
+
+    Raises
+    ------
+    ValueError
+        If there are no elements to choose from.
+    DTypeError
+        For bools and complex numbers.
+    """
     check_operands("argmax", (x,))
     return _best(x, "argmax", axis, keepdims)  # type: ignore[no-any-return]
 
 
 def argmin(x: Array, /, *, axis: int | None = None, keepdims: bool = False) -> Array:
-    """The position of the least element along an axis (None: flattened), the first of equals."""
+    """The position of the least element along an axis, the first of equals.
+
+    Parameters
+    ----------
+    x : Array
+        Real numbers; NaN counts as least, and the first one is found.
+    axis : int, optional
+        None means the elements of all dimensions in C order.
+    keepdims : bool
+        Whether dimensions searched stay, with an extent of 1.
+
+    Returns
+    -------
+    Array
+        Of `int64`.
+
+    Raises
+    ------
+    ValueError
+        If there are no elements to choose from.
+    DTypeError
+        For bools and complex numbers.
+    """
     check_operands("argmin", (x,))
     return _best(x, "argmin", axis, keepdims)  # type: ignore[no-any-return]
 
@@ -82,6 +126,16 @@ def nonzero(x: Array, /) -> tuple[Array, ...]:
     """The indices of the elements that are not zero, in C order; waits for the device.
 
     Their number is read on the host, since the shape of the result depends on it.
+
+    Returns
+    -------
+    tuple of Array
+        For each dimension the indices of all, `int64` in one dimension.
+
+    Raises
+    ------
+    ShapeError
+        For an array without dimensions.
     """
     check_operands("nonzero", (x,))
     if not x.ndim:
@@ -97,9 +151,23 @@ def true_positions(mask: Array) -> Array:
 
 
 def take(x: Array, indices: Array, /, *, axis: int | None = None) -> Array:
-    """The elements at positions along an axis, negative ones counting from its end.
+    """The elements at positions along an axis.
 
-    Waits for the device to learn whether all are in range; if not, raises an IndexError.
+    Waits for the device to learn whether all are in range.
+
+    Parameters
+    ----------
+    x : Array
+        What to take from.
+    indices : Array
+        Integers in one dimension; negative ones count from the end.
+    axis : int, optional
+        May be left out where `x` has one dimension.
+
+    Raises
+    ------
+    BadIndexError
+        For a position out of range; it is an IndexError.
     """
     check_arrays("take", x, indices)
     check_operands("take", (x, indices))
@@ -116,7 +184,32 @@ def take(x: Array, indices: Array, /, *, axis: int | None = None) -> Array:
 
 
 def take_along_axis(x: Array, indices: Array, /, *, axis: int = -1) -> Array:
-    """The elements at positions along an axis that differ from row to row."""
+    """The elements at positions along an axis that differ from row to row.
+
+    Waits for the device to learn whether all are in range.
+
+    Parameters
+    ----------
+    x : Array
+        What to take from.
+    indices : Array
+        Integers, in as many dimensions as `x`, broadcasting with it but for `axis`; negative ones
+        count from the end.
+    axis : int
+        Which dimension they are positions in.
+
+    Returns
+    -------
+    Array
+        Of the shape that both broadcast to, with the extent of `indices` along `axis`.
+
+    Raises
+    ------
+    BadIndexError
+        For a position out of range; it is an IndexError.
+    ShapeError
+        If the shapes do not fit together.
+    """
     check_arrays("take_along_axis", x, indices)
     check_operands("take_along_axis", (x, indices))
     place = normalized_axis(axis, x.ndim)
@@ -130,7 +223,24 @@ def take_along_axis(x: Array, indices: Array, /, *, axis: int = -1) -> Array:
 def searchsorted(
     x1: Array, x2: Array, /, *, side: str = "left", sorter: Array | None = None
 ) -> Array:
-    """Where each of `x2` belongs in the sorted `x1`, "left" or "right" of its equals."""
+    """Where elements belong in a sorted array.
+
+    Parameters
+    ----------
+    x1 : Array
+        Real numbers in one dimension, in ascending order, NaN last.
+    x2 : Array
+        What to look for, of any shape; the dtypes promote together.
+    side : {"left", "right"}
+        Whether to give the place before elements that are equal, or after them.
+    sorter : Array, optional
+        Integers that sort `x1`, as `argsort` gives them; then `x1` may be in any order.
+
+    Returns
+    -------
+    Array
+        Of `int64` and the shape of `x2`.
+    """
     check_arrays("searchsorted", x1, x2)
     check_operands("searchsorted", (x1, x2))
     if side not in ("left", "right"):
