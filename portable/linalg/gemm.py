@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from math import prod
 from typing import Any, Final, Literal, NamedTuple
 
 from portable import lang as kl
@@ -21,6 +22,7 @@ from portable.errors import (
 from portable.lang.function import Function
 from portable.linalg.gemm_kernels import keep, relu
 from portable.linalg.gemm_launches import TileLaunch, launches
+from portable.linalg.gemm_rows import in_rows, pays
 from portable.linalg.operands import (
     broadcast_shape,
     broadcasts_to,
@@ -104,7 +106,8 @@ def gemm(
     Tiles of the result are held in registers while tiles of the operands stream through local
     memory: the scheme of K. Goto and R. van de Geijn, "Anatomy of high-performance matrix
     multiplication", ACM TOMS 34 (2008), on CPUs and of V. Volkov and J. Demmel (SC 2008) on GPUs.
-    No workspace beyond the tiles.
+    No workspace beyond the tiles, but for large products of operands whose rows do not begin at
+    multiples of 16 bytes: GPUs with asynchronous copies want them so, and work on copies.
 
     Examples
     --------
@@ -130,6 +133,10 @@ def gemm(
     if algorithm == "vendor" and 0 not in plan.shape:
         return _vendor(device, a, b, alpha, beta, c, bias, function, out)
     result = device.empty(plan.shape, plan.kind) if out is None else out
+    if plan.wants_rows:
+        a, b = in_rows(device, a), in_rows(device, b)
+        columns = _columns_lie_together(device, b)
+        plan = _planned(device, *forms, columns, bool(beta), function, sum_in, algorithm, state())
     if 0 not in plan.shape:
         _run(plan, (alpha, a, b, beta, c, bias, result))
     return result
@@ -159,12 +166,16 @@ class _Form(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class _Plan:
-    """What calls with operands of the same forms share; its launches are to be tried in turn."""
+    """What calls with operands of the same forms share; its launches are to be tried in turn.
+
+    With `wants_rows` operands whose rows do not begin where the device wants them are copied.
+    """
 
     device: Device
     kind: DType
     shape: tuple[int, ...]
     launches: tuple[TileLaunch, ...]
+    wants_rows: bool
 
 
 @lru_cache(maxsize=4096)
@@ -193,7 +204,9 @@ def _planned(
         raise ShapeError(f"gemm: out has shape {out.shape}, the result {shape}")
     constants = {"ACC": _accumulator(kind, sum_in), "ACTIVATION": function}
     tried = launches(device, kind, shape, algorithm, constants, b_columns)
-    return _Plan(device, kind, shape, tuple(tried))
+    products = prod(shape) * a.shape[-1]
+    wants_rows = algorithm in ("auto", "matrix") and pays(device.capabilities, kind, products)
+    return _Plan(device, kind, shape, tuple(tried), wants_rows)
 
 
 def _columns_lie_together(device: Device, x: Any) -> bool:

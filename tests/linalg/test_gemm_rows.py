@@ -1,0 +1,82 @@
+"""Operands whose rows begin anywhere, copied into rows that begin where devices want them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from portable.backend import Device
+from portable.dtypes import float16, float32, float64
+from portable.errors import OutOfMemoryError
+from portable.lang.arguments import array_spec
+from portable.linalg import gemm, gemm_rows
+from portable.linalg.gemm_rows import in_rows, pays
+from tests.support.compilers import CUDA
+
+SHAPES = [(3, 5), (70, 131), (2, 3, 9, 67)]
+
+
+def counted(shape: tuple[int, ...], dtype: str) -> Any:
+    return (np.arange(np.prod(shape)) % 511).reshape(shape).astype(dtype)
+
+
+def transposed(device: Device, x: Any) -> Any:
+    """A view."""
+    return device.namespace().matrix_transpose(x)
+
+
+@pytest.mark.parametrize("across", [False, True])
+@pytest.mark.parametrize("dtype", ["float16", "float32"])
+@pytest.mark.parametrize("shape", SHAPES)
+def test_rows_are_aligned_and_the_same(
+    device: Device, shape: tuple[int, ...], dtype: str, across: bool
+) -> None:
+    x = counted(shape, dtype)
+    given = device.from_numpy(x)
+    if across:
+        given, x = transposed(device, given), x.swapaxes(-1, -2)
+    assert not array_spec(device.view(given)).aligned
+    found = in_rows(device, given)
+    assert array_spec(device.view(found)).aligned
+    assert (device.to_numpy(found) == x).all()
+
+
+@pytest.mark.parametrize("across", [False, True])
+def test_aligned_arrays_are_taken_as_they_are(device: Device, across: bool) -> None:
+    whole = device.from_numpy(counted((8, 40), "float32"))
+    x = transposed(device, whole) if across else whole
+    assert in_rows(device, x) is x
+
+
+def test_arrays_are_taken_as_they_are_where_there_is_no_room(
+    device: Device, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: Any) -> Any:
+        raise OutOfMemoryError("full")
+
+    x = device.from_numpy(counted((3, 5), "float32"))
+    monkeypatch.setattr(type(device), "empty", full)
+    assert in_rows(device, x) is x
+
+
+@pytest.mark.parametrize("across", [False, True])
+def test_products_of_copies(device: Device, monkeypatch: pytest.MonkeyPatch, across: bool) -> None:
+    if "vector" not in device.capabilities.async_copy:
+        pytest.skip(f"{device.name} copies nothing asynchronously")
+    monkeypatch.setattr(gemm_rows, "_FEWEST_PRODUCTS", {float16: 1})
+    a, b = (counted(shape, "float16") % 7 for shape in ((19, 23), (23, 13)))
+    left, right = device.from_numpy(a), device.from_numpy(b)
+    if across:
+        left, right = (transposed(device, device.from_numpy(x.T.copy())) for x in (a, b))
+    found = device.to_numpy(gemm(left, right))
+    assert (found == a.astype(np.float32) @ b.astype(np.float32)).all()
+
+
+def test_large_products_of_narrow_types_pay() -> None:
+    large, small = 2**30, 2**20
+    assert [pays(CUDA, kind, large) for kind in (float16, float32, float64)] == [True, True, False]
+    assert not any(pays(CUDA, kind, small) for kind in (float16, float32))
+    assert not pays(replace(CUDA, async_copy=frozenset()), float16, large)
