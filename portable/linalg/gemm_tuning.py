@@ -6,7 +6,7 @@ from functools import lru_cache
 from typing import Any, Final
 
 from portable.backend import Capabilities, Device
-from portable.dtypes import DType, float16
+from portable.dtypes import DType, float16, float64
 from portable.tune.space import Parameters, Space
 from portable.tune.table import lookup, state
 
@@ -18,6 +18,9 @@ _STEP: Final = 0.15
 Between 64x256 and 32x64 elements it is 0.01 to 0.3 in single precision on an H200.
 """
 
+
+_PLAIN: Final = {float16: ("mma.f16", 8.0), float64: ("mma.f64", 2.0)}
+"""By dtype its matrix units, and what a product costs without them beside one with them."""
 
 _COPYING: Final = 128
 """Work-items that do nothing but copy where copies are made apart."""
@@ -97,11 +100,22 @@ def _ranked(
 ) -> tuple[Parameters, ...]:
     """The candidates as of one state of the user's table."""
     spaces = (SPACE_NT, SPACE) if b_columns else (SPACE,)
-    found = [dict(c) for space in spaces for c in lookup(space.kernel, dtype, capabilities)]
+    listed = (c for space in spaces for c in lookup(space.kernel, dtype, capabilities))
+    found = [_for_rung(dict(choice), algorithm) for choice in listed]
     units = max(1, capabilities.compute_units)
-    costs = [_cost(choice, size, units) * (1 + _STEP * at) for at, choice in enumerate(found)]
+    costs = [
+        _cost(choice, size, units) * _without_units(choice, dtype, capabilities) * (1 + _STEP * at)
+        for at, choice in enumerate(found)
+    ]
     ranked = sorted(range(len(found)), key=costs.__getitem__)
-    return tuple(_for_rung(found[at], algorithm) for at in ranked)
+    return tuple(found[at] for at in ranked)
+
+
+def _without_units(choice: Parameters, dtype: DType, capabilities: Capabilities) -> float:
+    """How much longer a choice takes that leaves matrix units out; 1 where there are none."""
+    name, factor = _PLAIN.get(dtype, ("", 1.0))
+    left_out = name in capabilities.matrix_units and not choice.get("UNITS")
+    return factor if left_out else 1.0
 
 
 def _cost(choice: Parameters, size: tuple[int, int, int], units: int) -> float:
