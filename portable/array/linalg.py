@@ -127,7 +127,21 @@ def _check_matrices(name: str, x: Array) -> None:
 
 
 def cholesky(x: Array, /, *, upper: bool = False) -> Array:
-    """The Cholesky factor of positive definite matrices. Goes through the host."""
+    """The Cholesky factor of positive definite matrices: LAPACK's ?potrf, on the host.
+
+    Parameters
+    ----------
+    x : Array
+        ``(..., n, n)``, `float32`, `float64` or complex, symmetric or Hermitian; one triangle is
+        read.
+    upper : bool
+        Whether to give the upper factor, ``U^H U = x``, and not the lower, ``L L^H = x``.
+
+    Raises
+    ------
+    ValueError
+        If a matrix is not square or not positive definite.
+    """
 
     def factor(a: Any) -> Any:
         return np.linalg.cholesky(a, upper=upper)
@@ -136,27 +150,104 @@ def cholesky(x: Array, /, *, upper: bool = False) -> Array:
 
 
 def det(x: Array, /) -> Array:
-    """Determinants. Goes through the host."""
+    """Determinants, by LAPACK's ?getrf on the host.
+
+    Parameters
+    ----------
+    x : Array
+        ``(..., n, n)``, `float32`, `float64` or complex.
+
+    Returns
+    -------
+    Array
+        ``(...)``, of the dtype of `x`.
+
+    Raises
+    ------
+    ValueError
+        If matrices are not square.
+    """
     return _on_host("det", np.linalg.det, x)  # type: ignore[no-any-return]
 
 
 def eigh(x: Array, /) -> EighResult:
-    """Eigenvalues and eigenvectors of symmetric or Hermitian matrices. Goes through the host."""
+    """Eigenvalues and eigenvectors of symmetric or Hermitian matrices.
+
+    They are LAPACK's ?syevd's, on the host.
+
+    Parameters
+    ----------
+    x : Array
+        ``(..., n, n)``, `float32`, `float64` or complex; the lower triangle is read.
+
+    Returns
+    -------
+    eigenvalues : Array
+        ``(..., n)``, real, in ascending order.
+    eigenvectors : Array
+        ``(..., n, n)``, as columns.
+
+    Raises
+    ------
+    ValueError
+        If matrices are not square.
+    """
     return EighResult(*_on_host("eigh", lambda a: tuple(np.linalg.eigh(a)), x))
 
 
 def eigvalsh(x: Array, /) -> Array:
-    """Eigenvalues of symmetric or Hermitian matrices. Goes through the host."""
+    """Eigenvalues of symmetric or Hermitian matrices: LAPACK's ?syevd, on the host.
+
+    Parameters
+    ----------
+    x : Array
+        ``(..., n, n)``, `float32`, `float64` or complex; the lower triangle is read.
+
+    Returns
+    -------
+    Array
+        ``(..., n)``, real, in ascending order.
+
+    Raises
+    ------
+    ValueError
+        If matrices are not square.
+    """
     return _on_host("eigvalsh", np.linalg.eigvalsh, x)  # type: ignore[no-any-return]
 
 
 def inv(x: Array, /) -> Array:
-    """Inverses. Goes through the host."""
+    """Inverses, by LAPACK's ?gesv on the host.
+
+    Parameters
+    ----------
+    x : Array
+        ``(..., n, n)``, `float32`, `float64` or complex.
+
+    Raises
+    ------
+    ValueError
+        If a matrix is not square or singular.
+    """
     return _on_host("inv", np.linalg.inv, x)  # type: ignore[no-any-return]
 
 
 def pinv(x: Array, /, *, rtol: float | Array | None = None) -> Array:
-    """Pseudo-inverses. Goes through the host."""
+    """Pseudo-inverses of Moore and Penrose, by `svd` on the host.
+
+    Parameters
+    ----------
+    x : Array
+        ``(..., m, n)``, `float32`, `float64` or complex.
+    rtol : float or Array, optional
+        Singular values up to so much of the greatest count as zero, an array for each matrix; by
+        default ``max(m, n)`` times the dtype's `eps`.
+
+    Returns
+    -------
+    Array
+        ``(..., n, m)``.
+    """
     tolerance = _host_tolerance(rtol)
     return _on_host(  # type: ignore[no-any-return]
         "pinv", lambda a: np.linalg.pinv(a, rtol=_default_tolerance(a, tolerance)), x
@@ -172,17 +263,63 @@ def _default_tolerance(a: Any, given: Any) -> Any:
 
 
 def qr(x: Array, /, *, mode: Literal["reduced", "complete"] = "reduced") -> QRResult:
-    """QR decompositions. Goes through the host."""
+    """QR decompositions: LAPACK's ?geqrf and ?orgqr, on the host.
+
+    Parameters
+    ----------
+    x : Array
+        ``(..., m, n)``, `float32`, `float64` or complex.
+    mode : {"reduced", "complete"}
+        Whether the factors have ``min(m, n)`` columns and rows in common, or `m`.
+
+    Returns
+    -------
+    Q : Array
+        ``(..., m, k)``, with orthonormal columns.
+    R : Array
+        ``(..., k, n)``, upper triangular.
+    """
     return QRResult(*_on_host("qr", lambda a: tuple(np.linalg.qr(a, mode=mode)), x))
 
 
 def slogdet(x: Array, /) -> SlogdetResult:
-    """Signs and logarithms of the sizes of determinants. Goes through the host."""
+    """Signs of determinants and logarithms of their sizes, by LAPACK's ?getrf on the host.
+
+    Parameters
+    ----------
+    x : Array
+        ``(..., n, n)``, `float32`, `float64` or complex.
+
+    Returns
+    -------
+    sign : Array
+        ``(...)``: -1, 0 or 1, or a complex number of size 1.
+    logabsdet : Array
+        ``(...)``, real; minus infinity of singular matrices.
+
+    Raises
+    ------
+    ValueError
+        If matrices are not square.
+    """
     return SlogdetResult(*_on_host("slogdet", lambda a: tuple(np.linalg.slogdet(a)), x))
 
 
 def solve(x1: Array, x2: Array, /) -> Array:
-    """The solution of ``x1 @ x = x2``; a 1-d `x2` is one vector. Goes through the host."""
+    """The solution of ``x1 @ x = x2``: LAPACK's ?gesv, on the host.
+
+    Parameters
+    ----------
+    x1 : Array
+        ``(..., n, n)``, `float32`, `float64` or complex.
+    x2 : Array
+        ``(..., n, k)``, the right-hand sides as columns, or ``(n,)``, one for all matrices.
+
+    Raises
+    ------
+    ValueError
+        If a matrix is not square or singular, or the shapes do not fit together.
+    """
 
     def solution(a: Any, b: Any) -> Any:
         return np.linalg.solve(a, b[..., None])[..., 0] if b.ndim == 1 else np.linalg.solve(a, b)
@@ -191,7 +328,24 @@ def solve(x1: Array, x2: Array, /) -> Array:
 
 
 def svd(x: Array, /, *, full_matrices: bool = True) -> SVDResult:
-    """Singular value decompositions. Goes through the host."""
+    """Singular value decompositions: LAPACK's ?gesdd, on the host.
+
+    Parameters
+    ----------
+    x : Array
+        ``(..., m, n)``, `float32`, `float64` or complex.
+    full_matrices : bool
+        Whether `U` and `Vh` are square, and not as narrow as ``k = min(m, n)``.
+
+    Returns
+    -------
+    U : Array
+        ``(..., m, m)`` or ``(..., m, k)``, with orthonormal columns.
+    S : Array
+        ``(..., k)``, real, in descending order.
+    Vh : Array
+        ``(..., n, n)`` or ``(..., k, n)``, with orthonormal rows.
+    """
 
     def parts(a: Any) -> Any:
         return tuple(np.linalg.svd(a, full_matrices=full_matrices))
@@ -200,10 +354,24 @@ def svd(x: Array, /, *, full_matrices: bool = True) -> SVDResult:
 
 
 def svdvals(x: Array, /) -> Array:
-    """Singular values in descending order; those of complex matrices go through the host.
+    """Singular values, those of real matrices by `portable.linalg.svdvals` on the device.
 
-    Those of real ones are worked out by `portable.linalg.svdvals`, which reads a flag from the
-    device: NaN and infinities are a ValueError.
+    Those of complex ones go through the host.
+
+    Parameters
+    ----------
+    x : Array
+        ``(..., m, n)``, `float32`, `float64` or complex.
+
+    Returns
+    -------
+    Array
+        ``(..., min(m, n))``, real, in descending order.
+
+    Raises
+    ------
+    ValueError
+        For NaN and infinities in real matrices, which a flag read from the device tells.
     """
     _check_matrices("svdvals", x)
     if not x.dtype.is_complex:
@@ -216,7 +384,21 @@ def svdvals(x: Array, /) -> Array:
 
 
 def matrix_rank(x: Array, /, *, rtol: float | Array | None = None) -> Array:
-    """The number of singular values above `rtol` times the greatest; see `svdvals`."""
+    """The number of singular values that are not negligible; see `svdvals`.
+
+    Parameters
+    ----------
+    x : Array
+        ``(..., m, n)``, `float32`, `float64` or complex.
+    rtol : float or Array, optional
+        Those up to so much of the greatest are, an array for each matrix; by default ``max(m, n)``
+        times the dtype's `eps`.
+
+    Returns
+    -------
+    Array
+        ``(...)``, of `int64`.
+    """
     values = svdvals(x)
     if not values.shape[-1]:
         return zeros(values.shape[:-1], dtype=int64, device=x.device)
@@ -258,7 +440,20 @@ def outer(x1: Array, x2: Array, /) -> Array:
 
 
 def matrix_power(x: Array, n: int, /) -> Array:
-    """Matrices to an integer power, by squaring; negative ones through `inv`."""
+    """Matrices to an integer power, by squaring.
+
+    Parameters
+    ----------
+    x : Array
+        ``(..., n, n)``, numbers.
+    n : int
+        The power; negative ones go through `inv`.
+
+    Raises
+    ------
+    ShapeError
+        If matrices are not square.
+    """
     check_arrays("matrix_power", x)
     if x.ndim < 2 or x.shape[-1] != x.shape[-2]:
         raise ShapeError(f"matrix_power takes square matrices, not shape {x.shape}")
@@ -285,7 +480,29 @@ def vector_norm(
     keepdims: bool = False,
     ord: float = 2,
 ) -> Array:
-    """The `ord`-norm of vectors along axes (None: all elements)."""
+    """The norm of vectors: the sum of sizes to the power of `ord`, to the power of ``1 / ord``.
+
+    Parameters
+    ----------
+    x : Array
+        Floating-point numbers.
+    axis : int or tuple of int, optional
+        Along which; None means all elements as one vector.
+    keepdims : bool
+        Whether these dimensions stay, with an extent of 1.
+    ord : float
+        Infinity gives the greatest size, minus infinity the least, 0 how many are not zero.
+
+    Returns
+    -------
+    Array
+        Real, of the precision of `x`. Squares beyond the range of the dtype are not scaled.
+
+    Raises
+    ------
+    ValueError
+        For the least size of nothing.
+    """
     check_operands("vector_norm", (x,))
     if x.dtype.kind not in "fc":
         raise DTypeError(f"vector_norm takes floating-point numbers, not {x.dtype.name}")
@@ -326,7 +543,23 @@ _POWER_OF_SIZE: Final = Operation("vector_norm", "f", _power_of_size, vector=Fal
 def matrix_norm(
     x: Array, /, *, keepdims: bool = False, ord: float | Literal["fro", "nuc"] | None = "fro"
 ) -> Array:
-    """The norm of matrices; "nuc", 2 and -2 by `svdvals`."""
+    """The norm of matrices.
+
+    Parameters
+    ----------
+    x : Array
+        ``(..., m, n)``, floating-point numbers.
+    keepdims : bool
+        Whether the last two dimensions stay, with an extent of 1.
+    ord : {"fro", "nuc", 1, -1, 2, -2, inf, -inf}
+        The root of the sum of squares; the sum of the singular values; the greatest or least sum of
+        a column, singular value, or sum of a row. Singular values are those of `svdvals`.
+
+    Returns
+    -------
+    Array
+        Real, of the precision of `x`.
+    """
     check_arrays("matrix_norm", x)
     if x.ndim < 2:
         raise ShapeError(f"matrix_norm takes matrices, not an array of shape {x.shape}")

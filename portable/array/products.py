@@ -76,9 +76,28 @@ def _common(name: str, x1: Array, x2: Array) -> DType:
 
 
 def matmul(x1: Array, x2: Array, /) -> Array:
-    """The matrix product over the last two dimensions, the others broadcasting; of vectors too.
+    """The matrix product over the last two dimensions, the others broadcasting.
 
-    Floats go to `portable.linalg.gemm`; integers wrap.
+    Parameters
+    ----------
+    x1, x2 : Array
+        Numbers, ``(..., m, k)`` and ``(..., k, n)``; one of a single dimension is a vector of `k`.
+
+    Returns
+    -------
+    Array
+        ``(..., m, n)``, without the dimension that a vector lacks, in the common dtype.
+
+    Raises
+    ------
+    ShapeError
+        If the inner extents differ, or one has no dimensions.
+    DTypeError
+        For bools, and dtypes that do not promote together.
+
+    Notes
+    -----
+    Real floating-point numbers go to `portable.linalg.gemm`; integers wrap.
     """
     check_operands("matmul", (x1, x2))
     return _matmul.together((x1, x2), state())  # type: ignore[no-any-return]
@@ -145,7 +164,25 @@ def matrix_transpose(x: Array, /) -> Array:
 def tensordot(
     x1: Array, x2: Array, /, *, axes: int | tuple[Sequence[int], Sequence[int]] = 2
 ) -> Array:
-    """The sum of products over the last `axes` of `x1` and first of `x2`, or over pairs of axes."""
+    """The sum of products over pairs of axes.
+
+    Parameters
+    ----------
+    x1, x2 : Array
+        Numbers.
+    axes : int or pair of sequences of int
+        The axes of `x1` and of `x2`, or how many last ones of `x1` and first ones of `x2`.
+
+    Returns
+    -------
+    Array
+        The axes left of `x1`, then those of `x2`, in the common dtype.
+
+    Raises
+    ------
+    ShapeError
+        If extents of a pair differ.
+    """
     check_operands("tensordot", (x1, x2))
     check_arrays("tensordot", x1, x2)
     if isinstance(axes, int):
@@ -182,7 +219,20 @@ _tensordot: Final = Plans(_write_tensordot)
 
 
 def vecdot(x1: Array, x2: Array, /, *, axis: int = -1) -> Array:
-    """The sum along an axis of ``conj(x1) * x2``."""
+    """The sum along an axis of ``conj(x1) * x2``.
+
+    Parameters
+    ----------
+    x1, x2 : Array
+        Numbers; all axes but this one broadcast.
+    axis : int
+        Counted from the end, as it is the same one of both.
+
+    Raises
+    ------
+    ShapeError
+        If the extents along the axis differ.
+    """
     check_operands("vecdot", (x1, x2))
     return _vecdot.together((x1, x2), axis)  # type: ignore[no-any-return]
 
@@ -208,7 +258,20 @@ _vecdot: Final = Plans(_write_vecdot)
 
 
 def cross(x1: Array, x2: Array, /, *, axis: int = -1) -> Array:
-    """The cross product of vectors of three along an axis."""
+    """The cross product of vectors of three.
+
+    Parameters
+    ----------
+    x1, x2 : Array
+        Numbers, which broadcast.
+    axis : int
+        Along which the vectors lie.
+
+    Raises
+    ------
+    ShapeError
+        If the extent along the axis is not 3.
+    """
     check_operands("cross", (x1, x2))
     return _cross.together((x1, x2), axis)  # type: ignore[no-any-return]
 

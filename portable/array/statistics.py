@@ -230,7 +230,24 @@ _OF_SIZES: Final = {
 
 
 def sum(x: Array, /, *, axis: Axis = None, dtype: Any = None, keepdims: bool = False) -> Array:
-    """The sum along axes (None: all); 64-bit for integers unless `dtype` says otherwise."""
+    """The sum along axes; 0 of nothing.
+
+    Parameters
+    ----------
+    x : Array
+        Numbers.
+    axis : int or tuple of int, optional
+        Along which; None means all.
+    dtype : dtype, optional
+        In which to add up and to give it; that of `x` by default, but 64 bits wide for integers.
+    keepdims : bool
+        Whether these dimensions stay, with an extent of 1.
+
+    Raises
+    ------
+    DTypeError
+        For bools, and complex numbers with a real `dtype`.
+    """
     return _reduced(_SUM, x, axis, dtype, keepdims)  # type: ignore[no-any-return]
 
 
@@ -257,37 +274,133 @@ def merged_sizes(x: Array, order: float, /, *, axis: Axis = None, keepdims: bool
 
 
 def prod(x: Array, /, *, axis: Axis = None, dtype: Any = None, keepdims: bool = False) -> Array:
-    """The product along axes (None: all); 64-bit for integers unless `dtype` says otherwise."""
+    """The product along axes; 1 of nothing.
+
+    Parameters
+    ----------
+    x : Array
+        Numbers.
+    axis : int or tuple of int, optional
+        Along which; None means all.
+    dtype : dtype, optional
+        In which to multiply and to give it; that of `x` by default, but 64 bits wide for integers.
+    keepdims : bool
+        Whether these dimensions stay, with an extent of 1.
+
+    Raises
+    ------
+    DTypeError
+        For bools, and complex numbers with a real `dtype`.
+    """
     return _reduced(_PROD, x, axis, dtype, keepdims)  # type: ignore[no-any-return]
 
 
 def max(x: Array, /, *, axis: Axis = None, keepdims: bool = False) -> Array:
-    """The greatest element along axes (None: all); NaN if there is one."""
+    """The greatest element along axes; NaN if there is one.
+
+    Parameters
+    ----------
+    x : Array
+        Real numbers.
+    axis : int or tuple of int, optional
+        Along which; None means all.
+    keepdims : bool
+        Whether these dimensions stay, with an extent of 1.
+
+    Raises
+    ------
+    ValueError
+        If there are no elements to choose from.
+    DTypeError
+        For bools and complex numbers.
+    """
     return _reduced(_MAX, x, axis, None, keepdims)  # type: ignore[no-any-return]
 
 
 def min(x: Array, /, *, axis: Axis = None, keepdims: bool = False) -> Array:
-    """The least element along axes (None: all); NaN if there is one."""
+    """The least element along axes; NaN if there is one.
+
+    Parameters
+    ----------
+    x : Array
+        Real numbers.
+    axis : int or tuple of int, optional
+        Along which; None means all.
+    keepdims : bool
+        Whether these dimensions stay, with an extent of 1.
+
+    Raises
+    ------
+    ValueError
+        If there are no elements to choose from.
+    DTypeError
+        For bools and complex numbers.
+    """
     return _reduced(_MIN, x, axis, None, keepdims)  # type: ignore[no-any-return]
 
 
 def any(x: Array, /, *, axis: Axis = None, keepdims: bool = False) -> Array:
-    """Whether some element along axes (None: all) is not zero."""
+    """Whether some element along axes is not zero; False of nothing.
+
+    Parameters
+    ----------
+    x : Array
+        Of any dtype; NaN is not zero.
+    axis : int or tuple of int, optional
+        Along which; None means all.
+    keepdims : bool
+        Whether these dimensions stay, with an extent of 1.
+    """
     return _reduced(_ANY, x, axis, None, keepdims)  # type: ignore[no-any-return]
 
 
 def all(x: Array, /, *, axis: Axis = None, keepdims: bool = False) -> Array:
-    """Whether every element along axes (None: all) is not zero."""
+    """Whether every element along axes is not zero; True of nothing.
+
+    Parameters
+    ----------
+    x : Array
+        Of any dtype; NaN is not zero.
+    axis : int or tuple of int, optional
+        Along which; None means all.
+    keepdims : bool
+        Whether these dimensions stay, with an extent of 1.
+    """
     return _reduced(_ALL, x, axis, None, keepdims)  # type: ignore[no-any-return]
 
 
 def count_nonzero(x: Array, /, *, axis: Axis = None, keepdims: bool = False) -> Array:
-    """How many elements along axes (None: all) are not zero."""
+    """How many elements along axes are not zero, as `int64`.
+
+    Parameters
+    ----------
+    x : Array
+        Of any dtype; NaN is not zero.
+    axis : int or tuple of int, optional
+        Along which; None means all.
+    keepdims : bool
+        Whether these dimensions stay, with an extent of 1.
+    """
     return _reduced(_COUNT, x, axis, None, keepdims)  # type: ignore[no-any-return]
 
 
 def mean(x: Array, /, *, axis: Axis = None, keepdims: bool = False) -> Array:
-    """The arithmetic mean along axes (None: all); NaN of nothing."""
+    """The arithmetic mean along axes; NaN of nothing.
+
+    Parameters
+    ----------
+    x : Array
+        Floating-point numbers.
+    axis : int or tuple of int, optional
+        Along which; None means all.
+    keepdims : bool
+        Whether these dimensions stay, with an extent of 1.
+
+    Raises
+    ------
+    DTypeError
+        For bools and integers.
+    """
     check_operands("mean", (x,))
     if isinstance(axis, Iterable):
         axis = tuple(axis)
@@ -319,7 +432,25 @@ _mean: Final = Plans(_write_mean)
 def var(
     x: Array, /, *, axis: Axis = None, correction: float = 0.0, keepdims: bool = False
 ) -> Array:
-    """The variance along axes (None: all), the divisor being the count less `correction`."""
+    """The variance along axes.
+
+    Parameters
+    ----------
+    x : Array
+        Real floating-point numbers.
+    axis : int or tuple of int, optional
+        Along which; None means all.
+    correction : float
+        What to take from the count of elements for the divisor: 1 for the variance of a population
+        of which `x` is a sample. The result is NaN where nothing above zero is left.
+    keepdims : bool
+        Whether these dimensions stay, with an extent of 1.
+
+    Raises
+    ------
+    DTypeError
+        For bools, integers and complex numbers.
+    """
     return _variance(x, axis, correction, keepdims, False)
 
 
@@ -353,7 +484,24 @@ _spread: Final = Plans(_write_spread)
 def std(
     x: Array, /, *, axis: Axis = None, correction: float = 0.0, keepdims: bool = False
 ) -> Array:
-    """The standard deviation along axes (None: all), the square root of `var`."""
+    """The standard deviation along axes, the square root of `var`.
+
+    Parameters
+    ----------
+    x : Array
+        Real floating-point numbers.
+    axis : int or tuple of int, optional
+        Along which; None means all.
+    correction : float
+        As of `var`.
+    keepdims : bool
+        Whether these dimensions stay, with an extent of 1.
+
+    Raises
+    ------
+    DTypeError
+        For bools, integers and complex numbers.
+    """
     return _variance(x, axis, correction, keepdims, True)
 
 
@@ -363,7 +511,29 @@ def std(
 def cumulative_sum(
     x: Array, /, *, axis: int | None = None, dtype: Any = None, include_initial: bool = False
 ) -> Array:
-    """Running sums along an axis, from 0 on if `include_initial`."""
+    """Running sums along an axis.
+
+    Parameters
+    ----------
+    x : Array
+        Numbers.
+    axis : int, optional
+        Along which; may be left out where there is one dimension.
+    dtype : dtype, optional
+        Of the result; that of `x` by default, but 64 bits wide for integers.
+    include_initial : bool
+        Whether a 0 comes first, so that the axis is longer by one.
+
+    Raises
+    ------
+    ValueError
+        If there are several dimensions and no `axis`.
+
+    Notes
+    -----
+    Floating-point numbers are added up in blocks, and their totals in turn, so that results differ
+    from those of a loop by rounding.
+    """
     check_operands("cumulative_sum", (x,))
     return _scan(x, "cumulative_sum", k.total, 0, axis, dtype, bool(include_initial))  # type: ignore[no-any-return]
 
@@ -371,7 +541,30 @@ def cumulative_sum(
 def cumulative_prod(
     x: Array, /, *, axis: int | None = None, dtype: Any = None, include_initial: bool = False
 ) -> Array:
-    """Running products along an axis, from 1 on if `include_initial`."""
+    """Running products along an axis.
+
+    Parameters
+    ----------
+    x : Array
+        Numbers.
+    axis : int, optional
+        Along which; may be left out where there is one dimension.
+    dtype : dtype, optional
+        Of the result; that of `x` by default, but 64 bits wide for integers.
+    include_initial : bool
+        Whether a 1 comes first, so that the axis is longer by one.
+
+    Raises
+    ------
+    ValueError
+        If there are several dimensions and no `axis`.
+
+    Notes
+    -----
+    Floating-point numbers are multiplied in blocks, and their totals in turn, so that results
+    differ from those of a loop by rounding; where those of a block are too large for the dtype, and
+    zero goes before it, they are NaN.
+    """
     check_operands("cumulative_prod", (x,))
     return _scan(x, "cumulative_prod", k.product, 1, axis, dtype, bool(include_initial))  # type: ignore[no-any-return]
 
@@ -410,7 +603,24 @@ def diff(
     prepend: Array | None = None,
     append: Array | None = None,
 ) -> Array:
-    """The differences of neighbours along an axis, taken `n` times."""
+    """The differences of neighbours along an axis, each less the one before it.
+
+    Parameters
+    ----------
+    x : Array
+        Numbers.
+    axis : int
+        Along which.
+    n : int
+        How often to take them; each time the axis is shorter by one.
+    prepend, append : Array, optional
+        What to put before `x` and behind it first, of its shape but for `axis`.
+
+    Raises
+    ------
+    ValueError
+        If `n` is negative.
+    """
     parts = tuple(part for part in (prepend, x, append) if part is not None)
     check_operands("diff", parts)
     place = normalized_axis(axis, x.ndim)
