@@ -212,8 +212,8 @@ def gemm_tiles(
     Tiles of the operands, ``BK`` deep, pass through a ring of ``STAGES`` in local memory; while one
     is multiplied the next ones are on their way. With `APART` each is only asked for when it is
     wanted: where multiplications run on their own, the device has work-items that do nothing but
-    copy and run ahead of the others. Local memory: ``STAGES (BM + BN) BK`` elements and the padding
-    that the device's layout wants.
+    copy, or ask its copy engine, and run ahead of the others. Local memory:
+    ``STAGES (BM + BN) BK`` elements and the padding that the device's layout wants.
     """
     batch, row, column = tile_of_workgroup(out, BM, BN, GROUP)
     left, right, result = (
