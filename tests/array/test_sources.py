@@ -110,7 +110,18 @@ LAUNCHES: dict[str, tuple[Kernel, tuple[int, int, int], tuple[Any, ...], dict[st
         (CROSSWISE, MATRIX, COUNTS, LINE),
         {**SUM, "LANES": 4, "WIDTH": 32, "TALL": 8, "MAP": None},
     ),
-    "moments": (moments_together, (256, 1, 1), (MATRIX,) * 3, {**SHARED, "KIND": kl.f32}),
+    "moments": (
+        moments_together,
+        (256, 1, 1),
+        (MATRIX, MATRIX, MATRIX, NONE),
+        {**SHARED, "KIND": kl.f32},
+    ),
+    "variances at once": (
+        moments_together,
+        (256, 1, 1),
+        (MATRIX, NONE, LINE, SCALE),
+        {**SHARED, "KIND": kl.f32, "ROOT": True},
+    ),
     "transform": (
         transform_together,
         (256, 1, 1),

@@ -91,22 +91,25 @@ def moments_together(
     x: Any,
     means: Any,
     squares: Any,
+    divisor: Any,
     *,
     KIND: Any,
     LANES: int,
     WIDTH: int,
     TALL: int,
     SECTION: int,
+    ROOT: bool = False,
 ) -> None:
     """Mean and squared deviations of each section of `SECTION` elements of the last axis.
 
-    Means count from the row's first element.
+    Means count from the row's first element. Where a row is one section `means` may be None; then
+    `squares` gets the variances, the squared deviations over `divisor`, or their roots if `ROOT`.
 
     Work is cut as in `portable.array.reductions.workgroup_kernels.reduce_together`.
     """
     lead = x.shape[: x.ndim - 1]
     length = x.shape[x.ndim - 1]
-    sections = means.shape[means.ndim - 1]
+    sections = 1 if means is None else means.shape[means.ndim - 1]
     item = kl.local_id(0)
     across = item % WIDTH
     group = kl.group_id(0)
@@ -160,9 +163,13 @@ def moments_together(
                 counts[item] = counts[item] + counts[other]
             kl.barrier()
     if inside and across == 0:
-        index = unravelled(row, lead)
-        means[*index, s] = all_means[item]
-        squares[*index, s] = all_spreads[item]
+        if means is None:
+            result = all_spreads[item] / kl.cast(divisor, KIND)
+            squares[row] = kl.sqrt(result) if ROOT else result
+        else:
+            index = unravelled(row, lead)
+            means[*index, s] = all_means[item]
+            squares[*index, s] = all_spreads[item]
 
 
 @kernel

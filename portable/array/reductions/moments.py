@@ -51,13 +51,17 @@ def variance(
         array = recorded(recipe, conversion_to(x.dtype), permute_dims(x, (*kept, *axes)))
         array, lead = grouped(array, list(range(len(kept))), list(range(len(kept), x.ndim)))
     rows, length = prod(array.shape[:-1]), array.shape[-1]
+    out = recipe.empty((rows,), x.dtype)
+    lanes = lanes_for(array, kind, -1)
+    if not lies_crosswise(array) and cut(array, lanes).sections == 1:
+        _moments_of_rows(recipe, array, (None, out), divisor, KIND=kind, LANES=lanes, ROOT=root)
+        return out
     means, squares, section = _moments(recipe, array, kind)
     sections = means.shape[-1]
     flat = [
         m.viewed((rows, sections), (sections * kind.itemsize, kind.itemsize))
         for m in (means, squares)
     ]
-    out = recipe.empty((rows,), x.dtype)
     capabilities = x.device.capabilities
     group = 1 if capabilities.kind == "cpu" else min(_GROUP, capabilities.max_workgroup)
     width = min(group, power_of_two(sections))
@@ -88,18 +92,26 @@ def _moments(recipe: Recipe, x: Any, kind: DType) -> tuple[Any, Any, int]:
         return _moments_of_columns(recipe, x, kind, constants)
     how = cut(x, lanes)
     made = _two_empty(recipe, (*x.shape[:-1], how.sections), kind)
+    _moments_of_rows(recipe, x, made, None, **constants)
+    return *made, how.section
+
+
+def _moments_of_rows(
+    recipe: Recipe, x: Any, made: tuple[Any, Any], divisor: Any, **constants: Any
+) -> None:
+    how = cut(x, constants["LANES"])
     recipe.launch(
         moments_together,
         how.groups * how.items,
         how.items,
         x,
         *made,
+        divisor,
         WIDTH=how.width,
         TALL=how.tall,
         SECTION=how.section,
         **constants,
     )
-    return *made, how.section
 
 
 def _two_empty(recipe: Recipe, shape: tuple[int, ...], kind: DType) -> tuple[Any, Any]:
