@@ -31,6 +31,7 @@ _ALL: Final = (
     ArrayFunction("cumulative_sum", ulps=256),
     ArrayFunction("sort", brief=False),
     Fft("fft", takes=2, brief=False),
+    Fft("rfft", brief=False),
     Launch(),
 )
 

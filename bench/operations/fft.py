@@ -1,4 +1,4 @@
-"""Fourier transforms of complex numbers beside the array libraries' own."""
+"""Fourier transforms beside the array libraries' own."""
 
 from functools import partial
 from typing import Any
@@ -11,7 +11,7 @@ from portable_bench.peers import Peers, in_libraries, on_host
 
 
 class Fft(ArrayFunction):
-    """``fft`` of rows of N complex numbers, whose parts are of the type."""
+    """``fft`` of rows of N complex numbers, whose parts are two inputs; ``rfft`` of one input."""
 
     axes = ("ROWS", "N")
     sizes = {
@@ -22,28 +22,29 @@ class Fft(ArrayFunction):
     inputs = Operation.inputs
 
     def work(self, case: Case) -> Work:
-        rows, n = case.size
-        return Work(5.0 * rows * n * np.log2(n), case.bytes(4 * rows * n))
+        count = float(self.takes * np.prod(case.size))
+        return Work(2.5 * count * np.log2(case.size[1]), case.bytes(2 * count))
 
-    def verifier(self, case: Case, real: Any, imag: Any) -> Verifier:
-        exact = np.fft.fft(real.astype(np.float64) + 1j * imag)
-        size = np.linalg.norm(exact) * np.finfo(case.dtype.numpy).eps
-        allowed = 6 * size * (1 + np.log2(case.size[1]))
+    def verifier(self, case: Case, *parts: Any) -> Verifier:
+        exact = _of(self.name, np, *(x.astype(np.float64) for x in parts))()
+        unit = np.linalg.norm(exact) * np.finfo(case.dtype.numpy).eps
+        allowed = 6 * unit * (1 + np.log2(case.size[1]))
         return lambda result: float(np.linalg.norm(result - exact) / allowed)
 
-    def prepare(self, case: Case, real: Any, imag: Any) -> Run:
-        return _transform(case.device.namespace(), real, imag)
+    def prepare(self, case: Case, *parts: Any) -> Run:
+        return _of(self.name, case.device.namespace(), *parts)
 
     def peers(self, case: Case) -> Peers:
         names = {"cuda": "cuFFT", "rocm": "rocFFT"}
-        return on_host(case, "SciPy", _by_scipy) or in_libraries(case, _transform, names)
+        host = on_host(case, "SciPy", partial(_by_scipy, self.name))
+        return host or in_libraries(case, partial(_of, self.name), names)
 
 
-def _transform(xp: Any, real: Any, imag: Any) -> Run:
-    return partial(xp.fft.fft, real + 1j * imag)
+def _of(name: str, xp: Any, real: Any, *imag: Any, **options: Any) -> Run:
+    return partial(getattr(xp.fft, name), real + 1j * imag[0] if imag else real, **options)
 
 
-def _by_scipy(real: Any, imag: Any) -> Run:
-    from scipy import fft
+def _by_scipy(name: str, *parts: Any) -> Run:
+    import scipy.fft
 
-    return partial(fft.fft, real + 1j * imag, workers=-1)
+    return _of(name, scipy, *parts, workers=-1)
