@@ -29,7 +29,7 @@ __all__ = [
 TRUE_WORD = 0x01010101
 """Four bools that are true, read as one integer."""
 _AHEAD = 8
-"""Rows that a work-item reads before it merges them, where it has but one vector of each."""
+"""Rows whose vectors a work-item reads before it goes on to the next ones of each."""
 
 
 @function
@@ -108,6 +108,25 @@ def folded(value: Any, lanes: Any, MERGE: Any) -> Any:
     return items[0]  # type: ignore[misc]
 
 
+@function
+def merged_on(
+    x: Any,
+    outer: Any,
+    first: Any,
+    start: Any,
+    AHEAD: Any,
+    LANES: Any,
+    KIND: Any,
+    MAP: Any,
+    MERGE: Any,
+) -> Any:
+    """`start` and `AHEAD` vectors along the last axis."""
+    merged = start
+    for k in kl.static_range(AHEAD):
+        merged = MERGE(merged, read(x, outer, first + k, LANES, x.ndim - 2, KIND, MAP))
+    return merged
+
+
 @kernel
 def reduce_columns(
     x: Any,
@@ -147,10 +166,15 @@ def reduce_columns(
                 merged = MERGE(merged, read(x, alone, r, LANES, x.ndim - 2, KIND, MAP))
             strip[0] = merged
         else:
-            for r in range(s * SECTION, stop):
+            whole = s * SECTION + (stop - s * SECTION) // _AHEAD * _AHEAD
+            for r in range(s * SECTION, whole, _AHEAD):
                 for k in range(count):
                     outer = unravelled(row + k * LANES, lead)
-                    strip[k] = MERGE(strip[k], read(x, outer, r, LANES, x.ndim - 2, KIND, MAP))
+                    strip[k] = merged_on(x, outer, r, strip[k], _AHEAD, LANES, KIND, MAP, MERGE)
+            for r in range(whole, stop):
+                for k in range(count):
+                    outer = unravelled(row + k * LANES, lead)
+                    strip[k] = merged_on(x, outer, r, strip[k], 1, LANES, KIND, MAP, MERGE)
         for k in range(count):
             done = strip[k]
             if LANES > 1:
