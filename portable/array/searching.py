@@ -11,10 +11,11 @@ from portable.array.base.storage import contiguous_strides
 from portable.array.elementwise import not_equal
 from portable.array.engine import check_arrays, check_operands
 from portable.array.manipulation import (
-    astype,
     contiguous,
+    converted,
     moveaxis,
     reshape,
+    reshaped,
 )
 from portable.array.masks.compaction import true_indices
 from portable.array.moves.gathering import gathered_along, taken
@@ -253,10 +254,21 @@ def searchsorted(
         )
     if sorter is not None:
         x1 = take(x1, sorter)
-    kind = promoted(x1.dtype, x2.dtype)
-    table, values = astype(x1, kind, copy=False), reshape(astype(x2, kind, copy=False), (-1,))
-    out: Any = x2.device.empty(x2.shape, int64)
+    return _search.together((x1, x2), side == "right")  # type: ignore[no-any-return]
+
+
+def _write_search(arrays: tuple[Any, ...], after: bool) -> Callable[..., Any]:
+    """What `searchsorted` has to do for arrays like these."""
+    kind = promoted(*[x.dtype for x in arrays])
+    recipe = Recipe(*arrays)
+    table, values = (converted(recipe, x, kind) for x in arrays)
+    size = (values.size,)
+    out = recipe.empty(values.shape, int64)
     if out.size:
-        flat = reshape(out, (-1,))
-        search[out.size, _GROUP](table, values, flat, AFTER=side == "right")
-    return out  # type: ignore[no-any-return]
+        flat = out.viewed(size, (int64.itemsize,))
+        values = reshaped(recipe, values, size)
+        recipe.launch(search, out.size, _GROUP, table, values, flat, AFTER=after)
+    return recipe.finish(out)
+
+
+_search: Final = Plans(_write_search)
