@@ -18,10 +18,11 @@ from portable.array.base.creation_kernels import (
     spaced,
 )
 from portable.array.base.geometry import whole_numbers
+from portable.array.base.numbers import number_for
 from portable.array.base.recipe import Launch, Plans, Recipe, repeatable
 from portable.array.base.storage import Storage
 from portable.array.base.work import vector_lanes, work_of
-from portable.array.engine import apply, check_arrays, check_operands, number_for
+from portable.array.engine import apply, check_arrays, check_operands
 from portable.array.manipulation import astype, copied
 from portable.array.moves.copying import copy_in
 from portable.array.moves.triangle_kernels import triangle

@@ -10,11 +10,10 @@ from dataclasses import dataclass, replace
 from math import prod
 from typing import TYPE_CHECKING, Any, Final
 
-import numpy as np
-
 from portable import dtypes
 from portable.array.base.elementwise_kernel import FULL, NUMBER, REVERSED, ROW, elementwise
 from portable.array.base.geometry import broadcast_shapes, broadcast_strides, collapsed
+from portable.array.base.numbers import number_for
 from portable.array.base.recipe import Launch, Recipe, repeatable, shifted
 from portable.array.base.storage import Storage
 from portable.array.base.work import conversion_of, streams, vector_lanes, work_of
@@ -33,14 +32,12 @@ __all__ = [
     "apply",
     "check_arrays",
     "check_operands",
-    "number_for",
     "recorded",
 ]
 
 _MAX_PLANS: Final = 8192
 _WORDS: Final = {dtypes.bool_: dtypes.uint8, dtypes.complex64: dtypes.uint64}
 """What copies move in vectors, and as what."""
-_WIDE_ENOUGH: Final = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,20 +124,6 @@ def _launch(plan: _Plan, operands: tuple[Any, ...], out: Any) -> None:
         numbers[i] = number_for(operands[i], kind)
     if plan.launch is not None:
         plan.launch(handles, offsets, numbers)
-
-
-def number_for(x: Any, kind: DType) -> Any:
-    """A Python number as a kernel's argument: rounded to `kind`, in its register type."""
-    if kind.kind == "f" and not isinstance(x, float):
-        x = float(x)
-    with np.errstate(over="ignore"):
-        try:
-            stored = kind.numpy.type(x)
-        except OverflowError:
-            raise OverflowError(f"the Python integer {x} is out of range for {kind.name}") from None
-        if kind.itemsize >= _WIDE_ENOUGH or kind.kind == "b":
-            return stored
-        return kind.register.numpy.type(stored)
 
 
 def check_operands(name: str, operands: Sequence[Any]) -> Device:

@@ -13,9 +13,9 @@ from numpy.lib.stride_tricks import as_strided
 
 from portable.array.base.elementwise_kernel import FULL, NUMBER, ROW
 from portable.array.base.geometry import broadcast_shapes, broadcast_strides, collapsed
+from portable.array.base.numbers import number_for
 from portable.array.base.storage import contiguous_strides
 from portable.array.base.work import streams, vector_lanes, work_of
-from portable.array.engine import number_for
 from portable.array.fused_kernel import MOST_INPUTS, MOST_OUTPUTS, fused
 from portable.array.traced import Trace, Traced
 from portable.backend import ArrayView, Device

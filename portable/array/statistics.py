@@ -12,11 +12,12 @@ from typing import TYPE_CHECKING, Any, Final
 from portable import dtypes
 from portable import lang as kl
 from portable.array.base.geometry import normalized_axes, normalized_axis
+from portable.array.base.numbers import number_for
 from portable.array.base.recipe import Plans, Recipe
 from portable.array.base.storage import Storage, contiguous_strides
 from portable.array.creation import filling, full
 from portable.array.elementwise import not_equal
-from portable.array.engine import applied, check_operands, number_for, recorded
+from portable.array.engine import applied, check_operands, recorded
 from portable.array.manipulation import astype, converted, expand_dims, joined, moveaxis
 from portable.array.operations import OPERATIONS
 from portable.array.reductions import reduction_kernels as k

@@ -11,8 +11,8 @@ import numpy as np
 from portable import dtypes
 from portable.array import conversion
 from portable.array.base.geometry import broadcast_shapes
+from portable.array.base.numbers import number_for
 from portable.array.base.work import conversion_of
-from portable.array.engine import number_for
 from portable.array.expression import Expression
 from portable.array.operation import Operation
 from portable.array.operations import OPERATIONS

@@ -8,8 +8,8 @@ from functools import partial
 from typing import Any, Final
 
 from portable.array.base.geometry import collapsed
+from portable.array.base.numbers import number_for
 from portable.array.base.recipe import Recipe
-from portable.array.engine import number_for
 from portable.array.fft.access import BESIDE, PAIRED
 from portable.array.fft.tables import TableCache, between_passes
 from portable.backend import Device

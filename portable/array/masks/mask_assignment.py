@@ -7,9 +7,9 @@ from math import prod
 from typing import Any, Final
 
 from portable.array.base.geometry import collapsed
+from portable.array.base.numbers import number_for
 from portable.array.base.recipe import Plans, Recipe, resizable
 from portable.array.base.storage import Storage
-from portable.array.engine import number_for
 from portable.array.masks.mask_assignment_kernels import expand, expand_together, fill
 from portable.array.masks.mask_bits import cut_of, how_many, in_line, in_words, packed
 from portable.array.reductions.axis import power_of_two

@@ -9,10 +9,10 @@ from typing import Any, Final
 import numpy as np
 
 from portable.array.base.geometry import broadcast_shapes, broadcast_strides, collapsed
+from portable.array.base.numbers import number_for
 from portable.array.base.recipe import Number, Plans, Recipe
 from portable.array.base.storage import Storage
 from portable.array.base.work import work_of
-from portable.array.engine import number_for
 from portable.array.manipulation import converted, reshaped
 from portable.array.moves.positions import bad_index_flag, check_flag, check_in, positions_in
 from portable.array.moves.scatter_kernels import scatter
