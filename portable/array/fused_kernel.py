@@ -105,14 +105,15 @@ def fused(
     if start < inner:
         stop = kl.minimum(start + CHUNK, inner)
         whole = start + (stop - start) // LANES * LANES
-        for row in range(first, kl.minimum(first + ROWS, rows)):
+        copies = 1 if CHUNK == LANES else 0
+        for row in kl.range(first, kl.minimum(first + ROWS, rows), unroll=copies):
             outer = unravelled(row, lead)
             if LANES > 1:
-                for j in range(start, whole, LANES):
+                for j in kl.range(start, whole, LANES, unroll=copies):
                     values = evaluated(arrays, outer, j, LANES, HOW, STEPS)
                     for k in kl.static_range(len(RESULTS)):
                         kl.vstore(results[k], *outer, j, values[RESULTS[k]], streaming=STREAMING)
-            for j in range(whole if LANES > 1 else start, stop):
+            for j in kl.range(whole if LANES > 1 else start, stop, unroll=copies):
                 values = evaluated(arrays, outer, j, 1, HOW, STEPS)
                 for k in kl.static_range(len(RESULTS)):
                     results[k][*outer, j] = values[RESULTS[k]]

@@ -116,12 +116,14 @@ def elementwise(
     if start < inner:
         stop = kl.minimum(start + CHUNK, inner)
         whole = start + (stop - start) // LANES * LANES
-        for row in range(first, kl.minimum(first + ROWS, rows)):
+        # A GPU's work-item has one vector: copies of the loops would cost it registers.
+        copies = 1 if CHUNK == LANES else 0
+        for row in kl.range(first, kl.minimum(first + ROWS, rows), unroll=copies):
             outer = unravelled(row, lead)
             if LANES > 1:
-                for j in range(start, whole, LANES):
+                for j in kl.range(start, whole, LANES, unroll=copies):
                     value = operated(x, y, z, outer, j, LANES, OP, HOW, KINDS)
                     kl.vstore(out, *outer, j, value, streaming=STREAMING)
-            for j in range(whole if LANES > 1 else start, stop):
+            for j in kl.range(whole if LANES > 1 else start, stop, unroll=copies):
                 value = operated(x, y, z, outer, j, 1, OP, HOW, KINDS)
                 out[*outer, j] = value
