@@ -118,7 +118,7 @@ def _fits(part: Any, value: Any) -> None:
 
 
 def _is_lone_bool(key: Any) -> bool:
-    return isinstance(key, bool) or (is_mask(key) and not key.ndim)
+    return isinstance(key, bool | np.bool_) or (is_mask(key) and not key.ndim)
 
 
 def _one_bool(x: Any, key: Any) -> Any:

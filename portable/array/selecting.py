@@ -16,7 +16,7 @@ from portable.errors import BadIndexError
 
 __all__ = ["check_mask", "is_advanced", "is_mask", "selection_of", "without_rest"]
 
-_ARRAYS: Final = (Storage, np.ndarray, list, bool)
+_ARRAYS: Final = (Storage, np.ndarray, list, bool, np.bool_)
 _ALL: Final = slice(None)
 
 
@@ -81,7 +81,7 @@ def selection_of(x: Any, key: Any) -> Selection:
 
 def _as_index(x: Any, item: Any) -> Any:
     """An item as an array of the device, or, if it holds integers, one of the host."""
-    if isinstance(item, list | np.ndarray | bool):
+    if isinstance(item, list | np.ndarray | bool | np.bool_):
         item = np.asarray(item)
         if not item.size and item.dtype.kind == "f":
             item = item.astype(np.int64)  # an empty list
@@ -113,6 +113,8 @@ def _beside_each_other(x: Any, items: list[Any]) -> list[tuple[Any, Any]]:
 def _integers(x: Any, item: Any, dim: int) -> tuple[Any, ...]:
     """The arrays of integers of the device that an item comes to, if it is an array."""
     if is_mask(item):
+        if not item.ndim:
+            raise BadIndexError("an index of one bool stands alone; beside others take a mask")
         check_mask(x, item, dim)
         return nonzero(item)
     if isinstance(item, np.ndarray):

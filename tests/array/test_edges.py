@@ -89,6 +89,17 @@ def test_indices_that_do_not_broadcast(simulated: Device) -> None:
         x[two, three] = 1.0
 
 
+def test_indices_of_one_bool(simulated: Device) -> None:
+    host = np.arange(6).reshape(2, 3)
+    x = simulated.from_numpy(host)
+    for key in (True, False, np.True_, np.False_):
+        same(x[key], host[key])
+    x[np.True_] = 7
+    same(x, np.full((2, 3), 7))
+    with pytest.raises(IndexError, match="stands alone"):
+        x[True, 0]
+
+
 def test_conversion_on_the_way_to_another_device(simulated: Device) -> None:
     x = xp.asarray([1.5, -2.5], device=simulated)
     found = xp.astype(x, xp.int32, device="simulator")
