@@ -18,10 +18,18 @@ from portable.array.base.storage import Storage, contiguous_strides
 from portable.array.creation import filling, full
 from portable.array.elementwise import not_equal
 from portable.array.engine import applied, check_operands, recorded
-from portable.array.manipulation import astype, converted, expand_dims, joined, moveaxis
+from portable.array.manipulation import (
+    astype,
+    converted,
+    expand_dims,
+    joined,
+    moveaxis,
+    permute_dims,
+)
+from portable.array.operation import conversion_to
 from portable.array.operations import OPERATIONS
 from portable.array.reductions import reduction_kernels as k
-from portable.array.reductions.axis import Merge, reduced
+from portable.array.reductions.axis import Merge, grouped, reduced
 from portable.array.reductions.bool_words import counted_in_words, in_words
 from portable.array.reductions.moments import variance
 from portable.array.scans.scanning import scanned
@@ -475,8 +483,18 @@ def _write_spread(
         return lambda x: full(kept, float("nan"), dtype=x.dtype, device=x.device)
     recipe = Recipe(x)
     number = number_for(divisor if divisor > 0 else float("nan"), kind)
-    found = variance(recipe, x, axes, kind, number, root)
+    found = variance(recipe, _as_one_axis(recipe, x, axes), kind, number, root)
     return recipe.finish(found.viewed(kept, contiguous_strides(kept, x.dtype.itemsize)))
+
+
+def _as_one_axis(recipe: Recipe, x: Any, axes: tuple[int, ...]) -> Any:
+    """A view with these axes as the last one, of a copy where they are not one in memory."""
+    kept = [a for a in range(x.ndim) if a not in axes]
+    array, lead = grouped(x, kept, list(axes))
+    if array.ndim == lead + 1:
+        return array
+    copy = recorded(recipe, conversion_to(x.dtype), permute_dims(x, (*kept, *axes)))
+    return grouped(copy, list(range(len(kept))), list(range(len(kept), x.ndim)))[0]
 
 
 _spread: Final = Plans(_write_spread)

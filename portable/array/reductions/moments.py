@@ -1,4 +1,4 @@
-"""Variances along axes in one read: how the axes are cut into sections, and launched.
+"""Variances along an axis in one read: how the axis is cut into sections, and launched.
 
 The floor is reading once: through NVIDIA's OpenCL an H200 was at 0.87 to 0.95 of its copy's speed,
 counting bytes read of 2^26 `float32`.
@@ -10,13 +10,9 @@ from math import prod
 from typing import Any, Final
 
 from portable.array.base.recipe import Recipe
-from portable.array.engine import recorded
-from portable.array.manipulation import permute_dims
-from portable.array.operation import conversion_to
 from portable.array.reductions.axis import (
     column_sections,
     cut,
-    grouped,
     lanes_for,
     lies_crosswise,
     power_of_two,
@@ -38,25 +34,18 @@ _CPU_DEPTH: Final = 256
 _CPU_STRIP: Final = 128
 
 
-def variance(
-    recipe: Recipe, x: Any, axes: tuple[int, ...], kind: DType, divisor: Any, root: bool
-) -> Any:
-    """Variances, or deviations if `root`, computed in `kind`; one dimension, in C order.
+def variance(recipe: Recipe, x: Any, kind: DType, divisor: Any, root: bool) -> Any:
+    """Variances along the last axis, or deviations if `root`, computed in `kind`.
 
-    Axes that are not one in memory are brought together by a copy first.
+    One dimension, in C order of the other axes.
     """
-    kept = [a for a in range(x.ndim) if a not in axes]
-    array, lead = grouped(x, kept, list(axes))
-    if array.ndim != lead + 1:
-        array = recorded(recipe, conversion_to(x.dtype), permute_dims(x, (*kept, *axes)))
-        array, lead = grouped(array, list(range(len(kept))), list(range(len(kept), x.ndim)))
-    rows, length = prod(array.shape[:-1]), array.shape[-1]
+    rows, length = prod(x.shape[:-1]), x.shape[-1]
     out = recipe.empty((rows,), x.dtype)
-    lanes = lanes_for(array, kind, -1)
-    if not lies_crosswise(array) and cut(array, lanes).sections == 1:
-        _moments_of_rows(recipe, array, (None, out), divisor, KIND=kind, LANES=lanes, ROOT=root)
+    lanes = lanes_for(x, kind, -1)
+    if not lies_crosswise(x) and cut(x, lanes).sections == 1:
+        _moments_of_rows(recipe, x, (None, out), divisor, KIND=kind, LANES=lanes, ROOT=root)
         return out
-    means, squares, section = _moments(recipe, array, kind)
+    means, squares, section = _moments(recipe, x, kind)
     sections = means.shape[-1]
     flat = [
         m.viewed((rows, sections), (sections * kind.itemsize, kind.itemsize))
