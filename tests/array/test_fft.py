@@ -13,10 +13,11 @@ from hypothesis import strategies as st
 
 import portable
 import portable.array as xp
-from portable.array.fft import one_axis, passes
-from portable.array.fft.access import MERGED
-from portable.array.fft.ends import Ends
-from portable.array.fft.vectors import launch_in_vectors
+from portable.array import fft
+from portable.array.fourier import one_axis, passes
+from portable.array.fourier.access import MERGED
+from portable.array.fourier.ends import Ends
+from portable.array.fourier.vectors import launch_in_vectors
 from portable.backend import Device
 from portable.errors import BadIndexError, DTypeError, ShapeError
 
@@ -115,7 +116,7 @@ CUT = {12: (4, 3), 6: (2, 3), 30: (2, 3, 5), 15: (3, 5), 36: (6, 6)}
 
 @pytest.mark.parametrize("n", [12, 30, 17])
 def test_rows_cut_into_passes(simulated: Device, monkeypatch: pytest.MonkeyPatch, n: int) -> None:
-    monkeypatch.setattr(one_axis, "_plans", one_axis.Plans(one_axis._written))
+    monkeypatch.setattr(fft, "transformed", one_axis.Plans(one_axis._written))
     monkeypatch.setattr(passes, "parts_together", lambda x, out, m, kind: CUT[m])
     for rows, extent in ((3, n), (1, n - 5)):
         a = numbers((rows, extent), np.complex128)
@@ -133,7 +134,7 @@ def test_vectors_of_lines(
     simulated: Device, monkeypatch: pytest.MonkeyPatch, parts: tuple[int, ...], axis: int
 ) -> None:
     """What processors run, under the simulator's checks of indices."""
-    monkeypatch.setattr(one_axis, "_plans", one_axis.Plans(one_axis._written))
+    monkeypatch.setattr(fft, "transformed", one_axis.Plans(one_axis._written))
     monkeypatch.setattr(passes, "parts_together", lambda *_: parts)
     monkeypatch.setattr(passes, "launch_together", launch_in_vectors)
     for shape, dtype in (((5, 8), np.complex64), ((6, 7), np.float32)):
@@ -144,7 +145,7 @@ def test_vectors_of_lines(
 
 @pytest.mark.parametrize("n", [9, 10])
 def test_vectors_of_halves(simulated: Device, monkeypatch: pytest.MonkeyPatch, n: int) -> None:
-    monkeypatch.setattr(one_axis, "_plans", one_axis.Plans(one_axis._written))
+    monkeypatch.setattr(fft, "transformed", one_axis.Plans(one_axis._written))
     monkeypatch.setattr(passes, "parts_together", lambda *_: (n,))
     monkeypatch.setattr(passes, "launch_together", launch_in_vectors)
     a = numbers((6, 5), np.complex64)

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from portable import registry
-from portable.array.fft.plan import balanced, is_smooth, next_smooth, prime_factors, radices
-from portable.array.fft.tables import TableCache, between_passes, roots, stage_rotations
+from portable.array.fourier.plan import balanced, is_smooth, next_smooth, prime_factors, radices
+from portable.array.fourier.tables import TableCache, between_passes, roots, stage_rotations
 from portable.dtypes import complex64
 
 

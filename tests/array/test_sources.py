@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from portable import lang as kl
-from portable.array.fft.access import PAIRED, SPLIT
-from portable.array.fft.kernels import transform_together
-from portable.array.fft.recombination_kernel import recombine_rows
+from portable.array.fourier.access import PAIRED, SPLIT
+from portable.array.fourier.kernels import transform_together
+from portable.array.fourier.recombination_kernel import recombine_rows
 from portable.array.fused_kernel import MOST_INPUTS, MOST_OUTPUTS, fused
 from portable.array.masks.compaction_kernels import compact_together
 from portable.array.masks.mask_assignment_kernels import expand_together, fill
@@ -75,7 +75,8 @@ FUSED = {
     "ROWS": 1,
     "STREAMING": False,
 }
-COMPLEX = ArraySpec(kl.c64, ("any", "unit"), aligned=True)
+NUMBERS = ArraySpec(kl.u64, ("any", "unit"), aligned=True)
+TABLE = ArraySpec(kl.u64, ("unit",), aligned=True)
 SCALE = ScalarSpec("float", kl.f32)
 TRANSFORM = {
     "KIND": kl.f32,
@@ -87,6 +88,7 @@ TRANSFORM = {
     "IN": None,
     "OUT": None,
     "REAL": None,
+    "FITTING": True,
 }
 SPLIT_TRANSFORM = {**TRANSFORM, "STAGED": False, "IN": PAIRED, "REAL": SPLIT}
 LAUNCHES: dict[str, tuple[Kernel, tuple[int, int, int], tuple[Any, ...], dict[str, Any]]] = {
@@ -126,7 +128,7 @@ LAUNCHES: dict[str, tuple[Kernel, tuple[int, int, int], tuple[Any, ...], dict[st
         transform_together,
         (256, 1, 1),
         (
-            *(COMPLEX, COMPLEX, LINE, LINE, LINE, MATRIX, MATRIX),
+            *(NUMBERS, NUMBERS, TABLE, TABLE, TABLE, NUMBERS, NUMBERS),
             *(*(SCALE,) * 4, COUNT, NONE, *(COUNT,) * 4),
         ),
         TRANSFORM,
@@ -135,15 +137,15 @@ LAUNCHES: dict[str, tuple[Kernel, tuple[int, int, int], tuple[Any, ...], dict[st
         transform_together,
         (256, 1, 1),
         (
-            *(MATRIX, COMPLEX, LINE, NONE, NONE, NONE, NONE),
-            *(*(SCALE,) * 4, COUNT, LINE, COUNT, NONE, NONE, NONE),
+            *(MATRIX, NUMBERS, TABLE, NONE, NONE, NONE, NONE),
+            *(*(SCALE,) * 4, COUNT, TABLE, COUNT, NONE, NONE, NONE),
         ),
         SPLIT_TRANSFORM,
     ),
     "recombination": (
         recombine_rows,
         (256, 1, 1),
-        (COMPLEX, COMPLEX, LINE, LINE, *(SCALE,) * 4, COUNT, COUNT),
+        (NUMBERS, NUMBERS, TABLE, TABLE, *(SCALE,) * 4, COUNT, COUNT),
         {"CHUNK": 1, "LANES": 1, "SIGN": 1, "ACROSS": True},
     ),
     "pack": (pack_together, (256, 1, 1), (MASK, STATE, WORDS, COUNTS), {"WIDTH": 256}),

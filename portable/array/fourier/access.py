@@ -12,7 +12,7 @@ from typing import Any
 
 from portable import lang as kl
 from portable.array.base.elementwise_kernel import unravelled
-from portable.array.fft.butterflies import times
+from portable.array.fourier.butterflies import times
 from portable.lang.function import function
 
 __all__ = [
@@ -112,6 +112,9 @@ def element(x: Any, row: Any, j: Any, FORM: Any) -> Any:
         first, end = x[*row, 2 * j], x.shape[x.ndim - 1]
         second = x[*row, kl.minimum(2 * j + 1, end - 1)]
         return kl.complex(first, kl.where(2 * j + 1 < end, second, second * 0))
+    if FORM in (WITHIN, BESIDE) and not x.dtype.is_complex and kl.target.kind != "cpu":
+        both = kl.vload(x, *pair_of(row, j, 0, FORM), lanes=2, axis=-1 if FORM == WITHIN else -2)
+        return kl.complex(both[0], both[1])
     if FORM is not None and not x.dtype.is_complex:
         return kl.complex(x[*pair_of(row, j, 0, FORM)], x[*pair_of(row, j, 1, FORM)])
     found = x[*row, j]
@@ -120,16 +123,21 @@ def element(x: Any, row: Any, j: Any, FORM: Any) -> Any:
 
 @function
 def number_at(
-    x: Any, row: Any, j: Any, sign: Any, table: Any, length: Any, turns: Any, FORM: Any, REAL: Any
-) -> Any:
-    """Element `j` of a row; zero beyond the end.
+    x: Any, row: Any, j: Any, sign: Any, table: Any, length: Any, turns: Any, FORM: Any, REAL: Any,
+    FITTING: bool,
+) -> Any:  # fmt: skip
+    """Element `j` of a row; zero beyond the end, which is not looked for if rows are `FITTING`.
 
     It is conjugated if `sign` is -1, and multiplied by that of `table` unless that is None. If
     `REAL` is `MIRRORED` or `MERGED`, the row is half of a Hermitian one of `length` elements, of
     whose elements 0 and ``length / 2`` the real parts count.
     """
     if REAL == MERGED:
-        z = merged_at(x, row, j, sign, length // 2, turns, FORM)
+        z = merged_at(x, row, j, sign, length // 2, turns, FORM, FITTING)
+        return z if table is None else times(z, factor_at(table, j))
+    if FITTING and REAL != MIRRORED:
+        z = element(x, row, j, FORM)
+        z = kl.complex(z.real, z.imag * sign)
         return z if table is None else times(z, factor_at(table, j))
     at = kl.minimum(j, length - j) if REAL == MIRRORED else j
     end = extent(x, FORM)
@@ -151,11 +159,13 @@ def factor_at(table: Any, j: Any) -> Any:
 
 
 @function
-def merged_at(x: Any, row: Any, j: Any, sign: Any, half: Any, turns: Any, FORM: Any) -> Any:
+def merged_at(
+    x: Any, row: Any, j: Any, sign: Any, half: Any, turns: Any, FORM: Any, FITTING: bool
+) -> Any:
     """Element `j` of `half` many, see `MERGED`; zero beyond."""
     k = kl.minimum(j, half)
-    z = number_at(x, row, k, sign, None, None, None, FORM, None)
-    other = number_at(x, row, half - k, sign, None, None, None, FORM, None)
+    z = number_at(x, row, k, sign, None, None, None, FORM, None, FITTING)
+    other = number_at(x, row, half - k, sign, None, None, None, FORM, None, FITTING)
     z = kl.complex(z.real, kl.where(k == 0, 0, z.imag))
     other = kl.complex(other.real, kl.where(k == 0, 0, other.imag))
     z = recombined(z, other, element(turns, (), kl.minimum(k, half - 1), WITHIN), 1)
@@ -194,13 +204,18 @@ def scaled(z: Any, factor: Any, scales: Any) -> Any:
 
 
 @function
-def put_at(out: Any, row: Any, k: Any, z: Any, table: Any, scales: Any, FORM: Any) -> None:
-    """Writes element `k` of a row unless it is beyond the end, see `scaled`."""
-    if k < extent(out, FORM):
+def put_at(
+    out: Any, row: Any, k: Any, z: Any, table: Any, scales: Any, FORM: Any, FITTING: bool
+) -> None:
+    """Writes element `k` of a row unless it is beyond the end, see `number_at` and `scaled`."""
+    if FITTING or k < extent(out, FORM):
         z = scaled(z, None if table is None else element(table, (), k, WITHIN), scales)
         if out.dtype == kl.u64:
             low = kl.cast(kl.bitcast(z.real, kl.u32), kl.u64)
             out[*row, k] = low | (kl.cast(kl.bitcast(z.imag, kl.u32), kl.u64) << 32)
+        elif FORM in (WITHIN, BESIDE) and kl.target.kind != "cpu":
+            place = pair_of(row, k, 0, FORM)
+            kl.vstore(out, *place, kl.vector(z.real, z.imag), axis=-1 if FORM == WITHIN else -2)
         elif FORM is not None:
             out[*pair_of(row, k, 0, FORM)] = z.real
             out[*pair_of(row, k, 1, FORM)] = z.imag

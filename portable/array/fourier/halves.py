@@ -15,14 +15,14 @@ from math import prod
 from typing import Any, Final
 
 from portable.array.base.recipe import Recipe
-from portable.array.fft.access import MERGED, SPLIT, WITHIN
-from portable.array.fft.chirp import chirp_transform
-from portable.array.fft.ends import TABLES, Ends, found_table, in_parts, in_words, lies_across
-from portable.array.fft.passes import is_one_pass, rows_beside_each_other, transform
-from portable.array.fft.plan import is_smooth
-from portable.array.fft.recombination_kernel import recombine_rows
-from portable.array.fft.tables import between_halves, between_long_halves
-from portable.array.fft.vectors import lanes_of
+from portable.array.fourier.access import MERGED, SPLIT, WITHIN
+from portable.array.fourier.chirp import chirp_transform
+from portable.array.fourier.ends import TABLES, Ends, found_table, in_parts, in_words, lies_across
+from portable.array.fourier.passes import is_one_pass, rows_beside_each_other, transform
+from portable.array.fourier.plan import is_smooth
+from portable.array.fourier.recombination_kernel import recombine_rows
+from portable.array.fourier.tables import between_halves, between_long_halves
+from portable.array.fourier.vectors import lanes_of
 from portable.dtypes import DType, complex64, complex128, float32
 
 __all__ = ["transform_from_real", "transform_to_real"]

@@ -8,20 +8,22 @@ from math import prod
 from typing import Any, Final
 
 from portable.array.base.recipe import Recipe
-from portable.array.fft.access import SPLIT
-from portable.array.fft.ends import (
+from portable.array.fourier.access import BESIDE, MERGED, MIRRORED, SPLIT, WITHIN
+from portable.array.fourier.ends import (
     TABLES,
+    Ends,
     Pass,
     found_table,
+    in_parts,
     in_words,
     lies_across,
     rotations_between,
 )
-from portable.array.fft.kernels import transform_together
-from portable.array.fft.plan import balanced, radices
-from portable.array.fft.tables import stage_rotations
+from portable.array.fourier.kernels import transform_together
+from portable.array.fourier.plan import balanced, radices
+from portable.array.fourier.tables import stage_rotations
 from portable.backend import Capabilities
-from portable.dtypes import DType
+from portable.dtypes import DType, complex64, complex128
 
 __all__ = ["launch_together", "parts_together"]
 
@@ -108,16 +110,18 @@ def launch_together(recipe: Recipe, x: Any, out: Any, step: Pass, kind: DType) -
     shape = _shape(x, out, step, steps, kind)
     lines = prod(x.shape[:-1]) * step.step_in
     find = partial(TABLES, device, kind, stage_rotations, steps)
+    source, form_in = _as_taken(x, ends)
+    target, form_out = _as_taken(out, ends)
     between = rotations_between(recipe, device, kind, step)
     found = (found_table(recipe, find), ends.table, ends.factors, *between, ends.turns)
-    *tables, turns = (in_words(table) for table in found)
+    *tables, turns = (_table(table) for table in found)
     group = shape.width * shape.tall
     recipe.launch(
         transform_together,
         -(-lines // shape.tall) * group,
         group,
-        in_words(x),
-        in_words(out),
+        source,
+        target,
         *tables,
         *ends.numbers(kind),
         turns,
@@ -129,7 +133,34 @@ def launch_together(recipe: Recipe, x: Any, out: Any, step: Pass, kind: DType) -
         LAYOUT=(shape.width, shape.tall, shape.across),
         STAGED=shape.staged,
         WHOLE=_local_memory(shape, step.length, kind) <= device.capabilities.local_memory,
-        IN=ends.form(x),
-        OUT=ends.form(out),
+        IN=form_in,
+        OUT=form_out,
         REAL=ends.real,
+        FITTING=_is_fitting(x, out, step),
     )
+
+
+def _table(x: Any) -> Any:
+    """A table as the kernel takes it."""
+    return in_words(x) if x is None or x.dtype is complex64 else in_parts(x, WITHIN)
+
+
+def _as_taken(x: Any, ends: Ends) -> tuple[Any, str | None]:
+    """An array as the kernel takes it, each number in one piece where neighbours' parts are."""
+    if x.dtype is not complex128:
+        return in_words(x), ends.form(x)
+    if x.strides[-1] == x.dtype.itemsize:
+        return in_parts(x, WITHIN), WITHIN
+    if x.ndim > 1 and x.strides[-2] == x.dtype.itemsize:
+        return in_parts(x, BESIDE), BESIDE
+    return x, None
+
+
+def _is_fitting(x: Any, out: Any, step: Pass) -> bool:
+    """Whether rows are as long as what is read and written."""
+    if step.ends.real == MIRRORED:
+        return False
+    numbers_in, numbers_out = (y.shape[-1] // (2 if step.ends.form(y) else 1) for y in (x, out))
+    wanted_in = step.length * step.step_in + (step.ends.real == MERGED)
+    wanted_out = step.length * step.step_out + (step.ends.real == SPLIT)
+    return bool(numbers_in >= wanted_in and numbers_out >= wanted_out)

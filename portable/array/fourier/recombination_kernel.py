@@ -1,4 +1,4 @@
-"""Rows of halves, see `portable.array.fft.halves`, in a pass over memory of their own."""
+"""Rows of halves, see `portable.array.fourier.halves`, in a pass over memory of their own."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 from portable import lang as kl
 from portable.array.base.elementwise_kernel import unravelled
-from portable.array.fft.access import (
+from portable.array.fourier.access import (
     WITHIN,
     element,
     extent,
@@ -15,8 +15,8 @@ from portable.array.fft.access import (
     recombined,
     scaled,
 )
-from portable.array.fft.butterflies import times
-from portable.array.fft.vector_kernels import complex_vector, put_complex_vector
+from portable.array.fourier.butterflies import times
+from portable.array.fourier.vector_kernels import complex_vector, put_complex_vector
 from portable.lang.function import function
 from portable.lang.kernel import kernel
 
@@ -51,16 +51,16 @@ def recombine_pair(
 ) -> None:  # fmt: skip
     """Element `k` of a row and its mirror image."""
     last = (n - k) % n if SIGN == -1 else n - k
-    z = number_at(x, row, k, sign, None, None, None, FORM, None)
-    other = number_at(x, row, last, sign, None, None, None, FORM, None)
+    z = number_at(x, row, k, sign, None, None, None, FORM, None, False)
+    other = number_at(x, row, last, sign, None, None, None, FORM, None, False)
     if SIGN == 1:
         z = kl.complex(z.real, kl.where(k == 0, 0, z.imag))
         other = kl.complex(other.real, kl.where(k == 0, 0, other.imag))
     turn = turn_at(coarse, fine, k)
-    put_at(out, row, k, recombined(z, other, turn, SIGN), None, scales, FORM)
+    put_at(out, row, k, recombined(z, other, turn, SIGN), None, scales, FORM, False)
     # The rotation of the mirror image is the negative conjugate.
     mirrored = conjugate(recombined(z, other, turn, -SIGN))
-    put_at(out, row, n - k, mirrored, None, scales, FORM)
+    put_at(out, row, n - k, mirrored, None, scales, FORM, False)
 
 
 @function

@@ -11,9 +11,9 @@ from math import prod
 from typing import Any
 
 from portable.array.base.recipe import Recipe
-from portable.array.fft.ends import Ends, Pass, lies_across, with_few_dimensions
-from portable.array.fft.together import launch_together, parts_together
-from portable.array.fft.vectors import launch_in_vectors, parts_in_vectors
+from portable.array.fourier.ends import Ends, Pass, lies_across, with_few_dimensions
+from portable.array.fourier.together import launch_together, parts_together
+from portable.array.fourier.vectors import launch_in_vectors, parts_in_vectors
 from portable.dtypes import DType
 
 __all__ = ["is_one_pass", "rows_beside_each_other", "transform"]

@@ -15,10 +15,10 @@ from typing import Any
 import numpy as np
 
 from portable.array.base.recipe import Recipe
-from portable.array.fft.ends import TABLES, Ends, found_table
-from portable.array.fft.passes import transform
-from portable.array.fft.plan import next_smooth
-from portable.array.fft.tables import Table, roots
+from portable.array.fourier.ends import TABLES, Ends, found_table
+from portable.array.fourier.passes import transform
+from portable.array.fourier.plan import next_smooth
+from portable.array.fourier.tables import Table, roots
 from portable.dtypes import DType
 
 __all__ = ["chirp_and_its_transform", "chirp_transform"]

@@ -9,11 +9,11 @@ from typing import Any, Final
 import numpy as np
 
 from portable.array.base.recipe import Recipe
-from portable.array.fft.access import ALONG, BESIDE, MIRRORED, WITHIN
-from portable.array.fft.ends import TABLES, Ends, Pass, found_table, in_parts, rotations_between
-from portable.array.fft.plan import balanced, radices
-from portable.array.fft.tables import stage_rotations
-from portable.array.fft.vector_kernels import transform_in_vectors
+from portable.array.fourier.access import ALONG, BESIDE, MIRRORED, WITHIN
+from portable.array.fourier.ends import TABLES, Ends, Pass, found_table, in_parts, rotations_between
+from portable.array.fourier.plan import balanced, radices
+from portable.array.fourier.tables import stage_rotations
+from portable.array.fourier.vector_kernels import transform_in_vectors
 from portable.backend import Capabilities
 from portable.dtypes import DType
 

@@ -1,7 +1,7 @@
 """Lines transformed by processors: a vector holds an element of each of several lines.
 
 So every step is vector arithmetic without exchanges between lanes. The stages are those of
-`fft_kernels`, their radices known at run time only, so that few programs do all lengths. They go to
+`kernels`, their radices known at run time only, so that few programs do all lengths. They go to
 and fro between two halves of a worker's own memory, which stays in the processor's cache.
 """
 
@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 from portable import lang as kl
-from portable.array.fft.access import (
+from portable.array.fourier.access import (
     ALONG,
     MERGED,
     MIRRORED,
@@ -29,8 +29,8 @@ from portable.array.fft.access import (
     start_of,
     turn_between,
 )
-from portable.array.fft.butterflies import dft, times
-from portable.array.fft.plan import LARGEST_PRIME
+from portable.array.fourier.butterflies import dft, times
+from portable.array.fourier.plan import LARGEST_PRIME
 from portable.lang.function import function
 from portable.lang.kernel import kernel
 
@@ -285,7 +285,7 @@ def read_lines(
         row = row_of(x, own, step, inner, FORM)
         for a in range(first, stop):
             j = place_of(a, start_of(own, step, inner), step)
-            z = number_at(x, row, j, sign, table, length, None, FORM, REAL)
+            z = number_at(x, row, j, sign, table, length, None, FORM, REAL, False)
             memory[worker, a * (2 * LANES) + lane] = z.real
             memory[worker, a * (2 * LANES) + LANES + lane] = z.imag
 
@@ -305,7 +305,8 @@ def write_lines(
             z = kl.complex(memory[worker, at], memory[worker, at + LANES])
             if coarse is not None:
                 z = times(z, turn_between(coarse, fine, start_of(own, step_in, inner), a))
-            put_at(out, row, place_of(a, start_of(own, step, inner), step), z, table, scales, FORM)
+            k = place_of(a, start_of(own, step, inner), step)
+            put_at(out, row, k, z, table, scales, FORM, False)
 
 
 # -- stages ---------------------------------------------------------------------------------------

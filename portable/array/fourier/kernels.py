@@ -12,7 +12,7 @@ from __future__ import annotations
 from typing import Any
 
 from portable import lang as kl
-from portable.array.fft.access import (
+from portable.array.fourier.access import (
     SPLIT,
     WITHIN,
     element,
@@ -24,7 +24,7 @@ from portable.array.fft.access import (
     start_of,
     turn_between,
 )
-from portable.array.fft.butterflies import dft, rotated, times
+from portable.array.fourier.butterflies import dft, rotated, times
 from portable.lang.function import function
 from portable.lang.kernel import kernel
 
@@ -153,15 +153,20 @@ def staged(memory: Any, read: Any, PART: int, item: Any, N: int, LAYOUT: Any) ->
     """Parts of what was read in another order to where the first stage expects them."""
     WIDTH, TALL, ACROSS = LAYOUT
     for m in kl.static_range(len(read)):
-        p = item + m * (WIDTH * TALL)
-        if p < N * TALL:
-            place, line = place_and_line(p, N, TALL, ACROSS)
+        place, line = place_and_line(item, m, N, LAYOUT)
+        if item + m * (WIDTH * TALL) < N * TALL:
             memory[slot(place, line, N, TALL, ACROSS)] = part_of(read[m], PART)
 
 
 @function
-def place_and_line(p: Any, N: int, TALL: int, ACROSS: bool) -> Any:
+def place_and_line(item: Any, m: int, N: int, LAYOUT: Any) -> Any:
     """Which element a work-item reads for others, neighbours lying the other way."""
+    WIDTH, TALL, ACROSS = LAYOUT
+    GROUP = WIDTH * TALL
+    if ACROSS and N % GROUP == 0:
+        # The line is the same for all work-items, so that it is looked up once.
+        return item + m * GROUP % N, m * GROUP // N
+    p = kl.minimum(item + m * GROUP, N * TALL - 1)
     return (p % N, p // N) if ACROSS else (p // TALL, p % TALL)
 
 
@@ -186,9 +191,10 @@ def butterflies(groups: Any, twiddles: Any, t: Any, S: int, N: int, WIDTH: int, 
 @function
 def read_first(
     x: Any, table: Any, sign: Any, length: Any, turns: Any, line: Any, step: Any, inner: Any,
-    t: Any, R: int, N: int, WIDTH: int, PAIRS: bool, FORM: Any, REAL: Any,
+    t: Any, R: int, N: int, WIDTH: int, PAIRS: bool, HOW: Any,
 ) -> Any:  # fmt: skip
-    """What the first stage takes, from the array."""
+    """What the first stage takes, from the array; `HOW` is (IN, REAL, FITTING)."""
+    FORM, REAL, FITTING = HOW
     row = row_of(x, line, step, inner, FORM)
     start = start_of(line, step, inner)
     found = ()
@@ -197,7 +203,7 @@ def read_first(
         group = ()
         for k in kl.static_range(R):
             j = place_of(i + k * (N // R), start, step)
-            z = number_at(x, row, j, sign, table, length, turns, FORM, REAL)
+            z = number_at(x, row, j, sign, table, length, turns, FORM, REAL, FITTING)
             group = (*group, z)  # type: ignore[assignment]
         found = (*found, group)  # type: ignore[assignment]
     return found
@@ -206,18 +212,17 @@ def read_first(
 @function
 def read_for_others(
     x: Any, table: Any, sign: Any, length: Any, turns: Any, lines: Any, step: Any, inner: Any,
-    N: int, LAYOUT: Any, FORM: Any, REAL: Any,
+    N: int, LAYOUT: Any, HOW: Any,
 ) -> Any:  # fmt: skip
     """A work-item's share of what the workgroup's first stage takes, neighbours as they lie."""
-    WIDTH, TALL, ACROSS = LAYOUT
+    FORM, REAL, FITTING = HOW
     found = ()
-    for m in kl.static_range((N + WIDTH - 1) // WIDTH):
-        p = kl.minimum(kl.local_id(0) + m * (WIDTH * TALL), N * TALL - 1)
-        place, owner = place_and_line(p, N, TALL, ACROSS)
-        line = kl.minimum(kl.group_id(0) * TALL + owner, lines - 1)
+    for m in kl.static_range((N + LAYOUT[0] - 1) // LAYOUT[0]):
+        place, owner = place_and_line(kl.local_id(0), m, N, LAYOUT)
+        line = kl.minimum(kl.group_id(0) * LAYOUT[1] + owner, lines - 1)
         j = place_of(place, start_of(line, step, inner), step)
         row = row_of(x, line, step, inner, FORM)
-        z = number_at(x, row, j, sign, table, length, turns, FORM, REAL)
+        z = number_at(x, row, j, sign, table, length, turns, FORM, REAL, FITTING)
         found = (*found, z)  # type: ignore[assignment]
     return found
 
@@ -225,7 +230,7 @@ def read_for_others(
 @function
 def finish(
     out: Any, held: Any, table: Any, coarse: Any, fine: Any, scales: Any, line: Any, step_in: Any,
-    step: Any, inner: Any, t: Any, S: int, WIDTH: int, PAIRS: bool, FORM: Any,
+    step: Any, inner: Any, t: Any, S: int, WIDTH: int, PAIRS: bool, FORM: Any, FITTING: bool,
 ) -> None:  # fmt: skip
     """Writes what the last stage found."""
     row = row_of(out, line, step, inner, FORM)
@@ -243,7 +248,7 @@ def finish(
                     if k > 0:
                         turn = times(first, turn_between(coarse, fine, start_in, k * S))
                     z = times(z, turn)
-                put_at(out, row, place_of(i + k * S, start, step), z, table, scales, FORM)
+                put_at(out, row, place_of(i + k * S, start, step), z, table, scales, FORM, FITTING)
 
 
 @kernel
@@ -275,13 +280,15 @@ def transform_together(
     IN: Any,
     OUT: Any,
     REAL: Any,
+    FITTING: bool,
 ) -> None:
     """Transforms lines of `N`. `LAYOUT` is (WIDTH, TALL, ACROSS).
 
     A workgroup does `TALL` lines with `WIDTH` work-items each. Neighbouring work-items are at
     neighbouring lines if `ACROSS`, else along a line; the other way round for reading if `STAGED`.
     Real and imaginary parts take turns in local memory unless it has room for the `WHOLE`. `IN` and
-    `OUT` say how complex numbers are stored, `REAL` what is done for transforms of real numbers.
+    `OUT` say how complex numbers are stored, `REAL` what is done for transforms of real numbers,
+    `FITTING` that no rows that are read are filled up, and none that are written cut off.
     """
     WIDTH, TALL, ACROSS = LAYOUT
     STAGES = len(RADICES)
@@ -297,7 +304,17 @@ def transform_together(
     PAIRS = REAL == SPLIT and STAGES == 1
     if STAGED:
         read = read_for_others(
-            x, read_table, sign, length, turns, lines, step_in, inner, N, LAYOUT, IN, REAL
+            x,
+            read_table,
+            sign,
+            length,
+            turns,
+            lines,
+            step_in,
+            inner,
+            N,
+            LAYOUT,
+            (IN, REAL, FITTING),
         )
         staged(memory, read, 0, item, N, LAYOUT)
         if WHOLE:
@@ -312,7 +329,7 @@ def transform_together(
     else:
         groups = read_first(
             x, read_table, sign, length, turns, line, step_in, inner, t, RADICES[0], N, WIDTH,
-            PAIRS, IN, REAL,
+            PAIRS, (IN, REAL, FITTING),
         )  # fmt: skip
     S = 1
     for stage in kl.static_range(STAGES - 1):
@@ -338,10 +355,10 @@ def transform_together(
         if t == 0 and first + b < lines:
             z = held[0][0]
             last = kl.complex(2 * (z.real - z.imag), 0 * z.real)
-            put_at(out, row_of(out, line, None, None, OUT), N, last, None, scales, OUT)
+            put_at(out, row_of(out, line, None, None, OUT), N, last, None, scales, OUT, FITTING)
         held = split(held, turns, t, S, WIDTH)
     if first + b < lines:
         finish(
             out, held, write_table, coarse, fine, scales, line, step_in, step_out, inner, t, S,
-            WIDTH, REAL == SPLIT, OUT,
+            WIDTH, REAL == SPLIT, OUT, FITTING,
         )  # fmt: skip

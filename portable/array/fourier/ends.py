@@ -10,8 +10,8 @@ from typing import Any, Final
 from portable.array.base.geometry import collapsed
 from portable.array.base.numbers import number_for
 from portable.array.base.recipe import Recipe
-from portable.array.fft.access import BESIDE, PAIRED
-from portable.array.fft.tables import TableCache, between_passes
+from portable.array.fourier.access import BESIDE, PAIRED
+from portable.array.fourier.tables import TableCache, between_passes
 from portable.backend import Device
 from portable.dtypes import DType, complex64, uint64
 
@@ -96,7 +96,7 @@ class Ends:
 
 @dataclass(frozen=True, slots=True)
 class Pass:
-    """Transforms of lines that are parts of rows, see `fft_access`.
+    """Transforms of lines that are parts of rows, see `access`.
 
     Attributes
     ----------
