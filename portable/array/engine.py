@@ -247,14 +247,14 @@ def _elementwise_launch(
     disjoint: bool,
 ) -> Launch:
     how = constants["HOW"]
-    lanes = 1 if compute.is_complex else _lanes(operation, args, how, out)
+    # What is written in place has been read already.
+    streaming = disjoint and streams(out.nbytes, out.device.capabilities)
+    lanes = 1 if compute.is_complex else _lanes(operation, args, how, out, streaming=streaming)
     full = [x for x, word in zip(args, how, strict=True) if word == FULL]
     strided = any(x.strides[-1] != x.dtype.itemsize for x in full)
     chunk, rows, ndrange, workgroup = work_of(
         out.shape, lanes, out.device.capabilities, strided=strided
     )
-    # What is written in place has been read already.
-    streaming = disjoint and streams(out.nbytes, out.device.capabilities)
     constants |= {"LANES": lanes, "CHUNK": chunk, "ROWS": rows, "STREAMING": streaming}
     filled = (*args, *(None,) * (3 - len(args)), out)
     return repeatable(elementwise[ndrange, workgroup], filled, constants, disjoint=disjoint)
@@ -276,10 +276,12 @@ def _shift(x: Any, view: Any) -> int:
     return view.offset - x.offset if isinstance(x, Storage) else 0
 
 
-def _lanes(operation: Operation, args: Sequence[Any], how: Sequence[str], out: Storage) -> int:
+def _lanes(
+    operation: Operation, args: Sequence[Any], how: Sequence[str], out: Storage, *, streaming: bool
+) -> int:
     """How many neighbours the kernel takes at a time."""
     kinds = [x.dtype for x in (*args, out) if isinstance(x, Storage)]
     full = [x for x, word in zip(args, how, strict=True) if word == FULL] + [out]
     if not operation.vector or any(x.strides[-1] != x.dtype.itemsize for x in full):
         return 1
-    return vector_lanes(kinds, out.shape[-1], out.device.capabilities)
+    return vector_lanes(kinds, out.shape[-1], out.device.capabilities, streaming=streaming)

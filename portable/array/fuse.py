@@ -221,9 +221,10 @@ def _launch(
     arrays = [*(x.given for x in operands if x.number is None), *made]
     strided = any(x.given.strides[-1] != x.given.dtype.itemsize for x in operands if x.how == FULL)
     lanes = 1
+    streaming = streams(prod(counted) * made[0].dtype.itemsize, device.capabilities)
     if trace.vector and not strided:
         kinds = [dtype(x.dtype) for x in arrays]
-        lanes = vector_lanes(kinds, counted[-1], device.capabilities)
+        lanes = vector_lanes(kinds, counted[-1], device.capabilities, streaming=streaming)
     chunk, rows, ndrange, workgroup = work_of(counted, lanes, device.capabilities, strided=strided)
     constants = {
         "HOW": tuple(x.how for x in operands),
@@ -232,7 +233,7 @@ def _launch(
         "LANES": lanes,
         "CHUNK": chunk,
         "ROWS": rows,
-        "STREAMING": streams(prod(counted) * made[0].dtype.itemsize, device.capabilities),
+        "STREAMING": streaming,
     }
     unused_inputs = [None] * (MOST_INPUTS - len(operands))
     unused_outputs = [None] * (MOST_OUTPUTS - len(made))

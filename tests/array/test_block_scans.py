@@ -102,7 +102,7 @@ def test_whole_rows(ours: Device, given: str, kind: DType, lanes: int, rows: int
     a = RNG.integers(0, 5, (7, 37)).astype(given)
     out = ours.empty((7, 38), kind)
     items = -(-7 // rows)
-    scan_rows[items, 1](ours.from_numpy(a), out, ROWS=rows, **constants(kind, lanes, 1))
+    scan_rows[items, 1](ours.from_numpy(a), out, ROWS=rows, BLOCK=32, **constants(kind, lanes, 1))
     found = ours.to_numpy(out)
     np.testing.assert_array_equal(found[:, 1:], np.cumsum(a, axis=1, dtype=kind.numpy))
     assert not found[:, 0].any()

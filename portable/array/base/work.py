@@ -41,21 +41,27 @@ def streams(size: int, capabilities: Capabilities) -> bool:
     return capabilities.kind == "cpu" and size >= _STREAMED
 
 
-def vector_lanes(kinds: Sequence[DType], extent: int, capabilities: Capabilities) -> int:
+def vector_lanes(
+    kinds: Sequence[DType], extent: int, capabilities: Capabilities, *, streaming: bool = False
+) -> int:
     """How many neighbours of these dtypes to take at a time along contiguous rows; 1 for none.
 
-    The last dtype is the result's: on a GPU a narrow one is written in wide pieces too.
+    The last dtype is the result's: on a GPU a narrow one is written in wide pieces too, on a
+    processor what passes the caches by (`streaming`) in whole lines of them.
     """
-    lanes = (_cpu_lanes if capabilities.kind == "cpu" else _gpu_lanes)(kinds, capabilities)
+    if capabilities.kind == "cpu":
+        lanes = _cpu_lanes(kinds, _CPU_VECTOR if streaming else capabilities.vector_bytes)
+    else:
+        lanes = _gpu_lanes(kinds, capabilities)
     return lanes if 1 < lanes <= extent and not any(kind.is_complex for kind in kinds) else 1
 
 
-def _cpu_lanes(kinds: Sequence[DType], capabilities: Capabilities) -> int:
+def _cpu_lanes(kinds: Sequence[DType], widest: int) -> int:
     """Compilers make vectors of narrow integers by themselves, but not of halves."""
     widths = [_HALF if kind is float16 else kind.itemsize for kind in kinds]
     if min(widths) < _WIDE_ENOUGH and float16 not in kinds:
         return 1
-    return min(_CPU_VECTOR, capabilities.vector_bytes) // max(widths)
+    return min(_CPU_VECTOR, widest) // max(widths)
 
 
 def _gpu_lanes(kinds: Sequence[DType], capabilities: Capabilities) -> int:

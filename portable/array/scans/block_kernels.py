@@ -55,10 +55,22 @@ def taken(x: Any, outer: Any, r: Any, LANES: Any, KIND: Any, AHEAD: Any = 0) -> 
 
 @function
 def written(
-    out: Any, outer: Any, r: Any, carried: Any, totals: Any, MERGE: Any, LANES: Any, STREAMING: Any
+    out: Any,
+    outer: Any,
+    r: Any,
+    before: Any,
+    carried: Any,
+    totals: Any,
+    MERGE: Any,
+    LANES: Any,
+    STREAMING: Any,
 ) -> Any:
-    """Writes the totals of a vector, `carried` before it; gives what is before the next one."""
-    done = MERGE(carried, totals)
+    """Writes the totals of a vector of a block; gives what the block comes to up to its end.
+
+    `before` is the total before the block, `carried` that of the block before the vector: apart,
+    since a block's own totals are smaller, and rounded less, than those of the row.
+    """
+    done = MERGE(before, MERGE(carried, totals))
     if LANES > 1:
         kl.vstore(out, *outer, r, done, streaming=STREAMING)
     else:
@@ -73,6 +85,7 @@ def rest_written(
     outer: Any,
     begin: Any,
     stop: Any,
+    before: Any,
     carried: Any,
     MERGE: Any,
     KIND: Any,
@@ -80,17 +93,19 @@ def rest_written(
     LANES: Any,
     SHIFT: Any,
     STREAMING: Any,
-) -> None:
-    """Writes the running totals from `begin` to `stop`, `carried` before them."""
+) -> Any:
+    """Writes the running totals from `begin` to a block's `stop`; gives the block's own."""
     whole = begin + (stop - begin) // LANES * LANES
     for r in range(begin, whole, LANES):
         totals = running_totals(taken(x, outer, r, LANES, KIND), LANES, KIND, INITIAL, MERGE)
-        carried = written(out, outer, r + SHIFT, carried, totals, MERGE, LANES, STREAMING)
-    if LANES > 1:
-        one = last_of(carried, LANES)
-        for r in range(whole, stop):
-            one = MERGE(one, kl.cast(x[*outer, r], KIND))
-            out[*outer, r + SHIFT] = one
+        place = r + SHIFT
+        carried = written(out, outer, place, before, carried, totals, MERGE, LANES, STREAMING)
+    one = last_of(carried, LANES)
+    first = last_of(before, LANES)
+    for r in range(whole, stop):
+        one = MERGE(one, kl.cast(x[*outer, r], KIND))
+        out[*outer, r + SHIFT] = MERGE(first, one)
+    return one
 
 
 @function
@@ -211,7 +226,8 @@ def scan_blocks_in_turn(
         if number >= total:
             next_stop = next_begin
         both = 0
-        carried, sums = spread(before, LANES), spread(nothing, LANES)
+        raised, carried = spread(before, LANES), spread(nothing, LANES)
+        sums = carried
         # Scalars that are added up in two loops come out otherwise than in one: Intel's compiler
         # (2026.22.10) adds up parts of a loop's side by side.
         if LANES > 1:
@@ -221,10 +237,12 @@ def scan_blocks_in_turn(
                 new = taken(x, next_outer, next_begin + r, LANES, KIND, AHEAD)
                 totals = running_totals(mine, LANES, KIND, INITIAL, MERGE)
                 place = begin + r + SHIFT
-                carried = written(out, outer, place, carried, totals, MERGE, LANES, STREAMING)
+                carried = written(
+                    out, outer, place, raised, carried, totals, MERGE, LANES, STREAMING
+                )
                 sums = MERGE(sums, new)
         rest_written(
-            x, out, outer, begin + both, stop, carried,
+            x, out, outer, begin + both, stop, raised, carried,
             MERGE, KIND, INITIAL, LANES, SHIFT, STREAMING,
         )  # fmt: skip
         own = rest_added_up(x, next_outer, next_begin + both, next_stop, sums, MERGE, KIND, LANES)
@@ -239,12 +257,14 @@ def scan_rows(
     KIND: Any,
     INITIAL: Any,
     LANES: int,
+    BLOCK: int,
     ROWS: int,
     SHIFT: int,
     STREAMING: bool,
 ) -> None:
     """Running totals of the last axis: a work-item sweeps over each of `ROWS` rows.
 
+    In blocks of `BLOCK` elements, a multiple of `LANES`, so that sums are rounded less.
     `SHIFT` is 1 where the first element of `out` is the total of nothing.
     """
     lead = x.shape[: x.ndim - 1]
@@ -255,7 +275,11 @@ def scan_rows(
         outer = unravelled(row, lead)
         if SHIFT == 1:
             out[*outer, 0] = nothing
-        rest_written(
-            x, out, outer, 0, length, spread(nothing, LANES),
-            MERGE, KIND, INITIAL, LANES, SHIFT, STREAMING,
-        )  # fmt: skip
+        before, fresh = nothing, spread(nothing, LANES)
+        for begin in range(0, length, BLOCK):
+            stop = kl.minimum(begin + BLOCK, length)
+            own = rest_written(
+                x, out, outer, begin, stop, spread(before, LANES), fresh,
+                MERGE, KIND, INITIAL, LANES, SHIFT, STREAMING,
+            )  # fmt: skip
+            before = MERGE(before, own)

@@ -39,7 +39,9 @@ def scan_in_blocks(recipe: Recipe, x: Any, out: Any, merge: Merge, shift: int, l
     block = min(most, max(_SHORTEST, power_of_two(-(-rows * length // wanted))))
     if rows >= wanted or length <= block:
         many = min(max(1, _TOGETHER // length), -(-rows // wanted))
-        recipe.launch(scan_rows, -(-rows // many), 1, x, out, ROWS=many, **constants)
+        recipe.launch(
+            scan_rows, -(-rows // many), 1, x, out, BLOCK=_SHORTEST, ROWS=many, **constants
+        )
         return
     blocks = rows * -(-length // block)
     state = x.device.from_numpy(np.zeros(1 + blocks * merge.kind.itemsize // 4, np.uint64))
