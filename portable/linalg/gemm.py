@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from math import prod
 from typing import Any, Final, Literal, NamedTuple
 
 from portable import lang as kl
@@ -134,9 +133,10 @@ def gemm(
         return _vendor(device, a, b, alpha, beta, c, bias, function, out)
     result = device.empty(plan.shape, plan.kind) if out is None else out
     if plan.wants_rows:
-        a, b = in_rows(device, a), in_rows(device, b)
-        columns = _columns_lie_together(device, b)
-        plan = _planned(device, *forms, columns, bool(beta), function, sum_in, algorithm, state())
+        a, rows = in_rows(device, a), in_rows(device, b)
+        if rows is not b and columns:
+            plan = _planned(device, *forms, False, bool(beta), function, sum_in, algorithm, state())
+        b = rows
     if 0 not in plan.shape:
         _run(plan, (alpha, a, b, beta, c, bias, result))
     return result
@@ -204,8 +204,8 @@ def _planned(
         raise ShapeError(f"gemm: out has shape {out.shape}, the result {shape}")
     constants = {"ACC": _accumulator(kind, sum_in), "ACTIVATION": function}
     tried = launches(device, kind, shape, algorithm, constants, b_columns)
-    products = prod(shape) * a.shape[-1]
-    wants_rows = algorithm in ("auto", "matrix") and pays(device.capabilities, kind, products)
+    copies = pays(device.capabilities, kind, shape, a.shape[-1])
+    wants_rows = algorithm in ("auto", "matrix") and copies
     return _Plan(device, kind, shape, tuple(tried), wants_rows)
 
 

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from math import prod
 from typing import Any, Final
 
+import numpy as np
+
 from portable import lang as kl
-from portable.backend import Capabilities, Device
+from portable.backend import ArrayView, Capabilities, Device
 from portable.dtypes import DType, dtype, float16, float32
 from portable.errors import OutOfMemoryError
-from portable.lang.arguments import array_spec
+from portable.lang.arguments import ALIGNMENT, array_spec
 from portable.lang.geometry import groups
 from portable.lang.kernel import kernel
 from portable.linalg.gemm_kernels import matrix_of, tile_of_workgroup
@@ -29,16 +32,35 @@ much in double precision as without.
 """
 
 
-def pays(capabilities: Capabilities, kind: DType, products: int) -> bool:
-    """Whether so many multiplications are worth copies: asynchronous ones want aligned rows."""
+_FEWEST_USES: Final = 128
+"""Of each element that is copied."""
+
+
+def pays(capabilities: Capabilities, kind: DType, shape: tuple[int, ...], k: int) -> bool:
+    """Whether a product is worth copies of its operands: asynchronous ones want aligned rows.
+
+    Parameters
+    ----------
+    capabilities : Capabilities
+        Of the device.
+    kind : DType
+        Of the operands.
+    shape : tuple of int
+        Of the result, (..., M, N).
+    k : int
+        The extent that is summed over.
+    """
     fewest = _FEWEST_PRODUCTS.get(kind)
-    return fewest is not None and products >= fewest and "vector" in capabilities.async_copy
+    large = fewest is not None and prod(shape) * k >= fewest and min(shape[-2:]) >= _FEWEST_USES
+    return large and "vector" in capabilities.async_copy
 
 
 def in_rows(device: Device, x: Any) -> Any:
     """The array, or where its rows and columns are not aligned a copy of which the rows are."""
     view = device.view(x)
-    if array_spec(view).aligned or 0 in view.strides:
+    if 0 in view.strides:
+        return x
+    if not view.address % ALIGNMENT and _are_aligned(view.dtype.char, view.shape, view.strides):
         return x
     *lead, m, n = view.shape
     per_row = _ROW_BYTES // view.dtype.itemsize
@@ -50,6 +72,12 @@ def in_rows(device: Device, x: Any) -> Any:
     tiles = prod(lead) * -(-m // _EDGE) * -(-n // _EDGE)
     copy_into_rows[groups(tiles), (_ITEMS, 1, 1)](x, rows, EDGE=_EDGE)
     return rows
+
+
+@lru_cache(maxsize=4096)
+def _are_aligned(kind: str, shape: tuple[int, ...], strides: tuple[int, ...]) -> bool:
+    """Whether all rows, or columns, are if the first is; asked at each call of `gemm`."""
+    return array_spec(ArrayView(np.dtype(kind), shape, strides, None, 0)).aligned
 
 
 @kernel

@@ -66,6 +66,7 @@ def test_products_of_copies(device: Device, monkeypatch: pytest.MonkeyPatch, acr
     if "vector" not in device.capabilities.async_copy:
         pytest.skip(f"{device.name} copies nothing asynchronously")
     monkeypatch.setattr(gemm_rows, "_FEWEST_PRODUCTS", {float16: 1})
+    monkeypatch.setattr(gemm_rows, "_FEWEST_USES", 1)
     a, b = (counted(shape, "float16") % 7 for shape in ((19, 23), (23, 13)))
     left, right = device.from_numpy(a), device.from_numpy(b)
     if across:
@@ -75,7 +76,8 @@ def test_products_of_copies(device: Device, monkeypatch: pytest.MonkeyPatch, acr
 
 
 def test_large_products_of_narrow_types_pay() -> None:
-    large, small = 2**30, 2**20
-    assert [pays(CUDA, kind, large) for kind in (float16, float32, float64)] == [True, True, False]
-    assert not any(pays(CUDA, kind, small) for kind in (float16, float32))
-    assert not pays(replace(CUDA, async_copy=frozenset()), float16, large)
+    large, thin, small = (2, 1024, 1024), (1, 2**30), (64, 64)
+    kinds = [float16, float32, float64]
+    assert [pays(CUDA, kind, large, 1024) for kind in kinds] == [True, True, False]
+    assert not any(pays(CUDA, kind, shape, 64) for kind in kinds for shape in (thin, small))
+    assert not pays(replace(CUDA, async_copy=frozenset()), float16, large, 1024)
