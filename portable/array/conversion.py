@@ -28,6 +28,7 @@ _VERSIONS: Final = ("2021.12", "2022.12", "2023.12", "2024.12")
 _HOST: Final = 1
 _OPENCL: Final = 4
 _SHOWN: Final = 1000
+_EDGE: Final = 3
 
 
 def namespace(api_version: str | None) -> ModuleType:
@@ -76,13 +77,30 @@ def item(x: Storage, word: str) -> Any:
 
 
 def text(x: Storage) -> str:
-    """The elements as NumPy prints them, the dtype and the device; waits for the device."""
-    kind = f"dtype={x.dtype.name}, device={x.device.name}"
-    if x.size > _SHOWN:
-        return f"Array(shape={x.shape}, {kind})"
-    host = np.array2string(x.device.to_numpy(x), separator=", ", prefix="Array(")
-    shape = "" if x.size else f"shape={x.shape}, "
-    return f"Array({host}, {shape}{kind})"
+    """The elements as NumPy prints them, the dtype and the device; waits for the device.
+
+    Of more than `_SHOWN` the outer ones stand for all, and no others are read.
+    """
+    whole = x.size <= _SHOWN
+    host = x.device.to_numpy(x) if whole else _outer_parts(x, 0)
+    shown = np.array2string(
+        host, separator=", ", prefix="Array(", threshold=_SHOWN if whole else 0, edgeitems=_EDGE
+    )
+    shape = "" if whole and x.size else f"shape={x.shape}, "
+    return f"Array({shown}, {shape}dtype={x.dtype.name}, device={x.device.name})"
+
+
+def _outer_parts(x: Storage, axis: int) -> np.ndarray[Any, Any]:
+    """The elements that NumPy prints of many, and one more along each axis from here on."""
+    if axis == x.ndim:
+        return x.device.to_numpy(x)
+    if x.shape[axis] <= 2 * _EDGE:
+        return _outer_parts(x, axis + 1)
+    first, last = (
+        _outer_parts(x.part((slice(None),) * axis + (part,)), axis + 1)
+        for part in (slice(_EDGE + 1), slice(-_EDGE, None))
+    )
+    return np.concatenate((first, last), axis)
 
 
 def restored(device: Device, host: np.ndarray[Any, Any]) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import array_api_compat
@@ -169,6 +170,11 @@ def test_text(ours: Device) -> None:
     x = xp.arange(3, device=ours)
     assert repr(x) == f"Array([0, 1, 2], dtype=int64, device={ours.name})"
     assert "shape=(2000,)" in repr(xp.ones((2000,), device=ours))
+    for shape in ((1001,), (7, 200), (3, 400, 5), (30, 40)):
+        host = np.arange(math.prod(shape), dtype=np.int32).reshape(shape)[..., ::-1]
+        shown = np.array2string(host, separator=", ", prefix="Array(")
+        expected = f"Array({shown}, shape={shape}, dtype=int32, device={ours.name})"
+        assert repr(ours.from_numpy(host)) == expected
 
 
 def test_mixing_devices(ours: Device) -> None:
