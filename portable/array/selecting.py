@@ -12,6 +12,7 @@ from portable.array.engine import check_operands
 from portable.array.moves.positions import complaint
 from portable.array.moves.selection import Selection, first_dimensions
 from portable.array.searching import nonzero
+from portable.backend import Device
 from portable.errors import BadIndexError
 
 __all__ = ["check_mask", "is_advanced", "is_mask", "selection_of", "without_rest"]
@@ -68,46 +69,49 @@ def selection_of(x: Any, key: Any) -> Selection:
     if isinstance(key, Storage) and key.dtype.is_integer and x.ndim:
         check_operands("an index", (x, key))
         return Selection(x, (key,), 0, False)
-    items = [_as_index(x, item) for item in (key if isinstance(key, tuple) else (key,))]
-    pairs = _beside_each_other(x, items)
-    slots, place = _slots("".join([_letter(*pair) for pair in pairs]))
-    basic = tuple([item for item, _ in pairs])
-    view = x if all(item == _ALL for item in basic) else x.part(basic)
+    items = key if isinstance(key, tuple) else (key,)
+    known = False
+    if not all(map(_is_plain, items)):
+        items, known = _with_integers(x, [_as_index(item, x.device) for item in items])
+    indices = tuple([item for item in items if isinstance(item, Storage)])
+    check_operands("an index", (x, *indices))
+    view = x.part(tuple([_ALL if isinstance(item, Storage) else item for item in items]))
+    slots, place = _slots("".join(map(_letter, items)), x.ndim)
     if slots != tuple(range(place, place + len(slots))):
         view = first_dimensions(view, slots)
-    known = not any(isinstance(item, Storage) and not is_mask(item) for item in items)
-    return Selection(view, tuple([index for _, index in pairs if index is not None]), place, known)
+    return Selection(view, indices, place, known)
 
 
-def _as_index(x: Any, item: Any) -> Any:
+def _is_plain(item: Any) -> bool:
+    """Whether an item is an array of integers of a device, or none at all."""
+    if isinstance(item, Storage):
+        return item.dtype.is_integer
+    return not isinstance(item, _ARRAYS)
+
+
+def _as_index(item: Any, device: Device) -> Any:
     """An item as an array of the device, or, if it holds integers, one of the host."""
     if isinstance(item, list | np.ndarray | bool | np.bool_):
         item = np.asarray(item)
         if not item.size and item.dtype.kind == "f":
             item = item.astype(np.int64)  # an empty list
-    if not isinstance(item, np.ndarray | Storage):
-        return item
-    if item.dtype.kind not in "biu":
+        if item.dtype.kind == "b":
+            item = device.from_numpy(item)
+    if isinstance(item, np.ndarray | Storage) and item.dtype.kind not in "biu":
         raise BadIndexError(f"an index of dtype {item.dtype.name}; expected integers or bools")
-    if isinstance(item, Storage):
-        check_operands("an index", (x, item))
-    return (
-        x.device.from_numpy(item)
-        if item.dtype.kind == "b" and isinstance(item, np.ndarray)
-        else item
-    )
+    return item
 
 
-def _beside_each_other(x: Any, items: list[Any]) -> list[tuple[Any, Any]]:
-    """For each dimension, and each new one: an integer, slice or None, and an array beside it."""
+def _with_integers(x: Any, items: list[Any]) -> tuple[tuple[Any, ...], bool]:
+    """The items with arrays of integers of the device alone, and whether all are in range."""
     extra = sum(item.ndim - 1 for item in items if is_mask(item))
-    pairs: list[tuple[Any, Any]] = []
+    out: list[Any] = []
     dim = 0
     for item in expanded_index(tuple(items), x.shape, extra):
         found = _integers(x, item, dim)
-        pairs += [(_ALL, index) for index in found] or [(item, None)]
+        out += found or (item,)
         dim += len(found) or item is not None
-    return pairs
+    return tuple(out), not any(isinstance(item, Storage) and not is_mask(item) for item in items)
 
 
 def _integers(x: Any, item: Any, dim: int) -> tuple[Any, ...]:
@@ -125,20 +129,24 @@ def _integers(x: Any, item: Any, dim: int) -> tuple[Any, ...]:
     return (item,) if isinstance(item, Storage) else ()
 
 
-def _letter(item: Any, index: Any) -> str:
-    """An array, an integer, a slice, or a new dimension."""
-    if index is not None:
+def _letter(item: Any) -> str:
+    """An array, a slice, a new dimension, an ellipsis or an integer."""
+    if isinstance(item, Storage):
         return "a"
-    return "n" if item is None else "s" if isinstance(item, slice) else "i"
+    if isinstance(item, slice):
+        return "s"
+    return "n" if item is None else "e" if item is Ellipsis else "i"
 
 
 @lru_cache(maxsize=1024)
-def _slots(letters: str) -> tuple[tuple[int, ...], int]:
+def _slots(letters: str, ndim: int) -> tuple[tuple[int, ...], int]:
     """Which dimensions of the view by integers and slices have arrays, and where the result's go.
 
     These come in their place, or first where a slice or None stands between arrays and integers,
     which count as arrays of no dimensions.
     """
+    missing = ndim - sum(letter in "asi" for letter in letters)
+    letters = letters.replace("e", "s" * missing)
     named = [n for n, letter in enumerate(letters) if letter in "ai"]
     slots = tuple(d for d, letter in enumerate(letters.replace("i", "")) if letter == "a")
     together = named[-1] - named[0] == len(named) - 1

@@ -117,8 +117,10 @@ def positions_in(recipe: Recipe, indices: Sequence[Any], extents: Sequence[int],
 
 def complaint(index: np.ndarray[Any, Any], extent: int) -> str:
     """Which of the integers of an index on the host is out of range; empty if none is."""
+    if not index.size or (index.max() < extent and index.min() >= -extent):
+        return ""
     bad = index[(index >= extent) | (index < -extent)]
-    return f"index {bad.flat[0]} is out of range for extent {extent}" if bad.size else ""
+    return f"index {bad[0]} is out of range for extent {extent}"
 
 
 def _first_complaint(indices: Sequence[Any], extents: Sequence[int]) -> str:
