@@ -5,7 +5,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from math import inf
+from math import inf, nan
 from math import prod as product_of
 from typing import TYPE_CHECKING, Any, Final
 
@@ -422,7 +422,8 @@ def _write_mean(x: Any, axis: Axis, keepdims: bool) -> Callable[[Any], Any]:
     axes = normalized_axes(axis, x.ndim)
     kept = tuple(1 if a in axes else n for a, n in enumerate(x.shape) if keepdims or a not in axes)
     if not x.size:
-        return lambda x: full(kept, float("nan"), dtype=x.dtype, device=x.device)
+        nothing = complex(nan, nan) if x.dtype.is_complex else nan
+        return lambda x: full(kept, nothing, dtype=x.dtype, device=x.device)
     recipe = Recipe(x)
     out = recipe.empty(kept, x.dtype)
     kind = _accumulator(x.dtype)
@@ -480,9 +481,9 @@ def _write_spread(
     kind = _accumulator(x.dtype)
     kept = tuple(1 if a in axes else n for a, n in enumerate(x.shape) if keepdims or a not in axes)
     if not x.size:
-        return lambda x: full(kept, float("nan"), dtype=x.dtype, device=x.device)
+        return lambda x: full(kept, nan, dtype=x.dtype, device=x.device)
     recipe = Recipe(x)
-    number = number_for(divisor if divisor > 0 else float("nan"), kind)
+    number = number_for(divisor if divisor > 0 else nan, kind)
     found = variance(recipe, _as_one_axis(recipe, x, axes), kind, number, root)
     return recipe.finish(found.viewed(kept, contiguous_strides(kept, x.dtype.itemsize)))
 

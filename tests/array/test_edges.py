@@ -238,6 +238,17 @@ def test_norms_of_nothing(simulated: Device, shape: tuple[int, ...], dtype: str)
         xp.linalg.vector_norm(x, ord=-math.inf)
 
 
+@pytest.mark.parametrize("dtype", ["float32", "complex64"])
+def test_means_of_nothing(simulated: Device, dtype: str) -> None:
+    host = np.zeros((2, 0), dtype)
+    for axis in (None, 1):
+        with warnings.catch_warnings(action="ignore"):
+            expected = np.mean(host, axis=axis)
+        found = portable.to_numpy(xp.mean(simulated.from_numpy(host), axis=axis))
+        for part in ("real", "imag"):
+            same(getattr(found, part), getattr(expected, part))
+
+
 def test_transforms_of_nothing(simulated: Device) -> None:
     x = xp.zeros((2, 0), dtype=xp.complex64, device=simulated)
     same(xp.fft.irfft(x, n=3), np.zeros((2, 3), np.float32))
