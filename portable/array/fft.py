@@ -222,6 +222,8 @@ def _along(
         kind = COMPLEX_OF[x.dtype]
         shape = (*x.shape[:axis], extent_of(form, n), *x.shape[axis + 1 :])
         return zeros(shape, dtype=kind.real if form == TO_REAL else kind, device=x.device)
+    if form == TO_REAL:
+        x = astype(x, COMPLEX_OF[x.dtype], copy=False)
     return transformed(x, form, n, axis, inverse, scale)  # type: ignore[no-any-return]
 
 

@@ -73,6 +73,14 @@ def test_real_numbers(simulated: Device, name: str, extent: int, n: int) -> None
         check(getattr(xp.fft, name)(simulated.from_numpy(a), n=n, norm=norm), expected, n)
 
 
+@pytest.mark.parametrize("n", [5, 10])
+def test_into_reals_from_reals(simulated: Device, n: int) -> None:
+    a = numbers((3, 6), np.float64)
+    for name in ("irfft", "hfft"):
+        expected = getattr(scipy.fft, name)(a, n)
+        check(getattr(xp.fft, name)(simulated.from_numpy(a), n=n), expected, n)
+
+
 def test_many_real_rows(ours: Device) -> None:
     a = numbers((37, 37), np.float32)
     half = scipy.fft.rfft(a.astype(np.float64), 36)
