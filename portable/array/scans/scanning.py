@@ -1,10 +1,10 @@
 """Running totals along an axis: how they are cut into sections, and launched.
 
 The floor is a copy where each element is read and written once: in rows that a workgroup holds, and
-in longer ones where workgroups may wait for each other. Elsewhere, and along columns, elements are
-read twice, which takes three halves of a copy's time at least. Through NVIDIA's OpenCL an H200 was
-at 0.98 of its copy's speed with 2^26 `float32` in rows of 8192, at 0.90 with one row, and at 0.59
-along the columns of a square matrix.
+in longer ones and in columns where workgroups may wait for each other. Elsewhere elements are read
+twice, which takes three halves of a copy's time at least. Through NVIDIA's OpenCL an H200 was at
+0.98 of its copy's speed with 2^26 `float32` in rows of 8192, and at 0.93 with one row (`float64`
+0.92) and along the columns of a square matrix (`float64` 0.94).
 """
 
 from __future__ import annotations
@@ -12,9 +12,6 @@ from __future__ import annotations
 from math import prod
 from typing import Any, Final
 
-import numpy as np
-
-from portable.array.base.creation_kernels import counted, generated
 from portable.array.base.recipe import Recipe
 from portable.array.base.work import streams
 from portable.array.reductions.axis import Merge, cut, lanes_for, power_of_two
@@ -22,21 +19,17 @@ from portable.array.reductions.reduction_kernels import reduce_columns
 from portable.array.reductions.workgroup_kernels import reduce_together
 from portable.array.scans.block_scanning import scan_in_blocks
 from portable.array.scans.column_kernels import scan_columns
-from portable.array.scans.lookback_kernels import scan_in_turn
+from portable.array.scans.lookback_scanning import scan_in_tiles
 from portable.array.scans.scan_kernels import scan_together
 from portable.array.scans.strip_scanning import scan_in_strips, strips_may_wait
 from portable.backend import Capabilities
-from portable.dtypes import DType, int64, uint64
+from portable.dtypes import DType
 
 __all__ = ["scanned"]
 
 _GPU_BYTES_PER_ITEM: Final = 128
 _NEIGHBOURS: Final = 8
 _GROUP: Final = 256
-_TURN_GROUP: Final = 128
-_TURN_GROUPS_PER_UNIT: Final = 4
-# Blocks of tiles that are looked at together: about as many tiles as there are workgroups.
-_TURN_SPAN: Final = 4
 _COLUMN_GROUP: Final = 64
 _CPU_STRIP: Final = 256
 _CPU_NARROWEST: Final = 16
@@ -62,7 +55,7 @@ def scanned(recipe: Recipe, x: Any, out: Any, merge: Merge, shift: int) -> None:
     if x.shape[-1] <= width * strips * lanes:
         _scan_rows(recipe, x, out, merge, shift, (lanes, width, strips))
     elif capabilities.forward_progress and capabilities.atomics64:
-        _scan_in_turn(recipe, x, out, merge, shift, lanes)
+        scan_in_tiles(recipe, x, out, merge, shift, lanes)
     else:
         _scan_sections(recipe, x, out, merge, shift, lanes, strips)
 
@@ -94,31 +87,6 @@ def _scan_rows(
         TALL=tall,
         STRIPS=strips,
         SECTION=width * strips * lanes,
-        SHIFT=shift,
-        **merge.constants(),
-    )
-
-
-def _scan_in_turn(recipe: Recipe, x: Any, out: Any, merge: Merge, shift: int, lanes: int) -> None:
-    """One pass in which workgroups wait for those before: reads and writes each element once."""
-    device, kind = x.device, merge.kind
-    strips = max(1, _GPU_BYTES_PER_ITEM // (lanes * kind.itemsize))
-    tiles = prod(x.shape[:-1]) * -(-x.shape[-1] // (_TURN_GROUP * strips * lanes))
-    state = device.empty((1 + tiles * kind.itemsize // 4,), uint64)
-    zero = np.int64(0)
-    generated[state.size, _GROUP](zero, zero, state, OP=counted, KIND=int64, STORED=uint64)
-    recipe.launch(
-        scan_in_turn,
-        min(tiles, device.capabilities.compute_units * _TURN_GROUPS_PER_UNIT) * _TURN_GROUP,
-        _TURN_GROUP,
-        x,
-        # Launches over arrays alike leave it ready for the next one.
-        recipe.found(lambda: state),
-        out,
-        LANES=lanes,
-        WIDTH=_TURN_GROUP,
-        STRIPS=strips,
-        SPAN=_TURN_SPAN,
         SHIFT=shift,
         **merge.constants(),
     )
@@ -167,9 +135,6 @@ def _scan_sections(
 def _scan_columns(recipe: Recipe, x: Any, out: Any, merge: Merge, shift: int) -> None:
     capabilities = x.device.capabilities
     cpu = capabilities.kind == "cpu"
-    if strips_may_wait(capabilities):
-        scan_in_strips(recipe, x, out, merge, shift)
-        return
     rows, length = prod(x.shape[:-1]), x.shape[-1]
     lanes = min(lanes_for(x, merge.kind, -2), lanes_for(out, merge.kind, -2))
     strip = _cpu_strip(-(-rows // lanes), capabilities) if cpu else 1
@@ -178,6 +143,9 @@ def _scan_columns(recipe: Recipe, x: Any, out: Any, merge: Merge, shift: int) ->
     wanted = -(-capabilities.compute_units * (1 if cpu else 512) // strips)
     section = max(_shallowest(length), power_of_two(-(-length // wanted)))
     sections = -(-length // section)
+    if sections > 1 and strips_may_wait(rows // lanes, capabilities):
+        scan_in_strips(recipe, x, out, merge, shift, lanes)
+        return
     starts = None
     constants = {"LANES": lanes, "STRIP": strip, "SECTION": section, **merge.constants()}
     if sections > 1:

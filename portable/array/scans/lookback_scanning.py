@@ -1,0 +1,64 @@
+"""Running totals of long rows in one pass: how they are cut into tiles, and launched."""
+
+from __future__ import annotations
+
+from math import prod
+from typing import Any, Final
+
+import numpy as np
+
+from portable.array.base.creation_kernels import counted, generated
+from portable.array.base.recipe import Recipe
+from portable.array.reductions.axis import Merge
+from portable.array.scans.lookback_kernels import scan_in_turn
+from portable.dtypes import int64, uint64
+
+__all__ = ["scan_in_tiles"]
+
+_GROUP: Final = 128
+_GROUPS_PER_UNIT: Final = 3
+# Blocks of tiles that are looked at together: about as many tiles as there are workgroups.
+_SPAN: Final = 3
+_BYTES_PER_ITEM: Final = 224
+# What a work-item stores at a time, such that neighbours leave no gaps.
+_STORED: Final = 16
+
+
+def scan_in_tiles(recipe: Recipe, x: Any, out: Any, merge: Merge, shift: int, lanes: int) -> None:
+    """Running totals along the last axis, by workgroups that wait for those before.
+
+    Each element is read and written once. `lanes` neighbours at most are loaded at a time.
+    """
+    device, kind = x.device, merge.kind
+    lanes = min(lanes, max(1, _STORED // kind.itemsize))
+    strips = _strips(x.dtype.itemsize, kind.itemsize, lanes, device.capabilities.local_memory)
+    tiles = prod(x.shape[:-1]) * -(-x.shape[-1] // (_GROUP * strips * lanes))
+    state = device.empty((1 + tiles * kind.itemsize // 4,), uint64)
+    zero = np.int64(0)
+    generated[state.size, _GROUP](zero, zero, state, OP=counted, KIND=int64, STORED=uint64)
+    recipe.launch(
+        scan_in_turn,
+        min(tiles, device.capabilities.compute_units * _GROUPS_PER_UNIT) * _GROUP,
+        _GROUP,
+        x,
+        # Launches over arrays alike leave it ready for the next one.
+        recipe.found(lambda: state),
+        out,
+        LANES=lanes,
+        WIDTH=_GROUP,
+        STRIPS=strips,
+        SPAN=_SPAN,
+        SHIFT=shift,
+        **merge.constants(),
+    )
+
+
+def _strips(given: int, size: int, lanes: int, local_memory: int) -> int:
+    """How many vectors of a tile each work-item holds: as many as there is room for.
+
+    `given` and `size` are the bytes of an element and of a total. Local memory holds the elements
+    of a tile, a total for each vector, and less than four for each work-item.
+    """
+    most = _BYTES_PER_ITEM // (lanes * size)
+    room = local_memory // _GROUP - 4 * size
+    return max(1, min(most, room // (lanes * given + size)))
