@@ -3,6 +3,12 @@
 A small mask takes one launch, which writes to more memory than it turns out to need. A larger one
 is packed into bits and counted by sections; then its result is allocated, and written from the
 bits. Both wait once for the device to learn how many are true.
+
+The floor is to read the mask and, where it is true, the array, and to write the result. Through
+NVIDIA's OpenCL an H200 took 173 us for ``x[mask]`` of 2^26 `float32`, half of them true, 0.67 of a
+copy's speed, and 147 us for ``nonzero``, 0.57: to pack and to count takes 30 us, where reading the
+mask takes 17, to learn the count 21 more, and the rest is written at 0.74 to 0.85 of a copy's
+speed.
 """
 
 from __future__ import annotations

@@ -1,4 +1,9 @@
-"""How element-wise work is cut where operands lie crosswise, and launched."""
+"""How element-wise work is cut where operands lie crosswise, and launched.
+
+The floor is a copy. Through NVIDIA's OpenCL an H200 copied the transpose of 2^26 elements at 0.91
+of its copy's speed in `int8`, 0.97 in `float16`, 0.88 in `float32` and 0.98 in `float64`, and added
+it to the matrix itself at 0.97 to 1.01.
+"""
 
 from __future__ import annotations
 
