@@ -147,7 +147,7 @@ def test_many_short_rows(ours: Device, columns: int) -> None:
 
 
 @pytest.mark.parametrize("initial", [False, True])
-@pytest.mark.parametrize("shape", [(1000, 24), (3, 650, 16), (3000, 5)], ids=str)
+@pytest.mark.parametrize("shape", [(1000, 24), (3, 650, 16), (3000, 5), (520, 260)], ids=str)
 def test_columns_in_sections(ours: Device, shape: tuple[int, ...], initial: bool) -> None:
     a = RNG.integers(-9, 9, shape).astype(np.float32)
     axis = int(np.argmax(shape))
