@@ -1,10 +1,11 @@
 """Running totals along an axis: how they are cut into sections, and launched.
 
-The floor is a copy where each element is read and written once: in rows that a workgroup holds, and
-in longer ones and in columns where workgroups may wait for each other. Elsewhere elements are read
-twice, which takes three halves of a copy's time at least. Through NVIDIA's OpenCL an H200 was at
-0.98 of its copy's speed with 2^26 `float32` in rows of 8192, and at 0.93 with one row (`float64`
-0.92) and along the columns of a square matrix (`float64` 0.94).
+The floor is a copy where each element is read and written once: in rows that a workgroup holds, in
+all rows on processors, and in longer ones and in columns where workgroups may wait for each other.
+Elsewhere elements are read twice, but where a processor has many columns: that takes three halves
+of a copy's time at least. Through NVIDIA's OpenCL an H200 was at 0.98 of its copy's speed with 2^26
+`float32` in rows of 8192, and at 0.93 with one row (`float64` 0.92) and along the columns of a
+square matrix (`float64` 0.94).
 """
 
 from __future__ import annotations
