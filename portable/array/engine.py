@@ -185,6 +185,8 @@ def _new_plan(operation: Operation, operands: tuple[Any, ...], out: Any) -> _Pla
         raise DTypeError(
             f"{operation.name} gives {result.name}, which an array of {out.dtype.name} cannot hold"
         )
+    else:
+        out.check_writable()
     if prod(shape) == 0:
         return _Plan(shape, result, None, numbers)
     launch = _bind(operation, operands, out, compute, disjoint=not aliased)

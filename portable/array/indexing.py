@@ -59,6 +59,8 @@ def put(x: Any, key: Any, value: Any) -> None:
         For an index out of range or of another kind.
     DTypeError
         For a value of a higher kind than `x` holds.
+    ValueError
+        For a view that repeats elements, as `broadcast_to` gives.
     """
     if not isinstance(value, Storage | int | float | complex):
         value = asarray(value, device=x.device)
@@ -68,6 +70,7 @@ def put(x: Any, key: Any, value: Any) -> None:
         _fits(part, value)
         copy_into(part, value)
         return
+    x.check_writable()
     key = without_rest(x, key)
     if _is_lone_bool(key):
         x, key = x.part(None), _one_bool(x, key)

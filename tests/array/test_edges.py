@@ -89,6 +89,22 @@ def test_indices_that_do_not_broadcast(simulated: Device) -> None:
         x[two, three] = 1.0
 
 
+def test_repeated_elements_are_not_written(simulated: Device) -> None:
+    x = xp.zeros((1, 3), device=simulated)
+    wide = xp.broadcast_to(x, (2, 3))
+    mask = xp.asarray([True, False], device=simulated)
+    for key in (..., mask, xp.asarray([0, 1], device=simulated)):
+        with pytest.raises(ValueError, match="repeats elements"):
+            wide[key] = 1.0
+    with pytest.raises(ValueError, match="repeats elements"):
+        wide += 1.0
+    same(x, np.zeros((1, 3)))
+    wide[0, :] = 2.0
+    xp.expand_dims(x, axis=0)[...] += 1.0
+    wide[:0, ...] = 5.0
+    same(wide, np.full((2, 3), 3.0))
+
+
 def test_indices_of_one_bool(simulated: Device) -> None:
     host = np.arange(6).reshape(2, 3)
     x = simulated.from_numpy(host)

@@ -103,6 +103,27 @@ class Storage:
             expected *= extent
         return True
 
+    @property
+    def is_repeated(self) -> bool:
+        """Whether an element in memory stands for several, as in what `broadcast_to` gives."""
+        if 0 not in self.strides or not self.size:
+            return False
+        return any(n > 1 and not s for n, s in zip(self.shape, self.strides, strict=True))
+
+    def check_writable(self) -> None:
+        """Refuses to have several values written to one element in memory.
+
+        Raises
+        ------
+        ValueError
+            If `is_repeated`.
+        """
+        if self.is_repeated:
+            raise ValueError(
+                f"a view of shape {self.shape} that repeats elements of a smaller array cannot be "
+                "written to; make a copy of it: asarray(x, copy=True)"
+            )
+
     def viewed(
         self,
         shape: tuple[int, ...],
