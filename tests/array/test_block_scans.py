@@ -9,6 +9,7 @@ import pytest
 
 import portable
 import portable.array as xp
+from portable.array.base import work
 from portable.array.reductions.reduction_kernels import product, total
 from portable.array.scans import block_scanning
 from portable.array.scans.block_kernels import scan_blocks_in_turn, scan_rows
@@ -108,11 +109,12 @@ def test_whole_rows(ours: Device, given: str, kind: DType, lanes: int, rows: int
     assert not found[:, 0].any()
 
 
-@pytest.mark.parametrize("shape", [(1013,), (3, 1013), (1013, 3), (2, 3, 511)], ids=str)
-def test_cut_into_blocks(
+@pytest.mark.parametrize("shape", [(1013,), (3, 1013), (1013, 3), (2, 3, 511), (309, 96)], ids=str)
+def test_blocks_and_strips_that_pass_the_caches_by(
     ours: Device, shape: tuple[int, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(block_scanning, "_SHORTEST", 64)
+    monkeypatch.setattr(work, "_STREAMED", 0)
     a = RNG.integers(-9, 9, shape).astype(np.float32)
     x = ours.from_numpy(a)
     for axis in range(a.ndim):
