@@ -10,6 +10,7 @@ from portable import lang as kl
 from portable.array.fourier.access import PAIRED, SPLIT
 from portable.array.fourier.kernels import transform_together
 from portable.array.fourier.recombination_kernel import recombine_rows
+from portable.array.fourier.twin_kernels import join_twins, part_twins
 from portable.array.fused_kernel import MOST_INPUTS, MOST_OUTPUTS, fused
 from portable.array.masks.compaction_kernels import compact_together
 from portable.array.masks.mask_assignment_kernels import expand_together, fill
@@ -148,6 +149,8 @@ LAUNCHES: dict[str, tuple[Kernel, tuple[int, int, int], tuple[Any, ...], dict[st
         (NUMBERS, NUMBERS, TABLE, TABLE, *(SCALE,) * 4, COUNT, COUNT),
         {"CHUNK": 1, "LANES": 1, "SIGN": 1, "ACROSS": True},
     ),
+    "twins parted": (part_twins, (256, 1, 1), (NUMBERS, NUMBERS, *(SCALE,) * 4, COUNT), {}),
+    "twins joined": (join_twins, (256, 1, 1), (NUMBERS, NUMBERS, *(SCALE,) * 4, COUNT), {}),
     "pack": (pack_together, (256, 1, 1), (MASK, STATE, WORDS, COUNTS), {"WIDTH": 256}),
     "compact": (
         compact_together,

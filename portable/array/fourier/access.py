@@ -18,6 +18,7 @@ from portable.lang.function import function
 __all__ = [
     "ALONG",
     "BESIDE",
+    "HALVED",
     "MERGED",
     "MIRRORED",
     "PAIRED",
@@ -44,6 +45,8 @@ ALONG = "along"
 """Complex numbers as pairs of real ones along the rows, each of them one line."""
 PAIRED = "paired"
 """Neighbouring real numbers of rows in pairs, as complex numbers; the last may lack its second."""
+HALVED = "halved"
+"""Rows of real numbers of which the first half are real parts and the second imaginary ones."""
 
 MIRRORED = "mirrored"
 """Rows that are read are halves of Hermitian ones."""
@@ -87,7 +90,7 @@ def extent(x: Any, FORM: Any) -> Any:
         return end
     if FORM == PAIRED:
         return (end + 1) // 2
-    return end // 2 if FORM in (WITHIN, ALONG) else end
+    return end // 2 if FORM in (WITHIN, ALONG, HALVED) else end
 
 
 @function
@@ -108,6 +111,8 @@ def element(x: Any, row: Any, j: Any, FORM: Any) -> Any:
             kl.bitcast(kl.cast(word, kl.u32), kl.f32),
             kl.bitcast(kl.cast(word >> 32, kl.u32), kl.f32),
         )
+    if FORM == HALVED:
+        return kl.complex(x[*row, j], x[*row, extent(x, FORM) + j])
     if FORM == PAIRED:
         first, end = x[*row, 2 * j], x.shape[x.ndim - 1]
         second = x[*row, kl.minimum(2 * j + 1, end - 1)]
@@ -213,6 +218,9 @@ def put_at(
         if out.dtype == kl.u64:
             low = kl.cast(kl.bitcast(z.real, kl.u32), kl.u64)
             out[*row, k] = low | (kl.cast(kl.bitcast(z.imag, kl.u32), kl.u64) << 32)
+        elif FORM == HALVED:
+            out[*row, k] = z.real
+            out[*row, extent(out, FORM) + k] = z.imag
         elif FORM in (WITHIN, BESIDE) and kl.target.kind != "cpu":
             place = pair_of(row, k, 0, FORM)
             kl.vstore(out, *place, kl.vector(z.real, z.imag), axis=-1 if FORM == WITHIN else -2)

@@ -17,11 +17,11 @@ import numpy as np
 from portable.array.base.recipe import Recipe
 from portable.array.fourier.ends import TABLES, Ends, found_table
 from portable.array.fourier.passes import transform
-from portable.array.fourier.plan import next_smooth
+from portable.array.fourier.plan import is_smooth, next_smooth
 from portable.array.fourier.tables import Table, roots
 from portable.dtypes import DType
 
-__all__ = ["chirp_and_its_transform", "chirp_transform"]
+__all__ = ["chirp_and_its_transform", "transform_of_any_length"]
 
 
 def chirp_and_its_transform(n: int, m: int) -> tuple[Table, Table]:
@@ -34,8 +34,15 @@ def chirp_and_its_transform(n: int, m: int) -> tuple[Table, Table]:
     return chirp, np.fft.fft(wrapped) / m
 
 
-def chirp_transform(recipe: Recipe, x: Any, out: Any, n: int, kind: DType, ends: Ends) -> None:
+def transform_of_any_length(
+    recipe: Recipe, x: Any, out: Any, n: int, kind: DType, ends: Ends
+) -> None:
     """As `passes.transform`, for any `n`."""
+    way = transform if is_smooth(n) else _chirp_transform
+    way(recipe, x, out, n, kind, ends)
+
+
+def _chirp_transform(recipe: Recipe, x: Any, out: Any, n: int, kind: DType, ends: Ends) -> None:
     m = next_smooth(2 * n - 1)
     find = partial(TABLES, x.device, kind, chirp_and_its_transform, n, m)
     chirp, transformed = found_table(recipe, find, 0), found_table(recipe, find, 1)

@@ -10,7 +10,7 @@ from typing import Any, Final
 from portable.array.base.geometry import collapsed
 from portable.array.base.numbers import number_for
 from portable.array.base.recipe import Recipe
-from portable.array.fourier.access import BESIDE, PAIRED
+from portable.array.fourier.access import BESIDE
 from portable.array.fourier.tables import TableCache, between_passes
 from portable.backend import Device
 from portable.dtypes import DType, complex64, uint64
@@ -50,8 +50,8 @@ class Ends:
         Of the Hermitian rows of which rows are half.
     turns : array or None
         The rotations by which elements are merged or split.
-    paired : bool
-        Whether real numbers in pairs are complex ones.
+    parts : str or None
+        How the parts of complex numbers lie in arrays of real ones: `PAIRED` or `HALVED`.
     table : array or None
         To multiply by, on reading, after conjugation.
     conjugate_before, conjugate_after : bool
@@ -66,7 +66,7 @@ class Ends:
     real: str | None = None
     length: int = 0
     turns: Any = None
-    paired: bool = False
+    parts: str | None = None
     table: Any = None
     conjugate_before: bool = False
     conjugate_after: bool = False
@@ -75,7 +75,7 @@ class Ends:
 
     def first(self) -> Ends:
         """Those of the first of several passes."""
-        return Ends(self.conjugate, self.real, self.length, self.turns, self.paired, self.table)
+        return Ends(self.conjugate, self.real, self.length, self.turns, self.parts, self.table)
 
     def last(self) -> Ends:
         """Those of the last of several passes."""
@@ -83,7 +83,7 @@ class Ends:
 
     def form(self, x: Any) -> str | None:
         """How complex numbers are stored in an array; None if as such."""
-        return PAIRED if self.paired and not x.dtype.is_complex else None
+        return None if x.dtype.is_complex else self.parts
 
     def numbers(self, kind: DType) -> tuple[Any, ...]:
         """As kernels take them: signs of imaginary parts, scales, and the length."""

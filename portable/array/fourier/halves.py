@@ -15,8 +15,8 @@ from math import prod
 from typing import Any, Final
 
 from portable.array.base.recipe import Recipe
-from portable.array.fourier.access import MERGED, SPLIT, WITHIN
-from portable.array.fourier.chirp import chirp_transform
+from portable.array.fourier.access import MERGED, PAIRED, SPLIT, WITHIN
+from portable.array.fourier.chirp import transform_of_any_length
 from portable.array.fourier.ends import TABLES, Ends, found_table, in_parts, in_words, lies_across
 from portable.array.fourier.passes import is_one_pass, rows_beside_each_other, transform
 from portable.array.fourier.plan import is_smooth
@@ -38,13 +38,13 @@ def transform_from_real(recipe: Recipe, x: Any, out: Any, n: int, kind: DType, e
     Of `ends`, the conjugation at the end and the scale count.
     """
     half, source = n // 2, as_pairs(x)
-    ends = Ends(conjugate_after=ends.conjugate_after, scale=ends.scale / 2, paired=True)
+    ends = Ends(conjugate_after=ends.conjugate_after, scale=ends.scale / 2, parts=PAIRED)
     if is_smooth(half) and is_one_pass(source, out, half, kind):
         turns = _turns(recipe, x, kind, half)
         transform(recipe, source, out, half, kind, replace(ends, real=SPLIT, turns=turns))
         return
     held = rows_beside_each_other(recipe, out, half, kind)
-    _of_half(recipe, source, held, half, kind, Ends(paired=True))
+    transform_of_any_length(recipe, source, held, half, kind, Ends(parts=PAIRED))
     _recombine(recipe, held, out, half, kind, ends, -1)
 
 
@@ -54,22 +54,17 @@ def transform_to_real(recipe: Recipe, x: Any, out: Any, n: int, kind: DType, end
     Of `ends`, the conjugation at the beginning and the scale count.
     """
     half, target = n // 2, as_pairs(out)
-    last = Ends(scale=ends.scale, paired=True)
+    last = Ends(scale=ends.scale, parts=PAIRED)
     if x.device.capabilities.kind != "cpu" or (
         is_smooth(half) and is_one_pass(x, target, half, kind)
     ):
         turns = _turns(recipe, x, kind, half)
         both = replace(last, conjugate=ends.conjugate, real=MERGED, length=n, turns=turns)
-        _of_half(recipe, x, target, half, kind, both)
+        transform_of_any_length(recipe, x, target, half, kind, both)
         return
     held = rows_beside_each_other(recipe, x, half, kind)
     _recombine(recipe, x, held, half, kind, Ends(ends.conjugate), 1)
-    _of_half(recipe, held, target, half, kind, last)
-
-
-def _of_half(recipe: Recipe, x: Any, out: Any, n: int, kind: DType, ends: Ends) -> None:
-    way = transform if is_smooth(n) else chirp_transform
-    way(recipe, x, out, n, kind, ends)
+    transform_of_any_length(recipe, held, target, half, kind, last)
 
 
 def _turns(recipe: Recipe, x: Any, kind: DType, half: int) -> Any:

@@ -8,12 +8,11 @@ from typing import Any, Final
 
 from portable.array.base.recipe import Plans, Recipe
 from portable.array.fourier.access import MIRRORED
-from portable.array.fourier.chirp import chirp_transform
+from portable.array.fourier.chirp import transform_of_any_length
 from portable.array.fourier.ends import Ends, with_few_dimensions
 from portable.array.fourier.halves import transform_from_real, transform_to_real
-from portable.array.fourier.passes import transform
-from portable.array.fourier.plan import is_smooth
-from portable.dtypes import complex64, complex128, float32, float64
+from portable.array.fourier.twins import are_twins, twins_from_real, twins_to_real
+from portable.dtypes import DType, complex64, complex128, float32, float64
 
 __all__ = ["COMPLEX", "COMPLEX_OF", "FROM_REAL", "TO_REAL", "extent_of", "transformed"]
 
@@ -49,15 +48,19 @@ def _written(x: Any, form: str, n: int, axis: int, inverse: bool, scale: float) 
     ends = Ends(inverse, conjugate_after=inverse, scale=scale)
     if form == TO_REAL and n % 2:
         ends = replace(ends, real=MIRRORED, length=n)
-    _way(form, n)(recipe, source, _as_rows(out, axis, extent), n, kind, ends)
+    target = _as_rows(out, axis, extent)
+    way = _way(form, n, source if form == FROM_REAL else target, kind)
+    way(recipe, source, target, n, kind, ends)
     return recipe.finish(out)
 
 
-def _way(form: str, n: int) -> Callable[..., None]:
-    """Which transform of rows it is."""
+def _way(form: str, n: int, real: Any, kind: DType) -> Callable[..., None]:
+    """Which transform of rows it is; `real` has the real ones unless all are complex."""
     if form != COMPLEX and n % 2 == 0:
         return transform_from_real if form == FROM_REAL else transform_to_real
-    return transform if is_smooth(n) else chirp_transform
+    if form != COMPLEX and are_twins(real, n, kind):
+        return twins_from_real if form == FROM_REAL else twins_to_real
+    return transform_of_any_length
 
 
 def _as_rows(x: Any, axis: int, most: int) -> Any:

@@ -9,7 +9,7 @@ from typing import Any, Final
 import numpy as np
 
 from portable.array.base.recipe import Recipe
-from portable.array.fourier.access import ALONG, BESIDE, MIRRORED, WITHIN
+from portable.array.fourier.access import ALONG, BESIDE, HALVED, MIRRORED, WITHIN
 from portable.array.fourier.ends import TABLES, Ends, Pass, found_table, in_parts, rotations_between
 from portable.array.fourier.plan import balanced, radices
 from portable.array.fourier.tables import stage_rotations
@@ -50,8 +50,8 @@ def launch_in_vectors(recipe: Recipe, x: Any, out: Any, step: Pass, kind: DType)
     lanes = 1 if run == 1 else lanes_of(device.capabilities, kind)
     mirrored = ends.real == MIRRORED
     one_by_one = lanes == 1 or (mirrored and (step.step_in > 1 or ends.table is not None))
-    how_in = None if one_by_one else _neighbours(x, step.step_in, step.inner)
-    how_out = None if lanes == 1 else _neighbours(out, step.step_out, step.inner)
+    how_in = None if one_by_one else _neighbours(x, step.step_in, step)
+    how_out = None if lanes == 1 else _neighbours(out, step.step_out, step)
     blocks = lines // run * -(-run // lanes)
     workers = min(blocks, device.capabilities.compute_units * _WORKERS_PER_UNIT)
     steps = radices(n, _LARGEST_RADIX, mixed=False)
@@ -91,14 +91,16 @@ def _run(x: Any, step: Pass) -> int:
     return longest if longest > 1 else prod(x.shape[:-1])
 
 
-def _neighbours(x: Any, step: int, inner: int) -> str | None:
+def _neighbours(x: Any, apart: int, step: Pass) -> str | None:
     """How lines lie that are read or written together."""
     size = x.dtype.itemsize
-    if x.shape[-2] > 1 and x.strides[-2] == size and (inner > 1 or step == 1):
-        return BESIDE
-    if x.strides[-1] != size or (step > 1 and inner > 1):
+    if step.ends.form(x) == HALVED:
         return None
-    return WITHIN if step > 1 else ALONG
+    if x.shape[-2] > 1 and x.strides[-2] == size and (step.inner > 1 or apart == 1):
+        return BESIDE
+    if x.strides[-1] != size or (apart > 1 and step.inner > 1):
+        return None
+    return WITHIN if apart > 1 else ALONG
 
 
 def _as_taken(x: Any, how: str | None, ends: Ends) -> tuple[Any, tuple[str | None, str | None]]:
