@@ -25,6 +25,7 @@ from portable.array.elementwise import not_equal
 from portable.array.engine import apply, check_arrays, check_operands, recorded
 from portable.array.expression import Expression
 from portable.array.moves.copying import copy_in
+from portable.array.moves.gathering import gathered
 from portable.array.operation import conversion_to
 from portable.array.promotion import promoted
 from portable.dtypes import DType, bool_
@@ -424,10 +425,8 @@ def repeat(x: Array, repeats: int | Array, /, *, axis: int | None = None) -> Arr
         x, axis = reshape(x, (-1,)), 0
     place = normalized_axis(axis, x.ndim)
     if isinstance(repeats, Storage) and (repeats.size != 1 or repeats.ndim):
-        from portable.array.searching import take
-
         order = np.repeat(np.arange(x.shape[place]), _repeats(repeats, x.shape[place]))
-        return take(x, x.device.from_numpy(order), axis=place)
+        return gathered(x, x.device.from_numpy(order), place)  # type: ignore[no-any-return]
     count = operator.index(repeats)
     if count < 0:
         raise ValueError(f"repeat of elements {count} times")
