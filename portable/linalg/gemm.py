@@ -21,7 +21,7 @@ from portable.errors import (
 from portable.lang.function import Function
 from portable.linalg.gemm_kernels import keep, relu
 from portable.linalg.gemm_launches import TileLaunch, launches
-from portable.linalg.gemm_rows import in_rows, pays
+from portable.linalg.gemm_rows import in_rows, row_multiples
 from portable.linalg.operands import (
     broadcast_shape,
     broadcasts_to,
@@ -106,7 +106,8 @@ def gemm(
     memory: the scheme of K. Goto and R. van de Geijn, "Anatomy of high-performance matrix
     multiplication", ACM TOMS 34 (2008), on CPUs and of V. Volkov and J. Demmel (SC 2008) on GPUs.
     No workspace beyond the tiles, but for large products of operands whose rows do not begin at
-    multiples of 16 bytes: GPUs with asynchronous copies want them so, and work on copies.
+    multiples of 16 (`b`'s, of half precision, 32) bytes: GPUs with asynchronous copies work on
+    copies.
 
     Examples
     --------
@@ -132,8 +133,8 @@ def gemm(
     if algorithm == "vendor" and 0 not in plan.shape:
         return _vendor(device, a, b, alpha, beta, c, bias, function, out)
     result = device.empty(plan.shape, plan.kind) if out is None else out
-    if plan.wants_rows:
-        a, rows = in_rows(device, a), in_rows(device, b)
+    if plan.rows is not None:
+        a, rows = (in_rows(device, x, n) for x, n in zip((a, b), plan.rows, strict=True))
         if rows is not b and columns:
             plan = _planned(device, *forms, False, bool(beta), function, sum_in, algorithm, state())
         b = rows
@@ -168,14 +169,14 @@ class _Form(NamedTuple):
 class _Plan:
     """What calls with operands of the same forms share; its launches are to be tried in turn.
 
-    With `wants_rows` operands whose rows do not begin where the device wants them are copied.
+    Operands whose rows do not begin at multiples of so many bytes, of a and b, are copied: `rows`.
     """
 
     device: Device
     kind: DType
     shape: tuple[int, ...]
     launches: tuple[TileLaunch, ...]
-    wants_rows: bool
+    rows: tuple[int, int] | None
 
 
 @lru_cache(maxsize=4096)
@@ -204,9 +205,10 @@ def _planned(
         raise ShapeError(f"gemm: out has shape {out.shape}, the result {shape}")
     constants = {"ACC": _accumulator(kind, sum_in), "ACTIVATION": function}
     tried = launches(device, kind, shape, algorithm, constants, b_columns)
-    copies = pays(device.capabilities, kind, shape, a.shape[-1])
-    wants_rows = algorithm in ("auto", "matrix") and copies
-    return _Plan(device, kind, shape, tuple(tried), wants_rows)
+    rows = None
+    if algorithm in ("auto", "matrix"):
+        rows = row_multiples(device.capabilities, kind, shape, a.shape[-1], b_columns)
+    return _Plan(device, kind, shape, tuple(tried), rows)
 
 
 def _columns_lie_together(device: Device, x: Any) -> bool:

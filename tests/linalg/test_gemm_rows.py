@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 
 from portable.backend import Device
-from portable.dtypes import float16, float32, float64
+from portable.dtypes import DType, float16, float32, float64
 from portable.errors import OutOfMemoryError
 from portable.lang.arguments import array_spec
 from portable.linalg import gemm, gemm_rows
-from portable.linalg.gemm_rows import in_rows, pays
+from portable.linalg.gemm_rows import in_rows, row_multiples
 from tests.support.compilers import CUDA
 
 CASES = [((3, 5), "float16"), ((70, 131), "float16"), ((2, 3, 9, 67), "float32")]
@@ -75,9 +75,36 @@ def test_products_of_copies(device: Device, monkeypatch: pytest.MonkeyPatch, acr
     assert (found == a.astype(np.float32) @ b.astype(np.float32)).all()
 
 
-def test_large_products_of_narrow_types_pay() -> None:
+def test_rows_are_copied_where_they_begin_between_sectors(device: Device) -> None:
+    x = device.from_numpy(counted((6, 40), "float16"))
+    assert in_rows(device, x) is x
+    found = in_rows(device, x, 32)
+    view = device.view(found)
+    assert view.strides[0] % 32 == 0
+    assert (device.to_numpy(found) == counted((6, 40), "float16")).all()
+
+
+def test_large_products_of_narrow_types_are_worth_copies() -> None:
     large, thin, small = (2, 1024, 1024), (1, 2**30), (64, 64)
     kinds = [float16, float32, float64]
-    assert [pays(CUDA, kind, large, 1024) for kind in kinds] == [True, True, False]
-    assert not any(pays(CUDA, kind, shape, 64) for kind in kinds for shape in (thin, small))
-    assert not pays(replace(CUDA, async_copy=frozenset()), float16, large, 1024)
+    found = [row_multiples(CUDA, kind, large, 1024, False) for kind in kinds]
+    assert found == [(16, 16), (16, 16), None]
+    assert not any(row_multiples(CUDA, float16, shape, 64, False) for shape in (thin, small))
+    plain = replace(CUDA, async_copy=frozenset())
+    assert row_multiples(plain, float16, large, 1024, False) is None
+
+
+@pytest.mark.parametrize(
+    ("kind", "edge", "b_columns", "multiples"),
+    [
+        (float16, 4104, False, (16, 32)),
+        (float16, 4104, True, (16, 16)),
+        (float16, 1032, False, (16, 16)),
+        (float32, 4104, False, (16, 16)),
+    ],
+)
+def test_a_copy_engine_wants_the_rows_of_b_in_sectors(
+    kind: DType, edge: int, b_columns: bool, multiples: tuple[int, int]
+) -> None:
+    engine = replace(CUDA, async_copy=CUDA.async_copy | {"tensor"})
+    assert row_multiples(engine, kind, (edge, edge), edge, b_columns) == multiples
