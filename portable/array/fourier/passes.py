@@ -1,8 +1,9 @@
 """The passes over memory of a transform, written down as launches.
 
-The floor of a pass is a copy. Through NVIDIA's OpenCL an H200 did 16384 rows of 1024 `complex64` at
-0.74 of its copy's speed, which was 0.79 of cuFFT's. Rows that local memory cannot hold take two
-passes or three.
+The floor of a pass is a copy. Through NVIDIA's OpenCL an H200 did 16384 rows of 1024 numbers at
+0.98 of cuFFT's speed, which is 0.9 of its copy's; of 1024 reals at 0.92 (`float32`) and 0.94
+(`float64`). Rows that local memory cannot hold take two passes or three: one of 2^22 numbers was
+at 0.76 (`complex64`) and 1.06 (`complex128`).
 """
 
 from __future__ import annotations
