@@ -20,19 +20,19 @@ _GROUPS_PER_UNIT: Final = 3
 # Blocks of tiles that are looked at together: about as many tiles as there are workgroups.
 _SPAN: Final = 3
 _BYTES_PER_ITEM: Final = 224
-# What a work-item stores at a time, such that neighbours leave no gaps.
-_STORED: Final = 16
 
 
 def scan_in_tiles(recipe: Recipe, x: Any, out: Any, merge: Merge, shift: int, lanes: int) -> None:
     """Running totals along the last axis, by workgroups that wait for those before.
 
-    Each element is read and written once. `lanes` neighbours at most are loaded at a time.
+    Each element is read and written once. `lanes` neighbours are loaded at a time.
     """
     device, kind = x.device, merge.kind
-    lanes = min(lanes, max(1, _STORED // kind.itemsize))
-    strips = _strips(x.dtype.itemsize, kind.itemsize, lanes, device.capabilities.local_memory)
-    tiles = prod(x.shape[:-1]) * -(-x.shape[-1] // (_GROUP * strips * lanes))
+    most = _most_strips(x.dtype.itemsize, kind.itemsize, lanes, device.capabilities.local_memory)
+    along = -(-x.shape[-1] // (_GROUP * lanes * most))
+    # Rows of a few tiles are shared out evenly.
+    strips = -(-x.shape[-1] // (_GROUP * lanes * along))
+    tiles = prod(x.shape[:-1]) * along
     state = device.empty((1 + tiles * kind.itemsize // 4,), uint64)
     zero = np.int64(0)
     generated[state.size, _GROUP](zero, zero, state, OP=counted, KIND=int64, STORED=uint64)
@@ -53,8 +53,8 @@ def scan_in_tiles(recipe: Recipe, x: Any, out: Any, merge: Merge, shift: int, la
     )
 
 
-def _strips(given: int, size: int, lanes: int, local_memory: int) -> int:
-    """How many vectors of a tile each work-item holds: as many as there is room for.
+def _most_strips(given: int, size: int, lanes: int, local_memory: int) -> int:
+    """How many vectors of a tile a work-item holds at most: as many as there is room for.
 
     `given` and `size` are the bytes of an element and of a total. Local memory holds the elements
     of a tile, a total for each vector, and less than four for each work-item.

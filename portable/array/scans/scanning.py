@@ -52,6 +52,7 @@ def scanned(recipe: Recipe, x: Any, out: Any, merge: Merge, shift: int) -> None:
     if capabilities.kind == "cpu" and capabilities.atomics64:
         scan_in_blocks(recipe, x, out, merge, shift, lanes)
         return
+    lanes = min(lanes_for(x, merge.kind, -1), lanes_for(out, merge.kind, -1))
     width, strips = _tile(x.shape[-1], lanes, merge.kind, capabilities)
     if x.shape[-1] <= width * strips * lanes:
         _scan_rows(recipe, x, out, merge, shift, (lanes, width, strips))
