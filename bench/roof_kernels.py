@@ -12,10 +12,13 @@ __all__ = ["copy", "multiply_add", "multiply_tiles"]
 
 @kernel
 def copy(x: Any, y: Any, *, LANES: int) -> None:
-    """A vector per work-item; the extent is a multiple of `LANES`."""
+    """A vector per work-item; the extent is a multiple of `LANES`.
+
+    It passes the caches by, as the fastest copies of processors do.
+    """
     i = kl.global_id(0) * LANES
     if i < x.shape[0]:
-        kl.vstore(y, i, kl.vload(x, i, lanes=LANES))
+        kl.vstore(y, i, kl.vload(x, i, lanes=LANES), streaming=True)
 
 
 @kernel

@@ -7,6 +7,7 @@ from typing import Any, Final
 import numpy as np
 
 from portable import groups
+from portable.array.base.work import vector_lanes
 from portable.linalg.gemm_tuning import multiplying
 from portable.tune.space import Parameters
 from portable_bench import roof_kernels
@@ -22,7 +23,8 @@ _ON_CPUS: Final = {"WORKGROUP": 1, "GROUPS": 16, "CHAINS": 12}
 
 def copied(case: Case, x: Any) -> Run:
     """A copy, in the widest vectors."""
-    y, lanes = case.empty(*x.shape), case.device.capabilities.vector_bytes // case.dtype.itemsize
+    y, kinds = case.empty(*x.shape), (case.dtype, case.dtype)
+    lanes = vector_lanes(kinds, x.shape[0], case.device.capabilities, streaming=True)
     prepared = roof_kernels.copy[x.shape[0] // lanes, 256].prepare(x, y, LANES=lanes)
     return lambda: (prepared(), y)[1]
 
