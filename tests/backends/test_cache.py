@@ -78,6 +78,7 @@ def test_concurrent_writers_leave_one_whole_file(folder: Path) -> None:
     assert len(_files(folder)) == 1
 
 
+@pytest.mark.needs_processor
 @pytest.mark.parametrize("damage", [b"", b"rubbish"])
 def test_a_damaged_program_costs_a_compilation(folder: Path, damage: bytes) -> None:
     _run_on_cpu()
@@ -86,6 +87,7 @@ def test_a_damaged_program_costs_a_compilation(folder: Path, damage: bytes) -> N
     _run_on_cpu()
 
 
+@pytest.mark.needs_processor
 def test_a_program_that_its_driver_refuses_costs_a_compilation(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

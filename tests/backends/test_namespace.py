@@ -10,6 +10,7 @@ from portable.backend import Device
 from portable.errors import BackendUnavailableError, DeviceError, DeviceMismatchError
 
 
+@pytest.mark.needs_processor
 def test_numpy_arrays_belong_to_the_device_in_use_where_it_takes_them(device: Device) -> None:
     array = np.zeros(3)
     with registry.use(device):
@@ -29,6 +30,7 @@ def test_without_arrays_the_device_in_use_is_meant(device: Device) -> None:
         assert namespace.device_of(1, 2.0, 3j, True, np.int32(4)) is device
 
 
+@pytest.mark.needs_processor
 def test_arrays_of_two_devices_are_refused(device: Device) -> None:
     made = device.from_numpy(np.zeros(3, np.float32))
     if isinstance(made, np.ndarray):
@@ -43,6 +45,7 @@ def test_what_is_no_array_is_refused(thing: Any) -> None:
         namespace.device_of(thing)
 
 
+@pytest.mark.needs_processor
 def test_asarray_moves_between_devices(device: Device) -> None:
     array = np.arange(5, dtype=np.float32)
     moved = namespace.asarray(array, device=device)
@@ -105,6 +108,7 @@ class Foreign:
         return self._device
 
 
+@pytest.mark.needs_processor
 def test_foreign_host_memory_is_shared_not_copied() -> None:
     array = np.zeros(3)
     foreign = Foreign(array)

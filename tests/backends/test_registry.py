@@ -273,6 +273,7 @@ def test_many_threads_load_a_backend_once() -> None:
     assert entry.backend.loads == 1  # type: ignore[attr-defined]
 
 
+@pytest.mark.needs_processor
 def test_the_processor_needs_no_gpu_library() -> None:
     program = (
         "import sys; from portable import registry; registry.device('cpu'); "

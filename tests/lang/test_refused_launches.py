@@ -228,6 +228,7 @@ def test_arrays_of_strange_dtypes(device: Device) -> None:
                 simple[4, 4](x)
 
 
+@pytest.mark.needs_processor
 def test_arrays_of_two_devices() -> None:
     others = [d for d in registry.devices() if d.backend in ("opencl", "sycl", "cuda")]
     if len(others) < 1:

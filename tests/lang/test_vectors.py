@@ -128,6 +128,7 @@ def three_lanes(x, out):
     kl.vstore(out, 0, kl.vload(x, 0, lanes=8)[:3])
 
 
+@pytest.mark.needs_processor
 def test_refuses_part_of_a_vector_that_is_no_vector() -> None:
     x = np.zeros(8, np.float32)
     with pytest.raises(KernelError, match="2, 4, 8 or 16"):

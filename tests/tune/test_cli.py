@@ -29,6 +29,7 @@ def typed(*words: str) -> Result:
     return CliRunner().invoke(tune, list(words))
 
 
+@pytest.mark.needs_processor
 @pytest.mark.parametrize("kernel", ["gemm", "gemm_nt"])
 def test_a_short_search_is_kept_and_used(kernel: str) -> None:
     words = ["--device", "cpu", "--dtype", "f32", "--size", "64,33x17x50", "--budget", "1"]
@@ -63,6 +64,7 @@ def test_the_compute_unit_with_most_to_do_decides(device: Device) -> None:
     assert candidates(device, float32, "auto", (256, 256, 1))[0] == few
 
 
+@pytest.mark.needs_processor
 def test_a_choice_that_cannot_run_is_passed_over() -> None:
     device = registry.device("cpu")
     choice = {"BM": 32, "BN": 32, "BK": 8, "STAGES": 1, "GROUP": 1, "UNITS": False}
@@ -73,6 +75,7 @@ def test_a_choice_that_cannot_run_is_passed_over() -> None:
         assert (gemm(a, a) == 40).all()
 
 
+@pytest.mark.needs_processor
 def test_without_writing_nothing_is_kept() -> None:
     done = typed("gemm", "--device", "cpu", "--dtype", "f32", "--size", "16", "--budget", "0.2")
     assert done.exit_code == 0, done.output

@@ -43,6 +43,7 @@ def test_an_evaluator_that_cannot_be_made() -> None:
         Isolated(vanishing_evaluator).__enter__()
 
 
+@pytest.mark.needs_processor
 def test_a_search_passes_over_what_kills_its_process(monkeypatch: pytest.MonkeyPatch) -> None:
     choices = ("die", "slow", "block", "fast")
     space = Space("planted", {"X": choices}, lambda choice, dtype, capabilities: True)
