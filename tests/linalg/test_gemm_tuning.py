@@ -22,10 +22,14 @@ def tried(on: Any, dtype: DType, edge: int, algorithm: str = "auto") -> Any:
 
 
 @pytest.mark.parametrize("edge", [16, 100, 256, 512, 768, 1024, 4096, 20_000])
-@pytest.mark.parametrize("dtype", [float16, float64])
-def test_matrix_units_are_used_at_any_size(dtype: DType, edge: int) -> None:
+def test_matrix_units_of_half_precision_are_used_at_any_size(edge: int) -> None:
     """Smaller tiles without them would divide small results among more compute units."""
-    assert tried(H200, dtype, edge)[0]["UNITS"]
+    assert tried(H200, float16, edge)[0]["UNITS"]
+
+
+def test_double_precision_takes_them_for_large_results_only() -> None:
+    assert tried(H200, float64, 4096)[0]["UNITS"]
+    assert not tried(H200, float64, 128)[0]["UNITS"]
 
 
 def test_rungs_below_matrix_units_take_what_suits_the_size() -> None:
