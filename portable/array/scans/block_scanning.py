@@ -10,12 +10,11 @@ from __future__ import annotations
 from math import prod
 from typing import Any, Final
 
-import numpy as np
-
 from portable.array.base.recipe import Recipe
 from portable.array.base.work import streams
 from portable.array.reductions.axis import Merge, power_of_two
 from portable.array.scans.block_kernels import scan_blocks_in_turn, scan_rows
+from portable.array.scans.kept_state import kept_state
 
 __all__ = ["scan_in_blocks"]
 
@@ -46,14 +45,12 @@ def scan_in_blocks(recipe: Recipe, x: Any, out: Any, merge: Merge, shift: int, l
         )
         return
     blocks = rows * -(-length // block)
-    state = x.device.from_numpy(np.zeros(1 + blocks * merge.kind.itemsize // 4, np.uint64))
     recipe.launch(
         scan_blocks_in_turn,
         min(blocks, capabilities.compute_units),
         1,
         x,
-        # Launches over arrays alike leave it ready for the next one.
-        recipe.found(lambda: state),
+        kept_state(recipe, x.device, blocks, merge.kind.itemsize),
         out,
         BLOCK=block,
         PATIENCE=_PATIENCE,

@@ -5,13 +5,10 @@ from __future__ import annotations
 from math import prod
 from typing import Any, Final
 
-import numpy as np
-
-from portable.array.base.creation_kernels import counted, generated
 from portable.array.base.recipe import Recipe
 from portable.array.reductions.axis import Merge
+from portable.array.scans.kept_state import kept_state
 from portable.array.scans.lookback_kernels import scan_in_turn
-from portable.dtypes import int64, uint64
 
 __all__ = ["scan_in_tiles"]
 
@@ -33,16 +30,12 @@ def scan_in_tiles(recipe: Recipe, x: Any, out: Any, merge: Merge, shift: int, la
     # Rows of a few tiles are shared out evenly.
     strips = -(-x.shape[-1] // (_GROUP * lanes * along))
     tiles = prod(x.shape[:-1]) * along
-    state = device.empty((1 + tiles * kind.itemsize // 4,), uint64)
-    zero = np.int64(0)
-    generated[state.size, _GROUP](zero, zero, state, OP=counted, KIND=int64, STORED=uint64)
     recipe.launch(
         scan_in_turn,
         min(tiles, device.capabilities.compute_units * _GROUPS_PER_UNIT) * _GROUP,
         _GROUP,
         x,
-        # Launches over arrays alike leave it ready for the next one.
-        recipe.found(lambda: state),
+        kept_state(recipe, device, tiles, kind.itemsize),
         out,
         LANES=lanes,
         WIDTH=_GROUP,

@@ -5,14 +5,11 @@ from __future__ import annotations
 from math import prod
 from typing import Any, Final
 
-import numpy as np
-
-from portable.array.base.creation_kernels import counted, generated
 from portable.array.base.recipe import Recipe
 from portable.array.reductions.axis import Merge
+from portable.array.scans.kept_state import kept_state
 from portable.array.scans.strip_lookback_kernels import scan_strips_in_turn
 from portable.backend import Capabilities
-from portable.dtypes import int64, uint64
 
 __all__ = ["scan_in_strips", "strips_may_wait"]
 
@@ -44,18 +41,13 @@ def scan_in_strips(recipe: Recipe, x: Any, out: Any, merge: Merge, shift: int, l
     tall = group // _WIDTH
     depth = max(1, _BYTES_PER_ITEM // (lanes * kind.itemsize))
     tiles = -(-columns // (_WIDTH * lanes)) * -(-length // (tall * depth))
-    words = tiles * _WIDTH * lanes * (kind.itemsize // 4)
-    state = device.empty((1 + 2 * words,), uint64)
-    zero = np.int64(0)
-    generated[state.size, _GROUP](zero, zero, state, OP=counted, KIND=int64, STORED=uint64)
     groups = min(tiles, device.capabilities.compute_units * _GROUPS_PER_UNIT)
     recipe.launch(
         scan_strips_in_turn,
         groups * group,
         group,
         x,
-        # Launches over arrays alike leave it ready for the next one.
-        recipe.found(lambda: state),
+        kept_state(recipe, device, 2 * tiles * _WIDTH * lanes, kind.itemsize),
         out,
         LANES=lanes,
         WIDTH=_WIDTH,
