@@ -18,12 +18,11 @@ _STEP: Final = 0.15
 Between 64x256 and 32x64 elements it is 0.01 to 0.3 in single precision on an H200.
 """
 
+_PLAIN_HALF: Final = 8.0
+"""What a product in half precision costs without matrix units beside one with them.
 
-_PLAIN: Final = {float16: ("mma.f16", 8.0)}
-"""By dtype its matrix units, and what a product costs without them beside one with them.
-
-Not double precision's: small results are done sooner without them, in smaller tiles that more
-compute units share (training 4x1024x64x256x64 on an H200 1.7 ms, with them 2.7).
+Double precision counts both alike: small results are done sooner without them, in smaller tiles
+that more compute units share (training 4x1024x64x256x64 on an H200 1.7 ms, with them 2.7).
 """
 
 _COPYING: Final = 128
@@ -117,9 +116,8 @@ def _ranked(
 
 def _without_units(choice: Parameters, dtype: DType, capabilities: Capabilities) -> float:
     """How much longer a choice takes that leaves matrix units out; 1 where there are none."""
-    name, factor = _PLAIN.get(dtype, ("", 1.0))
-    left_out = name in capabilities.matrix_units and not choice.get("UNITS")
-    return factor if left_out else 1.0
+    left_out = "mma.f16" in capabilities.matrix_units and not choice.get("UNITS")
+    return _PLAIN_HALF if dtype is float16 and left_out else 1.0
 
 
 def _cost(choice: Parameters, size: tuple[int, int, int], units: int) -> float:
