@@ -5,6 +5,8 @@ Write a kernel with `kernel` and the words of `portable.lang`, or call an operat
 device.
 """
 
+from importlib.metadata import version as _version
+
 from portable import lang, linalg
 from portable.array.fuse import fuse
 from portable.dtypes import (
@@ -29,7 +31,10 @@ from portable.lang.kernel import kernel
 from portable.namespace import asarray, synchronize, to_numpy, xp
 from portable.registry import device, devices, use
 
+__version__ = _version("portable-arrays")
+
 __all__ = [
+    "__version__",
     "asarray",
     "bool_",
     "complex64",

@@ -5,12 +5,15 @@ from __future__ import annotations
 import shutil
 import subprocess
 import sys
+import tarfile
 import tomllib
 import zipfile
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+import portable
 
 ROOT = Path(__file__).parents[1]
 FOLDERS = {
@@ -20,6 +23,7 @@ FOLDERS = {
     "data": "portable_data",
 }
 SHIPPED = {".py", ".typed", ".json", ".csv", ".txt", ".html", ".css", ".js", ".png"}
+PAPERS = ("CHANGELOG.md", "CITATION.cff", "CONTRIBUTING.md", "LICENSE", "README.md")
 
 
 @pytest.fixture(scope="module")
@@ -28,25 +32,25 @@ def settings() -> dict[str, Any]:
 
 
 @pytest.fixture(scope="module")
-def wheel(tmp_path_factory: pytest.TempPathFactory) -> set[str]:
-    """The names in a wheel built from a copy of the tree, without metadata."""
+def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A copy of the tree in which a wheel and a source distribution were built."""
     copy = tmp_path_factory.mktemp("tree")
-    for name in ("pyproject.toml", "README.md"):
+    for name in ("pyproject.toml", "MANIFEST.in", *PAPERS):
         shutil.copy(ROOT / name, copy)
-    for folder in FOLDERS:
+    for folder in (*FOLDERS, "tests"):
         shutil.copytree(ROOT / folder, copy / folder, ignore=shutil.ignore_patterns("__pycache__"))
-    build = (
-        "import sys; from setuptools import build_meta; print(build_meta.build_wheel(sys.argv[1]))"
-    )
+    build = "from setuptools import build_meta as b; b.build_sdist('.'); b.build_wheel('.')"
     done = subprocess.run(
-        [sys.executable, "-c", build, str(copy)],
-        cwd=copy,
-        capture_output=True,
-        text=True,
-        check=False,
+        [sys.executable, "-c", build], cwd=copy, capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stdout + done.stderr
-    (file,) = copy.glob("*.whl")
+    return copy
+
+
+@pytest.fixture(scope="module")
+def wheel(built: Path) -> set[str]:
+    """The names in the wheel, without metadata."""
+    (file,) = built.glob("*.whl")
     names = zipfile.ZipFile(file).namelist()
     return {name for name in names if ".dist-info/" not in name}
 
@@ -62,6 +66,20 @@ def _tree() -> set[str]:
 
 def test_the_wheel_holds_the_tree(wheel: set[str]) -> None:
     assert wheel == _tree()
+
+
+def test_the_source_distribution_holds_the_tests_and_what_they_read(built: Path) -> None:
+    (file,) = built.glob("*.tar.gz")
+    with tarfile.open(file) as archive:
+        names = {name.partition("/")[2] for name in archive.getnames()}
+    folders = (ROOT / folder for folder in (*FOLDERS, "tests"))
+    files = (f for folder in folders for f in folder.rglob("*") if f.suffix in SHIPPED)
+    wanted = {f.relative_to(ROOT).as_posix() for f in files}
+    assert wanted | set(PAPERS) <= names
+
+
+def test_the_version_is_that_of_the_distribution(settings: dict[str, Any]) -> None:
+    assert portable.__version__ == settings["project"]["version"]
 
 
 def test_each_package_says_that_it_is_typed(wheel: set[str]) -> None:
