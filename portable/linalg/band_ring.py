@@ -7,8 +7,11 @@ row and then a column of a hop in registers. Two sub-groups more follow the pack
 how far this one is, half of it beside each kind of reflector, so that waiting for memory costs a
 step nothing as long as it takes no longer than the reflectors.
 
+A pack begins `SWEEPS` columns after the one before. So its block j overlaps at most `REACH`, which
+is ``ceil(SWEEPS / B)``, blocks of that one beyond block j, and waits for it to be done with them.
+
 A workgroup takes ``3 B^2 (2 SWEEPS + AHEAD + BEHIND + 1) + 2 B SWEEPS`` elements of local memory.
-The next pack starts ``2 SWEEPS + AHEAD + BEHIND + 1`` steps after this one.
+The next pack starts ``2 SWEEPS + AHEAD + BEHIND + REACH`` steps after this one.
 """
 
 from __future__ import annotations
@@ -52,8 +55,10 @@ def ring_packs(
     """All hops: a workgroup for each pack of `SWEEPS` sweeps.
 
     ``sync[1 + g]`` is how many blocks pack g is done with. Block j of a pack begins at column ``1 +
-    j B`` after its first row; it waits for blocks j and j + 1 of the pack before.
+    j B`` after its first row; it waits for blocks up to ``j + REACH`` of the pack before.
     """
+    kl.static_assert(AHEAD >= 1 and BEHIND >= 0, "a step waits for a block that none asked for")
+    REACH = kl.cdiv(SWEEPS, B)
     SLOTS = _LAG * SWEEPS + AHEAD + BEHIND + 1
     kind = kl.accumulator(w.dtype)
     ring = kl.local((SLOTS * B, 3 * B), w.dtype)
@@ -72,8 +77,9 @@ def ring_packs(
     seen, loaded = kl.where(pack == 0, FINISHED, 0), 0
     if loads:
         begun = kl.minimum(AHEAD, blocks - 1)
-        seen = awaited(sync, pack, seen, begun + 2)
-        loaded = load_blocks(ring, w, arrived, seen, loaded, begun, begin, lane, B, PITCH, TOP)
+        seen = awaited(sync, pack, seen, begun + REACH + 1)
+        free = kl.minimum(begun, seen - REACH - 1)
+        loaded = load_blocks(ring, w, arrived, loaded, free, begin, lane, B, PITCH, TOP)
     kl.bulk_wait(arrived[0], 0)
     if crew < 0 and sweep == 0:
         first_row(ring, rows[0], 0, own, B)
@@ -90,9 +96,10 @@ def ring_packs(
         if active:
             row_combined(ring, rows[sweep], columns[sweep], first, own, k, B, SWEEPS)
         if loads and loaded <= coming:
-            if seen < coming + 2:
+            if seen < coming + REACH + 1:
                 seen = kl.atomic_load(sync, pack, order="acquire")
-            loaded = load_blocks(ring, w, arrived, seen, loaded, coming, begin, lane, B, PITCH, TOP)
+            free = kl.minimum(coming, seen - REACH - 1)
+            loaded = load_blocks(ring, w, arrived, loaded, free, begin, lane, B, PITCH, TOP)
         if stores:
             if left >= 0:
                 store_block(ring, w, left, begin, lane, B, PITCH, TOP)
@@ -104,8 +111,9 @@ def ring_packs(
         if crew < 0 and k == -1:
             first_row(ring, rows[sweep], sweep, own, B)
         if loads and loaded <= kl.minimum(step + 2, coming):
-            seen = awaited(sync, pack, seen, loaded + 2)
-            loaded = load_blocks(ring, w, arrived, seen, loaded, coming, begin, lane, B, PITCH, TOP)
+            seen = awaited(sync, pack, seen, loaded + REACH + 1)
+            free = kl.minimum(coming, seen - REACH - 1)
+            loaded = load_blocks(ring, w, arrived, loaded, free, begin, lane, B, PITCH, TOP)
         if crew == _HALF and left >= BEHIND:
             publish(sync, pack, left - BEHIND + 1)
     kl.barrier()
@@ -136,7 +144,6 @@ def load_blocks(
     ring: Any,
     w: Any,
     arrived: Any,
-    seen: Any,
     loaded: Any,
     last: Any,
     begin: Any,
@@ -147,11 +154,10 @@ def load_blocks(
 ) -> Any:
     """Starts copying blocks into their slots, from `loaded` up to `last`; returns the next to load.
 
-    Only those that the pack before is done with by its progress `seen`. Column by column where `w`
-    has more places in each.
+    Column by column where `w` has more places in each.
     """
     block = loaded
-    while block <= last and seen >= block + 2:
+    while block <= last:
         slot = block % (ring.shape[0] // B)
         column = begin + block * B
         if PITCH == 3 * B:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,13 +14,16 @@ import portable
 from portable.backend import Device
 from portable.dtypes import dtype as dtype_of
 from portable.errors import DTypeError, ShapeError
-from portable.linalg import band_to_bidiagonal
+from portable.linalg import band, band_ring, band_to_bidiagonal
 from portable.linalg.band import chase
-from portable.linalg.band_shapes import Plan, Stage
+from portable.linalg.band_shapes import Plan, Stage, plan_for
 from portable.linalg.magnitude import largest_magnitude
 from portable.sim import checks
+from portable.sim.errors import RaceError
 from tests.linalg.matrices import TOLERANCE, dense, matrices
+from tests.support.compilers import CUDA
 from tests.support.lapack import bdsqr
+from tests.support.planting import planted
 
 DTYPES = ["float16", "float32", "float64"]
 
@@ -182,6 +186,29 @@ def test_packs_are_free_of_races_in_any_order(name: str, seed: int) -> None:
     plan = Plan(tuple(STAGES[name]), True, dtype_of("float32"))
     with checks(seed=seed, resident=3):
         check(ab, *planned(portable.device("simulator"), ab, plan))
+
+
+def reduced_as_on_hopper(seed: int) -> None:
+    """Three superdiagonals in a ring, packs of eight sweeps over blocks of four columns."""
+    ab = random_band(40, 3, "float64")
+    plan = plan_for(3, 40, dtype_of("float64"), CUDA)
+    assert plan.stages == (Stage(4, 4, "ring", items=8, sweeps=8),)
+    with checks(seed=seed, resident=3):
+        check(ab, *planned(portable.device("simulator"), ab, plan))
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_packs_of_more_sweeps_than_a_block_has_columns(seed: int) -> None:
+    reduced_as_on_hopper(seed)
+
+
+def test_a_pack_that_follows_the_one_before_too_closely_is_found(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wrong = planted(band_ring, tmp_path, ("REACH = kl.cdiv(SWEEPS, B)", "REACH = 1"))
+    monkeypatch.setattr(band, "ring_packs", wrong.ring_packs)
+    with pytest.raises(RaceError, match="bulk_copy"):
+        reduced_as_on_hopper(0)
 
 
 def test_takes_views_and_writes_to_out(device: Device) -> None:
