@@ -7,7 +7,7 @@ device.
 
 from importlib.metadata import version as _version
 
-from portable import lang, linalg
+from portable import lang, linalg, random
 from portable.array.fuse import fuse
 from portable.dtypes import (
     bool_,
@@ -54,6 +54,7 @@ __all__ = [
     "kernel",
     "lang",
     "linalg",
+    "random",
     "synchronize",
     "to_numpy",
     "uint8",

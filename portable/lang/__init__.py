@@ -31,6 +31,7 @@ Work-items
 """
 
 from portable import dtypes as _dtypes
+from portable.lang import random as random
 from portable.lang.listing import source as source
 from portable.lang.words import *  # noqa: F403 - the words are many; words.__all__ lists them
 
