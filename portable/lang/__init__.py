@@ -28,6 +28,13 @@ Arrays
 Work-items
     An ndrange is padded to whole workgroups, so kernels guard what they index. `barrier` is
     refused where not all of a workgroup provably meet. Workgroups run in any order.
+Timing
+    What a kernel leaves to chance shows when times change. With ``PORTABLE_PERTURB=1`` in the
+    environment (any number is a seed) compiled kernels wait before and after barriers, atomics,
+    fences, copies and waits: mostly not at all, often shortly, now and then long. How long depends
+    on the seed, the place in the program, the workgroup, the sub-group and the round of the loop.
+    It is read when a kernel is compiled, so set it before the process starts, and part of what
+    compiled programs are kept by. The simulator reports races without it.
 """
 
 from portable import dtypes as _dtypes

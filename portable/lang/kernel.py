@@ -12,6 +12,7 @@ from typing import Any, Final, NoReturn, overload
 from portable.backend import ArrayView, Capabilities, Device
 from portable.errors import KernelError, LaunchError
 from portable.lang.emit import generate
+from portable.lang.emit.delays import perturbation
 from portable.lang.filling import owners_of
 from portable.lang.frontend.compile import translate
 from portable.lang.frontend.source import function_source
@@ -41,7 +42,7 @@ class Kernel:
         self.options: Final = options
         self._parameters, self._defaults = _parameters(python)
         self._launchers: dict[Any, Launcher] = {}
-        self._compiled: dict[tuple[str, Specialisation], Compiled] = {}
+        self._compiled: dict[tuple[str, Specialisation, int | None], Compiled] = {}
         self._translated: dict[tuple[Capabilities, Specialisation], KernelIR] = {}
         self._lock = threading.RLock()
 
@@ -202,7 +203,7 @@ class Kernel:
 
     def compiled(self, wanted: Specialisation, device: Device) -> Compiled:
         """The compiled program of a specialisation on a device."""
-        key = (device.name, wanted)
+        key = (device.name, wanted, perturbation())
         with self._lock:
             found = self._compiled.get(key)
             if found is None:

@@ -132,6 +132,8 @@ class _Printer:
             for variable in self._kernel.variables:
                 name = self._context.names.of(variable.name)
                 self._writer.line(f"{self._statements.type_name(variable.type)} {name};")
+            for line in self._statements.delays.start():
+                self._writer.line(line)
             self._statements.block(self._kernel.body)
         return self._writer.lines
 

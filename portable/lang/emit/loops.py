@@ -48,7 +48,10 @@ def _plain(printer: Statements, loop: s.For, upward: bool) -> None:
     _hint(printer, loop.unroll)
     start = printer.expressions.text(loop.start)
     relation = "<" if upward else ">"
-    with printer.writer.block(f"for ({kind} {name} = {start}; {name} {relation} {stop}; {step})"):
+    with (
+        printer.writer.block(f"for ({kind} {name} = {start}; {name} {relation} {stop}; {step})"),
+        printer.delays.loop(name),
+    ):
         printer.block(loop.body)
 
 
@@ -78,7 +81,10 @@ def _counted(printer: Statements, loop: s.For) -> None:
     stop = printer.expressions.text(loop.stop)
     printer.writer.line(f"const {unsigned} {trips} = {count}({start}, {stop}, {step});")
     _hint(printer, loop.unroll)
-    with printer.writer.block(f"for ({unsigned} {trip} = 0; {trip} < {trips}; ++{trip})"):
+    with (
+        printer.writer.block(f"for ({unsigned} {trip} = 0; {trip} < {trips}; ++{trip})"),
+        printer.delays.loop(trip),
+    ):
         value = f"({own})(({unsigned}){start} + {trip} * ({unsigned}){step})"
         printer.bind(loop.var, value)
         printer.block(loop.body)

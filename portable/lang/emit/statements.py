@@ -8,6 +8,7 @@ from portable.lang.emit import loops, vectors
 from portable.lang.emit.atomics import Atomics
 from portable.lang.emit.code import Code, Writer
 from portable.lang.emit.context import Context
+from portable.lang.emit.delays import Delays
 from portable.lang.emit.expressions import Expressions
 from portable.lang.emit.memory import Memory
 from portable.lang.emit.subgroups import SubGroups
@@ -35,6 +36,7 @@ class Statements:
         self.memory = Memory(self.expressions)
         self._atomics = Atomics(self.expressions, self.memory.addresses)
         self._sub_groups = SubGroups(self.expressions)
+        self.delays = Delays(self.expressions)
         items = context.kernel.workgroup
         self.alone = items[0] * items[1] * items[2] == 1
 
@@ -59,8 +61,7 @@ class Statements:
             case s.For():
                 loops.print_for(self, x)
             case s.Loop(body=body):
-                with self.writer.block("while (true)"):
-                    self.block(body)
+                self._loop(body)
             case s.Break():
                 self.writer.line("break;")
             case s.Continue():
@@ -68,7 +69,9 @@ class Statements:
             case s.Return():
                 self.writer.line("return;")
             case _:
+                self._lines(self.delays.before(x))
                 self._together(x)
+                self._lines(self.delays.after(x))
 
     def _together(self, x: s.Statement) -> None:
         """Statements that other work-items or the device take part in."""
@@ -136,6 +139,13 @@ class Statements:
             return
         with self.writer.block("} else"):
             self.block(x.orelse)
+
+    def _loop(self, body: s.Block) -> None:
+        with self.delays.endless() as (before, first):
+            self._lines(before)
+            with self.writer.block("while (true)"):
+                self._lines(first)
+                self.block(body)
 
     # -- the workgroup ----------------------------------------------------------------------
 
