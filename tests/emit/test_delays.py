@@ -1,4 +1,4 @@
-"""Pseudo-random delays around what synchronises: where they stand, and that nothing else changes."""
+"""Pseudo-random delays around what synchronises: where they stand, what they leave as it is."""
 
 from __future__ import annotations
 

@@ -2,10 +2,10 @@
 
 ``PORTABLE_PERTURB`` holds a seed. With it, sub-groups and workgroups wait for a while before and
 after barriers, atomics, fences, copies and waits: mostly not at all, often for a moment, now and
-then for longer than everything else in the kernel takes. How long depends on the seed, the place in
-the program, the workgroup, the sub-group and the rounds of the loops around it. A program that is
-right stays right, since all work-items of a sub-group wait equally long wherever they stay together.
-Without a seed nothing is added, and the text is the same to the letter.
+then for longer than everything else in the kernel takes. How long depends on the seed, the place
+in the program, the workgroup, the sub-group and the rounds of the loops around it. A program that
+is right stays right, since all work-items of a sub-group wait equally long wherever they are
+together. Without a seed nothing is added, and the text is the same to the letter.
 """
 
 from __future__ import annotations
