@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache as once
 from operator import itemgetter
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyopencl as cl
@@ -27,6 +27,7 @@ from portable.errors import (
     UnsupportedError,
 )
 from portable_backends import drivers
+from portable_backends.kept_programs import KeptPrograms
 from portable_backends.limits import check
 from portable_backends.opencl_capabilities import platform_word
 
@@ -150,11 +151,16 @@ class Runtime:
         self.context = cl.Context([device])
         self.queue = self._new_queue(profiling=False)
         self.lock = threading.Lock()
+        self.programs = KeptPrograms()
         self._measuring = 0
 
     def compile(self, program: Program) -> OpenCLExecutable:
         """Build `program`, or load it from the disk cache."""
         check(program, self.capabilities)
+        return OpenCLExecutable(self, program)
+
+    def built(self, program: Program) -> cl.Program:
+        """What the driver makes of `program`, or of its binary in the disk cache."""
         options = options_for(self.device, self.capabilities, program.flags)
         name = cache.key(
             program.source,
@@ -164,13 +170,11 @@ class Runtime:
             self.device.version,
             self.device.driver_version,
         )
-        built = self._load(name) or self._build(program, options, name)
-        return OpenCLExecutable(self, program, built)
+        kept = cache.load(name)
+        loaded = self._load(kept) if kept is not None else None
+        return loaded or self._build(program, options, name)
 
-    def _load(self, name: str) -> cl.Program | None:
-        binary = cache.load(name)
-        if binary is None:
-            return None
+    def _load(self, binary: bytes) -> cl.Program | None:
         try:
             with _quiet():
                 built: cl.Program = cl.Program(self.context, [self.device], [binary]).build()
@@ -179,6 +183,7 @@ class Runtime:
             return None
 
     def _build(self, program: Program, options: list[str], name: str) -> cl.Program:
+        """Compile, and load what came of it: drivers hold on to more for what they compiled."""
         try:
             with _quiet():
                 built: cl.Program = cl.Program(self.context, program.source).build(
@@ -190,7 +195,7 @@ class Runtime:
             raise CompileError(message, program.source, _log(error)) from None
         binaries: Any = built.get_info(cl.program_info.BINARIES)
         cache.store(name, binaries[0])
-        return built
+        return self._load(binaries[0]) or built
 
     def synchronize(self) -> None:
         """Wait for everything enqueued; a fault of the device becomes `DeviceFaultError`."""
@@ -300,32 +305,60 @@ def _picker(numbers: Sequence[int]) -> Callable[[Sequence[Any]], list[Any]]:
     return lambda arguments: [arguments[i] for i in numbers]
 
 
-class OpenCLExecutable(Executable):
-    """A kernel with its workgroup, its arguments' types and one lock-protected kernel object."""
+class _Loaded(NamedTuple):
+    """What a driver holds of a program."""
 
-    def __init__(self, runtime: Runtime, program: Program, built: cl.Program) -> None:
+    built: cl.Program
+    kernel: cl.Kernel
+    set: _Setter
+
+
+class OpenCLExecutable(Executable):
+    """A kernel with its workgroup, its arguments' types and one lock-protected kernel object.
+
+    What the driver holds of it may be given up between launches (`KeptPrograms`).
+    """
+
+    def __init__(self, runtime: Runtime, program: Program) -> None:
+        self.launched = True
         self._runtime = runtime
         self._program = program
-        self._built = built
         self._types = [_scalar_type(a) for a in program.arguments]
-        self._kernel = self._new_kernel()
-        self._set = _Setter(self._kernel, program.arguments)
         self._enqueue: Any = cl.enqueue_nd_range_kernel
         self._workgroup = program.workgroup
-        self._check_workgroup()
+        self._loaded: _Loaded | None = None
+        built = runtime.built(program)
+        with runtime.lock:
+            loaded = self._take(built)
+        self._check_workgroup(loaded.kernel)
 
-    def _new_kernel(self) -> cl.Kernel:
-        kernel = cl.Kernel(self._built, self._program.entry)
+    def release(self) -> None:
+        """Give up what the driver holds; the next launch loads it again."""
+        self._loaded = None
+
+    def _load(self) -> _Loaded:
+        return self._take(self._runtime.built(self._program))
+
+    def _take(self, built: cl.Program) -> _Loaded:
+        """Make the kernel object of a program, and put the program among those that are kept."""
+        kernel = self._new_kernel(built)
+        self._loaded = loaded = _Loaded(built, kernel, _Setter(kernel, self._program.arguments))
+        self.launched = True  # about to be, or it would not have been loaded
+        self._runtime.programs.add(self)
+        return loaded
+
+    def _new_kernel(self, built: cl.Program) -> cl.Kernel:
+        kernel = cl.Kernel(built, self._program.entry)
         kernel.set_scalar_arg_dtypes(self._types)
         return kernel
 
-    def _check_workgroup(self) -> None:
+    def _check_workgroup(self, kernel: cl.Kernel) -> None:
         """Registers may allow fewer work-items than the device does at best.
 
         NVIDIA's OpenCL answers 256 even where it compiled a kernel for more.
         """
         info, device = cl.kernel_work_group_info, self._runtime.device
-        most: Any = self._kernel.get_work_group_info(info.WORK_GROUP_SIZE, device)
+        most: Any = kernel.get_work_group_info(info.WORK_GROUP_SIZE, device)
         if math.prod(self._workgroup) > most and platform_word(device) != "nvidia":
             raise LaunchError(
                 f"{self._program.entry} can run with at most {most} work-items in a workgroup on "
@@ -337,19 +370,23 @@ class OpenCLExecutable(Executable):
         runtime = self._runtime
         try:
             with runtime.lock:
-                self._set(arguments)
+                _, kernel, set_ = self._loaded or self._load()
+                set_(arguments)
                 event = self._enqueue(
-                    runtime.queue, self._kernel, groups, self._workgroup, None, None, True
+                    runtime.queue, kernel, groups, self._workgroup, None, None, True
                 )
         except (cl.Error, struct.error) as error:
             raise launch_error(error, f"launching {self._program.entry}") from error
+        self.launched = True
         if runtime.blocking:
             runtime.wait(event)
 
     def prepare(self, groups: tuple[int, int, int], arguments: Sequence[Any]) -> Callable[[], None]:
         """A launch through a kernel object of its own, whose arguments are set once."""
         runtime, workgroup = self._runtime, self._workgroup
-        kernel, held = self._new_kernel(), tuple(arguments)
+        with runtime.lock:
+            loaded = self._loaded or self._load()
+        kernel, held = self._new_kernel(loaded.built), tuple(arguments)
         kernel.set_args(*held)
         enqueue = self._enqueue
 

@@ -36,6 +36,7 @@ _MOST_BOXED: Final = 5
 
 _INT64: Final = -(2**63), 2**63 - 1
 _NOT_ARRAYS: Final = (int, float, bool, complex, type(None), np.generic, np.dtype, str, type)
+_MOST_LAYOUTS: Final = 1 << 16
 _layouts: dict[Any, int] = {}
 _numbers: Final = count(-1, -1)
 
@@ -47,8 +48,13 @@ def layout_number(
     address: int,
     writable: bool = True,
 ) -> int:
-    """A number that stands for all that a launch specialises on in an array; negative."""
+    """A number that stands for all that a launch specialises on in an array; negative.
+
+    The same layout has another number once very many others were asked for.
+    """
     key = (dtype, shape, strides, not address % ALIGNMENT, writable)
+    if len(_layouts) >= _MOST_LAYOUTS:
+        _layouts.clear()
     return _layouts.setdefault(key, next(_numbers))
 
 

@@ -7,7 +7,7 @@ import inspect
 import threading
 from collections.abc import Callable, Sequence
 from math import prod
-from typing import Any, Final, NoReturn, overload
+from typing import Any, Final, NoReturn, TypeVar, overload
 
 from portable.backend import ArrayView, Capabilities, Device
 from portable.errors import KernelError, LaunchError
@@ -25,7 +25,12 @@ from portable.lang.signature import ArraySpec, ParameterSpec, Specialisation, co
 __all__ = ["Kernel", "kernel"]
 
 _MAX_LAUNCHERS: Final = 4096
+_MAX_SPECIALISATIONS: Final = 512
+"""Kept for the next launcher that asks; launchers hold on to what they launch by themselves."""
+
 _KINDS: Final = inspect.Parameter
+_Key = TypeVar("_Key")
+_Value = TypeVar("_Value")
 
 
 class Kernel:
@@ -176,7 +181,8 @@ class Kernel:
         with self._lock:
             found = self._translated.get(key)
             if found is None:
-                found = self._translated[key] = translate(self.python, wanted, capabilities)
+                found = translate(self.python, wanted, capabilities)
+                _keep(self._translated, key, found)
         return found
 
     def written(self, wanted: Specialisation, device: Device) -> frozenset[int]:
@@ -207,7 +213,8 @@ class Kernel:
         with self._lock:
             found = self._compiled.get(key)
             if found is None:
-                found = self._compiled[key] = self._compile(wanted, device)
+                found = self._compile(wanted, device)
+                _keep(self._compiled, key, found)
         return found
 
     def _compile(self, wanted: Specialisation, device: Device) -> Compiled:
@@ -226,6 +233,13 @@ class Kernel:
                 f"{self.__name__} needs {needed} bytes of local memory per workgroup; "
                 f"{device.name} has {most}"
             )
+
+
+def _keep(kept: dict[_Key, _Value], key: _Key, value: _Value) -> None:
+    """Adds an entry, in the place of the oldest where there are many."""
+    if len(kept) >= _MAX_SPECIALISATIONS:
+        del kept[next(iter(kept))]
+    kept[key] = value
 
 
 def _local_bytes(ir: KernelIR) -> int:
