@@ -19,6 +19,7 @@ from portable.linalg.panel_kernels import factor_panel
 from portable.linalg.reflector_kernels import apply_reflectors
 from portable.linalg.reflector_tree import level_sizes
 from portable.namespace import device_of_arrays
+from portable.tune.fallback import first_accepted
 
 __all__ = ["SCALED_TO", "Progress", "dense_to_band", "reduced"]
 
@@ -101,8 +102,13 @@ def dense_to_band(a: Any, bandwidth: int, *, check_finite: bool = True) -> Any:
     largest = largest_magnitude(device, a)
     if check_finite:
         require_finite(device, largest, "dense_to_band")
-    shape = dense_shape(tuned(kind, n, device.capabilities), bandwidth, kind, device.capabilities)
-    return reduced(device, a, largest, bandwidth, shape)
+    can = device.capabilities
+    return first_accepted(
+        tuned(kind, n, can),
+        lambda choice: reduced(
+            device, a, largest, bandwidth, dense_shape(choice, bandwidth, kind, can)
+        ),
+    )
 
 
 def reduced(

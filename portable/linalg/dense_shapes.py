@@ -93,11 +93,12 @@ SPACE: Final = Space(
         "WORKGROUP": (1, 64, 128, 256),
     },
     _fits,
+    {"FROM": 0},
 )
 
 
-def tuned(dtype: DType, n: int, capabilities: Capabilities) -> Parameters:
-    """The choice of the table for matrices of order `n` that the device has room for.
+def tuned(dtype: DType, n: int, capabilities: Capabilities) -> tuple[Parameters, ...]:
+    """The table's choices for matrices of order `n` that the device has room for, the best first.
 
     The table lists choices from large matrices to small, each good down to its ``FROM``.
     """
@@ -105,10 +106,10 @@ def tuned(dtype: DType, n: int, capabilities: Capabilities) -> Parameters:
 
 
 @lru_cache(maxsize=1024)
-def _tuned(dtype: DType, n: int, capabilities: Capabilities, table: Any) -> Parameters:
+def _tuned(dtype: DType, n: int, capabilities: Capabilities, table: Any) -> tuple[Parameters, ...]:
     """As of one state of the user's table."""
-    found = [c for c in lookup("svdvals", dtype, capabilities) if _fits(c, dtype, capabilities)]
-    return next((c for c in found if n >= c.get("FROM", 0)), found[-1])
+    found = [c for c in lookup(SPACE, dtype, capabilities) if _fits(c, dtype, capabilities)]
+    return tuple(c for c in found if n >= c["FROM"]) or (found[-1],)
 
 
 def dense_shape(

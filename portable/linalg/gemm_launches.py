@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import suppress
 from math import prod
 from typing import Any, Final, NamedTuple
 
 from portable.backend import Device
 from portable.dtypes import DType
-from portable.errors import LaunchError
 from portable.lang.geometry import groups
 from portable.lang.kernel import Kernel
 from portable.lang.launch import Launcher
@@ -62,16 +60,14 @@ def launches(
     else:
         *lead, m, n = shape
         for parameters in candidates(device, kind, algorithm, (m, n, prod(lead)), b_columns):
-            with suppress(LaunchError):  # of a user's table with a workgroup of no size
-                yield tiles_launch(parameters, shape, constants)
+            yield tiles_launch(parameters, shape, constants)
 
 
 def tiles_launch(
     parameters: Parameters, shape: tuple[int, ...], constants: dict[str, Any]
 ) -> TileLaunch:
-    """The tile kernel with one set of tuned parameters; tables need not say ``APART=False``."""
+    """The tile kernel with one set of tuned parameters."""
     sizes = {name: value for name, value in parameters.items() if name != "WORKGROUP"}
-    sizes.setdefault("APART", False)
     workgroup = (parameters["WORKGROUP"], 1, 1)
     launcher = _over_tiles(gemm_tiles, shape, parameters["BM"], parameters["BN"], workgroup)
     return TileLaunch(launcher, {**sizes, **constants})

@@ -31,7 +31,7 @@ _COPYING: Final = 128
 
 def multiplying(choice: Parameters) -> int:
     """The work-items that share a tile of the result out."""
-    return int(choice["WORKGROUP"]) - _COPYING * bool(choice.get("APART"))
+    return int(choice["WORKGROUP"]) - _COPYING * bool(choice["APART"])
 
 
 def _fits(choice: Parameters, dtype: DType, capabilities: Capabilities) -> bool:
@@ -57,7 +57,7 @@ def _may_be_apart(choice: Parameters, dtype: DType, capabilities: Capabilities) 
 
 
 _VALUES: Final = {
-    "BM": (32, 64, 96, 128, 192, 256),
+    "BM": (32, 48, 64, 96, 128, 192, 256),
     "BN": (32, 64, 128, 192, 256),
     "BK": (8, 16, 32, 64, 96, 128),
     "STAGES": (1, 2, 3, 4),
@@ -67,9 +67,9 @@ _VALUES: Final = {
     "UNITS": (False, True),
 }
 
-SPACE: Final = Space("gemm", _VALUES, _fits)
+SPACE: Final = Space("gemm", _VALUES, _fits, {"APART": False})
 
-SPACE_NT: Final = Space("gemm_nt", _VALUES, _fits)
+SPACE_NT: Final = Space("gemm_nt", _VALUES, _fits, {"APART": False})
 """For a `b` whose columns are contiguous.
 
 Register tiles want its rows: copies across cost more, and larger tiles need fewer of them.
@@ -103,7 +103,7 @@ def _ranked(
 ) -> tuple[Parameters, ...]:
     """The candidates as of one state of the user's table."""
     spaces = (SPACE_NT, SPACE) if b_columns else (SPACE,)
-    listed = (c for space in spaces for c in lookup(space.kernel, dtype, capabilities))
+    listed = (c for space in spaces for c in lookup(space, dtype, capabilities))
     found = [_for_rung(dict(choice), algorithm) for choice in listed]
     units = max(1, capabilities.compute_units)
     costs = [
@@ -116,7 +116,7 @@ def _ranked(
 
 def _without_units(choice: Parameters, dtype: DType, capabilities: Capabilities) -> float:
     """How much longer a choice takes that leaves matrix units out; 1 where there are none."""
-    left_out = "mma.f16" in capabilities.matrix_units and not choice.get("UNITS")
+    left_out = "mma.f16" in capabilities.matrix_units and not choice["UNITS"]
     return _PLAIN_HALF if dtype is float16 and left_out else 1.0
 
 
@@ -127,7 +127,7 @@ def _cost(choice: Parameters, size: tuple[int, int, int], units: int) -> float:
     """
     m, n, batch = size
     tiles = _tiles(choice, size)
-    each = m * n * batch / tiles if choice.get("WORKGROUP") == 1 else choice["BM"] * choice["BN"]
+    each = m * n * batch / tiles if choice["WORKGROUP"] == 1 else choice["BM"] * choice["BN"]
     return -(-tiles // units) * float(each)
 
 

@@ -22,6 +22,7 @@ from portable.linalg.jacobi_kernels import jacobi_svdvals
 from portable.linalg.magnitude import largest_magnitude, require_finite
 from portable.linalg.operands import common_dtype
 from portable.namespace import device_of_arrays
+from portable.tune.fallback import first_accepted
 from portable.tune.space import Parameters
 
 __all__ = ["Progress", "Stage", "in_stages", "svdvals"]
@@ -94,8 +95,11 @@ def svdvals(a: Any, *, check_finite: bool = True, progress: Progress | None = No
         if _suits_jacobi(m, n, kind, device.capabilities):
             _by_jacobi(device, a, values, check_finite)
         else:
-            choice = tuned(kind, min(m, n), device.capabilities)
-            in_stages(device, a, values, choice, check_finite=check_finite, progress=progress)
+            checks: Any = {"check_finite": check_finite, "progress": progress}
+            first_accepted(
+                tuned(kind, min(m, n), device.capabilities),
+                lambda choice: in_stages(device, a, values, choice, **checks),
+            )
     if not lead:
         return values[0]
     return values if len(lead) == 1 else device.namespace().reshape(values, (*lead, min(m, n)))

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 from importlib.metadata import entry_points
-from typing import Any, Final
+from time import monotonic
+from types import TracebackType
+from typing import Any, Final, Self
 
 import click
 from rich.console import Console
@@ -26,6 +28,8 @@ from portable.tune.tunable import Size, Tunable
 __all__ = ["tune"]
 
 _GROUP: Final = "portable.tunables"
+_INTERRUPTED: Final = 130
+"""What a shell sees of a command that Ctrl-C ended."""
 _SECONDS: Final = click.FloatRange(min=0, min_open=True)
 
 
@@ -54,65 +58,127 @@ def tune(
 
     Prints what was found as an entry of the table of tuned parameters. Choices are tried in a
     process of their own, so that one which kills its compiler or does not end is passed over.
+    Ctrl-C ends the search; what was found until then is printed, and kept with --write.
     """
     tunable = _known(kernel)
     device = _device(device_name)
     sizes = _sizes(tunable, size_names) or list(tunable.sizes(device.capabilities))
+    dtypes = _dtypes(tunable, device, dtype_names)
     key = device_keys(device.capabilities)[0]
     found: dict[str, dict[str, list[Parameters]]] = {}
-    for dtype in _dtypes(tunable, device, dtype_names):
-        best = partial(_best, tunable, device, dtype, budget=budget, patience=patience)
-        choices = _unique([best(size) for size in sizes])
-        if choices:
-            found[dtype.name] = {key: choices}
-        if choices and write:
-            path = record(kernel, dtype, key, choices)
-            click.echo(f"kept in {path}", err=True)
+    with _Searches(tunable, device, budget, patience, len(dtypes) * len(sizes)) as searches:
+        for dtype in dtypes:
+            choices = _unique(searches.choices(dtype, sizes))
+            if choices:
+                found[dtype.name] = {key: choices}
+            if choices and write:
+                searches.say(f"kept in {record(kernel, dtype, key, choices)}")
+    if found:
+        click.echo(json.dumps(found, indent=1))
+    if searches.interrupted:
+        click.get_current_context().exit(_INTERRUPTED)
     if not found:
         raise click.ClickException("no choice worked")
-    click.echo(json.dumps(found, indent=1))
 
 
-def _best(
-    tunable: Tunable, device: Device, dtype: DType, size: Size, budget: float, patience: float
-) -> Parameters | None:
-    """The fastest choice for one problem, progress shown; an interrupt keeps what was found."""
-    make = partial(evaluator_for, tunable.problem, device.name, dtype.name, size)
-    with Isolated(make, patience=patience) as evaluate:
-        search = Search(
-            list(tunable.space.choices(dtype, device.capabilities)),
-            tunable.space.values,
-            evaluate,
-            budget=budget,
-            first=lookup(tunable.space.kernel, dtype, device.capabilities),
-        )
-        return _searched(search, tunable, dtype, size, budget)
+class _Searches:
+    """One search after the other, progress shown; an interrupt ends them and keeps what was found.
 
+    A context manager, which shows the progress.
+    """
 
-def _searched(
-    search: Search, tunable: Tunable, dtype: DType, size: Size, budget: float
-) -> Parameters | None:
-    console = Console(stderr=True)
-    label = f"{tunable.space.kernel} {dtype.short} {'x'.join(map(str, size))}"
-    with _progress(console) as progress:
-        task = progress.add_task(label, total=budget, best="")
+    def __init__(
+        self, tunable: Tunable, device: Device, budget: float, patience: float, count: int
+    ) -> None:
+        self.interrupted = False
+        self._tunable = tunable
+        self._device = device
+        self._budget = budget
+        self._patience = patience
+        self._console = Console(stderr=True)
+        self._progress = _progress(self._console)
+        self._all = self._progress.add_task(f"all {count} searches", total=count * budget, best="")
+        self._done = 0
+
+    def __enter__(self) -> Self:
+        self._progress.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._progress.stop()
+
+    def say(self, text: str) -> None:
+        """A line above the progress."""
+        self._console.print(text, highlight=False, markup=False, soft_wrap=True)
+
+    def choices(self, dtype: DType, sizes: Sequence[Size]) -> list[Parameters]:
+        """The fastest choice for each size for which one worked."""
+        found: list[Parameters] = []
+        for size in sizes:
+            if self.interrupted:
+                break
+            try:
+                best = self._best(dtype, size)
+            except KeyboardInterrupt:  # before the search began
+                self._interrupt()
+                break
+            if best is not None:
+                found.append(best)
+        return found
+
+    def _interrupt(self) -> None:
+        self.interrupted = True
+        self.say("interrupted: going on with what was found")
+
+    def _best(self, dtype: DType, size: Size) -> Parameters | None:
+        tunable, device = self._tunable, self._device
+        make = partial(evaluator_for, tunable.problem, device.name, dtype.name, size)
+        with Isolated(make, patience=self._patience) as evaluate:
+            search = Search(
+                list(tunable.space.choices(dtype, device.capabilities)),
+                tunable.space.values,
+                evaluate,
+                budget=self._budget,
+                first=_in_use(tunable, device, dtype),
+            )
+            return self._searched(search, dtype, size)
+
+    def _searched(self, search: Search, dtype: DType, size: Size) -> Parameters | None:
+        label = f"{self._tunable.space.kernel} {dtype.short} {'x'.join(map(str, size))}"
+        task = self._progress.add_task(label, total=self._budget, best="")
+        began = monotonic()
         try:
             for _ in search.run():
-                progress.update(
-                    task,
-                    completed=min(progress.tasks[0].elapsed or 0.0, budget),
-                    best=_rate(tunable, size, search.best),
-                )
+                spent = min(monotonic() - began, self._budget)
+                best = _rate(self._tunable, size, search.best)
+                self._progress.update(task, completed=spent, best=best)
+                self._progress.update(self._all, completed=self._done * self._budget + spent)
         except KeyboardInterrupt:
-            console.print("interrupted: going on with what was found")
-    _summary(console, label, tunable, size, search)
-    return search.best.choice if search.best else None
+            self._interrupt()
+        self._done += 1
+        self._progress.update(self._all, completed=self._done * self._budget)
+        self._progress.remove_task(task)
+        for line in _summary(label, self._tunable, size, search):
+            self.say(line)
+        return search.best.choice if search.best else None
+
+
+def _in_use(tunable: Tunable, device: Device, dtype: DType) -> list[Parameters]:
+    """The table's choices, without what is no matter of the search."""
+    listed = lookup(tunable.space, dtype, device.capabilities)
+    return [{name: choice[name] for name in tunable.space.values} for choice in listed]
 
 
 def _progress(console: Console) -> Progress:
     return Progress(
         TextColumn("{task.description}"),
         BarColumn(),
+        TextColumn("time left"),
         TimeRemainingColumn(),
         TextColumn("{task.fields[best]}"),
         console=console,
@@ -124,19 +190,20 @@ def _rate(tunable: Tunable, size: Size, best: Trial | None) -> str:
     return f"best {1e-9 * tunable.flops(size) / best.seconds:,.0f} GFLOP/s" if best else ""
 
 
-def _summary(console: Console, label: str, tunable: Tunable, size: Size, search: Search) -> None:
+def _summary(label: str, tunable: Tunable, size: Size, search: Search) -> Iterator[str]:
+    """How a search went, and what most failures were."""
     failed = [t.failure for t in search.trials.values() if t.failure]
     text = f"{label}: {len(search.trials)} tried, {len(failed)} failed"
-    console.print(f"{text}; {_rate(tunable, size, search.best)}", highlight=False)
+    yield f"{text}; {_rate(tunable, size, search.best)}"
     for reason in sorted(set(failed), key=failed.count, reverse=True)[:3]:
-        console.print(f"  {failed.count(reason)} x {reason[:160]}", highlight=False, markup=False)
+        yield f"  {failed.count(reason)} x {reason[:160]}"
 
 
-def _unique(choices: Sequence[Parameters | None]) -> list[Parameters]:
+def _unique(choices: Sequence[Parameters]) -> list[Parameters]:
     """Without repetitions, in order."""
     kept: list[Parameters] = []
     for choice in choices:
-        if choice is not None and choice not in kept:
+        if choice not in kept:
             kept.append(choice)
     return kept
 

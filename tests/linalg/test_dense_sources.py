@@ -22,7 +22,7 @@ LINE, TILE = (64, 1, 1), (32, 8, 1)
 def panels(capabilities: Capabilities, dtype: str, *, turned: bool) -> list[Program]:
     """The two kernels of a panel, as the table has them for the device."""
     kind = dtypes.dtype(dtype)
-    choice = tuned(kind, 4096, capabilities)
+    choice = tuned(kind, 4096, capabilities)[0]
     shape = dense_shape(choice, choice["BANDWIDTH"], kind, capabilities)
     a, v = np.empty((9, 9), kind.numpy), np.empty((9, shape.panel), kind.numpy)
     t, counts = np.empty((9, shape.panel, shape.panel), kind.numpy), np.empty(9, np.int32)

@@ -27,6 +27,7 @@ from portable.linalg.gemm import ALGORITHMS
 from portable.linalg.gemm_check import tolerance
 from portable.linalg.gemm_kernels import keep
 from portable.linalg.gemm_launches import tiles_launch
+from portable.linalg.gemm_tuning import SPACE, SPACE_NT
 from portable.tune.table import lookup
 from portable.tune.verify import worst_error
 
@@ -118,7 +119,7 @@ def test_the_choices_for_large_problems(
     left, right = device.from_numpy(a), device.from_numpy(b)
     if layout == "columns":
         right = device.from_numpy(np.ascontiguousarray(b.T)).T
-    spaces = ("gemm_nt", "gemm") if layout == "columns" else ("gemm",)
+    spaces = (SPACE_NT, SPACE) if layout == "columns" else (SPACE,)
     choices = [x for space in spaces for x in lookup(space, kind, device.capabilities)]
     for choice in choices[:2]:
         out = device.from_numpy(np.full((m, n), np.nan, dtype))

@@ -16,6 +16,7 @@ from portable.lang.ir.types import StrideClass
 from portable.lang.signature import ArraySpec, ScalarSpec, Specialisation, StaticSpec
 from portable.linalg.gemm_kernels import gemm_tiles, relu
 from portable.linalg.gemm_launches import tiles_launch
+from portable.linalg.gemm_tuning import SPACE, SPACE_NT
 from portable.tune.table import lookup
 from tests.support.compilers import CUDA, HIP, compile_cuda, compile_hip, cuda_missing, hip_missing
 
@@ -31,8 +32,8 @@ def wanted(
     dtype: DType, target: Capabilities, b_columns: bool, lead: tuple[StrideClass, ...] = ()
 ) -> Specialisation:
     """The launch of the device's first choice of tiles; `lead`: strides of leading dimensions."""
-    kernels = ("gemm_nt", "gemm") if b_columns else ("gemm",)
-    choice = next(x for kernel in kernels for x in lookup(kernel, dtype, target))
+    spaces = (SPACE_NT, SPACE) if b_columns else (SPACE,)
+    choice = next(x for space in spaces for x in lookup(space, dtype, target))
     workgroup = (choice["WORKGROUP"], 1, 1)
     constants = tiles_launch(choice, (1, 1), {"ACC": dtype.register, "ACTIVATION": relu}).constants
     boxed = "zero" not in lead

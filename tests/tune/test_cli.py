@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,7 +15,8 @@ import portable
 from portable import registry
 from portable.backend import Device
 from portable.dtypes import float32
-from portable.linalg import gemm
+from portable.errors import LaunchError
+from portable.linalg import gemm, svdvals
 from portable.linalg.gemm_tunable import TUNABLE
 from portable.linalg.gemm_tuning import candidates
 from portable.tune.cli import tune
@@ -23,6 +26,14 @@ from portable.tune.table import device_keys, record, user_table
 @pytest.fixture(autouse=True)
 def _own_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PORTABLE_TUNING", str(tmp_path / "tuning.json"))
+    user_table().write_text("{}", encoding="utf-8")
+
+
+def choice(device: Device, edge: int, **others: Any) -> dict[str, Any]:
+    """A choice of gemm's space, of square tiles."""
+    workgroup = 1 if device.capabilities.kind == "cpu" else 64
+    plain = {"BM": edge, "BN": edge, "BK": 8, "STAGES": 1, "GROUP": 1, "UNITS": False}
+    return {**plain, "APART": False, "WORKGROUP": workgroup, **others}
 
 
 def typed(*words: str) -> Result:
@@ -46,7 +57,7 @@ def test_a_short_search_is_kept_and_used(kernel: str) -> None:
 
 def test_a_second_matrix_in_columns_has_choices_of_its_own(device: Device) -> None:
     key = device_keys(device.capabilities)[0]
-    rows, columns = ({"BM": n, "BN": n} for n in (64, 32))
+    rows, columns = (choice(device, n) for n in (64, 32))
     record("gemm", float32, key, [rows])
     record("gemm_nt", float32, key, [columns])
     size = (4096, 4096, 1)
@@ -56,7 +67,7 @@ def test_a_second_matrix_in_columns_has_choices_of_its_own(device: Device) -> No
 
 def test_the_compute_unit_with_most_to_do_decides(device: Device) -> None:
     key = device_keys(device.capabilities)[0]
-    large, small = ({"BM": n, "BN": n} for n in (256, 32))
+    large, small = (choice(device, n) for n in (256, 32))
     record("gemm", float32, key, [large, small])
     units = max(1, device.capabilities.compute_units)
     assert candidates(device, float32, "auto", (256 * units, 256, 1))[0] == large
@@ -65,21 +76,52 @@ def test_the_compute_unit_with_most_to_do_decides(device: Device) -> None:
 
 
 @pytest.mark.needs_processor
-def test_a_choice_that_cannot_run_is_passed_over() -> None:
+def test_a_winner_that_cannot_be_launched_is_passed_over(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Tiles of 4 MiB do not fit into local memory; `refused` fits, and the device refuses it."""
     device = registry.device("cpu")
-    choice = {"BM": 32, "BN": 32, "BK": 8, "STAGES": 1, "GROUP": 1, "UNITS": False}
-    broken = {**choice, "WORKGROUP": 10**9}
-    record("gemm", float32, device_keys(device.capabilities)[0], [broken])
+    key = device_keys(device.capabilities)[0]
+    record("gemm", float32, key, [choice(device, 256, BK=128, STAGES=4)])
+    refused = {"BANDWIDTH": 8, "PANEL": 8, "FAN": 2, "COLUMNS": 1, "STRIP": 16, "WORKGROUP": 1}
+    record("svdvals", float32, key, [refused])
+    tried = []
+
+    def refuses(device: Device, a: Any, values: Any, choice: Any, **checks: Any) -> None:
+        tried.append(choice)
+        if choice["PANEL"] == 8:
+            raise LaunchError("no")
+        values[...] = 1
+
+    monkeypatch.setattr(import_module("portable.linalg.svdvals"), "in_stages", refuses)
     a = np.ones((40, 40), np.float32)
     with portable.use(device):
         assert (gemm(a, a) == 40).all()
+        assert (svdvals(a) == 1).all()
+    assert len(tried) == 2
+
+
+@pytest.mark.needs_processor
+@pytest.mark.parametrize(
+    "bad", [{"GROUP": 0}, {"STAGES": 1e9}, {"STAGES": 10**9}, {"WORKGROUP": 10**9}, {"BM": 40}]
+)
+def test_a_choice_of_no_such_space_is_left_out(bad: dict[str, Any]) -> None:
+    device = registry.device("cpu")
+    record("gemm", float32, device_keys(device.capabilities)[0], [choice(device, 32, **bad)])
+    a = np.ones((40, 40), np.float32)
+    (name,) = bad
+    with portable.use(device):
+        with pytest.warns(UserWarning, match=rf"tuning\.json.*{name}"):
+            found = gemm(a, a)
+        assert (found == 40).all()
+        gemm(a[:33], a)
 
 
 @pytest.mark.needs_processor
 def test_without_writing_nothing_is_kept() -> None:
     done = typed("gemm", "--device", "cpu", "--dtype", "f32", "--size", "16", "--budget", "0.2")
     assert done.exit_code == 0, done.output
-    assert not user_table().exists()
+    assert user_table().read_text(encoding="utf-8") == "{}"
 
 
 @pytest.mark.needs_compiler

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import multiprocessing
+import signal
+from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
@@ -43,24 +45,59 @@ def test_an_evaluator_that_cannot_be_made() -> None:
         Isolated(vanishing_evaluator).__enter__()
 
 
-@pytest.mark.needs_processor
-def test_a_search_passes_over_what_kills_its_process(monkeypatch: pytest.MonkeyPatch) -> None:
-    choices = ("die", "slow", "block", "fast")
-    space = Space("planted", {"X": choices}, lambda choice, dtype, capabilities: True)
-    tunable = Tunable(
-        space,
+def planted(choices: tuple[str, ...]) -> Tunable:
+    return Tunable(
+        Space("planted", {"X": choices}, lambda choice, dtype, capabilities: True),
         (float32,),
-        lambda capabilities: [(1,)],
-        lambda text: (1,),
+        lambda capabilities: [(1,), (2,)],
+        lambda text: (int(text),),
         lambda size: 1e6,
         planted_problem,
     )
+
+
+@pytest.mark.needs_processor
+def test_a_search_passes_over_what_kills_its_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    choices = ("die", "slow", "block", "fast")
+    tunable = planted(choices)
     monkeypatch.setattr(cli, "_known", lambda kernel: tunable)
     monkeypatch.setattr(cli, "lookup", lambda *names: [])
-    words = ("planted", "--device", "cpu", "--budget", "20", "--patience", "1")
+    words = ("planted", "--device", "cpu", "--size", "1", "--budget", "20", "--patience", "1")
     done = CliRunner().invoke(cli.tune, words)
     assert done.exit_code == 0, done.output
     (found,) = json.loads(done.stdout)["float32"].values()
     assert found == [{"X": "fast"}]
     assert "4 tried, 2 failed" in done.stderr
     assert "killed its process (SIGSEGV)" in done.stderr
+
+
+@pytest.mark.needs_processor
+def test_an_interrupt_ends_all_searches_and_keeps_what_was_found(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    asked: list[object] = []
+
+    def soon(*given: object) -> str:
+        """Asked for the best so far once there is one: the next choice blocks."""
+        if not asked:
+            signal.setitimer(signal.ITIMER_REAL, 0.2)
+        asked.append(given)
+        return ""
+
+    table = tmp_path / "tuning.json"
+    table.write_text("{}", encoding="utf-8")
+    monkeypatch.setenv("PORTABLE_TUNING", str(table))
+    monkeypatch.setattr(cli, "_known", lambda kernel: planted(("fast", "block")))
+    monkeypatch.setattr(cli, "lookup", lambda *names: [{"X": "fast"}])
+    monkeypatch.setattr(cli, "_rate", soon)
+    before = signal.signal(signal.SIGALRM, signal.default_int_handler)
+    try:
+        done = CliRunner().invoke(cli.tune, ("planted", "--device", "cpu", "--write"))
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+    assert done.exit_code == 130, done.output
+    assert "interrupted" in done.stderr
+    assert list(json.loads(done.stdout)["float32"].values()) == [[{"X": "fast"}]]
+    assert "fast" in table.read_text(encoding="utf-8")
+    assert not multiprocessing.active_children()
