@@ -5,10 +5,13 @@ helper that kernels call one marked `portable.function`. Both are Python by thes
 outside them is refused with the file, the line and what to write instead.
 
 Arguments
-    Positional ones are given at run time: arrays and numbers (None, dtypes, strings, tuples of
-    constants and helpers among them count as constants). Keyword-only ones are constants of the
-    compiler, as are numbers, dtypes and helpers that a kernel names from outside: they are
-    taken when it is first compiled for such arguments, and later changes of them are not seen.
+    Positional ones are given at run time: arrays and numbers, ``*arrays`` as many as there are
+    (None, dtypes, strings and helpers among them count as constants). Keyword-only ones are
+    constants of the compiler, as are numbers, dtypes and helpers that a kernel names from outside:
+    they are taken when it is first compiled for such arguments, and later changes of them are not
+    seen. Tuples and structs are taken apart, and the rule holds for each thing in them: a struct
+    given by position brings its arrays and numbers at run time and its dtypes, strings and helpers
+    as constants; one given by keyword is constant throughout, so that it holds no arrays.
 Statements
     Assignments, ``if``, ``while``, ``for`` over ``range`` (or, repeated at compile time, over
     `static_range` or a tuple), ``break``, ``continue``, ``return`` and calls. An ``if`` on
@@ -25,6 +28,17 @@ Numbers
 Arrays
     Indexed by integers, from 0 and not from the end; ``x[i]`` of two dimensions is a row,
     ``x[a:b]`` a part. Bounds are not checked but by the simulator. Arguments may overlap.
+Structs
+    A frozen dataclass or a NamedTuple is a value: made in kernels (``Point(x, y)``,
+    ``dataclasses.replace(p, x=0)``), passed, returned, kept in variables. Where a branch or loop
+    changes it, each number in it becomes a variable of its own; what else it holds stays the same.
+    A field that is annotated with a dtype (``count: kl.i32``) has that type; other annotations mean
+    nothing to kernels. Methods, properties and operators (``__add__``) are marked
+    `portable.function`. ``kl.local(n, Point(kl.f32, kl.i32))`` is an array of structs, ``a[i]`` one
+    of them and ``a.x`` the array of a field; ``kl.local(n, Point)`` where all fields are annotated.
+Tuples
+    Hold anything. `len`, `zip`, `enumerate`, `reversed`, ``*``, unpacking and comprehensions work
+    on them at compile time, on NamedTuples too.
 Work-items
     An ndrange is padded to whole workgroups, so kernels guard what they index. `barrier` is
     refused where not all of a workgroup provably meet. Workgroups run in any order.
@@ -35,6 +49,38 @@ Timing
     on the seed, the place in the program, the workgroup, the sub-group and the round of the loop.
     It is read when a kernel is compiled, so set it before the process starts, and part of what
     compiled programs are kept by. The simulator reports races without it.
+
+Examples
+--------
+A struct of arrays and a number is one argument; one of numbers is a value like any other:
+
+>>> from dataclasses import dataclass
+>>> from typing import Any, NamedTuple
+>>> import numpy as np
+>>> import portable as pt
+>>> from portable import lang as kl
+>>> class Bodies(NamedTuple):
+...     x: Any
+...     mass: Any
+...     count: int
+>>> @dataclass(frozen=True)
+... class Centre:
+...     moment: kl.f32
+...     mass: kl.f32
+...
+...     @pt.function
+...     def __add__(self, other):
+...         return Centre(self.moment + other.moment, self.mass + other.mass)
+>>> @pt.kernel
+... def centre(bodies, out):
+...     total = Centre(0, 0)
+...     for i in range(bodies.count):
+...         total += Centre(bodies.x[i] * bodies.mass[i], bodies.mass[i])
+...     out[0] = total.moment / total.mass
+>>> x, mass, out = np.float32([1, 2, 4]), np.float32([1, 1, 2]), np.zeros(1, np.float32)
+>>> centre[1, 1](Bodies(x, mass, 3), out)
+>>> float(out[0])
+2.75
 """
 
 from portable import dtypes as _dtypes

@@ -1,4 +1,8 @@
-"""From the arguments of a launch to those of its program."""
+"""From the arguments of a launch to those of its program.
+
+An argument is meant here by its number among all arrays, numbers and constants, those in tuples and
+structs in their place.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +13,7 @@ from typing import Any
 
 from portable.backend import Argument, ArrayView, Executable
 from portable.lang.arguments import element_strides
-from portable.lang.signature import ParameterSpec, ScalarSpec, StaticSpec
+from portable.lang.signature import LeafSpec, ParameterSpec, ScalarSpec, StaticSpec, leaf_specs
 
 __all__ = ["Filling", "filling_of", "owners_of"]
 
@@ -66,13 +70,13 @@ def filling_of(
     executable: Executable,
 ) -> Filling:
     """The filling for a program's arguments and a launch's."""
-    owners = owners_of(specs)
+    owners, leaves = owners_of(specs), leaf_specs(specs)
     made = Filling([None] * len(arguments))
     for position, argument in enumerate(arguments):
         arg, part = owners[argument.parameter]
         view = views[arg]
         if argument.kind == "scalar":
-            made.scalars.append((position, arg, _taker(specs[arg], part)))
+            made.scalars.append((position, arg, _taker(leaves[arg], part)))
             continue
         assert view is not None
         match argument.kind:
@@ -90,7 +94,7 @@ def filling_of(
     return made
 
 
-def _taker(spec: ParameterSpec, part: str) -> Callable[[Any], Any] | None:
+def _taker(spec: LeafSpec, part: str) -> Callable[[Any], Any] | None:
     """How a scalar is made of its argument; None where it is the argument itself."""
     if isinstance(spec, ScalarSpec) and spec.dtype is not None:
         return lambda x: getattr(x.item(), part) if part else x.item()
@@ -100,7 +104,7 @@ def _taker(spec: ParameterSpec, part: str) -> Callable[[Any], Any] | None:
 def owners_of(specs: tuple[ParameterSpec, ...]) -> list[tuple[int, str]]:
     """Per parameter of the IR: the launch argument and the part of it."""
     owners: list[tuple[int, str]] = []
-    for i, spec in enumerate(specs):
+    for i, spec in enumerate(leaf_specs(specs)):
         if isinstance(spec, StaticSpec):
             continue
         if isinstance(spec, ScalarSpec) and spec.kind == "complex":

@@ -19,8 +19,16 @@ from portable.lang.frontend.source import function_source
 from portable.lang.geometry import Groups, sizes
 from portable.lang.ir.kernel import Kernel as KernelIR
 from portable.lang.ir.kernel import Options
-from portable.lang.launch import Compiled, Launcher, interpreted_arguments, spec_of
-from portable.lang.signature import ArraySpec, ParameterSpec, Specialisation, constant_key
+from portable.lang.launch import Compiled, Launcher, interpreted_arguments, specs_of
+from portable.lang.signature import (
+    ArraySpec,
+    ParameterSpec,
+    Specialisation,
+    constant_key,
+    leaf_names,
+    leaf_specs,
+)
+from portable.lang.structs import flattened
 
 __all__ = ["Kernel", "kernel"]
 
@@ -45,7 +53,7 @@ class Kernel:
         self.__qualname__: str = python.__qualname__
         self.python: Final = python
         self.options: Final = options
-        self._parameters, self._defaults = _parameters(python)
+        self._parameters, self._rest, self._defaults = _parameters(python)
         self._launchers: dict[Any, Launcher] = {}
         self._compiled: dict[tuple[str, Specialisation, int | None], Compiled] = {}
         self._translated: dict[tuple[Capabilities, Specialisation], KernelIR] = {}
@@ -103,22 +111,24 @@ class Kernel:
     def specs(
         self, args: Sequence[Any], views: Sequence[ArrayView | None]
     ) -> tuple[ParameterSpec, ...]:
-        """What the arguments of a launch specialise on.
+        """What the arguments of a launch specialise on; the views are of `flattened` ones.
 
         Raises
         ------
         LaunchError
             If their number is wrong.
         """
-        if len(args) != len(self._parameters):
-            names = ", ".join(self._parameters)
+        fixed = len(self._parameters)
+        if len(args) < fixed or (len(args) > fixed and not self._rest):
+            names = ", ".join([*self._parameters, *(f"*{name}" for name in self._rest)])
             constants = ", ".join(self._defaults)
             raise LaunchError(
-                f"{self.__name__} takes {len(self._parameters)} arguments ({names}), "
-                f"not {len(args)}"
+                f"{self.__name__} takes {'at least ' if self._rest else ''}{fixed} arguments "
+                f"({names}), not {len(args)}"
                 + (f"; {constants}: compile-time, by keyword" if constants else "")
             )
-        return tuple(spec_of(x, view) for x, view in zip(args, views, strict=True))
+        gathered = [tuple(args[fixed:]) for _ in self._rest]
+        return specs_of([*args[:fixed], *gathered], iter(views))
 
     def constants(self, given: dict[str, Any]) -> tuple[tuple[str, Any], ...]:
         """The keyword-only arguments, defaults filled in, by name.
@@ -159,10 +169,10 @@ class Kernel:
             Naming it, or what is wrong with the number and the names of the arguments.
         """
         self.constants(constants)
-        self.specs(args, views)
+        names = self._leaf_names(self.specs(args, views))
         fixed = [
             (name, x)
-            for name, x, view in zip(self._parameters, args, views, strict=True)
+            for name, x, view in zip(names, flattened(tuple(args)), views, strict=True)
             if view is None
         ]
         for name, x in (*fixed, *constants.items()):
@@ -175,6 +185,9 @@ class Kernel:
                 ) from None
         raise LaunchError(f"an argument of {self.__name__} is not hashable")
 
+    def _leaf_names(self, specs: tuple[ParameterSpec, ...]) -> list[str]:
+        return leaf_names([*self._parameters, *self._rest], specs)
+
     def translated(self, wanted: Specialisation, capabilities: Capabilities) -> KernelIR:
         """The checked IR of a specialisation."""
         key = (capabilities, wanted)
@@ -186,7 +199,7 @@ class Kernel:
         return found
 
     def written(self, wanted: Specialisation, device: Device) -> frozenset[int]:
-        """The positions of the array arguments that the kernel may write.
+        """The positions of the array arguments that the kernel may write, in `leaf_specs`.
 
         Raises
         ------
@@ -198,12 +211,14 @@ class Kernel:
         positions = frozenset(
             owners[i][0] for i, parameter in enumerate(ir.parameters) if parameter in ir.written
         )
+        leaves = leaf_specs(wanted.parameters)
         for i in sorted(positions):
-            spec = wanted.parameters[i]
+            spec = leaves[i]
             if isinstance(spec, ArraySpec) and not spec.writable:
+                name = self._leaf_names(wanted.parameters)[i]
                 raise LaunchError(
-                    f"{self.__name__} writes its argument {self._parameters[i]}, but that array is "
-                    "read-only; pass a writable copy"
+                    f"{self.__name__} writes its argument {name}, but that array is read-only; "
+                    "pass a writable copy"
                 )
         return positions
 
@@ -247,18 +262,23 @@ def _local_bytes(ir: KernelIR) -> int:
     return sum(prod(a.shape) * a.dtype.itemsize for a in ir.arrays if a.space == "local")
 
 
-def _parameters(python: Callable[..., Any]) -> tuple[tuple[str, ...], dict[str, Any]]:
-    """Names of the positional parameters, and the keyword-only ones with their defaults."""
+def _parameters(
+    python: Callable[..., Any],
+) -> tuple[tuple[str, ...], tuple[str, ...], dict[str, Any]]:
+    """Names of the positional parameters and of ``*rest``; constants with their defaults."""
     signature = inspect.signature(python).parameters
     positional: list[str] = []
+    rest: tuple[str, ...] = ()
     constants: dict[str, Any] = {}
     for name, parameter in signature.items():
         if parameter.kind is _KINDS.KEYWORD_ONLY:
             constants[name] = parameter.default
-        elif parameter.kind in (_KINDS.VAR_POSITIONAL, _KINDS.VAR_KEYWORD):
+        elif parameter.kind is _KINDS.VAR_POSITIONAL:
+            rest = (name,)
+        elif parameter.kind is _KINDS.VAR_KEYWORD:
             raise KernelError(
                 f"{python.__name__} has the parameter {parameter}",
-                hint="kernels have a fixed number of arguments; name them one by one",
+                hint="constants of kernels are named one by one, or are fields of a struct",
             )
         elif parameter.default is not _KINDS.empty:
             raise KernelError(
@@ -267,7 +287,7 @@ def _parameters(python: Callable[..., Any]) -> tuple[tuple[str, ...], dict[str, 
             )
         else:
             positional.append(name)
-    return tuple(positional), constants
+    return tuple(positional), rest, constants
 
 
 @overload

@@ -8,7 +8,7 @@ that is like the last few is recognised without looking anything up.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import combinations
@@ -39,7 +39,8 @@ from portable.lang.ir.expressions import Variable
 from portable.lang.ir.kernel import Kernel as KernelIR
 from portable.lang.ir.types import Array
 from portable.lang.recogniser import Pair, Recogniser, recogniser
-from portable.lang.signature import ParameterSpec, Specialisation, constant_key
+from portable.lang.signature import CompositeSpec, ParameterSpec, Specialisation, constant_key
+from portable.lang.structs import flattened, is_composite, items_of, structure_of
 from portable.namespace import device_for_numpy, device_of, on_device
 
 if TYPE_CHECKING:
@@ -51,14 +52,16 @@ __all__ = [
     "Lowered",
     "Repeatable",
     "interpreted_arguments",
-    "spec_of",
+    "specs_of",
 ]
 
 _MAX_PLANS: Final = 1024
 _FAMILIAR_AFTER: Final = 4
 """Launches of a plan after which it pays to compile a function that recognises more of them."""
 
-_known_types: Final[dict[type, bool]] = {}
+_UNKNOWN: Final = object()
+_known_types: Final[dict[type, Any]] = {}
+"""Of types of arguments seen: True of arrays, None of tuples and structs, False of the rest."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,6 +141,8 @@ class _Plan:
 class Repeatable:
     """A launch to be repeated with other arrays of the same dtypes, shapes, strides and alignment.
 
+    Its arguments are those of the kernel, with the items of tuples and structs in their place.
+
     For libraries that know this of their arrays and keep it as a key of their own; nothing is
     checked.
     """
@@ -194,7 +199,8 @@ class Launcher:
         Parameters
         ----------
         *args
-            Arrays, and numbers; None and dtypes are compile-time constants.
+            Arrays and numbers, and tuples and structs of them; None, dtypes, strings and functions
+            are compile-time constants.
         **constants
             The keyword-only parameters.
 
@@ -214,8 +220,8 @@ class Launcher:
             if arguments is not None:
                 launch(groups, arguments)
                 return
-        plan, views, bound = self._resolve(args, constants)
-        bound.executable.launch(plan.groups, bound.filling.fill_views(views, args))
+        plan, views, bound, leaves = self._resolve(args, constants)
+        bound.executable.launch(plan.groups, bound.filling.fill_views(views, leaves))
         bound.uses = uses = bound.uses + 1
         if uses == _FAMILIAR_AFTER:
             bound.familiar = _familiar(plan, bound, args, constants, views)
@@ -227,15 +233,15 @@ class Launcher:
 
         The arrays must stay alive and where they are; numbers are taken now.
         """
-        plan, views, bound = self._resolve(args, constants)
-        launch = bound.executable.prepare(plan.groups, bound.filling.fill_views(views, args))
+        plan, views, bound, leaves = self._resolve(args, constants)
+        launch = bound.executable.prepare(plan.groups, bound.filling.fill_views(views, leaves))
         return _keeping(launch, args)
 
     def repeatable(
         self, args: tuple[Any, ...], constants: dict[str, Any], *, disjoint: bool
     ) -> Repeatable:
         """A launch of arguments like these; `disjoint`: no written array overlaps another."""
-        plan, _, _ = self._resolve(args, constants)
+        plan = self._resolve(args, constants)[0]
         return Repeatable(plan.groups, plan.bound(disjoint))
 
     def repeatable_on(
@@ -248,34 +254,40 @@ class Launcher:
 
     def lower(self, *args: Any, **constants: Any) -> Lowered:
         """What a launch of these arguments would hand to the device; launches nothing."""
-        plan, views, bound = self._resolve(args, constants)
+        plan, views, bound, leaves = self._resolve(args, constants)
         return Lowered(
-            bound.program, bound.executable, plan.groups, bound.filling.fill_views(views, args)
+            bound.program, bound.executable, plan.groups, bound.filling.fill_views(views, leaves)
         )
 
     def _resolve(
-        self, args: tuple[Any, ...], constants: dict[str, Any]
-    ) -> tuple[_Plan, list[ArrayView | None], _Bound]:
+        self, args: tuple[Any, ...], constants: dict[str, Any], leaves: tuple[Any, ...] = ()
+    ) -> tuple[_Plan, list[ArrayView | None], _Bound, tuple[Any, ...]]:
+        """The plan of a launch, and its arguments with tuples and structs taken apart.
+
+        `leaves` are these arguments, given where `args` has tuples or structs.
+        """
         device: Device | None = None
         views: list[ArrayView | None] = []
-        keys: list[Any] = [None]
-        for x in args:
+        keys: list[Any] = [None, structure_of(args)] if leaves else [None]
+        for x in leaves or args:
             kind = type(x)
             if kind is float:
                 views.append(None)
                 keys.append(float)
                 continue
-            is_one = _known_types.get(kind)
-            if is_one is None:
-                is_one = _known_types[kind] = is_array(x)
+            is_one = _known_types.get(kind, _UNKNOWN)
+            if is_one is _UNKNOWN:
+                is_one = _known_types[kind] = None if is_composite(kind) else is_array(x)
             if not is_one:
+                if is_one is None:
+                    return self._resolve(args, constants, tuple(flattened(args)))
                 views.append(None)
                 keys.append(scalar_key(x))
                 continue
             if device is None:
                 keys[0] = device = self._device_of(kind, x)
             if not device.owns(x):
-                device_of(*[y for y in args if is_array(y)])
+                device_of(*[y for y in leaves or args if is_array(y)])
                 x = on_device(device, x)
             view = device.view(x)
             views.append(view)
@@ -297,7 +309,8 @@ class Launcher:
         except (KeyError, TypeError):
             plan = self._find(key, device, args, views, constants)
         disjoint = not plan.pairs or _disjoint(plan.pairs, views)
-        return plan, views, plan.variants.get(disjoint) or plan.bound(disjoint)
+        bound = plan.variants.get(disjoint) or plan.bound(disjoint)
+        return plan, views, bound, leaves or args
 
     def _device_of(self, kind: type, x: Any) -> Device:
         """The device of an array; the one of the latest launch, if it owns it, is found fastest.
@@ -380,7 +393,8 @@ class Launcher:
         counts = group_counts(self._ndrange, workgroup)
         fixed = self._kernel.constants(constants)
         specs = self._kernel.specs(args, views)
-        keys = [scalar_key(x) for x, view in zip(args, views, strict=True) if view is None]
+        leaves = flattened(args)
+        keys = [scalar_key(x) for x, view in zip(leaves, views, strict=True) if view is None]
         padded = prod(n * size for n, size in zip(counts, workgroup, strict=True))
         return Specialisation(
             specs,
@@ -457,6 +471,13 @@ def _keeping(launch: Callable[[], None], args: tuple[Any, ...]) -> Callable[[], 
     return kept
 
 
-def spec_of(x: Any, view: ArrayView | None) -> ParameterSpec:
-    """The specialisation for one argument."""
+def specs_of(args: Iterable[Any], views: Iterator[ArrayView | None]) -> tuple[ParameterSpec, ...]:
+    """The specialisations for arguments; the views are of the leaves of all tuples and structs."""
+    return tuple(_spec(x, views) for x in args)
+
+
+def _spec(x: Any, views: Iterator[ArrayView | None]) -> ParameterSpec:
+    if is_composite(type(x)):
+        return CompositeSpec(type(x), specs_of(items_of(x), views))
+    view = next(views)
     return scalar_spec(x) if view is None else array_spec(view)

@@ -13,6 +13,7 @@ from portable.lang.arguments import is_array
 from portable.lang.emit import generate
 from portable.lang.kernel import Kernel
 from portable.lang.launch import Launcher
+from portable.lang.structs import flattened
 from portable.namespace import device_of, on_device
 
 __all__ = ["source"]
@@ -40,13 +41,14 @@ def source(
         For the simulator, which runs kernels without generating source.
     """
     launcher = kernel if isinstance(kernel, Launcher) else kernel[1]
-    arrays = [x for x in args if is_array(x)]
+    leaves = flattened(args)
+    arrays = [x for x in leaves if is_array(x)]
     chosen = device_of(*arrays) if device is None else registry.device(device)
     if chosen.capabilities.dialect == "ir":
         raise UnsupportedError(
             f"{chosen.name} runs kernels without generating source; name another device"
         )
-    views = [_view(chosen, x) if is_array(x) else None for x in args]
+    views = [_view(chosen, x) if is_array(x) else None for x in leaves]
     wanted = launcher.specialised(chosen, args, views, constants)
     ir = launcher.kernel.translated(wanted, chosen.capabilities)
     return generate(ir, chosen.capabilities).source

@@ -19,6 +19,7 @@ from portable.dtypes import DType
 from portable.lang.arguments import ALIGNMENT, scalar_key
 from portable.lang.filling import Filling
 from portable.lang.function import Function
+from portable.lang.structs import field_names, flattened, is_composite, items_of
 from portable.registry import registry
 
 __all__ = ["Pair", "Recogniser", "maker_of", "recogniser"]
@@ -36,6 +37,7 @@ def make({names}):
             return None
         {unpacked}, = args
         try:
+            {taken}
             if not ({same}):
                 return None
             {parts}
@@ -46,6 +48,7 @@ def make({names}):
         return [{arguments}]
     return recognise
 """
+_NEW_LINE: Final = "\n            "
 
 
 class Pair(NamedTuple):
@@ -84,14 +87,16 @@ def recogniser(
         How the program's arguments are made of the launch's.
     """
     arrays = {i: view for i, view in enumerate(views) if view is not None}
-    codes = {i: device.view_code(args[i]) for i in arrays if device.owns(args[i])}
-    fixed = [x for i, x in enumerate(args) if i not in arrays]
+    leaves = flattened(args)
+    codes = {i: device.view_code(leaves[i]) for i in arrays if device.owns(leaves[i])}
+    fixed = [x for i, x in enumerate(leaves) if i not in arrays]
     if not arrays or any(codes.get(i) is None for i in arrays):
         return None
     if not all(map(_unchanging, (*fixed, *constants.values()))):
         return None
     text = _Text()
-    for i, x in enumerate(args):
+    text.unpack(args)
+    for i, x in enumerate(leaves):
         code = codes.get(i)
         if code is None:
             text.require_fixed(f"a{i}", x)
@@ -105,8 +110,8 @@ def recogniser(
 
 def _unchanging(x: Any) -> bool:
     """Whether the same object means the same to a kernel for good."""
-    if type(x) is tuple:
-        return all(map(_unchanging, x))
+    if is_composite(type(x)):
+        return all(map(_unchanging, items_of(x)))
     return isinstance(x, _UNCHANGING)
 
 
@@ -121,6 +126,35 @@ class _Text:
         self._same: list[str] = []
         self._parts: list[str] = []
         self._unlike: list[str] = []
+        self._unpacked: list[str] = []
+        self._taken: list[str] = []
+        self._leaves = 0
+
+    def unpack(self, args: tuple[Any, ...]) -> None:
+        """Names the arguments: arrays, numbers and constants ``a0``, ``a1``, ... throughout."""
+        self._unpacked = [self._named(x) for x in args]
+
+    def _named(self, x: Any) -> str:
+        """The name of an argument, or of an item in it; a tuple or struct is taken apart first."""
+        kind = type(x)
+        if not is_composite(kind):
+            self._leaves += 1
+            return f"a{self._leaves - 1}"
+        at, own = len(self._taken), f"s{len(self._taken)}"
+        self._taken.append("")
+        items = items_of(x)
+        names = [self._named(item) for item in items]
+        self._names[f"{own}_kind"] = kind
+        differs = f"type({own}) is not {own}_kind"
+        if kind is tuple:
+            differs += f" or len({own}) != {len(items)}"
+        lines = [f"if {differs}: return None"]
+        if names:
+            is_tuple = issubclass(kind, tuple)
+            found = own if is_tuple else "".join(f"{own}.{n}, " for n in field_names(kind))
+            lines.append(f"{', '.join(names)}, = {found}")
+        self._taken[at] = _NEW_LINE.join(lines)
+        return own
 
     def require_fixed(self, x: str, given: Any) -> None:
         """A number of the same type, or the same constant."""
@@ -188,8 +222,9 @@ class _Text:
             names=", ".join(self._names),
             parts="; ".join(self._parts),
             same=" and ".join(self._same),
+            taken=_NEW_LINE.join(self._taken) or "pass",
             unlike=" or ".join(self._unlike),
-            unpacked=", ".join(f"a{i}" for i in range(arity)),
+            unpacked=", ".join(self._unpacked),
         )
         made: Recogniser = maker_of(text)(**self._names)
         return made

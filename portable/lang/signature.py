@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -10,21 +11,26 @@ import numpy as np
 from portable.dtypes import DType
 from portable.lang.ir.kernel import Options
 from portable.lang.ir.types import StrideClass
+from portable.lang.structs import is_composite, items_of, label
 
 __all__ = [
     "ArraySpec",
+    "CompositeSpec",
+    "LeafSpec",
     "ParameterSpec",
     "ScalarSpec",
     "Specialisation",
     "StaticSpec",
     "constant_key",
+    "leaf_names",
+    "leaf_specs",
 ]
 
 
 def constant_key(x: Any) -> Any:
     """Equal where two constants mean the same to a kernel; 1, 1.0 and True do not."""
-    if isinstance(x, tuple):
-        return (tuple, *map(constant_key, x))
+    if is_composite(type(x)):
+        return (type(x), *map(constant_key, items_of(x)))
     if isinstance(x, float | complex | np.generic):
         return type(x), repr(x)
     return type(x), x
@@ -74,7 +80,44 @@ class StaticSpec:
         object.__setattr__(self, "key", constant_key(self.value))
 
 
-ParameterSpec = ArraySpec | ScalarSpec | StaticSpec
+@dataclass(frozen=True, slots=True)
+class CompositeSpec:
+    """A tuple or struct argument, whose items are arguments of their own.
+
+    Attributes
+    ----------
+    kind : type
+        ``tuple``, or the class of the struct.
+    items : tuple of ParameterSpec
+        Per item or field.
+    """
+
+    kind: Any
+    items: tuple[ParameterSpec, ...]
+
+
+ParameterSpec = ArraySpec | ScalarSpec | StaticSpec | CompositeSpec
+LeafSpec = ArraySpec | ScalarSpec | StaticSpec
+
+
+def leaf_specs(specs: tuple[ParameterSpec, ...]) -> list[LeafSpec]:
+    """Those of the arrays, numbers and constants in all tuples and structs, in order."""
+    out: list[LeafSpec] = []
+    for spec in specs:
+        out += leaf_specs(spec.items) if isinstance(spec, CompositeSpec) else [spec]
+    return out
+
+
+def leaf_names(names: Sequence[str], specs: Sequence[ParameterSpec]) -> list[str]:
+    """How a user writes each of `leaf_specs`, such as ``x``, ``points.x`` or ``arrays[0]``."""
+    out: list[str] = []
+    for name, spec in zip(names, specs, strict=True):
+        if isinstance(spec, CompositeSpec):
+            inner = [name + label(spec.kind, i) for i in range(len(spec.items))]
+            out += leaf_names(inner, spec.items)
+        else:
+            out.append(name)
+    return out
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +127,7 @@ class Specialisation:
     Attributes
     ----------
     parameters : tuple of ParameterSpec
-        One per positional parameter of the kernel.
+        One per positional parameter of the kernel; of ``*arrays`` one for them all.
     constants : tuple of (str, object)
         The keyword-only arguments.
     workgroup : (int, int, int)

@@ -803,7 +803,7 @@ def fills_with_two(x):
 
 def test_too_many_arguments_for_a_matrix() -> None:
     error = refused(fills_with_two, MATRIX)
-    assert "fill of a kl.matrix takes one argument, not 2" in str(error)
+    assert "fill of a kl.matrix: too many positional arguments" in str(error)
 
 
 def k_misspelt(x):

@@ -9,6 +9,7 @@ from portable.backend import Capabilities
 from portable.dtypes import DType, bool_, float16, float32, int32, int64
 from portable.errors import KernelError, UnsupportedError
 from portable.lang.checks import check
+from portable.lang.frontend import structs
 from portable.lang.frontend.builder import Builder
 from portable.lang.frontend.conversion import constant
 from portable.lang.frontend.frame import Frame
@@ -16,11 +17,19 @@ from portable.lang.frontend.inference import Inference, Slot
 from portable.lang.frontend.memory import whole
 from portable.lang.frontend.source import FunctionSource, function_source
 from portable.lang.frontend.translator import Translator
-from portable.lang.frontend.values import Complex, Value
+from portable.lang.frontend.values import Complex, Struct, Value
 from portable.lang.ir.expressions import Variable
 from portable.lang.ir.kernel import Kernel
 from portable.lang.ir.types import Array
-from portable.lang.signature import ArraySpec, ScalarSpec, Specialisation, StaticSpec
+from portable.lang.signature import (
+    ArraySpec,
+    CompositeSpec,
+    ParameterSpec,
+    ScalarSpec,
+    Specialisation,
+    StaticSpec,
+)
+from portable.lang.structs import label
 
 __all__ = ["translate"]
 
@@ -105,16 +114,23 @@ def _check_options(builder: Builder) -> None:
 
 def _positional(source: FunctionSource) -> list[str]:
     arguments = source.tree.args
-    return [a.arg for a in [*arguments.posonlyargs, *arguments.args]]
+    rest = [arguments.vararg] if arguments.vararg else []
+    return [a.arg for a in [*arguments.posonlyargs, *arguments.args, *rest]]
 
 
 def _parameter(
     builder: Builder,
     parameters: list[Array | Variable],
     name: str,
-    spec: ArraySpec | ScalarSpec | StaticSpec,
+    spec: ParameterSpec,
     wanted: Specialisation,
 ) -> Any:
+    if isinstance(spec, CompositeSpec):
+        items = tuple(
+            _parameter(builder, parameters, name + label(spec.kind, i), item, wanted)
+            for i, item in enumerate(spec.items)
+        )
+        return items if spec.kind is tuple else structs.typed(builder, Struct(spec.kind, items))
     if isinstance(spec, StaticSpec):
         return constant(builder, spec.value)
     if isinstance(spec, ArraySpec):

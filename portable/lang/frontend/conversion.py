@@ -21,9 +21,18 @@ from portable.dtypes import (
 from portable.dtypes import dtype as dtype_of
 from portable.lang.frontend.builder import Builder
 from portable.lang.frontend.inference import Slot
-from portable.lang.frontend.values import Complex, Value, View, describe
+from portable.lang.frontend.values import (
+    IN_KERNELS,
+    Complex,
+    Struct,
+    StructView,
+    Value,
+    View,
+    describe,
+)
 from portable.lang.ir import expressions as e
 from portable.lang.ir.types import Vector
+from portable.lang.structs import is_composite, items_of
 from portable.lang.words import Word
 
 __all__ = [
@@ -265,7 +274,15 @@ def cast(builder: Builder, x: Number, dtype: DType) -> Value | Complex:
 
 
 def constant(builder: Builder, x: Any) -> Any:
-    """A constant as kernels know it: NumPy's numbers and dtypes become the language's."""
+    """A constant as kernels know it.
+
+    NumPy's numbers and dtypes become the language's, a struct a `Struct` of its fields.
+    """
+    if isinstance(x, IN_KERNELS):
+        return x
+    if is_composite(type(x)):
+        items = tuple(constant(builder, item) for item in items_of(x))
+        return items if type(x) is tuple else Struct(type(x), items)
     if isinstance(x, np.generic):
         return cast(builder, x.item(), dtype_of(x.dtype))
     if isinstance(x, np.dtype) or (isinstance(x, type) and issubclass(x, np.generic)):
@@ -312,7 +329,7 @@ def constant_truth(builder: Builder, x: Any, what: str = "a condition") -> bool:
 
     Refuses what would always be: arrays, run-time complex numbers and words that nobody calls.
     """
-    if isinstance(x, Complex | View | Word):
+    if isinstance(x, Complex | View | StructView | Struct | Word):
         hint = {Complex: "compare it: write x != 0", View: "write x is None, or compare elements"}
         builder.fail(
             f"{what} must be a bool, not {describe(x)}", hint.get(type(x), "call it: write (...)")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import builtins
+import dataclasses
 import inspect
 import math
 from abc import ABC, abstractmethod
@@ -11,22 +12,36 @@ from collections.abc import Callable, Iterable, Iterator
 from difflib import get_close_matches
 from enum import Enum
 from functools import partial
-from types import ModuleType
+from types import MethodType, ModuleType
 from typing import Any, Final
 
 from portable import dtypes, lang
 from portable.dtypes import DType, bool_
 from portable.lang import words
-from portable.lang.frontend import arithmetic, memory, variables
+from portable.lang.frontend import arithmetic, memory, structs, variables
 from portable.lang.frontend.builder import Builder
 from portable.lang.frontend.conversion import as_bool, cast, constant, constant_truth
 from portable.lang.frontend.frame import Frame
-from portable.lang.frontend.values import Complex, Range, Value, View, describe
+from portable.lang.frontend.values import (
+    IN_KERNELS,
+    Complex,
+    Range,
+    Struct,
+    StructView,
+    Value,
+    View,
+    at_run_time,
+    describe,
+    items_in,
+    plain,
+    sequence,
+)
 from portable.lang.frontend.variables import Unassigned
 from portable.lang.function import Function
 from portable.lang.ir import expressions as e
 from portable.lang.ir import statements as s
 from portable.lang.ir.types import LANES, Fragment, Vector
+from portable.lang.structs import field_names
 
 __all__ = ["ExpressionTranslator"]
 
@@ -51,7 +66,30 @@ _COMPARE: Final[dict[type[ast.cmpop], e.CompareOp]] = {
     ast.Gt: "gt",
     ast.GtE: "ge",
 }
+_METHODS: Final[dict[type[ast.operator], str]] = {
+    ast.Add: "add",
+    ast.Sub: "sub",
+    ast.Mult: "mul",
+    ast.MatMult: "matmul",
+    ast.Div: "truediv",
+    ast.FloorDiv: "floordiv",
+    ast.Mod: "mod",
+    ast.Pow: "pow",
+    ast.BitAnd: "and",
+    ast.BitOr: "or",
+    ast.BitXor: "xor",
+    ast.LShift: "lshift",
+    ast.RShift: "rshift",
+}
+"""The methods of structs by which they take part in operators."""
+
+_UNARY_METHODS: Final[dict[type[ast.unaryop], str]] = {
+    ast.USub: "__neg__",
+    ast.UAdd: "__pos__",
+    ast.Invert: "__invert__",
+}
 _CAPTURED: Final = (bool, int, float, complex, str, tuple, DType, Enum, ModuleType, Function)
+_ON_SEQUENCES: Final = (enumerate, len, reversed, tuple, zip)
 _OPERAND: Final = "the operand of 'and' or 'or'"
 _ELSEWHERE: Final = {
     "block_dim": "local_size",
@@ -132,7 +170,7 @@ class ExpressionTranslator(ABC):
                     f"{node.id} may be unassigned here: {found.why}",
                     found.hint or f"give {node.id} a value before the branch or loop",
                 )
-            return variables.read(self.builder, found) if variables.is_mutable(found) else found
+            return variables.read(self.builder, found)
         if node.id not in self.frame.outer:
             known = [*self.frame.env, *self.frame.outer]
             self.builder.fail(f"the name {node.id} is not defined", _nearest(node.id, known))
@@ -140,7 +178,7 @@ class ExpressionTranslator(ABC):
 
     def _captured(self, name: str, found: Any) -> Any:
         found = constant(self.builder, found)
-        if isinstance(found, Value | Complex):
+        if isinstance(found, Value | Complex | Struct):
             return found
         if found is None or found is words.target or isinstance(found, _CAPTURED):
             return found
@@ -151,6 +189,7 @@ class ExpressionTranslator(ABC):
             )
         if callable(found):
             return found
+        structs.refuse_mutable(self.builder, type(found))
         self.builder.fail(
             f"{name}, a {type(found).__name__}, cannot be captured by a kernel",
             "pass arrays as arguments and other things as keyword-only constants",
@@ -168,6 +207,10 @@ class ExpressionTranslator(ABC):
             return self._number_attribute(base, node.attr)
         if isinstance(base, Fragment):
             return self._fragment_attribute(base, node.attr)
+        if isinstance(base, Struct):
+            return self._struct_attribute(base, node.attr)
+        if isinstance(base, StructView):
+            return self._struct_view_attribute(base, node.attr)
         try:
             return self._captured(node.attr, getattr(base, node.attr))
         except AttributeError:
@@ -195,6 +238,33 @@ class ExpressionTranslator(ABC):
                 self.builder.fail(
                     f"arrays in kernels have no attribute {name}", "they have shape, ndim, dtype, T"
                 )
+
+    def _struct_attribute(self, struct: Struct, name: str) -> Any:
+        """A field of a struct, or what its class has."""
+        if name in field_names(struct.kind):
+            return self._known(name, struct.field(name))
+        try:
+            return self._known(name, structs.class_attribute(self.builder, struct, name))
+        except AttributeError:
+            names = ", ".join(field_names(struct.kind))
+            self.builder.fail(
+                f"{describe(struct)} has no field {name}; it has {names}",
+                _nearest(name, dir(struct.kind)),
+            )
+
+    def _struct_view_attribute(self, view: StructView, name: str) -> Any:
+        """The array of a field, or the shape that those of all fields have."""
+        if name in field_names(view.kind):
+            return view.field(name)
+        if name in ("shape", "ndim"):
+            return self._view_attribute(view.first, name)
+        names = ", ".join(field_names(view.kind))
+        self.builder.fail(f"{describe(view)} has no {name}", f"it has shape, ndim, {names}")
+
+    def _known(self, name: str, found: Any) -> Any:
+        """What a struct holds, if it is something that kernels know."""
+        known = isinstance(found, (*IN_KERNELS, tuple, MethodType, partial))
+        return found if known else self._captured(name, found)
 
     def _number_attribute(self, x: Value | Complex, name: str) -> Any:
         if name == "dtype":
@@ -233,10 +303,16 @@ class ExpressionTranslator(ABC):
             part = memory.subscript(self.builder, base, index)
             is_slot = part.array in self.builder.completions
             return part if part.ndim or is_slot else memory.load(self.builder, base, index)
+        if isinstance(base, StructView):
+            return structs.part(self.builder, base, index)
         if isinstance(base, Value) and base.lanes > 1:
             return self._lane(base, index)
-        if isinstance(base, tuple | str):
-            return self._item(base, index)
+        items = base if isinstance(base, str) else sequence(base)
+        if items is not None:
+            return self._item(items, index)
+        method = structs.bound_method(base, "__getitem__")
+        if method is not None:
+            return self._call(method, [index], {})
         self.builder.fail(f"{describe(base)} has no elements")
 
     def _lane(self, vector: Value, index: Any) -> Value:
@@ -288,9 +364,10 @@ class ExpressionTranslator(ABC):
         out: list[Any] = []
         for item in nodes:
             if isinstance(item, ast.Starred):
-                spread = self.visit(item.value)
-                if not isinstance(spread, tuple):
-                    self.builder.fail(f"* takes a tuple, not {describe(spread)}")
+                found = self.visit(item.value)
+                spread = sequence(found)
+                if spread is None:
+                    self.builder.fail(f"* takes a tuple, not {describe(found)}")
                 out.extend(spread)
             else:
                 out.append(self.visit(item))
@@ -306,6 +383,9 @@ class ExpressionTranslator(ABC):
 
     def operate(self, op: ast.operator, x: Any, y: Any) -> Any:
         """A binary operator on what its operands stand for."""
+        method = structs.operator_of(_METHODS[type(op)], x, y)
+        if method is not None:
+            return self._call(method[0], [method[1]], {})
         if isinstance(op, ast.Pow):
             return arithmetic.power(self.builder, x, y)
         if isinstance(op, ast.MatMult):
@@ -316,6 +396,9 @@ class ExpressionTranslator(ABC):
         """``-x``, ``+x``, ``~x``, ``not x``."""
         x = self.visit(node.operand)
         self.builder.location = self.frame.source.location(node)
+        method = structs.bound_method(x, _UNARY_METHODS.get(type(node.op), ""))
+        if method is not None:
+            return self._call(method, [], {})
         match node.op:
             case ast.USub():
                 return arithmetic.negate(self.builder, x)
@@ -394,7 +477,7 @@ class ExpressionTranslator(ABC):
             x = self.visit(node.body)
         with self.builder.block() as orelse:
             y = self.visit(node.orelse)
-        if not then and not orelse and not isinstance(x, tuple):
+        if not then and not orelse and items_in(x) is None:
             return arithmetic.select(self.builder, condition, x, y)
         key = (self.frame.path, "if", node.lineno, node.col_offset, self.builder.name("either"))
         result = variables.new(self.builder, key, "either", x)
@@ -430,8 +513,19 @@ class ExpressionTranslator(ABC):
             return self.call_function(function, args, kwargs)
         if isinstance(function, DType):
             return self._call_dtype(function, args, kwargs)
-        if isinstance(function, partial) and args and not kwargs:
-            return self._call_method(function, args)
+        if isinstance(function, MethodType) and isinstance(function.__func__, Function):
+            return self.call_function(function.__func__, [function.__self__, *args], kwargs)
+        if isinstance(function, partial):
+            return self._call_method(function, args, kwargs)
+        if isinstance(function, type):
+            structs.refuse_mutable(self.builder, function)
+        if structs.is_struct(function):
+            return structs.make(self.builder, function, args, kwargs)
+        if function is dataclasses.replace and len(args) == 1:
+            return structs.replaced(self.builder, args[0], kwargs)
+        method = structs.bound_method(function, "__call__")
+        if method is not None:
+            return self._call(method, args, kwargs)
         return self._call_python(function, args, kwargs)
 
     def _call_word(self, word: words.Word, args: list[Any], kwargs: dict[str, Any]) -> Any:
@@ -466,12 +560,16 @@ class ExpressionTranslator(ABC):
             self.builder.fail(f"kl.{dtype.short}(x) converts one number")
         return cast(self.builder, args[0], dtype)
 
-    def _call_method(self, method: partial[Any], args: list[Any]) -> Any:
-        """What `_fragment_attribute` gave: all but map take one argument."""
-        if len(args) > 1 and method.func != self.map_fragment:
+    def _call_method(self, method: partial[Any], args: list[Any], kwargs: dict[str, Any]) -> Any:
+        """What an attribute of a matrix or a struct gave."""
+        try:
+            inspect.signature(method).bind(*args, **kwargs)
+        except TypeError as error:
             name = method.func.__name__.lstrip("_")
-            self.builder.fail(f"the {name} of a kl.matrix takes one argument, not {len(args)}")
-        return method(*args)
+            if method.args[-1:] and isinstance(method.args[-1], Fragment):
+                name += " of a kl.matrix"
+            self.builder.fail(f"{name}: {error}")
+        return method(*args, **kwargs)
 
     def _call_python(self, function: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
         if function is range:
@@ -484,36 +582,38 @@ class ExpressionTranslator(ABC):
             return result
         if function is abs and len(args) == 1:
             return arithmetic.call(self.builder, "abs", args[0])
-        if function is len and len(args) == 1 and isinstance(args[0], View):
-            return self._view_attribute(args[0], "shape")[0]
-        if function is len and len(args) == 1 and isinstance(args[0], tuple):
-            return len(args[0])
-        if function is tuple and len(args) == 1 and isinstance(args[0], tuple):
-            return args[0]
+        if function is len and len(args) == 1 and isinstance(args[0], View | StructView):
+            view = args[0] if isinstance(args[0], View) else args[0].first
+            return self._view_attribute(view, "shape")[0]
+        if function in _ON_SEQUENCES and args and all(sequence(x) is not None for x in args):
+            return self._on_sequences(function, args, kwargs)
         return self._constant_call(function, args, kwargs)
+
+    def _on_sequences(self, function: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
+        """Python's functions of sequences, whose items may be anything."""
+        given = [sequence(x) for x in args]
+        try:
+            result = function(*given, **kwargs)
+        except (TypeError, ValueError) as error:
+            self.builder.fail(f"{function.__name__}: {error}")
+        return tuple(result) if isinstance(result, Iterator) else result
 
     def _constant_call(self, function: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
         """A function of Python itself on constants, evaluated at compile time."""
         name = getattr(function, "__name__", repr(function))
         given = [*args, *kwargs.values()]
-        structural = function in (enumerate, zip) and all(isinstance(x, tuple) for x in args)
-        constants = structural or not any(_at_run_time(x) for x in given)
+        constants = not any(map(at_run_time, given))
         module = getattr(function, "__module__", None)
         if constants and module in ("builtins", "math") and function is not print:
             try:
-                result = function(*args, **kwargs)
-                return tuple(result) if isinstance(result, Iterator | list) else result
+                named = {name: plain(x) for name, x in kwargs.items()}
+                result = function(*map(plain, args), **named)
+                result = tuple(result) if isinstance(result, Iterator | list) else result
+                return constant(self.builder, result)
             except (ArithmeticError, LookupError, TypeError, ValueError) as error:
                 self.builder.fail(f"{name}: {error}")
         what = name if callable(function) else describe(function)
         self.builder.fail(f"{what} cannot be called in a kernel", _call_hint(function, name))
-
-
-def _at_run_time(x: Any) -> bool:
-    """Whether a value, or an item of a tuple, is only known at run time."""
-    if isinstance(x, tuple):
-        return any(_at_run_time(item) for item in x)
-    return isinstance(x, Value | Complex | View | Fragment | Range)
 
 
 def _is_kernel(x: Any) -> bool:

@@ -15,12 +15,34 @@ from enum import Enum, auto
 from typing import Any, Final
 
 from portable.dtypes import DType
-from portable.lang.frontend import memory, variables
+from portable.lang.frontend import variables
 from portable.lang.frontend.builder import Builder
-from portable.lang.frontend.conversion import as_bool, as_type, cast, constant_truth, unify
+from portable.lang.frontend.conversion import (
+    as_bool,
+    as_type,
+    cast,
+    constant,
+    constant_truth,
+    unify,
+)
 from portable.lang.frontend.expressions import ExpressionTranslator
 from portable.lang.frontend.frame import Frame, LoopKind
-from portable.lang.frontend.values import Complex, Range, Value, View, describe, is_number
+from portable.lang.frontend.structs import load, store
+from portable.lang.frontend.values import (
+    Complex,
+    Range,
+    Struct,
+    StructView,
+    Value,
+    View,
+    describe,
+    is_number,
+    items_in,
+    labelled,
+    leaves,
+    like,
+    sequence,
+)
 from portable.lang.frontend.variables import Unassigned
 from portable.lang.function import Function
 from portable.lang.ir import expressions as e
@@ -154,14 +176,14 @@ class Translator(ExpressionTranslator):
         if not isinstance(node.target, ast.Subscript):
             self.builder.fail("only names and array elements can be assigned")
         view, index = self._element(node.target)
-        held = memory.load(self.builder, view, index)
+        held = load(self.builder, view, index)
         operand = self.visit(node.value)
         self._locate(node)
-        memory.store(self.builder, view, index, self.operate(node.op, held, operand))
+        store(self.builder, view, index, self.operate(node.op, held, operand))
 
-    def _element(self, node: ast.Subscript) -> tuple[View, Any]:
+    def _element(self, node: ast.Subscript) -> tuple[View | StructView, Any]:
         view = self.visit(node.value)
-        if not isinstance(view, View):
+        if not isinstance(view, View | StructView):
             self.builder.fail(
                 f"{describe(view)} has no elements to assign",
                 "pass an array, or see kl.local and kl.private",
@@ -173,18 +195,32 @@ class Translator(ExpressionTranslator):
             case ast.Name():
                 self._bind(target.id, value)
             case ast.Tuple():
-                if not isinstance(value, tuple) or len(value) != len(target.elts):
-                    self.builder.fail(
-                        f"{describe(value)} does not unpack to {len(target.elts)} names"
-                    )
-                for one, item in zip(target.elts, value, strict=True):
-                    self._assign(one, item)
+                self._unpack(target.elts, value)
             case ast.Subscript():
                 view, index = self._element(target)
                 self._locate(target)
-                memory.store(self.builder, view, index, value)
+                store(self.builder, view, index, value)
+            case ast.Attribute():
+                self.builder.fail(
+                    "fields of structs do not change",
+                    f"make a new struct: dataclasses.replace(x, {target.attr}=...)",
+                )
             case _:
                 self.builder.fail("only names and array elements can be assigned")
+
+    def _unpack(self, targets: list[ast.expr], value: Any) -> None:
+        """``x, *y, z = ...``."""
+        items = sequence(value)
+        stars = [i for i, x in enumerate(targets) if isinstance(x, ast.Starred)]
+        count = len(targets) - len(stars)
+        if items is None or len(items) < count or (not stars and len(items) > count):
+            hint = "name its fields: x.name" if isinstance(value, Struct) else ""
+            self.builder.fail(f"{describe(value)} does not unpack to {len(targets)} names", hint)
+        for at in stars:
+            end = at + len(items) - count
+            items = (*items[:at], items[at:end], *items[end:])
+        for one, item in zip(targets, items, strict=True):
+            self._assign(one.value if isinstance(one, ast.Starred) else one, item)
 
     def _bind(self, name: str, value: Any) -> None:
         held = self.frame.env.get(name)
@@ -198,6 +234,9 @@ class Translator(ExpressionTranslator):
 
     def _snapshot(self, name: str, value: Any) -> Any:
         """A value that later assignments to the variables in it cannot change."""
+        items = items_in(value)
+        if items is not None:
+            return like(value, (self._snapshot(name + part, x) for part, x in labelled(value)))
         match value:
             case Value():
                 return self._named(name, value)
@@ -208,8 +247,8 @@ class Translator(ExpressionTranslator):
             case View():
                 starts = tuple(self.builder.let(name, x) for x in self._fixed(value.starts))
                 return View(value.array, starts, value.kept, value.extents)
-            case tuple():
-                return tuple(self._snapshot(f"{name}_{i}", x) for i, x in enumerate(value))
+            case StructView():
+                return StructView(value.kind, tuple(self._snapshot(name, x) for x in value.items))
             case _:
                 return value
 
@@ -256,7 +295,7 @@ class Translator(ExpressionTranslator):
         self, test: e.Expression, branches: tuple[list[ast.stmt], list[ast.stmt]], node: ast.If
     ) -> _End:
         here = self.builder.location
-        self._promote(_assigned(*branches))
+        self._promote({x for x in _assigned(*branches) if not self._is_struct(x)})
         before = dict(self.frame.env)
         blocks, envs, ends = [], [], []
         self.frame.depth += 1
@@ -288,27 +327,69 @@ class Translator(ExpressionTranslator):
         return env
 
     def _joined(self, name: str, found: list[Any], blocks: list[list[s.Statement]]) -> Any:
+        """What a name stands for after a branch of which each side bound it for itself."""
         here = self.builder.location
         if any(x is _MISSING or isinstance(x, Unassigned) for x in found):
             return Unassigned(here, f"only one side of the branch at line {here.line} assigns it")
-        found = [variables.read(self.builder, x) if variables.is_mutable(x) else x for x in found]
-        first = found[0]
-        same = all(x is first or _same_constant(x, first) for x in found)
-        if same and not isinstance(first, Value | Complex | View):
-            return first
-        if not all(_holds_numbers(x) for x in found):
+        found = [variables.read(self.builder, x) for x in found]
+        why = self._unlike(name, found)
+        if why:
             if name == "return":
-                self.builder.fail("the function returns a number on some paths only")
-            why = f"the branch at line {here.line} makes it {describe(first)} or something else"
-            return Unassigned(here, why)
+                self.builder.fail(f"the function returns {why}")
+            return Unassigned(here, f"the branch at line {here.line} makes {why}")
+        return self._join(self.frame.key(name), name, found, blocks)
+
+    def _unlike(self, name: str, found: list[Any]) -> str:
+        """Why a branch's sides cannot meet in one variable; nothing if they can."""
+        first = found[0]
+        if all(variables.same(x, first) for x in found) or all(is_number(x) for x in found):
+            return ""
+        if items_in(first) is not None and all(variables.alike(x, first) for x in found):
+            columns = zip(*(items_in(x) or () for x in found), strict=True)
+            labels = [part for part, _ in labelled(first)]
+            reasons = (
+                self._unlike(name + part, list(items))
+                for part, items in zip(labels, columns, strict=True)
+            )
+            return next(filter(None, reasons), "")
+        if None in found and name == "return":
+            given = next(x for x in found if x is not None)
+            return f"{describe(given)} on some paths only"
+        other = next((x for x in found if not variables.same(x, first)), first)
+        what = "" if name == "return" else f"{name.removeprefix('return')} "
+        return f"{what}{describe(first)} on some paths and {describe(other)} on others"
+
+    def _join(self, key: Any, name: str, found: list[Any], blocks: list[list[s.Statement]]) -> Any:
+        """A variable, or a tuple or struct of some, that each block gives its own value."""
+        first = found[0]
+        if items_in(first) is not None:
+            columns = zip(*(items_in(x) or () for x in found), strict=True)
+            return like(
+                first,
+                (
+                    self._join((key, i), name + part, list(items), blocks)
+                    for i, ((part, _), items) in enumerate(
+                        zip(labelled(first), columns, strict=True)
+                    )
+                ),
+            )
+        if all(self._unmoved(x, first) for x in found):
+            return first
         sample = next((x for x in found if isinstance(x, Complex)), first)
-        variable = variables.new(self.builder, self.frame.key(name), name, sample)
+        variable = variables.new(self.builder, key, name, sample)
         for value, block in zip(found, blocks, strict=True):
             with self.builder.block() as tail:
                 variables.assign(self.builder, variable, value, name)
             at = len(block)
             block[at:at] = tail
         return variable
+
+    def _unmoved(self, x: Any, first: Any) -> bool:
+        """Whether a value is the other one, and no variable that could change."""
+        if isinstance(first, Value):
+            fixed = isinstance(first.expr, e.Variable | e.Const)
+            return fixed and x == first and first.expr not in self.builder.variables
+        return not isinstance(first, Complex) and variables.same(x, first)
 
     def _promote_in_loop(self, names: set[str]) -> None:
         """Likewise for a loop, where what is no number can only be assigned before it is read."""
@@ -319,6 +400,10 @@ class Translator(ExpressionTranslator):
             if not variables.is_mutable(held) and not isinstance(held, Unassigned):
                 why = f"the loop at line {here.line} assigns it, and it was {describe(held)} before"
                 self.frame.env[name] = Unassigned(here, why)
+
+    def _is_struct(self, name: str) -> bool:
+        """Of a struct that a branch makes anew, fields that stay constants stay so: see `_join`."""
+        return isinstance(self.frame.env.get(name), Struct)
 
     def _promote(self, names: set[str]) -> None:
         """Turns bound names that run-time control flow assigns into variables."""
@@ -350,8 +435,9 @@ class Translator(ExpressionTranslator):
         ):
             self._elements(node, over[1])
             return None
-        if isinstance(over, tuple):
-            return self._repeat(node, over)
+        items = sequence(over)
+        if items is not None:
+            return self._repeat(node, items)
         self.builder.fail(f"a loop runs over range(...), not {describe(over)}")
 
     def _constants(self, over: Range) -> range:
@@ -554,7 +640,10 @@ class Translator(ExpressionTranslator):
             bound = inspect.signature(function.python).bind(*args, **kwargs)
         except TypeError as error:
             self.builder.fail(f"{function.__name__}: {error}")
+        given = set(bound.arguments)
         bound.apply_defaults()
+        for name in bound.arguments.keys() - given:
+            bound.arguments[name] = constant(self.builder, bound.arguments[name])
         caller, here, text = self.frame, self.builder.location, self.builder.source_line
         if len(caller.path) > _MAX_DEPTH:
             self.builder.fail(f"{function.__name__} calls itself", "helper functions are inlined")
@@ -568,8 +657,7 @@ class Translator(ExpressionTranslator):
             result = self.frame.env.get("return")
             if isinstance(result, Unassigned):
                 self.builder.fail(f"{function.__name__} returns a value on some paths only")
-            if variables.is_mutable(result):
-                result = variables.read(self.builder, result)
+            result = variables.read(self.builder, result)
         finally:
             self.frame = caller
         self.builder.location, self.builder.source_line = here, text
@@ -583,15 +671,9 @@ class _Missing:
 _MISSING: Final = _Missing()
 
 
-def _same_constant(x: Any, y: Any) -> bool:
-    simple = bool | int | float | complex | str | DType | None
-    return isinstance(x, simple) and type(x) is type(y) and x == y
-
-
 def _holds_numbers(x: Any) -> bool:
-    if isinstance(x, tuple):
-        return bool(x) and all(_holds_numbers(item) for item in x)
-    return is_number(x) or variables.is_mutable(x)
+    """Whether a name stands for a number, or a tuple or struct with one in it."""
+    return any(is_number(leaf) for leaf in leaves(x)) or variables.is_mutable(x)
 
 
 def _assigned(*blocks: Sequence[ast.stmt]) -> set[str]:

@@ -1,22 +1,43 @@
 """What a name or expression may stand for while a kernel is being translated.
 
 A run-time number is a `Value`, a complex one a `Complex`, an array or part of one a `View`, a
-matrix an `ir.types.Fragment`. Everything else is a plain Python object known at compile time:
-numbers, dtypes, strings, tuples (whose items may be any of these), words, helper functions.
+matrix an `ir.types.Fragment`, a struct a `Struct` and an array of structs a `StructView`.
+Everything else is a plain Python object known at compile time: numbers, dtypes, strings, tuples
+(whose items may be any of these), words, helper functions.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from portable.dtypes import DType
 from portable.lang.frontend.inference import Slot
 from portable.lang.ir.expressions import Expression
-from portable.lang.ir.types import Array, ValueType, Vector, lanes_of, scalar_of
+from portable.lang.ir.types import Array, Fragment, ValueType, Vector, lanes_of, scalar_of
+from portable.lang.structs import field_names, instance, label
 from portable.lang.words import Word
 
-__all__ = ["Complex", "Range", "Value", "View", "describe", "is_number"]
+__all__ = [
+    "IN_KERNELS",
+    "Complex",
+    "Range",
+    "Struct",
+    "StructView",
+    "Value",
+    "View",
+    "at_run_time",
+    "describe",
+    "is_number",
+    "items_in",
+    "labelled",
+    "leaves",
+    "like",
+    "map_leaves",
+    "plain",
+    "sequence",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +115,48 @@ class View:
 
 
 @dataclass(frozen=True, slots=True)
+class Struct:
+    """A frozen dataclass or NamedTuple, whose fields may be anything that a name stands for."""
+
+    kind: type
+    items: tuple[Any, ...]
+
+    def field(self, name: str) -> Any:
+        """The field of a name.
+
+        Raises
+        ------
+        ValueError
+            If there is none.
+        """
+        return self.items[field_names(self.kind).index(name)]
+
+
+@dataclass(frozen=True, slots=True)
+class StructView:
+    """An array of structs, or part of one: per field an array, of numbers or of structs."""
+
+    kind: type
+    items: tuple[View | StructView, ...]
+
+    def field(self, name: str) -> View | StructView:
+        """The array of a field.
+
+        Raises
+        ------
+        ValueError
+            If there is none.
+        """
+        return self.items[field_names(self.kind).index(name)]
+
+    @property
+    def first(self) -> View:
+        """The array of some number in it; those of all have the same shape."""
+        found = self.items[0]
+        return found if isinstance(found, View) else found.first
+
+
+@dataclass(frozen=True, slots=True)
 class Range:
     """The arguments of ``range`` in a kernel: compile-time ints or values, and the unrolling."""
 
@@ -104,9 +167,71 @@ class Range:
     static: bool = False
 
 
+_AT_RUN_TIME: Final = (Value, Complex, View, StructView, Fragment, Range)
+IN_KERNELS: Final = (*_AT_RUN_TIME, Struct)
+"""Types of what names stand for in kernels alone."""
+
+
 def is_number(x: object) -> bool:
     """Whether this is a number, known at compile time or not."""
     return isinstance(x, bool | int | float | complex | Value | Complex)
+
+
+def items_in(x: object) -> tuple[Any, ...] | None:
+    """What a tuple or struct holds; None of anything else."""
+    if isinstance(x, Struct):
+        return x.items
+    return x if isinstance(x, tuple) else None
+
+
+def sequence(x: object) -> tuple[Any, ...] | None:
+    """What Python would run through in a tuple or NamedTuple; None of anything else."""
+    if isinstance(x, Struct):
+        return x.items if issubclass(x.kind, tuple) else None
+    return x if isinstance(x, tuple) else None
+
+
+def like(x: Any, items: Iterable[Any]) -> Any:
+    """A tuple, or a struct of the type of `x`, that holds other items."""
+    return Struct(x.kind, tuple(items)) if isinstance(x, Struct) else tuple(items)
+
+
+def labelled(x: Any) -> list[tuple[str, Any]]:
+    """The items of a tuple or struct, each with how it is written: ``[0]`` or ``.name``."""
+    kind = x.kind if isinstance(x, Struct) else tuple
+    return [(label(kind, i), item) for i, item in enumerate(items_in(x) or ())]
+
+
+def leaves(x: Any) -> Iterator[Any]:
+    """What is in a tuple or struct, in those within it, and so on; a thing itself if it is none."""
+    items = items_in(x)
+    if items is None:
+        yield x
+    else:
+        for item in items:
+            yield from leaves(item)
+
+
+def map_leaves(function: Callable[[Any], Any], x: Any) -> Any:
+    """The same tuple or struct of what a function makes of its leaves."""
+    items = items_in(x)
+    if items is None:
+        return function(x)
+    return like(x, (map_leaves(function, item) for item in items))
+
+
+def at_run_time(x: object) -> bool:
+    """Whether a thing, or some leaf of it, is only known at run time."""
+    return any(isinstance(leaf, _AT_RUN_TIME) for leaf in leaves(x))
+
+
+def plain(x: Any) -> Any:
+    """A constant as Python's own code knows it: structs are what they were before."""
+    items = items_in(x)
+    if items is None:
+        return x
+    kind = x.kind if isinstance(x, Struct) else tuple
+    return instance(kind, tuple(map(plain, items)))
 
 
 def describe(x: object) -> str:
@@ -124,6 +249,10 @@ def describe(x: object) -> str:
             return f"the constant {x!r}"
         case tuple():
             return f"a tuple of {len(x)}"
+        case Struct():
+            return f"a {x.kind.__name__}"
+        case StructView():
+            return f"{x.first.ndim}-d {x.first.array.space} array of {x.kind.__name__}"
         case DType():
             return f"the dtype {x.short}"
         case Word():

@@ -1,21 +1,50 @@
-"""Mutable variables: names assigned under run-time control flow, and their types."""
+"""Mutable variables: names assigned under run-time control flow, and their types.
+
+Of a tuple or struct each number becomes a variable of its own; what else it holds, such as dtypes,
+functions and arrays, stays as it is and cannot become another.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from portable.dtypes import DType, float32
 from portable.errors import Location
 from portable.lang.frontend.builder import Builder
 from portable.lang.frontend.conversion import as_type, common_dtype, default_dtype
 from portable.lang.frontend.inference import Slot, VariableType
-from portable.lang.frontend.values import Complex, Value, describe, is_number
+from portable.lang.frontend.values import (
+    Complex,
+    Struct,
+    Value,
+    View,
+    describe,
+    is_number,
+    items_in,
+    labelled,
+    leaves,
+    like,
+    map_leaves,
+)
 from portable.lang.ir import expressions as e
 from portable.lang.ir import statements as s
 from portable.lang.ir.types import ValueType, Vector, lanes_of, scalar_of
+from portable.lang.signature import constant_key
 
-__all__ = ["Mutable", "MutableComplex", "Unassigned", "assign", "is_mutable", "new", "read"]
+__all__ = [
+    "Mutable",
+    "MutableComplex",
+    "Unassigned",
+    "alike",
+    "assign",
+    "is_mutable",
+    "new",
+    "read",
+    "same",
+]
+
+_CONSTANTS: Final = (bool, int, float, complex, str, DType, type(None))
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,16 +73,29 @@ class Unassigned:
 
 
 def is_mutable(binding: object) -> bool:
-    """Whether a binding is a variable, or a tuple of variables."""
-    if isinstance(binding, tuple):
-        return bool(binding) and all(is_mutable(item) for item in binding)
-    return isinstance(binding, Mutable | MutableComplex)
+    """Whether a binding is a variable, or a tuple or struct that holds one."""
+    return any(isinstance(leaf, Mutable | MutableComplex) for leaf in leaves(binding))
+
+
+def same(x: Any, y: Any) -> bool:
+    """Whether two things are certainly one: the same object, equal constants, the same array."""
+    if x is y:
+        return True
+    if isinstance(x, View):
+        return isinstance(y, View) and x == y
+    return isinstance(x, _CONSTANTS) and constant_key(x) == constant_key(y)
 
 
 def new(builder: Builder, key: Any, name: str, sample: Any) -> Any:
-    """A variable (or tuple of them) that can hold what `sample` is."""
-    if isinstance(sample, tuple):
-        return tuple(new(builder, (key, i), f"{name}_{i}", x) for i, x in enumerate(sample))
+    """A variable that can hold what `sample` is, or a tuple or struct of such."""
+    if items_in(sample) is not None:
+        made = (
+            new(builder, (key, i), name + part, item)
+            for i, (part, item) in enumerate(labelled(sample))
+        )
+        return like(sample, made)
+    if not is_number(sample):
+        return sample
     if isinstance(sample, Complex | complex):
         real, imag = sample.real, sample.imag
         return MutableComplex(
@@ -102,11 +144,15 @@ def _join(builder: Builder, key: Any, value: Any) -> None:
 
 def assign(builder: Builder, target: Any, value: Any, name: str) -> None:
     """Gives a variable a new value, widening its type where needed."""
-    if isinstance(target, tuple):
-        if not isinstance(value, tuple) or len(value) != len(target):
-            builder.fail(f"{name} holds {len(target)} numbers and cannot become {describe(value)}")
-        for i, (one, item) in enumerate(zip(target, value, strict=True)):
-            assign(builder, one, item, f"{name}[{i}]")
+    if items_in(target) is not None:
+        _assign_items(builder, target, value, name)
+        return
+    if not isinstance(target, Mutable | MutableComplex):
+        if not same(target, value):
+            builder.fail(
+                f"{name} is {describe(target)} and cannot become {describe(value)} under a "
+                "run-time condition"
+            )
         return
     if not is_number(value):
         builder.fail(
@@ -124,6 +170,23 @@ def assign(builder: Builder, target: Any, value: Any, name: str) -> None:
         )
     _join(builder, target.key, value)
     builder.emit(s.Assign(target.var, _converted(builder, value, target), builder.location))
+
+
+def _assign_items(builder: Builder, target: Any, value: Any, name: str) -> None:
+    if not alike(target, value):
+        builder.fail(
+            f"{name} holds {describe(target)} and cannot become {describe(value)} under a run-time "
+            "condition"
+        )
+    for (part, one), item in zip(labelled(target), items_in(value) or (), strict=True):
+        assign(builder, one, item, name + part)
+
+
+def alike(x: Any, y: Any) -> bool:
+    """Whether two things are structs of one type, or tuples of one length."""
+    if isinstance(x, Struct) or isinstance(y, Struct):
+        return isinstance(x, Struct) and isinstance(y, Struct) and x.kind is y.kind
+    return isinstance(x, tuple) and isinstance(y, tuple) and len(x) == len(y)
 
 
 def _converted(builder: Builder, value: Any, target: Mutable) -> e.Expression:
@@ -154,10 +217,14 @@ def _spread(x: e.Expression, kind: ValueType) -> e.Expression:
 
 def read(builder: Builder, target: Any) -> Any:
     """A variable's present value."""
-    if isinstance(target, tuple):
-        return tuple(read(builder, item) for item in target)
+    return map_leaves(lambda leaf: _read_one(builder, leaf), target)
+
+
+def _read_one(builder: Builder, target: Any) -> Any:
     if isinstance(target, MutableComplex):
-        return Complex(read(builder, target.real), read(builder, target.imag))
+        return Complex(_read_one(builder, target.real), _read_one(builder, target.imag))
+    if not isinstance(target, Mutable):
+        return target
     info = builder.inference.variables[target.key]
     slots = frozenset({Slot(target.key)}) if info.weak else frozenset()
     return Value(_as_known(target.var, info), info.weak, slots)

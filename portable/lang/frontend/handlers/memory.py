@@ -7,11 +7,18 @@ from typing import Any
 from portable import dtypes
 from portable.dtypes import DType
 from portable.errors import DTypeError
-from portable.lang.frontend import memory
+from portable.lang.frontend import memory, structs
 from portable.lang.frontend.builder import Builder
 from portable.lang.frontend.conversion import as_value, register_of, unify
 from portable.lang.frontend.handlers.registry import handles
-from portable.lang.frontend.values import Value, View, describe
+from portable.lang.frontend.values import (
+    StructView,
+    Value,
+    View,
+    describe,
+    labelled,
+    sequence,
+)
 from portable.lang.ir import expressions as e
 from portable.lang.ir.types import LANES, Array, Layout, Space, Vector
 
@@ -25,7 +32,7 @@ def as_dtype(builder: Builder, x: Any) -> DType:
 
 
 def _shape(builder: Builder, shape: Any) -> tuple[int, ...]:
-    items = shape if isinstance(shape, tuple) else (shape,)
+    items = sequence(shape) or (shape,)
     for item in items:
         if not isinstance(item, int) or isinstance(item, bool) or item < 1:
             builder.fail(
@@ -36,12 +43,23 @@ def _shape(builder: Builder, shape: Any) -> tuple[int, ...]:
     return tuple(items)
 
 
-def _allocate(builder: Builder, space: Space, shape: Any, dtype: Any, lanes: int) -> View:
+def _allocate(
+    builder: Builder, space: Space, shape: Any, dtype: Any, lanes: int, name: str = ""
+) -> View | StructView:
+    """An array; of structs, one per field."""
     extents = _shape(builder, shape)
+    name = name or builder.hint or space
+    struct = structs.element_types(builder, dtype)
+    if struct is not None:
+        parts = (
+            _allocate(builder, space, extents, item, lanes, name + part)
+            for part, item in labelled(struct)
+        )
+        return StructView(struct.kind, tuple(parts))
     kind = as_dtype(builder, dtype)
     register_of(builder, kind)
     array = Array(
-        builder.name(builder.hint or space),
+        builder.name(name),
         kind,
         space,
         len(extents),
@@ -54,12 +72,12 @@ def _allocate(builder: Builder, space: Space, shape: Any, dtype: Any, lanes: int
 
 
 @handles("local")
-def _local(builder: Builder, shape: Any, dtype: Any) -> View:
+def _local(builder: Builder, shape: Any, dtype: Any) -> View | StructView:
     return _allocate(builder, "local", shape, dtype, 1)
 
 
 @handles("private")
-def _private(builder: Builder, shape: Any, dtype: Any, lanes: Any) -> View:
+def _private(builder: Builder, shape: Any, dtype: Any, lanes: Any) -> View | StructView:
     if lanes != 1:
         _check_lanes(builder, lanes)
     return _allocate(builder, "private", shape, dtype, lanes)

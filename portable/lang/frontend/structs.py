@@ -1,0 +1,252 @@
+"""Structs in kernels: making them, their fields and methods, and arrays of them."""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+from collections.abc import Callable
+from functools import partial
+from types import MethodType
+from typing import Any, Final
+
+from portable.dtypes import DType
+from portable.lang.frontend import memory
+from portable.lang.frontend.builder import Builder
+from portable.lang.frontend.conversion import cast, constant
+from portable.lang.frontend.values import (
+    Struct,
+    StructView,
+    View,
+    at_run_time,
+    describe,
+    is_number,
+    plain,
+)
+from portable.lang.function import Function
+from portable.lang.structs import declared_types, field_names, is_struct_type, mutable_dataclass
+
+__all__ = [
+    "bound_method",
+    "class_attribute",
+    "element_types",
+    "is_struct",
+    "load",
+    "make",
+    "operator_of",
+    "part",
+    "refuse_mutable",
+    "replaced",
+    "store",
+    "typed",
+]
+
+_MISSING: Final = dataclasses.MISSING
+
+
+def is_struct(x: object) -> bool:
+    """Whether a name stands for a class of structs."""
+    return isinstance(x, type) and is_struct_type(x)
+
+
+def refuse_mutable(builder: Builder, kind: Any) -> None:
+    """Says what makes a dataclass a struct, if it is none for being mutable."""
+    if mutable_dataclass(kind):
+        builder.fail(
+            f"{kind.__name__} is a dataclass that can change",
+            "structs of kernels do not: mark it @dataclass(frozen=True)",
+        )
+
+
+# -- making structs -------------------------------------------------------------------------
+
+
+def make(builder: Builder, kind: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    """``Kind(...)``: of constants alone as Python makes it, else field by field."""
+    if not any(map(at_run_time, (*args, *kwargs.values()))):
+        return _made_by_python(builder, kind, args, kwargs)
+    _refuse_constructors(builder, kind)
+    try:
+        bound = inspect.signature(kind).bind(*args, **kwargs)
+    except TypeError as error:
+        builder.fail(f"{kind.__name__}: {error}", f"its fields are {', '.join(field_names(kind))}")
+    defaults = _defaults(kind)
+    items = []
+    for name in field_names(kind):
+        if name in bound.arguments:
+            items.append(bound.arguments[name])
+        elif name in defaults:
+            items.append(constant(builder, defaults[name]()))
+        else:
+            builder.fail(f"{kind.__name__} has no value for its field {name}")
+    return typed(builder, Struct(kind, tuple(items)))
+
+
+def _made_by_python(builder: Builder, kind: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    try:
+        made = kind(*map(plain, args), **{name: plain(x) for name, x in kwargs.items()})
+    except Exception as error:  # noqa: BLE001 - the constructor is the user's, to raise what it likes
+        builder.fail(f"{kind.__name__}: {error}", f"its fields are {', '.join(field_names(kind))}")
+    return typed(builder, constant(builder, made))
+
+
+def _refuse_constructors(builder: Builder, kind: Any) -> None:
+    """A constructor of the user's own is Python, which cannot work on run-time values."""
+    own = "__post_init__" if hasattr(kind, "__post_init__") else ""
+    parameters = getattr(kind, "__dataclass_params__", None)
+    if parameters is not None and not parameters.init:
+        own = "__init__"
+    if own:
+        builder.fail(
+            f"{kind.__name__} has {own}, which is Python's and cannot run on values of a kernel",
+            "leave it out, or make the struct before the launch",
+        )
+
+
+def _defaults(kind: Any) -> dict[str, Callable[[], Any]]:
+    """What makes the default of each field that has one."""
+    if issubclass(kind, tuple):
+        own = kind._field_defaults
+        return {name: partial(_itself, x) for name, x in own.items()}
+    found: dict[str, Callable[[], Any]] = {}
+    for field in dataclasses.fields(kind):
+        if field.default is not _MISSING:
+            found[field.name] = partial(_itself, field.default)
+        elif field.default_factory is not _MISSING:
+            found[field.name] = field.default_factory
+    return found
+
+
+def _itself(x: Any) -> Any:
+    return x
+
+
+def typed(builder: Builder, struct: Any) -> Any:
+    """The struct with the numbers converted that its class annotates with a dtype."""
+    types = declared_types(struct.kind)
+    if not types:
+        return struct
+    items = []
+    for name, item in zip(field_names(struct.kind), struct.items, strict=True):
+        wanted = types.get(name)
+        if isinstance(wanted, DType) and is_number(item):
+            item = cast(builder, item, wanted)
+        items.append(item)
+    return Struct(struct.kind, tuple(items))
+
+
+def replaced(builder: Builder, struct: Any, changes: dict[str, Any]) -> Any:
+    """``dataclasses.replace(struct, field=...)``, or ``struct._replace(field=...)``."""
+    if not isinstance(struct, Struct):
+        builder.fail(f"replace takes a struct, not {describe(struct)}")
+    names = field_names(struct.kind)
+    for name in changes:
+        if name not in names:
+            builder.fail(f"{describe(struct)} has no field {name}; it has {', '.join(names)}")
+    items = (changes.get(name, item) for name, item in zip(names, struct.items, strict=True))
+    return typed(builder, Struct(struct.kind, tuple(items)))
+
+
+# -- what a class has besides fields -----------------------------------------------------------
+
+
+def class_attribute(builder: Builder, struct: Struct, name: str) -> Any:
+    """A method, property or constant of a struct's class.
+
+    Raises
+    ------
+    AttributeError
+        If the class has no such thing.
+    """
+    found = inspect.getattr_static(struct.kind, name)
+    if isinstance(found, property) and isinstance(found.fget, Function):
+        return builder.inline(found.fget, [struct], {})
+    if isinstance(found, Function):
+        return MethodType(found, struct)
+    if name == "_replace":
+        return partial(_replace_method, builder, struct)
+    if isinstance(found, staticmethod | classmethod):
+        return getattr(struct.kind, name)
+    if not at_run_time(struct):
+        return constant(builder, getattr(plain(struct), name))
+    if callable(found) or isinstance(found, property):
+        builder.fail(
+            f"{name} of {describe(struct)} is Python's and cannot run on values of a kernel",
+            "mark the method @portable.function",
+        )
+    return constant(builder, found)
+
+
+def _replace_method(builder: Builder, struct: Struct, **changes: Any) -> Any:
+    return replaced(builder, struct, changes)
+
+
+def bound_method(x: Any, name: str) -> MethodType | None:
+    """The method of a struct by which Python would carry out an operator; None without one."""
+    if not isinstance(x, Struct):
+        return None
+    found = inspect.getattr_static(x.kind, name, None)
+    return MethodType(found, x) if isinstance(found, Function) else None
+
+
+def operator_of(name: str, x: Any, y: Any) -> tuple[MethodType, Any] | None:
+    """The method for ``x op y`` and what it is called with; None where neither has one."""
+    own = bound_method(x, f"__{name}__")
+    if own is not None:
+        return own, y
+    reflected = bound_method(y, f"__r{name}__")
+    return None if reflected is None else (reflected, x)
+
+
+# -- arrays of structs ---------------------------------------------------------------------------
+
+
+def element_types(builder: Builder, x: Any) -> Struct | None:
+    """The struct of dtypes that an array's elements are described by; None if it is none.
+
+    A class stands for the struct of the dtypes that its fields are annotated with.
+    """
+    if isinstance(x, Struct):
+        return x
+    if not isinstance(x, type):
+        return None
+    refuse_mutable(builder, x)
+    if not is_struct_type(x):
+        return None
+    types = declared_types(x)
+    for name in field_names(x):
+        if name not in types:
+            builder.fail(
+                f"the field {name} of {x.__name__} is not annotated with a dtype",
+                f"give the dtypes of the elements: {x.__name__}(kl.f32, ...)",
+            )
+    return Struct(x, tuple(types.values()))
+
+
+def load(builder: Builder, view: View | StructView, index: Any) -> Any:
+    """An element, of a struct all of its fields."""
+    if isinstance(view, View):
+        return memory.load(builder, view, index)
+    return Struct(view.kind, tuple(load(builder, item, index) for item in view.items))
+
+
+def part(builder: Builder, view: StructView, index: Any) -> Any:
+    """What subscripts select of an array of structs: a struct, or a smaller array of them."""
+    items = tuple(
+        part(builder, item, index)
+        if isinstance(item, StructView)
+        else memory.subscript(builder, item, index)
+        for item in view.items
+    )
+    chosen = StructView(view.kind, items)
+    return chosen if chosen.first.ndim else load(builder, view, index)
+
+
+def store(builder: Builder, view: View | StructView, index: Any, value: Any) -> None:
+    """Writes an element, of a struct all of its fields."""
+    if isinstance(view, View):
+        memory.store(builder, view, index, value)
+        return
+    if not isinstance(value, Struct) or value.kind is not view.kind:
+        builder.fail(f"{describe(value)} cannot be stored in a {describe(view)}")
+    for item, field in zip(view.items, value.items, strict=True):
+        store(builder, item, index, field)

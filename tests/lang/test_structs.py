@@ -1,0 +1,354 @@
+"""Structs and tuples: built, joined, stored, launched, and refused where they do not fit."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+
+import portable as pt
+from portable import errors
+from portable import lang as kl
+from portable.backend import Device
+from portable.lang.launch import Launcher
+
+Array = np.ndarray[Any, Any]
+
+
+@dataclass(frozen=True)
+class Moments:
+    """How many numbers there are, their mean, and the sum of squared distances from it."""
+
+    count: kl.i32
+    mean: Any
+    distance: Any
+
+    @staticmethod
+    @pt.function
+    def of(x):
+        return Moments(1, x, x * 0)
+
+    @pt.function
+    def __add__(self, other):
+        count = self.count + other.count
+        step = other.mean - self.mean
+        weight = kl.f32(other.count) / kl.f32(count)
+        return Moments(
+            count,
+            self.mean + step * weight,
+            self.distance + other.distance + step * step * kl.f32(self.count) * weight,
+        )
+
+    @property
+    @pt.function
+    def variance(self):
+        return self.distance / kl.f32(self.count)
+
+
+class Series(NamedTuple):
+    """Arrays and what goes with them."""
+
+    x: Any
+    y: Any
+    count: Any
+    kind: Any
+    through: Any
+
+
+@dataclass(frozen=True)
+class Shape:
+    """Constants of the compiler."""
+
+    columns: int
+    factor: float = 0.5
+
+    @property
+    def doubled(self) -> int:
+        return 2 * self.columns
+
+
+@dataclass(frozen=True)
+class Both:
+    """A struct in a struct."""
+
+    shape: Shape
+    moments: Any
+
+
+UNIT = Shape(1)
+
+
+@pt.function
+def square(x):
+    return x * x
+
+
+@pt.function
+def halves(x):
+    return x * Shape(2).factor
+
+
+@pt.kernel
+def statistics(series, out, *, shape):
+    total = Moments.of(series.x[0])
+    for i in range(1, series.count):
+        total = total + Moments.of(series.through(series.x[i]))
+    out[0] = total.mean
+    out[1] = total.variance
+    out[2] = kl.f32(total.count)
+    x, y, *more = series
+    out[3] = y[shape.columns] + kl.f32(more[0]) + x[0]
+    out[4] = series.kind(shape.doubled) * shape.factor + UNIT.factor
+
+
+@pytest.mark.parametrize("through", [square, halves])
+def test_a_struct_travels_as_one_argument(device: Device, through: Any) -> None:
+    x = np.linspace(1, 3, 7, dtype=np.float32)
+    out = np.zeros(5, np.float32)
+    with pt.use(device):
+        args = [pt.asarray(a, device=device) for a in (x, x + 1, out)]
+        series = Series(args[0], args[1], 7, kl.f32, through)
+        statistics[1, 1](series, args[2], shape=Shape(3))
+        found = pt.to_numpy(args[2])
+    made = np.concatenate([x[:1], x[1:] ** 2 if through is square else x[1:] / 2])
+    wanted = [made.mean(), made.var(), 7, x[3] + 1 + 7 + x[0], 3.5]
+    np.testing.assert_allclose(found, wanted, rtol=1e-5)
+
+
+@pt.kernel
+def joined(x, out):
+    i = kl.global_id(0)
+    best = Both(UNIT, Moments(0, 0.0, 0.0))
+    if i % 2 == 0:
+        best = Both(UNIT, Moments(i, x[i], 1.0))
+    elif i > 4:
+        best = dataclasses.replace(best, moments=Moments.of(x[i]))
+    chosen = best.moments if x[i] > 3 else Moments.of(-x[i])
+    pair = (chosen, kl.f32)
+    for _ in range(2):
+        pair = (pair[0] + chosen, pair[1])
+    out[0, i] = pair[1](pair[0].count)
+    out[1, i] = pair[0].mean
+    out[2, i] = kl.private(best.shape.columns, kl.f32).shape[0]
+
+
+def test_structs_meet_field_by_field(device: Device) -> None:
+    x = np.arange(8, dtype=np.float32)
+    with pt.use(device):
+        out = pt.asarray(np.zeros((3, 8), np.float32), device=device)
+        joined[8, 8](pt.asarray(x, device=device), out)
+        found = pt.to_numpy(out)
+    counts = [1, 1, 1, 1, 4, 1, 6, 1]
+    counts = [3 * n if v > 3 else 3 for n, v in zip(counts, x, strict=True)]
+    np.testing.assert_array_equal(found[0], counts)
+    kept = np.where(x > 3, np.where((x % 2 == 0) | (x > 4), x, 0), -x)
+    np.testing.assert_allclose(found[1], kept, rtol=1e-6)
+    np.testing.assert_array_equal(found[2], 1)
+
+
+@pt.kernel
+def stored(x, out):
+    i = kl.local_id(0)
+    shared = kl.local((8,), Both(Shape(0, 0), Moments(kl.i32, x.dtype, kl.f32)).moments)
+    own = kl.private((2, 2), Moments(kl.i32, kl.f32, kl.f32))
+    own[1, 0] = Moments(i, x[i], 2.0)
+    own[0, 0] = own[1, 0] + own[1][0]
+    shared[i] = own[0, 0]
+    kl.barrier()
+    other = shared[7 - i]
+    out[0, i] = kl.f32(other.count)
+    out[1, i] = shared.mean[7 - i] + kl.f32(len(shared))
+
+
+def test_arrays_of_structs_are_arrays_of_fields(device: Device) -> None:
+    x = np.arange(8, dtype=np.float32)
+    with pt.use(device):
+        out = pt.asarray(np.zeros((2, 8), np.float32), device=device)
+        stored[8, 8](pt.asarray(x, device=device), out)
+        found = pt.to_numpy(out)
+    np.testing.assert_array_equal(found[0], 2 * x[::-1])
+    np.testing.assert_array_equal(found[1, :7], x[:0:-1] + 8)
+
+
+@pt.kernel
+def summed(n, *arrays, weights):
+    i = kl.global_id(0)
+    if i < n:
+        total = arrays[0][i] * 0
+        for k, (a, weight) in enumerate(zip(arrays[1:], weights, strict=True)):
+            total += a[i] * weight + k
+        arrays[0][i] = total
+
+
+@pt.kernel
+def gathered(out, parts):
+    (x, scale), places = parts
+    i = kl.global_id(0)
+    if i < len(out):
+        for k in kl.static_range(len(places)):
+            out[i] += scale * x[places[k]]
+
+
+def test_tuples_and_any_number_of_arrays(device: Device) -> None:
+    x = np.arange(1, 6, dtype=np.float32)
+    with pt.use(device):
+        out, *arrays = (pt.asarray(x * k, device=device) for k in range(4))
+        summed[5](5, out, *arrays, weights=(1, 2, 3))
+        np.testing.assert_array_equal(pt.to_numpy(out), x * 14 + 3)
+        gathered[5](out, ((arrays[0], 10), (4, 0)))
+        np.testing.assert_array_equal(pt.to_numpy(out), x * 14 + 63)
+
+
+@pt.kernel
+def shifts(points, shift):
+    i = kl.global_id(0)
+    if i < points.n:
+        points.x[i] += shift.by
+
+
+class Points(NamedTuple):
+    x: Any
+    n: int
+
+
+@dataclass(frozen=True)
+class Shift:
+    by: kl.f32
+
+
+@pytest.mark.needs_processor
+def test_launches_with_structs_are_recognised() -> None:
+    with pt.use("cpu"):
+        x = np.zeros(4, np.float32)
+        launcher: Launcher = shifts[4]
+        for k in range(8):
+            launcher(Points(x, 3), Shift(k))
+        assert launcher._familiar is not None
+        np.testing.assert_array_equal(x, [28, 28, 28, 0])
+        longer = np.zeros(6, np.float32)
+        launcher(Points(longer, 2), Shift(1.5))
+        launcher(Points(x, 4), Shift(1))
+        np.testing.assert_array_equal(longer, [1.5, 1.5, 0, 0, 0, 0])
+        np.testing.assert_array_equal(x, [29, 29, 29, 1])
+        launcher.prepare(Points(x, 1), Shift(1))()
+        assert x[0] == 30
+        x.flags.writeable = False
+        with pytest.raises(errors.LaunchError, match=r"writes its argument points\.x"):
+            launcher(Points(x, 4), Shift(1))
+        with pytest.raises(errors.LaunchError, match=r"given a list as points\.n"):
+            launcher(Points(longer, []), Shift(1))
+
+
+def test_structs_in_source() -> None:
+    x = np.zeros(4, np.float32)
+    text = kl.source(shifts, Points(x, 3), Shift(1), device=pt.devices()[0])
+    assert re.search(r"points_x\[i\] = .*shift_by", text)
+
+
+# -- what is refused ----------------------------------------------------------------------------
+
+
+@dataclass
+class Changing:
+    x: Any
+
+
+@dataclass(frozen=True)
+class Checked:
+    x: Any
+
+    def __post_init__(self) -> None: ...
+
+    def plain(self) -> int:
+        return 1
+
+
+@pt.kernel
+def no_such_field(x):
+    x[0] = Moments.of(x[0]).men
+
+
+@pt.kernel
+def wrong_field(x):
+    m = Moments.of(x[0])
+    for _ in range(3):
+        m = Moments(m.count, m.mean, kl.f32)
+    x[0] = m.mean
+
+
+@pt.kernel
+def other_struct(x):
+    m = Moments.of(x[0])
+    for _ in range(3):
+        m = Shift(1)
+    x[0] = m.mean
+
+
+@pt.kernel
+def unlike(x):
+    m = Points(x, 1)
+    if x[0] > 0:
+        m = Points(kl.f32, 2)
+    x[0] = m.x[0]
+
+
+@pt.kernel
+def written_field(x):
+    m = Moments.of(x[0])
+    m.mean = 3
+
+
+@pt.kernel
+def mutable(x):
+    x[0] = Changing(x[0]).x
+
+
+@pt.kernel
+def checked(x):
+    x[0] = Checked(x[0]).x
+
+
+@pt.kernel
+def too_many(x):
+    x[0] = Shift(x[0], 2).by
+
+
+@pt.kernel
+def unpacked(x):
+    _, _, _ = Moments.of(x[0])
+
+
+@pt.kernel
+def open_type(x):
+    kl.private(4, Moments)
+
+
+@pt.kernel
+def strange_store(x):
+    kl.private(4, Shift)[0] = Moments.of(x[0])
+
+
+REFUSALS = [
+    (no_such_field, "a Moments has no field men; it has count, mean, distance", "mean"),
+    (wrong_field, r"m\.distance", "dtype f32"),
+    (other_struct, "m holds a Moments and cannot become a Shift", ""),
+    (unlike, r"the branch at line \d+ makes m\.x the dtype f32", "1-d f32 global array x"),
+    (written_field, "fields of structs do not change", "replace"),
+    (mutable, "Changing is a dataclass that can change", "frozen=True"),
+    (checked, "Checked has __post_init__", ""),
+    (too_many, "Shift: too many positional arguments", "its fields are by"),
+    (unpacked, "a Moments does not unpack to 3 names", "name its fields"),
+    (open_type, "the field mean of Moments is not annotated with a dtype", "Moments"),
+    (strange_store, "a Moments cannot be stored in a 1-d private array of Shift", ""),
+]
+
+
+@pytest.mark.parametrize(("kernel", "reason", "hint"), REFUSALS)
+def test_what_does_not_fit_is_named(kernel: Any, reason: str, hint: str) -> None:
+    with pt.use("simulator"), pytest.raises(errors.KernelError, match=reason) as caught:
+        kernel[1, 1](np.ones(4, np.float32))
+    assert hint in str(caught.value)
