@@ -14,6 +14,7 @@ from portable.backend import (
     Device,
     Executable,
     Program,
+    Refused,
     Timer,
     Unavailable,
     ViewCode,
@@ -163,6 +164,15 @@ class OpenCLBackend(Backend):
         found = sorted(find(), key=is_cpu)
         words = [platform_word(d) for d in found]
         return [OpenCLDevice(d, n) for d, n in zip(found, _numbered(words), strict=True)]
+
+    def refused(self) -> Sequence[Refused]:
+        """Those that kernels cannot be built for."""
+        try:
+            from portable_backends.opencl_capabilities import platform_word
+            from portable_backends.opencl_runtime import passed_over
+        except ImportError:
+            return ()
+        return [Refused(f"opencl:{platform_word(d)}", reason) for d, reason in passed_over()]
 
     def unavailable(self) -> Unavailable:
         """What to install."""

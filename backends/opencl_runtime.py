@@ -65,9 +65,14 @@ def find() -> tuple[cl.Device, ...]:
     return tuple(d for d in _listed() if not _unusable(d))
 
 
+def passed_over() -> list[tuple[cl.Device, str]]:
+    """The devices that `find` passes over, and why."""
+    return [(d, reason) for d in _listed() if (reason := _unusable(d))]
+
+
 def why_none(otherwise: str) -> str:
     """Why `find` passed over what there is; `otherwise` if there is nothing."""
-    return "; ".join(filter(None, map(_unusable, _listed()))) or otherwise
+    return "; ".join(reason for _, reason in passed_over()) or otherwise
 
 
 @once

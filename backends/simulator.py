@@ -3,18 +3,22 @@
 There are two, which differ in their arrays alone. ``simulator`` takes NumPy's, in place.
 ``simulator:arrays`` has those of `portable.array`, whose every function then runs under the checks;
 `portable.xp` of either makes them.
+
+Both also take the place of other devices: ``simulator:h200`` and ``simulator:h200-arrays`` have the
+capabilities of that profile (`portable.profiles`), by which operations plan as they would there.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from math import prod
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
-from portable import sim
+from portable import profiles, registry, sim
 from portable.backend import (
     ArrayView,
     Backend,
@@ -84,9 +88,11 @@ class _Simulator(Device):
     """What both devices share: how kernels run."""
 
     backend = "simulator"
+    interprets = True
 
-    def __init__(self) -> None:
-        self.capabilities = _capabilities()
+    def __init__(self, name: str, capabilities: Capabilities | None) -> None:
+        self.name = name
+        self.capabilities = capabilities or _capabilities()
 
     def compile(self, program: Program) -> Executable:
         """Refused: there is no text to run."""
@@ -109,14 +115,21 @@ class _Simulator(Device):
 
 
 class SimulatorDevice(_Simulator):
-    """The simulator for NumPy arrays."""
+    """The simulator for NumPy arrays.
 
-    name = "simulator"
+    Parameters
+    ----------
+    profile : str
+        What it is called beside ``simulator``, if it takes the place of another device.
+    capabilities : Capabilities, optional
+        Those of that device.
+    """
+
     words = frozenset({"simulator", "numpy"})
 
-    def __init__(self) -> None:
-        super().__init__()
-        self._for_arrays = ArraySimulatorDevice()
+    def __init__(self, profile: str = "", capabilities: Capabilities | None = None) -> None:
+        super().__init__(f"simulator:{profile}" if profile else "simulator", capabilities)
+        self._for_arrays = ArraySimulatorDevice(profile, capabilities)
 
     def for_arrays(self) -> Device:
         """The simulator for arrays of `portable.array`."""
@@ -157,15 +170,21 @@ class SimulatorDevice(_Simulator):
 
 
 class ArraySimulatorDevice(_Simulator):
-    """The simulator for arrays of `portable.array`, whose buffers are bytes in NumPy arrays."""
+    """The simulator for arrays of `portable.array`, whose buffers are bytes in NumPy arrays.
 
-    name = "simulator:arrays"
+    Parameters
+    ----------
+    profile, capabilities
+        As of `SimulatorDevice`.
+    """
+
     words = frozenset({"simulator", "arrays"})
 
-    def __init__(self) -> None:
+    def __init__(self, profile: str = "", capabilities: Capabilities | None = None) -> None:
         from portable.array.array import Array
 
-        super().__init__()
+        name = f"simulator:{profile}-arrays" if profile else "simulator:arrays"
+        super().__init__(name, capabilities)
         self._array = Array
 
     def owns(self, array: object) -> bool:
@@ -226,6 +245,14 @@ def _host(array: Array) -> np.ndarray[Any, Any]:
     return np.ndarray(array.shape, kind, array.buffer, array.offset, array.strides)
 
 
+def _profiled(name: str) -> Device:
+    return SimulatorDevice(name, profiles.load(name).capabilities)
+
+
+def _for_arrays_of(name: str) -> Device:
+    return registry.device(f"simulator:{name}").for_arrays()
+
+
 class SimulatorBackend(Backend):
     """Always there."""
 
@@ -235,6 +262,14 @@ class SimulatorBackend(Backend):
         """The simulator for NumPy arrays, and for those of `portable.array`."""
         device = SimulatorDevice()
         return device, device.for_arrays()
+
+    def further(self) -> Mapping[str, Callable[[], Device]]:
+        """One for each profile, and its like for arrays of `portable.array`."""
+        found: dict[str, Callable[[], Device]] = {}
+        for name in profiles.names():
+            found[name] = partial(_profiled, name)
+            found[f"{name}-arrays"] = partial(_for_arrays_of, name)
+        return found
 
     def unavailable(self) -> Unavailable | None:
         """It needs nothing but NumPy."""

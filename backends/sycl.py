@@ -19,6 +19,7 @@ from portable.backend import (
     Device,
     Executable,
     Program,
+    Refused,
     Timer,
     Unavailable,
 )
@@ -327,6 +328,7 @@ class SYCLBackend(Backend):
 
     def __init__(self) -> None:
         self._reason = ""
+        self._refused: list[Refused] = []
 
     def devices(self) -> Sequence[Device]:
         """GPUs first."""
@@ -336,10 +338,14 @@ class SYCLBackend(Backend):
             self._reason = f"{' and '.join(missing)} cannot be imported"
             return ()
         try:
-            return _offer(_working())
+            return _offer(_working(self._refused))
         except (ImportError, OSError, RuntimeError) as error:
             self._reason = f"dpctl cannot be used ({error})"
             return ()
+
+    def refused(self) -> Sequence[Refused]:
+        """Those that SYCL lists in vain."""
+        return self._refused
 
     def unavailable(self) -> Unavailable:
         """What to install."""
@@ -350,7 +356,7 @@ class SYCLBackend(Backend):
         return ("dpnp",)
 
 
-def _working() -> list[tuple[Any, Any]]:
+def _working(refused: list[Refused]) -> list[tuple[Any, Any]]:
     """Queues of the devices that pass the probe, each with its twin in PyOpenCL."""
     from portable_backends.drivers import announce
 
@@ -358,12 +364,22 @@ def _working() -> list[tuple[Any, Any]]:
     import dpctl
     from dpctl._sycl_queue_manager import get_device_cached_queue
 
-    found = dpctl.get_devices(backend="opencl")
-    twins = {id(d): _twin(d) for d in found}
-    usable = [d for d in found if twins[id(d)] is not None and d.device_type.name in ("gpu", "cpu")]
-    usable.sort(key=lambda d: bool(d.is_cpu))
-    queues = [(get_device_cached_queue(d), twins[id(d)]) for d in usable]
-    return [(queue, twin) for queue, twin in queues if _works(queue)]
+    working = []
+    for device in sorted(dpctl.get_devices(backend="opencl"), key=lambda d: bool(d.is_cpu)):
+        queue, twin = get_device_cached_queue(device), _twin(device)
+        wrong = _unsuitable(device, twin) or _failure(queue)
+        if wrong:
+            refused.append(Refused(f"sycl:{device.device_type.name} ({device.name})", wrong))
+        else:
+            working.append((queue, twin))
+    return working
+
+
+def _unsuitable(device: Any, twin: Any) -> str:
+    """Why a device is not even tried; empty where it is."""
+    if device.device_type.name not in ("gpu", "cpu"):
+        return "it is neither a GPU nor a processor"
+    return "" if twin is not None else "PyOpenCL finds no device of this name and driver"
 
 
 def _twin(device: Any) -> Any:
@@ -373,17 +389,18 @@ def _twin(device: Any) -> Any:
     return next((d for d in find() if (d.name.strip(), d.driver_version) == seen), None)
 
 
-def _works(queue: Any) -> bool:
-    """Whether memory can be allocated and a kernel run; some drivers list themselves in vain."""
+def _failure(queue: Any) -> str:
+    """What fails of allocating memory and running a kernel; some drivers list devices in vain."""
     from dpctl.memory import MemoryUSMDevice
 
     try:
         memory = MemoryUSMDevice(64, queue=queue)
         kernel = _create(queue, _PROBE, "").get_sycl_kernel("probe")
         queue.submit(kernel, [memory], [16], [16])
-        return bool((memory.copy_to_host().view(np.int32) == 1).all())
-    except Exception:  # noqa: BLE001  (whatever fails, the device is of no use)
-        return False
+        right = bool((memory.copy_to_host().view(np.int32) == 1).all())
+    except Exception as error:  # noqa: BLE001  (whatever fails, the device is of no use)
+        return f"a first kernel fails on it: {error}"
+    return "" if right else "a first kernel gives wrong results on it"
 
 
 def _offer(working: Sequence[tuple[Any, Any]]) -> list[Device]:

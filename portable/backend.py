@@ -7,7 +7,7 @@ subclass of `Backend`. Nothing here knows of any particular one.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
@@ -25,6 +25,7 @@ __all__ = [
     "Device",
     "Executable",
     "Program",
+    "Refused",
     "Timer",
     "Unavailable",
     "ViewCode",
@@ -38,7 +39,7 @@ class Capabilities:
     Attributes
     ----------
     dialect : {"opencl", "cuda", "hip", "ir"}
-        What its compiler takes; ``"ir"`` runs the IR itself (the simulator).
+        What its compiler takes; ``"ir"`` where there is none, as in the simulator as such.
     kind : {"cpu", "gpu", "accelerator", "simulator"}
         What it is.
     vendor, architecture, name, driver : str
@@ -345,6 +346,8 @@ class Device(ABC):
         What it can do.
     keeps_programs : bool
         Whether programs that one process compiled are there for the next one.
+    interprets : bool
+        Whether it runs kernels themselves, by `interpret`, and compiles nothing.
     """
 
     name: str
@@ -352,6 +355,7 @@ class Device(ABC):
     words: frozenset[str]
     capabilities: Capabilities
     keeps_programs: bool = True
+    interprets: bool = False
 
     def __repr__(self) -> str:
         return f"<portable device {self.name}: {self.capabilities.name}>"
@@ -448,7 +452,7 @@ class Device(ABC):
         return None
 
     def interpret(self, kernel: Any) -> Executable:
-        """May: run a `portable.lang.ir.kernel.Kernel` itself; only where the dialect is ``"ir"``.
+        """May: run a `portable.lang.ir.kernel.Kernel` itself; only of devices that `interprets`.
 
         Its launches take one argument per kernel parameter: an array, or a number.
         """
@@ -462,6 +466,14 @@ class Unavailable:
     backend: str
     reason: str
     remedy: str
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """A device that was seen and is not offered, and why."""
+
+    name: str
+    reason: str
 
 
 class Backend(ABC):
@@ -485,6 +497,17 @@ class Backend(ABC):
     @abstractmethod
     def unavailable(self) -> Unavailable | None:
         """Must: after `devices` came out empty, why and how to change it; None otherwise."""
+
+    def further(self) -> Mapping[str, Callable[[], Device]]:
+        """May: what makes devices that are asked for by name alone, by selector.
+
+        They are not among `devices`; each is made once, when first asked for.
+        """
+        return {}
+
+    def refused(self) -> Sequence[Refused]:
+        """May: after `devices`, those that it saw and does not offer."""
+        return ()
 
     def array_types(self) -> tuple[str, ...]:
         """Should: modules (first component) whose arrays may be its own, such as ``"cupy"``."""

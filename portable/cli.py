@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from importlib.metadata import EntryPoint, entry_points
+import json
+import platform
+from datetime import UTC, datetime
+from importlib.metadata import EntryPoint, entry_points, version
 from typing import Any
 
 import click
 from rich.table import Table
 
-from portable import registry
-from portable.backend import Capabilities, Device, Unavailable
+from portable import profiles, registry
+from portable.backend import Capabilities, Device, Refused, Unavailable
 from portable.console import show
+from portable.errors import BackendUnavailableError, DeviceError
 
 __all__ = ["main"]
 
@@ -52,12 +56,45 @@ def main() -> None:
 
 
 @main.command()
-def devices() -> None:
-    """List the devices found here, and how to get those that are missing."""
-    show(_found(registry.devices()))
+@click.argument("names", nargs=-1)
+@click.option("--json", "as_json", is_flag=True, help="All capabilities, as JSON.")
+@click.option("--verbose", is_flag=True, help="Also devices that were seen and refused, and why.")
+def devices(names: tuple[str, ...], as_json: bool, verbose: bool) -> None:
+    """List the devices found here, and how to get those that are missing.
+
+    With NAMES, only those devices. What --json writes for one device is a profile for the
+    simulator to take its place, once it is in the folder that PORTABLE_PROFILES names.
+    """
+    try:
+        found = tuple(map(registry.device, names)) if names else registry.devices()
+    except (DeviceError, BackendUnavailableError) as error:
+        raise click.ClickException(str(error)) from None
+    if as_json:
+        click.echo(json.dumps(profiles.document(map(_measured, found)), indent=1))
+        return
+    show(_found(found))
+    if not names:
+        _show_others(verbose)
+
+
+def _measured(device: Device) -> profiles.Profile:
+    release = f"portable-arrays {version('portable-arrays')}"
+    day = datetime.now(UTC).date().isoformat()
+    source = f"measured on {platform.machine()} under {platform.system()} with {release}, {day}"
+    return profiles.Profile(device.name, source, device.capabilities)
+
+
+def _show_others(verbose: bool) -> None:
+    """What there is besides the devices found."""
     missing = registry.unavailable()
     if missing:
         show(_missing(missing))
+    refused = registry.refused()
+    if verbose and refused:
+        show(_refused(refused))
+    further = registry.further()
+    if further:
+        click.echo(f"By name alone: {', '.join(further)}")
 
 
 def _found(found: tuple[Device, ...]) -> Table:
@@ -82,6 +119,15 @@ def _found(found: tuple[Device, ...]) -> Table:
 def _precisions(can: Capabilities) -> str:
     half = "f16" if can.native_half else "f16 (storage)"
     return f"{half} f32" + (" f64" if can.float64 else "")
+
+
+def _refused(refused: tuple[Refused, ...]) -> Table:
+    table = Table(title="Refused")
+    for heading in ("device", "reason"):
+        table.add_column(heading, overflow="fold")
+    for entry in refused:
+        table.add_row(_escaped(entry.name), _escaped(entry.reason))
+    return table
 
 
 def _missing(missing: tuple[Unavailable, ...]) -> Table:

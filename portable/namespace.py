@@ -96,7 +96,9 @@ def _owner(array: Any) -> Device:
     for device in candidates:
         if device.owns(array):
             return device
-    return _foreign(array)
+    # Devices that were asked for by name are in no list; arrays of Portable's own name theirs.
+    named = getattr(array, "device", None)
+    return named if isinstance(named, Device) else _foreign(array)
 
 
 def device_for_numpy() -> Device:
@@ -180,7 +182,9 @@ def asarray(x: Any, *, device: str | Device | None = None) -> Any:
 
 
 def _is_owned(x: Any) -> bool:
-    return any(device.owns(x) for device in _devices_for_type(type(x)))
+    return isinstance(getattr(x, "device", None), Device) or any(
+        device.owns(x) for device in _devices_for_type(type(x))
+    )
 
 
 def _from_host(target: Device, array: np.ndarray[Any, Any]) -> Any:

@@ -10,12 +10,12 @@ import copyreg
 import difflib
 import os
 import threading
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextvars import ContextVar, Token
 from importlib.metadata import EntryPoint, entry_points
 from types import TracebackType
 
-from portable.backend import Backend, Device, Unavailable
+from portable.backend import Backend, Device, Refused, Unavailable
 from portable.errors import BackendUnavailableError, DeviceError
 
 __all__ = [
@@ -24,6 +24,8 @@ __all__ = [
     "device",
     "devices",
     "devices_of_backend",
+    "further",
+    "refused",
     "registry",
     "unavailable",
     "use",
@@ -43,6 +45,7 @@ class _Loaded:
         self._lock = threading.RLock()
         self._backend: Backend | None = None
         self._devices: tuple[Device, ...] | None = None
+        self._further: dict[str, Device] = {}
         self._failure: Unavailable | None = None
 
     @property
@@ -70,6 +73,23 @@ class _Loaded:
                 for found in self._devices:
                     copyreg.pickle(type(found), _named_again)
             return self._devices
+
+    @property
+    def further(self) -> Mapping[str, Callable[[], Device]]:
+        """What makes the devices that are asked for by name alone."""
+        return {} if self.backend is None else self.backend.further()
+
+    def one_further(self, selector: str) -> Device:
+        """The device of that selector, made when first asked for."""
+        with self._lock:
+            if selector not in self._further:
+                self._further[selector] = self.further[selector]()
+            return self._further[selector]
+
+    @property
+    def refused(self) -> Sequence[Refused]:
+        """What the backend saw and does not offer."""
+        return () if self.backend is None or self.devices is None else self.backend.refused()
 
     @property
     def unavailable(self) -> Unavailable | None:
@@ -113,6 +133,15 @@ class Registry:
         """The backends without a device."""
         missing = (loaded.unavailable for loaded in self.backends.values())
         return tuple(sorted(filter(None, missing), key=lambda u: u.backend))
+
+    def further(self) -> tuple[str, ...]:
+        """The names of devices that are asked for by name alone."""
+        loaded = self.backends.items()
+        return tuple(sorted(f"{name}:{x}" for name, found in loaded for x in found.further))
+
+    def refused(self) -> tuple[Refused, ...]:
+        """Devices that backends saw and do not offer; loads every backend."""
+        return tuple(x for loaded in self.backends.values() for x in loaded.refused)
 
     def device(self, name: str | Device | None = None) -> Device:
         """The device of that name, or the one in use."""
@@ -167,7 +196,11 @@ class Registry:
         matches, index = _select(found, rest)
         if index is not None and index < len(matches):
             return matches[index]
-        raise DeviceError(_no_such(name, (d.name for d in found)))
+        loaded = self.backends[backend]
+        if rest and rest[0] in loaded.further and index == 0:
+            return loaded.one_further(rest[0])
+        named = (f"{backend}:{selector}" for selector in loaded.further)
+        raise DeviceError(_no_such(name, (*(d.name for d in found), *named)))
 
     def _devices_of(self, backend: str, name: str) -> tuple[Device, ...]:
         loaded = self.backends.get(backend)
@@ -249,6 +282,16 @@ def _named_again(found: Device) -> tuple[Callable[[str], Device], tuple[str]]:
 def unavailable() -> tuple[Unavailable, ...]:
     """The backends that found no device, why, and what would change it."""
     return registry.unavailable()
+
+
+def further() -> tuple[str, ...]:
+    """The names of devices that `devices` leaves out, such as the simulator's profiles."""
+    return registry.further()
+
+
+def refused() -> tuple[Refused, ...]:
+    """Devices that were seen and are not offered, and why."""
+    return registry.refused()
 
 
 def devices_of_backend(name: str) -> tuple[Device, ...]:

@@ -34,7 +34,7 @@ _NEEDS: dict[str, tuple[str, Callable[[Device], bool]]] = {
     "needs_sub_groups": ("sub-groups", _has(lambda c: c.sub_group_size > 1)),
     "needs_acq_rel": ("ordered atomics", _has(lambda c: c.memory_orders == "acq_rel")),
     "needs_forward_progress": ("forward progress", _has(lambda c: c.forward_progress)),
-    "needs_compiler": ("a compiler", _has(lambda c: c.dialect != "ir")),
+    "needs_compiler": ("a compiler", lambda device: not device.interprets),
     "needs_namespace": ("an Array API namespace", _has_namespace),
 }
 

@@ -253,7 +253,7 @@ def _run(
         number_for(args[place], whole)
     made = [device.empty(plan.shape, kind) for kind in plan.results]
     if plan.launch is not None:
-        interpreted = device.capabilities.dialect == "ir"
+        interpreted = device.interprets
         handles: list[Any] = []
         offsets: list[int] = []
         numbers: list[Any] = []

@@ -234,7 +234,7 @@ class Kernel:
 
     def _compile(self, wanted: Specialisation, device: Device) -> Compiled:
         ir = self.translated(wanted, device.capabilities)
-        if device.capabilities.dialect == "ir":
+        if device.interprets:
             self._check_local(_local_bytes(ir), device)
             return Compiled(ir, interpreted_arguments(ir), device.interpret(ir))
         program = generate(ir, device.capabilities)

@@ -44,7 +44,7 @@ def source(
     leaves = flattened(args)
     arrays = [x for x in leaves if is_array(x)]
     chosen = device_of(*arrays) if device is None else registry.device(device)
-    if chosen.capabilities.dialect == "ir":
+    if chosen.interprets:
         raise UnsupportedError(
             f"{chosen.name} runs kernels without generating source; name another device"
         )

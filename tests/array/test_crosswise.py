@@ -70,7 +70,7 @@ def test_copies_of_transposes_of_dtypes(ours: Device, kind: str) -> None:
 @pytest.mark.parametrize("kind", ["i1", "f2", "f4"])
 def test_tiles_of_vectors(ours: Device, kind: str) -> None:
     """So large that GPUs take several neighbours at a time, in tiles that end beside the array."""
-    rows, columns = (140, 150) if ours.capabilities.dialect == "ir" else (2200, 2310)
+    rows, columns = (140, 150) if ours.interprets else (2200, 2310)
     a = RNG.integers(0, 2, (rows, columns)).astype(kind)
     x = ours.from_numpy(a)
     np.testing.assert_array_equal(copied(x.T), a.T)

@@ -65,7 +65,7 @@ def numbers(dtype: str) -> np.ndarray[Any, Any]:
 
 def chosen(device: Device, dtype: str) -> None:
     """Compilers take their time: all dtypes on the simulator, a few elsewhere."""
-    if device.capabilities.dialect != "ir" and dtype not in FEW:
+    if not device.interprets and dtype not in FEW:
         pytest.skip("dtypes alike to the compiler")
 
 

@@ -144,7 +144,7 @@ def agrees(found: Numbers, word: str, x: Numbers, y: Numbers) -> Numbers:
 
 
 def dtypes_for(device: Device) -> list[str]:
-    return ["float32"] if device.capabilities.dialect != "ir" else ["float16", "float32", "float64"]
+    return ["float32"] if not device.interprets else ["float16", "float32", "float64"]
 
 
 def check(name: str, row: str, x: Numbers, y: Numbers, found: Numbers) -> None:

@@ -69,7 +69,7 @@ def _comparable(x: Any) -> Any:
 def _recorded(device: Device) -> Iterator[list[Any]]:
     """The device with executables that note their launches and do nothing else."""
     launches: list[Any] = []
-    name = "interpret" if device.capabilities.dialect == "ir" else "compile"
+    name = "interpret" if device.interprets else "compile"
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(device, name, lambda program: _Recorder(program, launches))
         with pt.use(device):

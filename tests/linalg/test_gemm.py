@@ -54,7 +54,7 @@ def normal(shape: tuple[int, ...], dtype: str = "float32", seed: int = 0) -> Arr
 def needs(device: Device, dtype: str, products: int = 0) -> None:
     if dtype == "float64" and not device.capabilities.float64:
         pytest.skip(f"{device.name} lacks double precision")
-    if device.capabilities.kind == "simulator" and products > SIMULATED:
+    if device.interprets and products > SIMULATED:
         pytest.skip("too much for the simulator")
 
 
@@ -109,7 +109,7 @@ def test_the_choices_for_large_problems(
     device: Device, dtype: str, columns: int, layout: str
 ) -> None:
     """Smaller results are left to the table's last choices: here all have whole and cut tiles."""
-    if device.capabilities.kind != "gpu":
+    if device.interprets or device.capabilities.kind != "gpu":
         pytest.skip("the shapes of other tests get them here")
     needs(device, dtype)
     m, n, k = 330, columns, 700
@@ -131,7 +131,7 @@ def test_the_choices_for_large_problems(
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("algorithm", OURS)
 def test_every_rung_of_the_ladder(device: Device, dtype: str, algorithm: Any) -> None:
-    m, n, k = (9, 7, 19) if device.capabilities.kind == "simulator" else (70, 45, 51)
+    m, n, k = (9, 7, 19) if device.interprets else (70, 45, 51)
     needs(device, dtype)
     a, b = normal((m, k), dtype), normal((k, n), dtype, 1)
     found = gemm(device.from_numpy(a), device.from_numpy(b), algorithm=algorithm)
@@ -171,7 +171,7 @@ def test_the_vendors_product_needs_a_library(device: Device) -> None:
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 def test_drawn_shapes(device: Device, data: st.DataObject) -> None:
-    largest = 6 if device.capabilities.kind == "simulator" else 70
+    largest = 6 if device.interprets else 70
     m, n, k = (data.draw(st.integers(0, largest), label=x) for x in "mnk")
     algorithm: Any = data.draw(st.sampled_from(["auto", "naive", "tiled"]))
     a, b = normal((m, k)), normal((k, n), seed=1)
@@ -265,7 +265,7 @@ def doubled(x: Any) -> Any:
 @pytest.mark.parametrize("algorithm", ["naive", "auto"])
 def test_the_whole_formula(device: Device, dtype: str, algorithm: Any) -> None:
     needs(device, dtype)
-    m, n, k = (5, 6, 7) if device.capabilities.kind == "simulator" else (33, 47, 29)
+    m, n, k = (5, 6, 7) if device.interprets else (33, 47, 29)
     a, b, c = normal((m, k), dtype), normal((k, n), dtype, 1), normal((m, n), dtype, 2)
     bias = normal((n,), dtype, 3)
     found = gemm(
@@ -473,7 +473,7 @@ def test_operands_of_two_devices(device: Device) -> None:
 def test_more_matrices_than_a_second_dimension_of_workgroups_holds(
     device: Device, algorithm: Any
 ) -> None:
-    if device.capabilities.kind == "simulator":
+    if device.interprets:
         pytest.skip("70,000 workgroups take the simulator too long")
     a, b = normal((70_000, 2, 3)), normal((3, 2), seed=1)
     given = (device.from_numpy(a), device.from_numpy(b))
@@ -482,7 +482,7 @@ def test_more_matrices_than_a_second_dimension_of_workgroups_holds(
 
 
 def test_more_rows_than_a_second_dimension_of_workgroups_holds(device: Device) -> None:
-    if device.capabilities.kind == "simulator":
+    if device.interprets:
         pytest.skip("70,000 workgroups take the simulator too long")
     a, b = normal((16 * 70_000, 2)), normal((2, 3), seed=1)
     given = (device.from_numpy(a), device.from_numpy(b))

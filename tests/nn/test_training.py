@@ -346,7 +346,7 @@ def test_training_learns(device: Device, way: str) -> None:
     x, _ = samples(24, SIZES, precision(device))
     y = np.maximum(x[:, :2], 0)
     model = network(device)
-    epochs = 4 if device.capabilities.kind == "simulator" else 200
+    epochs = 4 if device.interprets else 200
     history = fit(model, x, y, **LOOP, epochs=epochs)
     assert history.stopped == "epochs"
     assert history.epochs == epochs

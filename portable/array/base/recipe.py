@@ -44,7 +44,7 @@ def repeatable(
 ) -> Launch:
     """A launch to be repeated with arrays like these; `disjoint`: none overlaps one written."""
     arrays = [x for x in args if isinstance(x, Storage)]
-    if arrays[0].device.capabilities.dialect == "ir":
+    if arrays[0].device.interprets:
         # A plan outlives the arrays that it was made for and must not keep their memory.
         like = tuple(x.at(None, 0) if isinstance(x, Storage) else x for x in args)
         return _Anew(launcher, like, constants)
@@ -59,7 +59,7 @@ def resizable(
     For results whose extent the host learns late, of kernels that do not ask for it: they need no
     plan for each.
     """
-    if next(x for x in args if isinstance(x, Storage)).device.capabilities.dialect == "ir":
+    if next(x for x in args if isinstance(x, Storage)).device.interprets:
         return lambda *given: launcher(*given, **constants)
     launch = launcher.repeatable(args, constants, disjoint=True)
 
