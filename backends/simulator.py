@@ -76,8 +76,8 @@ def _capabilities() -> Capabilities:
 class _Simulated(Executable):
     """A kernel that the simulator runs, under the checks in force at each launch."""
 
-    def __init__(self, kernel: Kernel) -> None:
-        self._simulation = sim.Simulation(kernel)
+    def __init__(self, kernel: Kernel, target: Capabilities) -> None:
+        self._simulation = sim.Simulation(kernel, target)
 
     def launch(self, groups: tuple[int, int, int], arguments: Sequence[Any]) -> None:
         """Run it to its end, or to the first fault."""
@@ -102,7 +102,7 @@ class _Simulator(Device):
 
     def interpret(self, kernel: Any) -> Executable:
         """Make a kernel ready to run."""
-        return _Simulated(cast(Kernel, kernel))
+        return _Simulated(cast(Kernel, kernel), self.capabilities)
 
     def synchronize(self) -> None:
         """Nothing to wait for: a launch returns when it is done."""

@@ -52,7 +52,7 @@ def _(statement: s.Atomic, b: Builder) -> Step:
         old, stored = _perform(w, statement.op, access, *operands)
         if statement.var is not None:
             w.bind(statement.var.name, access.complete(old))
-        if w.launch.ordered and w.settings.races:
+        if w.launch.survey.ordered and w.settings.races:
             synchronise(w, statement, access, stored)
 
     return Pauses(run)

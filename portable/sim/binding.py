@@ -47,14 +47,14 @@ def allocate(array: Array, work_items: int, launch: Launch) -> Buffer:
 def _own_shadow(launch: Launch, components: int, private: bool) -> Shadow | None:
     written = np.zeros(components, np.bool_) if launch.settings.uninitialised else None
     racing = launch.settings.races and not private and launch.threads.work_items > 1
-    return _shadow(launch, components, written, racing and launch.storing, not private)
+    return _shadow(launch, components, written, racing and launch.survey.storing, not private)
 
 
 def _shadow(
     launch: Launch, granules: int, written: Value | None, racing: bool, shared: bool
 ) -> Shadow | None:
-    races = RaceCells(granules, launch.threads.stride, launch.ordered) if racing else None
-    copying = launch.settings.copies and launch.copying and shared
+    races = RaceCells(granules, launch.threads.stride, launch.survey.ordered) if racing else None
+    copying = launch.settings.copies and launch.survey.copying and shared
     shadow = Shadow(written, races, Flights(granules) if copying else None)
     return None if shadow.idle else shadow
 
@@ -76,7 +76,7 @@ def bind_arrays(
 ) -> dict[Array, Buffer]:
     """Buffers for the global arrays; those that overlap in memory share a shadow."""
     bound = [
-        _bind(array, argument, array in launch.written, array.name in blank)
+        _bind(array, argument, array in launch.survey.written, array.name in blank)
         for array, argument in arguments.items()
     ]
     for region in _regions([b for b in bound if b.high > b.low]):

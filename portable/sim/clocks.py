@@ -80,7 +80,8 @@ class WorkgroupClock:
     common : Clock
         What all its work-items know, as of the last barrier.
     private : dict of int to Clock
-        What single work-items have acquired since, by local id.
+        What single work-items have acquired since, by local id; several may share a clock,
+        which is never changed.
     """
 
     __slots__ = ("_single", "common", "private", "stride", "time", "workgroup")
@@ -95,7 +96,7 @@ class WorkgroupClock:
 
     def barrier(self) -> None:
         """All work-items meet and share what they know."""
-        for clock in self.private.values():
+        for clock in {id(clock): clock for clock in self.private.values()}.values():
             self.common.join(clock)
         self.private.clear()
         self.common.floors[self.workgroup] = self.time
@@ -118,10 +119,47 @@ class WorkgroupClock:
         """One work-item learns."""
         if self._single:
             self.common.join(clock)
-        elif item in self.private:
-            self.private[item].join(clock)
         else:
-            self.private[item] = clock.copy()
+            self.private[item] = joined(self.private.get(item), clock)
+
+    def release(self, items: Value) -> Clock:
+        """What several work-items publish at once; call `tick` after the statement."""
+        clock = self.common.copy()
+        for known in self._distinct(items).values():
+            if known is not None:
+                clock.join(known)
+        if self._single:
+            clock.floors[self.workgroup] = self.time
+        else:
+            first = self.workgroup * self.stride
+            clock.later.update(dict.fromkeys((items + first).tolist(), self.time))
+        return clock
+
+    def acquire_together(self, items: Value, clock: Clock) -> None:
+        """Several work-items learn the same; who knew the same before goes on sharing a clock."""
+        if self._single:
+            self.common.join(clock)
+            return
+        learnt = {key: joined(old, clock) for key, old in self._distinct(items).items()}
+        for item in items.tolist():
+            self.private[item] = learnt[id(self.private.get(item))]
+
+    def _distinct(self, items: Value) -> dict[int, Clock | None]:
+        """The clocks that these work-items have of their own, each once."""
+        found = map(self.private.get, items.tolist())
+        return {id(clock): clock for clock in found}
+
+    def times_known(self, item: int) -> Value:
+        """Per thread of this workgroup, up to what time a work-item knows of its accesses."""
+        out = np.full(self.stride, self.common.floors[self.workgroup], np.int64)
+        mine = self.private.get(item)
+        first = self.workgroup * self.stride
+        for clock in (self.common,) if mine is None else (self.common, mine):
+            np.maximum(out, clock.floors[self.workgroup], out=out)
+            for thread, time in clock.later.items():
+                if first <= thread < first + self.stride:
+                    out[thread - first] = max(out[thread - first], time)
+        return out
 
     @property
     def plain(self) -> bool:

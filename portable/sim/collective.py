@@ -23,7 +23,7 @@ def _(statement: s.Barrier, b: Builder) -> Step:
 
     def run(w: Workgroup) -> None:
         w.meet(site, "a barrier")
-        w.clock.barrier()
+        w.barrier()
 
     return Plain(run)
 
@@ -35,7 +35,7 @@ def _(statement: s.WorkgroupUniform, b: Builder) -> Step:
 
     def run(w: Workgroup) -> None:
         w.meet(site, "a workgroup_uniform")
-        w.clock.barrier()
+        w.barrier()
         found = value(w)
         w.env[name] = np.repeat(found[:1], w.size, axis=0)
 

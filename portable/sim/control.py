@@ -7,12 +7,15 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from portable.lang.ir import statements as s
-from portable.lang.ir.walk import all_statements
+from portable.lang.ir.walk import all_statements, blocks
 from portable.sim.active import Active, LoopMasks
 from portable.sim.steps import Builder, Pause, Pauses, Plain, Running, Step, step
+from portable.sim.strands import apart, divided
 from portable.sim.values import Value, select
 
 if TYPE_CHECKING:
+    from portable.sim.expressions import Evaluate
+    from portable.sim.steps import Runs
     from portable.sim.workgroup import Workgroup
 
 __all__ = ["assign"]
@@ -43,6 +46,8 @@ def _(statement: s.Assign, b: Builder) -> Step:
 def _(statement: s.If, b: Builder) -> Step:
     condition = b.expression(statement.condition, b.site(statement.loc))
     then, orelse = b.block(statement.then), b.block(statement.orelse)
+    if _waits((*statement.then, *statement.orelse)):
+        return _apart(statement, b, condition, then, orelse)
 
     def run(w: Workgroup) -> Running:
         outer, holds = w.active, condition(w)
@@ -56,6 +61,26 @@ def _(statement: s.If, b: Builder) -> Step:
             yield from orelse(w)
             unchanged = after is taken and w.active is other
             w.active = outer if unchanged else w.active.joined(after.mask)
+
+    return Pauses(run)
+
+
+def _waits(block: s.Block) -> bool:
+    """Whether a block waits for other work-items, but not for all of them."""
+    return any(isinstance(x, s.Instruction) and x.name == "mbarrier.wait" for x in block) or any(
+        _waits(inner) for x in block for inner in blocks(x)
+    )
+
+
+def _apart(statement: s.If, b: Builder, condition: Evaluate, then: Runs, orelse: Runs) -> Step:
+    """A branch whose sides, and the warpgroups on either, go on without each other."""
+    site = b.site(statement.loc)
+    names = _assigned((*statement.then, *statement.orelse))
+
+    def run(w: Workgroup) -> Running:
+        holds = condition(w)
+        sides = ((w.active.where(holds), then), (w.active.unless(holds), orelse))
+        yield from apart(w, site, divided(w, sides), names)
 
     return Pauses(run)
 
@@ -131,6 +156,8 @@ def _assigned(block: s.Block) -> tuple[str, ...]:
             found[statement.var.name] = None
         elif isinstance(statement, s.ForElements):
             found[statement.value.name] = None
+        elif isinstance(statement, s.Instruction):
+            found.update(dict.fromkeys(x.name for x in statement.outputs))
     return tuple(found)
 
 

@@ -1,8 +1,14 @@
-"""Asynchronous copies under way: they happen as late as they may, when they are waited for."""
+"""Asynchronous copies: what is under way, and which groups of copies work-items have closed.
+
+Two things happen to a copy. It *lands* when its data move, at any time between its start and a wait
+for it, as `Settings.completion` says. It *ends* for those who wait for it: until then each access
+to its memory that it could disturb is reported, whether it has landed or not.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -14,7 +20,7 @@ from portable.sim.values import Value
 if TYPE_CHECKING:
     from portable.sim.workgroup import Workgroup
 
-__all__ = ["Copies", "Transfer"]
+__all__ = ["Copies", "Engine", "Transfer"]
 
 
 @dataclass(slots=True, eq=False)
@@ -29,12 +35,26 @@ class Transfer:
         The work-items that take part and have to wait for it.
     groups : numpy.ndarray
         Per such work-item, the number of its group of copies that this belongs to.
+    proxy : {"generic", "async"}
+        How it accesses local memory: the asynchronous proxy sees what work-items wrote there only
+        behind a fence.
+    size : int
+        Bytes, which an mbarrier counts.
+    landed, ended : bool
+        What has happened to it.
+    watchers : list of callable
+        What to do when it lands.
     """
 
     source: Access
     target: Access
     items: Value
     groups: Value
+    proxy: str = "generic"
+    size: int = 0
+    landed: bool = False
+    ended: bool = False
+    watchers: list[Callable[[Workgroup], None]] = field(default_factory=list)
 
     def begin(self, w: Workgroup) -> None:
         """Check both ends, and mark them as in use."""
@@ -43,25 +63,79 @@ class Transfer:
             if shadow is None:
                 continue
             shadow.check(w, access, kind)  # type: ignore[arg-type]
+            if self.proxy == "async":
+                w.proxies.check(w, access, kind)
             if shadow.flights is not None:
                 shadow.flights.begin(access, kind == "write")
 
-    def end(self, w: Workgroup) -> None:
+    def land(self, w: Workgroup) -> None:
         """Move the data."""
+        if self.landed:
+            return
+        self.landed = True
+        found = self.source.complete(self.source.buffer.data[self.source.offsets])
+        self.target.buffer.data[self.target.offsets] = self.target.inside(found)
+        w.changed(self.target.buffer)
+        for watcher in self.watchers:
+            watcher(w)
+
+    def end(self, w: Workgroup, thread: int | None = None) -> None:
+        """It has been waited for; `thread` of the workgroup made its accesses, else its items."""
+        if self.ended:
+            return
+        self.land(w)
+        self.ended = True
         for access, kind in ((self.source, "read"), (self.target, "write")):
             shadow = access.buffer.shadow
             if shadow is None:
                 continue
             if shadow.flights is not None:
                 shadow.flights.end(access, kind == "write")
+            if thread is not None:
+                access.items = np.full_like(access.items, thread)
             shadow.record(w, access, kind)  # type: ignore[arg-type]
-        found = self.source.complete(self.source.buffer.data[self.source.offsets])
-        self.target.buffer.data[self.target.offsets] = self.target.inside(found)
-        w.changed(self.target.buffer)
+
+
+class Engine:
+    """What moves the data of a workgroup's copies.
+
+    Attributes
+    ----------
+    flying : list of Transfer
+        The copies that have not landed, oldest first; some that have may be among them.
+    """
+
+    __slots__ = ("flying",)
+
+    def __init__(self) -> None:
+        self.flying: list[Transfer] = []
+
+    def start(self, w: Workgroup, transfer: Transfer) -> None:
+        """A copy starts; where the settings say so, it or an older one lands at once."""
+        transfer.begin(w)
+        match w.settings.completion:
+            case "early":
+                transfer.land(w)
+            case "late":
+                self.flying.append(transfer)
+            case "random":
+                self.flying.append(transfer)
+                if w.launch.chance.random() < 0.5:
+                    self.advance(w)
+
+    def advance(self, w: Workgroup) -> bool:
+        """Let a copy land; whether there was one under way."""
+        self.flying = [t for t in self.flying if not t.landed]
+        if not self.flying:
+            return False
+        late = w.settings.completion == "late"
+        at = len(self.flying) - 1 if late else w.launch.chance.randrange(len(self.flying))
+        self.flying.pop(at).land(w)
+        return True
 
 
 class Copies:
-    """The copies of one workgroup that nothing has waited for yet.
+    """The groups of copies of one workgroup that work-items close and wait for.
 
     Attributes
     ----------
@@ -82,10 +156,12 @@ class Copies:
         self.bulk: dict[tuple[Array, int], list[Transfer]] = {}
         self.waits: dict[tuple[Array, int], int] = {}
 
-    def add(self, w: Workgroup, source: Access, target: Access, items: Value) -> None:
+    def add(
+        self, w: Workgroup, source: Access, target: Access, items: Value, proxy: str = "generic"
+    ) -> None:
         """Start a copy in the open groups of these work-items."""
-        transfer = Transfer(source, target, items, self._closed[items])
-        transfer.begin(w)
+        transfer = Transfer(source, target, items, self._closed[items], proxy)
+        w.engine.start(w, transfer)
         self.pending.append(transfer)
 
     def commit(self, items: Value) -> None:
@@ -100,3 +176,7 @@ class Copies:
         self.pending = [t for t in self.pending if t not in done]
         for transfer in done:
             transfer.end(w)
+
+    def started_by(self, items: Value) -> list[Transfer]:
+        """The copies under way that some of these work-items take part in."""
+        return [t for t in self.pending if not t.ended and np.isin(t.items, items).any()]

@@ -27,19 +27,22 @@ class WorkItemId(NamedTuple):
     """Which work-item: its global id, its local id and its workgroup, dimension 0 first.
 
     `held_by` tells from a single work-item what a scope does together, without saying which of
-    its work-items does which part: ``"workgroup"`` or ``"sub-group"``.
+    its work-items does which part: ``"workgroup"``, ``"sub-group"`` or ``"warpgroup"``; ``"copy"``
+    stands for copies that run on their own.
     """
 
     global_id: tuple[int, int, int]
     local_id: tuple[int, int, int]
     group_id: tuple[int, int, int]
-    held_by: Literal["work-item", "workgroup", "sub-group"] = "work-item"
+    held_by: Literal["work-item", "workgroup", "sub-group", "warpgroup", "copy"] = "work-item"
 
     def __str__(self) -> str:
+        if self.held_by == "copy":
+            return f"an asynchronous copy of workgroup {self.group_id}"
         if self.held_by == "workgroup":
             return f"workgroup {self.group_id} together"
-        if self.held_by == "sub-group":
-            return f"the sub-group of work-item {self.global_id} together"
+        if self.held_by in ("sub-group", "warpgroup"):
+            return f"the {self.held_by} of work-item {self.global_id} together"
         return f"work-item {self.global_id} (local {self.local_id} of workgroup {self.group_id})"
 
 

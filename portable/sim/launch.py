@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from portable.errors import LaunchError
-from portable.lang.ir import statements as s
 from portable.lang.ir.kernel import Kernel
 from portable.lang.ir.types import Array
-from portable.lang.ir.walk import all_statements
 from portable.sim import binding
 from portable.sim.active import Active
 from portable.sim.errors import OtherAccess, WorkItemId
 from portable.sim.memory import Buffer, Site
 from portable.sim.settings import Settings
+from portable.sim.strands import WARPGROUP
+from portable.sim.survey import Survey
 from portable.sim.values import Value
 from portable.sim.workgroup import Threads, Workgroup
 
@@ -40,10 +41,10 @@ class Launch:
         The kernel's statements by number.
     threads : Threads
         How threads are numbered.
-    written : frozenset of Array
-        Global arrays that the kernel writes.
-    storing, copying, ordered : bool
-        Whether the kernel writes memory, copies asynchronously, has ordered atomics or fences.
+    survey : Survey
+        What the kernel does.
+    chance : Random
+        Seeded, for what may happen in any order.
     everyone, nobody : Active
         All work-items of a workgroup, and none.
     local_ids : tuple of numpy.ndarray
@@ -61,6 +62,7 @@ class Launch:
     def __init__(
         self,
         kernel: Kernel,
+        survey: Survey,
         sites: Sequence[Site],
         groups: tuple[int, int, int],
         settings: Settings,
@@ -73,27 +75,16 @@ class Launch:
         x, y, z = kernel.workgroup
         item = np.arange(x * y * z)
         self.local_ids = (item % x, item // x % y, item // (x * y))
-        self.threads = Threads(x * y * z, kernel.sub_group_size)
+        self.threads = Threads(x * y * z, kernel.sub_group_size, len(survey.mbarriers))
+        self.chance = random.Random(settings.seed)  # noqa: S311  (an order, no secret)
         self.everyone = Active(np.ones(x * y * z, np.bool_))
         self.nobody = Active(np.zeros(x * y * z, np.bool_))
-        self.written = kernel.written
-        self._survey(kernel)
+        self.survey = survey
         self.buffers: dict[Array, Buffer] = {}
         self.scalars: dict[str, Value] = {}
         self.blank: dict[str, Value] = {}
         self.blanks: list[tuple[int, int, Value]] = []
         self.version = 0
-
-    def _survey(self, kernel: Kernel) -> None:
-        statements = list(all_statements(kernel.body))
-        copies = s.CopyTile | s.CopyVector | s.BulkCopy
-        stores = s.Store | s.Atomic | s.FragmentStore | copies
-        self.storing = any(isinstance(x, stores) for x in statements)
-        self.copying = any(isinstance(x, copies) for x in statements)
-        self.ordered = any(
-            isinstance(x, s.Fence) or (isinstance(x, s.Atomic) and x.order != "relaxed")
-            for x in statements
-        )
 
     def bind(self, arguments: Sequence[Any], blank: frozenset[str]) -> None:
         """Bind the arguments, one per parameter."""
@@ -125,6 +116,11 @@ class Launch:
         x, y, _ = self.groups
         group_id = (group % x, group // x % y, group // (x * y))
         threads = self.threads
+        if item >= threads.slots:
+            return self._place(group_id, 0)._replace(held_by="copy")
+        if item >= threads.warpgroups:
+            first = (item - threads.warpgroups) * WARPGROUP
+            return self._place(group_id, first)._replace(held_by="warpgroup")
         if item >= threads.sub_groups:
             first = (item - threads.sub_groups) * threads.sub_group_size
             return self._place(group_id, first)._replace(held_by="sub-group")

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from portable.sim.shadow import Shadow
     from portable.sim.workgroup import Workgroup
 
-__all__ = ["Access", "Buffer", "Site", "advanced", "locate", "read", "write"]
+__all__ = ["Access", "Buffer", "Site", "advanced", "indexed", "locate", "read", "write"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,6 +215,15 @@ def write(w: Workgroup, access: Access, values: Value) -> None:
         shadow.access(w, access, "write")
     access.buffer.data[access.offsets] = access.inside(values)
     w.changed(access.buffer)
+
+
+def indexed(buffer: Buffer, offsets: Value) -> tuple[Value, ...]:
+    """The index of elements of a local array by where they lie, the last dimension fastest."""
+    if buffer.swizzle:
+        chunk = 16 // buffer.data.itemsize
+        row = offsets // (chunk * buffer.swizzle)
+        offsets = offsets ^ (row % buffer.swizzle * chunk)
+    return tuple(np.unravel_index(offsets, buffer.extents))
 
 
 def advanced(index: list[Value], steps: Value, extents: tuple[int, ...]) -> tuple[Value, ...]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
@@ -15,18 +15,28 @@ if TYPE_CHECKING:
     from portable.sim.workgroup import Workgroup
 
 __all__ = [
+    "NOBODY_COMES",
     "broken_promise",
     "divergence",
     "endless_wait",
     "in_flight",
+    "misaligned",
     "never_waited",
+    "no_row",
     "not_contiguous",
     "not_uniform",
     "out_of_bounds",
     "race",
+    "too_many_arrivals",
+    "unfenced",
     "uninitialised",
     "wrong_phase",
 ]
+
+
+NOBODY_COMES: Final = (
+    "endless wait: no work-item of this workgroup and no copy under way completes the phase"
+)
 
 
 def _about(w: Workgroup, site: Site, items: Any = ()) -> dict[str, Any]:
@@ -166,11 +176,51 @@ def not_contiguous(w: Workgroup, access: Access) -> errors.AsyncCopyError:
     )
 
 
+def misaligned(w: Workgroup, site: Site, size: int) -> errors.AsyncCopyError:
+    """A bulk copy of a part of an element."""
+    return errors.AsyncCopyError(
+        f"bulk copy of {size} bytes, which are no whole elements", **_about(w, site, w.active.ids)
+    )
+
+
+def no_row(w: Workgroup, access: Access, position: int) -> errors.AsyncCopyError:
+    """An instruction moves 16 bytes that are no neighbours or not aligned."""
+    return errors.AsyncCopyError(
+        f"{_element(access, position)} does not begin 16 aligned bytes of a row",
+        index=access.element(position),
+        **_about(w, access.site, [access.item(position)]),
+    )
+
+
 def wrong_phase(w: Workgroup, site: Site, phase: int, due: int) -> errors.AsyncCopyError:
     """A wait for the wrong use of a slot."""
     return errors.AsyncCopyError(
         f"bulk wait for phase {phase} where phase {due} is due",
         hint="the phase is the number of earlier waits on the slot modulo 2",
+        **_about(w, site, w.active.ids),
+    )
+
+
+def unfenced(
+    w: Workgroup, access: Access, kind: str, position: int, thread: int, site: int
+) -> errors.AsyncCopyError:
+    """The asynchronous proxy does not see the latest write of a work-item."""
+    writer = w.number * w.clock.stride + thread
+    return errors.AsyncCopyError(
+        f"{kind} of {_element(access, position)} ({access.buffer.array.space}) through the "
+        "asynchronous proxy, which does not see what was written there",
+        index=access.element(position),
+        other=w.launch.other_access("write", site, writer),
+        hint="a proxy fence must stand between the two",
+        **_about(w, access.site, [access.item(position)]),
+    )
+
+
+def too_many_arrivals(w: Workgroup, site: Site, count: int) -> errors.AsyncCopyError:
+    """More work-items arrive at an mbarrier than a phase was made for."""
+    return errors.AsyncCopyError(
+        f"more than the {count} arrivals that the mbarrier was made for",
+        hint="whoever arrives must have waited for the phase before",
         **_about(w, site, w.active.ids),
     )
 

@@ -7,18 +7,44 @@ from typing import Any
 
 import numpy as np
 
+from portable.backend import Capabilities
 from portable.errors import LaunchError
 from portable.lang.ir.kernel import Kernel
-from portable.sim import access, atomics, binding, collective, control, fragments, transfers
+from portable.lang.passes import lower
+from portable.sim import (
+    access,
+    atomics,
+    binding,
+    bulk,
+    collective,
+    control,
+    fragments,
+    matrix_units,
+    mbarriers,
+    transfers,
+    warpgroups,
+)
 from portable.sim.launch import Launch
 from portable.sim.scheduler import run_workgroups
 from portable.sim.settings import Settings, current
 from portable.sim.steps import Builder, Running
+from portable.sim.survey import Survey
 from portable.sim.workgroup import Workgroup
 
 __all__ = ["Simulation", "run"]
 
-STATEMENTS = (access, atomics, collective, control, fragments, transfers)
+STATEMENTS = (
+    access,
+    atomics,
+    bulk,
+    collective,
+    control,
+    fragments,
+    matrix_units,
+    mbarriers,
+    transfers,
+    warpgroups,
+)
 """The modules that register how statements run."""
 
 
@@ -28,12 +54,18 @@ class Simulation:
     Parameters
     ----------
     kernel : Kernel
-        The kernel, not lowered to instructions of one device.
+        The kernel.
+    target : Capabilities, optional
+        The device that it would run on: it is lowered as for it first. None, and devices that run
+        the IR, for the kernel as it stands.
     """
 
-    def __init__(self, kernel: Kernel) -> None:
+    def __init__(self, kernel: Kernel, target: Capabilities | None = None) -> None:
+        if target is not None and target.dialect != "ir":
+            kernel = lower(kernel, target)
         self._kernel = kernel
         builder = Builder(kernel)
+        self._survey = Survey(kernel)
         self._body = builder.block(kernel.body)
         self._sites = builder.sites
 
@@ -52,7 +84,7 @@ class Simulation:
         """Run it; parameters are those of `run`."""
         if min(groups) < 1:
             raise LaunchError(f"a launch needs workgroups along each dimension, not {groups}")
-        launch = Launch(self._kernel, self._sites, groups, settings or current())
+        launch = Launch(self._kernel, self._survey, self._sites, groups, settings or current())
         with np.errstate(all="ignore"):
             launch.bind(arguments, frozenset(uninitialised))
             try:
@@ -68,13 +100,14 @@ def run(
     *,
     settings: Settings | None = None,
     uninitialised: Collection[str] = (),
+    target: Capabilities | None = None,
 ) -> None:
     """Run a kernel on NumPy arrays and report what is wrong with it.
 
     Parameters
     ----------
     kernel : Kernel
-        The kernel, not lowered to instructions of one device.
+        The kernel.
     groups : (int, int, int)
         Workgroups along each dimension.
     arguments : sequence
@@ -83,10 +116,14 @@ def run(
         What to check and how to schedule; by default those in force (see `checks`).
     uninitialised : collection of str
         Names of array parameters whose contents count as never written.
+    target : Capabilities, optional
+        As of `Simulation`.
 
     Raises
     ------
     SimulationError
         One of the classes in `portable.sim.errors`, at the first fault.
     """
-    Simulation(kernel).run(groups, arguments, settings=settings, uninitialised=uninitialised)
+    Simulation(kernel, target).run(
+        groups, arguments, settings=settings, uninitialised=uninitialised
+    )

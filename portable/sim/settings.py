@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
-from typing import Final
+from typing import Any, Final, Literal, cast, get_args
 
 from portable.errors import LaunchError
 
@@ -15,6 +15,11 @@ __all__ = ["Settings", "checks", "current"]
 
 
 _SEED: Final = "PORTABLE_SIM_SEED"
+_COMPLETION: Final = "PORTABLE_SIM_COMPLETION"
+_TURNS: Final = "PORTABLE_SIM_TURNS"
+
+Completion = Literal["late", "early", "random"]
+Turns = Literal["random", "first", "last"]
 
 
 def _seed() -> int:
@@ -22,6 +27,21 @@ def _seed() -> int:
     if not text.strip().isdecimal():
         raise LaunchError(f"{_SEED} is {text!r}; it must be a number from 0")
     return int(text)
+
+
+def _word(variable: str, words: tuple[str, ...]) -> Any:
+    text = os.environ.get(variable, words[0])
+    if text not in words:
+        raise LaunchError(f"{variable} is {text!r}; it must be one of {', '.join(words)}")
+    return text
+
+
+def _completion() -> Completion:
+    return cast(Completion, _word(_COMPLETION, get_args(Completion)))
+
+
+def _turns() -> Turns:
+    return cast(Turns, _word(_TURNS, get_args(Turns)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,6 +70,12 @@ class Settings:
         there.
     seed : int
         Of the order in which workgroups run; ``PORTABLE_SIM_SEED`` gives the default.
+    completion : {"late", "early", "random"}
+        When asynchronous copies and multiplications are done: as late as a wait for them allows,
+        at once, or at any time between; ``PORTABLE_SIM_COMPLETION`` gives the default.
+    turns : {"random", "first", "last"}
+        Which part of a workgroup goes on where several that wait for each other can: any, that of
+        the lowest work-items, or that of the highest; ``PORTABLE_SIM_TURNS`` gives the default.
     resident : int
         How many workgroups run at once; another starts only when one of them has ended.
     patience : int
@@ -66,6 +92,8 @@ class Settings:
     copies: bool = True
     waits: bool = True
     seed: int = field(default_factory=_seed)
+    completion: Completion = field(default_factory=_completion)
+    turns: Turns = field(default_factory=_turns)
     resident: int = 4
     patience: int = 100_000
 
@@ -79,12 +107,12 @@ def current() -> Settings:
 
 
 @contextmanager
-def checks(**changes: bool | int) -> Iterator[Settings]:
+def checks(**changes: bool | int | str) -> Iterator[Settings]:
     """Change some settings for the launches made inside a ``with`` block.
 
     Parameters
     ----------
-    **changes : bool or int
+    **changes : bool, int or str
         Attributes of `Settings`, such as ``races=False`` or ``seed=7``.
     """
     settings = replace(current(), **changes)  # type: ignore[arg-type]

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from portable.errors import Location, UnsupportedError
 from portable.lang.ir import statements as s
-from portable.lang.ir.expressions import Expression
+from portable.lang.ir.expressions import Const, Expression
 from portable.lang.ir.kernel import Kernel
 from portable.lang.ir.types import Array
 from portable.sim.expressions import Evaluate, evaluator
@@ -22,12 +22,12 @@ from portable.sim.memory import Site
 if TYPE_CHECKING:
     from portable.sim.workgroup import Workgroup
 
-__all__ = ["Builder", "Pause", "Pauses", "Plain", "Running", "Step", "step"]
+__all__ = ["Builder", "Pause", "Pauses", "Plain", "Running", "Runs", "Step", "step"]
 
 
 @dataclass(frozen=True, slots=True)
 class Pause:
-    """A place where another workgroup may go on.
+    """A place where another workgroup, or another strand of this one, may go on.
 
     Attributes
     ----------
@@ -36,13 +36,18 @@ class Pause:
     stuck : bool
         Whether the workgroup can only repeat itself until others change global memory: the
         end of a round of a loop at which everything stands as it stood at the round's start.
+    until : callable or None
+        Where only other strands of the workgroup can change something (`strands`): whether
+        they have.
     """
 
     site: Site
     stuck: bool
+    until: Callable[[], bool] | None = None
 
 
 Running = Generator[Pause, None, None]
+Runs = Callable[["Workgroup"], Running]
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,11 +98,16 @@ class Builder:
         """What evaluates an expression at a site."""
         return evaluator(x, self.size, site)
 
+    def constant(self, x: Expression) -> int:
+        """The number that an expression is, which must be a constant."""
+        assert isinstance(x, Const)
+        return int(x.value)
+
     def expressions(self, xs: tuple[Any, ...], site: Site) -> tuple[Evaluate, ...]:
         """What evaluates several."""
         return tuple(evaluator(x, self.size, site) for x in xs)
 
-    def block(self, block: s.Block) -> Callable[[Workgroup], Running]:
+    def block(self, block: s.Block) -> Runs:
         """What runs a block until its end, or until no work-item is left in it."""
         steps = tuple((made.pauses, made.run) for made in (step(x, self) for x in block))
 

@@ -20,7 +20,7 @@ from portable.sim.values import Value
 if TYPE_CHECKING:
     from portable.sim.workgroup import Workgroup
 
-__all__ = ["finish"]
+__all__ = ["Run", "check_contiguous", "finish"]
 
 
 @step.register
@@ -54,22 +54,42 @@ def _whole_tile(w: Workgroup, part: Part) -> Access:
     return access
 
 
-class _Run:
-    """Some neighbours of an array from an index on, per work-item."""
+class Run:
+    """Some neighbours of an array from an index on, per work-item.
+
+    Attributes
+    ----------
+    site : Site
+        The statement that accesses them.
+    itemsize : int
+        Bytes of an element.
+    """
 
     def __init__(self, array: Array, index: tuple[object, ...], loc: Location, b: Builder) -> None:
-        self._site = b.site(loc, array)
-        self._index: tuple[Evaluate, ...] = b.expressions(index, self._site)
+        self.site = b.site(loc, array)
+        self.itemsize = array.dtype.itemsize
+        self._index: tuple[Evaluate, ...] = b.expressions(index, self.site)
+
+    def addresses(self, w: Workgroup) -> Value:
+        """Where in memory each work-item's begins, in bytes."""
+        array = self.site.array
+        assert array is not None
+        buffer = w.buffers[array]
+        elements = buffer.elements(tuple(i(w).astype(np.int64) for i in self._index))
+        local = array.space == "local"
+        first = w.launch.survey.addresses[array] if local else buffer.data.ctypes.data
+        found: Value = np.asarray(first + elements * self.itemsize)
+        return found
 
     def access(self, w: Workgroup, items: Value, steps: Value, wanted: Value) -> Access:
         """Entry by entry the element `steps` after the start of a work-item, where wanted."""
         at, step_ = items[wanted], steps[wanted]
-        extents = w.buffers[self._site.array].extents  # type: ignore[index]
+        extents = w.buffers[self.site.array].extents  # type: ignore[index]
         index = advanced([i(w)[at].astype(np.int64) for i in self._index], step_, extents)
-        width = w.buffers[self._site.array].width  # type: ignore[index]
+        width = w.buffers[self.site.array].width  # type: ignore[index]
         wide = tuple(np.repeat(i, width) for i in index)
         component = np.tile(np.arange(width), at.size)
-        access = locate(w, self._site, wide, np.repeat(at, width), component)
+        access = locate(w, self.site, wide, np.repeat(at, width), component)
         wanted = np.repeat(wanted, width)
         if not wanted.all():
             inside, access.kept = access.kept, wanted.copy()
@@ -80,8 +100,8 @@ class _Run:
 
 @step.register
 def _(statement: s.CopyVector, b: Builder) -> Step:
-    source = _Run(statement.source, statement.source_index, statement.loc, b)
-    target = _Run(statement.target, statement.target_index, statement.loc, b)
+    source = Run(statement.source, statement.source_index, statement.loc, b)
+    target = Run(statement.target, statement.target_index, statement.loc, b)
     valid, lanes = b.expression(statement.valid, b.site(statement.loc)), statement.lanes
     outward = statement.target.space == "global"
 
@@ -112,8 +132,8 @@ def _(statement: s.CopyWait, b: Builder) -> Step:
 
 @step.register
 def _(statement: s.BulkCopy, b: Builder) -> Step:
-    source = _Run(statement.source, statement.source_index, statement.loc, b)
-    target = _Run(statement.target, statement.target_index, statement.loc, b)
+    source = Run(statement.source, statement.source_index, statement.loc, b)
+    target = Run(statement.target, statement.target_index, statement.loc, b)
     count = b.expression(statement.count, b.site(statement.loc))
     slots = _Slots(statement.completion, statement.slot, statement.loc, b)
 
@@ -123,13 +143,14 @@ def _(statement: s.BulkCopy, b: Builder) -> Step:
             items, steps = np.full(elements, item), np.arange(elements)
             every = np.ones(elements, np.bool_)
             ends = [end.access(w, items, steps, every) for end in (source, target)]
-            _check_contiguous(w, ends)
+            check_contiguous(w, ends)
             slots.start(w, ends[0], ends[1], np.array([item]))
 
     return Plain(run)
 
 
-def _check_contiguous(w: Workgroup, ends: list[Access]) -> None:
+def check_contiguous(w: Workgroup, ends: list[Access]) -> None:
+    """Report a bulk copy of elements that do not follow each other in memory."""
     for access in ends:
         if w.settings.copies and (np.diff(access.offsets) != 1).any():
             raise report.not_contiguous(w, access)
@@ -157,7 +178,7 @@ class _Slots:
             w.copies.add(w, source, target, items)
             return
         transfer = Transfer(source, target, items, items)
-        transfer.begin(w)
+        w.engine.start(w, transfer)
         w.copies.bulk.setdefault(self.key(w, int(items[0])), []).append(transfer)
 
     def uniform_key(self, w: Workgroup) -> tuple[Array, int]:
@@ -185,7 +206,7 @@ def _(statement: s.BulkWait, b: Builder) -> Step:
         for transfer in started:
             transfer.end(w)
         w.copies.waits[key] = w.copies.waits.get(key, 0) + 1
-        w.clock.barrier()
+        w.barrier()
 
     return Plain(run)
 
@@ -197,8 +218,18 @@ def _check_phase(w: Workgroup, site: Site, phase: Value, due: int) -> None:
 
 
 def finish(w: Workgroup) -> None:
-    """The workgroup has ended: what it copies to global memory must have been waited for."""
-    left = [t for t in w.copies.pending if t.target.buffer.array.space == "global"]
+    """The workgroup has ended: nothing may come after it that it did not wait for.
+
+    Only copies to local memory that the work-items make themselves, ahead of a round that did not
+    come, are dropped.
+    """
+    if not w.launch.survey.copying:
+        return
+    left = [*w.copies.pending, *w.bulk.pending]
+    left = [t for t in left if t.target.buffer.array.space == "global"]
+    left += [t for transfers in w.copies.bulk.values() for t in transfers]
+    left += [t for m in w.mbarriers.values() for _, t in m.transfers if t.proxy == "async"]
+    left = [t for t in left if not t.ended]
     if left and w.settings.copies:
         raise report.never_waited(w, left[0].target)
     for transfer in left:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -11,13 +12,17 @@ from portable.lang.ir.types import Array, Fragment, lanes_of, scalar_of
 from portable.sim import binding, report
 from portable.sim.active import LoopMasks
 from portable.sim.clocks import Clock, WorkgroupClock
-from portable.sim.copies import Copies
+from portable.sim.copies import Copies, Engine
 from portable.sim.errors import WorkItemId
 from portable.sim.memory import Buffer, Site
+from portable.sim.products import Products
+from portable.sim.proxies import Proxies
+from portable.sim.strands import WARPGROUP, Strand
 from portable.sim.values import Value
 
 if TYPE_CHECKING:
     from portable.sim.launch import Launch
+    from portable.sim.mbarriers import MBarrier
 
 __all__ = ["Threads", "Workgroup"]
 
@@ -35,19 +40,44 @@ class Threads:
         Matrix operations of the workgroup.
     sub_groups : int
         The first of the sub-groups' matrix operations.
+    warpgroups : int
+        The first of the warpgroups' multiplications.
+    slots : int
+        The first of the asynchronous copies that mbarriers count, two for each mbarrier: those
+        through the asynchronous proxy, and the others.
     stride : int
         How many numbers a workgroup takes; the last stands for "many".
     """
 
-    __slots__ = ("copy", "stride", "sub_group_size", "sub_groups", "work_items", "workgroup")
+    __slots__ = (
+        "copy",
+        "slots",
+        "stride",
+        "sub_group_size",
+        "sub_groups",
+        "warpgroups",
+        "work_items",
+        "workgroup",
+    )
 
-    def __init__(self, work_items: int, sub_group_size: int) -> None:
+    def __init__(self, work_items: int, sub_group_size: int, mbarriers: int) -> None:
         self.work_items = work_items
         self.sub_group_size = sub_group_size
         self.copy = work_items
         self.workgroup = work_items + 1
         self.sub_groups = work_items + 2
-        self.stride = self.sub_groups + -(-work_items // sub_group_size) + 1
+        self.warpgroups = self.sub_groups + -(-work_items // sub_group_size)
+        self.slots = self.warpgroups + -(-work_items // WARPGROUP)
+        self.stride = self.slots + 2 * mbarriers + 1
+
+    def slot(self, mbarrier: int, proxy: str) -> int:
+        """The thread of the copies through a proxy that an mbarrier counts."""
+        return self.slots + 2 * mbarrier + (proxy == "generic")
+
+    def generic(self, threads: Value) -> Value:
+        """Which of these access memory as work-items do."""
+        found: Value = (threads < self.slots) | ((threads - self.slots) % 2 == 1)
+        return found
 
 
 class Workgroup:
@@ -78,8 +108,8 @@ class Workgroup:
     fences : dict
         By work-item, "release" or "acquire", and scope: what its last release fence publishes and
         what its next acquire fence learns.
-    copies : Copies
-        Asynchronous copies under way.
+    strands : list of Strand or None
+        Its parts, while they go their own ways; one of them is being executed.
     changes : int
         How often it has changed memory.
     """
@@ -103,9 +133,39 @@ class Workgroup:
         self.loops: list[LoopMasks] = []
         self.clock = WorkgroupClock(number, launch.group_count, launch.threads.stride, self.size)
         self.fences: dict[tuple[int, str, str], Clock] = {}
-        self.copies = Copies(self.size)
+        self.strands: list[Strand] | None = None
         self.changes = 0
         self._words: dict[WorkItem, Value] = {}
+
+    @cached_property
+    def copies(self) -> Copies:
+        """Asynchronous copies in groups."""
+        return Copies(self.size)
+
+    @cached_property
+    def bulk(self) -> Copies:
+        """Those through the asynchronous proxy, in groups of their own."""
+        return Copies(self.size)
+
+    @cached_property
+    def engine(self) -> Engine:
+        """What moves the data of all copies."""
+        return Engine()
+
+    @cached_property
+    def mbarriers(self) -> dict[tuple[Array, int], MBarrier]:
+        """Elements of local arrays that are mbarriers."""
+        return {}
+
+    @cached_property
+    def products(self) -> Products:
+        """Multiplications of warpgroups under way."""
+        return Products()
+
+    @cached_property
+    def proxies(self) -> Proxies:
+        """What the asynchronous proxy sees."""
+        return Proxies(self.size, self.launch.threads.stride)
 
     def changed(self, buffer: Buffer) -> None:
         """Note that memory has changed; other workgroups may be waiting for it."""
@@ -151,11 +211,17 @@ class Workgroup:
             missing = np.flatnonzero(~self.active.mask)
             raise report.divergence(self, site, what, missing)
 
-    def meet_sub_groups(self, site: Site, what: str) -> None:
-        """All work-items of every sub-group that is here at all must be here."""
+    def barrier(self) -> None:
+        """All work-items meet, and each knows what any of them knew."""
+        self.clock.barrier()
+        if self.launch.survey.proxied:
+            self.proxies.barrier()
+
+    def meet_sub_groups(self, site: Site, what: str, size: int = 0) -> None:
+        """All work-items of every sub-group, or other `size`, that is here at all must be here."""
         if self.active.full or not self.settings.divergence:
             return
-        group = np.arange(self.size) // self.kernel.sub_group_size
+        group = np.arange(self.size) // (size or self.kernel.sub_group_size)
         here = np.isin(group, group[self.active.ids])
         missing = np.flatnonzero(here & ~self.active.mask)
         if missing.size:

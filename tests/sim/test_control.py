@@ -147,7 +147,7 @@ def test_print(capsys: pytest.CaptureFixture[str]) -> None:
 def test_instructions_are_refused() -> None:
     k = K(OUT)
     k.add(s.Instruction("mma", (), (), (), k.loc))
-    with pytest.raises(UnsupportedError, match=r"kernel.py:1.*Instruction.*before it is lowered"):
+    with pytest.raises(UnsupportedError, match=r"kernel.py:1.*mma is not simulated"):
         run(k)
 
 

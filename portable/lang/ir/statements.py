@@ -433,8 +433,8 @@ class Instruction:
     """A device instruction that a lowering pass chose; `name` is a key of the dialect's table.
 
     `outputs` are declared variables that it sets, or reads and sets; `addresses` are places in
-    local or global arrays that it is given as pointers, `boxes` global arrays of which it reads
-    boxes. The front end never makes one.
+    local or global arrays that it is given as pointers, of which it writes the first or none;
+    `boxes` are global arrays of which it reads boxes. The front end never makes one.
     """
 
     name: str

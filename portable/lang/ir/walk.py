@@ -106,8 +106,8 @@ def written_arrays(block: s.Block) -> frozenset[Array]:
                 found.add(region.array)
             case s.CopyVector(target=array) | s.BulkCopy(target=array):
                 found.add(array)
-            case s.Instruction(addresses=addresses):
-                found.update(array for array, _ in addresses)
+            case s.Instruction(addresses=((array, _), *_)):
+                found.add(array)
             case _:
                 pass
     return frozenset(a for a in found if a.space == "global")

@@ -1,0 +1,141 @@
+"""Multiplications of warpgroups, which run beside the work-items until these wait for them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from portable.sim.clocks import Clock
+from portable.sim.memory import Access
+from portable.sim.strands import WARPGROUP
+from portable.sim.values import Value
+
+if TYPE_CHECKING:
+    from portable.sim.workgroup import Workgroup
+
+__all__ = ["Product", "Products"]
+
+_ITEM: Final = np.arange(WARPGROUP)
+
+
+@dataclass(slots=True, eq=False)
+class Product:
+    """One instruction: 64 rows, so many columns, 16 in depth.
+
+    Attributes
+    ----------
+    registers : tuple of str
+        Of the accumulator.
+    factors : (Access, Access)
+        The elements of the operands in local memory.
+    values : (numpy.ndarray, numpy.ndarray) or None
+        What was read of them: None until it is.
+    """
+
+    registers: tuple[str, ...]
+    factors: tuple[Access, Access]
+    values: tuple[Value, Value] | None = None
+
+    def read(self) -> None:
+        """Read the operands, at the latest when they are waited for."""
+        if self.values is None:
+            a, b = (f.buffer.data[f.offsets].astype(np.float32) for f in self.factors)
+            self.values = a.reshape(64, 16), b.reshape(-1, 16)
+
+    def shares(self) -> Value:
+        """What each register of each work-item gains: a row per register."""
+        assert self.values is not None
+        product = self.values[0] @ self.values[1].T
+        i = np.arange(len(self.registers))[:, None]
+        row = _ITEM // 32 * 16 + (_ITEM % 32 >> 2) + 8 * (i // 2 % 2)
+        column = i // 4 * 8 + (_ITEM % 32 & 3) * 2 + i % 2
+        found: Value = product[row, column]
+        return found
+
+
+class Products:
+    """The multiplications of a workgroup under way, by warpgroup.
+
+    Until all of a warpgroup's are waited for, its accumulators hold nothing that can be used.
+    """
+
+    __slots__ = ("_closed", "_held", "_open")
+
+    def __init__(self) -> None:
+        self._open: dict[int, list[Product]] = {}
+        self._closed: dict[int, list[list[Product]]] = {}
+        self._held: dict[tuple[int, tuple[str, ...]], Value] = {}
+
+    def add(self, w: Workgroup, warpgroup: int, product: Product) -> None:
+        """A multiplication begins."""
+        first = warpgroup * WARPGROUP
+        for access in product.factors:
+            access.items = np.full_like(access.items, first)
+            shadow = access.buffer.shadow
+            if shadow is not None:
+                shadow.check(w, access, "read")
+                w.proxies.check(w, access, "read")
+                if shadow.flights is not None:
+                    shadow.flights.begin(access, False)
+        if w.settings.completion == "early" or (
+            w.settings.completion == "random" and w.launch.chance.random() < 0.5
+        ):
+            product.read()
+        self._open.setdefault(warpgroup, []).append(product)
+        self._hold(w, warpgroup, product.registers)
+
+    def _hold(self, w: Workgroup, warpgroup: int, registers: tuple[str, ...]) -> None:
+        """Keep the sums apart; the registers hold no number meanwhile."""
+        if (warpgroup, registers) in self._held:
+            return
+        rows = slice(warpgroup * WARPGROUP, (warpgroup + 1) * WARPGROUP)
+        self._held[warpgroup, registers] = np.stack([w.env[name][rows] for name in registers])
+        for name in registers:
+            w.env[name] = w.env[name].copy()
+            w.env[name][rows] = np.nan
+
+    def commit(self, warpgroup: int) -> None:
+        """Close the group of those that have begun."""
+        self._closed.setdefault(warpgroup, []).append(self._open.pop(warpgroup, []))
+
+    def wait(self, w: Workgroup, warpgroup: int, pending: int) -> None:
+        """Wait for all groups but so many."""
+        groups = self._closed.get(warpgroup, [])
+        done, left = groups[: len(groups) - pending], groups[max(len(groups) - pending, 0) :]
+        if not groups or (pending and len(groups) <= pending):
+            return
+        self._closed[warpgroup] = left
+        finished = [product for group in done for product in group]
+        for product in finished:
+            product.read()
+            self._held[warpgroup, product.registers] += product.shares()
+        self._end(w, warpgroup, finished)
+        if not left and not self._open.get(warpgroup):
+            self._release(w, warpgroup)
+
+    def _end(self, w: Workgroup, warpgroup: int, finished: list[Product]) -> None:
+        """The operands may be overwritten by whoever knows of the wait."""
+        thread = w.launch.threads.warpgroups + warpgroup
+        for product in finished:
+            for access in product.factors:
+                access.items = np.full_like(access.items, thread)
+                shadow = access.buffer.shadow
+                if shadow is not None:
+                    if shadow.flights is not None:
+                        shadow.flights.end(access, False)
+                    shadow.record(w, access, "read")
+        known = Clock(np.zeros_like(w.clock.common.floors))
+        known.later[w.number * w.clock.stride + thread] = w.clock.time
+        w.clock.tick()
+        first = warpgroup * WARPGROUP
+        w.clock.acquire_together(np.arange(first, min(first + WARPGROUP, w.size)), known)
+
+    def _release(self, w: Workgroup, warpgroup: int) -> None:
+        """The registers hold the sums again."""
+        rows = slice(warpgroup * WARPGROUP, (warpgroup + 1) * WARPGROUP)
+        for key in [key for key in self._held if key[0] == warpgroup]:
+            for name, value in zip(key[1], self._held.pop(key), strict=True):
+                w.env[name] = w.env[name].copy()
+                w.env[name][rows] = value

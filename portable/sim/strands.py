@@ -1,0 +1,155 @@
+"""Parts of a workgroup that go their own ways for a while.
+
+Work-items mostly run in step. Where the branches of an `If` wait for each other at mbarriers, each
+warpgroup of each branch becomes a strand with its own variables, and the strands take turns until
+all have come to the end of their branch. `Settings.turns` says which goes on when several can.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from portable.sim import report
+from portable.sim.active import Active, LoopMasks
+from portable.sim.steps import Pause, Running
+from portable.sim.values import Value, select
+
+if TYPE_CHECKING:
+    from portable.sim.memory import Site
+    from portable.sim.workgroup import Workgroup
+
+__all__ = ["WARPGROUP", "Strand", "apart", "divided"]
+
+WARPGROUP: Final = 128
+"""Work-items that multiply together; none waits without the others."""
+
+
+_FAIRNESS: Final = 1 / 16
+
+
+@dataclass(slots=True, eq=False)
+class Strand:
+    """Some work-items of a workgroup on their way through a block.
+
+    Attributes
+    ----------
+    members, active : Active
+        Its work-items, and those that take part in what is being executed.
+    env : dict of str to numpy.ndarray
+        Values of variables by name.
+    loops : list of LoopMasks
+        Of the loops that it is in.
+    running : generator
+        The rest of the block.
+    pause : Pause or None
+        Where it stands.
+    seen : (int, int)
+        How often memory had changed then.
+    ended : bool
+        Whether the block is done.
+    """
+
+    members: Active
+    active: Active
+    env: dict[str, Value]
+    loops: list[LoopMasks]
+    running: Running
+    pause: Pause | None = None
+    seen: tuple[int, int] = (0, 0)
+    ended: bool = False
+
+    def ready(self, w: Workgroup) -> bool:
+        """Whether it may do something new."""
+        if self.ended or self.pause is None:
+            return not self.ended
+        if self.pause.until is not None:
+            return self.pause.until()
+        return not self.pause.stuck or self.seen != (w.changes, w.launch.version)
+
+    def turn(self, w: Workgroup) -> None:
+        """Run until the next pause or the end."""
+        saved = w.env, w.active, w.loops
+        w.env, w.active, w.loops = self.env, self.active, self.loops
+        try:
+            self.pause = next(self.running)
+        except StopIteration:
+            self.ended = True
+        self.env, self.active, self.loops = w.env, w.active, w.loops
+        w.env, w.active, w.loops = saved
+        self.seen = w.changes, w.launch.version
+
+
+def divided(
+    w: Workgroup, branches: Sequence[tuple[Active, Callable[[Workgroup], Running]]]
+) -> list[Strand]:
+    """The strands of some blocks and those who run each."""
+    out = []
+    warpgroup = np.arange(w.size) // WARPGROUP
+    for members, block in branches:
+        for number in np.unique(warpgroup[members.ids]):
+            mine = members.where(warpgroup == number)
+            out.append(Strand(mine, mine, dict(w.env), list(w.loops), block(w)))
+    return out
+
+
+def apart(w: Workgroup, site: Site, strands: list[Strand], assigned: Sequence[str]) -> Running:
+    """Run strands to their ends, then go on in step with the variables that they `assigned`."""
+    if w.strands is None:
+        w.strands = list(strands)
+        yield from _take_turns(w, w.strands)
+        w.strands = None
+    else:
+        w.strands += strands
+        while not all(x.ended for x in strands):
+            yield Pause(site, False, lambda: all(x.ended for x in strands))
+    for name in assigned:
+        for x in strands:
+            if x.env[name] is not w.env[name]:
+                w.env[name] = select(x.members.mask, x.env[name], w.env[name])
+    w.active = Active(np.logical_or.reduce([x.active.mask for x in strands]))
+
+
+def _take_turns(w: Workgroup, strands: list[Strand]) -> Running:
+    while any(not x.ended for x in strands):
+        ready = [x for x in strands if x.ready(w)]
+        if not ready:
+            if w.engine.advance(w):
+                continue
+            if not (yield from _stuck(w, strands)):
+                return
+            continue
+        strand = _chosen(w, ready)
+        strand.turn(w)
+        if strand.pause is not None and not strand.pause.stuck and strand.pause.until is None:
+            yield strand.pause
+
+
+def _chosen(w: Workgroup, ready: list[Strand]) -> Strand:
+    """The one to go on; one that only loops is not preferred for ever."""
+    chance = w.launch.chance
+    if w.settings.turns == "random" or chance.random() < _FAIRNESS:
+        return chance.choice(ready)
+    prefer = min if w.settings.turns == "first" else max
+    return prefer(ready, key=lambda x: int(x.members.ids[0]))
+
+
+def _stuck(w: Workgroup, strands: list[Strand]) -> Generator[Pause, None, bool]:
+    """Other workgroups may help one that loops; nobody helps those that wait at mbarriers."""
+    pauses = [x.pause for x in strands if not x.ended and x.pause is not None]
+    for pause in pauses:
+        if pause.stuck:
+            yield pause
+            return True
+    if w.settings.waits:
+        waiting = next(x for x in strands if not x.ended)
+        w.active = waiting.active
+        assert waiting.pause is not None
+        raise report.endless_wait(w, waiting.pause.site, report.NOBODY_COMES)
+    for x in strands:
+        x.running.close()
+        x.ended = True
+    return False

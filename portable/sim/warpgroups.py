@@ -1,0 +1,141 @@
+"""Instructions of warpgroups, which multiply tiles in local memory that descriptors stand for.
+
+After the PTX manual, "Asynchronous Warpgroup Level Matrix Shared Memory Layout".
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from portable.lang.ir import statements as s
+from portable.lang.ir.types import Array
+from portable.sim.control import assign
+from portable.sim.instructions import instruction, worked_out
+from portable.sim.memory import Access, Site, indexed
+from portable.sim.products import Product
+from portable.sim.report import not_uniform
+from portable.sim.steps import Builder, Plain, Step
+from portable.sim.strands import WARPGROUP
+from portable.sim.values import Value
+
+if TYPE_CHECKING:
+    from portable.sim.workgroup import Workgroup
+
+_DEPTH: Final = 16
+
+
+@instruction("set.f32")
+def _(statement: s.Instruction, b: Builder) -> Step:
+    return worked_out(statement, b, 1, lambda c, x: [np.zeros_like(c[0])])
+
+
+@instruction("changed.f32", "wgmma.fence")
+def _(statement: s.Instruction, b: Builder) -> Step:
+    """For the compiler, and for registers; both are in order here."""
+    return Plain(lambda w: None)
+
+
+def _present(w: Workgroup) -> list[int]:
+    """The warpgroups that are here."""
+    found: list[int] = np.unique(w.active.ids // WARPGROUP).tolist()
+    return found
+
+
+@instruction("wgmma.commit")
+def _(statement: s.Instruction, b: Builder) -> Step:
+    site = b.site(statement.loc)
+
+    def run(w: Workgroup) -> None:
+        w.meet_sub_groups(site, statement.name, WARPGROUP)
+        for warpgroup in _present(w):
+            w.products.commit(warpgroup)
+
+    return Plain(run)
+
+
+@instruction("wgmma.wait")
+def _(statement: s.Instruction, b: Builder) -> Step:
+    site = b.site(statement.loc)
+    last = statement.name.rpartition(".")[2]
+    pending = int(last) if last.isdecimal() else 0
+
+    def run(w: Workgroup) -> None:
+        w.meet_sub_groups(site, statement.name, WARPGROUP)
+        for warpgroup in _present(w):
+            w.products.wait(w, warpgroup, pending)
+
+    return Plain(run)
+
+
+@instruction("wgmma.descriptor")
+def _(statement: s.Instruction, b: Builder) -> Step:
+    ((array, index),) = statement.addresses
+    site = b.site(statement.loc, array)
+    places, (constant,) = b.expressions(index, site), b.expressions(statement.inputs, site)
+    (variable,) = statement.outputs
+
+    def run(w: Workgroup) -> None:
+        offsets = w.buffers[array].elements(tuple(p(w).astype(np.int64) for p in places))
+        address = offsets * array.dtype.itemsize + w.launch.survey.addresses[array]
+        field = (np.broadcast_to(address, (w.size,)).astype(np.uint64) & 0x3FFFF) >> 4
+        assign(w, variable.name, field | constant(w).astype(np.uint64))
+
+    return Plain(run)
+
+
+class _Tiles:
+    """The local arrays that descriptors may stand for."""
+
+    def __init__(self, statement: s.Instruction, b: Builder) -> None:
+        arrays = [a for a in b.kernel.arrays if a.space == "local"]
+        self._sites: dict[Array, Site] = {a: b.site(statement.loc, a) for a in arrays}
+
+    def access(self, w: Workgroup, descriptor: int, outer: int, turned: bool) -> Access:
+        """The (outer, 16) halves that a descriptor stands for, swizzled by 128 bytes."""
+        assert descriptor >> 62 == 1
+        start = (descriptor & 0x3FFF) << 4
+        lead, stride = (descriptor >> 16 & 0x3FFF) << 4, (descriptor >> 32 & 0x3FFF) << 4
+        row, k = np.indices((outer, _DEPTH)).reshape(2, -1)
+        if turned:
+            distance = row // 64 * lead + k // 8 * stride + k % 8 * 128 + row % 64 * 2
+        else:
+            distance = row // 8 * stride + row % 8 * 128 + k * 2
+        address = start + distance
+        address = address ^ ((address >> 7 & 7) << 4)
+        bases = w.launch.survey.addresses
+        array = max((a for a in bases if bases[a] <= start), key=lambda a: bases[a])
+        buffer = w.buffers[array]
+        offsets = (address - bases[array]) // buffer.data.itemsize
+        index = indexed(buffer, offsets)
+        return Access(self._sites[array], buffer, index, np.zeros_like(offsets), offsets, None)
+
+
+@instruction("wgmma.f16")
+def _(statement: s.Instruction, b: Builder) -> Step:
+    site, tiles = b.site(statement.loc), _Tiles(statement, b)
+    inputs = b.expressions(statement.inputs, site)
+    registers = tuple(v.name for v in statement.outputs)
+    turned = [bool(b.constant(x)) for x in statement.inputs[2:]]
+    extents = 64, 2 * len(registers)
+
+    def run(w: Workgroup) -> None:
+        w.meet_sub_groups(site, statement.name, WARPGROUP)
+        descriptors = [x(w) for x in inputs[:2]]
+        for warpgroup in _present(w):
+            left, right = (_same(w, site, x, warpgroup) for x in descriptors)
+            a = tiles.access(w, left, extents[0], turned[0])
+            b = tiles.access(w, right, extents[1], turned[1])
+            w.products.add(w, warpgroup, Product(registers, (a, b)))
+
+    return Plain(run)
+
+
+def _same(w: Workgroup, site: Site, x: Value, warpgroup: int) -> int:
+    """The descriptor that the work-items of a warpgroup give."""
+    mine = x[warpgroup * WARPGROUP : (warpgroup + 1) * WARPGROUP]
+    if (mine != mine[0]).any() and w.settings.uniform:
+        expected = np.broadcast_to(x[w.active.ids[:1]], x[w.active.ids].shape)
+        raise not_uniform(w, site, "a descriptor", x[w.active.ids], expected)
+    return int(mine[0])
