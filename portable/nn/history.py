@@ -26,7 +26,11 @@ class History:
         What ended it: all epochs done, none better for too long, Ctrl-C, or a loss that is not
         finite.
     restored : bool
-        Whether the parameters are those of the best epoch rather than of the last one.
+        Whether the parameters are those of `kept_epoch` rather than the last ones.
+    kept_epoch : int or None
+        Where parameters were restored: the epoch (from 0) after which they were as they are now,
+        the best one, or where the training diverged the last one that left all of them finite; -1:
+        as they were before the training.
     """
 
     train: list[float] = field(default_factory=list)
@@ -34,6 +38,7 @@ class History:
     seconds: float = 0.0
     stopped: Stopped = "epochs"
     restored: bool = False
+    kept_epoch: int | None = None
 
     @property
     def epochs(self) -> int:

@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from operator import index
 from typing import Any, Final
 
-__all__ = ["Layer", "Layout", "layout_of"]
+from portable.errors import ShapeError
+
+__all__ = ["Layer", "Layout", "checked_sizes", "layout_of"]
 
 _MULTIPLE: Final = 16
 """Every part starts at a multiple of so many elements, which suits the widest vector loads."""
@@ -49,6 +52,26 @@ class Layout:
             )
             for layer in self.layers
         ]
+
+
+def checked_sizes(sizes: Sequence[int]) -> tuple[int, ...]:
+    """The widths of a network, as integers.
+
+    Raises
+    ------
+    ShapeError
+        Unless they are two whole numbers from 1 or more.
+    """
+    try:
+        found = tuple(map(index, sizes))
+    except TypeError:
+        found = ()
+    if len(found) < 2 or min(found) < 1:
+        raise ShapeError(
+            f"sizes={sizes!r:.200}: give the widths of the input, the hidden layers and the "
+            "output, each a whole number from 1"
+        )
+    return found
 
 
 def layout_of(sizes: Sequence[int]) -> Layout:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from operator import index
 from typing import Any, Final
 
 import numpy as np
@@ -22,7 +22,8 @@ from portable.nn.activations import ACTIVATIONS
 from portable.nn.fused import fused_forward
 from portable.nn.initial import INITIAL, initial_vector
 from portable.nn.layer_product import layer_product
-from portable.nn.layout import layout_of
+from portable.nn.layout import checked_sizes, layout_of
+from portable.nn.placement import computing_on
 
 __all__ = ["MLP"]
 
@@ -77,7 +78,7 @@ class MLP:
         init: str = "xavier",
         seed: int = 0,
     ) -> None:
-        self.sizes: Final = _checked_sizes(sizes)
+        self.sizes: Final = checked_sizes(sizes)
         self.activation: Final = _known("activation", activation, ACTIVATIONS)
         self.device: Final = registry.device(device)
         self.dtype: Final = _checked_dtype(dtype, self.device)
@@ -118,14 +119,18 @@ class MLP:
             For an `x` of another width, dtype or device.
         """
         self.check_inputs(x)
+        if out is not None:
+            self._check_outputs(x, out)
+        with computing_on(self.device):
+            return self._forward(x, out)
+
+    def _forward(self, x: Any, out: Any) -> Any:
         fused = self._fused(x.shape[0])
         if fused is None:
             return self._layer_by_layer(x, out)
         launcher, constants = fused
         if out is None:
             out = self.device.empty((x.shape[0], self.sizes[-1]), self.dtype)
-        else:
-            self._check_outputs(x, out)
         if x.shape[0] > 0:
             launcher(x, self.vector, out, **constants)
         return out
@@ -147,9 +152,15 @@ class MLP:
         self._check_outputs(x, out)
         fused = self._fused(x.shape[0])
         if fused is None or x.shape[0] == 0:
-            return partial(_discarding, self._layer_by_layer, x, out)
+            return partial(self._again, x, out)
         launcher, constants = fused
-        return launcher.prepare(x, self.vector, out, **constants)
+        with computing_on(self.device):
+            return launcher.prepare(x, self.vector, out, **constants)
+
+    def _again(self, x: Any, out: Any) -> None:
+        """A pass of arrays that were checked before."""
+        with computing_on(self.device):
+            self._layer_by_layer(x, out)
 
     def _fused(self, count: int) -> tuple[Launcher, dict[str, Any]] | None:
         """How to launch one kernel for `count` samples; None if that is not the way."""
@@ -222,6 +233,11 @@ class MLP:
         ------
         ShapeError
             For missing or unknown names and other shapes; the network is then unchanged.
+
+        Warns
+        -----
+        UserWarning
+            If a parameter is not finite once it is rounded.
         """
         wanted = {name: shape for name, _, shape in self.layout.parts()}
         if set(state) != set(wanted):
@@ -230,13 +246,23 @@ class MLP:
                 f"a state for {self!r} has the names {', '.join(wanted)}; missing: "
                 f"{', '.join(missing) or 'none'}, unknown: {', '.join(unknown) or 'none'}"
             )
+        if not np.isfinite(self._take(state)).all():
+            warnings.warn(
+                f"a state for {self!r} holds NaN, infinities or numbers beyond {self.dtype.name}",
+                stacklevel=2,
+            )
+
+    def _take(self, state: Mapping[str, Any]) -> np.ndarray[Any, Any]:
+        """Takes over parameters of the right names; the vector of all, on the host."""
         vector = np.zeros(self.layout.length, self.dtype.numpy)
         for name, start, shape in self.layout.parts():
             part = _on_host(state[name])
             if part.shape != shape:
                 raise ShapeError(f"{name} has shape {part.shape}, {self!r} needs {shape}")
-            vector[start : start + part.size] = part.ravel()
+            with np.errstate(over="ignore"):
+                vector[start : start + part.size] = part.ravel()
         self.vector[...] = self.device.from_numpy(vector)
+        return vector
 
     # -- files --------------------------------------------------------------------------------
 
@@ -256,39 +282,37 @@ class MLP:
         files.write(path, self.state_dict(), {**(metadata or {}), **own})
 
     @classmethod
-    def load(cls, path: str | os.PathLike[str], *, device: str | Device | None = None) -> MLP:
+    def load(
+        cls,
+        path: str | os.PathLike[str],
+        *,
+        device: str | Device | None = None,
+        check_finite: bool = True,
+    ) -> MLP:
         """A network that was saved, on a device of choice.
+
+        Parameters
+        ----------
+        path : path
+        device : str or Device, optional
+            Where it is to live; None: the device in use.
+        check_finite : bool
+            Whether to refuse parameters that are NaN or infinite.
 
         Raises
         ------
         OSError
             If the file cannot be read.
         ModelFileError
-            If it is damaged or holds something else.
+            If it is damaged or holds something else, before memory is taken for what it says to
+            hold.
         """
-        state, sizes, activation = files.read(path)
+        state, sizes, activation = files.read(path, check_finite=check_finite)
         kind = next(iter(state.values())).dtype
         with files.blamed(path):
             model = cls(sizes, activation=activation, dtype=kind, device=device)
-            model.load_state_dict(state)
+            model._take(state)
         return model
-
-
-def _discarding(function: Callable[..., Any], *args: Any) -> None:
-    function(*args)
-
-
-def _checked_sizes(sizes: Sequence[int]) -> tuple[int, ...]:
-    try:
-        found = tuple(map(index, sizes))
-    except TypeError:
-        found = ()
-    if len(found) < 2 or min(found) < 1:
-        raise ShapeError(
-            f"sizes={sizes!r}: give the widths of the input, the hidden layers and the output, "
-            "each a whole number from 1"
-        )
-    return found
 
 
 def _known(what: str, given: object, table: Mapping[str, Any]) -> str:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from time import perf_counter
 from typing import Any, Final, cast
 
@@ -11,20 +12,19 @@ import numpy as np
 
 from portable import namespace
 from portable.errors import DTypeError, ShapeError
-from portable.linalg.magnitude import largest_magnitude, require_finite
+from portable.nn.checkpoint import Checkpoint, largest, may_overflow
 from portable.nn.fused import FusedTrainer
 from portable.nn.history import History
 from portable.nn.layered import LayeredTrainer, MeanLoss
-from portable.nn.layered_kernels import copy_vector
 from portable.nn.losses import LOSSES, Loss
 from portable.nn.mlp import MLP
 from portable.nn.optimizers import Adam, Optimizer
+from portable.nn.placement import computing_on
 from portable.nn.progress import progress_bar
 from portable.nn.schedules import Schedule
 
 __all__ = ["fit", "trainer_for"]
 
-_WORKGROUP: Final = 64
 _SOON: Final = 0.05
 """Seconds for which training may go on without a look at the losses or at Ctrl-C."""
 _MOST_ORDERED: Final = 2**22
@@ -72,7 +72,8 @@ def fit(
         What the learning rate is multiplied by, from the step and the number of steps; see
         `portable.nn.schedules`.
     clip_norm : float, optional
-        Gradients of a larger 2-norm are scaled down to it.
+        Gradients of a larger 2-norm are scaled down to it; one beyond the dtype's range does
+        nothing.
     patience : int, optional
         Stop after so many epochs without a smaller validation loss. The parameters of the best
         epoch are then restored, also if all epochs were done or the training was interrupted.
@@ -86,7 +87,9 @@ def fit(
     -------
     History
         Losses by epoch. Ctrl-C ends the training early and leaves a usable network, as does a
-        training loss that is no longer finite; ``history.stopped`` says so.
+        training that diverges: where a loss or a parameter is no longer finite, the parameters of
+        the last sound epoch that was looked at are restored, with a warning; ``history.stopped``
+        and ``history.kept_epoch`` say so.
 
     Raises
     ------
@@ -95,7 +98,7 @@ def fit(
     TypeError
         For counts that are no whole numbers, and for an optimizer that is none.
     ValueError
-        For NaN or infinities in the data, or other arguments out of range.
+        For NaN or infinities in the data or the parameters, or other arguments out of range.
 
     Notes
     -----
@@ -123,11 +126,20 @@ def fit(
         patience,
         np.random.Generator(np.random.Philox(seed)),
     )
-    train, watched = _data(plan, x, y, validation)
-    batch = min(batch_size, train.count)
-    trainer = trainer_for(model, plan.loss, plan.optimizer, clip_norm, batch)
-    mean_loss = MeanLoss(model, plan.loss)
-    return _Run(plan, trainer, train, watched, batch, mean_loss).go(progress)
+    with computing_on(model.device):
+        if not np.isfinite(largest(model.device, model.vector)):
+            raise ValueError(f"fit: parameters of {model!r} are NaN or infinite")
+        train, watched = _data(plan, x, y, validation)
+        batch = min(batch_size, train.count)
+        limit = None if clip_norm is None else _in_range(clip_norm, model)
+        trainer = trainer_for(model, plan.loss, plan.optimizer, limit, batch)
+        return _Run(plan, trainer, train, watched, batch).go(progress)
+
+
+def _in_range(norm: float, model: MLP) -> float:
+    """The nearest positive number of the type that norms are worked out in."""
+    numbers = np.finfo(model.dtype.register.numpy)
+    return float(min(max(norm, numbers.tiny), numbers.max))
 
 
 def trainer_for(
@@ -145,8 +157,11 @@ def trainer_for(
 
 @dataclass(frozen=True, slots=True)
 class _Samples:
+    """Inputs and targets, and the largest magnitude among them."""
+
     x: Any
     y: Any
+    largest: float
 
     @property
     def count(self) -> int:
@@ -203,14 +218,16 @@ def _data(
         return samples, None
     if isinstance(validation, tuple):
         return samples, _samples(plan, "validation ", *validation)
+    if not 0 < validation < 1:
+        raise ValueError(f"validation={validation!r}: expected arrays, or a fraction from 0 to 1")
     kept = samples.count - round(samples.count * validation)
     if not 0 < kept < samples.count:
         raise ValueError(
             f"validation={validation!r} of {samples.count} samples leaves {kept} to train on"
         )
     return (
-        _Samples(samples.x[:kept], samples.y[:kept]),
-        _Samples(samples.x[kept:], samples.y[kept:]),
+        _Samples(samples.x[:kept], samples.y[:kept], samples.largest),
+        _Samples(samples.x[kept:], samples.y[kept:], samples.largest),
     )
 
 
@@ -225,8 +242,16 @@ def _samples(plan: _Plan, which: str, x: Any, y: Any) -> _Samples:
         raise ShapeError(
             f"{which}x has {x.shape[0]} rows and y {y.shape[0]}; give as many of each, at least one"
         )
-    require_finite(model.device, largest_magnitude(model.device, x, y), f"fit: {which}data")
-    return _Samples(x, y)
+    most = 0.0
+    for name, part in (("x", x), ("y", y)):
+        found = largest(model.device, part)
+        if not np.isfinite(found):
+            what = "NaN" if np.isnan(found) else "an infinity"
+            raise ValueError(
+                f"fit: {which}{name} holds {what}; leave such samples out, or fill them"
+            )
+        most = max(most, found)
+    return _Samples(x, y, most)
 
 
 def _there(model: MLP, x: Any) -> Any:
@@ -240,24 +265,33 @@ def _there(model: MLP, x: Any) -> Any:
 # -- the loop -------------------------------------------------------------------------------------
 
 
-@dataclass(slots=True)
 class _Run:
     """One training under way."""
 
-    plan: _Plan
-    trainer: FusedTrainer | LayeredTrainer
-    train: _Samples
-    watched: _Samples | None
-    batch: int
-    mean_loss: MeanLoss
-    history: History = field(default_factory=History)
-    best: Any = None
+    def __init__(
+        self,
+        plan: _Plan,
+        trainer: FusedTrainer | LayeredTrainer,
+        train: _Samples,
+        watched: _Samples | None,
+        batch: int,
+    ) -> None:
+        self.history = History()
+        self._plan = plan
+        self._trainer = trainer
+        self._train = train
+        self._watched = watched
+        self._batch = batch
+        self._mean_loss = MeanLoss(plan.model, plan.loss)
+        self._best = Checkpoint(plan.model)
+        self._sound = Checkpoint(plan.model)
 
     def go(self, progress: bool | None) -> History:
         """All epochs, or as many as it takes."""
         start = perf_counter()
         try:
-            with progress_bar(self.plan.epochs, progress) as show:
+            self._sound.take(-1)
+            with progress_bar(self._plan.epochs, progress) as show:
                 self._epochs(show)
         except KeyboardInterrupt:
             self.history.stopped = "interrupted"
@@ -266,27 +300,41 @@ class _Run:
         return self.history
 
     def _epochs(self, show: Callable[[History], None]) -> None:
-        at_once = 1
-        while self.history.epochs < self.plan.epochs:
+        at_once, history = 1, self.history
+        while history.epochs < self._plan.epochs:
             start = perf_counter()
-            at_once = min(at_once, self.plan.epochs - self.history.epochs)
+            at_once = min(at_once, self._plan.epochs - history.epochs)
             order, numbers = self._draw(at_once), self._numbers(at_once)
-            self._note(self.trainer.epochs(self.train.x, self.train.y, order, numbers))
-            self._watch()
-            show(self.history)
-            if not np.isfinite(self.history.train[-1]):
-                self.history.stopped = "diverged"
+            self._note(self._trainer.epochs(self._train.x, self._train.y, order, numbers))
+            sound = bool(np.isfinite(history.train[-1])) and self._is_sound()
+            if sound:
+                self._sound.take(history.epochs - 1)
+            self._watch(sound)
+            show(history)
+            if not sound:
+                history.stopped = "diverged"
                 return
             if self._out_of_patience():
-                self.history.stopped = "patience"
+                history.stopped = "patience"
                 return
             if self._may_hurry(perf_counter() - start, at_once):
                 at_once *= 2
 
+    def _is_sound(self) -> bool:
+        """Whether the parameters, and what they make of samples, are finite."""
+        model = self._plan.model
+        parameter = largest(model.device, model.vector)
+        if not np.isfinite(parameter):
+            return False
+        if not may_overflow(model, parameter, self._train.largest):
+            return True
+        few = slice(0, self._batch)
+        return bool(np.isfinite(self._mean_loss(self._train.x[few], self._train.y[few])))
+
     def _may_hurry(self, seconds: float, at_once: int) -> bool:
         """Whether more epochs at once would still be seen, and stopped, soon."""
-        fits = 2 * at_once * self.train.count <= _MOST_ORDERED
-        return self.watched is None and seconds < _SOON and fits
+        fits = 2 * at_once * self._train.count <= _MOST_ORDERED
+        return self._watched is None and seconds < _SOON and fits
 
     def _note(self, lost: list[float]) -> None:
         """Keeps the losses, up to the first that is not finite."""
@@ -297,44 +345,65 @@ class _Run:
 
     def _draw(self, epochs: int) -> np.ndarray[Any, Any]:
         """The samples in the order of each epoch."""
-        count = self.train.count
-        drawn = [self.plan.random.permutation(count) for _ in range(epochs)]
+        count = self._train.count
+        drawn = [self._plan.random.permutation(count) for _ in range(epochs)]
         return np.array(drawn, np.int32)
 
     def _numbers(self, epochs: int) -> np.ndarray[Any, Any]:
         """What the optimizer is given for the steps of the next epochs."""
-        plan = self.plan
-        steps = -(-self.train.count // self.batch)
+        plan = self._plan
+        steps = -(-self._train.count // self._batch)
         total, first = steps * plan.epochs, steps * self.history.epochs
         factor: Schedule = plan.schedule or (lambda step, steps: 1.0)
         rates = [plan.optimizer.lr * factor(first + i, total) for i in range(steps * epochs)]
-        return plan.optimizer.numbers(first + 1, rates)
+        numbers = plan.optimizer.numbers(first + 1, rates)
+        most = np.finfo(plan.model.dtype.register.numpy).max
+        if not (np.abs(numbers) <= most).all():
+            raise ValueError(
+                f"fit: {plan.optimizer!r} comes to numbers beyond {plan.model.dtype.register.name}"
+                " in steps with these learning rates: "
+                f"{', '.join(f'{rate:.3g}' for rate in sorted(set(rates))[-3:])}"
+            )
+        return numbers
 
-    def _watch(self) -> None:
+    def _watch(self, sound: bool) -> None:
         """The validation loss, and a copy of the parameters if they are the best so far."""
-        if self.watched is None:
+        if self._watched is None:
             return
-        self.history.validation.append(self.mean_loss(self.watched.x, self.watched.y))
-        if self.plan.patience is not None and self.history.best_epoch == self.history.epochs - 1:
-            self._keep()
-
-    def _keep(self) -> None:
-        model = self.plan.model
-        if self.best is None:
-            self.best = model.device.empty((model.layout.length,), model.dtype)
-        copy_vector[model.layout.length, _WORKGROUP](model.vector, self.best)
+        history = self.history
+        history.validation.append(self._mean_loss(self._watched.x, self._watched.y))
+        best = history.best_epoch == history.epochs - 1
+        if sound and best and self._plan.patience is not None:
+            self._best.take(history.epochs - 1)
 
     def _out_of_patience(self) -> bool:
-        best, patience = self.history.best_epoch, self.plan.patience
+        best, patience = self.history.best_epoch, self._plan.patience
         if patience is None:
             return False
         return self.history.epochs - 1 - (-1 if best is None else best) >= patience
 
     def _restore(self) -> None:
-        """Back to the best parameters, where patience asked for that."""
-        model = self.plan.model
+        """Back to the best parameters where patience asked for that, or to finite ones."""
+        model, history = self._plan.model, self.history
         model.device.synchronize()
-        best = self.history.best_epoch
-        if self.best is not None and best != self.history.epochs - 1:
-            copy_vector[model.layout.length, _WORKGROUP](self.best, model.vector)
-            self.history.restored = True
+        kept = self._best
+        if kept.epoch is None:
+            if history.stopped in ("epochs", "patience"):
+                return
+            if history.stopped == "interrupted" and self._is_sound():
+                return
+            kept = self._sound
+        if kept.epoch is not None and kept.epoch != history.epochs - 1:
+            kept.restore()
+            history.restored, history.kept_epoch = True, kept.epoch
+        if history.stopped == "diverged":
+            self._tell()
+
+    def _tell(self) -> None:
+        kept = self.history.kept_epoch
+        since = "the training began" if kept == -1 else f"epoch {kept}"
+        warnings.warn(
+            f"the training diverged in epoch {self.history.epochs - 1}; the parameters are as "
+            f"they were after {since}. A smaller learning rate or clip_norm helps",
+            stacklevel=4,
+        )

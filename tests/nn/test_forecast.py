@@ -155,7 +155,10 @@ def test_what_train_refuses(short: str) -> None:
 def test_a_training_that_diverges_is_no_model(monkeypatch: pytest.MonkeyPatch) -> None:
     wild = replace(PRESETS["xavier-sgd"], optimizer=SGD(lr=1e30))
     monkeypatch.setitem(PRESETS, "wild", wild)
-    with pytest.raises(DataError, match="diverged in epoch"):
+    with (
+        pytest.warns(UserWarning, match="the parameters are as they were"),
+        pytest.raises(DataError, match="diverged in epoch"),
+    ):
         train(TRACE, preset="wild", progress=False)
 
 

@@ -300,7 +300,7 @@ def test_gradients_are_clipped_by_their_norm(device: Device, way: str) -> None:
     state = model.state_dict()
     _, exact = numpy_network.gradients(state, x, y, "relu", MSE)
     norm = np.sqrt(sum((g**2).sum() for g in exact.values()))
-    for limit in (norm / 2, 2 * norm):
+    for limit in (norm / 2, 2 * norm, 1e300):
         factor = min(1, limit / (norm + 1e-6))
         model.load_state_dict(state)
         fit(model, x, y, optimizer=SGD(1), epochs=1, batch_size=8, clip_norm=float(limit))
@@ -410,12 +410,43 @@ def test_interrupting_leaves_a_network_that_works(device: Device, way: str) -> N
     assert np.isfinite(device.to_numpy(model(device.from_numpy(x)))).all()
 
 
-def test_training_that_diverges_ends(device: Device, way: str) -> None:
+def test_training_that_diverges_leaves_a_network_that_works(device: Device, way: str) -> None:
+    """In the fourth of six epochs, then in the only one, after which no loss would tell."""
+    huge = 1e37 if precision(device) == "float32" else 1e300
+
+    def runs_away(step: int, steps: int) -> float:
+        return 1.0 if step < 3 and steps > 1 else huge
+
+    x, y = samples(8, SIZES, precision(device))
+    model, expected = network(device), network(device)
+    fit(expected, x, y, **LOOP, epochs=3)
+    for epochs, kept in ((6, 2), (1, -1)):
+        with pytest.warns(UserWarning, match="diverged in epoch"):
+            history = fit(model, x, y, **LOOP, epochs=epochs, schedule=runs_away)
+        assert history.stopped == "diverged"
+        assert history.restored
+        assert history.kept_epoch == kept
+        for name, value in expected.state_dict().items():
+            assert np.array_equal(model.state_dict()[name], value)
+
+
+def test_infinite_parameters_behind_finite_outputs_are_seen(device: Device) -> None:
+    """What feeds units that are off for ever."""
     x, y = samples(8, SIZES, precision(device))
     model = network(device)
-    history = fit(model, x, 1e15 * y, optimizer=SGD(1e15), epochs=9, batch_size=8)
-    assert history.stopped == "diverged"
-    assert history.epochs < 9
+    state = model.state_dict()
+
+    def spoils(step: int, steps: int) -> float:
+        if step == 1:
+            model.parameters()[1][...] = device.from_numpy(np.full(7, -np.inf, x.dtype))
+        return 0.0
+
+    with pytest.warns(UserWarning, match="after epoch 0"):
+        fit(model, x, y, **LOOP, epochs=3, validation=(x, y), schedule=spoils)
+    assert np.array_equal(model.state_dict()["0.bias"], state["0.bias"])
+    model.parameters()[1][...] = device.from_numpy(np.full(7, np.nan, x.dtype))
+    with pytest.raises(ValueError, match=r"parameters of .* are NaN or infinite"):
+        fit(model, x, y, **LOOP, epochs=1)
 
 
 def test_the_progress_bar_shows_losses(device: Device, capsys: pytest.CaptureFixture[str]) -> None:
@@ -450,8 +481,10 @@ def test_data_that_does_not_fit_is_refused(device: Device) -> None:
     with pytest.raises(DTypeError, match="list is no array"):
         fit(model, x.tolist(), y, **fixed)
     x[3, 1] = np.nan
-    with pytest.raises(ValueError, match="holds NaN"):
+    with pytest.raises(ValueError, match="fit: x holds NaN; leave such samples out"):
         fit(model, x, y, **fixed)
+    with pytest.raises(ValueError, match="validation y holds an infinity"):
+        fit(model, x[:3], y[:3], validation=(x[:3], np.full((3, 2), np.inf, np.float32)), **fixed)
 
 
 def test_settings_out_of_range_are_refused(device: Device) -> None:
@@ -473,6 +506,10 @@ def test_settings_out_of_range_are_refused(device: Device) -> None:
         fit(model, x, y, patience=3, **fixed)
     with pytest.raises(ValueError, match="leaves 0 to train on"):
         fit(model, x, y, validation=0.99, **fixed)
+    with pytest.raises(ValueError, match="validation=nan: expected"):
+        fit(model, x, y, validation=float("nan"), **fixed)
+    with pytest.raises(ValueError, match=r"SGD\(lr=1e\+300.*beyond float32.*1e\+300"):
+        fit(model, x, y, optimizer=SGD(1e300), **fixed)
     with pytest.raises(ShapeError, match="3 levels"):
         fit(model, x, y, loss=quantile((0.1, 0.5, 0.9)), **fixed)
 

@@ -90,12 +90,12 @@ class Settings:
                 horizon=_count(found["horizon"]),
                 relative=bool(found["relative"]),
                 scaling=_scaling(found["scaling"]),
-                coverage=None if found["coverage"] is None else float(found["coverage"]),
+                coverage=_coverage(found["coverage"]),
                 preset=str(found["preset"]),
                 seed=int(found["seed"]),
                 losses=tuple(map(float, found["losses"])),
             )
-        except (KeyError, TypeError, ValueError) as error:
+        except (KeyError, TypeError, ValueError, OverflowError, RecursionError) as error:
             raise ValueError(f"damaged settings of a forecast: {error!r}") from None
 
 
@@ -103,6 +103,12 @@ def _count(value: Any) -> int:
     if not isinstance(value, int) or value < 1:
         raise ValueError(f"{value!r} is no count")
     return value
+
+
+def _coverage(value: Any) -> float | None:
+    if value is None or 0 < float(value) < 1:
+        return None if value is None else float(value)
+    raise ValueError(f"{value!r} is no share")
 
 
 def _scaling(found: Mapping[str, Any]) -> Scaling:

@@ -1,0 +1,68 @@
+"""Parameters of an earlier epoch, kept on the device."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from portable.backend import Device
+from portable.linalg.magnitude import largest_magnitude
+from portable.nn.layered_kernels import copy_vector
+
+if TYPE_CHECKING:
+    from portable.nn.mlp import MLP
+
+__all__ = ["Checkpoint", "largest", "may_overflow"]
+
+_WORKGROUP: Final = 64
+
+
+class Checkpoint:
+    """A copy of a network's parameters, made when first needed.
+
+    Attributes
+    ----------
+    epoch : int or None
+        The epoch (from 0) after which they were taken, -1 before the first; None: never.
+    """
+
+    def __init__(self, model: MLP) -> None:
+        self.epoch: int | None = None
+        self._model = model
+        self._kept: Any = None
+
+    def take(self, epoch: int) -> None:
+        """Keeps the parameters as they are now."""
+        model = self._model
+        if self._kept is None:
+            self._kept = model.device.empty((model.layout.length,), model.dtype)
+        copy_vector[model.layout.length, _WORKGROUP](model.vector, self._kept)
+        self.epoch = epoch
+
+    def restore(self) -> None:
+        """Gives the network the parameters that were taken."""
+        assert self.epoch is not None
+        copy_vector[self._model.layout.length, _WORKGROUP](self._kept, self._model.vector)
+
+
+def largest(device: Device, *arrays: Any) -> float:
+    """The largest magnitude in arrays, on the host; NaN if there is one."""
+    return float(device.to_numpy(largest_magnitude(device, *arrays))[0])
+
+
+def may_overflow(model: MLP, parameter: float, given: float) -> bool:
+    """Whether a loss may be beyond the network's dtype, by a bound that no value goes through.
+
+    Parameters
+    ----------
+    model : MLP
+        The network; what its activations are, and so that they may be bounded, is not asked.
+    parameter, given : float
+        The largest magnitude of its parameters, and of inputs and targets.
+    """
+    bound = given
+    for inputs in model.sizes[:-1]:
+        bound = max(1.0, parameter * (inputs * bound + 1))
+    most = float(np.finfo(model.dtype.numpy).max)
+    return not (bound + given) ** 2 < most if bound < most else True
