@@ -1,0 +1,167 @@
+"""The special elimination: rows by eliminators, and by the rows before that came to rest."""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from portable import lang as kl
+from portable import registry
+from portable.backend import Device
+from portable.errors import DataError, DeviceMismatchError, ShapeError
+from portable.gf2.elimination import Elimination, Order
+from portable.gf2.layout_kernels import find_leads
+from portable.gf2.matrix import BitMatrix
+
+__all__ = ["Eliminated", "checked_leads", "eliminate", "leading_columns"]
+
+_LINE: Final = 64
+
+
+class Eliminated(NamedTuple):
+    """What `eliminate` returns.
+
+    Attributes
+    ----------
+    rows : BitMatrix
+        The reduced rows, in their places.
+    promoted : array of bool, shape (rows,)
+        Of each row whether it came to rest and became an eliminator; the others are empty.
+    """
+
+    rows: BitMatrix
+    promoted: NDArray[np.bool_]
+
+
+def eliminate(
+    eliminators: BitMatrix,
+    rows: BitMatrix,
+    *,
+    device: str | Device | None = None,
+    out: BitMatrix | None = None,
+) -> Eliminated:
+    """The special Gaussian elimination of Groebner bases' computation.
+
+    Each row in order is reduced by the eliminator of its leading column for as long as there is
+    one. A row that comes to rest on a column without eliminator is that column's eliminator for all
+    later rows; one that vanishes stays as an empty row. The highest column of a row is its
+    leading one.
+
+    Parameters
+    ----------
+    eliminators : BitMatrix, shape (k, n)
+        No two of them with the same leading column, and none empty.
+    rows : BitMatrix, shape (m, n)
+        The rows to eliminate; not changed.
+    device : str or Device, optional
+        Where to work; where `rows` are, if left out.
+    out : BitMatrix, shape (m, n), optional
+        Takes the result, on the device that is worked on; it may be `rows`.
+
+    Returns
+    -------
+    Eliminated
+        The reduced rows and which of them were promoted: bit for bit those of the serial
+        algorithm, whatever the device and its layout.
+
+    Raises
+    ------
+    ShapeError
+        If the numbers of columns differ, or `out` has another shape.
+    DataError
+        For an empty eliminator, or two with one leading column.
+    DeviceMismatchError
+        If the matrices are on different devices and `device` is not given.
+
+    Notes
+    -----
+    Row after row and column after column come to the same: in a column, taken from the highest, the
+    first row that leads there is the one that rests there. So 64 columns at a time are eliminated,
+    choosing the pivots from these columns alone, and the rest of the matrix follows by tables of
+    combinations (`portable.gf2.elimination_kernels`). About ``m n^2 / (2 * 64 K)`` additions of
+    words are made where the tables are of K rows, fewer as far as rows are sparse or vanish.
+
+    Examples
+    --------
+    >>> from portable import gf2
+    >>> known = gf2.BitMatrix.from_columns([[3, 1]], 4)
+    >>> rows = gf2.BitMatrix.from_columns([[3, 0], [1], [0]], 4)
+    >>> reduced, promoted = gf2.eliminate(known, rows)
+    >>> reduced.to_columns(), promoted.tolist()
+    ([[0, 1], [0], []], [True, True, False])
+    """
+    eliminators, rows = _together(eliminators, rows, device)
+    _check_out(out, rows)
+    order = Order(rows.shape[1], backward=True)
+    leads = checked_leads(eliminators)
+    if 0 in rows.shape:
+        return Eliminated(out or rows.copy(), np.zeros(rows.shape[0], np.bool_))
+    work = Elimination(rows, eliminators, leads, order)
+    work.run()
+    words = work.words(None if out is None else out.words)
+    made = out or BitMatrix(words, rows.shape[1], device=rows.device)
+    return Eliminated(made, work.pivots() >= 0)
+
+
+def leading_columns(matrix: BitMatrix) -> NDArray[np.int64]:
+    """The highest column of each row, -1 of an empty one."""
+    if 0 in matrix.shape:
+        return np.full(matrix.shape[0], -1, np.int64)
+    with registry.use(matrix.device):
+        leads = matrix.device.empty((matrix.shape[0],), kl.i32)
+        find_leads[matrix.shape[0], _LINE](matrix.words, leads)
+        return matrix.device.to_numpy(leads).astype(np.int64)
+
+
+def checked_leads(eliminators: BitMatrix) -> NDArray[np.int64]:
+    """The leading columns of eliminators, after a look that there is one of each.
+
+    Raises
+    ------
+    DataError
+        For an empty eliminator, or two with one leading column.
+    """
+    leads = leading_columns(eliminators)
+    empty = np.flatnonzero(leads < 0)
+    if empty.size:
+        raise DataError(f"eliminator {empty[0]} is empty; leave empty rows out")
+    values, counts = np.unique(leads, return_counts=True)
+    if (counts > 1).any():
+        column = values[counts > 1][0]
+        one, other = np.flatnonzero(leads == column)[:2]
+        raise DataError(
+            f"eliminators {one} and {other} have the same leading column, {column}; reduce one of "
+            "them by the other, or give it among the rows"
+        )
+    return leads
+
+
+def _together(
+    eliminators: BitMatrix, rows: BitMatrix, device: str | Device | None
+) -> tuple[BitMatrix, BitMatrix]:
+    """Both on the device to work on."""
+    if eliminators.shape[1] != rows.shape[1]:
+        raise ShapeError(
+            f"eliminate: the eliminators have {eliminators.shape[1]} columns, the rows "
+            f"{rows.shape[1]}; both need the same"
+        )
+    if device is None and eliminators.device is not rows.device:
+        raise DeviceMismatchError(
+            f"eliminate: the eliminators are on {eliminators.device.name}, the rows on "
+            f"{rows.device.name}; say device=, or move one with .to()"
+        )
+    target = rows.device if device is None else registry.device(device)
+    return eliminators.to(target), rows.to(target)
+
+
+def _check_out(out: BitMatrix | None, rows: BitMatrix) -> None:
+    if out is None:
+        return
+    if out.shape != rows.shape:
+        raise ShapeError(f"eliminate: out has shape {out.shape}, the result {rows.shape}")
+    if out.device is not rows.device:
+        raise DeviceMismatchError(
+            f"eliminate: out is on {out.device.name}, the work on {rows.device.name}"
+        )

@@ -1,0 +1,106 @@
+"""Kernels between rows of words, as users have them, and stripes in the order of elimination.
+
+In stripes the highest bit of the first word is eliminated first. That is the highest column of a
+matrix `BACKWARD`, whose words are in reverse order; else the lowest, and bits are reversed.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from portable import lang as kl
+from portable.lang.function import function
+from portable.lang.kernel import kernel
+
+__all__ = ["fill_words", "find_leads", "from_stripes", "random_words", "to_stripes"]
+
+
+@function
+def reversed_bits(x: Any) -> Any:
+    """The word's bits from the last to the first."""
+    for step, mask in (
+        (1, 0x5555555555555555),
+        (2, 0x3333333333333333),
+        (4, 0x0F0F0F0F0F0F0F0F),
+        (8, 0x00FF00FF00FF00FF),
+        (16, 0x0000FFFF0000FFFF),
+        (32, 0x00000000FFFFFFFF),
+    ):
+        x = ((x >> step) & mask) | ((x & mask) << step)
+    return x
+
+
+@kernel
+def to_stripes(words: Any, work: Any, *, BACKWARD: bool) -> None:
+    """``work[stripe, row, word]`` of ``words[row, word]``; what lies beyond them is zero."""
+    place, row = kl.global_id(0), kl.global_id(1)
+    W = work.shape[2]
+    if place < work.shape[0] * W and row < words.shape[0]:
+        found = kl.cast(0, kl.u64)
+        if place < words.shape[1]:
+            if BACKWARD:
+                found = words[row, words.shape[1] - 1 - place]
+            else:
+                found = reversed_bits(words[row, place])
+        work[place // W, row, place % W] = found
+
+
+@kernel
+def from_stripes(work: Any, words: Any, *, BACKWARD: bool) -> None:
+    """The inverse of `to_stripes`."""
+    place, row = kl.global_id(0), kl.global_id(1)
+    W = work.shape[2]
+    if place < words.shape[1] and row < words.shape[0]:
+        found = work[place // W, row, place % W]
+        if BACKWARD:
+            words[row, words.shape[1] - 1 - place] = found
+        else:
+            words[row, place] = reversed_bits(found)
+
+
+@kernel
+def find_leads(words: Any, leads: Any) -> None:
+    """The highest column of each row, -1 for an empty one."""
+    row = kl.global_id(0)
+    if row < words.shape[0]:
+        lead = kl.cast(-1, kl.i32)
+        word = words.shape[1] - 1
+        while word >= 0:
+            found = words[row, word]
+            if found != 0:
+                lead = word * 64 + 63 - kl.cast(kl.clz(found), kl.i32)
+                word = 0
+            word = word - 1
+        leads[row] = lead
+
+
+@kernel
+def fill_words(out: Any, value: Any) -> None:
+    """A number to all elements of an array of one dimension."""
+    i = kl.global_id(0)
+    if i < out.shape[0]:
+        out[i] = value
+
+
+@kernel
+def random_words(words: Any, columns: Any, seed: Any, density: Any, *, STEPS: int) -> None:
+    """Bits that are ones with probability ``density / 2^STEPS``, zeros beyond `columns`.
+
+    A random bit for each binary digit of the density, from the last: ones are added where the digit
+    is 1, and taken where it is 0, so that each step halves the difference.
+    """
+    word, row = kl.global_id(0), kl.global_id(1)
+    if word < words.shape[1] and row < words.shape[0]:
+        index = kl.cast(row, kl.u64) * kl.cast(words.shape[1], kl.u64) + kl.cast(word, kl.u64)
+        found = kl.cast(0, kl.u64)
+        for pair in kl.static_range(STEPS // 2):
+            a, b, c, d = kl.random.bits(seed, index, pair)
+            for half in kl.static_range(2):
+                high, low = ((a, b), (c, d))[half]
+                bits = (kl.cast(high, kl.u64) << 32) | kl.cast(low, kl.u64)
+                adds = (density >> (2 * pair + half)) & 1 != 0
+                found = kl.where(adds, found | bits, found & bits)
+        left = columns - word * 64
+        if left < 64:
+            found = found & ((kl.cast(1, kl.u64) << kl.cast(left, kl.u64)) - 1)
+        words[row, word] = found

@@ -1,0 +1,194 @@
+"""`BitMatrix`: a matrix over GF(2) on a device, 64 elements to a word."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from typing import Any, Final, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from portable import registry
+from portable.backend import Device
+from portable.dtypes import dtype, uint64
+from portable.errors import DTypeError, ShapeError
+from portable.gf2.packed_file import read_packed, write_packed
+from portable.gf2.packing import Words, columns_of, pack, pack_columns, unpack, word_count
+from portable.namespace import asarray, device_of_arrays, to_numpy
+
+__all__ = ["BitMatrix"]
+
+_SHOWN: Final = 16
+
+
+class BitMatrix:
+    """A matrix over GF(2).
+
+    Parameters
+    ----------
+    words : array, shape (rows, ceil(columns / 64))
+        ``uint64``, C-contiguous, on any device: column c is bit ``c % 64`` (from the least) of word
+        ``c // 64``. Bits beyond `columns` must be zeros. The matrix keeps the array.
+    columns : int
+        The number of columns.
+    device : str or Device, optional
+        The device of the words, where several take them (NumPy's); that in use if left out.
+
+    Attributes
+    ----------
+    words : array
+        As given.
+    shape : (int, int)
+        Rows and columns.
+    device : Device
+        Where it is.
+
+    Raises
+    ------
+    DTypeError, ShapeError
+        For words of another type, or too few or too many of them.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from portable import gf2
+    >>> gf2.BitMatrix.from_dense(np.eye(3))
+    BitMatrix 3x3 on cpu:intel
+    100
+    010
+    001
+    """
+
+    def __init__(self, words: Any, columns: int, *, device: str | Device | None = None) -> None:
+        self.device: Final = _owner(words, device)
+        if dtype(words.dtype) is not uint64:
+            raise DTypeError(f"a BitMatrix holds words of uint64, not {dtype(words.dtype).name}")
+        if len(words.shape) != 2 or words.shape[1] != word_count(columns):
+            raise ShapeError(
+                f"{columns} columns take words of shape (rows, {word_count(columns)}), not "
+                f"{tuple(words.shape)}"
+            )
+        self.words: Final = words
+        self.shape: Final = (int(words.shape[0]), int(columns))
+
+    # -- making one -----------------------------------------------------------------------------
+
+    @classmethod
+    def zeros(cls, shape: tuple[int, int], *, device: str | Device | None = None) -> Self:
+        """A matrix of zeros."""
+        words = np.zeros((_extent(shape[0]), word_count(_extent(shape[1]))), np.uint64)
+        return cls._placed(words, shape[1], device)
+
+    @classmethod
+    def identity(cls, n: int, *, device: str | Device | None = None) -> Self:
+        """The identity of order `n`."""
+        words = np.zeros((_extent(n), word_count(n)), np.uint64)
+        places = np.arange(n)
+        words[places, places // 64] = np.uint64(1) << (places % 64).astype(np.uint64)
+        return cls._placed(words, n, device)
+
+    @classmethod
+    def from_dense(cls, a: ArrayLike | Any, *, device: str | Device | None = None) -> Self:
+        """The matrix of an array of shape (rows, columns) of any library; what is not 0 is 1.
+
+        It is made on the device of the array unless `device` names another.
+        """
+        held = asarray(a) if hasattr(a, "__dlpack_device__") else np.asarray(a)
+        if len(held.shape) != 2:
+            raise ShapeError(f"a BitMatrix has two dimensions, not shape {tuple(held.shape)}")
+        own = (
+            device if device is not None or isinstance(held, np.ndarray) else device_of_arrays(held)
+        )
+        return cls._placed(pack(to_numpy(held)), int(held.shape[1]), own)
+
+    @classmethod
+    def from_columns(
+        cls, rows: Sequence[Sequence[int]], columns: int, *, device: str | Device | None = None
+    ) -> Self:
+        """The matrix of which each row is given by the columns of its ones, in any order.
+
+        Raises
+        ------
+        DataError
+            For a column out of range, or given twice in a row.
+        """
+        return cls._placed(pack_columns(rows, _extent(columns)), columns, device)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str], *, device: str | Device | None = None) -> Self:
+        """What `save` wrote.
+
+        Raises
+        ------
+        DataError
+            If the file is of another format, or cut short.
+        """
+        words, columns = read_packed(path)
+        return cls._placed(words, columns, device)
+
+    @classmethod
+    def _placed(cls, words: Words, columns: int, device: str | Device | None) -> Self:
+        """Words of the host, which nobody else keeps, on a device."""
+        target = registry.device(device)
+        held = words if target.owns(words) else target.from_numpy(words)
+        return cls(held, columns, device=target)
+
+    # -- what is in it --------------------------------------------------------------------------
+
+    def to_words(self) -> Words:
+        """The words as a NumPy array of its own."""
+        return self.device.to_numpy(self.words)
+
+    def to_dense(self) -> NDArray[np.bool_]:
+        """The elements as a NumPy array of bools."""
+        return unpack(self.to_words(), self.shape[1])
+
+    def to_columns(self) -> list[list[int]]:
+        """For each row the columns of its ones, in ascending order."""
+        return [places.tolist() for places in columns_of(self.to_words(), self.shape[1])]
+
+    def to(self, device: str | Device) -> BitMatrix:
+        """The matrix on a device; itself if it is there."""
+        target = registry.device(device)
+        return (
+            self if target is self.device else self._placed(self.to_words(), self.shape[1], target)
+        )
+
+    def copy(self) -> BitMatrix:
+        """A matrix of its own with the same elements."""
+        return self._placed(self.to_words(), self.shape[1], self.device)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Writes it whole or not at all, in a format that can be memory-mapped."""
+        write_packed(path, self.to_words(), self.shape[1])
+
+    def __eq__(self, other: object) -> bool:
+        """Whether shapes and all elements are the same, wherever the two are."""
+        if not isinstance(other, BitMatrix):
+            return NotImplemented
+        return self.shape == other.shape and bool(np.array_equal(self.to_words(), other.to_words()))
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        head = f"BitMatrix {self.shape[0]}x{self.shape[1]} on {self.device.name}"
+        if max(self.shape) > _SHOWN or 0 in self.shape:
+            return head
+        rows = ("".join("01"[int(x)] for x in row) for row in self.to_dense())
+        return "\n".join([head, *rows])
+
+
+def _owner(words: Any, device: str | Device | None) -> Device:
+    """The device that holds words, which is `device` if that takes them."""
+    if device is not None:
+        target = registry.device(device)
+        if target.owns(words):
+            return target
+    return device_of_arrays(words)
+
+
+def _extent(n: int) -> int:
+    if n < 0:
+        raise ShapeError(f"a BitMatrix cannot have {n} rows or columns")
+    return int(n)

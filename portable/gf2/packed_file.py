@@ -1,0 +1,76 @@
+"""Matrices over GF(2) in files of packed words, which can be memory-mapped.
+
+A header of 64 bytes (`_MAGIC`, then version, rows and columns as little-endian 64-bit integers,
+then zeros) and the words of `portable.gf2.packing` row by row, little-endian.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+
+from portable.errors import DataError
+from portable.files import write_whole
+from portable.gf2.packing import Words, word_count
+
+__all__ = ["HEADER_BYTES", "map_packed", "packed_header", "read_packed", "write_packed"]
+
+HEADER_BYTES: Final = 64
+
+_MAGIC: Final = b"portable gf2 bits\n"
+_VERSION: Final = 1
+_NUMBERS_AT: Final = 32
+
+
+def packed_header(rows: int, columns: int) -> bytes:
+    """The beginning of the file of such a matrix."""
+    numbers = np.array([_VERSION, rows, columns], "<u8").tobytes()
+    return (_MAGIC.ljust(_NUMBERS_AT, b"\0") + numbers).ljust(HEADER_BYTES, b"\0")
+
+
+def write_packed(path: str | os.PathLike[str], words: Words, columns: int) -> None:
+    """Writes the file whole or not at all."""
+    data = np.ascontiguousarray(words).astype("<u8", copy=False).tobytes()
+    write_whole(path, packed_header(words.shape[0], columns) + data)
+
+
+def read_packed(path: str | os.PathLike[str]) -> tuple[Words, int]:
+    """Words and columns.
+
+    Raises
+    ------
+    DataError
+        If the file is of another format, or cut short.
+    """
+    mapped, columns = map_packed(path)
+    return np.array(mapped, np.uint64), columns
+
+
+def map_packed(path: str | os.PathLike[str]) -> tuple[Any, int]:
+    """As `read_packed`, the words staying in the file until they are read."""
+    rows, columns = _shape_of(path)
+    shape = (rows, word_count(columns))
+    wanted = HEADER_BYTES + 8 * shape[0] * shape[1]
+    found = Path(path).stat().st_size
+    if found != wanted:
+        raise DataError(
+            f"{os.fspath(path)} has {found} bytes; its header says {rows}x{columns}, which takes "
+            f"{wanted}: it was cut short or changed"
+        )
+    if 0 in shape:
+        return np.zeros(shape, np.uint64), columns
+    return np.memmap(path, "<u8", "r", HEADER_BYTES, shape), columns
+
+
+def _shape_of(path: str | os.PathLike[str]) -> tuple[int, int]:
+    with Path(path).open("rb") as file:
+        header = file.read(HEADER_BYTES)
+    if len(header) < HEADER_BYTES or not header.startswith(_MAGIC):
+        raise DataError(f"{os.fspath(path)} is no file of packed bits, as BitMatrix.save writes")
+    version, rows, columns = (int(x) for x in np.frombuffer(header, "<u8", 3, _NUMBERS_AT))
+    if version != _VERSION:
+        raise DataError(f"{os.fspath(path)} is of version {version}; this reads version {_VERSION}")
+    return rows, columns

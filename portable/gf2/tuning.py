@@ -1,0 +1,110 @@
+"""How elimination and products over GF(2) are laid out on a device."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, Final
+
+from portable.backend import Capabilities
+from portable.dtypes import DType, uint64
+from portable.errors import PortableError
+from portable.tune.space import Parameters, Space
+from portable.tune.table import lookup, state
+
+__all__ = ["SPACE", "Shape", "shape_for", "shape_of"]
+
+_WORD: Final = 64
+_ELECTION_BYTES: Final = 8192
+"""What choosing pivots takes of local memory at most."""
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """One layout.
+
+    Attributes
+    ----------
+    bits : int
+        Rows that one table combines: it has ``2 ** bits`` entries.
+    width : int
+        Words of a stripe.
+    lanes : int
+        Words that a work-item takes at once.
+    workgroup : (int, int)
+        Work-items along a stripe and along rows; (1, 1) where one has a stripe to itself.
+    rows : int
+        Rows that a workgroup combines with one set of tables, where workgroups share a stripe.
+    batch : int
+        Rows among which pivots are looked for at a time.
+    """
+
+    bits: int
+    width: int
+    lanes: int
+    workgroup: tuple[int, int]
+    rows: int
+    batch: int
+
+    @property
+    def alone(self) -> bool:
+        """Whether a work-item has a stripe to itself."""
+        return self.workgroup == (1, 1)
+
+
+def _local_bytes(choice: Parameters) -> int:
+    """What tables, and the rows that they are made of, take of local memory."""
+    bits, width = int(choice["K"]), int(choice["W"])
+    return 8 * width * ((-(-_WORD // bits) << bits) + _WORD) + _ELECTION_BYTES
+
+
+def _fits(choice: Parameters, dtype: DType, capabilities: Capabilities) -> bool:
+    del dtype
+    width, lanes, items = choice["W"], choice["LANES"], choice["WORKGROUP"]
+    room = max(capabilities.local_memory, capabilities.local_memory_opt_in)
+    if lanes > width or items > capabilities.max_workgroup or _local_bytes(choice) > room:
+        return False
+    if (items == 1) == capabilities.local_memory_dedicated:
+        return False
+    return bool(items == 1 or items % (width // lanes) == 0)
+
+
+SPACE: Final = Space(
+    "gf2",
+    {
+        "K": (4, 5, 6, 7, 8),
+        "W": (4, 8, 16, 32),
+        "LANES": (1, 2, 4, 8),
+        "WORKGROUP": (1, 64, 128, 256, 512),
+        "ROWS": (256, 512, 1024, 2048, 4096, 8192),
+    },
+    _fits,
+)
+
+
+def shape_for(capabilities: Capabilities) -> Shape:
+    """The first layout of the table that the device has room for."""
+    return _shape_for(capabilities, state())
+
+
+@lru_cache(maxsize=256)
+def _shape_for(capabilities: Capabilities, table: Any) -> Shape:
+    """As of one state of the user's table."""
+    del table
+    for choice in lookup(SPACE.kernel, uint64, capabilities):
+        if _fits(choice, uint64, capabilities):
+            return shape_of(choice)
+    raise PortableError(
+        f"no layout for bits fits {capabilities.name}, which has {capabilities.local_memory} bytes "
+        "of local memory; search one with `portable tune gf2 --write`"
+    )
+
+
+def shape_of(choice: Parameters) -> Shape:
+    """A layout by tuned parameters."""
+    width, lanes, items = (int(choice[name]) for name in ("W", "LANES", "WORKGROUP"))
+    across = 1 if items == 1 else width // lanes
+    batch = _WORD if items == 1 else items
+    return Shape(
+        int(choice["K"]), width, lanes, (across, items // across), int(choice["ROWS"]), batch
+    )

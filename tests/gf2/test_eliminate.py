@@ -1,0 +1,137 @@
+"""The special elimination gives bit for bit what the serial algorithm gives."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, example, given, settings
+from hypothesis import strategies as st
+
+from portable import gf2
+from portable.backend import Device
+from portable.errors import DataError, DeviceMismatchError, ShapeError
+from portable.gf2.eliminate import checked_leads
+from portable.gf2.elimination import Elimination, Order
+from portable.gf2.tuning import Shape
+from tests.gf2.reference import Problem, columns_of, eliminated, random_problem
+
+_SETS = ("1_130_22_8", "2_254_106_53", "3_562_170_53", "4_1011_539_263")
+
+
+def matrices(problem: Problem, device: Device) -> tuple[gf2.BitMatrix, gf2.BitMatrix]:
+    return tuple(  # type: ignore[return-value]
+        gf2.BitMatrix.from_columns([columns_of(r) for r in rows], problem.columns, device=device)
+        for rows in (problem.eliminators, problem.rows)
+    )
+
+
+def check(problem: Problem, device: Device) -> None:
+    expected = eliminated(problem)
+    rows, promoted = gf2.eliminate(*matrices(problem, device))
+    assert rows.to_columns() == [columns_of(r) for r in expected]
+    assert promoted.tolist() == [r != 0 for r in expected]
+
+
+@settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
+@given(
+    seed=st.integers(0, 2**32 - 1),
+    columns=st.integers(1, 300),
+    rows=st.integers(1, 150),
+    density=st.sampled_from([0.02, 0.1, 0.5]),
+)
+@example(seed=1, columns=64, rows=64, density=0.5)
+@example(seed=2, columns=1, rows=3, density=0.5)
+def test_as_row_after_row(
+    device: Device, seed: int, columns: int, rows: int, density: float
+) -> None:
+    if device.backend == "simulator":
+        columns, rows = 1 + columns // 3, 1 + rows // 3
+    check(random_problem(seed, columns, rows, density), device)
+
+
+def test_over_several_stripes(device: Device) -> None:
+    size = 150 if device.backend == "simulator" else 1300
+    check(random_problem(5, size, size // 2, 0.3), device)
+
+
+@pytest.mark.parametrize(
+    "shape",
+    [Shape(4, 4, 1, (4, 8), 16, 32), Shape(5, 2, 2, (1, 1), 64, 64)],
+    ids=["shared stripes", "a stripe each"],
+)
+def test_both_schedules_without_races(shape: Shape) -> None:
+    problem = random_problem(7, 200, 40, 0.3)
+    eliminators, rows = matrices(problem, pytest.importorskip("portable").device("simulator"))
+    work = Elimination(
+        rows, eliminators, checked_leads(eliminators), Order(200, backward=True), shape=shape
+    )
+    work.run()
+    found = gf2.BitMatrix(work.words(), 200)
+    assert found.to_columns() == [columns_of(r) for r in eliminated(problem)]
+
+
+@pytest.mark.parametrize("name", _SETS)
+def test_published_sets(device: Device, name: str) -> None:
+    folder = Path(os.environ.get("PORTABLE_DATA", "")) / "gf2" / name
+    if not os.environ.get("PORTABLE_DATA") or not folder.is_dir():
+        pytest.skip("PORTABLE_DATA names no folder with the sets, which may not be shipped")
+    if device.backend == "simulator" and name == _SETS[3]:
+        pytest.skip("too large for the simulator")
+    columns = int(name.split("_")[1])
+    eliminators, rows, expected = (
+        gf2.BitMatrix.from_columns(_read(folder / f"{part}.txt"), columns, device=device)
+        for part in ("eliminators", "rows", "result")
+    )
+    assert gf2.eliminate(eliminators, rows).rows == expected
+
+
+def _read(path: Path) -> list[list[int]]:
+    return [[int(c) for c in line.split()] for line in path.read_text().splitlines()]
+
+
+@pytest.mark.parametrize(("k", "m", "n"), [(0, 0, 0), (0, 3, 0), (0, 0, 5), (2, 0, 5), (0, 2, 70)])
+def test_empty_ones(k: int, m: int, n: int) -> None:
+    eliminators = gf2.BitMatrix.from_columns([[i] for i in range(k)], n)
+    rows, promoted = gf2.eliminate(eliminators, gf2.BitMatrix.zeros((m, n)))
+    assert rows == gf2.BitMatrix.zeros((m, n))
+    assert promoted.shape == (m,)
+    assert not promoted.any()
+
+
+def test_out_may_be_the_rows() -> None:
+    problem = random_problem(3, 100, 30, 0.2)
+    eliminators, rows = matrices(problem, gf2.BitMatrix.zeros((1, 1)).device)
+    kept = rows.copy()
+    found = gf2.eliminate(eliminators, rows)
+    assert rows == kept
+    assert gf2.eliminate(eliminators, rows, out=rows).rows is rows
+    assert rows == found.rows
+
+
+def test_what_is_refused() -> None:
+    rows = gf2.BitMatrix.zeros((2, 5))
+    with pytest.raises(DataError, match="eliminators 0 and 2 have the same leading column, 3"):
+        gf2.eliminate(gf2.BitMatrix.from_columns([[3], [2], [3, 1]], 5), rows)
+    with pytest.raises(DataError, match="eliminator 1 is empty"):
+        gf2.eliminate(gf2.BitMatrix.from_columns([[3], []], 5), rows)
+    with pytest.raises(ShapeError, match="have 6 columns, the rows 5"):
+        gf2.eliminate(gf2.BitMatrix.zeros((0, 6)), rows)
+    with pytest.raises(ShapeError, match="out has shape"):
+        gf2.eliminate(gf2.BitMatrix.zeros((0, 5)), rows, out=gf2.BitMatrix.zeros((1, 5)))
+    elsewhere = gf2.BitMatrix.zeros((0, 5), device="simulator")
+    if rows.device is not elsewhere.device:
+        with pytest.raises(DeviceMismatchError, match=r"say device="):
+            gf2.eliminate(elsewhere, rows)
+    assert gf2.eliminate(elsewhere, rows, device="simulator").rows.device is elsewhere.device
+
+
+def test_promoted_rows_come_before_reduction_in_rounds() -> None:
+    """The second row rests on column 2 before the third, though that leads there from the start."""
+    eliminators = gf2.BitMatrix.from_columns([[3, 2]], 4)
+    rows = gf2.BitMatrix.from_columns([[3, 0], [2, 1]], 4)
+    found = gf2.eliminate(eliminators, rows)
+    assert found.rows.to_columns() == [[0, 2], [0, 1]]
+    np.testing.assert_array_equal(found.promoted, [True, True])
