@@ -91,7 +91,7 @@ def shape_for(capabilities: Capabilities) -> Shape:
 def _shape_for(capabilities: Capabilities, table: Any) -> Shape:
     """As of one state of the user's table."""
     del table
-    for choice in lookup(SPACE.kernel, uint64, capabilities):
+    for choice in lookup(SPACE, uint64, capabilities):
         if _fits(choice, uint64, capabilities):
             return shape_of(choice)
     raise PortableError(
