@@ -11,7 +11,7 @@ who runs when in `scheduler`.
 """
 
 from portable.sim.run import Simulation, run
-from portable.sim.settings import Settings, checks
+from portable.sim.settings import SCHEDULES, Settings, checks
 from portable.sim.untouched import empty
 
-__all__ = ["Settings", "Simulation", "checks", "empty", "run"]
+__all__ = ["SCHEDULES", "Settings", "Simulation", "checks", "empty", "run"]

@@ -1,17 +1,31 @@
-"""Which workgroup runs when: a seeded shuffle, so many at once, those that wait left out."""
+"""Which workgroup runs when: started in a seeded shuffle, so many at once; those that wait rest.
+
+What is right in one order may be wrong in another, and some orders are unlikely to come up by
+chance: a workgroup that is far behind or far ahead of the others. So besides random turns there are
+schedules that bring these about (`Settings.schedule`).
+"""
 
 from __future__ import annotations
 
 import random
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Final
 
 from portable.sim import report
 from portable.sim.launch import Launch
+from portable.sim.settings import Schedule
 from portable.sim.steps import Pause, Running
 from portable.sim.workgroup import Workgroup
 
 __all__ = ["run_workgroups"]
+
+_TIRED: Final = 100
+"""Turns without a change to memory after which any workgroup may run: those that count the rounds
+of a wait always can."""
+
+_DRAWN: Final = 2
+"""Turns after which a workgroup has made its first atomic operation, such as drawing a ticket."""
 
 
 @dataclass(slots=True)
@@ -19,16 +33,44 @@ class _Runner:
     """A workgroup that has started and not ended.
 
     If `pause` is stuck, it can only repeat itself until global memory changes from `seen` on.
+    `number` counts starts; `turns` is how many it has had, `latest` when the last one was.
     """
 
     workgroup: Workgroup
     rest: Running
+    number: int
     pause: Pause | None = None
     seen: int = 0
+    turns: int = 0
+    latest: int = -1
 
     def ready(self, version: int) -> bool:
         """Whether running it may do something new."""
         return self.pause is None or not self.pause.stuck or self.seen != version
+
+
+Choice = Callable[[list[_Runner], random.Random, int], _Runner]
+"""From those that can go on, chance and the number of the one held back to the next."""
+
+
+def _held(ready: list[_Runner], chance: random.Random, victim: int) -> _Runner:
+    """The victim until it has drawn its ticket, then anyone else."""
+    others = []
+    for runner in ready:
+        if runner.number != victim:
+            others.append(runner)
+        elif runner.turns < _DRAWN:
+            return runner
+    return chance.choice(others or ready)
+
+
+_CHOICES: Final[dict[Schedule, Choice]] = {
+    "random": lambda ready, chance, _: chance.choice(ready),
+    "oldest": lambda ready, *_: ready[0],
+    "newest": lambda ready, *_: ready[-1],
+    "round_robin": lambda ready, *_: min(ready, key=lambda runner: runner.latest),
+    "held": _held,
+}
 
 
 def _order(launch: Launch, chance: random.Random) -> list[int]:
@@ -44,25 +86,29 @@ def run_workgroups(launch: Launch, body: Callable[[Workgroup], Running]) -> None
     At most `Settings.resident` run at once, and one starts only when another has ended: no
     workgroup may rely on one that has not started. A turn lasts until the workgroup pauses.
     """
-    chance = random.Random(launch.settings.seed)  # noqa: S311  (an order, no secret)
+    settings = launch.settings
+    chance = random.Random(settings.seed)  # noqa: S311  (an order, no secret)
     unstarted = _order(launch, chance)
+    choice, victim = _CHOICES[settings.schedule], settings.seed % launch.group_count
     running: list[_Runner] = []
-    idle_turns, version = 0, 0
+    idle_turns, version, turn = 0, 0, 0
     while running or unstarted:
-        while unstarted and len(running) < launch.settings.resident:
+        while unstarted and len(running) < settings.resident:
             w = launch.start(unstarted.pop())
-            running.append(_Runner(w, body(w)))
+            running.append(_Runner(w, body(w), launch.group_count - len(unstarted) - 1))
         ready = [r for r in running if r.ready(launch.version)]
         if not ready:
             _stuck(launch, running)
             return
-        runner = chance.choice(ready)
+        free = idle_turns > _TIRED
+        runner = chance.choice(ready) if free else choice(ready, chance, victim)
+        runner.turns, runner.latest, turn = runner.turns + 1, turn, turn + 1
         ended = _turn(launch, runner)
         if ended:
             running.remove(runner)
         idle_turns = 0 if ended or launch.version != version else idle_turns + 1
         version = launch.version
-        if idle_turns > launch.settings.patience:
+        if idle_turns > settings.patience:
             _out_of_patience(launch, runner)
             return
 

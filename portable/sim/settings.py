@@ -11,10 +11,13 @@ from typing import Any, Final, Literal, cast, get_args
 
 from portable.errors import LaunchError
 
-__all__ = ["Settings", "checks", "current"]
+__all__ = ["SCHEDULES", "Schedule", "Settings", "checks", "current"]
 
+Schedule = Literal["random", "oldest", "newest", "round_robin", "held"]
+SCHEDULES: Final[tuple[Schedule, ...]] = get_args(Schedule)
 
 _SEED: Final = "PORTABLE_SIM_SEED"
+_SCHEDULE: Final = "PORTABLE_SIM_SCHEDULE"
 _COMPLETION: Final = "PORTABLE_SIM_COMPLETION"
 _TURNS: Final = "PORTABLE_SIM_TURNS"
 
@@ -34,6 +37,10 @@ def _word(variable: str, words: tuple[str, ...]) -> Any:
     if text not in words:
         raise LaunchError(f"{variable} is {text!r}; it must be one of {', '.join(words)}")
     return text
+
+
+def _schedule() -> Schedule:
+    return cast(Schedule, _word(_SCHEDULE, SCHEDULES))
 
 
 def _completion() -> Completion:
@@ -70,6 +77,11 @@ class Settings:
         there.
     seed : int
         Of the order in which workgroups run; ``PORTABLE_SIM_SEED`` gives the default.
+    schedule : {"random", "oldest", "newest", "round_robin", "held"}
+        Which of the workgroups that can go on is next: any; the one that started first, or last;
+        the one that has waited longest; any but one, which is held back as long as another can go
+        on (the one that starts as number `seed` modulo their number, once it has made its first
+        atomic operation). ``PORTABLE_SIM_SCHEDULE`` gives the default.
     completion : {"late", "early", "random"}
         When asynchronous copies and multiplications are done: as late as a wait for them allows,
         at once, or at any time between; ``PORTABLE_SIM_COMPLETION`` gives the default.
@@ -92,6 +104,7 @@ class Settings:
     copies: bool = True
     waits: bool = True
     seed: int = field(default_factory=_seed)
+    schedule: Schedule = field(default_factory=_schedule)
     completion: Completion = field(default_factory=_completion)
     turns: Turns = field(default_factory=_turns)
     resident: int = 4
