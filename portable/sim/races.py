@@ -11,6 +11,7 @@ unordered among themselves, and all of them count.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -60,45 +61,106 @@ class _Records:
         self, w: Workgroup, granules: Value, threads: Value, together: bool
     ) -> Collision | None:
         """The first of these accesses that some earlier access here does not happen before."""
-        for i in self._suspects(w, granules, threads, together):
-            granule = int(granules[i])
-            record = int(self.thread[granule]), int(self.time[granule])
-            if not self._known(w, granule, *record, int(threads[i])):
-                return Collision(i, self.kind, self._other(granule, threads[i]), self.site[granule])
+        late = np.flatnonzero(~self._before(w, granules, threads, together))
+        if late.size:
+            i = self._first_unknown(w, granules, threads, late)
+            if i is not None:
+                granule = int(granules[i])
+                other = self._other(granule, int(threads[i]))
+                return Collision(i, self.kind, other, int(self.site[granule]))
         return self._spilled_collision(w, granules, threads)
 
-    def _suspects(self, w: Workgroup, granules: Value, threads: Value, together: bool) -> list[int]:
-        """Where the common floors alone do not order the accesses."""
-        before = self._before(w, granules, threads, together)
-        return [] if before.all() else np.flatnonzero(~before).tolist()
-
     def _before(self, w: Workgroup, granules: Value, threads: Value, together: bool) -> Value:
+        """Where the common floors alone order the accesses."""
         earlier = self.thread[granules]
         before: Value = self.time[granules] <= w.clock.common.floors[earlier // self.stride]
         if not together:
             before |= earlier == threads
         return before
 
-    def _known(self, w: Workgroup, granule: int, earlier: int, time: int, thread: int) -> bool:
+    def _first_unknown(
+        self, w: Workgroup, granules: Value, threads: Value, late: Value
+    ) -> int | None:
+        """The first of some positions whose work-item does not know of the earlier access."""
         if w.clock.plain:
-            return False
-        item = thread % self.stride
-        if earlier % self.stride != self.many:
-            return w.clock.knows(item, earlier, time)
-        return self._all_known(w, granule, earlier // self.stride, item, thread)
+            return int(late[0])
+        crowded = self.thread[granules[late]] % self.stride == self.many
+        found = [
+            self._unknown_alone(w, granules, threads, late[~crowded]),
+            self._unknown_among_many(w, granules, threads, late[crowded]),
+        ]
+        return min((x for x in found if x is not None), default=None)
+
+    def _unknown_alone(
+        self, w: Workgroup, granules: Value, threads: Value, late: Value
+    ) -> int | None:
+        """The same where one thread accessed each; equal questions are asked once."""
+        if not late.size:
+            return None
+        earlier = self.thread[granules[late]].astype(np.int64)
+        time = self.time[granules[late]]
+        item = self._askers(w, threads[late])
+        question = (earlier * (int(time.max()) + 1) + time) * self.stride + item
+        for i in np.sort(np.unique(question, return_index=True)[1]).tolist():
+            if not w.clock.knows(int(item[i]), int(earlier[i]), int(time[i])):
+                return int(late[i])
+        return None
+
+    def _askers(self, w: Workgroup, threads: Value) -> Value:
+        """For each thread a work-item that knows the same, the same for many."""
+        items = threads % self.stride
+        asker = np.zeros(self.stride, np.int64)
+        first: dict[int, int] = {}
+        for item in np.flatnonzero(np.bincount(items)).tolist():
+            asker[item] = first.setdefault(id(w.clock.private.get(item)), item)
+        found: Value = asker[items]
+        return found
+
+    def _unknown_among_many(
+        self, w: Workgroup, granules: Value, threads: Value, late: Value
+    ) -> int | None:
+        """The same where many did; the log names them."""
+        if not late.size:
+            return None
+        group = self.thread[granules[late]] // self.stride
+        item = self._askers(w, threads[late])
+        doubtful = np.zeros(late.size, np.bool_)
+        for asked, asker in set(zip(group.tolist(), item.tolist(), strict=True)):
+            mine = (group == asked) & (item == asker)
+            unknown = self._unknown_to(w, asker, asked)
+            doubtful |= mine & np.isin(granules[late], unknown)
+        for i in np.flatnonzero(doubtful).tolist():
+            granule, thread = int(granules[late[i]]), int(threads[late[i]])
+            if not self._all_known(w, granule, int(group[i]), int(item[i]), thread):
+                return int(late[i])
+        return None
+
+    def _unknown_to(self, w: Workgroup, item: int, workgroup: int) -> Value:
+        """The granules that threads of a workgroup accessed, which a work-item does not know of."""
+        out = [np.zeros(0, np.int64)]
+        for granules, threads, time in self._since(w, workgroup):
+            unknown = [x for x in np.unique(threads).tolist() if not w.clock.knows(item, x, time)]
+            if unknown:
+                out.append(granules[np.isin(threads, unknown)])
+        return np.concatenate(out)
+
+    def _since(self, w: Workgroup, workgroup: int) -> Iterator[tuple[Value, Value, int]]:
+        """The accesses of a workgroup after what is commonly known, latest first."""
+        assert self._log is not None
+        for entry in reversed(self._log.get(workgroup, ())):
+            if entry[2] <= w.clock.common.floors[workgroup]:
+                break
+            yield entry
 
     def _all_known(
         self, w: Workgroup, granule: int, workgroup: int, item: int, thread: int
     ) -> bool:
-        """Whether each of the many accesses of a workgroup is ordered; its log names them."""
-        assert self._log is not None
-        for granules, threads, time in reversed(self._log.get(workgroup, ())):
-            if time <= w.clock.common.floors[workgroup]:
-                break
-            for earlier in threads[granules == granule].tolist():
-                if earlier != thread and not w.clock.knows(item, earlier, time):
-                    return False
-        return True
+        """Whether each of the many accesses of a workgroup is ordered."""
+        return all(
+            earlier == thread or w.clock.knows(item, earlier, time)
+            for granules, threads, time in self._since(w, workgroup)
+            for earlier in threads[granules == granule].tolist()
+        )
 
     def _spilled_collision(self, w: Workgroup, granules: Value, threads: Value) -> Collision | None:
         if not self.spilled:
@@ -109,7 +171,7 @@ class _Records:
                 floor = w.clock.common.floors[earlier // self.stride]
                 if earlier == thread or time <= floor:
                     continue
-                if not self._known(w, granule, earlier, time, thread):
+                if w.clock.plain or not w.clock.knows(thread % self.stride, earlier, time):
                     return Collision(i, self.kind, earlier, site)
         return None
 

@@ -80,18 +80,17 @@ _BULK: Final = {
         "(unsigned long long)({i0})) & 15) == 0;"
     ),
     "bulk.load": Asm(
-        'asm volatile("fence.proxy.async;" ::: "memory");\n'
         'asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes '
         '[%0], [%1], %2, [%3];"\n'
         '    :: "r"({s0}), "l"({a1}), "r"((unsigned int)({i0})), "r"({s2}) : "memory");'
     ),
     "bulk.store": Asm(
-        'asm volatile("fence.proxy.async.shared::cta;" ::: "memory");\n'
         'asm volatile("cp.async.bulk.global.shared::cta.bulk_group [%0], [%1], %2;"\n'
         '    :: "l"({a0}), "r"({s1}), "r"((unsigned int)({i0})) : "memory");'
     ),
     "bulk.commit": Asm('asm volatile("cp.async.bulk.commit_group;" ::: "memory");'),
     "bulk.wait": Asm('asm volatile("cp.async.bulk.wait_group %0;" :: "n"({i0}) : "memory");'),
+    "proxy.fence.all": Asm('asm volatile("fence.proxy.async;" ::: "memory");'),
     "proxy.fence": Asm('asm volatile("fence.proxy.async.shared::cta;" ::: "memory");'),
 }
 

@@ -2,7 +2,9 @@
 
 A slot's mbarrier expects one arrival in each phase, which `BulkWait` supplies after a barrier: by
 then each issuer has announced its bytes, so that no phase ends early; and the barrier also
-publishes what was copied by plain loops.
+publishes what was copied by plain loops. The engine that copies sees what work-items wrote only
+behind a proxy fence, so that one stands before each copy, and before each barrier where copies go
+outward.
 """
 
 from __future__ import annotations
@@ -135,10 +137,12 @@ class _Bulk:
     def _issue(self, x: s.BulkCopy, size: e.Variable) -> s.Block:
         places = ((x.target, x.target_index), (x.source, x.source_index))
         if x.completion is None or x.slot is None:
-            return (s.Instruction("bulk.store", (), (size,), places, x.loc),)
+            fence = s.Instruction("proxy.fence", (), (), (), x.loc)
+            return fence, s.Instruction("bulk.store", (), (size,), places, x.loc)
         slot = (x.completion, (x.slot,))
         return (
             s.Instruction("mbarrier.expect_tx", (), (size,), (slot,), x.loc),
+            s.Instruction("proxy.fence.all", (), (), (), x.loc),
             s.Instruction("bulk.load", (), (size,), (*places, slot), x.loc),
         )
 
