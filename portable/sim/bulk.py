@@ -51,7 +51,7 @@ def _ends(w: Workgroup, ends: tuple[Run, Run], item: int, size: int) -> tuple[Ac
     """What one work-item's copy of so many bytes accesses: target and source."""
     width = ends[0].itemsize
     if size % width:
-        raise report.misaligned(w, ends[0].site, size)
+        raise report.part_of_element(w, ends[0].site, size)
     steps = np.arange(size // width)
     items, every = np.full(steps.size, item), np.ones(steps.size, np.bool_)
     target, source = (end.access(w, items, steps, every) for end in ends)

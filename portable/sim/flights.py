@@ -1,8 +1,8 @@
-"""Memory that asynchronous copies under way read or write."""
+"""Memory that copies and multiplications under way read or write."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
@@ -11,16 +11,19 @@ from portable.sim.values import Value
 if TYPE_CHECKING:
     from portable.sim.memory import Access
 
-__all__ = ["Flights"]
+__all__ = ["COPY", "PRODUCT", "Flights"]
+
+COPY: Final = "asynchronous copy"
+PRODUCT: Final = "asynchronous multiplication"
 
 
 class Flights:
-    """Per granule, the copies that are to write it and to read it.
+    """Per granule, how much of what is under way is to write it and to read it.
 
     Attributes
     ----------
     count : int
-        Copies under way.
+        Accesses under way.
     """
 
     __slots__ = ("_access", "_reads", "_writes", "count")
@@ -29,11 +32,11 @@ class Flights:
         self.count = 0
         self._reads: Value = np.zeros(granules, np.int32)
         self._writes: Value = np.zeros(granules, np.int32)
-        self._access: dict[int, Access] = {}
+        self._access: dict[int, tuple[Access, str]] = {}
 
-    def begin(self, access: Access, writes: bool) -> None:
-        """A copy that reads or writes these granules starts."""
-        self._access[id(access)] = access
+    def begin(self, access: Access, writes: bool, what: str = COPY) -> None:
+        """Something that reads or writes these granules starts."""
+        self._access[id(access)] = access, what
         np.add.at(self._writes if writes else self._reads, access.granules, 1)
         self.count += 1
 
@@ -43,8 +46,8 @@ class Flights:
         np.subtract.at(self._writes if writes else self._reads, access.granules, 1)
         self.count -= 1
 
-    def touched(self, granules: Value, writes: bool) -> tuple[int, Access] | None:
-        """The first of these granules that must not be accessed yet, and the copy's own access."""
+    def touched(self, granules: Value, writes: bool) -> tuple[int, Access, str] | None:
+        """The first of these granules that must not be accessed yet, whose it is, and what is."""
         busy = self._writes[granules]
         if writes:
             busy = busy + self._reads[granules]
@@ -52,5 +55,5 @@ class Flights:
         if not hit.size:
             return None
         granule = granules[hit[0]]
-        copies = [a for a in self._access.values() if (a.granules == granule).any()]
-        return int(hit[0]), copies[-1]
+        found = [x for x in self._access.values() if (x[0].granules == granule).any()]
+        return int(hit[0]), *found[-1]

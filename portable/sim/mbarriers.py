@@ -48,8 +48,10 @@ class MBarrier:
         What those know who arrived so far, and what those learn who wait for a phase that is over.
     coming_fenced, published_fenced : numpy.ndarray
         The same of proxy fences (`proxies`).
-    transfers : list of Transfer
-        The copies that it counts and nobody has waited for.
+    announced : list of (int, int, int)
+        Threads that announced bytes of the present phase without arriving, with times and sites.
+    coming_copies, done_copies : list of Transfer
+        The copies that it counts, and those of phases that are over for which nobody has waited.
     """
 
     number: int
@@ -61,7 +63,9 @@ class MBarrier:
     published: Clock | None = None
     coming_fenced: Value | None = None
     published_fenced: Value | None = None
-    transfers: list[tuple[int, Transfer]] = field(default_factory=list)
+    announced: list[tuple[int, int, int]] = field(default_factory=list)
+    coming_copies: list[Transfer] = field(default_factory=list)
+    done_copies: list[Transfer] = field(default_factory=list)
 
     def arrive(self, w: Workgroup, site: Site, items: Value) -> None:
         """These work-items arrive, and publish what they know."""
@@ -77,11 +81,17 @@ class MBarrier:
         self.missing -= count
         if self.missing < 0 and w.settings.copies:
             raise report.too_many_arrivals(w, site, self.count)
-        self._settle(w)
+        self._settle(w, site)
+
+    def announce(self, w: Workgroup, site: Site, items: Value, size: int) -> None:
+        """These work-items say how many bytes will come, and do not arrive."""
+        self.bytes += size
+        first = w.number * w.clock.stride
+        self.announced += [(first + item, w.clock.time, site.number) for item in items.tolist()]
 
     def follow(self, w: Workgroup, site: Site, transfers: list[Transfer], arrivals: int) -> None:
         """So many arrivals come when these copies have landed."""
-        self.transfers += [(self.phase, t) for t in transfers]
+        self.coming_copies += transfers
         left = [sum(not t.landed for t in transfers)]
 
         def landed(w: Workgroup) -> None:
@@ -97,21 +107,37 @@ class MBarrier:
 
     def count_bytes(self, transfer: Transfer) -> None:
         """A copy starts that reports its bytes here."""
-        self.transfers.append((self.phase, transfer))
+        self.coming_copies.append(transfer)
 
         def landed(w: Workgroup) -> None:
             self.bytes -= transfer.size
-            self._settle(w)
+            self._settle(w, transfer.target.site)
 
         transfer.watchers.append(landed)
 
-    def _settle(self, w: Workgroup) -> None:
+    def _settle(self, w: Workgroup, site: Site) -> None:
         if self.missing > 0 or self.bytes:
             return
+        if w.settings.races:
+            self._check_announced(w, site)
         self.phase += 1
         self.missing = self.count
         self.published, self.published_fenced = self.coming, self.coming_fenced
+        self.done_copies += [t for t in self.coming_copies if t.landed]
+        self.coming_copies = [t for t in self.coming_copies if not t.landed]
         w.changes += 1
+
+    def _check_announced(self, w: Workgroup, site: Site) -> None:
+        """Some arrival must come after each announcement."""
+        for thread, time, announced in self.announced:
+            if self.coming is None or not self.coming.knows(thread, w.number, time):
+                raise report.early_phase(w, site, announced, thread)
+        self.announced = []
+
+    @property
+    def unfinished(self) -> list[Transfer]:
+        """The copies that it counts and nobody has waited for."""
+        return [*self.coming_copies, *self.done_copies]
 
     def passed(self, parity: int) -> bool:
         """Whether the phase of a parity is over, and the one after it not."""
@@ -119,11 +145,10 @@ class MBarrier:
 
     def observe(self, w: Workgroup, items: Value) -> None:
         """These work-items have waited for the phase before the present one."""
-        done = [t for phase, t in self.transfers if phase < self.phase]
-        self.transfers = [(phase, t) for phase, t in self.transfers if phase >= self.phase]
-        for transfer in done:
-            self._end(w, transfer)
-        if done:
+        if self.done_copies:
+            for transfer in self.done_copies:
+                self._end(w, transfer)
+            self.done_copies = []
             w.clock.tick()
         if self.published is not None:
             w.clock.acquire_together(items, self.published)
@@ -227,7 +252,7 @@ def _always() -> bool:
 
 
 def _expect(w: Workgroup, site: Site, mbarrier: MBarrier, items: Value, size: int) -> None:
-    mbarrier.bytes += size
+    mbarrier.announce(w, site, items, size)
 
 
 def _arrive(w: Workgroup, site: Site, mbarrier: MBarrier, items: Value, size: int) -> None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from portable.sim.clocks import Clock
+from portable.sim.flights import PRODUCT
 from portable.sim.memory import Access
 from portable.sim.strands import WARPGROUP
 from portable.sim.values import Value
@@ -78,7 +79,7 @@ class Products:
                 shadow.check(w, access, "read")
                 w.proxies.check(w, access, "read")
                 if shadow.flights is not None:
-                    shadow.flights.begin(access, False)
+                    shadow.flights.begin(access, False, PRODUCT)
         if w.settings.completion == "early" or (
             w.settings.completion == "random" and w.launch.chance.random() < 0.5
         ):

@@ -18,6 +18,7 @@ __all__ = [
     "NOBODY_COMES",
     "broken_promise",
     "divergence",
+    "early_phase",
     "endless_wait",
     "in_flight",
     "misaligned",
@@ -26,6 +27,7 @@ __all__ = [
     "not_contiguous",
     "not_uniform",
     "out_of_bounds",
+    "part_of_element",
     "race",
     "too_many_arrivals",
     "unfenced",
@@ -119,16 +121,16 @@ _BETWEEN = (
 
 
 def in_flight(
-    w: Workgroup, access: Access, kind: str, position: int, copy: Access
+    w: Workgroup, access: Access, kind: str, position: int, beside: Access, what: str
 ) -> errors.AsyncCopyError:
-    """An access to memory that a copy has not done with."""
-    other = w.launch.other_access("asynchronous copy", copy.site.number, int(copy.threads(w)[0]))
+    """An access to memory that something under way has not done with."""
+    other = w.launch.other_access(what, beside.site.number, int(beside.threads(w)[0]))
     return errors.AsyncCopyError(
         f"{kind} of {_element(access, position)} ({access.buffer.array.space}), "
-        "which an asynchronous copy is still working on",
+        f"which an {what} is still working on",
         index=access.element(position),
         other=other,
-        hint="wait for the copy first (and put a barrier after the wait, for other work-items)",
+        hint="wait for it first (and put a barrier after the wait, for other work-items)",
         **_about(w, access.site, [access.item(position)]),
     )
 
@@ -176,10 +178,18 @@ def not_contiguous(w: Workgroup, access: Access) -> errors.AsyncCopyError:
     )
 
 
-def misaligned(w: Workgroup, site: Site, size: int) -> errors.AsyncCopyError:
+def part_of_element(w: Workgroup, site: Site, size: int) -> errors.AsyncCopyError:
     """A bulk copy of a part of an element."""
     return errors.AsyncCopyError(
         f"bulk copy of {size} bytes, which are no whole elements", **_about(w, site, w.active.ids)
+    )
+
+
+def misaligned(w: Workgroup, site: Site, size: int, items: Value) -> errors.AsyncCopyError:
+    """Addresses that are no multiples of what is copied at once."""
+    return errors.AsyncCopyError(
+        f"asynchronous copy of {size} bytes at an address that is no multiple of that",
+        **_about(w, site, items),
     )
 
 
@@ -213,6 +223,17 @@ def unfenced(
         other=w.launch.other_access("write", site, writer),
         hint="a proxy fence must stand between the two",
         **_about(w, access.site, [access.item(position)]),
+    )
+
+
+def early_phase(w: Workgroup, site: Site, announced: int, thread: int) -> errors.AsyncCopyError:
+    """A phase may be over before all bytes of its copies are announced."""
+    return errors.AsyncCopyError(
+        "nothing orders the last arrival at an mbarrier after the announcement of bytes: the phase "
+        "may be over too early",
+        other=w.launch.other_access("announcement", announced, thread),
+        hint="put a barrier between the two",
+        **_about(w, site, w.active.ids[:1]),
     )
 
 

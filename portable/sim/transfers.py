@@ -104,12 +104,14 @@ def _(statement: s.CopyVector, b: Builder) -> Step:
     target = Run(statement.target, statement.target_index, statement.loc, b)
     valid, lanes = b.expression(statement.valid, b.site(statement.loc)), statement.lanes
     outward = statement.target.space == "global"
+    size = lanes * statement.target.dtype.itemsize
 
     def run(w: Workgroup) -> None:
         items = np.repeat(w.active.ids, lanes)
         steps = np.tile(np.arange(lanes), w.active.count)
         copied = steps < valid(w)[items]
         stored = copied if outward else np.ones_like(copied)
+        _check_aligned(w, (source, target), size)
         w.copies.add(
             w,
             source.access(w, items, steps, copied),
@@ -118,6 +120,16 @@ def _(statement: s.CopyVector, b: Builder) -> Step:
         )
 
     return Plain(run)
+
+
+def _check_aligned(w: Workgroup, ends: tuple[Run, Run], size: int) -> None:
+    """Addresses of what a work-item copies at once are multiples of its size."""
+    if not w.settings.copies:
+        return
+    for end in ends:
+        askew = w.active.pick(end.addresses(w)) % size != 0
+        if askew.any():
+            raise report.misaligned(w, end.site, size, w.active.ids[askew])
 
 
 @step.register
@@ -228,7 +240,7 @@ def finish(w: Workgroup) -> None:
     left = [*w.copies.pending, *w.bulk.pending]
     left = [t for t in left if t.target.buffer.array.space == "global"]
     left += [t for transfers in w.copies.bulk.values() for t in transfers]
-    left += [t for m in w.mbarriers.values() for _, t in m.transfers if t.proxy == "async"]
+    left += [t for m in w.mbarriers.values() for t in m.unfinished if t.proxy == "async"]
     left = [t for t in left if not t.ended]
     if left and w.settings.copies:
         raise report.never_waited(w, left[0].target)
