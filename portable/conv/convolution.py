@@ -1,0 +1,398 @@
+"""Convolutions of images with filters, prepared or called."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, Final, Literal
+
+from portable.backend import Device
+from portable.conv import direct
+from portable.conv.choice import Algorithm, chosen
+from portable.conv.geometry import Geometry, Layout, Pair, geometry, pair
+from portable.conv.vendor import vendor_conv2d
+from portable.conv.winograd import Winograd
+from portable.dtypes import DType, dtype, float16, float32, float64
+from portable.errors import DeviceMismatchError, DTypeError, LaunchError, ShapeError
+from portable.lang.function import Function
+from portable.linalg.gemm_kernels import keep, relu
+from portable.linalg.operands import common_dtype, views_overlap
+from portable.namespace import device_of_arrays
+
+__all__ = ["Convolution", "conv2d", "prepare", "workspace_size"]
+
+_DTYPES: Final = (float16, float32, float64)
+_LAYOUTS: Final = ("NCHW", "NHWC")
+_TO_NCHW: Final = (0, 3, 1, 2)
+
+
+def conv2d(
+    x: Any,
+    w: Any,
+    *,
+    bias: Any = None,
+    activation: Literal["relu"] | Function | None = None,
+    stride: int | Pair = 1,
+    padding: int | Pair = 0,
+    dilation: int | Pair = 1,
+    groups: int = 1,
+    layout: Layout = "NCHW",
+    algorithm: Algorithm = "auto",
+    out: Any = None,
+    workspace: Any = None,
+) -> Any:
+    """The correlation of images with filters, as networks have it, where the images live.
+
+    ``out[n, k, y, z] = activation(bias[k] + sum over c, r, s of w[k, c, r, s] * x[n, c, i, j])``,
+    where ``i = y stride + r dilation - padding``, `j` likewise; zeros outside of the images.
+
+    Parameters
+    ----------
+    x : array, shape (N, C, H, W), or (N, H, W, C) for "NHWC"
+        ``float16``, ``float32`` or ``float64``; any strides.
+    w : array, shape (K, C / groups, R, S)
+        Filters, of the same dtype and device, in this order for both layouts.
+    bias : array, shape (K,), optional
+        Added to the results.
+    activation : "relu" or function, optional
+        A `portable.function` of one number, applied before results are rounded.
+    stride, padding, dilation : int or (int, int)
+        Vertically and horizontally.
+    groups : int
+        Parts of the channels, and as many of the filters, which see only each other.
+    layout : {"NCHW", "NHWC"}
+        Order of the dimensions of images and results.
+    algorithm : str
+        "winograd2", "winograd4", "winograd6": F(m x m, 3 x 3), for filters of 3 x 3 with stride and
+        dilation 1. "direct": a product gathered from the images, for all. "vendor": PyTorch's.
+        "auto" chooses by a model of the work.
+    out : array, optional
+        Where to put the results, of their shape; it may not overlap the operands.
+    workspace : array, shape (n,), optional
+        Of the type that is summed in, `workspace_size` bytes or less: tiles are then taken in
+        batches.
+
+    Returns
+    -------
+    array, shape (N, K, H', W') or (N, H', W', K)
+        `out`, or a new array. Sums are made in ``float32`` for ``float16``. Errors relative to
+        ``|w| * |x|`` are within ``4 u (C / groups) R S`` directly, and by Winograd's method of m =
+        2, 4, 6 in ``float32`` within 1e-6, 1e-5, 4e-5.
+
+    Raises
+    ------
+    ShapeError
+        For shapes that do not fit, or an `out` that overlaps an operand.
+    DTypeError, DeviceMismatchError
+        For mixed or other dtypes, and arrays of several devices.
+    UnsupportedError
+        For an algorithm that cannot do the shape.
+    ValueError
+        For other arguments out of range.
+
+    Notes
+    -----
+    A. Lavin, S. Gray, "Fast algorithms for convolutional neural networks", CVPR 2016.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from portable.conv import conv2d
+    >>> x = np.ones((1, 2, 4, 4), np.float32)
+    >>> w = np.ones((3, 2, 3, 3), np.float32)
+    >>> conv2d(x, w, padding=1)[0, 0, 0].tolist()
+    [8.0, 12.0, 12.0, 8.0]
+    """
+    plan = prepare(
+        x.shape,
+        w,
+        bias=bias,
+        activation=activation,
+        stride=stride,
+        padding=padding,
+        dilation=dilation,
+        groups=groups,
+        layout=layout,
+        algorithm=algorithm,
+        workspace=workspace,
+    )
+    return plan(x, out=out)
+
+
+def prepare(
+    x_shape: tuple[int, ...],
+    w: Any,
+    *,
+    bias: Any = None,
+    activation: Literal["relu"] | Function | None = None,
+    stride: int | Pair = 1,
+    padding: int | Pair = 0,
+    dilation: int | Pair = 1,
+    groups: int = 1,
+    layout: Layout = "NCHW",
+    algorithm: Algorithm = "auto",
+    workspace: Any = None,
+) -> Convolution:
+    """A convolution for images of one shape: filters are transformed, workspace is there.
+
+    The parameters are those of `conv2d`. The filters are read now, the bias at each call.
+
+    Returns
+    -------
+    Convolution
+        To be called with images, and with ``out=`` for no allocation at all.
+    """
+    given = [a for a in (w, bias, workspace) if a is not None]
+    device = device_of_arrays(*given)
+    kind = common_dtype("conv2d", _DTYPES, w=w, bias=bias)
+    route = _route(
+        tuple(x_shape),
+        tuple(w.shape),
+        pair("stride", stride, 1),
+        pair("padding", padding, 0),
+        pair("dilation", dilation, 1),
+        groups,
+        layout,
+        algorithm,
+        kind,
+    )
+    if bias is not None and tuple(bias.shape) != (route.shape.filters,):
+        raise ShapeError(
+            f"a bias of shape {tuple(bias.shape)}; {route.shape.filters} filters take as many"
+        )
+    return Convolution(device, route, w, bias, _activation(activation), workspace)
+
+
+def workspace_size(
+    x_shape: tuple[int, ...],
+    w_shape: tuple[int, ...],
+    *,
+    dtype: Any = "float32",
+    stride: int | Pair = 1,
+    padding: int | Pair = 0,
+    dilation: int | Pair = 1,
+    groups: int = 1,
+    layout: Layout = "NCHW",
+    algorithm: Algorithm = "auto",
+) -> int:
+    """Bytes of workspace that `conv2d` would ask for; 0 where it needs none.
+
+    The parameters are those of `conv2d`, with the filters' shape and the dtype of all arrays.
+    """
+    route = _route(
+        tuple(x_shape),
+        tuple(w_shape),
+        pair("stride", stride, 1),
+        pair("padding", padding, 0),
+        pair("dilation", dilation, 1),
+        groups,
+        layout,
+        algorithm,
+        _kind(dtype),
+    )
+    if route.winograd is None:
+        return 0
+    return route.winograd.workspace()[0] * route.winograd.kind.itemsize
+
+
+def _kind(given: Any) -> DType:
+    found = dtype(given)
+    if found not in _DTYPES:
+        raise DTypeError(f"conv2d takes float16, float32, float64, not {found.name}")
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class _Route:
+    """What depends on shapes, dtype and algorithm alone."""
+
+    shape: Geometry
+    kind: DType
+    layout: Layout
+    algorithm: Algorithm
+    winograd: Winograd | None
+
+    @property
+    def result_shape(self) -> tuple[int, ...]:
+        height, width = self.shape.result
+        if self.layout == "NCHW":
+            return self.shape.images, self.shape.filters, height, width
+        return self.shape.images, height, width, self.shape.filters
+
+
+@lru_cache(maxsize=1024)
+def _route(
+    x: tuple[int, ...],
+    w: tuple[int, ...],
+    stride: Pair,
+    padding: Pair,
+    dilation: Pair,
+    groups: int,
+    layout: Layout,
+    algorithm: Algorithm,
+    kind: DType,
+) -> _Route:
+    if layout not in _LAYOUTS:
+        raise ValueError(f"layout={layout!r}; conv2d knows 'NCHW' and 'NHWC'")
+    extents = tuple(x[d] for d in _TO_NCHW) if layout == "NHWC" and len(x) == 4 else x
+    shape = geometry(extents, w, stride, padding, dilation, groups)
+    found = chosen(algorithm, shape, kind)
+    winograd = None
+    if found.startswith("winograd"):
+        winograd = Winograd(shape, int(found[-1]), kind.register, layout == "NHWC")
+    return _Route(shape, kind, layout, found, winograd)
+
+
+def _activation(activation: object) -> Function:
+    if isinstance(activation, Function):
+        return activation
+    if activation is None:
+        return keep
+    if activation == "relu":
+        return relu
+    raise TypeError(
+        f"activation={activation!r}; conv2d takes None, 'relu' or a function marked "
+        "@portable.function"
+    )
+
+
+class Convolution:
+    """A convolution of images of one shape with fixed filters; made by `prepare`.
+
+    Attributes
+    ----------
+    algorithm : str
+        What was chosen.
+    device : Device
+        Where it runs.
+    """
+
+    def __init__(
+        self,
+        device: Device,
+        route: _Route,
+        w: Any,
+        bias: Any,
+        activation: Function,
+        workspace: Any,
+    ) -> None:
+        self.device: Final = device
+        self.algorithm: Final = route.algorithm
+        self._route: Final = route
+        self._bias: Final = bias
+        self._activation: Final = activation
+        self._filters: Any = w
+        self._workspace: Any = None
+        if route.winograd is not None and 0 not in route.result_shape:
+            self._filters = route.winograd.filters(device, w)
+            self._workspace = _workspace(device, route.winograd, workspace)
+
+    def __repr__(self) -> str:
+        shape = self._route.shape
+        return (
+            f"<convolution of {shape.channels} x {shape.height} x {shape.width} with "
+            f"{shape.filters} filters by {self.algorithm} on {self.device.name}>"
+        )
+
+    def __call__(self, x: Any, *, out: Any = None) -> Any:
+        """The results for images like those it was prepared for.
+
+        Raises
+        ------
+        ShapeError, DTypeError, DeviceMismatchError
+            For other images, or an `out` of another shape or one that overlaps an operand.
+        """
+        self._check(x, out)
+        route, device = self._route, self.device
+        result = device.empty(route.result_shape, route.kind) if out is None else out
+        if 0 in route.result_shape:
+            return result
+        images, results = self._seen(x), self._seen(result)
+        if self.algorithm == "vendor":
+            return self._vendor(images, result, results)
+        if route.winograd is not None:
+            route.winograd.run(
+                device,
+                images,
+                self._filters,
+                results,
+                self._bias,
+                self._activation,
+                self._workspace,
+            )
+        else:
+            direct.results(
+                device,
+                route.shape,
+                images,
+                self._filters,
+                results,
+                self._bias,
+                self._activation,
+            )
+        return result
+
+    def _vendor(self, images: Any, result: Any, results: Any) -> Any:
+        found = vendor_conv2d(self.device, self._route.shape, images, self._filters, self._bias)
+        if self._activation is relu:
+            space = self.device.namespace()
+            found = space.maximum(found, space.zeros_like(found))
+        elif self._activation is not keep:
+            raise DTypeError('algorithm="vendor" knows no activation but relu')
+        results[...] = found
+        return result
+
+    def _seen(self, x: Any) -> Any:
+        """Images or results as (N, C, H, W)."""
+        if self._route.layout == "NCHW":
+            return x
+        return self.device.namespace().permute_dims(x, _TO_NCHW)
+
+    def _check(self, x: Any, out: Any) -> None:
+        route = self._route
+        shape = route.shape
+        expected: tuple[int, ...] = (shape.images, shape.channels, shape.height, shape.width)
+        if route.layout == "NHWC":
+            expected = (shape.images, shape.height, shape.width, shape.channels)
+        if tuple(x.shape) != expected:
+            raise ShapeError(f"images of shape {tuple(x.shape)}; prepared for {expected}")
+        common_dtype("conv2d", (route.kind,), x=x, out=out)
+        owner = device_of_arrays(x, *([] if out is None else [out]))
+        if owner is not self.device:
+            raise DeviceMismatchError(
+                f"images on {owner.name}; the filters are on {self.device.name}"
+            )
+        if out is not None:
+            self._check_out(x, out)
+
+    def _check_out(self, x: Any, out: Any) -> None:
+        if tuple(out.shape) != self._route.result_shape:
+            raise ShapeError(
+                f"out has shape {tuple(out.shape)}, the results {self._route.result_shape}"
+            )
+        target = self.device.view(out)
+        if not target.writable:
+            raise LaunchError("conv2d: out is read-only; pass a writable array")
+        operands = {"x": x, "w": self._filters, "bias": self._bias, "workspace": self._workspace}
+        for name, operand in operands.items():
+            if operand is not None and views_overlap(target, self.device.view(operand)):
+                raise ShapeError(f"conv2d: out overlaps {name}; pass another array")
+
+
+def _workspace(device: Device, winograd: Winograd, given: Any) -> Any:
+    """A new workspace, or the given one if it will do."""
+    wanted, least = winograd.workspace()
+    if given is None:
+        return device.empty((wanted,), winograd.kind)
+    if dtype(given.dtype) is not winograd.kind or given.ndim != 1:
+        raise DTypeError(
+            f"a workspace of {given.ndim} dimensions in {given.dtype}; it is a vector of "
+            f"{winograd.kind.name}"
+        )
+    if given.shape[0] < least:
+        size = winograd.kind.itemsize
+        raise ShapeError(
+            f"a workspace of {given.shape[0] * size} bytes; the fewest that are of use here are "
+            f"{least * size}, the best {wanted * size}"
+        )
+    return given

@@ -1,0 +1,125 @@
+"""The shapes of a convolution, and what is wrong with those that are none."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import prod
+from typing import Any, Literal
+
+from portable.errors import ShapeError
+
+__all__ = ["Geometry", "Layout", "Pair", "Window", "geometry", "pair"]
+
+Pair = tuple[int, int]
+Layout = Literal["NCHW", "NHWC"]
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """What a filter sees of an image, vertically and horizontally; a constant of kernels.
+
+    Attributes
+    ----------
+    taps : (int, int)
+        Extents of the filter.
+    stride : (int, int)
+        Steps from one result to the next.
+    padding : (int, int)
+        Rows and columns of zeros on each side.
+    dilation : (int, int)
+        Steps from one tap to the next.
+    """
+
+    taps: Pair
+    stride: Pair
+    padding: Pair
+    dilation: Pair
+
+
+@dataclass(frozen=True, slots=True)
+class Geometry:
+    """A convolution's extents.
+
+    Attributes
+    ----------
+    images, channels, height, width : int
+        Of the input; `channels` is those of all groups.
+    filters : int
+        Channels of the result, those of all groups.
+    groups : int
+        Parts of the channels that see each other.
+    window : Window
+    """
+
+    images: int
+    channels: int
+    height: int
+    width: int
+    filters: int
+    groups: int
+    window: Window
+
+    @property
+    def result(self) -> Pair:
+        """Height and width of the result."""
+        return self._along(self.height, 0), self._along(self.width, 1)
+
+    @property
+    def depth(self) -> int:
+        """Products that are summed for a result."""
+        return self.channels // self.groups * prod(self.window.taps)
+
+    def _along(self, extent: int, d: int) -> int:
+        window = self.window
+        seen = window.dilation[d] * (window.taps[d] - 1) + 1
+        return (extent + 2 * window.padding[d] - seen) // window.stride[d] + 1
+
+
+def geometry(
+    x: tuple[int, ...], w: tuple[int, ...], stride: Pair, padding: Pair, dilation: Pair, groups: int
+) -> Geometry:
+    """The convolution of images (N, C, H, W) with filters (K, C / groups, R, S).
+
+    Raises
+    ------
+    ShapeError
+        If they do not fit together.
+    """
+    if len(x) != 4 or len(w) != 4:
+        raise ShapeError(
+            f"conv2d takes images (N, C, H, W) and filters (K, C / groups, R, S), not shapes {x} "
+            f"and {w}"
+        )
+    if groups < 1 or x[1] % groups or w[0] % groups:
+        raise ShapeError(
+            f"groups={groups} does not divide {x[1]} channels and {w[0]} filters into equal parts"
+        )
+    if x[1] // groups != w[1]:
+        raise ShapeError(
+            f"filters of shape {w} take {w[1]} channels; images of shape {x} have {x[1]}"
+            + (f", {x[1] // groups} in each of {groups} groups" if groups > 1 else "")
+        )
+    taps = (w[2], w[3])
+    if min(taps) < 1:
+        raise ShapeError(f"filters of shape {w} have no taps")
+    found = Geometry(*x, w[0], groups, Window(taps, stride, padding, dilation))
+    if min(found.result) < 1:
+        raise ShapeError(
+            f"filters of {taps[0]} x {taps[1]} with dilation {dilation} are larger than images of "
+            f"{x[2]} x {x[3]} with padding {padding}"
+        )
+    return found
+
+
+def pair(name: str, value: Any, least: int) -> Pair:
+    """A number for both directions, or one for each.
+
+    Raises
+    ------
+    ValueError
+        If it is none, or one is less than `least`.
+    """
+    both: tuple[Any, ...] = (value, value) if isinstance(value, int) else tuple(value)
+    if len(both) != 2 or any(not isinstance(n, int) or n < least for n in both):
+        raise ValueError(f"{name}={value!r}: it takes an integer from {least} on, or two of them")
+    return both[0], both[1]

@@ -1,0 +1,207 @@
+"""The gradients of a convolution, for training."""
+
+from __future__ import annotations
+
+from math import prod
+from typing import Any, Final
+
+from portable.backend import Device
+from portable.conv import direct
+from portable.conv.choice import Algorithm
+from portable.conv.convolution import conv2d
+from portable.conv.geometry import Geometry, Layout, Pair, geometry, pair
+from portable.conv.winograd import suits
+from portable.dtypes import DType, float16, float32, float64
+from portable.errors import ShapeError, UnsupportedError
+from portable.linalg.operands import common_dtype, overlap
+from portable.namespace import device_of_arrays
+
+__all__ = ["conv2d_input_gradient", "conv2d_weight_gradient"]
+
+_DTYPES: Final = (float16, float32, float64)
+_TO_NCHW: Final = (0, 3, 1, 2)
+
+
+def conv2d_input_gradient(
+    dy: Any,
+    w: Any,
+    x_shape: tuple[int, ...],
+    *,
+    stride: int | Pair = 1,
+    padding: int | Pair = 0,
+    dilation: int | Pair = 1,
+    groups: int = 1,
+    layout: Layout = "NCHW",
+    algorithm: Algorithm = "auto",
+    out: Any = None,
+) -> Any:
+    """The gradient of a loss by the images of `conv2d`, from that by its results.
+
+    Parameters
+    ----------
+    dy : array, shape (N, K, H', W'), or (N, H', W', K)
+        The gradient by the results.
+    w : array, shape (K, C / groups, R, S)
+        The filters.
+    x_shape : tuple of int
+        The images' shape.
+    stride, padding, dilation, groups, layout, algorithm
+        As for `conv2d`; Winograd's algorithms take a padding of at most 2.
+    out : array of shape `x_shape`, optional
+        Where to put the gradient; it may not overlap the operands.
+
+    Returns
+    -------
+    array of shape `x_shape`
+        `out`, or a new array.
+
+    Raises
+    ------
+    ShapeError, DTypeError, DeviceMismatchError, UnsupportedError, ValueError
+        As `conv2d`.
+    """
+    kind = common_dtype("conv2d_input_gradient", _DTYPES, dy=dy, w=w, out=out)
+    arrays = {"dy": dy, "w": w, "out": out}
+    device = device_of_arrays(*(a for a in arrays.values() if a is not None))
+    shape = _shape(
+        tuple(x_shape), tuple(w.shape), tuple(dy.shape), stride, padding, dilation, groups, layout
+    )
+    result = _target(device, out, tuple(x_shape), kind, {"dy": dy, "w": w})
+    if not prod(x_shape):
+        return result
+    small = max(shape.window.padding) <= 2
+    if algorithm not in ("auto", "direct") and not (suits(shape) and small):
+        raise UnsupportedError(
+            f"algorithm={algorithm!r} takes filters of 3 x 3 with stride and dilation 1 and a "
+            'padding of at most 2; use "direct" or "auto"'
+        )
+    if algorithm == "direct" or not (suits(shape) and small) or not dy.size:
+        seen = (_seen(device, a, layout) for a in (dy, result))
+        gradient, target = seen
+        direct.image_gradient(device, shape, gradient, w, target)
+        return result
+    down, across = shape.window.padding
+    turned = _turned(device, shape, w)
+    return conv2d(
+        dy,
+        turned,
+        padding=(2 - down, 2 - across),
+        groups=groups,
+        layout=layout,
+        algorithm=algorithm,
+        out=result,
+    )
+
+
+def conv2d_weight_gradient(
+    x: Any,
+    dy: Any,
+    w_shape: tuple[int, ...],
+    *,
+    stride: int | Pair = 1,
+    padding: int | Pair = 0,
+    dilation: int | Pair = 1,
+    groups: int = 1,
+    layout: Layout = "NCHW",
+    out: Any = None,
+) -> Any:
+    """The gradient of a loss by the filters of `conv2d`, from that by its results.
+
+    Parameters
+    ----------
+    x : array, shape (N, C, H, W), or (N, H, W, C)
+        The images.
+    dy : array, shape (N, K, H', W'), or (N, H', W', K)
+        The gradient by the results.
+    w_shape : tuple of int
+        The filters' shape (K, C / groups, R, S).
+    stride, padding, dilation, groups, layout
+        As for `conv2d`.
+    out : array of shape `w_shape`, optional
+        Where to put the gradient; it may not overlap the operands.
+
+    Returns
+    -------
+    array of shape `w_shape`
+        `out`, or a new array. Sums are made in ``float32`` for ``float16``, in parts of the images
+        which are then added up.
+
+    Raises
+    ------
+    ShapeError, DTypeError, DeviceMismatchError, ValueError
+        As `conv2d`.
+    """
+    kind = common_dtype("conv2d_weight_gradient", _DTYPES, x=x, dy=dy, out=out)
+    device = device_of_arrays(*(a for a in (x, dy, out) if a is not None))
+    shape = _shape(
+        tuple(x.shape), tuple(w_shape), tuple(dy.shape), stride, padding, dilation, groups, layout
+    )
+    result = _target(device, out, tuple(w_shape), kind, {"x": x, "dy": dy})
+    if not prod(w_shape):
+        return result
+    count = max(1, direct.parts(device, shape))
+    partial = device.empty((count, *w_shape), kind.register)
+    images, gradient = (_seen(device, a, layout) for a in (x, dy))
+    direct.filter_gradient(device, shape, images, gradient, partial)
+    space = device.namespace()
+    result[...] = space.astype(space.sum(partial, axis=0), result.dtype, copy=False)
+    return result
+
+
+def _shape(
+    x: tuple[int, ...],
+    w: tuple[int, ...],
+    dy: tuple[int, ...],
+    stride: int | Pair,
+    padding: int | Pair,
+    dilation: int | Pair,
+    groups: int,
+    layout: Layout,
+) -> Geometry:
+    """The convolution whose results have the gradient."""
+    images, results = (
+        tuple(a[d] for d in _TO_NCHW) if layout == "NHWC" and len(a) == 4 else a for a in (x, dy)
+    )
+    shape = geometry(
+        images,
+        w,
+        pair("stride", stride, 1),
+        pair("padding", padding, 0),
+        pair("dilation", dilation, 1),
+        groups,
+    )
+    expected = (shape.images, shape.filters, *shape.result)
+    if results != expected:
+        raise ShapeError(
+            f"a gradient of shape {dy}; images of {x} and filters of {w} have results (N, K, H, W) "
+            f"{expected}"
+        )
+    return shape
+
+
+def _target(
+    device: Device, out: Any, shape: tuple[int, ...], kind: DType, operands: dict[str, Any]
+) -> Any:
+    if out is None:
+        return device.empty(shape, kind)
+    if tuple(out.shape) != shape:
+        raise ShapeError(f"out has shape {tuple(out.shape)}, the gradient {shape}")
+    for name, operand in operands.items():
+        if overlap(device, out, operand):
+            raise ShapeError(f"out overlaps {name}; pass another array")
+    return out
+
+
+def _seen(device: Device, x: Any, layout: Layout) -> Any:
+    return x if layout == "NCHW" else device.namespace().permute_dims(x, _TO_NCHW)
+
+
+def _turned(device: Device, shape: Geometry, w: Any) -> Any:
+    """Filters whose convolution with gradients by results is the gradient by images."""
+    space = device.namespace()
+    groups, filters = shape.groups, shape.filters // shape.groups
+    depth = shape.channels // groups
+    parts = space.reshape(space.flip(w, axis=(2, 3)), (groups, filters, depth, 3, 3))
+    return space.reshape(
+        space.permute_dims(parts, (0, 2, 1, 3, 4)), (shape.channels, filters, 3, 3)
+    )

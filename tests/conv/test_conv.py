@@ -1,0 +1,171 @@
+"""Convolutions agree with SciPy's on every device, by every algorithm, in every layout."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import portable as pt
+from portable.backend import Device
+from portable.conv import conv2d, prepare, workspace_size
+from portable.conv.points import transforms
+
+from .reference import Case, bounds, results
+
+WINOGRAD = [
+    Case((2, 3, 9, 7), (5, 3, 3, 3), padding=(1, 1)),
+    Case((1, 4, 5, 14), (6, 2, 3, 3), padding=(0, 2), groups=2),
+    Case((3, 1, 3, 3), (1, 1, 3, 3)),
+]
+DIRECT = [
+    Case((2, 4, 9, 11), (6, 2, 3, 2), stride=(2, 1), padding=(1, 2), dilation=(1, 2), groups=2),
+    Case((1, 3, 8, 8), (40, 3, 1, 1)),
+    Case((2, 2, 6, 5), (3, 2, 6, 5)),
+]
+ERRORS = {"winograd2": 1e-6, "winograd4": 1e-5, "winograd6": 4e-5, "direct": 1e-5}
+
+
+def there(device: Device, x: Any) -> Any:
+    return pt.asarray(x, device=device)
+
+
+def check(device: Device, case: Case, algorithm: Any, dtype: Any = np.float32) -> None:
+    x, w = case.images(dtype)
+    found = conv2d(there(device, x), there(device, w), algorithm=algorithm, **case.settings)
+    error = np.abs(pt.to_numpy(found) - results(case, x, w)).max() / bounds(case, x, w)
+    tolerance = {"float16": 1e-3, "float32": ERRORS[algorithm], "float64": 1e-13}
+    assert found.dtype == there(device, x).dtype
+    assert error < tolerance[np.dtype(dtype).name]
+
+
+@pytest.mark.parametrize(
+    ("case", "algorithm"),
+    [
+        (WINOGRAD[0], "winograd2"),
+        (WINOGRAD[0], "winograd4"),
+        (WINOGRAD[1], "winograd4"),
+        (WINOGRAD[2], "winograd6"),
+    ],
+    ids=["padded2", "padded4", "groups4", "one6"],
+)
+def test_winograd(device: Device, case: Case, algorithm: str) -> None:
+    check(device, case, algorithm)
+
+
+@pytest.mark.parametrize("case", DIRECT, ids=["strides", "one_tap", "all"])
+def test_direct(device: Device, case: Case) -> None:
+    check(device, case, "direct")
+
+
+@pytest.mark.parametrize("algorithm", ["winograd4", "direct"])
+def test_half_precision_is_summed_in_single(device: Device, algorithm: str) -> None:
+    check(device, WINOGRAD[0], algorithm, np.float16)
+
+
+@pytest.mark.needs_float64
+@pytest.mark.parametrize("algorithm", ["winograd6", "direct"])
+def test_double_precision(device: Device, algorithm: str) -> None:
+    check(device, WINOGRAD[0], algorithm, np.float64)
+
+
+@pytest.mark.parametrize("algorithm", ["winograd4", "direct"])
+def test_channels_last_with_bias_activation_and_out(device: Device, algorithm: Any) -> None:
+    case = WINOGRAD[0]
+    x, w = case.images(np.float32)
+    bias = np.linspace(-2, 2, w.shape[0], dtype=np.float32)
+    images = there(device, np.ascontiguousarray(x.transpose(0, 2, 3, 1)))
+    out = device.empty((2, 9, 7, 5), pt.float32)
+    found = conv2d(
+        images,
+        there(device, w),
+        bias=there(device, bias),
+        activation="relu",
+        layout="NHWC",
+        algorithm=algorithm,
+        out=out,
+        **case.settings,
+    )
+    assert found is out
+    expected = np.maximum(results(case, x, w) + bias[:, None, None], 0).transpose(0, 2, 3, 1)
+    assert np.allclose(pt.to_numpy(out), expected, atol=1e-4)
+
+
+def test_a_small_workspace_takes_tiles_in_batches(device: Device) -> None:
+    case = Case((3, 2, 13, 13), (3, 2, 3, 3))
+    x, w = case.images(np.float32)
+    size = 16 * (2 + 3) * 32
+    workspace = device.empty((size,), pt.float32)
+    plan = prepare(x.shape, there(device, w), algorithm="winograd2", workspace=workspace)
+    images = there(device, x)
+    for _ in range(2):
+        found = pt.to_numpy(plan(images))
+        assert np.allclose(found, results(case, x, w), atol=1e-4)
+    assert workspace_size(x.shape, w.shape, algorithm="winograd2") == 4 * 16 * 5 * 3 * 36
+    with pytest.raises(ValueError, match=f"{4 * size - 4} bytes; the fewest that are of use here"):
+        prepare(x.shape, there(device, w), algorithm="winograd2", workspace=workspace[1:])
+
+
+def test_no_images_and_no_channels(device: Device) -> None:
+    w = there(device, np.ones((3, 2, 3, 3), np.float32))
+    assert conv2d(there(device, np.ones((0, 2, 4, 4), np.float32)), w).shape == (0, 3, 2, 2)
+    x, none = np.ones((1, 0, 4, 4), np.float32), np.ones((3, 0, 3, 3), np.float32)
+    for algorithm in ("winograd2", "direct"):
+        found = conv2d(there(device, x), there(device, none), algorithm=algorithm)  # type: ignore[arg-type]
+        assert not pt.to_numpy(found).any()
+
+
+@pytest.mark.parametrize("m", [2, 4, 6])
+def test_transforms_are_exact(m: int) -> None:
+    by = transforms(m, 3)
+    random = np.random.default_rng(m)
+    line, taps = random.integers(-9, 9, m + 2), random.integers(-9, 9, 3)
+    filtered, inputs = (
+        [sum(c * values[k] for k, c in row) for row in rows]
+        for rows, values in ((by.filter, taps), (by.input, line))
+    )
+    products = [a * b for a, b in zip(filtered, inputs, strict=True)]
+    found = [sum(c * products[k] for k, c in row) for row in by.output]
+    assert np.allclose(found, np.correlate(line, taps, "valid"), rtol=0, atol=1e-10)
+
+
+@pytest.mark.needs_processor
+@pytest.mark.parametrize(
+    ("x", "w", "settings", "words"),
+    [
+        ((1, 3, 8, 8), (4, 2, 3, 3), {}, "take 2 channels"),
+        ((1, 3, 8, 8), (4, 1, 3, 3), {"groups": 2}, "groups=2 does not divide 3 channels"),
+        ((1, 3, 2, 8), (4, 3, 3, 3), {}, "larger than images of 2 x 8"),
+        ((3, 8, 8), (4, 3, 3, 3), {}, "not shapes"),
+        ((1, 3, 8, 8), (4, 3, 0, 3), {}, "no taps"),
+        ((1, 3, 8, 8), (4, 3, 3, 3), {"stride": 0}, "stride=0"),
+        ((1, 3, 8, 8), (4, 3, 3, 3), {"padding": (1, -1)}, r"padding=\(1, -1\)"),
+        ((1, 3, 8, 8), (4, 3, 3, 3), {"layout": "CHWN"}, "CHWN"),
+        ((1, 3, 8, 8), (4, 3, 3, 3), {"algorithm": "fft"}, "algorithm='fft'"),
+    ],
+)
+def test_mistakes(x: Any, w: Any, settings: Any, words: str) -> None:
+    with pt.use("cpu"), pytest.raises(ValueError, match=words):
+        conv2d(np.zeros(x, np.float32), np.zeros(w, np.float32), **settings)
+
+
+@pytest.mark.needs_processor
+def test_mistakes_of_arrays() -> None:
+    x, w = np.zeros((1, 3, 8, 8), np.float32), np.zeros((4, 3, 3, 3), np.float32)
+    with pt.use("cpu"):
+        with pytest.raises(TypeError, match="one dtype"):
+            conv2d(x, w, bias=np.zeros(4))
+        with pytest.raises(TypeError, match="float64"):
+            conv2d(x.astype(np.float64), w)
+        with pytest.raises(TypeError, match=r"stride \(2, 2\)"):
+            conv2d(x, w, stride=2, algorithm="winograd4")
+        with pytest.raises(ValueError, match="bias of shape"):
+            conv2d(x, w, bias=np.zeros(3, np.float32))
+        with pytest.raises(ValueError, match="out has shape"):
+            conv2d(x, w, out=np.zeros((1, 4, 5, 6), np.float32))
+        both = np.zeros((1, 4, 8, 8), np.float32)
+        with pytest.raises(ValueError, match="out overlaps x"):
+            conv2d(both[:, :3], w, out=both[:, :, :6, :6])
+        with pytest.raises(ValueError, match="prepared for"):
+            prepare(x.shape, w)(x[:, :, 1:])

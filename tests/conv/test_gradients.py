@@ -1,0 +1,59 @@
+"""The gradients of convolutions are those of the plain sums."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import portable as pt
+from portable.backend import Device
+from portable.conv import conv2d_input_gradient, conv2d_weight_gradient
+
+from .reference import Case, gradients, results
+
+CASES = {
+    "winograd": Case((2, 4, 6, 9), (6, 2, 3, 3), padding=(1, 2), groups=2),
+    "strides": Case((3, 2, 9, 8), (3, 2, 3, 2), stride=(2, 3), padding=(1, 0), dilation=(2, 1)),
+}
+
+
+@pytest.mark.parametrize("layout", ["NCHW", "NHWC"])
+@pytest.mark.parametrize("name", CASES)
+def test_gradients(device: Device, name: str, layout: Any) -> None:
+    case = CASES[name]
+    x, w = case.images(np.float32)
+    dy = np.random.default_rng(5).standard_normal(results(case, x, w).shape).astype(np.float32)
+    by_images, by_filters = gradients(case, x, w, dy)
+
+    def there(a: Any) -> Any:
+        if layout == "NHWC":
+            a = np.ascontiguousarray(a.transpose(0, 2, 3, 1))
+        return pt.asarray(a, device=device)
+
+    gradient, images = there(dy), there(x)
+    filters = pt.asarray(w, device=device)
+    found = pt.to_numpy(
+        conv2d_input_gradient(gradient, filters, images.shape, layout=layout, **case.settings)
+    )
+    if layout == "NHWC":
+        found = found.transpose(0, 3, 1, 2)
+    assert np.allclose(found, by_images, atol=1e-4)
+    found = conv2d_weight_gradient(images, gradient, w.shape, layout=layout, **case.settings)
+    assert np.allclose(pt.to_numpy(found), by_filters, atol=1e-4)
+
+
+@pytest.mark.needs_processor
+def test_mistakes() -> None:
+    x, dy = np.zeros((1, 2, 5, 5), np.float32), np.zeros((1, 3, 3, 3), np.float32)
+    w = np.zeros((3, 2, 3, 3), np.float32)
+    with pt.use("cpu"):
+        with pytest.raises(ValueError, match="a gradient of shape"):
+            conv2d_weight_gradient(x, dy[:, :, 1:], w.shape)
+        with pytest.raises(ValueError, match="out has shape"):
+            conv2d_input_gradient(dy, w, x.shape, out=x[:, :1])
+        with pytest.raises(TypeError, match="padding of at most 2"):
+            conv2d_input_gradient(
+                np.zeros((1, 3, 9, 9), np.float32), w, x.shape, padding=3, algorithm="winograd2"
+            )
