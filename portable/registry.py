@@ -9,14 +9,20 @@ from __future__ import annotations
 import copyreg
 import difflib
 import os
+import re
+import sys
 import threading
+import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextvars import ContextVar, Token
+from contextvars import ContextVar
 from importlib.metadata import EntryPoint, entry_points
 from types import TracebackType
+from typing import NamedTuple, TypeVar
 
 from portable.backend import Backend, Device, Refused, Unavailable
+from portable.calls import is_for_a_block
 from portable.errors import BackendUnavailableError, DeviceError
+from portable.notices import warn_once
 
 __all__ = [
     "Registry",
@@ -35,10 +41,15 @@ _GROUP = "portable.backends"
 _VARIABLE = "PORTABLE_BACKEND"
 _BEST_FIRST = ("cuda", "rocm", "sycl", "opencl")
 _LAST = ("cpu", "simulator")
+_INDEX = re.compile("[0-9]{1,9}")
+_Answer = TypeVar("_Answer")
 
 
 class _Loaded:
-    """One backend's object and what it found; both made when first needed."""
+    """One backend's object and what it found; both made when first needed.
+
+    Whatever a third-party package raises makes its own devices unavailable, and no others.
+    """
 
     def __init__(self, entry: EntryPoint) -> None:
         self._entry = entry
@@ -53,31 +64,32 @@ class _Loaded:
         """The backend's object; None if its module cannot be loaded."""
         with self._lock:
             if self._backend is None and self._failure is None:
-                self._load()
+                self._backend = self._tried(self._load, "cannot be loaded")
             return self._backend
 
-    def _load(self) -> None:
-        name = self._entry.name
-        try:
-            self._backend = self._entry.load()()
-        except Exception as error:  # noqa: BLE001  (a broken third-party package stops no other)
-            reason = f"{self._entry.value} cannot be loaded: {error}"
-            self._failure = Unavailable(name, reason, f"repair or remove the package behind {name}")
+    def _load(self) -> Backend:
+        made = self._entry.load()()
+        if not isinstance(made, Backend):
+            raise TypeError(f"it makes a {type(made).__name__}, which is no portable.Backend")
+        return made
 
     @property
     def devices(self) -> tuple[Device, ...]:
         """What the backend found, best first; copied and pickled by name, since each is one."""
         with self._lock:
             if self._devices is None:
-                self._devices = () if self.backend is None else tuple(self.backend.devices())
-                for found in self._devices:
-                    copyreg.pickle(type(found), _named_again)
+                backend = self.backend
+                found = self._tried(lambda: _checked(backend), "cannot list its devices")
+                self._devices = found or ()
+                for device in self._devices:
+                    copyreg.pickle(type(device), _named_again)
             return self._devices
 
     @property
     def further(self) -> Mapping[str, Callable[[], Device]]:
         """What makes the devices that are asked for by name alone."""
-        return {} if self.backend is None else self.backend.further()
+        backend = self.backend
+        return (backend and self._tried(backend.further, "cannot name further devices")) or {}
 
     def one_further(self, selector: str) -> Device:
         """The device of that selector, made when first asked for."""
@@ -89,14 +101,72 @@ class _Loaded:
     @property
     def refused(self) -> Sequence[Refused]:
         """What the backend saw and does not offer."""
-        return () if self.backend is None or self.devices is None else self.backend.refused()
+        backend, _ = self.backend, self.devices
+        return (backend and self._tried(backend.refused, "cannot say what it refused")) or ()
 
     @property
     def unavailable(self) -> Unavailable | None:
         """Why there are no devices; None if there are."""
         if self.devices:
             return None
-        return self._failure or (self.backend.unavailable() if self.backend else None)
+        backend = self._backend
+        if self._failure is None and backend is not None:
+            return self._tried(backend.unavailable, "cannot say why it has none") or self._failure
+        return self._failure
+
+    def arrays_of(self, module: str) -> bool:
+        """Whether the backend's arrays may be of types from that top-level module."""
+        backend = self.backend
+        types = backend and self._tried(backend.array_types, "cannot name its types of arrays")
+        return module in (types or ())
+
+    def _tried(self, ask: Callable[[], _Answer], failing: str) -> _Answer | None:
+        """The answer; None, and the reason kept, where the package raises instead."""
+        try:
+            return ask()
+        except Exception as error:  # noqa: BLE001  (a broken third-party package stops no other)
+            name, what = self._entry.name, f"{type(error).__name__}: {error}".rstrip(": ")
+            reason = f"{self._entry.value} {failing} ({what})"
+            self._failure = Unavailable(name, reason, f"repair or remove the package behind {name}")
+            return None
+
+
+def _checked(backend: Backend | None) -> tuple[Device, ...]:
+    listed: tuple[object, ...] = () if backend is None else tuple(backend.devices())
+    found = tuple(d for d in listed if isinstance(d, Device))
+    if len(found) < len(listed):
+        raise TypeError("it lists something that is no portable.Device")
+    return found
+
+
+class _Claim(NamedTuple):
+    """A device that was made that of the process, and the object that did it."""
+
+    device: Device
+    by: weakref.ref[use]
+
+
+class _Choice:
+    """A device in use in a block; holds while the block runs.
+
+    An interrupt may keep the end of a block from running, never its object from going away. Once a
+    block has ended in the usual way, what still sees its choice are tasks that began in it.
+    """
+
+    __slots__ = ("_block", "device", "ended", "outer")
+
+    def __init__(self, block: use, outer: _Choice | None) -> None:
+        self._block = weakref.ref(block)
+        self.device = block.device
+        self.outer = outer
+        self.ended = False
+
+    @property
+    def holds(self) -> bool:
+        return self.ended or self._block() is not None
+
+    def is_of(self, block: use) -> bool:
+        return self._block() is block
 
 
 class Registry:
@@ -113,8 +183,8 @@ class Registry:
         self._lock = threading.RLock()
         self._loaded: dict[str, _Loaded] | None = None
         self._best: Device | None = None
-        self._claims: list[use] = []
-        self._in_context: ContextVar[Device | None] = ContextVar("portable_device", default=None)
+        self._claims: tuple[_Claim, ...] = ()
+        self.chosen: ContextVar[_Choice | None] = ContextVar("portable_device", default=None)
 
     @property
     def backends(self) -> dict[str, _Loaded]:
@@ -151,15 +221,30 @@ class Registry:
 
     def current(self) -> Device:
         """The device in use."""
-        chosen = self._in_context.get()
-        if chosen is not None:
-            return chosen
+        choice = self.chosen.get()
+        while choice is not None:
+            if choice.holds:
+                return choice.device
+            choice = choice.outer
         claims = self._claims
         if claims:
             return claims[-1].device
         if self._best is None:
             self._best = self._default()
         return self._best
+
+    def claim(self, by: use) -> None:
+        """Make a device that of the process, until `withdraw`."""
+        with self._lock:
+            old = self._claims
+            # Nobody can withdraw a claim whose object is gone, which covers those before it.
+            lasting = max((i for i, c in enumerate(old) if c.by() is None), default=0)
+            self._claims = (*old[lasting:], _Claim(by.device, weakref.ref(by)))
+
+    def withdraw(self, by: use) -> None:
+        """Take a claim back, if there is one."""
+        with self._lock:
+            self._claims = tuple(c for c in self._claims if c.by() is not by)
 
     def _default(self) -> Device:
         name = os.environ.get(_VARIABLE, "").strip()
@@ -177,11 +262,24 @@ class Registry:
             loaded = self.backends.get(name)
             for found in loaded.devices if loaded else ():
                 if found.capabilities.kind == "gpu" or name in (*others, *_LAST):
+                    self._warn_of_simulator(found)
                     return found
         raise BackendUnavailableError(
             "no device was found, not even the processor; install one of "
             f"{_listed(u.remedy for u in self.unavailable())}"
         )
+
+    def _warn_of_simulator(self, best: Device) -> None:
+        """Say that nothing better was found: only what is asked for by name may be so slow."""
+        if best.capabilities.kind == "simulator":
+            reasons = (
+                f"{u.backend}: {u.reason} (to get it: {u.remedy})" for u in self.unavailable()
+            )
+            warn_once(
+                f"kernels run in {best.name}, thousands of times slower than compiled ones, since "
+                f"no other device was found; {_VARIABLE}={best.name} chooses it without this "
+                f"warning. {'; '.join(reasons)}"
+            )
 
     def _named(self, name: str) -> Device:
         if not isinstance(name, str):
@@ -225,7 +323,7 @@ def _rank(device: Device) -> tuple[int, int]:
 def _select(found: Sequence[Device], rest: Sequence[str]) -> tuple[list[Device], int | None]:
     """The devices that a selector matches, and the index asked for (None if malformed)."""
     words, numbers = list(rest), "0"
-    if words and words[-1].isdigit():
+    if words and _INDEX.fullmatch(words[-1]):
         numbers = words.pop()
     if len(words) > 1:
         return [], None
@@ -302,18 +400,16 @@ def devices_of_backend(name: str) -> tuple[Device, ...]:
 
 def backends_for(module: str) -> tuple[str, ...]:
     """The names of backends whose arrays may be of types from that top-level module."""
-    return tuple(
-        name
-        for name, loaded in registry.backends.items()
-        if loaded.backend is not None and module in loaded.backend.array_types()
-    )
+    return tuple(name for name, loaded in registry.backends.items() if loaded.arrays_of(module))
 
 
 class use:  # noqa: N801  (read as a verb: `portable.use("cpu")`)
     """Choose the device in use, for the process or for a ``with`` block.
 
     As a plain call it sets the default of the whole process. As a context manager it holds for the
-    block, in this thread and the asynchronous tasks started from it alone.
+    block, in this thread and the asynchronous tasks started from it alone, and no longer, whatever
+    interrupts it. So it is where it is handed to a function, such as `contextlib.ExitStack`'s
+    ``enter_context``: it then waits to be entered.
 
     Parameters
     ----------
@@ -329,15 +425,15 @@ class use:  # noqa: N801  (read as a verb: `portable.use("cpu")`)
 
     def __init__(self, name: str | Device) -> None:
         self.device = registry.device(name)
-        self._token: Token[Device | None] | None = None
-        # Only __enter__ tells a block from a plain call, so each call claims the process and a
-        # block gives its own claim back; a stack of claims keeps threads from undoing each other's.
-        with registry._lock:
-            registry._claims.append(self)
+        # Were each call to set the process's device and each block to undo it on entering, other
+        # threads would see it in between, and an interrupt in between would leave it so.
+        if not is_for_a_block(sys._getframe(1)):
+            registry.claim(self)
 
     def __enter__(self) -> Device:
-        self._withdraw()
-        self._token = registry._in_context.set(self.device)
+        registry.withdraw(self)  # where the object was kept, and entered later
+        chosen = registry.chosen
+        chosen.set(_Choice(self, chosen.get()))
         return self.device
 
     def __exit__(
@@ -346,14 +442,12 @@ class use:  # noqa: N801  (read as a verb: `portable.use("cpu")`)
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        if self._token is not None:
-            registry._in_context.reset(self._token)
-            self._token = None
+        choice = registry.chosen.get()
+        while choice is not None and not choice.is_of(self):
+            choice = choice.outer
+        if choice is not None:
+            registry.chosen.set(choice.outer)
+            choice.ended = True
 
     def __repr__(self) -> str:
         return f"<portable uses {self.device.name}>"
-
-    def _withdraw(self) -> None:
-        with registry._lock:
-            if self in registry._claims:
-                registry._claims.remove(self)

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import json
 import os
-import warnings
 from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
-from threading import Lock
 from time import monotonic
 from typing import Any, Final
 
@@ -17,10 +15,11 @@ import platformdirs
 from portable.dtypes import DType
 from portable.errors import DataError
 from portable.files import write_whole
+from portable.notices import warn_once
 from portable.tune.locking import locked
 from portable.tune.space import Parameters
 
-__all__ = ["State", "Table", "read", "record", "state", "user_table", "warn_once"]
+__all__ = ["State", "Table", "read", "record", "state", "user_table"]
 
 _VARIABLE: Final = "PORTABLE_TUNING"
 _SECONDS_BETWEEN_LOOKS: Final = 1.0
@@ -131,19 +130,6 @@ def _is_table(x: Any, levels: int) -> bool:
     if levels == 0:
         return isinstance(x, list)
     return isinstance(x, dict) and all(_is_table(part, levels - 1) for part in x.values())
-
-
-_told: Final[set[str]] = set()
-_telling: Final = Lock()
-
-
-def warn_once(text: str) -> None:
-    """A warning that this process has not given before."""
-    with _telling:
-        if text in _told:
-            return
-        _told.add(text)
-    warnings.warn(text, stacklevel=2)
 
 
 # -- writing ------------------------------------------------------------------------------------

@@ -17,7 +17,8 @@ from typing import Final
 
 from portable.backend import Capabilities
 from portable.dtypes import DType
-from portable.tune.own_table import State, Table, read, record, state, user_table, warn_once
+from portable.notices import warn_once
+from portable.tune.own_table import State, Table, read, record, state, user_table
 from portable.tune.space import Parameters, Space
 
 __all__ = ["device_keys", "lookup", "record", "state", "user_table"]
