@@ -1,6 +1,21 @@
 """Elimination and linear algebra over GF(2), bit-packed, on every device."""
 
+from portable.gf2.algebra import Echelon, inverse, nullspace, rank, row_echelon, solve
 from portable.gf2.eliminate import Eliminated, eliminate
 from portable.gf2.matrix import BitMatrix
+from portable.gf2.product import matmul, random, transpose
 
-__all__ = ["BitMatrix", "Eliminated", "eliminate"]
+__all__ = [
+    "BitMatrix",
+    "Echelon",
+    "Eliminated",
+    "eliminate",
+    "inverse",
+    "matmul",
+    "nullspace",
+    "random",
+    "rank",
+    "row_echelon",
+    "solve",
+    "transpose",
+]

@@ -10,18 +10,55 @@ leads in the first column is a pivot; its residue is taken from all others of th
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from portable import lang as kl
 from portable.gf2.table_kernels import WORD, load_words, store_words
 from portable.lang.function import function
 
-__all__ = ["NO_SOURCE", "elect", "eliminator_source"]
+__all__ = ["NO_SOURCE", "State", "elect", "eliminator_source"]
 
 NO_SOURCE: Final = -1
 """The source of a column that has no pivot."""
 
-_NONE: Final = 0xFFFFFFFF
+NONE: Final = 0xFFFFFFFF
+"""No row."""
+
+ALL: Final = 0xFFFFFFFFFFFFFFFF
+"""All columns."""
+
+
+class State(NamedTuple):
+    """The arrays of an elimination, places being ``64 panel + bit``.
+
+    Attributes
+    ----------
+    work, eliminators : array of uint64, shape (stripes, rows, words)
+        The rows, and the pivots that are there from the beginning.
+    owners : array of int32, shape (64 panels,)
+        The eliminator that leads at a place, -1 where there is none.
+    rests : array of int32, shape (rows,)
+        The place at which a row came to rest, -1 for others.
+    sources : array of int32, shape (panels, 64)
+        The row that is the pivot of a place, or ``-2 - eliminator``, or `NO_SOURCE`.
+    finals, reduced : array of uint64, shape (panels, 64)
+        Of which pivots' rows, as they are before the panel, each pivot is the sum: when it comes to
+        rest, and when all other pivots' columns are eliminated from it.
+    found : array of uint64, shape (panels,)
+        The bits of a panel that have a pivot.
+    bits : array of uint64, shape (slots, rows)
+        The reduced pivots of a panel that each row is to lose.
+    """
+
+    work: Any
+    eliminators: Any
+    owners: Any
+    rests: Any
+    sources: Any
+    finals: Any
+    reduced: Any
+    found: Any
+    bits: Any
 
 
 @function
@@ -43,41 +80,25 @@ def spread(words: Any, c: Any) -> Any:
 
 
 @function
-def elect(
-    work: Any,
-    eliminators: Any,
-    owners: Any,
-    rests: Any,
-    sources: Any,
-    finals: Any,
-    reduced: Any,
-    panel: Any,
-    BATCH: int,
-    LANES: int,
-    REDUCED: bool,
-) -> Any:
+def elect(state: Any, panel: Any, shape: Any, reduced: bool) -> Any:
     """Chooses the pivots of a panel of 64 columns, by the whole workgroup; returns their columns.
 
-    `sources` then names their rows, `finals` and `reduced` the sums of these that each pivot is at
-    rest, and with all other pivots' columns eliminated from it.
+    `reduced`: rows that became pivots are to be left without other pivots' columns.
     """
-    stripe, word = panel // work.shape[2], panel % work.shape[2]
     tails = kl.local(WORD, kl.u64)
     basis = kl.local(WORD, kl.u64)
     sums = kl.local(WORD, kl.u64)
-    columns = bring_eliminators(eliminators, owners, sources, tails, panel, stripe, word)
+    columns = bring_eliminators(state, tails, panel)
     copy_words(tails, basis)
-    sweep(basis, sums, columns, LANES, False, False)
+    sweep(basis, sums, columns, shape, False, False)
     add_leads(basis, columns)
-    columns = scan(work, rests, sources, tails, basis, columns, panel, BATCH, LANES)
+    columns = scan(state, tails, basis, columns, panel, shape)
     unit_words(sums, columns)
-    sweep(tails, sums, columns, LANES, True, True)
-    if not REDUCED:
-        store_row(finals, panel, sums)
-    sweep(tails, sums, columns, LANES, False, True)
-    if REDUCED:
-        store_row(finals, panel, sums)
-    store_row(reduced, panel, sums)
+    sweep(tails, sums, columns, shape, True, True)
+    if not reduced:
+        store_row(state.finals, panel, sums)
+    sweep(tails, sums, columns, shape, False, True)
+    store_row(state.reduced, panel, sums)
     return columns
 
 
@@ -85,22 +106,21 @@ def elect(
 
 
 @function
-def bring_eliminators(
-    eliminators: Any, owners: Any, sources: Any, tails: Any, panel: Any, stripe: Any, word: Any
-) -> Any:
+def bring_eliminators(state: Any, tails: Any, panel: Any) -> Any:
     """Their words without the leading bits into `tails`; returns the columns that have one."""
     items, item = kl.local_size(0) * kl.local_size(1), kl.local_linear_id()
+    width = state.work.shape[2]
     owned = kl.local(WORD, kl.i32)
     for c in range(item, WORD, items):
-        owner = owners[panel * WORD + c]
+        owner = state.owners[panel * WORD + c]
         owned[c] = owner
         source = kl.cast(NO_SOURCE, kl.i32)
         tail = kl.cast(0, kl.u64)
         if owner >= 0:
-            tail = eliminators[stripe, owner, word] ^ bit(c)
+            tail = state.eliminators[panel // width, owner, panel % width] ^ bit(c)
             source = eliminator_source(owner)
         tails[c] = tail
-        sources[panel, c] = source
+        state.sources[panel, c] = source
     kl.barrier()
     columns = kl.cast(0, kl.u64)
     for c in range(WORD):
@@ -110,83 +130,102 @@ def bring_eliminators(
 
 
 @function
-def scan(
-    work: Any,
-    rests: Any,
-    sources: Any,
-    tails: Any,
-    basis: Any,
-    columns: Any,
-    panel: Any,
-    BATCH: int,
-    LANES: int,
-) -> Any:
+def scan(state: Any, tails: Any, basis: Any, columns: Any, panel: Any, shape: Any) -> Any:
     """Goes through the rows until each column has a pivot; returns the columns that have one."""
-    items, item = kl.local_size(0) * kl.local_size(1), kl.local_linear_id()
-    stripe, word = panel // work.shape[2], panel % work.shape[2]
-    left = kl.local(BATCH, kl.u64)
+    left = kl.local(shape.batch, kl.u64)
     start = 0
     found = columns
-    while start < work.shape[1] and found != 0xFFFFFFFFFFFFFFFF:
-        for i in range(item, BATCH, items):
-            own = kl.cast(0, kl.u64)
-            if start + i < work.shape[1] and rests[start + i] < 0:
-                own = work[stripe, start + i, word]
-            left[i] = own
-        kl.barrier()
-        take_pivots(left, basis, found, BATCH, LANES)
-        first = first_leader(left, BATCH)
-        while first != _NONE:
-            c, at = 63 - kl.cast(first // BATCH, kl.i32), kl.cast(first % BATCH, kl.i32)
-            pivot = left[at]
-            kl.barrier()
-            for i in range(item * LANES, BATCH, items * LANES):
-                words = load_words(left, (i,), LANES)
-                store_words(left, (i,), words ^ spread(words, c) & pivot, LANES)
-            for i in range(item * LANES, WORD, items * LANES):
-                words = load_words(basis, (i,), LANES)
-                store_words(basis, (i,), words ^ spread(words, c) & pivot, LANES)
-            kl.barrier()
-            if item == 0:
-                basis[c] = pivot
-                tails[c] = work[stripe, start + at, word] ^ bit(c)
-                sources[panel, c] = start + at
-                rests[start + at] = panel * WORD + c
+    while start < state.work.shape[1] and found != ALL:
+        bring_batch(state, left, start, panel, shape)
+        take_pivots(left, basis, found, shape)
+        first = first_leader(left, shape)
+        while first != NONE:
+            c, at = 63 - kl.cast(first // shape.batch, kl.i32), kl.cast(first % shape.batch, kl.i32)
+            promote(state, left, tails, basis, start, at, c, panel, shape)
             found = found | bit(c)
-            first = first_leader(left, BATCH)
-        start = start + BATCH
+            first = first_leader(left, shape)
+        start = start + shape.batch
     return found
 
 
 @function
-def take_pivots(left: Any, basis: Any, columns: Any, BATCH: int, LANES: int) -> None:
-    """Leaves the residues of a batch of words; `basis` is zero in each other's columns."""
+def bring_batch(state: Any, left: Any, start: Any, panel: Any, shape: Any) -> None:
+    """The panel's words of rows from `start` on, zeros of those that are pivots."""
     items, item = kl.local_size(0) * kl.local_size(1), kl.local_linear_id()
-    for i in range(item * LANES, BATCH, items * LANES):
-        words = load_words(left, (i,), LANES)
-        total = words
-        for c in range(WORD):
-            if columns & bit(c) != 0:
-                total = total ^ spread(words, c) & basis[c]
-        store_words(left, (i,), total, LANES)
+    width, rows = state.work.shape[2], state.work.shape[1]
+    for i in range(item, shape.batch, items):
+        own = kl.cast(0, kl.u64)
+        if start + i < rows and state.rests[start + i] < 0:
+            own = state.work[panel // width, start + i, panel % width]
+        left[i] = own
     kl.barrier()
 
 
 @function
-def first_leader(left: Any, BATCH: int) -> Any:
-    """The first row that leads in the first column of a batch: ``63 - column, row`` as one number.
+def promote(
+    state: Any,
+    left: Any,
+    tails: Any,
+    basis: Any,
+    start: Any,
+    at: Any,
+    c: Any,
+    panel: Any,
+    shape: Any,
+) -> None:
+    """Makes row `at` of the batch the pivot of column `c`, and takes it from the others."""
+    width = state.work.shape[2]
+    pivot = left[at]
+    kl.barrier()
+    eliminate_column(left, pivot, c, shape.batch, shape)
+    eliminate_column(basis, pivot, c, WORD, shape)
+    kl.barrier()
+    if kl.local_linear_id() == 0:
+        basis[c] = pivot
+        tails[c] = state.work[panel // width, start + at, panel % width] ^ bit(c)
+        state.sources[panel, c] = start + at
+        state.rests[start + at] = panel * WORD + c
 
-    Or `_NONE`, where nothing is left. A barrier for the workgroup.
+
+@function
+def eliminate_column(words: Any, pivot: Any, c: Any, COUNT: int, shape: Any) -> None:
+    """Adds the pivot to those words that have its column."""
+    items, item = kl.local_size(0) * kl.local_size(1), kl.local_linear_id()
+    for i in range(item * shape.abreast, COUNT, items * shape.abreast):
+        own = load_words(words, (i,), shape.abreast)
+        store_words(words, (i,), own ^ spread(own, c) & pivot, shape.abreast)
+
+
+@function
+def take_pivots(left: Any, basis: Any, columns: Any, shape: Any) -> None:
+    """Leaves the residues of a batch of words; `basis` is zero in each other's columns."""
+    items, item = kl.local_size(0) * kl.local_size(1), kl.local_linear_id()
+    for i in range(item * shape.abreast, shape.batch, items * shape.abreast):
+        words = load_words(left, (i,), shape.abreast)
+        total = words
+        for c in range(WORD):
+            if columns & bit(c) != 0:
+                total = total ^ spread(words, c) & basis[c]
+        store_words(left, (i,), total, shape.abreast)
+    kl.barrier()
+
+
+@function
+def first_leader(left: Any, shape: Any) -> Any:
+    """The first row that leads in the first column of a batch: ``(63 - column) batch + row``.
+
+    Or `NONE`, where nothing is left. A barrier for the workgroup.
     """
     items, item = kl.local_size(0) * kl.local_size(1), kl.local_linear_id()
-    own = kl.cast(_NONE, kl.u32)
-    for i in range(item, BATCH, items):
+    own = kl.cast(NONE, kl.u32)
+    for i in range(item, shape.batch, items):
         if left[i] != 0:
-            own = kl.minimum(own, kl.cast(kl.clz(left[i]), kl.u32) * BATCH + kl.cast(i, kl.u32))
+            place = kl.cast(kl.clz(left[i]), kl.u32) * shape.batch + kl.cast(i, kl.u32)
+            own = kl.minimum(own, place)
     if items > 1:
         least = kl.local(1, kl.u32)
         if item == 0:
-            least[0] = _NONE
+            least[0] = NONE
         kl.barrier()
         kl.atomic_min(least, 0, own, scope="workgroup")
         kl.barrier()
@@ -198,7 +237,7 @@ def first_leader(left: Any, BATCH: int) -> Any:
 
 
 @function
-def sweep(tails: Any, sums: Any, columns: Any, LANES: int, DOWN: bool, SUMS: bool) -> None:
+def sweep(tails: Any, sums: Any, columns: Any, shape: Any, DOWN: bool, SUMS: bool) -> None:
     """Eliminates pivots' columns from the others' words: of later columns (`DOWN`), or of earlier.
 
     Words are without their own leading bit. `sums` follow along where `SUMS`.
@@ -209,15 +248,20 @@ def sweep(tails: Any, sums: Any, columns: Any, LANES: int, DOWN: bool, SUMS: boo
         if columns & bit(d) != 0:
             pivot = tails[d] ^ bit(d)
             more = sums[d] if SUMS else pivot
-            for i in range(item * LANES, WORD, items * LANES):
-                words = load_words(tails, (i,), LANES)
+            for i in range(item * shape.abreast, WORD, items * shape.abreast):
+                words = load_words(tails, (i,), shape.abreast)
                 hit = spread(words, d)
                 if DOWN:
-                    hit = hit & lower(i, d, LANES)
-                if LANES > 1 or hit != 0:  # the pivot itself is read by all, and never hit
-                    store_words(tails, (i,), words ^ hit & pivot, LANES)
+                    hit = hit & lower(i, d, shape.abreast)
+                if shape.abreast > 1 or hit != 0:  # the pivot itself is read by all, and never hit
+                    store_words(tails, (i,), words ^ hit & pivot, shape.abreast)
                     if SUMS:
-                        store_words(sums, (i,), load_words(sums, (i,), LANES) ^ hit & more, LANES)
+                        store_words(
+                            sums,
+                            (i,),
+                            load_words(sums, (i,), shape.abreast) ^ hit & more,
+                            shape.abreast,
+                        )
             kl.barrier()
 
 

@@ -97,12 +97,10 @@ def eliminate(
     order = Order(rows.shape[1], backward=True)
     leads = checked_leads(eliminators)
     if 0 in rows.shape:
-        return Eliminated(out or rows.copy(), np.zeros(rows.shape[0], np.bool_))
-    work = Elimination(rows, eliminators, leads, order)
+        return Eliminated(rows.copy() if out is None else out, np.zeros(rows.shape[0], np.bool_))
+    work = Elimination(rows, order, eliminators=eliminators, leads=leads)
     work.run()
-    words = work.words(None if out is None else out.words)
-    made = out or BitMatrix(words, rows.shape[1], device=rows.device)
-    return Eliminated(made, work.pivots() >= 0)
+    return Eliminated(work.matrix(out), work.pivots() >= 0)
 
 
 def leading_columns(matrix: BitMatrix) -> NDArray[np.int64]:

@@ -47,6 +47,16 @@ class Shape:
     batch: int
 
     @property
+    def tables(self) -> int:
+        """Tables that 64 rows make."""
+        return -(-_WORD // self.bits)
+
+    @property
+    def abreast(self) -> int:
+        """Rows that a work-item takes at once where pivots are chosen."""
+        return self.lanes if self.alone else 1
+
+    @property
     def alone(self) -> bool:
         """Whether a work-item has a stripe to itself."""
         return self.workgroup == (1, 1)
