@@ -70,7 +70,7 @@ def _saturated(x: np.ndarray[Any, Any], dtype: dtypes.DType) -> np.ndarray[Any, 
 def converted(x: np.ndarray[Any, Any], dtype: dtypes.DType) -> np.ndarray[Any, Any]:
     """What the language says a conversion gives."""
     if dtype.is_integer and x.dtype.kind == "f":
-        return _saturated(x, dtype.register).astype(dtype.numpy)
+        return _saturated(x, dtype)
     if dtype is dtypes.float16:
         x = x.astype(np.float32)
     with np.errstate(over="ignore"):
@@ -85,6 +85,30 @@ def test_conversions_between_all_types(device: Device, source: dtypes.DType) -> 
     _, *found = run(device, cast_all[len(x), 32], x, *outs)
     for dtype, out in zip(REAL, found, strict=True):
         np.testing.assert_array_equal(out, converted(x, dtype), err_msg=repr(dtype))
+
+
+@pt.kernel
+def narrowed_vectors(x, i8, u8, i16, u16, out):
+    i = kl.global_id(0)
+    for narrow in (i8, u8, i16, u16):
+        kl.vstore(narrow, i, 0, kl.cast(kl.vload(x, i, 0, lanes=4), narrow.dtype))
+    if i == 0:
+        out[0] = kl.i8(300.0)
+        out[1] = kl.u8(-0.5)
+        out[2] = kl.i16(-1e9)
+        out[3] = kl.u16(70000.0)
+        out[4] = kl.i8(300)
+
+
+def test_floats_saturate_in_narrow_integers(device: Device) -> None:
+    x = corners(dtypes.float32)[:44].reshape(-1, 4)
+    kinds = [dtypes.int8, dtypes.uint8, dtypes.int16, dtypes.uint16]
+    outs = [np.zeros_like(x, kind.numpy) for kind in kinds]
+    launcher = narrowed_vectors[len(x), 1]
+    _, *found, constants = run(device, launcher, x, *outs, np.zeros(5, np.int32))
+    for kind, out in zip(kinds, found, strict=True):
+        np.testing.assert_array_equal(out.ravel(), converted(x.ravel(), kind), err_msg=repr(kind))
+    assert constants.tolist() == [127, 0, -(2**15), 2**16 - 1, 44]
 
 
 @pt.kernel

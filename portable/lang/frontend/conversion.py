@@ -214,8 +214,7 @@ def _literal(builder: Builder, x: Number, dtype: DType) -> e.Const:
         builder.fail(
             f"the float {x!r} cannot become {dtype.short}", f"write kl.{dtype.short}({x!r})"
         )
-    low = 0 if dtype.kind == "u" else -(2 ** (dtype.bits - 1))
-    high = 2**dtype.bits - 1 if dtype.kind == "u" else 2 ** (dtype.bits - 1) - 1
+    low, high = _range_of(dtype)
     if not low <= x <= high:
         builder.fail(
             f"{x} does not fit {dtype.short}, which holds {low} to {high}",
@@ -266,11 +265,30 @@ def cast(builder: Builder, x: Number, dtype: DType) -> Value | Complex:
     register = register_of(builder, dtype)
     storage = dtype if dtype is not register else None
     if not isinstance(x, Value):
-        x = _explicit_constant(builder, x, register)
+        x = _explicit_constant(builder, _saturated_constant(x, dtype), register)
     elif x.weak:
         for slot in x.slots:
             builder.inference.widen(slot, register)
+    if storage is not None and storage.is_integer and x.dtype.is_float:
+        return _limited(_cast_value(x, register), storage)
     return _cast_value(x, register, storage)
+
+
+def _limited(x: Value, dtype: DType) -> Value:
+    """What a float became, limited to what a narrower integer holds."""
+    low, high = _range_of(dtype)
+    if low:
+        x = Value(e.Binary("max", x.expr, _alike(x, low)))
+    return Value(e.Binary("min", x.expr, _alike(x, high)))
+
+
+def _alike(x: Value, number: int) -> e.Expression:
+    found = e.Const(number, x.dtype)
+    return e.Splat(found, x.type) if isinstance(x.type, Vector) else found
+
+
+def _saturated_constant(x: Number, dtype: DType) -> Number:
+    return _saturated(x, dtype) if isinstance(x, float) and dtype.is_integer else x
 
 
 def constant(builder: Builder, x: Any) -> Any:
@@ -298,16 +316,20 @@ def _explicit_constant(builder: Builder, x: Number, dtype: DType) -> Value:
         return Value(e.Const(bool(x), bool_))
     if dtype.is_float:
         return Value(e.Const(_rounded(x, dtype), dtype))
-    if isinstance(x, float):
-        x = _saturated(x, dtype)
     wrapped = _fold_cast(e.Const(x, int64), dtype)
     assert wrapped is not None
     return Value(wrapped)
 
 
+def _range_of(dtype: DType) -> tuple[int, int]:
+    """The least and the greatest integer that a type holds."""
+    if dtype.kind == "u":
+        return 0, 2**dtype.bits - 1
+    return -(2 ** (dtype.bits - 1)), 2 ** (dtype.bits - 1) - 1
+
+
 def _saturated(x: float, dtype: DType) -> int:
-    low = 0 if dtype.kind == "u" else -(2 ** (dtype.bits - 1))
-    high = 2**dtype.bits - 1 if dtype.kind == "u" else 2 ** (dtype.bits - 1) - 1
+    low, high = _range_of(dtype)
     if x != x:
         return 0
     return low if x <= low else high if x >= high else int(x)
