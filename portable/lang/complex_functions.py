@@ -219,7 +219,7 @@ def expm1(z: Any) -> Any:
     """``e ** z - 1`` without cancellation near 0."""
     power = exp(z)
     half = kl.sin(z.imag / 2)
-    near = kl.expm1(z.real) * kl.cos(z.imag) - 2 * half * half
+    near = kl.expm1(z.real) * kl.cos(z.imag) - 2 * half * half + 0.0  # never -0
     return kl.complex(kl.where(kl.abs(z.real) > 1, power.real - 1, near), power.imag)
 
 
