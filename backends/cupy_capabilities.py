@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from portable import faults
 from portable.backend import Capabilities
 
 __all__ = ["cuda_capabilities", "rocm_capabilities"]
@@ -29,6 +30,7 @@ def cuda_capabilities(properties: _Properties, driver: str) -> Capabilities:
         memory_orders="acq_rel",
         forward_progress=level >= (7, 0),
         native_half=level >= (5, 3),
+        faults=faults.NVIDIA,
         **_common(properties),
     )
 

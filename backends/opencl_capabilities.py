@@ -7,6 +7,7 @@ from typing import Any, Literal
 
 import pyopencl as cl
 
+from portable import faults
 from portable.backend import Capabilities
 
 __all__ = ["capabilities_of", "is_cpu", "platform_word", "words_of"]
@@ -87,6 +88,7 @@ def capabilities_of(device: cl.Device) -> Capabilities:
         global_memory=int(device.global_mem_size),
         max_allocation=int(device.max_mem_alloc_size),
         pointer_offsets=True,
+        faults=_faults(device),
     )
 
 
@@ -94,6 +96,18 @@ def _kind(device: cl.Device) -> Literal["cpu", "gpu", "accelerator"]:
     if is_cpu(device):
         return "cpu"
     return "gpu" if device.type & cl.device_type.GPU else "accelerator"
+
+
+def _faults(device: cl.Device) -> frozenset[faults.Fault]:
+    match platform_word(device):
+        case "intel" if is_cpu(device):
+            return faults.INTEL_CPU
+        case "pocl" if is_cpu(device):
+            return faults.POCL
+        case "nvidia":
+            return faults.NVIDIA
+        case _:
+            return frozenset()
 
 
 def _architecture(device: cl.Device, vector_bytes: int) -> str:

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Literal
 
 from portable.errors import BackendUnavailableError
 
@@ -30,7 +31,7 @@ class RuntimeCompiler:
         File name or path.
     prefix : {"nvrtc", "hiprtc"}
         How its functions' names begin.
-    product : {"CUBIN", "Code"}
+    product : {"CUBIN", "PTX", "Code"}
         How its functions name what they make.
     """
 
@@ -83,15 +84,15 @@ class RuntimeCompiler:
 
 
 @cache
-def nvrtc() -> RuntimeCompiler:
-    """NVIDIA's compiler, of its wheels or an installed toolkit.
+def nvrtc(product: Literal["CUBIN", "PTX"] = "CUBIN") -> RuntimeCompiler:
+    """NVIDIA's compiler, of its wheels or an installed toolkit, for machine code or assembly.
 
     Raises
     ------
     BackendUnavailableError
         If there is none.
     """
-    return _first(_nvrtc_candidates(), "nvrtc", "CUBIN", "cuda")
+    return _first(_nvrtc_candidates(), "nvrtc", product, "cuda")
 
 
 @cache

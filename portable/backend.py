@@ -15,6 +15,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from portable.dtypes import DType
+from portable.faults import Fault
 
 __all__ = [
     "Argument",
@@ -85,6 +86,8 @@ class Capabilities:
         Bytes in all, and in one piece.
     pointer_offsets : bool
         Whether arrays arrive as buffer plus element offset rather than as one pointer.
+    faults : frozenset of Fault
+        What its compiler is known to get wrong, for generated code to avoid.
     """
 
     dialect: Literal["opencl", "cuda", "hip", "ir"]
@@ -116,11 +119,7 @@ class Capabilities:
     global_memory: int = 0
     max_allocation: int = 0
     pointer_offsets: bool = False
-
-    @property
-    def is_intels_cpu(self) -> bool:
-        """Whether Intel's OpenCL runtime for processors compiles, some of whose faults we avoid."""
-        return (self.dialect, self.kind, self.vendor) == ("opencl", "cpu", "intel")
+    faults: frozenset[Fault] = field(default_factory=frozenset)
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,6 @@ import functools
 import os
 import shutil
 import subprocess
-import sysconfig
 import tempfile
 import warnings
 from collections.abc import Sequence
@@ -15,8 +14,11 @@ from typing import Any
 
 import numpy as np
 
+from portable import faults
 from portable.backend import Capabilities, Program
-from portable.errors import CompileError
+from portable.errors import BackendUnavailableError, CompileError
+from portable_backends.rtc import include_folder
+from portable_backends.rtc_library import CompilerError, nvrtc
 
 __all__ = [
     "CUDA",
@@ -48,6 +50,7 @@ CUDA = Capabilities(
     float_atomics=True,
     memory_orders="acq_rel",
     forward_progress=True,
+    faults=faults.NVIDIA,
 )
 
 HIP = Capabilities(
@@ -75,34 +78,26 @@ HIP = Capabilities(
 def cuda_missing() -> str:
     """Why CUDA source cannot be compiled here; empty where it can."""
     try:
-        from cupy.cuda import nvrtc  # noqa: F401
-    except ImportError as error:
-        return f"CuPy with NVRTC is missing: {error}"
-    return "" if _cuda_includes() else "the CUDA headers (nvidia-cuda-runtime) are missing"
-
-
-@functools.cache
-def _cuda_includes() -> tuple[str, ...]:
-    root = Path(sysconfig.get_paths()["purelib"]) / "nvidia"
-    headers = [*root.glob("*/include/cuda_fp16.h"), Path("/usr/local/cuda/include/cuda_fp16.h")]
-    return tuple(str(h.parent) for h in headers if h.exists())[:1]
+        nvrtc("PTX")
+    except BackendUnavailableError as error:
+        return str(error)
+    return "" if include_folder() else "the CUDA headers (nvidia-cuda-runtime) are missing"
 
 
 def compile_cuda(program: Program, architecture: str = "sm_90") -> str:
-    """Compiles to PTX with NVRTC and returns it; raises `CompileError` with the log."""
-    from cupy.cuda import nvrtc
+    """Compiles to PTX with NVRTC, which needs no GPU, and returns it.
 
-    handle = nvrtc.createProgram(program.source, "kernel.cu", (), ())
-    options = [f"--gpu-architecture={architecture}", *(f"-I{p}" for p in _cuda_includes())]
+    Raises
+    ------
+    CompileError
+        With the log.
+    """
+    options = (f"-arch={architecture}", f"-I{include_folder()}", *program.flags)
     try:
-        nvrtc.compileProgram(handle, (*options, *program.flags))
-        ptx: Any = nvrtc.getPTX(handle)
-    except nvrtc.NVRTCError:
-        log = nvrtc.getProgramLog(handle)
-        raise CompileError("NVRTC refused the source", program.source, log) from None
-    finally:
-        nvrtc.destroyProgram(handle)
-    return ptx.decode() if isinstance(ptx, bytes) else str(ptx)
+        ptx = nvrtc("PTX").compile(program.source, "kernel.cu", options)
+    except CompilerError as error:
+        raise CompileError("NVRTC refused the source", program.source, str(error)) from None
+    return ptx.rstrip(b"\0").decode()
 
 
 # -- HIP --------------------------------------------------------------------------------------
@@ -167,6 +162,7 @@ class OpenCLDevice:
             memory_orders="acq_rel",
             rounded_division32=bool(device.single_fp_config & (1 << 7)),
             pointer_offsets=True,
+            faults=faults.INTEL_CPU if intel else faults.POCL,
         )
 
     def run(self, program: Program, groups: Sequence[int], arguments: Sequence[Any]) -> list[Any]:

@@ -2,9 +2,9 @@
 
 One printer for the C family: `expressions`, `vectors`, `addresses`, `memory`, `statements`,
 `loops`, `atomics`, `subgroups`, put together by `kernels`. A language is a `dialect.Dialect`, a
-table of spellings: `opencl`, `cuda`, `hip`. `facts` proves what makes plain arithmetic and
-aligned vectors legal. Nothing above `generate` knows of C, so that a
-language outside the family can stand beside it.
+table of spellings: `opencl`, `cuda`, `hip`; `around` changes it for compilers with faults. `facts`
+proves what makes plain arithmetic and aligned vectors legal. Nothing above `generate` knows of C,
+so that a language outside the family can stand beside it.
 """
 
 from __future__ import annotations
@@ -32,10 +32,11 @@ def generate(kernel: Kernel, capabilities: Capabilities) -> Program:
     UnsupportedError
         If the kernel needs something that the device lacks.
     """
+    from portable.lang.emit.around import steered
     from portable.lang.emit.kernels import print_kernel
     from portable.lang.passes import lower
 
-    dialect = _dialect(capabilities.dialect)
+    dialect = steered(_dialect(capabilities.dialect), capabilities.faults)
     return print_kernel(lower(kernel, capabilities), capabilities, dialect)
 
 

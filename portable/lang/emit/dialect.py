@@ -61,7 +61,8 @@ class Helper:
     text : str
         Template of the definition; ``{name}`` is its name, ``{T}``, ``{U}``, ``{I}`` the C types
         of the operand, of the unsigned and of the signed integer of its width, ``{bits}`` its
-        width, ``{s}`` its literals' suffix; ``{fmod}``, ``{copysign}``, ``{floor}`` functions.
+        width, ``{s}`` its literals' suffix; ``{fmod}``, ``{copysign}``, ``{floor}`` functions;
+        ``{asm}`` the keyword and ``{r}`` NVIDIA's constraint for a register of that width.
     uses : tuple of str
         Other helpers, for the same type, which it calls as ``{<name>}``.
     """
@@ -178,6 +179,8 @@ class Dialect:
         How instructions are given the pointer ``{p}``, generic and as 32 bits of shared memory.
     box : str
         The argument ``{name}`` that describes boxes of an array.
+    asm : str
+        The keyword before text for the assembler.
     """
 
     name: Literal["opencl", "cuda", "hip"]
@@ -213,6 +216,7 @@ class Dialect:
     address: str = "{p}"
     shared_address: str = "(unsigned int)__cvta_generic_to_shared({p})"
     box: str = ""
+    asm: str = "asm"
     instructions: Mapping[str, Asm] = field(default_factory=dict)
 
     def type_name(self, kind: ValueType) -> str:

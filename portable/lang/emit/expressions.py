@@ -15,7 +15,7 @@ from portable.lang.emit.literals import literal, unsigned_literal
 from portable.lang.functions import FUNCTIONS
 from portable.lang.ir import expressions as e
 from portable.lang.ir.places import linear_local_id
-from portable.lang.ir.types import ValueType, Vector
+from portable.lang.ir.types import ValueType, Vector, scalar_of
 
 __all__ = ["Expressions", "placeholder"]
 
@@ -180,11 +180,18 @@ class Expressions:
     def _unary(self, x: e.Unary) -> Code:
         kind = x.x.type
         assert isinstance(kind, DType)
+        if self.hides_negatives(x):
+            return self._helper("minus", kind, self.code(x.x))
         if x.op == "neg" and kind.kind == "i" and not self.context.facts.fits(x):
             return self._signed(self._wrapping(x), kind)
         operator = {"neg": "-", "not": "!", "invert": "~"}[x.op]
         inner = self.operand(x.x)
         return _negated(inner) if x.op == "neg" else Code(f"{operator}{inner}", Level.UNARY)
+
+    def hides_negatives(self, x: e.Unary) -> bool:
+        """Whether a compiler must not find out that this is a negative."""
+        kind = scalar_of(x.type)
+        return x.op == "neg" and f"neg.{kind.kind}" in self.dialect.functions
 
     def _binary(self, x: e.Binary) -> Code:
         kind = x.type
@@ -228,7 +235,7 @@ class Expressions:
             case e.Binary(op=op) if op in _SUMS:
                 operator, level = _SUMS[op]
                 return infix(operator, level, self._wrapping(x.x), self._wrapping(x.y))
-            case e.Unary(op="neg"):
+            case e.Unary(op="neg") if not self.hides_negatives(x):
                 return _negated(wrapped(self._wrapping(x.x), Level.UNARY))
             case _:
                 unsigned = self.dialect.types[f"u{kind.bits}"]

@@ -11,6 +11,7 @@ from portable.lang.emit.dialect import Dialect, Helper
 __all__ = ["SHARED", "Prelude"]
 
 SHARED: Final[dict[str, Helper]] = {
+    "minus": Helper("{T} {name}({T} x)\n{{\n    return ({T})(0 - ({U})x);\n}}"),
     "div": Helper("{T} {name}({T} x, {T} y)\n{{\n    return y == 0 ? 0 : x / y;\n}}"),
     "rem": Helper("{T} {name}({T} x, {T} y)\n{{\n    return y == 0 ? 0 : x % y;\n}}"),
     "floordiv": Helper(
@@ -19,10 +20,11 @@ SHARED: Final[dict[str, Helper]] = {
     if (y == 0)
         return 0;
     if (y == -1)
-        return ({T})(0 - ({U})x);
+        return {minus}(x);
     const {T} quotient = x / y;
     return quotient - ((x ^ y) < 0 && quotient * y != x);
-}}"""
+}}""",
+        uses=("minus",),
     ),
     "mod": Helper(
         """{T} {name}({T} x, {T} y)
@@ -63,9 +65,10 @@ SHARED: Final[dict[str, Helper]] = {
     "abs_wrap": Helper(
         """{T} {name}({T} x)
 {{
-    const {T} minus = ({T})(0 - ({U})x);
-    return x > minus ? x : minus;
-}}"""
+    const {T} negative = {minus}(x);
+    return x > negative ? x : negative;
+}}""",
+        uses=("minus",),
     ),
     "trips": Helper(
         """{U} {name}({T} start, {T} stop, {T} step)
@@ -103,6 +106,7 @@ class Prelude:
     def _helper_text(self, name: str, word: str, kind: DType) -> str:
         helper = self._dialect.helpers[word]
         signed = {32: "i32", 64: "i64"}.get(kind.bits)
+        wide = kind.bits == 64
         types = self._dialect.types
         values = {
             "name": name,
@@ -111,6 +115,8 @@ class Prelude:
             "I": types[signed] if signed else "",
             "bits": str(kind.bits),
             "s": self._dialect.suffixes[kind.short],
+            "asm": self._dialect.asm,
+            "r": "l" if wide else "r",
         }
         for used in ("fmod", "copysign", "floor"):
             values[used] = self._dialect.functions.get(f"{used}.{kind.short}", used).partition("(")[

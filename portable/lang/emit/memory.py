@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from portable.dtypes import DType, bool_, float16
+from portable.faults import Fault
 from portable.lang.emit import vectors
 from portable.lang.emit.addresses import Addresses, unit_axis
 from portable.lang.emit.code import Code, Level, wrapped
@@ -77,9 +78,9 @@ class Memory:
         narrow elements, which no fast kernel keeps there, all loads are taken to be such, since
         indices become constant when loops are unrolled.
         """
-        intels = self._context.capabilities.is_intels_cpu
+        stale = Fault.STALE_LOCAL_LOADS in self._context.capabilities.faults
         constant = offset.text.isdecimal()
-        return intels and array.space == "local" and (constant or array.dtype.itemsize < 4)
+        return stale and array.space == "local" and (constant or array.dtype.itemsize < 4)
 
     def _load_contiguous(self, array: Array, offset: Code, kind: Vector, aligned: int) -> str:
         if self._dialect.native_vectors:

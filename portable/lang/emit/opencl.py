@@ -13,6 +13,7 @@ from portable.lang.ir.kernel import Kernel, Options
 
 __all__ = ["OPENCL"]
 
+_ASM: Final = "__asm__"
 _TYPES: Final = {
     "bool": "bool",
     "i32": "int",
@@ -95,7 +96,7 @@ def _instructions() -> dict[str, Asm]:
     """What NVIDIA's OpenCL assembles: all of PTX for architectures without a suffix."""
     hopper = ("wgmma.", "mbarrier.", "bulk.")
     return {
-        name: Asm(re.sub(r"\basm\b", "__asm__", spelled.text))
+        name: Asm(re.sub(r"\basm\b", _ASM, spelled.text))
         for name, spelled in INSTRUCTIONS.items()
         if not name.startswith(hopper)
     }
@@ -163,4 +164,5 @@ OPENCL: Final = Dialect(
     address="(ulong)({p})",
     shared_address="(uint)(size_t)({p})",
     instructions=_instructions(),
+    asm=_ASM,
 )

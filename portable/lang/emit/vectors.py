@@ -11,6 +11,7 @@ from dataclasses import fields, replace
 from typing import TYPE_CHECKING, Any
 
 from portable.dtypes import DType, bool_
+from portable.faults import Fault
 from portable.lang.emit.code import Code, Level, infix, wrapped
 from portable.lang.functions import FUNCTIONS
 from portable.lang.ir import expressions as e
@@ -137,12 +138,8 @@ def elementwise(printer: Expressions, x: e.Expression) -> Code:
 
 
 def breaks_wide_calls(printer: Expressions) -> bool:
-    """Whether built-in functions may get vectors of over 32 bytes wrongly.
-
-    So it is with PoCL, whose library is built for another instruction set than the kernels.
-    """
-    capabilities = printer.context.capabilities
-    return capabilities.kind == "cpu" and capabilities.vendor != "intel"
+    """Whether built-in functions may get vectors of over 32 bytes wrongly."""
+    return Fault.WIDE_CALLS in printer.context.capabilities.faults
 
 
 def _fragile(printer: Expressions, x: e.Expression) -> bool:
@@ -341,7 +338,7 @@ def _wide_mask(printer: Expressions, condition: e.Expression, kind: Vector) -> s
 def _native_unary(printer: Expressions, x: e.Unary) -> Code | None:
     kind = x.type
     assert isinstance(kind, Vector)
-    if x.op == "neg" and kind.dtype.kind == "i":
+    if x.op == "neg" and (kind.dtype.kind == "i" or printer.hides_negatives(x)):
         return None
     inner = printer.operand(x.x)
     if x.op != "neg":

@@ -19,7 +19,7 @@ from portable.lang.ir import statements as s
 from portable.lang.ir.kernel import Kernel
 from portable.lang.ir.walk import all_statements, map_block, map_expression, map_operands
 
-__all__ = ["lower_complements"]
+__all__ = ["lower_complements", "unknown_ones"]
 
 _GROUPS: Final = e.WorkItem("num_groups", 0, int32)
 
@@ -43,12 +43,12 @@ def _hidden(x: e.Expression) -> e.Expression:
         return x
     match x:
         case e.Unary(op="invert"):
-            return e.Binary("xor", x.x, _ones(x.type))
+            return e.Binary("xor", x.x, unknown_ones(x.type))
         case (
             e.Binary(op="xor", x=e.Const() as ones, y=y)
             | e.Binary(op="xor", x=y, y=e.Const() as ones)
         ) if _is_minus_one(ones.value, x.type):
-            return e.Binary("xor", y, _ones(x.type))
+            return e.Binary("xor", y, unknown_ones(x.type))
         case e.Binary(op="add" | "sub") | e.Unary(op="neg"):
             return _hidden_in_sum(x, x.type)
         case _:
@@ -62,7 +62,7 @@ def _hidden_in_sum(x: e.Expression, dtype: DType) -> e.Expression:
     others = [(t, minus) for t, minus in terms if not isinstance(t, e.Const)]
     if not _is_minus_one(constant, dtype) or not any(minus for _, minus in others):
         return x
-    total = _ones(dtype)
+    total = unknown_ones(dtype)
     for term, minus in others:
         total = e.Binary("sub" if minus else "add", total, term)
     return total
@@ -85,6 +85,6 @@ def _is_minus_one(value: float, dtype: DType) -> bool:
     return (int(value) + 1) % modulus == 0
 
 
-def _ones(dtype: DType) -> e.Expression:
+def unknown_ones(dtype: DType) -> e.Expression:
     """-1, by way of there being workgroups."""
     return e.Unary("neg", e.Cast(e.Compare("ne", _GROUPS, e.Const(0, int32)), dtype))

@@ -1,0 +1,50 @@
+"""Known faults of device compilers, by name, which generated code steers clear of.
+
+A backend declares those of its compiler in `portable.backend.Capabilities.faults`. Passes
+(`portable.lang.passes`) and emitters (`portable.lang.emit`) avoid what is declared and nothing
+else, so that a new device starts with none, and a mended compiler is served by taking a name out.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Final
+
+__all__ = ["INTEL_CPU", "NVIDIA", "POCL", "Fault"]
+
+
+class Fault(StrEnum):
+    """What a compiler gets wrong."""
+
+    FORGOTTEN_NEGATIVES = "forgotten negatives"
+    """A negated float is not kept for each work-item across a barrier: all see the last one's."""
+
+    LOST_COMPLEMENTS = "lost complements"
+    """Minima and maxima of complements, of integers from memory, work on other registers."""
+
+    STALE_LOCAL_LOADS = "stale local loads"
+    """Loads of local memory at a constant index may give what was there before a barrier."""
+
+    UNBOUNDED_NEGATIVES = "unbounded negatives"
+    """The upper half of a 64-bit product takes the negative of the least integer as positive."""
+
+    FUSED_NEGATIVES = "fused negatives"
+    """Two minima or maxima become one instruction of three operands, which cannot negate any."""
+
+    WIDE_CALLS = "wide calls"
+    """Built-in functions may get vectors of more than 32 bytes wrongly."""
+
+
+INTEL_CPU: Final = frozenset({
+    Fault.FORGOTTEN_NEGATIVES,
+    Fault.LOST_COMPLEMENTS,
+    Fault.STALE_LOCAL_LOADS,
+    Fault.UNBOUNDED_NEGATIVES,
+})  # fmt: skip
+"""Of Intel's OpenCL runtime for processors, 2026.22.10."""
+
+NVIDIA: Final = frozenset({Fault.FUSED_NEGATIVES})
+"""Of NVIDIA's assembler, in CUDA and in OpenCL: seen in 12.9 to 13.2, not in 12.0 and 13.5."""
+
+POCL: Final = frozenset({Fault.WIDE_CALLS})
+"""Of PoCL, whose library may be built for another instruction set than kernels are."""

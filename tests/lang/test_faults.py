@@ -1,0 +1,194 @@
+"""What compilers were seen to get wrong comes out right, and by what text it does."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+import portable as pt
+from portable import dtypes, faults
+from portable import lang as kl
+from portable.backend import ArrayView, Capabilities, Device
+from portable.faults import Fault
+from portable.lang.emit import generate
+from tests.lang.test_numbers import corners
+from tests.support.compilers import CUDA, compile_cuda, cuda_missing
+from tests.support.launch import run
+
+Array = np.ndarray[Any, Any]
+LANES = 4
+NVIDIAS_OPENCL = replace(CUDA, dialect="opencl", pointer_offsets=True)
+INTELS_CPU = replace(
+    CUDA, dialect="opencl", kind="cpu", vendor="intel", faults=faults.INTEL_CPU, sub_group_size=1
+)
+
+
+class _Absent:
+    """A device that is not here, as far as sources need one."""
+
+    name = "absent"
+
+    def __init__(self, capabilities: Capabilities) -> None:
+        self.capabilities = capabilities
+
+
+def _program(launcher: Any, capabilities: Capabilities, *args: Array) -> Any:
+    views = [ArrayView(x.dtype, x.shape, x.strides, None, x.ctypes.data) for x in args]
+    wanted = launcher.specialised(_Absent(capabilities), args, views, {})
+    return generate(launcher.kernel.translated(wanted, capabilities), capabilities)
+
+
+# -- negatives in minima and maxima ---------------------------------------------------------------
+
+
+@pt.kernel
+def extremes_of_negatives(x, y, z, out, wide):
+    i = kl.global_id(0)
+    if i < x.shape[0]:
+        a, b, c = x[i], y[i], z[i]
+        out[0, i] = kl.maximum(kl.maximum(-a, b), c)
+        out[1, i] = kl.minimum(kl.minimum(b, a * -1), c)
+        out[2, i] = kl.maximum(kl.abs(a), a + a)
+        out[3, i] = kl.maximum(c, kl.maximum(b, 0 - a))
+        out[4, i] = kl.minimum(kl.minimum(~a + 1, b), c)
+        out[5, i] = kl.maximum(kl.maximum(a // -1, b), c)
+        least = c
+        for k in kl.static_range(3):
+            least = kl.minimum(least, -out[k, i])
+        out[6, i] = least
+        first = max(-a, b)
+        out[7, i] = kl.maximum(first, c)
+        v = kl.vload(wide, i, 0, lanes=4)
+        kl.vstore(wide, i, 0, kl.maximum(kl.maximum(-v, kl.splat(b, 4)), kl.splat(c, 4)))
+
+
+def _negatives(dtype: str) -> tuple[list[Array], Array, Array]:
+    """Three arrays, and what each row and the vectors should be."""
+    x, y, z = (corners(dtypes.dtype(dtype), seed) for seed in (1, 2, 3))
+    y, z = y[::-1].copy(), np.roll(z, 5)
+    minus = 0 - x
+    rows = [
+        np.maximum(np.maximum(minus, y), z),
+        np.minimum(np.minimum(y, minus), z),
+        np.maximum(np.where(x > minus, x, minus), x + x),
+        np.maximum(z, np.maximum(y, minus)),
+        np.minimum(np.minimum(minus, y), z),
+        np.maximum(np.maximum(minus, y), z),
+    ]
+    rows.append(np.minimum.reduce([z, *(0 - row for row in rows[:3])]))
+    rows.append(rows[0])
+    wide = np.stack([np.roll(x, lane) for lane in range(LANES)], axis=1)
+    greatest = np.maximum(np.maximum(0 - wide, y[:, None]), z[:, None])
+    return [x, y, z, np.zeros((8, len(x)), dtype), wide], np.array(rows), greatest
+
+
+@pytest.mark.parametrize("dtype", ["int32", "int64"])
+def test_extremes_of_negatives(device: Device, dtype: str) -> None:
+    arrays, rows, greatest = _negatives(dtype)
+    *_, found, vectors = run(device, extremes_of_negatives[len(arrays[0]), 8], *arrays)
+    np.testing.assert_array_equal(found, rows)
+    np.testing.assert_array_equal(vectors, greatest)
+
+
+@pytest.mark.parametrize("target", [CUDA, NVIDIAS_OPENCL], ids=["cuda", "opencl"])
+def test_nvidias_assembler_sees_no_negatives(target: Capabilities) -> None:
+    arrays, _, _ = _negatives("int32")
+    launcher = extremes_of_negatives[len(arrays[0]), 8]
+    program = _program(launcher, target, *arrays)
+    assert "xor.b32" in program.source
+    without = _program(launcher, replace(target, faults=frozenset()), *arrays)
+    assert "xor.b32" not in without.source
+    if target is CUDA and not cuda_missing():
+        assert "neg.s32" not in compile_cuda(program)
+        assert "neg.s32" in compile_cuda(without)
+
+
+# -- negatives across barriers --------------------------------------------------------------------
+
+
+@pt.kernel(contract=False)
+def negatives_and_barriers(x, out):
+    i = kl.global_id(0)
+    own = kl.private((3,), kl.f32, lanes=4)
+    f = kl.vload(x, i, 0, lanes=4)
+    scaled = f * -1.0
+    made = f * kl.vector(-1.0, -1.0, -1.0, -1.0)
+    divided, signed, less = f[0] / -1.0, kl.copysign(f[1], -1.0), -0.0 - f[2]
+    kl.barrier()
+    own[0] = f
+    own[1] = made
+    own[2] = scaled
+    kl.vstore(out, i, 0, own[i % 3])
+    kl.vstore(out, i, 4, kl.vector(divided, signed, less, f[3]))
+
+
+def test_negatives_by_products_live_on_across_barriers(device: Device) -> None:
+    """A private array of vectors made the first of these known."""
+    x = np.arange(64, dtype=np.float32).reshape(16, LANES) - 20
+    _, found = run(device, negatives_and_barriers[16, 8], x, np.zeros((16, 8), np.float32))
+    signs = np.where(np.arange(16) % 3 == 0, 1, -1)[:, None]
+    np.testing.assert_array_equal(found[:, :4], x * signs)
+    rest = [-x[:, 0], -np.abs(x[:, 1]), -x[:, 2], x[:, 3]]
+    np.testing.assert_array_equal(found[:, 4:], np.stack(rest, axis=1))
+
+
+# -- products of negatives ------------------------------------------------------------------------
+
+
+@pt.kernel
+def high_products(x, y, out, wide):
+    i = kl.global_id(0)
+    if i < x.shape[0]:
+        out[0, i] = kl.mulhi(-x[i], y[i])
+        out[1, i] = kl.mulhi(y[i], x[i] * -1)
+        out[2, i] = kl.mulhi(-x[i], -y[i])
+        out[3, i] = kl.mulhi(kl.abs(x[i]), y[i])
+        v = kl.vload(wide, i, 0, lanes=4)
+        kl.vstore(wide, i, 0, kl.mulhi(-v, kl.splat(y[i], 4)))
+
+
+def _high(x: Array, y: Array) -> Array:
+    bits = 8 * x.itemsize
+    products = [(int(a) * int(b)) >> bits for a, b in zip(x, y, strict=True)]
+    return np.array(products, x.dtype)
+
+
+@pytest.mark.parametrize("dtype", ["int32", "int64"])
+def test_high_products_of_negatives(device: Device, dtype: str) -> None:
+    x, y = (corners(dtypes.dtype(dtype), seed) for seed in (1, 2))
+    y = y[::-1].copy()
+    minus = 0 - x
+    wide = np.stack([np.roll(x, lane) for lane in range(LANES)], axis=1)
+    out = np.zeros((4, len(x)), dtype)
+    *_, found, vectors = run(device, high_products[len(x), 8], x, y, out, wide)
+    rows = [_high(minus, y), _high(y, minus), _high(minus, 0 - y), _high(np.abs(x), y)]
+    np.testing.assert_array_equal(found, rows)
+    lanes = [_high(0 - wide[:, lane], y) for lane in range(LANES)]
+    np.testing.assert_array_equal(vectors, np.stack(lanes, axis=1))
+
+
+# -- what is declared -----------------------------------------------------------------------------
+
+
+def test_only_what_a_device_declares_is_avoided() -> None:
+    x = corners(dtypes.int64)
+    arrays = [x, x, np.zeros((4, len(x)), x.dtype), np.stack([x] * LANES, axis=1)]
+    launcher = high_products[len(x), 8]
+    assert "signed_product" in _program(launcher, INTELS_CPU, *arrays).source
+    sound = replace(INTELS_CPU, faults=faults.INTEL_CPU - {Fault.UNBOUNDED_NEGATIVES})
+    assert "signed_product" not in _program(launcher, sound, *arrays).source
+
+
+def test_devices_declare_the_faults_of_their_compilers(device: Device) -> None:
+    capabilities = device.capabilities
+    wanted = {
+        ("opencl", "cpu", "intel"): faults.INTEL_CPU,
+        ("opencl", "cpu", "pocl"): faults.POCL,
+        ("opencl", "gpu", "nvidia"): faults.NVIDIA,
+        ("cuda", "gpu", "nvidia"): faults.NVIDIA,
+    }
+    key = (capabilities.dialect, capabilities.kind, capabilities.vendor)
+    assert capabilities.faults == wanted.get(key, frozenset())
