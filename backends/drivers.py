@@ -10,18 +10,19 @@ from __future__ import annotations
 import hashlib
 import os
 import sys
-import tempfile
 import threading
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from importlib import metadata
 from pathlib import Path
 
-from portable import cache
+from portable import cache, private
 from portable.files import write_whole
 
 __all__ = ["announce", "find_drivers", "write_folder"]
 
 _VARIABLE = "OCL_ICD_VENDORS"
+_PREFIX = "icd-"
 _SYSTEM_FOLDER = Path("/etc/OpenCL/vendors")
 _LIBRARY_FOLDERS = (
     "/usr/lib/x86_64-linux-gnu",
@@ -42,11 +43,16 @@ def announce() -> None:
     Does nothing outside Linux, whose loaders alone read folders.
     """
     with _lock:
-        if sys.platform != "linux" or os.environ.get(_VARIABLE):
+        if sys.platform != "linux" or _is_told(os.environ.get(_VARIABLE, "")):
             return
         drivers = find_drivers()
         if drivers:
             os.environ[_VARIABLE] = str(write_folder(drivers))
+
+
+def _is_told(where: str) -> bool:
+    """Whether loaders are pointed elsewhere; a folder that a parent process removed counts not."""
+    return bool(where) and not (Path(where).name.startswith(_PREFIX) and not Path(where).is_dir())
 
 
 def find_drivers() -> list[str]:
@@ -58,21 +64,31 @@ def find_drivers() -> list[str]:
 
 
 def write_folder(drivers: Iterable[str]) -> Path:
-    """A folder with one ``.icd`` file per driver; the same drivers give the same folder."""
+    """A folder with one ``.icd`` file per driver; the same drivers give the same folder.
+
+    Drivers are code that will be run, so that it is one which nobody else can write to; where
+    nothing is to be kept, a temporary one.
+    """
     lines = list(drivers)
-    name = "icd-" + hashlib.sha256("\n".join(lines).encode()).hexdigest()[:16]
-    try:
-        return _fill(cache.folder() / name, lines)
-    except OSError:
-        return _fill(Path(tempfile.mkdtemp(prefix="portable-")), lines)
+    name = _PREFIX + hashlib.sha256(os.fsencode("\n".join(lines))).hexdigest()[:16]
+    if cache.enabled():
+        with suppress(OSError):
+            return _fill(cache.folder() / name, lines)
+    return _fill(private.temporary() / name, lines)
 
 
 def _fill(folder: Path, lines: list[str]) -> Path:
-    folder.mkdir(parents=True, exist_ok=True)
-    for i, line in enumerate(lines):
-        target = folder / f"{i:02}-{_stem(line)}.icd"
-        if not target.exists() or target.read_text() != line + "\n":
-            write_whole(target, f"{line}\n".encode())
+    private.make(folder)
+    wanted = {
+        folder / f"{i:02}-{_stem(line)}.icd": os.fsencode(f"{line}\n")
+        for i, line in enumerate(lines)
+    }
+    for found in folder.glob("*.icd"):
+        if found not in wanted:
+            found.unlink()
+    for target, content in wanted.items():
+        if not target.exists() or target.read_bytes() != content:
+            write_whole(target, content)
     return folder
 
 
@@ -98,7 +114,7 @@ def _from_system(folder: Path) -> Iterator[str]:
         return
     for entry in entries:
         try:
-            line = entry.read_text().strip()
+            line = os.fsdecode(entry.read_bytes()).strip()
         except OSError:
             continue
         if line:

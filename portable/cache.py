@@ -1,7 +1,8 @@
 """Compiled programs kept on disk, found by a hash of everything they depend on.
 
 A damaged or unwritable cache costs a recompilation, never an error. ``PORTABLE_CACHE_DIR`` moves
-the cache and ``PORTABLE_CACHE=0`` switches it off.
+the cache and ``PORTABLE_CACHE=0`` switches it off. Programs are code that will be run: none is
+taken from a folder that somebody else can write to.
 """
 
 from __future__ import annotations
@@ -12,19 +13,43 @@ from pathlib import Path
 
 import platformdirs
 
+from portable import private
 from portable.files import write_whole
+from portable.notices import warn_once
 
-__all__ = ["folder", "key", "load", "store"]
+__all__ = ["enabled", "folder", "key", "load", "store"]
 
+_VARIABLE = "PORTABLE_CACHE_DIR"
 _FORMAT = b"portable-cache-1\n"
 _DIGEST_BYTES = hashlib.sha256().digest_size
 
 
 def folder() -> Path:
-    """The user's cache folder, which need not exist."""
-    return Path(
-        os.environ.get("PORTABLE_CACHE_DIR") or platformdirs.user_cache_dir("portable-arrays")
-    )
+    """The user's cache folder, or, with a warning, a temporary one if others can write to that.
+
+    It is there on return, and nobody else can write to it.
+    """
+    named = os.environ.get(_VARIABLE)
+    wanted = Path(named or platformdirs.user_cache_dir("portable-arrays"))
+    try:
+        private.make(wanted)
+    except private.UnsafeFolderError as error:
+        _warn(f"compiled programs are not kept: {error}")
+    except OSError as error:
+        if named:
+            _warn(f"{_VARIABLE} names {named}, which cannot be used ({error.strerror})")
+    else:
+        return wanted
+    return private.temporary()
+
+
+def _warn(what: str) -> None:
+    warn_once(f"{what}; a temporary folder is used until the process ends")
+
+
+def enabled() -> bool:
+    """Whether anything is to be kept."""
+    return os.environ.get("PORTABLE_CACHE", "1") != "0"
 
 
 def key(*parts: str) -> str:
@@ -45,10 +70,12 @@ def load(name: str) -> bytes | None:
 
     A damaged file is removed.
     """
-    if not _enabled():
+    if not enabled():
         return None
     path = _path(name)
     try:
+        if any(private.distrust(p) for p in (path.parent.parent, path.parent, path)):
+            return None
         data = path.read_bytes()
     except OSError:
         return None
@@ -60,18 +87,15 @@ def load(name: str) -> bytes | None:
 
 def store(name: str, content: bytes) -> None:
     """Keep `content` under `name`; does nothing where the folder cannot be written."""
-    if not _enabled():
+    if not enabled():
         return
     path = _path(name)
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
+        private.make(path.parent.parent)
+        private.make(path.parent)
         write_whole(path, _FORMAT + hashlib.sha256(content).digest() + content)
     except OSError:
         return
-
-
-def _enabled() -> bool:
-    return os.environ.get("PORTABLE_CACHE", "1") != "0"
 
 
 def _path(name: str) -> Path:

@@ -3,29 +3,99 @@
 from __future__ import annotations
 
 import os
+import re
+import stat
+import time
 from contextlib import suppress
 from pathlib import Path
+from typing import Final
 from uuid import uuid4
 
 __all__ = ["write_whole"]
 
+_UNFINISHED: Final = re.compile(r"\..*\.[0-9a-f]{32}\.unfinished")
+_ABANDONED: Final = 600.0
+"""Seconds without a write after which nobody finishes a file any more."""
+
+_OPEN_FILES: Final = ("/dev/", "/proc/")
+"""Names below these stand for what is open already, such as the standard output."""
+
 
 def write_whole(path: str | os.PathLike[str], data: bytes) -> None:
-    """Writes to a temporary name beside `path`, then renames: the file is whole or not there.
+    """Writes a file so that it is whole or as it was, whenever that is interrupted.
+
+    A regular file is written under a temporary name beside it, which then replaces it; it keeps its
+    permissions, and its owner where that is allowed. Symbolic links are followed. What is no
+    regular file (a device, a pipe) is written to as it is.
 
     Raises
     ------
     OSError
-        If that fails; it names `path`.
+        If that fails, as on a full disk; it names `path`.
     """
-    target = Path(path)
-    unfinished = target.with_name(f".{target.name}.{uuid4().hex}")
+    target = Path(path).absolute()
     try:
-        unfinished.write_bytes(data)
-        unfinished.replace(target)
-    except BaseException as error:
-        if isinstance(error, OSError) and error.errno is not None:
+        old = _status(target)
+        if old is not None and _is_written_through(target, old):
+            _write_through(target, data)
+        else:
+            _replace(target.resolve(), data, old)
+    except OSError as error:
+        if error.errno is not None:
             error.filename, error.filename2 = os.fspath(path), None
+        raise
+
+
+def _status(path: Path) -> os.stat_result | None:
+    """What is there, links followed; None if nothing is."""
+    try:
+        return path.stat()
+    except FileNotFoundError:
+        return None
+
+
+def _is_written_through(path: Path, old: os.stat_result) -> bool:
+    return not stat.S_ISREG(old.st_mode) or path.as_posix().startswith(_OPEN_FILES)
+
+
+def _write_through(path: Path, data: bytes) -> None:
+    with os.fdopen(os.open(path, os.O_WRONLY), "wb") as file:
+        file.write(data)
+
+
+def _replace(target: Path, data: bytes, old: os.stat_result | None) -> None:
+    _remove_abandoned(target.parent)
+    unfinished = target.with_name(f".{target.name}.{uuid4().hex}.unfinished")
+    try:
+        # What is to be read by its owner alone never is by others, not even unfinished.
+        descriptor = os.open(
+            unfinished,
+            os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0),
+            0o666 if old is None else 0o600,
+        )
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(data)
+        if old is not None:
+            _take_over(unfinished, old)
+        unfinished.replace(target)
+    except BaseException:
         with suppress(OSError):
             unfinished.unlink(missing_ok=True)
         raise
+
+
+def _take_over(path: Path, old: os.stat_result) -> None:
+    """Give a file the owner and the permissions of the one that it replaces."""
+    if hasattr(os, "chown"):
+        with suppress(OSError):
+            os.chown(path, old.st_uid, old.st_gid)
+    path.chmod(stat.S_IMODE(old.st_mode))
+
+
+def _remove_abandoned(folder: Path) -> None:
+    """Remove what processes left behind that were killed while they wrote."""
+    latest = time.time() - _ABANDONED
+    with suppress(OSError):
+        for path in folder.iterdir():
+            if _UNFINISHED.fullmatch(path.name) and path.lstat().st_mtime < latest:
+                path.unlink(missing_ok=True)

@@ -1,19 +1,27 @@
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+import tempfile
 import threading
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from portable import cache, registry
+from portable import cache, notices, private, registry
 from tests.support.axpy import axpy, bind, groups
+
+posix = pytest.mark.skipif(os.name != "posix", reason="only POSIX systems have such permissions")
 
 
 @pytest.fixture(autouse=True)
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("PORTABLE_CACHE_DIR", str(tmp_path))
     monkeypatch.delenv("PORTABLE_CACHE", raising=False)
+    monkeypatch.setattr(notices, "_told", set())
+    monkeypatch.setattr(private, "_made", {})
     return tmp_path
 
 
@@ -51,12 +59,96 @@ def test_a_damaged_file_is_ignored_and_removed(folder: Path, damage: str) -> Non
     assert not file.exists()
 
 
-def test_an_unwritable_folder_is_tolerated(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unusable_folder_is_told_once(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     blocker = folder / "file"
     blocker.write_text("not a folder")
     monkeypatch.setenv("PORTABLE_CACHE_DIR", str(blocker / "below"))
+    with pytest.warns(UserWarning, match=r"PORTABLE_CACHE_DIR names .* \(Not a directory\)"):
+        cache.store(cache.key("source"), b"binary")
+    assert cache.load(cache.key("source")) == b"binary"
+
+
+def test_a_new_folder_is_the_users_alone(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PORTABLE_CACHE_DIR", str(folder / "new"))
     cache.store(cache.key("source"), b"binary")
-    assert cache.load(cache.key("source")) is None
+    (file,) = _files(folder)
+    assert {p.stat().st_mode & 0o777 for p in file.parents[:3]} == {0o700}
+
+
+@posix
+@pytest.mark.parametrize("mode", [0o770, 0o707, 0o720, 0o777])
+def test_a_folder_that_others_can_write_to_is_not_used(folder: Path, mode: int) -> None:
+    name = cache.key("source")
+    cache.store(name, b"planted")
+    folder.chmod(mode)
+    with pytest.warns(UserWarning, match=f"others can write to {folder}.*chmod go-w"):
+        assert cache.load(name) is None
+    cache.store(name, b"binary")
+    assert cache.load(name) == b"binary"
+    folder.chmod(0o700)
+    assert cache.load(name) == b"planted"
+
+
+@posix
+@pytest.mark.parametrize("above", [0, 1, 2])
+def test_nothing_below_is_taken_that_others_can_write_to(folder: Path, above: int) -> None:
+    name = cache.key("source")
+    cache.store(name, b"planted")
+    (file,) = _files(folder)
+    (file, *file.parents)[above].chmod(0o777)
+    assert cache.load(name) is None
+
+
+@posix
+def test_a_folder_of_another_user_is_not_used(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    name = cache.key("source")
+    cache.store(name, b"planted")
+    monkeypatch.setattr(private, "_ROOT", -1)
+    monkeypatch.setattr(os, "geteuid", lambda: folder.stat().st_uid + 1)
+    with pytest.warns(UserWarning, match="belongs to another user"):
+        assert cache.load(name) is None
+
+
+def test_the_temporary_folder_goes_with_the_process_and_stays_with_a_forked_child(
+    folder: Path,
+) -> None:
+    program = (
+        "import os, warnings; warnings.simplefilter('ignore'); from portable import cache\n"
+        "where = cache.folder(); print(where, where.is_dir(), flush=True)\n"
+        "if hasattr(os, 'fork') and os.fork() == 0: raise SystemExit\n"
+        "hasattr(os, 'fork') and os.wait(); print(where.is_dir())"
+    )
+    (folder / "file").write_text("not a folder")
+    environment = os.environ | {"PORTABLE_CACHE_DIR": str(folder / "file"), "TMPDIR": str(folder)}
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    where, there, still = done.stdout.split()
+    assert Path(where).parent == folder
+    assert (there, still) == ("True", "True")
+    assert sorted(p.name for p in folder.iterdir()) == ["file"]
+
+
+def test_temporary_folders_of_killed_processes_are_removed_later(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(folder))
+    monkeypatch.setattr(private, "_made", {})
+    monkeypatch.setattr(private, "_runs", lambda process: process == 1)
+    for name in ("1-runs", "2-new", "3-old"):
+        (folder / f"portable-private-{name}").mkdir()
+        if name != "2-new":
+            os.utime(folder / f"portable-private-{name}", (0, 0))
+    made = private.temporary()
+    assert private.temporary() == made
+    left = {p.name.removeprefix("portable-private-") for p in folder.iterdir()}
+    assert left == {"1-runs", "2-new", made.name.removeprefix("portable-private-")}
 
 
 def test_it_can_be_switched_off(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from portable import registry
+from portable import notices, private, registry
 from portable_backends import drivers
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="only Linux reads folders")
@@ -19,6 +19,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr(drivers, "_SYSTEM_FOLDER", tmp_path / "vendors")
     monkeypatch.setattr(drivers, "_LIBRARY_FOLDERS", ())
     monkeypatch.setattr(drivers, "_from_pip", lambda: iter(()))
+    monkeypatch.setattr(private, "_made", {})
     (tmp_path / "vendors").mkdir()
     return tmp_path
 
@@ -53,9 +54,64 @@ def test_the_folder_has_one_file_a_driver_and_is_found_again() -> None:
     assert drivers.write_folder(lines[:1]) != folder
 
 
-def test_an_unwritable_cache_is_tolerated(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unusable_cache_is_tolerated(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (folder / "cache").write_text("no folder")
+    monkeypatch.setattr(notices, "_told", set())
+    with pytest.warns(UserWarning, match="PORTABLE_CACHE_DIR"):
+        found = drivers.write_folder(["/a/libone.so"])
+    assert list(found.glob("*.icd"))
+
+
+def test_nothing_is_written_where_nothing_is_to_be_kept(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PORTABLE_CACHE", "0")
     assert list(drivers.write_folder(["/a/libone.so"]).glob("*.icd"))
+    assert not (folder / "cache").exists()
+
+
+def test_what_somebody_else_could_have_planted_is_not_used(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whether the cache or the folder in it is open to others."""
+    monkeypatch.setattr(notices, "_told", set())
+    named = drivers.write_folder(["/a/libone.so"])
+    (named / "99.icd").write_text("/planted.so\n")
+    named.chmod(0o777)
+    other = drivers.write_folder(["/a/libone.so"])
+    assert [f.read_text() for f in other.glob("*.icd")] == ["/a/libone.so\n"]
+    assert other.parent != folder / "cache"
+    (folder / "cache").chmod(0o777)
+    with pytest.warns(UserWarning, match="others can write to"):
+        assert drivers.write_folder(["/a/libone.so"]) == other
+
+
+def test_the_folder_holds_what_it_should_and_no_more() -> None:
+    named = drivers.write_folder(["/a/libone.so", "/b/libtwo.so"])
+    one, _ = sorted(named.glob("*.icd"))
+    one.write_bytes(b"\xff\xfe no text")
+    (named / "99.icd").write_bytes(b"\xff")
+    assert drivers.write_folder(["/a/libone.so", "/b/libtwo.so"]) == named
+    assert [f.read_text() for f in sorted(named.glob("*.icd"))] == [
+        "/a/libone.so\n",
+        "/b/libtwo.so\n",
+    ]
+
+
+def test_names_of_drivers_need_not_be_unicode(folder: Path) -> None:
+    (folder / "vendors" / "odd.icd").write_bytes(b"/a/lib\xff.so\n")
+    (found,) = drivers.find_drivers()
+    (file,) = drivers.write_folder([found]).glob("*.icd")
+    assert file.read_bytes() == b"/a/lib\xff.so\n"
+
+
+def test_a_folder_of_a_parent_process_that_is_gone_is_made_again(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OCL_ICD_VENDORS", str(folder / "gone" / "icd-0123456789abcdef"))
+    _register(folder, "vendor", "/a/libvendor.so")
+    drivers.announce()
+    assert Path(os.environ["OCL_ICD_VENDORS"]).is_dir()
 
 
 def test_announce_respects_the_user(monkeypatch: pytest.MonkeyPatch) -> None:
