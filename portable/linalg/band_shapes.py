@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Final, Literal
 
 from portable.backend import Capabilities
@@ -63,6 +64,11 @@ class Stage:
     ahead, behind : int
         In the ring: how many blocks are on their way in ahead of what is needed, and on their way
         out without being waited for.
+
+    Raises
+    ------
+    ValueError
+        For what the kernels of the residency do not hold for.
     """
 
     bandwidth: int
@@ -75,6 +81,23 @@ class Stage:
     every: int = 1
     ahead: int = 1
     behind: int = 0
+
+    def __post_init__(self) -> None:
+        b, whole = self.bandwidth, self.reflector == self.bandwidth
+        least = min(self.lanes, self.rows, self.items, self.sweeps, self.every)
+        _require(2 <= self.reflector <= b, "a reflector has 2 elements, and at most the bandwidth")
+        _require(least >= 1, "lanes, rows, items, sweeps and steps are 1 at least")
+        match self.residency:
+            case "vectors":
+                _require(whole, "work-items alone leave a bidiagonal matrix")
+                _require(b % self.lanes == 0, "reflectors are whole vectors")
+                _require(2 * b % (self.lanes * self.rows) == 0, "rows go in whole parts")
+                _require(self.items == 1, "a work-item has a sweep to itself")
+            case "ring":
+                _require(whole, "the ring leaves a bidiagonal matrix")
+                _require(self.items == 2 * b, "a sweep has a work-item for each row of a hop")
+                _require(self.ahead >= 1, "a block is asked for before a step waits for it")
+                _require(self.behind >= 0, "no block leaves before the last sweep is done with it")
 
     @property
     def lag(self) -> int:
@@ -104,11 +127,31 @@ class Plan:
         The type of the working storage. Half precision stays in half where the band is only in
         global memory; in vectors and in the ring it is kept in single: converting costs more than
         the memory (on an H200 0.245 s instead of 0.142 s at n = 32768, b = 32).
+
+    Raises
+    ------
+    ValueError
+        For stages that do not follow from each other or do not end in bidiagonal form.
     """
 
     stages: tuple[Stage, ...]
     persistent: bool
     storage: DType
+
+    def __post_init__(self) -> None:
+        residencies = {stage.residency for stage in self.stages}
+        for before, after in pairwise(self.stages):
+            left = before.bandwidth - before.reflector + 1
+            _require(after.bandwidth >= left, "a stage works with all that the one before leaves")
+        if self.stages:
+            last = self.stages[-1]
+            _require(last.reflector == last.bandwidth, "the last stage leaves a bidiagonal matrix")
+        if "ring" in residencies:
+            _require(self.persistent, "in the ring, workgroups wait for each other")
+        if "vectors" in residencies:
+            b = self.stages[0].bandwidth
+            _require(len(self.stages) == 1, "vectors are in a stage of their own")
+            _require((self.pitch, self.top) == (3 * b, 2 * b), "vectors find columns 3 b apart")
 
     @property
     def top(self) -> int:
@@ -119,6 +162,12 @@ class Plan:
     def pitch(self) -> int:
         """Places of a column."""
         return self.top + _rounded(max((x.reflector for x in self.stages), default=1), 4)
+
+
+def _require(holds: bool, what: str) -> None:
+    """What the kernels take for granted of their plan."""
+    if not holds:
+        raise ValueError(f"a plan that no kernel of bands was made for: {what}")
 
 
 def _rounded(x: int, multiple: int) -> int:

@@ -18,6 +18,11 @@ _FEWEST_ROWS: Final = 16
 _ALIGNMENT: Final = 6 * 128
 """Bytes that may lie between the local arrays of a kernel, each of which begins at a line."""
 
+# How often sums are halved in `portable.nn.fused_kernels`.
+_MOST_LANES: Final = 2**5
+_MOST_ITEMS: Final = 2**10
+_MOST_SHARES: Final = 2**6
+
 # Beyond these, a product of matrices per layer is faster than one kernel.
 _MOST_WEIGHTS: Final = 131_072
 """Weights that a processor's nearer caches hold."""
@@ -49,6 +54,11 @@ class Shape:
         Work-items of a workgroup.
     copy, hold : bool
         Whether parameters, and an optimizer's state, come into local memory.
+
+    Raises
+    ------
+    ValueError
+        For what the kernels do not hold for.
     """
 
     rows: int
@@ -62,6 +72,15 @@ class Shape:
     copy: bool
     hold: bool
 
+    def __post_init__(self) -> None:
+        _require(self.rows % (self.lanes * self.vectors) == 0, "samples go in whole vectors")
+        for name in ("lanes", "size", "split"):
+            of_two = getattr(self, name).bit_count() == 1
+            _require(of_two, f"sums go by halves: {name} is a power of two")
+        _require(2 <= self.lanes <= _MOST_LANES, f"a vector has 2 to {_MOST_LANES} lanes")
+        _require(self.size <= _MOST_ITEMS, f"a workgroup has at most {_MOST_ITEMS} work-items")
+        _require(self.split <= min(self.size, _MOST_SHARES), "a tile's sharers are a sub-group")
+
     def forward(self) -> dict[str, Any]:
         """The constants of a forward pass."""
         return {
@@ -72,6 +91,12 @@ class Shape:
     def training(self) -> dict[str, Any]:
         """The constants of an epoch."""
         return {**self.forward(), "TILE": self.tile, "SPLIT": self.split, "HOLD": self.hold}
+
+
+def _require(holds: bool, what: str) -> None:
+    """What the kernels take for granted of their shape."""
+    if not holds:
+        raise ValueError(f"a shape that no kernel of networks was made for: {what}")
 
 
 def layer_tuples(layout: Layout) -> tuple[tuple[int, int, int, int], ...]:

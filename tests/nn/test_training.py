@@ -225,7 +225,7 @@ def test_fewer_work_items_where_a_device_refuses(
     few = OfFewItems(fused.train_epochs, shape.size)
     monkeypatch.setattr(fused, "train_epochs", few)
     order, numbers = np.arange(8, dtype=np.int32)[None], SGD().numbers(1, [0.1])
-    trainer = FusedTrainer(model, mse, SGD(), None, 8, replace(shape, size=64 * shape.size))
+    trainer = FusedTrainer(model, mse, SGD(), None, 8, replace(shape, size=16 * shape.size))
     (lost,) = trainer.epochs(x, y, order, numbers)
     usual = FusedTrainer(network(device), mse, SGD(), None, 8, shape)
     assert usual.epochs(x, y, order, numbers) == [lost]

@@ -267,6 +267,7 @@ def scan_rows(
     In blocks of `BLOCK` elements, a multiple of `LANES`, so that sums are rounded less.
     `SHIFT` is 1 where the first element of `out` is the total of nothing.
     """
+    kl.static_assert(BLOCK % LANES == 0, "blocks are whole vectors")
     lead = x.shape[: x.ndim - 1]
     length = x.shape[x.ndim - 1]
     first = kl.global_id(0) * ROWS

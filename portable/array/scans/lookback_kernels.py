@@ -313,6 +313,8 @@ def scan_in_turn(
     tiles by as many workgroups. `SPAN` blocks of `WIDTH` tiles are looked at together. `SHIFT` is 1
     where the first element of `out` is the total of nothing.
     """
+    kl.static_assert(WIDTH % _PARTS == 0, "blocks of tiles are cut into equal parts")
+    kl.static_assert(WIDTH >= SPAN * _PARTS, "each part has a work-item")
     lead = x.shape[: x.ndim - 1]
     TILE = WIDTH * STRIPS * LANES
     VECTORS, WINDOW = padded(STRIPS * WIDTH, STRIPS), SPAN * padded(WIDTH, _BANKS)

@@ -121,6 +121,7 @@ def scan_strips_in_turn(
     many tiles by as many workgroups. `SHIFT` is 1 where the first element of `out` is the total of
     nothing.
     """
+    kl.static_assert(TALL >= 2 and TALL % 2 == 0, "two rows of work-items look at each tile above")
     lead = x.shape[: x.ndim - 1]
     length = x.shape[x.ndim - 1]
     columns = product_of(lead)

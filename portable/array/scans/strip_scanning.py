@@ -25,6 +25,7 @@ _FEWEST: Final = 4
 def strips_may_wait(vectors: int, capabilities: Capabilities) -> bool:
     """Whether workgroups may wait for others, and `vectors` side by side are enough of them."""
     may = capabilities.forward_progress and capabilities.atomics64
+    may = may and capabilities.max_workgroup >= 2 * _WIDTH
     return capabilities.kind != "cpu" and may and vectors >= _FEWEST * _WIDTH
 
 
@@ -38,14 +39,14 @@ def scan_in_strips(recipe: Recipe, x: Any, out: Any, merge: Merge, shift: int, l
     columns, length = prod(x.shape[:-1]), x.shape[-1]
     lanes = min(lanes, max(1, _STORED // kind.itemsize))
     group = min(_GROUP, device.capabilities.max_workgroup)
-    tall = group // _WIDTH
+    tall = group // (2 * _WIDTH) * 2
     depth = max(1, _BYTES_PER_ITEM // (lanes * kind.itemsize))
     tiles = -(-columns // (_WIDTH * lanes)) * -(-length // (tall * depth))
     groups = min(tiles, device.capabilities.compute_units * _GROUPS_PER_UNIT)
     recipe.launch(
         scan_strips_in_turn,
-        groups * group,
-        group,
+        groups * _WIDTH * tall,
+        _WIDTH * tall,
         x,
         kept_state(recipe, device, 2 * tiles * _WIDTH * lanes, kind.itemsize),
         out,

@@ -1,0 +1,63 @@
+"""Plans for bands: what the kernels take for granted is asserted, and every device's plans hold."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from portable import dtypes, profiles
+from portable.dtypes import DType
+from portable.linalg.band_shapes import Plan, Stage, plan_for
+
+RING = Stage(8, 8, "ring", items=16, sweeps=2)
+ALONE = Stage(8, 8, "vectors", lanes=4, rows=4)
+
+
+@pytest.mark.parametrize(
+    ("stage", "message"),
+    [
+        ({"reflector": 1}, "2 elements"),
+        ({"reflector": 9}, "at most the bandwidth"),
+        ({"sweeps": 0}, "1 at least"),
+        ({"residency": "ring", "items": 16, "reflector": 4}, "ring leaves a bidiagonal"),
+        ({"residency": "ring", "items": 8}, "work-item for each row"),
+        ({"residency": "ring", "items": 16, "ahead": 0}, "asked for before"),
+        ({"residency": "ring", "items": 16, "behind": -1}, "no block leaves before"),
+        ({"residency": "vectors", "reflector": 4}, "bidiagonal"),
+        ({"residency": "vectors", "lanes": 3}, "whole vectors"),
+        ({"residency": "vectors", "lanes": 8, "rows": 4}, "whole parts"),
+        ({"residency": "vectors", "items": 2}, "a sweep to itself"),
+    ],
+)
+def test_stages_that_no_kernel_holds_for_are_refused(stage: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        Stage(**{"bandwidth": 8, "reflector": 8, "residency": "items", **stage})
+
+
+@pytest.mark.parametrize(
+    ("stages", "persistent", "message"),
+    [
+        ((RING,), False, "wait for each other"),
+        ((Stage(12, 4, "items"), RING), True, "all that the one before leaves"),
+        ((Stage(12, 5, "items"),), True, "last stage leaves"),
+        ((Stage(12, 5, "items"), ALONE), True, "a stage of their own"),
+        ((Stage(6, 6, "vectors", lanes=2),), True, "3 b apart"),
+    ],
+)
+def test_stages_that_do_not_follow_are_refused(
+    stages: tuple[Stage, ...], persistent: bool, message: str
+) -> None:
+    with pytest.raises(ValueError, match=message):
+        Plan(stages, persistent, dtypes.float32)
+
+
+@pytest.mark.parametrize("dtype", [dtypes.float16, dtypes.float32, dtypes.float64])
+@pytest.mark.parametrize("name", profiles.names())
+def test_every_device_has_plans_that_hold(name: str, dtype: DType) -> None:
+    capabilities = profiles.load(name).capabilities
+    for u in (0, 1, 2, 3, 4, 5, 8, 12, 31, 32, 33, 48, 49, 64, 130, 1000):
+        for n in (u + 1, 5000):
+            plan = plan_for(u, n, dtype, capabilities)
+            assert bool(plan.stages) == (u > 1)
+            assert not plan.stages or plan.stages[0].bandwidth >= u
