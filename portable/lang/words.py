@@ -158,6 +158,12 @@ __all__ = [
     "vload",
     "vstore",
     "where",
+    "workgroup_all",
+    "workgroup_any",
+    "workgroup_broadcast",
+    "workgroup_range",
+    "workgroup_reduce",
+    "workgroup_scan",
     "workgroup_uniform",
 ]
 
@@ -334,7 +340,10 @@ def fence(order: str = "acq_rel", scope: str = "device") -> None:
 
 @_word
 def workgroup_uniform(x: Any) -> Any:
-    """`x` as the workgroup's first work-item has it, for all of them; counts as uniform."""
+    """`x` as the workgroup's first work-item has it, for all of them; counts as uniform.
+
+    `workgroup_broadcast` gives that of any work-item.
+    """
 
 
 @_word
@@ -429,6 +438,65 @@ sub_group_reduce_xor = _sub_group("reduce_xor", "Bitwise exclusive or over the s
 sub_group_scan_add = _sub_group("scan_add", "The sum of `x` up to and including this work-item.")
 sub_group_any = _sub_group("any", "Whether some work-item's `x` is true.")
 sub_group_all = _sub_group("all", "Whether every work-item's `x` is true.")
+
+# -- collectives of a workgroup ---------------------------------------------------------------
+
+
+@_word
+def workgroup_reduce(op: Any, x: Any) -> Any:
+    """`x` of all work-items, combined by `op`; every work-item gets it, and it counts as uniform.
+
+    `op` is a function of two values that gives one of the same types: `add`, `maximum`, or any
+    marked `portable.function`. It has to be associative and need not commute: values are combined
+    in the order of `local_linear_id`. `x` is a number, or a tuple or struct of numbers. The whole
+    workgroup has to get here. Local memory and barriers that are needed are included; memory of
+    the caller's own is not ordered by it. A workgroup of one costs nothing.
+
+    >>> @pt.function
+    ... def larger(x, y):
+    ...     return x if x.value >= y.value else y
+    >>> best = kl.workgroup_reduce(larger, Found(value, index))  # doctest: +SKIP
+    """
+
+
+@_word
+def workgroup_scan(
+    op: Any, x: Any, *, inclusive: bool = True, initial: Any = None, total: bool = False
+) -> Any:
+    """`x` of the work-items up to this one, combined by `op` as `workgroup_reduce` does.
+
+    With ``inclusive=False`` that of the work-items before this one; then `initial` is needed, which
+    is combined from the left in any case where it is given: it is what the first work-item gets.
+    ``total=True`` gives a pair, with what all have combined, `initial` included, as the second.
+    """
+
+
+@_word
+def workgroup_any(x: Any) -> Any:
+    """Whether some work-item's `x`, a bool, is true; counts as uniform."""
+
+
+@_word
+def workgroup_all(x: Any) -> Any:
+    """Whether every work-item's `x`, a bool, is true; counts as uniform."""
+
+
+@_word
+def workgroup_broadcast(x: Any, index: Any) -> Any:
+    """`x` of the work-item whose `local_linear_id` is `index`, the same for all; uniform.
+
+    `x` is a number, or a tuple or struct of numbers.
+    """
+
+
+@_word
+def workgroup_range(start: Any, stop: Any = None, step: Any = 1, *, unroll: int = 0) -> Any:
+    """For loops only: a range whose rounds the work-items of the workgroup share out.
+
+    Neighbours take neighbouring rounds (in CUDA's words, a block-stride loop); one work-item alone
+    walks through all of them.
+    """
+
 
 # -- copies -----------------------------------------------------------------------------------
 

@@ -303,11 +303,11 @@ def test_the_simulator_has_no_source() -> None:
 def chatty(x):
     i = kl.global_id(0)
     if i == 1:
-        kl.print("item ", i, " has ", x[i], " of 100%", kl.i64(7), x[i] > 1)
+        kl.print("item", i, "has", x[i], "of 100%", kl.i64(7), (x[i] > 1, 3))
 
 
 def test_printing_does_no_harm(device: Device, capfd: pytest.CaptureFixture[str]) -> None:
     run(device, chatty[2, 2], np.array([1, 2.5], np.float32))
     text = capfd.readouterr().out
     if device.backend == "simulator":
-        assert "item 1 has 2.5 of 100%" in text
+        assert "item 1 has 2.5 of 100% 7 (True, 3)" in text

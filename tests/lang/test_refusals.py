@@ -57,6 +57,40 @@ def refused(
     return error
 
 
+def identity(x):
+    if x[0] is x[1]:  # here
+        x[0] = 1
+
+
+def contained(x):
+    if 1 in (x[0], x[1]):  # here
+        x[0] = 1
+
+
+def endless(x):
+    for i in kl.static_range(10**6):
+        x[i] = 0  # here
+
+
+def capability(x):
+    x[0] = kl.target.warp_size  # here
+
+
+def test_what_depends_on_run_time_values() -> None:
+    assert "'is' of f32 value" in str(refused(identity, F32))
+    assert "'in' takes compile-time constants" in str(refused(contained, F32))
+
+
+def test_rounds_repeated_at_compile_time_have_a_limit() -> None:
+    assert "more than 65536 rounds" in str(refused(endless, F32))
+
+
+def test_capabilities_that_do_not_exist() -> None:
+    error = str(refused(capability, F32))
+    assert "no capability warp_size; it has dialect, kind" in error
+    assert "sub_group_size" in error
+
+
 # -- statements ---------------------------------------------------------------------------------
 
 
@@ -103,7 +137,7 @@ def k_dict(x):
 
 
 def k_comprehension(x):
-    x[0] = sum(i for i in (1, 2))  # here (i
+    x[0] = max(x[i] for i in range(x.shape[0]))  # here range
 
 
 def k_walrus(x):
@@ -171,7 +205,7 @@ STATEMENTS = [
     (k_lambda, "Lambda is not", "@portable.function"),
     (k_list, "List is not", "kl.private"),
     (k_dict, "Dict is not", "keyword-only"),
-    (k_comprehension, "GeneratorExp is not", "for loop"),
+    (k_comprehension, "takes constants, not a number", "write range"),
     (k_walrus, "NamedExpr is not", "statement of its own"),
     (k_fstring, "JoinedStr is not", "pieces one by one"),
     (k_delete, "Delete is not", "no deleting"),
@@ -611,7 +645,6 @@ MEMORY = [
     (k_copy_extent, "known at compile time"),
     (k_wait, "constant number"),
     (k_slot, "kl.completion"),
-    (k_shuffle_bool, "takes a number"),
     (k_any_number, "takes a bool"),
     (k_bitcast, "same width"),
 ]

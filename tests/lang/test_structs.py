@@ -15,6 +15,7 @@ from portable import errors
 from portable import lang as kl
 from portable.backend import Device
 from portable.lang.launch import Launcher
+from tests.support.launch import run
 
 Array = np.ndarray[Any, Any]
 
@@ -201,6 +202,48 @@ def test_tuples_and_any_number_of_arrays(device: Device) -> None:
         np.testing.assert_array_equal(pt.to_numpy(out), x * 14 + 3)
         gathered[5](out, ((arrays[0], 10), (4, 0)))
         np.testing.assert_array_equal(pt.to_numpy(out), x * 14 + 63)
+
+
+@pt.kernel
+def comprehended(out, *arrays):
+    places = (4, 0)
+    for _ in range(2):
+        for k, place in enumerate(places):
+            rows = [a[place] * (k + 1) for a in arrays if a.ndim == 1]
+            out[k] += sum(rows) + max(tuple(row for row in rows))
+    pair = (out[0], len(arrays))
+    if pair != (out[0], 2) and (kl.f32(places[0]), 1) != (kl.f32(0), 1):
+        out[2] = 1
+    elif any(a[0] > 1 for a in arrays):
+        out[2] = sum([i * j for i in range(3) for j in range(i)])
+
+
+def test_comprehensions(device: Device) -> None:
+    x = np.arange(1, 6, dtype=np.float32)
+    (out, *_) = run(device, comprehended[1, 1], np.zeros(3, np.float32), x, 2 * x)
+    np.testing.assert_array_equal(out, [50, 20, 2])
+
+
+@pt.kernel
+def lanes(x, out, *, WIDTH):
+    own = kl.private(2, kl.f32, lanes=WIDTH)
+    i = kl.global_id(0) * WIDTH
+    v = kl.vload(x, i, lanes=WIDTH)
+    own[1] = kl.splat(v[0], WIDTH) + kl.vector(*[v[k] for k in kl.static_range(WIDTH)])
+    swapped = kl.shuffle2(own[1], v, lanes=[WIDTH - 1 - k for k in kl.static_range(WIDTH)])
+    kl.vstore(out, i, swapped * v.lanes)
+    out[8 + kl.global_id(0)] = v[:1]
+
+
+@pytest.mark.parametrize("width", [1, 4])
+def test_a_vector_of_one_is_a_scalar(device: Device, width: int) -> None:
+    x = np.arange(1, 9, dtype=np.float32)
+    _, out = run(device, lanes[8 // width, 1], x, np.zeros(16, np.float32), WIDTH=width)
+    rows = x.reshape(-1, width)
+    np.testing.assert_array_equal(
+        out[:8].reshape(rows.shape), (rows + rows[:, :1])[:, ::-1] * width
+    )
+    np.testing.assert_array_equal(out[8 : 8 + len(rows)], rows[:, 0])
 
 
 @pt.kernel

@@ -51,6 +51,14 @@ class Builder:
         Those local arrays that are slots to wait for bulk copies.
     intervals : dict
         What is known of integers.
+    repetitions : int
+        Rounds of loops that were repeated at compile time.
+    scratch : dict
+        Local arrays that the collectives of a workgroup share, by their type and a number.
+    scratch_used : bool
+        Whether something may still be read in them.
+    call : callable
+        Calls whatever can be called in kernels, given its arguments.
     inline : callable
         Inlines a helper function, given its positional and its keyword arguments.
     """
@@ -68,6 +76,10 @@ class Builder:
     fragments: list[Fragment] = field(default_factory=list)
     variables: list[Variable] = field(default_factory=list)
     intervals: dict[Variable, Interval] = field(default_factory=dict)
+    repetitions: int = 0
+    scratch: dict[tuple[DType, int], Array] = field(default_factory=dict)
+    scratch_used: bool = False
+    call: Callable[[Any, list[Any]], Any] = field(init=False)
     inline: Callable[[Function, list[Any], dict[str, Any]], Any] = field(init=False)
     _names: dict[str, int] = field(default_factory=dict)
     _blocks: list[list[s.Statement]] = field(default_factory=lambda: [[]])

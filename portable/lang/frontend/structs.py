@@ -20,6 +20,7 @@ from portable.lang.frontend.values import (
     at_run_time,
     describe,
     is_number,
+    items_in,
     plain,
 )
 from portable.lang.function import Function
@@ -29,6 +30,7 @@ __all__ = [
     "bound_method",
     "class_attribute",
     "element_types",
+    "is_callable",
     "is_struct",
     "load",
     "make",
@@ -200,12 +202,12 @@ def operator_of(name: str, x: Any, y: Any) -> tuple[MethodType, Any] | None:
 # -- arrays of structs ---------------------------------------------------------------------------
 
 
-def element_types(builder: Builder, x: Any) -> Struct | None:
-    """The struct of dtypes that an array's elements are described by; None if it is none.
+def element_types(builder: Builder, x: Any) -> Struct | tuple[Any, ...] | None:
+    """The struct or tuple of dtypes that an array's elements are described by; None if it is none.
 
     A class stands for the struct of the dtypes that its fields are annotated with.
     """
-    if isinstance(x, Struct):
+    if isinstance(x, Struct | tuple):
         return x
     if not isinstance(x, type):
         return None
@@ -222,11 +224,17 @@ def element_types(builder: Builder, x: Any) -> Struct | None:
     return Struct(x, tuple(types.values()))
 
 
+def is_callable(x: object) -> bool:
+    """Whether kernels can call this: a helper, a word, a method, a struct with ``__call__``."""
+    return callable(x) or bound_method(x, "__call__") is not None
+
+
 def load(builder: Builder, view: View | StructView, index: Any) -> Any:
     """An element, of a struct all of its fields."""
     if isinstance(view, View):
         return memory.load(builder, view, index)
-    return Struct(view.kind, tuple(load(builder, item, index) for item in view.items))
+    items = tuple(load(builder, item, index) for item in view.items)
+    return items if view.kind is tuple else Struct(view.kind, items)
 
 
 def part(builder: Builder, view: StructView, index: Any) -> Any:
@@ -246,7 +254,9 @@ def store(builder: Builder, view: View | StructView, index: Any, value: Any) -> 
     if isinstance(view, View):
         memory.store(builder, view, index, value)
         return
-    if not isinstance(value, Struct) or value.kind is not view.kind:
+    kind = value.kind if isinstance(value, Struct) else type(value)
+    items = items_in(value)
+    if kind is not view.kind or items is None or len(items) != len(view.items):
         builder.fail(f"{describe(value)} cannot be stored in a {describe(view)}")
-    for item, field in zip(view.items, value.items, strict=True):
+    for item, field in zip(view.items, items, strict=True):
         store(builder, item, index, field)

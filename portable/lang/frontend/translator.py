@@ -16,6 +16,7 @@ from typing import Any, Final
 
 from portable.dtypes import DType
 from portable.lang.frontend import variables
+from portable.lang.frontend.bindings import BindingTranslator
 from portable.lang.frontend.builder import Builder
 from portable.lang.frontend.conversion import (
     as_bool,
@@ -25,22 +26,13 @@ from portable.lang.frontend.conversion import (
     constant_truth,
     unify,
 )
-from portable.lang.frontend.expressions import ExpressionTranslator
 from portable.lang.frontend.frame import Frame, LoopKind
 from portable.lang.frontend.structs import load, store
 from portable.lang.frontend.values import (
-    Complex,
+    Elements,
     Range,
-    Struct,
-    StructView,
     Value,
-    View,
     describe,
-    is_number,
-    items_in,
-    labelled,
-    leaves,
-    like,
     sequence,
 )
 from portable.lang.frontend.variables import Unassigned
@@ -55,6 +47,7 @@ from portable.lang.words import Word
 __all__ = ["Translator"]
 
 _MAX_DEPTH: Final = 64
+_RUN_TIME_LOOPS: Final = ("range", "workgroup_range", "elements")
 _REFUSED: Final[dict[type[ast.stmt], str]] = {
     ast.With: "kernels have no context managers",
     ast.Try: "kernels have no exceptions",
@@ -79,13 +72,14 @@ class _End(Enum):
     CONTINUE = auto()
 
 
-class Translator(ExpressionTranslator):
+class Translator(BindingTranslator):
     """Walks one kernel with everything that it inlines."""
 
     def __init__(self, builder: Builder, frame: Frame) -> None:
         self.builder = builder
         self.frame = frame
         builder.inline = self.call_function
+        builder.call = lambda function, args: self.call(function, args, {})
 
     def run(self) -> None:
         """Translates the body of the kernel."""
@@ -105,10 +99,6 @@ class Translator(ExpressionTranslator):
             if end is not _End.THROUGH:
                 return end
         return _End.THROUGH
-
-    def _locate(self, node: ast.stmt | ast.expr) -> None:
-        self.builder.location = self.frame.source.location(node)
-        self.builder.source_line = self.frame.source.line(node.lineno)
 
     def _statement(self, node: ast.stmt) -> _End:
         method = getattr(self, f"do_{type(node).__name__.lower()}", None)
@@ -181,99 +171,6 @@ class Translator(ExpressionTranslator):
         self._locate(node)
         store(self.builder, view, index, self.operate(node.op, held, operand))
 
-    def _element(self, node: ast.Subscript) -> tuple[View | StructView, Any]:
-        view = self.visit(node.value)
-        if not isinstance(view, View | StructView):
-            self.builder.fail(
-                f"{describe(view)} has no elements to assign",
-                "pass an array, or see kl.local and kl.private",
-            )
-        return view, self._snapshot("i", self.visit(node.slice))
-
-    def _assign(self, target: ast.expr, value: Any) -> None:
-        match target:
-            case ast.Name():
-                self._bind(target.id, value)
-            case ast.Tuple():
-                self._unpack(target.elts, value)
-            case ast.Subscript():
-                view, index = self._element(target)
-                self._locate(target)
-                store(self.builder, view, index, value)
-            case ast.Attribute():
-                self.builder.fail(
-                    "fields of structs do not change",
-                    f"make a new struct: dataclasses.replace(x, {target.attr}=...)",
-                )
-            case _:
-                self.builder.fail("only names and array elements can be assigned")
-
-    def _unpack(self, targets: list[ast.expr], value: Any) -> None:
-        """``x, *y, z = ...``."""
-        items = sequence(value)
-        stars = [i for i, x in enumerate(targets) if isinstance(x, ast.Starred)]
-        count = len(targets) - len(stars)
-        if items is None or len(items) < count or (not stars and len(items) > count):
-            hint = "name its fields: x.name" if isinstance(value, Struct) else ""
-            self.builder.fail(f"{describe(value)} does not unpack to {len(targets)} names", hint)
-        for at in stars:
-            end = at + len(items) - count
-            items = (*items[:at], items[at:end], *items[end:])
-        for one, item in zip(targets, items, strict=True):
-            self._assign(one.value if isinstance(one, ast.Starred) else one, item)
-
-    def _bind(self, name: str, value: Any) -> None:
-        held = self.frame.env.get(name)
-        if isinstance(held, variables.Mutable):
-            variables.assign(self.builder, held, value, name)
-        elif variables.is_mutable(held):
-            # The parts of the new value may be made of the parts of the old one.
-            variables.assign(self.builder, held, self._snapshot(name, value), name)
-        else:
-            self.frame.env[name] = self._snapshot(name, value)
-
-    def _snapshot(self, name: str, value: Any) -> Any:
-        """A value that later assignments to the variables in it cannot change."""
-        items = items_in(value)
-        if items is not None:
-            return like(value, (self._snapshot(name + part, x) for part, x in labelled(value)))
-        match value:
-            case Value():
-                return self._named(name, value)
-            case Complex():
-                return Complex(
-                    self._named(f"{name}_re", value.real), self._named(f"{name}_im", value.imag)
-                )
-            case View():
-                starts = tuple(self.builder.let(name, x) for x in self._fixed(value.starts))
-                return View(value.array, starts, value.kept, value.extents)
-            case StructView():
-                return StructView(value.kind, tuple(self._snapshot(name, x) for x in value.items))
-            case _:
-                return value
-
-    def _named(self, name: str, value: Value) -> Value:
-        (expr,) = self._fixed((value.expr,))
-        bound = self.builder.let(name, expr)
-        if isinstance(bound, e.Variable) and not isinstance(expr, e.Variable):
-            self._remember(bound, expr)
-        return Value(bound, value.weak, value.slots)
-
-    def _remember(self, var: e.Variable, expr: e.Expression) -> None:
-        if isinstance(var.type, DType) and var.type.is_integer:
-            self.builder.intervals[var] = self.builder.bounds(expr)
-
-    def _fixed(self, values: Iterable[e.Expression]) -> list[e.Expression]:
-        """Expressions in which no bare mutable variable stands, so that `let` copies it."""
-        out = []
-        for x in values:
-            if isinstance(x, e.Variable) and x in self.builder.variables:
-                copy = self.builder.bind(x.name, x.type)
-                self.builder.emit(s.Let(copy, x, self.builder.location))
-                x = copy
-            out.append(x)
-        return out
-
     # -- branches --------------------------------------------------------------------------
 
     def _if(self, node: ast.If, rest: Sequence[ast.stmt]) -> _End | None:
@@ -312,109 +209,6 @@ class Translator(ExpressionTranslator):
         self.builder.emit(s.If(test, tuple(blocks[0]), tuple(blocks[1]), here))
         return _End.THROUGH if _End.THROUGH in ends else _End.LEFT
 
-    def _merged(
-        self, before: dict[str, Any], branches: list[tuple[dict[str, Any], list[s.Statement]]]
-    ) -> dict[str, Any]:
-        """The names after a branch: variables for those that each branch bound for itself."""
-        env = dict(before)
-        names = {name for branch_env, _ in branches for name in branch_env}
-        for name in sorted(names):
-            absent = None if name == "return" else _MISSING
-            found = [branch_env.get(name, absent) for branch_env, _ in branches]
-            if name in before and all(x is before[name] for x in found):
-                continue
-            env[name] = self._joined(name, found, [block for _, block in branches])
-        return env
-
-    def _joined(self, name: str, found: list[Any], blocks: list[list[s.Statement]]) -> Any:
-        """What a name stands for after a branch of which each side bound it for itself."""
-        here = self.builder.location
-        if any(x is _MISSING or isinstance(x, Unassigned) for x in found):
-            return Unassigned(here, f"only one side of the branch at line {here.line} assigns it")
-        found = [variables.read(self.builder, x) for x in found]
-        why = self._unlike(name, found)
-        if why:
-            if name == "return":
-                self.builder.fail(f"the function returns {why}")
-            return Unassigned(here, f"the branch at line {here.line} makes {why}")
-        return self._join(self.frame.key(name), name, found, blocks)
-
-    def _unlike(self, name: str, found: list[Any]) -> str:
-        """Why a branch's sides cannot meet in one variable; nothing if they can."""
-        first = found[0]
-        if all(variables.same(x, first) for x in found) or all(is_number(x) for x in found):
-            return ""
-        if items_in(first) is not None and all(variables.alike(x, first) for x in found):
-            columns = zip(*(items_in(x) or () for x in found), strict=True)
-            labels = [part for part, _ in labelled(first)]
-            reasons = (
-                self._unlike(name + part, list(items))
-                for part, items in zip(labels, columns, strict=True)
-            )
-            return next(filter(None, reasons), "")
-        if None in found and name == "return":
-            given = next(x for x in found if x is not None)
-            return f"{describe(given)} on some paths only"
-        other = next((x for x in found if not variables.same(x, first)), first)
-        what = "" if name == "return" else f"{name.removeprefix('return')} "
-        return f"{what}{describe(first)} on some paths and {describe(other)} on others"
-
-    def _join(self, key: Any, name: str, found: list[Any], blocks: list[list[s.Statement]]) -> Any:
-        """A variable, or a tuple or struct of some, that each block gives its own value."""
-        first = found[0]
-        if items_in(first) is not None:
-            columns = zip(*(items_in(x) or () for x in found), strict=True)
-            return like(
-                first,
-                (
-                    self._join((key, i), name + part, list(items), blocks)
-                    for i, ((part, _), items) in enumerate(
-                        zip(labelled(first), columns, strict=True)
-                    )
-                ),
-            )
-        if all(self._unmoved(x, first) for x in found):
-            return first
-        sample = next((x for x in found if isinstance(x, Complex)), first)
-        variable = variables.new(self.builder, key, name, sample)
-        for value, block in zip(found, blocks, strict=True):
-            with self.builder.block() as tail:
-                variables.assign(self.builder, variable, value, name)
-            at = len(block)
-            block[at:at] = tail
-        return variable
-
-    def _unmoved(self, x: Any, first: Any) -> bool:
-        """Whether a value is the other one, and no variable that could change."""
-        if isinstance(first, Value):
-            fixed = isinstance(first.expr, e.Variable | e.Const)
-            return fixed and x == first and first.expr not in self.builder.variables
-        return not isinstance(first, Complex) and variables.same(x, first)
-
-    def _promote_in_loop(self, names: set[str]) -> None:
-        """Likewise for a loop, where what is no number can only be assigned before it is read."""
-        self._promote(names)
-        here = self.builder.location
-        for name in names & set(self.frame.env):
-            held = self.frame.env[name]
-            if not variables.is_mutable(held) and not isinstance(held, Unassigned):
-                why = f"the loop at line {here.line} assigns it, and it was {describe(held)} before"
-                self.frame.env[name] = Unassigned(here, why)
-
-    def _is_struct(self, name: str) -> bool:
-        """Of a struct that a branch makes anew, fields that stay constants stay so: see `_join`."""
-        return isinstance(self.frame.env.get(name), Struct)
-
-    def _promote(self, names: set[str]) -> None:
-        """Turns bound names that run-time control flow assigns into variables."""
-        for name in sorted(names):
-            held = self.frame.env.get(name)
-            if held is None or variables.is_mutable(held) or not _holds_numbers(held):
-                continue
-            variable = variables.new(self.builder, self.frame.key(name), name, held)
-            variables.assign(self.builder, variable, held, name)
-            self.frame.env[name] = variable
-
     # -- loops -----------------------------------------------------------------------------
 
     def do_for(self, node: ast.For) -> _End | None:
@@ -427,32 +221,21 @@ class Translator(ExpressionTranslator):
             self._run_time_loop(node, over)
             return None
         if isinstance(over, Range):
-            return self._repeat(node, self._constants(over))
-        if (
-            isinstance(over, tuple)
-            and len(over) == 2
-            and getattr(over[0], "name", "") == "elements"
-        ):
-            self._elements(node, over[1])
+            return self._repeat(node, self.constants(over))
+        if isinstance(over, Elements):
+            self._elements(node, over.fragment)
             return None
         items = sequence(over)
         if items is not None:
             return self._repeat(node, items)
         self.builder.fail(f"a loop runs over range(...), not {describe(over)}")
 
-    def _constants(self, over: Range) -> range:
-        for x in (over.start, over.stop, over.step):
-            if not isinstance(x, int):
-                self.builder.fail(
-                    f"kl.static_range takes constants, not {describe(x)}", "write range(...)"
-                )
-        return range(over.start, over.stop, over.step)
-
     def _repeat(self, node: ast.For, items: Iterable[Any]) -> _End | None:
         """The body once per item, at compile time."""
         self.frame.loops.append(("static", self.frame.depth))
         try:
             for item in items:
+                self.count_repetition()
                 self._assign(node.target, item)
                 end = self._block(node.body)
                 if end is _End.BREAK:
@@ -500,6 +283,7 @@ class Translator(ExpressionTranslator):
     def _loop_body(self, body: Sequence[ast.stmt], kind: LoopKind = "dynamic") -> None:
         self.frame.loops.append((kind, self.frame.depth))
         self.frame.depth += 1
+        self.builder.scratch_used = True  # what a later round begins with
         self._block(body)
         self.frame.depth -= 1
         self.frame.loops.pop()
@@ -569,12 +353,10 @@ class Translator(ExpressionTranslator):
             )
         return end
 
-    def _elements(self, node: ast.For, fragment: Any) -> None:
+    def _elements(self, node: ast.For, fragment: Fragment) -> None:
         names = node.target.elts if isinstance(node.target, ast.Tuple) else []
         if len(names) != 3 or not all(isinstance(x, ast.Name) for x in names):
             self.builder.fail("kl.elements gives three names: for row, column, value in ...")
-        if not isinstance(fragment, Fragment):
-            self.builder.fail(f"kl.elements takes a kl.matrix, not {describe(fragment)}")
         here = self.builder.location
         self._promote_in_loop(_assigned(node.body))
         row, column, value = self._element_variables(fragment)
@@ -664,18 +446,6 @@ class Translator(ExpressionTranslator):
         return result
 
 
-class _Missing:
-    """A name that a branch did not bind."""
-
-
-_MISSING: Final = _Missing()
-
-
-def _holds_numbers(x: Any) -> bool:
-    """Whether a name stands for a number, or a tuple or struct with one in it."""
-    return any(is_number(leaf) for leaf in leaves(x)) or variables.is_mutable(x)
-
-
 def _assigned(*blocks: Sequence[ast.stmt]) -> set[str]:
     """Names that statements assign, in whatever nested blocks.
 
@@ -684,7 +454,10 @@ def _assigned(*blocks: Sequence[ast.stmt]) -> set[str]:
     """
     nodes = [node for block in blocks for statement in block for node in ast.walk(statement)]
     constants = {
-        id(node.target) for node in nodes if isinstance(node, ast.For) and _is_static(node.iter)
+        id(name)
+        for node in nodes
+        if isinstance(node, ast.For | ast.comprehension) and not _is_run_time(node.iter)
+        for name in ast.walk(node.target)
     }
     return {
         node.id
@@ -695,9 +468,11 @@ def _assigned(*blocks: Sequence[ast.stmt]) -> set[str]:
     }
 
 
-def _is_static(over: ast.expr) -> bool:
+def _is_run_time(over: ast.expr) -> bool:
+    """Whether a loop over this is one of the generated program; others repeat at compile time."""
     callee = over.func if isinstance(over, ast.Call) else None
-    return isinstance(callee, ast.Attribute) and callee.attr == "static_range"
+    name = callee.id if isinstance(callee, ast.Name) else getattr(callee, "attr", "")
+    return name in _RUN_TIME_LOOPS
 
 
 def _has_return(node: ast.stmt) -> bool:

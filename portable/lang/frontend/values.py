@@ -22,6 +22,7 @@ from portable.lang.words import Word
 __all__ = [
     "IN_KERNELS",
     "Complex",
+    "Elements",
     "Range",
     "Struct",
     "StructView",
@@ -35,6 +36,7 @@ __all__ = [
     "leaves",
     "like",
     "map_leaves",
+    "map_parts",
     "plain",
     "sequence",
 ]
@@ -167,7 +169,14 @@ class Range:
     static: bool = False
 
 
-_AT_RUN_TIME: Final = (Value, Complex, View, StructView, Fragment, Range)
+@dataclass(frozen=True, slots=True)
+class Elements:
+    """What ``kl.elements`` runs over: those elements of a matrix that a work-item holds."""
+
+    fragment: Fragment
+
+
+_AT_RUN_TIME: Final = (Value, Complex, View, StructView, Fragment, Range, Elements)
 IN_KERNELS: Final = (*_AT_RUN_TIME, Struct)
 """Types of what names stand for in kernels alone."""
 
@@ -220,6 +229,17 @@ def map_leaves(function: Callable[[Any], Any], x: Any) -> Any:
     return like(x, (map_leaves(function, item) for item in items))
 
 
+def map_parts(function: Callable[[Any], Any], x: Any) -> Any:
+    """As `map_leaves`, and of a complex number of each of its two parts."""
+
+    def leaf(item: Any) -> Any:
+        if isinstance(item, Complex):
+            return Complex(function(item.real), function(item.imag))
+        return function(item)
+
+    return map_leaves(leaf, x)
+
+
 def at_run_time(x: object) -> bool:
     """Whether a thing, or some leaf of it, is only known at run time."""
     return any(isinstance(leaf, _AT_RUN_TIME) for leaf in leaves(x))
@@ -237,6 +257,8 @@ def plain(x: Any) -> Any:
 def describe(x: object) -> str:
     """A short phrase for messages: ``f32 value``, ``the constant 3``, ``2-d f32 array a``."""
     match x:
+        case Range() | Elements():
+            return "the range of a loop"
         case Value():
             kind = x.type
             name = repr(kind) if isinstance(kind, Vector) else kind.short

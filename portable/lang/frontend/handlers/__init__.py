@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from portable.lang.frontend.handlers import (  # noqa: F401 - each registers its words
     atomics,
+    collectives,
     copies,
+    loops,
     matrices,
     memory,
     numbers,

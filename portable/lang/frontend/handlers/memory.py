@@ -12,6 +12,7 @@ from portable.lang.frontend.builder import Builder
 from portable.lang.frontend.conversion import as_value, register_of, unify
 from portable.lang.frontend.handlers.registry import handles
 from portable.lang.frontend.values import (
+    Struct,
     StructView,
     Value,
     View,
@@ -55,12 +56,13 @@ def _allocate(
             _allocate(builder, space, extents, item, lanes, name + part)
             for part, item in labelled(struct)
         )
-        return StructView(struct.kind, tuple(parts))
-    kind = as_dtype(builder, dtype)
-    register_of(builder, kind)
+        kind = struct.kind if isinstance(struct, Struct) else tuple
+        return StructView(kind, tuple(parts))
+    element = as_dtype(builder, dtype)
+    register_of(builder, element)
     array = Array(
         builder.name(name),
-        kind,
+        element,
         space,
         len(extents),
         extents,
@@ -78,15 +80,14 @@ def _local(builder: Builder, shape: Any, dtype: Any) -> View | StructView:
 
 @handles("private")
 def _private(builder: Builder, shape: Any, dtype: Any, lanes: Any) -> View | StructView:
-    if lanes != 1:
-        _check_lanes(builder, lanes)
-    return _allocate(builder, "private", shape, dtype, lanes)
+    return _allocate(builder, "private", shape, dtype, _check_lanes(builder, lanes))
 
 
 def _check_lanes(builder: Builder, lanes: Any) -> int:
-    if lanes not in LANES:
-        builder.fail(f"vectors have 2, 4, 8 or 16 lanes, not {lanes!r}")
-    return int(lanes)
+    """A number of lanes; a vector of one is a scalar."""
+    if type(lanes) is not int or lanes not in (1, *LANES):
+        builder.fail(f"vectors have 1, 2, 4, 8 or 16 lanes, not {lanes!r}")
+    return lanes
 
 
 def view_of(builder: Builder, x: Any, word: str) -> View:
@@ -124,6 +125,8 @@ def _vector(builder: Builder, elements: tuple[Any, ...]) -> Value:
     values = unify(builder, *elements)
     if any(v.lanes > 1 for v in values):
         builder.fail("kl.vector takes scalars")
+    if len(values) == 1:
+        return values[0]
     kind = Vector(values[0].dtype, len(values))
     made = e.MakeVector(tuple(v.expr for v in values), kind)
     return Value(made, values[0].weak, values[0].slots)
@@ -132,23 +135,29 @@ def _vector(builder: Builder, elements: tuple[Any, ...]) -> Value:
 @handles("splat")
 def _splat(builder: Builder, x: Any, lanes: Any) -> Value:
     value = as_value(builder, x)
-    kind = Vector(value.dtype, _check_lanes(builder, lanes))
+    if _check_lanes(builder, lanes) == 1:
+        return value
+    kind = Vector(value.dtype, lanes)
     return Value(e.Splat(value.expr, kind), value.weak, value.slots)
 
 
 @handles("shuffle2")
 def _shuffle2(builder: Builder, x: Any, y: Any, lanes: Any) -> Value:
     a, b = unify(builder, x, y)
-    kind = a.expr.type
-    if not isinstance(kind, Vector) or b.expr.type != kind:
+    width = a.lanes
+    if b.expr.type != a.expr.type:
         builder.fail(f"kl.shuffle2 takes two vectors alike, not {describe(x)} and {describe(y)}")
     known = isinstance(lanes, tuple) and all(type(n) is int for n in lanes)
-    if not known or not all(0 <= n < 2 * kind.lanes for n in lanes):
+    if not known or not all(0 <= n < 2 * width for n in lanes):
         builder.fail(
-            f"kl.shuffle2 of vectors of {kind.lanes} lanes takes constants from 0 to "
-            f"{2 * kind.lanes - 1}, not {lanes!r}"
+            f"kl.shuffle2 of vectors of {width} lanes takes constants from 0 to "
+            f"{2 * width - 1}, not {lanes!r}"
         )
     _check_lanes(builder, len(lanes))
     both = builder.let("first", a.expr), builder.let("second", b.expr)
-    picked = tuple(e.Lane(both[n // kind.lanes], n % kind.lanes) for n in lanes)
-    return Value(e.MakeVector(picked, Vector(a.dtype, len(lanes))), a.weak, a.slots)
+    picked = [both[n // width] for n in lanes]
+    if width > 1:
+        picked = [e.Lane(x, n % width) for x, n in zip(picked, lanes, strict=True)]
+    if len(picked) == 1:
+        return Value(picked[0], a.weak, a.slots)
+    return Value(e.MakeVector(tuple(picked), Vector(a.dtype, len(lanes))), a.weak, a.slots)

@@ -10,7 +10,16 @@ from portable.lang.frontend.builder import Builder
 from portable.lang.frontend.conversion import as_value, cast, unify
 from portable.lang.frontend.handlers.memory import as_dtype
 from portable.lang.frontend.handlers.registry import handles
-from portable.lang.frontend.values import Complex, Value, describe
+from portable.lang.frontend.values import (
+    Complex,
+    Struct,
+    Value,
+    at_run_time,
+    describe,
+    items_in,
+    labelled,
+    plain,
+)
 from portable.lang.functions import FUNCTIONS
 from portable.lang.ir import expressions as e
 from portable.lang.ir import statements as s
@@ -206,13 +215,26 @@ def _static_assert(builder: Builder, condition: Any, message: Any) -> None:
 
 @handles("print")
 def _print(builder: Builder, pieces: tuple[Any, ...]) -> None:
-    printed = tuple(_printable(builder, piece) for piece in pieces)
-    builder.emit(s.Print(printed, builder.location))
+    printed: list[e.Expression | str] = []
+    for piece in pieces:
+        printed += [" ", *_printed(builder, piece)] if printed else _printed(builder, piece)
+    builder.emit(s.Print(tuple(printed), builder.location))
 
 
-def _printable(builder: Builder, piece: Any) -> e.Expression | str:
-    if not isinstance(piece, Value):
-        return str(piece)
-    if piece.lanes > 1:
-        builder.fail("kl.print takes scalars", "print the lanes one by one: v[0], v[1]")
-    return piece.expr
+def _printed(builder: Builder, piece: Any) -> list[e.Expression | str]:
+    """What is printed of a number, a constant, or a tuple or struct of them."""
+    if isinstance(piece, Value):
+        if piece.lanes > 1:
+            builder.fail("kl.print takes scalars", "print the lanes one by one: v[0], v[1]")
+        return [piece.expr]
+    if isinstance(piece, Complex):
+        return ["(", piece.real.expr, " + ", piece.imag.expr, "j)"]
+    if not at_run_time(piece):
+        return [str(plain(piece))]
+    if items_in(piece) is None:
+        builder.fail(f"kl.print takes numbers and constants, not {describe(piece)}")
+    inner: list[e.Expression | str] = []
+    for part, item in labelled(piece):
+        name = f"{part[1:]}=" if part.startswith(".") else ""
+        inner += [", " * bool(inner) + name, *_printed(builder, item)]
+    return [piece.kind.__name__ if isinstance(piece, Struct) else "", "(", *inner, ")"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from math import prod
 from typing import Any
 
@@ -9,7 +10,7 @@ from portable.lang.frontend.arithmetic import binary
 from portable.lang.frontend.builder import Builder
 from portable.lang.frontend.conversion import as_value
 from portable.lang.frontend.handlers.registry import handles
-from portable.lang.frontend.values import Value, describe
+from portable.lang.frontend.values import Complex, Value, describe, items_in, map_parts
 from portable.lang.ir import expressions as e
 from portable.lang.ir import statements as s
 from portable.lang.ir.intervals import Interval, index_limit
@@ -45,7 +46,8 @@ def _local_size(builder: Builder, dim: Any) -> int:
 
 
 @handles("local_linear_id")
-def _local_linear_id(builder: Builder) -> Any:
+def linear_id(builder: Builder) -> Any:
+    """This work-item's number in its workgroup."""
     total: Any = 0
     for dim in (2, 1, 0):
         own = _place_of(builder, dim)
@@ -98,6 +100,8 @@ def _sub_group_local_id(builder: Builder) -> Value:
 
 @handles("workgroup_uniform")
 def _workgroup_uniform(builder: Builder, x: Any) -> Any:
+    if isinstance(x, Complex) or items_in(x) is not None:
+        return map_parts(partial(_workgroup_uniform, builder), x)
     value = as_value(builder, x)
     if value.lanes > 1:
         builder.fail("kl.workgroup_uniform takes a scalar")
@@ -108,6 +112,8 @@ def _workgroup_uniform(builder: Builder, x: Any) -> Any:
 
 @handles("assume_uniform")
 def _assume_uniform(builder: Builder, x: Any) -> Any:
+    if isinstance(x, Complex) or items_in(x) is not None:
+        return map_parts(partial(_assume_uniform, builder), x)
     if not isinstance(x, Value):
         return x
     return Value(builder.let("uniform", e.AssumeUniform(x.expr)), x.weak, x.slots)

@@ -8,17 +8,22 @@ from portable.dtypes import bool_, int32
 from portable.lang.frontend.builder import Builder
 from portable.lang.frontend.conversion import as_type, as_value
 from portable.lang.frontend.handlers.registry import handles
-from portable.lang.frontend.values import Value, describe
+from portable.lang.frontend.values import Complex, Value, describe, items_in, map_parts
 from portable.lang.ir import statements as s
 
+_SHUFFLES = ("shuffle", "shuffle_xor", "shuffle_up", "shuffle_down", "broadcast")
 
-def _emit(builder: Builder, word: str, x: Any, argument: Any = None) -> Value:
+
+def _emit(builder: Builder, word: str, x: Any, argument: Any = None) -> Any:
+    """The statement; of tuples and structs one per number."""
+    op: Any = word.removeprefix("sub_group_")
+    if op in _SHUFFLES and (isinstance(x, Complex) or items_in(x) is not None):
+        return map_parts(lambda part: _emit(builder, word, part, argument), x)
     value = as_value(builder, x)
     if value.lanes > 1:
         builder.fail(f"kl.{word} takes a scalar, not {describe(value)}")
-    op: Any = word.removeprefix("sub_group_")
     wants_bool = op in ("any", "all")
-    if wants_bool != (value.type is bool_):
+    if op not in _SHUFFLES and wants_bool != (value.type is bool_):
         wanted = "a bool" if wants_bool else "a number"
         builder.fail(f"kl.{word} takes {wanted}, not {describe(value)}")
     if op in ("reduce_and", "reduce_or", "reduce_xor") and value.dtype.is_float:
@@ -36,7 +41,7 @@ def _emit(builder: Builder, word: str, x: Any, argument: Any = None) -> Value:
     "sub_group_shuffle_down",
     "sub_group_broadcast",
 )
-def _shuffle(builder: Builder, word: str, x: Any, index: Any) -> Value:
+def _shuffle(builder: Builder, word: str, x: Any, index: Any) -> Any:
     value = index if isinstance(index, int) else as_value(builder, index)
     if isinstance(value, Value) and not value.dtype.is_integer:
         builder.fail(f"kl.{word} takes an integer index, not {describe(value)}")
@@ -54,5 +59,5 @@ def _shuffle(builder: Builder, word: str, x: Any, index: Any) -> Value:
     "sub_group_any",
     "sub_group_all",
 )
-def _reduce(builder: Builder, word: str, x: Any) -> Value:
+def _reduce(builder: Builder, word: str, x: Any) -> Any:
     return _emit(builder, word, x)

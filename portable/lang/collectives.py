@@ -1,0 +1,335 @@
+"""Collectives of a workgroup, written in the language itself.
+
+All combine in the order of the work-items' numbers, `local_linear_id`, so that an operation has to
+be associative but need not commute. Where the device has sub-groups, each combines its own values
+by shuffles (as Hillis and Steele 1986 do) and leaves the result in local memory, and every
+sub-group combines these results for itself. Elsewhere the values themselves go to local memory,
+some work-items combine a chunk of consecutive ones each, and every work-item combines the chunks.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import isqrt
+from typing import Any
+
+from portable.lang import words as kl
+from portable.lang.function import function
+
+__all__ = ["Workgroup", "all_true", "any_true", "broadcast", "reduced", "scanned"]
+
+
+@dataclass(frozen=True)
+class Workgroup:
+    """Who takes part in a collective.
+
+    Attributes
+    ----------
+    size : int
+        Work-items in all, more than one.
+    width : int
+        Work-items of a sub-group; 1 where the device has none.
+    used : bool
+        Whether an earlier collective may still be reading the scratch.
+    """
+
+    size: int
+    width: int
+    used: bool
+
+    @property
+    def groups(self) -> int:
+        """How many sub-groups there are."""
+        return -(-self.size // self.width)
+
+    @property
+    def narrowest(self) -> int:
+        """Work-items of the last sub-group, which may have fewer than others."""
+        return self.size % self.width or self.width
+
+    @property
+    def room(self) -> int:
+        """Elements of local memory that are needed, the scratch of all collectives of a kernel."""
+        return self.size if self.width == 1 else self.groups
+
+    @property
+    def steps(self) -> tuple[int, ...]:
+        """How far shuffles reach within a sub-group."""
+        return doublings(min(self.size, self.width))
+
+    @property
+    def each(self) -> int:
+        """How many sub-groups' results a work-item combines before shuffles combine the rest."""
+        return -(-self.groups // self.narrowest)
+
+    @property
+    def parts(self) -> int:
+        """How many work-items then have something to combine."""
+        return -(-self.groups // self.each)
+
+    @property
+    def part_steps(self) -> tuple[int, ...]:
+        """How far shuffles reach among them."""
+        return doublings(self.parts)
+
+    @property
+    def chunk(self) -> int:
+        """Consecutive values that one work-item combines: about as many as there are chunks."""
+        return isqrt(self.size - 1) + 1
+
+
+def doublings(count: int) -> tuple[int, ...]:
+    """The powers of two below a number."""
+    return tuple(1 << k for k in range((count - 1).bit_length()))
+
+
+@function
+def _begin(group: Any) -> Any:
+    """What an earlier collective left has been read by all."""
+    if group.used:
+        kl.barrier()
+
+
+@function
+def _active(group: Any) -> Any:
+    """How many work-items this sub-group has; the workgroup's last may have fewer."""
+    if group.size % group.width == 0:
+        return group.width
+    if group.size < group.width:
+        return group.size
+    return kl.minimum(group.width, group.size - kl.sub_group_id() * group.width)
+
+
+# -- reductions -----------------------------------------------------------------------------
+
+
+@function
+def reduced(op: Any, x: Any, group: Any, scratch: Any) -> Any:
+    """`x` of all work-items combined, for all."""
+    if group.width > 1:
+        return kl.assume_uniform(_reduced_by_sub_groups(op, x, group, scratch))
+    return kl.assume_uniform(_reduced_by_chunks(op, x, group, scratch))
+
+
+@function
+def _reduced_within(op: Any, x: Any, count: Any, steps: Any, whole: Any) -> Any:
+    """`x` of the sub-group's first `count` work-items, in order; right in the first of them.
+
+    After each step a work-item holds twice as many as before, its own and the next ones. `whole`
+    says that `count` is the power of two up to which the steps go, so that the first work-item
+    needs nothing from beyond.
+    """
+    own = kl.sub_group_local_id()
+    for step in steps:
+        other = kl.sub_group_shuffle_down(x, step)
+        if whole or own + step < count:
+            x = op(x, other)
+    return x
+
+
+@function
+def _reduced_by_sub_groups(op: Any, x: Any, group: Any, scratch: Any) -> Any:
+    steps, groups = group.steps, group.groups
+    total = _reduced_within(op, x, _active(group), steps, group.size % (1 << len(steps)) == 0)
+    if groups > 1:
+        own = kl.sub_group_local_id()
+        _begin(group)
+        if own == 0:
+            scratch[kl.sub_group_id()] = total
+        kl.barrier()
+        first = own * group.each
+        total = scratch[kl.minimum(first, groups - 1)]
+        for k in kl.static_range(1, group.each):
+            if first + k < groups:
+                total = op(total, scratch[first + k])
+        parts, steps = group.parts, group.part_steps
+        total = _reduced_within(op, total, parts, steps, parts == 1 << len(steps))
+    return kl.sub_group_broadcast(total, 0)
+
+
+@function
+def _reduced_by_chunks(op: Any, x: Any, group: Any, scratch: Any) -> Any:
+    own = kl.local_linear_id()
+    _begin(group)
+    scratch[own] = x
+    kl.barrier()
+    first = own * group.chunk
+    if first < group.size:
+        total = scratch[first]
+        for k in range(first + 1, kl.minimum(first + group.chunk, group.size)):
+            total = op(total, scratch[k])
+        scratch[first] = total
+    kl.barrier()
+    total = scratch[0]
+    for k in range(group.chunk, group.size, group.chunk):
+        total = op(total, scratch[k])
+    return total
+
+
+# -- scans ----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Scanned:
+    """A scan within a part of the workgroup, a sub-group or a chunk, and what goes before it.
+
+    Attributes
+    ----------
+    number, place : int
+        Which part the work-item is in, and where in it.
+    upto, previous
+        What the part has up to this work-item, and up to the one before (if `place` > 0).
+    before
+        What the parts before have (if `number` > 0).
+    total
+        What all have.
+    """
+
+    number: Any
+    place: Any
+    upto: Any
+    previous: Any
+    before: Any
+    total: Any
+
+
+@function
+def scanned(
+    op: Any, x: Any, group: Any, scratch: Any, inclusive: Any, initial: Any, wants_total: Any
+) -> Any:
+    """`x` of the work-items up to this one, or before it; after `initial` if that is given."""
+    if group.width > 1:
+        own = _scanned_by_sub_groups(op, x, group, scratch, not inclusive, wants_total)
+    else:
+        own = _scanned_by_chunks(op, x, group, scratch)
+    if initial is not None:
+        before = op(initial, own.before) if own.number > 0 else initial
+        if inclusive:
+            result = op(before, own.upto)
+        else:
+            result = op(before, own.previous) if own.place > 0 else before
+    else:
+        result = op(own.before, own.upto) if own.number > 0 else own.upto
+    if not wants_total:
+        return result
+    total = own.total if initial is None else op(initial, own.total)
+    return result, kl.assume_uniform(total)
+
+
+@function
+def _scanned_within(op: Any, x: Any, steps: Any) -> Any:
+    """`x` of the sub-group's work-items up to this one, in order."""
+    own = kl.sub_group_local_id()
+    for step in steps:
+        other = kl.sub_group_shuffle_up(x, step)
+        if own >= step:
+            x = op(other, x)
+    return x
+
+
+@function
+def _scanned_by_sub_groups(
+    op: Any, x: Any, group: Any, scratch: Any, wants_previous: Any, wants_total: Any
+) -> Any:
+    place, groups = kl.sub_group_local_id(), group.groups
+    upto = _scanned_within(op, x, group.steps)
+    previous = kl.sub_group_shuffle_up(upto, 1) if wants_previous else None
+    if groups == 1:
+        total = kl.sub_group_broadcast(upto, group.size - 1) if wants_total else None
+        return _Scanned(0, place, upto, previous, None, total)
+    number = kl.sub_group_id()
+    _begin(group)
+    if place == _active(group) - 1:
+        scratch[number] = upto
+    kl.barrier()
+    if groups <= group.narrowest:
+        totals = _scanned_within(op, scratch[kl.minimum(place, groups - 1)], group.part_steps)
+        before = kl.sub_group_shuffle(totals, kl.maximum(number - 1, 0))
+        total = kl.sub_group_broadcast(totals, groups - 1) if wants_total else None
+    else:
+        before = _combined(op, scratch, 0, number, 1)
+        total = _combined(op, scratch, 0, groups, 1) if wants_total else None
+    return _Scanned(number, place, upto, previous, before, total)
+
+
+@function
+def _combined(op: Any, scratch: Any, first: Any, end: Any, step: Any) -> Any:
+    """The elements from the first on, whether or not it is before the end."""
+    total = scratch[first]
+    for k in range(first + step, end, step):
+        total = op(total, scratch[k])
+    return total
+
+
+@function
+def _scanned_by_chunks(op: Any, x: Any, group: Any, scratch: Any) -> Any:
+    own, chunk = kl.local_linear_id(), group.chunk
+    _begin(group)
+    scratch[own] = x
+    kl.barrier()
+    first = own * chunk
+    if first < group.size:
+        total = scratch[first]
+        for k in range(first + 1, kl.minimum(first + chunk, group.size)):
+            total = op(total, scratch[k])
+            scratch[k] = total
+    kl.barrier()
+    number = own // chunk
+    before = _combined(op, scratch, chunk - 1, number * chunk, chunk)
+    total = scratch[group.size - 1]
+    whole = (group.size - 1) // chunk * chunk
+    if whole > 0:
+        total = op(_combined(op, scratch, chunk - 1, whole, chunk), total)
+    previous = scratch[kl.maximum(own - 1, 0)]
+    return _Scanned(number, own % chunk, scratch[own], previous, before, total)
+
+
+# -- votes and broadcasts ---------------------------------------------------------------------
+
+
+@function
+def any_true(x: Any, group: Any, scratch: Any) -> Any:
+    """Whether some work-item's `x` is true."""
+    if group.width == 1:
+        return kl.assume_uniform(_reduced_by_chunks(kl.logical_or, x, group, scratch))
+    found = kl.sub_group_any(x)
+    if group.groups > 1:
+        found = kl.sub_group_any(_shared(kl.logical_or, found, group, scratch))
+    return kl.assume_uniform(found)
+
+
+@function
+def all_true(x: Any, group: Any, scratch: Any) -> Any:
+    """Whether every work-item's `x` is true."""
+    if group.width == 1:
+        return kl.assume_uniform(_reduced_by_chunks(kl.logical_and, x, group, scratch))
+    found = kl.sub_group_all(x)
+    if group.groups > 1:
+        found = kl.sub_group_all(_shared(kl.logical_and, found, group, scratch))
+    return kl.assume_uniform(found)
+
+
+@function
+def _shared(op: Any, x: Any, group: Any, scratch: Any) -> Any:
+    """What sub-groups found, handed out to the work-items of each: every one has some."""
+    own = kl.sub_group_local_id()
+    _begin(group)
+    if own == 0:
+        scratch[kl.sub_group_id()] = x
+    kl.barrier()
+    found = scratch[kl.minimum(own, group.groups - 1)]
+    for k in kl.static_range(1, group.each):
+        found = op(found, scratch[kl.minimum(own + k * group.narrowest, group.groups - 1)])
+    return found
+
+
+@function
+def broadcast(x: Any, index: Any, group: Any, scratch: Any) -> Any:
+    """`x` of the work-item of a number, for all."""
+    if group.groups == 1:
+        return kl.assume_uniform(kl.sub_group_broadcast(x, index))
+    _begin(group)
+    if kl.local_linear_id() == kl.assume_uniform(index):
+        scratch[0] = x
+    kl.barrier()
+    return kl.assume_uniform(scratch[0])

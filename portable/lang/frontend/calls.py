@@ -1,0 +1,186 @@
+"""Translating calls: of words, helpers, dtypes, structs and a few of Python's own functions."""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import dataclasses
+import inspect
+import math
+from collections.abc import Iterator
+from functools import partial
+from types import MethodType
+from typing import Any, Final
+
+from portable.dtypes import DType
+from portable.lang import words
+from portable.lang.frontend import arithmetic, structs
+from portable.lang.frontend.conversion import cast, constant
+from portable.lang.frontend.expressions import ExpressionTranslator
+from portable.lang.frontend.values import (
+    StructView,
+    View,
+    at_run_time,
+    describe,
+    plain,
+    sequence,
+)
+from portable.lang.function import Function
+from portable.lang.ir import expressions as e
+from portable.lang.ir.types import Fragment
+
+__all__ = ["CallTranslator"]
+
+_ON_SEQUENCES: Final = (enumerate, len, reversed, tuple, zip)
+
+
+class CallTranslator(ExpressionTranslator):
+    """Carries calls out, or inlines what is called."""
+
+    def visit_call(self, node: ast.Call) -> Any:
+        """Words of the language, helper functions, dtypes, and a few of Python's own functions."""
+        function = self.visit(node.func)
+        hint, self.builder.hint = self.builder.hint, ""
+        args = self._starred(node.args)
+        kwargs = {}
+        for keyword in node.keywords:
+            if keyword.arg is None:
+                self.builder.fail("** is not in the kernel language", "write the keywords out")
+            kwargs[keyword.arg] = self.visit(keyword.value)
+        self.builder.location = self.frame.source.location(node)
+        self.builder.hint = hint
+        result = self.call(function, args, kwargs)
+        self.builder.hint = ""
+        return result
+
+    def call(self, function: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
+        """What calling something gives."""
+        if isinstance(function, words.Word):
+            return self._call_word(function, args, kwargs)
+        if isinstance(function, Function):
+            return self.call_function(function, args, kwargs)
+        if isinstance(function, DType):
+            return self._call_dtype(function, args, kwargs)
+        if isinstance(function, MethodType) and isinstance(function.__func__, Function):
+            return self.call_function(function.__func__, [function.__self__, *args], kwargs)
+        if isinstance(function, partial):
+            return self._call_method(function, args, kwargs)
+        if isinstance(function, type):
+            structs.refuse_mutable(self.builder, function)
+        if structs.is_struct(function):
+            return structs.make(self.builder, function, args, kwargs)
+        if function is dataclasses.replace and len(args) == 1:
+            return structs.replaced(self.builder, args[0], kwargs)
+        method = structs.bound_method(function, "__call__")
+        if method is not None:
+            return self.call(method, args, kwargs)
+        return self._call_python(function, args, kwargs)
+
+    def _call_word(self, word: words.Word, args: list[Any], kwargs: dict[str, Any]) -> Any:
+        from portable.lang.frontend.handlers import HANDLERS
+
+        try:
+            bound = word.signature.bind(*args, **kwargs)
+        except TypeError as error:
+            self.builder.fail(f"kl.{word.name}{_without_types(word.signature)}: {error}")
+        bound.apply_defaults()
+        return HANDLERS[word.name](self.builder, **bound.arguments)
+
+    def _call_dtype(self, dtype: DType, args: list[Any], kwargs: dict[str, Any]) -> Any:
+        if len(args) != 1 or kwargs:
+            self.builder.fail(f"kl.{dtype.short}(x) converts one number")
+        return cast(self.builder, args[0], dtype)
+
+    def _call_method(self, method: partial[Any], args: list[Any], kwargs: dict[str, Any]) -> Any:
+        """What an attribute of a matrix or a struct gave."""
+        try:
+            inspect.signature(method).bind(*args, **kwargs)
+        except TypeError as error:
+            name = method.func.__name__.lstrip("_")
+            if method.args[-1:] and isinstance(method.args[-1], Fragment):
+                name += " of a kl.matrix"
+            self.builder.fail(f"{name}: {error}")
+        return method(*args, **kwargs)
+
+    def _call_python(self, function: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
+        if function is range:
+            return self._call_word(words.range, args, kwargs)
+        if function in (min, max, sum, any, all) and len(args) == 1 and not kwargs:
+            items = sequence(args[0])
+            if items is not None and at_run_time(items):
+                return self._folded(function, items)
+        if function in (min, max) and len(args) >= 2 and not kwargs:
+            op: e.BinaryOp = "min" if function is min else "max"
+            result = args[0]
+            for x in args[1:]:
+                result = arithmetic.binary(self.builder, op, result, x)
+            return result
+        if function is abs and len(args) == 1:
+            return arithmetic.call(self.builder, "abs", args[0])
+        if function is len and len(args) == 1 and isinstance(args[0], View | StructView):
+            view = args[0] if isinstance(args[0], View) else args[0].first
+            return self._view_attribute(view, "shape")[0]
+        if function in _ON_SEQUENCES and args and all(sequence(x) is not None for x in args):
+            return self._on_sequences(function, args, kwargs)
+        return self._constant_call(function, args, kwargs)
+
+    def _folded(self, function: Any, items: tuple[Any, ...]) -> Any:
+        """Python's `sum`, `min`, `max`, `any` and `all` of what is only known at run time."""
+        result = items[0]
+        for x in items[1:]:
+            if function in (min, max):
+                result = self._call_python(function, [result, x], {})
+            elif function is sum:
+                result = self.operate(ast.Add(), result, x)
+            else:
+                op: e.BinaryOp = "or" if function is any else "and"
+                result = arithmetic.binary(self.builder, op, result, x)
+        return result
+
+    def _on_sequences(self, function: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
+        """Python's functions of sequences, whose items may be anything."""
+        given = [sequence(x) for x in args]
+        try:
+            result = function(*given, **kwargs)
+        except (TypeError, ValueError) as error:
+            self.builder.fail(f"{function.__name__}: {error}")
+        return tuple(result) if isinstance(result, Iterator) else result
+
+    def _constant_call(self, function: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
+        """A function of Python itself on constants, evaluated at compile time."""
+        name = getattr(function, "__name__", repr(function))
+        given = [*args, *kwargs.values()]
+        constants = not any(map(at_run_time, given))
+        module = getattr(function, "__module__", None)
+        if constants and module in ("builtins", "math") and function is not print:
+            try:
+                named = {name: plain(x) for name, x in kwargs.items()}
+                result = function(*map(plain, args), **named)
+                result = tuple(result) if isinstance(result, Iterator | list) else result
+                return constant(self.builder, result)
+            except (ArithmeticError, LookupError, TypeError, ValueError) as error:
+                self.builder.fail(f"{name}: {error}")
+        what = name if callable(function) else describe(function)
+        self.builder.fail(f"{what} cannot be called in a kernel", _call_hint(function, name))
+
+
+def _call_hint(function: Any, name: str) -> str:
+    if function in (int, float, bool):
+        short = {int: "i32", float: "f32", bool: "bool_"}[function]
+        return f"convert by kl.{short}(x), or another dtype"
+    if hasattr(words, name):
+        return f"write kl.{name}(...)"
+    if getattr(math, name, None) is function:
+        return "the words of the language are in portable.lang, such as kl.exp"
+    if not callable(function):
+        return ""
+    if getattr(builtins, name, None) is function:
+        return "Python's own functions take compile-time constants here; write it as a loop"
+    if name == "<lambda>":
+        return "define it by 'def' and mark it @portable.function"
+    return "mark it @portable.function if it is a helper of kernels"
+
+
+def _without_types(signature: inspect.Signature) -> inspect.Signature:
+    plain = [p.replace(annotation=p.empty) for p in signature.parameters.values()]
+    return inspect.Signature(plain)

@@ -1,0 +1,159 @@
+"""Collectives of a workgroup: which helper of `portable.lang.collectives` each word inlines."""
+
+from __future__ import annotations
+
+from collections import Counter
+from math import prod
+from typing import Any
+
+from portable.dtypes import DType, bool_, complex64, complex128, float32
+from portable.lang.frontend import memory
+from portable.lang.frontend.builder import Builder
+from portable.lang.frontend.conversion import as_type, as_value
+from portable.lang.frontend.handlers.registry import handles
+from portable.lang.frontend.structs import is_callable
+from portable.lang.frontend.values import (
+    Complex,
+    Struct,
+    StructView,
+    Value,
+    View,
+    describe,
+    is_number,
+    items_in,
+    like,
+    map_leaves,
+)
+from portable.lang.ir.types import Array, Layout
+
+
+@handles("workgroup_reduce")
+def _reduce(builder: Builder, op: Any, x: Any) -> Any:
+    from portable.lang import collectives
+
+    _check_operation(builder, "workgroup_reduce", op)
+    value = _strong(builder, "workgroup_reduce", x)
+    if prod(builder.workgroup) == 1:
+        return value
+    return builder.inline(collectives.reduced, [op, value, *_group(builder, value)], {})
+
+
+@handles("workgroup_scan")
+def _scan(builder: Builder, op: Any, x: Any, inclusive: Any, initial: Any, total: Any) -> Any:
+    from portable.lang import collectives
+
+    _check_operation(builder, "workgroup_scan", op)
+    for name, flag in (("inclusive", inclusive), ("total", total)):
+        if not isinstance(flag, bool):
+            builder.fail(f"{name} of kl.workgroup_scan is a constant, not {describe(flag)}")
+    if initial is None and not inclusive:
+        builder.fail(
+            "kl.workgroup_scan without inclusive needs a value for the first work-item",
+            "pass initial=, such as 0 for sums",
+        )
+    value = _strong(builder, "workgroup_scan", x)
+    start = None if initial is None else _converted(builder, initial, value)
+    if prod(builder.workgroup) == 1:
+        last = value if start is None else builder.call(op, [start, value])
+        first = last if inclusive else start
+        return (first, last) if total else first
+    who = _group(builder, value)
+    return builder.inline(collectives.scanned, [op, value, *who, inclusive, start, total], {})
+
+
+@handles("workgroup_any", "workgroup_all")
+def _vote(builder: Builder, word: str, x: Any) -> Any:
+    from portable.lang import collectives
+
+    value = as_value(builder, x)
+    if value.type is not bool_:
+        builder.fail(f"kl.{word} takes a bool, not {describe(x)}", "compare it: write x != 0")
+    if prod(builder.workgroup) == 1:
+        return value
+    helper = collectives.any_true if word == "workgroup_any" else collectives.all_true
+    return builder.inline(helper, [value, *_group(builder, value)], {})
+
+
+@handles("workgroup_broadcast")
+def _broadcast(builder: Builder, x: Any, index: Any) -> Any:
+    from portable.lang import collectives
+
+    size = prod(builder.workgroup)
+    if isinstance(index, int) and not 0 <= index < size:
+        builder.fail(f"kl.workgroup_broadcast from work-item {index} of {size}")
+    if not isinstance(index, int) and not (isinstance(index, Value) and index.dtype.is_integer):
+        builder.fail(f"kl.workgroup_broadcast takes an integer index, not {describe(index)}")
+    value = _strong(builder, "workgroup_broadcast", x)
+    if size == 1:
+        return value
+    return builder.inline(collectives.broadcast, [value, index, *_group(builder, value)], {})
+
+
+def _check_operation(builder: Builder, word: str, op: Any) -> None:
+    if not is_callable(op):
+        builder.fail(
+            f"kl.{word} takes a function of two values, not {describe(op)}",
+            "such as kl.add, kl.maximum, or one marked @portable.function",
+        )
+
+
+def _strong(builder: Builder, word: str, x: Any) -> Any:
+    """The value with types of its own, those that its numbers have by themselves."""
+
+    def leaf(item: Any) -> Any:
+        if isinstance(item, Complex):
+            return item
+        if not is_number(item) or isinstance(item, complex):
+            builder.fail(
+                f"kl.{word} takes numbers, and tuples and structs of numbers, not {describe(item)}"
+            )
+        value = as_value(builder, item)
+        if value.lanes > 1:
+            builder.fail(f"kl.{word} takes scalars, not {describe(value)}", "take its lanes: v[0]")
+        return as_type(builder, value, value.dtype)
+
+    return map_leaves(leaf, x)
+
+
+def _converted(builder: Builder, initial: Any, x: Any) -> Any:
+    """The initial value, a tuple or struct like the others, in the types of these."""
+    items = items_in(x)
+    if items is not None:
+        own = items_in(initial)
+        if own is None or len(own) != len(items):
+            builder.fail(f"initial is {describe(initial)}, and the values are {describe(x)}")
+        return like(x, (_converted(builder, i, v) for i, v in zip(own, items, strict=True)))
+    return as_type(builder, initial, x.dtype) if isinstance(x, Value) else initial
+
+
+def _group(builder: Builder, x: Any) -> tuple[Struct, View | StructView | None]:
+    """Who takes part, and local memory for values like `x` where some is needed."""
+    from portable.lang.collectives import Workgroup
+
+    size, width = prod(builder.workgroup), builder.capabilities.sub_group_size
+    plan = Workgroup(size, width, builder.scratch_used)
+    scratch = None
+    if width == 1 or plan.groups > 1:
+        scratch = _scratch(builder, x, plan.room, Counter())
+        builder.scratch_used = True
+    return Struct(Workgroup, (size, width, plan.used)), scratch
+
+
+def _scratch(builder: Builder, x: Any, room: int, taken: Counter[DType]) -> View | StructView:
+    """An array of values like `x`; those of one type are the same for all collectives."""
+    items = items_in(x)
+    if items is not None:
+        kind = x.kind if isinstance(x, Struct) else tuple
+        return StructView(kind, tuple(_scratch(builder, item, room, taken) for item in items))
+    dtype = x.dtype
+    if isinstance(x, Complex):
+        dtype = complex64 if x.dtype is float32 else complex128
+    key = (dtype, taken[dtype])
+    taken[dtype] += 1
+    array = builder.scratch.get(key)
+    if array is None:
+        layout = Layout.row_major((room,))
+        name = builder.name(f"scratch_{dtype.short}")
+        array = builder.scratch[key] = Array(name, dtype, "local", 1, (room,), layout)
+        builder.arrays.append(array)
+    return memory.whole(builder, array)

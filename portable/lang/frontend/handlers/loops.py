@@ -1,0 +1,53 @@
+"""What loops run over."""
+
+from __future__ import annotations
+
+from math import prod
+from typing import Any
+
+from portable.lang.frontend.arithmetic import binary
+from portable.lang.frontend.builder import Builder
+from portable.lang.frontend.handlers.matrices import fragment_of
+from portable.lang.frontend.handlers.places import linear_id
+from portable.lang.frontend.handlers.registry import handles
+from portable.lang.frontend.values import Elements, Range, Value, describe
+
+
+@handles("static_range")
+def _static_range(builder: Builder, start: Any, stop: Any, step: Any) -> Range:
+    return _range(builder, start, stop, step, static=True)
+
+
+@handles("range")
+def _dynamic_range(builder: Builder, start: Any, stop: Any, step: Any, unroll: Any) -> Range:
+    return _range(builder, start, stop, step, unroll)
+
+
+@handles("workgroup_range")
+def _workgroup_range(builder: Builder, start: Any, stop: Any, step: Any, unroll: Any) -> Range:
+    whole = _range(builder, start, stop, step, unroll)
+    size = prod(builder.workgroup)
+    if size == 1:
+        return whole
+    ahead = binary(builder, "mul", linear_id(builder), whole.step)
+    first = binary(builder, "add", whole.start, ahead)
+    return Range(first, whole.stop, binary(builder, "mul", whole.step, size), unroll)
+
+
+def _range(
+    builder: Builder, start: Any, stop: Any, step: Any, unroll: int = 0, *, static: bool = False
+) -> Range:
+    if stop is None:
+        start, stop = 0, start
+    for x in (start, stop, step):
+        integer = isinstance(x, Value) and x.dtype.is_integer and x.lanes == 1
+        if not integer and (not isinstance(x, int) or isinstance(x, bool)):
+            builder.fail(f"range takes integers, not {describe(x)}")
+    if isinstance(step, int) and step == 0:
+        builder.fail("the step of a range cannot be zero")
+    return Range(start, stop, step, unroll, static)
+
+
+@handles("elements")
+def _elements(builder: Builder, fragment: Any) -> Elements:
+    return Elements(fragment_of(builder, fragment, "kl.elements"))

@@ -1,0 +1,358 @@
+"""What names, attributes and subscripts stand for."""
+
+from __future__ import annotations
+
+import ast
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable
+from dataclasses import fields
+from difflib import get_close_matches
+from enum import Enum
+from functools import partial
+from types import MethodType, ModuleType
+from typing import Any, Final
+
+from portable import dtypes, lang
+from portable.dtypes import DType
+from portable.lang import words
+from portable.lang.frontend import memory, structs, variables
+from portable.lang.frontend.builder import Builder
+from portable.lang.frontend.conversion import constant
+from portable.lang.frontend.frame import Frame
+from portable.lang.frontend.values import (
+    IN_KERNELS,
+    Complex,
+    Struct,
+    StructView,
+    Value,
+    View,
+    describe,
+    sequence,
+)
+from portable.lang.frontend.variables import Unassigned
+from portable.lang.function import Function
+from portable.lang.ir import expressions as e
+from portable.lang.ir.types import LANES, Fragment, Vector
+from portable.lang.structs import field_names
+
+__all__ = ["NameTranslator"]
+
+_CAPTURED: Final = (bool, int, float, complex, str, tuple, DType, Enum, ModuleType, Function)
+_ELSEWHERE: Final = {
+    "block_dim": "local_size",
+    "block_idx": "group_id",
+    "cas": "atomic_compare_exchange",
+    "grid": "global_id",
+    "grid_dim": "num_groups",
+    "max": "maximum",
+    "min": "minimum",
+    "program_id": "group_id",
+    "shared": "local",
+    "sync_threads": "barrier",
+    "syncthreads": "barrier",
+    "thread_idx": "local_id",
+    "threadfence": "fence",
+}
+"""What other kernel languages call words of this one."""
+
+
+_REFUSED: Final[dict[type[ast.expr], str]] = {
+    ast.List: "use a tuple of constants, or kl.private for an array",
+    ast.Dict: "use keyword-only arguments for constants",
+    ast.Set: "use a tuple",
+    ast.DictComp: "use a for loop",
+    ast.SetComp: "use a for loop",
+    ast.Lambda: "define a function marked @portable.function",
+    ast.NamedExpr: "assign in a statement of its own",
+    ast.JoinedStr: "give kl.print its pieces one by one",
+    ast.Await: "kernels have no coroutines",
+    ast.Yield: "kernels have no generators",
+    ast.YieldFrom: "kernels have no generators",
+}
+
+
+class NameTranslator(ABC):
+    """Turns names, and what is written after them, into constants, values and views."""
+
+    builder: Builder
+    frame: Frame
+
+    # -- given by the subclass -------------------------------------------------------------
+
+    @abstractmethod
+    def call_function(self, function: Function, args: list[Any], kwargs: dict[str, Any]) -> Any:
+        """Inlines a helper function."""
+
+    @abstractmethod
+    def call(self, function: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
+        """What calling something gives."""
+
+    @abstractmethod
+    def map_fragment(self, fragment: Fragment, function: Any, *more: Any) -> None:
+        """Applies a helper function to the elements of a matrix, each with the same arguments."""
+
+    # -- dispatch --------------------------------------------------------------------------
+
+    def visit(self, node: ast.expr) -> Any:
+        """What an expression stands for; run-time effects are emitted as they come."""
+        self.builder.location = self.frame.source.location(node)
+        self.builder.source_line = self.frame.source.line(node.lineno)
+        method: Callable[[Any], Any] | None = getattr(
+            self, f"visit_{type(node).__name__.lower()}", None
+        )
+        if method is None:
+            hint = _REFUSED.get(type(node), "")
+            self.builder.fail(f"{type(node).__name__} is not in the kernel language", hint)
+        return method(node)
+
+    def visit_constant(self, node: ast.Constant) -> Any:
+        """A literal."""
+        if isinstance(node.value, bytes):
+            self.builder.fail("bytes are not in the kernel language")
+        return node.value
+
+    def visit_name(self, node: ast.Name) -> Any:
+        """A local name, else one captured from the surrounding Python as a constant."""
+        if node.id in self.frame.env:
+            found = self.frame.env[node.id]
+            if isinstance(found, Unassigned):
+                self.builder.fail(
+                    f"{node.id} may be unassigned here: {found.why}",
+                    found.hint or f"give {node.id} a value before the branch or loop",
+                )
+            return variables.read(self.builder, found)
+        if node.id not in self.frame.outer:
+            known = [*self.frame.env, *self.frame.outer]
+            self.builder.fail(f"the name {node.id} is not defined", nearest_hint(node.id, known))
+        return self._captured(node.id, self.frame.outer[node.id])
+
+    def _captured(self, name: str, found: Any) -> Any:
+        found = constant(self.builder, found)
+        if isinstance(found, Value | Complex | Struct):
+            return found
+        if found is None or found is words.target or isinstance(found, _CAPTURED):
+            return found
+        if _is_kernel(found):
+            self.builder.fail(
+                f"{name} is a kernel, and kernels launch no others",
+                "put what both need into a function marked @portable.function",
+            )
+        if callable(found):
+            return found
+        structs.refuse_mutable(self.builder, type(found))
+        self.builder.fail(
+            f"{name}, a {type(found).__name__}, cannot be captured by a kernel",
+            "pass arrays as arguments and other things as keyword-only constants",
+        )
+
+    def visit_attribute(self, node: ast.Attribute) -> Any:
+        """Attributes of arrays, numbers, modules and ``kl.target``."""
+        base = self.visit(node.value)
+        self.builder.location = self.frame.source.location(node)
+        if base is words.target:
+            return self._capability(node.attr)
+        if isinstance(base, View):
+            return self._view_attribute(base, node.attr)
+        if isinstance(base, Value | Complex):
+            return self._number_attribute(base, node.attr)
+        if isinstance(base, Fragment):
+            return self._fragment_attribute(base, node.attr)
+        if isinstance(base, Struct):
+            return self._struct_attribute(base, node.attr)
+        if isinstance(base, StructView):
+            return self._struct_view_attribute(base, node.attr)
+        try:
+            return self._captured(node.attr, getattr(base, node.attr))
+        except AttributeError:
+            known = _ELSEWHERE.get(node.attr, "") if base is lang else ""
+            hint = f"write kl.{known}" if known else nearest_hint(node.attr, dir(base))
+            self.builder.fail(f"{describe(base)} has no attribute {node.attr}", hint)
+
+    def _capability(self, name: str) -> Any:
+        known = [f.name for f in fields(self.builder.capabilities)]
+        if name not in known:
+            self.builder.fail(
+                f"kl.target has no capability {name}; it has {', '.join(known)}",
+                nearest_hint(name, known),
+            )
+        return getattr(self.builder.capabilities, name)
+
+    def _view_attribute(self, view: View, name: str) -> Any:
+        match name:
+            case "shape":
+                return tuple(x if isinstance(x, int) else Value(x) for x in view.extents)
+            case "ndim":
+                return view.ndim
+            case "dtype":
+                return view.array.dtype
+            case "T" if view.ndim == 2:
+                return View(view.array, view.starts, view.kept[::-1], view.extents[::-1])
+            case _:
+                self.builder.fail(
+                    f"arrays in kernels have no attribute {name}", "they have shape, ndim, dtype, T"
+                )
+
+    def _struct_attribute(self, struct: Struct, name: str) -> Any:
+        """A field of a struct, or what its class has."""
+        if name in field_names(struct.kind):
+            return self._known(name, struct.field(name))
+        try:
+            return self._known(name, structs.class_attribute(self.builder, struct, name))
+        except AttributeError:
+            names = ", ".join(field_names(struct.kind))
+            self.builder.fail(
+                f"{describe(struct)} has no field {name}; it has {names}",
+                nearest_hint(name, dir(struct.kind)),
+            )
+
+    def _struct_view_attribute(self, view: StructView, name: str) -> Any:
+        """The array of a field, or the shape that those of all fields have."""
+        names = () if view.kind is tuple else field_names(view.kind)
+        if name in names:
+            return view.field(name)
+        if name in ("shape", "ndim"):
+            return self._view_attribute(view.first, name)
+        self.builder.fail(
+            f"{describe(view)} has no {name}", f"it has {', '.join(['shape', 'ndim', *names])}"
+        )
+
+    def _known(self, name: str, found: Any) -> Any:
+        """What a struct holds, if it is something that kernels know."""
+        known = isinstance(found, (*IN_KERNELS, tuple, MethodType, partial))
+        return found if known else self._captured(name, found)
+
+    def _number_attribute(self, x: Value | Complex, name: str) -> Any:
+        if name == "dtype":
+            if isinstance(x, Complex):
+                return dtypes.complex64 if x.dtype.itemsize == 4 else dtypes.complex128
+            return x.dtype
+        if name == "lanes" and isinstance(x, Value):
+            return x.lanes
+        if name in ("real", "imag") and isinstance(x, Complex):
+            return x.real if name == "real" else x.imag
+        if name == "real":
+            return x
+        self.builder.fail(
+            f"numbers in kernels have no attribute {name}",
+            "they have dtype, lanes, real, and imag if they are complex; convert them by kl.f32(x)",
+        )
+
+    def _fragment_attribute(self, fragment: Fragment, name: str) -> Any:
+        from portable.lang.frontend.handlers.matrices import FRAGMENT_METHODS
+
+        if name in ("shape", "dtype", "scope"):
+            return getattr(fragment, name)
+        if name == "map":
+            return partial(self.map_fragment, fragment)
+        method = FRAGMENT_METHODS.get(name)
+        if method is None:
+            self.builder.fail(
+                f"a kl.matrix has no {name}", "it has fill, load, store, map, shape, dtype, scope"
+            )
+        return partial(method, self.builder, fragment)
+
+    def visit_subscript(self, node: ast.Subscript) -> Any:
+        """An element of an array, part of it, a lane of a vector, an item of a tuple."""
+        base = self.visit(node.value)
+        index = self.visit(node.slice)
+        self.builder.location = self.frame.source.location(node)
+        if isinstance(base, View):
+            part = memory.subscript(self.builder, base, index)
+            is_slot = part.array in self.builder.completions
+            return part if part.ndim or is_slot else memory.load(self.builder, base, index)
+        if isinstance(base, StructView):
+            return structs.part(self.builder, base, index)
+        if isinstance(base, Value) and (base.lanes > 1 or _names_all(index)):
+            return self._lane(base, index)
+        items = base if isinstance(base, str) else sequence(base)
+        if items is not None:
+            return self._item(items, index)
+        method = structs.bound_method(base, "__getitem__")
+        if method is not None:
+            return self.call(method, [index], {})
+        self.builder.fail(f"{describe(base)} has no elements")
+
+    def _lane(self, vector: Value, index: Any) -> Value:
+        if isinstance(index, slice):
+            return self._lanes(vector, index)
+        if not isinstance(index, int) or not 0 <= index < vector.lanes:
+            self.builder.fail(
+                f"a lane of a vector of {vector.lanes} is named by a constant, "
+                f"not {describe(index)}",
+                "repeat the code for each lane by kl.static_range",
+            )
+        return self._picked(vector, (index,))
+
+    def _lanes(self, vector: Value, part: slice) -> Value:
+        """Some lanes as a shorter vector, such as the lower half."""
+        bounds = (part.start, part.stop, part.step)
+        constant = all(x is None or isinstance(x, int) for x in bounds) and part.step != 0
+        chosen = range(vector.lanes)[part] if constant else range(0)
+        if len(chosen) not in (1, *LANES):
+            self.builder.fail(
+                f"part of a vector of {vector.lanes} lanes has 1, 2, 4, 8 or 16, named by constants"
+            )
+        return self._picked(vector, tuple(chosen))
+
+    def _picked(self, vector: Value, lanes: tuple[int, ...]) -> Value:
+        """Lanes of a vector; a scalar counts as a vector of one."""
+        if vector.lanes == 1:
+            return vector
+        if len(lanes) == 1:
+            return Value(e.Lane(vector.expr, lanes[0]), vector.weak, vector.slots)
+        whole = self.builder.let("vector", vector.expr)
+        elements = tuple(e.Lane(whole, i) for i in lanes)
+        kind = Vector(vector.dtype, len(lanes))
+        return Value(e.MakeVector(elements, kind), vector.weak, vector.slots)
+
+    def _item(self, base: Any, index: Any) -> Any:
+        if not isinstance(index, int | slice):
+            self.builder.fail(
+                f"an item of a tuple is named by a constant, not {describe(index)}",
+                "use kl.private for an array with run-time indices, or kl.static_range",
+            )
+        try:
+            return base[index]
+        except (IndexError, TypeError):
+            self.builder.fail(f"index {index} is out of range for {describe(base)}")
+
+    def visit_slice(self, node: ast.Slice) -> slice:
+        """``start:stop``."""
+        parts = [None if x is None else self.visit(x) for x in (node.lower, node.upper, node.step)]
+        return slice(*parts)
+
+    def visit_tuple(self, node: ast.Tuple) -> tuple[Any, ...]:
+        """A tuple."""
+        return tuple(self._starred(node.elts))
+
+    def _starred(self, nodes: list[ast.expr]) -> list[Any]:
+        out: list[Any] = []
+        for item in nodes:
+            if isinstance(item, ast.Starred):
+                found = self.visit(item.value)
+                spread = sequence(found)
+                if spread is None:
+                    self.builder.fail(f"* takes a tuple, not {describe(found)}")
+                out.extend(spread)
+            else:
+                out.append(self.visit(item))
+        return out
+
+
+def _names_all(index: Any) -> bool:
+    """Whether an index names the only lane of a scalar."""
+    if isinstance(index, slice):
+        return index in (slice(None), slice(None, 1), slice(0, 1), slice(0, None))
+    return type(index) is int and index == 0
+
+
+def _is_kernel(x: Any) -> bool:
+    from portable.lang.kernel import Kernel
+
+    return isinstance(x, Kernel)
+
+
+def nearest_hint(name: str, known: Iterable[str]) -> str:
+    """What a name that does not exist may have been meant to be."""
+    nearest = get_close_matches(name, known, n=1)
+    return f"did you mean {nearest[0]}?" if nearest else ""
