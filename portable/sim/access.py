@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from portable.lang.ir import expressions as e
 from portable.lang.ir import statements as s
 from portable.lang.ir.types import lanes_of, scalar_of
 from portable.sim.memory import Access, Site, advanced, locate, read, write
@@ -15,6 +16,19 @@ from portable.sim.values import Value
 if TYPE_CHECKING:
     from portable.sim.expressions import Evaluate
     from portable.sim.workgroup import Workgroup
+
+
+def _is_fixed(statement: s.Load | s.Store, lanes: int) -> bool:
+    """Whether all workgroups access the same places of their own arrays, all of which exist."""
+    array, index = statement.array, statement.index
+    if array.space == "global" or statement.runs_on:
+        return False
+    if not all(isinstance(x, e.Const) for x in index):
+        return False
+    last = [int(x.value) for x in index if isinstance(x, e.Const)]
+    if last and array.lanes == 1:
+        last[statement.axis % array.ndim] += lanes - 1
+    return all(0 <= i < extent for i, extent in zip(last, array.shape, strict=True))
 
 
 class _Place:
@@ -28,9 +42,21 @@ class _Place:
         self._whole = statement.array.lanes > 1
         self._component = statement.component or 0
         self._runs_on = statement.runs_on
+        self._array = statement.array
+        self._fixed = _is_fixed(statement, lanes)
+        self._where: tuple[tuple[Value, ...], Value, Value] | None = None
 
     def access(self, w: Workgroup) -> Access:
         """The components that the active work-items mean."""
+        if not self._fixed or not w.active.full:
+            return self._found(w)
+        buffer = w.buffers[self._array]
+        if self._where is None:
+            found = self._found(w)
+            self._where = found.index, found.items, found.offsets
+        return Access(self._site, buffer, *self._where, None)
+
+    def _found(self, w: Workgroup) -> Access:
         index = tuple(w.active.pick(i(w)) for i in self._index)
         items, component = w.active.ids, self._component
         if self._runs_on:

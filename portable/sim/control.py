@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from portable.lang.ir import statements as s
-from portable.lang.ir.walk import all_statements, blocks
+from portable.lang.ir.walk import all_statements
 from portable.sim.active import Active, LoopMasks
 from portable.sim.steps import Builder, Pause, Pauses, Plain, Running, Step, step
 from portable.sim.strands import apart, divided
@@ -46,7 +46,7 @@ def _(statement: s.Assign, b: Builder) -> Step:
 def _(statement: s.If, b: Builder) -> Step:
     condition = b.expression(statement.condition, b.site(statement.loc))
     then, orelse = b.block(statement.then), b.block(statement.orelse)
-    if _waits((*statement.then, *statement.orelse)):
+    if _goes_apart((*statement.then, *statement.orelse)):
         return _apart(statement, b, condition, then, orelse)
 
     def run(w: Workgroup) -> Running:
@@ -65,10 +65,11 @@ def _(statement: s.If, b: Builder) -> Step:
     return Pauses(run)
 
 
-def _waits(block: s.Block) -> bool:
-    """Whether a block waits for other work-items, but not for all of them."""
-    return any(isinstance(x, s.Instruction) and x.name == "mbarrier.wait" for x in block) or any(
-        _waits(inner) for x in block for inner in blocks(x)
+def _goes_apart(block: s.Block) -> bool:
+    """Whether a block waits for other work-items, but nowhere for all of them."""
+    inside = list(all_statements(block))
+    return any(isinstance(x, s.Instruction) and x.name == "mbarrier.wait" for x in inside) and (
+        not any(isinstance(x, s.Barrier | s.WorkgroupUniform) for x in inside)
     )
 
 

@@ -176,7 +176,9 @@ def locate(
     if kept is not None:
         wide, items = tuple(i[kept] for i in wide), items[kept]
         component = component if isinstance(component, int) else component[kept]
-    offsets = np.broadcast_to(np.asarray(buffer.elements(wide), np.int64), items.shape)
+    offsets = buffer.elements(wide)
+    if not isinstance(offsets, np.ndarray) or offsets.shape != items.shape:
+        offsets = np.broadcast_to(np.asarray(offsets, np.int64), items.shape)
     if buffer.row:
         offsets = offsets + items * buffer.row
     if buffer.width > 1:
@@ -190,8 +192,8 @@ def _inside(
     """Which elements are inside the array; None where all are."""
     bad: Value | None = None
     for i, extent in zip(index, buffer.extents, strict=True):
-        outside = i.view(np.uint64) >= extent
-        if outside.any():
+        if i.size and i.view(np.uint64).max() >= extent:
+            outside = i.view(np.uint64) >= extent
             bad = outside if bad is None else bad | outside
     if bad is None:
         return None
