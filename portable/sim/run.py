@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
@@ -58,12 +58,17 @@ class Simulation:
     target : Capabilities, optional
         The device that it would run on: it is lowered as for it first. None, and devices that run
         the IR, for the kernel as it stands.
+
+    Attributes
+    ----------
+    kernel : Kernel
+        What runs: the kernel, lowered if it was.
     """
 
     def __init__(self, kernel: Kernel, target: Capabilities | None = None) -> None:
         if target is not None and target.dialect != "ir":
             kernel = lower(kernel, target)
-        self._kernel = kernel
+        self.kernel: Final = kernel
         builder = Builder(kernel)
         self._survey = Survey(kernel)
         self._body = builder.block(kernel.body)
@@ -84,7 +89,7 @@ class Simulation:
         """Run it; parameters are those of `run`."""
         if min(groups) < 1:
             raise LaunchError(f"a launch needs workgroups along each dimension, not {groups}")
-        launch = Launch(self._kernel, self._survey, self._sites, groups, settings or current())
+        launch = Launch(self.kernel, self._survey, self._sites, groups, settings or current())
         with np.errstate(all="ignore"):
             launch.bind(arguments, frozenset(uninitialised))
             try:

@@ -1,0 +1,84 @@
+"""Operations that copy ahead, as they are lowered for other devices, with all checks on."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import portable
+from portable import dtypes as dt
+from portable import sim
+from portable.dtypes import DType
+from portable.lang.ir import statements as s
+from portable.lang.ir.walk import all_statements
+from portable.linalg import band_to_bidiagonal
+from portable.linalg.gemm_kernels import keep
+from portable.linalg.gemm_launches import tiles_launch
+
+_CHOICE: dict[str, Any] = {
+    "BM": 64, "BN": 64, "BK": 64, "STAGES": 3, "APART": True, "WORKGROUP": 256, "GROUP": 8,
+    "UNITS": True,
+}  # fmt: skip
+_SMALL: dict[str, Any] = _CHOICE | {"BM": 32, "BN": 32, "BK": 16, "APART": False, "WORKGROUP": 64}
+
+_PRODUCTS: dict[str, tuple[str, DType, tuple[int, int, int], dict[str, Any], str]] = {
+    "a copy engine": ("h200", dt.float16, (72, 64, 264), _CHOICE, "tensor.load.2"),
+    "a copying warpgroup": ("h200", dt.float16, (72, 60, 264), _CHOICE, "mbarrier.arrive.copied"),
+    "copies ahead for warps": ("a100", dt.float16, (40, 32, 72), _SMALL, "cp.async.wait"),
+    "copies ahead of doubles": ("h200", dt.float64, (36, 32, 40), _SMALL, "mma.f64.m16n8k4"),
+    "copies ahead for tiles in registers": (
+        "h200", dt.float32, (36, 32, 40), _SMALL | {"UNITS": False}, "cp.async.wait"
+    ),
+}  # fmt: skip
+
+
+@pytest.fixture
+def ran(monkeypatch: pytest.MonkeyPatch) -> set[str]:
+    """The instructions in kernels that are simulated."""
+    found: set[str] = set()
+    run = sim.Simulation.run
+
+    def recorded(self: sim.Simulation, *args: Any, **options: Any) -> None:
+        statements = all_statements(self.kernel.body)
+        found.update(x.name for x in statements if isinstance(x, s.Instruction))
+        run(self, *args, **options)
+
+    monkeypatch.setattr(sim.Simulation, "run", recorded)
+    return found
+
+
+@pytest.mark.parametrize(("completion", "turns"), [("early", "first"), ("late", "last")])
+@pytest.mark.parametrize("case", _PRODUCTS)
+def test_products(case: str, completion: str, turns: str, ran: set[str]) -> None:
+    profile, kind, (m, n, k), choice, wanted = _PRODUCTS[case]
+    rng = np.random.default_rng(0)
+    a, b = (rng.integers(-4, 5, shape).astype(kind.numpy) for shape in ((m, k), (k, n)))
+    c = np.full((m, n), np.nan, kind.numpy)
+    launcher, constants = tiles_launch(choice, c.shape, {"ACC": kind.register, "ACTIVATION": keep})
+    with portable.use(f"simulator:{profile}"), sim.checks(completion=completion, turns=turns):
+        launcher(1.0, a, b, 0.0, None, None, c, **constants)
+    assert wanted in ran
+    assert (c == a.astype(np.float64) @ b.astype(np.float64)).all()
+
+
+@pytest.mark.parametrize("completion", ["early", "random"])
+def test_a_ring_of_bulk_copies(completion: str, ran: set[str]) -> None:
+    ab = np.random.default_rng(0).standard_normal((4, 24))
+    with portable.use("simulator:h200"), sim.checks(completion=completion):
+        d, e = band_to_bidiagonal(ab)
+    dense = sum(np.diag(ab[3 - k, k:], k) for k in range(4))
+    found = np.linalg.svd(np.diag(d) + np.diag(e, 1), compute_uv=False)
+    assert np.allclose(found, np.linalg.svd(dense, compute_uv=False), atol=1e-13)
+    assert {"bulk.load", "bulk.store", "mbarrier.wait"} <= ran
+
+
+@pytest.mark.parametrize("completion", ["early", "late"])
+def test_scans_that_fetch_ahead(completion: str, ran: set[str]) -> None:
+    xp = portable.xp("simulator:h200-arrays")
+    x = np.random.default_rng(0).integers(-4, 5, 20_000).astype(np.float32)
+    with sim.checks(completion=completion):
+        found = portable.to_numpy(xp.cumulative_sum(xp.asarray(x)))
+    assert (found == np.cumsum(x)).all()
+    assert "cp.async.wait" in ran
