@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import re
+import shutil
 import stat
 import time
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Final
+from typing import BinaryIO, Final
 from uuid import uuid4
 
-__all__ = ["write_whole"]
+__all__ = ["require_room", "write_whole", "writing_whole"]
 
 _UNFINISHED: Final = re.compile(r"\..*\.[0-9a-f]{32}\.unfinished")
 _ABANDONED: Final = 600.0
@@ -33,17 +36,53 @@ def write_whole(path: str | os.PathLike[str], data: bytes) -> None:
     OSError
         If that fails, as on a full disk; it names `path`.
     """
+    with writing_whole(path) as file:
+        file.write(data)
+
+
+@contextmanager
+def writing_whole(path: str | os.PathLike[str], *, size: int = 0) -> Iterator[BinaryIO]:
+    """A file to write to in pieces, by the rules of `write_whole`.
+
+    `size` is about how many bytes it will have, if the disk is to be asked for room before.
+
+    Raises
+    ------
+    OSError
+        If that fails, or there is no room; it names `path`.
+    """
     target = Path(path).absolute()
     try:
         old = _status(target)
         if old is not None and _is_written_through(target, old):
-            _write_through(target, data)
+            with os.fdopen(os.open(target, os.O_WRONLY), "wb") as file:
+                yield file
         else:
-            _replace(target.resolve(), data, old)
+            require_room(target.resolve().parent, size)
+            with _replacing(target.resolve(), old) as file:
+                yield file
     except OSError as error:
         if error.errno is not None:
             error.filename, error.filename2 = os.fspath(path), None
         raise
+
+
+def require_room(folder: str | os.PathLike[str], size: int) -> None:
+    """Refuses to begin writing so many bytes where a disk has no room for them.
+
+    Raises
+    ------
+    OSError
+        Saying what is needed and what is free.
+    """
+    free = shutil.disk_usage(folder).free if size else 0
+    if size > free:
+        needed, left = (f"{x / 2**20:,.1f} MiB" for x in (size, free))
+        raise OSError(
+            errno.ENOSPC,
+            f"not enough disk: {needed} are needed, {left} are free",
+            os.fspath(folder),
+        )
 
 
 def _status(path: Path) -> os.stat_result | None:
@@ -58,12 +97,9 @@ def _is_written_through(path: Path, old: os.stat_result) -> bool:
     return not stat.S_ISREG(old.st_mode) or path.as_posix().startswith(_OPEN_FILES)
 
 
-def _write_through(path: Path, data: bytes) -> None:
-    with os.fdopen(os.open(path, os.O_WRONLY), "wb") as file:
-        file.write(data)
-
-
-def _replace(target: Path, data: bytes, old: os.stat_result | None) -> None:
+@contextmanager
+def _replacing(target: Path, old: os.stat_result | None) -> Iterator[BinaryIO]:
+    """A file beside `target` that takes its place once all is written."""
     _remove_abandoned(target.parent)
     unfinished = target.with_name(f".{target.name}.{uuid4().hex}.unfinished")
     try:
@@ -74,7 +110,7 @@ def _replace(target: Path, data: bytes, old: os.stat_result | None) -> None:
             0o666 if old is None else 0o600,
         )
         with os.fdopen(descriptor, "wb") as file:
-            file.write(data)
+            yield file
         if old is not None:
             _take_over(unfinished, old)
         unfinished.replace(target)

@@ -2,6 +2,7 @@
 
 from portable.gf2.algebra import Echelon, inverse, nullspace, rank, row_echelon, solve
 from portable.gf2.eliminate import Eliminated, eliminate
+from portable.gf2.files import eliminate_file, read_matrix, write_matrix
 from portable.gf2.matrix import BitMatrix
 from portable.gf2.product import matmul, random, transpose
 
@@ -10,12 +11,15 @@ __all__ = [
     "Echelon",
     "Eliminated",
     "eliminate",
+    "eliminate_file",
     "inverse",
     "matmul",
     "nullspace",
     "random",
     "rank",
+    "read_matrix",
     "row_echelon",
     "solve",
     "transpose",
+    "write_matrix",
 ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -11,7 +12,7 @@ from portable import lang as kl
 from portable import registry
 from portable.backend import Device
 from portable.errors import DataError, DeviceMismatchError, ShapeError
-from portable.gf2.elimination import Elimination, Order
+from portable.gf2.elimination import Elimination, Order, Progress
 from portable.gf2.layout_kernels import find_leads
 from portable.gf2.matrix import BitMatrix
 
@@ -41,6 +42,7 @@ def eliminate(
     *,
     device: str | Device | None = None,
     out: BitMatrix | None = None,
+    progress: Progress | None = None,
 ) -> Eliminated:
     """The special Gaussian elimination of Groebner bases' computation.
 
@@ -59,6 +61,8 @@ def eliminate(
         Where to work; where `rows` are, if left out.
     out : BitMatrix, shape (m, n), optional
         Takes the result, on the device that is worked on; it may be `rows`.
+    progress : callable, optional
+        Is told which part of the work is done, from 0 to 1.
 
     Returns
     -------
@@ -99,7 +103,7 @@ def eliminate(
     if 0 in rows.shape:
         return Eliminated(rows.copy() if out is None else out, np.zeros(rows.shape[0], np.bool_))
     work = Elimination(rows, order, eliminators=eliminators, leads=leads)
-    work.run()
+    work.run(progress)
     return Eliminated(work.matrix(out), work.pivots() >= 0)
 
 
@@ -113,8 +117,12 @@ def leading_columns(matrix: BitMatrix) -> NDArray[np.int64]:
         return matrix.device.to_numpy(leads).astype(np.int64)
 
 
-def checked_leads(eliminators: BitMatrix) -> NDArray[np.int64]:
+def checked_leads(
+    eliminators: BitMatrix, named: Callable[[int], str] = "eliminator {}".format
+) -> NDArray[np.int64]:
     """The leading columns of eliminators, after a look that there is one of each.
+
+    `named` says what an eliminator is called, by its number from 0.
 
     Raises
     ------
@@ -124,14 +132,14 @@ def checked_leads(eliminators: BitMatrix) -> NDArray[np.int64]:
     leads = leading_columns(eliminators)
     empty = np.flatnonzero(leads < 0)
     if empty.size:
-        raise DataError(f"eliminator {empty[0]} is empty; leave empty rows out")
+        raise DataError(f"{named(int(empty[0]))} is empty; leave empty ones out")
     values, counts = np.unique(leads, return_counts=True)
     if (counts > 1).any():
         column = values[counts > 1][0]
-        one, other = np.flatnonzero(leads == column)[:2]
+        one, other = (named(int(i)) for i in np.flatnonzero(leads == column)[:2])
         raise DataError(
-            f"eliminators {one} and {other} have the same leading column, {column}; reduce one of "
-            "them by the other, or give it among the rows"
+            f"{other}: its leading column is {column}, and so is that of {one}; a column has one "
+            "eliminator at most, so give the other among the rows"
         )
     return leads
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -23,7 +24,10 @@ from portable.gf2.matrix import BitMatrix
 from portable.gf2.tuning import Shape, shape_for
 from portable.lang.geometry import groups
 
-__all__ = ["Elimination", "Order", "striped", "unstriped"]
+__all__ = ["Elimination", "Order", "Progress", "striped", "unstriped"]
+
+Progress = Callable[[float], None]
+"""Is told which part of the work is done, from 0 to 1."""
 
 _WORD: Final = 64
 _LINE: Final = 256
@@ -169,17 +173,29 @@ class Elimination:
 
     # -- launches -------------------------------------------------------------------------------
 
-    def run(self) -> None:
-        """Eliminates all columns."""
+    def run(self, progress: Progress | None = None) -> None:
+        """Eliminates all columns; `progress` is told the part of the work that is done."""
         with registry.use(self.device):
-            if self._shape.alone:
-                for stripe in range(-1, -(-self.order.words // self._shape.width)):
-                    self._advance(stripe)
-            else:
-                stripes, width = int(self.state.work.shape[0]), self._shape.width
-                made = self.device.empty((stripes, _WORD, width), kl.u64)
-                for panel in range(self.order.words):
-                    self._share(made, panel)
+            steps = self._stripe_each() if self._shape.alone else self._shared()
+            for panels in steps:
+                if progress is not None:
+                    self.device.synchronize()
+                    progress(1 - (1 - min(panels / self.order.words, 1.0)) ** 2)
+
+    def _stripe_each(self) -> Iterator[int]:
+        """Launches for all columns, a stripe at a time; gives the panels that are done."""
+        for stripe in range(-1, -(-self.order.words // self._shape.width)):
+            self._advance(stripe)
+            yield (stripe + 1) * self._shape.width
+
+    def _shared(self) -> Iterator[int]:
+        """The same, a panel at a time; gives the panels that are done now and then."""
+        stripes, width = int(self.state.work.shape[0]), self._shape.width
+        made = self.device.empty((stripes, _WORD, width), kl.u64)
+        for panel in range(self.order.words):
+            self._share(made, panel)
+            if (panel + 1) % width == 0:
+                yield panel + 1
 
     def _advance(self, stripe: int) -> None:
         """Applies the pivots of a stripe, a workgroup to each stripe after it."""

@@ -78,7 +78,7 @@ class BitMatrix:
     def zeros(cls, shape: tuple[int, int], *, device: str | Device | None = None) -> Self:
         """A matrix of zeros."""
         words = np.zeros((_extent(shape[0]), word_count(_extent(shape[1]))), np.uint64)
-        return cls._placed(words, shape[1], device)
+        return cls.from_words(words, shape[1], device=device)
 
     @classmethod
     def identity(cls, n: int, *, device: str | Device | None = None) -> Self:
@@ -86,7 +86,7 @@ class BitMatrix:
         words = np.zeros((_extent(n), word_count(n)), np.uint64)
         places = np.arange(n)
         words[places, places // 64] = np.uint64(1) << (places % 64).astype(np.uint64)
-        return cls._placed(words, n, device)
+        return cls.from_words(words, n, device=device)
 
     @classmethod
     def from_dense(cls, a: ArrayLike | Any, *, device: str | Device | None = None) -> Self:
@@ -97,10 +97,9 @@ class BitMatrix:
         held = asarray(a) if hasattr(a, "__dlpack_device__") else np.asarray(a)
         if len(held.shape) != 2:
             raise ShapeError(f"a BitMatrix has two dimensions, not shape {tuple(held.shape)}")
-        own = (
-            device if device is not None or isinstance(held, np.ndarray) else device_of_arrays(held)
-        )
-        return cls._placed(pack(to_numpy(held)), int(held.shape[1]), own)
+        if device is None and not isinstance(held, np.ndarray):
+            device = device_of_arrays(held)
+        return cls.from_words(pack(to_numpy(held)), int(held.shape[1]), device=device)
 
     @classmethod
     def from_columns(
@@ -113,7 +112,14 @@ class BitMatrix:
         DataError
             For a column out of range, or given twice in a row.
         """
-        return cls._placed(pack_columns(rows, _extent(columns)), columns, device)
+        return cls.from_words(pack_columns(rows, _extent(columns)), columns, device=device)
+
+    @classmethod
+    def from_words(cls, words: Words, columns: int, *, device: str | Device | None = None) -> Self:
+        """NumPy's words on a device, which shares them if it takes NumPy's arrays."""
+        target = registry.device(device)
+        held = words if target.owns(words) else target.from_numpy(words)
+        return cls(held, columns, device=target)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str], *, device: str | Device | None = None) -> Self:
@@ -125,14 +131,7 @@ class BitMatrix:
             If the file is of another format, or cut short.
         """
         words, columns = read_packed(path)
-        return cls._placed(words, columns, device)
-
-    @classmethod
-    def _placed(cls, words: Words, columns: int, device: str | Device | None) -> Self:
-        """Words of the host, which nobody else keeps, on a device."""
-        target = registry.device(device)
-        held = words if target.owns(words) else target.from_numpy(words)
-        return cls(held, columns, device=target)
+        return cls.from_words(words, columns, device=device)
 
     # -- what is in it --------------------------------------------------------------------------
 
@@ -151,13 +150,13 @@ class BitMatrix:
     def to(self, device: str | Device) -> BitMatrix:
         """The matrix on a device; itself if it is there."""
         target = registry.device(device)
-        return (
-            self if target is self.device else self._placed(self.to_words(), self.shape[1], target)
-        )
+        if target is self.device:
+            return self
+        return self.from_words(self.to_words(), self.shape[1], device=target)
 
     def copy(self) -> BitMatrix:
         """A matrix of its own with the same elements."""
-        return self._placed(self.to_words(), self.shape[1], self.device)
+        return self.from_words(self.to_words(), self.shape[1], device=self.device)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Writes it whole or not at all, in a format that can be memory-mapped."""

@@ -13,28 +13,38 @@ from typing import Any, Final
 import numpy as np
 
 from portable.errors import DataError
-from portable.files import write_whole
+from portable.files import writing_whole
 from portable.gf2.packing import Words, word_count
 
-__all__ = ["HEADER_BYTES", "map_packed", "packed_header", "read_packed", "write_packed"]
+__all__ = ["SUFFIX", "is_packed", "map_packed", "read_packed", "write_packed"]
 
-HEADER_BYTES: Final = 64
+SUFFIX: Final = ".gf2"
+"""What names of such files end in."""
 
+_HEADER_BYTES: Final = 64
 _MAGIC: Final = b"portable gf2 bits\n"
 _VERSION: Final = 1
 _NUMBERS_AT: Final = 32
 
 
-def packed_header(rows: int, columns: int) -> bytes:
+def _header(rows: int, columns: int) -> bytes:
     """The beginning of the file of such a matrix."""
     numbers = np.array([_VERSION, rows, columns], "<u8").tobytes()
-    return (_MAGIC.ljust(_NUMBERS_AT, b"\0") + numbers).ljust(HEADER_BYTES, b"\0")
+    return (_MAGIC.ljust(_NUMBERS_AT, b"\0") + numbers).ljust(_HEADER_BYTES, b"\0")
 
 
 def write_packed(path: str | os.PathLike[str], words: Words, columns: int) -> None:
     """Writes the file whole or not at all."""
-    data = np.ascontiguousarray(words).astype("<u8", copy=False).tobytes()
-    write_whole(path, packed_header(words.shape[0], columns) + data)
+    data = np.ascontiguousarray(words).astype("<u8", copy=False)
+    with writing_whole(path, size=data.nbytes) as file:
+        file.write(_header(words.shape[0], columns))
+        file.write(data.data)
+
+
+def is_packed(path: str | os.PathLike[str]) -> bool:
+    """Whether a file begins like one of packed words."""
+    with Path(path).open("rb") as file:
+        return file.read(len(_MAGIC)) == _MAGIC
 
 
 def read_packed(path: str | os.PathLike[str]) -> tuple[Words, int]:
@@ -53,7 +63,7 @@ def map_packed(path: str | os.PathLike[str]) -> tuple[Any, int]:
     """As `read_packed`, the words staying in the file until they are read."""
     rows, columns = _shape_of(path)
     shape = (rows, word_count(columns))
-    wanted = HEADER_BYTES + 8 * shape[0] * shape[1]
+    wanted = _HEADER_BYTES + 8 * shape[0] * shape[1]
     found = Path(path).stat().st_size
     if found != wanted:
         raise DataError(
@@ -62,13 +72,13 @@ def map_packed(path: str | os.PathLike[str]) -> tuple[Any, int]:
         )
     if 0 in shape:
         return np.zeros(shape, np.uint64), columns
-    return np.memmap(path, "<u8", "r", HEADER_BYTES, shape), columns
+    return np.memmap(path, "<u8", "r", _HEADER_BYTES, shape), columns
 
 
 def _shape_of(path: str | os.PathLike[str]) -> tuple[int, int]:
     with Path(path).open("rb") as file:
-        header = file.read(HEADER_BYTES)
-    if len(header) < HEADER_BYTES or not header.startswith(_MAGIC):
+        header = file.read(_HEADER_BYTES)
+    if len(header) < _HEADER_BYTES or not header.startswith(_MAGIC):
         raise DataError(f"{os.fspath(path)} is no file of packed bits, as BitMatrix.save writes")
     version, rows, columns = (int(x) for x in np.frombuffer(header, "<u8", 3, _NUMBERS_AT))
     if version != _VERSION:

@@ -116,7 +116,9 @@ def test_out_may_be_the_rows() -> None:
 
 def test_what_is_refused() -> None:
     rows = gf2.BitMatrix.zeros((2, 5))
-    with pytest.raises(DataError, match="eliminators 0 and 2 have the same leading column, 3"):
+    with pytest.raises(
+        DataError, match="r 2: its leading column is 3, and so is that of eliminator 0"
+    ):
         gf2.eliminate(gf2.BitMatrix.from_columns([[3], [2], [3, 1]], 5), rows)
     with pytest.raises(DataError, match="eliminator 1 is empty"):
         gf2.eliminate(gf2.BitMatrix.from_columns([[3], []], 5), rows)

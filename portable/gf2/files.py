@@ -1,0 +1,132 @@
+"""Matrices in files, packed or as text, and elimination from file to file."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from portable.backend import Device
+from portable.errors import ShapeError
+from portable.gf2.eliminate import checked_leads, eliminate
+from portable.gf2.elimination import Progress
+from portable.gf2.matrix import BitMatrix
+from portable.gf2.packed_file import SUFFIX, is_packed, read_packed, write_packed
+from portable.gf2.packing import Words, word_count
+from portable.gf2.text import read_text, write_text
+
+__all__ = ["Stages", "eliminate_file", "read_matrix", "write_matrix"]
+
+Stages = Callable[[str, float], None]
+"""Is told a stage ("eliminators", "rows", "elimination", "result") and which part is done."""
+
+
+def read_matrix(
+    path: str | os.PathLike[str],
+    *,
+    columns: int | None = None,
+    device: str | Device | None = None,
+    progress: Progress | None = None,
+) -> BitMatrix:
+    """A matrix from a file of packed words (`BitMatrix.save`) or of text.
+
+    Parameters
+    ----------
+    path : path
+        Text has a row a line, the columns of its ones in descending order and separated by blanks.
+    columns : int, optional
+        The number of columns; for text one more than the highest if left out.
+    device : str or Device, optional
+        Where it goes.
+    progress : callable, optional
+        Is told the part of text that has been read.
+
+    Raises
+    ------
+    DataError
+        Naming file and line, for text that is not in this form.
+    ShapeError
+        For a packed file with another number of columns.
+    """
+    words, found = _read(path, columns, progress)
+    return BitMatrix.from_words(words, found, device=device)
+
+
+def write_matrix(
+    path: str | os.PathLike[str], matrix: BitMatrix, *, progress: Progress | None = None
+) -> None:
+    """Writes a matrix, packed if the name ends in ``.gf2``, else as text; whole or not at all."""
+    if Path(path).suffix == SUFFIX:
+        write_packed(path, matrix.to_words(), matrix.shape[1])
+    else:
+        write_text(path, matrix.to_words(), matrix.shape[1], progress=progress)
+
+
+def eliminate_file(
+    eliminators: str | os.PathLike[str],
+    rows: str | os.PathLike[str],
+    out: str | os.PathLike[str],
+    *,
+    device: str | Device | None = None,
+    stages: Stages | None = None,
+) -> NDArray[np.bool_]:
+    """`eliminate` from files to a file.
+
+    Parameters
+    ----------
+    eliminators, rows : path
+        As `read_matrix` takes them; the number of columns is that of the wider one.
+    out : path
+        The reduced rows, packed if the name ends in ``.gf2``, else as text. It may be `rows`.
+    device : str or Device, optional
+        Where to work; the device in use if left out.
+    stages : callable, optional
+        Is told how far each stage is.
+
+    Returns
+    -------
+    array of bool
+        Which rows were promoted.
+
+    Raises
+    ------
+    DataError
+        Naming file and line, for what is wrong in a file.
+    OSError
+        If a file cannot be read or written; nothing half-written is left.
+    """
+    held, wide = _read(eliminators, None, _stage(stages, "eliminators"))
+    words, columns = _read(rows, None, _stage(stages, "rows"))
+    count = max(wide, columns)
+    known, given = (
+        BitMatrix.from_words(_widened(x, count), count, device=device) for x in (held, words)
+    )
+    name = os.fspath(eliminators)
+    checked_leads(known, lambda i: f"{name}, line {i + 1}")
+    done = eliminate(known, given, progress=_stage(stages, "elimination"))
+    write_matrix(out, done.rows, progress=_stage(stages, "result"))
+    return done.promoted
+
+
+def _read(
+    path: str | os.PathLike[str], columns: int | None, progress: Progress | None
+) -> tuple[Words, int]:
+    if not is_packed(path):
+        return read_text(path, columns=columns, progress=progress)
+    words, found = read_packed(path)
+    if columns is not None and found != columns:
+        raise ShapeError(f"{os.fspath(path)} has {found} columns, not {columns}")
+    return words, found
+
+
+def _widened(words: Words, columns: int) -> Words:
+    """The same rows with words for so many columns."""
+    missing = word_count(columns) - words.shape[1]
+    return np.pad(words, ((0, 0), (0, missing))) if missing else words
+
+
+def _stage(stages: Stages | None, name: str) -> Progress | None:
+    return None if stages is None else lambda done: stages(name, done)
