@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from math import prod
 from typing import Any, Final
 
 from portable.backend import Device
@@ -29,20 +28,31 @@ def results(
     device: Device, shape: Geometry, x: Any, w: Any, out: Any, bias: Any, activation: Function
 ) -> None:
     """Makes results of images and filters, all seen as (N, C, H, W)."""
-    extents = (shape.filters // shape.groups, prod(shape.result))
-    _launch(device, shape, Results, (x, w, out, bias), extents, shape.images, activation)
+    space = device.namespace()
+    left = space.reshape(w, (1, shape.filters, shape.depth))
+    numbers = (shape.channels // shape.groups, shape.result[1])
+    _launch(device, shape, Results, (left, x, out, bias, *numbers), activation)
 
 
 def image_gradient(device: Device, shape: Geometry, dy: Any, w: Any, out: Any) -> None:
     """Makes the gradient by the images from that by the results."""
-    extents = (shape.channels // shape.groups, shape.height * shape.width)
-    _launch(device, shape, ImageGradient, (dy, w, out, None), extents, shape.images, keep)
+    space, count = device.namespace(), shape.groups
+    filters, depth = shape.filters // count, shape.channels // count
+    down, across = shape.window.taps
+    parts = space.reshape(w, (count, filters, depth, down, across))
+    turned = space.permute_dims(parts, (0, 2, 1, 3, 4))
+    left = space.reshape(turned, (1, shape.channels, filters * down * across))
+    _launch(device, shape, ImageGradient, (left, dy, out, None, filters, shape.width), keep)
 
 
 def filter_gradient(device: Device, shape: Geometry, x: Any, dy: Any, out: Any) -> None:
     """Makes parts (S, K, C / groups, R, S) of the gradient by the filters."""
-    extents = (shape.filters // shape.groups, shape.depth)
-    _launch(device, shape, FilterGradient, (x, dy, out, None), extents, int(out.shape[0]), keep)
+    space = device.namespace()
+    height, width = shape.result
+    left = space.reshape(dy, (shape.images, shape.filters, height * width))
+    target = space.reshape(out, (out.shape[0], shape.filters, shape.depth, 1))
+    depth = shape.channels // shape.groups
+    _launch(device, shape, FilterGradient, (left, x, target, None, depth, width), keep)
 
 
 def parts(device: Device, shape: Geometry) -> int:
@@ -55,23 +65,18 @@ def parts(device: Device, shape: Geometry) -> int:
 
 
 def _launch(
-    device: Device,
-    shape: Geometry,
-    product: Any,
-    arrays: tuple[Any, Any, Any, Any],
-    extents: tuple[int, int],
-    batch: int,
-    activation: Function,
+    device: Device, shape: Geometry, product: Any, arguments: tuple[Any, ...], activation: Function
 ) -> None:
-    """A workgroup for each tile of each of ``batch * groups`` matrices."""
-    kind = dtype(arrays[0].dtype)
-    count = batch * shape.groups
+    """A workgroup for each tile of each matrix of the target."""
+    kind = dtype(arguments[1].dtype)
+    parts, channels, height, width = arguments[2].shape
+    count, m, n = parts * shape.groups, channels // shape.groups, height * width
 
     def use(choice: Parameters) -> None:
-        tiles = -(-extents[0] // choice["BM"]) * -(-extents[1] // choice["BN"])
+        tiles = -(-m // choice["BM"]) * -(-n // choice["BN"])
         sizes = {name: choice[name] for name in ("BM", "BN", "BK", "GROUP", "UNITS")}
         gathered_product[groups(tiles * count), (multiplying(choice), 1, 1)](
-            *arrays,
+            *arguments,
             PRODUCT=product,
             WINDOW=shape.window,
             GROUPS=shape.groups,
@@ -81,4 +86,4 @@ def _launch(
         )
 
     rung = "auto" if kind is float16 else "register"
-    first_accepted(candidates(device, kind, rung, (*extents, count)), use)
+    first_accepted(candidates(device, kind, rung, (m, n, count)), use)

@@ -1,12 +1,12 @@
 """Convolution as a product of matrices one of which is gathered from images as it is needed.
 
-A tile kernel like `portable.linalg.gemm_kernels.gemm_tiles`, but what it multiplies are functions
-of row and column: elements of images under a window, zeros outside. So one kernel makes results and
-both gradients, of any stride, padding, dilation and number of groups, and no matrix of patches lies
-in memory.
+A tile kernel like `portable.linalg.gemm_kernels.gemm_tiles`, but the second matrix is what windows
+see of images, zeros outside. So one kernel makes results and both gradients, of any stride,
+padding, dilation and number of groups, and no matrix of patches lies in memory.
 
-All arrays are seen as (N, C, H, W), however they lie. The `batch` of a tile is an image and a
-group, or for gradients by filters a part of the images and a group.
+Where an element of that matrix lies in the images is a sum of two parts, one by its row and one by
+its column (`Spot`). A tile's columns stay the same for all of its steps, so that the divisions
+which a place takes are made once for them, and once in a step for each of its rows.
 """
 
 from __future__ import annotations
@@ -22,6 +22,118 @@ from portable.linalg.gemm_kernels import tile_position
 __all__ = ["FilterGradient", "ImageGradient", "Results", "gathered_product"]
 
 
+class Spot(NamedTuple):
+    """A part of a place in images; two of them are added."""
+
+    channel: Any
+    y: Any
+    z: Any
+
+
+class Results(NamedTuple):
+    """``out[n, k, y, z]``: filters ``left[0, k, t]`` times what tap t sees.
+
+    A tile has filters as rows and places of image `n` as columns; `extent` is the result's width.
+    """
+
+    window: Window
+    channels: Any
+    extent: Any
+
+    @function
+    def by_row(self, t: Any) -> Any:
+        """Of tap t."""
+        window = self.window
+        down, across = window.taps
+        return Spot(
+            t // (down * across),
+            t // across % down * window.dilation[0] - window.padding[0],
+            t % across * window.dilation[1] - window.padding[1],
+        )
+
+    @function
+    def by_column(self, j: Any) -> Any:
+        """Of a place of the result."""
+        window = self.window
+        return Spot(0, j // self.extent * window.stride[0], j % self.extent * window.stride[1])
+
+    @function
+    def seen(self, x: Any, n: Any, first: Any, row: Any, column: Any) -> Any:
+        """What the tap sees from the place."""
+        return pixel(x, n, first + row.channel, row.y + column.y, row.z + column.z, True)
+
+
+class ImageGradient(NamedTuple):
+    """``out[n, c, y, z]``, the gradient by the images: filters times gradients by what saw them.
+
+    A tile has channels as rows, ``left[0, c, t]``, t counting filters and taps, and places of image
+    `n` as columns; `extent` is the images' width.
+    """
+
+    window: Window
+    channels: Any
+    extent: Any
+
+    @function
+    def by_row(self, t: Any) -> Any:
+        """Of a filter's tap."""
+        window = self.window
+        down, across = window.taps
+        return Spot(
+            t // (down * across),
+            window.padding[0] - t // across % down * window.dilation[0],
+            window.padding[1] - t % across * window.dilation[1],
+        )
+
+    @function
+    def by_column(self, j: Any) -> Any:
+        """Of a place in an image."""
+        return Spot(0, j // self.extent, j % self.extent)
+
+    @function
+    def seen(self, x: Any, n: Any, first: Any, row: Any, column: Any) -> Any:
+        """The gradient by the result whose tap saw the place; zero where there is none."""
+        down, across = self.window.stride
+        y, z = row.y + column.y, row.z + column.z
+        met = y % down == 0 and z % across == 0
+        return pixel(x, n, first + row.channel, y // down, z // across, met)
+
+
+class FilterGradient(NamedTuple):
+    """``out[s, k, c, r, q]``, the gradient by the filters: gradients times what the filters saw.
+
+    A tile has filters as rows, ``left[n, k, t]``, t counting places of results, and taps as
+    columns; `extent` is the results' width.
+    """
+
+    window: Window
+    channels: Any
+    extent: Any
+
+    @function
+    def by_row(self, t: Any) -> Any:
+        """Of a place of the result."""
+        window = self.window
+        return Spot(0, t // self.extent * window.stride[0], t % self.extent * window.stride[1])
+
+    @function
+    def by_column(self, j: Any) -> Any:
+        """Of a tap."""
+        window = self.window
+        down, across = window.taps
+        return Spot(
+            j // (down * across),
+            j // across % down * window.dilation[0] - window.padding[0],
+            j % across * window.dilation[1] - window.padding[1],
+        )
+
+    @function
+    def seen(self, x: Any, n: Any, first: Any, row: Any, column: Any) -> Any:
+        """What the tap saw from the place."""
+        channel = first + column.channel
+        return pixel(x, n, channel, row.y + column.y, row.z + column.z, channel < x.shape[1])
+
+
 @function
 def pixel(x: Any, n: Any, c: Any, y: Any, z: Any, valid: Any) -> Any:
     """An element of images where `valid`; zero elsewhere and outside."""
@@ -31,171 +143,14 @@ def pixel(x: Any, n: Any, c: Any, y: Any, z: Any, valid: Any) -> Any:
     return value
 
 
-class Results(NamedTuple):
-    """``out[n, k, y, z]``: filters times patches.
-
-    A tile has filters as rows and places of one image as columns.
-    """
-
-    x: Any
-    w: Any
-    out: Any
-    window: Window
-    groups: int
-
-    @function
-    def extents(self) -> Any:
-        """Rows, columns and depth."""
-        depth = self.w.shape[1] * self.window.taps[0] * self.window.taps[1]
-        return self.out.shape[1] // self.groups, self.out.shape[2] * self.out.shape[3], depth
-
-    @function
-    def left(self, batch: Any, row: Any, k: Any) -> Any:
-        """The filter's tap k."""
-        down, across = self.window.taps
-        filter = batch % self.groups * (self.out.shape[1] // self.groups) + row
-        return self.w[filter, k // (down * across), k // across % down, k % across]
-
-    @function
-    def right(self, batch: Any, k: Any, column: Any) -> Any:
-        """What tap k sees from a place of the result."""
-        window = self.window
-        down, across = window.taps
-        channel = batch % self.groups * self.w.shape[1] + k // (down * across)
-        y, z = column // self.out.shape[3], column % self.out.shape[3]
-        y = y * window.stride[0] + k // across % down * window.dilation[0] - window.padding[0]
-        z = z * window.stride[1] + k % across * window.dilation[1] - window.padding[1]
-        return pixel(self.x, batch // self.groups, channel, y, z, True)
-
-    @function
-    def store(self, batch: Any, row: Any, column: Any, value: Any, bias: Any) -> Any:
-        """Where a result belongs, and what it is with its bias."""
-        channel = batch % self.groups * (self.out.shape[1] // self.groups) + row
-        if bias is not None:
-            value += value.dtype(bias[channel])
-        y, z = column // self.out.shape[3], column % self.out.shape[3]
-        return (batch // self.groups, channel, y, z), value
-
-
-class ImageGradient(NamedTuple):
-    """``out[n, c, y, z]``, the gradient by the images: filters times gradients by what saw them.
-
-    A tile has channels of the images as rows and places of one image as columns; `x` holds the
-    gradient by the results.
-    """
-
-    x: Any
-    w: Any
-    out: Any
-    window: Window
-    groups: int
-
-    @function
-    def extents(self) -> Any:
-        """Rows, columns and depth."""
-        depth = self.w.shape[0] // self.groups * self.window.taps[0] * self.window.taps[1]
-        return self.w.shape[1], self.out.shape[2] * self.out.shape[3], depth
-
-    @function
-    def filter(self, batch: Any, k: Any) -> Any:
-        """The filter of term k."""
-        down, across = self.window.taps
-        return batch % self.groups * (self.w.shape[0] // self.groups) + k // (down * across)
-
-    @function
-    def left(self, batch: Any, row: Any, k: Any) -> Any:
-        """Tap k of the channel."""
-        down, across = self.window.taps
-        return self.w[self.filter(batch, k), row, k // across % down, k % across]
-
-    @function
-    def right(self, batch: Any, k: Any, column: Any) -> Any:
-        """The gradient by the result whose tap k saw this place; zero where there is none."""
-        window = self.window
-        down, across = window.taps
-        y = (
-            column // self.out.shape[3]
-            + window.padding[0]
-            - k // across % down * window.dilation[0]
-        )
-        z = column % self.out.shape[3] + window.padding[1] - k % across * window.dilation[1]
-        seen = y % window.stride[0] == 0 and z % window.stride[1] == 0
-        y, z = y // window.stride[0], z // window.stride[1]
-        return pixel(self.x, batch // self.groups, self.filter(batch, k), y, z, seen)
-
-    @function
-    def store(self, batch: Any, row: Any, column: Any, value: Any, bias: Any) -> Any:
-        """Where a gradient belongs, and what it is."""
-        channel = batch % self.groups * self.w.shape[1] + row
-        y, z = column // self.out.shape[3], column % self.out.shape[3]
-        return (batch // self.groups, channel, y, z), value
-
-
-class FilterGradient(NamedTuple):
-    """``out[s, k, c, r, q]``, the gradient by the filters: gradients times what the filters saw.
-
-    A tile has filters as rows and taps as columns. Part s of the images is summed for itself, so
-    that there are tiles for all of a device; `x` holds the images, `w` the gradient by the results.
-    """
-
-    x: Any
-    w: Any
-    out: Any
-    window: Window
-    groups: int
-
-    @function
-    def extents(self) -> Any:
-        """Rows, columns and depth."""
-        taps = self.window.taps[0] * self.window.taps[1]
-        depth = self.images() * self.w.shape[2] * self.w.shape[3]
-        return self.out.shape[1] // self.groups, self.out.shape[2] * taps, depth
-
-    @function
-    def images(self) -> Any:
-        """How many a part has, but the last."""
-        return kl.cdiv(self.x.shape[0], self.out.shape[0])
-
-    @function
-    def place(self, batch: Any, k: Any) -> Any:
-        """Image, row and column of the result of term k."""
-        height, width = self.w.shape[2], self.w.shape[3]
-        n = batch // self.groups * self.images() + k // (height * width)
-        return n, k // width % height, k % width
-
-    @function
-    def left(self, batch: Any, row: Any, k: Any) -> Any:
-        """The gradient by a result."""
-        n, y, z = self.place(batch, k)
-        filter = batch % self.groups * (self.out.shape[1] // self.groups) + row
-        return pixel(self.w, n, filter, y, z, n < self.x.shape[0])
-
-    @function
-    def right(self, batch: Any, k: Any, column: Any) -> Any:
-        """What the tap saw from the place of the result."""
-        window = self.window
-        down, across = window.taps
-        n, y, z = self.place(batch, k)
-        y = y * window.stride[0] + column // across % down * window.dilation[0] - window.padding[0]
-        z = z * window.stride[1] + column % across * window.dilation[1] - window.padding[1]
-        channel = batch % self.groups * self.out.shape[2] + column // (down * across)
-        return pixel(self.x, n, channel, y, z, n < self.x.shape[0])
-
-    @function
-    def store(self, batch: Any, row: Any, column: Any, value: Any, bias: Any) -> Any:
-        """Where a part of a gradient belongs, and what it is."""
-        down, across = self.window.taps
-        filter = batch % self.groups * (self.out.shape[1] // self.groups) + row
-        tap = (column // (down * across), column // across % down, column % across)
-        return (batch // self.groups, filter, *tap), value
-
-
 @kernel
 def gathered_product(
+    left: Any,
     x: Any,
-    w: Any,
     out: Any,
     bias: Any,
+    channels: Any,
+    extent: Any,
     *,
     PRODUCT: Any,
     WINDOW: Window,
@@ -208,48 +163,96 @@ def gathered_product(
     ACC: Any,
     ACTIVATION: Any,
 ) -> None:
-    """A workgroup per ``BM x BN`` tile of one of the products above.
+    """A workgroup per ``BM x BN`` tile of a matrix for each part and group: ``out[s, channels]``.
 
-    Two slots in local memory: while one is multiplied the other is filled. Local memory:
-    ``2 (BM + BN) BK`` elements and the padding that the device's layout wants.
+    Part s sums over images ``s P`` to ``(s + 1) P``, P the images over the parts rounded up; `left`
+    has a matrix for all images or one for each. `channels` is how many of `x` a group sees. Two
+    slots in local memory: while one is multiplied the other is filled. Local memory: ``2 (BM + BN)
+    BK`` elements, the padding that the device's layout wants, and a `Spot` for each row and column.
     """
-    product = PRODUCT(x, w, out, WINDOW, GROUPS)
-    m, n, depth = product.extents()
+    product = PRODUCT(WINDOW, channels, extent)
+    m, n, depth = out.shape[1] // GROUPS, out.shape[2] * out.shape[3], left.shape[2]
     rows, columns = kl.cdiv(m, BM), kl.cdiv(n, BN)
     index, batch = kl.group_id(0) % (rows * columns), kl.group_id(0) // (rows * columns)
+    part, group = batch // GROUPS, batch % GROUPS
     row, column = tile_position(index, rows, columns, GROUP)
     row, column = row * BM, column * BN
-    tile_a, tile_b = kl.local((2, BM, BK), x.dtype), kl.local((2, BK, BN), x.dtype)
+    images = kl.cdiv(x.shape[0], out.shape[0])
+    first = part * images
+    deep = kl.cdiv(depth, BK)
+    steps = (kl.minimum(first + images, x.shape[0]) - first) * deep
+
+    tile_a, tile_b = kl.local((2, BM, BK), left.dtype), kl.local((2, BK, BN), x.dtype)
+    spot = Spot(kl.i32, kl.i32, kl.i32)
+    by_row, by_column = kl.local((2, BK), spot), kl.local(BN, spot)
     acc = kl.matrix((BM, BN), ACC, scope="workgroup", units=UNITS)
     acc.fill(0)
-    fill_tiles(product, tile_a[0], tile_b[0], batch, row, column, 0)
+    own, size = kl.local_linear_id(), kl.local_size(0)
+    for j in range(own, BN, size):
+        by_column[j] = product.by_column(column + j)
+    for k in range(own, BK, size):
+        by_row[0, k] = product.by_row(k)
+        by_row[1, k] = product.by_row(1 % deep * BK + k)
     kl.barrier()
-    for start in range(0, depth, BK):
-        now = start // BK % 2
-        if start + BK < depth:
-            fill_tiles(product, tile_a[1 - now], tile_b[1 - now], batch, row, column, start + BK)
-        kl.mma(acc, tile_a[now], tile_b[now], valid=(m - row, n - column, depth - start))
+    for step in range(-1, steps):
+        ahead = step + 1
+        if ahead < steps:
+            at, start = ahead % 2, ahead % deep * BK
+            image = first + ahead // deep
+            a = left[image % left.shape[0]]
+            top = group * m + row
+            kl.copy_async(tile_a[at], a[top : top + BM, start : start + BK])
+            kl.copy_commit()
+            gather(
+                product,
+                tile_b[at],
+                x,
+                image,
+                group * channels,
+                by_row[at],
+                by_column,
+                n - column,
+                depth - start,
+            )
+        if step >= 0:
+            now, start = step % 2, step % deep * BK
+            kl.mma(acc, tile_a[now], tile_b[now], valid=(m - row, n - column, depth - start))
+        kl.copy_wait(0)
         kl.barrier()
+        for k in range(own, BK, size):
+            by_row[ahead % 2, k] = product.by_row((ahead + 2) % deep * BK + k)
     for i, j, value in kl.elements(acc):
         if row + i < m and column + j < n:
-            place, total = product.store(batch, row + i, column + j, value, bias)
-            out[*place] = ACTIVATION(total)
+            channel = group * m + row + i
+            if bias is not None:
+                value += value.dtype(bias[channel])
+            place = column + j
+            out[part, channel, place // out.shape[3], place % out.shape[3]] = ACTIVATION(value)
 
 
 @function
-def fill_tiles(
-    product: Any, tile_a: Any, tile_b: Any, batch: Any, row: Any, column: Any, start: Any
+def gather(
+    product: Any,
+    tile: Any,
+    x: Any,
+    image: Any,
+    first: Any,
+    by_row: Any,
+    by_column: Any,
+    n: Any,
+    depth: Any,
 ) -> None:
-    """The workgroup gathers what a step multiplies; zeros beyond the matrices."""
-    m, n, depth = product.extents()
+    """The workgroup fills a tile of which `depth` rows and `n` columns are needed, zeros beyond.
+
+    A work-item keeps to a column where there are enough of them, and reads its spot once.
+    """
     own, size = kl.local_linear_id(), kl.local_size(0)
-    for e in range(own, tile_a.shape[0] * tile_a.shape[1], size):
-        i, k = e // tile_a.shape[1], e % tile_a.shape[1]
-        tile_a[i, k] = 0
-        if row + i < m and start + k < depth:
-            tile_a[i, k] = product.left(batch, row + i, start + k)
-    for e in range(own, tile_b.shape[0] * tile_b.shape[1], size):
-        k, j = e // tile_b.shape[1], e % tile_b.shape[1]
-        tile_b[k, j] = 0
-        if column + j < n and start + k < depth:
-            tile_b[k, j] = product.right(batch, start + k, column + j)
+    across = tile.shape[1]
+    together = kl.cdiv(size - across + 1, across) if size >= across else 1
+    if size < across or own < together * across:
+        for j in range(own % across if size >= across else own, across, size):
+            column = by_column[j]
+            for k in range(own // across if size >= across else 0, tile.shape[0], together):
+                tile[k, j] = 0
+                if j < n and k < depth:
+                    tile[k, j] = product.seen(x, image, first, by_row[k], column)

@@ -85,12 +85,15 @@ def transform_images(
         n, row, column = tile_place(first + p, tiles)
         y, z = row * BY.results - PADDING[0], column * BY.results - PADDING[1]
         tile = kl.private((BY.inputs, BY.inputs), ACC)
+        # What lies outside is read from the edge and replaced: loads that no condition holds back
+        # are all under way at once.
         for i in kl.static_range(BY.inputs):
+            above = y + i >= 0 and y + i < x.shape[2]
+            line = kl.clip(y + i, 0, x.shape[2] - 1)
             for j in kl.static_range(BY.inputs):
-                tile[i, j] = 0
-                inside = y + i >= 0 and y + i < x.shape[2] and z + j >= 0 and z + j < x.shape[3]
-                if inside and n < x.shape[0]:
-                    tile[i, j] = ACC(x[n, channel, y + i, z + j])
+                inside = above and z + j >= 0 and z + j < x.shape[3]
+                value = ACC(x[n, channel, line, kl.clip(z + j, 0, x.shape[3] - 1)])
+                tile[i, j] = kl.where(inside, value, ACC(0))
         full = transformed(BY.input, tile, BY.inputs)
         for i in kl.static_range(BY.inputs):
             for j in kl.static_range(BY.inputs):
