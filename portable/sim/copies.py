@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
@@ -21,6 +21,9 @@ if TYPE_CHECKING:
     from portable.sim.workgroup import Workgroup
 
 __all__ = ["Copies", "Engine", "Transfer"]
+
+_LUCK: Final = 0.4
+_MANY: Final = 256
 
 
 @dataclass(slots=True, eq=False)
@@ -120,12 +123,22 @@ class Engine:
                 self.flying.append(transfer)
             case "random":
                 self.flying.append(transfer)
-                if w.launch.chance.random() < 0.5:
-                    self.advance(w)
+                self.perhaps(w)
+        if len(self.flying) > _MANY:
+            self._forget()
+
+    def _forget(self) -> None:
+        """Those that have landed."""
+        self.flying = [t for t in self.flying if not t.landed]
+
+    def perhaps(self, w: Workgroup) -> None:
+        """Where copies land at random, let one do so now and then."""
+        if w.settings.completion == "random" and w.launch.chance.random() < _LUCK:
+            self.advance(w)
 
     def advance(self, w: Workgroup) -> bool:
         """Let a copy land; whether there was one under way."""
-        self.flying = [t for t in self.flying if not t.landed]
+        self._forget()
         if not self.flying:
             return False
         late = w.settings.completion == "late"

@@ -278,6 +278,10 @@ def _(statement: s.Instruction, b: Builder) -> Step:
         wanted = parity(w)
         for mbarrier, items in place.each(w, w.active.ids, "atomic read"):
             which = int(wanted[items[0]])
+            if (wanted[items] != which).any() and w.settings.uniform:
+                mine = wanted[items]
+                what = "the phase that an mbarrier is waited for"
+                raise report.not_uniform(w, place.site, what, mine, np.full_like(mine, which))
             yield from _until(w, place.site, lambda m=mbarrier, p=which: m.passed(p))  # type: ignore[misc]
             mbarrier.observe(w, items)
 

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from portable.sim import report
 from portable.sim.clocks import Clock
 from portable.sim.flights import PRODUCT
-from portable.sim.memory import Access
+from portable.sim.memory import Access, Site
 from portable.sim.strands import WARPGROUP
 from portable.sim.values import Value
 
@@ -27,6 +28,8 @@ class Product:
 
     Attributes
     ----------
+    site : Site
+        The statement.
     registers : tuple of str
         Of the accumulator.
     factors : (Access, Access)
@@ -35,6 +38,7 @@ class Product:
         What was read of them: None until it is.
     """
 
+    site: Site
     registers: tuple[str, ...]
     factors: tuple[Access, Access]
     values: tuple[Value, Value] | None = None
@@ -62,15 +66,32 @@ class Products:
     Until all of a warpgroup's are waited for, its accumulators hold nothing that can be used.
     """
 
-    __slots__ = ("_closed", "_held", "_open")
+    __slots__ = ("_closed", "_fenced", "_held", "_open")
 
     def __init__(self) -> None:
+        self._fenced: set[int] = set()
         self._open: dict[int, list[Product]] = {}
         self._closed: dict[int, list[list[Product]]] = {}
         self._held: dict[tuple[int, tuple[str, ...]], Value] = {}
 
+    def fence(self, warpgroup: int) -> None:
+        """What a warpgroup has written to registers is ordered before its multiplications."""
+        self._fenced.add(warpgroup)
+
+    def under_way(self, warpgroup: int, register: str) -> bool:
+        """Whether a warpgroup has not waited for the multiplications that sum up in a register."""
+        return any(key[0] == warpgroup and register in key[1] for key in self._held)
+
+    @property
+    def left(self) -> list[Product]:
+        """Those that nothing has waited for."""
+        closed = [product for groups in self._closed.values() for g in groups for product in g]
+        return closed + [product for group in self._open.values() for product in group]
+
     def add(self, w: Workgroup, warpgroup: int, product: Product) -> None:
         """A multiplication begins."""
+        if warpgroup not in self._fenced and w.settings.copies:
+            raise report.registers_unfenced(w, product.site)
         first = warpgroup * WARPGROUP
         for access in product.factors:
             access.items = np.full_like(access.items, first)
@@ -134,7 +155,8 @@ class Products:
         w.clock.acquire_together(np.arange(first, min(first + WARPGROUP, w.size)), known)
 
     def _release(self, w: Workgroup, warpgroup: int) -> None:
-        """The registers hold the sums again."""
+        """The registers hold the sums again, and may be written to."""
+        self._fenced.discard(warpgroup)
         rows = slice(warpgroup * WARPGROUP, (warpgroup + 1) * WARPGROUP)
         for key in [key for key in self._held if key[0] == warpgroup]:
             for name, value in zip(key[1], self._held.pop(key), strict=True):

@@ -28,7 +28,9 @@ __all__ = [
     "not_uniform",
     "out_of_bounds",
     "part_of_element",
+    "product_under_way",
     "race",
+    "registers_unfenced",
     "too_many_arrivals",
     "unfenced",
     "uninitialised",
@@ -234,6 +236,23 @@ def early_phase(w: Workgroup, site: Site, announced: int, thread: int) -> errors
         other=w.launch.other_access("announcement", announced, thread),
         hint="put a barrier between the two",
         **_about(w, site, w.active.ids[:1]),
+    )
+
+
+def product_under_way(w: Workgroup, site: Site) -> errors.AsyncCopyError:
+    """A sum is used, or a workgroup ends, before its multiplications are waited for."""
+    return errors.AsyncCopyError(
+        "a sum whose multiplications nothing has waited for",
+        hint="wait for all of them first",
+        **_about(w, site, w.active.ids),
+    )
+
+
+def registers_unfenced(w: Workgroup, site: Site) -> errors.AsyncCopyError:
+    """A multiplication may not see what was written to the registers of its sum."""
+    return errors.AsyncCopyError(
+        "a multiplication whose sum may have been written to since the last fence for registers",
+        **_about(w, site, w.active.ids),
     )
 
 

@@ -70,17 +70,16 @@ class Strand:
             return self.pause.until()
         return not self.pause.stuck or self.seen != (w.changes, w.launch.version)
 
-    def turn(self, w: Workgroup) -> None:
-        """Run until the next pause or the end."""
+    def turn(self, w: Workgroup) -> Pause | None:
+        """Run until the next pause, which is given, or to the end."""
         saved = w.env, w.active, w.loops
         w.env, w.active, w.loops = self.env, self.active, self.loops
-        try:
-            self.pause = next(self.running)
-        except StopIteration:
-            self.ended = True
+        self.pause = next(self.running, None)
+        self.ended = self.pause is None
         self.env, self.active, self.loops = w.env, w.active, w.loops
         w.env, w.active, w.loops = saved
         self.seen = w.changes, w.launch.version
+        return self.pause
 
 
 def divided(
@@ -123,9 +122,10 @@ def _take_turns(w: Workgroup, strands: list[Strand]) -> Running:
                 return
             continue
         strand = _chosen(w, ready)
-        strand.turn(w)
-        if strand.pause is not None and not strand.pause.stuck and strand.pause.until is None:
-            yield strand.pause
+        pause = strand.turn(w)
+        w.engine.perhaps(w)
+        if pause is not None and not pause.stuck and pause.until is None:
+            yield pause
 
 
 def _chosen(w: Workgroup, ready: list[Strand]) -> Strand:

@@ -246,3 +246,5 @@ def finish(w: Workgroup) -> None:
         raise report.never_waited(w, left[0].target)
     for transfer in left:
         transfer.end(w)
+    if w.products.left and w.settings.copies:
+        raise report.product_under_way(w, w.products.left[0].site)

@@ -11,11 +11,11 @@ import numpy as np
 
 from portable.lang.ir import statements as s
 from portable.lang.ir.types import Array
+from portable.sim import report
 from portable.sim.control import assign
 from portable.sim.instructions import instruction, worked_out
 from portable.sim.memory import Access, Site, indexed
 from portable.sim.products import Product
-from portable.sim.report import not_uniform
 from portable.sim.steps import Builder, Plain, Step
 from portable.sim.strands import WARPGROUP
 from portable.sim.values import Value
@@ -31,10 +31,28 @@ def _(statement: s.Instruction, b: Builder) -> Step:
     return worked_out(statement, b, 1, lambda c, x: [np.zeros_like(c[0])])
 
 
-@instruction("changed.f32", "wgmma.fence")
+@instruction("changed.f32")
 def _(statement: s.Instruction, b: Builder) -> Step:
-    """For the compiler, and for registers; both are in order here."""
-    return Plain(lambda w: None)
+    """Work-items go on with a register that multiplications have changed."""
+    site, (register,) = b.site(statement.loc), statement.outputs
+
+    def run(w: Workgroup) -> None:
+        if w.settings.copies and any(w.products.under_way(x, register.name) for x in _present(w)):
+            raise report.product_under_way(w, site)
+
+    return Plain(run)
+
+
+@instruction("wgmma.fence")
+def _(statement: s.Instruction, b: Builder) -> Step:
+    site = b.site(statement.loc)
+
+    def run(w: Workgroup) -> None:
+        w.meet_sub_groups(site, statement.name, WARPGROUP)
+        for warpgroup in _present(w):
+            w.products.fence(warpgroup)
+
+    return Plain(run)
 
 
 def _present(w: Workgroup) -> list[int]:
@@ -127,7 +145,7 @@ def _(statement: s.Instruction, b: Builder) -> Step:
             left, right = (_same(w, site, x, warpgroup) for x in descriptors)
             a = tiles.access(w, left, extents[0], turned[0])
             b = tiles.access(w, right, extents[1], turned[1])
-            w.products.add(w, warpgroup, Product(registers, (a, b)))
+            w.products.add(w, warpgroup, Product(site, registers, (a, b)))
 
     return Plain(run)
 
@@ -137,5 +155,5 @@ def _same(w: Workgroup, site: Site, x: Value, warpgroup: int) -> int:
     mine = x[warpgroup * WARPGROUP : (warpgroup + 1) * WARPGROUP]
     if (mine != mine[0]).any() and w.settings.uniform:
         expected = np.broadcast_to(x[w.active.ids[:1]], x[w.active.ids].shape)
-        raise not_uniform(w, site, "a descriptor", x[w.active.ids], expected)
+        raise report.not_uniform(w, site, "a descriptor", x[w.active.ids], expected)
     return int(mine[0])

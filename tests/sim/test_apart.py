@@ -107,7 +107,9 @@ _PLANTED: dict[str, tuple[str, Change, str]] = {
         renamed("wgmma.wait.1", "wgmma.wait.2"),
         f"multiplication is {_BUSY}|race on tile",
     ),
-    "the last product not waited for": ("engine", without("wgmma.wait"), "wrong"),
+    "the last product not waited for": ("engine", without("wgmma.wait"), "nothing has waited for"),
+    "products in no group": ("engine", without("wgmma.commit"), f"multiplication is {_BUSY}"),
+    "no fence for registers": ("engine", without("wgmma.fence"), "fence for registers"),
     "fewer bytes expected": (
         "engine",
         given("mbarrier.arrive.expecting", "filled", scaled(0.5)),
