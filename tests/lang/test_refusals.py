@@ -620,10 +620,6 @@ def k_slot(x, u):
     kl.bulk_copy(tile, 0, x, 0, 8, x)  # here kl
 
 
-def k_shuffle_bool(x, u):
-    x[0] = kl.sub_group_shuffle(x[0] > 0, 1)  # here kl
-
-
 def k_any_number(x, u):
     x[0] = 1 if kl.sub_group_any(x[0]) else 0  # here kl
 
