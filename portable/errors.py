@@ -5,7 +5,8 @@ Each also derives from the built-in exception that a caller would expect to catc
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import os
+from dataclasses import dataclass, field
 
 __all__ = [
     "BackendUnavailableError",
@@ -24,16 +25,38 @@ __all__ = [
     "ShapeError",
     "SimulationError",
     "UnsupportedError",
+    "without_frames",
 ]
 
 
 @dataclass(frozen=True, slots=True)
 class Location:
-    """A place in the user's source: file, 1-based line and 1-based column."""
+    """A place in the user's source.
+
+    Attributes
+    ----------
+    file : str
+        Its path.
+    line, column : int
+        Both count from 1.
+    function : str
+        The kernel or helper that it is in.
+    called : Location or None
+        Of a helper: where it was called from. Places compare without this and the function.
+    """
 
     file: str
     line: int
     column: int = 1
+    function: str = field(default="", compare=False)
+    called: Location | None = field(default=None, compare=False)
+
+    @property
+    def calls(self) -> str:
+        """How the kernel got here, a line per call; empty where that is not known."""
+        if self.called is not None:
+            return f"  in {self.function}, called at {self.called}\n{self.called.calls}"
+        return f"  in the kernel {self.function}" if self.function else ""
 
     def __str__(self) -> str:
         return f"{self.file}:{self.line}:{self.column}"
@@ -41,6 +64,16 @@ class Location:
 
 class PortableError(Exception):
     """Base of every exception that Portable raises on purpose."""
+
+
+def without_frames(error: PortableError) -> PortableError:
+    """The error without the library's own frames, for a caller that raises it ``from None``.
+
+    With ``PORTABLE_TRACEBACK=full`` in the environment it keeps them.
+    """
+    if os.environ.get("PORTABLE_TRACEBACK") == "full":
+        return error
+    return error.with_traceback(None)
 
 
 class DTypeError(PortableError, TypeError):
@@ -102,6 +135,8 @@ class KernelError(PortableError, SyntaxError):
             text += f"\n    {source_line.rstrip()}\n    {marker}"
         if hint:
             text += f"\n  {hint}"
+        if location and location.calls:
+            text += f"\n{location.calls}"
         super().__init__(text)
 
     def __str__(self) -> str:

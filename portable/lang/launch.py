@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 import numpy as np
 
 from portable.backend import Argument, ArrayView, Device, Executable, Program
-from portable.errors import LaunchError
+from portable.errors import LaunchError, PortableError, without_frames
 from portable.lang.arguments import (
     array_spec,
     byte_range,
@@ -214,14 +214,17 @@ class Launcher:
             For arrays of different devices.
         """
         familiar = self._familiar
-        if familiar is not None:
-            recognise, launch, groups = familiar
-            arguments = recognise(args, constants)
-            if arguments is not None:
-                launch(groups, arguments)
-                return
-        plan, views, bound, leaves = self._resolve(args, constants)
-        bound.executable.launch(plan.groups, bound.filling.fill_views(views, leaves))
+        try:
+            if familiar is not None:
+                recognise, launch, groups = familiar
+                arguments = recognise(args, constants)
+                if arguments is not None:
+                    launch(groups, arguments)
+                    return
+            plan, views, bound, leaves = self._resolve(args, constants)
+            bound.executable.launch(plan.groups, bound.filling.fill_views(views, leaves))
+        except PortableError as error:
+            raise without_frames(error) from error.__cause__
         bound.uses = uses = bound.uses + 1
         if uses == _FAMILIAR_AFTER:
             bound.familiar = _familiar(plan, bound, args, constants, views)
@@ -233,7 +236,10 @@ class Launcher:
 
         The arrays must stay alive and where they are; numbers are taken now.
         """
-        plan, views, bound, leaves = self._resolve(args, constants)
+        try:
+            plan, views, bound, leaves = self._resolve(args, constants)
+        except PortableError as error:
+            raise without_frames(error) from error.__cause__
         launch = bound.executable.prepare(plan.groups, bound.filling.fill_views(views, leaves))
         return _keeping(launch, args)
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from portable import registry
 from portable.backend import ArrayView, Device
-from portable.errors import UnsupportedError
+from portable.errors import PortableError, UnsupportedError, without_frames
 from portable.lang.arguments import is_array
 from portable.lang.emit import generate
 from portable.lang.kernel import Kernel
@@ -49,8 +49,11 @@ def source(
             f"{chosen.name} runs kernels without generating source; name another device"
         )
     views = [_view(chosen, x) if is_array(x) else None for x in leaves]
-    wanted = launcher.specialised(chosen, args, views, constants)
-    ir = launcher.kernel.translated(wanted, chosen.capabilities)
+    try:
+        wanted = launcher.specialised(chosen, args, views, constants)
+        ir = launcher.kernel.translated(wanted, chosen.capabilities)
+    except PortableError as error:
+        raise without_frames(error) from error.__cause__
     return generate(ir, chosen.capabilities).source
 
 

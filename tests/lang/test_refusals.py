@@ -205,7 +205,7 @@ STATEMENTS = [
     (k_lambda, "Lambda is not", "@portable.function"),
     (k_list, "List is not", "kl.private"),
     (k_dict, "Dict is not", "keyword-only"),
-    (k_comprehension, "takes constants, not a number", "write range"),
+    (k_comprehension, "at compile time takes constants, not i32", "for loop over range"),
     (k_walrus, "NamedExpr is not", "statement of its own"),
     (k_fstring, "JoinedStr is not", "pieces one by one"),
     (k_delete, "Delete is not", "no deleting"),

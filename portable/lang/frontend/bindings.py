@@ -39,7 +39,7 @@ class BindingTranslator(CallTranslator):
     """Gives names, elements of arrays and items of tuples what they stand for."""
 
     def _locate(self, node: ast.stmt | ast.expr) -> None:
-        self.builder.location = self.frame.source.location(node)
+        self.builder.location = self.frame.location(node)
         self.builder.source_line = self.frame.source.line(node.lineno)
 
     def _element(self, node: ast.Subscript) -> tuple[View | StructView, Any]:
@@ -142,7 +142,8 @@ class BindingTranslator(CallTranslator):
         for x in (over.start, over.stop, over.step):
             if not isinstance(x, int):
                 self.builder.fail(
-                    f"kl.static_range takes constants, not {describe(x)}", "write range(...)"
+                    f"what is repeated at compile time takes constants, not {describe(x)}",
+                    "write a for loop over range(...)",
                 )
         return range(over.start, over.stop, over.step)
 

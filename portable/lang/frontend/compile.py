@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from portable.backend import Capabilities
 from portable.dtypes import DType, bool_, float16, float32, int32, int64
-from portable.errors import KernelError, UnsupportedError
+from portable.errors import KernelError, Location, UnsupportedError
 from portable.lang.checks import check
 from portable.lang.frontend import structs
 from portable.lang.frontend.builder import Builder
@@ -59,7 +59,7 @@ def translate(
             return kernel
     raise KernelError(
         f"the types of the variables of {source.tree.name} do not settle",
-        source.location(source.tree),
+        _start(source),
         "fix the type of a variable: x: kl.f64 = 0",
     )
 
@@ -70,7 +70,7 @@ def _pass(
     capabilities: Capabilities,
     inference: Inference,
 ) -> Kernel:
-    where = source.location(source.tree)
+    where = _start(source)
     index_type = int64 if wanted.index64 else int32
     builder = Builder(
         capabilities,
@@ -101,6 +101,11 @@ def _pass(
         wanted.options,
         where,
     )
+
+
+def _start(source: FunctionSource) -> Location:
+    place, name = source.location(source.tree), source.tree.name
+    return Location(place.file, place.line, place.column, name)
 
 
 def _check_options(builder: Builder) -> None:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from portable.errors import Location
 from portable.lang.frontend.source import FunctionSource
 
 __all__ = ["Frame", "LoopKind"]
@@ -29,6 +31,10 @@ class Frame:
         What other names stand for.
     is_kernel : bool
         Whether ``return`` ends the work-item rather than giving a value.
+    called : Location or None
+        Where it was called from; None of a kernel.
+    active : tuple
+        The calls that it is within, each with what is known at compile time of its arguments.
     loops : list of (LoopKind, int)
         The loops around the present statement, each with the depth of run-time branches it is at.
     depth : int
@@ -42,10 +48,18 @@ class Frame:
     env: dict[str, Any]
     outer: Mapping[str, Any]
     is_kernel: bool
+    called: Location | None = None
+    active: tuple[Any, ...] = ()
     loops: list[tuple[LoopKind, int]] = field(default_factory=list)
     depth: int = 0
     calls: int = 0
     ordinals: dict[str, int] = field(default_factory=dict)
+
+    def location(self, node: ast.AST) -> Location:
+        """Where a node stands, and how the kernel got there."""
+        place = self.source.location(node)
+        name = self.source.tree.name
+        return Location(place.file, place.line, place.column, name, self.called)
 
     def key(self, name: str) -> tuple[Any, ...]:
         """A key for one more variable of a name, the same in every pass."""

@@ -95,7 +95,7 @@ class NameTranslator(ABC):
 
     def visit(self, node: ast.expr) -> Any:
         """What an expression stands for; run-time effects are emitted as they come."""
-        self.builder.location = self.frame.source.location(node)
+        self.builder.location = self.frame.location(node)
         self.builder.source_line = self.frame.source.line(node.lineno)
         method: Callable[[Any], Any] | None = getattr(
             self, f"visit_{type(node).__name__.lower()}", None
@@ -148,7 +148,7 @@ class NameTranslator(ABC):
     def visit_attribute(self, node: ast.Attribute) -> Any:
         """Attributes of arrays, numbers, modules and ``kl.target``."""
         base = self.visit(node.value)
-        self.builder.location = self.frame.source.location(node)
+        self.builder.location = self.frame.location(node)
         if base is words.target:
             return self._capability(node.attr)
         if isinstance(base, View):
@@ -255,7 +255,7 @@ class NameTranslator(ABC):
         """An element of an array, part of it, a lane of a vector, an item of a tuple."""
         base = self.visit(node.value)
         index = self.visit(node.slice)
-        self.builder.location = self.frame.source.location(node)
+        self.builder.location = self.frame.location(node)
         if isinstance(base, View):
             part = memory.subscript(self.builder, base, index)
             is_slot = part.array in self.builder.completions

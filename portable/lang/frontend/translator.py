@@ -32,7 +32,9 @@ from portable.lang.frontend.values import (
     Elements,
     Range,
     Value,
+    View,
     describe,
+    items_in,
     sequence,
 )
 from portable.lang.frontend.variables import Unassigned
@@ -427,13 +429,14 @@ class Translator(BindingTranslator):
         for name in bound.arguments.keys() - given:
             bound.arguments[name] = constant(self.builder, bound.arguments[name])
         caller, here, text = self.frame, self.builder.location, self.builder.source_line
-        if len(caller.path) > _MAX_DEPTH:
-            self.builder.fail(f"{function.__name__} calls itself", "helper functions are inlined")
+        call = (function, tuple(map(_fixed_in, bound.arguments.values())))
+        self._refuse_recursion(call)
         caller.calls += 1
         step = (function.__name__, here.line, here.column, caller.calls)
         env = {name: self._snapshot(name, value) for name, value in bound.arguments.items()}
         source = function.source
-        self.frame = Frame(source, (*caller.path, step), env, source.outer_names(), False)
+        path, active = (*caller.path, step), (*caller.active, call)
+        self.frame = Frame(source, path, env, source.outer_names(), False, here, active)
         try:
             self._block(source.tree.body)
             result = self.frame.env.get("return")
@@ -444,6 +447,28 @@ class Translator(BindingTranslator):
             self.frame = caller
         self.builder.location, self.builder.source_line = here, text
         return result
+
+    def _refuse_recursion(self, call: tuple[Function, Any]) -> None:
+        """A helper that calls itself needs constants that change, and an end that they reach."""
+        active = self.frame.active
+        if call in active or len(active) > _MAX_DEPTH:
+            first = next(i for i, (function, _) in enumerate(active) if function is call[0])
+            names = [function.__name__ for function, _ in (*active[first:], call)]
+            self.builder.fail(
+                f"{call[0].__name__} calls itself without end: {' -> '.join(names)}",
+                "helpers are inlined; let a compile-time constant end the recursion, or write a "
+                "loop",
+            )
+
+
+def _fixed_in(x: Any) -> Any:
+    """What is known of an argument at compile time; equal where calls are inlined alike."""
+    items = items_in(x)
+    if items is not None:
+        return (describe(x), *map(_fixed_in, items))
+    if isinstance(x, Value):
+        return x.type, x.weak
+    return (x.array, x.kept) if isinstance(x, View) else repr(x)
 
 
 def _assigned(*blocks: Sequence[ast.stmt]) -> set[str]:
