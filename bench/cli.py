@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import sys
+from collections.abc import Callable, Sequence
+from errno import EPIPE
 from pathlib import Path
 from tempfile import TemporaryFile
 from typing import Any, Final
@@ -11,22 +13,23 @@ import click
 from rich.table import Table
 
 from portable.console import show
-from portable.errors import DataError
+from portable.errors import DataError, PortableError
 from portable.files import write_whole
 from portable_bench.compare import changes, regressions
-from portable_bench.environment import differences, environment
+from portable_bench.endings import Endings
+from portable_bench.environment import differences
 from portable_bench.harness import Pace
 from portable_bench.join import joined
 from portable_bench.ladder_plot import plot_ladders
-from portable_bench.matrix import measure_all
 from portable_bench.operation import Effort, Operation
 from portable_bench.page import page
+from portable_bench.peer_tables import peer_tables, remarks
 from portable_bench.plan import devices_named, dtypes_named, operations_named, plan
 from portable_bench.results import Cell, Results, load, write
 from portable_bench.roof import roofs, with_roofs
+from portable_bench.run import Job, measured
 from portable_bench.scaling import fits, models
 from portable_bench.tables import change_table, fit_table, ladder_table, model_table, tables
-from portable_bench.worker import Worker
 
 __all__ = ["bench"]
 
@@ -108,23 +111,34 @@ def run(
     for path in (json_path, html_path, plot_path):
         _check_writable(path)
     look = effort == "quick" and not (ladder or size_names)
-    pace = Pace(cell=seconds if seconds is not None else 0.1 if look else 0.7)
     limit = _QUICK if budget is None and look else budget
-    planned = with_roofs(planned) if roof else planned
-    ahead = not operations or limit is not None
-    with Worker(pace, patience if patience is not None else 60.0 if look else 600.0) as worker:
-        cells = measure_all(planned, worker, ladder=ladder, ahead=ahead, budget=limit)
-    results = Results(environment(devices, options), cells)
-    ladders = [c for c in cells if c.operation in {op.name for op in chosen}] if ladder else []
-    _show(_tables(cells, ladders))
-    if baseline:
-        _show([change_table(changes(baseline.cells, cells))])
-    if json_path:
-        write(json_path, results)
-    if html_path:
-        write_whole(html_path, page(results).encode())
-    if plot_path:
-        plot_ladders(cells, ladders, plot_path)
+    job = Job(
+        planned=with_roofs(planned) if roof else planned,
+        devices=devices,
+        options=options,
+        pace=Pace(cell=seconds if seconds is not None else 0.1 if look else 0.7),
+        patience=patience if patience is not None else 60.0 if look else 600.0,
+        ladder=ladder,
+        ahead=not operations or limit is not None,
+        budget=limit,
+    )
+    with Endings() as endings:
+        try:
+            results, finish = measured(job, json_path, _tell)
+            cells = results.cells
+            ladders = [c for c in cells if c.operation in {op.name for op in chosen} and ladder]
+            outputs: list[_Output] = [
+                (json_path, finish),
+                (html_path, lambda: _write_page(html_path, results)),
+                (plot_path, lambda: _plot(plot_path, cells, ladders)),
+            ]
+            _put_out(outputs, [*_tables(cells, ladders), *_changed(baseline, cells)], results)
+        except KeyboardInterrupt:
+            _tell("interrupted")
+        except PortableError as error:  # no process to measure in
+            raise click.ClickException(str(error)) from None
+    if endings.status:
+        click.get_current_context().exit(endings.status)
 
 
 @bench.command()
@@ -167,7 +181,7 @@ def join(first: Path, more: Sequence[Path], out: Path) -> None:
 def report(results: Path, html: Path) -> None:
     """Write the report of a file of results."""
     _check_writable(html)
-    write_whole(html, page(_loaded(results)).encode())
+    _write_page(html, _loaded(results))
 
 
 # -- the options --------------------------------------------------------------------------------
@@ -196,7 +210,7 @@ def _check_plot(path: Path | None, ladder: bool) -> None:
 
 def _check_writable(path: Path | None) -> None:
     """Found out before the run rather than after it."""
-    if path is None:
+    if path is None or (path.exists() and not path.is_file()):
         return
     try:
         with TemporaryFile(dir=path.absolute().parent):
@@ -212,7 +226,46 @@ def _loaded(path: Path) -> Results:
         raise click.ClickException(str(error)) from None
 
 
-# -- what is printed ----------------------------------------------------------------------------
+# -- what is written and printed ----------------------------------------------------------------
+
+_Output = tuple[Path | None, Callable[[], None]]
+"""A file and what writes it."""
+
+
+def _put_out(outputs: Sequence[_Output], made: Sequence[Table], results: Results) -> None:
+    """Files first, then tables: whoever reads those may have gone. What fails stops no other."""
+    failures = []
+    for path, put in outputs:
+        try:
+            if path is not None:
+                put()
+        except OSError as error:
+            failures.append(f"{path} cannot be written: {error.strerror}")
+    try:
+        _show([*made, *peer_tables(results.environment)])
+        for line in remarks(results.environment):
+            click.echo(line)
+        sys.stdout.flush()
+    except OSError as error:
+        if error.errno == EPIPE:
+            raise  # click ends quietly
+        failures.append(f"the tables cannot be printed: {error.strerror}")
+    if failures:
+        raise click.ClickException("; ".join(failures))
+
+
+def _write_page(path: Path | None, results: Results) -> None:
+    assert path
+    write_whole(path, page(results).encode())
+
+
+def _plot(path: Path | None, cells: Sequence[Cell], ladders: Sequence[Cell]) -> None:
+    assert path
+    plot_ladders(cells, ladders, path)
+
+
+def _changed(baseline: Results | None, cells: Sequence[Cell]) -> list[Table]:
+    return [change_table(changes(baseline.cells, cells))] if baseline else []
 
 
 def _tables(cells: Sequence[Cell], ladders: Sequence[Cell]) -> list[Table]:
@@ -231,3 +284,7 @@ def _show(made: Sequence[Table]) -> None:
     for table in made:
         show(table)
         click.echo()
+
+
+def _tell(line: str) -> None:
+    click.echo(line, err=True)

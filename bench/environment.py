@@ -8,12 +8,14 @@ import subprocess
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Final
 
 from portable.backend import Device
+from portable_bench.libraries import Library, held_back
 
-__all__ = ["differences", "environment"]
+__all__ = ["differences", "environment", "now", "peers", "processor_flags"]
 
 _LIBRARIES: Final = (
     "portable-arrays",
@@ -25,6 +27,7 @@ _LIBRARIES: Final = (
     "intel-opencl-rt",
     "dpnp",
     "dpctl",
+    "mkl",
     "cupy-cuda12x",
     "cupy-cuda13x",
     "cupy-rocm-7-0",
@@ -34,7 +37,7 @@ _LIBRARIES: Final = (
 def environment(devices: Sequence[Device], options: dict[str, Any]) -> dict[str, Any]:
     """Machine, versions, commit, devices and options, as JSON takes them."""
     return {
-        "time": datetime.now(UTC).isoformat(timespec="seconds"),
+        "time": now(),
         "machine": {
             "system": platform.platform(),
             "processor": _processor(),
@@ -46,6 +49,49 @@ def environment(devices: Sequence[Device], options: dict[str, Any]) -> dict[str,
         "devices": {d.name: _described(d) for d in devices},
         "options": options,
     }
+
+
+def now() -> str:
+    """The time in UTC, as ISO 8601 has it."""
+    return datetime.now(UTC).isoformat(timespec="seconds")
+
+
+def peers(
+    taken: Mapping[str, str], found: Sequence[Mapping[str, Any]], cores: int
+) -> dict[str, Any]:
+    """What libraries ran with, for the environment.
+
+    Parameters
+    ----------
+    taken : mapping of str to str
+        Variables that they were started without.
+    found : sequence of mapping
+        What `libraries` gave over there.
+    cores : int
+        Those that ours are given.
+    """
+    described = [Library(**entry) for entry in found]
+    notes = held_back(described, cores, processor_flags())
+    if find_spec("threadpoolctl") is None:
+        notes.append(
+            "kernels and threads are not recorded: threadpoolctl is not installed; "
+            "pip install 'portable-arrays[bench]'"
+        )
+    return {"taken_away": dict(taken), "libraries": list(found), "held_back": notes}
+
+
+def processor_flags() -> frozenset[str]:
+    """What the processor can do, as Linux names it; empty where the system does not tell."""
+    return frozenset(next(_of_processor("flags"), "").split())
+
+
+def _of_processor(name: str) -> Iterator[str]:
+    """What the system says under a name, once for each core."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+    except OSError:
+        return
+    yield from (line.partition(":")[2].strip() for line in lines if line.startswith(name))
 
 
 def differences(one: Mapping[str, Any], other: Mapping[str, Any]) -> Iterator[tuple[str, Any, Any]]:
@@ -94,12 +140,7 @@ def _versions() -> dict[str, str]:
 
 def _processor() -> str:
     """The model's name; what `platform` says where the system does not tell."""
-    try:
-        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
-    except OSError:
-        return platform.processor()
-    models = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
-    return next(models, platform.processor())
+    return next(_of_processor("model name"), platform.processor())
 
 
 def _commit() -> str | None:

@@ -14,11 +14,15 @@ from portable.errors import DeviceFaultError, OutOfMemoryError
 from portable.registry import use
 from portable.tune.stopwatch import Stopwatch, Timing
 from portable_bench.operation import Array, Case, Contender, Operation, Verifier
-from portable_bench.results import Cell, Outcome
+from portable_bench.results import DISAGREE, Cell, Outcome
 
 __all__ = ["Harness", "Pace", "failed", "on_device"]
 
 _LONGEST_REASON: Final = 400
+_AGAIN: Final = 2
+"""How many times the usual rounds, and the usual patience, samples get that disagree."""
+_SLOW: Final = 1.5
+"""A single sample beyond so many times the run before it met something that the run did not."""
 _LOOK: Final = 0.01
 _IDLE: Final = 0.2
 """Of a core: the most that threads which sleep work."""
@@ -77,6 +81,16 @@ class _Runner:
     short: bool
     inputs: tuple[Any, ...]
     """Prepared launches do not keep their arrays alive."""
+    warm: float
+    """Seconds of the faster run before any was counted."""
+
+    @property
+    def agrees(self) -> bool:
+        """Whether its samples do; a single one with the run before it."""
+        samples = [s.seconds for s in self.outcome.samples]
+        if len(samples) > 1:
+            return self.outcome.spread <= DISAGREE
+        return not samples or self.outcome.samples[0].wall <= _SLOW * self.warm
 
     def sample(self) -> None:
         """One sample; short ones after a run that wakes threads and fills caches."""
@@ -174,7 +188,7 @@ class Harness:
             except Exception as error:  # noqa: BLE001  (as above)
                 outcome.failure = self._reason(error)
                 continue
-            yield _Runner(run, take, outcome, short, inputs)
+            yield _Runner(run, take, outcome, short, inputs, min(warm))
 
     def _repeats(self, seconds: float) -> int:
         wanted = ceil(self.pace.sample / max(seconds, 1e-9))
@@ -186,9 +200,7 @@ class Harness:
         begun = self._clock()
         last: _Runner | None = next((r for r in reversed(runners) if r.outcome.peer), None)
         for done in range(pace.most_rounds):
-            spent = self._clock() - begun
-            enough = done >= pace.least_rounds or (done and spent > pace.patience)
-            if spent > pace.cell and enough:
+            if self._are_enough(done, self._clock() - begun, runners):
                 break
             for runner in list(runners)[:: 1 if done % 2 else -1]:
                 if last is not None and last.outcome.peer and last is not runner:
@@ -199,6 +211,15 @@ class Harness:
                 except Exception as error:  # noqa: BLE001  (as above)
                     runner.outcome.failure = self._reason(error)
                     runners.remove(runner)
+
+    def _are_enough(self, done: int, spent: float, runners: Sequence[_Runner]) -> bool:
+        """Whether so many rounds will do; more are taken of samples that disagree."""
+        pace = self.pace
+        if spent <= pace.cell or not done:
+            return False
+        if all(runner.agrees for runner in runners):
+            return done >= pace.least_rounds or spent > pace.patience
+        return done >= _AGAIN * pace.least_rounds or (done > 1 and spent > _AGAIN * pace.patience)
 
     def _rest(self) -> None:
         """Waits for the threads of a library to sleep."""

@@ -50,6 +50,7 @@ def measure_all(
     ladder: bool = False,
     ahead: bool = False,
     budget: float | None = None,
+    keep: Callable[[Cell], None] | None = None,
     clock: Callable[[], float] = time.perf_counter,
 ) -> list[Cell]:
     """Measure the cases in turn; an interrupt ends the run and keeps what is finished.
@@ -67,6 +68,8 @@ def measure_all(
     budget : float, optional
         Seconds to share out. Cells whose turn comes after them are left out, with that as the
         reason.
+    keep : callable, optional
+        Given each cell when it is finished.
     clock : callable
         The host's.
     """
@@ -87,6 +90,8 @@ def measure_all(
                     cells.append(failed(operation, case, f"the {budget:g} s were over"))
                 else:
                     cells.append(measurer.measure(operation, case, ladder=ladder))
+                if keep is not None:
+                    keep(cells[-1])
                 progress.advance(task)
         except KeyboardInterrupt:
             progress.console.print(f"interrupted after {len(cells)} of {len(planned)} cells")

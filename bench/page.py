@@ -7,7 +7,7 @@ from importlib.resources import files
 from typing import Any
 
 from portable_bench.operations import OPERATIONS
-from portable_bench.results import Cell, Outcome, Results, time_ratio
+from portable_bench.results import Cell, Outcome, Results, finite, time_ratio
 from portable_bench.roof import Roof, attained, roofs
 from portable_bench.scaling import fits, models
 
@@ -21,7 +21,7 @@ def page(results: Results) -> str:
         "STYLE": template.joinpath("report.css").read_text("utf-8"),
         "SCRIPT": template.joinpath("report.js").read_text("utf-8"),
         # No text of the data may end the element that it stands in.
-        "DATA": json.dumps(_data(results), separators=(",", ":")).replace("<", "\\u003c"),
+        "DATA": _as_json(_data(results)).replace("<", "\\u003c"),
     }
     text = template.joinpath("report.html").read_text("utf-8")
     for name, part in parts.items():
@@ -29,10 +29,14 @@ def page(results: Results) -> str:
     return text
 
 
+def _as_json(data: dict[str, Any]) -> str:
+    return json.dumps(data, separators=(",", ":"), allow_nan=False)
+
+
 def _data(results: Results) -> dict[str, Any]:
     limits = roofs(results.cells)
     return {
-        "environment": results.environment,
+        "environment": finite(results.environment),
         "operations": {name: _described(name) for name in _names(results)},
         "roofs": [
             {"device": device, "dtype": dtype, "flops": roof.flops, "bytes": roof.bytes}
@@ -114,4 +118,6 @@ def _figures(cell: Cell, outcome: Outcome, roof: Roof | None) -> dict[str, Any]:
         "intensity": work.flops / work.bytes if work and work.flops and work.bytes else None,
         "roof": attained(cell, outcome, roof),
         "ratios": {name: ratio for name, ratio in ratios.items() if ratio is not None},
+        "doubt": outcome.doubt,
+        "doubtful": [p.name for p in cell.peers if p.doubt or outcome.doubt],
     }

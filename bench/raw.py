@@ -38,8 +38,7 @@ def _opencl(
     import pyopencl as cl
 
     runtime = device._runtime
-    executable: Any = lowered.executable
-    kernel = cl.Kernel(executable._built, program.entry)
+    kernel = cl.Kernel(runtime.built(program), program.entry)
     kernel.set_scalar_arg_dtypes(
         [None if a.kind == "pointer" else a.type.numpy for a in program.arguments]
     )

@@ -19,10 +19,26 @@ from portable.tune.stopwatch import Timing
 from portable_bench.operation import Work
 from portable_bench.statistics import median, paired_ratio, spread
 
-__all__ = ["SCHEMA", "Cell", "Outcome", "Results", "load", "time_ratio", "write"]
+__all__ = [
+    "DISAGREE",
+    "SCHEMA",
+    "Cell",
+    "Outcome",
+    "Results",
+    "finite",
+    "line",
+    "load",
+    "time_ratio",
+    "write",
+    "write_lines",
+]
 
 SCHEMA: Final = 2
 """Version of the files that `write` makes and `load` takes."""
+
+
+DISAGREE: Final = 0.2
+"""From what spread on samples say little: more are taken, and then the time is marked."""
 
 
 @dataclass(slots=True)
@@ -59,8 +75,8 @@ class Outcome:
 
     @property
     def timed(self) -> bool:
-        """Whether there is anything to show."""
-        return bool(self.samples) and not self.failure
+        """Whether there is anything to show: a clock that saw no time pass shows nothing."""
+        return bool(self.samples) and not self.failure and self.seconds > 0
 
     @property
     def seconds(self) -> float:
@@ -76,6 +92,15 @@ class Outcome:
     def spread(self) -> float:
         """Of its samples, as a fraction of their median; 0 for a single one."""
         return spread([s.seconds for s in self.samples])
+
+    @property
+    def doubt(self) -> str:
+        """Why its time may be another's work; empty where samples agree."""
+        if not self.timed:
+            return ""
+        if len(self.samples) == 1:
+            return "one sample"
+        return "samples disagree" if self.spread > DISAGREE else ""
 
 
 @dataclass(slots=True)
@@ -140,7 +165,7 @@ class Results:
 
 
 def time_ratio(over: Outcome, under: Outcome) -> float | None:
-    """How many times as long `over` took; None unless both have samples."""
+    """How many times as long `over` took; None unless both have times."""
     if not (over.timed and under.timed):
         return None
     both = over.samples + under.samples
@@ -157,9 +182,18 @@ def _time(sample: Timing, by_device: bool) -> float:
 
 def write(path: Path, results: Results) -> None:
     """Write everything to a JSON file, a line per cell; a failure leaves what was there."""
-    lines = ",\n".join(json.dumps(_plain(cell)) for cell in results.cells)
-    environment = json.dumps(_finite(results.environment), indent=1)
-    text = f'{{"schema": {SCHEMA},\n"environment": {environment},\n"cells": [\n{lines}\n]}}\n'
+    write_lines(path, results.environment, [line(cell) for cell in results.cells])
+
+
+def line(cell: Cell) -> str:
+    """A cell as `write_lines` takes it."""
+    return json.dumps(finite(asdict(cell)))
+
+
+def write_lines(path: Path, environment: dict[str, Any], cells: Sequence[str]) -> None:
+    """`write` of cells that are text by now."""
+    where, lines = json.dumps(finite(environment), indent=1), ",\n".join(cells)
+    text = f'{{"schema": {SCHEMA},\n"environment": {where},\n"cells": [\n{lines}\n]}}\n'
     write_whole(path, text.encode())
 
 
@@ -172,14 +206,23 @@ def load(path: Path) -> Results:
         If the file cannot be read, is damaged, or is of another version.
     """
     try:
-        content = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
+        text = path.read_text(encoding="utf-8")
+        content = json.loads(text, parse_constant=_no_number, parse_float=_number)
+    except (OSError, ValueError, RecursionError) as error:
         raise DataError(f"{path} cannot be read as results: {error}") from None
     if isinstance(content, dict) and content.get("schema", SCHEMA) != SCHEMA:
         found = content["schema"]
         raise DataError(f"{path} is of version {found}, not {SCHEMA}; measure again")
     _check(path, content)
     return Results(content["environment"], [_cell(entry) for entry in content["cells"]])
+
+
+def _no_number(word: str) -> None:
+    """Of NaN and infinities, which are no JSON; null, as they are written."""
+
+
+def _number(text: str) -> float | None:
+    return found if isfinite(found := float(text)) else None
 
 
 def _check(path: Path, content: Any) -> None:
@@ -210,14 +253,10 @@ def _outcome(entry: dict[str, Any]) -> Outcome:
     return Outcome(**{**entry, "error": error, "samples": samples})
 
 
-def _plain(cell: Cell) -> Any:
-    return _finite(asdict(cell))
-
-
-def _finite(value: Any) -> Any:
+def finite(value: Any) -> Any:
     """The same with null for what JSON has no word for."""
     if isinstance(value, dict):
-        return {k: _finite(v) for k, v in value.items()}
+        return {k: finite(v) for k, v in value.items()}
     if isinstance(value, Sequence) and not isinstance(value, str):
-        return [_finite(v) for v in value]
+        return [finite(v) for v in value]
     return None if isinstance(value, float) and not isfinite(value) else value

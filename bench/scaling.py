@@ -96,6 +96,8 @@ def _curves(cells: Iterable[Cell]) -> dict[tuple[str, str, str, str], _Points]:
 
 
 def _fit(key: tuple[str, str, str, str], points: _Points) -> Fit | None:
+    if len({len(cell.size) for cell, _ in points}) > 1:
+        return None  # no results of one operation
     extents = np.log([cell.size for cell, _ in points])
     columns = _varying(key[0], extents)
     if len(points) < max(_FEWEST, len(columns) + 2) or not columns:
@@ -113,7 +115,10 @@ def _fit(key: tuple[str, str, str, str], points: _Points) -> Fit | None:
 def _varying(operation: str, extents: Any) -> dict[str, Any]:
     """By name the extents that differ among the sizes; those that always agree count once."""
     known = OPERATIONS.get(operation)
-    names: Sequence[str] = known.axes if known else [f"extent {i}" for i in range(extents.shape[1])]
+    count = extents.shape[1]
+    names: Sequence[str] = [f"extent {i}" for i in range(count)]
+    if known and len(known.axes) == count:
+        names = known.axes
     found: dict[str, Any] = {}
     for name, column in zip(names, extents.T, strict=True):
         new = not any(np.array_equal(column, other) for other in found.values())
@@ -125,6 +130,8 @@ def _varying(operation: str, extents: Any) -> dict[str, Any]:
 def _model(key: tuple[str, str, str, str], points: _Points) -> Model | None:
     names = list(points[0][0].model)
     if not names or len({cell.size for cell, _ in points}) < len(names) + 1:
+        return None
+    if any(cell.model.keys() != set(names) for cell, _ in points):
         return None
     from scipy.optimize import nnls
 

@@ -14,10 +14,11 @@ def spread(samples: Sequence[float]) -> float:
     return median(abs(x - middle) for x in samples) / middle if middle else 0.0
 
 
-def paired_ratio(over: Sequence[float], under: Sequence[float]) -> float:
-    """Median of the ratios of samples taken side by side.
+def paired_ratio(over: Sequence[float], under: Sequence[float]) -> float | None:
+    """Median of the ratios of samples taken side by side; None where no pair has both times.
 
     Both members of a pair meet the same clock frequency and the same neighbours, so a machine that
     slows down during a run does not bend the ratio.
     """
-    return median(x / y for x, y in zip(over, under, strict=False))
+    ratios = [x / y for x, y in zip(over, under, strict=False) if x > 0 and y > 0]
+    return median(ratios) if ratios else None

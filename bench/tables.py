@@ -14,7 +14,9 @@ from portable_bench.results import Cell, Outcome, time_ratio
 from portable_bench.roof import Roof, attained, roofs
 from portable_bench.scaling import Fit, Model
 
-__all__ = ["change_table", "fit_table", "ladder_table", "model_table", "tables"]
+__all__ = ["change_table", "fit_table", "ladder_table", "model_table", "plain", "tables"]
+
+_OWN = "portable, "
 
 
 def tables(cells: Sequence[Cell]) -> list[Table]:
@@ -24,12 +26,22 @@ def tables(cells: Sequence[Cell]) -> list[Table]:
     for name in dict.fromkeys(cell.operation for cell in cells):
         own = [cell for cell in cells if cell.operation == name]
         counted = any(cell.work for cell in own)
-        made.append(_matrix(name, own, limits) if counted else _overhead(name, own))
+        table = _matrix(name, own, limits) if counted else _overhead(name, own)
+        made.append(_marked(table))
     return made
 
 
+def plain(text: str) -> str:
+    """Without markup or control characters, which a file of results may hold."""
+    return escape("".join(c if c.isprintable() or c == "\n" else "\ufffd" for c in text))
+
+
+def _add(table: Table, *texts: str) -> None:
+    table.add_row(*map(plain, texts))
+
+
 def _table(title: str, left: Iterable[str], right: Iterable[str], last: str) -> Table:
-    table = Table(title=title)
+    table = Table(title=plain(title))
     for heading in left:
         table.add_column(heading, overflow="fold")
     for heading in right:
@@ -48,17 +60,31 @@ def _matrix(name: str, cells: Sequence[Cell], limits: dict[tuple[str, str], Roof
     )
     for cell in cells:
         ours = _best(cell.ours)
-        ratios = [time_ratio(peer, ours) for peer in cell.peers]
-        table.add_row(
+        _add(
+            table,
             cell.device,
             cell.dtype,
             cell.label,
             *_speed(cell, ours),
             percent(attained(cell, ours, limits.get((cell.device, cell.dtype)))),
             "\n".join(seconds(p.seconds if p.timed else None) for p in cell.peers),
-            "\n".join(number(r) for r in ratios),
-            escape("\n".join(_notes(cell, ours))),
+            "\n".join(_ratio(peer, ours) for peer in cell.peers),
+            "\n".join(_notes(cell, ours)),
         )
+    return table
+
+
+def _ratio(over: Outcome, under: Outcome) -> str:
+    """How many times as long `over` took, with a mark where samples do not bear it out."""
+    ratio = time_ratio(over, under)
+    return number(ratio) + ("?" if ratio is not None and (over.doubt or under.doubt) else "")
+
+
+def _marked(table: Table) -> Table:
+    """Says what the mark means, where it stands."""
+    marks = any("?" in str(text) for column in table.columns for text in column.cells)
+    if marks:
+        table.caption = "?: from one sample, or from samples that disagree"
     return table
 
 
@@ -73,13 +99,13 @@ def _best(ours: Sequence[Outcome]) -> Outcome:
 def _notes(cell: Cell, ours: Outcome) -> list[str]:
     """The peers' names, in the order of the columns beside them, then what went wrong."""
     named = [_peer(peer) for peer in cell.peers]
-    several = [ours.name] if len(cell.ours) > 1 and ours.timed else []
-    return [*named, *several, *filter(None, (cell.failure, ours.failure))]
+    several = [f"ours: {ours.name.removeprefix(_OWN)}"] if len(cell.ours) > 1 and ours.timed else []
+    return [*named, *several, *filter(None, (cell.failure, ours.failure, ours.doubt))]
 
 
 def _peer(peer: Outcome) -> str:
-    if peer.failure:
-        return f"{peer.name}: {peer.failure}"
+    if peer.failure or peer.doubt:
+        return f"{peer.name}: {peer.failure or peer.doubt}"
     return peer.name if peer.verified else f"{peer.name} (error {peer.error:.2g} times the bound)"
 
 
@@ -93,18 +119,19 @@ def ladder_table(cell: Cell, limits: dict[tuple[str, str], Roof]) -> Table:
     )
     plainest = next((o for o in cell.outcomes if o.timed), None)
     for outcome in cell.outcomes:
-        gain = time_ratio(plainest, outcome) if plainest else None
+        gain = _ratio(plainest, outcome) if plainest else number(None)
         state = "yes" if outcome.verified else f"no: error {outcome.error:.2g} times the bound"
-        table.add_row(
+        _add(
+            table,
             outcome.name,
             *_speed(cell, outcome),
             percent(attained(cell, outcome, limits.get((cell.device, cell.dtype)))),
-            number(gain),
-            escape(outcome.failure or state),
+            gain,
+            outcome.failure or state,
         )
     if cell.failure:
-        table.add_row("", *[""] * 7, escape(cell.failure))
-    return table
+        _add(table, "", *[""] * 7, cell.failure)
+    return _marked(table)
 
 
 def _overhead(name: str, cells: Sequence[Cell]) -> Table:
@@ -118,18 +145,19 @@ def _overhead(name: str, cells: Sequence[Cell]) -> Table:
     for cell in cells:
         peer = next((p for p in cell.peers if p.timed), None)
         for outcome in cell.outcomes:
-            ratio = time_ratio(outcome, peer) if peer else None
-            table.add_row(
+            ratio = _ratio(outcome, peer) if peer else number(None)
+            _add(
+                table,
                 cell.device,
                 cell.label,
                 outcome.name,
                 seconds(outcome.seconds if outcome.timed else None),
                 _spread(outcome),
-                number(ratio),
-                escape(outcome.failure),
+                ratio,
+                outcome.failure,
             )
         if cell.failure:
-            table.add_row(cell.device, cell.label, "", "-", "-", "-", escape(cell.failure))
+            _add(table, cell.device, cell.label, "", "-", "-", "-", cell.failure)
     return table
 
 
@@ -150,7 +178,8 @@ def change_table(found: Sequence[Change]) -> Table:
         if change.verdict in ("same", "failing", "new", "gone"):
             continue
         cell, times = change.cell, (change.before, change.after)
-        table.add_row(
+        _add(
+            table,
             cell.operation,
             cell.device,
             cell.dtype,
@@ -159,7 +188,7 @@ def change_table(found: Sequence[Change]) -> Table:
             *(seconds(o.seconds if o and o.timed else None) for o in times),
             number(change.ratio),
             percent(change.noise),
-            escape(f"{change.verdict} {change.after.failure if change.after else ''}".strip()),
+            f"{change.verdict} {change.after.failure if change.after else ''}".strip(),
         )
     return table
 
@@ -175,7 +204,7 @@ def fit_table(fits: Sequence[Fit]) -> Table:
     for fit in fits:
         powers = ", ".join(f"{name}^{power:.2f}" for name, power in fit.powers.items())
         where = (fit.operation, fit.device, fit.dtype, fit.name)
-        table.add_row(*where, str(fit.points), percent(fit.deviation), powers)
+        _add(table, *where, str(fit.points), percent(fit.deviation), powers)
     return table
 
 
@@ -190,7 +219,7 @@ def model_table(models: Sequence[Model]) -> Table:
     for model in models:
         each = ", ".join(f"{name} {seconds(x)}" for name, x in model.seconds.items())
         figures = (str(model.points), percent(model.deviation), percent(model.worst))
-        table.add_row(model.operation, model.device, model.dtype, *figures, each)
+        _add(table, model.operation, model.device, model.dtype, *figures, each)
     return table
 
 

@@ -10,6 +10,7 @@ from typing import Any
 from portable.backend import Device
 from portable_bench.networks import RATE
 from portable_bench.operation import Case, Contender, Run
+from portable_bench.torch_settings import torch_at_its_best
 
 __all__ = ["torch_forward", "torch_training"]
 
@@ -43,13 +44,13 @@ def _where(device: Device) -> str | None:
         return None
     if device.capabilities.kind == "cpu":
         return "cpu"
-    import torch
+    torch = torch_at_its_best()
 
     return "cuda" if device.backend in ("cuda", "rocm") and torch.cuda.is_available() else None
 
 
 def _tensors(device: Device | None, arrays: tuple[Any, ...]) -> list[Any]:
-    import torch
+    torch = torch_at_its_best()
 
     return [torch.from_numpy(x) if device is None else torch.from_dlpack(x) for x in arrays]
 
@@ -60,7 +61,7 @@ def _array(device: Device | None, tensor: Any) -> Any:
 
 
 def _two_layers(device: Device | None, arrays: tuple[Any, ...]) -> tuple[Run, Any]:
-    import torch
+    torch = torch_at_its_best()
 
     x, w1, b1, w2, b2 = _tensors(device, arrays)
     out = torch.empty((x.shape[0], b2.shape[0]), dtype=x.dtype, device=x.device)
@@ -79,7 +80,7 @@ def _forward(device: Device | None, *arrays: Any) -> Run:
 
 
 def _forward_graph(device: Device | None, *arrays: Any) -> Run:
-    import torch
+    torch = torch_at_its_best()
 
     run, out = _two_layers(device, arrays)
     side = torch.cuda.Stream()
@@ -94,7 +95,7 @@ def _forward_graph(device: Device | None, *arrays: Any) -> Run:
 
 
 def _training(steps: int, device: Device | None, *arrays: Any) -> Run:
-    import torch
+    torch = torch_at_its_best()
 
     x, y, w1, b1, w2, b2 = _tensors(device, arrays)
     half = x.dtype is torch.float16

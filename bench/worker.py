@@ -15,9 +15,11 @@ from portable.errors import PortableError
 from portable.isolation import Isolated
 from portable_bench.compiling import Compiling, distinct, shares
 from portable_bench.harness import Harness, Pace, failed
+from portable_bench.libraries import libraries
 from portable_bench.operation import Case, Operation
 from portable_bench.plan import Planned
 from portable_bench.results import Cell
+from portable_bench.unheld import unheld
 
 __all__ = ["Worker"]
 
@@ -43,6 +45,13 @@ class Worker:
         Seconds after which a cell is given up.
     find : callable
         The device of a name, over there.
+    cores : int, optional
+        Those that ours are given, so that libraries may have as many.
+
+    Attributes
+    ----------
+    taken_away : dict of str to str
+        Variables that would hold libraries back, which the process was started without.
     """
 
     def __init__(
@@ -50,16 +59,30 @@ class Worker:
         pace: Pace,
         patience: float = 600.0,
         find: Callable[[str], Device] = registry.device,
+        cores: int | None = None,
     ) -> None:
         self.pace = pace
+        self.taken_away: dict[str, str] = {}
         self._find = find
+        self._libraries: dict[object, dict[str, Any]] = {}
+        self._unheld = unheld(cores or os.cpu_count() or 1)
         self._server = self._process(patience)
+
+    @property
+    def libraries(self) -> list[dict[str, Any]]:
+        """What was loaded over there, as `portable_bench.libraries.Library` has it."""
+        return list(self._libraries.values())
 
     def _process(self, patience: float) -> Isolated[Any]:
         return Isolated(partial(_Server, self._find), patience=patience, what="measuring")
 
     def __enter__(self) -> Self:
-        self._server.__enter__()
+        self.taken_away = self._unheld.__enter__()
+        try:
+            self._server.__enter__()
+        except BaseException:
+            self._unheld.__exit__(None, None, None)
+            raise
         return self
 
     def __exit__(
@@ -69,13 +92,16 @@ class Worker:
         traceback: TracebackType | None,
     ) -> None:
         self._server.stop()
+        self._unheld.__exit__(None, None, None)
 
     def measure(self, operation: Operation, case: Case, *, ladder: bool = False) -> Cell:
         """The cell of a case; whatever fails is noted in it."""
         try:
-            cell, spoiled = self._server("measure", _named(operation, case), self.pace, ladder)
+            named = _named(operation, case)
+            cell, spoiled, loaded = self._server("measure", named, self.pace, ladder)
         except PortableError as error:
             return failed(operation, case, str(error))
+        self._libraries |= {(x["name"], x["part_of"], tuple(x["settings"])): x for x in loaded}
         if spoiled:
             self._server.stop()
         found: Cell = cell
@@ -128,11 +154,13 @@ class _Server:
         operation, device, dtype, size = named
         return operation, Case(self._find(device), dtype, size)
 
-    def measure(self, named: _Named, pace: Pace, ladder: bool) -> tuple[Cell, bool]:
-        """The cell, and whether this process can measure no more."""
+    def measure(
+        self, named: _Named, pace: Pace, ladder: bool
+    ) -> tuple[Cell, bool, list[dict[str, Any]]]:
+        """The cell, whether this process can measure no more, and the libraries it has loaded."""
         self._harness.pace = pace
         cell = self._harness.measure(*self._planned(named), ladder=ladder)
-        return cell, self._harness.spoiled
+        return cell, self._harness.spoiled, libraries()
 
     def compile(self, named: Sequence[_Named]) -> tuple[int, int]:
         """Begin; how many are done after a moment, and how many there are."""

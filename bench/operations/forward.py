@@ -41,7 +41,7 @@ class Forward(Operation):
 
     def ways(self, case: Case) -> Ways:
         called = partial(called_forward, case)
-        return {"portable": partial(self.prepare, case), "portable, called": called}
+        return {"portable, prepared": partial(self.prepare, case), "portable, called": called}
 
     def peers(self, case: Case) -> Peers:
         return [*in_libraries(case, networks.outputs, PRODUCTS), *torch_forward(case)]

@@ -66,6 +66,16 @@
     rows.push(["system", machine.system], ["Python", environment.python]);
     rows.push(...Object.entries(environment.versions));
     const ended = (time) => time.slice(0, 16).replace("T", " ");
+    const peers = environment.peers || { libraries: [], taken_away: {}, held_back: [] };
+    for (const x of peers.libraries) {
+      const settings = Object.entries(x.settings).map(([name, value]) => `${name}: ${value}`);
+      const threads = x.threads === null ? "" : `${x.threads} ${x.threads === 1 ? "thread" : "threads"}`;
+      const kernels = x.kernels && `kernels for ${x.kernels}`;
+      rows.push([x.part_of ? `${x.name} of ${x.part_of}` : x.name, [x.version, kernels, threads, ...settings].filter(Boolean).join(", ")]);
+    }
+    const taken = Object.entries(peers.taken_away).map(([name, value]) => `${name}=${value}`);
+    if (taken.length) rows.push(["libraries ran without", taken.join(", ")]);
+    for (const note of peers.held_back) rows.push(["held back", note]);
     const completed = (environment.completed || []).map((run) => `${run.file} (${ended(run.time)})`);
     if (completed.length) rows.push(["completed by", completed.join(", ")]);
     const lines = rows.map(([name, text]) =>
@@ -143,12 +153,13 @@
     const largest = Math.max(...found.map(volume));
     const row = found.filter((r) => volume(r) === largest).sort((a, b) => a.seconds - b.seconds)[0];
     const value = measure.value(row);
-    const cell = element("td", { title: `${row.name}: ${seconds(row.seconds)}` });
+    const doubt = (row.doubtful || []).length ? ", from one sample or from samples that disagree" : "";
+    const cell = element("td", { title: `${row.name}: ${seconds(row.seconds)}${doubt}` });
     cell.style.background = shade(measure.place(value));
     const dark = Math.abs(Math.max(0, Math.min(1, measure.place(value))) - 0.5) > 0.36;
     cell.style.color = dark ? "#ffffff" : "#14161a";
     cell.append(
-      element("strong", { textContent: measure.show(value) }),
+      element("strong", { textContent: `${measure.show(value)}${doubt && "?"}` }),
       element("small", { textContent: row.label }),
     );
     return cell;
@@ -374,9 +385,10 @@
 
   // -- the table --------------------------------------------------------------------------------
 
+  const markOf = (row, name) => ((row.doubtful || []).includes(name) ? "?" : "");
   const bestRatio = (row) => {
     const found = Object.entries(row.ratios || {}).sort((a, b) => a[1] - b[1])[0];
-    return found && { ratio: found[1], text: `${times(found[1])} ${found[0]}` };
+    return found && { ratio: found[1], text: `${times(found[1])}${markOf(row, found[0])} ${found[0]}` };
   };
   const columns = [
     ["operation", (r) => r.operation],
@@ -392,7 +404,7 @@
     ["of roof", (r) => r.roof, (r) => percent(r.roof), true],
     ["speed beside", (r) => bestRatio(r)?.ratio, (r) => bestRatio(r).text, true],
     ["error / bound", (r) => r.error, (r) => (r.error ? digits(r.error) : "0"), true],
-    ["why not", (r) => r.failure || undefined],
+    ["remarks", (r) => r.failure || r.doubt || undefined],
   ];
   const order = { column: -1, ascending: true };
 

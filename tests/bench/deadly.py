@@ -34,6 +34,15 @@ def as_its_process(now: float) -> float:
     return float(os.getpid())
 
 
+def held(now: float) -> float:
+    """Fails where libraries would be held back."""
+    names = ("OPENBLAS_CORETYPE", "MKL_NUM_THREADS", "OMP_NUM_THREADS")
+    found = [name for name in names if name in os.environ]
+    if found:
+        raise RuntimeError(f"held by {found}")
+    return now
+
+
 def scripted(name: str, seconds: Callable[[float], float]) -> Scripted:
     operation = Scripted(FakeClock(), {"ours": Script(seconds)})
     operation.name = name

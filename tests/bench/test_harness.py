@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
+from itertools import count
 from threading import Event, Timer
 
 import pytest
@@ -46,6 +48,41 @@ def test_short_runs_are_repeated() -> None:
 def test_slow_runs_are_measured_the_least_number_of_times() -> None:
     cell = measured(FakeClock(), ours=Script(lambda now: 30.0))
     assert len(cell.outcomes[0].samples) == Pace().least_rounds
+
+
+def one_slow(n: int) -> Callable[[float], float]:
+    """0.02 s, but for the n-th run, which takes a hundred times as long."""
+    runs = count(1)
+    return lambda now: 2.0 if next(runs) == n else 0.02
+
+
+def test_a_single_slow_sample_is_not_all_there_is() -> None:
+    """Runs 1 to 3 verify and warm up; the next but one, the first that counts, meets something."""
+    pace = Pace(cell=0.01, patience=0.01)
+    calm = measured(FakeClock(), pace, ours=Script(lambda now: 0.02))
+    assert len(calm.outcomes[0].samples) == 1
+    assert calm.outcomes[0].doubt == "one sample"
+    ours = measured(FakeClock(), pace, ours=Script(one_slow(5))).outcomes[0]
+    assert ours.samples[0].wall == pytest.approx(2.0)
+    assert len(ours.samples) > 1
+
+
+def test_samples_that_disagree_are_followed_by_more_and_marked() -> None:
+    runs = count()
+    wild = Script(lambda now: 0.3 * 4 ** (next(runs) % 3))
+    pace = Pace(cell=0.01, rest=0)
+    cell = measured(FakeClock(), pace, ours=wild, peer=Script())
+    ours, peer = cell.outcomes
+    assert len(ours.samples) == len(peer.samples) == 2 * pace.least_rounds
+    assert ours.doubt == "samples disagree"
+    assert peer.doubt == ""
+    (table,) = tables([cell])
+    (ratio,) = next(column for column in table.columns if column.header == "ratio").cells
+    assert str(ratio).endswith("?")
+    assert "disagree" in str(table.caption)
+    calm = measured(FakeClock(), pace, ours=Script(), peer=Script())
+    (table,) = tables([calm])
+    assert table.caption is None
 
 
 def test_the_time_for_a_cell_is_kept() -> None:
@@ -150,6 +187,8 @@ def test_statistics() -> None:
     assert spread([1.0, 1.0, 9.0]) == 0
     assert spread([1.0, 2.0, 3.0]) == 0.5
     assert paired_ratio([2.0, 4.0, 60.0], [1.0, 2.0, 3.0]) == 2
+    assert paired_ratio([2.0, 4.0, 3.0], [0.0, 2.0, 1.0]) == 2.5
+    assert paired_ratio([0.0, 1.0], [1.0, 0.0]) is None
 
 
 def test_the_time_for_a_run_is_shared_out() -> None:

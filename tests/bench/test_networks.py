@@ -24,7 +24,7 @@ def test_ours_are_right(operation: Operation, size: Any) -> None:
     case = Case(portable.device("simulator"), float32, size)
     cell = Harness(PACE).measure(operation, case)
     assert not cell.failure
-    assert cell.outcomes[0].name == "portable"
+    assert cell.outcomes[0].name.startswith("portable")
     assert all(outcome.verified for outcome in cell.outcomes if not outcome.peer)
 
 

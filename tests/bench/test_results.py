@@ -10,10 +10,16 @@ from typing import Any
 
 import pytest
 
+from portable.console import show
 from portable.errors import DataError
 from portable.tune.stopwatch import Timing
+from portable_bench.compare import changes
 from portable_bench.operation import Work
+from portable_bench.page import page
 from portable_bench.results import Cell, Outcome, Results, load, write
+from portable_bench.roof import roofs
+from portable_bench.scaling import fits, models
+from portable_bench.tables import change_table, fit_table, ladder_table, model_table, tables
 from tests.bench.fakes import ENVIRONMENT
 
 OURS = Outcome("portable", False, 0.5, "", 3, [Timing(0.2, 0.1), Timing(0.3, None)])
@@ -68,7 +74,7 @@ def test_damaged_files(path: Path, spoil: Callable[[dict[str, Any]], None], said
     assert said in str(caught.value)
 
 
-@pytest.mark.parametrize("text", ["", "[]", "{}", '{"schema": 2', "\x00"])
+@pytest.mark.parametrize("text", ["", "[]", "{}", '{"schema": 2', "\x00", "[" * 100_000])
 def test_files_of_something_else(tmp_path: Path, text: str) -> None:
     path = tmp_path / "other.json"
     path.write_text(text, encoding="utf-8")
@@ -79,3 +85,56 @@ def test_files_of_something_else(tmp_path: Path, text: str) -> None:
 def test_files_that_are_not_there(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="cannot be read"):
         load(tmp_path / "nothing.json")
+
+
+def spoiled(path: Path, old: str, new: str) -> Path:
+    text = path.read_text(encoding="utf-8")
+    assert old in text
+    path.write_text(text.replace(old, new), encoding="utf-8")
+    return path
+
+
+@pytest.mark.parametrize("word", ["NaN", "-Infinity", "1e999"])
+def test_numbers_that_are_none(path: Path, word: str) -> None:
+    """Where a number has to be they are damage; elsewhere they are nothing, and the page draws."""
+    with pytest.raises(DataError, match=r"samples\[0\]\.wall"):
+        load(spoiled(path, '"wall": 0.2', f'"wall": {word}'))
+    spoiled(path, f'"wall": {word}', '"wall": 0.2')
+    found = load(spoiled(path, '"options": {}', f'"options": {{"seconds": {word}}}'))
+    assert found.environment["options"] == {"seconds": None}
+    with pytest.raises(DataError, match=r"compute_units"):
+        load(spoiled(path, '"compute_units": 2', f'"compute_units": {word}'))
+    assert "NaN" not in page(Results(ENVIRONMENT | {"options": {"x": float("nan")}}, []))
+
+
+def zero(name: str, peer: bool, *walls: float) -> Outcome:
+    return Outcome(name, peer, 0.5, samples=[Timing(wall) for wall in walls])
+
+
+def hostile_cells() -> list[Cell]:
+    """Times of 0, and names with markup and escape sequences, in everything that is shown."""
+    name = "[/x] [bold]\x1b[2J"
+    work = Work(8.0, 4.0)
+    return [
+        Cell(operation, "cpu", name, (n,), name, work, {"hop": n}, [ours, peer], name)
+        for operation in ("copy", "fma", "band", name)
+        for n, ours, peer in (
+            (1, zero(name, False, 0, 0), zero(name, True, 1)),
+            (2, zero(name, False, 0, 1, 1), zero(name, True, 0, 0, 2)),
+            (3, zero(name, False, 1, 2, 3), zero(name, True, 0)),
+        )
+    ]
+
+
+def test_times_of_nothing_and_hostile_names_can_be_shown(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    cells = hostile_cells()
+    limits = roofs(cells)
+    shown = [*tables(cells), *(ladder_table(cell, limits) for cell in cells)]
+    shown += [change_table(changes(cells, list(reversed(cells))))]
+    shown += [fit_table(fits(cells)), model_table(models(cells))]
+    for table in shown:
+        show(table)
+    assert "\x1b" not in capsys.readouterr().out
+    page(Results(ENVIRONMENT, cells))
