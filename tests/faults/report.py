@@ -1,0 +1,49 @@
+"""``python -m tests.faults.report``: every planted fault, what found it, and the share found."""
+
+from __future__ import annotations
+
+import sys
+
+from rich.console import Console
+from rich.table import Table
+
+from tests.faults.fault import Fault
+from tests.faults.table import FAULTS
+from tests.faults.trials import Outcome, trials
+
+
+def main(chosen: list[str]) -> int:
+    """Prints the list; 0 if all were found as the table says. `chosen` are parts of names."""
+    console = Console()
+    faults = [x for x in FAULTS if not chosen or any(part in x.name for part in chosen)]
+    rows: list[tuple[Fault, Outcome]] = []
+    with trials() as worker:
+        for fault in faults:
+            rows.append((fault, worker.outcome(fault.name)))
+            console.print(".", end="")
+    console.print()
+    console.print(_table(rows))
+    for fault, outcome in rows:
+        if outcome.found_by != fault.found_by:
+            console.print(f"\n{fault.name}\n{outcome.message}", markup=False, highlight=False)
+    found = sum(outcome.found_by not in ("", "other") for _, outcome in rows)
+    as_told = sum(outcome.found_by == fault.found_by for fault, outcome in rows)
+    seconds = sum(outcome.seconds for _, outcome in rows)
+    console.print(
+        f"{found} of {len(rows)} faults found, {as_told} by what the table names, "
+        f"in {seconds:.1f} s."
+    )
+    return 0 if as_told == len(rows) else 1
+
+
+def _table(rows: list[tuple[Fault, Outcome]]) -> Table:
+    table = Table("fault", "in", "found by", "expected", "s", box=None)
+    for fault, outcome in rows:
+        told = outcome.found_by or "nothing"
+        where = fault.change.where.removeprefix("portable.")
+        table.add_row(fault.name, where, told, fault.found_by, f"{outcome.seconds:.1f}")
+    return table
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,544 @@
+"""Small runs of the project's operations in the simulator, each through some kernels.
+
+They are as small as still reaches several workgroups, partial tiles and more rounds than a ring has
+slots. A run raises what the simulator reports, or AssertionError where its result is wrong.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+import numpy as np
+
+import portable as pt
+import portable.array as xp
+from portable import nn
+from portable.array.base.recipe import Recipe
+from portable.array.masks.compaction_kernels import compact_together
+from portable.array.masks.mask_kernels import pack_together
+from portable.array.reductions.reduction_kernels import total
+from portable.array.reductions.strip_kernels import reduce_strips
+from portable.array.reductions.workgroup_kernels import (
+    best_together,
+    reduce_at_once,
+    reduce_together,
+)
+from portable.array.scans.block_kernels import scan_blocks_in_turn
+from portable.array.scans.lookback_kernels import scan_in_turn
+from portable.array.scans.scan_kernels import scan_together
+from portable.array.scans.strip_lookback_kernels import scan_strips_in_turn
+from portable.array.sorts.radix_kernels import count_digits, place_digits
+from portable.array.sorts.sorting_kernels import merge_runs, sort_runs
+from portable.array.sorts.sweep_sorting import Tile, sweep_sorted
+from portable.backend import Device
+from portable.dtypes import dtype, float32, int32, int64, uint8, uint64
+from portable.linalg.band import chase
+from portable.linalg.band_shapes import Plan, Stage
+from portable.linalg.dense import reduced
+from portable.linalg.dense_shapes import DenseShape
+from portable.linalg.gemm_kernels import gemm_naive, gemm_tiled, gemm_tiles, keep
+from portable.linalg.magnitude import largest_magnitude
+from portable.nn import fused
+from portable.nn.layer_product import transpose
+
+__all__ = ["RUNS"]
+
+RUNS: Final[dict[str, Callable[[], None]]] = {}
+"""The runs by name."""
+
+
+def run(function: Callable[[], None]) -> Callable[[], None]:
+    """Lists a run under its function's name, on the simulator."""
+
+    def on_simulator() -> None:
+        with pt.use("simulator"):
+            function()
+
+    RUNS[function.__name__] = on_simulator
+    return on_simulator
+
+
+def random(*shape: int) -> np.ndarray:
+    return np.random.default_rng(sum(shape)).standard_normal(shape).astype(np.float32)
+
+
+def device() -> Device:
+    """The one in use: the simulator, as itself or in the place of another."""
+    return pt.device()
+
+
+def empty(*shape: int, kind: Any = float32) -> Any:
+    """Memory that nothing has written."""
+    return device().empty(shape, dtype(kind))
+
+
+def close(found: Any, wanted: Any) -> None:
+    np.testing.assert_allclose(found, wanted, rtol=1e-4, atol=1e-4)
+
+
+# -- products --------------------------------------------------------------------------------
+
+
+def multiplied(launcher: Any, m: int, k: int, n: int, **constants: Any) -> None:
+    a, b, out = random(m, k), random(k, n), empty(m, n)
+    how = {"ACC": float32, "ACTIVATION": keep, **constants}
+    launcher(1.0, a, b, 0.0, None, None, out, **how)
+    close(out, a @ b)
+
+
+@run
+def products_element_by_element() -> None:
+    multiplied(gemm_naive[(4 * 3 * 4, 4), (4, 4)], 9, 5, 14)
+
+
+@run
+def products_of_squares() -> None:
+    multiplied(gemm_tiled[(4 * 3 * 4, 4), (4, 4)], 9, 10, 14, TILE=4)
+
+
+def tiles(stages: int, apart: bool = False) -> None:
+    sizes = {"BM": 8, "BN": 8, "BK": 4, "GROUP": 2, "UNITS": False}
+    multiplied(gemm_tiles[4 * 8, 8], 11, 22, 13, **sizes, STAGES=stages, APART=apart)
+
+
+@run
+def products_of_tiles() -> None:
+    tiles(3)
+
+
+@run
+def products_of_tiles_in_turn() -> None:
+    tiles(1)
+
+
+@run
+def products_into_an_operand() -> None:
+    """``c`` is where the result goes."""
+    a, b, c = random(11, 9), random(9, 13), random(11, 13)
+    wanted = a @ b + c
+    sizes = {"BM": 8, "BN": 8, "BK": 4, "GROUP": 2, "UNITS": False, "STAGES": 2, "APART": False}
+    gemm_tiles[4 * 8, 8](1.0, a, b, 1.0, c, None, c, **sizes, ACC=float32, ACTIVATION=keep)
+    close(c, wanted)
+
+
+def on_h200(m: int, n: int, k: int, items: int, kind: str, *, alike: int = 1, **sizes: Any) -> None:
+    """Integers, so that products are exact; as lowered for that device.
+
+    Of a stack of matrices that are `alike` the copy engine is not told.
+    """
+    with pt.use("simulator:h200"):
+        rng = np.random.default_rng(0)
+        a, b = (rng.integers(-4, 5, shape).astype(kind) for shape in ((m, k), (k, n)))
+        wanted = a.astype("f8") @ b.astype("f8")
+        if alike > 1:
+            a, wanted = np.broadcast_to(a, (alike, m, k)), np.broadcast_to(wanted, (alike, m, n))
+        out = empty(*wanted.shape, kind=kind)
+        how = {"GROUP": 2, "UNITS": True, "ACC": dtype(kind).register, "ACTIVATION": keep}
+        tiles = alike * -(-m // sizes["BM"]) * -(-n // sizes["BN"])
+        gemm_tiles[tiles * items, items](1.0, a, b, 0.0, None, None, out, **sizes, **how)
+        np.testing.assert_array_equal(out, wanted)
+
+
+HALVES: Final = {"kind": "float16", "BM": 64, "BN": 64, "BK": 64, "STAGES": 3}
+
+
+@run
+def products_by_a_warpgroup() -> None:
+    on_h200(64, 68, 300, 128, **HALVES, APART=False)
+
+
+@run
+def products_by_a_warpgroup_and_one_that_copies() -> None:
+    on_h200(64, 64, 304, 256, alike=2, **HALVES, APART=True)
+
+
+@run
+def products_by_a_warpgroup_and_a_copy_engine() -> None:
+    on_h200(64, 64, 304, 256, **HALVES, APART=True)
+
+
+@run
+def products_by_warps() -> None:
+    sizes = {"BM": 16, "BN": 16, "BK": 8, "STAGES": 3}
+    on_h200(20, 20, 30, 32, "float64", **sizes, APART=False)
+
+
+# -- bands -----------------------------------------------------------------------------------
+
+
+def chased(n: int, u: int, *stages: Stage, persistent: bool = True) -> None:
+    """The norms of a band, which its reduction must keep."""
+    ab = random(u + 1, n)
+    out = empty(n), empty(n - 1)
+    plan = Plan(stages, persistent, float32)
+    chase(device(), ab, largest_magnitude(device(), ab, band=True), out, plan)
+    full = np.zeros((n, n))
+    for k in range(u + 1):
+        full += np.diag(ab[u - k, k:].astype(float), k)
+    two = np.diag(out[0].astype(float)) + np.diag(out[1].astype(float), 1)
+    wanted = np.linalg.svd(full, compute_uv=False)
+    close(np.linalg.svd(two, compute_uv=False) / wanted[0], wanted / wanted[0])
+
+
+@run
+def band_in_vectors() -> None:
+    chased(26, 4, Stage(4, 4, "vectors", lanes=4, rows=2, sweeps=2, every=1))
+
+
+@run
+def band_by_items() -> None:
+    chased(24, 3, Stage(3, 3, "items", items=8, sweeps=2))
+
+
+@run
+def band_by_few_items() -> None:
+    chased(15, 3, Stage(3, 3, "items", items=4, sweeps=2))
+
+
+@run
+def band_in_waves() -> None:
+    chased(12, 3, Stage(3, 3, "items", items=8), persistent=False)
+
+
+@run
+def band_in_steps() -> None:
+    chased(14, 5, Stage(5, 3, "items", items=8, sweeps=2), Stage(3, 3, "items", items=8, sweeps=2))
+
+
+@run
+def band_in_a_ring() -> None:
+    chased(30, 4, Stage(4, 4, "ring", items=8, sweeps=2))
+
+
+@run
+def band_in_a_ring_on_an_h200() -> None:
+    """With the copy engine's instructions in the place of its words."""
+    with pt.use("simulator:h200"):
+        chased(22, 4, Stage(4, 4, "ring", items=8, sweeps=2))
+
+
+@run
+def band_in_a_ring_of_many_sweeps() -> None:
+    """As many as are more than a block has columns."""
+    chased(40, 3, Stage(4, 4, "ring", items=8, sweeps=8))
+
+
+@run
+def band_in_a_ring_with_blocks_under_way() -> None:
+    chased(34, 4, Stage(4, 4, "ring", items=8, sweeps=2, ahead=2, behind=2))
+
+
+# -- dense matrices --------------------------------------------------------------------------
+
+
+def banded(m: int, n: int, bandwidth: int, shape: DenseShape) -> None:
+    a = random(m, n)
+    largest = largest_magnitude(device(), a)
+    ab = reduced(device(), a, largest, bandwidth, shape)
+    full = np.zeros((n, n))
+    for k in range(bandwidth + 1):
+        full += np.diag(ab[bandwidth - k, k:].astype(float), k)
+    wanted = np.linalg.svd(a, compute_uv=False)
+    close(np.linalg.svd(full, compute_uv=False) / wanted[0], wanted / wanted[0])
+
+
+@run
+def panels_by_items() -> None:
+    banded(21, 9, 4, DenseShape(4, 2, 1, 2, (4, 2), 6, 8, 1, True))
+
+
+@run
+def panels_by_sub_groups() -> None:
+    banded(21, 9, 4, DenseShape(4, 4, 1, 2, (8, 2), 6, 8, 1, True))
+
+
+@run
+def panels_in_vectors() -> None:
+    banded(21, 9, 4, DenseShape(4, 2, 4, 1, (1, 1), 6, 1, 0, True))
+
+
+@run
+def singular_values_of_two_diagonals() -> None:
+    d, e = random(9), random(8)
+    found = pt.linalg.bidiagonal_svdvals(d, e)
+    wanted = np.linalg.svd(np.diag(d.astype(float)) + np.diag(e.astype(float), 1), compute_uv=False)
+    close(found, wanted)
+
+
+@run
+def singular_values_by_rotations() -> None:
+    a = random(2, 7, 5)
+    close(pt.linalg.svdvals(a), np.linalg.svd(a, compute_uv=False))
+
+
+# -- networks --------------------------------------------------------------------------------
+
+
+def trained(**options: Any) -> None:
+    """A network whose weights must come out as NumPy's own training has them."""
+    x, y = random(9, 2), random(9, 1)
+    model = nn.MLP([2, 5, 1], activation="tanh", device="simulator", seed=1)
+    wanted = {name: np.array(value) for name, value in model.state_dict().items()}
+    nn.fit(model, x, y, epochs=2, batch_size=9, optimizer=nn.SGD(lr=0.1), **options)
+    for _ in range(2):
+        stepped(wanted, x, y, 0.1, options)
+    for name, value in model.state_dict().items():
+        close(value, wanted[name])
+
+
+def stepped(w: dict[str, Any], x: Any, y: Any, lr: float, options: dict[str, Any]) -> None:
+    """A step of gradient descent on the mean squared error of two layers."""
+    hidden = np.tanh(x @ w["0.weight"].T + w["0.bias"])
+    slope = 2 * (hidden @ w["2.weight"].T + w["2.bias"] - y) / y.size
+    back = (slope @ w["2.weight"]) * (1 - hidden * hidden)
+    gradient = {
+        "0.weight": back.T @ x,
+        "0.bias": back.sum(0),
+        "2.weight": slope.T @ hidden,
+        "2.bias": slope.sum(0),
+    }
+    norm = np.sqrt(sum(float((g * g).sum()) for g in gradient.values()))
+    share = min(1.0, options.get("clip_norm", np.inf) / norm)
+    for name, g in gradient.items():
+        w[name] -= np.float32(lr * share) * g
+
+
+@run
+def training_in_one_launch() -> None:
+    trained()
+
+
+@run
+def training_in_one_launch_with_a_limit() -> None:
+    trained(clip_norm=0.05)
+
+
+@run
+def training_layer_by_layer() -> None:
+    fused.training_shape = lambda *given, **more: None  # type: ignore[assignment]
+    trained(clip_norm=0.05)
+
+
+@run
+def forward_passes_in_one_launch() -> None:
+    x = random(37, 3)
+    model = nn.MLP([3, 5, 2], activation="tanh", device="simulator", seed=1)
+    w = model.state_dict()
+    hidden = np.tanh(x @ w["0.weight"].T + w["0.bias"])
+    close(model(x), hidden @ w["2.weight"].T + w["2.bias"])
+
+
+# -- arrays ----------------------------------------------------------------------------------
+
+
+def integers(*shape: int) -> np.ndarray:
+    return np.random.default_rng(sum(shape)).integers(-9, 9, shape).astype(np.int32)
+
+
+def ours(a: np.ndarray) -> Any:
+    """An array of `portable.array` on the simulator."""
+    return device().for_arrays().from_numpy(a)
+
+
+def equal(found: Any, wanted: Any) -> None:
+    np.testing.assert_array_equal(pt.to_numpy(found), wanted)
+
+
+@run
+def reductions_at_once() -> None:
+    """Parts by five workgroups a row, the last of which merges them."""
+    a = np.random.default_rng(1).integers(-9, 9, (2, 150)).astype(np.int32)
+    x = device().from_numpy(a)
+    parts, counts, out = empty(2, 5, kind=int32), np.zeros(2, np.int32), empty(2, kind=int32)
+    how = {"MERGE": total, "MAP": None, "KIND": int32, "INITIAL": 0, "LANES": 2}
+    for _ in range(2):
+        reduce_at_once[10 * 8, 8](x, parts, counts, out, **how, WIDTH=8, AHEAD=2)
+        np.testing.assert_array_equal(out, a.sum(1))
+
+
+@run
+def reductions_together() -> None:
+    a = np.random.default_rng(1).integers(-9, 9, (3, 150)).astype(np.int32)
+    out = empty(3, 1, kind=int32)
+    how = {"MERGE": total, "MAP": None, "KIND": int32, "INITIAL": 0, "LANES": 2}
+    reduce_together[2 * 16, 16](a, out, **how, WIDTH=8, TALL=2, SECTION=150)
+    np.testing.assert_array_equal(out[:, 0], a.sum(1))
+
+
+@run
+def totals_looked_back_at() -> None:
+    """Tiles of 16 by three workgroups, one row of nine and a part of one."""
+    state = np.zeros(1 + 10, np.uint64)
+    how = {"MERGE": total, "KIND": int32, "INITIAL": 0, "LANES": 1, "SHIFT": 0}
+    for a in integers(2, 150):
+        out = empty(150, kind=int32)
+        scan_in_turn[3 * 16, 16](a, state, out, **how, WIDTH=16, STRIPS=1, SPAN=1)
+        np.testing.assert_array_equal(out, np.cumsum(a))
+
+
+@run
+def totals_of_blocks() -> None:
+    state = np.zeros(1 + 10, np.uint64)
+    how = {"MERGE": total, "KIND": int32, "INITIAL": 0, "LANES": 2, "SHIFT": 0}
+    how |= {"BLOCK": 10, "PATIENCE": 2, "AHEAD": 0, "STREAMING": False}
+    for a in integers(2, 95):
+        out = empty(95, kind=int32)
+        scan_blocks_in_turn[3, 1](a, state, out, **how)
+        np.testing.assert_array_equal(out, np.cumsum(a))
+
+
+@run
+def totals_of_strips() -> None:
+    """Down columns, in tiles of four rows by three workgroups."""
+    state = np.zeros(1 + 2 * 2 * 6 * 4, np.uint64)
+    how = {"MERGE": total, "KIND": int32, "INITIAL": 0, "LANES": 1, "SHIFT": 0}
+    for a in integers(2, 22, 8):
+        out = empty(22, 8, kind=int32)
+        scan_strips_in_turn[3 * 16, 16](a.T, state, out.T, **how, WIDTH=4, TALL=4, DEPTH=1)
+        np.testing.assert_array_equal(out, np.cumsum(a, axis=0))
+
+
+@run
+def totals_of_sections() -> None:
+    a = integers(3, 75)
+    out = empty(3, 75, kind=int32)
+    how = {"MERGE": total, "KIND": int32, "INITIAL": 0, "LANES": 2, "SHIFT": 0}
+    scan_together[2 * 16, 16](a, None, out, **how, WIDTH=8, TALL=2, STRIPS=2, SECTION=75)
+    np.testing.assert_array_equal(out, np.cumsum(a, axis=1))
+
+
+@run
+def reductions_of_strips() -> None:
+    a = integers(70, 11)
+    parts, counts, out = empty(3, 11, kind=int32), np.zeros(2, np.int32), empty(11, kind=int32)
+    how = {"MERGE": total, "MAP": None, "KIND": int32, "INITIAL": 0, "LANES": 1}
+    for _ in range(2):
+        reduce_strips[6 * 32, 32](a.T, parts, counts, out, **how, WIDTH=8, TALL=4)
+        np.testing.assert_array_equal(out, a.sum(0))
+
+
+@run
+def positions_of_the_greatest() -> None:
+    a = integers(3, 75)
+    values, out = empty(3, 1, kind=int32), empty(3, 1, kind=int64)
+    how = {"LARGEST": True, "PLACE": int32, "LANES": 2, "WIDTH": 8, "TALL": 2, "SECTION": 75}
+    best_together[2 * 16, 16](a, None, values, out, **how)
+    np.testing.assert_array_equal(out[:, 0], a.argmax(1))
+
+
+@run
+def variances() -> None:
+    a = random(5, 300)
+    close(pt.to_numpy(xp.var(ours(a), axis=1)), a.var(axis=1))
+
+
+def sorted_by(tile: Tile, a: np.ndarray) -> None:
+    x = ours(a)
+    recipe = Recipe(x)
+    values, order = sweep_sorted(recipe, x, False, values=True, order=True, tile=tile)
+    found = recipe.finish(values, order)(x)
+    equal(found[0], np.sort(a))
+    equal(found[1], np.argsort(a, kind="stable"))
+
+
+@run
+def sorting_in_a_tile() -> None:
+    sorted_by(Tile(3, 32), np.random.default_rng(1).integers(0, 200, (2, 70)).astype(np.uint8))
+
+
+@run
+def sorting_tile_by_tile() -> None:
+    sorted_by(Tile(1, 32), np.random.default_rng(1).integers(0, 200, 110).astype(np.uint8))
+
+
+@run
+def sorting_by_sections() -> None:
+    """Work-items alone, each with a section of its own."""
+    a = np.random.default_rng(1).integers(0, 200, 70).astype(np.uint8)
+    counts, out = empty(256, 3, kind=int32), empty(70, kind=uint8)
+    how = {"SECTION": 32, "DIGIT": 0, "KIND": "u", "BITS": 8, "DESCENDING": False}
+    count_digits[3, 1](a, counts, **how)
+    ends = np.cumsum(counts.reshape(-1)).reshape(256, 3)
+    place_digits[3, 1](a, None, (ends - counts).astype(np.int32), out, None, **how)
+    np.testing.assert_array_equal(out, np.sort(a))
+
+
+@run
+def merging_runs() -> None:
+    a = integers(37)
+    run_of_eight, out = empty(37, kind=int32), empty(37, kind=int32)
+    sort_runs[5, 1](a, run_of_eight, None, RUN=8, KIND="i", DESCENDING=False)
+    for size in (8, 16, 32):
+        merge_runs[10, 1](run_of_eight, None, out, None, size, 4, KIND="i", DESCENDING=False)
+        run_of_eight, out = out, run_of_eight
+    np.testing.assert_array_equal(run_of_eight, np.sort(a))
+
+
+@run
+def distinct_values() -> None:
+    a = integers(1500)
+    found = xp.unique_all(ours(a))
+    wanted = np.unique_all(a)
+    equal(found.values, wanted.values)
+    equal(found.counts, wanted.counts)
+    equal(found.inverse_indices, wanted.inverse_indices)
+
+
+@run
+def elements_of_a_mask() -> None:
+    a = random(1500)
+    equal(ours(a)[ours(a) > 0.2], a[a > 0.2])
+    equal(ours(a)[ours(a) > 2], a[a > 2])
+
+
+@run
+def elements_of_a_mask_by_sections() -> None:
+    """A mask that a workgroup does not hold."""
+    a = np.random.default_rng(1).random(1100) < 0.6
+    a[1024:1090] = False
+    cut = {"WIDTH": 32}
+    bits, counts = empty(2 * 32, kind=uint64), empty(2, kind=int32)
+    pack_together[2 * 32, 32](a, None, bits, counts, **cut)
+    out = empty(int(a.sum()), kind=int64)
+    ends = np.cumsum(counts).astype(np.int32)
+    arrays = (a, None, bits, ends, None, a, out, a.sum(), None)
+    compact_together[2 * 32, 32](*arrays, **cut, AHEAD=2, FEW=64)
+    np.testing.assert_array_equal(out, np.flatnonzero(a))
+
+
+@run
+def transposed_sums() -> None:
+    a, b = integers(19, 21), integers(21, 19)
+    equal(ours(a).T + ours(b), a.T + b)
+
+
+@run
+def assignments_beyond_an_array() -> None:
+    found = ours(random(20))
+    with np.testing.assert_raises(IndexError):
+        found[ours(np.array([3, 19, 20, 0, 4]))] = ours(np.arange(5, dtype=np.float32))
+
+
+def transformed(*shape: int) -> None:
+    a = random(*shape) + 1j * random(*shape)
+    a = a.astype(np.complex64)
+    close(pt.to_numpy(xp.fft.fft(ours(a))), np.fft.fft(a))
+
+
+@run
+def transforms_of_rows() -> None:
+    transformed(3, 96)
+
+
+@run
+def transforms_of_long_rows() -> None:
+    """In three stages."""
+    transformed(1, 512)
+
+
+@run
+def transposes_of_weights() -> None:
+    a, out = random(19, 21), empty(21, 19)
+    transpose[(3 * 8, 3 * 2), (8, 2)](a, out, TILE=8, STEP=2)
+    np.testing.assert_array_equal(out, a.T)

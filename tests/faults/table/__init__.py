@@ -1,0 +1,17 @@
+"""The list of planted faults, by what is computed."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from tests.faults.fault import Fault
+from tests.faults.table.arrays import ARRAYS
+from tests.faults.table.bands import BANDS
+from tests.faults.table.dense import DENSE
+from tests.faults.table.networks import NETWORKS
+from tests.faults.table.products import PRODUCTS, UNITS
+
+__all__ = ["FAULTS"]
+
+FAULTS: Final[tuple[Fault, ...]] = (*PRODUCTS, *UNITS, *BANDS, *DENSE, *NETWORKS, *ARRAYS)
+"""All of them; names differ."""

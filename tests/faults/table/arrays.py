@@ -1,0 +1,289 @@
+"""Faults in scans, reductions, sorts, masks, moves and transforms of arrays."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from tests.faults.fault import fault, without_barrier
+
+__all__ = ["ARRAYS"]
+
+ARRAY: Final = "portable.array."
+LOOKBACK: Final = ARRAY + "scans.lookback_kernels:"
+STRIPS: Final = ARRAY + "scans.strip_lookback_kernels:"
+BLOCKS: Final = ARRAY + "scans.block_kernels:"
+SCANS: Final = ARRAY + "scans.scan_kernels:"
+REDUCTIONS: Final = ARRAY + "reductions.workgroup_kernels:"
+ORDER: Final = ARRAY + "sorts.tile_order:"
+SWEEP: Final = ARRAY + "sorts.sweep_kernels:"
+RADIX: Final = ARRAY + "sorts.radix_kernels:"
+MASKS: Final = ARRAY + "masks.mask_kernels:"
+COMPACTION: Final = ARRAY + "masks.compaction_kernels:"
+FOURIER: Final = ARRAY + "fourier.kernels:"
+
+ARRAYS: Final = (
+    fault(
+        "a total is published before it is made",
+        LOOKBACK + "announced",
+        "publish(state, number, sums[WIDTH - 1], mark, KIND)",
+        "publish(state, number, sums[WIDTH - 2], mark, KIND)",
+        "totals_looked_back_at",
+        "result",
+    ),
+    fault(
+        "totals of the launch before count as this one's",
+        LOOKBACK + "looked_at",
+        "(words[place + p] >> 32) == mark",
+        "(words[place + p] >> 32) != 0",
+        "totals_looked_back_at",
+        "result",
+    ),
+    without_barrier(
+        LOOKBACK + "gathered",
+        1,
+        2,
+        "a window is added up before it is gathered",
+        "totals_looked_back_at",
+    ),
+    without_barrier(
+        LOOKBACK + "added_in_parts",
+        0,
+        1,
+        "parts are merged before they are there",
+        "totals_looked_back_at",
+    ),
+    fault(
+        "a tile is taken without waiting for its copy",
+        LOOKBACK + "taken_over",
+        "kl.copy_wait(0)",
+        "pass",
+        "totals_looked_back_at",
+        "copy",
+    ),
+    without_barrier(
+        LOOKBACK + "taken_over",
+        1,
+        2,
+        "a tile is sent for while the last one is read",
+        "totals_looked_back_at",
+    ),
+    fault(
+        "totals of tiles are not published",
+        LOOKBACK + "announced",
+        "kl.local_id(0) == 0",
+        "kl.local_id(0) == WIDTH",
+        "totals_looked_back_at",
+        "wait",
+        patience=200,
+    ),
+    fault(
+        "the total of one block too few is taken",
+        BLOCKS + "before_block",
+        "looked_at(state, row + known - 1, mark, words, 0, PIECES)",
+        "looked_at(state, row + kl.maximum(known - 2, 0), mark, words, 0, PIECES)",
+        "totals_of_blocks",
+        "result",
+    ),
+    fault(
+        "a strip waits for a tile that comes later",
+        STRIPS + "scan_strips_in_turn",
+        "slot(number - distance * strips, total, what, KIND, LANES, WIDTH)",
+        "slot(number + strips, total, what, KIND, LANES, WIDTH)",
+        "totals_of_strips",
+        "wait",
+        patience=200,
+    ),
+    without_barrier(
+        STRIPS + "scan_strips_in_turn",
+        1,
+        2,
+        "totals above are added up before all are seen",
+        "totals_of_strips",
+    ),
+    without_barrier(
+        SCANS + "add_up",
+        1,
+        2,
+        "a round of sums begins before the one before is done",
+        "totals_of_sections",
+    ),
+    without_barrier(
+        REDUCTIONS + "merge_in_rows",
+        1,
+        2,
+        "a reduction lacks its last barriers",
+        "reductions_together",
+    ),
+    fault(
+        "the rest of a row is merged twice",
+        REDUCTIONS + "merged_of",
+        "kl.minimum(left + (stop - full), LANES)",
+        "kl.minimum(left + (stop - full) + 1, LANES)",
+        "reductions_at_once",
+        "bounds",
+    ),
+    without_barrier(
+        REDUCTIONS + "best_together",
+        0,
+        2,
+        "candidates are compared before they are there",
+        "positions_of_the_greatest",
+    ),
+    without_barrier(
+        ARRAY + "reductions.strip_kernels:merged_down",
+        1,
+        2,
+        "a row of sums is overwritten while it is read",
+        "reductions_of_strips",
+    ),
+    without_barrier(
+        ARRAY + "reductions.moment_kernels:moments_together",
+        0,
+        2,
+        "moments are merged before they are there",
+        "variances",
+    ),
+    without_barrier(
+        ORDER + "order_by",
+        2,
+        4,
+        "notes overwrite counters that others still read",
+        "sorting_in_a_tile",
+    ),
+    without_barrier(
+        ORDER + "order_notes",
+        0,
+        1,
+        "notes are overwritten while others take theirs",
+        "sorting_in_a_tile",
+    ),
+    without_barrier(
+        ORDER + "total_before",
+        1,
+        2,
+        "counts of groups are read before they are there",
+        "sorting_in_a_tile",
+    ),
+    without_barrier(
+        SWEEP + "find_ways",
+        0,
+        2,
+        "digits are counted before all are marked",
+        "sorting_tile_by_tile",
+    ),
+    fault(
+        "a tile's own count passes for that of the row",
+        SWEEP + "looked_back",
+        "mine | (one << TOP) * OWN",
+        "mine | (one << TOP) * UP_TO",
+        "sorting_tile_by_tile",
+        "race",
+    ),
+    fault(
+        "looking back passes by a tile",
+        SWEEP + "looked_back",
+        "back - kl.cast(status != 0, back.dtype)",
+        "back - kl.cast(status != 0, back.dtype) * 2",
+        "sorting_tile_by_tile",
+        "bounds",
+    ),
+    fault(
+        "a section loses its last element",
+        RADIX + "place_digits",
+        "kl.minimum(s * SECTION + SECTION, length)",
+        "kl.minimum(s * SECTION + SECTION - 1, length)",
+        "sorting_by_sections",
+        "result",
+    ),
+    fault(
+        "a merge reads beyond the second run",
+        ARRAY + "sorts.sorting_kernels:merge_runs",
+        "kl.minimum(right, end - 1)",
+        "kl.minimum(right, end)",
+        "merging_runs",
+        "bounds",
+    ),
+    without_barrier(
+        MASKS + "words_added_up",
+        0,
+        2,
+        "bits are counted before others have told theirs",
+        "elements_of_a_mask",
+    ),
+    without_barrier(
+        COMPACTION + "few_kept",
+        0,
+        1,
+        "places are read before they are noted",
+        "elements_of_a_mask_by_sections",
+    ),
+    fault(
+        "a section begins one place early",
+        COMPACTION + "compact_together",
+        "done = ends[group - 1]",
+        "done = ends[group - 1] - 1",
+        "elements_of_a_mask_by_sections",
+        "uninitialised",
+    ),
+    fault(
+        "the last of a mask's bits are not written",
+        MASKS + "pack_together",
+        "bits[at] = joined(word, before)",
+        "if word != 0:\n    bits[at] = joined(word, before)",
+        "elements_of_a_mask_by_sections",
+        "uninitialised",
+    ),
+    without_barrier(
+        ARRAY + "sorts.distinct_kernels:distinct_together",
+        0,
+        2,
+        "groups are written before their bits are there",
+        "distinct_values",
+    ),
+    without_barrier(
+        ARRAY + "moves.exchange_kernels:exchange_tiles",
+        0,
+        1,
+        "a square is turned before it is there",
+        "transposed_sums",
+    ),
+    fault(
+        "a square at the edge is read without a guard",
+        ARRAY + "moves.exchange_kernels:bring",
+        "(top + i + r < down) & (left + far + c < across)",
+        "(top + i + r < down)",
+        "transposed_sums",
+        "bounds",
+    ),
+    without_barrier(
+        ARRAY + "moves.scatter_kernels:in_range",
+        1,
+        2,
+        "an index counts as good before all have looked",
+        "assignments_beyond_an_array",
+    ),
+    without_barrier(
+        FOURIER + "transform_together",
+        4,
+        7,
+        "a stage reads before the one before has written",
+        "transforms_of_rows",
+    ),
+    without_barrier(
+        FOURIER + "transform_together",
+        3,
+        7,
+        "a stage writes while the one before is read",
+        "transforms_of_long_rows",
+    ),
+    fault(
+        "the last lines of a transform have no guard",
+        FOURIER + "transform_together",
+        "first + b < lines",
+        "first + b <= lines",
+        "transforms_of_rows",
+        "race",
+        which=1,
+        of=2,
+    ),
+)

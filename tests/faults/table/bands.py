@@ -1,0 +1,208 @@
+"""Faults in the reduction of bands, wherever they are worked on."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from tests.faults.fault import fault, without_barrier
+
+__all__ = ["BANDS"]
+
+LINALG: Final = "portable.linalg."
+RING: Final = LINALG + "band_ring:"
+BAND: Final = LINALG + "band_kernels:"
+ITEMS: Final = LINALG + "band_items:"
+
+BANDS: Final = (
+    fault(
+        "a pack follows the one before by one block where it overlaps two",
+        RING + "ring_packs",
+        "REACH = kl.cdiv(SWEEPS, B)",
+        "REACH = 1",
+        "band_in_a_ring_of_many_sweeps",
+        "race",
+    ),
+    fault(
+        "the ring waits for one block fewer where it has run out of blocks",
+        RING + "ring_packs",
+        "seen = awaited(sync, pack, seen, loaded + REACH + 1)\n"
+        "free = kl.minimum(coming, seen - REACH - 1)",
+        "seen = awaited(sync, pack, seen, loaded + REACH)\nfree = kl.minimum(coming, seen - REACH)",
+        "band_in_a_ring",
+        "race",
+        schedule="held",
+    ),
+    fault(
+        "a pack overlaps one block more than it takes the one before to",
+        RING + "ring_packs",
+        "REACH = kl.cdiv(SWEEPS, B)",
+        "REACH = kl.cdiv(SWEEPS, B) - 1",
+        "band_in_a_ring",
+        "race",
+    ),
+    fault(
+        "the progress of a pack is read relaxed",
+        RING + "awaited",
+        'kl.atomic_load(sync, pack, order="acquire")',
+        "kl.atomic_load(sync, pack)",
+        "band_in_a_ring",
+        "race",
+    ),
+    fault(
+        "progress is published relaxed",
+        BAND + "publish",
+        'kl.atomic_store(sync, 1 + pack, done, order="release")',
+        "kl.atomic_store(sync, 1 + pack, done)",
+        "band_in_a_ring",
+        "race",
+    ),
+    fault(
+        "progress is published one block early",
+        RING + "ring_packs",
+        "publish(sync, pack, left - BEHIND + 1)",
+        "publish(sync, pack, left - BEHIND + 2)",
+        "band_in_a_ring",
+        "race",
+    ),
+    fault(
+        "blocks that are still on their way out count as done",
+        RING + "ring_packs",
+        "publish(sync, pack, left - BEHIND + 1)",
+        "publish(sync, pack, left + 1)",
+        "band_in_a_ring_with_blocks_under_way",
+        "race",
+    ),
+    fault(
+        "blocks on their way out are published without waiting for them",
+        RING + "ring_packs",
+        "kl.copy_wait(BEHIND)",
+        "kl.copy_wait(BEHIND + 1)",
+        "band_in_a_ring",
+        "copy",
+    ),
+    fault(
+        "the last blocks are not waited for",
+        RING + "ring_packs",
+        "kl.copy_wait(0)",
+        "pass",
+        "band_in_a_ring",
+        "copy",
+    ),
+    fault(
+        "the ring is one slot too short",
+        RING + "ring_packs",
+        "SLOTS = _LAG * SWEEPS + AHEAD + BEHIND + 1",
+        "SLOTS = _LAG * SWEEPS + AHEAD + BEHIND",
+        "band_in_a_ring",
+        "copy",
+    ),
+    fault(
+        "the phase of a completion is off by one",
+        RING + "ring_packs",
+        "(step + 1) // SLOTS % 2",
+        "(step + 2) // SLOTS % 2",
+        "band_in_a_ring",
+        "copy",
+    ),
+    without_barrier(
+        RING + "ring_packs",
+        1,
+        4,
+        "left reflectors begin before right ones are done",
+        "band_in_a_ring",
+    ),
+    fault(
+        "a hop's columns do not wrap round in the ring",
+        RING + "wrapped",
+        "kl.where(column >= ring.shape[0], column - ring.shape[0], column)",
+        "column",
+        "band_in_a_ring",
+        "bounds",
+    ),
+    fault(
+        "a pack of vectors follows too closely",
+        BAND + "vector_packs",
+        "follow(sync, pack, start + EVERY + LAG * SWEEPS)",
+        "follow(sync, pack, start + EVERY + LAG * SWEEPS - 1)",
+        "band_in_vectors",
+        "race",
+    ),
+    fault(
+        "a pack of vectors publishes before its hops",
+        BAND + "vector_packs",
+        "follow(sync, pack, start + EVERY + LAG * SWEEPS)",
+        "follow(sync, pack, start + EVERY + LAG * SWEEPS)\n"
+        "publish(sync, pack, kl.where(start + EVERY >= steps, FINISHED, start + EVERY))",
+        "band_in_vectors",
+        "race",
+    ),
+    fault(
+        "a pack by items follows too closely",
+        BAND + "item_packs",
+        "follow(sync, pack, step + 2 + LAG * SWEEPS)",
+        "follow(sync, pack, step + LAG * SWEEPS)",
+        "band_by_items",
+        "race",
+        seed=1,
+    ),
+    fault(
+        "a pack by items publishes steps that it has not made",
+        BAND + "item_packs",
+        "publish(sync, pack, step)",
+        "publish(sync, pack, step + 2)",
+        "band_by_items",
+        "race",
+    ),
+    without_barrier(
+        BAND + "item_packs",
+        1,
+        2,
+        "a pack by items is finished before its last hop",
+        "band_by_items",
+    ),
+    fault(
+        "packs are taken by number, not by ticket",
+        BAND + "taken_pack",
+        "ticket = kl.atomic_add(sync, 0, 1)",
+        "ticket = kl.group_id(0)",
+        "band_by_items",
+        "wait",
+        resident=1,
+    ),
+    without_barrier(
+        ITEMS + "hop_by_items",
+        0,
+        4,
+        "a row is read while it is fetched",
+        "band_by_items",
+    ),
+    without_barrier(
+        ITEMS + "hop_by_items",
+        1,
+        4,
+        "columns are combined before rows are",
+        "band_in_steps",
+    ),
+    without_barrier(
+        ITEMS + "hop_by_items",
+        2,
+        4,
+        "a tile is worked on before it is there",
+        "band_by_few_items",
+    ),
+    without_barrier(
+        ITEMS + "hop_by_items",
+        3,
+        4,
+        "a tile is written back before it is done",
+        "band_by_few_items",
+    ),
+    fault(
+        "neighbouring waves touch",
+        BAND + "item_wave",
+        "k = wave - (LAG + 1) * sweep",
+        "k = wave - LAG * sweep",
+        "band_in_waves",
+        "race",
+    ),
+)

@@ -1,0 +1,244 @@
+"""Faults in products of matrices, and in what they become on matrix units."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from tests.faults.fault import fault, without_barrier
+
+__all__ = ["PRODUCTS", "UNITS"]
+
+LINALG: Final = "portable.linalg."
+GEMM: Final = LINALG + "gemm_kernels:"
+APART: Final = "portable.lang.passes.matrix.apart:"
+BULK: Final = "portable.lang.passes.bulk:"
+SETTLE: Final = "portable.lang.passes.matrix.settle:"
+
+PRODUCTS: Final = (
+    fault(
+        "a row beyond the matrix is multiplied",
+        GEMM + "gemm_naive",
+        "row < result.shape[0] and column < result.shape[1]",
+        "column < result.shape[1]",
+        "products_element_by_element",
+        "bounds",
+    ),
+    fault(
+        "the sum takes one product too many",
+        GEMM + "gemm_naive",
+        "range(left.shape[1])",
+        "range(left.shape[1] + 1)",
+        "products_element_by_element",
+        "bounds",
+    ),
+    without_barrier(
+        GEMM + "gemm_tiled",
+        0,
+        2,
+        "squares are read before all of them is there",
+        "products_of_squares",
+    ),
+    without_barrier(
+        GEMM + "gemm_tiled",
+        1,
+        2,
+        "squares are overwritten while others read them",
+        "products_of_squares",
+    ),
+    fault(
+        "a partial square is stored without a guard",
+        GEMM + "gemm_tiled",
+        "row + i < result.shape[0] and column + j < result.shape[1]",
+        "row + i < result.shape[0]",
+        "products_of_squares",
+        "bounds",
+    ),
+    fault(
+        "a copy is not waited for",
+        GEMM + "gemm_tiles",
+        "kl.copy_wait(AHEAD - 1)",
+        "kl.copy_wait(AHEAD)",
+        "products_of_tiles",
+        "copy",
+    ),
+    without_barrier(
+        GEMM + "gemm_tiles",
+        0,
+        4,
+        "a tile is multiplied when only the own part of it has come",
+        "products_of_tiles",
+    ),
+    fault(
+        "a slot is filled one step early",
+        GEMM + "gemm_tiles",
+        "ahead % STAGES",
+        "(ahead + 1) % STAGES",
+        "products_of_tiles",
+        "copy",
+    ),
+    without_barrier(
+        GEMM + "gemm_tiles",
+        2,
+        4,
+        "the only slot is filled while it is read",
+        "products_of_tiles_in_turn",
+    ),
+    without_barrier(
+        GEMM + "gemm_tiles",
+        3,
+        4,
+        "an operand is overwritten before all have read it",
+        "products_into_an_operand",
+    ),
+    fault(
+        "more columns are said to be zeros than are",
+        GEMM + "gemm_tiles",
+        "k - step * BK",
+        "k - step * BK - 1",
+        "products_of_tiles",
+        "promise",
+    ),
+)
+
+
+UNITS: Final = (
+    fault(
+        "a copy brings what is not beyond the end instead of zeros",
+        "portable.lang.passes.copies:_Lowering._start",
+        'e.Select(test, e.Binary("min", left, valid), self._const(0))',
+        "valid",
+        "products_by_warps",
+        "result",
+    ),
+    fault(
+        "the multiplying warpgroup does not fence what another copied",
+        APART + "_multiplying",
+        'code.emit(s.Instruction("proxy.fence", (), (), (), code.loc))',
+        "pass",
+        "products_by_a_warpgroup_and_one_that_copies",
+        "copy",
+    ),
+    fault(
+        "slots are freed a round early, and the first one never",
+        APART + "_multiplying",
+        'ring.arrive(code, "mbarrier.arrive", ring.freed, turn, 1)',
+        'ring.arrive(code, "mbarrier.arrive", ring.freed, turn, 0)',
+        "products_by_a_warpgroup_and_a_copy_engine",
+        "wait",
+    ),
+    fault(
+        "the product before is not waited for",
+        APART + "_multiplying",
+        'code.emit(s.Instruction("wgmma.wait.1", (), (), (), code.loc))',
+        "pass",
+        "products_by_a_warpgroup_and_a_copy_engine",
+        "copy",
+    ),
+    fault(
+        "the phase of a ring is off by one",
+        APART + "_Ring.wait",
+        "add(divided(turn, self.slots), ahead)",
+        "add(divided(turn, self.slots), ahead + 1)",
+        "products_by_a_warpgroup_and_a_copy_engine",
+        "uninitialised",
+    ),
+    fault(
+        "a slot counts as filled before its copies have ended",
+        APART + "_copying",
+        'ring.arrive(code, "mbarrier.arrive.copied", ring.filled, turn, 0)',
+        'ring.arrive(code, "mbarrier.arrive", ring.filled, turn, 0)',
+        "products_by_a_warpgroup_and_one_that_copies",
+        "copy",
+    ),
+    fault(
+        "a slot is asked for before it is free",
+        APART + "_asking",
+        "ring.wait(code, ring.freed, turn, 1)",
+        "pass",
+        "products_by_a_warpgroup_and_a_copy_engine",
+        "copy",
+    ),
+    fault(
+        "mbarriers are used before they are made",
+        APART + "_Ring.begin",
+        "code.emit(s.Barrier(code.loc))",
+        "pass",
+        "products_by_a_warpgroup_and_a_copy_engine",
+        "race",
+    ),
+    fault(
+        "barriers do not wait for products of warpgroups",
+        SETTLE + "_settled",
+        'wait(x.loc), s.Instruction("proxy.fence", (), (), (), x.loc), x',
+        's.Instruction("proxy.fence", (), (), (), x.loc), x',
+        "products_by_a_warpgroup",
+        "copy",
+    ),
+    fault(
+        "a warpgroup does not fence what it copied itself",
+        SETTLE + "_settled",
+        'wait(x.loc), s.Instruction("proxy.fence", (), (), (), x.loc), x',
+        "wait(x.loc), x",
+        "products_by_a_warpgroup",
+        "copy",
+    ),
+    fault(
+        "a band's own writes are not fenced for the copy engine",
+        BULK + "_Bulk._issue",
+        'fence, s.Instruction("bulk.store", (), (size,), places, x.loc)',
+        '(s.Instruction("bulk.store", (), (size,), places, x.loc),)',
+        "band_in_a_ring_on_an_h200",
+        "copy",
+    ),
+    fault(
+        "blocks that leave by the copy engine are not waited for",
+        BULK + "_Bulk.statement",
+        '(s.Instruction("bulk.wait", (), (count,), (), loc), x)',
+        "(x,)",
+        "band_in_a_ring_on_an_h200",
+        "copy",
+    ),
+    fault(
+        "an mbarrier is not told of the bytes to come",
+        BULK + "_Bulk._issue",
+        's.Instruction("mbarrier.expect_tx", (), (size,), (slot,), x.loc)',
+        's.Instruction("mbarrier.init_fence", (), (), (), x.loc)',
+        "band_in_a_ring_on_an_h200",
+        "copy",
+    ),
+    fault(
+        "nobody arrives at the mbarriers of a band",
+        BULK + "_Bulk._wait",
+        "(arrive,)",
+        "()",
+        "band_in_a_ring_on_an_h200",
+        "wait",
+    ),
+    fault(
+        "an mbarrier's phase ends before the bytes were announced",
+        BULK + "_Bulk._wait",
+        "(s.Barrier(x.loc), s.If(self._first(), (arrive,), (), x.loc), "
+        's.Instruction("mbarrier.wait", (), (x.phase,), slot, x.loc))',
+        "(s.If(self._first(), (arrive,), (), x.loc), "
+        's.Instruction("mbarrier.wait", (), (x.phase,), slot, x.loc))',
+        "band_in_a_ring_on_an_h200",
+        "copy",
+    ),
+    fault(
+        "a slot counts as filled when half of the copies were asked for",
+        APART + "cut_loop",
+        "1 if pieces.engine else 2 * GROUP",
+        "1 if pieces.engine else GROUP",
+        "products_by_a_warpgroup_and_one_that_copies",
+        "copy",
+    ),
+    fault(
+        "a copy engine is expected to bring half of the bytes",
+        APART + "_asking",
+        "(code.index(size),)",
+        "(code.index(size // 2),)",
+        "products_by_a_warpgroup_and_a_copy_engine",
+        "copy",
+        completion="random",
+    ),
+)

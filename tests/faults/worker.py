@@ -1,0 +1,85 @@
+"""Tries faults, each in a child of its own, so that none is left behind in caches of kernels.
+
+Reads the name of a fault, or of a run without one, from each line of its input, and answers with a
+line of JSON. It never loads a driver, so that children may be forked.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+import traceback
+from typing import Any
+
+os.environ["PORTABLE_BACKEND"] = "simulator"
+
+from portable.sim import checks, errors
+from tests.faults import runs
+from tests.faults.fault import Detector, Fault
+from tests.faults.planting import plant
+from tests.faults.table import FAULTS
+
+DETECTORS: dict[type[Exception], Detector] = {
+    errors.RaceError: "race",
+    errors.OutOfBoundsError: "bounds",
+    errors.UninitialisedReadError: "uninitialised",
+    errors.DivergenceError: "divergence",
+    errors.EndlessWaitError: "wait",
+    errors.AsyncCopyError: "copy",
+    errors.NotUniformError: "uniform",
+    errors.BrokenPromiseError: "promise",
+    AssertionError: "result",
+}
+_BY_NAME = {fault.name: fault for fault in FAULTS}
+
+
+def tried(name: str) -> dict[str, Any]:
+    """What came of a fault, or of a run without any: what found it, and its message."""
+    fault = _BY_NAME.get(name)
+    begun = time.perf_counter()
+    try:
+        if fault is None:
+            runs.RUNS[name]()
+        else:
+            _with(fault)
+        found, message = "", ""
+    except tuple(DETECTORS) as error:
+        found, message = DETECTORS[type(error)], str(error)
+    except Exception:  # noqa: BLE001  (whatever a broken kernel leads to is told)
+        found, message = "other", traceback.format_exc()
+    return {"found_by": found, "message": message, "seconds": time.perf_counter() - begun}
+
+
+def _with(fault: Fault) -> None:
+    plant(fault.change)
+    with checks(**fault.checks):
+        runs.RUNS[fault.run]()
+
+
+def in_a_child(name: str) -> str:
+    """`tried`, in a child."""
+    ours, theirs = os.pipe()
+    child = os.fork()
+    if child == 0:
+        os.close(ours)
+        with os.fdopen(theirs, "w") as answer:
+            json.dump(tried(name), answer)
+        os._exit(0)
+    os.close(theirs)
+    with os.fdopen(ours) as answer:
+        text = answer.read()
+    os.waitpid(child, 0)
+    return text or json.dumps({"found_by": "other", "message": "it died", "seconds": 0.0})
+
+
+def main() -> None:
+    """Answers lines until there are no more."""
+    for line in sys.stdin:
+        sys.stdout.write(in_a_child(line.strip()) + "\n")
+        sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    main()
