@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import ExitStack
 from functools import cached_property, wraps
 from typing import Any
 
@@ -188,20 +189,43 @@ def _is_owned(x: Any) -> bool:
 
 
 def _from_host(target: Device, array: np.ndarray[Any, Any]) -> Any:
-    return array if target.owns(array) else target.from_numpy(array)
+    if target.owns(array):
+        return array
+    registry.given_work(target)
+    return target.from_numpy(array)
 
 
 def to_numpy(x: Any) -> np.ndarray[Any, Any]:
-    """A NumPy array with a copy of the contents, once all earlier work on them is done."""
-    if isinstance(x, np.ndarray):
+    """A NumPy array with a copy of the contents, once all earlier work on them is done.
+
+    Numbers, which some libraries' reductions give, become arrays without dimensions.
+    """
+    if isinstance(x, (np.ndarray, *_NUMBERS)):
         return np.array(x, order="C")
     owner = device_of(x)
     return owner.to_numpy(on_device(owner, x))
 
 
 def synchronize(device: str | Device | None = None) -> None:
-    """Wait for all work enqueued on a device (None: the one in use)."""
-    registry.device(device).synchronize()
+    """Wait for all work enqueued on a device, or on every device.
+
+    Parameters
+    ----------
+    device : str, Device or None
+        Which; None means each device that a kernel was launched on, or arrays were made for by
+        `asarray` or `xp`, and the one in use.
+
+    Raises
+    ------
+    DeviceFaultError
+        If earlier work failed; every other device has been waited for then, too.
+    """
+    if device is not None:
+        registry.device(device).synchronize()
+        return
+    with ExitStack() as waits:  # all of which are run, whatever one of them raises
+        for each in dict.fromkeys((registry.device(), *registry.at_work())):
+            waits.callback(each.synchronize)
 
 
 class _Bound:
@@ -303,4 +327,6 @@ def xp(device: str | Device | None = None) -> BoundNamespace:
     >>> xp = portable.xp("cpu")  # doctest: +SKIP
     >>> x = xp.ones((3, 4))  # doctest: +SKIP
     """
-    return BoundNamespace(registry.device(device).for_arrays())
+    bound = registry.device(device).for_arrays()
+    registry.given_work(bound)
+    return BoundNamespace(bound)

@@ -26,11 +26,13 @@ from portable.notices import warn_once
 
 __all__ = [
     "Registry",
+    "at_work",
     "backends_for",
     "device",
     "devices",
     "devices_of_backend",
     "further",
+    "given_work",
     "refused",
     "registry",
     "unavailable",
@@ -183,6 +185,7 @@ class Registry:
         self._lock = threading.RLock()
         self._loaded: dict[str, _Loaded] | None = None
         self._best: Device | None = None
+        self._at_work: dict[Device, None] = {}
         self._claims: tuple[_Claim, ...] = ()
         self.chosen: ContextVar[_Choice | None] = ContextVar("portable_device", default=None)
 
@@ -212,6 +215,17 @@ class Registry:
     def refused(self) -> tuple[Refused, ...]:
         """Devices that backends saw and do not offer; loads every backend."""
         return tuple(x for loaded in self.backends.values() for x in loaded.refused)
+
+    def given_work(self, device: Device) -> None:
+        """Remember that something may be enqueued on a device."""
+        with self._lock:
+            self._at_work.setdefault(device)
+
+    @property
+    def at_work(self) -> tuple[Device, ...]:
+        """The devices on which something may be enqueued."""
+        with self._lock:
+            return tuple(self._at_work)
 
     def device(self, name: str | Device | None = None) -> Device:
         """The device of that name, or the one in use."""
@@ -375,6 +389,16 @@ def device(name: str | Device | None = None) -> Device:
 def _named_again(found: Device) -> tuple[Callable[[str], Device], tuple[str]]:
     """How `copy` and `pickle` come by a device."""
     return device, (found.name,)
+
+
+def given_work(device: Device) -> None:
+    """Remember that something may be enqueued on a device."""
+    registry.given_work(device)
+
+
+def at_work() -> tuple[Device, ...]:
+    """The devices on which something may be enqueued: launches, or arrays that were made."""
+    return registry.at_work
 
 
 def unavailable() -> tuple[Unavailable, ...]:

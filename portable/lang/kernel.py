@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from math import prod
 from typing import Any, Final, NoReturn, TypeVar, overload
 
+from portable import registry
 from portable.backend import ArrayView, Capabilities, Device
 from portable.errors import KernelError, LaunchError
 from portable.lang.emit import generate
@@ -233,6 +234,7 @@ class Kernel:
         return found
 
     def _compile(self, wanted: Specialisation, device: Device) -> Compiled:
+        registry.given_work(device)
         ir = self.translated(wanted, device.capabilities)
         if device.interprets:
             self._check_local(_local_bytes(ir), device)

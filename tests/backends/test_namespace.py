@@ -5,9 +5,16 @@ from typing import Any
 import numpy as np
 import pytest
 
+from portable import lang as kl
 from portable import namespace, registry
 from portable.backend import Device
-from portable.errors import BackendUnavailableError, DeviceError, DeviceMismatchError
+from portable.errors import (
+    BackendUnavailableError,
+    DeviceError,
+    DeviceFaultError,
+    DeviceMismatchError,
+)
+from portable.lang.kernel import kernel
 
 
 @pytest.mark.needs_processor
@@ -148,3 +155,52 @@ def test_functions_other_than_creation_are_the_namespaces_own(device: Device) ->
 def test_synchronize(device: Device) -> None:
     namespace.synchronize(device)
     namespace.synchronize(device.name)
+
+
+@pytest.mark.needs_namespace
+def test_synchronize_waits_for_every_device_that_was_given_work(
+    device: Device, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where one of them tells of a fault."""
+    monkeypatch.setattr(registry.registry, "_at_work", {})
+    waited: list[Device] = []
+
+    def wait(self: Device) -> None:
+        waited.append(self)
+        raise DeviceFaultError(f"{self.name} failed")
+
+    for kind in {type(device), type(device.for_arrays()), type(registry.device("simulator"))}:
+        monkeypatch.setattr(kind, "synchronize", wait)
+    namespace.xp(device)
+    with registry.use("simulator"), pytest.raises(DeviceFaultError):
+        namespace.synchronize()
+    assert set(waited) == {device.for_arrays(), registry.device("simulator")}
+
+
+def test_launches_give_work(device: Device, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(registry.registry, "_at_work", {})
+    x = device.from_numpy(np.zeros(3, np.float32))
+    with registry.use(device):
+        _add_one[3](x)
+    assert registry.at_work() == (device,)
+
+
+@kernel
+def _add_one(x: kl.Array) -> None:
+    if kl.global_id(0) < x.shape[0]:
+        x[kl.global_id(0)] += 1.0
+
+
+@pytest.mark.parametrize("number", [3, 2.5, True, 1j, np.float32(2), np.int8(1)], ids=repr)
+def test_numbers_become_arrays_without_dimensions(number: Any) -> None:
+    made = namespace.to_numpy(number)
+    assert isinstance(made, np.ndarray)
+    assert made.shape == ()
+    assert made == number
+
+
+@pytest.mark.needs_namespace
+def test_reductions_can_be_taken_to_the_host(device: Device) -> None:
+    xp = namespace.xp(device)
+    mean = xp.mean(xp.asarray([1.0, 2.0, 6.0], dtype=xp.float32))
+    assert namespace.to_numpy(mean).tolist() == 3.0

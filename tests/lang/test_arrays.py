@@ -17,6 +17,28 @@ from tests.support.launch import run, run_on_views
 
 
 @pt.kernel
+def scaled(factor, x, out):
+    """A factor that is a number, or an array without dimensions, as reductions give."""
+    i = kl.global_id(0)
+    if i < x.shape[0]:
+        out[i] = factor * x[i]
+        if factor >= 2.0:
+            out[i] += -factor + factor[()]
+
+
+@pytest.mark.needs_namespace
+def test_reductions_are_taken_as_scalars(device: Device) -> None:
+    """NumPy's are numbers, those of other libraries arrays; the same kernel takes both."""
+    xp = pt.xp(device)
+    x = xp.asarray([1.0, 2.0, 6.0], dtype=xp.float32)
+    for factor in (xp.mean(x), xp.asarray(3.0, dtype=xp.float32), 3.0):
+        out = xp.zeros_like(x)
+        with pt.use(device):
+            scaled[3](factor, x, out)
+        assert pt.to_numpy(out).tolist() == [3, 6, 18]
+
+
+@pt.kernel
 def flatten(x, out):
     """Three dimensions in C order to one."""
     a, b, c = kl.global_id(2), kl.global_id(1), kl.global_id(0)

@@ -8,12 +8,13 @@ from functools import partial
 from typing import Any, Final
 
 from portable.dtypes import bool_
-from portable.lang.frontend import arithmetic, structs, variables
+from portable.lang.frontend import arithmetic, memory, structs, variables
 from portable.lang.frontend.conversion import as_bool, constant_truth
 from portable.lang.frontend.naming import NameTranslator
 from portable.lang.frontend.values import (
     Struct,
     Value,
+    View,
     at_run_time,
     describe,
     items_in,
@@ -82,6 +83,7 @@ class ExpressionTranslator(NameTranslator):
 
     def operate(self, op: ast.operator, x: Any, y: Any) -> Any:
         """A binary operator on what its operands stand for."""
+        x, y = self._number(x), self._number(y)
         method = structs.operator_of(_METHODS[type(op)], x, y)
         if method is not None:
             return self.call(method[0], [method[1]], {})
@@ -91,10 +93,17 @@ class ExpressionTranslator(NameTranslator):
             self.builder.fail("@ is not in the kernel language", "see kl.mma")
         return arithmetic.binary(self.builder, _BINARY[type(op)], x, y)
 
+    def _number(self, x: Any) -> Any:
+        """An operand, an array without dimensions being the number that it holds."""
+        if not isinstance(x, View) or x.ndim or x.array in self.builder.completions:
+            return x
+        return memory.load(self.builder, x, ())
+
     def visit_unaryop(self, node: ast.UnaryOp) -> Any:
         """``-x``, ``+x``, ``~x``, ``not x``."""
         x = self.visit(node.operand)
         self.builder.location = self.frame.location(node)
+        x = self._number(x)
         method = structs.bound_method(x, _UNARY_METHODS.get(type(node.op), ""))
         if method is not None:
             return self.call(method, [], {})
@@ -136,6 +145,8 @@ class ExpressionTranslator(NameTranslator):
             return (x in inside) == isinstance(op, ast.In)
         if items_in(x) is not None and items_in(y) is not None:
             return self._compare_items(op, x, y)
+        if x is not None and y is not None:
+            x, y = self._number(x), self._number(y)
         return arithmetic.compare(self.builder, _COMPARE[type(op)], x, y)
 
     def _identical(self, x: Any, y: Any) -> bool:

@@ -264,6 +264,8 @@ class NameTranslator(ABC):
             return structs.part(self.builder, base, index)
         if isinstance(base, Value) and (base.lanes > 1 or _names_all(index)):
             return self._lane(base, index)
+        if index == () and isinstance(base, Value | Complex | int | float | complex):
+            return base  # as NumPy has it, whose reductions give numbers where others give arrays
         items = base if isinstance(base, str) else sequence(base)
         if items is not None:
             return self._item(items, index)
