@@ -12,7 +12,7 @@ from portable_bench.networks import RATE
 from portable_bench.operation import Case, Contender, Run
 from portable_bench.torch_settings import torch_at_its_best
 
-__all__ = ["torch_forward", "torch_training"]
+__all__ = ["as_array", "as_tensors", "torch_device", "torch_forward", "torch_training"]
 
 
 def torch_forward(case: Case) -> list[Contender]:
@@ -26,7 +26,7 @@ def torch_training(case: Case, steps: int) -> list[Contender]:
 
 
 def _contenders(case: Case, ways: dict[str, Callable[..., Run]]) -> list[Contender]:
-    where = _where(case.device)
+    where = torch_device(case.device)
     if where is None:
         return []
     on_gpu = where == "cuda"
@@ -38,7 +38,7 @@ def _contenders(case: Case, ways: dict[str, Callable[..., Run]]) -> list[Contend
     ]
 
 
-def _where(device: Device) -> str | None:
+def torch_device(device: Device) -> str | None:
     """The name of PyTorch's device; None where there is no PyTorch for it."""
     if find_spec("torch") is None:
         return None
@@ -49,13 +49,14 @@ def _where(device: Device) -> str | None:
     return "cuda" if device.backend in ("cuda", "rocm") and torch.cuda.is_available() else None
 
 
-def _tensors(device: Device | None, arrays: tuple[Any, ...]) -> list[Any]:
+def as_tensors(device: Device | None, arrays: tuple[Any, ...]) -> list[Any]:
+    """Tensors that share the arrays' memory; NumPy's where there is no device."""
     torch = torch_at_its_best()
 
     return [torch.from_numpy(x) if device is None else torch.from_dlpack(x) for x in arrays]
 
 
-def _array(device: Device | None, tensor: Any) -> Any:
+def as_array(device: Device | None, tensor: Any) -> Any:
     """An array that shares the tensor's memory."""
     return tensor.numpy() if device is None else device.adopt(tensor)
 
@@ -63,7 +64,7 @@ def _array(device: Device | None, tensor: Any) -> Any:
 def _two_layers(device: Device | None, arrays: tuple[Any, ...]) -> tuple[Run, Any]:
     torch = torch_at_its_best()
 
-    x, w1, b1, w2, b2 = _tensors(device, arrays)
+    x, w1, b1, w2, b2 = as_tensors(device, arrays)
     out = torch.empty((x.shape[0], b2.shape[0]), dtype=x.dtype, device=x.device)
 
     def run() -> Any:
@@ -71,7 +72,7 @@ def _two_layers(device: Device | None, arrays: tuple[Any, ...]) -> tuple[Run, An
             hidden = torch.nn.functional.linear(x, w1, b1)
             torch.addmm(b2, torch.nn.functional.relu(hidden), w2.t(), out=out)
 
-    return run, _array(device, out)
+    return run, as_array(device, out)
 
 
 def _forward(device: Device | None, *arrays: Any) -> Run:
@@ -97,7 +98,7 @@ def _forward_graph(device: Device | None, *arrays: Any) -> Run:
 def _training(steps: int, device: Device | None, *arrays: Any) -> Run:
     torch = torch_at_its_best()
 
-    x, y, w1, b1, w2, b2 = _tensors(device, arrays)
+    x, y, w1, b1, w2, b2 = as_tensors(device, arrays)
     half = x.dtype is torch.float16
     kind = torch.float32 if half else x.dtype
     network = torch.nn.Sequential(
@@ -118,7 +119,7 @@ def _training(steps: int, device: Device | None, *arrays: Any) -> Run:
         scaler.step(optimizer)
         scaler.update()
 
-    found = tuple(_array(device, p.detach()) for p in network.parameters())
+    found = tuple(as_array(device, p.detach()) for p in network.parameters())
 
     def run() -> Any:
         for a, b in batches:

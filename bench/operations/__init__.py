@@ -5,6 +5,7 @@ from typing import Final
 from portable_bench.operation import Operation
 from portable_bench.operations.array_functions import ArrayFunction
 from portable_bench.operations.band import Band
+from portable_bench.operations.conv import Conv
 from portable_bench.operations.copy import Copy
 from portable_bench.operations.fft import Fft
 from portable_bench.operations.forward import Forward
@@ -21,6 +22,7 @@ _ALL: Final = (
     Copy(),
     MultiplyAdd(),
     Gemm(),
+    Conv(),
     Band(),
     Svdvals(),
     Forward(),

@@ -1,0 +1,33 @@
+"""Convolution in PyTorch, where it is installed for a device."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+from portable.backend import Device
+from portable_bench.operation import Case, Contender, Run
+from portable_bench.torch_networks import as_array, as_tensors, torch_device
+from portable_bench.torch_settings import torch_at_its_best
+
+__all__ = ["torch_conv"]
+
+
+def torch_conv(case: Case) -> list[Contender]:
+    """By cuDNN, which tries its algorithms first and leaves TF32 out, or oneDNN on processors."""
+    where = torch_device(case.device)
+    if where is None:
+        return []
+    device = case.device if where == "cuda" else None
+    return [Contender("PyTorch", partial(_conv, device), device, peer=True)]
+
+
+def _conv(device: Device | None, *arrays: Any) -> Run:
+    torch = torch_at_its_best()
+    x, w = as_tensors(device, arrays)
+
+    def run() -> Any:
+        with torch.inference_mode():
+            return as_array(device, torch.nn.functional.conv2d(x, w))
+
+    return run
