@@ -11,6 +11,9 @@ from portable_bench.operations.fft import Fft
 from portable_bench.operations.forward import Forward
 from portable_bench.operations.fuse import Fuse
 from portable_bench.operations.gemm import Gemm
+from portable_bench.operations.gf2_echelon import Gf2Echelon
+from portable_bench.operations.gf2_eliminate import Gf2Eliminate
+from portable_bench.operations.gf2_matmul import Gf2Matmul
 from portable_bench.operations.launch import Launch
 from portable_bench.operations.multiply_add import MultiplyAdd
 from portable_bench.operations.svdvals import Svdvals
@@ -35,6 +38,9 @@ _ALL: Final = (
     Fft("fft", takes=2, brief=False),
     Fft("rfft", brief=False),
     Launch(),
+    Gf2Matmul(),
+    Gf2Echelon(),
+    Gf2Eliminate(),
 )
 
 OPERATIONS: Final[dict[str, Operation]] = {operation.name: operation for operation in _ALL}

@@ -1,0 +1,62 @@
+"""The special elimination over GF(2), beside M4RI's echelon form of the same rows."""
+
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from portable import gf2
+from portable.dtypes import uint64
+from portable.gf2.made_up import random_problem
+from portable_bench.bits import elimination_check
+from portable_bench.m4ri import M4RIMatrix
+from portable_bench.operation import Array, Case, Operation, Run, Sizes, Verifier
+from portable_bench.peers import Peers, over_gf2
+
+_SMALL = "2362x1226x453"
+_SHAPES = f"{_SMALL}, 8399x6375x4535, 23045x18748x14325"
+
+
+class Gf2Eliminate(Operation):
+    """`portable.gf2.eliminate` of made-up rows, from packed rows to packed rows."""
+
+    name = "gf2_eliminate"
+    axes = ("COLUMNS", "ELIMINATORS", "ROWS")
+    sizes = {
+        "cpu": Sizes(_SMALL, full=_SHAPES),
+        "gpu": Sizes("8399x6375x4535", full=f"{_SHAPES}, 37960x29304x14921, 43577x39477x54274"),
+        "simulator": Sizes("130x22x8"),
+    }
+    dtypes = (uint64,)
+    brief = False
+
+    def work(self, case: Case) -> None:
+        """Bits are no floating-point numbers to compare with."""
+
+    def inputs(self, case: Case) -> tuple[Array, ...]:
+        eliminators, rows = random_problem(*case.size, device=case.device)
+        return eliminators.to_words(), rows.to_words()
+
+    def verifier(self, case: Case, eliminators: Any, rows: Any) -> Verifier:
+        return elimination_check(eliminators, rows)
+
+    def prepare(self, case: Case, eliminators: Any, rows: Any) -> Run:
+        known, given = (
+            gf2.BitMatrix(x, case.size[0], device=case.device) for x in (eliminators, rows)
+        )
+        return lambda: gf2.eliminate(known, given).rows.words
+
+    def peers(self, case: Case) -> Peers:
+        """Another form of the same row space, which is told as inexact."""
+        return over_gf2(case, partial(_m4ri, case.size[0]))
+
+
+def _m4ri(columns: int, eliminators: Any, rows: Any) -> Run:
+    both = np.concatenate([eliminators, rows])
+    given, work = (M4RIMatrix((len(both), columns), x) for x in (both, None))
+
+    def run() -> None:
+        work.become(given)
+        work.echelonize()
+
+    return work.returning(run, len(eliminators))
