@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -34,7 +33,8 @@ class Keeper:
     def __init__(
         self, path: Path, environment: Callable[[], dict[str, Any]], tell: Callable[[str], None]
     ) -> None:
-        self._path = Path(os.path.realpath(path))
+        self._once = _is_no_file(path)
+        self._path = path if self._once else path.resolve()
         self._environment = environment
         self._tell = tell
         self._lines: list[str] = []
@@ -45,7 +45,7 @@ class Keeper:
     def add(self, cell: Cell) -> None:
         """Keeps one more cell; a file that cannot be written is told once, and tried again."""
         self._lines.append(line(cell))
-        if self._path.exists() and not self._path.is_file():
+        if self._once:
             return
         try:
             self._write()
@@ -71,7 +71,7 @@ class Keeper:
             self._compare(self._earlier, cells)
 
     def _write(self) -> None:
-        if not self._written:
+        if not (self._written or self._once):
             self._set_aside()
         try:
             write_lines(self._path, self._environment(), self._lines)
@@ -103,6 +103,13 @@ class Keeper:
             )
         else:
             earlier.unlink()
+
+
+def _is_no_file(path: Path) -> bool:
+    """Whether this is a pipe or the like, or stands for what is open already."""
+    if path.absolute().is_relative_to("/dev") or path.absolute().is_relative_to("/proc"):
+        return True
+    return path.exists() and not path.is_file()
 
 
 def _timed(cells: Sequence[Cell]) -> set[_Key]:

@@ -126,12 +126,16 @@ def test_a_link_stays_one(path: Path, tmp_path: Path) -> None:
     assert sizes(target) == [1]
 
 
-def test_what_is_no_file_is_written_once(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("where", ["fifo", "/dev/stdout"])
+def test_what_is_no_file_is_written_once(
+    tmp_path: Path, where: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     written = []
     monkeypatch.setattr(keeper, "write_lines", lambda *given: written.append(given))
-    os.mkfifo(path)
-    kept = Kept(path)
+    if where == "fifo":
+        os.mkfifo(tmp_path / where)
+    kept = Kept(tmp_path / where)
     kept.keeper.add(cell(1))
     assert not written
     kept.keeper.finish([cell(1)])
-    assert len(written) == 1
+    assert [given[0] for given in written] == [tmp_path / where]
