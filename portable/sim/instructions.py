@@ -77,4 +77,5 @@ def _(statement: s.Instruction, b: Builder) -> Step:
 
 @instruction("proxy.fence")
 def _(statement: s.Instruction, b: Builder) -> Step:
-    return Plain(lambda w: w.proxies.fence(w))
+    everywhere = statement.name == "proxy.fence.all"
+    return Plain(lambda w: w.proxies.fence(w, everywhere))

@@ -239,12 +239,11 @@ class RaceCells:
     __slots__ = ("_granules", "_kinds", "_ordered", "_stride")
 
     def latest_writes(self, granules: Value) -> tuple[Value, Value, Value] | None:
-        """By whom of a workgroup, at what times and sites each was last written (time 0: never)."""
+        """By whom, at what times and sites each was last written (time 0: never)."""
         found = self._kinds.get("write")
         if found is None:
             return None
-        threads = found.thread[granules] % self._stride
-        return threads, found.time[granules], found.site[granules]
+        return found.thread[granules], found.time[granules], found.site[granules]
 
     def __init__(self, granules: int, stride: int, ordered: bool) -> None:
         self._granules = granules

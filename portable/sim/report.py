@@ -217,12 +217,11 @@ def unfenced(
     w: Workgroup, access: Access, kind: str, position: int, thread: int, site: int
 ) -> errors.AsyncCopyError:
     """The asynchronous proxy does not see the latest write of a work-item."""
-    writer = w.number * w.clock.stride + thread
     return errors.AsyncCopyError(
         f"{kind} of {_element(access, position)} ({access.buffer.array.space}) through the "
         "asynchronous proxy, which does not see what was written there",
         index=access.element(position),
-        other=w.launch.other_access("write", site, writer),
+        other=w.launch.other_access("write", site, thread),
         hint="a proxy fence must stand between the two",
         **_about(w, access.site, [access.item(position)]),
     )

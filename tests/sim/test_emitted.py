@@ -16,6 +16,8 @@ from portable.lang.ir.walk import all_statements
 from portable.linalg import band_to_bidiagonal
 from portable.linalg.gemm_kernels import keep
 from portable.linalg.gemm_launches import tiles_launch
+from portable.sim.errors import FaultError
+from tests.support.faults import Change, planted, without
 
 _CHOICE: dict[str, Any] = {
     "BM": 64, "BN": 64, "BK": 64, "STAGES": 3, "APART": True, "WORKGROUP": 256, "GROUP": 8,
@@ -72,6 +74,34 @@ def test_a_ring_of_bulk_copies(completion: str, ran: set[str]) -> None:
     found = np.linalg.svd(np.diag(d) + np.diag(e, 1), compute_uv=False)
     assert np.allclose(found, np.linalg.svd(dense, compute_uv=False), atol=1e-13)
     assert {"bulk.load", "bulk.store", "mbarrier.wait"} <= ran
+
+
+_RING_FAULTS: dict[str, tuple[Change, str]] = {
+    "the engine does not see what packs before stored": (
+        without("proxy.fence.all"), "read of w.*asynchronous proxy"
+    ),
+    "the engine does not see what reflectors wrote": (
+        without("proxy.fence"), "read of ring.*asynchronous proxy"
+    ),
+    "blocks not waited for": (without("mbarrier.wait"), "ring.*working on"),
+    "stored blocks not waited for": (without("bulk.wait"), "nothing waits for"),
+    "stored blocks in no group": (without("bulk.commit"), "nothing waits for"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("fault", _RING_FAULTS)
+def test_faults_planted_in_a_ring_are_reported(fault: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    change, text = _RING_FAULTS[fault]
+    run = sim.Simulation.run
+
+    def damaged(self: sim.Simulation, *args: Any, **options: Any) -> None:
+        ring = self.kernel.name == "ring_packs"
+        run(sim.Simulation(planted(self.kernel, change)) if ring else self, *args, **options)
+
+    monkeypatch.setattr(sim.Simulation, "run", damaged)
+    ab = np.random.default_rng(0).standard_normal((4, 24))
+    with portable.use("simulator:h200"), pytest.raises(FaultError, match=f"ring_packs.*{text}"):
+        band_to_bidiagonal(ab)
 
 
 @pytest.mark.parametrize("completion", ["early", "late"])
