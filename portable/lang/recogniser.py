@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
+from types import FunctionType
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -29,7 +30,8 @@ Recogniser = Callable[[tuple[Any, ...], dict[str, Any]], "list[Any] | None"]
 
 _PARTS: Final = ("handle", "address", "offset", "owner")
 _NUMBERS: Final = (bool, int, float, complex, np.generic)
-_UNCHANGING: Final = (*_NUMBERS, str, type(None), type, np.dtype, DType, Function)
+_CONSTANTS: Final = (str, type(None), type, np.dtype, DType, Function, FunctionType)
+_UNCHANGING: Final = (*_NUMBERS, *_CONSTANTS)
 _SOURCE: Final = """\
 def make({names}):
     def recognise(args, constants):

@@ -25,7 +25,7 @@ from portable.lang.frontend.values import Complex, Value, View, describe, is_num
 from portable.lang.functions import FUNCTIONS, Function
 from portable.lang.ir import expressions as e
 from portable.lang.ir.types import Vector
-from portable.lang.words import Word
+from portable.lang.words.word import word_of
 
 __all__ = [
     "binary",
@@ -143,7 +143,7 @@ def compare(builder: Builder, op: e.CompareOp, x: Any, y: Any) -> Any:
     for one, other in ((x, y), (y, x)):
         if isinstance(one, View) and other is not None:
             builder.fail(f"{describe(x)} and {describe(y)}: arrays are compared by element")
-        if isinstance(one, Word):
+        if word_of(one):
             builder.fail(f"{describe(x)} and {describe(y)} do not compare", "call it: write (...)")
     if not isinstance(x, Value | Complex) and not isinstance(y, Value | Complex):
         try:

@@ -28,6 +28,7 @@ from portable.lang.frontend.values import (
 from portable.lang.function import Function
 from portable.lang.ir import expressions as e
 from portable.lang.ir.types import Fragment
+from portable.lang.words.word import Word, word_of
 
 __all__ = ["CallTranslator"]
 
@@ -55,8 +56,9 @@ class CallTranslator(ExpressionTranslator):
 
     def call(self, function: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
         """What calling something gives."""
-        if isinstance(function, words.Word):
-            return self._call_word(function, args, kwargs)
+        word = word_of(function)
+        if word:
+            return self._call_word(word, args, kwargs)
         if isinstance(function, Function):
             return self.call_function(function, args, kwargs)
         if isinstance(function, DType):
@@ -76,7 +78,7 @@ class CallTranslator(ExpressionTranslator):
             return self.call(method, args, kwargs)
         return self._call_python(function, args, kwargs)
 
-    def _call_word(self, word: words.Word, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    def _call_word(self, word: Word, args: list[Any], kwargs: dict[str, Any]) -> Any:
         from portable.lang.frontend.handlers import HANDLERS
 
         try:
@@ -104,7 +106,7 @@ class CallTranslator(ExpressionTranslator):
 
     def _call_python(self, function: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
         if function is range:
-            return self._call_word(words.range, args, kwargs)
+            return self.call(words.range, args, kwargs)
         if function in (min, max, sum, any, all) and len(args) == 1 and not kwargs:
             items = sequence(args[0])
             if items is not None and at_run_time(items):

@@ -33,7 +33,7 @@ from portable.lang.frontend.values import (
 from portable.lang.ir import expressions as e
 from portable.lang.ir.types import Vector
 from portable.lang.structs import is_composite, items_of
-from portable.lang.words import Word
+from portable.lang.words.word import word_of
 
 __all__ = [
     "as_bool",
@@ -351,7 +351,7 @@ def constant_truth(builder: Builder, x: Any, what: str = "a condition") -> bool:
 
     Refuses what would always be: arrays, run-time complex numbers and words that nobody calls.
     """
-    if isinstance(x, Complex | View | StructView | Struct | Word):
+    if isinstance(x, Complex | View | StructView | Struct) or word_of(x):
         hint = {Complex: "compare it: write x != 0", View: "write x is None, or compare elements"}
         builder.fail(
             f"{what} must be a bool, not {describe(x)}", hint.get(type(x), "call it: write (...)")

@@ -44,7 +44,7 @@ from portable.lang.ir import statements as s
 from portable.lang.ir.intervals import Interval
 from portable.lang.ir.types import Fragment
 from portable.lang.ir.walk import blocks
-from portable.lang.words import Word
+from portable.lang.words.word import word_of
 
 __all__ = ["Translator"]
 
@@ -119,8 +119,9 @@ class Translator(BindingTranslator):
         if isinstance(node.value, ast.Call | ast.Constant):
             return
         self._locate(node)
-        if isinstance(found, Word):
-            self.builder.fail(f"kl.{found.name} is not called", f"write kl.{found.name}(...)")
+        word = word_of(found)
+        if word:
+            self.builder.fail(f"kl.{word.name} is not called", f"write kl.{word.name}(...)")
         self.builder.fail("this expression has no effect", "assign it to a name, or remove it")
 
     def do_assert(self, node: ast.Assert) -> None:

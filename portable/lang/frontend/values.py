@@ -17,7 +17,7 @@ from portable.lang.frontend.inference import Slot
 from portable.lang.ir.expressions import Expression
 from portable.lang.ir.types import Array, Fragment, ValueType, Vector, lanes_of, scalar_of
 from portable.lang.structs import field_names, instance, label
-from portable.lang.words import Word
+from portable.lang.words.word import word_of
 
 __all__ = [
     "IN_KERNELS",
@@ -277,7 +277,8 @@ def describe(x: object) -> str:
             return f"{x.first.ndim}-d {x.first.array.space} array of {x.kind.__name__}"
         case DType():
             return f"the dtype {x.short}"
-        case Word():
-            return f"kl.{x.name} without a call"
         case _:
+            word = word_of(x)
+            if word:
+                return f"kl.{word.name} without a call"
             return f"{type(x).__name__} {getattr(x, '__name__', x)!s}"

@@ -1,0 +1,79 @@
+"""What is decided when a kernel is compiled; loops; printing."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from typing import Any, Final
+
+from portable.backend import Capabilities
+from portable.errors import PortableError
+from portable.lang.words.word import word
+
+__all__ = [
+    "accumulator",
+    "cdiv",
+    "print",
+    "range",
+    "static_assert",
+    "static_range",
+    "target",
+]
+
+
+class _Target:
+    """The capabilities of the device that the kernel is compiled for, as constants.
+
+    ``kl.target.sub_group_size``, ``kl.target.matrix_units`` and every other attribute of
+    `portable.backend.Capabilities`, which says what each means; ``dir(kl.target)`` lists them.
+    An ``if`` on them is decided when the kernel is compiled.
+    """
+
+    def __repr__(self) -> str:
+        return "<kl.target>"
+
+    def __dir__(self) -> list[str]:
+        return [field.name for field in fields(Capabilities)]
+
+    def __getattr__(self, name: str) -> Any:
+        if name not in dir(self):
+            raise AttributeError(f"kl.target has no {name}; it has {', '.join(dir(self))}")
+        raise PortableError(f"kl.target.{name} has a value only inside a kernel")
+
+
+target: Final = _Target()
+
+
+@word
+def static_range(start: int, stop: int | None = None, step: int = 1) -> Any:
+    """For loops only: a range of constants whose body is repeated at compile time.
+
+    All such loops of a kernel may come to 65536 rounds.
+    """
+
+
+@word
+def range(start: Any, stop: Any = None, step: Any = 1, *, unroll: int = 0) -> Any:
+    """For loops only: ``range`` with so many copies of the body asked for (-1: all, 1: never)."""
+
+
+@word
+def accumulator(dtype: Any) -> Any:
+    """The dtype to sum in: f32 for f16, i64 and u64 for integers, else the dtype itself."""
+
+
+@word
+def cdiv(x: Any, y: Any) -> Any:
+    """``x / y`` rounded up, of integers that are not negative."""
+
+
+@word
+def static_assert(condition: bool, message: str = "") -> None:
+    """Refuses to compile unless a compile-time condition holds."""
+
+
+@word
+def print(*pieces: Any) -> None:
+    """Prints strings, numbers, tuples and structs from each work-item, for debugging.
+
+    As Python's `print` does it puts a space between two pieces.
+    """

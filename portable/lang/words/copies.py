@@ -1,0 +1,65 @@
+"""Copies between global and local memory."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from portable.lang.words.word import word
+
+__all__ = [
+    "bulk_copy",
+    "bulk_wait",
+    "completion",
+    "copy",
+    "copy_async",
+    "copy_commit",
+    "copy_wait",
+]
+
+
+@word
+def copy_async(target: Any, source: Any) -> None:
+    """The workgroup starts copying `source` to `target`, parts of a global and a local array.
+
+    Both have the same static shape and dtype. What lies outside the global array reads as zero and
+    is not written. Completion: `copy_commit`, `copy_wait`, then `barrier`.
+    """
+
+
+@word
+def copy(target: Any, source: Any) -> None:
+    """As `copy_async`, but this work-item's share is done when it returns; `barrier` follows."""
+
+
+@word
+def copy_commit() -> None:
+    """Closes the current group of asynchronous copies."""
+
+
+@word
+def copy_wait(pending: int = 0) -> None:
+    """Waits until at most `pending` (a constant) closed groups of copies are unfinished."""
+
+
+@word
+def completion(slots: int = 1) -> Any:
+    """`slots` places to wait for bulk copies into local memory."""
+
+
+@word
+def bulk_copy(
+    target: Any, target_index: Any, source: Any, source_index: Any, count: Any, done: Any = None
+) -> None:
+    """This one work-item starts copying `count` consecutive elements to or from local memory.
+
+    Into local memory, `done` is an element of a `completion` (``done[slot]``) for `bulk_wait`; to
+    global memory it is left out, and `copy_commit` and `copy_wait` of this work-item follow.
+    """
+
+
+@word
+def bulk_wait(done: Any, phase: Any) -> None:
+    """The workgroup waits for the bulk copies into ``done`` (``completion[slot]``); also a barrier.
+
+    `phase` is the number of earlier waits on the slot modulo 2.
+    """

@@ -1,0 +1,48 @@
+"""Matrix fragments."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from portable.lang.words.word import word
+
+__all__ = [
+    "elements",
+    "matrix",
+    "mma",
+]
+
+
+@word
+def matrix(
+    shape: Sequence[int],
+    dtype: Any,
+    *,
+    scope: str = "workgroup",
+    use: str = "accumulator",
+    units: bool = True,
+) -> Any:
+    """A matrix fragment held by a ``"work_item"``, ``"sub_group"`` or ``"workgroup"`` together.
+
+    Where the device has matrix units for its types it is held as they want it unless `units` is
+    False, else as a tile of registers per work-item.
+
+    It has ``fill(x)``, ``load(part)``, ``store(part)`` and ``map(function, *more)``, where the
+    function takes an element, or an element, its row and its column, and then `more`.
+    """
+
+
+@word
+def mma(accumulator: Any, a: Any, b: Any, *, valid: Any = None) -> None:
+    """``accumulator += a @ b``; the operands are fragments or 2-d parts of local arrays.
+
+    ``valid=(m, n, k)`` says that columns of `a` and rows of `b` from `k` on are zeros, and that
+    rows of the accumulator from `m` on and columns from `n` on are not needed, so that they may be
+    skipped.
+    """
+
+
+@word
+def elements(fragment: Any) -> Any:
+    """For loops only: ``for row, column, value in kl.elements(m)``, what this work-item holds."""

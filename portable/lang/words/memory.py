@@ -1,0 +1,63 @@
+"""Arrays of the workgroup and of the work-item, vectors, and their loads and stores."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from portable.lang.words.word import word
+
+__all__ = [
+    "local",
+    "private",
+    "shuffle2",
+    "splat",
+    "vector",
+    "vload",
+    "vstore",
+]
+
+
+@word
+def local(shape: int | Sequence[int], dtype: Any) -> Any:
+    """An array shared by the workgroup, of static shape; its contents start undefined."""
+
+
+@word
+def private(shape: int | Sequence[int], dtype: Any, lanes: int = 1) -> Any:
+    """An array of this work-item alone, of static shape; elements may be vectors of `lanes`."""
+
+
+@word
+def vload(array: Any, *index: Any, lanes: int, axis: int = -1, ahead: int = 0) -> Any:
+    """A vector of `lanes` (2, 4, 8, 16) neighbours along `axis`, the first at `index`.
+
+    A processor brings what lies `ahead` elements further in memory, a constant, to its caches.
+    """
+
+
+@word
+def vstore(array: Any, *index_and_value: Any, axis: int = -1, streaming: bool = False) -> None:
+    """Writes a vector, the last argument, to neighbours along `axis`, the first at the index.
+
+    `streaming`, a constant, says that it will not be read soon: where it fills a line of the
+    processor's caches, it passes them by, and the line is not read from memory first.
+    """
+
+
+@word
+def vector(*elements: Any) -> Any:
+    """A vector of 2, 4, 8 or 16 numbers.
+
+    ``v[l]`` takes a lane (`l` a constant), ``v[a:b]`` some lanes as a shorter vector.
+    """
+
+
+@word
+def splat(x: Any, lanes: int) -> Any:
+    """A vector whose lanes all hold `x`."""
+
+
+@word
+def shuffle2(x: Any, y: Any, lanes: Sequence[int]) -> Any:
+    """A vector of lanes of two alike, numbered through both; `lanes` are constants."""

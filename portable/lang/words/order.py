@@ -1,0 +1,40 @@
+"""Barriers, fences, and what is the same for a whole workgroup."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from portable.lang.words.word import word
+
+__all__ = [
+    "assume_uniform",
+    "barrier",
+    "fence",
+    "workgroup_uniform",
+]
+
+
+@word
+def barrier() -> None:
+    """All work-items of the workgroup meet; orders their local and global memory accesses.
+
+    Refused unless every work-item provably gets here together.
+    """
+
+
+@word
+def fence(order: str = "acq_rel", scope: str = "device") -> None:
+    """Orders this work-item's accesses as others in `scope` ("workgroup", "device") see them."""
+
+
+@word
+def workgroup_uniform(x: Any) -> Any:
+    """`x` as the workgroup's first work-item has it, for all of them; counts as uniform.
+
+    `workgroup_broadcast` gives that of any work-item.
+    """
+
+
+@word
+def assume_uniform(x: Any) -> Any:
+    """`x`, which the author vouches is the same for the workgroup; the simulator checks it."""
