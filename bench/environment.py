@@ -97,7 +97,7 @@ def _of_processor(name: str) -> Iterator[str]:
 def differences(one: Mapping[str, Any], other: Mapping[str, Any]) -> Iterator[tuple[str, Any, Any]]:
     """What makes times of two runs incomparable, with what it is in either; None where it lacks.
 
-    Devices count that both runs have.
+    Devices and libraries count that both runs have.
     """
     pairs = [
         ("the commit", one["commit"], other["commit"]),
@@ -107,7 +107,16 @@ def differences(one: Mapping[str, Any], other: Mapping[str, Any]) -> Iterator[tu
     ]
     for name in sorted(one["devices"].keys() & other["devices"].keys()):
         pairs += _values(f"{name}'s", one["devices"][name], other["devices"][name])
+    mine, theirs = _by_name(one), _by_name(other)
+    for name in sorted(mine.keys() & theirs.keys()):
+        pairs += _values(f"{name}'s", mine[name], theirs[name])
     return (pair for pair in pairs if pair[1] != pair[2])
+
+
+def _by_name(environment: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    """Kernels and threads of libraries; none in files of releases that did not look."""
+    found = [Library(**entry) for entry in environment.get("peers", {}).get("libraries", ())]
+    return {str(x): {"kernels": x.kernels, "threads": x.threads} for x in found}
 
 
 def _values(

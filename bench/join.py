@@ -52,9 +52,22 @@ def _common(environment: Mapping[str, Any], more: Sequence[Named]) -> dict[str, 
             for what, one, other in differences(common, later.environment)
         ]
         common["devices"] = later.environment["devices"] | common["devices"]
+        if "peers" in common and "peers" in later.environment:
+            common["peers"] = _both(common["peers"], later.environment["peers"])
     if found:
         raise DataError(f"runs to be joined must be of one machine and commit: {'; '.join(found)}")
     return common
+
+
+def _both(one: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:
+    """What libraries ran with in either run."""
+
+    def listed(part: str) -> list[Any]:
+        return [*one[part], *(x for x in other[part] if x not in one[part])]
+
+    taken = {**other["taken_away"], **one["taken_away"]}
+    libraries, held_back = listed("libraries"), listed("held_back")
+    return {"taken_away": taken, "libraries": libraries, "held_back": held_back}
 
 
 def _key(cell: Cell) -> tuple[str, str, str, tuple[int, ...]]:

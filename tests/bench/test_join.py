@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
+from portable.errors import DataError
 from portable_bench.cli import bench
 from portable_bench.join import joined
 from portable_bench.results import Cell, Outcome, Results, load, write
@@ -64,6 +65,22 @@ def test_devices_of_later_runs_are_described() -> None:
     gpu = {"gpu": ENVIRONMENT["devices"]["cpu"] | {"kind": "gpu"}}
     whole = joined(FIRST, [("more.json", Results(LATER | {"devices": gpu}, []))])
     assert whole.environment["devices"] == ENVIRONMENT["devices"] | gpu
+
+
+def with_blas(environment: dict[str, Any], kernels: str, package: str = "numpy") -> Any:
+    library = {"name": "OpenBLAS", "version": "0.3", "part_of": package, "kernels": kernels}
+    library |= {"threads": 2, "settings": {}}  # type: ignore[dict-item]
+    return environment | {"peers": {"taken_away": {}, "libraries": [library], "held_back": []}}
+
+
+def test_libraries_of_all_runs_are_described_and_have_to_be_the_same() -> None:
+    first = Results(with_blas(ENVIRONMENT, "Haswell"), FIRST.cells)
+    other = Results(with_blas(LATER, "SkylakeX", "scipy"), MORE.cells)
+    whole = joined(first, [("other.json", other)])
+    assert [x["part_of"] for x in whole.environment["peers"]["libraries"]] == ["numpy", "scipy"]
+    held = Results(with_blas(LATER, "SkylakeX"), MORE.cells)
+    with pytest.raises(DataError, match=r"OpenBLAS of numpy's kernels is SkylakeX in .*Haswell"):
+        joined(first, [("held.json", held)])
 
 
 def typed(folder: Path, *runs: Results) -> Result:

@@ -55,6 +55,15 @@ def test_train_reports_and_keeps_a_model() -> None:
     assert Forecaster.load("forecast.safetensors").settings.preset == DEFAULT
 
 
+def test_epochs_and_the_learning_rate_can_be_chosen() -> None:
+    output = _output("train", "--epochs", "3", "--lr", "0", "--dtype", "f16")
+    assert ": 3 epochs on" in output
+    assert "float16" in output
+    kept = Forecaster.load("forecast.safetensors").settings
+    assert len(kept.losses) == 3
+    assert kept.losses[0] == pytest.approx(kept.losses[2], rel=1e-3)
+
+
 def test_evaluate_gives_the_same_figures_as_train() -> None:
     rows = [line for line in _output("train").splitlines() if line.startswith("model")]
     assert rows[0] in _output("evaluate")
@@ -67,7 +76,10 @@ def test_a_model_that_does_not_beat_persistence_is_called_that() -> None:
 
 
 def test_horizons_and_intervals_are_reported() -> None:
-    output = _output("train", "--horizon", "3", "--intervals", "--coverage", "0.8")
+    unit = ("--unit", "[/x]")  # which tables are not to take for markup
+    output = _output("train", "--horizon", "3", "--intervals", "--coverage", "0.8", *unit)
+    assert "RMSE, [/x]" in output
+    assert "[/x]" in _output("predict", "--last", "1 2 3 4 5 6 7 8 9 10", *unit)
     assert "RMSE by step ahead" in output
     assert "meant for 80 %" in output
     lines = _output("predict", "--last", LAST).splitlines()
@@ -131,6 +143,8 @@ def test_nothing_is_kept_of_a_training_that_fails() -> None:
         (["train", "--seed", "-1"], "'--seed': -1"),
         (["train", "--model", "no/such/folder.safetensors"], "is no folder to write to"),
         (["train", "--preset", "best"], "'best' is not one of"),
+        (["train", "--epochs", "0"], "0 is not in the range"),
+        (["train", "--lr", "-1"], "lr=-1.0"),
         (["train", "--horizon", "0"], "both are at least 1"),
         (["train", "--intervals", "--coverage", "90"], "coverage=90"),
         (["train", "--device", "abacus"], "abacus"),

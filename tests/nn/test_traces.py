@@ -190,6 +190,15 @@ def test_arrays_of_another_kind_are_refused(tmp_path: Path, array: NDArray[np.ge
         read_trace(tmp_path / "a.npy")
 
 
+def test_an_array_that_declares_more_than_there_is(tmp_path: Path) -> None:
+    with (tmp_path / "a.npy").open("wb") as file:
+        header = {"descr": "<f8", "fortran_order": False, "shape": (10**15,)}
+        np.lib.format.write_array_header_1_0(file, header)
+        file.write(bytes(64))
+    with pytest.raises(DataError, match="no array of numbers"):
+        read_trace(tmp_path / "a.npy")
+
+
 def test_pickled_objects_and_archives_are_refused(tmp_path: Path) -> None:
     np.save(tmp_path / "a.npy", np.array([{}]), allow_pickle=True)
     with pytest.raises(DataError, match="NumPy's format"):

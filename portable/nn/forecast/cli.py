@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from portable.console import show
+from portable.dtypes import float16, float32, float64
 from portable.errors import PortableError
 from portable.files import write_whole
 from portable.nn.forecast.evaluation import Evaluation, evaluate
@@ -34,6 +35,7 @@ from portable_data.starlink import LENGTH, SEED, synthetic_trace
 __all__ = ["forecast"]
 
 _MODEL: Final = "forecast.safetensors"
+_DTYPES: Final = (float16, float32, float64)
 _PICTURE: Final = "forecast.png"
 
 _File = click.Path(dir_okay=False, path_type=Path)
@@ -86,10 +88,13 @@ def forecast() -> None:
 @click.option("--coverage", default=0.9, show_default=True, help="What the intervals are to hold.")
 @click.option(
     "--dtype",
-    default="float32",
+    default="f32",
     show_default=True,
-    type=click.Choice(["float16", "float32", "float64"]),
+    type=click.Choice([name for kind in _DTYPES for name in (kind.short, kind.name)]),
+    help="Of the network.",
 )
+@click.option("--epochs", type=click.IntRange(min=1), help="Instead of the preset's.")
+@click.option("--lr", type=float, help="The learning rate, instead of the preset's.")
 @_seed_option
 @_device_option
 @_unit_option
@@ -102,6 +107,8 @@ def train_command(
     intervals: bool,
     coverage: float,
     dtype: str,
+    epochs: int | None,
+    lr: float | None,
     seed: int,
     device: str | None,
     unit: str,
@@ -118,6 +125,8 @@ def train_command(
             dtype=dtype,
             device=device,
             seed=seed,
+            epochs=epochs,
+            lr=lr,
         )
         evaluation = evaluate(forecaster, values)
         _report_training(forecaster, evaluation)

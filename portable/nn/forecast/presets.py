@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
-from portable.nn.optimizers import SGD, AdamW, Optimizer
+from portable.nn.optimizers import SGD, AdamW
 from portable.nn.schedules import Cosine, Schedule
 
 __all__ = ["DEFAULT", "PRESETS", "Preset"]
@@ -26,7 +26,7 @@ class Preset:
         and forecasts the difference from it; else normalised values as they are.
     init : {"xavier", "uniform"}
         Initial weights.
-    optimizer : Optimizer
+    optimizer : SGD or AdamW
     schedule : Schedule or None
         Of the learning rate.
     epochs, batch_size : int
@@ -38,11 +38,16 @@ class Preset:
     hidden: tuple[int, ...]
     relative: bool
     init: str
-    optimizer: Optimizer
+    optimizer: SGD | AdamW
     schedule: Schedule | None
     epochs: int
     batch_size: int
     window: int = 10
+
+    def changed(self, epochs: int | None, lr: float | None) -> Preset:
+        """The same with other epochs and another learning rate, where they are given."""
+        optimizer = self.optimizer if lr is None else replace(self.optimizer, lr=lr)
+        return replace(self, epochs=self.epochs if epochs is None else epochs, optimizer=optimizer)
 
 
 def _original(about: str, init: str, momentum: float = 0.0) -> Preset:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 import numpy as np
+from rich.markup import escape
 from rich.table import Table
 
 from portable.nn.forecast.evaluation import Evaluation
@@ -28,7 +29,7 @@ def score_table(evaluation: Evaluation, unit: str = "Mbit/s") -> Table:
     for heading in ("MSE", "RMSE", "MAE"):
         table.add_column(heading, justify="right")
     for heading in (f"MSE, ({unit})^2", f"RMSE, {unit}", f"MAE, {unit}", "MSE / persistence"):
-        table.add_column(heading, justify="right")
+        table.add_column(escape(heading), justify="right")
     span = evaluation.split.scaling.span
     for name, score in _scores(evaluation).items():
         table.add_row(name, *_cells(score, span, evaluation.persistence))
@@ -54,7 +55,7 @@ def _cells(score: Score, span: float, persistence: Score) -> list[str]:
 
 def step_table(evaluation: Evaluation, unit: str = "Mbit/s") -> Table:
     """The root of the mean squared error of each step ahead, in the trace's unit."""
-    table = Table(title=f"RMSE by step ahead, {unit}")
+    table = Table(title=escape(f"RMSE by step ahead, {unit}"))
     scores = _scores(evaluation)
     span = evaluation.split.scaling.span
     table.add_column("step", justify="right")
@@ -119,7 +120,7 @@ def forecast_table(forecast: Forecast, coverage: float | None, unit: str = "Mbit
     if coverage is not None and forecast.lower is not None and forecast.upper is not None:
         columns |= {f"{100 * coverage:.0f} % from": forecast.lower[0], "to": forecast.upper[0]}
     for heading in columns:
-        table.add_column(heading, justify="right")
+        table.add_column(escape(heading), justify="right")
     for step, *values in zip(*columns.values(), strict=True):
         table.add_row(str(step), *(f"{value:.2f}" for value in values))
     return table

@@ -117,7 +117,7 @@ def _read_json(path: Path, _column: str | None) -> NDArray[np.float64]:
 def _read_npy(path: Path, _column: str | None) -> NDArray[np.float64]:
     try:
         array = np.load(path, allow_pickle=False)
-    except (ValueError, EOFError) as error:
+    except (ValueError, EOFError, MemoryError) as error:
         raise DataError(f"no array of numbers in NumPy's format: {error}") from None
     if not isinstance(array, np.ndarray) or array.ndim != 1 or array.dtype.kind not in "iuf":
         raise DataError(f"holds {_kind(array)}; expected one dimension of real numbers")

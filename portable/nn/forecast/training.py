@@ -31,6 +31,8 @@ def train(
     dtype: str = "float32",
     device: str | Device | None = None,
     seed: int = 0,
+    epochs: int | None = None,
+    lr: float | None = None,
     progress: bool | None = None,
 ) -> Forecaster:
     """Train a forecast on the first 80 % of a trace.
@@ -50,6 +52,10 @@ def train(
         Where to train; the device in use if left out.
     seed : int
         Of initial weights and shuffles.
+    epochs : int, optional
+        Passes over the samples, instead of the preset's.
+    lr : float, optional
+        The learning rate, instead of the preset's.
     progress : bool, optional
         Whether to show a progress bar; if left out, where there is a terminal.
 
@@ -65,9 +71,9 @@ def train(
     DataError
         If the trace is constant, or the training diverged.
     ValueError
-        For an unknown preset or a coverage that is not between 0 and 1.
+        For an unknown preset, a coverage that is not between 0 and 1, or epochs below 1.
     """
-    chosen = _known(preset)
+    chosen = _known(preset).changed(epochs, lr)
     loss = mse if coverage is None else mean_and_bounds(coverage)
     split = split_samples(trace, chosen.window, horizon)
     settings = Settings(
