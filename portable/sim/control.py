@@ -81,7 +81,11 @@ def _apart(statement: s.If, b: Builder, condition: Evaluate, then: Runs, orelse:
     def run(w: Workgroup) -> Running:
         holds = condition(w)
         sides = ((w.active.where(holds), then), (w.active.unless(holds), orelse))
-        yield from apart(w, site, divided(w, sides), names)
+        taken = [side for side in sides if side[0].count]
+        if len(taken) > 1:
+            yield from apart(w, site, divided(w, sides), names)
+        else:  # nobody goes another way: those who wait here may meet at barriers
+            yield from taken[0][1](w)
 
     return Pauses(run)
 

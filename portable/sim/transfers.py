@@ -81,11 +81,15 @@ class Run:
         found: Value = np.asarray(first + elements * self.itemsize)
         return found
 
+    def _reached(self, w: Workgroup, index: list[Value], steps: Value) -> tuple[Value, ...]:
+        """Indices so many elements further, from row to row."""
+        extents = w.buffers[self.site.array].extents  # type: ignore[index]
+        return advanced(index, steps, extents)
+
     def access(self, w: Workgroup, items: Value, steps: Value, wanted: Value) -> Access:
         """Entry by entry the element `steps` after the start of a work-item, where wanted."""
         at, step_ = items[wanted], steps[wanted]
-        extents = w.buffers[self.site.array].extents  # type: ignore[index]
-        index = advanced([i(w)[at].astype(np.int64) for i in self._index], step_, extents)
+        index = self._reached(w, [i(w)[at].astype(np.int64) for i in self._index], step_)
         width = w.buffers[self.site.array].width  # type: ignore[index]
         wide = tuple(np.repeat(i, width) for i in index)
         component = np.tile(np.arange(width), at.size)
@@ -98,10 +102,30 @@ class Run:
         return access
 
 
+class Vector(Run):
+    """Neighbours in memory, along the axis on which they are neighbours."""
+
+    def _reached(self, w: Workgroup, index: list[Value], steps: Value) -> tuple[Value, ...]:
+        index[_contiguous_axis(self.site.array)] += steps
+        return tuple(index)
+
+
+def _contiguous_axis(array: Array | None) -> int:
+    """The axis along which elements are neighbours, the last of several."""
+    assert array is not None
+    strides: list[object] = list(array.strides)
+    if array.layout is not None:
+        # Along axes of one element nobody steps, whatever their strides.
+        pairs = zip(array.layout.strides, array.shape, strict=True)
+        strides = ["unit" if stride == 1 and extent > 1 else "any" for stride, extent in pairs]
+    last = len(strides) - 1
+    return last - strides[::-1].index("unit") if "unit" in strides else last
+
+
 @step.register
 def _(statement: s.CopyVector, b: Builder) -> Step:
-    source = Run(statement.source, statement.source_index, statement.loc, b)
-    target = Run(statement.target, statement.target_index, statement.loc, b)
+    source = Vector(statement.source, statement.source_index, statement.loc, b)
+    target = Vector(statement.target, statement.target_index, statement.loc, b)
     valid, lanes = b.expression(statement.valid, b.site(statement.loc)), statement.lanes
     outward = statement.target.space == "global"
     size = lanes * statement.target.dtype.itemsize
