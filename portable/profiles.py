@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import json
 import os
-import types
 import typing
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
@@ -132,20 +131,30 @@ def _kinds() -> dict[str, Any]:
 
 def _value(x: Any, kind: Any, where: str) -> Any:
     """A JSON value as one of a capability's type."""
+    inner = typing.get_args(kind)
+    match typing.get_origin(kind):
+        case typing.Literal if x in inner:
+            return x
+        case builtin if builtin is frozenset and isinstance(x, list):
+            return frozenset(_value(part, inner[0], where) for part in x)
+        case builtin if builtin is tuple and isinstance(x, list) and len(x) == len(inner):
+            return tuple(_value(part, kind, where) for part, kind in zip(x, inner, strict=True))
+        case None if type(x) is kind:
+            return x
+    raise DataError(f"{where} is {x!r}; expected {_described(kind)}")
+
+
+def _described(kind: Any) -> str:
+    """What a JSON value of a capability's type is."""
+    inner = typing.get_args(kind)
     match typing.get_origin(kind):
         case typing.Literal:
-            good, value = x in typing.get_args(kind), x
-        case builtin if builtin in (frozenset, tuple):
-            inner = typing.get_args(kind)[0]
-            good = isinstance(x, list) and all(type(part) is inner for part in x)
-            good = good and (builtin is frozenset or len(x) == len(typing.get_args(kind)))
-            value = builtin(x) if good else x
-        case _:
-            good, value = type(x) is kind, x
-    if not good:
-        expected = kind if isinstance(kind, types.GenericAlias) else typing.get_args(kind) or kind
-        raise DataError(f"{where} is {x!r}; expected {getattr(expected, '__name__', expected)}")
-    return value
+            return "one of " + ", ".join(map(repr, inner))
+        case None:
+            return str(kind.__name__)
+        case builtin if builtin is tuple:
+            return f"a list of {len(inner)} values"
+    return f"a list of values, each {_described(inner[0])}"
 
 
 def names() -> tuple[str, ...]:

@@ -90,7 +90,9 @@ def changed(**changes: Any) -> str:
         (changed(compute_units="132"), "compute_units is '132'; expected int"),
         (changed(kind="abacus"), "kind is 'abacus'; expected .*'gpu'"),
         (changed(max_workgroup_shape=[1, 2]), "max_workgroup_shape"),
-        (changed(async_copy="bulk"), "async_copy is 'bulk'"),
+        (changed(max_workgroup_shape=[1, 2, "3"]), "is '3'; expected int"),
+        (changed(async_copy="bulk"), "async_copy is 'bulk'; expected a list of values, each str"),
+        (changed(faults=["beads"]), "faults is 'beads'; expected one of"),
         ('{"format": 1, "devices": [{"name": "", "source": "", "capabilities": {}}]}', "lacks"),
     ],
 )
