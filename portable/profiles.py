@@ -13,6 +13,7 @@ import os
 import typing
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
+from enum import Enum
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
@@ -141,6 +142,8 @@ def _value(x: Any, kind: Any, where: str) -> Any:
             return tuple(_value(part, kind, where) for part, kind in zip(x, inner, strict=True))
         case None if type(x) is kind:
             return x
+        case None if issubclass(kind, Enum) and x in list(kind):
+            return kind(x)
     raise DataError(f"{where} is {x!r}; expected {_described(kind)}")
 
 
@@ -150,6 +153,8 @@ def _described(kind: Any) -> str:
     match typing.get_origin(kind):
         case typing.Literal:
             return "one of " + ", ".join(map(repr, inner))
+        case None if issubclass(kind, Enum):
+            return "one of " + ", ".join(repr(x.value) for x in kind)
         case None:
             return str(kind.__name__)
         case builtin if builtin is tuple:
