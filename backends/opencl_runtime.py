@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache as once
 from operator import itemgetter
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import pyopencl as cl
@@ -125,6 +125,10 @@ def launch_error(error: cl.Error | struct.error, what: str) -> PortableError:
     return LaunchError(text)
 
 
+_NO_REMARKS: Final = "-w"
+"""Some compilers print how many they have to the standard error."""
+
+
 def options_for(device: cl.Device, capabilities: Capabilities, flags: Sequence[str]) -> list[str]:
     """The compiler options: `flags`, the newest standard and IEEE division where they exist."""
     options = list(flags)
@@ -192,7 +196,7 @@ class Runtime:
         try:
             with _quiet():
                 built: cl.Program = cl.Program(self.context, program.source).build(
-                    options,
+                    [*options, _NO_REMARKS],
                     cache_dir=False,  # type: ignore[arg-type]
                 )
         except cl.Error as error:

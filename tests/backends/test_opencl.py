@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from time import time_ns
 from types import SimpleNamespace
 from typing import Any
 
@@ -9,7 +11,8 @@ import numpy as np
 import pytest
 
 import portable.array
-from portable import dtypes, registry
+from portable import dtypes, kernel, registry
+from portable import lang as kl
 from portable.errors import LaunchError, OutOfMemoryError, ShapeError
 from portable_backends.cpu import CPUBackend
 
@@ -133,3 +136,18 @@ def test_devices_that_nothing_can_be_built_for_are_passed_over(
         backend = CPUBackend()
         assert not backend.devices()
         assert backend.unavailable().reason == reason
+
+
+@kernel
+def set_to_one(x: Any) -> None:
+    """For the source of a program."""
+    x[kl.global_id(0)] = 1
+
+
+def test_compilers_print_no_remarks(opencl: Any, capfd: pytest.CaptureFixture[str]) -> None:
+    """On code that users never wrote; each time another text, so that it is built."""
+    program = set_to_one[8, 8].lower(opencl.empty((8,), dtypes.float32)).program
+    assert program
+    remarkable = f"int remarkable(int x) {{ return x && {time_ns() % 10**9 + 5}; }}\n"
+    opencl._runtime.built(replace(program, source=remarkable + program.source))
+    assert capfd.readouterr().err == ""
