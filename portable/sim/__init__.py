@@ -1,13 +1,16 @@
 """The simulator: the kernel language's living definition, run on NumPy arrays.
 
 `run` takes a kernel of `portable.lang.ir` and its arguments, runs it exactly as the language
-says, and raises one of `errors` at the first fault, with the place in the user's source.
+says, and raises one of `errors` at the first fault, with the place in the user's source. Given a
+device's capabilities it runs what would be emitted for that device.
 `checks` switches what is checked, for the launches inside a ``with`` block.
 
 Where to read what a statement means: plain accesses in `access` and `memory`, control flow in
 `control`, `atomics`, `collective` operations, asynchronous `transfers` and `copies`, matrix
 `fragments`; arithmetic in `values`; what orders accesses in `clocks`, `synchronise` and `races`;
-who runs when in `scheduler`.
+which workgroup runs when in `scheduler`, which part of one in `strands`. What passes make of copies
+and fragments: `instructions`, with `mbarriers`, `bulk`, `matrix_units` and `warpgroups`; what is
+under way beside the work-items in `flights`, `copies` and `products`, what it sees in `proxies`.
 """
 
 from portable.sim.run import Simulation, run
