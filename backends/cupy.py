@@ -25,6 +25,7 @@ from portable.backend import (
     ArrayView,
     Backend,
     Capabilities,
+    Collectives,
     Device,
     Executable,
     Program,
@@ -341,6 +342,25 @@ class CuPyDevice(Device):
         """A context in which this device is CuPy's current one."""
         scope: AbstractContextManager[Any] = self._cupy.cuda.Device(self.index)
         return scope
+
+    def collectives(self, devices: Sequence[Device]) -> Sequence[Collectives] | None:
+        """NCCL's or RCCL's, if CuPy has it."""
+        from portable_backends import nccl
+
+        return nccl.in_one_process([d.index for d in devices if isinstance(d, CuPyDevice)])
+
+    def collectives_key(self) -> object | None:
+        """NCCL's name for a new group of processes."""
+        from portable_backends import nccl
+
+        return nccl.key()
+
+    def join_collectives(self, key: object, rank: int, size: int) -> Collectives:
+        """A process of such a group."""
+        from portable_backends import nccl
+
+        with self.stream_scope():
+            return nccl.joined(key, rank, size)
 
     def timer(self) -> Timer:
         """Times between events on the current stream."""

@@ -23,6 +23,7 @@ __all__ = [
     "Backend",
     "Box",
     "Capabilities",
+    "Collectives",
     "Device",
     "Executable",
     "Program",
@@ -330,6 +331,46 @@ class Timer(ABC):
         """Wait for the end mark and return the seconds between the two on the device."""
 
 
+class Collectives(ABC):
+    """One device's part in collectives of its vendor's library, enqueued on its current stream.
+
+    Arrays are contiguous; `op` is "sum", "max" or "min".
+
+    Attributes
+    ----------
+    name : str
+        The library's.
+    """
+
+    name: str
+
+    @abstractmethod
+    def all_reduce(self, x: Any, out: Any, op: str) -> None:
+        """Must: combine all devices' `x` into `out`, which may be `x`."""
+
+    @abstractmethod
+    def reduce_scatter(self, x: Any, out: Any, op: str) -> None:
+        """Must: combine all devices' `x` and keep this one's part."""
+
+    @abstractmethod
+    def all_gather(self, x: Any, out: Any) -> None:
+        """Must: put all devices' `x` into `out`, one after the other."""
+
+    @abstractmethod
+    def broadcast(self, x: Any, root: int) -> None:
+        """Must: put the `x` of device `root` into everybody's."""
+
+    @abstractmethod
+    def start_gather(self, x: Any, outs: Sequence[Any]) -> Callable[[], None]:
+        """Must: put device r's `x` into ``outs[r]``, beside what is enqueued next.
+
+        Returns
+        -------
+        callable
+            Makes what is enqueued from then on wait for it.
+        """
+
+
 class Device(ABC):
     """One device. Methods marked *must* have no default; *should* and *may* have one.
 
@@ -441,6 +482,18 @@ class Device(ABC):
             f"{type(array).__module__}.{type(array).__name__} is no array of {self.name} and "
             "cannot share its memory; copy it with portable.asarray(x, device=...)"
         )
+
+    def collectives(self, devices: Sequence[Device]) -> Sequence[Collectives] | None:
+        """May: its vendor's collectives among different devices of this backend and process."""
+        return None
+
+    def collectives_key(self) -> object | None:
+        """May: what a new group of processes shares to have collectives; None: there are none."""
+        return None
+
+    def join_collectives(self, key: object, rank: int, size: int) -> Collectives:
+        """May: this device's part in collectives of processes, by the key of rank 0."""
+        raise NotImplementedError(f"{self.name} has no collectives")
 
     def view_code(self, array: Any) -> ViewCode | None:
         """May: how compiled code sees arrays like this one of its own; None: only `view` knows."""

@@ -287,6 +287,11 @@ class Convolution:
             self._filters = route.winograd.filters(device, w)
             self._workspace = _workspace(device, route.winograd, workspace)
 
+    @property
+    def result_shape(self) -> tuple[int, ...]:
+        """The shape of the results."""
+        return self._route.result_shape
+
     def __repr__(self) -> str:
         shape = self._route.shape
         return (

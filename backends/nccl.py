@@ -1,0 +1,126 @@
+"""Collectives between GPUs: NCCL on NVIDIA's, RCCL on AMD's, through CuPy's binding of either."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+import numpy as np
+
+from portable.backend import Collectives
+from portable.errors import DTypeError
+
+__all__ = ["in_one_process", "joined", "key"]
+
+_TYPES: Final = {
+    "int8": "NCCL_INT8",
+    "uint8": "NCCL_UINT8",
+    "bool": "NCCL_UINT8",
+    "int32": "NCCL_INT32",
+    "uint32": "NCCL_UINT32",
+    "int64": "NCCL_INT64",
+    "uint64": "NCCL_UINT64",
+    "float16": "NCCL_FLOAT16",
+    "float32": "NCCL_FLOAT32",
+    "float64": "NCCL_FLOAT64",
+}
+_OPERATIONS: Final = {"sum": "NCCL_SUM", "max": "NCCL_MAX", "min": "NCCL_MIN"}
+
+
+def _nccl() -> Any | None:
+    """CuPy's binding, if it has one."""
+    try:
+        from cupy.cuda import nccl
+    except ImportError:
+        return None
+    return nccl if getattr(nccl, "available", False) else None
+
+
+def in_one_process(indices: list[int]) -> list[Collectives] | None:
+    """A part for each of different devices, by CuPy's numbers."""
+    nccl = _nccl()
+    if nccl is None:
+        return None
+    parts = nccl.NcclCommunicator.initAll(indices)
+    return [_Part(nccl, part, rank, len(indices)) for rank, part in enumerate(parts)]
+
+
+def key() -> object | None:
+    """What the processes of a new group share."""
+    nccl = _nccl()
+    return None if nccl is None else nccl.get_unique_id()
+
+
+def joined(key: object, rank: int, size: int) -> Collectives:
+    """The part of the current device in a group of processes; waits for the others."""
+    nccl = _nccl()
+    assert nccl is not None
+    return _Part(nccl, nccl.NcclCommunicator(size, key, rank), rank, size)
+
+
+class _Part(Collectives):
+    """A device's communicator, and a stream for what goes on beside its work."""
+
+    name = "NCCL"
+
+    def __init__(self, nccl: Any, communicator: Any, rank: int, size: int) -> None:
+        self._nccl = nccl
+        self._communicator = communicator
+        self._rank = rank
+        self._size = size
+        self._beside: Any = None
+
+    def all_reduce(self, x: Any, out: Any, op: str) -> None:
+        """Enqueued on the current stream."""
+        self._communicator.allReduce(
+            x.data.ptr, out.data.ptr, x.size, self._type(x), self._operation(op), _current()
+        )
+
+    def reduce_scatter(self, x: Any, out: Any, op: str) -> None:
+        """Enqueued on the current stream."""
+        self._communicator.reduceScatter(
+            x.data.ptr, out.data.ptr, out.size, self._type(x), self._operation(op), _current()
+        )
+
+    def all_gather(self, x: Any, out: Any) -> None:
+        """Enqueued on the current stream."""
+        self._communicator.allGather(x.data.ptr, out.data.ptr, x.size, self._type(x), _current())
+
+    def broadcast(self, x: Any, root: int) -> None:
+        """Enqueued on the current stream."""
+        self._communicator.broadcast(
+            x.data.ptr, x.data.ptr, x.size, self._type(x), root, _current()
+        )
+
+    def start_gather(self, x: Any, outs: Sequence[Any]) -> Callable[[], None]:
+        """On a stream of its own, which waits for what the current one was given so far."""
+        import cupy
+
+        if self._beside is None:
+            self._beside = cupy.cuda.Stream(non_blocking=True)
+        beside = self._beside
+        beside.wait_event(cupy.cuda.get_current_stream().record())
+        self._nccl.groupStart()
+        for root, out in enumerate(outs):
+            source = x.data.ptr if root == self._rank else out.data.ptr
+            self._communicator.broadcast(
+                source, out.data.ptr, x.size, self._type(x), root, beside.ptr
+            )
+        self._nccl.groupEnd()
+        end = beside.record()
+        return lambda: cupy.cuda.get_current_stream().wait_event(end)
+
+    def _type(self, x: Any) -> int:
+        name = np.dtype(x.dtype).name
+        if name not in _TYPES:
+            raise DTypeError(f"NCCL takes no {name}; it takes {', '.join(_TYPES)}")
+        return int(getattr(self._nccl, _TYPES[name]))
+
+    def _operation(self, op: str) -> int:
+        return int(getattr(self._nccl, _OPERATIONS[op]))
+
+
+def _current() -> int:
+    import cupy
+
+    return int(cupy.cuda.get_current_stream().ptr)

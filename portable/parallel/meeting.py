@@ -1,0 +1,140 @@
+"""How the members of a group meet on the host: as threads of a process, or as processes by MPI."""
+
+from __future__ import annotations
+
+import threading
+from abc import ABC, abstractmethod
+from collections import defaultdict
+from queue import Empty, SimpleQueue
+from time import monotonic
+from typing import Any, Final
+
+from portable.errors import PortableError
+
+__all__ = ["Meeting", "ParallelError", "Room", "ThreadMeeting"]
+
+
+class ParallelError(PortableError, RuntimeError):
+    """Members of a group do not come together: one has left, is late, or means another thing."""
+
+
+class Meeting(ABC):
+    """One member's way to the others.
+
+    Attributes
+    ----------
+    rank, size : int
+        The member's number, and how many there are.
+    """
+
+    rank: int
+    size: int
+
+    @abstractmethod
+    def exchange(self, value: Any) -> list[Any]:
+        """What each member brings, by rank; each brings something. Waits for all."""
+
+    @abstractmethod
+    def send(self, value: Any, to: int) -> None:
+        """Gives something to one other member."""
+
+    @abstractmethod
+    def receive(self, source: int) -> Any:
+        """Waits for what another member sends."""
+
+
+class Room:
+    """Where threads of a process meet.
+
+    Parameters
+    ----------
+    size : int
+        How many.
+    patience : float
+        Seconds that members wait for each other.
+    """
+
+    def __init__(self, size: int, patience: float) -> None:
+        self.size: Final = size
+        self.patience: Final = patience
+        self._changed = threading.Condition()
+        self._round = 0
+        self._brought: dict[int, Any] = {}
+        self._last: list[Any] = []
+        self._left: dict[int, str] = {}
+        self._mail: defaultdict[tuple[int, int], SimpleQueue[Any]] = defaultdict(SimpleQueue)
+
+    def leave(self, rank: int, why: str) -> None:
+        """Says that a member comes no more, so that nobody waits for it."""
+        with self._changed:
+            self._left[rank] = why
+            self._changed.notify_all()
+
+    def exchange(self, rank: int, value: Any) -> list[Any]:
+        """As `Meeting.exchange`."""
+        with self._changed:
+            mine = self._round
+            self._brought[rank] = value
+            if len(self._brought) == self.size:
+                self._last = [self._brought[r] for r in range(self.size)]
+                self._brought = {}
+                self._round += 1
+                self._changed.notify_all()
+                return self._last
+            done = self._changed.wait_for(
+                lambda: self._round > mine or bool(self._missing_for_good()), self.patience
+            )
+            if self._round > mine:
+                return self._last
+            raise self._absence(done)
+
+    def _missing_for_good(self) -> dict[int, str]:
+        return {r: why for r, why in self._left.items() if r not in self._brought}
+
+    def _absence(self, known: bool) -> ParallelError:
+        if known:
+            gone = "; ".join(f"member {r} {why}" for r, why in self._missing_for_good().items())
+            return ParallelError(f"a group of {self.size} cannot go on: {gone}")
+        missing = [r for r in range(self.size) if r not in self._brought]
+        return ParallelError(
+            f"waited {self.patience:g} s for members {missing} of {self.size}; give a longer "
+            "patience if they are only late"
+        )
+
+    def send(self, rank: int, value: Any, to: int) -> None:
+        """As `Meeting.send`."""
+        self._mail[rank, to].put(value)
+
+    def receive(self, rank: int, source: int) -> Any:
+        """As `Meeting.receive`."""
+        end = monotonic() + self.patience
+        while monotonic() < end:
+            try:
+                return self._mail[source, rank].get(timeout=0.05)
+            except Empty:
+                if source in self._left:
+                    raise ParallelError(
+                        f"member {rank} waits for member {source}, which {self._left[source]}"
+                    ) from None
+        raise ParallelError(f"member {rank} waited {self.patience:g} s for member {source}")
+
+
+class ThreadMeeting(Meeting):
+    """A member's seat in a room."""
+
+    def __init__(self, room: Room, rank: int) -> None:
+        self.rank = rank
+        self.size = room.size
+        self._room = room
+
+    def exchange(self, value: Any) -> list[Any]:
+        """By way of the room."""
+        return self._room.exchange(self.rank, value)
+
+    def send(self, value: Any, to: int) -> None:
+        """By way of the room."""
+        self._room.send(self.rank, value, to)
+
+    def receive(self, source: int) -> Any:
+        """By way of the room."""
+        return self._room.receive(self.rank, source)

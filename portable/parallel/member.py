@@ -1,0 +1,223 @@
+"""A member of a group, and what it does together with the others."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from math import prod
+from typing import Any, Final, Literal
+
+import numpy as np
+
+from portable.backend import Collectives, Device
+from portable.dtypes import dtype
+from portable.errors import ShapeError
+from portable.parallel.meeting import Meeting, ParallelError
+
+__all__ = ["Member", "Operation", "Transfer"]
+
+Operation = Literal["sum", "max", "min"]
+
+_COMBINE: Final[dict[Operation, Callable[..., Any]]] = {
+    "sum": np.sum,
+    "max": np.max,
+    "min": np.min,
+}
+
+
+class Transfer:
+    """A transfer that may still be under way.
+
+    Attributes
+    ----------
+    result : array or list of arrays
+        What it brings; to be used after `wait`.
+    """
+
+    def __init__(self, result: Any, wait: Callable[[], None] | None = None) -> None:
+        self.result: Final = result
+        self._wait = wait
+
+    def wait(self) -> Any:
+        """Makes what the device does from here on wait for it; returns `result`."""
+        if self._wait is not None:
+            self._wait()
+            self._wait = None
+        return self.result
+
+
+class Member:
+    """One of a group; made by `Group.run`.
+
+    Collectives are called by all members, in the same order, with arrays of the same shape and
+    dtype; they are refused on every member if these differ. On devices that have a library for
+    them they are enqueued after the work already there, and do not wait for it.
+
+    Attributes
+    ----------
+    rank, size : int
+        This member's number, and how many there are.
+    device : Device
+        Where its arrays live.
+    """
+
+    def __init__(self, meeting: Meeting, device: Device, library: Collectives | None) -> None:
+        self.rank: Final = meeting.rank
+        self.size: Final = meeting.size
+        self.device: Final = device
+        self._meeting = meeting
+        self._library = library
+
+    def __repr__(self) -> str:
+        by = "host" if self._library is None else self._library.name
+        return f"<member {self.rank} of {self.size} on {self.device.name}, by {by}>"
+
+    def part(self, count: int) -> slice:
+        """This member's share of so many things, in order and as even as can be."""
+        each, more = divmod(count, self.size)
+        begin = self.rank * each + min(self.rank, more)
+        return slice(begin, begin + each + (self.rank < more))
+
+    def barrier(self) -> None:
+        """Waits for all members, and for what their devices were given before."""
+        self.device.synchronize()
+        self._agree("barrier", ())
+
+    def exchange(self, value: Any) -> list[Any]:
+        """A small object of each member, by rank."""
+        return self._meeting.exchange(value)
+
+    def all_reduce(self, x: Any, op: Operation = "sum", *, out: Any = None) -> Any:
+        """The sum, greatest or least of all members' arrays, element by element.
+
+        Parameters
+        ----------
+        x : array
+            Contiguous.
+        op : {"sum", "max", "min"}
+            How elements are combined; the order of sums is the library's.
+        out : array, optional
+            Where to put the result; may be `x`.
+
+        Returns
+        -------
+        array
+            `out`, or a new array like `x`.
+        """
+        self._agree(f"all_reduce {op}", self._form(x))
+        target = self._target(x.shape, x, out)
+        if self._library is not None:
+            self._library.all_reduce(x, target, op)
+            return target
+        gathered = np.stack(self._meeting.exchange(self.device.to_numpy(x)))
+        return self._brought(_COMBINE[op](gathered, axis=0), target)
+
+    def reduce_scatter(self, x: Any, op: Operation = "sum", *, out: Any = None) -> Any:
+        """This member's part of `all_reduce`; the first extent is a multiple of the members."""
+        self._agree(f"reduce_scatter {op}", self._form(x))
+        if x.shape[0] % self.size:
+            raise ShapeError(f"{x.shape[0]} rows are not shared evenly by {self.size} members")
+        target = self._target((x.shape[0] // self.size, *x.shape[1:]), x, out)
+        if self._library is not None:
+            self._library.reduce_scatter(x, target, op)
+            return target
+        part = self.part(x.shape[0])
+        gathered = np.stack([y[part] for y in self._meeting.exchange(self.device.to_numpy(x))])
+        return self._brought(_COMBINE[op](gathered, axis=0), target)
+
+    def all_gather(self, x: Any, *, out: Any = None) -> Any:
+        """All members' arrays, one after the other along the first axis.
+
+        Parameters
+        ----------
+        x : array
+            Contiguous, of one dimension at least.
+        out : array, optional
+            Where to put the result, ``size`` times as long.
+
+        Returns
+        -------
+        array
+            `out`, or a new array.
+        """
+        self._agree("all_gather", self._form(x))
+        target = self._target((x.shape[0] * self.size, *x.shape[1:]), x, out)
+        if self._library is not None:
+            self._library.all_gather(x, target)
+            return target
+        return self._brought(
+            np.concatenate(self._meeting.exchange(self.device.to_numpy(x))), target
+        )
+
+    def start_gather(self, x: Any, outs: Sequence[Any]) -> Transfer:
+        """Begins to bring each member's `x` into ``outs[rank]`` of all, beside what comes next.
+
+        For parts of a larger array that are gathered while the next part is worked out.
+
+        Parameters
+        ----------
+        x : array
+            Contiguous.
+        outs : sequence of array
+            A contiguous one for each member, like `x`.
+
+        Returns
+        -------
+        Transfer
+            Its `wait` comes before the outs are used or `x` is written again.
+        """
+        self._agree("start_gather", self._form(x))
+        if self._library is not None:
+            return Transfer(outs, self._library.start_gather(x, outs))
+        for found, out in zip(self._meeting.exchange(self.device.to_numpy(x)), outs, strict=True):
+            self._brought(found, out)
+        return Transfer(outs)
+
+    def broadcast(self, x: Any, root: int = 0) -> Any:
+        """Member `root`'s array in all members' `x`, which is contiguous and is returned."""
+        self._agree(f"broadcast from {root}", self._form(x))
+        if self._library is not None:
+            self._library.broadcast(x, root)
+            return x
+        mine = self.device.to_numpy(x) if self.rank == root else None
+        return self._brought(self._meeting.exchange(mine)[root], x)
+
+    def send(self, x: Any, to: int) -> None:
+        """Gives an array to another member, which calls `recv`."""
+        self._meeting.send(self.device.to_numpy(x), to)
+
+    def recv(self, source: int, *, out: Any = None) -> Any:
+        """The array that another member sends, in `out` or a new array."""
+        found = self._meeting.receive(source)
+        target = self.device.empty(found.shape, dtype(found.dtype)) if out is None else out
+        return self._brought(found, target)
+
+    # -- what they have in common -------------------------------------------------------------
+
+    def _agree(self, what: str, form: tuple[Any, ...]) -> None:
+        """Refuses a collective that means different things to the members, on each of them."""
+        meant = self._meeting.exchange((what, form))
+        if any(other != meant[0] for other in meant):
+            listed = "; ".join(
+                f"member {r}: {name} {' '.join(map(str, said))}"
+                for r, (name, said) in enumerate(meant)
+            )
+            raise ParallelError(f"members of a group call different things: {listed}")
+
+    def _form(self, x: Any) -> tuple[Any, ...]:
+        return tuple(x.shape), dtype(x.dtype).name
+
+    def _target(self, shape: tuple[int, ...], x: Any, out: Any) -> Any:
+        if out is None:
+            return self.device.empty(shape, dtype(x.dtype))
+        if tuple(out.shape) != tuple(shape) or dtype(out.dtype) is not dtype(x.dtype):
+            raise ShapeError(
+                f"out is {tuple(out.shape)} {out.dtype}; the result is {tuple(shape)} {x.dtype}"
+            )
+        return out
+
+    def _brought(self, host: np.ndarray[Any, Any], target: Any) -> Any:
+        """An array of the host in one of the device."""
+        if prod(target.shape):
+            kept = host.astype(dtype(target.dtype).numpy, copy=False)
+            target[...] = self.device.from_numpy(np.ascontiguousarray(kept))
+        return target

@@ -1,0 +1,41 @@
+"""What each process of MPI runs; the first prints what all found."""
+
+import json
+
+import numpy as np
+from mpi4py import MPI
+
+import portable as pt
+from portable import parallel
+from portable.conv import prepare_shared
+from portable.errors import PortableError
+
+
+def work(member: parallel.Member) -> list[float]:
+    x = pt.asarray(np.full((2, 2), member.rank + 1, np.float32), device=member.device)
+    total = pt.to_numpy(member.all_reduce(x))
+    gathered = pt.to_numpy(member.all_gather(x))
+    member.send(x, (member.rank + 1) % member.size)
+    received = pt.to_numpy(member.recv((member.rank - 1) % member.size))
+    images = np.ones((1, 1, 4, 4), np.float32) * (member.rank + 1)
+    plan = prepare_shared(member, images.shape, np.ones((1, 1, 3, 3), np.float32))
+    results = pt.to_numpy(plan(images))
+    try:
+        member.all_reduce(x[: 1 + member.rank % 2])
+    except PortableError as error:
+        refused = "different things" in str(error)
+    return [
+        float(total[0, 0]),
+        *gathered[::2, 0].tolist(),
+        float(received[0, 0]),
+        *results[:, 0, 0, 0].tolist(),
+        float(refused),
+    ]
+
+
+if __name__ == "__main__":
+    world = MPI.COMM_WORLD
+    (found,) = parallel.group(world, device="simulator").run(work)
+    everything = world.gather(found)
+    if everything is not None:
+        print(json.dumps(everything))  # noqa: T201 - read by the test

@@ -1,0 +1,149 @@
+"""Groups: what members do together is what one would do alone, and nobody waits in vain."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import numpy as np
+import pytest
+
+import portable as pt
+from portable import parallel
+from portable.backend import Device
+from portable.conv import conv2d, prepare_shared
+from portable.errors import DeviceError, ShapeError
+from portable.parallel import Member, ParallelError
+
+SIZE = 3
+
+
+def here(member: Member, x: Any) -> Any:
+    return pt.asarray(x, device=member.device)
+
+
+def together(device: Device, function: Any, **settings: Any) -> list[Any]:
+    return parallel.group([device] * SIZE, **settings).run(function)
+
+
+def test_sums(device: Device) -> None:
+    def work(member: Member) -> Any:
+        x = here(member, np.arange(6, dtype=np.float32).reshape(3, 2) + member.rank)
+        total = pt.to_numpy(member.all_reduce(x))
+        part = pt.to_numpy(member.reduce_scatter(x, "max"))
+        least = member.all_reduce(x, "min", out=x)
+        assert least is x
+        return total, part, pt.to_numpy(x)
+
+    start = np.arange(6, dtype=np.float32).reshape(3, 2)
+    for rank, (total, part, least) in enumerate(together(device, work)):
+        assert np.array_equal(total, 3 * start + 3)
+        assert np.array_equal(part, start[rank : rank + 1] + 2)
+        assert np.array_equal(least, start)
+
+
+def test_gathers_and_messages(device: Device) -> None:
+    def work(member: Member) -> Any:
+        x = here(member, np.full((2, 2), member.rank, np.int32))
+        gathered = pt.to_numpy(member.all_gather(x))
+        outs = [member.device.empty((2, 2), pt.int32) for _ in range(member.size)]
+        parts = [pt.to_numpy(y) for y in member.start_gather(x, outs).wait()]
+        member.send(x, (member.rank + 1) % member.size)
+        received = pt.to_numpy(member.recv((member.rank - 1) % member.size))
+        root = pt.to_numpy(member.broadcast(x, 1))
+        member.barrier()
+        return gathered, np.concatenate(parts), received, root
+
+    for rank, (gathered, parts, received, root) in enumerate(together(device, work)):
+        assert gathered[:, 0].tolist() == [0, 0, 1, 1, 2, 2]
+        assert np.array_equal(parts, gathered)
+        assert (received == (rank - 1) % SIZE).all()
+        assert (root == 1).all()
+
+
+def test_convolutions_are_shared_out(device: Device) -> None:
+    random = np.random.default_rng(0)
+    x = random.standard_normal((6, 2, 6, 6)).astype(np.float32)
+    w = random.standard_normal((3, 2, 3, 3)).astype(np.float32)
+
+    def work(member: Member) -> Any:
+        own = here(member, x[member.part(6)])
+        settings = {"padding": 1, "algorithm": "winograd2"}
+        plan = prepare_shared(member, own.shape, here(member, w), pieces=2, **settings)
+        return pt.to_numpy(plan(own))
+
+    alone = conv2d(
+        pt.asarray(x, device=device),
+        pt.asarray(w, device=device),
+        padding=1,
+        algorithm="winograd2",
+    )
+    for found in together(device, work):
+        assert np.array_equal(found, pt.to_numpy(alone))
+
+
+def test_shares_are_even() -> None:
+    def work(member: Member) -> Any:
+        return len(range(8)[member.part(8)])
+
+    assert parallel.group(["simulator"] * SIZE).run(work) == [3, 3, 2]
+
+
+def test_members_that_mean_different_things() -> None:
+    def work(member: Member) -> None:
+        member.all_reduce(np.zeros(2 + (member.rank == 1)))
+
+    with pytest.raises(ParallelError, match=r"member 1: all_reduce sum \(3,\) float64"):
+        together(pt.device("simulator"), work)
+
+
+def test_a_member_that_fails_ends_it_for_all() -> None:
+    def work(member: Member) -> None:
+        if member.rank == 2:
+            raise KeyError("lost")
+        member.barrier()
+
+    with pytest.raises(KeyError, match="lost"):
+        together(pt.device("simulator"), work)
+
+
+def test_a_member_that_returns_early_is_not_waited_for() -> None:
+    def work(member: Member) -> None:
+        if member.rank:
+            member.recv(0)
+
+    with pytest.raises(ParallelError, match="waits for member 0, which has returned"):
+        together(pt.device("simulator"), work)
+
+
+def test_a_member_that_is_late_is_named() -> None:
+    others_are_done = threading.Barrier(SIZE)
+
+    def work(member: Member) -> str:
+        said = ""
+        if member.rank != 1:
+            with pytest.raises(ParallelError) as error:
+                member.barrier()
+            said = str(error.value)
+        others_are_done.wait()
+        return said
+
+    said = together(pt.device("simulator"), work, patience=0.1)
+    assert "waited 0.1 s for members [1] of 3" in said[0]
+
+
+def test_mistakes() -> None:
+    with pytest.raises(DeviceError, match="at least one device"):
+        parallel.group([])
+
+    def uneven(member: Member) -> None:
+        member.reduce_scatter(np.zeros(4))
+
+    with pytest.raises(ShapeError, match="4 rows are not shared evenly by 3"):
+        together(pt.device("simulator"), uneven)
+
+    def strange(member: Member) -> None:
+        member.all_gather(np.zeros(2), out=np.zeros(2))
+
+    with pytest.raises(ShapeError, match="out is"):
+        together(pt.device("simulator"), strange)
