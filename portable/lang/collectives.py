@@ -26,7 +26,9 @@ class Workgroup:
     Attributes
     ----------
     size : int
-        Work-items in all, more than one.
+        Work-items in all.
+    span : int
+        How many neighbours are combined, more than one; all, or a part of them that divides them.
     width : int
         Work-items of a sub-group; 1 where the device has none.
     used : bool
@@ -34,28 +36,42 @@ class Workgroup:
     """
 
     size: int
+    span: int
     width: int
     used: bool
 
     @property
+    def whole(self) -> bool:
+        """Whether all work-items are combined."""
+        return self.span == self.size
+
+    @property
+    def shuffles(self) -> bool:
+        """Whether sub-groups combine by shuffles: none of them has work-items of two spans."""
+        fit = self.whole or self.width % self.span == 0 or self.span % self.width == 0
+        return self.width > 1 and fit
+
+    @property
     def groups(self) -> int:
-        """How many sub-groups there are."""
-        return -(-self.size // self.width)
+        """How many sub-groups a span has."""
+        return -(-self.span // self.width)
 
     @property
     def narrowest(self) -> int:
-        """Work-items of the last sub-group, which may have fewer than others."""
-        return self.size % self.width or self.width
+        """Work-items of the last of them, which may have fewer than others."""
+        return self.span % self.width or self.width
 
     @property
     def room(self) -> int:
         """Elements of local memory that are needed, the scratch of all collectives of a kernel."""
-        return self.size if self.width == 1 else self.groups
+        if not self.shuffles:
+            return self.size
+        return -(-self.size // self.width) if self.groups > 1 else 0
 
     @property
     def steps(self) -> tuple[int, ...]:
         """How far shuffles reach within a sub-group."""
-        return doublings(min(self.size, self.width))
+        return doublings(min(self.span, self.width))
 
     @property
     def each(self) -> int:
@@ -75,7 +91,7 @@ class Workgroup:
     @property
     def chunk(self) -> int:
         """Consecutive values that one work-item combines: about as many as there are chunks."""
-        return isqrt(self.size - 1) + 1
+        return isqrt(self.span - 1) + 1
 
 
 def doublings(count: int) -> tuple[int, ...]:
@@ -105,10 +121,12 @@ def _active(group: Any) -> Any:
 
 @function
 def reduced(op: Any, x: Any, group: Any, scratch: Any) -> Any:
-    """`x` of all work-items combined, for all."""
-    if group.width > 1:
-        return kl.assume_uniform(_reduced_by_sub_groups(op, x, group, scratch))
-    return kl.assume_uniform(_reduced_by_chunks(op, x, group, scratch))
+    """`x` of all work-items of a span combined, for all of them."""
+    if group.shuffles:
+        total = _reduced_by_sub_groups(op, x, group, scratch)
+    else:
+        total = _reduced_by_chunks(op, x, group, scratch)
+    return kl.assume_uniform(total) if group.whole else total
 
 
 @function
@@ -129,19 +147,21 @@ def _reduced_within(op: Any, x: Any, count: Any, steps: Any, whole: Any) -> Any:
 
 @function
 def _reduced_by_sub_groups(op: Any, x: Any, group: Any, scratch: Any) -> Any:
-    steps, groups = group.steps, group.groups
-    total = _reduced_within(op, x, _active(group), steps, group.size % (1 << len(steps)) == 0)
+    steps, groups, own = group.steps, group.groups, kl.sub_group_local_id()
+    total = _reduced_within(op, x, _active(group), steps, group.span % (1 << len(steps)) == 0)
+    if groups == 1 and not group.whole:
+        return kl.sub_group_shuffle(total, own - own % group.span)
     if groups > 1:
-        own = kl.sub_group_local_id()
         _begin(group)
         if own == 0:
             scratch[kl.sub_group_id()] = total
         kl.barrier()
+        base = 0 if group.whole else kl.sub_group_id() // groups * groups
         first = own * group.each
-        total = scratch[kl.minimum(first, groups - 1)]
+        total = scratch[base + kl.minimum(first, groups - 1)]
         for k in kl.static_range(1, group.each):
             if first + k < groups:
-                total = op(total, scratch[first + k])
+                total = op(total, scratch[base + first + k])
         parts, steps = group.parts, group.part_steps
         total = _reduced_within(op, total, parts, steps, parts == 1 << len(steps))
     return kl.sub_group_broadcast(total, 0)
@@ -149,20 +169,22 @@ def _reduced_by_sub_groups(op: Any, x: Any, group: Any, scratch: Any) -> Any:
 
 @function
 def _reduced_by_chunks(op: Any, x: Any, group: Any, scratch: Any) -> Any:
-    own = kl.local_linear_id()
+    own, span, chunk = kl.local_linear_id(), group.span, group.chunk
+    place = own if group.whole else own % span
+    base = own - place
     _begin(group)
     scratch[own] = x
     kl.barrier()
-    first = own * group.chunk
-    if first < group.size:
-        total = scratch[first]
-        for k in range(first + 1, kl.minimum(first + group.chunk, group.size)):
-            total = op(total, scratch[k])
-        scratch[first] = total
+    first = place * chunk
+    if first < span:
+        total = scratch[base + first]
+        for k in range(first + 1, kl.minimum(first + chunk, span)):
+            total = op(total, scratch[base + k])
+        scratch[base + first] = total
     kl.barrier()
-    total = scratch[0]
-    for k in range(group.chunk, group.size, group.chunk):
-        total = op(total, scratch[k])
+    total = scratch[base]
+    for k in range(chunk, span, chunk):
+        total = op(total, scratch[base + k])
     return total
 
 

@@ -17,8 +17,11 @@ __all__ = [
 
 
 @word
-def workgroup_reduce(op: Any, x: Any) -> Any:
+def workgroup_reduce(op: Any, x: Any, *, width: int | None = None) -> Any:
     """`x` of all work-items, combined by `op`; every work-item gets it, and it counts as uniform.
+
+    With `width`, a constant that divides the work-items, of so many neighbours each, who get their
+    own result; then it does not count as uniform.
 
     `op` is a function of two values that gives one of the same types: `add`, `maximum`, or any
     marked `portable.function`. It has to be associative and need not commute: values are combined

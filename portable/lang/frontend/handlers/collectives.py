@@ -28,14 +28,25 @@ from portable.lang.ir.types import Array, Layout
 
 
 @handles("workgroup_reduce")
-def _reduce(builder: Builder, op: Any, x: Any) -> Any:
+def _reduce(builder: Builder, op: Any, x: Any, width: Any) -> Any:
     from portable.lang import collectives
 
     _check_operation(builder, "workgroup_reduce", op)
     value = _strong(builder, "workgroup_reduce", x)
-    if prod(builder.workgroup) == 1:
+    span = prod(builder.workgroup) if width is None else _width(builder, width)
+    if span == 1:
         return value
-    return builder.inline(collectives.reduced, [op, value, *_group(builder, value)], {})
+    return builder.inline(collectives.reduced, [op, value, *_group(builder, value, span)], {})
+
+
+def _width(builder: Builder, width: Any) -> int:
+    size = prod(builder.workgroup)
+    if not isinstance(width, int) or width < 1 or size % width:
+        builder.fail(
+            f"the width of kl.workgroup_reduce is a constant that divides the {size} work-items, "
+            f"not {describe(width)}"
+        )
+    return width
 
 
 @handles("workgroup_scan")
@@ -126,17 +137,17 @@ def _converted(builder: Builder, initial: Any, x: Any) -> Any:
     return as_type(builder, initial, x.dtype) if isinstance(x, Value) else initial
 
 
-def _group(builder: Builder, x: Any) -> tuple[Struct, View | StructView | None]:
+def _group(builder: Builder, x: Any, span: int = 0) -> tuple[Struct, View | StructView | None]:
     """Who takes part, and local memory for values like `x` where some is needed."""
     from portable.lang.collectives import Workgroup
 
     size, width = prod(builder.workgroup), builder.capabilities.sub_group_size
-    plan = Workgroup(size, width, builder.scratch_used)
+    plan = Workgroup(size, span or size, width, builder.scratch_used)
     scratch = None
-    if width == 1 or plan.groups > 1:
+    if plan.room:
         scratch = _scratch(builder, x, plan.room, Counter())
         builder.scratch_used = True
-    return Struct(Workgroup, (size, width, plan.used)), scratch
+    return Struct(Workgroup, (size, plan.span, width, plan.used)), scratch
 
 
 def _scratch(builder: Builder, x: Any, room: int, taken: Counter[DType]) -> View | StructView:
