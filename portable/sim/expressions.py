@@ -121,8 +121,8 @@ def _assume_uniform(x: Evaluate, site: Site) -> Evaluate:
 
 
 def check_uniform(w: Workgroup, site: Site, what: str, x: Value) -> None:
-    """Report a value that differs between the active work-items."""
+    """Report a value that differs between the active work-items; NaN is like NaN."""
     picked = w.active.pick(x)
     expected = np.broadcast_to(picked[:1], picked.shape)
-    if (picked != expected).any():
+    if ((picked != expected) & ((picked == picked) | (expected == expected))).any():
         raise report.not_uniform(w, site, what, picked, expected)

@@ -13,6 +13,7 @@ import numpy as np
 
 import portable as pt
 import portable.array as xp
+from portable import lang as kl
 from portable import nn
 from portable.array.base.recipe import Recipe
 from portable.array.masks.compaction_kernels import compact_together
@@ -357,12 +358,35 @@ def reductions_at_once() -> None:
         np.testing.assert_array_equal(out, a.sum(1))
 
 
+@pt.kernel
+def collected(x: Any, out: Any) -> None:
+    i = kl.local_id(0)
+    for k in range(2):
+        out[0, i] += kl.workgroup_reduce(kl.add, x[k, i])
+        out[1, i] += kl.workgroup_scan(kl.add, x[k, i], inclusive=False, initial=k)
+        out[2, i] += kl.workgroup_broadcast(x[k, i], 9)
+        some, every = kl.workgroup_any(x[k, i] > 8), kl.workgroup_all(x[k, i] > 0)
+        out[3, i] += kl.i32(some) * 2 + kl.i32(every)
+
+
+@run
+def collectives() -> None:
+    """By three sub-groups, the last of them half as wide as others."""
+    a, out = integers(2, 20), empty(4, 20, kind=int32)
+    out[:] = 0
+    collected[20, 20](a, out)
+    np.testing.assert_array_equal(out[0], a.sum())
+    np.testing.assert_array_equal(out[1], (np.cumsum(a, 1) - a).sum(0) + 1)
+    np.testing.assert_array_equal(out[2], a[:, 9].sum())
+    np.testing.assert_array_equal(out[3], ((a > 8).any(1) * 2 + (a > 0).all(1)).sum())
+
+
 @run
 def reductions_together() -> None:
     a = np.random.default_rng(1).integers(-9, 9, (3, 150)).astype(np.int32)
     out = empty(3, 1, kind=int32)
     how = {"MERGE": total, "MAP": None, "KIND": int32, "INITIAL": 0, "LANES": 2}
-    reduce_together[2 * 16, 16](a, out, **how, WIDTH=8, TALL=2, SECTION=150)
+    reduce_together[2 * 32, 32](a, out, **how, WIDTH=16, TALL=2, SECTION=150)
     np.testing.assert_array_equal(out[:, 0], a.sum(1))
 
 
@@ -422,8 +446,8 @@ def reductions_of_strips() -> None:
 def positions_of_the_greatest() -> None:
     a = integers(3, 75)
     values, out = empty(3, 1, kind=int32), empty(3, 1, kind=int64)
-    how = {"LARGEST": True, "PLACE": int32, "LANES": 2, "WIDTH": 8, "TALL": 2, "SECTION": 75}
-    best_together[2 * 16, 16](a, None, values, out, **how)
+    how = {"LARGEST": True, "PLACE": int32, "LANES": 2, "WIDTH": 16, "TALL": 2, "SECTION": 75}
+    best_together[2 * 32, 32](a, None, values, out, **how)
     np.testing.assert_array_equal(out[:, 0], a.argmax(1))
 
 

@@ -168,6 +168,31 @@ def _for_all(x: Array, size: int) -> Array:
     return np.repeat(x[:, None], size, 1)
 
 
+@pt.kernel
+def neighbours(y, out, *, WIDTH):
+    i = kl.local_id(0)
+    out[i] = kl.workgroup_reduce(after, (kl.i64(3), y[i]), width=WIDTH)[1]
+
+
+@pytest.mark.parametrize(("size", "width"), [(60, 6), (64, 4), (64, 32)])
+def test_so_many_neighbours_each(device: Device, size: int, width: int) -> None:
+    y = np.arange(size) % 7
+    (out,) = run(device, neighbours[size, size], y, np.zeros(size, np.int64), WIDTH=width)[1:]
+    np.testing.assert_array_equal(out, _composed(y.reshape(-1, width))[:, -1].repeat(width))
+
+
+def test_all_nan_is_uniform() -> None:
+    with pt.use("simulator"):
+        x = np.full(8, np.nan, np.float32)
+        _summed[8, 8](x)
+    assert np.isnan(x).all()
+
+
+@pt.kernel
+def _summed(x):
+    x[kl.local_id(0)] = kl.workgroup_reduce(kl.add, x[kl.local_id(0)])
+
+
 # -- loops that a workgroup shares out ------------------------------------------------------------
 
 

@@ -8,6 +8,7 @@ taken off beforehand, so that means are about as precise as the deviations.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 from portable import lang as kl
@@ -27,32 +28,39 @@ def share(part: Any, whole: Any, KIND: Any) -> Any:
     return kl.cast(part, KIND) / kl.cast(kl.maximum(whole, 1), KIND)
 
 
-@function
-def joined(
-    mean: Any, squares: Any, count: Any, more_mean: Any, more_squares: Any, more: Any, KIND: Any
-) -> Any:
-    """Mean and squared deviations of `count` numbers and `more` together."""
-    part = share(more, count + more, KIND)
-    gap = more_mean - mean
-    return mean + gap * part, squares + more_squares + gap * gap * (part * kl.cast(count, KIND))
+@dataclass(frozen=True)
+class Moments:
+    """The mean of numbers, or of each lane of vectors, their squared deviations, and how many.
+
+    Neither is of any numbers where `count` is 0.
+    """
+
+    mean: Any
+    squares: Any
+    count: Any
+
+    @function
+    def __add__(self, more: Any) -> Any:
+        """Those of the numbers of both together."""
+        kind = self.mean.dtype
+        total = self.count + more.count
+        part = share(more.count, total, kind)
+        gap = more.mean - self.mean
+        apart = gap * gap * (part * kl.cast(self.count, kind))
+        return Moments(self.mean + gap * part, self.squares + more.squares + apart, total)
 
 
 @function
 def moments_of_few(
     x: Any, outer: Any, first: Any, step: Any, origin: Any, LANES: Any, AXIS: Any, KIND: Any
 ) -> Any:
-    """Mean and squared deviations in each lane of `_HELD` elements from `first` on."""
-    held = ()
-    for k in kl.static_range(_HELD):
-        held = (*held, read(x, outer, first + k * step, LANES, AXIS, KIND, None) - origin)  # type: ignore[assignment]
-    total = held[0]  # type: ignore[misc]
-    for k in kl.static_range(1, _HELD):
-        total = total + held[k]
-    centre = total * (1 / _HELD)
-    spread = (held[0] - centre) * (held[0] - centre)  # type: ignore[misc]
-    for k in kl.static_range(1, _HELD):
-        spread = spread + (held[k] - centre) * (held[k] - centre)
-    return centre, spread
+    """The moments in each lane of `_HELD` elements from `first` on."""
+    held = [
+        read(x, outer, first + k * step, LANES, AXIS, KIND, None) - origin
+        for k in kl.static_range(_HELD)
+    ]
+    centre = sum(held) * (1 / _HELD)
+    return Moments(centre, sum([(v - centre) * (v - centre) for v in held]), _HELD)
 
 
 @function
@@ -67,23 +75,18 @@ def moments_of(
     AXIS: Any,
     KIND: Any,
 ) -> Any:
-    """Means and squared deviations in each lane from `first` on, their number, where it stopped."""
-    zero = kl.cast(0, KIND)
-    mean = kl.splat(zero, LANES) if LANES > 1 else zero
-    squares = mean
-    count = first * 0
+    """The moments in each lane from `first` on, and where it stopped."""
+    zero = kl.splat(kl.cast(0, KIND), LANES)
+    found = Moments(zero, zero, first * 0)
     r = first
     while r + (_HELD - 1) * step < stop:
-        centre, spread = moments_of_few(x, outer, r, step, origin, LANES, AXIS, KIND)
-        mean, squares = joined(mean, squares, count, centre, spread, _HELD, KIND)
-        count = count + _HELD
+        found = found + moments_of_few(x, outer, r, step, origin, LANES, AXIS, KIND)
         r = r + _HELD * step
     while r < stop:
         value = read(x, outer, r, LANES, AXIS, KIND, None) - origin
-        mean, squares = joined(mean, squares, count, value, value * 0, 1, KIND)
-        count = count + 1
+        found = found + Moments(value, value * 0, 1)
         r = r + step
-    return mean, squares, count, r
+    return found, r
 
 
 @kernel
@@ -116,60 +119,30 @@ def moments_together(
     s = group % sections
     row = group // sections * TALL + item // WIDTH
     inside = row < product_of(lead)
-    count = row * 0
-    mean = kl.cast(0, KIND)
-    spread = kl.cast(0, KIND)
+    zero = kl.cast(0, KIND)
+    found = Moments(zero, zero, row * 0)
     if inside:
         outer = unravelled(row, lead)
         stop = kl.minimum(s * SECTION + SECTION, length)
         full = kl.minimum(stop, length - (LANES - 1))
         first = s * SECTION + across * LANES
         origin = read(x, outer, 0, 1, -1, KIND, None)
-        lane_means, lane_spreads, each, r = moments_of(
-            x, outer, first, full, WIDTH * LANES, origin, LANES, -1, KIND
-        )
+        lanes, r = moments_of(x, outer, first, full, WIDTH * LANES, origin, LANES, -1, KIND)
+        for lane in kl.static_range(LANES):
+            found = found + Moments(lanes.mean[lane], lanes.squares[lane], lanes.count)
         if LANES > 1:
-            for lane in kl.static_range(LANES):
-                mean, spread = joined(
-                    mean, spread, count, lane_means[lane], lane_spreads[lane], each, KIND
-                )
-                count = count + each
             for q in range(r, kl.minimum(r + LANES, stop)):
                 value = read(x, outer, q, 1, -1, KIND, None) - origin
-                mean, spread = joined(mean, spread, count, value, value * 0, 1, KIND)
-                count = count + 1
-        else:
-            mean, spread, count = lane_means, lane_spreads, each
-    all_means = kl.local((WIDTH * TALL,), KIND)
-    all_spreads = kl.local((WIDTH * TALL,), KIND)
-    counts = kl.local((WIDTH * TALL,), count.dtype)
-    all_means[item], all_spreads[item], counts[item] = mean, spread, count
-    kl.barrier()
-    half = WIDTH
-    for _ in kl.static_range(10):
-        if half > 1:
-            half = half // 2
-            if across < half:
-                other = item + half
-                all_means[item], all_spreads[item] = joined(
-                    all_means[item],
-                    all_spreads[item],
-                    counts[item],
-                    all_means[other],
-                    all_spreads[other],
-                    counts[other],
-                    KIND,
-                )
-                counts[item] = counts[item] + counts[other]
-            kl.barrier()
+                found = found + Moments(value, value * 0, 1)
+    found = kl.workgroup_reduce(kl.add, found, width=WIDTH)
     if inside and across == 0:
         if means is None:
-            result = all_spreads[item] / kl.cast(divisor, KIND)
+            result = found.squares / kl.cast(divisor, KIND)
             squares[row] = kl.sqrt(result) if ROOT else result
         else:
             index = unravelled(row, lead)
-            means[*index, s] = all_means[item]
-            squares[*index, s] = all_spreads[item]
+            means[*index, s] = found.mean
+            squares[*index, s] = found.squares
 
 
 @kernel
@@ -192,11 +165,9 @@ def moments_of_columns(
         stop = kl.minimum(s * SECTION + SECTION, length)
         outer = unravelled(row, lead)
         origin = read(x, outer, 0, LANES, x.ndim - 2, KIND, None)
-        mean, spread, _, _ = moments_of(
-            x, outer, s * SECTION, stop, 1, origin, LANES, x.ndim - 2, KIND
-        )
-        keep_lanes(means, row, s, mean, LANES)
-        keep_lanes(squares, row, s, spread, LANES)
+        found, _ = moments_of(x, outer, s * SECTION, stop, 1, origin, LANES, x.ndim - 2, KIND)
+        keep_lanes(means, row, s, found.mean, LANES)
+        keep_lanes(squares, row, s, found.squares, LANES)
 
 
 @kernel
@@ -212,12 +183,11 @@ def moments_of_strips(
     s = item // strips
     row = item % strips * (LANES * STRIP)
     if s < sections:
-        mean = kl.private((STRIP,), KIND, lanes=LANES)
-        spread = kl.private((STRIP,), KIND, lanes=LANES)
+        strip = kl.private((STRIP,), (KIND, KIND), lanes=LANES)
         vectors = kl.minimum(kl.cdiv(rows - row, LANES), STRIP)
-        zero = kl.splat(kl.cast(0, KIND), LANES) if LANES > 1 else kl.cast(0, KIND)
+        zero = kl.splat(kl.cast(0, KIND), LANES)
         for k in range(vectors):
-            mean[k], spread[k] = zero, zero
+            strip[k] = zero, zero
         first = s * SECTION
         stop = kl.minimum(first + SECTION, x.shape[x.ndim - 1])
         whole = first + (stop - first) // _HELD * _HELD
@@ -226,18 +196,21 @@ def moments_of_strips(
                 outer = unravelled(row + k * LANES, lead)
                 origin = read(x, outer, 0, LANES, x.ndim - 2, KIND, None)
                 more = moments_of_few(x, outer, r, 1, origin, LANES, x.ndim - 2, KIND)
-                mean[k], spread[k] = joined(mean[k], spread[k], r - first, *more, _HELD, KIND)
+                mean, spread = strip[k]
+                found = Moments(mean, spread, r - first) + more
+                strip[k] = found.mean, found.squares
         for r in range(whole, stop):
             for k in range(vectors):
                 outer = unravelled(row + k * LANES, lead)
                 origin = read(x, outer, 0, LANES, x.ndim - 2, KIND, None)
                 value = read(x, outer, r, LANES, x.ndim - 2, KIND, None) - origin
-                mean[k], spread[k] = joined(
-                    mean[k], spread[k], r - first, value, value * 0, 1, KIND
-                )
+                mean, spread = strip[k]
+                found = Moments(mean, spread, r - first) + Moments(value, value * 0, 1)
+                strip[k] = found.mean, found.squares
         for k in range(vectors):
-            keep_lanes(means, row + k * LANES, s, mean[k], LANES)
-            keep_lanes(squares, row + k * LANES, s, spread[k], LANES)
+            mean, spread = strip[k]
+            keep_lanes(means, row + k * LANES, s, mean, LANES)
+            keep_lanes(squares, row + k * LANES, s, spread, LANES)
 
 
 @function
@@ -245,7 +218,7 @@ def keep_lanes(out: Any, row: Any, s: Any, value: Any, LANES: Any) -> None:
     """Writes what belongs to section `s` of `LANES` rows from `row` on."""
     for lane in kl.static_range(LANES):
         at = unravelled(row + lane, out.shape[: out.ndim - 1])
-        out[*at, s] = value[lane] if LANES > 1 else value
+        out[*at, s] = value[lane]
 
 
 @kernel
@@ -271,38 +244,19 @@ def variances(
     across = item % WIDTH
     row = kl.group_id(0) * TALL + item // WIDTH
     inside = row < out.shape[0]
-    shared = kl.local((WIDTH * TALL,), KIND)
     total = kl.cast(0, KIND)
     if inside:
         for s in range(across, sections, WIDTH):
             count = kl.minimum(SECTION, length - s * SECTION)
             total = total + means[row, s] * share(count, length, KIND)
-    shared[item] = total
-    add_pairs(shared, WIDTH)
-    mean = shared[item - across]
-    kl.barrier()
+    mean = kl.workgroup_reduce(kl.add, total, width=WIDTH)
     total = kl.cast(0, KIND)
     if inside:
         for s in range(across, sections, WIDTH):
             gap = means[row, s] - mean
             count = kl.minimum(SECTION, length - s * SECTION)
             total = total + squares[row, s] + gap * gap * kl.cast(count, KIND)
-    shared[item] = total
-    add_pairs(shared, WIDTH)
+    total = kl.workgroup_reduce(kl.add, total, width=WIDTH)
     if inside and across == 0:
-        result = shared[item] / kl.cast(divisor, KIND)
+        result = total / kl.cast(divisor, KIND)
         out[row] = kl.sqrt(result) if ROOT else result
-
-
-@function
-def add_pairs(shared: Any, WIDTH: Any) -> None:
-    """Adds up the numbers of `WIDTH` work-items, which the first of them then has."""
-    item = kl.local_id(0)
-    kl.barrier()
-    half = WIDTH
-    for _ in kl.static_range(10):
-        if half > 1:
-            half = half // 2
-            if item % WIDTH < half:
-                shared[item] = shared[item] + shared[item + half]
-            kl.barrier()

@@ -1,10 +1,11 @@
 """Reductions along the last axis in which the work-items of a workgroup share the work.
 
-Neighbouring work-items read neighbouring vectors, and meet in local memory.
+Neighbouring work-items read neighbouring vectors, and combine what they found.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 from portable import lang as kl
@@ -14,7 +15,7 @@ from portable.lang.arrivals import arrived_last
 from portable.lang.function import function
 from portable.lang.kernel import kernel
 
-__all__ = ["best_together", "merge_in_rows", "reduce_at_once", "reduce_together"]
+__all__ = ["best_together", "reduce_at_once", "reduce_together"]
 
 _CHAINS = 4
 """Sums that a work-item adds to in turn."""
@@ -45,15 +46,14 @@ def merged_of(
     across = kl.local_id(0) % WIDTH * LANES
     full = kl.minimum(stop, x.shape[x.ndim - 1] - (LANES - 1))
     stride = WIDTH * LANES
-    neutral = kl.splat(result, LANES) if LANES > 1 else result
     totals = kl.private((_CHAINS,), KIND, lanes=LANES)
     for c in kl.static_range(_CHAINS):
-        totals[c] = neutral
+        totals[c] = kl.splat(result, LANES)
     r, left = begin + across, full - begin - across
     while left > (AHEAD - 1) * stride:
-        ahead = ()
-        for k in kl.static_range(AHEAD):
-            ahead = (*ahead, read(x, outer, r + k * stride, LANES, -1, KIND, MAP))  # type: ignore[assignment]
+        ahead = [
+            read(x, outer, r + k * stride, LANES, -1, KIND, MAP) for k in kl.static_range(AHEAD)
+        ]
         for k in kl.static_range(AHEAD):
             totals[k % _CHAINS] = MERGE(totals[k % _CHAINS], ahead[k])
         r, left = r + jump, left - jump
@@ -66,21 +66,6 @@ def merged_of(
         for k in range(kl.minimum(left + (stop - full), LANES)):
             result = MERGE(result, read(x, outer, r + k, 1, -1, KIND, MAP))
     return result
-
-
-@function
-def merge_in_rows(shared: Any, value: Any, MERGE: Any, WIDTH: Any) -> None:
-    """Leaves in the first place of each `WIDTH` what the values of so many work-items come to."""
-    item = kl.local_id(0)
-    shared[item] = value
-    kl.barrier()
-    half = WIDTH
-    for _ in kl.static_range(10):
-        if half > 1:
-            half = half // 2
-            if item % WIDTH < half:
-                shared[item] = MERGE(shared[item], shared[item + half])
-            kl.barrier()
 
 
 @kernel
@@ -109,7 +94,6 @@ def reduce_together(
     row = group // sections * TALL + item // WIDTH
     inside = row < product_of(lead)
     outer = unravelled(row, lead)
-    shared = kl.local((WIDTH * TALL,), KIND)
     result = kl.cast(INITIAL, KIND)
     if inside:
         begin, jump = s * SECTION, _CHAINS * WIDTH * LANES
@@ -117,9 +101,9 @@ def reduce_together(
         result = merged_of(
             x, outer, begin, stop, jump, MERGE, MAP, KIND, INITIAL, LANES, WIDTH, _CHAINS
         )
-    merge_in_rows(shared, result, MERGE, WIDTH)
+    result = kl.workgroup_reduce(MERGE, result, width=WIDTH)
     if inside and item % WIDTH == 0:
-        out[*outer, s] = shared[item]
+        out[*outer, s] = result
 
 
 @kernel
@@ -148,22 +132,21 @@ def reduce_at_once(
     group = kl.group_id(0)
     s, row = group % sections, group // sections
     outer = unravelled(row, lead)
-    shared = kl.local((WIDTH,), KIND)
     length, tile = x.shape[x.ndim - 1], AHEAD * WIDTH * LANES
     section = kl.cdiv(kl.cdiv(length, tile), sections) * tile
     begin = s * section
     stop = begin + kl.minimum(section, length - begin)
     own = merged_of(x, outer, begin, stop, tile, MERGE, MAP, KIND, INITIAL, LANES, WIDTH, AHEAD)
-    merge_in_rows(shared, own, MERGE, WIDTH)
+    own = kl.workgroup_reduce(MERGE, own)
     if item == 0:
-        parts[*outer, s] = shared[0]
+        parts[*outer, s] = own
     if arrived_last(counts, row, sections):
         rest = kl.cast(INITIAL, KIND)
         for q in range(item, sections, WIDTH):
             rest = MERGE(rest, parts[*outer, q])
-        merge_in_rows(shared, rest, MERGE, WIDTH)
+        rest = kl.workgroup_reduce(MERGE, rest)
         if item == 0:
-            out[*outer] = shared[0]
+            out[*outer] = rest
 
 
 @kernel
@@ -194,64 +177,58 @@ def best_together(
     s = group % sections
     row = group // sections * TALL + item // WIDTH
     inside = row < product_of(lead)
-    best_values = kl.local((WIDTH * TALL,), x.dtype)
-    best_places = kl.local((WIDTH * TALL,), PLACE)
+    found = Found(kl.cast(0, x.dtype), kl.cast(0, PLACE))
     if inside:
         outer = unravelled(row, lead)
         stop = kl.minimum(s * SECTION + SECTION, length)
-        # Who has nothing of its own to look at takes part with the section's first element.
+        # A work-item without an element of its own starts from the section's first.
         r = s * SECTION + across * LANES
         here = kl.where(r < stop, r, s * SECTION)
-        value = x[*outer, here]
-        place = kl.cast(here, PLACE) if places is None else kl.cast(places[*outer, here], PLACE)
+        found = found_at(x, places, outer, here, PLACE)
         if LANES > 1:
             full = kl.minimum(stop, length - (LANES - 1))
-            ascending = ()
-            for lane in kl.static_range(LANES):
-                ascending = (*ascending, kl.cast(lane, PLACE))  # type: ignore[assignment]
-            steps = kl.vector(*ascending)
-            lane_values = kl.splat(value, LANES)
-            lane_places = kl.splat(place, LANES)
+            steps = kl.vector(*[kl.cast(lane, PLACE) for lane in kl.static_range(LANES)])
+            each = Found(kl.splat(found.value, LANES), kl.splat(found.place, LANES))
             while r < full:
-                new = kl.vload(x, *outer, r, lanes=LANES)
-                won = wins(new, lane_values, LARGEST)
-                lane_values = kl.where(won, new, lane_values)
-                lane_places = kl.where(won, steps + kl.cast(r, PLACE), lane_places)
+                new = Found(kl.vload(x, *outer, r, lanes=LANES), steps + kl.cast(r, PLACE))
+                each = kl.where(wins(new.value, each.value, LARGEST), new, each)
                 r = r + WIDTH * LANES
             for lane in kl.static_range(LANES):
-                new_value, new_place = lane_values[lane], lane_places[lane]
-                better = surpasses(new_value, new_place, value, place, LARGEST)
-                value = kl.where(better, new_value, value)
-                place = kl.where(better, new_place, place)
+                found = Better(LARGEST)(found, Found(each.value[lane], each.place[lane]))
         width = 1 if LANES > 1 else WIDTH
         end = kl.minimum(r + LANES, stop) if LANES > 1 else stop
         for q in range(r, end, width):
-            new_one = x[*outer, q]
-            new_at = kl.cast(q, PLACE) if places is None else kl.cast(places[*outer, q], PLACE)
-            ahead = wins(new_one, value, LARGEST)
-            value = kl.where(ahead, new_one, value)
-            place = kl.where(ahead, new_at, place)
-        best_values[item] = value
-        best_places[item] = place
-    kl.barrier()
-    half = WIDTH
-    for _ in kl.static_range(10):
-        if half > 1:
-            half = half // 2
-            if inside and across < half:
-                theirs, at = best_values[item + half], best_places[item + half]
-                if surpasses(theirs, at, best_values[item], best_places[item], LARGEST):
-                    best_values[item] = theirs
-                    best_places[item] = at
-            kl.barrier()
+            new_one = found_at(x, places, outer, q, PLACE)
+            found = kl.where(wins(new_one.value, found.value, LARGEST), new_one, found)
+    found = kl.workgroup_reduce(Better(LARGEST), found, width=WIDTH)
     if inside and across == 0:
         index = unravelled(row, lead)
-        values[*index, s] = best_values[item]
-        out[*index, s] = kl.cast(best_places[item], kl.i64)
+        values[*index, s] = found.value
+        out[*index, s] = kl.cast(found.place, kl.i64)
+
+
+@dataclass(frozen=True)
+class Found:
+    """An element, or a vector of some, and its position."""
+
+    value: Any
+    place: Any
+
+
+@dataclass(frozen=True)
+class Better:
+    """Which of two elements wins, the first of equals and of NaNs."""
+
+    largest: bool
+
+    @function
+    def __call__(self, x: Any, y: Any) -> Any:
+        """The one of two that is greater, or less, or else comes first."""
+        tied = (x.value == y.value) | ((x.value != x.value) & (y.value != y.value))
+        return kl.where(wins(y.value, x.value, self.largest) | (tied & (y.place < x.place)), y, x)
 
 
 @function
-def surpasses(x: Any, x_place: Any, y: Any, y_place: Any, LARGEST: Any) -> Any:
-    """Whether `x` wins over `y`, the first of equals and of NaNs winning."""
-    tied = (x == y) | ((x != x) & (y != y))
-    return wins(x, y, LARGEST) | (tied & (x_place < y_place))
+def found_at(x: Any, places: Any, outer: Any, r: Any, PLACE: Any) -> Any:
+    """The element at `r` of a row, and its position: `r`, or what `places` has there."""
+    return Found(x[*outer, r], kl.cast(r if places is None else places[*outer, r], PLACE))

@@ -12,7 +12,7 @@ from typing import Any, Final, cast
 import numpy as np
 
 from portable.dtypes import bool_
-from portable.lang.frontend import complexes
+from portable.lang.frontend import complexes, variables
 from portable.lang.frontend.builder import Builder
 from portable.lang.frontend.conversion import (
     Number,
@@ -21,7 +21,7 @@ from portable.lang.frontend.conversion import (
     constant_truth,
     unify,
 )
-from portable.lang.frontend.values import Complex, Value, View, describe, is_number
+from portable.lang.frontend.values import Complex, Value, View, describe, is_number, items_in, like
 from portable.lang.functions import FUNCTIONS, Function
 from portable.lang.ir import expressions as e
 from portable.lang.ir.types import Vector
@@ -204,6 +204,10 @@ def select(builder: Builder, condition: Any, x: Any, y: Any) -> Any:
         return x if condition else y
     if not isinstance(condition, Value) or condition.dtype is not bool_:
         builder.fail(f"a bool is needed to select by, not {describe(condition)}")
+    if items_in(x) is not None or items_in(y) is not None:
+        return _select_items(builder, condition, x, y)
+    if not is_number(x) and variables.same(x, y):
+        return x
     if isinstance(x, Complex | complex) or isinstance(y, Complex | complex):
         a, b = complexes.unify(builder, x, y)
         return Complex(
@@ -219,6 +223,14 @@ def select(builder: Builder, condition: Any, x: Any, y: Any) -> Any:
     weak = left.weak and right.weak
     slots = left.slots | right.slots if weak else frozenset()
     return Value(e.Select(condition.expr, left.expr, right.expr), weak, slots)
+
+
+def _select_items(builder: Builder, condition: Value, x: Any, y: Any) -> Any:
+    if not variables.alike(x, y):
+        builder.fail(f"nothing holds {describe(x)} or {describe(y)}")
+    chosen = Value(builder.let("chosen", condition.expr))
+    pairs = zip(items_in(x) or (), items_in(y) or (), strict=True)
+    return like(x, (select(builder, chosen, one, other) for one, other in pairs))
 
 
 def power(builder: Builder, x: Number, y: Number) -> Any:

@@ -61,7 +61,7 @@ def bitcast(x: Any, dtype: Any) -> Any:
 
 @word
 def where(condition: Any, x: Any, y: Any) -> Any:
-    """`x` where `condition`, else `y`; both are evaluated."""
+    """`x` where `condition`, else `y`; both are evaluated. Of tuples and structs item by item."""
 
 
 @word

@@ -13,6 +13,7 @@ LOOKBACK: Final = ARRAY + "scans.lookback_kernels:"
 STRIPS: Final = ARRAY + "scans.strip_lookback_kernels:"
 BLOCKS: Final = ARRAY + "scans.block_kernels:"
 SCANS: Final = ARRAY + "scans.scan_kernels:"
+COLLECTIVES: Final = "portable.lang.collectives:"
 REDUCTIONS: Final = ARRAY + "reductions.workgroup_kernels:"
 ORDER: Final = ARRAY + "sorts.tile_order:"
 SWEEP: Final = ARRAY + "sorts.sweep_kernels:"
@@ -108,11 +109,47 @@ ARRAYS: Final = (
         "totals_of_sections",
     ),
     without_barrier(
-        REDUCTIONS + "merge_in_rows",
+        COLLECTIVES + "_begin",
+        0,
         1,
-        2,
-        "a reduction lacks its last barriers",
+        "a collective overwrites what the one before it still reads",
+        "collectives",
+    ),
+    without_barrier(
+        COLLECTIVES + "_reduced_by_sub_groups",
+        0,
+        1,
+        "results of sub-groups are combined before they are there",
         "reductions_together",
+    ),
+    without_barrier(
+        COLLECTIVES + "_scanned_by_sub_groups",
+        0,
+        1,
+        "totals of sub-groups are scanned before they are there",
+        "collectives",
+    ),
+    fault(
+        "a scan begins with the sub-group's own total",
+        COLLECTIVES + "_scanned_by_sub_groups",
+        "kl.maximum(number - 1, 0)",
+        "number",
+        "collectives",
+        "result",
+    ),
+    without_barrier(
+        COLLECTIVES + "_shared",
+        0,
+        1,
+        "votes of sub-groups are counted before they are there",
+        "collectives",
+    ),
+    without_barrier(
+        COLLECTIVES + "broadcast",
+        0,
+        1,
+        "a broadcast is read before it is there",
+        "collectives",
     ),
     fault(
         "the rest of a row is merged twice",
@@ -122,12 +159,13 @@ ARRAYS: Final = (
         "reductions_at_once",
         "bounds",
     ),
-    without_barrier(
+    fault(
+        "work-items look at elements of the next section",
         REDUCTIONS + "best_together",
-        0,
-        2,
-        "candidates are compared before they are there",
+        "kl.minimum(r + LANES, stop)",
+        "kl.minimum(r + LANES, stop + 1)",
         "positions_of_the_greatest",
+        "bounds",
     ),
     without_barrier(
         ARRAY + "reductions.strip_kernels:merged_down",
@@ -136,12 +174,13 @@ ARRAYS: Final = (
         "a row of sums is overwritten while it is read",
         "reductions_of_strips",
     ),
-    without_barrier(
-        ARRAY + "reductions.moment_kernels:moments_together",
-        0,
-        2,
-        "moments are merged before they are there",
+    fault(
+        "nothing is divided by a count of nothing",
+        ARRAY + "reductions.moment_kernels:share",
+        "kl.maximum(whole, 1)",
+        "whole",
         "variances",
+        "result",
     ),
     without_barrier(
         ORDER + "order_by",

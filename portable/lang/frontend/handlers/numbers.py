@@ -10,6 +10,7 @@ from portable.lang.frontend.builder import Builder
 from portable.lang.frontend.conversion import as_value, cast, unify
 from portable.lang.frontend.handlers.memory import as_dtype
 from portable.lang.frontend.handlers.registry import handles
+from portable.lang.frontend.structs import operator_of
 from portable.lang.frontend.values import (
     Complex,
     Struct,
@@ -40,6 +41,9 @@ _BINARY: dict[str, e.BinaryOp] = {
     "minimum": "min",
     "maximum": "max",
 }
+_METHODS = {"div": "truediv", "shl": "lshift", "shr": "rshift"}
+"""Python's names of the methods for operators where they differ from the IR's."""
+
 _LOGICAL: dict[str, e.BinaryOp] = {"logical_and": "and", "logical_or": "or", "logical_xor": "xor"}
 _COMPARE: dict[str, e.CompareOp] = {
     "equal": "eq",
@@ -58,7 +62,11 @@ def _function(builder: Builder, word: str, **numbers: Any) -> Any:
 
 @handles(*_BINARY)
 def _binary(builder: Builder, word: str, x: Any, y: Any) -> Any:
-    return arithmetic.binary(builder, _BINARY[word], x, y)
+    op = _BINARY[word]
+    method = operator_of(_METHODS.get(op, op), x, y)
+    if method is not None:
+        return builder.call(method[0], [method[1]])
+    return arithmetic.binary(builder, op, x, y)
 
 
 @handles(*_LOGICAL)
