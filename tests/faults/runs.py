@@ -45,19 +45,19 @@ from portable.nn.layer_product import transpose
 
 __all__ = ["RUNS"]
 
-RUNS: Final[dict[str, Callable[[], None]]] = {}
-"""The runs by name."""
+RUNS: Final[dict[str, Callable[[str], None]]] = {}
+"""The runs by name; each is given the name of the device to run on."""
 
 
 def run(function: Callable[[], None]) -> Callable[[], None]:
-    """Lists a run under its function's name, on the simulator."""
+    """Lists a run under its function's name."""
 
-    def on_simulator() -> None:
-        with pt.use("simulator"):
+    def on(device: str) -> None:
+        with pt.use(device):
             function()
 
-    RUNS[function.__name__] = on_simulator
-    return on_simulator
+    RUNS[function.__name__] = on
+    return function
 
 
 def random(*shape: int) -> np.ndarray:
@@ -279,7 +279,7 @@ def singular_values_by_rotations() -> None:
 def trained(**options: Any) -> None:
     """A network whose weights must come out as NumPy's own training has them."""
     x, y = random(9, 2), random(9, 1)
-    model = nn.MLP([2, 5, 1], activation="tanh", device="simulator", seed=1)
+    model = nn.MLP([2, 5, 1], activation="tanh", device=pt.device(), seed=1)
     wanted = {name: np.array(value) for name, value in model.state_dict().items()}
     nn.fit(model, x, y, epochs=2, batch_size=9, optimizer=nn.SGD(lr=0.1), **options)
     for _ in range(2):
@@ -324,7 +324,7 @@ def training_layer_by_layer() -> None:
 @run
 def forward_passes_in_one_launch() -> None:
     x = random(37, 3)
-    model = nn.MLP([3, 5, 2], activation="tanh", device="simulator", seed=1)
+    model = nn.MLP([3, 5, 2], activation="tanh", device=pt.device(), seed=1)
     w = model.state_dict()
     hidden = np.tanh(x @ w["0.weight"].T + w["0.bias"])
     close(model(x), hidden @ w["2.weight"].T + w["2.bias"])

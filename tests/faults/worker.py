@@ -41,7 +41,7 @@ def tried(name: str) -> dict[str, Any]:
     begun = time.perf_counter()
     try:
         if fault is None:
-            runs.RUNS[name]()
+            runs.RUNS[name]("simulator")
         else:
             _with(fault)
         found, message = "", ""
@@ -55,7 +55,7 @@ def tried(name: str) -> dict[str, Any]:
 def _with(fault: Fault) -> None:
     plant(fault.change)
     with checks(**fault.checks):
-        runs.RUNS[fault.run]()
+        runs.RUNS[fault.run]("simulator")
 
 
 def in_a_child(name: str) -> str:
