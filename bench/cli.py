@@ -1,4 +1,4 @@
-"""The command ``portable bench``, and ``compare``, ``join`` and ``report`` under it."""
+"""The command ``portable bench``, and ``compare``, ``join``, ``report``, ``scale`` under it."""
 
 from __future__ import annotations
 
@@ -28,6 +28,7 @@ from portable_bench.plan import devices_named, dtypes_named, operations_named, p
 from portable_bench.results import Cell, Results, load, write
 from portable_bench.roof import roofs, with_roofs
 from portable_bench.run import Job, measured
+from portable_bench.scale_cli import scale
 from portable_bench.scaling import fits, models
 from portable_bench.tables import change_table, fit_table, ladder_table, model_table, tables
 
@@ -50,6 +51,9 @@ class _Bench(click.Group):
 @click.group(cls=_Bench)
 def bench() -> None:
     """Measure operations on the devices found here, beside the libraries of their vendors."""
+
+
+bench.add_command(scale)
 
 
 @bench.command()

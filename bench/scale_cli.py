@@ -1,0 +1,145 @@
+"""The command ``portable bench scale``."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+from rich.table import Table
+
+from portable.console import show
+from portable.dtypes import dtype
+from portable.files import write_whole
+from portable.parallel import Group, group
+from portable_bench.environment import environment
+from portable_bench.group_scaling import LAYERS, Layer, Row, as_json, measure
+
+__all__ = ["scale"]
+
+
+@click.command()
+@click.option("--group", "names", help="Devices, separated by commas; else the processes of MPI.")
+@click.option("--dtype", "kind", default="f32", show_default=True)
+@click.option("--layers", "count", type=click.IntRange(1, len(LAYERS)), help="Only the first.")
+@click.option("--images", type=click.IntRange(1), help="Of each layer, instead of 64 or 128.")
+@click.option("--algorithm", default="auto", show_default=True)
+@click.option("--json", "json_path", type=click.Path(dir_okay=False, path_type=Path))
+@click.option("--plot", "plot_path", type=click.Path(dir_okay=False, path_type=Path))
+def scale(
+    names: str | None,
+    kind: str,
+    count: int | None,
+    images: int | None,
+    algorithm: str,
+    json_path: Path | None,
+    plot_path: Path | None,
+) -> None:
+    """How convolutions scale over a group: 1, 2, 4, ... members, up to all of them.
+
+    Strong scaling shares the images out, weak scaling gives each member as many as one alone has.
+    As threads: portable bench scale --group cuda:0,cuda:1. As processes: mpiexec -n 4 portable
+    bench scale.
+    """
+    groups, first = _groups_of(names.split(",")) if names else _groups_of_processes()
+    layers = [_with_images(layer, images) for layer in LAYERS[:count]]
+    rows = list(measure(groups, layers, dtype(kind), algorithm))
+    if not first:
+        return
+    show(_table(rows, kind))
+    if json_path is not None:
+        device = groups[0].devices[0]
+        found = {"dtype": kind, "algorithm": algorithm, "layers": [list(_plain(x)) for x in layers]}
+        record = {
+            **found,
+            "device": device.capabilities.name,
+            "environment": environment(groups[0].devices, {}),
+        }
+        text = json.dumps({**record, "rows": as_json(rows)}, indent=1)
+        write_whole(json_path, text.encode())
+    if plot_path is not None:
+        _plot(rows, plot_path)
+
+
+def _plain(layer: Layer) -> tuple[int, ...]:
+    return layer.c, layer.h, layer.w, layer.k, layer.n
+
+
+def _with_images(layer: Layer, images: int | None) -> Layer:
+    return layer if images is None else Layer(layer.c, layer.h, layer.w, layer.k, images)
+
+
+def _sizes(most: int) -> list[int]:
+    return [*(2**i for i in range(most.bit_length()) if 2**i < most), most]
+
+
+def _groups_of(names: Sequence[str]) -> tuple[list[Group], bool]:
+    return [group(names[:n]) for n in _sizes(len(names))], True
+
+
+def _groups_of_processes() -> tuple[list[Group], bool]:
+    """Those that this process is in, of the first processes of the world."""
+    try:
+        from mpi4py import MPI
+    except ImportError:
+        raise click.UsageError(
+            "name devices by --group, or pip install 'portable-arrays[mpi]' and start by mpiexec"
+        ) from None
+    world = MPI.COMM_WORLD
+    found = []
+    whole = group(world)
+    for n in _sizes(world.Get_size()):
+        part = world.Split(0 if world.Get_rank() < n else 1, world.Get_rank())
+        if world.Get_rank() < n:
+            found.append(group(part, device=whole.devices[0]))
+    return found, world.Get_rank() == 0
+
+
+def _table(rows: Sequence[Row], kind: str) -> Table:
+    table = Table(title=f"Convolutions over a group, {kind}")
+    headings = ("members", "scaling", "apart", "times one", "gathered", "times one", "collectives")
+    for heading in (*headings, "predicted"):
+        table.add_column(heading, justify="left" if heading == "scaling" else "right")
+    for row in rows:
+        table.add_row(
+            str(row.members),
+            row.scaling,
+            _ms(row.own),
+            f"{_speed(rows[0], row, row.own):.2f}",
+            _ms(row.gathered),
+            f"{_speed(rows[0], row, row.gathered):.2f}",
+            _ms(row.collectives),
+            _ms(row.predicted),
+        )
+    return table
+
+
+def _speed(one: Row, row: Row, seconds: float) -> float:
+    """Images in the time of one member's, without a gather."""
+    more = row.members if row.scaling == "weak" else 1
+    return more * one.own / seconds
+
+
+def _ms(seconds: float) -> str:
+    return f"{1e3 * seconds:.2f} ms"
+
+
+def _plot(rows: Sequence[Row], path: Path) -> None:
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(6, 4), layout="constrained")
+    axes: Any = figure.subplots()
+    most = max(row.members for row in rows)
+    axes.plot([1, most], [1, most], color="0.7", linestyle="--", label="as many times as members")
+    for scaling, colour in (("strong", "#2f6fb5"), ("weak", "#c0392b")):
+        shown = [rows[0], *(row for row in rows[1:] if row.scaling == scaling)]
+        members = [row.members for row in shown]
+        own = [_speed(rows[0], row, row.own) for row in shown]
+        gathered = [_speed(rows[0], row, row.gathered) for row in shown]
+        axes.plot(members, own, "o-", color=colour, label=f"{scaling}, results apart")
+        axes.plot(members, gathered, "s:", color=colour, label=f"{scaling}, gathered")
+    axes.set(xlabel="members", ylabel="times one member")
+    axes.legend(fontsize=8)
+    figure.savefig(path)
