@@ -16,7 +16,7 @@ from portable import lang as kl
 from portable.gf2.table_kernels import WORD, load_words, store_words
 from portable.lang.function import function
 
-__all__ = ["NO_SOURCE", "State", "elect", "eliminator_source"]
+__all__ = ["NO_SOURCE", "State", "elect", "eliminator_source", "slot_of"]
 
 NO_SOURCE: Final = -1
 """The source of a column that has no pivot."""
@@ -31,6 +31,8 @@ ALL: Final = 0xFFFFFFFFFFFFFFFF
 class State(NamedTuple):
     """The arrays of an elimination, places being ``64 panel + bit``.
 
+    What is of a panel is kept at `slot_of` it; `kept` is all panels, or as many as a stripe has.
+
     Attributes
     ----------
     work, eliminators : array of uint64, shape (stripes, rows, words)
@@ -39,12 +41,12 @@ class State(NamedTuple):
         The eliminator that leads at a place, -1 where there is none.
     rests : array of int32, shape (rows,)
         The place at which a row came to rest, -1 for others.
-    sources : array of int32, shape (panels, 64)
+    sources : array of int32, shape (kept, 64)
         The row that is the pivot of a place, or ``-2 - eliminator``, or `NO_SOURCE`.
-    finals, reduced : array of uint64, shape (panels, 64)
+    finals, reduced : array of uint64, shape (kept, 64)
         Of which pivots' rows, as they are before the panel, each pivot is the sum: when it comes to
         rest, and when all other pivots' columns are eliminated from it.
-    found : array of uint64, shape (panels,)
+    found : array of uint64, shape (kept,)
         The bits of a panel that have a pivot.
     bits : array of uint64, shape (slots, rows)
         The reduced pivots of a panel that each row is to lose.
@@ -68,6 +70,12 @@ def eliminator_source(number: Any) -> Any:
 
 
 @function
+def slot_of(state: Any, panel: Any) -> Any:
+    """Where a panel's pivots are kept: with room for a few panels, it is used again and again."""
+    return panel % state.sources.shape[0]
+
+
+@function
 def bit(c: Any) -> Any:
     """A word with one bit."""
     return kl.cast(1, kl.u64) << kl.cast(c, kl.u64)
@@ -80,25 +88,25 @@ def spread(words: Any, c: Any) -> Any:
 
 
 @function
-def elect(state: Any, panel: Any, shape: Any, reduced: bool) -> Any:
-    """Chooses the pivots of a panel of 64 columns, by the whole workgroup; returns their columns.
+def elect(state: Any, own: Any, panel: Any, shape: Any, reduced: bool) -> Any:
+    """Chooses the pivots of a panel, in stripe `own`, by the workgroup; returns their columns.
 
     `reduced`: rows that became pivots are to be left without other pivots' columns.
     """
     tails = kl.local(WORD, kl.u64)
     basis = kl.local(WORD, kl.u64)
     sums = kl.local(WORD, kl.u64)
-    columns = bring_eliminators(state, tails, panel)
+    columns = bring_eliminators(state, tails, own, panel)
     copy_words(tails, basis)
     sweep(basis, sums, columns, shape, False, False)
     add_leads(basis, columns)
-    columns = scan(state, tails, basis, columns, panel, shape)
+    columns = scan(state, tails, basis, columns, own, panel, shape)
     unit_words(sums, columns)
     sweep(tails, sums, columns, shape, True, True)
     if not reduced:
-        store_row(state.finals, panel, sums)
+        store_row(state.finals, slot_of(state, panel), sums)
     sweep(tails, sums, columns, shape, False, True)
-    store_row(state.reduced, panel, sums)
+    store_row(state.reduced, slot_of(state, panel), sums)
     return columns
 
 
@@ -106,7 +114,7 @@ def elect(state: Any, panel: Any, shape: Any, reduced: bool) -> Any:
 
 
 @function
-def bring_eliminators(state: Any, tails: Any, panel: Any) -> Any:
+def bring_eliminators(state: Any, tails: Any, own: Any, panel: Any) -> Any:
     """Their words without the leading bits into `tails`; returns the columns that have one."""
     items, item = kl.local_size(0) * kl.local_size(1), kl.local_linear_id()
     width = state.work.shape[2]
@@ -117,10 +125,10 @@ def bring_eliminators(state: Any, tails: Any, panel: Any) -> Any:
         source = kl.cast(NO_SOURCE, kl.i32)
         tail = kl.cast(0, kl.u64)
         if owner >= 0:
-            tail = state.eliminators[panel // width, owner, panel % width] ^ bit(c)
+            tail = state.eliminators[own, owner, panel % width] ^ bit(c)
             source = eliminator_source(owner)
         tails[c] = tail
-        state.sources[panel, c] = source
+        state.sources[slot_of(state, panel), c] = source
     kl.barrier()
     columns = kl.cast(0, kl.u64)
     for c in range(WORD):
@@ -130,18 +138,18 @@ def bring_eliminators(state: Any, tails: Any, panel: Any) -> Any:
 
 
 @function
-def scan(state: Any, tails: Any, basis: Any, columns: Any, panel: Any, shape: Any) -> Any:
+def scan(state: Any, tails: Any, basis: Any, columns: Any, own: Any, panel: Any, shape: Any) -> Any:
     """Goes through the rows until each column has a pivot; returns the columns that have one."""
     left = kl.local(shape.batch, kl.u64)
     start = 0
     found = columns
     while start < state.work.shape[1] and found != ALL:
-        bring_batch(state, left, start, panel, shape)
+        bring_batch(state, left, start, own, panel, shape)
         take_pivots(left, basis, found, shape)
         first = first_leader(left, shape)
         while first != NONE:
             c, at = 63 - kl.cast(first // shape.batch, kl.i32), kl.cast(first % shape.batch, kl.i32)
-            promote(state, left, tails, basis, start, at, c, panel, shape)
+            promote(state, left, tails, basis, start, at, c, own, panel, shape)
             found = found | bit(c)
             first = first_leader(left, shape)
         start = start + shape.batch
@@ -149,15 +157,15 @@ def scan(state: Any, tails: Any, basis: Any, columns: Any, panel: Any, shape: An
 
 
 @function
-def bring_batch(state: Any, left: Any, start: Any, panel: Any, shape: Any) -> None:
+def bring_batch(state: Any, left: Any, start: Any, own: Any, panel: Any, shape: Any) -> None:
     """The panel's words of rows from `start` on, zeros of those that are pivots."""
     items, item = kl.local_size(0) * kl.local_size(1), kl.local_linear_id()
     width, rows = state.work.shape[2], state.work.shape[1]
     for i in range(item, shape.batch, items):
-        own = kl.cast(0, kl.u64)
+        word = kl.cast(0, kl.u64)
         if start + i < rows and state.rests[start + i] < 0:
-            own = state.work[panel // width, start + i, panel % width]
-        left[i] = own
+            word = state.work[own, start + i, panel % width]
+        left[i] = word
     kl.barrier()
 
 
@@ -170,6 +178,7 @@ def promote(
     start: Any,
     at: Any,
     c: Any,
+    own: Any,
     panel: Any,
     shape: Any,
 ) -> None:
@@ -182,8 +191,8 @@ def promote(
     kl.barrier()
     if kl.local_linear_id() == 0:
         basis[c] = pivot
-        tails[c] = state.work[panel // width, start + at, panel % width] ^ bit(c)
-        state.sources[panel, c] = start + at
+        tails[c] = state.work[own, start + at, panel % width] ^ bit(c)
+        state.sources[slot_of(state, panel), c] = start + at
         state.rests[start + at] = panel * WORD + c
 
 

@@ -202,19 +202,21 @@ class Elimination:
         count = int(self.state.work.shape[0]) - stripe - 1 if stripe >= 0 else 1
         if count > 0:
             advance_stripes[groups(count), 1](
-                self.state, stripe, shape=self._shape, reduced=self._reduced
-            )
+                self.state, stripe, stripe + 1, int(stripe >= 0), 1,
+                shape=self._shape, reduced=self._reduced,
+            )  # fmt: skip
 
     def _share(self, made: Any, panel: int) -> None:
         """Eliminates a panel, workgroups sharing each stripe from the panel's on."""
         shape, state, reduced = self._shape, self.state, self._reduced
-        stripes = int(state.work.shape[0]) - panel // shape.width
+        own = panel // shape.width
+        stripes = int(state.work.shape[0]) - own
         blocks = -(-int(state.work.shape[1]) // shape.rows)
-        choose_pivots[groups(1), shape.batch](state, panel, shape=shape, reduced=reduced)
+        choose_pivots[groups(1), shape.batch](state, own, panel, shape=shape, reduced=reduced)
         combine_pivots[groups(stripes + blocks), shape.workgroup](
-            state, made, panel, shape=shape, reduced=reduced
+            state, made, own, stripes, panel, shape=shape, reduced=reduced
         )
-        apply_pivots[groups(blocks, stripes), shape.workgroup](state, made, panel, shape=shape)
+        apply_pivots[groups(blocks, stripes), shape.workgroup](state, made, own, panel, shape=shape)
 
     # -- results --------------------------------------------------------------------------------
 

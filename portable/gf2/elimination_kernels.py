@@ -14,7 +14,7 @@ from __future__ import annotations
 from typing import Any
 
 from portable import lang as kl
-from portable.gf2.election_kernels import NO_SOURCE, elect, eliminator_source
+from portable.gf2.election_kernels import NO_SOURCE, elect, eliminator_source, slot_of
 from portable.gf2.table_kernels import (
     WORD,
     add_combinations,
@@ -33,30 +33,36 @@ __all__ = ["advance_stripes", "apply_pivots", "choose_pivots", "combine_pivots"]
 
 
 @kernel
-def advance_stripes(state: Any, stripe: Any, *, shape: Any, reduced: bool) -> None:
-    """Applies the pivots of `stripe` (-1: none) to those after it, a workgroup each.
+def advance_stripes(
+    state: Any, stripe: Any, first: Any, applies: Any, chooses: Any, *, shape: Any, reduced: bool
+) -> None:
+    """Applies the pivots of `stripe` to those that are held from `first` on, a workgroup each.
 
-    The first goes on to choose the pivots of its own stripe, for the next launch.
+    The first of them is stripe ``stripe + 1`` where it goes on to choose its own pivots, for the
+    next launch. Numbers say whether one or the other is wanted.
     """
-    own = stripe + 1 + kl.group_id(0)
+    own = first + kl.group_id(0)
     tables = kl.local((shape.tables, 1 << shape.bits, shape.width), kl.u64)
     pivots = kl.local((WORD, shape.width), kl.u64)
-    if stripe >= 0:
-        for word in range(shape.width):
-            panel = stripe * shape.width + word
-            if kl.workgroup_uniform(state.found[panel]) != 0:
+    if applies != 0:
+        for panel in range(stripe * shape.width, last_panel(state, stripe, shape)):
+            if kl.workgroup_uniform(state.found[slot_of(state, panel)]) != 0:
                 advance(state, tables, pivots, own, panel, shape, reduced)
-    if kl.group_id(0) == 0:
-        for word in range(shape.width):
-            panel = own * shape.width + word
-            if panel < state.sources.shape[0]:
-                found = elect(state, panel, shape, reduced)
-                if kl.local_linear_id() == 0:
-                    state.found[panel] = found
-                if found != 0:
-                    note_bits(state, found, panel, 0, state.work.shape[1], reduced)
-                    kl.barrier()
-                    advance(state, tables, pivots, own, panel, shape, reduced)
+    if chooses != 0 and kl.group_id(0) == 0:
+        for panel in range((stripe + 1) * shape.width, last_panel(state, stripe + 1, shape)):
+            found = elect(state, own, panel, shape, reduced)
+            if kl.local_linear_id() == 0:
+                state.found[slot_of(state, panel)] = found
+            if found != 0:
+                note_bits(state, found, own, panel, 0, state.work.shape[1], reduced)
+                kl.barrier()
+                advance(state, tables, pivots, own, panel, shape, reduced)
+
+
+@function
+def last_panel(state: Any, stripe: Any, shape: Any) -> Any:
+    """The end of a stripe's panels."""
+    return kl.minimum((stripe + 1) * shape.width, state.owners.shape[0] // WORD)
 
 
 @function
@@ -80,7 +86,7 @@ def bring_pivots(state: Any, pivots: Any, panel: Any, s: Any, shape: Any) -> Non
     parts = shape.width // shape.lanes
     for x in range(item, WORD * parts, items):
         c, at = x // parts, x % parts * shape.lanes
-        source = state.sources[panel, c]
+        source = state.sources[slot_of(state, panel), c]
         if source >= 0:
             store_words(
                 pivots, (c, at), load_words(state.work, (s, source, at), shape.lanes), shape.lanes
@@ -105,17 +111,19 @@ def combine(
     parts = shape.width // shape.lanes
     for x in range(item, WORD * parts, items):
         c, at = x // parts, x % parts * shape.lanes
-        words = combination(tables, state.reduced[panel, c], at, shape)
+        words = combination(tables, state.reduced[slot_of(state, panel), c], at, shape)
         store_words(pivots, (c, at), words, shape.lanes)
-        source = state.sources[panel, c]
+        source = state.sources[slot_of(state, panel), c]
         if source >= 0:
             if not reduced:
-                words = combination(tables, state.finals[panel, c], at, shape)
+                words = combination(tables, state.finals[slot_of(state, panel), c], at, shape)
             store_words(state.work, (s, source, at), words, shape.lanes)
 
 
 @function
-def note_bits(state: Any, found: Any, panel: Any, first: Any, last: Any, reduced: bool) -> None:
+def note_bits(
+    state: Any, found: Any, own: Any, panel: Any, first: Any, last: Any, reduced: bool
+) -> None:
     """Notes which pivots of a panel each row from `first` to `last` is to lose."""
     items, item = kl.local_size(0) * kl.local_size(1), kl.local_linear_id()
     width = state.work.shape[2]
@@ -123,7 +131,7 @@ def note_bits(state: Any, found: Any, panel: Any, first: Any, last: Any, reduced
         rest = state.rests[row]
         taken = kl.cast(0, kl.u64)
         if rest < 0 or (reduced and rest // WORD != panel):
-            taken = state.work[panel // width, row, panel % width] & found
+            taken = state.work[own, row, panel % width] & found
         state.bits[panel % state.bits.shape[0], row] = taken
 
 
@@ -143,45 +151,49 @@ def add_to_rows(
 
 
 @kernel
-def choose_pivots(state: Any, panel: Any, *, shape: Any, reduced: bool) -> None:
-    """Chooses the pivots of a panel, by one workgroup."""
-    found = elect(state, panel, shape, reduced)
+def choose_pivots(state: Any, own: Any, panel: Any, *, shape: Any, reduced: bool) -> None:
+    """Chooses the pivots of a panel, which is part of stripe `own`, by one workgroup."""
+    found = elect(state, own, panel, shape, reduced)
     if kl.local_linear_id() == 0:
-        state.found[panel] = found
+        state.found[slot_of(state, panel)] = found
 
 
 @kernel
-def combine_pivots(state: Any, made: Any, panel: Any, *, shape: Any, reduced: bool) -> None:
-    """The reduced pivots into `made`, a workgroup to a stripe; further ones note rows' bits."""
+def combine_pivots(
+    state: Any, made: Any, first: Any, count: Any, panel: Any, *, shape: Any, reduced: bool
+) -> None:
+    """The reduced pivots into `made`, a workgroup to each of `count` stripes from `first` on.
+
+    Further workgroups note rows' bits, the panel being part of stripe `first`.
+    """
     tables = kl.local((shape.tables, 1 << shape.bits, shape.width), kl.u64)
     pivots = kl.local((WORD, shape.width), kl.u64)
-    stripes, rows = state.work.shape[0], state.work.shape[1]
-    s = panel // shape.width + kl.group_id(0)
-    if s < stripes:
+    s = first + kl.group_id(0)
+    if kl.group_id(0) < count:
         bring_pivots(state, pivots, panel, s, shape)
         build_tables(tables, pivots, shape)
         combine(state, tables, pivots, panel, s, shape, reduced)
         kl.barrier()
         copy_rows(pivots, (), made, (s,), shape)
     else:
-        first = (s - stripes) * shape.rows
-        last = kl.minimum(first + shape.rows, rows)
-        note_bits(state, state.found[panel], panel, first, last, reduced)
+        top = (kl.group_id(0) - count) * shape.rows
+        last = kl.minimum(top + shape.rows, state.work.shape[1])
+        note_bits(state, state.found[slot_of(state, panel)], first, panel, top, last, reduced)
 
 
 @kernel
-def apply_pivots(state: Any, made: Any, panel: Any, *, shape: Any) -> None:
-    """Takes a panel's pivots from a block of rows of each of the stripes from its own on."""
+def apply_pivots(state: Any, made: Any, first: Any, panel: Any, *, shape: Any) -> None:
+    """Takes a panel's pivots from a block of rows of each of the stripes from `first` on."""
     tables = kl.local((shape.tables, 1 << shape.bits, shape.width), kl.u64)
     pivots = kl.local((WORD, shape.width), kl.u64)
-    s = panel // shape.width + kl.group_id(1)
-    if kl.workgroup_uniform(state.found[panel]) != 0:
+    s = first + kl.group_id(1)
+    if kl.workgroup_uniform(state.found[slot_of(state, panel)]) != 0:
         copy_rows(made, (s,), pivots, (), shape)
         kl.barrier()
         build_tables(tables, pivots, shape)
-        first = kl.group_id(0) * shape.rows
-        last = kl.minimum(first + shape.rows, state.work.shape[1])
-        add_to_rows(state, tables, panel, s, first, last, shape)
+        top = kl.group_id(0) * shape.rows
+        last = kl.minimum(top + shape.rows, state.work.shape[1])
+        add_to_rows(state, tables, panel, s, top, last, shape)
 
 
 @function
