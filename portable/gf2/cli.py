@@ -16,8 +16,10 @@ from portable import registry
 from portable.backend import Device
 from portable.errors import PortableError
 from portable.gf2.algebra import rank as rank_of
-from portable.gf2.files import Stages, eliminate_file, read_matrix, write_matrix
+from portable.gf2.files import eliminate_file, read_matrix, write_matrix
 from portable.gf2.made_up import ELIMINATOR_DENSITY, ROW_DENSITY, random_problem
+from portable.gf2.stages import Stages
+from portable.gf2.team import world
 
 __all__ = ["gf2"]
 
@@ -30,11 +32,11 @@ _STAGES: Final = {
 }
 
 
-def _device(context: click.Context, parameter: click.Parameter, name: str | None) -> Device:
-    """The device of an option; the one in use without it."""
+def _device(context: click.Context, parameter: click.Parameter, name: str | None) -> Device | None:
+    """The device of an option; None, the one in use, without it."""
     del context
     try:
-        return registry.device(name)
+        return None if name is None else registry.device(name)
     except PortableError as error:
         raise click.BadParameter(str(error), param=parameter) from None
 
@@ -62,18 +64,30 @@ def gf2() -> None:
     help="Where to write the reduced rows: packed if it ends in .gf2, else as text.",
 )
 @_on_device
-def eliminate(eliminators: Path, rows: Path, out: Path, device: Device) -> None:
-    """Reduce each of ROWS in order by ELIMINATORS and by the rows before that came to rest."""
+def eliminate(eliminators: Path, rows: Path, out: Path, device: Device | None) -> None:
+    """Reduce each of ROWS in order by ELIMINATORS and by the rows before that came to rest.
+
+    Started by mpiexec, the processes share the work out, each on a device of its own.
+    """
     with _errors_told(), _followed() as stages:
-        promoted = eliminate_file(eliminators, rows, out, device=device, stages=stages)
+        promoted = eliminate_file(
+            eliminators, rows, out, device=device, stages=stages, comm=world()
+        )
     came, left = int(np.count_nonzero(promoted)), int(np.count_nonzero(~promoted))
-    click.echo(f"{came + left} rows: {came} came to rest, {left} vanished. Written to {out}.")
+    if _is_first():
+        click.echo(f"{came + left} rows: {came} came to rest, {left} vanished. Written to {out}.")
+
+
+def _is_first() -> bool:
+    """Whether this process is the one that speaks."""
+    comm = world()
+    return comm is None or comm.Get_rank() == 0
 
 
 @gf2.command()
 @click.argument("file", type=_FILE)
 @_on_device
-def rank(file: Path, device: Device) -> None:
+def rank(file: Path, device: Device | None) -> None:
     """The rank of the matrix in FILE."""
     with _errors_told():
         matrix = read_matrix(file, device=device)
@@ -101,7 +115,12 @@ def rank(file: Path, device: Device) -> None:
 @click.option("--packed", is_flag=True, help="Write .gf2 instead of .txt.")
 @_on_device
 def random(
-    shape: str, out: Path, seed: int, density: tuple[float, float], packed: bool, device: Device
+    shape: str,
+    out: Path,
+    seed: int,
+    density: tuple[float, float],
+    packed: bool,
+    device: Device | None,
 ) -> None:
     """Write made-up eliminators and rows of a given shape."""
     ending = "gf2" if packed else "txt"
@@ -128,15 +147,19 @@ def _errors_told() -> Iterator[None]:
     """Errors of data and files end the command with their message."""
     try:
         yield
-    except (PortableError, ValueError) as error:
-        raise click.ClickException(str(error)) from None
-    except OSError as error:
-        raise click.ClickException(f"{error.filename}: {error.strerror}") from None
+    except (PortableError, ValueError, OSError) as error:
+        if not _is_first():
+            raise click.exceptions.Exit(1) from None
+        text = f"{error.filename}: {error.strerror}" if isinstance(error, OSError) else str(error)
+        raise click.ClickException(text) from None
 
 
 @contextmanager
-def _followed() -> Iterator[Stages]:
+def _followed() -> Iterator[Stages | None]:
     """What shows how far the work is, on the error output."""
+    if not _is_first():
+        yield None
+        return
     bar = Progress(
         TextColumn("{task.description}"),
         BarColumn(),

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Final, NamedTuple
+from dataclasses import replace
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,11 +13,14 @@ from portable import lang as kl
 from portable import registry
 from portable.backend import Device
 from portable.errors import DataError, DeviceMismatchError, ShapeError
-from portable.gf2.elimination import Elimination, Order, Progress
+from portable.gf2.elimination import Elimination, Order, Progress, striped, unstriped
 from portable.gf2.layout_kernels import find_leads
 from portable.gf2.matrix import BitMatrix
+from portable.gf2.shared_out import Shares, eliminated_together
+from portable.gf2.team import Team, team_of
+from portable.gf2.tuning import shape_for
 
-__all__ = ["Eliminated", "checked_leads", "eliminate", "leading_columns"]
+__all__ = ["Eliminated", "checked_leads", "eliminate", "leading_columns", "one_lead_each"]
 
 _LINE: Final = 64
 
@@ -43,6 +47,7 @@ def eliminate(
     device: str | Device | None = None,
     out: BitMatrix | None = None,
     progress: Progress | None = None,
+    comm: Any = None,
 ) -> Eliminated:
     """The special Gaussian elimination of Groebner bases' computation.
 
@@ -63,6 +68,9 @@ def eliminate(
         Takes the result, on the device that is worked on; it may be `rows`.
     progress : callable, optional
         Is told which part of the work is done, from 0 to 1.
+    comm : mpi4py.MPI.Comm, optional
+        Its processes share the work out by columns. Each gives the same matrices and gets the whole
+        result; `eliminate_file` reads and writes in parts.
 
     Returns
     -------
@@ -102,9 +110,39 @@ def eliminate(
     leads = checked_leads(eliminators)
     if 0 in rows.shape:
         return Eliminated(rows.copy() if out is None else out, np.zeros(rows.shape[0], np.bool_))
+    if comm is not None:
+        return _together_with(team_of(comm), eliminators, rows, leads, order, out, progress)
     work = Elimination(rows, order, eliminators=eliminators, leads=leads)
     work.run(progress)
     return Eliminated(work.matrix(out), work.pivots() >= 0)
+
+
+def _together_with(
+    team: Team,
+    eliminators: BitMatrix,
+    rows: BitMatrix,
+    leads: NDArray[np.int64],
+    order: Order,
+    out: BitMatrix | None,
+    progress: Progress | None,
+) -> Eliminated:
+    """The same with the processes of a team."""
+    device = rows.device
+    width = min(team.gather(shape_for(device.capabilities).width))
+    shape = replace(shape_for(device.capabilities), width=width)
+    shares = Shares.whole(order, width, team.size)
+    own = shares.words(team.rank)
+    held, given = (x.to_words()[:, own] for x in (eliminators, rows))
+    words, promoted = team.together(
+        lambda: eliminated_together(
+            held, given, leads, shares, device, team, shape=shape, progress=progress
+        )
+    )
+    whole = BitMatrix.from_words(shares.joined(team.gather(words)), order.columns, device=device)
+    if out is not None:
+        with registry.use(device):
+            unstriped(striped(whole, order, width), order, device, out=out.words)
+    return Eliminated(whole if out is None else out, promoted)
 
 
 def leading_columns(matrix: BitMatrix) -> NDArray[np.int64]:
@@ -130,6 +168,12 @@ def checked_leads(
         For an empty eliminator, or two with one leading column.
     """
     leads = leading_columns(eliminators)
+    one_lead_each(leads, named)
+    return leads
+
+
+def one_lead_each(leads: NDArray[np.int64], named: Callable[[int], str]) -> None:
+    """Refuses leading columns of eliminators of which one is missing (-1), or there twice."""
     empty = np.flatnonzero(leads < 0)
     if empty.size:
         raise DataError(f"{named(int(empty[0]))} is empty; leave empty ones out")
@@ -141,7 +185,6 @@ def checked_leads(
             f"{other}: its leading column is {column}, and so is that of {one}; a column has one "
             "eliminator at most, so give the other among the rows"
         )
-    return leads
 
 
 def _together(

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from functools import partial
 from pathlib import Path
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,12 +17,12 @@ from portable.gf2.elimination import Progress
 from portable.gf2.matrix import BitMatrix
 from portable.gf2.packed_file import SUFFIX, is_packed, read_packed, write_packed
 from portable.gf2.packing import Words, word_count
+from portable.gf2.shared_files import eliminate_files_together
+from portable.gf2.stages import Stages, stage
+from portable.gf2.team import team_of
 from portable.gf2.text import read_text, write_text
 
-__all__ = ["Stages", "eliminate_file", "read_matrix", "write_matrix"]
-
-Stages = Callable[[str, float], None]
-"""Is told a stage ("eliminators", "rows", "elimination", "result") and which part is done."""
+__all__ = ["eliminate_file", "read_matrix", "write_matrix"]
 
 
 def read_matrix(
@@ -72,6 +73,7 @@ def eliminate_file(
     *,
     device: str | Device | None = None,
     stages: Stages | None = None,
+    comm: Any = None,
 ) -> NDArray[np.bool_]:
     """`eliminate` from files to a file.
 
@@ -85,6 +87,9 @@ def eliminate_file(
         Where to work; the device in use if left out.
     stages : callable, optional
         Is told how far each stage is.
+    comm : mpi4py.MPI.Comm, optional
+        Its processes share the work out: each reads, holds and writes a part, on a device of its
+        own. All call this with the same files.
 
     Returns
     -------
@@ -98,16 +103,21 @@ def eliminate_file(
     OSError
         If a file cannot be read or written; nothing half-written is left.
     """
-    held, wide = _read(eliminators, None, _stage(stages, "eliminators"))
-    words, columns = _read(rows, None, _stage(stages, "rows"))
+    team = team_of(comm)
+    target = team.device(device)
+    if team.size > 1:
+        work = partial(eliminate_files_together, eliminators, rows, out, target, team, stages)
+        return cast(NDArray[np.bool_], team.together(work))
+    held, wide = _read(eliminators, None, stage(stages, "eliminators"))
+    words, columns = _read(rows, None, stage(stages, "rows"))
     count = max(wide, columns)
     known, given = (
-        BitMatrix.from_words(_widened(x, count), count, device=device) for x in (held, words)
+        BitMatrix.from_words(_widened(x, count), count, device=target) for x in (held, words)
     )
     name = os.fspath(eliminators)
     checked_leads(known, lambda i: f"{name}, line {i + 1}")
-    done = eliminate(known, given, progress=_stage(stages, "elimination"))
-    write_matrix(out, done.rows, progress=_stage(stages, "result"))
+    done = eliminate(known, given, progress=stage(stages, "elimination"))
+    write_matrix(out, done.rows, progress=stage(stages, "result"))
     return done.promoted
 
 
@@ -126,7 +136,3 @@ def _widened(words: Words, columns: int) -> Words:
     """The same rows with words for so many columns."""
     missing = word_count(columns) - words.shape[1]
     return np.pad(words, ((0, 0), (0, missing))) if missing else words
-
-
-def _stage(stages: Stages | None, name: str) -> Progress | None:
-    return None if stages is None else lambda done: stages(name, done)

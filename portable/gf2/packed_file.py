@@ -16,7 +16,7 @@ from portable.errors import DataError
 from portable.files import writing_whole
 from portable.gf2.packing import Words, word_count
 
-__all__ = ["SUFFIX", "is_packed", "map_packed", "read_packed", "write_packed"]
+__all__ = ["SUFFIX", "is_packed", "map_packed", "packed_header", "read_packed", "write_packed"]
 
 SUFFIX: Final = ".gf2"
 """What names of such files end in."""
@@ -27,7 +27,7 @@ _VERSION: Final = 1
 _NUMBERS_AT: Final = 32
 
 
-def _header(rows: int, columns: int) -> bytes:
+def packed_header(rows: int, columns: int) -> bytes:
     """The beginning of the file of such a matrix."""
     numbers = np.array([_VERSION, rows, columns], "<u8").tobytes()
     return (_MAGIC.ljust(_NUMBERS_AT, b"\0") + numbers).ljust(_HEADER_BYTES, b"\0")
@@ -37,7 +37,7 @@ def write_packed(path: str | os.PathLike[str], words: Words, columns: int) -> No
     """Writes the file whole or not at all."""
     data = np.ascontiguousarray(words).astype("<u8", copy=False)
     with writing_whole(path, size=data.nbytes) as file:
-        file.write(_header(words.shape[0], columns))
+        file.write(packed_header(words.shape[0], columns))
         file.write(data.data)
 
 

@@ -19,11 +19,12 @@ from numpy.typing import NDArray
 from portable.errors import DataError
 from portable.files import writing_whole
 from portable.gf2.elimination import Progress
-from portable.gf2.packing import Words, columns_of, word_count
+from portable.gf2.packing import Words, columns_of, pack, word_count
 
-__all__ = ["read_text", "text_bytes", "write_text"]
+__all__ = ["read_text", "text_bytes", "write_lines", "write_text"]
 
 _PIECE: Final = 1 << 24
+_COUNTED: Final = 1024
 _MOST_DIGITS: Final = 9
 _NEWLINE, _BLANK, _TAB, _RETURN, _ZERO, _NINE = (ord(c) for c in "\n \t\r09")
 _WORD: Final = 64
@@ -39,22 +40,35 @@ class _Piece:
         Their bytes.
     file : str
         The file's name.
-    line : int
-        The number of the first one, from 1.
+    start : int
+        Where in the file the first one begins.
     """
 
     text: NDArray[np.uint8]
     file: str
-    line: int
+    start: int
 
     def wrong(self, place: int, what: str) -> DataError:
         """The error of something at a place in the text."""
-        line = self.line + int(np.count_nonzero(self.text[:place] == _NEWLINE))
-        return DataError(f"{self.file}, line {line}: {what}")
+        return DataError(f"{self.file}, line {_line(self.file, self.start + place)}: {what}")
+
+
+def _line(file: str, place: int) -> int:
+    """The number of the line, from 1, that a place in a file is in."""
+    line = 1
+    with Path(file).open("rb") as opened:
+        while place > 0 and (block := opened.read(min(place, _PIECE))):
+            line += block.count(b"\n")
+            place -= len(block)
+    return line
 
 
 def read_text(
-    path: str | os.PathLike[str], *, columns: int | None = None, progress: Progress | None = None
+    path: str | os.PathLike[str],
+    *,
+    columns: int | None = None,
+    share: tuple[int, int] = (0, 1),
+    progress: Progress | None = None,
 ) -> tuple[Words, int]:
     """The words of a matrix and the number of its columns.
 
@@ -64,6 +78,8 @@ def read_text(
         The file.
     columns : int, optional
         The number of columns; one more than the highest column if left out.
+    share : (int, int)
+        Number and count of equal shares of the file, to read the lines that begin in one.
     progress : callable, optional
         Is told how much has been read.
 
@@ -74,7 +90,7 @@ def read_text(
         range, and a last line without end, as files have that were cut short.
     """
     parts, highest = [], -1
-    for piece in _pieces(path, progress):
+    for piece in _pieces(path, share, progress):
         words, last = _packed(piece, columns)
         parts.append(words)
         highest = max(highest, last)
@@ -88,27 +104,45 @@ def read_text(
     return out, count
 
 
-def _pieces(path: str | os.PathLike[str], progress: Progress | None) -> Iterator[_Piece]:
-    size, done, line, rest = Path(path).stat().st_size, 0, 1, b""
-    name = os.fspath(path)
+def _pieces(
+    path: str | os.PathLike[str], share: tuple[int, int], progress: Progress | None
+) -> Iterator[_Piece]:
+    """The lines that begin within a share of the file."""
+    size, name, rest = Path(path).stat().st_size, os.fspath(path), b""
+    start, stop = (size * part // share[1] for part in (share[0], share[0] + 1))
     with Path(path).open("rb") as file:
-        while block := file.read(_PIECE):
-            done += len(block)
-            end = block.rfind(b"\n") + 1
+        at = _begin(file, start)
+        first = at
+        while at < stop and (block := file.read(_PIECE)):
+            end = _end(block, at + len(rest), stop)
             if end:
-                piece = _Piece(np.frombuffer(rest + block[:end], np.uint8), name, line)
-                line += int(np.count_nonzero(piece.text == _NEWLINE))
-                yield piece
+                yield _Piece(np.frombuffer(rest + block[:end], np.uint8), name, at)
+                at += len(rest) + end
                 rest = block[end:]
             else:
                 rest += block
             if progress is not None:
-                progress(done / size)
-    if rest:
+                progress(min((at - first) / max(stop - first, 1), 1.0))
+    if rest and at < stop:
         raise DataError(
-            f"{name}, line {line}: the last line has no end; the file was cut short (if it is "
-            "whole, end it with a line feed)"
+            f"{name}, line {_line(name, at)}: the last line has no end; the file was cut short "
+            "(if it is whole, end it with a line feed)"
         )
+
+
+def _begin(file: BinaryIO, place: int) -> int:
+    """Goes to the first line that begins at a place or after it."""
+    if place:
+        file.seek(place - 1)
+        file.readline()
+    return file.tell()
+
+
+def _end(block: bytes, at: int, stop: int) -> int:
+    """The end of the last whole line of a block that begins before `stop`; 0 if none ends in it."""
+    if at + len(block) <= stop:
+        return block.rfind(b"\n") + 1
+    return block.find(b"\n", max(stop - at - 1, 0)) + 1 or block.rfind(b"\n") + 1
 
 
 def _packed(piece: _Piece, columns: int | None) -> tuple[Words, int]:
@@ -191,21 +225,33 @@ def write_text(
     OSError
         If that fails, or, before anything is written, if there is not room enough.
     """
-    with writing_whole(path, size=text_bytes(words)) as file:
-        step = max(_PIECE // max(columns, 1), 1)
-        for start in range(0, len(words), step):
-            _write_rows(file, words[start : start + step], columns)
-            if progress is not None:
-                progress(min(start + step, len(words)) / len(words))
+    with writing_whole(path, size=text_bytes(words, columns)) as file:
+        write_lines(file, words, columns, progress=progress)
 
 
-def text_bytes(words: Words) -> int:
-    """About how many bytes the text takes: each number as long as the highest of its word."""
-    ones = np.zeros(words.shape[1], np.int64)
-    for start in range(0, len(words), 1024):
-        ones += np.bitwise_count(words[start : start + 1024]).sum(0, dtype=np.int64)
-    digits = [len(str(_WORD * i + _WORD - 1)) for i in range(words.shape[1])]
-    return len(words) + int(ones @ (np.array(digits, np.int64) + 1))
+def text_bytes(words: Words, columns: int) -> int:
+    """How many bytes the text takes."""
+    total = len(words)
+    for digits in range(1, len(str(max(columns - 1, 0))) + 1):
+        first = 10 ** (digits - 1) if digits > 1 else 0
+        named = np.zeros((1, columns), np.bool_)
+        named[0, first : 10**digits] = True
+        mask = pack(named)[0]
+        for start in range(0, len(words), _COUNTED):
+            ones = np.bitwise_count(words[start : start + _COUNTED] & mask)
+            total += (digits + 1) * int(ones.sum(dtype=np.int64))
+    return total
+
+
+def write_lines(
+    file: BinaryIO, words: Words, columns: int, *, progress: Progress | None = None
+) -> None:
+    """Writes rows as text to an open file."""
+    step = max(_PIECE // max(columns, 1), 1)
+    for start in range(0, len(words), step):
+        _write_rows(file, words[start : start + step], columns)
+        if progress is not None:
+            progress(min(start + step, len(words)) / len(words))
 
 
 def _write_rows(file: BinaryIO, words: Words, columns: int) -> None:
