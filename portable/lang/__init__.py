@@ -42,6 +42,11 @@ Tuples
 Work-items
     An ndrange is padded to whole workgroups, so kernels guard what they index. `barrier` is
     refused where not all of a workgroup provably meet. Workgroups run in any order.
+Collectives
+    What a workgroup works out together: `workgroup_reduce`, `workgroup_scan`, `workgroup_any`,
+    `workgroup_all` and `workgroup_broadcast`, of numbers, tuples and structs, with barriers and
+    local memory included. `workgroup_range` shares the rounds of a loop out. A workgroup of one
+    work-item needs none of this and gets none, so that one source walks alone or together.
 Timing
     What a kernel leaves to chance shows when times change. With ``PORTABLE_PERTURB=1`` in the
     environment (any number is a seed) compiled kernels wait before and after barriers, atomics,
@@ -81,6 +86,31 @@ A struct of arrays and a number is one argument; one of numbers is a value like 
 >>> centre[1, 1](Bodies(x, mass, 3), out)
 >>> float(out[0])
 2.75
+
+A workgroup finds the largest element of an array and where it first stands; one work-item alone
+would find the same:
+
+>>> class Found(NamedTuple):
+...     value: Any
+...     place: Any
+>>> @pt.function
+... def larger(a, b):
+...     first = (a.value > b.value) | ((a.value == b.value) & (a.place < b.place))
+...     return kl.where(first, a, b)
+>>> @pt.kernel
+... def largest(x, out):
+...     best = Found(x[0], 0)
+...     for i in kl.workgroup_range(1, x.shape[0]):
+...         best = larger(best, Found(x[i], i))
+...     best = kl.workgroup_reduce(larger, best)
+...     if kl.local_linear_id() == 0:
+...         out[0] = best.place
+>>> x, out = np.float32([3, 1, 4, 1, 5, 9, 2, 6, 5, 9]), np.zeros(1, np.int32)
+>>> for size in (1, 4):
+...     largest[size, size](x, out)
+...     print(out[0])
+5
+5
 """
 
 from portable import dtypes as _dtypes

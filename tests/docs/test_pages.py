@@ -44,7 +44,7 @@ def test_blocks_run(page: Path) -> None:
             file = f"<{page.name} {number}>"
             # Kernels read their source again, which is not in a file of its own.
             linecache.cache[file] = (len(text), None, text.splitlines(keepends=True), file)
-            exec(compile(text, file, "exec"), names)
+            exec(compile(text, file, "exec", dont_inherit=True), names)
     finally:
         pt.use(before)
 
