@@ -13,7 +13,7 @@ from portable import sim
 from portable.dtypes import DType
 from portable.lang.ir import statements as s
 from portable.lang.ir.walk import all_statements
-from portable.linalg import band_to_bidiagonal
+from portable.linalg import band_to_bidiagonal, dense_to_band
 from portable.linalg.gemm_kernels import keep
 from portable.linalg.gemm_launches import tiles_launch
 from portable.sim.errors import FaultError
@@ -102,6 +102,16 @@ def test_faults_planted_in_a_ring_are_reported(fault: str, monkeypatch: pytest.M
     ab = np.random.default_rng(0).standard_normal((4, 24))
     with portable.use("simulator:h200"), pytest.raises(FaultError, match=f"ring_packs.*{text}"):
         band_to_bidiagonal(ab)
+
+
+def test_reflectors_that_fetch_ahead(ran: set[str]) -> None:
+    a = np.random.default_rng(0).standard_normal((12, 10)).astype(np.float32)
+    with portable.use("simulator:h200"), sim.checks(completion="early"):
+        ab = dense_to_band(a, 3)
+    band = sum(np.diag(ab[3 - k, k:], k) for k in range(4))
+    found, wanted = (np.linalg.svd(x, compute_uv=False) for x in (band, a))
+    assert np.allclose(found, wanted, atol=1e-4)
+    assert "cp.async.wait" in ran
 
 
 @pytest.mark.parametrize("completion", ["early", "late"])
