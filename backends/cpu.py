@@ -55,7 +55,7 @@ class CPUDevice(Device):
         self.capabilities = dataclasses.replace(
             plain, unified_memory=True, pointer_offsets=not shared
         )
-        self._runtime = Runtime(device, self.capabilities, blocking=True)
+        self._runtime = Runtime(device, self.capabilities, name, blocking=True)
         self._memory = (
             SharedMemory()
             if shared

@@ -10,7 +10,6 @@ from __future__ import annotations
 import hashlib
 import os
 import sys
-import threading
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from importlib import metadata
@@ -18,6 +17,7 @@ from pathlib import Path
 
 from portable import cache, private
 from portable.files import write_whole
+from portable.locks import fork_safe_lock
 
 __all__ = ["announce", "find_drivers", "write_folder"]
 
@@ -34,7 +34,7 @@ _LIBRARY_FOLDERS = (
     "/opt/rocm/lib",
 )
 _KNOWN_LIBRARIES = ("libnvidia-opencl.so.1", "libamdocl64.so")
-_lock = threading.Lock()
+_lock = fork_safe_lock()
 
 
 def announce() -> None:

@@ -39,7 +39,7 @@ def in_place(runtime: Runtime, array: Array) -> np.ndarray[Any, Any]:
     low, high = array.extent_in_bytes()
     enqueue_map: Any = cl.enqueue_map_buffer  # whose types take no dtypes and no sums of flags
     flags = cl.map_flags.READ | cl.map_flags.WRITE
-    with runtime.lock:
+    with runtime.gate.lock:
         mapped, event = enqueue_map(
             runtime.queue, array.buffer, flags, low, (high - low,), np.uint8, is_blocking=False
         )

@@ -50,7 +50,7 @@ class OpenCLDevice(Device):
         self.name = name
         self.words = words_of(device)
         self.capabilities = capabilities_of(device)
-        self._runtime = Runtime(device, self.capabilities, blocking=False)
+        self._runtime = Runtime(device, self.capabilities, name, blocking=False)
         self._pool = cl.tools.MemoryPool(cl.tools.ImmediateAllocator(self._runtime.queue))
         self._array = Array
         self._cl = cl
@@ -84,6 +84,7 @@ class OpenCLDevice(Device):
         size = dtype.itemsize
         for extent in shape:
             size *= extent
+        self._runtime.gate.pass_through()
         try:
             buffer = self._pool.allocate(max(size, dtype.itemsize))
         except self._cl.Error as error:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import struct
-import threading
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -27,6 +26,7 @@ from portable.errors import (
     UnsupportedError,
 )
 from portable_backends import drivers
+from portable_backends.gate import Gate
 from portable_backends.kept_programs import KeptPrograms
 from portable_backends.limits import check
 from portable_backends.opencl_capabilities import platform_word
@@ -149,17 +149,21 @@ class Runtime:
         The device.
     capabilities : Capabilities
         What programs are checked against.
+    name : str
+        Portable's name of the device.
     blocking : bool
         Whether each launch is finished before it returns.
     """
 
-    def __init__(self, device: cl.Device, capabilities: Capabilities, *, blocking: bool) -> None:
+    def __init__(
+        self, device: cl.Device, capabilities: Capabilities, name: str, *, blocking: bool
+    ) -> None:
         self.device = device
         self.capabilities = capabilities
         self.blocking = blocking
         self.context = cl.Context([device])
         self.queue = self._new_queue(profiling=False)
-        self.lock = threading.Lock()
+        self.gate = Gate(name, self._finish)
         self.programs = KeptPrograms()
         self._measuring = 0
 
@@ -170,6 +174,7 @@ class Runtime:
 
     def built(self, program: Program) -> cl.Program:
         """What the driver makes of `program`, or of its binary in the disk cache."""
+        self.gate.pass_through()
         options = options_for(self.device, self.capabilities, program.flags)
         name = cache.key(
             program.source,
@@ -208,6 +213,7 @@ class Runtime:
 
     def synchronize(self) -> None:
         """Wait for everything enqueued; a fault of the device becomes `DeviceFaultError`."""
+        self.gate.pass_through()
         try:
             self.queue.finish()
         except cl.Error as error:
@@ -223,7 +229,7 @@ class Runtime:
         host = target if isinstance(target, np.ndarray) else source
         small = host.nbytes <= _SMALL
         try:
-            with self.lock:
+            with self.gate.lock:
                 event = cl.enqueue_copy(self.queue, target, source, is_blocking=small, **where)
         except cl.Error as error:
             raise self._fault(error) from error
@@ -232,17 +238,24 @@ class Runtime:
 
     def wait(self, event: cl.Event) -> None:
         """Wait for one launch; a fault of the device becomes `DeviceFaultError`."""
+        waiting = self.gate.waiting
+        waiting.append(event)
         try:
             event.wait()
         except cl.Error as error:
             raise self._fault(error) from error
+        finally:
+            waiting.pop()
+
+    def _finish(self) -> None:
+        self.queue.finish()
 
     def _fault(self, error: cl.Error) -> DeviceFaultError:
         return DeviceFaultError(f"{self.device.name} failed while running earlier work: {error}")
 
     def measure(self, start: bool) -> None:
         """Move between the plain queue and one that records times; costs nothing when unused."""
-        with self.lock:
+        with self.gate.lock:
             self._measuring += 1 if start else -1
             if self._measuring == (1 if start else 0):
                 self.synchronize()
@@ -337,7 +350,7 @@ class OpenCLExecutable(Executable):
         self._workgroup = program.workgroup
         self._loaded: _Loaded | None = None
         built = runtime.built(program)
-        with runtime.lock:
+        with runtime.gate.lock:
             loaded = self._take(built)
         self._check_workgroup(loaded.kernel)
 
@@ -378,7 +391,7 @@ class OpenCLExecutable(Executable):
         """Enqueue the kernel; in order, and finished on return where the runtime blocks."""
         runtime = self._runtime
         try:
-            with runtime.lock:
+            with runtime.gate.lock:
                 _, kernel, set_ = self._loaded or self._load()
                 set_(arguments)
                 event = self._enqueue(
@@ -393,7 +406,7 @@ class OpenCLExecutable(Executable):
     def prepare(self, groups: tuple[int, int, int], arguments: Sequence[Any]) -> Callable[[], None]:
         """A launch through a kernel object of its own, whose arguments are set once."""
         runtime, workgroup = self._runtime, self._workgroup
-        with runtime.lock:
+        with runtime.gate.lock:
             loaded = self._loaded or self._load()
         kernel, held = self._new_kernel(loaded.built), tuple(arguments)
         kernel.set_args(*held)
@@ -401,7 +414,7 @@ class OpenCLExecutable(Executable):
 
         def run(_held: Any = held) -> None:
             try:
-                with runtime.lock:
+                with runtime.gate.lock:
                     event = enqueue(runtime.queue, kernel, groups, workgroup, None, None, True)
             except cl.Error as error:
                 raise launch_error(error, f"launching {self._program.entry}") from error

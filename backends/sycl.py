@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ctypes
 import dataclasses
-import threading
 from collections.abc import Callable, Sequence
 from importlib.util import find_spec
 from typing import Any
@@ -32,6 +31,7 @@ from portable.errors import (
     OutOfMemoryError,
     UnsupportedError,
 )
+from portable_backends.gate import Gate
 
 __all__ = ["SYCLBackend", "SYCLDevice"]
 
@@ -51,8 +51,18 @@ _SCALARS: dict[str, Any] = {
     "float64": ctypes.c_double,
 }
 
-_ONE_AT_A_TIME = threading.RLock()
+_queues: set[Any] = set()
+_GATE = Gate("sycl", lambda: list(map(_waited, _queues)), opened=False)
 """dpctl's record of a queue's events is not safe under threads: two that use it at once crash."""
+
+
+def _waited(queue: Any) -> Any:
+    """The queue, after what was enqueued and what gives up the arguments of it."""
+    from dpctl.utils import SequentialOrderManager
+
+    SequentialOrderManager[queue].wait()
+    queue.wait()
+    return queue
 
 
 def _as_is(handle: Any) -> Any:
@@ -114,7 +124,7 @@ class EventTimer(Timer):
     def _mark(self) -> Any:
         from dpctl.utils import SequentialOrderManager
 
-        with _ONE_AT_A_TIME:
+        with _GATE.lock:
             order = SequentialOrderManager[self._queue]
             event = self._marks.submit_barrier(order.submitted_events)
             order.add_event_pair(event, event)
@@ -152,16 +162,16 @@ class SYCLExecutable(Executable):
     def _submit(self, sizes: list[int], bound: list[Any], *, keep: bool = True) -> Any:
         """Enqueue and return the event; the caller keeps the arguments alive unless `keep`."""
         queue = self._queue
-        try:
-            with _ONE_AT_A_TIME:
+        with _GATE.lock:
+            try:
                 order = self._orders[queue]
                 event = queue.submit_async(
                     self._kernel, bound, sizes, self._local, order.submitted_events
                 )
                 kept = queue._submit_keep_args_alive(bound, [event]) if keep else event
                 order.add_event_pair(kept, event)
-        except Exception as error:
-            raise LaunchError(f"launching {self._entry}: {error}") from error
+            except Exception as error:
+                raise LaunchError(f"launching {self._entry}: {error}") from error
         return event
 
 
@@ -208,12 +218,16 @@ class SYCLDevice(Device):
         )
         self._queue = queue
         self._twin = twin
+        _queues.add(queue)
+        _GATE.open()
 
     def compile(self, program: Program) -> Executable:
         """Compile through SYCL; an error carries the log of the OpenCL driver beneath."""
         from portable_backends.limits import check
         from portable_backends.opencl_runtime import options_for
 
+        _GATE.pass_through()
+        _GATE.open()  # by now all of dpnp that registers something is imported
         check(program, self.capabilities)
         options = options_for(self._twin, self.capabilities, program.flags)
         try:
@@ -229,7 +243,7 @@ class SYCLDevice(Device):
         """Compile the same source with PyOpenCL, whose error tells what is wrong."""
         from portable_backends.opencl_runtime import Runtime
 
-        Runtime(self._twin, self.capabilities, blocking=False).compile(program)
+        Runtime(self._twin, self.capabilities, self.name, blocking=False).compile(program)
 
     def owns(self, array: object) -> bool:
         """Whether this is a dpnp array on this device's queue."""
@@ -259,6 +273,7 @@ class SYCLDevice(Device):
         import dpnp
         from dpctl.memory import USMAllocationError
 
+        _GATE.pass_through()
         try:
             return dpnp.empty(shape, dtype=dtype.numpy, sycl_queue=self._queue)
         except USMAllocationError as error:
@@ -268,28 +283,25 @@ class SYCLDevice(Device):
         """Copy to the device."""
         import dpnp
 
-        with _ONE_AT_A_TIME:
+        with _GATE.lock:
             return dpnp.array(np.asarray(array, order="C"), sycl_queue=self._queue)
 
     def to_numpy(self, array: Any) -> np.ndarray[Any, Any]:
         """Copy from the device."""
         import dpnp
 
-        with _ONE_AT_A_TIME:
+        with _GATE.lock:
             return np.array(dpnp.asnumpy(array), order="C")
 
     def synchronize(self) -> None:
         """Wait for dpnp's and our work."""
-        from dpctl.utils import SequentialOrderManager
-
-        try:
-            with _ONE_AT_A_TIME:
-                SequentialOrderManager[self._queue].wait()
-                self._queue.wait()
-        except Exception as error:
-            raise DeviceFaultError(
-                f"{self.name} failed while running earlier work: {error}"
-            ) from error
+        with _GATE.lock:
+            try:
+                _waited(self._queue)
+            except Exception as error:
+                raise DeviceFaultError(
+                    f"{self.name} failed while running earlier work: {error}"
+                ) from error
 
     def namespace(self) -> Any:
         """The dpnp module, which follows the Array API."""

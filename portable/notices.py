@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import warnings
-from threading import Lock
 from typing import Final
+
+from portable.locks import fork_safe_lock
 
 __all__ = ["warn_once"]
 
 _told: Final[set[str]] = set()
-_telling: Final = Lock()
+_telling: Final = fork_safe_lock()
 
 
 def warn_once(text: str) -> None:

@@ -12,11 +12,12 @@ import shutil
 import stat
 import sys
 import tempfile
-import threading
 import time
 from contextlib import suppress
 from pathlib import Path
 from typing import Final
+
+from portable.locks import fork_safe_lock
 
 __all__ = ["UnsafeFolderError", "distrust", "make", "temporary"]
 
@@ -24,7 +25,7 @@ _PREFIX: Final = "portable-private-"
 _OTHERS_WRITE: Final = stat.S_IWGRP | stat.S_IWOTH
 _ROOT: Final = 0
 _DAY: Final = 86_400.0
-_lock: Final = threading.Lock()
+_lock: Final = fork_safe_lock()
 _made: dict[int, Path] = {}
 """The temporary folder by process, since a forked child is not to remove its parent's."""
 

@@ -11,7 +11,6 @@ import difflib
 import os
 import re
 import sys
-import threading
 import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextvars import ContextVar
@@ -22,6 +21,7 @@ from typing import NamedTuple, TypeVar
 from portable.backend import Backend, Device, Refused, Unavailable
 from portable.calls import is_for_a_block
 from portable.errors import BackendUnavailableError, DeviceError
+from portable.locks import fork_safe_lock
 from portable.notices import warn_once
 
 __all__ = [
@@ -55,7 +55,7 @@ class _Loaded:
 
     def __init__(self, entry: EntryPoint) -> None:
         self._entry = entry
-        self._lock = threading.RLock()
+        self._lock = fork_safe_lock()
         self._backend: Backend | None = None
         self._devices: tuple[Device, ...] | None = None
         self._further: dict[str, Device] = {}
@@ -182,7 +182,7 @@ class Registry:
 
     def __init__(self, find_entries: Callable[[], Iterable[EntryPoint]]) -> None:
         self._find_entries = find_entries
-        self._lock = threading.RLock()
+        self._lock = fork_safe_lock()
         self._loaded: dict[str, _Loaded] | None = None
         self._best: Device | None = None
         self._at_work: dict[Device, None] = {}

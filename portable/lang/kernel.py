@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import inspect
-import threading
 from collections.abc import Callable, Sequence
 from math import prod
 from typing import Any, Final, NoReturn, TypeVar, overload
@@ -30,6 +29,7 @@ from portable.lang.signature import (
     leaf_specs,
 )
 from portable.lang.structs import flattened
+from portable.locks import fork_safe_lock
 
 __all__ = ["Kernel", "kernel"]
 
@@ -58,7 +58,7 @@ class Kernel:
         self._launchers: dict[Any, Launcher] = {}
         self._compiled: dict[tuple[str, Specialisation, int | None], Compiled] = {}
         self._translated: dict[tuple[Capabilities, Specialisation], KernelIR] = {}
-        self._lock = threading.RLock()
+        self._lock = fork_safe_lock()
 
     def __repr__(self) -> str:
         return f"<portable kernel {self.__name__}>"
