@@ -7,6 +7,7 @@ import warnings
 from collections.abc import Sequence
 from contextlib import ExitStack, suppress
 from threading import Condition, Thread
+from time import monotonic
 from typing import Final
 
 from portable.backend import Device
@@ -80,14 +81,18 @@ class Compiling:
             self._changed.wait_for(lambda: self._done > before or before == self._total, seconds)
             return self._done, self._total
 
-    def stop(self) -> None:
-        """Begin no more, and wait for those under way."""
+    def stop(self, patience: float | None = None) -> bool:
+        """Begin no more, and wait for those under way, some seconds at most; whether they ended."""
         with self._changed:
             self._waiting.clear()
             self._changed.notify_all()
+        latest = None if patience is None else monotonic() + patience
         for thread in self._threads:
-            thread.join()
+            thread.join(None if latest is None else max(0.0, latest - monotonic()))
+        if any(thread.is_alive() for thread in self._threads):
+            return False
         self._quiet.close()
+        return True
 
     def _work(self) -> None:
         while (planned := self._next()) is not None:

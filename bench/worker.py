@@ -25,6 +25,8 @@ __all__ = ["Worker"]
 
 _START: Final = 60.0
 """Seconds that a helper may take to begin."""
+_GRACE: Final = 3.0
+"""Seconds that programs under way may take when it is time to measure."""
 _HELPERS: Final = 3
 """Processes at most that compile beside the one that measures."""
 _Named = tuple[Operation, str, Any, tuple[int, ...]]
@@ -132,7 +134,9 @@ class Worker:
             while done < total and not late():
                 done, total = self._server("compiled")
                 tick(done, total)
-            self._server("stop_compiling")
+            if not self._server("stop_compiling", _GRACE):
+                # A program that takes long is compiled, or given up, when its turn comes.
+                self._server.stop()
 
 
 def _named(operation: Operation, case: Case) -> _Named:
@@ -172,7 +176,7 @@ class _Server:
         assert self._compiling
         return self._compiling.wait()
 
-    def stop_compiling(self) -> None:
-        """End when those under way are done."""
+    def stop_compiling(self, patience: float) -> bool:
+        """Whether those under way were done after so many seconds."""
         assert self._compiling
-        self._compiling.stop()
+        return self._compiling.stop(patience)

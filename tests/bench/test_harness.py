@@ -286,7 +286,8 @@ def test_compiling_stops_after_what_is_under_way() -> None:
     scripted = [Scripted(FakeClock(), {"ours": script}) for _ in range(3)]
     compiling = Compiling([(operation, CASE) for operation in scripted])
     assert begun.wait(10)
+    assert not compiling.stop(0.01)
     Timer(0.05, go.set).start()
-    compiling.stop()
+    assert compiling.stop()
     assert script.runs == 1
     assert compiling.wait(0) == (1, 3)

@@ -56,6 +56,16 @@ def test_a_program_that_kills_its_compiler_is_told_when_its_turn_comes() -> None
     assert dies.failure == "killed its process (SIGSEGV)"
 
 
+def test_a_program_that_compiles_for_ever_is_not_waited_for(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("portable_bench.worker._GRACE", 0.1)
+    planned = [(scripted("fine", as_its_process), CASE), (scripted("blocks", block), CASE)]
+    with Worker(PACE, patience=20.0, find=find) as worker:
+        worker.compile(planned, lambda done, total: None, lambda: True)
+        assert worker.measure(*planned[0]).ours[0].timed
+
+
 def test_an_interrupt_ends_the_process(capsys: pytest.CaptureFixture[str]) -> None:
     planned = [(scripted("fine", as_its_process), CASE), (scripted("blocks", block), CASE)]
     with Worker(PACE, find=find) as worker:
