@@ -63,15 +63,29 @@ def gf2() -> None:
     required=True,
     help="Where to write the reduced rows: packed if it ends in .gf2, else as text.",
 )
+@click.option(
+    "--memory",
+    type=click.FloatRange(min=0, min_open=True),
+    help="GiB of columns to hold at a time: matrices larger than memory, in batches.",
+)
 @_on_device
-def eliminate(eliminators: Path, rows: Path, out: Path, device: Device | None) -> None:
+def eliminate(
+    eliminators: Path, rows: Path, out: Path, memory: float | None, device: Device | None
+) -> None:
     """Reduce each of ROWS in order by ELIMINATORS and by the rows before that came to rest.
 
-    Started by mpiexec, the processes share the work out, each on a device of its own.
+    Started by mpiexec, the processes share the work out, each on a device of its own. In batches,
+    what was ended goes on from the last finished one when the same command is given again.
     """
     with _errors_told(), _followed() as stages:
         promoted = eliminate_file(
-            eliminators, rows, out, device=device, stages=stages, comm=world()
+            eliminators,
+            rows,
+            out,
+            device=device,
+            stages=stages,
+            comm=world(),
+            memory=None if memory is None else max(int(memory * 2**30), 1),
         )
     came, left = int(np.count_nonzero(promoted)), int(np.count_nonzero(~promoted))
     if _is_first():

@@ -5,13 +5,14 @@ from __future__ import annotations
 import os
 from functools import partial
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, Final, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from portable.backend import Device
 from portable.errors import ShapeError
+from portable.gf2.batches import eliminate_in_batches
 from portable.gf2.eliminate import checked_leads, eliminate
 from portable.gf2.elimination import Progress
 from portable.gf2.matrix import BitMatrix
@@ -19,10 +20,13 @@ from portable.gf2.packed_file import SUFFIX, is_packed, read_packed, write_packe
 from portable.gf2.packing import Words, word_count
 from portable.gf2.shared_files import eliminate_files_together
 from portable.gf2.stages import Stages, stage
-from portable.gf2.team import team_of
+from portable.gf2.team import Team, team_of
 from portable.gf2.text import read_text, write_text
 
 __all__ = ["eliminate_file", "read_matrix", "write_matrix"]
+
+_SHARE: Final = 0.7
+"""Of a device's memory, for columns in words and in stripes."""
 
 
 def read_matrix(
@@ -74,6 +78,7 @@ def eliminate_file(
     device: str | Device | None = None,
     stages: Stages | None = None,
     comm: Any = None,
+    memory: int | None = None,
 ) -> NDArray[np.bool_]:
     """`eliminate` from files to a file.
 
@@ -90,6 +95,10 @@ def eliminate_file(
     comm : mpi4py.MPI.Comm, optional
         Its processes share the work out: each reads, holds and writes a part, on a device of its
         own. All call this with the same files.
+    memory : int, optional
+        Bytes of columns to hold at a time: the work is done in batches, through a folder
+        ``<out>.unfinished``, and goes on from the last finished one when it was ended. If left out,
+        packed files are taken in batches where the device has no room for them.
 
     Returns
     -------
@@ -105,6 +114,10 @@ def eliminate_file(
     """
     team = team_of(comm)
     target = team.device(device)
+    room = memory or _room(eliminators, rows, target, team)
+    if room:
+        batches = partial(eliminate_in_batches, eliminators, rows, out, room, target, team, stages)
+        return cast(NDArray[np.bool_], team.together(batches))
     if team.size > 1:
         work = partial(eliminate_files_together, eliminators, rows, out, target, team, stages)
         return cast(NDArray[np.bool_], team.together(work))
@@ -119,6 +132,17 @@ def eliminate_file(
     done = eliminate(known, given, progress=stage(stages, "elimination"))
     write_matrix(out, done.rows, progress=stage(stages, "result"))
     return done.promoted
+
+
+def _room(
+    eliminators: str | os.PathLike[str], rows: str | os.PathLike[str], device: Device, team: Team
+) -> int:
+    """How much to hold at a time of files that the device has no room for; 0 where it has."""
+    room = int(_SHARE * device.capabilities.global_memory)
+    if not room or not (is_packed(eliminators) and is_packed(rows)):
+        return 0
+    size = sum(Path(path).stat().st_size for path in (eliminators, rows))
+    return room if 2 * size > room * team.size else 0
 
 
 def _read(

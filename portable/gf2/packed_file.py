@@ -16,7 +16,15 @@ from portable.errors import DataError
 from portable.files import writing_whole
 from portable.gf2.packing import Words, word_count
 
-__all__ = ["SUFFIX", "is_packed", "map_packed", "packed_header", "read_packed", "write_packed"]
+__all__ = [
+    "SUFFIX",
+    "is_packed",
+    "map_packed",
+    "packed_bytes",
+    "packed_header",
+    "read_packed",
+    "write_packed",
+]
 
 SUFFIX: Final = ".gf2"
 """What names of such files end in."""
@@ -25,6 +33,11 @@ _HEADER_BYTES: Final = 64
 _MAGIC: Final = b"portable gf2 bits\n"
 _VERSION: Final = 1
 _NUMBERS_AT: Final = 32
+
+
+def packed_bytes(rows: int, columns: int) -> int:
+    """The size of the file of such a matrix."""
+    return _HEADER_BYTES + 8 * rows * word_count(columns)
 
 
 def packed_header(rows: int, columns: int) -> bytes:
@@ -63,7 +76,7 @@ def map_packed(path: str | os.PathLike[str]) -> tuple[Any, int]:
     """As `read_packed`, the words staying in the file until they are read."""
     rows, columns = _shape_of(path)
     shape = (rows, word_count(columns))
-    wanted = _HEADER_BYTES + 8 * shape[0] * shape[1]
+    wanted = packed_bytes(rows, columns)
     found = Path(path).stat().st_size
     if found != wanted:
         raise DataError(

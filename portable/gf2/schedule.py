@@ -7,7 +7,6 @@ from typing import Protocol
 
 import numpy as np
 
-from portable.gf2.elimination import Progress
 from portable.gf2.parts import Part, Pivots
 from portable.gf2.team import Team
 
@@ -41,12 +40,13 @@ def run_stripes(
     first: int,
     last: int,
     memory: Memory,
-    progress: Progress | None = None,
+    follow: Callable[[int], None] | None = None,
 ) -> Pivots | None:
     """Eliminates the columns of stripes `first` to `last`, those before being in `memory`.
 
     Stripe g is held by process ``(g - first) % size``. While the pivots of a stripe travel, those
-    of the stripe before are applied to all but the next one, which goes first.
+    of the stripe before are applied to all but the next one, which goes first. `follow` is told how
+    many stripes are done.
 
     Returns
     -------
@@ -65,8 +65,8 @@ def run_stripes(
         pivots = arrived()
         if (stripe + 1 - first) % team.size == team.rank:
             part.follow(stripe, pivots, stripe + 1, min(stripe + 2, last))
-        if progress is not None:
-            progress((stripe + 1) / last)
+        if follow is not None:
+            follow(stripe + 1)
     return pivots
 
 

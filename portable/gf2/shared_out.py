@@ -93,6 +93,7 @@ def eliminated_together(
         device,
         shape or shape_for(device.capabilities),
     )
-    pivots = run_stripes(part, team, shares.first, shares.last, NoMemory(), progress)
+    follow = None if progress is None else lambda done: progress(done / shares.last)
+    pivots = run_stripes(part, team, shares.first, shares.last, NoMemory(), follow)
     promoted = np.zeros(len(rows), np.bool_) if pivots is None else pivots.rests >= 0
     return part.words(), promoted

@@ -1,0 +1,331 @@
+"""The special elimination of matrices larger than memory, in batches of columns.
+
+Files of packed words are memory-mapped. For each batch its columns are read, the pivots of all
+earlier batches are applied to them, pivots of its own are chosen, and its columns of the result are
+written. Beside the result lies, until all is done, a folder with the pivots so far and what says
+how many batches are finished; from there an elimination that was ended goes on.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from portable.backend import Device
+from portable.errors import ShapeError
+from portable.files import require_room, write_whole, writing_whole
+from portable.gf2.eliminate import leading_columns, one_lead_each
+from portable.gf2.elimination import Order, Progress
+from portable.gf2.matrix import BitMatrix
+from portable.gf2.packed_file import (
+    SUFFIX,
+    is_packed,
+    map_packed,
+    packed_bytes,
+    packed_header,
+)
+from portable.gf2.packing import Words, word_count
+from portable.gf2.parts import Part, Pivots
+from portable.gf2.schedule import run_stripes
+from portable.gf2.shared_out import Shares, owners_of
+from portable.gf2.stages import Stages, stage
+from portable.gf2.team import Team
+from portable.gf2.text import read_text, text_bytes, write_lines
+from portable.gf2.tuning import shape_for
+
+__all__ = ["eliminate_in_batches", "unfinished_folder"]
+
+Name = str | os.PathLike[str]
+
+_FINISHED: Final = "finished.json"
+_PIECE: Final = 1 << 28
+
+
+def unfinished_folder(out: Name) -> Path:
+    """Where an elimination into `out` keeps what it needs to go on."""
+    target = Path(out).absolute()
+    return target.with_name(f"{target.name}.unfinished")
+
+
+def eliminate_in_batches(
+    eliminators: Name,
+    rows: Name,
+    out: Name,
+    memory: int,
+    device: Device,
+    team: Team,
+    stages: Stages | None = None,
+) -> NDArray[np.bool_]:
+    """`portable.gf2.eliminate_file` with at most about `memory` bytes of columns at a time.
+
+    Processes of a team share each batch out, and need a folder that all of them see.
+    """
+    folder = unfinished_folder(out)
+    with team.agreeing():
+        if team.rank == 0:
+            folder.mkdir(exist_ok=True)
+    try:
+        return _in_batches((eliminators, rows), Path(out), folder, memory, device, team, stages)
+    finally:
+        if team.rank == 0 and folder.exists() and not (folder / _FINISHED).exists():
+            shutil.rmtree(folder)
+
+
+def _in_batches(
+    given: tuple[Name, Name],
+    out: Path,
+    folder: Path,
+    memory: int,
+    device: Device,
+    team: Team,
+    stages: Stages | None,
+) -> NDArray[np.bool_]:
+    with team.agreeing():
+        names = _packed_inputs(given, folder, team, stages)
+    work = _Work.of(names, folder, memory, device, team)
+    with team.agreeing():
+        leads = work.leads()
+        one_lead_each(leads, lambda i: f"{os.fspath(given[0])}, line {i + 1}")
+        if team.rank == 0:
+            work.prepare(given)
+    promoted = work.run(leads, stage(stages, "elimination"))
+    with team.agreeing():
+        if team.rank == 0:
+            _finish(work, out)
+    return promoted
+
+
+# -- inputs ---------------------------------------------------------------------------------------
+
+
+def _packed_inputs(
+    paths: tuple[Name, Name], folder: Path, team: Team, stages: Stages | None
+) -> tuple[Path, Path]:
+    """The files, or packed copies of those that are text or of fewer columns."""
+    shares = [1 if is_packed(p) else -(-Path(p).stat().st_size // _PIECE) or 1 for p in paths]
+    shapes = [
+        _shape_of(path, count, stage(stages, name))
+        for path, count, name in zip(paths, shares, ("eliminators", "rows"), strict=True)
+    ]
+    columns = max(shape[1] for shape in shapes)
+    found = []
+    for path, count, shape, name in zip(paths, shares, shapes, ("e", "r"), strict=True):
+        target = folder / f"{name}{SUFFIX}"
+        if is_packed(path) and shape[1] == columns:
+            target = Path(path)
+        elif team.rank == 0 and not _is_newer(target, Path(path)):
+            _pack_into(target, path, count, (shape[0], columns))
+        found.append(target)
+    team.wait()
+    return found[0], found[1]
+
+
+def _is_newer(target: Path, source: Path) -> bool:
+    return target.exists() and target.stat().st_mtime_ns > source.stat().st_mtime_ns
+
+
+def _shape_of(path: Name, count: int, progress: Progress | None) -> tuple[int, int]:
+    if is_packed(path):
+        mapped, columns = map_packed(path)
+        return len(mapped), columns
+    rows = columns = 0
+    for number in range(count):
+        words, wide = read_text(path, share=(number, count))
+        rows, columns = rows + len(words), max(columns, wide)
+        if progress is not None:
+            progress((number + 1) / count)
+    return rows, columns
+
+
+def _pack_into(target: Path, path: Name, count: int, shape: tuple[int, int]) -> None:
+    with writing_whole(target, size=packed_bytes(*shape)) as file:
+        file.write(packed_header(*shape))
+        for number in range(count):
+            if is_packed(path):
+                words = np.array(map_packed(path)[0], np.uint64)
+            else:
+                words, _ = read_text(path, share=(number, count))
+            missing = word_count(shape[1]) - words.shape[1]
+            file.write(np.pad(words, ((0, 0), (0, missing))).astype("<u8", copy=False).data)
+
+
+# -- batches --------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class _Work:
+    """An elimination in batches.
+
+    Attributes
+    ----------
+    eliminators, rows : array of uint64
+        Mapped to memory.
+    columns : int
+        Of both.
+    folder : Path
+        Of what is unfinished.
+    stripes : int
+        Stripes of a batch.
+    device : Device
+        Where this process works.
+    team : Team
+        Who shares batches out.
+    """
+
+    eliminators: Any
+    rows: Any
+    columns: int
+    folder: Path
+    stripes: int
+    device: Device
+    team: Team
+
+    @classmethod
+    def of(
+        cls, names: tuple[Path, Path], folder: Path, memory: int, device: Device, team: Team
+    ) -> _Work:
+        """With batches of as many stripes as `memory` holds twice: as words and as stripes."""
+        (known, wide), (given, columns) = (map_packed(name) for name in names)
+        if wide != columns:
+            raise ShapeError(f"{names[0]} has {wide} columns, {names[1]} has {columns}")
+        each = 2 * 8 * shape_for(device.capabilities).width * max(len(known) + len(given), 1)
+        stripes = min(team.gather(max(memory // each, 1))) * team.size
+        return cls(known, given, columns, folder, stripes, device, team)
+
+    @property
+    def order(self) -> Order:
+        """Of the columns, from the highest."""
+        return Order(self.columns, backward=True)
+
+    @property
+    def width(self) -> int:
+        """Words of a stripe."""
+        return shape_for(self.device.capabilities).width
+
+    def leads(self) -> NDArray[np.int64]:
+        """The leading columns of the eliminators, looked for in pieces."""
+        step = max(_PIECE // (8 * max(self.order.words, 1)), 1)
+        found = [np.empty(0, np.int64)]
+        for first in range(0, len(self.eliminators), step):
+            words = np.array(self.eliminators[first : first + step], np.uint64)
+            found.append(
+                leading_columns(BitMatrix.from_words(words, self.columns, device=self.device))
+            )
+        return np.concatenate(found)
+
+    def prepare(self, given: tuple[Name, Name]) -> None:
+        """Goes on where an elimination of the same files ended, or begins anew."""
+        stamps = [
+            [str(Path(p).absolute()), Path(p).stat().st_size, Path(p).stat().st_mtime_ns]
+            for p in given
+        ]
+        about = {"files": stamps, "stripes": self.stripes, "width": self.width}
+        if self._said().get("about") == about:
+            return
+        for path in [*self.folder.glob("pivots-*"), self.folder / _FINISHED, self.result]:
+            path.unlink(missing_ok=True)
+        size = packed_bytes(len(self.rows), self.columns)
+        pivots = Pivots.empty(len(self.rows), self.width).packed().nbytes
+        require_room(self.folder, size + pivots * -(-self.order.words // self.width))
+        with self.result.open("wb") as file:
+            file.write(packed_header(len(self.rows), self.columns))
+            file.truncate(size)
+        self._say(about, 0)
+
+    @property
+    def result(self) -> Path:
+        """The result so far."""
+        return self.folder / f"result{SUFFIX}"
+
+    def _said(self) -> dict[str, Any]:
+        try:
+            found = json.loads((self.folder / _FINISHED).read_text(encoding="utf-8"))
+        except (OSError, ValueError):
+            return {}
+        return found if isinstance(found, dict) and self.result.exists() else {}
+
+    def _say(self, about: Any, batches: int) -> None:
+        text = json.dumps({"about": about, "batches": batches})
+        write_whole(self.folder / _FINISHED, text.encode())
+
+    def run(self, leads: NDArray[np.int64], progress: Progress | None) -> NDArray[np.bool_]:
+        """All batches that are left; which rows were promoted."""
+        said = self._said()
+        owners = owners_of(leads, self.order)
+        stripes = -(-self.order.words // self.width)
+        for batch in range(said["batches"], -(-stripes // self.stripes)):
+            first = batch * self.stripes
+            last = min(first + self.stripes, stripes)
+            shares = Shares(self.order, self.width, self.team.size, first, last)
+            self._run_batch(shares, owners, progress)
+            self.team.wait()
+            if self.team.rank == 0:
+                self._say(said["about"], batch + 1)
+            self.team.wait()
+        if not stripes:
+            return np.zeros(len(self.rows), np.bool_)
+        blank = Pivots.empty(len(self.rows), self.width)
+        return _Kept(self.folder).read(stripes - 1, blank).rests >= 0
+
+    def _run_batch(
+        self, shares: Shares, owners: NDArray[np.int32], progress: Progress | None
+    ) -> None:
+        own = shares.words(self.team.rank)
+        held, given = (np.array(x[:, own], np.uint64) for x in (self.eliminators, self.rows))
+        shape = shape_for(self.device.capabilities)
+        stripes = shares.stripes(self.team.rank)
+        part = Part(given, held, owners, stripes, self.order, self.device, shape)
+        del held, given
+        follow = None if progress is None else partial(_overall, progress, self.order, self.width)
+        run_stripes(part, self.team, shares.first, shares.last, _Kept(self.folder), follow)
+        if own.size and len(self.rows):
+            out = np.memmap(self.result, "<u8", "r+", *_words_at(len(self.rows), self.order.words))
+            out[:, own] = part.words()
+            out.flush()
+
+
+def _overall(progress: Progress, order: Order, width: int, stripes: int) -> None:
+    progress(min(stripes * width / order.words, 1.0))
+
+
+def _words_at(rows: int, words: int) -> tuple[int, tuple[int, int]]:
+    """Where the words of a packed file are, and their shape."""
+    return packed_bytes(0, 0), (rows, words)
+
+
+@dataclass(frozen=True, slots=True)
+class _Kept:
+    """The pivots of stripes, a file each."""
+
+    folder: Path
+
+    def _path(self, stripe: int) -> Path:
+        return self.folder / f"pivots-{stripe:06d}"
+
+    def read(self, stripe: int, like: Pivots) -> Pivots:
+        """Those of a stripe."""
+        return like.unpacked(np.fromfile(self._path(stripe), np.uint8))
+
+    def write(self, stripe: int, pivots: Pivots) -> None:
+        """Keeps those of a stripe."""
+        with writing_whole(self._path(stripe)) as file:
+            file.write(pivots.packed().data)
+
+
+def _finish(work: _Work, out: Path) -> None:
+    """The result takes its name, and what was needed for it goes."""
+    if out.suffix == SUFFIX:
+        work.result.replace(out)
+    else:
+        words: Words = map_packed(work.result)[0]
+        with writing_whole(out, size=text_bytes(words, work.columns)) as file:
+            write_lines(file, words, work.columns)
+    shutil.rmtree(work.folder)

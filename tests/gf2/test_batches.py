@@ -1,0 +1,89 @@
+"""Batches of columns give the same bits, and go on from the last finished one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from portable import gf2
+from portable.errors import DataError
+from portable.gf2.batches import eliminate_in_batches
+from portable.gf2.made_up import random_problem
+from portable.gf2.parts import Part
+from portable.gf2.tuning import Shape
+from tests.gf2.threads import run_together
+
+pytestmark = pytest.mark.needs_processor
+
+_MEMORY = 2 * 8 * 2 * 500 * 2
+"""Two stripes of two words of the 500 eliminators and rows."""
+
+
+@pytest.fixture(autouse=True)
+def _narrow_stripes(monkeypatch: pytest.MonkeyPatch) -> None:
+    shape = Shape(4, 2, 2, (1, 1), 64, 64)
+    for module in ("batches", "tuning"):
+        monkeypatch.setattr(f"portable.gf2.{module}.shape_for", lambda capabilities: shape)
+
+
+def _files(folder: Path, ending: str) -> tuple[Path, Path, Path]:
+    paths = tuple(folder / f"{name}.{ending}" for name in ("eliminators", "rows", "expected"))
+    for path, matrix in zip(paths, random_problem(900, 300, 200, device="cpu"), strict=False):
+        gf2.write_matrix(path, matrix)
+    gf2.eliminate_file(*paths, device="cpu")
+    return paths[0], paths[1], paths[2]
+
+
+@pytest.mark.parametrize("ending", ["txt", "gf2"])
+@pytest.mark.parametrize("size", [1, 3])
+def test_batches_of_columns(tmp_path: Path, ending: str, size: int) -> None:
+    known, rows, expected = _files(tmp_path, ending)
+    out = tmp_path / f"out.{ending}"
+    device = gf2.read_matrix(rows, device="cpu").device
+    run_together(size, lambda team: eliminate_in_batches(known, rows, out, _MEMORY, device, team))
+    assert out.read_bytes() == expected.read_bytes()
+    assert len(list(tmp_path.iterdir())) == 4
+
+
+def test_going_on_after_an_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    known, rows, expected = _files(tmp_path, "gf2")
+    out = tmp_path / "out.gf2"
+    chosen: list[int] = []
+    choose = Part.choose
+
+    def counted(part: Part, stripe: int, rests: Any) -> Any:
+        if len(chosen) == 5:
+            raise KeyboardInterrupt
+        chosen.append(stripe)
+        return choose(part, stripe, rests)
+
+    monkeypatch.setattr(Part, "choose", counted)
+    with pytest.raises(KeyboardInterrupt):
+        gf2.eliminate_file(known, rows, out, device="cpu", memory=_MEMORY)
+    assert not out.exists()
+    assert chosen == [0, 1, 2, 3, 4]
+    chosen.clear()
+    chosen += [-1] * 6
+    promoted = gf2.eliminate_file(known, rows, out, device="cpu", memory=_MEMORY)
+    assert chosen[6:] == [4, 5, 6, 7]
+    assert out.read_bytes() == expected.read_bytes()
+    assert promoted.tolist() == [bool(row) for row in gf2.BitMatrix.load(out).to_columns()]
+    assert not (tmp_path / "out.gf2.unfinished").exists()
+
+
+def test_what_is_refused_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    known, rows, _ = _files(tmp_path, "txt")
+    known.write_text("899 3\n899 1\n")
+    with pytest.raises(DataError, match="line 2: its leading column is 899"):
+        gf2.eliminate_file(known, rows, tmp_path / "out.txt", device="cpu", memory=_MEMORY)
+    known.write_text("899 3\n")
+    monkeypatch.setattr("portable.files.shutil.disk_usage", lambda path: _Full())
+    with pytest.raises(OSError, match="not enough disk"):
+        gf2.eliminate_file(known, rows, tmp_path / "out.txt", device="cpu", memory=_MEMORY)
+    assert sorted(p.suffix for p in tmp_path.iterdir()) == [".txt"] * 3
+
+
+class _Full:
+    free = 1
