@@ -160,3 +160,13 @@ def test_pytorch_is_set_to_its_best_and_says_how(monkeypatch: pytest.MonkeyPatch
         "cuDNN's benchmark mode": "on",
         "TF32 in convolutions": "off",
     }
+
+
+def test_a_library_that_describes_itself_otherwise_is_left_out(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setitem(sys.modules, "torch", SimpleNamespace())
+    monkeypatch.setitem(sys.modules, "cupy", SimpleNamespace(__version__="14", _core=None))
+    names = [x["name"] for x in libraries()]
+    assert "PyTorch" not in names
+    assert "CuPy" in names
