@@ -13,7 +13,7 @@ from rich.table import Table
 
 from portable import profiles, registry
 from portable.backend import Capabilities, Device, Refused, Unavailable
-from portable.console import show
+from portable.console import literal, printable, show
 from portable.errors import BackendUnavailableError, DeviceError
 
 __all__ = ["main"]
@@ -23,6 +23,14 @@ _GROUP = "portable.commands"
 
 class _Commands(click.Group):
     """A group whose registered sub-commands are imported only when run or described."""
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Runs a command; names in its errors steer no terminal."""
+        try:
+            return super().invoke(ctx)
+        except click.ClickException as error:
+            vars(error)["message"] = printable(error.message)
+            raise
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return sorted({*super().list_commands(ctx), *(e.name for e in _registered())})
@@ -40,13 +48,25 @@ def _registered() -> list[EntryPoint]:
 
 
 def _load(entry: EntryPoint) -> click.Command:
+    """The command; one that says what is wrong where it cannot be had."""
     try:
         command: Any = entry.load()
-    except ImportError as error:
-        raise click.ClickException(f"'portable {entry.name}' cannot be loaded: {error}") from error
+    except Exception as error:  # noqa: BLE001  (a broken third-party package stops no other)
+        return _Broken(entry, f"cannot be loaded: {type(error).__name__}: {error}")
     if not isinstance(command, click.Command):
-        raise click.ClickException(f"{entry.value} is no click command")
+        return _Broken(entry, f"{entry.value} is no click command")
     return command
+
+
+class _Broken(click.Command):
+    """In the place of a command that cannot be loaded."""
+
+    def __init__(self, entry: EntryPoint, reason: str) -> None:
+        self._reason = printable(reason)
+        super().__init__(entry.name, short_help=f"({self._reason})", add_help_option=False)
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        raise click.ClickException(f"'portable {self.name}' {self._reason}")
 
 
 @click.group(cls=_Commands)
@@ -104,7 +124,7 @@ def _found(found: tuple[Device, ...]) -> Table:
     for device in found:
         can = device.capabilities
         memory = f"{can.global_memory / 2**30:.1f} GiB" if can.global_memory else ""
-        table.add_row(
+        cells = (
             device.name,
             can.name,
             can.kind,
@@ -113,6 +133,7 @@ def _found(found: tuple[Device, ...]) -> Table:
             str(can.compute_units),
             can.driver,
         )
+        table.add_row(*map(literal, cells))
     return table
 
 
@@ -126,7 +147,7 @@ def _refused(refused: tuple[Refused, ...]) -> Table:
     for heading in ("device", "reason"):
         table.add_column(heading, overflow="fold")
     for entry in refused:
-        table.add_row(_escaped(entry.name), _escaped(entry.reason))
+        table.add_row(*map(literal, (entry.name, entry.reason)))
     return table
 
 
@@ -135,12 +156,5 @@ def _missing(missing: tuple[Unavailable, ...]) -> Table:
     for heading in ("backend", "reason", "to get it"):
         table.add_column(heading, overflow="fold")
     for entry in missing:
-        # Square brackets are pip's extras here, not rich's markup.
-        table.add_row(entry.backend, _escaped(entry.reason), _escaped(entry.remedy))
+        table.add_row(*map(literal, (entry.backend, entry.reason, entry.remedy)))
     return table
-
-
-def _escaped(text: str) -> str:
-    from rich.markup import escape
-
-    return escape(text)

@@ -5,11 +5,25 @@ from __future__ import annotations
 from typing import Final
 
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
-__all__ = ["show"]
+__all__ = ["literal", "printable", "show"]
 
 _PLAIN_WIDTH: Final = 240
+
+
+def printable(text: str) -> str:
+    """`text` with whatever would steer a terminal, or cannot be encoded, as Python writes it.
+
+    Names of devices, files and packages are other people's, and may hold escape sequences.
+    """
+    return "".join(c if c.isprintable() or c == "\n" else repr(c)[1:-1] for c in text)
+
+
+def literal(text: str) -> str:
+    """`text` for a cell of a table, without a meaning to the terminal or to rich's markup."""
+    return escape(printable(text))
 
 
 def show(table: Table) -> None:

@@ -72,9 +72,30 @@ def test_registered_commands_run(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "Greet." in _run("--help").output
 
 
-@pytest.mark.parametrize("value", [ImportError("gone"), "no command"])
+@pytest.mark.parametrize(
+    "value",
+    [ImportError("gone"), "no command", SyntaxError("bad"), ZeroDivisionError("\x1b[31m[/x]")],
+    ids=repr,
+)
 def test_a_broken_command_is_named(monkeypatch: pytest.MonkeyPatch, value: Any) -> None:
+    """Also with options, and it takes neither the help nor other commands down."""
     _register(monkeypatch, value)
-    done = _run("hello")
-    assert done.exit_code == 1
-    assert "hello" in done.output
+    for arguments in ([], ["--help"], ["--some", "thing"]):
+        done = _run("hello", *arguments)
+        assert done.exit_code == 1
+        assert "hello" in done.output
+        assert "\x1b" not in done.output
+    overview = _run("--help")
+    assert overview.exit_code == 0
+    assert "hello" in overview.output
+    assert "\x1b" not in overview.output
+    assert _run("--version").exit_code == 0
+
+
+def test_names_of_devices_are_shown_literally(monkeypatch: pytest.MonkeyPatch) -> None:
+    missing = (Unavailable("[/x]", "\x1b[31mred[/red]", "\x9b[bold]"),)
+    monkeypatch.setattr(registry, "unavailable", lambda: missing)
+    output = _run("devices").output
+    assert not {"\x1b", "\x9b"} & set(output)
+    for text in ("[/x]", "\\x1b[31mred[/red]", "\\x9b[bold]"):
+        assert text in output

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from pathlib import Path
 from typing import Any
 
@@ -65,6 +66,74 @@ def test_types(tmp_path: Path, given: Any, options: list[str], expected: Any) ->
     done = _run(_saved(tmp_path, given), "--out", out, *options)
     assert done.exit_code == 0, done.output
     assert np.load(out).dtype == expected
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [("a.csv", "3,0\n0,4\n"), ("a.txt", "# rows\n3 0\n0  4\n"), ("A.CSV", "3, 0\n0, 4")],
+)
+def test_text_is_read_as_such(tmp_path: Path, name: str, text: str) -> None:
+    (tmp_path / name).write_text(text)
+    done = _run(tmp_path / name)
+    assert done.exit_code == 0, done.output
+    assert [line.split()[1] for line in done.output.splitlines()[-2:]] == ["4", "3"]
+
+
+@pytest.mark.parametrize("text", ["", "a,b\n", "1,2\n3\n", "\x00"])
+def test_text_without_a_matrix_is_refused(tmp_path: Path, text: str) -> None:
+    (tmp_path / "a.csv").write_text(text)
+    done = _run(tmp_path / "a.csv")
+    assert done.exit_code == 1
+    assert "a.csv" in done.output
+    assert "pickle" not in done.output
+
+
+def _header(shape: tuple[int, ...], descr: str = "<f8") -> bytes:
+    buffer = io.BytesIO()
+    header = {"descr": descr, "fortran_order": False, "shape": shape}
+    np.lib.format.write_array_header_1_0(buffer, header)
+    return buffer.getvalue()
+
+
+@pytest.mark.parametrize("shape", [(50_000, 50_000), (2**62, 2**62), (2, 3)], ids=str)
+def test_a_file_shorter_than_it_says_is_refused(tmp_path: Path, shape: tuple[int, ...]) -> None:
+    (tmp_path / "a.npy").write_bytes(_header(shape) + bytes(40))
+    done = _run(tmp_path / "a.npy")
+    assert done.exit_code == 1
+    assert "bytes of float64 and holds 40" in done.output
+
+
+@pytest.mark.parametrize("link", ["", "symbolic", "hard"])
+def test_what_is_read_is_not_written_over(tmp_path: Path, link: str) -> None:
+    file = _saved(tmp_path, np.eye(2))
+    out = tmp_path / "out.npy" if link else file
+    if link == "symbolic":
+        out.symlink_to(file)
+    elif link:
+        out.hardlink_to(file)
+    done = _run(file, "--out", out)
+    assert done.exit_code == 2
+    assert "which is what is read" in done.output
+    np.testing.assert_array_equal(np.load(file), np.eye(2))
+
+
+def test_devices_and_pipes_are_written_through(tmp_path: Path) -> None:
+    done = _run(_saved(tmp_path, np.eye(2)), "--out", "/dev/null")
+    assert done.exit_code == 0, done.output
+    assert Path("/dev/null").is_char_device()
+
+
+def test_names_of_files_steer_no_terminal(tmp_path: Path) -> None:
+    name = "\x1b[31m[x].npy"
+    (tmp_path / name).write_bytes(b"no matrix")
+    done = _run(tmp_path / name)
+    assert done.exit_code == 1
+    assert "\x1b" not in done.output
+    assert "\\x1b[31m[x].npy" in done.output
+    np.save(tmp_path / name, np.eye(2))
+    done = _run(tmp_path / name, "--out", tmp_path / f"out{name}")
+    assert done.exit_code == 0
+    assert "\x1b" not in done.output
 
 
 BAD = {

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import io
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
+from math import prod
 from pathlib import Path
 from typing import Any, Final
 
 import click
 import numpy as np
+from numpy.lib import format as npy
 from numpy.typing import NDArray
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
@@ -17,7 +20,7 @@ from rich.table import Table
 
 from portable import registry
 from portable.backend import Device
-from portable.console import show
+from portable.console import printable, show
 from portable.dtypes import DType, float32, float64
 from portable.dtypes import dtype as dtype_of
 from portable.errors import PortableError
@@ -34,6 +37,7 @@ _STAGES: Final = {
     "bidiagonal": "banded to bidiagonal",
     "values": "bidiagonal to singular values",
 }
+_SEPARATORS: Final = {".csv": ",", ".txt": None}
 _Array = NDArray[Any]
 
 
@@ -52,10 +56,13 @@ _Array = NDArray[Any]
     help="What to convert the matrix to; left as it is, if left out.",
 )
 def svd(file: Path, out: Path | None, device_name: str | None, dtype_name: str | None) -> None:
-    """Singular values of the matrix (or matrices, in the last two dimensions) in FILE.npy.
+    """Singular values of the matrix (or matrices, in the last two dimensions) in FILE.
 
+    FILE is a .npy file, or text: a row a line, numbers separated by commas (.csv) or spaces (.txt).
     Up to 20 are listed, the largest first; of more, and of several matrices, a summary is given.
     """
+    if out is not None and _same(file, out):
+        raise click.UsageError(f"--out names {printable(str(out))}, which is what is read")
     device = _device(device_name)
     a = _converted(_read(file), device, dtype_name, file)
     values = _computed(device, a)
@@ -63,7 +70,12 @@ def svd(file: Path, out: Path | None, device_name: str | None, dtype_name: str |
         _write(out, values)
     show(_table(values, a.shape))
     if out is not None:
-        click.echo(f"Written to {out}.")
+        click.echo(f"Written to {printable(str(out))}.")
+
+
+def _same(file: Path, out: Path) -> bool:
+    """Whether two names are of one file; a link to it counts, and so does another link to both."""
+    return out.exists() and file.samefile(out)
 
 
 def _device(name: str | None) -> Device:
@@ -74,12 +86,7 @@ def _device(name: str | None) -> Device:
 
 
 def _read(file: Path) -> _Array:
-    try:
-        found = np.load(file, allow_pickle=False)
-    except (OSError, ValueError, EOFError) as error:
-        raise click.ClickException(
-            f"{file} cannot be read as a .npy file ({error}); write one with numpy.save"
-        ) from None
+    found = _read_text(file) if file.suffix.lower() in _SEPARATORS else _read_npy(file)
     if not isinstance(found, np.ndarray):
         names = ", ".join(found.files)
         found.close()
@@ -88,6 +95,48 @@ def _read(file: Path) -> _Array:
         )
     if found.ndim < 2:
         raise click.ClickException(f"{file} holds shape {found.shape}; expected a matrix (m, n)")
+    return found
+
+
+def _read_npy(file: Path) -> Any:
+    """What numpy.load finds; where a file cannot hold what it declares, no memory is asked for."""
+    try:
+        _check_size(file)
+        return np.load(file, allow_pickle=False)
+    except (OSError, ValueError, EOFError, MemoryError) as error:
+        reason = str(error).replace("with `allow_pickle=False`", "").strip() or "it is too large"
+        raise click.ClickException(
+            f"{file} cannot be read as a .npy file ({reason}); write one with numpy.save, or name "
+            "text .csv or .txt"
+        ) from None
+
+
+def _check_size(file: Path) -> None:
+    """Refuses a .npy file that is shorter than its header says."""
+    with file.open("rb") as opened:
+        if opened.read(len(npy.MAGIC_PREFIX)) != npy.MAGIC_PREFIX:
+            return
+        opened.seek(0)
+        version = npy.read_magic(opened)
+        read = npy.read_array_header_1_0 if version == (1, 0) else npy.read_array_header_2_0
+        shape, _, dtype = read(opened)
+        declared = prod(shape) * dtype.itemsize
+        there = file.stat().st_size - opened.tell()
+    if declared > there and file.is_file():
+        raise ValueError(f"it declares {declared} bytes of {dtype} and holds {there}")
+
+
+def _read_text(file: Path) -> _Array:
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of files without a number, which are refused below
+            found = np.loadtxt(file, delimiter=_SEPARATORS[file.suffix.lower()], ndmin=2)
+    except (OSError, ValueError, UnicodeError, MemoryError) as error:
+        raise click.ClickException(
+            f"{file} cannot be read as a table of numbers ({error})"
+        ) from None
+    if not found.size:
+        raise click.ClickException(f"{file} holds no numbers")
     return found
 
 
