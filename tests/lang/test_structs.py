@@ -395,3 +395,38 @@ def test_what_does_not_fit_is_named(kernel: Any, reason: str, hint: str) -> None
     with pt.use("simulator"), pytest.raises(errors.KernelError, match=reason) as caught:
         kernel[1, 1](np.ones(4, np.float32))
     assert hint in str(caught.value)
+
+
+class Couple(NamedTuple):
+    first: Any
+    second: Any
+
+
+@pt.kernel
+def halves_changed(x, out):
+    i = kl.global_id(0)
+    p = Couple(x[i], kl.i64(x[i]))
+    if x[i] > 2:
+        p = Couple(x[i] + 10, p.second)
+    for t in range(3):
+        p = Couple(p.second + 0, p.second + t)
+    for s in (1, 2):
+        q = Couple(x[i], kl.i64(x[i] + s))
+        if x[i] > 2:
+            q = Couple(x[i] + s, q.second)
+        p = Couple(p.first + q.first, p.second + q.second)
+    out[i] = kl.i32(p.first * 1000 + p.second)
+
+
+def test_structs_that_a_branch_changed_in_part_are_made_anew(device: Device) -> None:
+    x = np.arange(8, dtype=np.int32)
+    _, found = run(device, halves_changed[8, 8], x, np.zeros_like(x))
+    wanted = []
+    for v in x.tolist():
+        first = second = v
+        for t in range(3):
+            first, second = second, second + t
+        for s in (1, 2):
+            first, second = first + (v + s if v > 2 else v), second + v + s
+        wanted.append(first * 1000 + second)
+    np.testing.assert_array_equal(found, wanted)

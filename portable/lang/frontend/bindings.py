@@ -87,7 +87,7 @@ class BindingTranslator(CallTranslator):
         held = self.frame.env.get(name)
         if isinstance(held, variables.Mutable):
             variables.assign(self.builder, held, value, name)
-        elif variables.is_mutable(held):
+        elif variables.is_wholly_mutable(held):
             # The parts of the new value may be made of the parts of the old one.
             variables.assign(self.builder, held, self._snapshot(name, value), name)
         else:
@@ -295,10 +295,11 @@ class BindingTranslator(CallTranslator):
         """Turns bound names that run-time control flow assigns into variables."""
         for name in sorted(names):
             held = self.frame.env.get(name)
-            if held is None or variables.is_mutable(held) or not _holds_numbers(held):
+            if held is None or variables.is_wholly_mutable(held) or not _holds_numbers(held):
                 continue
-            variable = variables.new(self.builder, self.frame.key(name), name, held)
-            variables.assign(self.builder, variable, held, name)
+            present = variables.read(self.builder, held)
+            variable = variables.new(self.builder, self.frame.key(name), name, present)
+            variables.assign(self.builder, variable, present, name)
             self.frame.env[name] = variable
 
 

@@ -39,6 +39,7 @@ __all__ = [
     "alike",
     "assign",
     "is_mutable",
+    "is_wholly_mutable",
     "new",
     "read",
     "same",
@@ -75,6 +76,14 @@ class Unassigned:
 def is_mutable(binding: object) -> bool:
     """Whether a binding is a variable, or a tuple or struct that holds one."""
     return any(isinstance(leaf, Mutable | MutableComplex) for leaf in leaves(binding))
+
+
+def is_wholly_mutable(binding: object) -> bool:
+    """Whether all numbers in a binding are variables.
+
+    A struct that only some branches change has fields that are and others that are not.
+    """
+    return is_mutable(binding) and not any(is_number(leaf) for leaf in leaves(binding))
 
 
 def same(x: Any, y: Any) -> bool:
