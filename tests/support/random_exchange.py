@@ -70,10 +70,19 @@ def _vector(random: Random, names: _Names, kind: str) -> str:
         f"kl.vector({lanes})",
         f"kl.splat({a}[{random.randrange(LANES)}], {LANES})",
         f"kl.abs({a})",
+        f"kl.clip({a}, -3, 100)",
+        f"kl.shuffle2({a}, {b}, {tuple(random.randrange(2 * LANES) for _ in range(LANES))})",
+        f"kl.vector({a}[1:3][0], {b}[3], {a}[0:2][1], {c}[2])",
+        f"-{a} * {random.choice(['-1', '2'])}",
         f"-{a}",
     ]
     if kind == "f":
         choices.append(f"kl.cast({names.some('i')}, kl.f32)")
+        choices.append(f"kl.copysign({a}, -1.0)")
+    else:
+        choices += [f"kl.mulhi({a}, {b})", f"kl.bitwise_xor({a}, {b})", f"{a} >> {abs(number)}"]
+        choices.append(f"kl.cast(kl.cast({a}, kl.{random.choice(['u8', 'i16'])}), kl.i32)")
+        choices.append(f"kl.cast({names.some('f')}, kl.i32)")
     return random.choice(choices)
 
 
@@ -90,6 +99,7 @@ def _point(random: Random, names: _Names) -> str:
         f"kl.where({a}.real < {b}.imag, {a}, {b})",
         f"kl.complex({a}.imag, {f}[{lane}])",
         f"{a} if {a} != {b} else -{b}",
+        f"kl.complex(kl.real({a}), kl.imag({b}))",
     ])  # fmt: skip
 
 

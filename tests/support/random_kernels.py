@@ -7,6 +7,7 @@ meaning.
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import importlib.util
 import operator
@@ -14,12 +15,13 @@ import re
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from types import ModuleType
-from typing import Any
+from types import ModuleType, SimpleNamespace
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from portable.lang.functions import FUNCTIONS
+from tests.support.random_text import STORED
 
 __all__ = ["Number", "Recorder", "evaluate", "imported"]
 
@@ -194,16 +196,126 @@ def _plain(index: Any) -> Any:
     return tuple(map(_plain, index)) if isinstance(index, tuple) else operator.index(index)
 
 
+_OPERATORS: dict[str, Callable[..., Any]] = {
+    "add": operator.add, "subtract": operator.sub, "multiply": operator.mul,
+    "floor_divide": operator.floordiv, "remainder": operator.mod, "bitwise_and": operator.and_,
+    "bitwise_or": operator.or_, "bitwise_xor": operator.xor, "bitwise_left_shift": operator.lshift,
+    "bitwise_right_shift": operator.rshift, "less": operator.lt, "less_equal": operator.le,
+    "greater": operator.gt, "greater_equal": operator.ge, "equal": operator.eq,
+    "not_equal": operator.ne, "logical_and": operator.and_, "logical_or": operator.or_,
+    "logical_xor": operator.xor, "logical_not": operator.not_, "negative": operator.neg,
+    "positive": lambda x: x, "bitwise_invert": operator.invert, "abs": abs,
+}  # fmt: skip
+
+
+class _Type:
+    """What stands for a dtype: called, it converts."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def __call__(self, x: Any) -> Number:
+        if self.name == "bool_":
+            return Number(int((x.value if isinstance(x, Number) else x) != 0), "u32")
+        register = STORED.get(self.name, self.name)
+        number = x if isinstance(x, Number) else Number(x, register)
+        return _narrowed(number, self.name) if self.name in STORED else number.to(register)
+
+
+def _narrowed(x: Number, small: str) -> Number:
+    """As kept in memory and read back; floats saturate in integers."""
+    register = STORED[small]
+    if small == "f16":
+        with np.errstate(over="ignore"):
+            return Number(float(np.float16(x.to("f32").value)), register)
+    bits = int(small[1:])
+    low, high = (0, 2**bits - 1) if small[0] == "u" else (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1)
+    if x.kind[0] == "f":
+        return Number(min(max(x.to(register).value, low), high), register)
+    wrapped = int(x.value) & (2**bits - 1)
+    return Number(wrapped - 2**bits if small[0] == "i" and wrapped > high else wrapped, register)
+
+
+_GROUP = 4
+"""Work-items per workgroup where kernels are evaluated, one after the other."""
+
+
 class _Words:
     """What stands for ``kl`` while a kernel is evaluated."""
 
-    def __init__(self) -> None:
+    def __init__(self, work_items: int) -> None:
         self.place = 0
+        self.groups = -(-work_items // _GROUP)
+        self.target = SimpleNamespace(sub_group_size=1)
 
     def __getattr__(self, name: str) -> Any:
+        if name in _OPERATORS:
+            return _OPERATORS[name]
         if name in FUNCTIONS:
             return lambda *x: _applied(name, x)
-        return lambda x: x.to(name) if isinstance(x, Number) else Number(x, name)
+        return _Type(name)
+
+    def cast(self, x: Any, kind: _Type) -> Number:
+        """`x` converted."""
+        return kind(x)
+
+    def bitcast(self, x: Number, kind: _Type) -> Number:
+        """The same bits."""
+        held = np.asarray([x.value], _dtype(x.kind))
+        return Number(held.view(_dtype(kind.name))[0].item(), kind.name)
+
+    def accumulator(self, kind: _Type) -> _Type:
+        """The type to sum in."""
+        return _Type({"i32": "i64", "u32": "u64"}.get(kind.name, kind.name))
+
+    def clip(self, x: Number, min: Any = None, max: Any = None) -> Any:
+        """Within the bounds."""
+        limited = x if min is None else _pick(x, min, False)
+        return limited if max is None else _pick(limited, max, True)
+
+    def cdiv(self, x: Number, y: Any) -> Number:
+        """Rounded up."""
+        return (x + (y - 1)) // y
+
+    def round(self, x: Number) -> Number:
+        """Halves to even."""
+        return _applied("rint", (x,))
+
+    def copysign(self, x: Number, y: Any) -> Number:
+        """The sign of a constant."""
+        return _applied("copysign", (x, Number(y, x.kind)))
+
+    def static_assert(self, condition: bool, message: str = "") -> None:
+        """Python's own."""
+        assert condition, message
+
+    def range(self, start: Any, stop: Any, step: Any, unroll: int = 0) -> Iterator[Number]:
+        """As Python's."""
+        return _range(start, stop, step)
+
+    def global_size(self, dim: int) -> Number:
+        """With the padding."""
+        return Number(self.groups * _GROUP, "i32")
+
+    def local_size(self, dim: int) -> Number:
+        """Of the workgroup."""
+        return Number(_GROUP, "i32")
+
+    def num_groups(self, dim: int) -> Number:
+        """Of the ndrange."""
+        return Number(self.groups, "i32")
+
+    def local_id(self, dim: int) -> Number:
+        """In the workgroup."""
+        return Number(self.place % _GROUP, "i32")
+
+    def local_linear_id(self) -> Number:
+        """In the workgroup, of one dimension."""
+        return self.local_id(0)
+
+    def group_id(self, dim: int) -> Number:
+        """Of the workgroup."""
+        return Number(self.place // _GROUP, "i32")
 
     def global_id(self, dim: int) -> Number:
         """The work-item's index."""
@@ -235,9 +347,9 @@ class _Words:
         """-1, 0 or 1."""
         return x if x.value != x.value else Number(int(x.value > 0) - int(x.value < 0), x.kind)
 
-    def private(self, n: int, kind: Callable[[Any], Number]) -> Recorder:
+    def private(self, n: int, kind: _Type) -> Recorder:
         """An array of the work-item."""
-        name = kind(0).kind
+        name = kind.name
         return Recorder(np.zeros(n, _dtype(name)), name)
 
     def static_range(self, n: int) -> range:
@@ -245,11 +357,14 @@ class _Words:
         return range(n)
 
 
-def _applied(name: str, arguments: tuple[Number, ...]) -> Number:
+def _applied(name: str, arguments: tuple[Number, ...]) -> Any:
     kind = arguments[0].kind
+    if len({x.kind for x in arguments}) > 1:
+        kind = functools.reduce(_common, (x.kind for x in arguments))
+        arguments = tuple(x.to(kind) for x in arguments)
     with np.errstate(all="ignore"):
         value = FUNCTIONS[name].numpy(*(np.asarray([x.value], _dtype(kind)) for x in arguments))
-    return Number(value[0].item(), kind)
+    return bool(value[0]) if value.dtype == bool else Number(value[0].item(), kind)
 
 
 def _range(*bounds: Any) -> Iterator[Number]:
@@ -276,12 +391,13 @@ def imported(text: str, folder: Path) -> ModuleType:
 
 def evaluate(text: str, work_items: int, *args: Any) -> None:
     """Runs the text's kernel as ordinary Python for each work-item in turn."""
-    words = _Words()
+    words = _Words(work_items)
     portable = type("portable", (), {"kernel": _plain_decorator, "function": lambda f: f})
     body = "\n".join(line for line in text.splitlines() if not line.startswith(("import", "from")))
     body = re.sub(r": kl\.(\w+) = (\S+)$", r" = kl.\1(\2)", body, flags=re.MULTILINE)
     body = re.sub(r"= (\S+)  # (\w+)$", r"= kl.\2(\1)", body, flags=re.MULTILINE)
     space: dict[str, Any] = {"pt": portable, "kl": words, "range": _range}
+    space["NamedTuple"] = NamedTuple
     exec(compile(body, "<random kernel>", "exec"), space)
     for words.place in range(work_items):
         space["kernel"](*args)

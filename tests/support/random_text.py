@@ -20,11 +20,33 @@ ROWS = 4
 _INTEGER_OPS = ("+", "-", "*", "//", "%", "&", "|", "^", "<<", ">>")
 _FLOAT_OPS = ("+", "-", "*")
 _COMPARISONS = ("<", "<=", ">", ">=", "==", "!=")
+_AS_WORD = {
+    "+": "add", "-": "subtract", "*": "multiply", "//": "floor_divide", "%": "remainder",
+    "&": "bitwise_and", "|": "bitwise_or", "^": "bitwise_xor", "<<": "bitwise_left_shift",
+    ">>": "bitwise_right_shift", "<": "less", "<=": "less_equal", ">": "greater",
+    ">=": "greater_equal", "==": "equal", "!=": "not_equal",
+}  # fmt: skip
+"""The operators that are words too."""
+_HEADER = """from typing import NamedTuple
+
+import portable as pt
+from portable import lang as kl
+
+
+class Pair(NamedTuple):
+    first: object
+    second: object
+
+
+"""
 _EXACT = {
     "i": ("sign({})", "square({})", "popcount({})", "clz({})", "mulhi({}, {})"),
     "u": ("sign({})", "square({})", "popcount({})", "clz({})", "mulhi({}, {})"),
-    "f": ("floor({})", "ceil({})", "trunc({})", "rint({})", "square({})", "fma({}, {}, {})"),
-}
+    "f": (
+        "floor({})", "ceil({})", "trunc({})", "rint({})", "round({})", "square({})",
+        "fma({}, {}, {})", "copysign({}, 2.5)", "copysign({}, -1.0)", "nextafter({}, {})",
+    ),
+}  # fmt: skip
 """Functions without an error, by the kind of number that they take and give."""
 _LITERALS = (0, 1, 2, 3, 5, 7, 31, 100, 255, 65536, 2147483647)
 
@@ -65,6 +87,7 @@ class Writer:
             return self.leaf(kind)
         makers = [self.leaf, self.operation, self.operation, self.unary, self.converted]
         makers += [self.least, self.chosen, self.selected, self.called, self.exact]
+        makers += [self.limited, self.same_bits, self.place, self.totalled, self.narrowed]
         maker = self.random.choice(makers)
         return maker(kind) if maker == self.leaf else maker(kind, depth - 1)
 
@@ -108,19 +131,64 @@ class Writer:
     def operation(self, kind: str, depth: int) -> str:
         op = self.random.choice(_FLOAT_OPS if kind[0] == "f" else _INTEGER_OPS)
         x, y = self.expression(kind, depth), self.operand(kind, depth)
-        mirrored = op in "+-*" and self.random.randint(0, 1)
-        return f"({y} {op} {x})" if mirrored else f"({x} {op} {y})"
+        if op in "+-*" and self.random.randint(0, 1):
+            x, y = y, x
+        return self.spelled(op, x, y)
+
+    def spelled(self, op: str, x: str, y: str) -> str:
+        """An operation by its operator, now and then by its word."""
+        if self.random.randint(0, 5) == 0:
+            return f"kl.{_AS_WORD[op]}({x}, {y})"
+        return f"({x} {op} {y})"
 
     def unary(self, kind: str, depth: int) -> str:
-        forms = ("-{}", "abs({})") if kind[0] == "f" else ("-{}", "~{}", "abs({})")
+        forms = ["-{}", "abs({})", "kl.negative({})", "kl.positive({})", "kl.abs({})"]
+        if kind[0] != "f":
+            forms += ["~{}", "kl.bitwise_invert({})"]
         return f"({self.random.choice(forms).format(self.expression(kind, depth))})"
 
     def converted(self, kind: str, depth: int) -> str:
         return f"kl.{kind}({self.expression(self.kind(), depth)})"
 
+    def narrowed(self, kind: str, depth: int) -> str:
+        """Converted to what is only stored, floats saturating, and back."""
+        small = self.random.choice(("i8", "u8", "i16", "u16", "f16", "bool_"))
+        x = self.expression(self.kind(), depth)
+        inner = f"kl.cast({x}, kl.{small})"
+        return f"kl.{kind}({inner})"
+
     def least(self, kind: str, depth: int) -> str:
         word = self.random.choice(("kl.minimum", "kl.maximum"))
         return f"{word}({self.expression(kind, depth)}, {self.operand(kind, depth)})"
+
+    def limited(self, kind: str, depth: int) -> str:
+        x, high = self.expression(kind, depth), self.random.choice(_LITERALS[1:])
+        low = self.random.choice((0, 1))
+        bounds = (f"{low}, {high}", f"min={low}", f"max={high}", f"None, {high}")
+        return f"kl.clip({x}, {self.random.choice(bounds)})"
+
+    def same_bits(self, kind: str, depth: int) -> str:
+        """Another type's bits; of floats only what has but one NaN, none."""
+        if kind[0] == "f":
+            return self.operation(kind, depth)
+        other = {"i": "u", "u": "i"}[kind[0]] + kind[1:]
+        if self.random.randint(0, 1):
+            return f"kl.bitcast({self.expression(other, depth)}, kl.{kind})"
+        name = "f" + kind[1:]
+        x = self.expression(name, depth)
+        return f"kl.bitcast(kl.where(kl.isfinite({x}), {x}, 1.5), kl.{kind})"
+
+    def place(self, kind: str, depth: int) -> str:
+        """Where the work-item stands, or what the compiler knows."""
+        if kind == "u32":
+            return f"kl.cdiv({self.expression(kind, depth)} % 1000, {self.random.choice('137')})"
+        words = ("global_id", "global_size", "local_id", "local_size", "group_id", "num_groups")
+        word = f"kl.{self.random.choice(words)}(0)"
+        return f"kl.{kind}({self.random.choice((word, 'kl.local_linear_id()'))})"
+
+    def totalled(self, kind: str, depth: int) -> str:
+        """Converted to the type to sum in, and back."""
+        return f"kl.{kind}(kl.accumulator(kl.{kind})({self.expression(kind, depth)}))"
 
     def selected(self, kind: str, depth: int) -> str:
         test = self.condition(depth)
@@ -149,7 +217,9 @@ class Writer:
         kind = self.kind()
         x, y = self.expression(kind, depth), self.operand(kind, depth)
         plain = f"{x} {self.random.choice(_COMPARISONS)} {y}"
-        pick = self.random.randint(0, 5)
+        pick = self.random.randint(0, 9)
+        if pick >= 6:
+            return self.tested(pick, kind, depth)
         if depth > 0 and pick == 0:
             return f"({plain} and {self.condition(depth - 1)})"
         if depth > 0 and pick == 1:
@@ -159,6 +229,22 @@ class Writer:
         if pick == 3:
             return f"({self.expression(kind, 0)} <= {plain})"
         return f"({plain})"
+
+    def tested(self, pick: int, kind: str, depth: int) -> str:
+        """A condition by words."""
+        compared = self.spelled(
+            self.random.choice(_COMPARISONS), self.expression(kind, depth), self.operand(kind, 0)
+        )
+        if pick == 6:
+            words = ("logical_and", "logical_or", "logical_xor")
+            return f"kl.{self.random.choice(words)}({compared}, {self.condition(depth - 1)})"
+        if pick == 7:
+            return f"kl.logical_not({compared})"
+        if pick == 8:
+            words = ("isnan", "isinf", "isfinite")
+            number = self.expression(self.random.choice(("f32", "f64")), depth)
+            return f"kl.{self.random.choice(words)}({number})"
+        return f"({compared})"
 
     # -- statements ------------------------------------------------------------------------
 
@@ -175,7 +261,7 @@ class Writer:
         simple = [self.assign, self.assign, self.augment, self.name, self.swap]
         if self.inside_kernel:
             simple += [self.store, self.store, self.update, self.own, self.keep, self.shrink]
-            simple += [self.both]
+            simple += [self.both, self.together_kept, self.asserted]
         if self.leaves and self.random.randint(0, 15) == 0:
             self.line(f"if {self.condition(1)}:")
             self.line("    return")
@@ -214,6 +300,25 @@ class Writer:
         names = f"{self.random.choice(self.names[takes])}, {self.random.choice(self.names[gives])}"
         self.line(f"{names} = {helper}({self.expression(takes, 2)}, {self.expression(gives, 2)})")
         return None
+
+    def together_kept(self) -> None:
+        """Two numbers in a struct or a tuple, one of them changed under a condition."""
+        takes, gives, name = self.kind(), self.kind(), self.fresh()
+        first, second = self.expression(takes, 2), self.expression(gives, 2)
+        if self.random.randint(0, 1):
+            self.line(f"{name} = Pair(kl.{takes}({first}), kl.{gives}({second}))")
+            self.line(f"if {self.condition(1)}:")
+            self.line(f"    {name} = Pair({self.expression(takes, 1)}, {name}.second)")
+            self.fixed[takes].append(f"{name}.first")
+            self.fixed[gives].append(f"{name}.second")
+        else:
+            self.line(f"{name} = ({first}, {second})")
+            self.fixed[takes].append(f"{name}[0]")
+            self.fixed[gives].append(f"{name}[1]")
+
+    def asserted(self) -> None:
+        """What the compiler knows of the device."""
+        self.line("kl.static_assert(kl.target.sub_group_size > 0, 'no sub-groups')")
 
     def swap(self) -> None:
         kind = self.kind()
@@ -255,15 +360,27 @@ class Writer:
         name = self.fresh()
         start, step = self.random.randint(-3, 3), self.random.choice((1, 2, -1, -3))
         stop = f"kl.i32({self.expression('i32', 1)} % 5)"
-        self.line(f"for {name} in range({start}, {stop}, {step}):")
+        if self.random.randint(0, 2):
+            self.line(f"for {name} in range({start}, {stop}, {step}):")
+        else:
+            copies = self.random.choice((-1, 1, 2))
+            self.line(f"for {name} in kl.range({start}, {stop}, {step}, unroll={copies}):")
         self.fixed["i32"].append(name)
         self.block(depth, loop=True)
         self.fixed["i32"].remove(name)
 
     def unrolled(self, depth: int, *, loop: bool) -> None:
         name = self.fresh()
-        self.line(f"for {name} in kl.static_range({self.random.randint(1, 3)}):")
+        if self.random.randint(0, 2):
+            self.line(f"for {name} in kl.static_range({self.random.randint(1, 3)}):")
+            self.block(depth)
+            return
+        kind = self.kind()
+        pair = f"{self.expression(kind, 1)}, {self.expression(kind, 1)}"
+        self.line(f"for {name} in ({pair}):")
+        self.fixed[kind].append(name)
         self.block(depth)
+        self.fixed[kind].remove(name)
 
     def repeated(self, depth: int, *, loop: bool) -> None:
         name = self.fresh()
@@ -342,8 +459,7 @@ class Writer:
             self.line(f"out_{kind}[i, 1] = w_{kind}")
             if f"own_{kind}" in body:
                 self.line(f"out_{kind}[i, 2] = own_{kind}[i % {ROWS}]")
-        header = "import portable as pt\nfrom portable import lang as kl\n\n\n"
-        return header + "\n".join(self.lines) + "\n"
+        return _HEADER + "\n".join(self.lines) + "\n"
 
 
 def random_kernel(random: Random) -> str:

@@ -46,7 +46,8 @@ class _Workgroups(Writer):
     def together(self, depth: int) -> None:
         """A statement that the whole workgroup comes to."""
         simple = [self.alone, self.exchange, self.exchange, self.reverse, self.count, self.total]
-        simple += [self.vectors]
+        simple += [self.vectors, self.neighbours, self.neighbours, self.slot, self.ordered]
+        simple += [self.collective, self.collective, self.shared_out]
         nested = [self.same_branch, self.same_count, self.same_while, self.same_unrolled]
         if depth > 0 and self.random.randint(0, 2) == 0:
             self.random.choice(nested)(depth - 1)
@@ -111,6 +112,86 @@ class _Workgroups(Writer):
         self.line(f"v_{kind} = {name}[{lane}]")
         self.line(f"w_{kind} = all_{held}[{other}]")
         self.line("kl.barrier()")
+
+    def neighbours(self) -> None:
+        """What the sub-group knows together."""
+        kind = self.random.choice(_COUNTED)
+        x = self.expression(kind, 2)
+        reduced = ("add", "min", "max", "and", "or", "xor")
+        moved = ("shuffle", "shuffle_xor", "broadcast", "shuffle_up", "shuffle_down")
+        index = self.random.choice(("0", "1", "2", "(kl.sub_group_size() - 1)"))
+        pick = self.random.randint(0, 4)
+        if pick == 0:
+            value = f"kl.sub_group_reduce_{self.random.choice(reduced)}({x})"
+        elif pick == 1:
+            word = self.random.choice(moved)
+            index = "0" if word in ("broadcast", "shuffle") else index
+            value = f"kl.sub_group_{word}({x}, {index})"
+        elif pick == 2:
+            value = f"kl.sub_group_scan_add({x})"
+        elif pick == 3:
+            word = self.random.choice(("any", "all"))
+            value = f"kl.where(kl.sub_group_{word}({self.condition(1)}), {x}, {self.literal(kind)})"
+        else:
+            words = ("sub_group_id", "sub_group_local_id", "sub_group_size", "num_sub_groups")
+            value = f"kl.{kind}(kl.{self.random.choice(words)}())"
+        self.line(f"{self.random.choice('vw')}_{kind} = {value}")
+
+    def collective(self) -> None:
+        """What the workgroup knows together."""
+        kind = self.random.choice(_COUNTED)
+        x = self.expression(kind, 2)
+        operators = ("add", "maximum", "minimum", "bitwise_xor", "bitwise_and", "bitwise_or")
+        op = f"kl.{self.random.choice(operators)}"
+        options = self.random.choice(("", f", inclusive=False, initial={self.literal(kind)}"))
+        pick = self.random.randint(0, 4)
+        if pick == 0:
+            value = f"kl.workgroup_reduce({op}, {x})"
+        elif pick == 1:
+            value = f"kl.workgroup_scan({op}, {x}{options})"
+        elif pick == 2:
+            index = self.random.choice((str(self.random.randrange(ITEMS)), "n"))
+            value = f"kl.workgroup_broadcast({x}, {index})"
+        elif pick == 3:
+            word = self.random.choice(("any", "all"))
+            value = f"kl.where(kl.workgroup_{word}({self.condition(1)}), {x}, {self.literal(kind)})"
+        else:
+            name = self.fresh()
+            self.line(f"{name} = kl.workgroup_scan({op}, {x}{options}, total=True)")
+            value = f"{name}[0] ^ {name}[1]"
+        self.line(f"{self.random.choice('vw')}_{kind} = {value}")
+
+    def shared_out(self) -> None:
+        """Rounds of a loop, each by one of the workgroup."""
+        held, kind = self.random.choice([*((k, k) for k in KINDS), *STORED.items()])
+        name, value = self.fresh(), self.expression(kind, 1)
+        self.line(f"for {name} in kl.workgroup_range({ITEMS}):")
+        self.line(f"    all_{held}[{ITEMS - 1} - {name}] = {value}")
+        self.line("kl.barrier()")
+        self.line(f"v_{kind} = all_{held}[{self.random.randrange(ITEMS)}]")
+        self.line("kl.barrier()")
+
+    def slot(self) -> None:
+        """Atomics on what no other work-item touches, whose old values are known."""
+        kind = self.random.choice(_COUNTED)
+        x, y = self.expression(kind, 1), self.expression(kind, 1)
+        self.line(f"kl.atomic_store(all_{kind}, lid, {x})")
+        old = self.random.choice(
+            [
+                f"kl.atomic_exchange(all_{kind}, lid, {y})",
+                f"kl.atomic_compare_exchange(all_{kind}, lid, {self.expression(kind, 1)}, {y})",
+                *(f"kl.atomic_{word}(all_{kind}, lid, {y})" for word in TOTALS),
+            ]
+        )
+        self.line(f"v_{kind} = {old}")
+        self.line(f"w_{kind} = kl.atomic_load(all_{kind}, lid)")
+        self.line("kl.barrier()")
+
+    def ordered(self) -> None:
+        """What changes no value."""
+        order = self.random.choice(("acquire", "release", "acq_rel"))
+        self.line(f"kl.fence('{order}', scope='workgroup')")
+        self.line("v_i32 = v_i32 + kl.assume_uniform(n)")
 
     def count(self) -> None:
         """How many of the workgroup a condition holds for."""

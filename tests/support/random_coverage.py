@@ -1,0 +1,109 @@
+"""Which words and statements of the language random kernels are made of, and programs of arrays.
+
+``python -m tests.support.random_coverage`` prints the report.
+"""
+
+from __future__ import annotations
+
+import ast
+import functools
+import re
+from collections import Counter
+from random import Random
+from typing import Final
+
+import click
+
+from portable import array
+from portable.dtypes import DType
+from portable.lang import words
+from tests.support import random_arrays
+from tests.support.random_arrays import random_program
+from tests.support.random_checks import FAMILIES
+
+__all__ = [
+    "LEFT_OUT",
+    "covered_functions",
+    "covered_statements",
+    "covered_words",
+    "missing_functions",
+    "missing_words",
+    "report",
+]
+
+_SAMPLES: Final = 150
+"""Kernels of each family that are looked at."""
+
+LEFT_OUT: Final = {
+    "Word": "is the class of words",
+    "print": "writes text that devices order as they like; tests/lang tests it",
+    "signbit": "of a NaN is the device's affair; tests/lang tests it with all other numbers",
+}
+"""Words that no random kernel uses, and why."""
+
+
+@functools.cache
+def _texts() -> dict[str, list[str]]:
+    return {
+        family: [make(Random(seed)).text for seed in range(_SAMPLES)]
+        for family, make in FAMILIES.items()
+    }
+
+
+def covered_words() -> set[str]:
+    """The words in the sample."""
+    return {word for texts in _texts().values() for text in texts for word in _words(text)}
+
+
+def _words(text: str) -> list[str]:
+    return [word for word in re.findall(r"\bkl\.(\w+)", text) if word in words.__all__]
+
+
+def covered_statements() -> set[str]:
+    """Python's statements and expressions in the sample, by the names of `ast`."""
+    return {type(node).__name__ for texts in _texts().values() for t in texts for node in _nodes(t)}
+
+
+def _nodes(text: str) -> list[ast.AST]:
+    return list(ast.walk(ast.parse(text)))
+
+
+def missing_words(covered: set[str]) -> set[str]:
+    """Words that are neither covered nor left out for a reason."""
+    return set(words.__all__) - covered - LEFT_OUT.keys()
+
+
+@functools.cache
+def covered_functions() -> set[str]:
+    """The functions of arrays in a sample of programs."""
+    texts = (random_program(Random(seed)).text for seed in range(5 * _SAMPLES))
+    return {name for text in texts for name in re.findall(r"\bxp\.(\w+)", text)}
+
+
+def missing_functions() -> set[str]:
+    """Functions of arrays that are neither covered nor left out for a reason."""
+    named = {name for name in array.__all__ if callable(getattr(array, name))}
+    types = {name for name in named if isinstance(getattr(array, name), type | DType)}
+    inner = {name for name in named if name.startswith("__")}
+    return named - types - inner - covered_functions() - random_arrays.LEFT_OUT.keys()
+
+
+def report() -> str:
+    """How often each word comes, by family, and what is left out."""
+    lines = []
+    for family, texts in _texts().items():
+        counts = Counter(word for text in texts for word in _words(text))
+        listed = ", ".join(f"{word} {count}" for word, count in sorted(counts.items()))
+        lines.append(f"{family}: {len(counts)} words in {len(texts)} kernels: {listed}")
+    covered = covered_words()
+    lines.append(f"{len(covered)} of {len(words.__all__)} words are covered")
+    lines += [f"left out: {word}, which {why}" for word, why in LEFT_OUT.items()]
+    lines += [f"missing: {word}" for word in sorted(missing_words(covered))]
+    lines.append(f"arrays: {len(covered_functions())} functions")
+    lines += [f"left out: {name}, which {why}" for name, why in random_arrays.LEFT_OUT.items()]
+    lines += [f"missing: {name}" for name in sorted(missing_functions())]
+    return "\n".join(lines)
+
+
+if __name__ == "__main__":
+    click.echo(report())
