@@ -66,16 +66,22 @@ def _fails(case: Case, device: Any, text: str, folder: Path) -> str:
     return ""
 
 
+def _kind(error: str) -> str:
+    """What two failures of one cause have in common: the exception, and what a refusal says."""
+    name, _, message = error.partition("\n")
+    return name if name == "AssertionError" else name + message.split("\n")[0].rpartition(": ")[2]
+
+
 def _shortened(case: Case, device: Any, folder: Path, seconds: float = 60) -> str:
     """The kernel less whatever lines it fails without, in the same way."""
-    kind = _fails(case, device, case.text, folder).partition("\n")[0]
+    kind = _kind(_fails(case, device, case.text, folder))
     lines, size = case.text.splitlines(), 16
     until = time.monotonic() + seconds
     while size:
         at = 0
         while at < len(lines) and time.monotonic() < until:
             fewer = [*lines[:at], *lines[at + size :]]
-            if _fails(case, device, "\n".join(fewer) + "\n", folder).partition("\n")[0] == kind:
+            if _kind(_fails(case, device, "\n".join(fewer) + "\n", folder)) == kind:
                 lines = fewer
             else:
                 at += size

@@ -191,7 +191,7 @@ class _Workgroups(Writer):
         """What changes no value."""
         order = self.random.choice(("acquire", "release", "acq_rel"))
         self.line(f"kl.fence('{order}', scope='workgroup')")
-        self.line("v_i32 = v_i32 + kl.assume_uniform(n)")
+        self.line("v_i32 = v_i32 + kl.i32(kl.assume_uniform(n))")
 
     def count(self) -> None:
         """How many of the workgroup a condition holds for."""
