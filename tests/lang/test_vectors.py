@@ -208,3 +208,15 @@ def test_lanes_beyond_two_vectors_are_refused(device: Device) -> None:
     x = np.zeros(4, np.float32)
     with pytest.raises(KernelError, match="constants from 0 to 3"):
         run(device, out_of_reach[1, 1], x, x.copy())
+
+
+@pt.kernel
+def splat_of_one_lane(x, out):
+    i = kl.global_id(0)
+    out[i] = kl.splat(x[i], 1) * 2
+
+
+def test_a_complex_number_is_a_vector_of_one_lane(device: Device) -> None:
+    x = np.arange(4, dtype=np.complex64) + 1j
+    _, found = run(device, splat_of_one_lane[4, 4], x, np.zeros_like(x))
+    np.testing.assert_array_equal(found, x * 2)

@@ -12,6 +12,7 @@ from portable.lang.frontend.builder import Builder
 from portable.lang.frontend.conversion import as_value, register_of, unify
 from portable.lang.frontend.handlers.registry import handles
 from portable.lang.frontend.values import (
+    Complex,
     Struct,
     StructView,
     Value,
@@ -133,9 +134,11 @@ def _vector(builder: Builder, elements: tuple[Any, ...]) -> Value:
 
 
 @handles("splat")
-def _splat(builder: Builder, x: Any, lanes: Any) -> Value:
+def _splat(builder: Builder, x: Any, lanes: Any) -> Value | Complex:
+    if _check_lanes(builder, lanes) == 1 and isinstance(x, Complex):
+        return x
     value = as_value(builder, x)
-    if _check_lanes(builder, lanes) == 1:
+    if lanes == 1:
         return value
     kind = Vector(value.dtype, lanes)
     return Value(e.Splat(value.expr, kind), value.weak, value.slots)
