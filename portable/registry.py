@@ -26,6 +26,7 @@ from portable.notices import warn_once
 
 __all__ = [
     "Registry",
+    "asked_for",
     "at_work",
     "backends_for",
     "device",
@@ -99,6 +100,12 @@ class _Loaded:
             if selector not in self._further:
                 self._further[selector] = self.further[selector]()
             return self._further[selector]
+
+    @property
+    def asked_for(self) -> tuple[Device, ...]:
+        """Those of them that were made so far."""
+        with self._lock:
+            return tuple(self._further.values())
 
     @property
     def refused(self) -> Sequence[Refused]:
@@ -211,6 +218,10 @@ class Registry:
         """The names of devices that are asked for by name alone."""
         loaded = self.backends.items()
         return tuple(sorted(f"{name}:{x}" for name, found in loaded for x in found.further))
+
+    def asked_for(self) -> tuple[Device, ...]:
+        """Those of these devices that were made so far."""
+        return tuple(x for loaded in self.backends.values() for x in loaded.asked_for)
 
     def refused(self) -> tuple[Refused, ...]:
         """Devices that backends saw and do not offer; loads every backend."""
@@ -409,6 +420,11 @@ def unavailable() -> tuple[Unavailable, ...]:
 def further() -> tuple[str, ...]:
     """The names of devices that `devices` leaves out, such as the simulator's profiles."""
     return registry.further()
+
+
+def asked_for() -> tuple[Device, ...]:
+    """Devices that `devices` leaves out and that were asked for by name in this process."""
+    return registry.asked_for()
 
 
 def refused() -> tuple[Refused, ...]:

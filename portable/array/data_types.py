@@ -153,7 +153,8 @@ class Information:
 
     def devices(self) -> list[Device]:
         """Every device whose arrays these are."""
-        return [d for d in registry.devices() if is_ours(d)]
+        found = (d.for_arrays() for d in (*registry.devices(), *registry.asked_for()))
+        return list(dict.fromkeys(d for d in found if is_ours(d)))
 
 
 def __array_namespace_info__() -> Information:  # noqa: N807  (the standard's name)
