@@ -10,6 +10,7 @@ from __future__ import annotations
 import zlib
 from collections.abc import Callable
 from dataclasses import replace
+from functools import cache
 from typing import Any, Final
 
 import numpy as np
@@ -37,6 +38,7 @@ FEW_UNITS: Final = 2
 TOLERANCE: Final = {"float16": 2e-2, "float32": 2e-5, "float64": 1e-12}
 
 
+@cache
 def few_units(name: str) -> Device:
     """The simulator as the device of a profile would be with two compute units."""
     capabilities = replace(profiles.load(name).capabilities, compute_units=FEW_UNITS)
