@@ -9,7 +9,12 @@ import numpy as np
 
 from portable_bench.operation import Array
 
-__all__ = ["echelon_check", "elimination_check", "product_check"]
+__all__ = [
+    "echelon_check",
+    "elimination_check",
+    "elimination_or_echelon_check",
+    "product_check",
+]
 
 _VECTORS: Final = 8
 _SAMPLE: Final = 24
@@ -67,6 +72,13 @@ def elimination_check(eliminators: Array, rows: Array) -> Callable[[Any], float]
         return 0.0
 
     return error
+
+
+def elimination_or_echelon_check(eliminators: Array, rows: Array) -> Callable[[Any], float]:
+    """The former of as many rows as were given, of more of them the latter, of all together."""
+    ours = elimination_check(eliminators, rows)
+    peers = echelon_check(np.concatenate([eliminators, rows]))
+    return lambda found: ours(found) if len(found) == len(rows) else peers(found)
 
 
 def _reduced(row: int, known: dict[int, int]) -> int:

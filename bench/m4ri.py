@@ -11,9 +11,9 @@ from typing import Any, Final
 
 import numpy as np
 
-from portable_bench.operation import Array
+from portable_bench.operation import Array, Run
 
-__all__ = ["M4RIMatrix", "available"]
+__all__ = ["M4RIMatrix", "available", "m4ri_echelon"]
 
 _ROWS_AT: Final = 56
 """Where its structure ``mzd_t`` holds the pointers to rows, in versions of 2020."""
@@ -101,3 +101,15 @@ class M4RIMatrix:
     def echelonize(self) -> None:
         """Becomes its row echelon form, not reduced."""
         self._library.mzd_echelonize(self._held, 0)
+
+
+def m4ri_echelon(columns: int, *parts: Array) -> Run:
+    """The echelon form of rows, some after the others, as a contender."""
+    both = np.concatenate(parts)
+    given, work = (M4RIMatrix((len(both), columns), x) for x in (both, None))
+
+    def run() -> None:
+        work.become(given)
+        work.echelonize()
+
+    return work.returning(run)

@@ -6,7 +6,7 @@ from typing import Any
 from portable import gf2
 from portable.dtypes import uint64
 from portable_bench.bits import echelon_check
-from portable_bench.m4ri import M4RIMatrix
+from portable_bench.m4ri import m4ri_echelon
 from portable_bench.operation import Array, Case, Operation, Run, Sizes, Verifier
 from portable_bench.peers import Peers, over_gf2
 
@@ -39,14 +39,4 @@ class Gf2Echelon(Operation):
         return lambda: gf2.row_echelon(matrix).rows.words
 
     def peers(self, case: Case) -> Peers:
-        return over_gf2(case, partial(_m4ri, case.size[0]))
-
-
-def _m4ri(n: int, a: Any) -> Run:
-    given, work = M4RIMatrix((n, n), a), M4RIMatrix((n, n))
-
-    def run() -> None:
-        work.become(given)
-        work.echelonize()
-
-    return work.returning(run)
+        return over_gf2(case, partial(m4ri_echelon, case.size[0]))

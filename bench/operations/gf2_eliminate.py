@@ -3,13 +3,11 @@
 from functools import partial
 from typing import Any
 
-import numpy as np
-
 from portable import gf2
 from portable.dtypes import uint64
 from portable.gf2.made_up import random_problem
-from portable_bench.bits import echelon_check, elimination_check
-from portable_bench.m4ri import M4RIMatrix
+from portable_bench.bits import elimination_or_echelon_check
+from portable_bench.m4ri import m4ri_echelon
 from portable_bench.operation import Array, Case, Operation, Run, Sizes, Verifier
 from portable_bench.peers import Peers, over_gf2
 
@@ -38,9 +36,7 @@ class Gf2Eliminate(Operation):
         return eliminators.to_words(), rows.to_words()
 
     def verifier(self, case: Case, eliminators: Any, rows: Any) -> Verifier:
-        ours = elimination_check(eliminators, rows)
-        peers = echelon_check(np.concatenate([eliminators, rows]))
-        return lambda found: ours(found) if len(found) == len(rows) else peers(found)
+        return elimination_or_echelon_check(eliminators, rows)
 
     def prepare(self, case: Case, eliminators: Any, rows: Any) -> Run:
         known, given = (
@@ -50,15 +46,4 @@ class Gf2Eliminate(Operation):
 
     def peers(self, case: Case) -> Peers:
         """M4RI leads by the lowest columns and takes rows in any order: an echelon form of all."""
-        return over_gf2(case, partial(_m4ri, case.size[0]))
-
-
-def _m4ri(columns: int, eliminators: Any, rows: Any) -> Run:
-    both = np.concatenate([eliminators, rows])
-    given, work = (M4RIMatrix((len(both), columns), x) for x in (both, None))
-
-    def run() -> None:
-        work.become(given)
-        work.echelonize()
-
-    return work.returning(run)
+        return over_gf2(case, partial(m4ri_echelon, case.size[0]))
