@@ -17,7 +17,7 @@ from portable.linalg.magnitude import largest_magnitude, require_finite
 from portable.linalg.operands import common_dtype
 from portable.linalg.panel_kernels import factor_panel
 from portable.linalg.reflector_kernels import apply_reflectors
-from portable.linalg.reflector_tree import level_sizes
+from portable.linalg.reflector_tree import Level, Panel, Reflectors, level_sizes
 from portable.namespace import device_of_arrays
 from portable.tune.fallback import first_accepted
 
@@ -184,9 +184,11 @@ class _Sweep:
         self._unit = shape.panel if shape.lanes == 1 and bandwidth % shape.panel == 0 else 1
         longest, kind = int(matrix.shape[0]), dtype(matrix.dtype)
         nodes = sum(level_sizes(longest, shape.height, shape.fan))
-        self._v = device.empty((nodes * shape.height, shape.panel), kind)
-        self._t = device.empty((nodes, shape.panel, shape.panel), kind)
-        self._counts = _zeros(device, nodes * -(-longest // shape.strip))
+        self._reflectors = Reflectors(
+            device.empty((nodes * shape.height, shape.panel), kind),
+            device.empty((nodes, shape.panel, shape.panel), kind),
+            _zeros(device, nodes * -(-longest // shape.strip)),
+        )
 
     def eliminate(self, panel: _Panel) -> None:
         """Factors a panel and applies its reflectors to what is beyond it."""
@@ -199,32 +201,39 @@ class _Sweep:
             for level in self._launches(rows):
                 self._apply(panel, level, -(-others // self._shape.strip))
 
-    def _launches(self, rows: int) -> list[tuple[int, int, int]]:
-        """Nodes in the levels below, nodes, and distance of chunks, of each launch."""
+    def _launches(self, rows: int) -> list[Level]:
+        """The level of the tree that each launch begins with."""
         levels, base, stride = [], 0, 1
         for count in level_sizes(rows, self._shape.height, self._shape.fan):
-            levels.append((base, count, stride))
+            levels.append(Level(base, count, stride))
             base, stride = base + count, stride * self._shape.fan
         return levels[:1] if self._shape.climb else levels
 
-    def _factor(self, panel: _Panel, level: tuple[int, int, int]) -> None:
+    def _factor(self, panel: _Panel, level: Level) -> None:
         shape = self._shape
-        factor_panel[groups(_rounded(level[1])), shape.items](
-            self.matrix, self._v, self._t, self._counts,
-            panel.row // self._unit, panel.column // self._unit, panel.width, *level,
-            P=shape.panel, FAN=shape.fan, UNIT=self._unit, LANES=shape.lanes, COLS=shape.columns,
-            TURNED=panel.turned, CLIMB=shape.climb,
-        )  # fmt: skip
+        factor_panel[groups(_rounded(level.nodes)), shape.items](
+            self.matrix,
+            self._reflectors,
+            Panel(panel.row // self._unit, panel.column // self._unit, panel.width),
+            level,
+            SHAPE=shape,
+            UNIT=self._unit,
+            TURNED=panel.turned,
+        )
 
-    def _apply(self, panel: _Panel, level: tuple[int, int, int], strips: int) -> None:
+    def _apply(self, panel: _Panel, level: Level, strips: int) -> None:
         shape = self._shape
         beyond = (panel.column + panel.width) // self._unit
-        apply_reflectors[groups(_rounded(level[1] * strips)), shape.workgroup](
-            self.matrix, self._v, self._t, self._counts,
-            panel.row // self._unit, beyond, *level, strips,
-            P=shape.panel, FAN=shape.fan, UNIT=self._unit, STRIP=shape.strip, PAD=shape.padding,
-            TURNED=panel.turned, CLIMB=shape.climb,
-        )  # fmt: skip
+        apply_reflectors[groups(_rounded(level.nodes * strips)), shape.workgroup](
+            self.matrix,
+            self._reflectors,
+            Panel(panel.row // self._unit, beyond, panel.width),
+            level,
+            strips,
+            SHAPE=shape,
+            UNIT=self._unit,
+            TURNED=panel.turned,
+        )
 
 
 def _rounded(count: int) -> int:

@@ -15,7 +15,8 @@ from portable.lang.arrivals import arrived_last
 from portable.lang.function import function
 from portable.lang.kernel import kernel
 from portable.linalg.band_hops import reflector
-from portable.linalg.reflector_tree import line
+from portable.linalg.dense_shapes import DenseShape
+from portable.linalg.reflector_tree import Level, Node, Panel, Reflectors
 
 __all__ = ["factor_panel"]
 
@@ -23,46 +24,32 @@ __all__ = ["factor_panel"]
 @kernel
 def factor_panel(
     a: Any,
-    v: Any,
-    t: Any,
-    counts: Any,
-    first: Any,
-    column: Any,
-    width: Any,
-    base: Any,
-    nodes: Any,
-    stride: Any,
+    q: Reflectors,
+    panel: Panel,
+    level: Level,
     *,
-    P: int,
-    FAN: int,
+    SHAPE: DenseShape,
     UNIT: int,
-    LANES: int,
-    COLS: int,
     TURNED: bool,
-    CLIMB: bool,
 ) -> None:
-    """Factors a panel from one level of its tree on: `nodes` of them, `base` in the levels below.
+    """Factors a panel, which begins at so many times `UNIT`, from one level of its tree on.
 
-    `first` and `column` are the first row and column of the panel in units of `UNIT`, `stride` the
-    distance of chunks in chunks. With `CLIMB` the last workgroup to arrive goes on to the next
-    level; without, each level is a launch.
+    If the shape says so (`climb`) the last workgroup to arrive goes on to the next level; else each
+    level is a launch.
     """
-    node = kl.group_id(0)
-    going = node < nodes
-    count, below, apart = nodes + 0, base + 0, stride + 0
-    row, start = first * UNIT, column * UNIT
+    node = Node(kl.group_id(0), level)
+    panel = Panel(panel.row * UNIT, panel.column * UNIT, panel.width)
+    going = node.number < level.nodes
     while going:
-        if LANES > 1:
-            node_in_vectors(a, v, t, row, start, width, node, below, apart, P, FAN, LANES, TURNED)
+        if SHAPE.lanes > 1:
+            node_in_vectors(a, q, panel, node, SHAPE, TURNED)
         else:
-            node_across_items(a, v, t, row, start, width, node, below, apart, P, FAN, COLS, TURNED)
+            node_across_items(a, q, panel, node, SHAPE, TURNED)
         going = False
-        if CLIMB and count > 1:
-            above = node // FAN
-            siblings = kl.minimum(count - above * FAN, FAN)
-            below = below + count
-            going = arrived_last(counts, below + above, siblings)
-            node, count, apart = above, kl.cdiv(count, FAN), apart * FAN
+        if SHAPE.climb and node.level.nodes > 1:
+            siblings = node.siblings(SHAPE)
+            node = node.above(SHAPE)
+            going = arrived_last(q.counts, node.index, siblings)
 
 
 @function
@@ -75,22 +62,10 @@ def extent_of(a: Any, TURNED: bool) -> Any:
 
 
 @function
-def node_across_items(
-    a: Any,
-    v: Any,
-    t: Any,
-    row: Any,
-    start: Any,
-    width: Any,
-    node: Any,
-    base: Any,
-    stride: Any,
-    P: int,
-    FAN: int,
-    COLS: int,
-    TURNED: bool,
-) -> None:
+def node_across_items(a: Any, q: Any, panel: Any, node: Any, SHAPE: Any, TURNED: bool) -> None:
     """A node by a workgroup whose work-items hold `COLS` columns of every so many rows each."""
+    P, FAN, COLS = SHAPE.panel, SHAPE.fan, SHAPE.columns
+    row, start, width = panel
     kind = a.dtype
     lanes, lane = kl.local_size(0), kl.local_id(0)
     group = kl.local_id(1)
@@ -105,7 +80,7 @@ def node_across_items(
     own = group * COLS
     for r in kl.static_range(ROWS):
         at = r * lanes + lane
-        place = row + line(node, at // P, stride, P, FAN) + at % P
+        place = row + node.line(at // P, SHAPE) + at % P
         for c in kl.static_range(COLS):
             held[c, r] = 0
             if place < rows and own + c < width:
@@ -124,16 +99,16 @@ def node_across_items(
         for c in kl.static_range(COLS):
             below = kl.where(at == own + c, kl.cast(1, kind), kl.cast(0, kind))
             below = kl.where(at > own + c, held[c, r], below)
-            v[(base + node) * (FAN * P) + at, own + c] = below
+            q.v[node.index * SHAPE.height + at, own + c] = below
             if r * lanes < P:
-                place = row + line(node, 0, stride, P, FAN) + at
+                place = row + node.line(0, SHAPE) + at
                 if at < P and place < rows and own + c < width:
                     above = kl.where(at > own + c, held[c, r] * 0, held[c, r])
                     if TURNED:
                         a[start + own + c, place] = above
                     else:
                         a[place, start + own + c] = above
-    store_factor(t, gram, base + node, P)
+    store_factor(q.t, gram, node.index, P)
 
 
 @function
@@ -262,22 +237,10 @@ def store_factor(t: Any, gram: Any, node: Any, P: int) -> None:
 
 
 @function
-def node_in_vectors(
-    a: Any,
-    v: Any,
-    t: Any,
-    row: Any,
-    start: Any,
-    width: Any,
-    node: Any,
-    base: Any,
-    stride: Any,
-    P: int,
-    FAN: int,
-    LANES: int,
-    TURNED: bool,
-) -> None:
+def node_in_vectors(a: Any, q: Any, panel: Any, node: Any, SHAPE: Any, TURNED: bool) -> None:
     """A node by one work-item; V is scaled only when it is stored."""
+    P, FAN, LANES = SHAPE.panel, SHAPE.fan, SHAPE.lanes
+    width = panel.width
     kind = a.dtype
     PARTS = P // LANES
     w = kl.local((FAN * P, P), kind)
@@ -288,7 +251,7 @@ def node_in_vectors(
     product = kl.private(P, kind)
     made = kl.private((P, P), kind)
     zero = kl.splat(kl.cast(0, kind), LANES)
-    used = fetch(a, w, row, start, width, node, stride, P, FAN, TURNED)
+    used = fetch(a, w, panel, node, SHAPE, TURNED)
     for k in range(P):
         factors[k] = 1
         live[k] = 1
@@ -329,15 +292,13 @@ def node_in_vectors(
             y = w[r, after]
             for i in kl.static_range(PARTS):
                 sums[i] = sums[i] + y * kl.vload(w, r, i * LANES, lanes=LANES)
-    store_vectors(
-        a, v, w, factors, row, start, width, node, base, stride, used, P, FAN, LANES, TURNED
-    )
+    store_vectors(a, q.v, w, factors, panel, node, used, SHAPE, TURNED)
     for j in range(P):
         for i in kl.static_range(PARTS):
             value = zero
             if j < steps:
                 value = kl.vload(made, j, i * LANES, lanes=LANES)
-            kl.vstore(t, base + node, j, i * LANES, value)
+            kl.vstore(q.t, node.index, j, i * LANES, value)
 
 
 @function
@@ -349,23 +310,14 @@ def subtract_row(w: Any, r: Any, j: Any, shares: Any, LANES: int, PARTS: int) ->
 
 
 @function
-def fetch(
-    a: Any,
-    w: Any,
-    row: Any,
-    start: Any,
-    width: Any,
-    node: Any,
-    stride: Any,
-    P: int,
-    FAN: int,
-    TURNED: bool,
-) -> Any:
+def fetch(a: Any, w: Any, panel: Any, node: Any, SHAPE: Any, TURNED: bool) -> Any:
     """Fills `w` with the rows of a node; returns how many there are."""
+    P, FAN = SHAPE.panel, SHAPE.fan
+    row, start, width = panel
     rows = extent_of(a, TURNED)
     used = 0
     for chunk in range(FAN):
-        first = row + line(node, chunk, stride, P, FAN)
+        first = row + node.line(chunk, SHAPE)
         count = kl.clip(rows - first, 0, P)
         if count > 0:
             used = chunk * P + count
@@ -385,25 +337,13 @@ def fetch(
 
 @function
 def store_vectors(
-    a: Any,
-    v: Any,
-    w: Any,
-    factors: Any,
-    row: Any,
-    start: Any,
-    width: Any,
-    node: Any,
-    base: Any,
-    stride: Any,
-    used: Any,
-    P: int,
-    FAN: int,
-    LANES: int,
-    TURNED: bool,
+    a: Any, v: Any, w: Any, factors: Any, panel: Any, node: Any, used: Any, SHAPE: Any, TURNED: bool
 ) -> None:
     """Writes V, and the triangle into the first chunk of the node."""
-    first = row + line(node, 0, stride, P, FAN)
-    target = (base + node) * (FAN * P)
+    P, FAN, LANES = SHAPE.panel, SHAPE.fan, SHAPE.lanes
+    row, start, width = panel
+    first = row + node.line(0, SHAPE)
+    target = node.index * SHAPE.height
     for r in range(kl.minimum(P, used)):
         for c in range(width):
             above = kl.where(c < r, w[r, c] * 0, w[r, c])

@@ -13,11 +13,86 @@ launch does a whole tree wherever workgroups can order memory between them.
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
+from portable import lang as kl
 from portable.lang.function import function
 
-__all__ = ["level_sizes", "line"]
+__all__ = ["Level", "Node", "Panel", "Reflectors", "level_sizes"]
+
+
+class Reflectors(NamedTuple):
+    """The reflectors of a tree, ``Q = I - V T V^T`` per node.
+
+    Attributes
+    ----------
+    v : array, shape (nodes * FAN * P, P)
+        The rows of each V below each other.
+    t : array, shape (nodes, P, P)
+        Each T, transposed.
+    counts : array of i32
+        A counter for the children of each node, all 0.
+    """
+
+    v: Any
+    t: Any
+    counts: Any
+
+
+class Panel(NamedTuple):
+    """Where a panel begins, and how many columns (rows, if it is seen turned) it has."""
+
+    row: Any
+    column: Any
+    width: Any
+
+
+class Level(NamedTuple):
+    """A level of the tree: nodes in the levels below, nodes of its own, and distance of chunks."""
+
+    base: Any
+    nodes: Any
+    stride: Any
+
+
+@dataclass(frozen=True)
+class Node:
+    """A node of the tree: its number in its level, and the level."""
+
+    number: Any
+    level: Any
+
+    @property
+    @function
+    def index(self) -> Any:
+        """Its number in the tree."""
+        return self.level.base + self.number
+
+    @function
+    def line(self, chunk: Any, SHAPE: Any) -> Any:
+        """The first row of one of its chunks, counted from the first row of the tree."""
+        return (self.number * SHAPE.fan + chunk) * (self.level.stride * SHAPE.panel)
+
+    @function
+    def chunks(self, rows: Any, SHAPE: Any) -> Any:
+        """How many chunks it has where the tree has so many rows."""
+        left = rows - self.line(0, SHAPE)
+        return kl.minimum(kl.cdiv(left, self.level.stride * SHAPE.panel), SHAPE.fan)
+
+    @function
+    def above(self, SHAPE: Any) -> Any:
+        """The node that its triangle goes to."""
+        below = self.level
+        level = Level(
+            below.base + below.nodes, kl.cdiv(below.nodes, SHAPE.fan), below.stride * SHAPE.fan
+        )
+        return Node(self.number // SHAPE.fan, level)
+
+    @function
+    def siblings(self, SHAPE: Any) -> Any:
+        """How many nodes the one above has below it."""
+        return kl.minimum(self.level.nodes - self.number // SHAPE.fan * SHAPE.fan, SHAPE.fan)
 
 
 def level_sizes(rows: int, height: int, fan: int) -> list[int]:
@@ -26,9 +101,3 @@ def level_sizes(rows: int, height: int, fan: int) -> list[int]:
     while counts[-1] > 1:
         counts.append(-(-counts[-1] // fan))
     return counts
-
-
-@function
-def line(node: Any, chunk: Any, stride: Any, P: int, FAN: int) -> Any:
-    """The first row of a chunk of a node, counted from the first row of the tree."""
-    return (node * FAN + chunk) * (stride * P)

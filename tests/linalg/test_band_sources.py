@@ -14,6 +14,7 @@ from portable.backend import Capabilities, Program
 from portable.lang.emit import generate
 from portable.lang.kernel import Kernel
 from portable.lang.signature import Specialisation
+from portable.lang.structs import flattened
 from portable.linalg.band_kernels import (
     CREW,
     item_packs,
@@ -38,7 +39,7 @@ def program(
     **constants: Any,
 ) -> Program:
     host = portable.device("simulator")
-    views = [host.view(x) if isinstance(x, np.ndarray) else None for x in args]
+    views = [host.view(x) if isinstance(x, np.ndarray) else None for x in flattened(args)]
     wanted = Specialisation(
         kernel.specs(args, views),
         kernel.constants(constants),

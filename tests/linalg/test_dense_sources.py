@@ -13,6 +13,7 @@ from portable.linalg.dense_shapes import dense_shape, tuned
 from portable.linalg.jacobi_kernels import jacobi_svdvals
 from portable.linalg.panel_kernels import factor_panel
 from portable.linalg.reflector_kernels import apply_reflectors
+from portable.linalg.reflector_tree import Level, Panel, Reflectors
 from tests.linalg.test_band_sources import program
 from tests.support.compilers import CUDA, HIP, compile_cuda, compile_hip, cuda_missing, hip_missing
 
@@ -26,17 +27,12 @@ def panels(capabilities: Capabilities, dtype: str, *, turned: bool) -> list[Prog
     shape = dense_shape(choice, choice["BANDWIDTH"], kind, capabilities)
     a, v = np.empty((9, 9), kind.numpy), np.empty((9, shape.panel), kind.numpy)
     t, counts = np.empty((9, shape.panel, shape.panel), kind.numpy), np.empty(9, np.int32)
-    arrays = (a, v, t, counts)
-    layout = {"P": shape.panel, "FAN": shape.fan, "UNIT": shape.panel, "TURNED": turned}
-    by_one = {"LANES": shape.lanes, "COLS": shape.columns, "CLIMB": shape.climb}
-    strips = {"STRIP": shape.strip, "PAD": shape.padding, "CLIMB": shape.climb}
+    how = {"SHAPE": shape, "UNIT": shape.panel, "TURNED": turned}
+    arrays, place, level = (a, Reflectors(v, t, counts)), Panel(0, 0, 8), Level(0, 2, 1)
     items, workgroup = (*shape.items, 1), (shape.workgroup, 1, 1)
-    level = (0, 2, 1)
     return [
-        program(factor_panel, capabilities, items, *arrays, 0, 0, 8, *level, **layout, **by_one),
-        program(
-            apply_reflectors, capabilities, workgroup, *arrays, 0, 1, *level, 4, **layout, **strips
-        ),
+        program(factor_panel, capabilities, items, *arrays, place, level, **how),
+        program(apply_reflectors, capabilities, workgroup, *arrays, place, level, 4, **how),
     ]
 
 
