@@ -1,6 +1,8 @@
 """The processor: NumPy arrays, and kernels on an OpenCL runtime that works in their memory.
 
 Launches are finished when they return, since NumPy reads and writes the same memory at once.
+Ctrl-C during a launch takes effect when it returns: OpenCL neither ends a kernel that runs nor waits
+for one interruptibly, and the memory must not go away beneath it.
 """
 
 from __future__ import annotations
@@ -18,6 +20,7 @@ from portable.backend import (
     Program,
     Unavailable,
     ViewCode,
+    bytes_of,
 )
 from portable.dtypes import DType
 from portable.errors import DeviceMismatchError, OutOfMemoryError
@@ -80,6 +83,7 @@ class CPUDevice(Device):
 
     def empty(self, shape: tuple[int, ...], dtype: DType) -> np.ndarray[Any, Any]:
         """A new NumPy array."""
+        bytes_of(shape, dtype.itemsize)
         try:
             return np.empty(shape, dtype.numpy)
         except MemoryError as error:

@@ -32,6 +32,7 @@ from portable.backend import (
     Timer,
     Unavailable,
     ViewCode,
+    bytes_of,
 )
 from portable.dtypes import DType
 from portable.errors import (
@@ -301,6 +302,7 @@ class CuPyDevice(Device):
 
     def empty(self, shape: tuple[int, ...], dtype: DType) -> Any:
         """A new CuPy array."""
+        bytes_of(shape, dtype.itemsize)
         try:
             with self.stream_scope():
                 return self._cupy.empty(shape, dtype.numpy)

@@ -18,8 +18,16 @@ from pathlib import Path
 from portable import cache, private
 from portable.files import write_whole
 from portable.locks import fork_safe_lock
+from portable.notices import warn_once
 
-__all__ = ["announce", "find_drivers", "write_folder"]
+__all__ = [
+    "announce",
+    "find_drivers",
+    "remedy",
+    "warn_of_hidden",
+    "was_used_before",
+    "write_folder",
+]
 
 _VARIABLE = "OCL_ICD_VENDORS"
 _PREFIX = "icd-"
@@ -34,7 +42,12 @@ _LIBRARY_FOLDERS = (
     "/opt/rocm/lib",
 )
 _KNOWN_LIBRARIES = ("libnvidia-opencl.so.1", "libamdocl64.so")
+_LIBRARIES = ("dpctl", "pyopencl")
+_POCL = "libpocl.so"
+_MAPPED = Path("/proc/self/maps")
 _lock = fork_safe_lock()
+_hidden: list[str] = []
+_used_before: set[str] = set()
 
 
 def announce() -> None:
@@ -47,7 +60,45 @@ def announce() -> None:
             return
         drivers = find_drivers()
         if drivers:
+            _used_before.update(name for name in _LIBRARIES if name in sys.modules)
+            _hidden.extend(_unknown(drivers))
             os.environ[_VARIABLE] = str(write_folder(drivers))
+
+
+def was_used_before(library: str) -> bool:
+    """Whether a Python library of `_LIBRARIES` was imported before `announce`."""
+    return library in _used_before
+
+
+def warn_of_hidden() -> None:
+    """Say which drivers a loader does not know because it was started before `announce`."""
+    if _hidden:
+        warn_once(
+            "OpenCL was used in this process before Portable was asked for a device, and does not "
+            f"know the driver {' or '.join(_hidden)}; {remedy()}"
+        )
+
+
+def remedy() -> str:
+    """What makes every driver known."""
+    return (
+        "ask Portable first (portable.devices()), or start the process with "
+        f"{_VARIABLE}={os.environ.get(_VARIABLE, '')}"
+    )
+
+
+def _unknown(drivers: Iterable[str]) -> list[str]:
+    """The drivers that a loader did not find which was started already; none if none was.
+
+    A loader looks for drivers once in a process, when it is first used; that it was is seen by a
+    driver in memory, if only by PoCL's from PyOpenCL's wheel.
+    """
+    try:
+        mapped = os.fsdecode(_MAPPED.read_bytes())
+    except OSError:
+        return []
+    loaded = [d for d in (*drivers, _POCL) if f"/{_stem(d)}" in mapped]
+    return [d for d in drivers if d not in loaded and Path(d).exists()] if loaded else []
 
 
 def _is_told(where: str) -> bool:

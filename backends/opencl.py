@@ -18,6 +18,7 @@ from portable.backend import (
     Timer,
     Unavailable,
     ViewCode,
+    bytes_of,
 )
 from portable.dtypes import DType
 
@@ -81,9 +82,7 @@ class OpenCLDevice(Device):
 
     def empty(self, shape: tuple[int, ...], dtype: DType) -> Array:
         """A new array in memory from the pool."""
-        size = dtype.itemsize
-        for extent in shape:
-            size *= extent
+        size = bytes_of(shape, dtype.itemsize)
         self._runtime.gate.pass_through()
         try:
             buffer = self._pool.allocate(max(size, dtype.itemsize))

@@ -87,6 +87,7 @@ def _listed() -> tuple[cl.Device, ...]:
     for platform in platforms:
         for device in _devices_of(platform):
             found.setdefault(device.int_ptr, device)
+    drivers.warn_of_hidden()
     return tuple(found.values())
 
 

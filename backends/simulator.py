@@ -28,6 +28,7 @@ from portable.backend import (
     Program,
     Timer,
     Unavailable,
+    bytes_of,
 )
 from portable.dtypes import DType
 from portable.errors import DeviceError, OutOfMemoryError, UnsupportedError
@@ -199,6 +200,7 @@ class ArraySimulatorDevice(_Simulator):
 
     def empty(self, shape: tuple[int, ...], dtype: DType) -> Array:
         """A new array; a kernel that reads it before it is written is reported."""
+        bytes_of(shape, dtype.itemsize)
         memory = _empty((max(prod(shape), 1),), dtype)
         return self._array(self, memory.view(np.uint8), dtype, shape)
 
@@ -231,6 +233,7 @@ class ArraySimulatorDevice(_Simulator):
 
 
 def _empty(shape: tuple[int, ...], dtype: DType) -> np.ndarray[Any, Any]:
+    bytes_of(shape, dtype.itemsize)
     try:
         return sim.empty(shape, dtype)
     except MemoryError as error:

@@ -21,6 +21,7 @@ from portable.backend import (
     Refused,
     Timer,
     Unavailable,
+    bytes_of,
 )
 from portable.dtypes import DType
 from portable.errors import (
@@ -31,6 +32,7 @@ from portable.errors import (
     OutOfMemoryError,
     UnsupportedError,
 )
+from portable_backends.drivers import announce, remedy, was_used_before
 from portable_backends.gate import Gate
 
 __all__ = ["SYCLBackend", "SYCLDevice"]
@@ -273,6 +275,7 @@ class SYCLDevice(Device):
         import dpnp
         from dpctl.memory import USMAllocationError
 
+        bytes_of(shape, dtype.itemsize)
         _GATE.pass_through()
         try:
             return dpnp.empty(shape, dtype=dtype.numpy, sycl_queue=self._queue)
@@ -350,7 +353,12 @@ class SYCLBackend(Backend):
             self._reason = f"{' and '.join(missing)} cannot be imported"
             return ()
         try:
-            return _offer(_working(self._refused))
+            found = _working(self._refused)
+            if not found and was_used_before("dpctl"):
+                self._reason += (
+                    f"; dpctl was imported before, and may not know them all: {remedy()}"
+                )
+            return _offer(found)
         except (ImportError, OSError, RuntimeError) as error:
             self._reason = f"dpctl cannot be used ({error})"
             return ()
@@ -370,8 +378,6 @@ class SYCLBackend(Backend):
 
 def _working(refused: list[Refused]) -> list[tuple[Any, Any]]:
     """Queues of the devices that pass the probe, each with its twin in PyOpenCL."""
-    from portable_backends.drivers import announce
-
     announce()
     import dpctl
     from dpctl._sycl_queue_manager import get_device_cached_queue

@@ -10,11 +10,13 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from typing import Any, Literal, NamedTuple
+from math import prod
+from typing import Any, Final, Literal, NamedTuple
 
 import numpy as np
 
 from portable.dtypes import DType
+from portable.errors import OutOfMemoryError, ShapeError
 from portable.faults import Fault
 
 __all__ = [
@@ -31,6 +33,7 @@ __all__ = [
     "Timer",
     "Unavailable",
     "ViewCode",
+    "bytes_of",
 ]
 
 
@@ -509,6 +512,28 @@ class Device(ABC):
         Its launches take one argument per kernel parameter: an array, or a number.
         """
         raise NotImplementedError(f"{self.name} runs compiled programs")
+
+
+_ADDRESSES: Final = 2**62
+"""Bytes that no machine has, and that fit every type that libraries count them in."""
+
+
+def bytes_of(shape: Sequence[int], itemsize: int) -> int:
+    """Bytes of an array.
+
+    Raises
+    ------
+    ShapeError
+        For negative extents.
+    OutOfMemoryError
+        If no machine has so much memory, which libraries answer in as many ways as there are.
+    """
+    if any(extent < 0 for extent in shape):
+        raise ShapeError(f"a shape has no negative extents: {tuple(shape)}")
+    size = prod(shape) * itemsize
+    if max(size, *shape, 0) >= _ADDRESSES:
+        raise OutOfMemoryError(f"an array of shape {tuple(shape)} is larger than any memory")
+    return size
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from portable import registry
-from portable.backend import Device
+from portable.backend import Device, bytes_of
 from portable.errors import BackendUnavailableError, DeviceError, DeviceMismatchError
 
 __all__ = [
@@ -38,6 +38,7 @@ _CREATION = frozenset(
         "zeros",
     }
 )
+_SHAPED = frozenset({"empty", "full", "ones", "zeros"})
 _CREATION_OF_FREQUENCIES = frozenset({"fftfreq", "rfftfreq"})
 _DLPACK_BACKENDS = {1: "cpu", 2: "cuda", 10: "rocm", 13: "cuda", 14: "sycl"}
 _HOST_MEMORY = 1
@@ -305,11 +306,21 @@ class BoundInformation:
         return self._information.dtypes(device=own, kind=kind)  # type: ignore[no-any-return]
 
 
+def _refuse_huge(shape: Any) -> None:
+    """Refuses shapes beyond any memory; libraries answer what is no shape."""
+    extents = shape if isinstance(shape, tuple | list) else (shape,)
+    if all(isinstance(extent, int) for extent in extents):
+        bytes_of(extents, 1)
+
+
 def _bound(create: Callable[..., Any], device: Device) -> Callable[..., Any]:
     """`create` with the device's own arguments, unless the caller names a device."""
+    shaped = getattr(create, "__name__", "") in _SHAPED
 
     @wraps(create)
     def on_this_device(*args: Any, **kwargs: Any) -> Any:
+        if shaped:
+            _refuse_huge(args[0] if args else kwargs.get("shape"))
         if kwargs.get("device") is not None:
             return create(*args, **kwargs)
         kwargs.pop("device", None)

@@ -9,9 +9,9 @@ import weakref
 import numpy as np
 import pytest
 
-from portable import dtypes
+from portable import dtypes, namespace
 from portable.backend import Device
-from portable.errors import CompileError, LaunchError, OutOfMemoryError
+from portable.errors import CompileError, LaunchError, OutOfMemoryError, ShapeError
 from tests.support.axpy import GROUP, axpy, bind, groups, run
 
 needs_compiler = pytest.mark.needs_compiler
@@ -40,6 +40,25 @@ def test_empty_is_contiguous_and_owned(device: Device) -> None:
     assert device.owns(made)
     view = device.view(made)
     assert (view.shape, view.strides, view.dtype) == ((2, 3), (24, 8), np.dtype(np.float64))
+
+
+@pytest.mark.parametrize("shape", [(2**62,), (2**31, 2**32), (0, 2**70)], ids=str)
+def test_more_memory_than_there_can_be_is_refused(device: Device, shape: tuple[int, ...]) -> None:
+    with pytest.raises(OutOfMemoryError, match="larger than any memory"):
+        device.empty(shape, dtypes.float32)
+    for make in ("empty", "zeros"):
+        with pytest.raises(OutOfMemoryError, match="larger than any memory"):
+            getattr(namespace.xp(device), make)(shape)
+
+
+def test_more_memory_than_there_is_is_refused(device: Device) -> None:
+    with pytest.raises(OutOfMemoryError):
+        device.empty((2**40, 2), dtypes.float64)
+
+
+def test_negative_extents_are_refused(device: Device) -> None:
+    with pytest.raises(ShapeError, match="negative extents"):
+        device.empty((2, -1), dtypes.float32)
 
 
 def test_does_not_own_a_list(device: Device) -> None:

@@ -130,6 +130,39 @@ def test_announce_points_loaders_at_the_folder(
     assert [f.read_text() for f in named.glob("*.icd")] == ["/a/libvendor.so\n"]
 
 
+def _maps(folder: Path, monkeypatch: pytest.MonkeyPatch, *libraries: str) -> None:
+    """What a process has in memory, and nothing known yet."""
+    lines = [f"7f00-7f01 r-xp 0000 08:01 1    /usr/lib/{library}\n" for library in libraries]
+    (folder / "maps").write_text("".join(lines))
+    monkeypatch.setattr(drivers, "_MAPPED", folder / "maps")
+    monkeypatch.setattr(drivers, "_hidden", [])
+    monkeypatch.setattr(notices, "_told", set())
+    monkeypatch.setenv("OCL_ICD_VENDORS", "")
+    (folder / "libvendor.so.1").touch()
+    _register(folder, "vendor", "libvendor.so.1")
+
+
+def test_drivers_that_a_started_loader_does_not_know_are_told(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _maps(folder, monkeypatch, "libpocl-21062cec.so")
+    drivers.announce()
+    with pytest.warns(
+        UserWarning, match=r"libvendor\.so\.1; ask Portable first .*OCL_ICD_VENDORS="
+    ):
+        drivers.warn_of_hidden()
+    drivers.warn_of_hidden()
+
+
+@pytest.mark.parametrize("loaded", [(), ("libvendor.so.1",), ("libpocl-2.so", "libvendor.so.1")])
+def test_nothing_is_told_where_every_driver_is_known(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, loaded: tuple[str, ...]
+) -> None:
+    _maps(folder, monkeypatch, *loaded)
+    drivers.announce()
+    drivers.warn_of_hidden()
+
+
 def test_devices_are_listed_once() -> None:
     names = [d.name for d in registry.devices()]
     assert len(names) == len(set(names))
