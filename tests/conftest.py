@@ -69,4 +69,13 @@ def device(request: pytest.FixtureRequest) -> Device:
             what, supplied = _NEEDS[marker.name]
             if not supplied(found):
                 pytest.skip(f"{found.name} lacks {what}")
+    if _name_of_dtype(request) in ("float64", "complex128") and not found.capabilities.float64:
+        pytest.skip(f"{found.name} lacks double precision")
     return found
+
+
+def _name_of_dtype(request: pytest.FixtureRequest) -> str:
+    """That of the test's parameter, if it has one."""
+    callspec = getattr(request.node, "callspec", None)
+    given = callspec.params.get("dtype", "") if callspec else ""
+    return str(getattr(given, "name", given))

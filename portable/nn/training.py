@@ -139,7 +139,7 @@ def fit(
 def _in_range(norm: float, model: MLP) -> float:
     """The nearest positive number of the type that norms are worked out in."""
     numbers = np.finfo(model.dtype.register.numpy)
-    return float(min(max(norm, numbers.tiny), numbers.max))
+    return min(max(float(norm), float(numbers.tiny)), float(numbers.max))
 
 
 def trainer_for(

@@ -82,6 +82,7 @@ def test_matrices_of_every_kind(device: Device, name: str, dtype: str) -> None:
         check(a, staged(device, a))
 
 
+@pytest.mark.needs_float64
 @pytest.mark.parametrize("scale", [2.0**-1000, 2.0**980])
 def test_neither_squares_nor_sums_overflow_or_vanish(device: Device, scale: float) -> None:
     a = scale * random_matrices((11, 11), "float64")
