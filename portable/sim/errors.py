@@ -110,6 +110,8 @@ class FaultError(SimulationError):
             text += f"\n  the other access: {self.other}"
         if self.hint:
             text += f"\n  {self.hint}"
+        if self.location.called is not None:
+            text += f"\n{self.location.calls}"
         return text
 
     def _who(self) -> str:

@@ -81,6 +81,29 @@ def test_the_calls_from_the_kernel_to_the_place() -> None:
     assert str(error).splitlines()[3] == "  did you mean global_id?"
 
 
+@pt.function
+def stored_beyond(x):
+    x[7] = 1
+
+
+@pt.kernel
+def faulty(x):
+    stored_beyond(x)
+
+
+@pt.kernel
+def divided(x):
+    x[0] = kl.workgroup_broadcast(x[0], kl.local_id(0))
+
+
+def test_what_the_simulator_reports_of_helpers_names_the_calls() -> None:
+    assert "\n  in stored_beyond, called at " in str(_raised(faulty)[0])
+    with pt.use("simulator"), pytest.raises(errors.SimulationError) as caught:
+        divided[16, 16](np.zeros(3, np.float32))
+    calls = str(caught.value).splitlines()
+    assert [x for x in calls if "in broadcast, called at" in x and "test_errors.py" in x]
+
+
 def test_recursion_is_refused_at_once_unless_constants_end_it() -> None:
     error, _ = _raised(circular)
     assert "one calls itself without end: one -> other -> one" in str(error)

@@ -11,7 +11,7 @@ from typing import Any, NoReturn
 
 from portable.backend import Capabilities
 from portable.dtypes import DType
-from portable.errors import KernelError, Location
+from portable.errors import KernelError, Location, UnsupportedError
 from portable.lang.frontend.inference import Inference
 from portable.lang.function import Function
 from portable.lang.ir import statements as s
@@ -87,6 +87,11 @@ class Builder:
     def fail(self, reason: str, hint: str = "") -> NoReturn:
         """Refuses the construct under translation."""
         raise KernelError(reason, self.location, hint, self.source_line)
+
+    def unsupported(self, reason: str) -> NoReturn:
+        """Refuses what the language has and the device lacks."""
+        calls = f"\n{self.location.calls}" if self.location.calls else ""
+        raise UnsupportedError(f"{self.location}: {reason}{calls}")
 
     def emit(self, statement: s.Statement) -> None:
         """Adds a statement to the block under construction."""

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from portable.backend import Capabilities
 from portable.dtypes import DType, bool_, float16, float32, int32, int64
-from portable.errors import KernelError, Location, UnsupportedError
+from portable.errors import KernelError, Location
 from portable.lang.checks import check
 from portable.lang.frontend import structs
 from portable.lang.frontend.builder import Builder
@@ -110,8 +110,8 @@ def _start(source: FunctionSource) -> Location:
 
 def _check_options(builder: Builder) -> None:
     if builder.options.native_half and not builder.capabilities.native_half:
-        raise UnsupportedError(
-            f"{builder.location}: the kernel is declared native_half=True, but "
+        builder.unsupported(
+            "the kernel is declared native_half=True, but "
             f"{builder.capabilities.name} cannot compute in half precision; leave the option "
             "out to compute in single precision"
         )

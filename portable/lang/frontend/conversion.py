@@ -60,10 +60,8 @@ def register_of(builder: Builder, dtype: DType) -> DType:
         return float16 if builder.options.native_half else float32
     register = dtype.real.register
     if register is float64 and not builder.capabilities.float64:
-        from portable.errors import UnsupportedError
-
-        raise UnsupportedError(
-            f"{builder.location}: {dtype.name} needs double precision, which "
+        builder.unsupported(
+            f"{dtype.name} needs double precision, which "
             f"{builder.capabilities.name} lacks; use a narrower type or another device"
         )
     return register
