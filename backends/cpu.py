@@ -1,8 +1,8 @@
 """The processor: NumPy arrays, and kernels on an OpenCL runtime that works in their memory.
 
 Launches are finished when they return, since NumPy reads and writes the same memory at once.
-Ctrl-C during a launch takes effect when it returns: OpenCL neither ends a kernel that runs nor waits
-for one interruptibly, and the memory must not go away beneath it.
+Ctrl-C during a launch takes effect when it returns: OpenCL neither ends a kernel that runs nor
+waits for one interruptibly, and the memory must not go away beneath it.
 """
 
 from __future__ import annotations
