@@ -91,6 +91,8 @@ def _fma64(x: Any, y: Any, z: Any) -> Any:
 
     x, y, z = np.broadcast_arrays(x, y, z)
     out = x * y + z
+    if not z.any():
+        return out
     flat = out.reshape(-1)
     operands = zip(
         x.reshape(-1).tolist(), y.reshape(-1).tolist(), z.reshape(-1).tolist(), strict=True

@@ -135,6 +135,31 @@ def test_negatives_by_products_live_on_across_barriers(device: Device) -> None:
     np.testing.assert_array_equal(found[:, 4:], np.stack(rest, axis=1))
 
 
+@pt.kernel(contract=False)
+def negatives_in_loops(x, out):
+    i = kl.local_id(0)
+    tile = kl.local(8, kl.f32)
+    v = x[i]
+    for k in range(2):
+        sign = 1.0 - 2.0 * k
+        turned, chosen = v * sign, kl.where(k == 1, -1.0, 1.0) * v
+        parted, less = v / sign, v * sign - 1.0
+        tile[i] = v
+        kl.barrier()
+        out[0, k, i] = turned
+        out[1, k, i] = chosen
+        out[2, k, i] = parted
+        out[3, k, i] = less
+        kl.barrier()
+
+
+def test_negatives_that_unrolled_loops_know_of_live_on_across_barriers(device: Device) -> None:
+    x = np.arange(8, dtype=np.float32) + 1
+    _, found = run(device, negatives_in_loops[8, 8], x, np.zeros((4, 2, 8), np.float32))
+    both = np.stack([x, -x])
+    np.testing.assert_array_equal(found, [both, both, both, both - 1])
+
+
 # -- products of negatives ------------------------------------------------------------------------
 
 

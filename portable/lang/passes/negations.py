@@ -3,8 +3,8 @@
 Intel's OpenCL runtime for CPUs (2026.22.10) runs the work-items of a group in a loop between two
 barriers, and forgets to keep a negated float, though no other value, for each of them across the
 barrier: all then see the last one's. LLVM also makes negations of products and quotients with -1,
-of differences from zero, and of the sign of a negative constant. A negative by way of `fma` is
-kept.
+which it may find out about when it has unrolled a loop, of differences from zero, and of the sign
+of a negative constant. A product by way of ``fma(x, y, -0.0)``, which is the same, is kept.
 
 NVIDIA's assembler loses the negation of a 32-bit integer that goes through two minima or maxima:
 the emitter hides what it sees as a negation (`portable.lang.emit.around`).
@@ -12,6 +12,7 @@ the emitter hides what it sees as a negation (`portable.lang.emit.around`).
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable
 from dataclasses import replace
@@ -28,10 +29,10 @@ __all__ = ["keep_negations", "plain_negations"]
 
 
 def keep_negations(kernel: Kernel) -> Kernel:
-    """The kernel with negatives of floats written as ``fma(x, -1, -0.0)``, if it has barriers."""
+    """The kernel with no product that could turn out to be a negative, if it has barriers."""
     if not any(isinstance(x, s.Barrier) for x in all_statements(kernel.body)):
         return kernel
-    return _with(kernel, _kept)
+    return _with(kernel, functools.partial(_kept, fastmath=kernel.options.fastmath))
 
 
 def plain_negations(kernel: Kernel) -> Kernel:
@@ -44,13 +45,53 @@ def _with(kernel: Kernel, change: Callable[[e.Expression], e.Expression]) -> Ker
     return replace(kernel, body=body)
 
 
-def _kept(x: e.Expression) -> e.Expression:
+def _kept(x: e.Expression, *, fastmath: bool) -> e.Expression:
     if not scalar_of(x.type).is_float:
         return x
-    if isinstance(x, e.Call):
-        return _with_hidden_sign(x) if _takes_minus_sign(x) else x
-    negated = _negated(x)
-    return x if negated is None else _negative(negated)
+    match x:
+        case e.Unary(op="neg"):
+            return _product(x.x, _like(x, -1.0))
+        case e.Binary(op="mul") if _may_be_minus_one(x.x) and _may_be_minus_one(x.y):
+            return _product(x.x, x.y)
+        case e.Binary(op="div") if _may_be_minus_one(x.y):
+            return replace(x, y=_unknown(x.y))
+        case e.Binary(op="sub") if _is_no_minuend(x.x, fastmath=fastmath):
+            return _product(_plain_product(x.y), _like(x, -1.0))
+        case e.Binary(op="add"):
+            return replace(x, x=_plain_product(x.x), y=_plain_product(x.y))
+        case e.Binary(op="sub"):
+            return replace(x, y=_plain_product(x.y))
+        case e.Call(function="copysign"):
+            return replace(x, arguments=(x.arguments[0], _unknown(x.arguments[1])))
+        case _:
+            return x
+
+
+def _may_be_minus_one(x: e.Expression) -> bool:
+    return _constant(x) in (None, -1)
+
+
+def _product(x: e.Expression, y: e.Expression) -> e.Expression:
+    """A product that LLVM does not simplify, whatever it finds out about the factors."""
+    return e.Call("fma", (x, y, _like(x, -0.0)), x.type)
+
+
+def _plain_product(x: e.Expression) -> e.Expression:
+    """A product as it was: in a sum its negative becomes a difference, and the two one `fma`."""
+    if isinstance(x, e.Call) and x.function == "fma" and _is_minus_zero(x.arguments[2]):
+        return e.Binary("mul", x.arguments[0], x.arguments[1])
+    return x
+
+
+def _is_minus_zero(x: e.Expression) -> bool:
+    value = _constant(x)
+    return value == 0 and math.copysign(1, value) < 0
+
+
+def _unknown(x: e.Expression) -> e.Expression:
+    """A number times a one that the compiler does not know of."""
+    one = e.Cast(e.Unary("neg", unknown_ones(int32)), scalar_of(x.type))
+    return _product(x, e.Splat(one, x.type) if isinstance(x.type, Vector) else one)
 
 
 def _plain(x: e.Expression) -> e.Expression:
@@ -61,7 +102,7 @@ def _plain(x: e.Expression) -> e.Expression:
 
 
 def _negated(x: e.Expression) -> e.Expression | None:
-    """What LLVM sees that an expression is the negative of."""
+    """What LLVM sees that an integer is the negative of."""
     match x:
         case e.Unary(op="neg"):
             return x.x
@@ -69,8 +110,6 @@ def _negated(x: e.Expression) -> e.Expression | None:
             if _constant(x.x) == _minus_one(x.type):
                 return x.y
             return x.x if _constant(x.y) == _minus_one(x.type) else None
-        case e.Binary(op="div") if _constant(x.y) == -1:
-            return x.x
         case e.Binary(op="sub") if _is_no_minuend(x.x):
             return x.y
         case e.Binary(op="add") if _constant(x.y) == 1:
@@ -79,27 +118,15 @@ def _negated(x: e.Expression) -> e.Expression | None:
             return None
 
 
-def _is_no_minuend(x: e.Expression) -> bool:
-    """Whether a number less another one is its negative: of floats only -0 is such."""
-    value = _constant(x)
+def _is_no_minuend(x: e.Expression, *, fastmath: bool = False) -> bool:
+    """Whether a number less another one is its negative: of floats -0 is such, and 0 roughly."""
     whole = scalar_of(x.type).is_integer
-    return value == 0 and (whole or math.copysign(1, value) < 0)
+    return _constant(x) == 0 if whole or fastmath else _is_minus_zero(x)
 
 
 def _minus_one(kind: DType | Vector) -> int:
     scalar = scalar_of(kind)
     return 2**scalar.bits - 1 if scalar.kind == "u" else -1
-
-
-def _takes_minus_sign(x: e.Call) -> bool:
-    sign = _constant(x.arguments[1]) if x.function == "copysign" else None
-    return sign is not None and sign < 0
-
-
-def _with_hidden_sign(x: e.Call) -> e.Expression:
-    sign = e.Cast(unknown_ones(int32), scalar_of(x.type))
-    spread = e.Splat(sign, x.type) if isinstance(x.type, Vector) else sign
-    return e.Call(x.function, (x.arguments[0], spread), x.type)
 
 
 def _constant(x: e.Expression) -> float | None:
@@ -114,10 +141,6 @@ def _constant(x: e.Expression) -> float | None:
             return found.pop() if len(found) == 1 else None
         case _:
             return None
-
-
-def _negative(x: e.Expression) -> e.Expression:
-    return e.Call("fma", (x, _like(x, -1.0), _like(x, -0.0)), x.type)
 
 
 def _like(x: e.Expression, value: float) -> e.Expression:
