@@ -10,11 +10,9 @@ from __future__ import annotations
 
 import weakref
 from collections import deque
-from typing import Final, Protocol
+from typing import Protocol
 
 __all__ = ["KeptPrograms", "Releasable"]
-
-_MOST: Final = 256
 
 
 class Releasable(Protocol):
@@ -44,7 +42,7 @@ class KeptPrograms:
         How many are kept.
     """
 
-    def __init__(self, most: int = _MOST) -> None:
+    def __init__(self, most: int) -> None:
         self.most = most
         self._loaded: deque[weakref.ref[Releasable]] = deque()
 

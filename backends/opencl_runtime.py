@@ -29,7 +29,7 @@ from portable_backends import drivers
 from portable_backends.gate import Gate
 from portable_backends.kept_programs import KeptPrograms
 from portable_backends.limits import check
-from portable_backends.opencl_capabilities import platform_word
+from portable_backends.opencl_capabilities import is_cpu, platform_word
 
 __all__ = [
     "EventTimer",
@@ -58,6 +58,10 @@ _BAD_WORKGROUP = frozenset(
 
 _SMALL = 1024
 """Bytes."""
+
+_KEPT_ON_CPU = 256
+_KEPT = 4096
+"""Programs: on processors one takes half a megabyte, and 3 ms to be loaded again."""
 
 
 def find() -> tuple[cl.Device, ...]:
@@ -165,7 +169,7 @@ class Runtime:
         self.context = cl.Context([device])
         self.queue = self._new_queue(profiling=False)
         self.gate = Gate(name, self._finish)
-        self.programs = KeptPrograms()
+        self.programs = KeptPrograms(_KEPT_ON_CPU if is_cpu(device) else _KEPT)
         self._measuring = 0
 
     def compile(self, program: Program) -> OpenCLExecutable:
@@ -198,7 +202,10 @@ class Runtime:
             return None
 
     def _build(self, program: Program, options: list[str], name: str) -> cl.Program:
-        """Compile, and load what came of it: drivers hold on to more for what they compiled."""
+        """Compile; on processors, load what came of it, since drivers hold on to less for that.
+
+        What GPUs' drivers call a binary may be intermediate code, which is compiled once more.
+        """
         try:
             with _quiet():
                 built: cl.Program = cl.Program(self.context, program.source).build(
@@ -210,7 +217,7 @@ class Runtime:
             raise CompileError(message, program.source, _log(error)) from None
         binaries: Any = built.get_info(cl.program_info.BINARIES)
         cache.store(name, binaries[0])
-        return self._load(binaries[0]) or built
+        return (is_cpu(self.device) and self._load(binaries[0])) or built
 
     def synchronize(self) -> None:
         """Wait for everything enqueued; a fault of the device becomes `DeviceFaultError`."""
