@@ -327,7 +327,7 @@ class Program:
     def place(self) -> None:
         """Elements by their numbers."""
         x = self.any(dims=1)
-        axis = self.one_axis(x)
+        axis, whole = self.one_axis(x), self.any("iu")
         if not self.held[x].shape[axis]:
             return
         some = [self.random.randrange(self.held[x].shape[axis]) for _ in range(3)]
@@ -335,8 +335,8 @@ class Program:
         self.add(self.random.choice([
             f"xp.take({x}, xp.asarray({some}), axis={axis})",
             f"xp.take_along_axis({x}, {order}, axis={axis})",
-            f"xp.bitwise_left_shift({x}, xp.full_like({x}, 1))",
-            f"xp.bitwise_right_shift({x}, xp.full_like({x}, 2))",
+            f"xp.bitwise_left_shift({whole}, xp.full_like({whole}, 1))",
+            f"xp.bitwise_right_shift({whole}, xp.full_like({whole}, 2))",
         ]))  # fmt: skip
 
 
