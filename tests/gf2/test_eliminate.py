@@ -76,6 +76,11 @@ def test_both_schedules_without_races(shape: Shape) -> None:
     assert work.matrix().to_columns() == [columns_of(r) for r in eliminated(problem)]
 
 
+def test_as_an_h200_would_do_it() -> None:
+    """Its tables are larger than other GPUs have room for."""
+    check(random_problem(8, 130, 20, 0.3), registry.device("simulator:h200"))
+
+
 @pytest.mark.parametrize("name", _SETS)
 def test_published_sets(device: Device, name: str) -> None:
     folder = Path(os.environ.get("PORTABLE_DATA", "")) / "gf2" / name
