@@ -12,7 +12,7 @@ from portable import profiles
 from portable.sim import checks
 from tests.profiles.operations import CASES, LONG, few_units
 
-USUAL: Final = ("h200", "nvidia-opencl", "mi300", "arc", "intel-cpu")
+USUAL: Final = ("h200", "nvidia-opencl", "arc", "intel-cpu")
 ALL: Final = os.environ.get("PORTABLE_TEST_PROFILES") == "all"
 """Whether every profile and the cases that take long are run too: some twenty minutes."""
 
