@@ -25,7 +25,7 @@ def picture(n: int) -> np.ndarray[Any, Any]:
 
 def run(image: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     """The singular values of an image, the largest first."""
-    return np.asarray(pt.to_numpy(svdvals(pt.asarray(image))))
+    return np.asarray(pt.to_numpy(svdvals(pt.asarray(image, device=pt.device()))))
 
 
 def held(sigma: np.ndarray[Any, Any], rank: int) -> float:

@@ -115,7 +115,7 @@ class SharedConvolution:
                     out[r * count + piece.start : r * count + piece.stop]
                     for r in range(member.size)
                 ]
-                transfers.append(member.start_gather(own[piece], places))
+                transfers.append(member.start_gather(own[piece], places, agreed=True))
         for transfer in transfers:
             transfer.wait()
         return out

@@ -148,7 +148,7 @@ class Member:
             np.concatenate(self._meeting.exchange(self.device.to_numpy(x))), target
         )
 
-    def start_gather(self, x: Any, outs: Sequence[Any]) -> Transfer:
+    def start_gather(self, x: Any, outs: Sequence[Any], *, agreed: bool = False) -> Transfer:
         """Begins to bring each member's `x` into ``outs[rank]`` of all, beside what comes next.
 
         For parts of a larger array that are gathered while the next part is worked out.
@@ -159,13 +159,17 @@ class Member:
             Contiguous.
         outs : sequence of array
             A contiguous one for each member, like `x`.
+        agreed : bool
+            Whether all members are known to mean the same, so that they need not be compared, for
+            which they would wait for each other.
 
         Returns
         -------
         Transfer
             Its `wait` comes before the outs are used or `x` is written again.
         """
-        self._agree("start_gather", self._form(x))
+        if not agreed:
+            self._agree("start_gather", self._form(x))
         if self._library is not None:
             return Transfer(outs, self._library.start_gather(x, outs))
         for found, out in zip(self._meeting.exchange(self.device.to_numpy(x)), outs, strict=True):

@@ -59,6 +59,7 @@ def test_words_are_little_endian_bits() -> None:
     assert repr(matrix).startswith("BitMatrix 2x66 on ")
 
 
+@pytest.mark.needs_processor
 def test_what_is_refused() -> None:
     with pytest.raises(DataError, match="row 1 has column 7; there are columns 0 to 4"):
         gf2.BitMatrix.from_columns([[1], [7]], 5)

@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
-import subprocess
-import sys
-from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
@@ -21,6 +17,7 @@ from portable.gf2.shared_out import Shares, eliminated_together
 from portable.gf2.team import Team
 from portable.gf2.tuning import Shape
 from tests.gf2.threads import run_together
+from tests.support.mpi import run_processes
 
 _SHAPES = [Shape(4, 2, 2, (1, 1), 64, 64), Shape(4, 2, 1, (2, 16), 16, 32)]
 
@@ -83,35 +80,26 @@ team.together(work)
 """
 
 
-def _mpiexec(count: int, *arguments: str | Path) -> subprocess.CompletedProcess[str]:
-    beside = Path(sys.executable).with_name("mpiexec")
-    starter = str(beside) if beside.exists() else shutil.which("mpiexec")
-    if starter is None or find_spec("mpi4py") is None:
-        pytest.skip("mpi4py or mpiexec is missing: pip install 'portable-arrays[mpi]'")
-    command = [starter, "-n", str(count), sys.executable, *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
-
-
 @pytest.mark.needs_processor
 @pytest.mark.parametrize("count", [2, 3])
-def test_the_command_under_mpiexec(tmp_path: Path, count: int) -> None:
+def test_the_command_underrun_processes(tmp_path: Path, count: int) -> None:
     known, rows, expected = _files(tmp_path)
     out = tmp_path / "out.txt"
     command = "from portable.cli import main; main()"
     words = ("gf2", "eliminate", known, rows, "--out", out, "--device", "cpu")
-    done = _mpiexec(count, "-c", command, *words)
+    done = run_processes(count, "-c", command, *words)
     assert done.returncode == 0, done.stdout + done.stderr
     assert out.read_bytes() == expected.read_bytes()
     assert done.stdout.count("90 rows: ") == 1
     if count == 2:
         known.write_text("5 1\n5 2\n")
-        refused = _mpiexec(count, "-c", command, *words)
+        refused = run_processes(count, "-c", command, *words)
         assert refused.returncode != 0
         assert refused.stderr.count("line 2: its leading column is 5") == 1
 
 
 def test_a_process_that_fails_ends_all() -> None:
-    done = _mpiexec(2, "-c", _ONE_FAILS)
+    done = run_processes(2, "-c", _ONE_FAILS)
     assert done.returncode != 0
     assert done.stderr.count("process 1 of 2 failed, which ends them all") == 1
     assert "RuntimeError: the disk is gone" in done.stderr
