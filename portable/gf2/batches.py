@@ -273,7 +273,10 @@ class _Work:
         if not stripes:
             return np.zeros(len(self.rows), np.bool_)
         blank = Pivots.empty(len(self.rows), self.width)
-        return _Kept(self.folder).read(stripes - 1, blank).rests >= 0
+        promoted: NDArray[np.bool_] = _Kept(self.folder).read(stripes - 1, blank).rests >= 0
+        # The first process removes the folder next, which the others have to have read by then.
+        self.team.wait()
+        return promoted
 
     def _run_batch(
         self, shares: Shares, owners: NDArray[np.int32], progress: Progress | None
