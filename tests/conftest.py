@@ -1,6 +1,7 @@
 """The `device` fixture: one suite, run on every device that is found here.
 
-``PORTABLE_TEST_DEVICES`` chooses devices by name, separated by commas. A test says with a marker
+``PORTABLE_TEST_DEVICES`` chooses devices by name, separated by commas; ``all`` is every one. Unset,
+each backend and each compiler is there, but not each with each. A test says with a marker
 what it needs of a device, and is skipped by that name where the device lacks it.
 """
 
@@ -47,7 +48,34 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 def _device_names() -> list[str]:
     chosen = os.environ.get("PORTABLE_TEST_DEVICES", "")
     names = [name.strip() for name in chosen.split(",") if name.strip()]
-    return names or [device.name for device in registry.devices() if not _is_double(device)]
+    found = [device for device in registry.devices() if not _is_double(device)]
+    if names == ["all"]:
+        return [device.name for device in found]
+    return names or [device.name for device in _each_path_and_runtime(found)]
+
+
+def _each_path_and_runtime(found: list[Device]) -> list[Device]:
+    """Devices that cover every backend and every compiler, but not each with each.
+
+    Where two backends have two runtimes in common, one is run through one of them, the other
+    through the other: a compiler's fault shows whichever way its text comes.
+    """
+    runtimes: set[tuple[str, str]] = set()
+    kept: list[Device] = []
+    for backend in dict.fromkeys(device.backend for device in found):
+        own = [device for device in found if device.backend == backend]
+        fresh = [device for device in own if _runtime(device) not in runtimes]
+        kept.append((fresh or own)[0])
+        runtimes.add(_runtime(kept[-1]))
+    for device in found:
+        if _runtime(device) not in runtimes:
+            kept.append(device)
+            runtimes.add(_runtime(device))
+    return kept
+
+
+def _runtime(device: Device) -> tuple[str, str]:
+    return device.capabilities.name, device.capabilities.driver
 
 
 def _is_double(device: Device) -> bool:
