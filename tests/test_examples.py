@@ -27,6 +27,7 @@ TESTED = {
     "monte_carlo",
     "nbody",
     "pca",
+    "softmax",
     "spmv",
     "svd_image",
     "train",
@@ -110,6 +111,13 @@ def test_spmv(used: Device) -> None:
     matrix = scipy.sparse.random_array((20, 30), density=0.2, rng=1, dtype=np.float32, format="csr")
     x = np.linspace(-1, 1, 30, dtype=np.float32)
     assert np.allclose(load("spmv").run(matrix, x), matrix @ x, atol=1e-6)
+
+
+def test_softmax(used: Device) -> None:
+    x = np.random.default_rng(2).standard_normal((5, 100)).astype(np.float32) * 20
+    expected = np.exp(x.astype(float) - x.max(1, keepdims=True))
+    expected /= expected.sum(1, keepdims=True)
+    assert np.allclose(load("softmax").run(pt.xp().asarray(x)), expected, atol=1e-6)
 
 
 def test_monte_carlo(used: Device) -> None:
