@@ -10,9 +10,10 @@ from portable.backend import Device
 from portable.conv import direct
 from portable.conv.choice import Algorithm, chosen
 from portable.conv.geometry import Geometry, Layout, Pair, geometry, pair
+from portable.conv.layouts import DTYPES, as_nchw, extents_nchw
 from portable.conv.vendor import vendor_conv2d
 from portable.conv.winograd import Winograd
-from portable.dtypes import DType, dtype, float16, float32, float64
+from portable.dtypes import DType, dtype
 from portable.errors import DeviceMismatchError, DTypeError, LaunchError, ShapeError
 from portable.lang.function import Function
 from portable.linalg.gemm_kernels import keep, relu
@@ -21,9 +22,7 @@ from portable.namespace import device_of_arrays
 
 __all__ = ["Convolution", "conv2d", "prepare", "workspace_size"]
 
-_DTYPES: Final = (float16, float32, float64)
 _LAYOUTS: Final = ("NCHW", "NHWC")
-_TO_NCHW: Final = (0, 3, 1, 2)
 
 
 def conv2d(
@@ -144,7 +143,7 @@ def prepare(
     """
     given = [a for a in (w, bias, workspace) if a is not None]
     device = device_of_arrays(*given)
-    kind = common_dtype("conv2d", _DTYPES, w=w, bias=bias)
+    kind = common_dtype("conv2d", DTYPES, w=w, bias=bias)
     route = _route(
         tuple(x_shape),
         tuple(w.shape),
@@ -197,7 +196,7 @@ def workspace_size(
 
 def _kind(given: Any) -> DType:
     found = dtype(given)
-    if found not in _DTYPES:
+    if found not in DTYPES:
         raise DTypeError(f"conv2d takes float16, float32, float64, not {found.name}")
     return found
 
@@ -234,8 +233,7 @@ def _route(
 ) -> _Route:
     if layout not in _LAYOUTS:
         raise ValueError(f"layout={layout!r}; conv2d knows 'NCHW' and 'NHWC'")
-    extents = tuple(x[d] for d in _TO_NCHW) if layout == "NHWC" and len(x) == 4 else x
-    shape = geometry(extents, w, stride, padding, dilation, groups)
+    shape = geometry(extents_nchw(x, layout), w, stride, padding, dilation, groups)
     found = chosen(algorithm, shape, kind)
     winograd = None
     if found.startswith("winograd"):
@@ -349,9 +347,7 @@ class Convolution:
 
     def _seen(self, x: Any) -> Any:
         """Images or results as (N, C, H, W)."""
-        if self._route.layout == "NCHW":
-            return x
-        return self.device.namespace().permute_dims(x, _TO_NCHW)
+        return as_nchw(self.device, x, self._route.layout)
 
     def _check(self, x: Any, out: Any) -> None:
         route = self._route

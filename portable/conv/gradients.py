@@ -3,23 +3,21 @@
 from __future__ import annotations
 
 from math import prod
-from typing import Any, Final
+from typing import Any
 
 from portable.backend import Device
 from portable.conv import direct
 from portable.conv.choice import Algorithm
 from portable.conv.convolution import conv2d
 from portable.conv.geometry import Geometry, Layout, Pair, geometry, pair
+from portable.conv.layouts import DTYPES, as_nchw, extents_nchw
 from portable.conv.winograd import suits
-from portable.dtypes import DType, float16, float32, float64
+from portable.dtypes import DType
 from portable.errors import ShapeError, UnsupportedError
 from portable.linalg.operands import common_dtype, overlap
 from portable.namespace import device_of_arrays
 
 __all__ = ["conv2d_input_gradient", "conv2d_weight_gradient"]
-
-_DTYPES: Final = (float16, float32, float64)
-_TO_NCHW: Final = (0, 3, 1, 2)
 
 
 def conv2d_input_gradient(
@@ -60,7 +58,7 @@ def conv2d_input_gradient(
     ShapeError, DTypeError, DeviceMismatchError, UnsupportedError, ValueError
         As `conv2d`.
     """
-    kind = common_dtype("conv2d_input_gradient", _DTYPES, dy=dy, w=w, out=out)
+    kind = common_dtype("conv2d_input_gradient", DTYPES, dy=dy, w=w, out=out)
     arrays = {"dy": dy, "w": w, "out": out}
     device = device_of_arrays(*(a for a in arrays.values() if a is not None))
     shape = _shape(
@@ -76,7 +74,7 @@ def conv2d_input_gradient(
             'padding of at most 2; use "direct" or "auto"'
         )
     if algorithm == "direct" or not (suits(shape) and small) or not dy.size:
-        seen = (_seen(device, a, layout) for a in (dy, result))
+        seen = (as_nchw(device, a, layout) for a in (dy, result))
         gradient, target = seen
         direct.image_gradient(device, shape, gradient, w, target)
         return result
@@ -131,7 +129,7 @@ def conv2d_weight_gradient(
     ShapeError, DTypeError, DeviceMismatchError, ValueError
         As `conv2d`.
     """
-    kind = common_dtype("conv2d_weight_gradient", _DTYPES, x=x, dy=dy, out=out)
+    kind = common_dtype("conv2d_weight_gradient", DTYPES, x=x, dy=dy, out=out)
     device = device_of_arrays(*(a for a in (x, dy, out) if a is not None))
     shape = _shape(
         tuple(x.shape), tuple(w_shape), tuple(dy.shape), stride, padding, dilation, groups, layout
@@ -141,7 +139,7 @@ def conv2d_weight_gradient(
         return result
     count = max(1, direct.parts(device, shape))
     partial = device.empty((count, *w_shape), kind.register)
-    images, gradient = (_seen(device, a, layout) for a in (x, dy))
+    images, gradient = (as_nchw(device, a, layout) for a in (x, dy))
     direct.filter_gradient(device, shape, images, gradient, partial)
     space = device.namespace()
     result[...] = space.astype(space.sum(partial, axis=0), result.dtype, copy=False)
@@ -159,9 +157,7 @@ def _shape(
     layout: Layout,
 ) -> Geometry:
     """The convolution whose results have the gradient."""
-    images, results = (
-        tuple(a[d] for d in _TO_NCHW) if layout == "NHWC" and len(a) == 4 else a for a in (x, dy)
-    )
+    images, results = (extents_nchw(shape, layout) for shape in (x, dy))
     shape = geometry(
         images,
         w,
@@ -190,10 +186,6 @@ def _target(
         if overlap(device, out, operand):
             raise ShapeError(f"out overlaps {name}; pass another array")
     return out
-
-
-def _seen(device: Device, x: Any, layout: Layout) -> Any:
-    return x if layout == "NCHW" else device.namespace().permute_dims(x, _TO_NCHW)
 
 
 def _turned(device: Device, shape: Geometry, w: Any) -> Any:
