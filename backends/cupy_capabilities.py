@@ -11,6 +11,8 @@ from portable.backend import Capabilities
 __all__ = ["cuda_capabilities", "rocm_capabilities"]
 
 _Properties = Mapping[str, Any]
+_CACHE_LINE = 128
+"""Of NVIDIA's and AMD's GPUs; their device properties do not say."""
 
 
 def cuda_capabilities(properties: _Properties, driver: str) -> Capabilities:
@@ -61,6 +63,7 @@ def _common(properties: _Properties) -> dict[str, Any]:
         "max_workgroup": int(properties["maxThreadsPerBlock"]),
         "max_workgroup_shape": (int(shape[0]), int(shape[1]), int(shape[2])),
         "compute_units": int(properties["multiProcessorCount"]),
+        "cache_line": _CACHE_LINE,
         "float_atomics": True,
         "global_memory": int(properties["totalGlobalMem"]),
         "max_allocation": int(properties["totalGlobalMem"]),

@@ -30,6 +30,7 @@ _ACQ_REL_ON_DEVICE = 2 | 32
 _LOCAL_IS_DEDICATED = 1
 _WIDEST_VECTOR = 64
 _FALLBACK_LOCAL = 32 * 1024
+_FALLBACK_LINE = 64
 _VOLTA = 7
 _AMPERE = 8
 
@@ -79,6 +80,9 @@ def capabilities_of(device: cl.Device) -> Capabilities:
         compute_units=int(device.max_compute_units),
         vector_bytes=vector_bytes,
         vectorizes_work_items=cpu and platform_word(device) == "intel",
+        lone_work_items=cpu,
+        cache_line=int(device.global_mem_cacheline_size) or _FALLBACK_LINE,
+        streaming_stores=cpu,
         atomics64="cl_khr_int64_base_atomics" in extensions,
         float_atomics="cl_ext_float_atomics" in extensions or level >= _VOLTA,
         memory_orders=_memory_orders(device),

@@ -74,6 +74,14 @@ class Capabilities:
         Widest vector load worth issuing: 16 on GPUs, the SIMD register on CPUs.
     vectorizes_work_items : bool
         Whether the compiler spreads a CPU's vector lanes over work-items by itself.
+    lone_work_items : bool
+        How work-items are best used. True: few of them, each a workgroup of its own with long loops
+        over vectors, as on processors. False: many that share a workgroup's work, neighbours
+        reading neighbouring memory, as on GPUs.
+    cache_line : int
+        Bytes that memory and caches exchange at a time.
+    streaming_stores : bool
+        Whether stores can pass the caches by, which spares reading lines before they are written.
     atomics64, float_atomics : bool
         Whether 64-bit integers, and floats by addition, have native atomics.
     memory_orders : {"relaxed", "acq_rel"}
@@ -113,6 +121,9 @@ class Capabilities:
     compute_units: int = 1
     vector_bytes: int = 16
     vectorizes_work_items: bool = False
+    lone_work_items: bool = False
+    cache_line: int = 64
+    streaming_stores: bool = False
     atomics64: bool = True
     float_atomics: bool = False
     memory_orders: Literal["relaxed", "acq_rel"] = "relaxed"

@@ -27,6 +27,9 @@ __all__ = ["FORMAT", "Profile", "capabilities_of", "document", "load", "names", 
 FORMAT: Final = 1
 """Counts changes after which older files can no longer be read."""
 
+_OF_PROCESSORS: Final = {"lone_work_items": True, "streaming_stores": True}
+"""What files on processors lack that were written before there were such capabilities."""
+
 _FOLDER: Final = "PORTABLE_PROFILES"
 _SHIPPED: Final = "portable_data"
 _SUFFIX: Final = ".json"
@@ -118,7 +121,8 @@ def capabilities_of(found: Mapping[str, Any], where: str) -> Capabilities:
     unknown = sorted(set(found) - set(kinds))
     if unknown:
         raise DataError(f"{where} has the capability {unknown[0]!r}, which there is not")
-    values = {name: _value(x, kinds[name], f"{where}: {name}") for name, x in found.items()}
+    complete = (_OF_PROCESSORS if found.get("kind") == "cpu" else {}) | dict(found)
+    values = {name: _value(x, kinds[name], f"{where}: {name}") for name, x in complete.items()}
     try:
         return Capabilities(**values)
     except TypeError as error:

@@ -262,7 +262,7 @@ def _progression(
 ) -> Launch:
     """The launch for arithmetic progressions alike."""
     lanes = 1
-    if device.capabilities.kind == "cpu":
+    if device.capabilities.lone_work_items:
         lanes = vector_lanes((kind, stored), shape[0], device.capabilities)
     chunk, _, ndrange, group = work_of(shape, lanes, device.capabilities, strided=False)
     number = number_for(0, kind)

@@ -133,7 +133,7 @@ def _multiplied(recipe: Recipe, a: Any, b: Any, kind: DType) -> Any:
     if kind.is_float:
         _launch_product(recipe, a, b, out)
         return out
-    edge = 1 if a.device.capabilities.kind == "cpu" else _EDGE
+    edge = 1 if a.device.capabilities.lone_work_items else _EDGE
     ndrange = (out.shape[-1], out.shape[-2], prod(lead))
     group = (_EDGE * _EDGE // edge, edge, 1)
     accumulator = kind if kind.is_complex else kind.register

@@ -43,7 +43,7 @@ def _method_for(x: Any) -> Callable[..., tuple[Any, Any]]:
     """How the rows of `x` are sorted: where work-items have caches and long loops, each its own."""
     length = x.shape[-1]
     per_digit = length // digits_of(x.dtype)
-    if x.device.capabilities.kind == "cpu":
+    if x.device.capabilities.lone_work_items:
         return radix_sorted if per_digit >= _FEW_ALONE else merge_sorted
     together = per_digit >= _FEW_TOGETHER or (x.size <= _LITTLE and length > RUN)
     return sweep_sorted if together and can_sweep(x) else merge_sorted

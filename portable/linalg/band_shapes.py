@@ -180,7 +180,7 @@ def plan_for(u: int, n: int, dtype: DType, capabilities: Capabilities) -> Plan:
     persistent = capabilities.forward_progress and ordered
     if u < 2:
         return Plan((), persistent, dtype)
-    if capabilities.kind == "cpu":
+    if capabilities.lone_work_items:
         return Plan((_in_vectors(u, n, dtype, capabilities),), persistent, dtype.register)
     stages = _stages(u, dtype, capabilities, persistent)
     ring = stages[-1].residency == "ring"

@@ -25,7 +25,7 @@ _DTYPES: Final = (kl.f16, kl.f32, kl.f64)
 _LEFT: Final = {"f32": 1, "f64": 2}
 _WORKGROUP: Final = 64
 _SPLIT: Final = 3
-_FILLING: Final = 15
+_LEAVES_PER_UNIT: Final = 256
 
 
 def bidiagonal_svdvals(d: Any, e: Any, *, check_finite: bool = True) -> Any:
@@ -107,7 +107,7 @@ def _bisect(device: Device, d: Any, e: Any, largest: Any, values: Any) -> None:
     integer = kl.i32 if kind is kl.f32 else kl.i64
     table = device.empty((1 << levels,), integer)
     tree = {"BITS": TREE_BITS[kind.short] - levels, "INT": integer}
-    if device.capabilities.kind == "cpu":
+    if device.capabilities.lone_work_items:
         shape = _lanes(kind, device.capabilities)
         items = shape["LANES"] * shape["VECTORS"]
         count_table[-(-(1 << levels) // items), 1](q, table, **tree, **shape)
@@ -122,14 +122,15 @@ def _bisect(device: Device, d: Any, e: Any, largest: Any, values: Any) -> None:
 
 
 def _levels(n: int, kind: DType, can: Capabilities) -> int:
-    """Levels of the tree in the table: enough for n values, and for all units of a GPU.
+    """Levels of the tree in the table: enough for n values.
 
-    Off CPUs what is left makes whole passes.
+    Where work-items are many, the tree has a leaf for each that the device holds, and what is left
+    to do makes whole passes.
     """
     levels = max(1, (n - 1).bit_length())
-    if can.kind == "cpu":
+    if can.lone_work_items:
         return levels
-    levels = max(levels, _FILLING if can.kind == "gpu" else 0)
+    levels = max(levels, (can.compute_units * _LEAVES_PER_UNIT).bit_length() - 1)
     return levels + (TREE_BITS[kind.short] - _LEFT[kind.short] - levels) % _SPLIT
 
 

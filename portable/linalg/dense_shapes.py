@@ -69,12 +69,12 @@ def local_elements(panel: int, fan: int, strip: int, padding: int) -> int:
 
 def _padding(dtype: DType, capabilities: Capabilities) -> int:
     """What spreads rows over the banks of a GPU's local memory, in whole 16-byte vectors."""
-    return 0 if capabilities.kind == "cpu" else _PADDING_BYTES // dtype.itemsize
+    return _PADDING_BYTES // dtype.itemsize if capabilities.local_memory_dedicated else 0
 
 
 def _fits(choice: Parameters, dtype: DType, capabilities: Capabilities) -> bool:
     panel, fan, strip = choice["PANEL"], choice["FAN"], choice["STRIP"]
-    if choice["BANDWIDTH"] % panel or (choice["WORKGROUP"] == 1) != (capabilities.kind == "cpu"):
+    if choice["BANDWIDTH"] % panel or (choice["WORKGROUP"] == 1) != capabilities.lone_work_items:
         return False
     room = max(capabilities.local_memory, capabilities.local_memory_opt_in)
     needed = local_elements(panel, fan, strip, _padding(dtype, capabilities)) * dtype.itemsize
@@ -120,7 +120,7 @@ def dense_shape(
     climb = capabilities.memory_orders == "acq_rel"
     padding = _padding(dtype, capabilities)
     strip, fan = choice["STRIP"], choice["FAN"]
-    if capabilities.kind == "cpu":
+    if capabilities.lone_work_items:
         lanes = min(panel, max(capabilities.vector_bytes // dtype.itemsize, 2))
         return DenseShape(panel, fan, lanes, 1, (1, 1), strip, 1, padding, climb)
     columns = min(choice["COLUMNS"], panel)

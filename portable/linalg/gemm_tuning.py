@@ -37,7 +37,7 @@ def multiplying(choice: Parameters) -> int:
 def _fits(choice: Parameters, dtype: DType, capabilities: Capabilities) -> bool:
     m, n, k, stages = (choice[name] for name in ("BM", "BN", "BK", "STAGES"))
     single = choice["WORKGROUP"] == 1
-    if single != (capabilities.kind == "cpu") or choice["WORKGROUP"] > capabilities.max_workgroup:
+    if single != capabilities.lone_work_items or choice["WORKGROUP"] > capabilities.max_workgroup:
         return False
     width = max(dtype.itemsize, 4) if single else dtype.itemsize
     apart = choice["APART"]

@@ -109,7 +109,7 @@ def svdvals(a: Any, *, check_finite: bool = True, progress: Progress | None = No
 
 
 def _lanes(kind: DType, can: Capabilities) -> int:
-    return min(can.vector_bytes, 32) // kind.itemsize if can.kind == "cpu" else 1
+    return min(can.vector_bytes, 32) // kind.itemsize if can.lone_work_items else 1
 
 
 def _suits_jacobi(m: int, n: int, kind: DType, can: Capabilities) -> bool:
@@ -125,7 +125,7 @@ def _by_jacobi(device: Device, a: Any, values: Any, check_finite: bool) -> None:
     can = device.capabilities
     kind = kl.f32 if values.dtype.itemsize == 4 else kl.f64
     largest = device.empty((batch,), kind)
-    items = 1 if can.kind == "cpu" else max(1, n // 2)
+    items = 1 if can.lone_work_items else max(1, n // 2)
     jacobi_svdvals[groups(batch), items](
         a, values, largest,
         M=int(max(a.shape[-2:])), N=n, LANES=_lanes(kind, can), SWEEPS=_SWEEPS,

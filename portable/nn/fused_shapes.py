@@ -111,7 +111,7 @@ def widest(sizes: Sequence[int]) -> tuple[int, int]:
 
 def _on_processor(can: Capabilities) -> bool:
     """Whether a workgroup is one work-item with wide registers."""
-    return can.kind == "cpu"
+    return can.lone_work_items
 
 
 def _products(layout: Layout) -> int:

@@ -51,9 +51,9 @@ def layer_product(
 def _transposes(device: Device, x: Any, weight: Any) -> bool:
     """Whether the product is faster with weights (inputs, outputs), the copy included.
 
-    So it is on GPUs where work-items read the operands themselves; half precision goes through
-    matrix units, which take either order.
+    So it is where many work-items read the operands themselves; half precision goes through matrix
+    units, which take either order.
     """
-    on_gpu = device.capabilities.kind == "gpu"
-    halves = dtype(weight.dtype) is kl.f16
-    return on_gpu and not halves and min(weight.shape) >= _TILE and x.shape[0] >= _MANY_SAMPLES
+    if device.capabilities.lone_work_items or dtype(weight.dtype) is kl.f16:
+        return False
+    return min(weight.shape) >= _TILE and x.shape[0] >= _MANY_SAMPLES

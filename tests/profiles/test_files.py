@@ -72,6 +72,14 @@ def test_profiles_of_ones_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
         profiles.load("two")
 
 
+def test_files_of_processors_may_leave_out_how_work_items_are_used() -> None:
+    found = json.loads(written("--json", "simulator:intel-cpu"))
+    for name in ("lone_work_items", "streaming_stores", "cache_line"):
+        del found["devices"][0]["capabilities"][name]
+    (older,) = profiles.read(json.dumps(found), "the file")
+    assert older.capabilities == profiles.load("intel-cpu").capabilities
+
+
 def changed(**changes: Any) -> str:
     found = json.loads(written("--json", "simulator:h200"))
     found["devices"][0]["capabilities"].update(changes)

@@ -16,7 +16,6 @@ _HALF: Final = 4
 """A half takes as many bytes in a processor's registers."""
 _GPU_VECTOR: Final = 16
 _GPU_LOADED: Final = 64
-_CPU_VECTOR: Final = 64
 _CPU_CHUNK: Final = 16384
 _STREAMED: Final = 1 << 25
 """What a processor's caches hold for whoever reads a result next."""
@@ -38,7 +37,7 @@ def streams(size: int, capabilities: Capabilities) -> bool:
 
     Else a processor reads each line before it writes it, a third of what a copy moves.
     """
-    return capabilities.kind == "cpu" and size >= _STREAMED
+    return capabilities.streaming_stores and size >= _STREAMED
 
 
 def vector_lanes(
@@ -49,8 +48,10 @@ def vector_lanes(
     The last dtype is the result's: on a GPU a narrow one is written in wide pieces too, on a
     processor what passes the caches by (`streaming`) in whole lines of them.
     """
-    if capabilities.kind == "cpu":
-        lanes = _cpu_lanes(kinds, _CPU_VECTOR if streaming else capabilities.vector_bytes)
+    if capabilities.lone_work_items:
+        lanes = _cpu_lanes(
+            kinds, capabilities.cache_line if streaming else capabilities.vector_bytes
+        )
     else:
         lanes = _gpu_lanes(kinds, capabilities)
     return lanes if 1 < lanes <= extent and not any(kind.is_complex for kind in kinds) else 1
@@ -61,7 +62,7 @@ def _cpu_lanes(kinds: Sequence[DType], widest: int) -> int:
     widths = [_HALF if kind is float16 else kind.itemsize for kind in kinds]
     if min(widths) < _WIDE_ENOUGH and float16 not in kinds:
         return 1
-    return min(_CPU_VECTOR, widest) // max(widths)
+    return widest // max(widths)
 
 
 def _gpu_lanes(kinds: Sequence[DType], capabilities: Capabilities) -> int:
@@ -80,10 +81,10 @@ def work_of(
     each work-item in workgroups as wide as the rows.
     """
     inner, rows = shape[-1], prod(shape[:-1])
-    if capabilities.kind == "cpu" and strided and len(shape) > 1:
+    if capabilities.lone_work_items and strided and len(shape) > 1:
         tiles = -(-inner // _CPU_TILE), -(-rows // _CPU_TILE)
         return _CPU_TILE, _CPU_TILE, tiles, (1, 1)
-    if capabilities.kind == "cpu":
+    if capabilities.lone_work_items:
         many = max(1, _CPU_CHUNK // inner)
         return _CPU_CHUNK, many, (-(-inner // _CPU_CHUNK), -(-rows // many)), (1, 1)
     wide = -(-inner // lanes)

@@ -117,7 +117,7 @@ def element(x: Any, row: Any, j: Any, FORM: Any) -> Any:
         first, end = x[*row, 2 * j], x.shape[x.ndim - 1]
         second = x[*row, kl.minimum(2 * j + 1, end - 1)]
         return kl.complex(first, kl.where(2 * j + 1 < end, second, second * 0))
-    if FORM in (WITHIN, BESIDE) and not x.dtype.is_complex and kl.target.kind != "cpu":
+    if FORM in (WITHIN, BESIDE) and not x.dtype.is_complex and not kl.target.lone_work_items:
         both = kl.vload(x, *pair_of(row, j, 0, FORM), lanes=2, axis=-1 if FORM == WITHIN else -2)
         return kl.complex(both[0], both[1])
     if FORM is not None and not x.dtype.is_complex:
@@ -221,7 +221,7 @@ def put_at(
         elif FORM == HALVED:
             out[*row, k] = z.real
             out[*row, extent(out, FORM) + k] = z.imag
-        elif FORM in (WITHIN, BESIDE) and kl.target.kind != "cpu":
+        elif FORM in (WITHIN, BESIDE) and not kl.target.lone_work_items:
             place = pair_of(row, k, 0, FORM)
             kl.vstore(out, *place, kl.vector(z.real, z.imag), axis=-1 if FORM == WITHIN else -2)
         elif FORM is not None:

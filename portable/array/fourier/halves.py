@@ -55,7 +55,7 @@ def transform_to_real(recipe: Recipe, x: Any, out: Any, n: int, kind: DType, end
     """
     half, target = n // 2, as_pairs(out)
     last = Ends(scale=ends.scale, parts=PAIRED)
-    if x.device.capabilities.kind != "cpu" or (
+    if not x.device.capabilities.lone_work_items or (
         is_smooth(half) and is_one_pass(x, target, half, kind)
     ):
         turns = _turns(recipe, x, kind, half)
@@ -78,7 +78,7 @@ def _recombine(
     capabilities = x.device.capabilities
     across, rows = lies_across(out), prod(x.shape[:-1])
     lanes, chunk, group = 1, 1, min(_GROUP, capabilities.max_workgroup)
-    if capabilities.kind == "cpu":
+    if capabilities.lone_work_items:
         lanes, chunk, group = 1 if across else lanes_of(capabilities, kind), _CPU_CHUNK, 1
     find = partial(TABLES, x.device, kind, between_long_halves, half, _WIDTH)
     coarse, fine = found_table(recipe, find, 0), found_table(recipe, find, 1)

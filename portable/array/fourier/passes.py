@@ -39,7 +39,7 @@ def transform(recipe: Recipe, x: Any, out: Any, n: int, kind: DType, ends: Ends)
     ends : Ends
         What else is to be done.
     """
-    together = x.device.capabilities.kind != "cpu"
+    together = not x.device.capabilities.lone_work_items
     launch = launch_together if together else launch_in_vectors
     parts = _parts(x, out, n, kind)
     inner = _rows_side_by_side(x, out)
@@ -72,7 +72,7 @@ def rows_beside_each_other(recipe: Recipe, x: Any, n: int, kind: DType) -> Any:
 
 
 def _parts(x: Any, out: Any, n: int, kind: DType) -> tuple[int, ...]:
-    together = x.device.capabilities.kind != "cpu"
+    together = not x.device.capabilities.lone_work_items
     return (parts_together if together else parts_in_vectors)(x, out, n, kind)
 
 

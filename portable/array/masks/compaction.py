@@ -147,7 +147,7 @@ def _sources(arrays: tuple[Any, ...]) -> tuple[Any, Any]:
 
 def _tables(device: Device) -> tuple[Any, ...]:
     """What the kernel takes besides: for CPUs the places of the bits in each byte."""
-    return (_places(device),) if device.capabilities.kind == "cpu" else ()
+    return (_places(device),) if device.capabilities.lone_work_items else ()
 
 
 @cache

@@ -72,7 +72,7 @@ def _write_fill(arrays: tuple[Any, ...]) -> Callable[..., None]:
     value = number_for(0, x.dtype) if number else arrays[2].at(None, 0)
     constants = {"NUMBER": number, "ROW": row, **cut}
     octets = None
-    if len(shape) == 1 and not row and x.device.capabilities.kind == "cpu":
+    if len(shape) == 1 and not row and x.device.capabilities.lone_work_items:
         octets = in_words(mask.viewed(shape, steps), uint64)
     eights = None if octets is None else octets.at(None, 0)
     args = (flags, eights, value, target)
@@ -96,7 +96,7 @@ def _cut(
 ) -> tuple[tuple[int, int], tuple[int, int], dict[str, int]]:
     """The ndrange and the workgroup of `fill`, and how it is cut."""
     inner, rows = shape[-1], prod(shape[:-1])
-    if capabilities.kind == "cpu":
+    if capabilities.lone_work_items:
         many = max(1, _CPU_CHUNK // inner)
         how = {"WIDTH": 1, "AHEAD": 1, "CHUNK": _CPU_CHUNK, "ROWS": many}
         return (-(-inner // _CPU_CHUNK), -(-rows // many)), (1, 1), how

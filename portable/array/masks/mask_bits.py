@@ -44,7 +44,7 @@ class Cut:
 def cut_of(size: int, device: Device) -> Cut:
     """Sections such that all compute units have work."""
     capabilities = device.capabilities
-    if capabilities.kind == "cpu":
+    if capabilities.lone_work_items:
         wanted = capabilities.compute_units * _CPU_ITEMS_PER_UNIT
         section = max(_CPU_SHORTEST, power_of_two(-(-size // wanted)))
         return Cut(section, -(-size // section), 1, uint64)

@@ -50,7 +50,7 @@ def _copy_together(recipe: Recipe, copies: Sequence[tuple[Any, Any]]) -> None:
     missing = (None,) * (_MOST - len(copies))
     sources, targets = zip(*copies, strict=True)
     kinds = tuple(conversion_of(x.dtype, out.dtype) for x, out in copies)
-    cpu = targets[0].device.capabilities.kind == "cpu"
+    cpu = targets[0].device.capabilities.lone_work_items
     chunk, group = (_FEW, 1) if cpu else (1, _GROUP)
     widest = max(out.size for out in targets)
     recipe.launch(

@@ -29,7 +29,6 @@ __all__ = ["crosswise_axis", "exchange_launch", "seen_crosswise"]
 _CPU_TILE: Final = 64
 _CPU_BLOCK: Final = 512
 _CPU_BLOCKS_PER_UNIT: Final = 8
-_CPU_LINE: Final = 64
 _GPU_TILE: Final = 32
 _GPU_EDGE: Final = 128
 _GPU_GROUP: Final = 256
@@ -88,14 +87,17 @@ def exchange_launch(
     `constants` are ``OP``, ``HOW`` and ``KINDS``, as kernels take them.
     """
     capabilities = out.device.capabilities
-    if capabilities.kind == "cpu":
+    if capabilities.lone_work_items:
         kinds = [x.dtype for x in (*args, out) if isinstance(x, Storage)]
         vector = operation.vector and not compute.is_complex
         lanes = _lanes((*kinds, compute), out.shape, capabilities) if vector else 1
         block = _block(out.shape, capabilities)
         line = lanes * out.dtype.itemsize
         constants |= {"BLOCK": block, "EDGE": _CPU_TILE, "LANES": lanes}
-        constants |= {"ALONG": line < _CPU_LINE, "STREAMING": streams(out.nbytes, capabilities)}
+        constants |= {
+            "ALONG": line < capabilities.cache_line,
+            "STREAMING": streams(out.nbytes, capabilities),
+        }
         launcher = exchange_blocks[_squares(out.shape, block), 1]
     else:
         lanes = 1

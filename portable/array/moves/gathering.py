@@ -134,7 +134,7 @@ def _gather_in(
         capabilities = x.device.capabilities
         rows_alike = target.ndim > axis + 1 and source.strides[-1] == x.dtype.itemsize
         kinds: tuple[DType, ...] = (x.dtype,)
-        if target.ndim == axis + 1 and capabilities.kind != "cpu":
+        if target.ndim == axis + 1 and not capabilities.lone_work_items:
             rows_alike = all(i.ndim == 1 and i.strides[0] == i.dtype.itemsize for i in indices)
             kinds = (*(i.dtype for i in indices), x.dtype)
         lanes = vector_lanes(kinds, target.shape[-1], capabilities) if rows_alike else 1

@@ -89,7 +89,7 @@ def check_in(recipe: Recipe, indices: Sequence[Any], extents: Sequence[int], fla
         return
     if 0 in extents:
         raise BadIndexError("an index into a dimension without elements")
-    chunk, group = (_CPU_CHUNK, 1) if flag.device.capabilities.kind == "cpu" else (1, _GROUP)
+    chunk, group = (_CPU_CHUNK, 1) if flag.device.capabilities.lone_work_items else (1, _GROUP)
     for first in range(0, len(indices), MOST):
         some = slice(first, first + MOST)
         limits = [int64.numpy.type(n) for n in extents[some]]

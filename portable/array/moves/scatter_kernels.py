@@ -16,7 +16,7 @@ __all__ = ["scatter"]
 @function
 def put(x: Any, at: Any, value: Any) -> None:
     """Writes an element that others may write too: one of theirs stays."""
-    if kl.target.kind == "cpu":
+    if kl.target.lone_work_items:
         # A plain store is indivisible there, and compilers make vectors of nothing else.
         x[*at] = value
     else:

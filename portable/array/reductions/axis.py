@@ -35,8 +35,6 @@ __all__ = [
     "reduced",
 ]
 
-_CPU_VECTOR: Final = 64
-_GPU_VECTOR: Final = 16
 _MOST_LANES: Final = 16
 _WIDEST_REGISTERS: Final = 64
 _CPU_ITEMS_PER_UNIT: Final = 8
@@ -188,7 +186,7 @@ def _pass_at_once(
     recipe: Recipe, x: Any, width: int, constants: dict[str, Any], result: DType
 ) -> Any:
     """All of the last axis in one launch; the last workgroup of a row merges all parts."""
-    ahead = _CPU_AHEAD if x.device.capabilities.kind == "cpu" else _GPU_AHEAD
+    ahead = _CPU_AHEAD if x.device.capabilities.lone_work_items else _GPU_AHEAD
     rows = prod(x.shape[:-1])
     tiles = -(-x.shape[-1] // (width * constants["LANES"] * ahead))
     each = -(-tiles // max(1, _groups_wanted(x.device.capabilities) // rows))
@@ -213,7 +211,7 @@ def _pass_at_once(
 
 def _groups_wanted(capabilities: Capabilities) -> int:
     """So many workgroups that all compute units have work to the end."""
-    per_unit = _CPU_ITEMS_PER_UNIT if capabilities.kind == "cpu" else _ONCE_GROUPS_PER_UNIT
+    per_unit = _CPU_ITEMS_PER_UNIT if capabilities.lone_work_items else _ONCE_GROUPS_PER_UNIT
     return capabilities.compute_units * per_unit
 
 
@@ -226,7 +224,7 @@ def _counts(device: Any, rows: int) -> Any:
 def _pass_over_columns(
     recipe: Recipe, x: Any, merge: Merge, constants: dict[str, Any], result: DType
 ) -> Any:
-    if x.device.capabilities.kind != "cpu":
+    if not x.device.capabilities.lone_work_items:
         return _pass_over_strips(recipe, x, constants, result)
     rows = prod(x.shape[:-1])
     strip = min(_CPU_STRIP, -(-rows // constants["LANES"]))
@@ -300,7 +298,7 @@ def cut(x: Any, lanes: int) -> Cut:
     """Sections such that all compute units have work, and workgroups as wide as the rows."""
     capabilities = x.device.capabilities
     rows, length = prod(x.shape[:-1]), x.shape[-1]
-    cpu = capabilities.kind == "cpu"
+    cpu = capabilities.lone_work_items
     most = 1 if cpu else min(256, capabilities.max_workgroup)
     width = min(most, power_of_two(-(-length // lanes)))
     tall = most // width
@@ -319,9 +317,7 @@ def lanes_for(x: Any, kind: DType, axis: int) -> int:
     """How many neighbours along an axis a work-item loads at a time, to merge them in `kind`."""
     if "c" in (x.dtype.kind, kind.kind) or x.strides[axis] != x.dtype.itemsize:
         return 1
-    capabilities = x.device.capabilities
-    widest = _CPU_VECTOR if capabilities.kind == "cpu" else _GPU_VECTOR
-    lanes: int = min(widest, capabilities.vector_bytes) // x.dtype.itemsize
+    lanes: int = x.device.capabilities.vector_bytes // x.dtype.itemsize
     lanes = min(lanes, _MOST_LANES, _WIDEST_REGISTERS // kind.register.itemsize)
     if axis == -1:
         return lanes if x.shape[-1] >= lanes > 1 else 1

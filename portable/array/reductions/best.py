@@ -24,7 +24,7 @@ def best_along_last(recipe: Recipe, x: Any, largest: bool) -> Any:
     place = int32 if x.shape[-1] < 2**31 else int64
     if lies_crosswise(x):
         values, places = _columns(recipe, x, largest, place)
-    elif x.device.capabilities.kind == "cpu":
+    elif x.device.capabilities.lone_work_items:
         values, places = _blocks(recipe, x, largest)
     else:
         values, places = _together(recipe, x, None, largest, place)
@@ -70,7 +70,7 @@ def _blocks(recipe: Recipe, x: Any, largest: bool) -> tuple[Any, Any]:
 
 
 def _columns(recipe: Recipe, x: Any, largest: bool, place: DType) -> tuple[Any, Any]:
-    cpu = x.device.capabilities.kind == "cpu"
+    cpu = x.device.capabilities.lone_work_items
     lanes = lanes_for(x, place, -2)
     rows = prod(x.shape[:-1])
     strip = min(_CPU_STRIP, -(-rows // lanes)) if cpu else 1

@@ -52,7 +52,7 @@ def variance(recipe: Recipe, x: Any, kind: DType, divisor: Any, root: bool) -> A
         for m in (means, squares)
     ]
     capabilities = x.device.capabilities
-    group = 1 if capabilities.kind == "cpu" else min(_GROUP, capabilities.max_workgroup)
+    group = 1 if capabilities.lone_work_items else min(_GROUP, capabilities.max_workgroup)
     width = min(group, power_of_two(sections))
     tall = group // width
     recipe.launch(
@@ -111,7 +111,7 @@ def _moments_of_columns(
     recipe: Recipe, x: Any, kind: DType, constants: dict[str, Any]
 ) -> tuple[Any, Any, int]:
     vectors = -(-prod(x.shape[:-1]) // constants["LANES"])
-    if x.device.capabilities.kind == "cpu":
+    if x.device.capabilities.lone_work_items:
         moments, group, section = moments_of_strips, 1, _CPU_DEPTH
         constants["STRIP"] = min(_CPU_STRIP, vectors)
         vectors = -(-vectors // constants["STRIP"])

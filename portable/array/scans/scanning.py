@@ -49,7 +49,7 @@ def scanned(recipe: Recipe, x: Any, out: Any, merge: Merge, shift: int) -> None:
     if lanes_for(out, merge.kind, -1) < lanes:
         lanes = 1
     capabilities = x.device.capabilities
-    if capabilities.kind == "cpu" and capabilities.atomics64:
+    if capabilities.lone_work_items and capabilities.atomics64:
         scan_in_blocks(recipe, x, out, merge, shift, lanes)
         return
     lanes = min(lanes_for(x, merge.kind, -1), lanes_for(out, merge.kind, -1))
@@ -136,7 +136,7 @@ def _scan_sections(
 
 def _scan_columns(recipe: Recipe, x: Any, out: Any, merge: Merge, shift: int) -> None:
     capabilities = x.device.capabilities
-    cpu = capabilities.kind == "cpu"
+    cpu = capabilities.lone_work_items
     rows, length = prod(x.shape[:-1]), x.shape[-1]
     lanes = min(lanes_for(x, merge.kind, -2), lanes_for(out, merge.kind, -2))
     strip = _cpu_strip(-(-rows // lanes), capabilities) if cpu else 1

@@ -26,7 +26,7 @@ def strips_may_wait(vectors: int, capabilities: Capabilities) -> bool:
     """Whether workgroups may wait for others, and `vectors` side by side are enough of them."""
     may = capabilities.forward_progress and capabilities.atomics64
     may = may and capabilities.max_workgroup >= 2 * _WIDTH
-    return capabilities.kind != "cpu" and may and vectors >= _FEWEST * _WIDTH
+    return not capabilities.lone_work_items and may and vectors >= _FEWEST * _WIDTH
 
 
 def scan_in_strips(recipe: Recipe, x: Any, out: Any, merge: Merge, shift: int, lanes: int) -> None:

@@ -28,7 +28,7 @@ def merge_sorted(
     length, rows = x.shape[-1], prod(x.shape[:-1])
     kind = "i" if x.dtype.is_integer else x.dtype.kind
     constants = {"KIND": kind, "DESCENDING": descending}
-    run = _CPU_RUN if x.device.capabilities.kind == "cpu" else RUN
+    run = _CPU_RUN if x.device.capabilities.lone_work_items else RUN
     now = _new(recipe, x, order)
     items = rows * -(-length // run)
     recipe.launch(sort_runs, items, _GROUP, x, *now, RUN=run, **constants)
