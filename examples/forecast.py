@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from portable.nn import forecast
+from portable import forecast
 
 
 def run(preset: str = forecast.DEFAULT) -> tuple[forecast.Forecaster, forecast.Evaluation]:

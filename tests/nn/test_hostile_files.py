@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from portable.forecast.settings import Settings
 from portable.nn import MLP, ModelFileError
-from portable.nn.forecast.settings import Settings
 
 Array = np.ndarray[Any, Any]
 

@@ -13,8 +13,8 @@ import pytest
 from click.testing import CliRunner
 
 from portable import cli
-from portable.nn.forecast import DEFAULT, PRESETS, Forecaster, read_trace
-from portable.nn.forecast import cli as forecast_cli
+from portable.forecast import DEFAULT, PRESETS, Forecaster, read_trace
+from portable.forecast import cli as forecast_cli
 from portable_data.starlink import synthetic_trace
 
 LAST = " ".join(str(200 + 5 * i) for i in range(10))

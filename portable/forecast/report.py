@@ -8,9 +8,9 @@ import numpy as np
 from rich.markup import escape
 from rich.table import Table
 
-from portable.nn.forecast.evaluation import Evaluation
-from portable.nn.forecast.forecaster import Forecast
-from portable.nn.forecast.scores import Score
+from portable.forecast.evaluation import Evaluation
+from portable.forecast.forecaster import Forecast
+from portable.forecast.scores import Score
 
 __all__ = [
     "comparison",

@@ -8,7 +8,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from portable.nn.forecast.samples import Samples
+from portable.forecast.samples import Samples
 
 __all__ = ["PERSISTENCE", "autoregression", "baselines", "persistence", "window_mean"]
 

@@ -17,10 +17,10 @@ from portable.console import show
 from portable.dtypes import float16, float32, float64
 from portable.errors import PortableError
 from portable.files import write_whole
-from portable.nn.forecast.evaluation import Evaluation, evaluate
-from portable.nn.forecast.forecaster import Forecaster
-from portable.nn.forecast.presets import DEFAULT, PRESETS
-from portable.nn.forecast.report import (
+from portable.forecast.evaluation import Evaluation, evaluate
+from portable.forecast.forecaster import Forecaster
+from portable.forecast.presets import DEFAULT, PRESETS
+from portable.forecast.report import (
     comparison,
     coverage_line,
     forecast_table,
@@ -28,8 +28,8 @@ from portable.nn.forecast.report import (
     step_table,
     verdict,
 )
-from portable.nn.forecast.traces import default_trace, read_trace
-from portable.nn.forecast.training import train
+from portable.forecast.traces import default_trace, read_trace
+from portable.forecast.training import train
 from portable_data.starlink import LENGTH, SEED, synthetic_trace
 
 __all__ = ["forecast"]
@@ -182,7 +182,7 @@ def plot_command(
     if shown < 1:
         raise click.UsageError(f"--show {shown}: at least one interval is needed")
     with _reported():
-        from portable.nn.forecast.plots import picture
+        from portable.forecast.plots import picture
 
         forecaster = _kept(model, device)
         evaluation = evaluate(forecaster, _values(trace, column))

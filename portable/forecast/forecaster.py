@@ -11,8 +11,8 @@ from numpy.typing import ArrayLike, NDArray
 from portable import namespace
 from portable.backend import Device
 from portable.errors import DataError, ShapeError
+from portable.forecast.settings import Settings
 from portable.nn import files
-from portable.nn.forecast.settings import Settings
 from portable.nn.history import History
 from portable.nn.mlp import MLP
 

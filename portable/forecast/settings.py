@@ -10,7 +10,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from portable.nn.forecast.samples import Scaling
+from portable.forecast.samples import Scaling
 
 __all__ = ["Settings"]
 

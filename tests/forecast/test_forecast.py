@@ -13,8 +13,7 @@ from numpy.typing import NDArray
 
 from portable.backend import Device
 from portable.errors import DataError, ShapeError
-from portable.nn import MLP, SGD, ModelFileError
-from portable.nn.forecast import (
+from portable.forecast import (
     DEFAULT,
     PRESETS,
     Forecaster,
@@ -24,6 +23,7 @@ from portable.nn.forecast import (
     read_trace,
     train,
 )
+from portable.nn import MLP, SGD, ModelFileError
 from portable_data.starlink import synthetic_trace
 
 TRACE = synthetic_trace(90)

@@ -9,7 +9,7 @@ import pytest
 from numpy.typing import NDArray
 
 from portable.errors import DataError
-from portable.nn.forecast.traces import checked_trace, default_trace, read_trace
+from portable.forecast.traces import checked_trace, default_trace, read_trace
 from portable_data.starlink import (
     LENGTH,
     MAXIMUM,

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from portable.nn.forecast.baselines import PERSISTENCE, baselines
-from portable.nn.forecast.forecaster import Forecast, Forecaster
-from portable.nn.forecast.samples import Split, split_samples
-from portable.nn.forecast.scores import Coverage, Score
+from portable.forecast.baselines import PERSISTENCE, baselines
+from portable.forecast.forecaster import Forecast, Forecaster
+from portable.forecast.samples import Split, split_samples
+from portable.forecast.scores import Coverage, Score
 
 __all__ = ["Evaluation", "evaluate"]
 

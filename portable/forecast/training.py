@@ -9,11 +9,11 @@ from numpy.typing import NDArray
 
 from portable.backend import Device
 from portable.errors import DataError
-from portable.nn.forecast.bounds import mean_and_bounds
-from portable.nn.forecast.forecaster import Forecaster
-from portable.nn.forecast.presets import DEFAULT, PRESETS, Preset
-from portable.nn.forecast.samples import Samples, split_samples
-from portable.nn.forecast.settings import Settings
+from portable.forecast.bounds import mean_and_bounds
+from portable.forecast.forecaster import Forecaster
+from portable.forecast.presets import DEFAULT, PRESETS, Preset
+from portable.forecast.samples import Samples, split_samples
+from portable.forecast.settings import Settings
 from portable.nn.history import History
 from portable.nn.losses import Loss, mse
 from portable.nn.mlp import MLP

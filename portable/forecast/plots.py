@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from portable.nn.forecast.evaluation import Evaluation
-from portable.nn.forecast.forecaster import Forecaster
+from portable.forecast.evaluation import Evaluation
+from portable.forecast.forecaster import Forecaster
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
