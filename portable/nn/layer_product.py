@@ -56,4 +56,4 @@ def _transposes(device: Device, x: Any, weight: Any) -> bool:
     """
     if device.capabilities.lone_work_items or dtype(weight.dtype) is kl.f16:
         return False
-    return min(weight.shape) >= _TILE and x.shape[0] >= _MANY_SAMPLES
+    return bool(min(weight.shape) >= _TILE and x.shape[0] >= _MANY_SAMPLES)
