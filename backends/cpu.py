@@ -24,6 +24,7 @@ from portable.backend import (
 )
 from portable.dtypes import DType
 from portable.errors import DeviceMismatchError, OutOfMemoryError
+from portable.queues import HostMark, Mark
 
 __all__ = ["CPUBackend", "CPUDevice"]
 
@@ -56,7 +57,7 @@ class CPUDevice(Device):
         self.name = name
         self.words = words_of(device) | {"numpy"}
         self.capabilities = dataclasses.replace(
-            plain, unified_memory=True, pointer_offsets=not shared
+            plain, unified_memory=True, streams=False, pointer_offsets=not shared
         )
         self._runtime = Runtime(device, self.capabilities, name, blocking=True)
         self._memory = (
@@ -100,6 +101,10 @@ class CPUDevice(Device):
     def synchronize(self) -> None:
         """Wait for other threads' launches; this thread's own are finished already."""
         self._runtime.synchronize()
+
+    def mark(self) -> Mark:
+        """The host's clock: this thread's work is done."""
+        return HostMark()
 
     def namespace(self) -> Any:
         """NumPy by the Array API's names."""

@@ -11,8 +11,8 @@ import struct
 import sys
 import threading
 from abc import abstractmethod
-from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from importlib.util import find_spec
 from itertools import accumulate
 from pathlib import Path
@@ -20,6 +20,7 @@ from typing import Any
 
 import numpy as np
 
+from portable import timeline
 from portable.backend import (
     Argument,
     ArrayView,
@@ -42,6 +43,7 @@ from portable.errors import (
     OutOfMemoryError,
     PortableError,
 )
+from portable.queues import Mark, MarkTimer, Queue
 from portable_backends.limits import check
 from portable_backends.tensor_maps import BOXES_BYTES, describing
 
@@ -162,6 +164,17 @@ class CuPyExecutable(Executable):
         if not ready or self._current_device() != self._device.index:
             self._enqueue_elsewhere(groups, pointers)
             return
+        if timeline.recording is not None:
+            with self._device.recorded(timeline.recording, self._entry(groups)):
+                self._hand_over(groups, pointers)
+            return
+        self._hand_over(groups, pointers)
+
+    def _entry(self, groups: tuple[int, int, int]) -> timeline.Entry:
+        return timeline.Entry(self._program.entry, "launch", groups, self._workgroup)
+
+    def _hand_over(self, groups: tuple[int, int, int], pointers: int) -> None:
+        """Give the launch to the driver."""
         stream = self._current_stream().ptr
         try:
             self._driver_launch(
@@ -189,30 +202,6 @@ def _translated(error: Exception, what: str) -> PortableError:
     if "RESOURCES" in str(error).upper():
         return LaunchError(f"{text}; use a smaller workgroup or less local memory")
     return LaunchError(text)
-
-
-class EventTimer(Timer):
-    """Times between two events on the current stream."""
-
-    def __init__(self, device: CuPyDevice) -> None:
-        from cupy import cuda
-
-        with device.stream_scope():
-            self._first, self._last = cuda.Event(), cuda.Event()
-        self._cuda = cuda
-
-    def start(self) -> None:
-        """Mark the beginning."""
-        self._first.record()
-
-    def stop(self) -> None:
-        """Mark the end."""
-        self._last.record()
-
-    def seconds(self) -> float:
-        """Seconds on the device between the two marks."""
-        self._last.synchronize()
-        return 1e-3 * float(self._cuda.get_elapsed_time(self._first, self._last))
 
 
 class CuPyDevice(Device):
@@ -312,7 +301,7 @@ class CuPyDevice(Device):
     def from_numpy(self, array: np.ndarray[Any, Any]) -> Any:
         """Copy to the device."""
         try:
-            with self.stream_scope():
+            with self.stream_scope(), timeline.copying(self, "to device", array.nbytes):
                 return self._cupy.array(array, order="C")
         except self._cupy.cuda.memory.OutOfMemoryError as error:
             raise OutOfMemoryError(f"{self.name}: {error}") from error
@@ -320,7 +309,7 @@ class CuPyDevice(Device):
     def to_numpy(self, array: Any) -> np.ndarray[Any, Any]:
         """Copy from the device, after all work on the current stream."""
         try:
-            with self.stream_scope():
+            with self.stream_scope(), timeline.copying(self, "from device", array.nbytes):
                 return np.array(self._cupy.asnumpy(array), order="C")
         except RuntimeError as error:
             raise _translated(error, f"copying from {self.name}") from error
@@ -366,7 +355,33 @@ class CuPyDevice(Device):
 
     def timer(self) -> Timer:
         """Times between events on the current stream."""
-        return EventTimer(self)
+        return MarkTimer(self.mark)
+
+    def mark(self) -> Mark:
+        """An event on the current stream."""
+        from portable_backends.cupy_streams import CuPyMark
+
+        with self.stream_scope():
+            return CuPyMark(self._cupy.cuda.get_current_stream())
+
+    def queue(self) -> Queue:
+        """A stream that waits for no other."""
+        from portable_backends.cupy_streams import CuPyStream
+
+        return CuPyStream(self)
+
+    def annotation(self, name: str) -> AbstractContextManager[Any]:
+        """A range of NVTX or rocTX, which Nsight and rocprof show."""
+        from portable_backends.cupy_streams import annotated
+
+        return annotated(name)
+
+    @contextmanager
+    def recorded(self, recording: timeline.Recording, entry: timeline.Entry) -> Iterator[None]:
+        """A context in which one launch on the current stream is recorded, and named to Nsight."""
+        queue = self._cupy.cuda.get_current_stream().ptr
+        with self.annotation(entry.name), recording.between(self, entry, queue):
+            yield
 
     def adopt(self, array: Any) -> Any:
         """A CuPy array over another library's memory on this device."""

@@ -65,6 +65,7 @@ def _common(properties: _Properties) -> dict[str, Any]:
         "compute_units": int(properties["multiProcessorCount"]),
         "cache_line": _CACHE_LINE,
         "float_atomics": True,
+        "streams": True,
         "global_memory": int(properties["totalGlobalMem"]),
         "max_allocation": int(properties["totalGlobalMem"]),
     }

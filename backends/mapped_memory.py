@@ -41,7 +41,7 @@ def in_place(runtime: Runtime, array: Array) -> np.ndarray[Any, Any]:
     flags = cl.map_flags.READ | cl.map_flags.WRITE
     with runtime.gate.lock:
         mapped, event = enqueue_map(
-            runtime.queue, array.buffer, flags, low, (high - low,), np.uint8, is_blocking=False
+            runtime.current(), array.buffer, flags, low, (high - low,), np.uint8, is_blocking=False
         )
     runtime.wait(event)
     return np.asarray(_Place(array, mapped, low))

@@ -21,6 +21,7 @@ from portable.backend import (
     bytes_of,
 )
 from portable.dtypes import DType
+from portable.queues import Mark, Queue
 
 if TYPE_CHECKING:
     from portable.array.array import Array
@@ -52,9 +53,23 @@ class OpenCLDevice(Device):
         self.words = words_of(device)
         self.capabilities = capabilities_of(device)
         self._runtime = Runtime(device, self.capabilities, name, blocking=False)
-        self._pool = cl.tools.MemoryPool(cl.tools.ImmediateAllocator(self._runtime.queue))
+        self._pool = self._new_pool(self._runtime.queue)
         self._array = Array
         self._cl = cl
+
+    def _new_pool(self, queue: Any) -> Any:
+        from pyopencl.tools import ImmediateAllocator, MemoryPool
+
+        return MemoryPool(ImmediateAllocator(queue))
+
+    def _memory(self) -> Any:
+        """The pool of the current queue."""
+        chosen = self._runtime.choice
+        if chosen is None:
+            return self._pool
+        if chosen.pool is None:
+            chosen.pool = self._new_pool(chosen.handle)
+        return chosen.pool
 
     def compile(self, program: Program) -> Executable:
         """Compile with the device's driver."""
@@ -85,7 +100,7 @@ class OpenCLDevice(Device):
         size = bytes_of(shape, dtype.itemsize)
         self._runtime.gate.pass_through()
         try:
-            buffer = self._pool.allocate(max(size, dtype.itemsize))
+            buffer = self._memory().allocate(max(size, dtype.itemsize))
         except self._cl.Error as error:
             from portable_backends.opencl_runtime import launch_error
 
@@ -139,9 +154,17 @@ class OpenCLDevice(Device):
 
     def timer(self) -> Timer:
         """Times between markers in the queue."""
-        from portable_backends.opencl_runtime import EventTimer
+        from portable_backends.opencl_queues import EventTimer
 
         return EventTimer(self._runtime)
+
+    def mark(self) -> Mark:
+        """A marker in the current queue."""
+        return self._runtime.mark()
+
+    def queue(self) -> Queue:
+        """A command queue beside the others."""
+        return self._runtime.further_queue()
 
 
 class OpenCLBackend(Backend):

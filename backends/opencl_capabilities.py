@@ -87,6 +87,7 @@ def capabilities_of(device: cl.Device) -> Capabilities:
         float_atomics="cl_ext_float_atomics" in extensions or level >= _VOLTA,
         memory_orders=_memory_orders(device),
         forward_progress=cpu or level >= _VOLTA,
+        streams=True,
         subnormals32=bool(rounding & _DENORM),
         rounded_division32=bool(rounding & _ROUNDED_DIVISION),
         global_memory=int(device.global_mem_size),

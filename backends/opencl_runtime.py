@@ -7,15 +7,18 @@ import struct
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from contextvars import ContextVar
 from functools import cache as once
 from operator import itemgetter
+from time import perf_counter
 from typing import Any, Final, NamedTuple
+from weakref import WeakSet
 
 import numpy as np
 import pyopencl as cl
 
-from portable import cache
-from portable.backend import Argument, Capabilities, Executable, Program, Timer
+from portable import cache, timeline
+from portable.backend import Argument, Capabilities, Executable, Program
 from portable.dtypes import bool_
 from portable.errors import (
     CompileError,
@@ -23,16 +26,15 @@ from portable.errors import (
     LaunchError,
     OutOfMemoryError,
     PortableError,
-    UnsupportedError,
 )
 from portable_backends import drivers
 from portable_backends.gate import Gate
 from portable_backends.kept_programs import KeptPrograms
 from portable_backends.limits import check
 from portable_backends.opencl_capabilities import is_cpu, platform_word
+from portable_backends.opencl_queues import DeviceClock, OpenCLMark, OpenCLQueue
 
 __all__ = [
-    "EventTimer",
     "OpenCLExecutable",
     "Runtime",
     "find",
@@ -146,7 +148,16 @@ def options_for(device: cl.Device, capabilities: Capabilities, flags: Sequence[s
 
 
 class Runtime:
-    """A context with one in-order queue on one OpenCL device.
+    """A context with an in-order queue, and further ones if asked for, on one OpenCL device.
+
+    Attributes
+    ----------
+    queue : pyopencl.CommandQueue
+        The first queue, which threads use that chose no other.
+    has_chosen : bool
+        Whether any thread has chosen another queue, so that `current` is to be asked.
+    records_times : bool
+        Whether the queues record times.
 
     Parameters
     ----------
@@ -164,13 +175,19 @@ class Runtime:
         self, device: cl.Device, capabilities: Capabilities, name: str, *, blocking: bool
     ) -> None:
         self.device = device
+        self.name = name
         self.capabilities = capabilities
         self.blocking = blocking
         self.context = cl.Context([device])
-        self.queue = self._new_queue(profiling=False)
+        self._measuring = 0
+        self.queue = self.new_queue()
+        self.has_chosen = False
+        self._chosen: ContextVar[OpenCLQueue | None] = ContextVar(f"queue of {name}", default=None)
+        self._further: WeakSet[OpenCLQueue] = WeakSet()
+        self._timekeeper: cl.CommandQueue | None = None
+        self._clock = DeviceClock()
         self.gate = Gate(name, self._finish)
         self.programs = KeptPrograms(_KEPT_ON_CPU if is_cpu(device) else _KEPT)
-        self._measuring = 0
 
     def compile(self, program: Program) -> OpenCLExecutable:
         """Build `program`, or load it from the disk cache."""
@@ -222,8 +239,13 @@ class Runtime:
     def synchronize(self) -> None:
         """Wait for everything enqueued; a fault of the device becomes `DeviceFaultError`."""
         self.gate.pass_through()
+        self.wait_for_all(self._queues())
+
+    def wait_for_all(self, queues: Sequence[cl.CommandQueue]) -> None:
+        """Wait for some queues; a fault of the device becomes `DeviceFaultError`."""
         try:
-            self.queue.finish()
+            for queue in queues:
+                queue.finish()
         except cl.Error as error:
             raise self._fault(error) from error
 
@@ -234,15 +256,23 @@ class Runtime:
         copied while another launched. A call that waits by itself takes half the time for a few
         bytes, which is worth having the lock for so long.
         """
-        host = target if isinstance(target, np.ndarray) else source
-        small = host.nbytes <= _SMALL
+        to_host = isinstance(target, np.ndarray)
+        nbytes = (target if to_host else source).nbytes
+        small = nbytes <= _SMALL
+        recording = self.join_recording()
+        enqueued = perf_counter()
         try:
             with self.gate.lock:
-                event = cl.enqueue_copy(self.queue, target, source, is_blocking=small, **where)
+                event = cl.enqueue_copy(self.current(), target, source, is_blocking=small, **where)
         except cl.Error as error:
             raise self._fault(error) from error
         if not small:
             self.wait(event)
+        if recording is not None:
+            kind: timeline.Kind = "from device" if to_host else "to device"
+            self.note(
+                recording, timeline.Entry(f"copy {kind}", kind, nbytes=nbytes), enqueued, event
+            )
 
     def wait(self, event: cl.Event) -> None:
         """Wait for one launch; a fault of the device becomes `DeviceFaultError`."""
@@ -256,24 +286,102 @@ class Runtime:
             waiting.pop()
 
     def _finish(self) -> None:
-        self.queue.finish()
+        for queue in self._queues():
+            queue.finish()
 
     def _fault(self, error: cl.Error) -> DeviceFaultError:
         return DeviceFaultError(f"{self.device.name} failed while running earlier work: {error}")
 
-    def measure(self, start: bool) -> None:
-        """Move between the plain queue and one that records times; costs nothing when unused."""
-        with self.gate.lock:
-            self._measuring += 1 if start else -1
-            if self._measuring == (1 if start else 0):
-                self.synchronize()
-                self.queue = self._new_queue(profiling=start)
+    # -- queues -----------------------------------------------------------------------------
+
+    def new_queue(self) -> cl.CommandQueue:
+        """An in-order queue, which records times if the others do."""
+        return self._new_queue(profiling=self.records_times)
 
     def _new_queue(self, *, profiling: bool) -> cl.CommandQueue:
         if not profiling:
             return cl.CommandQueue(self.context)
         properties = cl.command_queue_properties.PROFILING_ENABLE
         return cl.CommandQueue(self.context, properties=properties)
+
+    def _queues(self) -> list[cl.CommandQueue]:
+        return [self.queue, *(further.handle for further in list(self._further))]
+
+    def further_queue(self) -> OpenCLQueue:
+        """One beside all others."""
+        with self.gate.lock:
+            made = OpenCLQueue(self)
+            self._further.add(made)
+            return made
+
+    @contextmanager
+    def chosen(self, queue: OpenCLQueue) -> Iterator[None]:
+        """A context in which this thread's work goes to that queue."""
+        self.has_chosen = True
+        token = self._chosen.set(queue)
+        try:
+            yield
+        finally:
+            self._chosen.reset(token)
+
+    @property
+    def choice(self) -> OpenCLQueue | None:
+        """The queue that this thread chose; None for the first one."""
+        return self._chosen.get()
+
+    def current(self) -> cl.CommandQueue:
+        """The queue that this thread's work goes to."""
+        chosen = self._chosen.get()
+        return self.queue if chosen is None else chosen.handle
+
+    def mark(self) -> OpenCLMark:
+        """A mark in the current queue."""
+        return OpenCLMark(self, self.current())
+
+    # -- times ------------------------------------------------------------------------------
+
+    @property
+    def records_times(self) -> bool:
+        """Whether the queues record times."""
+        return self._measuring > 0
+
+    def timekeeper(self) -> cl.CommandQueue:
+        """A queue that records times, for marks of queues that do not."""
+        if self._timekeeper is None:
+            self._timekeeper = self._new_queue(profiling=True)
+        return self._timekeeper
+
+    def measure(self, start: bool) -> None:
+        """Move between plain queues and such as record times; costs nothing when unused."""
+        with self.gate.lock:
+            self._measuring += 1 if start else -1
+            if self._measuring == (1 if start else 0):
+                self.synchronize()
+                self.queue = self.new_queue()
+                for further in list(self._further):
+                    further.handle = self.new_queue()
+
+    def join_recording(self) -> timeline.Recording | None:
+        """The recording that is on, for which the queues record times from now on."""
+        found = timeline.recording
+        if found is not None:
+            found.once(self, self._begin_recording, lambda: self.measure(False))
+        return found
+
+    def _begin_recording(self) -> None:
+        self._clock = DeviceClock()
+        self.measure(True)
+
+    def note(
+        self,
+        recording: timeline.Recording,
+        entry: timeline.Entry,
+        enqueued: float,
+        event: cl.Event,
+    ) -> None:
+        """Add what was enqueued in the current queue to a recording."""
+        times = self._clock.times_of(event, enqueued)
+        recording.add(self.name, entry, enqueued, times, self._chosen.get())
 
 
 @contextmanager
@@ -397,19 +505,37 @@ class OpenCLExecutable(Executable):
 
     def launch(self, groups: tuple[int, int, int], arguments: Sequence[Any]) -> None:
         """Enqueue the kernel; in order, and finished on return where the runtime blocks."""
+        if timeline.recording is not None:
+            self._recorded(groups, lambda: self._launch(groups, arguments))
+            return
+        event = self._launch(groups, arguments)
+        if self._runtime.blocking:
+            self._runtime.wait(event)
+
+    def _launch(self, groups: tuple[int, int, int], arguments: Sequence[Any]) -> cl.Event:
         runtime = self._runtime
         try:
             with runtime.gate.lock:
                 _, kernel, set_ = self._loaded or self._load()
                 set_(arguments)
-                event = self._enqueue(
-                    runtime.queue, kernel, groups, self._workgroup, None, None, True
-                )
+                queue = runtime.current() if runtime.has_chosen else runtime.queue
+                event = self._enqueue(queue, kernel, groups, self._workgroup, None, None, True)
         except (cl.Error, struct.error) as error:
             raise launch_error(error, f"launching {self._program.entry}") from error
         self.launched = True
+        return event  # type: ignore[no-any-return]
+
+    def _recorded(self, groups: tuple[int, int, int], enqueue: Callable[[], cl.Event]) -> None:
+        """Enqueue the kernel, wait where the runtime blocks, and add it to the recording."""
+        runtime = self._runtime
+        recording = runtime.join_recording()
+        enqueued = perf_counter()
+        event = enqueue()
         if runtime.blocking:
             runtime.wait(event)
+        if recording is not None:
+            entry = timeline.Entry(self._program.entry, "launch", groups, self._workgroup)
+            runtime.note(recording, entry, enqueued, event)
 
     def prepare(self, groups: tuple[int, int, int], arguments: Sequence[Any]) -> Callable[[], None]:
         """A launch through a kernel object of its own, whose arguments are set once."""
@@ -418,41 +544,25 @@ class OpenCLExecutable(Executable):
             loaded = self._loaded or self._load()
         kernel, held = self._new_kernel(loaded.built), tuple(arguments)
         kernel.set_args(*held)
-        enqueue = self._enqueue
+        enqueue_kernel = self._enqueue
 
-        def run(_held: Any = held) -> None:
+        def enqueue() -> cl.Event:
             try:
                 with runtime.gate.lock:
-                    event = enqueue(runtime.queue, kernel, groups, workgroup, None, None, True)
+                    queue = runtime.current() if runtime.has_chosen else runtime.queue
+                    event: cl.Event = enqueue_kernel(
+                        queue, kernel, groups, workgroup, None, None, True
+                    )
             except cl.Error as error:
                 raise launch_error(error, f"launching {self._program.entry}") from error
+            return event
+
+        def run(_held: Any = held) -> None:
+            if timeline.recording is not None:
+                self._recorded(groups, enqueue)
+                return
+            event = enqueue()
             if runtime.blocking:
                 runtime.wait(event)
 
         return run
-
-
-class EventTimer(Timer):
-    """Times by markers in a queue that records when each was reached."""
-
-    def __init__(self, runtime: Runtime) -> None:
-        self._runtime = runtime
-        self._first: cl.Event | None = None
-        self._last: cl.Event | None = None
-
-    def start(self) -> None:
-        """Mark the beginning."""
-        self._runtime.measure(True)
-        self._first = cl.enqueue_marker(self._runtime.queue)
-
-    def stop(self) -> None:
-        """Mark the end and return to the plain queue."""
-        self._last = cl.enqueue_marker(self._runtime.queue)
-        self._runtime.measure(False)
-
-    def seconds(self) -> float:
-        """Seconds on the device between the two marks."""
-        if self._first is None or self._last is None:
-            raise UnsupportedError("call start() and stop() before seconds()")
-        self._last.wait()
-        return 1e-9 * float(self._last.profile.end - self._first.profile.end)

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
-from portable import profiles, registry, sim
+from portable import profiles, registry, sim, timeline
 from portable.backend import (
     ArrayView,
     Backend,
@@ -33,6 +33,7 @@ from portable.backend import (
 from portable.dtypes import DType
 from portable.errors import DeviceError, OutOfMemoryError, UnsupportedError
 from portable.lang.ir.kernel import Kernel
+from portable.queues import MarkTimer
 
 if TYPE_CHECKING:
     from portable.array.array import Array
@@ -77,12 +78,20 @@ def _capabilities() -> Capabilities:
 class _Simulated(Executable):
     """A kernel that the simulator runs, under the checks in force at each launch."""
 
-    def __init__(self, kernel: Kernel, target: Capabilities) -> None:
-        self._simulation = sim.Simulation(kernel, target)
+    def __init__(self, kernel: Kernel, device: Device) -> None:
+        self._simulation = sim.Simulation(kernel, device.capabilities)
+        self._device = device
 
     def launch(self, groups: tuple[int, int, int], arguments: Sequence[Any]) -> None:
         """Run it to its end, or to the first fault."""
-        self._simulation.run(groups, arguments)
+        recording = timeline.recording
+        if recording is None:
+            self._simulation.run(groups, arguments)
+            return
+        kernel = self._simulation.kernel
+        entry = timeline.Entry(kernel.name, "launch", groups, kernel.workgroup)
+        with recording.between(self._device, entry):
+            self._simulation.run(groups, arguments)
 
 
 class _Simulator(Device):
@@ -103,16 +112,14 @@ class _Simulator(Device):
 
     def interpret(self, kernel: Any) -> Executable:
         """Make a kernel ready to run."""
-        return _Simulated(cast(Kernel, kernel), self.capabilities)
+        return _Simulated(cast(Kernel, kernel), self)
 
     def synchronize(self) -> None:
         """Nothing to wait for: a launch returns when it is done."""
 
     def timer(self) -> Timer:
         """The host's clock."""
-        from portable_backends.host_timer import HostTimer
-
-        return HostTimer(self.synchronize)
+        return MarkTimer(self.mark)
 
 
 class SimulatorDevice(_Simulator):

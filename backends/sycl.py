@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from portable import timeline
 from portable.backend import (
     Argument,
     ArrayView,
@@ -30,8 +31,8 @@ from portable.errors import (
     DeviceMismatchError,
     LaunchError,
     OutOfMemoryError,
-    UnsupportedError,
 )
+from portable.queues import Mark, MarkTimer
 from portable_backends.drivers import announce, remedy, was_used_before
 from portable_backends.gate import Gate
 
@@ -96,52 +97,47 @@ def _create(queue: Any, source: str, options: str) -> Any:
     return create(queue, source, options)
 
 
-class EventTimer(Timer):
-    """Times by barriers in a queue beside dpnp's, which wait for its work and hold up the next."""
+class _Mark(Mark):
+    """A barrier in a queue beside dpnp's, which waits for its work and holds up the next."""
 
-    def __init__(self, queue: Any) -> None:
-        import dpctl
-
-        device = queue.sycl_device
-        self._queue = queue
-        self._marks = dpctl.SyclQueue(queue.sycl_context, device, property="enable_profiling")
-        self._first: Any = None
-        self._last: Any = None
-
-    def start(self) -> None:
-        """Mark the beginning."""
-        self._first = self._mark()
-
-    def stop(self) -> None:
-        """Mark the end."""
-        self._last = self._mark()
-
-    def seconds(self) -> float:
-        """Seconds on the device between the two marks."""
-        if self._first is None or self._last is None:
-            raise UnsupportedError("call start() and stop() before seconds()")
-        self._last.wait()
-        return 1e-9 * float(self._last.profiling_info_end - self._first.profiling_info_end)
-
-    def _mark(self) -> Any:
+    def __init__(self, queue: Any, timekeeper: Any) -> None:
         from dpctl.utils import SequentialOrderManager
 
         with _GATE.lock:
-            order = SequentialOrderManager[self._queue]
-            event = self._marks.submit_barrier(order.submitted_events)
-            order.add_event_pair(event, event)
-        return event
+            order = SequentialOrderManager[queue]
+            self._event = timekeeper.submit_barrier(order.submitted_events)
+            order.add_event_pair(self._event, self._event)
+
+    @property
+    def reached(self) -> bool:
+        """Whether the barrier is complete."""
+        import dpctl
+
+        return bool(self._event.execution_status == dpctl.event_status_type.complete)
+
+    def wait(self) -> None:
+        """Wait for the barrier."""
+        self._event.wait()
+
+    def seconds_after(self, earlier: Any) -> float:
+        """By the device's clock."""
+        earlier.wait()
+        self.wait()
+        first, last = earlier._event.profiling_info_end, self._event.profiling_info_end
+        return 1e-9 * float(last - first)
 
 
 class SYCLExecutable(Executable):
     """A kernel on the queue that dpnp uses, ordered with dpnp's own work by its events."""
 
-    def __init__(self, queue: Any, kernel: Any, program: Program) -> None:
+    def __init__(self, device: SYCLDevice, kernel: Any, program: Program) -> None:
         from dpctl.utils import SequentialOrderManager
 
-        self._queue = queue
+        self._device = device
+        self._queue = device.sycl_queue
         self._kernel = kernel
         self._entry = program.entry
+        self._workgroup = program.workgroup
         self._local = list(program.workgroup[::-1])
         self._converters = [_converter(a) for a in program.arguments]
         self._orders = SequentialOrderManager
@@ -154,12 +150,20 @@ class SYCLExecutable(Executable):
     def launch(self, groups: tuple[int, int, int], arguments: Sequence[Any]) -> None:
         """Enqueue after everything that dpnp or an earlier launch enqueued."""
         bound = [c(a) for c, a in zip(self._converters, arguments, strict=True)]
-        self._submit(self._sizes(groups), bound)
+        recording = timeline.recording
+        if recording is None:
+            self._submit(self._sizes(groups), bound)
+            return
+        with recording.between(self._device, self._entry_of(groups)):
+            self._submit(self._sizes(groups), bound)
+
+    def _entry_of(self, groups: tuple[int, int, int]) -> timeline.Entry:
+        return timeline.Entry(self._entry, "launch", groups, self._workgroup)
 
     def prepare(self, groups: tuple[int, int, int], arguments: Sequence[Any]) -> Callable[[], None]:
         """A launch whose arguments are converted once."""
         bound = [c(a) for c, a in zip(self._converters, arguments, strict=True)]
-        return _Prepared(self, self._sizes(groups), bound)
+        return _Prepared(self, groups, bound)
 
     def _submit(self, sizes: list[int], bound: list[Any], *, keep: bool = True) -> Any:
         """Enqueue and return the event; the caller keeps the arguments alive unless `keep`."""
@@ -180,14 +184,22 @@ class SYCLExecutable(Executable):
 class _Prepared:
     """A launch with its arguments, which it keeps alive until the last one it enqueued is done."""
 
-    def __init__(self, executable: SYCLExecutable, sizes: list[int], bound: list[Any]) -> None:
+    def __init__(
+        self, executable: SYCLExecutable, groups: tuple[int, int, int], bound: list[Any]
+    ) -> None:
         self._executable = executable
-        self._sizes = sizes
+        self._groups = groups
+        self._sizes = executable._sizes(groups)
         self._bound = bound
         self._event: Any = None
 
     def __call__(self) -> None:
-        self._event = self._executable._submit(self._sizes, self._bound, keep=False)
+        executable, recording = self._executable, timeline.recording
+        if recording is None:
+            self._event = executable._submit(self._sizes, self._bound, keep=False)
+            return
+        with recording.between(executable._device, executable._entry_of(self._groups)):
+            self._event = executable._submit(self._sizes, self._bound, keep=False)
 
     def __del__(self) -> None:
         if self._event is not None:
@@ -216,9 +228,10 @@ class SYCLDevice(Device):
         self.name = name
         self.words = words_of(twin)
         self.capabilities: Capabilities = dataclasses.replace(
-            capabilities_of(twin), pointer_offsets=True
+            capabilities_of(twin), pointer_offsets=True, streams=False
         )
-        self._queue = queue
+        self.sycl_queue = queue
+        self._timekeeper: Any = None
         self._twin = twin
         _queues.add(queue)
         _GATE.open()
@@ -233,13 +246,13 @@ class SYCLDevice(Device):
         check(program, self.capabilities)
         options = options_for(self._twin, self.capabilities, program.flags)
         try:
-            built = _create(self._queue, program.source, " ".join(options))
+            built = _create(self.sycl_queue, program.source, " ".join(options))
         except Exception as error:  # noqa: BLE001  (its name differs among versions)
             self._explain(program)
             raise CompileError(
                 f"SYCL refused kernel {program.entry}", program.source, str(error)
             ) from None
-        return SYCLExecutable(self._queue, built.get_sycl_kernel(program.entry), program)
+        return SYCLExecutable(self, built.get_sycl_kernel(program.entry), program)
 
     def _explain(self, program: Program) -> None:
         """Compile the same source with PyOpenCL, whose error tells what is wrong."""
@@ -250,7 +263,7 @@ class SYCLDevice(Device):
     def owns(self, array: object) -> bool:
         """Whether this is a dpnp array on this device's queue."""
         queue = getattr(array, "sycl_queue", None)
-        return queue is not None and hasattr(array, "get_array") and queue == self._queue
+        return queue is not None and hasattr(array, "get_array") and queue == self.sycl_queue
 
     def view(self, array: Any) -> ArrayView:
         """Describe a dpnp array."""
@@ -278,7 +291,7 @@ class SYCLDevice(Device):
         bytes_of(shape, dtype.itemsize)
         _GATE.pass_through()
         try:
-            return dpnp.empty(shape, dtype=dtype.numpy, sycl_queue=self._queue)
+            return dpnp.empty(shape, dtype=dtype.numpy, sycl_queue=self.sycl_queue)
         except USMAllocationError as error:
             raise OutOfMemoryError(f"{self.name} has no room for {shape} of {dtype}") from error
 
@@ -286,21 +299,21 @@ class SYCLDevice(Device):
         """Copy to the device."""
         import dpnp
 
-        with _GATE.lock:
-            return dpnp.array(np.asarray(array, order="C"), sycl_queue=self._queue)
+        with _GATE.lock, timeline.copying(self, "to device", array.nbytes):
+            return dpnp.array(np.asarray(array, order="C"), sycl_queue=self.sycl_queue)
 
     def to_numpy(self, array: Any) -> np.ndarray[Any, Any]:
         """Copy from the device."""
         import dpnp
 
-        with _GATE.lock:
+        with _GATE.lock, timeline.copying(self, "from device", array.nbytes):
             return np.array(dpnp.asnumpy(array), order="C")
 
     def synchronize(self) -> None:
         """Wait for dpnp's and our work."""
         with _GATE.lock:
             try:
-                _waited(self._queue)
+                _waited(self.sycl_queue)
             except Exception as error:
                 raise DeviceFaultError(
                     f"{self.name} failed while running earlier work: {error}"
@@ -314,11 +327,22 @@ class SYCLDevice(Device):
 
     def creation_arguments(self) -> dict[str, Any]:
         """New arrays go to this device's queue."""
-        return {"sycl_queue": self._queue}
+        return {"sycl_queue": self.sycl_queue}
 
     def timer(self) -> Timer:
-        """Events of a queue that records times, ordered with dpnp's, which does not."""
-        return EventTimer(self._queue)
+        """Between two marks."""
+        return MarkTimer(self.mark)
+
+    def mark(self) -> Mark:
+        """In a queue that records times, ordered with dpnp's, which does not."""
+        import dpctl
+
+        if self._timekeeper is None:
+            queue = self.sycl_queue
+            self._timekeeper = dpctl.SyclQueue(
+                queue.sycl_context, queue.sycl_device, property="enable_profiling"
+            )
+        return _Mark(self.sycl_queue, self._timekeeper)
 
     def adopt(self, array: Any) -> Any:
         """A dpnp array over another library's memory on this device."""

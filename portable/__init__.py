@@ -29,12 +29,18 @@ from portable.lang.function import function
 from portable.lang.geometry import groups
 from portable.lang.kernel import kernel
 from portable.namespace import asarray, synchronize, to_numpy, xp
+from portable.profiler import annotate, profile
 from portable.registry import device, devices, use
+from portable.streams import Event, Stream, Timer
 
 __version__ = _version("portable-arrays")
 
 __all__ = [
+    "Event",
+    "Stream",
+    "Timer",
     "__version__",
+    "annotate",
     "asarray",
     "bool_",
     "complex64",
@@ -54,6 +60,7 @@ __all__ = [
     "kernel",
     "lang",
     "linalg",
+    "profile",
     "random",
     "synchronize",
     "to_numpy",

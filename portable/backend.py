@@ -18,6 +18,7 @@ import numpy as np
 from portable.dtypes import DType
 from portable.errors import OutOfMemoryError, ShapeError
 from portable.faults import Fault
+from portable.queues import HostMark, Mark, OnlyQueue, Queue, Timer
 
 __all__ = [
     "Argument",
@@ -90,6 +91,8 @@ class Capabilities:
         Whether a workgroup that waits for one of a lower ticket is promised to see it finish.
     unified_memory : bool
         Whether kernels work on host memory without a copy.
+    streams : bool
+        Whether its streams run beside each other; else all are one queue, in order.
     subnormals32 : bool
         Whether ``float32`` keeps subnormal numbers.
     rounded_division32 : bool
@@ -129,6 +132,7 @@ class Capabilities:
     memory_orders: Literal["relaxed", "acq_rel"] = "relaxed"
     forward_progress: bool = False
     unified_memory: bool = False
+    streams: bool = False
     subnormals32: bool = True
     rounded_division32: bool = True
     global_memory: int = 0
@@ -329,22 +333,6 @@ class Executable(ABC):
         raise NotImplementedError
 
 
-class Timer(ABC):
-    """Measures device time between two points of the queue."""
-
-    @abstractmethod
-    def start(self) -> None:
-        """Mark the beginning."""
-
-    @abstractmethod
-    def stop(self) -> None:
-        """Mark the end."""
-
-    @abstractmethod
-    def seconds(self) -> float:
-        """Wait for the end mark and return the seconds between the two on the device."""
-
-
 class Collectives(ABC):
     """One device's part in collectives of its vendor's library, enqueued on its current stream.
 
@@ -465,6 +453,21 @@ class Device(ABC):
     def timer(self) -> Timer | None:
         """Should: a timer of device events; None where the library has none."""
         return None
+
+    def mark(self) -> Mark:
+        """Should: a mark at the end of this thread's queue; unless overridden, after waiting."""
+        self.synchronize()
+        return HostMark()
+
+    def queue(self) -> Queue:
+        """Should: a further queue, beside all others; here the only one there is."""
+        return OnlyQueue(self.mark, self.synchronize)
+
+    def annotation(self, name: str) -> AbstractContextManager[Any]:
+        """May: a context whose name the vendor's own profiler shows."""
+        from contextlib import nullcontext
+
+        return nullcontext()
 
     def stream_scope(self) -> AbstractContextManager[Any]:
         """Should: a context in which new arrays of `namespace` are made on this device."""

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from io import StringIO
 from typing import Final
 
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-__all__ = ["literal", "printable", "show"]
+__all__ = ["literal", "printable", "rendered", "show"]
 
 _PLAIN_WIDTH: Final = 240
 
@@ -37,3 +38,12 @@ def show(table: Table) -> None:
         console.print(table.title, style="table.title")
         table.title = None  # a table of few columns would break it into lines
     console.print(table)
+
+
+def rendered(table: Table) -> str:
+    """A table as plain text, for `str` and notebooks without colours."""
+    console = Console(width=_PLAIN_WIDTH, color_system=None, file=StringIO())
+    with console.capture() as captured:
+        console.print(table)
+    lines = captured.get().splitlines()
+    return "\n".join(line.rstrip() for line in lines)

@@ -36,7 +36,8 @@ def blocks(page: Path) -> list[str]:
     [page for page in PAGES if page.name not in NOT_ALONE],
     ids=lambda page: page.relative_to(ROOT).as_posix(),
 )
-def test_blocks_run(page: Path) -> None:
+def test_blocks_run(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)  # some write files
     names: dict[str, Any] = {"__name__": "page"}
     before = pt.device()
     try:
