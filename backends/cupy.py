@@ -334,6 +334,12 @@ class CuPyDevice(Device):
         scope: AbstractContextManager[Any] = self._cupy.cuda.Device(self.index)
         return scope
 
+    @contextmanager
+    def on_stream(self, address: int) -> Iterator[None]:
+        """A context in which a stream of that address is CuPy's current one on this device."""
+        with self.stream_scope(), self._cupy.cuda.ExternalStream(address, self.index):
+            yield
+
     def collectives(self, devices: Sequence[Device]) -> Sequence[Collectives] | None:
         """NCCL's or RCCL's, if CuPy has it."""
         from portable_backends import nccl

@@ -500,6 +500,12 @@ class Device(ABC):
             "cannot share its memory; copy it with portable.asarray(x, device=...)"
         )
 
+    def on_stream(self, address: int) -> AbstractContextManager[Any]:
+        """May: a context in which work is enqueued on a stream that another library made."""
+        from contextlib import nullcontext
+
+        return nullcontext()
+
     def collectives(self, devices: Sequence[Device]) -> Sequence[Collectives] | None:
         """May: its vendor's collectives among different devices of this backend and process."""
         return None

@@ -162,5 +162,6 @@ def dtype(spec: object) -> DType:
         found = None
     if found is None:
         known = ", ".join(d.name for d in ALL)
-        raise DTypeError(f"{spec!r} is no supported dtype; supported are {known}")
+        hint = "; convert to float32" if "bfloat16" in str(spec) else ""
+        raise DTypeError(f"{spec!r} is no supported dtype; supported are {known}{hint}")
     return found

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from contextlib import ExitStack
 from functools import cached_property, wraps
@@ -11,7 +12,13 @@ import numpy as np
 
 from portable import registry
 from portable.backend import Device, bytes_of
-from portable.errors import BackendUnavailableError, DeviceError, DeviceMismatchError
+from portable.dtypes import dtype
+from portable.errors import (
+    BackendUnavailableError,
+    DeviceError,
+    DeviceMismatchError,
+    UnsupportedError,
+)
 
 __all__ = [
     "BoundNamespace",
@@ -155,8 +162,31 @@ def _no_array(thing: object) -> TypeError:
 
 
 def on_device(device: Device, array: Any) -> Any:
-    """`array` as one that `device` takes: itself, or a view of the same memory through DLPack."""
-    return array if device.owns(array) else device.adopt(array)
+    """`array` as one that `device` takes: itself, or a view of the same memory through DLPack.
+
+    Raises
+    ------
+    DTypeError
+        For a dtype that kernels do not know.
+    UnsupportedError
+        For a PyTorch tensor that records its gradient.
+    """
+    return array if device.owns(array) else device.adopt(_shareable(array))
+
+
+def _shareable(array: Any) -> Any:
+    """Another library's array, or a view of it, that DLPack can describe."""
+    if hasattr(array, "dtype"):
+        dtype(array.dtype)
+    if not getattr(array, "requires_grad", False):
+        return array
+    torch = sys.modules["torch"]
+    if torch.is_grad_enabled():
+        raise UnsupportedError(
+            "a tensor with requires_grad=True, but PyTorch would record no gradient of what is "
+            "done here; pass x.detach(), or call it under torch.no_grad()"
+        )
+    return array.detach()
 
 
 def asarray(x: Any, *, device: str | Device | None = None) -> Any:

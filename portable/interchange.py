@@ -1,0 +1,138 @@
+"""Arrays of libraries that are no backend's own (PyTorch's, JAX's), in and out of operations.
+
+An operation marked `takes_other_libraries` sees them as arrays of their device over the same
+memory, does its work in the order of the library's own stream, and its results are given back as
+arrays of the library. Whatever offers DLPack and the Array API is such a library.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterable
+from contextlib import AbstractContextManager, nullcontext
+from functools import wraps
+from typing import Any, Final, ParamSpec, TypeVar, cast
+
+import numpy as np
+
+from portable import registry
+from portable.backend import Device
+from portable.namespace import device_of, on_device
+
+__all__ = ["in_order_of", "is_other", "takes_other_libraries"]
+
+_Parameters = ParamSpec("_Parameters")
+_Result = TypeVar("_Result")
+
+_other: Final[dict[type, bool]] = {np.ndarray: False, tuple: False, float: False, int: False}
+"""Whether arrays of a type are of a library that is no backend's."""
+
+
+def is_other(x: object) -> bool:
+    """Whether this is an array of a library that is no backend's own."""
+    kind = type(x)
+    known = _other.get(kind)
+    if known is None:
+        known = _other[kind] = _is_of_other_library(kind)
+    return known
+
+
+def _is_of_other_library(kind: type) -> bool:
+    if issubclass(kind, np.generic) or not hasattr(kind, "__dlpack_device__"):
+        return False
+    return not registry.backends_for(kind.__module__.partition(".")[0])
+
+
+def takes_other_libraries(
+    function: Callable[_Parameters, _Result],
+) -> Callable[_Parameters, _Result]:
+    """Makes an operation take arrays of any library, and give results as arrays of the same.
+
+    Arguments are looked at themselves and in tuples; results likewise. An argument that is given
+    back (``out=``) is given back as the object that it was.
+    """
+
+    @wraps(function)
+    def call(*args: _Parameters.args, **kwargs: _Parameters.kwargs) -> _Result:
+        for x in args:
+            if is_other(x):
+                return _exchanged(function, args, kwargs)
+        for x in kwargs.values():
+            if is_other(x) or (type(x) is tuple and any(map(is_other, x))):
+                return _exchanged(function, args, kwargs)
+        return function(*args, **kwargs)
+
+    return call
+
+
+def _exchanged(function: Callable[..., _Result], args: Any, kwargs: dict[str, Any]) -> _Result:
+    """The operation on views of other libraries' arrays, and its results as arrays of theirs."""
+    others = [x for x in _leaves([*args, *kwargs.values()]) if is_other(x)]
+    device = device_of(*others)
+    exchange = _Exchange(device, others[0])
+    with in_order_of(device, others[0]):
+        found = function(
+            *map(exchange.taken, args), **{name: exchange.taken(x) for name, x in kwargs.items()}
+        )
+        return cast(_Result, exchange.given(found))
+
+
+def _leaves(values: Iterable[Any]) -> Iterable[Any]:
+    for x in values:
+        if type(x) is tuple:
+            yield from x
+        else:
+            yield x
+
+
+class _Exchange:
+    """One call's arrays, as they were and as the operation sees them."""
+
+    def __init__(self, device: Device, sample: Any) -> None:
+        self._device = device
+        self._sample = sample
+        self._taken: dict[int, tuple[Any, Any]] = {}
+
+    def taken(self, x: Any) -> Any:
+        """An argument as the operation takes it."""
+        if type(x) is tuple:
+            return tuple(map(self.taken, x))
+        if not is_other(x):
+            return x
+        seen = on_device(self._device, x)
+        self._taken[id(seen)] = seen, x  # `seen` is kept, so that no other object has its id
+        return seen
+
+    def given(self, found: Any) -> Any:
+        """A result as the caller gets it."""
+        if isinstance(found, tuple):
+            parts = map(self.given, found)
+            return type(found)(*parts) if hasattr(found, "_fields") else tuple(parts)
+        if id(found) in self._taken:
+            return self._taken[id(found)][1]
+        return self._in_library(found) if self._device.owns(found) else found
+
+    def _in_library(self, found: Any) -> Any:
+        from array_api_compat import array_namespace
+
+        return array_namespace(self._sample).from_dlpack(found)
+
+
+# -- streams --------------------------------------------------------------------------------------
+
+
+def in_order_of(device: Device, array: Any) -> AbstractContextManager[Any]:
+    """A block in which the device's work is enqueued on the stream that an array's library uses."""
+    stream = _stream_of(array)
+    return nullcontext() if stream is None else device.on_stream(stream)
+
+
+def _stream_of(array: Any) -> int | None:
+    """The address of the stream that PyTorch works on; None elsewhere.
+
+    JAX orders its work with others' by DLPack itself, which hands streams over with arrays.
+    """
+    torch = sys.modules.get("torch")
+    if torch is None or not isinstance(array, torch.Tensor) or not array.is_cuda:
+        return None
+    return int(torch.cuda.current_stream(array.device).cuda_stream)

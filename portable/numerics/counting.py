@@ -1,0 +1,197 @@
+"""Elements counted by value: histograms."""
+
+from __future__ import annotations
+
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+
+from portable import lang as kl
+from portable.backend import Device
+from portable.dtypes import DType, dtype
+from portable.errors import DTypeError, ShapeError
+from portable.interchange import takes_other_libraries
+from portable.lang.geometry import groups
+from portable.namespace import device_of_arrays
+from portable.numerics.counting_kernels import LOCAL_BINS, WORKGROUP, count
+from portable.numerics.namespaces import default_float, floating, is_numpys, like, namespace_of
+
+__all__ = ["Histogram", "bincount", "histogram"]
+
+_MOST_EACH: Final = 64
+_GROUPS_A_UNIT: Final = 8
+
+
+class Histogram(NamedTuple):
+    """What `histogram` gives.
+
+    Attributes
+    ----------
+    counts : array, shape (n,)
+        How many elements lie in each bin; their weights' sum, or the density.
+    edges : array, shape (n + 1,)
+        Where bins begin and end.
+    """
+
+    counts: Any
+    edges: Any
+
+
+def bincount(x: Any, /, weights: Any = None, minlength: int = 0) -> Any:
+    """How often each number from 0 on occurs.
+
+    Parameters
+    ----------
+    x : array, shape (n,)
+        Integers, none negative.
+    weights : array, shape (n,), optional
+        Real numbers, added up instead of ones.
+    minlength : int
+        The least length of the result.
+
+    Returns
+    -------
+    array, shape (max(x) + 1,) or (minlength,)
+        int64, or the library's default float with weights, whose order of addition is not fixed.
+
+    Raises
+    ------
+    ValueError
+        For negative numbers.
+    DTypeError
+        For an `x` that holds no integers, or weights that are complex.
+    ShapeError
+        For arrays that are no vectors of one length.
+
+    Notes
+    -----
+    The length of the result is read from the device.
+    """
+    xp = namespace_of(x, weights)
+    if not xp.isdtype(x.dtype, "integral"):
+        raise DTypeError(f"bincount takes integers, not {x.dtype}")
+    if x.ndim != 1:
+        raise ShapeError(f"bincount takes a vector, not shape {tuple(x.shape)}")
+    weights = _checked_weights(xp, x, weights)
+    length = int(minlength)
+    if x.shape[0]:
+        if int(xp.min(x)) < 0:
+            raise ValueError("bincount takes numbers that are not negative")
+        length = max(length, int(xp.max(x)) + 1)
+    if is_numpys(xp):
+        return xp.bincount(x, weights, length)
+    found = _counted(x, None, weights, length)
+    kind = xp.int64 if weights is None else default_float(xp, x)
+    return xp.astype(found, kind, copy=False)
+
+
+def histogram(
+    x: Any,
+    /,
+    bins: Any = 10,
+    range: tuple[float, float] | None = None,
+    *,
+    weights: Any = None,
+    density: bool = False,
+) -> Histogram:
+    """How many elements lie in each of a row of intervals.
+
+    Parameters
+    ----------
+    x : array
+        Real numbers, any shape.
+    bins : int, or array of shape (n + 1,)
+        How many intervals of equal width, or where they begin and end, in ascending order.
+    range : (float, float), optional
+        From where to where, for a number of intervals; the least and the greatest element by
+        default, which are read from the device. Elements outside are not counted.
+    weights : array, the shape of `x`, optional
+        Real numbers, added up instead of ones.
+    density : bool
+        Whether to divide by the sum and the intervals' widths.
+
+    Returns
+    -------
+    Histogram
+        Counts (int64, or floats) and edges. All intervals but the last are open at their end.
+
+    Raises
+    ------
+    ValueError
+        For a range that is not finite or edges that do not ascend.
+    DTypeError
+        For complex numbers.
+    """
+    xp = namespace_of(x, weights)
+    if not xp.isdtype(x.dtype, ("integral", "real floating")):
+        raise DTypeError(f"histogram takes real numbers, not {x.dtype}")
+    weights = _checked_weights(xp, x, weights)
+    if is_numpys(xp):
+        host = bins if hasattr(bins, "shape") or isinstance(bins, int) else xp.asarray(bins)
+        return Histogram(*xp.histogram(x, host, range, weights=weights, density=density))
+    edges = _edges(xp, x, bins, range)
+    flat = xp.reshape(x, (-1,))
+    if weights is not None:
+        weights = xp.reshape(weights, (-1,))
+    found = _counted(flat, edges, weights, int(edges.shape[0]) - 1)
+    kind = edges.dtype if density or weights is not None else xp.int64
+    counts = xp.astype(found, kind, copy=False)
+    if density:
+        counts = counts / (edges[1:] - edges[:-1]) / xp.sum(counts)
+    return Histogram(counts, edges)
+
+
+def _checked_weights(xp: Any, x: Any, weights: Any) -> Any:
+    if weights is None:
+        return None
+    if tuple(weights.shape) != tuple(x.shape):
+        raise ShapeError(f"weights of shape {tuple(weights.shape)} for {tuple(x.shape)} elements")
+    return floating("weights", xp, weights)
+
+
+def _edges(xp: Any, x: Any, bins: Any, limits: tuple[float, float] | None) -> Any:
+    """Where the intervals begin and end, in the dtype that elements are compared in."""
+    kind = x.dtype if xp.isdtype(x.dtype, "real floating") else default_float(xp, x)
+    if hasattr(bins, "shape") and not isinstance(bins, np.ndarray):
+        edges = xp.astype(floating("histogram", xp, bins), kind, copy=False)
+        if edges.ndim != 1 or bool(xp.any(edges[1:] < edges[:-1])):
+            raise ValueError("edges are a vector of numbers in ascending order")
+        return edges
+    if limits is None and isinstance(bins, int):
+        limits = (0.0, 1.0) if 0 in x.shape else (float(xp.min(x)), float(xp.max(x)))
+    sample = np.zeros(0, dtype(kind).numpy)
+    return like(xp, x, np.histogram_bin_edges(sample, bins, limits).astype(sample.dtype), kind)
+
+
+@takes_other_libraries
+def _counted(x: Any, edges: Any, weights: Any, bins: int) -> Any:
+    """What lies in each bin: int32, or int64 where so many could; with weights floats."""
+    device = device_of_arrays(x)
+    kind = _total(device, int(x.shape[0]), weights)
+    totals = device.from_numpy(np.zeros(bins, kind.numpy))
+    if not bins or not x.shape[0]:
+        return totals
+    units = max(device.capabilities.compute_units, 1) * _GROUPS_A_UNIT
+    each = _power_of_two(min(-(-int(x.shape[0]) // (units * WORKGROUP)), _MOST_EACH))
+    inside = _power_of_two(bins) if bins <= LOCAL_BINS else 0
+    count[groups(-(-int(x.shape[0]) // (each * WORKGROUP))), WORKGROUP](
+        x,
+        edges,
+        weights,
+        totals,
+        EACH=each,
+        BINS=inside,
+        EDGE=None if edges is None else dtype(edges.dtype).register,
+    )
+    return totals
+
+
+def _power_of_two(n: int) -> int:
+    """The least one that is not below `n`, so that few programs serve all numbers."""
+    return 1 << (n - 1).bit_length()
+
+
+def _total(device: Device, n: int, weights: Any) -> DType:
+    if weights is None:
+        return kl.i32 if n < 2**31 else kl.i64
+    return kl.f64 if device.capabilities.float64 else kl.f32

@@ -1,0 +1,183 @@
+"""Medians and quantiles, from sorted elements."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from math import prod
+from typing import Any, Final, Literal
+
+import numpy as np
+
+from portable import namespace
+from portable.numerics.namespaces import axes_of, floating, is_numpys, like, namespace_of
+
+__all__ = ["median", "percentile", "quantile"]
+
+Axis = int | Sequence[int] | None
+Method = Literal["linear", "lower", "higher", "midpoint", "nearest"]
+
+_FRACTIONS: Final[dict[str, Callable[[Any], Any]]] = {
+    "linear": lambda part: part,
+    "lower": np.zeros_like,
+    "higher": lambda part: np.where(part > 0, 1.0, 0.0),
+    "midpoint": lambda part: np.where(part > 0, 0.5, 0.0),
+}
+"""Where between two neighbours a quantile lies, from 0 to 1, by where its place does."""
+
+
+def median(x: Any, /, *, axis: Axis = None, keepdims: bool = False) -> Any:
+    """The middle element along axes, or the mean of the two in the middle.
+
+    Parameters
+    ----------
+    x : array
+        Real numbers.
+    axis : int, sequence of int or None
+        Along which; None means all.
+    keepdims : bool
+        Whether these dimensions stay, with an extent of 1.
+
+    Returns
+    -------
+    array
+        Of the dtype of `x`, integers as floats; NaN where there is one.
+
+    Raises
+    ------
+    ValueError
+        Of no elements.
+    DTypeError
+        For complex numbers.
+    """
+    xp = namespace_of(x)
+    x = floating("median", xp, x)
+    axes = axes_of(axis, x.ndim)
+    _check_some("median", x, axes)
+    if is_numpys(xp):
+        return xp.asarray(xp.median(x, axis=axes, keepdims=keepdims))
+    rows = _as_last(xp, x, axes)
+    ordered, n = xp.sort(rows, axis=-1), rows.shape[-1]
+    low, high = ordered[..., (n - 1) // 2], ordered[..., n // 2]
+    # The half of each: the sum of two large numbers would overflow.
+    found = low if n % 2 else low / 2 + high / 2
+    return _shaped(xp, _with_nan(xp, rows, found), x.shape, axes, keepdims)
+
+
+def percentile(
+    x: Any, q: Any, /, *, axis: Axis = None, method: Method = "linear", keepdims: bool = False
+) -> Any:
+    """`quantile` of ``q / 100``."""
+    return quantile(x, _on_host(q) / 100, axis=axis, method=method, keepdims=keepdims)
+
+
+def quantile(
+    x: Any, q: Any, /, *, axis: Axis = None, method: Method = "linear", keepdims: bool = False
+) -> Any:
+    """The numbers below which given parts of the elements along axes lie.
+
+    Parameters
+    ----------
+    x : array
+        Real numbers.
+    q : float, sequence or array
+        Parts, from 0 to 1; those of an array of a device are copied to the host.
+    axis : int, sequence of int or None
+        Along which; None means all.
+    method : {"linear", "lower", "higher", "midpoint", "nearest"}
+        What to give for a place between two elements.
+    keepdims : bool
+        Whether these dimensions stay, with an extent of 1.
+
+    Returns
+    -------
+    array
+        The shape of `q`, then that of the rest of `x`. Of the dtype of `x`, integers as floats; NaN
+        where there is one among the elements.
+
+    Raises
+    ------
+    ValueError
+        For parts out of range, an unknown method, or of no elements.
+    DTypeError
+        For complex numbers.
+
+    Notes
+    -----
+    Definition 7 of R. Hyndman and Y. Fan, "Sample quantiles in statistical packages", The American
+    Statistician 50 (1996), as NumPy's. The elements are sorted.
+    """
+    xp = namespace_of(x)
+    parts = _checked(_on_host(q), method)
+    x = floating("quantile", xp, x)
+    axes = axes_of(axis, x.ndim)
+    _check_some("quantile", x, axes)
+    if is_numpys(xp):
+        where = like(xp, x, parts, x.dtype)
+        return xp.asarray(xp.quantile(x, where, axis=axes, method=method, keepdims=keepdims))
+    rows = _as_last(xp, x, axes)
+    found = _between(xp, xp.sort(rows, axis=-1), parts.reshape(-1), method)
+    found = [_with_nan(xp, rows, one) for one in found]
+    shaped = [_shaped(xp, one, x.shape, axes, keepdims) for one in found]
+    if not parts.shape:
+        return shaped[0]
+    return xp.reshape(xp.stack(shaped), (*parts.shape, *shaped[0].shape))
+
+
+def _on_host(q: Any) -> np.ndarray[Any, Any]:
+    host = namespace.to_numpy(q) if hasattr(q, "__dlpack_device__") else np.asarray(q)
+    return host.astype(np.float64)
+
+
+def _checked(parts: np.ndarray[Any, Any], method: str) -> np.ndarray[Any, Any]:
+    if method not in (*_FRACTIONS, "nearest"):
+        raise ValueError(f"method={method!r}; there are {', '.join(_FRACTIONS)}, nearest")
+    if not ((parts >= 0) & (parts <= 1)).all():
+        raise ValueError("quantiles lie between 0 and 1, percentiles between 0 and 100")
+    return parts
+
+
+def _check_some(name: str, x: Any, axes: tuple[int, ...]) -> None:
+    if prod(x.shape[a] for a in axes) == 0:
+        raise ValueError(f"{name} of no elements, along axes {axes} of shape {tuple(x.shape)}")
+
+
+def _as_last(xp: Any, x: Any, axes: tuple[int, ...]) -> Any:
+    """The axes as one, the last."""
+    rest = [a for a in range(x.ndim) if a not in axes]
+    moved = xp.permute_dims(x, (*rest, *axes))
+    return xp.reshape(moved, (*(x.shape[a] for a in rest), prod(x.shape[a] for a in axes)))
+
+
+def _shaped(xp: Any, found: Any, shape: Any, axes: tuple[int, ...], keepdims: bool) -> Any:
+    if not keepdims:
+        return found
+    return xp.reshape(found, tuple(1 if a in axes else n for a, n in enumerate(shape)))
+
+
+def _between(xp: Any, ordered: Any, parts: np.ndarray[Any, Any], method: str) -> list[Any]:
+    """For each part what lies at its place in the sorted last axis."""
+    last = ordered.shape[-1] - 1
+    places = parts * last
+    if method == "nearest":  # of two that are as near the one at an even place
+        places = np.rint(places)
+    below = np.floor(places)
+    fractions = _FRACTIONS.get(method, np.zeros_like)(places - below)
+    found = []
+    for place, fraction in zip(below.astype(int).tolist(), fractions.tolist(), strict=True):
+        low, high = ordered[..., place], ordered[..., min(place + 1, last)]
+        found.append(_interpolated(low, high, fraction))
+    return found
+
+
+def _interpolated(low: Any, high: Any, fraction: float) -> Any:
+    """Between two arrays, from the nearer one: exact at both ends, and never beyond them."""
+    if fraction == 0:
+        return low
+    if fraction < 0.5:
+        return low + (high - low) * fraction
+    return high - (high - low) * (1 - fraction)
+
+
+def _with_nan(xp: Any, rows: Any, found: Any) -> Any:
+    """NaN for rows that have one, wherever sorting puts it."""
+    return xp.where(xp.any(xp.isnan(rows), axis=-1), xp.full_like(found, xp.nan), found)
