@@ -9,8 +9,8 @@ from typing import Any, Final
 import numpy as np
 
 from portable import registry
-from portable.array.base.storage import Storage
 from portable.backend import Device
+from portable.primitives.base.storage import Storage
 
 __all__ = [
     "VERSION",
