@@ -289,10 +289,6 @@ class CuPyDevice(Device):
             names={"index": self.index},
         )
 
-    def behind(self, handle: int, by: int) -> int:
-        """A later address."""
-        return handle + by
-
     def empty(self, shape: tuple[int, ...], dtype: DType) -> Any:
         """A new CuPy array."""
         bytes_of(shape, dtype.itemsize)
@@ -301,6 +297,24 @@ class CuPyDevice(Device):
                 return self._cupy.empty(shape, dtype.numpy)
         except self._cupy.cuda.memory.OutOfMemoryError as error:
             raise OutOfMemoryError(f"{self.name}: {error}") from error
+
+    def maker(self, shape: tuple[int, ...], dtype: DType) -> Callable[[], Any]:
+        """What makes CuPy arrays past `empty`, where this device is the current one."""
+        from cupy_backends.cuda.api import runtime
+
+        bytes_of(shape, dtype.itemsize)
+        kind, current_device, array = dtype.numpy, runtime.getDevice, self._array
+        out_of_memory = self._cupy.cuda.memory.OutOfMemoryError
+
+        def made() -> Any:
+            if current_device() != self.index:
+                return self.empty(shape, dtype)
+            try:
+                return array(shape, kind)
+            except out_of_memory as error:
+                raise OutOfMemoryError(f"{self.name}: {error}") from error
+
+        return made
 
     def from_numpy(self, array: np.ndarray[Any, Any]) -> Any:
         """Copy to the device."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -97,15 +97,30 @@ class OpenCLDevice(Device):
 
     def empty(self, shape: tuple[int, ...], dtype: DType) -> Array:
         """A new array in memory from the pool."""
-        size = bytes_of(shape, dtype.itemsize)
+        made: Array = self.maker(shape, dtype)()
+        return made
+
+    def maker(self, shape: tuple[int, ...], dtype: DType) -> Callable[[], Any]:
+        """What makes arrays of a shape, whose bytes and strides are worked out once."""
+        from portable.array.base.storage import contiguous_strides
+
+        size = max(bytes_of(shape, dtype.itemsize), dtype.itemsize)
+        strides = contiguous_strides(shape, dtype.itemsize)
+
+        def made() -> Array:
+            return self._array(self, self._allocated(size), dtype, shape, strides)
+
+        return made
+
+    def _allocated(self, size: int) -> Any:
+        """A buffer of so many bytes."""
         self._runtime.gate.pass_through()
         try:
-            buffer = self._memory().allocate(max(size, dtype.itemsize))
+            return self._memory().allocate(size)
         except self._cl.Error as error:
             from portable_backends.opencl_runtime import launch_error
 
             raise launch_error(error, f"allocating {size} bytes on {self.name}") from error
-        return self._array(self, buffer, dtype, shape)
 
     def from_numpy(self, array: np.ndarray[Any, Any]) -> Array:
         """Copy to the device."""

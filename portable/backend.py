@@ -10,6 +10,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
+from functools import partial
 from math import prod
 from typing import Any, Final, Literal, NamedTuple
 
@@ -450,6 +451,10 @@ class Device(ABC):
 
     # -- should -----------------------------------------------------------------------------
 
+    def maker(self, shape: tuple[int, ...], dtype: DType) -> Callable[[], Any]:
+        """Should: what makes arrays as `empty` does, all of one shape, at the least cost."""
+        return partial(self.empty, shape, dtype)
+
     def timer(self) -> Timer | None:
         """Should: a timer of device events; None where the library has none."""
         return None
@@ -521,18 +526,6 @@ class Device(ABC):
     def view_code(self, array: Any) -> ViewCode | None:
         """May: how compiled code sees arrays like this one of its own; None: only `view` knows."""
         return None
-
-    def behind(self, handle: Any, by: int) -> Any:
-        """Must, where arrays are one pointer: what `Executable` takes for memory behind a handle.
-
-        Parameters
-        ----------
-        handle : object
-            As `ArrayView` has it.
-        by : int
-            How many bytes behind.
-        """
-        raise NotImplementedError(f"{self.name} takes offsets besides handles")
 
     def shared(self, array: Any) -> np.ndarray[Any, Any] | None:
         """May: one of its arrays as NumPy's in the same memory; None where there is none."""

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from portable import registry, reports
+from portable import registry
 from portable.backend import Device, bytes_of
 from portable.dtypes import dtype
 from portable.errors import (
@@ -234,9 +234,7 @@ def to_numpy(x: Any) -> np.ndarray[Any, Any]:
     if isinstance(x, (np.ndarray, *_NUMBERS)):
         return np.array(x, order="C")
     owner = device_of(x)
-    held = owner.to_numpy(on_device(owner, x))
-    reports.raise_reported(owner)
-    return held
+    return owner.to_numpy(on_device(owner, x))
 
 
 def synchronize(device: str | Device | None = None) -> None:
@@ -252,20 +250,13 @@ def synchronize(device: str | Device | None = None) -> None:
     ------
     DeviceFaultError
         If earlier work failed; every other device has been waited for then, too.
-    CheckError
-        If a check that was compiled into a kernel failed (``PORTABLE_CHECK=1``).
     """
     if device is not None:
-        _wait_for(registry.device(device))
+        registry.device(device).synchronize()
         return
     with ExitStack() as waits:  # all of which are run, whatever one of them raises
         for each in dict.fromkeys((registry.device(), *registry.at_work())):
-            waits.callback(_wait_for, each)
-
-
-def _wait_for(device: Device) -> None:
-    device.synchronize()
-    reports.raise_reported(device)
+            waits.callback(each.synchronize)
 
 
 class _Bound:

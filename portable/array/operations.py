@@ -6,7 +6,7 @@ from typing import Final
 
 from portable import lang as kl
 from portable.array import real_operations as r
-from portable.primitives.maps.operation import Operation
+from portable.array.operation import Operation
 
 __all__ = ["OPERATIONS"]
 

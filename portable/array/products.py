@@ -7,27 +7,28 @@ from math import prod
 from typing import TYPE_CHECKING, Any, Final
 
 from portable import lang as kl
+from portable.array.base.elementwise_kernel import product_of, unravelled
+from portable.array.base.geometry import broadcast_shapes, normalized_axes, normalized_axis
+from portable.array.base.recipe import Plans, Recipe, repeatable
+from portable.array.base.storage import contiguous_strides
+from portable.array.engine import check_arrays, check_operands, recorded
 from portable.array.manipulation import (
     broadcast_to,
+    converted,
     expand_dims,
     moveaxis,
     permute_dims,
+    reshaped,
 )
 from portable.array.operations import OPERATIONS
+from portable.array.promotion import promoted
 from portable.array.statistics import summed_in
 from portable.dtypes import DType
 from portable.errors import CompileError, DTypeError, LaunchError, ShapeError, UnsupportedError
 from portable.lang.kernel import kernel
 from portable.linalg.gemm import no_tiles, product_launches
 from portable.linalg.gemm_kernels import matrix_of
-from portable.primitives.base.geometry import broadcast_shapes, normalized_axes, normalized_axis
-from portable.primitives.base.promotion import promoted
-from portable.primitives.base.recipe import Plans, Recipe, repeatable
-from portable.primitives.base.storage import contiguous_strides
-from portable.primitives.maps.elementwise_kernel import product_of, unravelled
-from portable.primitives.maps.engine import check_arrays, check_operands, recorded
-from portable.primitives.moves.reshaping import converted, reshaped
-from portable.tune.table import state
+from portable.tune.table import recent_state
 
 if TYPE_CHECKING:
     from portable.array.array import Array
@@ -99,7 +100,7 @@ def matmul(x1: Array, x2: Array, /) -> Array:
     Real floating-point numbers go to `portable.linalg.gemm`; integers wrap.
     """
     check_operands("matmul", (x1, x2))
-    return _matmul.together((x1, x2), state())  # type: ignore[no-any-return]
+    return _matmul.together((x1, x2), recent_state())  # type: ignore[no-any-return]
 
 
 def _write_matmul(arrays: tuple[Any, ...], _: object) -> Callable[..., Any]:
@@ -193,7 +194,7 @@ def tensordot(
         theirs = normalized_axes(tuple(axes[1]), x2.ndim)
     if [x1.shape[a] for a in ours] != [x2.shape[a] for a in theirs]:
         raise ShapeError(f"tensordot of {x1.shape} and {x2.shape} over axes {ours} and {theirs}")
-    return _tensordot.together((x1, x2), ours, theirs, state())  # type: ignore[no-any-return]
+    return _tensordot.together((x1, x2), ours, theirs, recent_state())  # type: ignore[no-any-return]
 
 
 def _write_tensordot(

@@ -48,6 +48,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Compiled",
+    "Familiar",
     "Launcher",
     "Lowered",
     "Repeatable",
@@ -105,15 +106,23 @@ class _Bound:
     filling: Filling
     disjoint: bool
     uses: int = 0
-    familiar: _Familiar | None = None
+    familiar: Familiar | None = None
 
 
-class _Familiar(NamedTuple):
+class Familiar(NamedTuple):
     """What launches of a plan that was used a few times need."""
 
     recognise: Recogniser
     launch: Callable[[Three, list[Any]], None]
     groups: Three
+
+    def launched(self, args: tuple[Any, ...], constants: dict[str, Any]) -> bool:
+        """Launches arguments like those that it was made for; False, having done nothing, else."""
+        arguments = self.recognise(args, constants)
+        if arguments is None:
+            return False
+        self.launch(self.groups, arguments)
+        return True
 
 
 @dataclass(slots=True)
@@ -186,7 +195,7 @@ class Launcher:
         self._flat = flat
         self._plans: dict[Any, _Plan] = {}
         self._latest: Device | None = None
-        self._familiar: _Familiar | None = None
+        self._familiar: Familiar | None = None
 
     @property
     def kernel(self) -> Kernel:
@@ -254,9 +263,35 @@ class Launcher:
         self, device: Device, args: tuple[Any, ...], constants: dict[str, Any]
     ) -> Repeatable:
         """A launch of arrays like these `ArrayView`s, of which none overlaps another."""
-        views = [x if isinstance(x, ArrayView) else None for x in flattened(args)]
+        views = [x if isinstance(x, ArrayView) else None for x in args]
         plan = self._plan(device, args, views, constants)
         return Repeatable(plan.groups, plan.bound(True))
+
+    def familiar(
+        self,
+        args: tuple[Any, ...],
+        constants: dict[str, Any],
+        beside: frozenset[tuple[int, int]] = frozenset(),
+    ) -> Familiar | None:
+        """What recognises and launches arguments like these; None where only a call can.
+
+        For operations that know what they launch often. With the very same `constants` these are
+        not looked at again.
+
+        Parameters
+        ----------
+        args, constants
+            As of a call.
+        beside : frozenset of (int, int)
+            Pairs of arguments that share memory, the lower number first, as the caller makes sure
+            that they do whenever it uses this. No other pair may of which one is written.
+        """
+        plan, views, bound, _ = self._resolve(args, constants)
+        pairs = [p for p in plan.pairs if (p.first, p.second) not in beside]
+        if not _disjoint(pairs, views):
+            return None
+        recognise = recogniser(plan.device, args, constants, views, pairs, True, bound.filling)
+        return recognise and Familiar(recognise, bound.executable.launch, plan.groups)
 
     def lower(self, *args: Any, **constants: Any) -> Lowered:
         """What a launch of these arguments would hand to the device; launches nothing."""
@@ -418,12 +453,12 @@ def _familiar(
     args: tuple[Any, ...],
     constants: dict[str, Any],
     views: list[ArrayView | None],
-) -> _Familiar | None:
+) -> Familiar | None:
     """How to recognise launches like this one, if that is possible."""
     recognise = recogniser(
         plan.device, args, constants, views, plan.pairs, bound.disjoint, bound.filling
     )
-    return recognise and _Familiar(recognise, bound.executable.launch, plan.groups)
+    return recognise and Familiar(recognise, bound.executable.launch, plan.groups)
 
 
 def _ndim(ndrange: Three | Groups) -> int:

@@ -35,10 +35,12 @@ _UNCHANGING: Final = (*_NUMBERS, *_CONSTANTS)
 _SOURCE: Final = """\
 def make({names}):
     def recognise(args, constants):
-        if len(args) != {arity} or len(constants) != {constants}:
+        if len(args) != {arity}:
             return None
         {unpacked}, = args
         try:
+            if constants is not known and not ({constants}):
+                return None
             {taken}
             if not ({same}):
                 return None
@@ -104,10 +106,9 @@ def recogniser(
             text.require_fixed(f"a{i}", x)
         else:
             text.require_array(f"a{i}", code, arrays[i])
-    for i, (name, x) in enumerate(constants.items()):
-        text.require_constant(f"c{i}", name, x)
+    text.require_constants(constants)
     text.require_distances(pairs, disjoint)
-    return text.compiled(len(args), len(constants), filling)
+    return text.compiled(len(args), filling)
 
 
 def _unchanging(x: Any) -> bool:
@@ -126,6 +127,7 @@ class _Text:
     def __init__(self) -> None:
         self._names: dict[str, Any] = {}
         self._same: list[str] = []
+        self._constants: list[str] = []
         self._parts: list[str] = []
         self._unlike: list[str] = []
         self._unpacked: list[str] = []
@@ -191,15 +193,19 @@ class _Text:
         self._parts += [f"{x}_{part} = {getattr(code, part).format(x=x)}" for part in _PARTS]
         self._unlike.append(f"{x}_address % {ALIGNMENT} != {x}_phase")
 
-    def require_constant(self, x: str, name: str, given: Any) -> None:
-        """The same constant under the same name."""
+    def require_constants(self, given: Mapping[str, Any]) -> None:
+        """The same constants under the same names, not looked at in the very same mapping."""
+        self._names["known"] = given
+        self._constants = [f"len(constants) == {len(given)}"]
+        for i, (name, x) in enumerate(given.items()):
+            self._constants.append(self._constant(f"c{i}", name, x))
+
+    def _constant(self, x: str, name: str, given: Any) -> str:
         self._names[x] = given
         found = f"constants.get({name!r}, constants)"
-        if type(given) is int:
-            found = f"({x}_now := {found})"
-            self._same.append(f"({found} is {x} or type({x}_now) is int and {x}_now == {x})")
-        else:
-            self._same.append(f"{found} is {x}")
+        if type(given) is not int:
+            return f"{found} is {x}"
+        return f"(({x}_now := {found}) is {x} or type({x}_now) is int and {x}_now == {x})"
 
     def require_distances(self, pairs: Sequence[Pair], disjoint: bool) -> None:
         """No pair that meets, or at least one."""
@@ -215,12 +221,12 @@ class _Text:
         else:
             self._unlike.append(f"not ({' or '.join(meetings)})")
 
-    def compiled(self, arity: int, constants: int, filling: Filling) -> Recogniser:
+    def compiled(self, arity: int, filling: Filling) -> Recogniser:
         """The function."""
         text = _SOURCE.format(
             arguments=", ".join(self._arguments(filling)),
             arity=arity,
-            constants=constants,
+            constants=" and ".join(self._constants),
             names=", ".join(self._names),
             parts="; ".join(self._parts),
             same=" and ".join(self._same),

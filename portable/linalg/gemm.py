@@ -2,44 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from functools import lru_cache
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, Final, Literal, NamedTuple
 
-from portable import lang as kl
 from portable.backend import Device
-from portable.dtypes import DType, dtype
+from portable.dtypes import dtype
 from portable.errors import (
     CompileError,
-    DTypeError,
     LaunchError,
     PortableError,
     ShapeError,
     UnsupportedError,
 )
 from portable.lang.function import Function
+from portable.linalg.gemm_again import key_of, known_product, seen_again
 from portable.linalg.gemm_kernels import keep, relu
-from portable.linalg.gemm_launches import TileLaunch, launches
-from portable.linalg.gemm_rows import in_rows, row_multiples
-from portable.linalg.operands import (
-    broadcast_shape,
-    broadcasts_to,
-    common_dtype,
-    same_elements,
-    views_overlap,
-)
+from portable.linalg.gemm_launches import TileLaunch
+from portable.linalg.gemm_plan import ALGORITHMS, Algorithm, Form, Plan, Wanted, planned
+from portable.linalg.gemm_rows import in_rows
+from portable.linalg.operands import same_elements, views_overlap
 from portable.namespace import device_of_arrays, on_device
 from portable.tune.table import state
 
-__all__ = ["ALGORITHMS", "Algorithm", "gemm", "no_tiles", "product_launches"]
+__all__ = ["ALGORITHMS", "Algorithm", "gemm", "no_tiles", "prepare_gemm", "product_launches"]
 
-Algorithm = Literal["auto", "naive", "tiled", "register", "pipelined", "matrix", "vendor"]
-
-ALGORITHMS: Final = ("auto", "naive", "tiled", "register", "pipelined", "matrix", "vendor")
-"""What ``algorithm=`` takes: "auto", the rungs of the ladder from the plainest up, "vendor"."""
-
-_DTYPES: Final = (kl.f16, kl.f32, kl.f64)
 _ACTIVATIONS: Final = {None: keep, "relu": relu}
 
 
@@ -117,30 +104,93 @@ def gemm(
     >>> portable.linalg.gemm(a, a.T, alpha=2)[0, 0]
     6.0
     """
-    if algorithm not in ALGORITHMS:
-        raise ValueError(f"algorithm={algorithm!r}; gemm has {', '.join(ALGORITHMS)}")
-    function = _activation(activation)
-    alpha, beta = _factor("alpha", alpha), _factor("beta", beta)
-    sum_in = None if accumulate is None else dtype(accumulate)
-    device = device_of_arrays(a, b, *[x for x in (c, bias, out) if x is not None])
-    forms = [None if x is None else _Form(x.dtype, tuple(x.shape)) for x in (a, b, c, bias, out)]
-    columns = _columns_lie_together(device, b)
-    plan = _planned(device, *forms, columns, bool(beta), function, sum_in, algorithm, state())
-    if not beta:
-        c = None
-    if out is not None:
-        _check_out(device, out, a, b, c, bias)
+    if type(alpha) is not float:
+        alpha = _factor("alpha", alpha)
+    if type(beta) is not float:
+        beta = _factor("beta", beta)
+    key = key_of(a, b, beta, c, bias, out, (activation, accumulate, algorithm))
+    known = known_product(key)
+    if known is not None:
+        result = known.make() if out is None else out
+        if known.familiar.launched((alpha, a, b, beta, c, bias, result), known.constants):
+            return result
+    given = _Given(alpha, a, b, beta, c, bias, out)
+    wanted = _wanted(beta, activation, accumulate, algorithm)
+    device, plan = _checked(given, wanted)
     if algorithm == "vendor" and 0 not in plan.shape:
-        return _vendor(device, a, b, alpha, beta, c, bias, function, out)
+        return _vendor(device, given, wanted)
     result = device.empty(plan.shape, plan.kind) if out is None else out
-    if plan.rows is not None:
-        a, rows = (in_rows(device, x, n) for x, n in zip((a, b), plan.rows, strict=True))
-        if rows is not b and columns:
-            plan = _planned(device, *forms, False, bool(beta), function, sum_in, algorithm, state())
-        b = rows
     if 0 not in plan.shape:
-        _run(plan, (alpha, a, b, beta, c, bias, result))
+        plan, args = _in_rows(plan, given, result, wanted)
+        launch = _run(plan, args)
+        if key is not None and args[1] is a and args[2] is b and args[4] is c:
+            seen_again(key, plan, launch, args)
     return result
+
+
+def prepare_gemm(
+    a: Any,
+    b: Any,
+    *,
+    out: Any,
+    alpha: float = 1,
+    beta: float = 0,
+    c: Any = None,
+    bias: Any = None,
+    activation: Literal["relu"] | Function | None = None,
+    accumulate: Any = None,
+    algorithm: Algorithm = "auto",
+) -> Callable[[], None]:
+    """The cheapest product of the same arrays again and again, as a function.
+
+    Parameters
+    ----------
+    a, b, out, alpha, beta, c, bias, activation, accumulate, algorithm
+        As in `gemm`. The arrays must stay alive and where they are; what they hold is read at each
+        call, the factors now.
+
+    Returns
+    -------
+    callable
+        Without arguments; it puts the product into `out`, on the queue that is current then.
+
+    Raises
+    ------
+    DTypeError, ShapeError, LaunchError, DeviceMismatchError
+        As in `gemm`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import portable
+    >>> a, out = np.ones((4, 4), np.float32), np.empty((4, 4), np.float32)
+    >>> product = portable.linalg.prepare_gemm(a, a, out=out)
+    >>> product()
+    >>> out[0, 0]
+    4.0
+    """
+    given = _Given(_factor("alpha", alpha), a, b, _factor("beta", beta), c, bias, out)
+    wanted = _wanted(given.beta, activation, accumulate, algorithm)
+    device, plan = _checked(given, wanted)
+    if 0 in plan.shape:
+        return _nothing
+    if algorithm == "vendor":
+        return partial(_vendor, device, given, wanted)
+    args = _arguments(given, out)
+    if plan.rows is not None and _in_rows(plan, given, out, wanted)[1] != args:
+        return partial(_again, plan, given, wanted)
+    launcher, constants = _first(plan, args, lambda x: x.launcher.lower(*args, **x.constants))
+    return launcher.prepare(*args, **constants)
+
+
+def _nothing() -> None:
+    """What is left to do for an empty result."""
+
+
+def _again(plan: Plan, given: _Given, wanted: Wanted) -> None:
+    """A product that was checked before, of operands that are copied each time."""
+    own, args = _in_rows(plan, given, given.out, wanted)
+    _run(own, args)
 
 
 def product_launches(a: Any, b: Any, out: Any) -> tuple[tuple[TileLaunch, ...], tuple[Any, ...]]:
@@ -148,92 +198,37 @@ def product_launches(a: Any, b: Any, out: Any) -> tuple[tuple[TileLaunch, ...], 
 
     For libraries that keep launches to repeat them; `out`, not empty, overlaps no operand.
     """
-    device = device_of_arrays(a, b, out)
-    forms = [None if x is None else _Form(x.dtype, tuple(x.shape)) for x in (a, b, None, None, out)]
-    columns = _columns_lie_together(device, b)
-    plan = _planned(device, *forms, columns, False, keep, None, "auto", state())
-    return plan.launches, (1.0, a, b, 0.0, None, None, out)
+    given = _Given(1.0, a, b, 0.0, None, None, out)
+    plan = _plan_of(device_of_arrays(a, b, out), given, Wanted(False, keep, None, "auto"))
+    return plan.launches, _arguments(given, out)
 
 
-# -- what depends on dtypes and shapes alone ------------------------------------------------------
+class _Given(NamedTuple):
+    """The operands of a call."""
+
+    alpha: float
+    a: Any
+    b: Any
+    beta: float
+    c: Any
+    bias: Any
+    out: Any
 
 
-class _Form(NamedTuple):
-    """What of an array may be checked once for all calls with the like."""
-
-    dtype: Any
-    shape: tuple[int, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class _Plan:
-    """What calls with operands of the same forms share; its launches are to be tried in turn.
-
-    Operands whose rows do not begin at multiples of so many bytes, of a and b, are copied: `rows`.
-    """
-
-    device: Device
-    kind: DType
-    shape: tuple[int, ...]
-    launches: tuple[TileLaunch, ...]
-    rows: tuple[int, int] | None
+def _arguments(given: _Given, result: Any) -> tuple[Any, ...]:
+    """Those of a launch; `c` only where it is read."""
+    alpha, a, b, beta, c, bias, _ = given
+    return alpha, a, b, beta, c if beta else None, bias, result
 
 
-@lru_cache(maxsize=4096)
-def _planned(
-    device: Device,
-    a: _Form,
-    b: _Form,
-    c: _Form | None,
-    bias: _Form | None,
-    out: _Form | None,
-    b_columns: bool,
-    reads_c: bool,
-    function: Function,
-    sum_in: DType | None,
-    algorithm: Algorithm,
-    table: object,
-) -> _Plan:
-    """Checks the operands; `table` is the state of the user's table of tuned parameters."""
-    kind = common_dtype("gemm", _DTYPES, a=a, b=b, c=c, bias=bias, out=out)
-    shape = _result_shape(a.shape, b.shape)
-    if reads_c and c is None:
-        raise ShapeError("gemm with beta other than 0 needs c")
-    _check_addend("c", c if reads_c else None, shape)
-    _check_addend("bias", bias, shape)
-    if out is not None and out.shape != shape:
-        raise ShapeError(f"gemm: out has shape {out.shape}, the result {shape}")
-    constants = {"ACC": _accumulator(kind, sum_in), "ACTIVATION": function}
-    tried = launches(device, kind, shape, algorithm, constants, b_columns)
-    rows = None
-    if algorithm in ("auto", "matrix"):
-        rows = row_multiples(device.capabilities, kind, shape, a.shape[-1], b_columns)
-    return _Plan(device, kind, shape, tuple(tried), rows)
+# -- what is asked for ----------------------------------------------------------------------------
 
 
-def _columns_lie_together(device: Device, x: Any) -> bool:
-    """Whether neighbours in a column are closer in memory than neighbours in a row."""
-    strides = x.strides if hasattr(x, "strides") else on_device(device, x).strides
-    return len(strides) > 1 and bool(abs(strides[-2]) < abs(strides[-1]))
-
-
-def _result_shape(a: tuple[int, ...], b: tuple[int, ...]) -> tuple[int, ...]:
-    if len(a) < 2 or len(b) < 2:
-        raise ShapeError(
-            f"gemm takes matrices (..., M, K) and (..., K, N), not shapes {a} and {b}; "
-            "give a vector a dimension of extent 1"
-        )
-    if a[-1] != b[-2]:
-        raise ShapeError(
-            f"gemm of shapes {a} and {b}: the last extent of a, {a[-1]}, is not the last but one "
-            f"of b, {b[-2]}"
-        )
-    return (*broadcast_shape("gemm", a[:-2], b[:-2]), int(a[-2]), int(b[-1]))
-
-
-def _check_addend(name: str, x: _Form | None, shape: tuple[int, ...]) -> None:
-    if x is not None and not (x.shape and broadcasts_to(x.shape, shape)):
-        raise ShapeError(f"gemm: {name} of shape {x.shape} does not broadcast to {shape}")
+def _wanted(beta: float, activation: Any, accumulate: Any, algorithm: Algorithm) -> Wanted:
+    if algorithm not in ALGORITHMS:
+        raise ValueError(f"algorithm={algorithm!r}; gemm has {', '.join(ALGORITHMS)}")
+    sum_in = None if accumulate is None else dtype(accumulate)
+    return Wanted(bool(beta), _activation(activation), sum_in, algorithm)
 
 
 def _activation(activation: object) -> Function:
@@ -256,46 +251,78 @@ def _factor(name: str, x: Any) -> float:
     raise TypeError(f"{name}={x!r}; gemm takes a real number")
 
 
-def _accumulator(kind: DType, wanted: DType | None) -> DType:
-    default = kind.register
-    if wanted is None:
-        return default
-    if wanted not in (kl.f32, kl.f64) or wanted.itemsize < default.itemsize:
-        raise DTypeError(
-            f"accumulate={wanted.name} for {kind.name}: gemm sums in {default.name}"
-            + (" or float64" if default is not kl.f64 else "")
-        )
-    return wanted
-
-
 # -- what is done at each call --------------------------------------------------------------------
 
 
-def _check_out(device: Device, out: Any, a: Any, b: Any, c: Any, bias: Any) -> None:
+def _checked(given: _Given, wanted: Wanted) -> tuple[Device, Plan]:
+    """Where the operands live and what to do with them, once nothing is wrong with them."""
+    arrays = (given.a, given.b, given.c, given.bias, given.out)
+    device = device_of_arrays(given.a, given.b, *[x for x in arrays[2:] if x is not None])
+    plan = _plan_of(device, given, wanted)
+    if given.out is not None:
+        _check_out(device, given, wanted)
+    return device, plan
+
+
+def _plan_of(device: Device, given: _Given, wanted: Wanted, b: Any = None) -> Plan:
+    """The plan for what is given; `b`: a copy of it, which is to be read instead."""
+    arrays = (given.a, given.b, given.c, given.bias, given.out)
+    forms = [None if x is None else Form(x.dtype, tuple(x.shape)) for x in arrays]
+    columns = _columns_lie_together(device, given.b if b is None else b)
+    return planned(device, *forms, columns, wanted, state())
+
+
+def _columns_lie_together(device: Device, x: Any) -> bool:
+    """Whether neighbours in a column are closer in memory than neighbours in a row."""
+    strides = x.strides if hasattr(x, "strides") else on_device(device, x).strides
+    return len(strides) > 1 and bool(abs(strides[-2]) < abs(strides[-1]))
+
+
+def _check_out(device: Device, given: _Given, wanted: Wanted) -> None:
     """Refuses a result that is read-only, or overlaps what it is made of and is not `c` itself."""
+    out, c = given.out, given.c
     target = device.view(out)
     if not target.writable:
         raise LaunchError("gemm: out is read-only; pass a writable array")
-    for name, x in (("a", a), ("b", b), ("bias", bias)):
+    for name, x in (("a", given.a), ("b", given.b), ("bias", given.bias)):
         if x is not None and views_overlap(target, device.view(x)):
             raise ShapeError(f"gemm: out overlaps {name}; pass another array")
-    if c is None or c is out:
+    if not wanted.reads_c or c is None or c is out:
         return
     view = device.view(c)
     if views_overlap(target, view) and not same_elements(target, view):
         raise ShapeError("gemm: out overlaps c without being the same array; pass another array")
 
 
-def _run(plan: _Plan, args: tuple[Any, ...]) -> None:
-    """The first launch that builds and is accepted; the later ones are fallbacks of the table."""
+def _in_rows(
+    plan: Plan, given: _Given, result: Any, wanted: Wanted
+) -> tuple[Plan, tuple[Any, ...]]:
+    """The arguments of a launch, operands copied where their rows begin where they should not."""
+    args = _arguments(given, result)
+    if plan.rows is None:
+        return plan, args
+    alpha, a, b, *rest = args
+    a, rows = (in_rows(plan.device, x, n) for x, n in zip((a, b), plan.rows, strict=True))
+    if rows is not b:
+        plan = _plan_of(plan.device, given, wanted, rows)
+    return plan, (alpha, a, rows, *rest)
+
+
+def _run(plan: Plan, args: tuple[Any, ...]) -> TileLaunch:
+    """Runs the first launch that builds and is accepted, and gives it."""
+    return _first(plan, args, lambda x: x.launcher(*args, **x.constants))
+
+
+def _first(plan: Plan, args: tuple[Any, ...], use: Callable[[TileLaunch], object]) -> TileLaunch:
+    """The first launch that a use accepts; the later ones are fallbacks of the table."""
     failures: list[str] = []
-    for launcher, constants in plan.launches:
+    for launch in plan.launches:
         try:
-            launcher(*args, **constants)
+            use(launch)
         except (CompileError, LaunchError, UnsupportedError) as error:
-            failures.append(f"{constants}: {error}")
+            failures.append(f"{launch.constants}: {error}")
         else:
-            return
+            return launch
     raise no_tiles(args[-1], failures)
 
 
@@ -307,32 +334,22 @@ def no_tiles(out: Any, failures: Sequence[str]) -> PortableError:
     )
 
 
-def _vendor(
-    device: Device,
-    a: Any,
-    b: Any,
-    alpha: float,
-    beta: float,
-    c: Any,
-    bias: Any,
-    function: Function,
-    out: Any,
-) -> Any:
+def _vendor(device: Device, given: _Given, wanted: Wanted) -> Any:
     """The array library's own ``matmul``, the rest of the formula by its element-wise functions."""
-    xp = device.namespace()
+    xp, function, out = device.namespace(), wanted.activation, given.out
     own = getattr(xp, "__name__", "").startswith("portable.")
     if own or function not in (keep, relu):
         raise UnsupportedError(
             f'algorithm="vendor" on {device.name} with activation {function.__name__}: it needs an '
             "array library with matmul, and knows no activation but relu"
         )
-    total = xp.matmul(a, b)
-    if alpha != 1:
-        total = total * alpha
-    if c is not None:
-        total = total + beta * c
-    if bias is not None:
-        total = total + bias
+    total = xp.matmul(given.a, given.b)
+    if given.alpha != 1:
+        total = total * given.alpha
+    if wanted.reads_c:
+        total = total + given.beta * given.c
+    if given.bias is not None:
+        total = total + given.bias
     if function is relu:
         total = xp.maximum(total, xp.zeros_like(total))
     if out is None:

@@ -12,7 +12,7 @@ from portable import lang as kl
 from portable.lang.function import function
 from portable.lang.kernel import kernel
 
-__all__ = ["gemm_naive", "gemm_tiled", "gemm_tiles", "keep", "relu"]
+__all__ = ["gemm_naive", "gemm_sums", "gemm_tiled", "gemm_tiles", "keep", "relu"]
 
 
 @function
@@ -38,6 +38,15 @@ def matrix_of(x: Any, out: Any, batch: Any) -> Any:
             index = (kl.where(x.shape[own] == 1, 0, rest % out.shape[d]), *index)  # type: ignore[assignment]
         rest = rest // out.shape[d]
     return x[*index]
+
+
+@function
+def matrices_of(x: Any, FROM: int) -> Any:
+    """How many matrices `x` has along its leading dimensions from one on."""
+    count = 1
+    for d in kl.static_range(FROM, x.ndim - 2):
+        count = count * x.shape[d]
+    return count
 
 
 @function
@@ -206,6 +215,7 @@ def gemm_tiles(
     UNITS: bool,
     ACC: Any,
     ACTIVATION: Any,
+    IN_PARTS: bool = False,
 ) -> None:
     """A workgroup per ``BM x BN`` tile of the result, held in registers or by matrix units.
 
@@ -214,6 +224,9 @@ def gemm_tiles(
     wanted: where multiplications run on their own, the device has work-items that do nothing but
     copy, or ask its copy engine, and run ahead of the others. Local memory:
     ``STAGES (BM + BN) BK`` elements and the padding that the device's layout wants.
+
+    With `IN_PARTS` the sum over k is cut into as many parts as `out` has matrices along its first
+    dimension, for results of too few tiles to keep a device busy; `gemm_sums` adds them up.
     """
     batch, row, column = tile_of_workgroup(out, BM, BN, GROUP)
     left, right, result = (
@@ -222,21 +235,27 @@ def gemm_tiles(
         matrix_of(out, out, batch),
     )
     m, n, k = result.shape[0], result.shape[1], left.shape[1]
+    steps, first = kl.cdiv(k, BK), 0
+    if IN_PARTS:
+        each, part = kl.cdiv(steps, out.shape[0]), batch // matrices_of(out, 1)
+        first = part * each * BK
+        steps = kl.minimum(steps - part * each, each)
     AHEAD = 0 if APART else STAGES - 1
     tile_a = kl.local((STAGES, BM, BK), a.dtype)
     tile_b = kl.local((STAGES, BK, BN), b.dtype)
     acc = kl.matrix((BM, BN), ACC, scope="workgroup", units=UNITS)
     acc.fill(0)
     for stage in kl.static_range(AHEAD):
-        kl.copy_async(tile_a[stage], left[row : row + BM, stage * BK : stage * BK + BK])
-        kl.copy_async(tile_b[stage], right[stage * BK : stage * BK + BK, column : column + BN])
+        start = first + stage * BK
+        kl.copy_async(tile_a[stage], left[row : row + BM, start : start + BK])
+        kl.copy_async(tile_b[stage], right[start : start + BK, column : column + BN])
         kl.copy_commit()
-    for step in range(kl.cdiv(k, BK)):
+    for step in range(steps):
         if AHEAD > 0:
             kl.copy_wait(AHEAD - 1)
             kl.barrier()
         ahead = step + AHEAD
-        slot, start = ahead % STAGES, ahead * BK
+        slot, start = ahead % STAGES, first + ahead * BK
         kl.copy_async(tile_a[slot], left[row : row + BM, start : start + BK])
         kl.copy_async(tile_b[slot], right[start : start + BK, column : column + BN])
         kl.copy_commit()
@@ -244,10 +263,31 @@ def gemm_tiles(
             kl.copy_wait(0)
             kl.barrier()
         now = step % STAGES
-        kl.mma(acc, tile_a[now], tile_b[now], valid=(m - row, n - column, k - step * BK))
+        kl.mma(acc, tile_a[now], tile_b[now], valid=(m - row, n - column, k - first - step * BK))
         if STAGES == 1:
             kl.barrier()
     acc.map(finished_in_tile, row, column, alpha, beta, c, bias, batch, out, ACTIVATION)
     if c is not None:  # which may be the result
         kl.barrier()
     acc.store(result[row : row + BM, column : column + BN])
+
+
+@kernel
+def gemm_sums(
+    parts: Any, alpha: Any, beta: Any, c: Any, bias: Any, out: Any, *, ACTIVATION: Any
+) -> None:
+    """A work-item per element of the result, of the sums that `gemm_tiles` left in `parts`.
+
+    They are added up in the order of k, so that the same product has the same rounding errors.
+    """
+    at = kl.global_id(0)
+    m, n, count = out.shape[out.ndim - 2], out.shape[out.ndim - 1], matrices_of(out, 0)
+    if at < count * m * n:
+        column, row, batch = at % n, at // n % m, at // n // m
+        total = matrix_of(parts, parts, batch)[row, column]
+        for part in range(1, parts.shape[0]):
+            total += matrix_of(parts, parts, part * count + batch)[row, column]
+        result = matrix_of(out, out, batch)
+        result[row, column] = finished(
+            total, alpha, beta, c, bias, batch, row, column, out, ACTIVATION
+        )

@@ -8,17 +8,21 @@ from typing import Any, Final, NamedTuple
 
 from portable.backend import Device
 from portable.dtypes import DType
+from portable.lang.function import Function
 from portable.lang.geometry import groups
 from portable.lang.kernel import Kernel
 from portable.lang.launch import Launcher
-from portable.linalg.gemm_kernels import gemm_naive, gemm_tiled, gemm_tiles
+from portable.linalg.gemm_kernels import gemm_naive, gemm_sums, gemm_tiled, gemm_tiles
 from portable.linalg.gemm_tuning import candidates
 from portable.tune.space import Parameters
 
-__all__ = ["TileLaunch", "launches", "tiles_launch"]
+__all__ = ["TileLaunch", "launches", "sums_launch", "tiles_launch"]
 
 _EDGE: Final = 16
 """Edge of the square tiles of the rungs "naive" and "tiled", one work-item per element."""
+
+_LINE: Final = 256
+"""Work-items of a workgroup that adds partial sums up."""
 
 
 class TileLaunch(NamedTuple):
@@ -66,11 +70,16 @@ def launches(
 def tiles_launch(
     parameters: Parameters, shape: tuple[int, ...], constants: dict[str, Any]
 ) -> TileLaunch:
-    """The tile kernel with one set of tuned parameters."""
+    """The tile kernel with one set of tuned parameters, for a result or its partial sums."""
     sizes = {name: value for name, value in parameters.items() if name != "WORKGROUP"}
     workgroup = (parameters["WORKGROUP"], 1, 1)
     launcher = _over_tiles(gemm_tiles, shape, parameters["BM"], parameters["BN"], workgroup)
     return TileLaunch(launcher, {**sizes, **constants})
+
+
+def sums_launch(shape: tuple[int, ...], activation: Function) -> TileLaunch:
+    """The kernel that makes a result of a shape from its partial sums."""
+    return TileLaunch(gemm_sums[prod(shape), _LINE], {"ACTIVATION": activation})
 
 
 def _over_tiles(

@@ -25,13 +25,14 @@ Double precision counts both alike: small results are done sooner without them, 
 that more compute units share (training 4x1024x64x256x64 on an H200 1.7 ms, with them 2.7).
 """
 
-_COPYING: Final = 128
-"""Work-items that do nothing but copy where copies are made apart."""
+_WARPGROUP: Final = 128
+"""Work-items that multiply together; where copies are made apart, a part of one has that to do."""
 
 
 def multiplying(choice: Parameters) -> int:
     """The work-items that share a tile of the result out."""
-    return int(choice["WORKGROUP"]) - _COPYING * bool(choice["APART"])
+    items = int(choice["WORKGROUP"])
+    return (items - 1) // _WARPGROUP * _WARPGROUP if choice["APART"] else items
 
 
 def _fits(choice: Parameters, dtype: DType, capabilities: Capabilities) -> bool:
@@ -53,16 +54,16 @@ def _fits(choice: Parameters, dtype: DType, capabilities: Capabilities) -> bool:
 def _may_be_apart(choice: Parameters, dtype: DType, capabilities: Capabilities) -> bool:
     """Where multiplications run on their own, in a ring with slots to run ahead in."""
     units = choice["UNITS"] and dtype is float16 and "wgmma.f16" in capabilities.matrix_units
-    return bool(units and choice["STAGES"] > 2 and choice["WORKGROUP"] > _COPYING)
+    return bool(units and choice["STAGES"] > 2 and choice["WORKGROUP"] > _WARPGROUP)
 
 
 _VALUES: Final = {
-    "BM": (32, 48, 64, 96, 128, 192, 256),
+    "BM": (16, 32, 48, 64, 96, 128, 192, 256),
     "BN": (32, 64, 128, 192, 256),
     "BK": (8, 16, 32, 64, 96, 128),
     "STAGES": (1, 2, 3, 4),
     "APART": (False, True),
-    "WORKGROUP": (1, 64, 128, 256, 384, 512),
+    "WORKGROUP": (1, 64, 128, 160, 256, 288, 384, 512),
     "GROUP": (1, 8),
     "UNITS": (False, True),
 }

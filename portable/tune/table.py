@@ -18,10 +18,10 @@ from typing import Final
 from portable.backend import Capabilities
 from portable.dtypes import DType
 from portable.notices import warn_once
-from portable.tune.own_table import State, Table, read, record, state, user_table
+from portable.tune.own_table import State, Table, read, recent_state, record, state, user_table
 from portable.tune.space import Parameters, Space
 
-__all__ = ["device_keys", "lookup", "record", "state", "user_table"]
+__all__ = ["device_keys", "lookup", "recent_state", "record", "state", "user_table"]
 
 _SHIPPED: Final = "portable_data"
 

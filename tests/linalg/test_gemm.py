@@ -22,7 +22,7 @@ from portable.errors import (
     ShapeError,
     UnsupportedError,
 )
-from portable.linalg import gemm
+from portable.linalg import gemm, gemm_again, prepare_gemm
 from portable.linalg.gemm import ALGORITHMS
 from portable.linalg.gemm_check import tolerance
 from portable.linalg.gemm_kernels import keep
@@ -444,6 +444,52 @@ def test_each_call_is_checked_however_many_were_right_before(device: Device) -> 
         gemm(a, half, beta=1, c=apart, bias=b, out=apart)
     found = device.to_numpy(gemm(a, b, beta=0, c=device.from_numpy(np.full((4, 4), np.nan, "f4"))))
     assert_right(found, device.to_numpy(a), device.to_numpy(b))
+
+
+def test_calls_like_earlier_ones_give_each_their_own_result(device: Device) -> None:
+    left, right = normal((6, 6)), normal((6, 6), seed=1)
+    a, b = device.from_numpy(left), device.from_numpy(right)
+    turned = device.namespace().matrix_transpose(b)
+    for _ in range(9):
+        straight, across = gemm(a, b), gemm(a, turned, alpha=2)
+    assert_right(device.to_numpy(straight), left, right)
+    assert_right(device.to_numpy(across), left, right.T.copy(), alpha=2)
+    total = device.from_numpy(left)
+    for _ in range(9):
+        gemm(a, b, beta=0.5, c=total, out=total)
+    expected = left
+    for _ in range(9):
+        expected = left @ right + np.float32(0.5) * expected
+    np.testing.assert_allclose(device.to_numpy(total), expected, rtol=1e-4, atol=1e-4)
+
+
+def test_tuned_parameters_are_looked_at_again(
+    device: Device, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    a = device.from_numpy(normal((6, 6)))
+    key = gemm_again.key_of(a, a, 0.0, None, None, None, (None, None, "auto"))
+    for _ in range(5):
+        gemm(a, a)
+    if gemm_again.known_product(key) is None:
+        pytest.skip(f"{device.name} tells nothing of its arrays that code could be compiled for")
+    monkeypatch.setattr(gemm_again, "recent_state", lambda: "another")
+    assert gemm_again.known_product(key) is None
+
+
+def test_a_prepared_product(device: Device) -> None:
+    left, right, bias = normal((7, 5)), normal((5, 6), seed=1), normal((6,), seed=2)
+    a, b, v = (device.from_numpy(x) for x in (left, right, bias))
+    out = device.from_numpy(np.zeros((7, 6), np.float32))
+    run = prepare_gemm(a, b, out=out, alpha=2, bias=v, activation="relu")
+    assert not device.to_numpy(out).any()
+    run()
+    assert_right(device.to_numpy(out), left, right, alpha=2, bias=bias, relu=True)
+    a[...] = device.from_numpy(2 * left)
+    run()
+    assert_right(device.to_numpy(out), 2 * left, right, alpha=2, bias=bias, relu=True)
+    prepare_gemm(a[:0], b, out=out[:0])()
+    with pytest.raises(ShapeError, match="out has shape"):
+        prepare_gemm(a, b, out=b)
 
 
 def test_unknown_words(device: Device) -> None:

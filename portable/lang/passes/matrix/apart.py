@@ -1,8 +1,8 @@
 """Loops that fill the slots of a ring with tiles and multiply them, cut in two.
 
-One warpgroup copies, the others multiply, and neither waits for more than it needs: two mbarriers
-for each slot say that it is filled and that it may be filled again. The warpgroup that copies is up
-to all slots ahead. (M. Bauer, H. Cook and B. Khailany, "CudaDMA: optimizing GPU memory bandwidth
+The last work-items copy, the others multiply, and neither wait for more than they need: two
+mbarriers for each slot say that it is filled and that it may be filled again. Those that copy are
+up to all slots ahead. (M. Bauer, H. Cook and B. Khailany, "CudaDMA: optimizing GPU memory bandwidth
 via warp specialization", SC 2011.) Where a copy engine takes all copies of a round, one work-item
 asks it for them: on an H200 half-precision products of 4096 took 0.85 of the time so.
 """
@@ -131,15 +131,15 @@ def cut_loop(
     warpgroup : Expression
         This work-item's.
     multiplying : int
-        How many warpgroups multiply; the next one copies.
+        How many warpgroups multiply; the work-items beyond them copy.
     forgotten : tuple of statements
-        What the one that copies does at last: it sets the registers that only the others use, so
-        that they hold nothing while it copies.
+        What those that copy do at last: they set the registers that only the others use, so that
+        these hold nothing while they copy.
     settled : tuple of statements
         What the others do at last.
     """
     ring = _Ring.made(code.work, pieces.slots)
-    ring.begin(code, 1 if pieces.engine else 2 * GROUP, multiplying)
+    ring.begin(code, 1 if pieces.engine else 2 * _copiers(code, multiplying), multiplying)
     copying = _asking if pieces.engine else _copying
     with code.when(e.Compare("eq", warpgroup, code.index(multiplying))):
         copying(code, pieces, ring, multiplying)
@@ -147,6 +147,11 @@ def cut_loop(
     with code.otherwise():
         _multiplying(code, pieces, ring)
         code.emit(*settled)
+
+
+def _copiers(code: Code, multiplying: int) -> int:
+    """The work-items that copy."""
+    return code.work.items - multiplying * GROUP
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,7 +227,7 @@ def _copying(code: Code, pieces: Cut, ring: _Ring, first: int) -> None:
     arrives twice: when its asynchronous copies have ended, and when it has gone past what it
     copied itself.
     """
-    turn, by = pieces.loop.var, (first * GROUP, GROUP)
+    turn, by = pieces.loop.var, (first * GROUP, _copiers(code, first))
     with code.over(turn, pieces.loop.stop):
         ring.wait(code, ring.freed, turn, 1)
         code.emit(*(replace(x, by=by) if isinstance(x, s.CopyTile) else x for x in pieces.copies))

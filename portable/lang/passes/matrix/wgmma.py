@@ -20,7 +20,7 @@ from portable.lang.passes.matrix.held import Held
 from portable.lang.passes.matrix.lanes import Lanes, divided, remainder
 from portable.lang.passes.matrix.parts import Part, Tile, kept_dims
 from portable.lang.passes.matrix.settle import settled, wait
-from portable.lang.passes.matrix.shapes import room
+from portable.lang.passes.matrix.shapes import LANES, room
 from portable.lang.passes.matrix.strategy import Strategy
 from portable.lang.passes.matrix.tile_layouts import contiguous_dim
 from portable.lang.passes.matrix.work import Code, Work, add, mul, smaller
@@ -117,11 +117,17 @@ def _fits(tile: Tile) -> bool:
 
 
 def _multiplying(work: Work, part: Part) -> int:
-    """Warpgroups that multiply: all but one, where that one has a loop's copies to make."""
-    groups = work.items // GROUP
-    rest = groups - 1
+    """Warpgroups that multiply, 0 where they cannot.
+
+    Where a loop's copies can be made apart, the last work-items have that to do: a warp beside
+    whole warpgroups, or the last one of these.
+    """
+    groups, spare = divmod(work.items, GROUP)
+    rest = groups - (not spare)
     spared = rest and all(warpgroups(f.shape, rest) for f in part.fragments)
-    return rest if spared and _cut_of(work, part) is not None else groups
+    if spared and spare in (0, LANES) and _cut_of(work, part) is not None:
+        return rest
+    return 0 if spare else groups
 
 
 def _cut_of(work: Work, part: Part) -> Cut | None:
@@ -138,7 +144,7 @@ def _cut_of(work: Work, part: Part) -> Cut | None:
 class Wgmma(Strategy):
     """Each warpgroup holds a rectangle of the accumulator and multiplies from the tiles.
 
-    Where a loop can be cut so (`apart`), the last warpgroup holds nothing and makes the copies.
+    Where a loop can be cut so (`apart`), the last work-items hold nothing and make the copies.
     """
 
     early = True
@@ -152,11 +158,13 @@ class Wgmma(Strategy):
             return False
         if any(f.dtype is not float32 or not f.units for f in part.fragments):
             return False
-        if work.items % GROUP or not all(_fits(tile) for tile in part.tiles.values()):
+        if not all(_fits(tile) for tile in part.tiles.values()):
             return False
         if any(x.a.shape[1] % _K for x in part.multiplies):
             return False
         groups = _multiplying(work, part)
+        if not groups:
+            return False
         each = sum(f.shape[0] * f.shape[1] for f in part.fragments) // (groups * GROUP)
         grids = [warpgroups(f.shape, groups) for f in part.fragments]
         return each <= room(work.items) and None not in grids

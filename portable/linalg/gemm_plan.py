@@ -1,0 +1,128 @@
+"""What of a product depends on the dtypes, shapes and layouts of its operands alone."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, Final, Literal, NamedTuple
+
+from portable import lang as kl
+from portable.backend import Device
+from portable.dtypes import DType
+from portable.errors import DTypeError, ShapeError
+from portable.lang.function import Function
+from portable.linalg.gemm_launches import TileLaunch, launches
+from portable.linalg.gemm_rows import row_multiples
+from portable.linalg.operands import broadcast_shape, broadcasts_to, common_dtype
+
+__all__ = ["ALGORITHMS", "Algorithm", "Form", "Plan", "Wanted", "planned"]
+
+Algorithm = Literal["auto", "naive", "tiled", "register", "pipelined", "matrix", "vendor"]
+
+ALGORITHMS: Final = ("auto", "naive", "tiled", "register", "pipelined", "matrix", "vendor")
+"""What ``algorithm=`` takes: "auto", the rungs of the ladder from the plainest up, "vendor"."""
+
+_DTYPES: Final = (kl.f16, kl.f32, kl.f64)
+
+
+class Form(NamedTuple):
+    """What of an array may be checked once for all calls with the like."""
+
+    dtype: Any
+    shape: tuple[int, ...]
+
+
+class Wanted(NamedTuple):
+    """What is to be made of the operands.
+
+    Attributes
+    ----------
+    reads_c : bool
+        Whether `beta` is not 0.
+    activation : Function
+        Applied to each element.
+    accumulate : DType or None
+        What to sum in; None for the default.
+    algorithm : str
+        One of `ALGORITHMS`.
+    """
+
+    reads_c: bool
+    activation: Function
+    accumulate: DType | None
+    algorithm: Algorithm
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What calls with operands of the same forms share; its launches are to be tried in turn.
+
+    Operands whose rows do not begin at multiples of so many bytes, of a and b, are copied: `rows`.
+    """
+
+    device: Device
+    kind: DType
+    shape: tuple[int, ...]
+    launches: tuple[TileLaunch, ...]
+    rows: tuple[int, int] | None
+
+
+@lru_cache(maxsize=4096)
+def planned(
+    device: Device,
+    a: Form,
+    b: Form,
+    c: Form | None,
+    bias: Form | None,
+    out: Form | None,
+    b_columns: bool,
+    wanted: Wanted,
+    table: object,
+) -> Plan:
+    """Checks the operands; `table` is the state of the user's table of tuned parameters."""
+    kind = common_dtype("gemm", _DTYPES, a=a, b=b, c=c, bias=bias, out=out)
+    shape = _result_shape(a.shape, b.shape)
+    if wanted.reads_c and c is None:
+        raise ShapeError("gemm with beta other than 0 needs c")
+    _check_addend("c", c if wanted.reads_c else None, shape)
+    _check_addend("bias", bias, shape)
+    if out is not None and out.shape != shape:
+        raise ShapeError(f"gemm: out has shape {out.shape}, the result {shape}")
+    accumulator = _accumulator(kind, wanted.accumulate)
+    constants = {"ACC": accumulator, "ACTIVATION": wanted.activation}
+    tried = launches(device, kind, shape, wanted.algorithm, constants, b_columns)
+    rows = None
+    if wanted.algorithm in ("auto", "matrix"):
+        rows = row_multiples(device.capabilities, kind, shape, a.shape[-1], b_columns)
+    return Plan(device, kind, shape, tuple(tried), rows)
+
+
+def _result_shape(a: tuple[int, ...], b: tuple[int, ...]) -> tuple[int, ...]:
+    if len(a) < 2 or len(b) < 2:
+        raise ShapeError(
+            f"gemm takes matrices (..., M, K) and (..., K, N), not shapes {a} and {b}; "
+            "give a vector a dimension of extent 1"
+        )
+    if a[-1] != b[-2]:
+        raise ShapeError(
+            f"gemm of shapes {a} and {b}: the last extent of a, {a[-1]}, is not the last but one "
+            f"of b, {b[-2]}"
+        )
+    return (*broadcast_shape("gemm", a[:-2], b[:-2]), int(a[-2]), int(b[-1]))
+
+
+def _check_addend(name: str, x: Form | None, shape: tuple[int, ...]) -> None:
+    if x is not None and not (x.shape and broadcasts_to(x.shape, shape)):
+        raise ShapeError(f"gemm: {name} of shape {x.shape} does not broadcast to {shape}")
+
+
+def _accumulator(kind: DType, wanted: DType | None) -> DType:
+    default = kind.register
+    if wanted is None:
+        return default
+    if wanted not in (kl.f32, kl.f64) or wanted.itemsize < default.itemsize:
+        raise DTypeError(
+            f"accumulate={wanted.name} for {kind.name}: gemm sums in {default.name}"
+            + (" or float64" if default is not kl.f64 else "")
+        )
+    return wanted

@@ -1,1 +1,0 @@
-"""What operations on arrays are made of: copies, maps, reductions, scans, sorts, compaction."""
