@@ -1,18 +1,23 @@
 """The `device` fixture: one suite, run on every device that is found here.
 
 ``PORTABLE_TEST_DEVICES`` chooses devices by name, separated by commas; ``all`` is every one. Unset,
-each backend and each compiler is there, but not each with each. A test says with a marker
-what it needs of a device, and is skipped by that name where the device lacks it.
+each backend and each compiler is there, but not each with each. A test says with a marker, or by
+asking for a fixture, what it needs of a device. It is not collected for devices that lack it; the
+last lines of a run count what was left out, by device and reason. Where all devices lack it, the
+test is skipped by that name.
 """
 
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Callable
+from typing import Any, Final
 
 import pytest
 
 from portable import registry
+from portable.array.creation import is_ours
 from portable.backend import Capabilities, Device
 from portable.errors import UnsupportedError
 
@@ -29,7 +34,11 @@ def _has(test: Callable[[Capabilities], bool]) -> Callable[[Device], bool]:
     return lambda device: test(device.capabilities)
 
 
-_NEEDS: dict[str, tuple[str, Callable[[Device], bool]]] = {
+def _has_our_arrays(device: Device) -> bool:
+    return is_ours(device.for_arrays())
+
+
+_NEEDS: Final[dict[str, tuple[str, Callable[[Device], bool]]]] = {
     "needs_float64": ("double precision", _has(lambda c: c.float64)),
     "needs_native_half": ("arithmetic in half precision", _has(lambda c: c.native_half)),
     "needs_sub_groups": ("sub-groups", _has(lambda c: c.sub_group_size > 1)),
@@ -38,6 +47,18 @@ _NEEDS: dict[str, tuple[str, Callable[[Device], bool]]] = {
     "needs_compiler": ("a compiler", lambda device: not device.interprets),
     "needs_namespace": ("an Array API namespace", _has_namespace),
 }
+"""By marker."""
+
+_NEEDS_OF_FIXTURES: Final[dict[str, tuple[str, Callable[[Device], bool]]]] = {
+    "ours": ("arrays of portable.array", _has_our_arrays),
+    "simulated": (
+        "an interpreter, which takes many shapes without compiling any",
+        lambda device: device.interprets and _has_our_arrays(device),
+    ),
+}
+
+_left_out: Final[Counter[str]] = Counter()
+"""Tests that were not collected, by device and reason."""
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
@@ -85,18 +106,37 @@ def _is_double(device: Device) -> bool:
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if "device" in metafunc.fixturenames:
-        metafunc.parametrize("device", _device_names(), indirect=True)
+        metafunc.parametrize("device", _devices_for(metafunc), indirect=True)
+
+
+def _devices_for(metafunc: pytest.Metafunc) -> list[str]:
+    """Those that have what a test needs; one that lacks it, to say so, if none does."""
+    names = _device_names()
+    markers = [marker.name for marker in metafunc.definition.iter_markers()]
+    lacking = {
+        name: _lacks(registry.device(name), markers, metafunc.fixturenames) for name in names
+    }
+    able = [name for name in names if not lacking[name]]
+    _left_out.update(lacking[name] for name in names if able and lacking[name])
+    return able or names[:1]
+
+
+def _lacks(device: Device, markers: list[str], fixtures: list[str]) -> str:
+    """What a device lacks of what a test needs, in words; empty if nothing."""
+    needs = [_NEEDS[name] for name in markers if name in _NEEDS]
+    needs += [_NEEDS_OF_FIXTURES[name] for name in fixtures if name in _NEEDS_OF_FIXTURES]
+    return next(
+        (f"{device.name} lacks {what}" for what, supplied in needs if not supplied(device)), ""
+    )
 
 
 @pytest.fixture
 def device(request: pytest.FixtureRequest) -> Device:
-    """Each device in turn; skipped where it lacks what the test's markers say that it needs."""
+    """Each device in turn; skipped where it lacks what the test needs."""
     found = registry.device(request.param)
-    for marker in request.node.iter_markers():
-        if marker.name in _NEEDS:
-            what, supplied = _NEEDS[marker.name]
-            if not supplied(found):
-                pytest.skip(f"{found.name} lacks {what}")
+    markers = [marker.name for marker in request.node.iter_markers()]
+    if lacking := _lacks(found, markers, request.fixturenames):
+        pytest.skip(lacking)
     if _name_of_dtype(request) in ("float64", "complex128") and not found.capabilities.float64:
         pytest.skip(f"{found.name} lacks double precision")
     return found
@@ -107,3 +147,24 @@ def _name_of_dtype(request: pytest.FixtureRequest) -> str:
     callspec = getattr(request.node, "callspec", None)
     given = callspec.params.get("dtype", "") if callspec else ""
     return str(getattr(given, "name", given))
+
+
+# -- what was not collected is counted at the end -------------------------------------------------
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Hands the counts of a worker of pytest-xdist to the process that reports."""
+    output: dict[str, Any] | None = getattr(session.config, "workeroutput", None)
+    if output is not None:
+        output["left_out"] = dict(_left_out)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: Any) -> None:
+    """Takes them; all workers collect alike."""
+    _left_out.update(getattr(node, "workeroutput", {}).get("left_out", {}) if not _left_out else {})
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    for reason, count in sorted(_left_out.items()):
+        terminalreporter.write_line(f"not collected: {count} tests, since {reason}")
