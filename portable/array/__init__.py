@@ -1,7 +1,10 @@
 """The Array API, version 2024.12, built from the kernel language.
 
 Arrays of any device that runs kernels and has no array library of its own; `portable.xp` gives this
-namespace with creation functions bound to a device. Beyond the standard there is ``float16``.
+namespace with creation functions bound to a device. Beyond the standard there are ``float16``,
+NumPy's methods (``x.sum(axis=0)``, ``x.reshape(2, -1)``), and NumPy's promotion between kinds:
+int32 with float32 gives float64, ``x / 2`` of integers gives floats, bools count as 0 and 1. Where
+a device has no double precision, single stands for it. Only int64 with uint64 is refused.
 
 Functions whose result's shape depends on the elements (`nonzero`, `unique_values` and its kin,
 `repeat` by an array, boolean masks) wait for the device, and so does indexing by arrays of

@@ -7,6 +7,7 @@ from typing import Any, Self
 
 from portable.array import conversion, indexing, manipulation
 from portable.array.base.storage import Storage
+from portable.array.methods import Methods
 from portable.array.operations import OPERATIONS
 from portable.array.operators import Operators
 from portable.errors import ShapeError
@@ -17,13 +18,13 @@ Index = Any
 """An integer, slice, ``...``, None, an array of integers or bools, or a tuple of them."""
 
 
-class Array(Operators, Storage):
+class Array(Operators, Methods, Storage):
     """An array of a device, as the Array API describes it.
 
-    Made by `portable.xp` and its functions. Slices are views: they share memory with what they were
-    taken from. Work is queued on the device; printing, ``int(x)``, ``bool(x)`` and
-    `portable.to_numpy` wait for it. `copy` copies the elements on the device, `pickle` through the
-    host.
+    Made by `portable.xp` and its functions, which it also has as methods, by NumPy's names. Slices
+    are views: they share memory with what they were taken from. Work is queued on the device;
+    printing, ``int(x)``, ``bool(x)`` and `portable.to_numpy` wait for it. `copy.copy` copies the
+    elements on the device, `pickle` through the host.
     """
 
     __slots__ = ()
@@ -38,7 +39,7 @@ class Array(Operators, Storage):
         """The transpose of a matrix, a view."""
         if len(self.shape) != 2:
             raise ShapeError(
-                f"T takes a matrix, not an array of shape {self.shape}; see mT and permute_dims"
+                f"T takes a matrix, not an array of shape {self.shape}; see mT and transpose()"
             )
         return self.viewed(self.shape[::-1], self.strides[::-1])
 

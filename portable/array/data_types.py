@@ -11,7 +11,7 @@ from portable import dtypes, registry
 from portable.array.base.storage import Storage
 from portable.array.creation import default_dtype, device_for, is_ours
 from portable.array.operation import common_type
-from portable.array.promotion import KINDS, kind_of, promoted
+from portable.array.promotion import KINDS, in_single, kind_of, promoted
 from portable.backend import Device
 from portable.dtypes import DType
 from portable.errors import DTypeError
@@ -66,7 +66,10 @@ def result_type(*arrays_and_dtypes: Any) -> DType:
         operands.append(kind_of(x) if plain else _given(x))
     if not any(isinstance(x, DType) for x in operands):
         raise ValueError("result_type needs at least one array or dtype")
-    return common_type(operands)
+    common = common_type(operands)
+    arrays = [x for x in arrays_and_dtypes if isinstance(x, Storage)]
+    double = all(x.device.capabilities.float64 for x in arrays)
+    return common if double else in_single(common)
 
 
 @dataclass(frozen=True, slots=True)

@@ -96,7 +96,7 @@ def apply(operation: Operation, *operands: Any, out: Any = None) -> Array:
 
 def applied(recipe: Recipe, operation: Operation, *operands: Any, out: Any) -> None:
     """`apply` as a step of a recipe, to arrays of it; `out`, not empty, overlaps no operand."""
-    compute, _ = operation.types([described(x) for x in operands])
+    compute, _ = _types(operation, operands, out.device)
     launch = _bind(operation, operands, out, compute, disjoint=True)
     numbers = [x if isinstance(x, Storage) else number_for(x, compute) for x in operands]
     recipe.add(launch, (*numbers, *(None,) * (3 - len(numbers)), out))
@@ -104,12 +104,19 @@ def applied(recipe: Recipe, operation: Operation, *operands: Any, out: Any) -> N
 
 def recorded(recipe: Recipe, operation: Operation, *operands: Any) -> Any:
     """`apply` as a step of a recipe: what stands for its result."""
-    _, result = operation.types([described(x) for x in operands])
-    shape = broadcast_shapes([x.shape for x in operands if isinstance(x, Storage)])
+    arrays = [x for x in operands if isinstance(x, Storage)]
+    _, result = _types(operation, operands, arrays[0].device)
+    shape = broadcast_shapes([x.shape for x in arrays])
     out = recipe.empty(shape, result)
     if out.size:
         applied(recipe, operation, *operands, out=out)
     return out
+
+
+def _types(operation: Operation, operands: Sequence[Any], device: Device) -> tuple[DType, DType]:
+    """The dtypes to compute in and to give."""
+    double = device.capabilities.float64
+    return operation.types([described(x) for x in operands], double=double)
 
 
 def _launch(plan: _Plan, operands: tuple[Any, ...], out: Any) -> None:
@@ -169,7 +176,7 @@ def check_arrays(name: str, *things: Any) -> None:
 def _new_plan(operation: Operation, operands: tuple[Any, ...], out: Any) -> _Plan:
     arrays = [x for x in (*operands, out) if isinstance(x, Storage)]
     device = check_operands(operation.name, operands if out is None else (*operands, out))
-    compute, result = operation.types([described(x) for x in operands])
+    compute, result = _types(operation, operands, device)
     shape = broadcast_shapes([x.shape for x in arrays])
     numbers = tuple((i, compute) for i, x in enumerate(operands) if not isinstance(x, Storage))
     aliased = out is not None and any(

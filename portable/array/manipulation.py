@@ -27,7 +27,7 @@ from portable.array.expression import Expression
 from portable.array.moves.copying import copy_in
 from portable.array.moves.gathering import gathered
 from portable.array.operation import conversion_to
-from portable.array.promotion import promoted
+from portable.array.promotion import promoted_on
 from portable.dtypes import DType, bool_
 from portable.errors import DTypeError, ShapeError
 
@@ -334,7 +334,7 @@ def joined(recipe: Recipe, parts: Sequence[Any], axis: int) -> Any:
             raise ShapeError(f"concat of {first.shape} and {x.shape} along axis {axis}")
     ends = [0, *accumulate(x.shape[axis] for x in parts)]
     shape = (*first.shape[:axis], ends[-1], *first.shape[axis + 1 :])
-    out = recipe.empty(shape, promoted(*[x.dtype for x in parts]))
+    out = recipe.empty(shape, promoted_on(first.device, *[x.dtype for x in parts]))
     lead = (slice(None),) * axis
     targets = [out.part((*lead, slice(*span))) for span in pairwise(ends)]
     copy_in(recipe, list(zip(parts, targets, strict=True)))

@@ -8,7 +8,7 @@ from functools import cache
 from typing import Any, Final, Literal
 
 from portable import lang as kl
-from portable.array.promotion import kind_of, promoted, with_scalar
+from portable.array.promotion import in_single, kind_of, promoted, with_scalar
 from portable.dtypes import DType, bool_, float16
 from portable.errors import DTypeError
 
@@ -49,6 +49,9 @@ class Operation:
         So many first operands keep their own dtype (the condition of ``where``).
     fixed : DType or None
         The dtype to compute in and to give, whatever the operands are.
+    floats : DType
+        With which integers are promoted where it takes floats alone, at the least; None: it refuses
+        integers, of which NumPy makes integers.
     """
 
     name: str
@@ -60,6 +63,7 @@ class Operation:
     vector: bool = True
     plain: int = 0
     fixed: DType | None = field(default=None)
+    floats: DType | None = float16
 
     def function(self, kind: DType) -> Any:
         """What the kernel calls for operands of a dtype."""
@@ -71,8 +75,10 @@ class Operation:
         """Whether it gives elements as they are."""
         return self.fixed is not None and getattr(x, "dtype", None) is self.fixed
 
-    def types(self, operands: Sequence[DType | str]) -> tuple[DType, DType]:
+    def types(self, operands: Sequence[DType | str], *, double: bool = True) -> tuple[DType, DType]:
         """The dtype to compute in and that of the result; Python numbers are kind letters.
+
+        `double`: whether the device has double precision.
 
         Raises
         ------
@@ -82,6 +88,10 @@ class Operation:
         if self.fixed is not None:
             return self.fixed, self.fixed
         common = common_type(operands[self.plain :])
+        if common.kind in "biu" and self.kinds in ("f", "fc") and self.floats is not None:
+            common = promoted(common, self.floats)
+        if not double:
+            common = in_single(common)
         if common.kind not in self.kinds:
             wanted = _WORDS.get(self.kinds, "other dtypes")
             raise DTypeError(f"{self.name} takes {wanted}, not {common.name}")

@@ -7,6 +7,7 @@ from typing import Final
 from portable import lang as kl
 from portable.array import real_operations as r
 from portable.array.operation import Operation
+from portable.dtypes import float64
 
 __all__ = ["OPERATIONS"]
 
@@ -38,7 +39,7 @@ OPERATIONS: Final[dict[str, Operation]] = {
         Operation("logical_not", "b", kl.logical_not),
         Operation("negative", "iufc", kl.negative),
         Operation("positive", "iufc", kl.positive),
-        Operation("reciprocal", "fc", kl.reciprocal),
+        Operation("reciprocal", "fc", kl.reciprocal, floats=None),
         Operation("round", "iufc", kl.round),
         Operation("sign", "iufc", kl.sign),
         Operation("signbit", "f", kl.signbit, result="bool"),
@@ -57,7 +58,7 @@ OPERATIONS: Final[dict[str, Operation]] = {
         Operation("bitwise_right_shift", "iu", r.shifted_right),
         Operation("bitwise_xor", "biu", kl.bitwise_xor),
         Operation("copysign", "f", kl.copysign),
-        Operation("divide", "fc", kl.divide),
+        Operation("divide", "fc", kl.divide, floats=float64),
         Operation("equal", "biufc", kl.equal, result="bool"),
         Operation("floor_divide", "iuf", r.float_floor_divide, kl.floor_divide, vector=False),
         Operation("greater", "iuf", kl.greater, result="bool"),

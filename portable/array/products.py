@@ -21,7 +21,7 @@ from portable.array.manipulation import (
     reshaped,
 )
 from portable.array.operations import OPERATIONS
-from portable.array.promotion import promoted
+from portable.array.promotion import promoted_on
 from portable.array.statistics import summed_in
 from portable.dtypes import DType
 from portable.errors import CompileError, DTypeError, LaunchError, ShapeError, UnsupportedError
@@ -69,7 +69,7 @@ def cross_products(x: Any, y: Any, out: Any, *, KIND: Any) -> None:
 
 
 def _common(name: str, x1: Array, x2: Array) -> DType:
-    kind = promoted(x1.dtype, x2.dtype)
+    kind = promoted_on(x1.device, x1.dtype, x2.dtype)
     if kind.kind == "b":
         raise DTypeError(f"{name} takes numbers, not bool; convert them with astype")
     return kind

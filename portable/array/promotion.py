@@ -1,18 +1,31 @@
-"""Type promotion, by the Array API's table."""
+"""Type promotion, by the Array API's table and, between kinds, by NumPy's.
+
+The standard leaves open what bools, integers and floats give together. Here they give what NumPy's
+arrays give, so that code means the same on every device: int32 and float32 give float64, and single
+precision where a device has no double. Only int64 with uint64, of which NumPy makes lossy floats,
+is refused.
+"""
 
 from __future__ import annotations
 
 from functools import cache
-from typing import Final
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
 
 from portable import dtypes
-from portable.dtypes import DType, complex64, complex128, float64
+from portable.dtypes import DType, complex64, complex128, float32, float64, int64
 from portable.errors import DTypeError
+
+if TYPE_CHECKING:
+    from portable.backend import Device
 
 __all__ = [
     "KINDS",
+    "in_single",
     "kind_of",
     "promoted",
+    "promoted_on",
     "with_scalar",
 ]
 
@@ -35,7 +48,7 @@ def promoted(*kinds: DType) -> DType:
     Raises
     ------
     DTypeError
-        Where the standard forbids it: between bool, integers and floats, and i64 with u64.
+        For signed integers with uint64.
     """
     result = kinds[0]
     for kind in kinds[1:]:
@@ -50,12 +63,13 @@ def _pair(x: DType, y: DType) -> DType:
         return _floating(x, y)
     if x.kind == y.kind:
         return max(x, y, key=lambda d: d.itemsize)
-    if x.is_integer and y.is_integer:
-        signed, unsigned = (x, y) if x.kind == "i" else (y, x)
-        if signed.itemsize > unsigned.itemsize:
-            return signed
-        if unsigned.itemsize < 8:
-            return dtypes.dtype(f"int{2 * unsigned.bits}")
+    if not (x.is_integer and y.is_integer):
+        return dtypes.dtype(np.promote_types(x.numpy, y.numpy))
+    signed, unsigned = (x, y) if x.kind == "i" else (y, x)
+    if signed.itemsize > unsigned.itemsize:
+        return signed
+    if unsigned.itemsize < 8:
+        return dtypes.dtype(f"int{2 * unsigned.bits}")
     raise DTypeError(f"{x.name} and {y.name} have no common dtype; convert one of them with astype")
 
 
@@ -79,17 +93,27 @@ def kind_of(scalar: object) -> str:
 def with_scalar(kind: DType, letter: str) -> DType:
     """The dtype that an array and a Python number of a kind give together.
 
+    That of the array, unless the number is of a higher kind.
+    """
+    if kind.kind in {"b": "biufc", "i": "iufc", "f": "fc", "c": "c"}[letter]:
+        return kind
+    if letter == "c" and kind.kind == "f":
+        return complex128 if kind is float64 else complex64
+    return {"i": int64, "f": float64, "c": complex128}[letter]
+
+
+def promoted_on(device: Device, *kinds: DType) -> DType:
+    """The dtype that arrays of these dtypes give together on a device.
+
     Raises
     ------
     DTypeError
-        If the number is of a higher kind than the array can hold.
+        As `promoted`.
     """
-    if letter == "c" and kind.kind == "f":
-        return complex128 if kind is float64 else complex64
-    allowed = {"b": "b", "i": "iufc", "f": "fc", "c": "c"}[letter]
-    if kind.kind in allowed:
-        return kind
-    word = {"b": "bool", "i": "int", "f": "float", "c": "complex"}[letter]
-    raise DTypeError(
-        f"a Python {word} does not combine with a {kind.name} array; convert one of them first"
-    )
+    common = promoted(*kinds)
+    return common if device.capabilities.float64 else in_single(common)
+
+
+def in_single(kind: DType) -> DType:
+    """What stands for a dtype on devices without double precision."""
+    return {float64: float32, complex128: complex64}.get(kind, kind)

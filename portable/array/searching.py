@@ -20,7 +20,7 @@ from portable.array.manipulation import (
 from portable.array.masks.compaction import true_indices
 from portable.array.moves.gathering import gathered_along, taken
 from portable.array.moves.selection import Selection
-from portable.array.promotion import promoted
+from portable.array.promotion import promoted_on
 from portable.array.reductions.best import best_along_last
 from portable.array.sorts.sorting_kernels import search
 from portable.dtypes import bool_, int64
@@ -259,7 +259,7 @@ def searchsorted(
 
 def _write_search(arrays: tuple[Any, ...], after: bool) -> Callable[..., Any]:
     """What `searchsorted` has to do for arrays like these."""
-    kind = promoted(*[x.dtype for x in arrays])
+    kind = promoted_on(arrays[0].device, *[x.dtype for x in arrays])
     recipe = Recipe(*arrays)
     table, values = (converted(recipe, x, kind) for x in arrays)
     size = (values.size,)

@@ -15,7 +15,7 @@ from portable.array.base.geometry import normalized_axes, normalized_axis
 from portable.array.base.numbers import number_for
 from portable.array.base.recipe import Plans, Recipe
 from portable.array.base.storage import Storage, contiguous_strides
-from portable.array.creation import filling, full
+from portable.array.creation import default_dtype, filling, full
 from portable.array.elementwise import not_equal
 from portable.array.engine import applied, check_operands, recorded
 from portable.array.manipulation import (
@@ -33,7 +33,7 @@ from portable.array.reductions.axis import Merge, grouped, reduced
 from portable.array.reductions.bool_words import counted_in_words, in_words
 from portable.array.reductions.moments import variance
 from portable.array.scans.scanning import scanned
-from portable.dtypes import DType, bool_, int64, uint64
+from portable.dtypes import DType, bool_, int8, int64, uint64
 from portable.errors import DTypeError
 
 if TYPE_CHECKING:
@@ -132,6 +132,16 @@ def _reduced(statistic: _Statistic, x: Any, axis: Axis, dtype: Any, keepdims: bo
     if isinstance(axis, Iterable):
         axis = tuple(axis)
     return _reduction(x, statistic, axis, dtype, keepdims)
+
+
+def _numbers(x: Any) -> Any:
+    """The array, bools as numbers."""
+    return astype(x, int8) if getattr(x, "dtype", None) is bool_ else x
+
+
+def _floats(x: Any) -> Any:
+    """The array, bools and integers as the floats that its device makes of numbers."""
+    return x if x.dtype.kind in "fc" else astype(x, default_dtype(x.device, "f"))
 
 
 def _sum_dtype(kind: DType, dtype: Any) -> DType:
@@ -244,7 +254,7 @@ def sum(x: Array, /, *, axis: Axis = None, dtype: Any = None, keepdims: bool = F
     Parameters
     ----------
     x : Array
-        Numbers.
+        Numbers; bools count as 0 and 1.
     axis : int or tuple of int, optional
         Along which; None means all.
     dtype : dtype, optional
@@ -255,9 +265,11 @@ def sum(x: Array, /, *, axis: Axis = None, dtype: Any = None, keepdims: bool = F
     Raises
     ------
     DTypeError
-        For bools, and complex numbers with a real `dtype`.
+        For complex numbers with a real `dtype`.
     """
-    return _reduced(_SUM, x, axis, dtype, keepdims)  # type: ignore[no-any-return]
+    if dtype is None and getattr(x, "dtype", None) is bool_:
+        return count_nonzero(x, axis=axis, keepdims=keepdims)
+    return _reduced(_SUM, _numbers(x), axis, dtype, keepdims)  # type: ignore[no-any-return]
 
 
 def summed_in(recipe: Recipe, x: Any, axes: tuple[int, ...], kind: DType) -> Any:
@@ -288,7 +300,7 @@ def prod(x: Array, /, *, axis: Axis = None, dtype: Any = None, keepdims: bool = 
     Parameters
     ----------
     x : Array
-        Numbers.
+        Numbers; bools count as 0 and 1.
     axis : int or tuple of int, optional
         Along which; None means all.
     dtype : dtype, optional
@@ -299,9 +311,9 @@ def prod(x: Array, /, *, axis: Axis = None, dtype: Any = None, keepdims: bool = 
     Raises
     ------
     DTypeError
-        For bools, and complex numbers with a real `dtype`.
+        For complex numbers with a real `dtype`.
     """
-    return _reduced(_PROD, x, axis, dtype, keepdims)  # type: ignore[no-any-return]
+    return _reduced(_PROD, _numbers(x), axis, dtype, keepdims)  # type: ignore[no-any-return]
 
 
 def max(x: Array, /, *, axis: Axis = None, keepdims: bool = False) -> Array:
@@ -399,18 +411,14 @@ def mean(x: Array, /, *, axis: Axis = None, keepdims: bool = False) -> Array:
     Parameters
     ----------
     x : Array
-        Floating-point numbers.
+        Numbers; bools and integers are converted to floats.
     axis : int or tuple of int, optional
         Along which; None means all.
     keepdims : bool
         Whether these dimensions stay, with an extent of 1.
-
-    Raises
-    ------
-    DTypeError
-        For bools and integers.
     """
     check_operands("mean", (x,))
+    x = _floats(x)
     if isinstance(axis, Iterable):
         axis = tuple(axis)
     return _mean(x, axis, keepdims)  # type: ignore[no-any-return]
@@ -447,7 +455,7 @@ def var(
     Parameters
     ----------
     x : Array
-        Real floating-point numbers.
+        Real numbers; bools and integers are converted to floats.
     axis : int or tuple of int, optional
         Along which; None means all.
     correction : float
@@ -459,13 +467,14 @@ def var(
     Raises
     ------
     DTypeError
-        For bools, integers and complex numbers.
+        For complex numbers.
     """
     return _variance(x, axis, correction, keepdims, False)
 
 
 def _variance(x: Array, axis: Axis, correction: float, keepdims: bool, root: bool) -> Array:
     check_operands("std" if root else "var", (x,))
+    x = _floats(x)
     if isinstance(axis, Iterable):
         axis = tuple(axis)
     return _spread(x, axis, float(correction), keepdims, root)  # type: ignore[no-any-return]
@@ -509,7 +518,7 @@ def std(
     Parameters
     ----------
     x : Array
-        Real floating-point numbers.
+        Real numbers; bools and integers are converted to floats.
     axis : int or tuple of int, optional
         Along which; None means all.
     correction : float
@@ -520,7 +529,7 @@ def std(
     Raises
     ------
     DTypeError
-        For bools, integers and complex numbers.
+        For complex numbers.
     """
     return _variance(x, axis, correction, keepdims, True)
 

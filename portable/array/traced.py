@@ -171,7 +171,8 @@ class Traced(Operators, Expression):
             if weak in "bi" and not set(operation.kinds) & set("bi"):
                 weak = "f"
             described[operation.plain] = self.trace.default(weak)
-        compute, result = operation.types(described)
+        double = self.device.capabilities.float64
+        compute, result = operation.types(described, double=double)
         sources = tuple(
             _source(x, compute if place >= operation.plain else None)
             for place, x in enumerate(operands)

@@ -6,6 +6,7 @@ Special values are among the operands.
 from __future__ import annotations
 
 import operator
+from functools import partial
 from itertools import product
 from typing import Any
 
@@ -44,7 +45,7 @@ IN_PLACE = [
     operator.irshift,
 ]  # fmt: skip
 REAL = [0.0, -0.0, 1.0, -1.0, 0.5, -0.5, 2.5, -3.5, 3.0, 1e-3, 30.0, np.inf, -np.inf, np.nan]
-ULPS = {"float32": 16, "float64": 16, "complex64": 64, "complex128": 64}
+ULPS = {"float16": 16, "float32": 16, "float64": 16, "complex64": 64, "complex128": 64}
 
 
 def numbers(dtype: str) -> np.ndarray[Any, Any]:
@@ -99,7 +100,10 @@ def outcome(function: Any, *operands: Any) -> Any:
         return error
 
 
-def compare(mine: Any, theirs: Any, label: object) -> None:
+def compare(mine: Any, theirs: Any, label: object, numpy: Any = None) -> None:
+    """What strict gives; where the standard leaves it open, an error or what NumPy gives."""
+    if isinstance(theirs, TypeError) and numpy is not None and not isinstance(mine, TypeError):
+        theirs = numpy()
     if isinstance(theirs, TypeError) or isinstance(mine, TypeError):
         assert isinstance(theirs, TypeError), f"{label}: raised {mine!r}"
         assert isinstance(mine, TypeError), f"{label}: {theirs!r} was expected"
@@ -114,7 +118,8 @@ def test_unary(ours: Device, dtype: str) -> None:
     for name in UNARY:
         x = a[a != 0] if name == "reciprocal" and a.dtype.kind == "c" else a
         theirs = outcome(getattr(strict, name), strict.asarray(x))
-        compare(outcome(getattr(xp, name), ours.from_numpy(x)), theirs, name)
+        of_numpy = partial(outcome, getattr(np, name, None), x)
+        compare(outcome(getattr(xp, name), ours.from_numpy(x)), theirs, name, of_numpy)
 
 
 def defined(name: str, a: Any, b: Any) -> Any:
@@ -135,10 +140,13 @@ def test_binary(ours: Device, dtype: str) -> None:
     line = numbers(dtype)
     a, b = (m.reshape(-1).copy() for m in np.meshgrid(line, line))
     for name in BINARY:
+        if name == "pow" and dtype == "bool":  # NumPy's is of int8
+            continue
         keep = defined(name, a, b)
         x, y = a[keep], b[keep]
         theirs = outcome(getattr(strict, name), strict.asarray(x), strict.asarray(y))
-        compare(outcome(getattr(xp, name), ours.from_numpy(x), ours.from_numpy(y)), theirs, name)
+        mine = outcome(getattr(xp, name), ours.from_numpy(x), ours.from_numpy(y))
+        compare(mine, theirs, name, partial(outcome, getattr(np, name, None), x, y))
 
 
 def test_promotion(simulated: Device) -> None:
@@ -149,14 +157,16 @@ def test_promotion(simulated: Device) -> None:
         for name in names:
             theirs = outcome(getattr(strict, name), *map(strict.asarray, operands))
             mine = outcome(getattr(xp, name), *map(simulated.from_numpy, operands))
-            compare(mine, theirs, f"{name} of {first} and {second}")
+            of_numpy = partial(outcome, getattr(np, name), *operands)
+            compare(mine, theirs, f"{name} of {first} and {second}", of_numpy)
         pair = (getattr(xp, first), getattr(xp, second))
-        table = (getattr(strict, first), getattr(strict, second))
-        joint = outcome(xp.result_type, *pair), outcome(strict.result_type, *table)
-        assert isinstance(joint[0], TypeError) == isinstance(joint[1], TypeError), pair
-        if not isinstance(joint[0], TypeError):
-            assert joint[0].name in str(joint[1]), pair
-        assert xp.can_cast(*pair) == strict.can_cast(*table), pair
+        joint = outcome(xp.result_type, *pair)
+        if isinstance(joint, TypeError):  # of which NumPy makes floats that do not hold them
+            assert {first[:3], second[:3]} == {"int", "uin"}, pair
+            assert "uint64" in (first, second)
+            continue
+        assert joint.name == np.result_type(first, second).name, pair
+        assert xp.can_cast(*pair) == (joint.name == second), pair
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
@@ -165,15 +175,19 @@ def test_operators(simulated: Device, dtype: str) -> None:
     a = np.ones((2, 3), dtype)
     x, s = simulated.from_numpy(a), strict.asarray(a)
     for op, other in product(OPERATORS, [True, 2, 1.5, 0.5j]):
+        if op is operator.pow and dtype == "bool":  # NumPy's is of int8, whatever the number is
+            continue
         if op in ORDERS and isinstance(other, complex):
             with pytest.raises(TypeError):
                 op(x, other)
             continue
         label = f"{op.__name__} of {dtype} and {other!r}"
-        compare(outcome(op, x, other), outcome(op, s, other), label)
-        compare(outcome(op, other, x), outcome(op, other, s), f"{label}, reflected")
-    for op in OPERATORS:
-        compare(outcome(op, x, x), outcome(op, s, s), op.__name__)
+        theirs = outcome(op, s, other), outcome(op, other, s)
+        compare(outcome(op, x, other), theirs[0], label, partial(outcome, op, a, other))
+        turned = partial(outcome, op, other, a)
+        compare(outcome(op, other, x), theirs[1], f"{label}, reflected", turned)
+    for op in set(OPERATORS) - ({operator.pow} if dtype == "bool" else set()):
+        compare(outcome(op, x, x), outcome(op, s, s), op.__name__, partial(outcome, op, a, a))
     for op in (operator.neg, operator.pos, operator.abs, operator.invert):
         compare(outcome(op, x), outcome(op, s), op.__name__)
 
@@ -188,10 +202,10 @@ def test_in_place_operators(simulated: Device, dtype: str) -> None:
             array = isinstance(other, np.ndarray)
             mine = outcome(op, x, simulated.from_numpy(other) if array else other)
             theirs = outcome(op, s, strict.asarray(other) if array else other)
-            compare(mine, theirs, f"{op.__name__} of {dtype} and {other!r}")
-            if not isinstance(theirs, TypeError):
+            of_numpy = partial(outcome, op, start.copy(), other)
+            compare(mine, theirs, f"{op.__name__} of {dtype} and {other!r}", of_numpy)
+            if not isinstance(mine, TypeError):
                 assert mine is x
-                agree(x, s, op.__name__)
 
 
 def test_what_is_no_operand(simulated: Device) -> None:
