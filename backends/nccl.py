@@ -94,12 +94,7 @@ class _Part(Collectives):
 
     def start_gather(self, x: Any, outs: Sequence[Any]) -> Callable[[], None]:
         """On a stream of its own, which waits for what the current one was given so far."""
-        import cupy
-
-        if self._beside is None:
-            self._beside = cupy.cuda.Stream(non_blocking=True)
-        beside = self._beside
-        beside.wait_event(cupy.cuda.get_current_stream().record())
+        beside = self._stream_beside()
         self._nccl.groupStart()
         for root, out in enumerate(outs):
             source = x.data.ptr if root == self._rank else out.data.ptr
@@ -107,8 +102,24 @@ class _Part(Collectives):
                 source, out.data.ptr, x.size, self._type(x), root, beside.ptr
             )
         self._nccl.groupEnd()
-        end = beside.record()
-        return lambda: cupy.cuda.get_current_stream().wait_event(end)
+        return _awaited(beside.record())
+
+    def start_broadcast(self, x: Any, root: int) -> Callable[[], None]:
+        """On the same stream as `start_gather`."""
+        beside = self._stream_beside()
+        self._communicator.broadcast(
+            x.data.ptr, x.data.ptr, x.size, self._type(x), root, beside.ptr
+        )
+        return _awaited(beside.record())
+
+    def _stream_beside(self) -> Any:
+        """The stream for what goes on beside, after all that the current one was given so far."""
+        import cupy
+
+        if self._beside is None:
+            self._beside = cupy.cuda.Stream(non_blocking=True)
+        self._beside.wait_event(cupy.cuda.get_current_stream().record())
+        return self._beside
 
     def _type(self, x: Any) -> int:
         name = np.dtype(x.dtype).name
@@ -118,6 +129,13 @@ class _Part(Collectives):
 
     def _operation(self, op: str) -> int:
         return int(getattr(self._nccl, _OPERATIONS[op]))
+
+
+def _awaited(event: Any) -> Callable[[], None]:
+    """What makes the current stream wait for an event."""
+    import cupy
+
+    return lambda: cupy.cuda.get_current_stream().wait_event(event)
 
 
 def _current() -> int:

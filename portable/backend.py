@@ -373,6 +373,10 @@ class Collectives(ABC):
             Makes what is enqueued from then on wait for it.
         """
 
+    @abstractmethod
+    def start_broadcast(self, x: Any, root: int) -> Callable[[], None]:
+        """Must: the same of `broadcast`."""
+
 
 class Device(ABC):
     """One device. Methods marked *must* have no default; *should* and *may* have one.

@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 from portable import lang as kl
 from portable import registry
 from portable.errors import DataError, ShapeError
-from portable.gf2.elimination import Elimination, Order
+from portable.gf2.elimination import Elimination
+from portable.gf2.layout import Order
 from portable.gf2.layout_kernels import take_rows
 from portable.gf2.matrix import BitMatrix
 from portable.gf2.product import require_one_device, transpose
@@ -166,7 +167,7 @@ def nullspace(a: BitMatrix) -> BitMatrix:
 
 
 def _eliminated(a: BitMatrix, beside: BitMatrix | None, reduced: bool) -> Elimination:
-    work = Elimination(a, Order(a.shape[1], backward=False), beside=beside, reduced=reduced)
+    work = Elimination.of(a, Order(a.shape[1], backward=False), beside=beside, reduced=reduced)
     work.run()
     return work
 

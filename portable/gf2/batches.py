@@ -19,11 +19,11 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from portable.backend import Device
 from portable.errors import ShapeError
 from portable.files import require_room, write_whole, writing_whole
 from portable.gf2.eliminate import leading_columns, one_lead_each
-from portable.gf2.elimination import Order, Progress
+from portable.gf2.elimination import Progress
+from portable.gf2.layout import WORD, Order
 from portable.gf2.matrix import BitMatrix
 from portable.gf2.packed_file import (
     SUFFIX,
@@ -33,13 +33,12 @@ from portable.gf2.packed_file import (
     packed_header,
 )
 from portable.gf2.packing import Words, word_count
-from portable.gf2.parts import Part, Pivots
 from portable.gf2.schedule import run_stripes
-from portable.gf2.shared_out import Shares, owners_of
+from portable.gf2.shared_out import Share, Shares, shape_for_all
 from portable.gf2.stages import Stages, stage
-from portable.gf2.team import Team
 from portable.gf2.text import read_text, text_bytes, write_lines
-from portable.gf2.tuning import shape_for
+from portable.gf2.tuning import Shape
+from portable.parallel.member import Member
 
 __all__ = ["eliminate_in_batches", "unfinished_folder"]
 
@@ -60,22 +59,21 @@ def eliminate_in_batches(
     rows: Name,
     out: Name,
     memory: int,
-    device: Device,
-    team: Team,
+    member: Member,
     stages: Stages | None = None,
 ) -> NDArray[np.bool_]:
     """`portable.gf2.eliminate_file` with at most about `memory` bytes of columns at a time.
 
-    Processes of a team share each batch out, and need a folder that all of them see.
+    Members of a group share each batch out, and need a folder that all of them see.
     """
     folder = unfinished_folder(out)
-    with team.agreeing():
-        if team.rank == 0:
+    with member.agreeing():
+        if member.rank == 0:
             folder.mkdir(exist_ok=True)
     try:
-        return _in_batches((eliminators, rows), Path(out), folder, memory, device, team, stages)
+        return _in_batches((eliminators, rows), Path(out), folder, memory, member, stages)
     finally:
-        if team.rank == 0 and folder.exists() and not (folder / _FINISHED).exists():
+        if member.rank == 0 and folder.exists() and not (folder / _FINISHED).exists():
             shutil.rmtree(folder)
 
 
@@ -84,21 +82,20 @@ def _in_batches(
     out: Path,
     folder: Path,
     memory: int,
-    device: Device,
-    team: Team,
+    member: Member,
     stages: Stages | None,
 ) -> NDArray[np.bool_]:
-    with team.agreeing():
-        names = _packed_inputs(given, folder, team, stages)
-    work = _Work.of(names, folder, memory, device, team)
-    with team.agreeing():
+    with member.agreeing():
+        names = _packed_inputs(given, folder, member, stages)
+    work = _Work.of(names, folder, memory, member)
+    with member.agreeing():
         leads = work.leads()
         one_lead_each(leads, lambda i: f"{os.fspath(given[0])}, line {i + 1}")
-        if team.rank == 0:
+        if member.rank == 0:
             work.prepare(given)
     promoted = work.run(leads, stage(stages, "elimination"))
-    with team.agreeing():
-        if team.rank == 0:
+    with member.agreeing():
+        if member.rank == 0:
             _finish(work, out)
     return promoted
 
@@ -107,7 +104,7 @@ def _in_batches(
 
 
 def _packed_inputs(
-    paths: tuple[Name, Name], folder: Path, team: Team, stages: Stages | None
+    paths: tuple[Name, Name], folder: Path, member: Member, stages: Stages | None
 ) -> tuple[Path, Path]:
     """The files, or packed copies of those that are text or of fewer columns."""
     shares = [1 if is_packed(p) else -(-Path(p).stat().st_size // _PIECE) or 1 for p in paths]
@@ -121,10 +118,10 @@ def _packed_inputs(
         target = folder / f"{name}{SUFFIX}"
         if is_packed(path) and shape[1] == columns:
             target = Path(path)
-        elif team.rank == 0 and not _is_newer(target, Path(path)):
+        elif member.rank == 0 and not _is_newer(target, Path(path)):
             _pack_into(target, path, count, (shape[0], columns))
         found.append(target)
-    team.wait()
+    member.barrier()
     return found[0], found[1]
 
 
@@ -174,10 +171,10 @@ class _Work:
         Of what is unfinished.
     stripes : int
         Stripes of a batch.
-    device : Device
-        Where this process works.
-    team : Team
-        Who shares batches out.
+    shape : Shape
+        How stripes are laid out.
+    member : Member
+        One of those who share batches out.
     """
 
     eliminators: Any
@@ -185,20 +182,19 @@ class _Work:
     columns: int
     folder: Path
     stripes: int
-    device: Device
-    team: Team
+    shape: Shape
+    member: Member
 
     @classmethod
-    def of(
-        cls, names: tuple[Path, Path], folder: Path, memory: int, device: Device, team: Team
-    ) -> _Work:
+    def of(cls, names: tuple[Path, Path], folder: Path, memory: int, member: Member) -> _Work:
         """With batches of as many stripes as `memory` holds twice: as words and as stripes."""
         (known, wide), (given, columns) = (map_packed(name) for name in names)
         if wide != columns:
             raise ShapeError(f"{names[0]} has {wide} columns, {names[1]} has {columns}")
-        each = 2 * 8 * shape_for(device.capabilities).width * max(len(known) + len(given), 1)
-        stripes = min(team.gather(max(memory // each, 1))) * team.size
-        return cls(known, given, columns, folder, stripes, device, team)
+        shape = shape_for_all(member)
+        each = 2 * 8 * shape.width * max(len(known) + len(given), 1)
+        stripes = min(member.exchange(max(memory // each, 1))) * member.size
+        return cls(known, given, columns, folder, stripes, shape, member)
 
     @property
     def order(self) -> Order:
@@ -208,7 +204,7 @@ class _Work:
     @property
     def width(self) -> int:
         """Words of a stripe."""
-        return shape_for(self.device.capabilities).width
+        return self.shape.width
 
     def leads(self) -> NDArray[np.int64]:
         """The leading columns of the eliminators, looked for in pieces."""
@@ -217,7 +213,9 @@ class _Work:
         for first in range(0, len(self.eliminators), step):
             words = np.array(self.eliminators[first : first + step], np.uint64)
             found.append(
-                leading_columns(BitMatrix.from_words(words, self.columns, device=self.device))
+                leading_columns(
+                    BitMatrix.from_words(words, self.columns, device=self.member.device)
+                )
             )
         return np.concatenate(found)
 
@@ -233,8 +231,7 @@ class _Work:
         for path in [*self.folder.glob("pivots-*"), self.folder / _FINISHED, self.result]:
             path.unlink(missing_ok=True)
         size = packed_bytes(len(self.rows), self.columns)
-        pivots = Pivots.empty(len(self.rows), self.width).packed().nbytes
-        require_room(self.folder, size + pivots * -(-self.order.words // self.width))
+        require_room(self.folder, size + 8 * self.order.words * (WORD + len(self.rows)))
         with self.result.open("wb") as file:
             file.write(packed_header(len(self.rows), self.columns))
             file.truncate(size)
@@ -259,39 +256,36 @@ class _Work:
     def run(self, leads: NDArray[np.int64], progress: Progress | None) -> NDArray[np.bool_]:
         """All batches that are left; which rows were promoted."""
         said = self._said()
-        owners = owners_of(leads, self.order)
         stripes = -(-self.order.words // self.width)
         for batch in range(said["batches"], -(-stripes // self.stripes)):
             first = batch * self.stripes
             last = min(first + self.stripes, stripes)
-            shares = Shares(self.order, self.width, self.team.size, first, last)
-            self._run_batch(shares, owners, progress)
-            self.team.wait()
-            if self.team.rank == 0:
+            shares = Shares(self.order, self.width, self.member.size, first, last)
+            self._run_batch(shares, leads, progress)
+            self.member.barrier()
+            if self.member.rank == 0:
                 self._say(said["about"], batch + 1)
-            self.team.wait()
-        if not stripes:
-            return np.zeros(len(self.rows), np.bool_)
-        blank = Pivots.empty(len(self.rows), self.width)
-        promoted: NDArray[np.bool_] = _Kept(self.folder).read(stripes - 1, blank).rests >= 0
+            self.member.barrier()
+        promoted = _Kept(self.folder, len(self.rows)).promoted(stripes)
         # The first process removes the folder next, which the others have to have read by then.
-        self.team.wait()
+        self.member.barrier()
         return promoted
 
     def _run_batch(
-        self, shares: Shares, owners: NDArray[np.int32], progress: Progress | None
+        self, shares: Shares, leads: NDArray[np.int64], progress: Progress | None
     ) -> None:
-        own = shares.words(self.team.rank)
+        if not len(self.rows):
+            return
+        own = shares.words(self.member.rank)
         held, given = (np.array(x[:, own], np.uint64) for x in (self.eliminators, self.rows))
-        shape = shape_for(self.device.capabilities)
-        stripes = shares.stripes(self.team.rank)
-        part = Part(given, held, owners, stripes, self.order, self.device, shape)
+        share = Share(given, held, leads, shares, self.member, self.shape)
         del held, given
         follow = None if progress is None else partial(_overall, progress, self.order, self.width)
-        run_stripes(part, self.team, shares.first, shares.last, _Kept(self.folder), follow)
-        if own.size and len(self.rows):
+        kept = _Kept(self.folder, len(self.rows))
+        run_stripes(share.work, self.member, shares.first, shares.last, kept, follow)
+        if own.size:
             out = np.memmap(self.result, "<u8", "r+", *_words_at(len(self.rows), self.order.words))
-            out[:, own] = part.words()
+            out[:, own] = share.words()
             out.flush()
 
 
@@ -306,21 +300,31 @@ def _words_at(rows: int, words: int) -> tuple[int, tuple[int, int]]:
 
 @dataclass(frozen=True, slots=True)
 class _Kept:
-    """The pivots of stripes, a file each."""
+    """What is told of stripes' pivots, a file each."""
 
     folder: Path
+    rows: int
 
     def _path(self, stripe: int) -> Path:
         return self.folder / f"pivots-{stripe:06d}"
 
-    def read(self, stripe: int, like: Pivots) -> Pivots:
-        """Those of a stripe."""
-        return like.unpacked(np.fromfile(self._path(stripe), np.uint8))
+    def read(self, stripe: int) -> Words:
+        """That of a stripe, a row for each panel."""
+        return np.fromfile(self._path(stripe), np.uint64).reshape(-1, WORD + self.rows)
 
-    def write(self, stripe: int, pivots: Pivots) -> None:
-        """Keeps those of a stripe."""
+    def write(self, stripe: int, told: Words) -> None:
+        """Keeps that of a stripe."""
         with writing_whole(self._path(stripe)) as file:
-            file.write(pivots.packed().data)
+            file.write(np.ascontiguousarray(told).data)
+
+    def promoted(self, stripes: int) -> NDArray[np.bool_]:
+        """Which rows are pivots of one of so many stripes."""
+        found = np.zeros(self.rows, np.bool_)
+        for stripe in range(stripes if self.rows else 0):
+            told = np.memmap(self._path(stripe), np.int64, "r").reshape(-1, WORD + self.rows)
+            sources = told[:, :WORD]
+            found[sources[sources >= 0]] = True
+        return found
 
 
 def _finish(work: _Work, out: Path) -> None:

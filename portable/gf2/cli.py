@@ -19,7 +19,7 @@ from portable.gf2.algebra import rank as rank_of
 from portable.gf2.files import eliminate_file, read_matrix, write_matrix
 from portable.gf2.made_up import ELIMINATOR_DENSITY, ROW_DENSITY, random_problem
 from portable.gf2.stages import Stages
-from portable.gf2.team import world
+from portable.parallel.mpi import world
 
 __all__ = ["gf2"]
 

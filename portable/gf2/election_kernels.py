@@ -2,10 +2,11 @@
 
 Columns are in the order in which they are eliminated: within a word the highest bit comes first. A
 pivot is an eliminator, or the first row (in the order of rows) that leads in a column once the
-columns before it are eliminated. That is found batch by batch of rows: what is left of a row
-when all pivots so far are taken from it (its *residue*) leads where the row would come to rest, as
-pivots of later columns do not change the columns before them. Within a batch the first row that
-leads in the first column is a pivot; its residue is taken from all others of the batch, and so on.
+columns before it are eliminated. That is found row after row: what is left of a row when all pivots
+so far are taken from it (its *residue*) leads where the row would come to rest, as pivots of later
+columns do not change the columns before them; the first row that leads somewhere is a pivot there.
+A batch of rows loses the pivots known before it at once, and each pivot found in it is taken from
+all rows after.
 """
 
 from __future__ import annotations
@@ -16,13 +17,10 @@ from portable import lang as kl
 from portable.gf2.table_kernels import WORD, load_words, store_words
 from portable.lang.function import function
 
-__all__ = ["NO_SOURCE", "State", "elect", "eliminator_source", "slot_of"]
+__all__ = ["NO_SOURCE", "State", "Transform", "elect", "eliminator_source", "slot_of", "source_of"]
 
 NO_SOURCE: Final = -1
 """The source of a column that has no pivot."""
-
-NONE: Final = 0xFFFFFFFF
-"""No row."""
 
 ALL: Final = 0xFFFFFFFFFFFFFFFF
 """All columns."""
@@ -31,7 +29,7 @@ ALL: Final = 0xFFFFFFFFFFFFFFFF
 class State(NamedTuple):
     """The arrays of an elimination, places being ``64 panel + bit``.
 
-    What is of a panel is kept at `slot_of` it; `kept` is all panels, or as many as a stripe has.
+    What is of a panel is kept at `slot_of` it, with room for the panels of two stripes.
 
     Attributes
     ----------
@@ -41,26 +39,39 @@ class State(NamedTuple):
         The eliminator that leads at a place, -1 where there is none.
     rests : array of int32, shape (rows,)
         The place at which a row came to rest, -1 for others.
-    sources : array of int32, shape (kept, 64)
+    settled : array of int32, shape (1,)
+        A number of rows, from the first on, that are all pivots.
+    sources : array of uint64, shape (slots, 64)
         The row that is the pivot of a place, or ``-2 - eliminator``, or `NO_SOURCE`.
-    finals, reduced : array of uint64, shape (kept, 64)
-        Of which pivots' rows, as they are before the panel, each pivot is the sum: when it comes to
-        rest, and when all other pivots' columns are eliminated from it.
-    found : array of uint64, shape (kept,)
-        The bits of a panel that have a pivot.
-    bits : array of uint64, shape (slots, rows)
-        The reduced pivots of a panel that each row is to lose.
+    sums : array of uint64, shape (slots, rows)
+        Which pivots of a panel, as they are before it, each row takes on in it.
     """
 
     work: Any
     eliminators: Any
     owners: Any
     rests: Any
+    settled: Any
     sources: Any
+    sums: Any
+
+
+class Transform(NamedTuple):
+    """Pivots of a panel as sums of their rows, which are as they were before the panel.
+
+    Attributes
+    ----------
+    finals : array of uint64, shape (64,)
+        Of each pivot as it comes to rest.
+    reduced : array of uint64, shape (64,)
+        Of each pivot with all others' columns eliminated.
+    columns : array of uint64, shape (1,)
+        The bits that have a pivot.
+    """
+
     finals: Any
     reduced: Any
-    found: Any
-    bits: Any
+    columns: Any
 
 
 @function
@@ -71,8 +82,14 @@ def eliminator_source(number: Any) -> Any:
 
 @function
 def slot_of(state: Any, panel: Any) -> Any:
-    """Where a panel's pivots are kept: with room for a few panels, it is used again and again."""
+    """Where a panel's pivots are kept, which is used again and again."""
     return panel % state.sources.shape[0]
+
+
+@function
+def source_of(state: Any, panel: Any, c: Any) -> Any:
+    """The source of the pivot of a column of a panel."""
+    return kl.cast(state.sources[slot_of(state, panel), c], kl.i32)
 
 
 @function
@@ -82,240 +99,208 @@ def bit(c: Any) -> Any:
 
 
 @function
+def either(a: Any, b: Any) -> Any:
+    """The bits of both words."""
+    return a | b
+
+
+@function
 def spread(words: Any, c: Any) -> Any:
     """All ones where bit `c` is set, else zeros."""
     return 0 - ((words >> kl.cast(c, kl.u64)) & 1)
 
 
 @function
-def elect(state: Any, own: Any, panel: Any, shape: Any, reduced: bool) -> Any:
-    """Chooses the pivots of a panel, in stripe `own`, by the workgroup; returns their columns.
+def elect(state: Any, transform: Any, own: Any, panel: Any, shape: Any) -> None:
+    """Chooses the pivots of a panel, in stripe `own`, by the workgroup, and what becomes of them.
 
-    `reduced`: rows that became pivots are to be left without other pivots' columns.
+    The whole workgroup may read `transform` afterwards, whether it is local or global.
     """
     tails = kl.local(WORD, kl.u64)
     basis = kl.local(WORD, kl.u64)
-    sums = kl.local(WORD, kl.u64)
-    columns = bring_eliminators(state, tails, own, panel)
-    copy_words(tails, basis)
-    sweep(basis, sums, columns, shape, False, False)
-    add_leads(basis, columns)
+    columns = bring_eliminators(state, tails, basis, own, panel)
     columns = scan(state, tails, basis, columns, own, panel, shape)
-    unit_words(sums, columns)
-    sweep(tails, sums, columns, shape, True, True)
-    if not reduced:
-        store_row(state.finals, slot_of(state, panel), sums)
-    sweep(tails, sums, columns, shape, False, True)
-    store_row(state.reduced, slot_of(state, panel), sums)
-    return columns
+    settle(tails, transform, columns, shape)
 
 
 # -- rows one by one ------------------------------------------------------------------------------
 
 
 @function
-def bring_eliminators(state: Any, tails: Any, own: Any, panel: Any) -> Any:
-    """Their words without the leading bits into `tails`; returns the columns that have one."""
-    items, item = kl.local_size(0) * kl.local_size(1), kl.local_linear_id()
+def bring_eliminators(state: Any, tails: Any, basis: Any, own: Any, panel: Any) -> Any:
+    """Their words into `basis`, without the leading bits into `tails`; returns their columns."""
     width = state.work.shape[2]
-    owned = kl.local(WORD, kl.i32)
-    for c in range(item, WORD, items):
-        owner = state.owners[panel * WORD + c]
-        owned[c] = owner
-        source = kl.cast(NO_SOURCE, kl.i32)
-        tail = kl.cast(0, kl.u64)
-        if owner >= 0:
-            tail = state.eliminators[own, owner, panel % width] ^ bit(c)
-            source = eliminator_source(owner)
-        tails[c] = tail
-        state.sources[slot_of(state, panel), c] = source
-    kl.barrier()
     columns = kl.cast(0, kl.u64)
-    for c in range(WORD):
-        columns = columns | kl.where(owned[c] >= 0, bit(c), kl.cast(0, kl.u64))
+    for c in kl.workgroup_range(WORD):
+        owner = state.owners[panel * WORD + c]
+        source = kl.cast(NO_SOURCE, kl.i32)
+        word, lead = kl.cast(0, kl.u64), kl.cast(0, kl.u64)
+        if owner >= 0:
+            word, lead = state.eliminators[own, owner, panel % width], bit(c)
+            source = eliminator_source(owner)
+        basis[c] = word
+        tails[c] = word ^ lead
+        columns = columns | lead
+        state.sources[slot_of(state, panel), c] = kl.cast(source, kl.u64)
     kl.barrier()
-    return kl.workgroup_uniform(columns)
+    return kl.workgroup_reduce(either, columns)
 
 
 @function
 def scan(state: Any, tails: Any, basis: Any, columns: Any, own: Any, panel: Any, shape: Any) -> Any:
-    """Goes through the rows until each column has a pivot; returns the columns that have one."""
+    """Goes through the rows until each column has a pivot; returns the columns that have one.
+
+    Of a batch `raw` are the words as they are, `left` what is left of them.
+    """
+    raw = kl.local(shape.batch, kl.u64)
     left = kl.local(shape.batch, kl.u64)
-    start = 0
+    begin = kl.workgroup_uniform(state.settled[0])
+    start = begin
     found = columns
     while start < state.work.shape[1] and found != ALL:
-        bring_batch(state, left, start, own, panel, shape)
-        take_pivots(left, basis, found, shape)
-        first = first_leader(left, shape)
-        while first != NONE:
-            c, at = 63 - kl.cast(first // shape.batch, kl.i32), kl.cast(first % shape.batch, kl.i32)
-            promote(state, left, tails, basis, start, at, c, own, panel, shape)
-            found = found | bit(c)
-            first = first_leader(left, shape)
+        if kl.workgroup_any(bring_batch(state, raw, start, own, panel, shape)):
+            take_pivots(raw, left, basis, found, shape)
+            found = promote_batch(state, raw, left, tails, basis, found, start, panel, shape)
+        elif start == begin:
+            begin = begin + shape.batch
         start = start + shape.batch
+    if kl.local_linear_id() == 0:
+        state.settled[0] = begin
     return found
 
 
 @function
-def bring_batch(state: Any, left: Any, start: Any, own: Any, panel: Any, shape: Any) -> None:
-    """The panel's words of rows from `start` on, zeros of those that are pivots."""
-    items, item = kl.local_size(0) * kl.local_size(1), kl.local_linear_id()
+def bring_batch(state: Any, raw: Any, start: Any, own: Any, panel: Any, shape: Any) -> Any:
+    """The panel's words of rows from `start` on, zeros of pivots; returns whether others are here.
+
+    They are for the work-items that bring them.
+    """
     width, rows = state.work.shape[2], state.work.shape[1]
-    for i in range(item, shape.batch, items):
+    found = False
+    for i in kl.workgroup_range(shape.batch):
         word = kl.cast(0, kl.u64)
         if start + i < rows and state.rests[start + i] < 0:
             word = state.work[own, start + i, panel % width]
-        left[i] = word
+            found = True
+        raw[i] = word
+    return found
+
+
+@function
+def take_pivots(raw: Any, left: Any, basis: Any, columns: Any, shape: Any) -> None:
+    """Leaves the residues of a batch of words, a pivot's column after the other."""
+    items, item = kl.local_size(0) * kl.local_size(1), kl.local_linear_id()
+    for i in range(item * shape.abreast, shape.batch, items * shape.abreast):
+        words = load_words(raw, (i,), shape.abreast)
+        for step in kl.range(WORD, unroll=1 if shape.alone else -1):
+            c = WORD - 1 - step
+            if columns & bit(c) != 0:
+                words = words ^ spread(words, c) & basis[c]
+        store_words(left, (i,), words, shape.abreast)
     kl.barrier()
 
 
 @function
-def promote(
+def promote_batch(
     state: Any,
+    raw: Any,
     left: Any,
     tails: Any,
     basis: Any,
+    columns: Any,
     start: Any,
-    at: Any,
-    c: Any,
-    own: Any,
     panel: Any,
     shape: Any,
-) -> None:
-    """Makes row `at` of the batch the pivot of column `c`, and takes it from the others."""
-    width = state.work.shape[2]
-    pivot = left[at]
-    kl.barrier()
-    eliminate_column(left, pivot, c, shape.batch, shape)
-    eliminate_column(basis, pivot, c, WORD, shape)
-    kl.barrier()
-    if kl.local_linear_id() == 0:
-        basis[c] = pivot
-        tails[c] = state.work[own, start + at, panel % width] ^ bit(c)
-        state.sources[slot_of(state, panel), c] = start + at
-        state.rests[start + at] = panel * WORD + c
+) -> Any:
+    """Rows of which something is left become pivots, in order; returns all columns that have one.
 
-
-@function
-def eliminate_column(words: Any, pivot: Any, c: Any, COUNT: int, shape: Any) -> None:
-    """Adds the pivot to those words that have its column."""
-    items, item = kl.local_size(0) * kl.local_size(1), kl.local_linear_id()
-    for i in range(item * shape.abreast, COUNT, items * shape.abreast):
-        own = load_words(words, (i,), shape.abreast)
-        store_words(words, (i,), own ^ spread(own, c) & pivot, shape.abreast)
-
-
-@function
-def take_pivots(left: Any, basis: Any, columns: Any, shape: Any) -> None:
-    """Leaves the residues of a batch of words; `basis` is zero in each other's columns."""
-    items, item = kl.local_size(0) * kl.local_size(1), kl.local_linear_id()
-    for i in range(item * shape.abreast, shape.batch, items * shape.abreast):
-        words = load_words(left, (i,), shape.abreast)
-        total = words
-        for c in range(WORD):
-            if columns & bit(c) != 0:
-                total = total ^ spread(words, c) & basis[c]
-        store_words(left, (i,), total, shape.abreast)
-    kl.barrier()
-
-
-@function
-def first_leader(left: Any, shape: Any) -> Any:
-    """The first row that leads in the first column of a batch: ``(63 - column) batch + row``.
-
-    Or `NONE`, where nothing is left. A barrier for the workgroup.
+    They are gone through a few at a time, as the search for the next one takes as long.
     """
-    items, item = kl.local_size(0) * kl.local_size(1), kl.local_linear_id()
-    own = kl.cast(NONE, kl.u32)
-    for i in range(item, shape.batch, items):
-        if left[i] != 0:
-            place = kl.cast(kl.clz(left[i]), kl.u32) * shape.batch + kl.cast(i, kl.u32)
-            own = kl.minimum(own, place)
-    if items > 1:
-        least = kl.local(1, kl.u32)
-        if item == 0:
-            least[0] = NONE
-        kl.barrier()
-        kl.atomic_min(least, 0, own, scope="workgroup")
-        kl.barrier()
-        own = least[0]
-    return kl.workgroup_uniform(own)
+    found = columns
+    first = first_left(left, 0, shape)
+    while first < shape.batch:
+        stop = kl.minimum(first + shape.stride, shape.batch)
+        for i in range(first, stop):
+            pivot = kl.assume_uniform(left[i])
+            if pivot != 0:
+                c = 63 - kl.cast(kl.clz(pivot), kl.i32)
+                found = found | bit(c)
+                if kl.local_linear_id() == 0:
+                    basis[c] = pivot
+                    tails[c] = raw[i] ^ bit(c)
+                    state.sources[slot_of(state, panel), c] = kl.cast(start + i, kl.u64)
+                    state.rests[start + i] = panel * WORD + c
+                take_pivot(left, pivot, c, i, shape)
+                kl.barrier()
+        first = first_left(left, stop, shape)
+    return found
+
+
+@function
+def take_pivot(left: Any, pivot: Any, c: Any, at: Any, shape: Any) -> None:
+    """Adds the pivot, row `at` of a batch, to those after it that have its column."""
+    if shape.abreast > 1:
+        for i in range(at // shape.abreast * shape.abreast, shape.batch, shape.abreast):
+            words = load_words(left, (i,), shape.abreast)
+            store_words(left, (i,), words ^ spread(words, c) & pivot, shape.abreast)
+    else:
+        for i in kl.workgroup_range(shape.batch):
+            if i > at and left[i] & bit(c) != 0:
+                left[i] = left[i] ^ pivot
+
+
+@function
+def first_left(left: Any, start: Any, shape: Any) -> Any:
+    """The first row of a batch, from `start` on, of which something is left; else its length."""
+    if shape.alone:
+        return start
+    found = kl.cast(shape.batch, kl.i32)
+    for i in kl.workgroup_range(shape.batch):
+        if i >= start and left[i] != 0:
+            found = kl.minimum(found, i)
+    return kl.workgroup_reduce(kl.minimum, found)
 
 
 # -- pivots among themselves ----------------------------------------------------------------------
 
 
 @function
-def sweep(tails: Any, sums: Any, columns: Any, shape: Any, DOWN: bool, SUMS: bool) -> None:
-    """Eliminates pivots' columns from the others' words: of later columns (`DOWN`), or of earlier.
+def settle(tails: Any, transform: Any, columns: Any, shape: Any) -> None:
+    """Eliminates pivots' columns from each other, and notes of which rows they become the sums.
 
-    Words are without their own leading bit. `sums` follow along where `SUMS`.
+    Words are without their own leading bit, so that no pivot is taken from itself. Columns are
+    taken in order: a pivot is as it comes to rest when its column's turn has come.
     """
     items, item = kl.local_size(0) * kl.local_size(1), kl.local_linear_id()
-    for step in range(WORD):
-        d = WORD - 1 - step if DOWN else step
-        if columns & bit(d) != 0:
-            pivot = tails[d] ^ bit(d)
-            more = sums[d] if SUMS else pivot
-            for i in range(item * shape.abreast, WORD, items * shape.abreast):
-                words = load_words(tails, (i,), shape.abreast)
-                hit = spread(words, d)
-                if DOWN:
-                    hit = hit & lower(i, d, shape.abreast)
-                if shape.abreast > 1 or hit != 0:  # the pivot itself is read by all, and never hit
-                    store_words(tails, (i,), words ^ hit & pivot, shape.abreast)
-                    if SUMS:
-                        store_words(
-                            sums,
-                            (i,),
-                            load_words(sums, (i,), shape.abreast) ^ hit & more,
-                            shape.abreast,
-                        )
-            kl.barrier()
-
-
-@function
-def lower(first: Any, d: Any, LANES: int) -> Any:
-    """All ones for those of `LANES` numbers from `first` on that are below `d`, else zeros."""
-    if LANES == 1:
-        return 0 - (kl.cast(first - d, kl.u64) >> 63)
-    numbers = ()
-    for lane in kl.static_range(LANES):
-        numbers = (*numbers, kl.cast(first + lane - d, kl.u64) >> 63)  # type: ignore[assignment]
-    return 0 - kl.vector(*numbers)
-
-
-@function
-def copy_words(source: Any, target: Any) -> None:
-    """The 64 words of one local array to another; their owners alone may go on with them."""
-    items, item = kl.local_size(0) * kl.local_size(1), kl.local_linear_id()
-    for c in range(item, WORD, items):
-        target[c] = source[c]
-    kl.barrier()
-
-
-@function
-def add_leads(words: Any, columns: Any) -> None:
-    """Gives pivots their leading bits back."""
-    items, item = kl.local_size(0) * kl.local_size(1), kl.local_linear_id()
-    for c in range(item, WORD, items):
-        words[c] = words[c] ^ (columns & bit(c))
-    kl.barrier()
-
-
-@function
-def unit_words(sums: Any, columns: Any) -> None:
-    """Each pivot is at first its own row alone."""
-    items, item = kl.local_size(0) * kl.local_size(1), kl.local_linear_id()
-    for c in range(item, WORD, items):
+    sums = kl.local(WORD, kl.u64)
+    for c in kl.workgroup_range(WORD):
         sums[c] = columns & bit(c)
     kl.barrier()
+    for step in range(WORD):
+        d = WORD - 1 - step
+        if columns & bit(d) != 0:
+            pivot, more = tails[d] ^ bit(d), sums[d]
+            if item == 0:
+                transform.finals[d] = more
+            for i in range(item * shape.abreast, WORD, items * shape.abreast):
+                add_if_hit(tails, sums, i, d, pivot, more, shape)
+            kl.barrier()
+    for c in kl.workgroup_range(WORD):
+        transform.reduced[c] = sums[c]
+    if item == 0:
+        transform.columns[0] = columns
+    kl.barrier()
 
 
 @function
-def store_row(target: Any, panel: Any, words: Any) -> None:
-    """64 local words to a row of a global array."""
-    items, item = kl.local_size(0) * kl.local_size(1), kl.local_linear_id()
-    for c in range(item, WORD, items):
-        target[panel, c] = words[c]
-    kl.barrier()
+def add_if_hit(tails: Any, sums: Any, i: Any, d: Any, pivot: Any, more: Any, shape: Any) -> None:
+    """Adds a pivot to the words from `i` on that have its column `d`, and what it is the sum of."""
+    words = load_words(tails, (i,), shape.abreast)
+    if shape.abreast > 1:
+        hit = spread(words, d)
+        store_words(tails, (i,), words ^ hit & pivot, shape.abreast)
+        known = load_words(sums, (i,), shape.abreast)
+        store_words(sums, (i,), known ^ hit & more, shape.abreast)
+    elif words & bit(d) != 0:
+        tails[i] = words ^ pivot
+        sums[i] = sums[i] ^ more

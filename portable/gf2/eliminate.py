@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
-from typing import Any, Final, NamedTuple
+from functools import partial
+from typing import Any, Final, NamedTuple, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,12 +13,13 @@ from portable import lang as kl
 from portable import registry
 from portable.backend import Device
 from portable.errors import DataError, DeviceMismatchError, ShapeError
-from portable.gf2.elimination import Elimination, Order, Progress, striped, unstriped
+from portable.gf2.elimination import Elimination, Progress
+from portable.gf2.layout import Order
 from portable.gf2.layout_kernels import find_leads
 from portable.gf2.matrix import BitMatrix
-from portable.gf2.shared_out import Shares, eliminated_together
-from portable.gf2.team import Team, team_of
-from portable.gf2.tuning import shape_for
+from portable.gf2.shared_out import eliminated_everywhere
+from portable.parallel import Group, Member
+from portable.parallel import group as group_of
 
 __all__ = ["Eliminated", "checked_leads", "eliminate", "leading_columns", "one_lead_each"]
 
@@ -47,6 +48,7 @@ def eliminate(
     device: str | Device | None = None,
     out: BitMatrix | None = None,
     progress: Progress | None = None,
+    group: Group | None = None,
     comm: Any = None,
 ) -> Eliminated:
     """The special Gaussian elimination of Groebner bases' computation.
@@ -68,9 +70,12 @@ def eliminate(
         Takes the result, on the device that is worked on; it may be `rows`.
     progress : callable, optional
         Is told which part of the work is done, from 0 to 1.
+    group : portable.parallel.Group, optional
+        Its members share the work out by columns, each on its device; the result is where the rows
+        are. Of several processes each gives the same matrices and gets the whole result;
+        `eliminate_file` reads and writes in parts.
     comm : mpi4py.MPI.Comm, optional
-        Its processes share the work out by columns. Each gives the same matrices and gets the whole
-        result; `eliminate_file` reads and writes in parts.
+        Its processes are such a group, each on the device of its matrices.
 
     Returns
     -------
@@ -86,6 +91,8 @@ def eliminate(
         For an empty eliminator, or two with one leading column.
     DeviceMismatchError
         If the matrices are on different devices and `device` is not given.
+    ValueError
+        If `group` is given along with `device` or `comm`.
 
     Notes
     -----
@@ -104,44 +111,44 @@ def eliminate(
     >>> reduced.to_columns(), promoted.tolist()
     ([[0, 1], [0], []], [True, True, False])
     """
+    if group is not None and (comm is not None or device is not None):
+        raise ValueError("eliminate takes one of group=, comm= with or without device=")
     eliminators, rows = _together(eliminators, rows, device)
     _check_out(out, rows)
-    order = Order(rows.shape[1], backward=True)
     leads = checked_leads(eliminators)
     if 0 in rows.shape:
         return Eliminated(rows.copy() if out is None else out, np.zeros(rows.shape[0], np.bool_))
     if comm is not None:
-        return _together_with(team_of(comm), eliminators, rows, leads, order, out, progress)
-    work = Elimination(rows, order, eliminators=eliminators, leads=leads)
+        group = group_of(comm, device=rows.device)
+    if group is not None:
+        return _shared(group, eliminators, rows, leads, out, progress)
+    order = Order(rows.shape[1], backward=True)
+    work = Elimination.of(rows, order, eliminators=eliminators, leads=leads)
     work.run(progress)
     return Eliminated(work.matrix(out), work.pivots() >= 0)
 
 
-def _together_with(
-    team: Team,
+def _shared(
+    group: Group,
     eliminators: BitMatrix,
     rows: BitMatrix,
     leads: NDArray[np.int64],
-    order: Order,
     out: BitMatrix | None,
     progress: Progress | None,
 ) -> Eliminated:
-    """The same with the processes of a team."""
-    device = rows.device
-    width = min(team.gather(shape_for(device.capabilities).width))
-    shape = replace(shape_for(device.capabilities), width=width)
-    shares = Shares.whole(order, width, team.size)
-    own = shares.words(team.rank)
-    held, given = (x.to_words()[:, own] for x in (eliminators, rows))
-    words, promoted = team.together(
-        lambda: eliminated_together(
-            held, given, leads, shares, device, team, shape=shape, progress=progress
-        )
-    )
-    whole = BitMatrix.from_words(shares.joined(team.gather(words)), order.columns, device=device)
+    """The same by the members of a group; the result is where the rows are."""
+    devices = group.devices
+    place = devices.index(rows.device) if rows.device in devices else 0
+
+    def work(member: Member) -> tuple[BitMatrix | None, NDArray[np.bool_]]:
+        wanted = len(devices) == 1 or member.rank == place
+        part = partial(eliminated_everywhere, member, eliminators, rows, leads, wanted, progress)
+        return cast(tuple[BitMatrix | None, NDArray[np.bool_]], member.together(part))
+
+    found, promoted = group.run(work)[place]
+    whole = found.to(rows.device)
     if out is not None:
-        with registry.use(device):
-            unstriped(striped(whole, order, width), order, device, out=out.words)
+        out.words[...] = whole.words
     return Eliminated(whole if out is None else out, promoted)
 
 

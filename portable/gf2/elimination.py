@@ -1,8 +1,8 @@
-"""The engine: a matrix in stripes on its way to echelon form, panel by panel of 64 columns."""
+"""The engine: stripes of a matrix on their way to echelon form, panel by panel of 64 columns."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -12,123 +12,104 @@ from numpy.typing import NDArray
 from portable import lang as kl
 from portable import registry
 from portable.backend import Device
-from portable.gf2.election_kernels import State
+from portable.gf2.election_kernels import State, Transform
 from portable.gf2.elimination_kernels import (
+    advance_panel,
     advance_stripes,
-    apply_pivots,
     choose_pivots,
-    combine_pivots,
+    place_pivots,
+    solve_pivots,
 )
-from portable.gf2.layout_kernels import fill_words, find_beyond, from_stripes, to_stripes
+from portable.gf2.layout import WORD, Order, Turn, striped, unstriped
+from portable.gf2.layout_kernels import fill_words, find_beyond
 from portable.gf2.matrix import BitMatrix
+from portable.gf2.product_kernels import multiply_stripes
 from portable.gf2.tuning import Shape, shape_for
 from portable.lang.geometry import groups
 
-__all__ = ["Elimination", "Order", "Progress", "striped", "unstriped"]
+__all__ = ["Elimination", "Layout", "Progress", "owners_of"]
 
 Progress = Callable[[float], None]
 """Is told which part of the work is done, from 0 to 1."""
 
-_WORD: Final = 64
 _LINE: Final = 256
 
 
+def owners_of(leads: NDArray[np.int64], order: Order) -> NDArray[np.int32]:
+    """The eliminator that leads at each place, -1 where there is none."""
+    owners = np.full(WORD * order.words, -1, np.int32)
+    owners[order.turned(leads)] = np.arange(leads.size)
+    return owners
+
+
 @dataclass(frozen=True, slots=True)
-class Order:
-    """In which order columns are eliminated.
+class Layout:
+    """What a device holds of an elimination, and how.
 
     Attributes
     ----------
-    columns : int
-        Of the matrix.
-    backward : bool
-        From the highest column to the lowest.
+    order : Order
+        Of all columns.
+    device : Device
+        Where.
+    shape : Shape
+        How stripes are laid out and shared by work-items.
+    held : range
+        The numbers of the stripes that are held.
     """
 
-    columns: int
-    backward: bool
+    order: Order
+    device: Device
+    shape: Shape
+    held: range
 
     @property
-    def words(self) -> int:
-        """Words of a row."""
-        return -(-self.columns // _WORD)
+    def stripes(self) -> int:
+        """Those of all columns."""
+        return -(-self.order.words // self.shape.width)
 
-    def turned(self, x: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Columns to places, which are 64 times the panel and the bit in its words; and back."""
-        word, bit = x // _WORD, x % _WORD
-        if self.backward:
-            return (self.words - 1 - word) * _WORD + bit
-        return word * _WORD + (_WORD - 1 - bit)
+    def panels(self, stripe: int) -> range:
+        """Of a stripe."""
+        width = self.shape.width
+        return range(stripe * width, min((stripe + 1) * width, self.order.words))
 
-
-def striped(matrix: BitMatrix, order: Order, width: int, beside: BitMatrix | None = None) -> Any:
-    """A copy of a matrix in stripes of `width` words, `beside` following word by word."""
-    device, rows = matrix.device, matrix.shape[0]
-    count = order.words + (0 if beside is None else Order(beside.shape[1], order.backward).words)
-    stripes = max(-(-count // width), 1)
-    work = device.empty((stripes, rows, width), kl.u64)
-    if rows:
-        to_stripes[(stripes * width, rows), _tile(device)](
-            matrix.words, work, 0, BACKWARD=order.backward
-        )
-        if beside is not None and beside.shape[1]:
-            to_stripes[(stripes * width - order.words, rows), _tile(device)](
-                beside.words, work, order.words, BACKWARD=order.backward
-            )
-    return work
-
-
-def unstriped(
-    work: Any,
-    order: Order,
-    device: Device,
-    *,
-    rows: Any = None,
-    first: int = 0,
-    out: Any = None,
-) -> Any:
-    """The words of a matrix from its stripes, from word `first` on, into `out` or a new array.
-
-    `rows` are the rows of the stripes to take, -1 for an empty one; all in order if left out.
-    """
-    if out is None:
-        count = int(work.shape[1]) if rows is None else int(rows.shape[0])
-        out = device.empty((count, order.words), kl.u64)
-    if 0 not in out.shape:
-        from_stripes[(int(out.shape[1]), int(out.shape[0])), _tile(device)](
-            work, rows, out, first, BACKWARD=order.backward
-        )
-    return out
-
-
-def _tile(device: Device) -> tuple[int, int]:
-    """A workgroup of moves: some words of some rows."""
-    return (16, min(16, device.capabilities.max_workgroup // 16))
+    def between(self, first: int, last: int) -> slice:
+        """Which of the held stripes are from number `first` on before `last`."""
+        return slice(*(len(range(self.held.start, x, self.held.step)) for x in (first, last)))
 
 
 class Elimination:
-    """The state of an elimination, and the launches that bring it forward.
+    """The state of an elimination, and the launches that bring it forward; none waits for another.
 
     Parameters
     ----------
-    rows : BitMatrix
-        The rows to be eliminated, not empty; it is copied.
-    order : Order
-        Of its columns.
-    eliminators : BitMatrix, optional
-        Pivots that are there from the beginning, on the same device.
-    leads : array of int64, optional
-        Of each eliminator, its first column in the order of elimination.
-    beside : BitMatrix, optional
-        What follows the columns of `rows`, in the same order, and is changed along with them.
+    layout : Layout
+        What is held.
+    work, eliminators : array
+        The held stripes of the rows, which are changed, and of the pivots there from the beginning.
+    owners : array of int32, shape (64 panels,)
+        The eliminator that leads at each place.
     reduced : bool
         Whether pivots' columns are eliminated from earlier pivots too.
-    shape : Shape, optional
-        The layout; the tuned one if left out.
     """
 
     def __init__(
         self,
+        layout: Layout,
+        work: Any,
+        eliminators: Any,
+        owners: NDArray[np.int32],
+        *,
+        reduced: bool = False,
+    ) -> None:
+        self.layout: Final = layout
+        self._reduced: Final = reduced
+        self._told, self.state = self._begun(work, eliminators, owners)
+        self._transform, self._brought, self._solved = self._scratch()
+
+    @classmethod
+    def of(
+        cls,
         rows: BitMatrix,
         order: Order,
         *,
@@ -137,108 +118,179 @@ class Elimination:
         beside: BitMatrix | None = None,
         reduced: bool = False,
         shape: Shape | None = None,
-    ) -> None:
-        self.device: Final = rows.device
-        self.order: Final = order
-        self._shape: Final = shape or shape_for(self.device.capabilities)
-        self._reduced: Final = reduced
-        with registry.use(self.device):
-            work = striped(rows, order, self._shape.width, beside)
-            self.state: Final = self._placed(work, eliminators, leads)
+        turn: Turn = Turn(),  # noqa: B008 - a tuple of numbers
+    ) -> Elimination:
+        """The elimination of a matrix, or of the stripes of it whose turn it is.
 
-    def _placed(
-        self, work: Any, eliminators: BitMatrix | None, leads: NDArray[np.int64] | None
-    ) -> State:
-        """Everything in the device's memory, in the order in which the kernels take it."""
-        empty, width = self.device.empty, self._shape.width
-        panels, rows = self.order.words, int(work.shape[1])
-        owners = np.full(panels * _WORD, -1, np.int32)
-        held = empty((1, 1, width), kl.u64)
-        if eliminators is not None and leads is not None and leads.size:
-            owners[self.order.turned(leads)] = np.arange(leads.size)
-            held = striped(eliminators, self.order, width)
-        rests = empty((rows,), kl.i32)
-        fill_words[rows, _LINE](rests, -1)
-        return State(
+        Parameters
+        ----------
+        rows : BitMatrix
+            The rows to be eliminated, not empty; they are copied.
+        order : Order
+            Of its columns.
+        eliminators : BitMatrix, optional
+            Pivots that are there from the beginning, on the same device.
+        leads : array of int64, optional
+            Of each eliminator, its first column in the order of elimination.
+        beside : BitMatrix, optional
+            What follows the columns of `rows`, in the same order, and is changed along with them.
+        reduced : bool
+            Whether pivots' columns are eliminated from earlier pivots too.
+        shape : Shape, optional
+            The layout; the tuned one if left out.
+        turn : Turn, optional
+            Which stripes are to be held.
+        """
+        device = rows.device
+        form = shape or shape_for(device.capabilities)
+        with registry.use(device):
+            work = striped(rows, order, form.width, beside, turn)
+            held = device.empty((1, 1, form.width), kl.u64)
+            owners = np.full(WORD * order.words, -1, np.int32)
+            if eliminators is not None and leads is not None and leads.size:
+                held = striped(eliminators, order, form.width, turn=turn)
+                owners = owners_of(leads, order)
+        stripes = range(turn.first, turn.first + int(work.shape[0]) * turn.size, turn.size)
+        return cls(Layout(order, device, form, stripes), work, held, owners, reduced=reduced)
+
+    def _begun(self, work: Any, eliminators: Any, owners: NDArray[np.int32]) -> tuple[Any, State]:
+        """What is told of pivots, with room for two stripes, and all that kernels take."""
+        device, rows = self.layout.device, int(work.shape[1])
+        told = device.empty((2 * self.layout.shape.width, WORD + rows), kl.u64)
+        rests, settled = device.empty((rows,), kl.i32), device.empty((1,), kl.i32)
+        with registry.use(device):
+            fill_words[rows, _LINE](rests, -1)
+            fill_words[1, 1](settled, 0)
+        return told, State(
             work=work,
-            eliminators=held,
-            owners=self.device.from_numpy(owners),
+            eliminators=eliminators,
+            owners=device.from_numpy(owners),
             rests=rests,
-            sources=empty((panels, _WORD), kl.i32),
-            finals=empty((panels, _WORD), kl.u64),
-            reduced=empty((panels, _WORD), kl.u64),
-            found=empty((panels,), kl.u64),
-            bits=empty((2 * width if self._shape.alone else 1, rows), kl.u64),
+            settled=settled,
+            sources=told[:, :WORD],
+            sums=told[:, WORD:],
         )
+
+    def _scratch(self) -> tuple[Any, Any, Any]:
+        """Room for what launches leave for the next ones, where workgroups share stripes."""
+        shape, empty = self.layout.shape, self.layout.device.empty
+        if shape.alone:
+            return None, None, None
+        transform = Transform(empty((WORD,), kl.u64), empty((WORD,), kl.u64), empty((1,), kl.u64))
+        count, width = int(self.state.work.shape[0]), shape.width
+        brought = empty((WORD, width), kl.u64)
+        return transform, brought, empty((count, width * WORD, width), kl.u64)
 
     # -- launches -------------------------------------------------------------------------------
 
     def run(self, progress: Progress | None = None) -> None:
-        """Eliminates all columns; `progress` is told the part of the work that is done."""
-        with registry.use(self.device):
-            steps = self._stripe_each() if self._shape.alone else self._shared()
-            for panels in steps:
+        """Eliminates all columns of a matrix that is held as a whole.
+
+        `progress` is told the part of the work that is done.
+        """
+        layout = self.layout
+        with registry.use(layout.device):
+            for stripe in range(-1 if layout.shape.alone else 0, layout.stripes):
+                if layout.shape.alone:
+                    self._run_ahead(stripe)
+                else:
+                    self.choose(stripe)
+                    self.follow(stripe, stripe + 1, layout.held.stop)
                 if progress is not None:
-                    self.device.synchronize()
-                    progress(1 - (1 - min(panels / self.order.words, 1.0)) ** 2)
+                    layout.device.synchronize()
+                    progress(1 - (1 - (stripe + 1) / layout.stripes) ** 2)
 
-    def _stripe_each(self) -> Iterator[int]:
-        """Launches for all columns, a stripe at a time; gives the panels that are done."""
-        for stripe in range(-1, -(-self.order.words // self._shape.width)):
-            self._advance(stripe)
-            yield (stripe + 1) * self._shape.width
-
-    def _shared(self) -> Iterator[int]:
-        """The same, a panel at a time; gives the panels that are done now and then."""
-        stripes, width = int(self.state.work.shape[0]), self._shape.width
-        made = self.device.empty((stripes, _WORD, width), kl.u64)
-        for panel in range(self.order.words):
-            self._share(made, panel)
-            if (panel + 1) % width == 0:
-                yield panel + 1
-
-    def _advance(self, stripe: int) -> None:
-        """Applies the pivots of a stripe, a workgroup to each stripe after it."""
+    def _run_ahead(self, stripe: int) -> None:
+        """Applies the pivots of a stripe, a work-item to each after it; one goes on to choose."""
         count = int(self.state.work.shape[0]) - stripe - 1 if stripe >= 0 else 1
         if count > 0:
-            advance_stripes[groups(count), 1](
-                self.state, stripe, stripe + 1, int(stripe >= 0), 1,
-                shape=self._shape, reduced=self._reduced,
+            self._advance(stripe, slice(stripe + 1, stripe + 1 + count), int(stripe >= 0), 1)
+
+    def _advance(self, stripe: int, stripes: slice, applies: int, chooses: int) -> None:
+        advance_stripes[groups(stripes.stop - stripes.start), 1](
+            self.state, stripe, stripes.start, applies, chooses,
+            shape=self.layout.shape, reduced=self._reduced,
+        )  # fmt: skip
+
+    def choose(self, stripe: int) -> None:
+        """Chooses the pivots of a held stripe, to which those of all before have been applied."""
+        layout, shape = self.layout, self.layout.shape
+        own = layout.held.index(stripe)
+        with registry.use(layout.device):
+            if shape.alone:
+                self._advance(stripe - 1, slice(own, own + 1), 0, 1)
+                return
+            blocks = -(-int(self.state.work.shape[1]) // shape.batch)
+            for panel in layout.panels(stripe):
+                choose_pivots[groups(1), shape.batch](
+                    self.state, self._transform, self._brought, own, panel, shape=shape
+                )
+                advance_panel[groups(blocks), shape.workgroup](
+                    self.state, self._transform, self._brought, own, panel,
+                    shape=shape, reduced=self._reduced,
+                )  # fmt: skip
+
+    def follow(self, stripe: int, first: int, last: int) -> None:
+        """Applies the pivots of a stripe to those held from number `first` on before `last`."""
+        layout, shape, state = self.layout, self.layout.shape, self.state
+        held = layout.between(first, last)
+        count = min(held.stop, int(state.work.shape[0])) - held.start
+        if count <= 0:
+            return
+        with registry.use(layout.device):
+            if shape.alone:
+                self._advance(stripe, slice(held.start, held.start + count), 1, 0)
+                return
+            solve_pivots[groups(shape.width // shape.lanes, count), shape.batch](
+                state, self._solved, stripe, held.start, shape=shape
+            )
+            panels = len(layout.panels(stripe))
+            multiply_stripes[groups(-(-int(state.work.shape[1]) // shape.rows), count),
+                             shape.workgroup](
+                self.told(stripe)[:, WORD:],
+                self._solved[:count, : panels * WORD],
+                state.work[held.start : held.start + count],
+                shape=shape, adds=True,
             )  # fmt: skip
 
-    def _share(self, made: Any, panel: int) -> None:
-        """Eliminates a panel, workgroups sharing each stripe from the panel's on."""
-        shape, state, reduced = self._shape, self.state, self._reduced
-        own = panel // shape.width
-        stripes = int(state.work.shape[0]) - own
-        blocks = -(-int(state.work.shape[1]) // shape.rows)
-        choose_pivots[groups(1), shape.batch](state, own, panel, shape=shape, reduced=reduced)
-        combine_pivots[groups(stripes + blocks), shape.workgroup](
-            state, made, own, stripes, panel, shape=shape, reduced=reduced
-        )
-        apply_pivots[groups(blocks, stripes), shape.workgroup](state, made, own, panel, shape=shape)
+    def told(self, stripe: int) -> Any:
+        """What others have to know of a stripe's pivots: a contiguous array, kept for two stripes.
+
+        Its rows are panels, with the pivots' sources and which of them each row takes on.
+        """
+        panels = self.layout.panels(stripe)
+        slot = panels.start % int(self._told.shape[0])
+        return self._told[slot : slot + len(panels)]
+
+    def place(self, stripe: int) -> None:
+        """Notes where rows came to rest, as `told` has it of a stripe that another one chose."""
+        with registry.use(self.layout.device):
+            place_pivots[groups(1), self.layout.shape.batch if not self.layout.shape.alone else 1](
+                self.state, stripe, shape=self.layout.shape
+            )
 
     # -- results --------------------------------------------------------------------------------
 
     def pivots(self) -> NDArray[np.int64]:
         """Of each row the column that it is the pivot of, -1 of others."""
-        rests = self.device.to_numpy(self.state.rests).astype(np.int64)
-        return np.where(rests < 0, -1, self.order.turned(np.maximum(rests, 0)))
+        rests = self.layout.device.to_numpy(self.state.rests).astype(np.int64)
+        return np.where(rests < 0, -1, self.layout.order.turned(np.maximum(rests, 0)))
 
     def matrix(
         self, out: BitMatrix | None = None, rows: NDArray[np.int64] | None = None
     ) -> BitMatrix:
         """The rows as they are now, or those that `rows` names (-1: an empty one), in `out`."""
-        return self._taken(0, self.order, out, rows)
+        return self._taken(0, self.layout.order, out, rows)
 
     def beside(self, columns: int, rows: NDArray[np.int64]) -> BitMatrix:
         """The same of what stands beside the rows, of so many columns."""
-        return self._taken(self.order.words, Order(columns, self.order.backward), None, rows)
+        order = self.layout.order
+        return self._taken(order.words, Order(columns, order.backward), None, rows)
 
     def _taken(
         self, first: int, order: Order, out: BitMatrix | None, rows: NDArray[np.int64] | None
     ) -> BitMatrix:
-        device, held = self.device, None if out is None else out.words
+        device, held = self.layout.device, None if out is None else out.words
         with registry.use(device):
             places = None if rows is None else device.from_numpy(rows.astype(np.int32))
             words = unstriped(self.state.work, order, device, rows=places, first=first, out=held)
@@ -246,8 +298,10 @@ class Elimination:
 
     def unreduced(self) -> NDArray[np.int64]:
         """Rows that became no pivot and are not empty in what stands beside them."""
-        rows = int(self.state.work.shape[1])
-        with registry.use(self.device):
-            flags = self.device.empty((rows,), kl.i32)
-            find_beyond[rows, _LINE](self.state.work, self.state.rests, flags, self.order.words)
-            return np.flatnonzero(self.device.to_numpy(flags))
+        device, rows = self.layout.device, int(self.state.work.shape[1])
+        with registry.use(device):
+            flags = device.empty((rows,), kl.i32)
+            find_beyond[rows, _LINE](
+                self.state.work, self.state.rests, flags, self.layout.order.words
+            )
+            return np.flatnonzero(device.to_numpy(flags))

@@ -1,12 +1,16 @@
 """Kernels that eliminate 64 columns at a time from stripes of a matrix.
 
 A stripe holds some words of each row, rows below each other: ``work[stripe, row, word]``. Columns
-are in the order of their elimination, the highest bit of a word first. Two schedules are made of
-the same functions: `advance_stripes`, in which a work-item has a stripe to itself and one of them
-runs ahead to choose the next stripe's pivots (processors: one launch for each stripe); and
-`choose_pivots`, `combine_pivots`, `apply_pivots`, in which workgroups share stripes (GPUs: three
-launches for each 64 columns). The first would leave most of a GPU idle, the second read the whole
-matrix from memory as many times more often as a stripe has words, which a processor cannot bear.
+are in the order of their elimination, the highest bit of a word first. To eliminate a panel of 64
+columns is to choose its pivots and to add to each row a sum of their rows, as these were before.
+
+Two schedules are made of that. `advance_stripes` gives each stripe to one work-item, of which one
+runs ahead to choose the next stripe's pivots (processors: one launch for each stripe). Where
+workgroups share stripes (GPUs), LAPACK's blocks are what they do: `choose_pivots` and
+`advance_panel` eliminate the panels of one stripe in turn, `solve_pivots` brings the pivots' rows
+in other stripes up to date, and `multiply_stripes` of `product_kernels` adds them to all rows
+there. The first schedule would leave most of a GPU idle, the second has no work for a lone
+work-item's caches.
 """
 
 from __future__ import annotations
@@ -14,19 +18,81 @@ from __future__ import annotations
 from typing import Any
 
 from portable import lang as kl
-from portable.gf2.election_kernels import NO_SOURCE, elect, eliminator_source, slot_of
+from portable.gf2.election_kernels import (
+    NO_SOURCE,
+    Transform,
+    bit,
+    elect,
+    eliminator_source,
+    slot_of,
+    source_of,
+)
 from portable.gf2.table_kernels import (
     WORD,
     add_combinations,
     build_tables,
     combination,
     load_words,
+    nothing,
     store_words,
 )
 from portable.lang.function import function
 from portable.lang.kernel import kernel
 
-__all__ = ["advance_stripes", "apply_pivots", "choose_pivots", "combine_pivots"]
+__all__ = [
+    "advance_panel",
+    "advance_stripes",
+    "choose_pivots",
+    "place_pivots",
+    "solve_pivots",
+]
+
+
+@function
+def last_panel(state: Any, stripe: Any, shape: Any) -> Any:
+    """The end of a stripe's panels."""
+    return kl.minimum((stripe + 1) * shape.width, state.owners.shape[0] // WORD)
+
+
+@function
+def pivot_words(state: Any, source: Any, s: Any, at: Any, lanes: int) -> Any:
+    """A pivot's words from `at` on in stripe `s`; zeros where a column has none."""
+    words = nothing(lanes)
+    if source >= 0:
+        words = load_words(state.work, (s, source, at), lanes)
+    elif source != NO_SOURCE:
+        words = load_words(state.eliminators, (s, eliminator_source(source), at), lanes)
+    return words
+
+
+@function
+def bring_pivots(state: Any, pivots: Any, panel: Any, s: Any, shape: Any) -> None:
+    """A stripe's words of the rows that are pivots of a panel, by the workgroup."""
+    parts = shape.width // shape.lanes
+    for x in kl.workgroup_range(WORD * parts):
+        c, at = x // parts, x % parts * shape.lanes
+        words = pivot_words(state, source_of(state, panel, c), s, at, shape.lanes)
+        store_words(pivots, (c, at), words, shape.lanes)
+    kl.barrier()
+
+
+@function
+def sum_for(
+    state: Any, transform: Any, names: Any, s: Any, row: Any, panel: Any, shape: Any, reduced: bool
+) -> Any:
+    """Which pivots of a panel a row takes on; `names` are tables of the reduced ones' sums.
+
+    What a row has in the columns of pivots says which reduced ones it is to lose.
+    """
+    rest = state.rests[row]
+    found = kl.cast(0, kl.u64)
+    if rest >= 0 and rest // WORD == panel:
+        c = rest % WORD
+        found = (transform.reduced[c] if reduced else transform.finals[c]) ^ bit(c)
+    elif reduced or rest < 0:
+        named = state.work[s, row, panel % shape.width] & transform.columns[0]
+        found = combination(names, named, 0, shape.names)
+    return found
 
 
 # -- a workgroup to a stripe ----------------------------------------------------------------------
@@ -46,162 +112,140 @@ def advance_stripes(
     pivots = kl.local((WORD, shape.width), kl.u64)
     if applies != 0:
         for panel in range(stripe * shape.width, last_panel(state, stripe, shape)):
-            if kl.workgroup_uniform(state.found[slot_of(state, panel)]) != 0:
-                advance(state, tables, pivots, own, panel, shape, reduced)
+            advance(state, tables, pivots, own, panel, shape)
     if chooses != 0 and kl.group_id(0) == 0:
+        transform = Transform(kl.local(WORD, kl.u64), kl.local(WORD, kl.u64), kl.local(1, kl.u64))
         for panel in range((stripe + 1) * shape.width, last_panel(state, stripe + 1, shape)):
-            found = elect(state, own, panel, shape, reduced)
-            if kl.local_linear_id() == 0:
-                state.found[slot_of(state, panel)] = found
-            if found != 0:
-                note_bits(state, found, own, panel, 0, state.work.shape[1], reduced)
-                kl.barrier()
-                advance(state, tables, pivots, own, panel, shape, reduced)
+            elect(state, transform, own, panel, shape)
+            note_sums(state, transform, own, panel, shape, reduced)
+            advance(state, tables, pivots, own, panel, shape)
 
 
 @function
-def last_panel(state: Any, stripe: Any, shape: Any) -> Any:
-    """The end of a stripe's panels."""
-    return kl.minimum((stripe + 1) * shape.width, state.owners.shape[0] // WORD)
+def note_sums(state: Any, transform: Any, own: Any, panel: Any, shape: Any, reduced: bool) -> None:
+    """Notes which pivots of a panel all rows take on."""
+    names = kl.local((shape.tables, 1 << shape.bits, 1), kl.u64)
+    build_name_tables(names, transform, shape)
+    for row in kl.workgroup_range(state.work.shape[1]):
+        found = sum_for(state, transform, names, own, row, panel, shape, reduced)
+        state.sums[slot_of(state, panel), row] = found
+    kl.barrier()
 
 
 @function
-def advance(
-    state: Any, tables: Any, pivots: Any, s: Any, panel: Any, shape: Any, reduced: bool
-) -> None:
+def build_name_tables(names: Any, transform: Any, shape: Any) -> None:
+    """Tables of the sums of reduced pivots, as sums of pivots' rows."""
+    rows = kl.local((WORD, 1), kl.u64)
+    for c in kl.workgroup_range(WORD):
+        rows[c, 0] = transform.reduced[c]
+    kl.barrier()
+    build_tables(names, rows, shape.names)
+
+
+@function
+def advance(state: Any, tables: Any, pivots: Any, s: Any, panel: Any, shape: Any) -> None:
     """Eliminates the columns of a panel from stripe `s`, which no other workgroup touches."""
     bring_pivots(state, pivots, panel, s, shape)
     build_tables(tables, pivots, shape)
-    combine(state, tables, pivots, panel, s, shape, reduced)
+    for row in range(kl.local_id(1), state.work.shape[1], kl.local_size(1)):
+        named = state.sums[slot_of(state, panel), row]
+        if named != 0:
+            add_combinations(state.work, tables, named, s, row, shape)
     kl.barrier()
-    build_tables(tables, pivots, shape)
-    add_to_rows(state, tables, panel, s, 0, state.work.shape[1], shape)
-    kl.barrier()
-
-
-@function
-def bring_pivots(state: Any, pivots: Any, panel: Any, s: Any, shape: Any) -> None:
-    """A stripe's words of the rows that pivots are made of, zeros where a column has none."""
-    items, item = kl.local_size(0) * kl.local_size(1), kl.local_linear_id()
-    parts = shape.width // shape.lanes
-    for x in range(item, WORD * parts, items):
-        c, at = x // parts, x % parts * shape.lanes
-        source = state.sources[slot_of(state, panel), c]
-        if source >= 0:
-            store_words(
-                pivots, (c, at), load_words(state.work, (s, source, at), shape.lanes), shape.lanes
-            )
-        elif source != NO_SOURCE:
-            place = (s, eliminator_source(source), at)
-            store_words(
-                pivots, (c, at), load_words(state.eliminators, place, shape.lanes), shape.lanes
-            )
-        else:
-            for i in kl.static_range(shape.lanes):
-                pivots[c, at + i] = 0
-    kl.barrier()
-
-
-@function
-def combine(
-    state: Any, tables: Any, pivots: Any, panel: Any, s: Any, shape: Any, reduced: bool
-) -> None:
-    """The reduced pivots into `pivots`; rows that became pivots are left as they come to rest."""
-    items, item = kl.local_size(0) * kl.local_size(1), kl.local_linear_id()
-    parts = shape.width // shape.lanes
-    for x in range(item, WORD * parts, items):
-        c, at = x // parts, x % parts * shape.lanes
-        words = combination(tables, state.reduced[slot_of(state, panel), c], at, shape)
-        store_words(pivots, (c, at), words, shape.lanes)
-        source = state.sources[slot_of(state, panel), c]
-        if source >= 0:
-            if not reduced:
-                words = combination(tables, state.finals[slot_of(state, panel), c], at, shape)
-            store_words(state.work, (s, source, at), words, shape.lanes)
-
-
-@function
-def note_bits(
-    state: Any, found: Any, own: Any, panel: Any, first: Any, last: Any, reduced: bool
-) -> None:
-    """Notes which pivots of a panel each row from `first` to `last` is to lose."""
-    items, item = kl.local_size(0) * kl.local_size(1), kl.local_linear_id()
-    width = state.work.shape[2]
-    for row in range(first + item, last, items):
-        rest = state.rests[row]
-        taken = kl.cast(0, kl.u64)
-        if rest < 0 or (reduced and rest // WORD != panel):
-            taken = state.work[own, row, panel % width] & found
-        state.bits[panel % state.bits.shape[0], row] = taken
-
-
-@function
-def add_to_rows(
-    state: Any, tables: Any, panel: Any, s: Any, first: Any, last: Any, shape: Any
-) -> None:
-    """Takes from each row the pivots that it is to lose, rows along dimension 1."""
-    slot = panel % state.bits.shape[0]
-    for row in range(first + kl.local_id(1), last, kl.local_size(1)):
-        taken = state.bits[slot, row]
-        if taken != 0:
-            add_combinations(state.work, tables, taken, s, row, shape)
 
 
 # -- many workgroups to a stripe ------------------------------------------------------------------
 
 
 @kernel
-def choose_pivots(state: Any, own: Any, panel: Any, *, shape: Any, reduced: bool) -> None:
-    """Chooses the pivots of a panel, which is part of stripe `own`, by one workgroup."""
-    found = elect(state, own, panel, shape, reduced)
-    if kl.local_linear_id() == 0:
-        state.found[slot_of(state, panel)] = found
+def choose_pivots(
+    state: Any, transform: Any, brought: Any, own: Any, panel: Any, *, shape: Any
+) -> None:
+    """Chooses the pivots of a panel, which is part of stripe `own`, by one workgroup.
+
+    Their rows in that stripe go to `brought`, as they are before anybody changes them.
+    """
+    elect(state, transform, own, panel, shape)
+    bring_pivots(state, brought, panel, own, shape)
 
 
 @kernel
-def combine_pivots(
-    state: Any, made: Any, first: Any, count: Any, panel: Any, *, shape: Any, reduced: bool
+def advance_panel(
+    state: Any,
+    transform: Any,
+    brought: Any,
+    own: Any,
+    panel: Any,
+    *,
+    shape: Any,
+    reduced: bool,
 ) -> None:
-    """The reduced pivots into `made`, a workgroup to each of `count` stripes from `first` on.
+    """Eliminates the columns of a panel from stripe `own`, a workgroup to some rows.
 
-    Further workgroups note rows' bits, the panel being part of stripe `first`.
+    It notes which pivots rows take on, for other stripes.
     """
     tables = kl.local((shape.tables, 1 << shape.bits, shape.width), kl.u64)
+    names = kl.local((shape.tables, 1 << shape.bits, 1), kl.u64)
     pivots = kl.local((WORD, shape.width), kl.u64)
-    s = first + kl.group_id(0)
-    if kl.group_id(0) < count:
-        bring_pivots(state, pivots, panel, s, shape)
-        build_tables(tables, pivots, shape)
-        combine(state, tables, pivots, panel, s, shape, reduced)
-        kl.barrier()
-        copy_rows(pivots, (), made, (s,), shape)
-    else:
-        top = (kl.group_id(0) - count) * shape.rows
-        last = kl.minimum(top + shape.rows, state.work.shape[1])
-        note_bits(state, state.found[slot_of(state, panel)], first, panel, top, last, reduced)
+    sums = kl.local(shape.batch, kl.u64)
+    parts = shape.width // shape.lanes
+    for x in kl.workgroup_range(WORD * parts):
+        place = (x // parts, x % parts * shape.lanes)
+        store_words(pivots, place, load_words(brought, place, shape.lanes), shape.lanes)
+    build_name_tables(names, transform, shape)
+    build_tables(tables, pivots, shape)
+    top = kl.group_id(0) * shape.batch
+    for i in kl.workgroup_range(shape.batch):
+        if top + i < state.work.shape[1]:
+            found = sum_for(state, transform, names, own, top + i, panel, shape, reduced)
+            state.sums[slot_of(state, panel), top + i] = found
+            sums[i] = found
+    kl.barrier()
+    last = kl.minimum(shape.batch, state.work.shape[1] - top)
+    for i in range(kl.local_id(1), last, kl.local_size(1)):
+        if sums[i] != 0:
+            add_combinations(state.work, tables, sums[i], own, top + i, shape)
 
 
 @kernel
-def apply_pivots(state: Any, made: Any, first: Any, panel: Any, *, shape: Any) -> None:
-    """Takes a panel's pivots from a block of rows of each of the stripes from `first` on."""
-    tables = kl.local((shape.tables, 1 << shape.bits, shape.width), kl.u64)
-    pivots = kl.local((WORD, shape.width), kl.u64)
-    s = first + kl.group_id(1)
-    if kl.workgroup_uniform(state.found[slot_of(state, panel)]) != 0:
-        copy_rows(made, (s,), pivots, (), shape)
+def place_pivots(state: Any, stripe: Any, *, shape: Any) -> None:
+    """Notes where the rows rest that were chosen elsewhere, by one workgroup."""
+    first = stripe * shape.width * WORD
+    for place in kl.workgroup_range(first, last_panel(state, stripe, shape) * WORD):
+        source = source_of(state, place // WORD, place % WORD)
+        if source >= 0:
+            state.rests[source] = place
+
+
+@kernel
+def solve_pivots(state: Any, solved: Any, stripe: Any, first: Any, *, shape: Any) -> None:
+    """The rows of a stripe's pivots in the stripes from `first` on, as each was before its panel.
+
+    A workgroup to a few words. They go to ``solved[stripe - first]``, the last panel's first, which
+    is how `multiply_stripes` takes them.
+    """
+    part = shape.slice
+    begin, end = stripe * shape.width, last_panel(state, stripe, shape)
+    rows = kl.local((shape.width * WORD, part.width), kl.u64)
+    sources = kl.local(shape.width * WORD, kl.i32)
+    tables = kl.local((part.tables, 1 << part.bits, part.width), kl.u64)
+    at, s = kl.group_id(0) * part.width, kl.group_id(1)
+    count = (end - begin) * WORD
+    for x in kl.workgroup_range(count):
+        sources[x] = source_of(state, begin + x // WORD, x % WORD)
+        words = pivot_words(state, sources[x], first + s, at, part.lanes)
+        store_words(rows, (x, 0), words, part.lanes)
+    kl.barrier()
+    for panel in range(begin, end):
+        top = (panel - begin) * WORD
+        build_tables(tables, rows[top : top + WORD, :], part)
+        for x in kl.workgroup_range(top + WORD, count):
+            if sources[x] >= 0:
+                named = state.sums[slot_of(state, panel), sources[x]]
+                words = load_words(rows, (x, 0), part.lanes)
+                words = words ^ combination(tables, named, 0, part)
+                store_words(rows, (x, 0), words, part.lanes)
         kl.barrier()
-        build_tables(tables, pivots, shape)
-        top = kl.group_id(0) * shape.rows
-        last = kl.minimum(top + shape.rows, state.work.shape[1])
-        add_to_rows(state, tables, panel, s, top, last, shape)
-
-
-@function
-def copy_rows(source: Any, outer: Any, target: Any, target_outer: Any, shape: Any) -> None:
-    """64 rows of a stripe from one array to another, by the whole workgroup."""
-    items, item = kl.local_size(0) * kl.local_size(1), kl.local_linear_id()
-    parts = shape.width // shape.lanes
-    for x in range(item, WORD * parts, items):
-        place = (x // parts, x % parts * shape.lanes)
-        words = load_words(source, (*outer, *place), shape.lanes)
-        store_words(target, (*target_outer, *place), words, shape.lanes)
+    for x in kl.workgroup_range(count):
+        target = (end - begin - 1 - x // WORD) * WORD + x % WORD
+        store_words(solved, (s, target, at), load_words(rows, (x, 0), part.lanes), part.lanes)

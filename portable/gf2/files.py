@@ -5,11 +5,12 @@ from __future__ import annotations
 import os
 from functools import partial
 from pathlib import Path
-from typing import Any, Final, cast
+from typing import Any, Final, NamedTuple, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
+from portable import registry
 from portable.backend import Device
 from portable.errors import ShapeError
 from portable.gf2.batches import eliminate_in_batches
@@ -20,8 +21,9 @@ from portable.gf2.packed_file import SUFFIX, is_packed, read_packed, write_packe
 from portable.gf2.packing import Words, word_count
 from portable.gf2.shared_files import eliminate_files_together
 from portable.gf2.stages import Stages, stage
-from portable.gf2.team import Team, team_of
 from portable.gf2.text import read_text, write_text
+from portable.parallel import Group, Member
+from portable.parallel import group as group_of
 
 __all__ = ["eliminate_file", "read_matrix", "write_matrix"]
 
@@ -77,6 +79,7 @@ def eliminate_file(
     *,
     device: str | Device | None = None,
     stages: Stages | None = None,
+    group: Group | None = None,
     comm: Any = None,
     memory: int | None = None,
 ) -> NDArray[np.bool_]:
@@ -92,9 +95,11 @@ def eliminate_file(
         Where to work; the device in use if left out.
     stages : callable, optional
         Is told how far each stage is.
+    group : portable.parallel.Group, optional
+        Its members share the work out: each reads, holds and writes a part, on its device. All
+        processes call this with the same files.
     comm : mpi4py.MPI.Comm, optional
-        Its processes share the work out: each reads, holds and writes a part, on a device of its
-        own. All call this with the same files.
+        Its processes are such a group, each on `device`, or on a GPU of its own where there are.
     memory : int, optional
         Bytes of columns to hold at a time: the work is done in batches, through a folder
         ``<out>.unfinished``, and goes on from the last finished one when it was ended. If left out,
@@ -111,38 +116,61 @@ def eliminate_file(
         Naming file and line, for what is wrong in a file.
     OSError
         If a file cannot be read or written; nothing half-written is left.
+    ValueError
+        If `group` is given along with `device` or `comm`.
     """
-    team = team_of(comm)
-    target = team.device(device)
-    room = memory or _room(eliminators, rows, target, team)
+    if group is not None and (comm is not None or device is not None):
+        raise ValueError("eliminate_file takes one of group=, comm= with or without device=")
+    if group is None:
+        group = group_of([registry.device(device)] if comm is None else comm, device=device)
+    names = _Names(eliminators, rows, out)
+
+    def work(member: Member) -> NDArray[np.bool_]:
+        tell = stages if member.rank == 0 else None
+        part = partial(_eliminate_files, names, memory, member, tell)
+        return cast(NDArray[np.bool_], member.together(part))
+
+    return cast(NDArray[np.bool_], group.run(work)[0])
+
+
+class _Names(NamedTuple):
+    """Of files."""
+
+    eliminators: str | os.PathLike[str]
+    rows: str | os.PathLike[str]
+    out: str | os.PathLike[str]
+
+
+def _eliminate_files(
+    names: _Names, memory: int | None, member: Member, stages: Stages | None
+) -> NDArray[np.bool_]:
+    """What each member of a group does."""
+    room = memory or _room(names, member)
     if room:
-        batches = partial(eliminate_in_batches, eliminators, rows, out, room, target, team, stages)
-        return cast(NDArray[np.bool_], team.together(batches))
-    if team.size > 1:
-        work = partial(eliminate_files_together, eliminators, rows, out, target, team, stages)
-        return cast(NDArray[np.bool_], team.together(work))
-    held, wide = _read(eliminators, None, stage(stages, "eliminators"))
-    words, columns = _read(rows, None, stage(stages, "rows"))
+        return eliminate_in_batches(*names, room, member, stages)
+    if member.size > 1:
+        return eliminate_files_together(*names, member, stages)
+    held, wide = _read(names.eliminators, None, stage(stages, "eliminators"))
+    words, columns = _read(names.rows, None, stage(stages, "rows"))
     count = max(wide, columns)
     known, given = (
-        BitMatrix.from_words(_widened(x, count), count, device=target) for x in (held, words)
+        BitMatrix.from_words(_widened(x, count), count, device=member.device) for x in (held, words)
     )
-    name = os.fspath(eliminators)
+    name = os.fspath(names.eliminators)
     checked_leads(known, lambda i: f"{name}, line {i + 1}")
     done = eliminate(known, given, progress=stage(stages, "elimination"))
-    write_matrix(out, done.rows, progress=stage(stages, "result"))
+    write_matrix(names.out, done.rows, progress=stage(stages, "result"))
     return done.promoted
 
 
-def _room(
-    eliminators: str | os.PathLike[str], rows: str | os.PathLike[str], device: Device, team: Team
-) -> int:
+def _room(names: _Names, member: Member) -> int:
     """How much to hold at a time of files that the device has no room for; 0 where it has."""
-    room = int(_SHARE * device.capabilities.global_memory)
-    if not room or not (is_packed(eliminators) and is_packed(rows)):
+    room = min(member.exchange(int(_SHARE * member.device.capabilities.global_memory)))
+    given = names.eliminators, names.rows
+    if not room or not all(map(is_packed, given)):
         return 0
-    size = sum(Path(path).stat().st_size for path in (eliminators, rows))
-    return room if 2 * size > room * team.size else 0
+    size = sum(Path(path).stat().st_size for path in given)
+    return room if 2 * size > room * member.size else 0
 
 
 def _read(

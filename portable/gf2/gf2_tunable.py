@@ -10,7 +10,8 @@ import numpy as np
 
 from portable.backend import Capabilities, Device
 from portable.dtypes import DType, uint64
-from portable.gf2.elimination import Elimination, Order
+from portable.gf2.elimination import Elimination
+from portable.gf2.layout import Order
 from portable.gf2.product import matmul, random
 from portable.gf2.tuning import SPACE, shape_of
 from portable.tune.space import Parameters
@@ -37,7 +38,7 @@ class _Squares:
         """Enqueues both."""
         shape = shape_of(choice)
         order = Order(self._a.shape[1], backward=False)
-        self._work = Elimination(self._a, order, shape=shape)
+        self._work = Elimination.of(self._a, order, shape=shape)
         self._work.run()
         self._product = matmul(self._a, self._a, shape=shape)
 

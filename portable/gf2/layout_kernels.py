@@ -40,24 +40,33 @@ def reversed_bits(x: Any) -> Any:
 
 
 @kernel
-def to_stripes(words: Any, work: Any, first: Any, *, BACKWARD: bool) -> None:
-    """Words of rows to stripes, from place `first` on; what lies beyond them is zero."""
-    place, row = kl.global_id(0), kl.global_id(1)
+def to_stripes(words: Any, work: Any, first: Any, turn: Any, *, BACKWARD: bool) -> None:
+    """Words of rows to stripes, from place `first` on; what lies beyond them is zero.
+
+    The stripes are `turn.first`, ``turn.first + turn.size`` and so on of all.
+    """
+    at, row = kl.global_id(0), kl.global_id(1)
     width = work.shape[2]
-    at = first + place
-    if at < work.shape[0] * width and row < words.shape[0]:
+    stripe = at // width
+    place = (turn.first + stripe * turn.size) * width + at % width - first
+    if stripe < work.shape[0] and row < words.shape[0] and place >= 0:
         found = kl.cast(0, kl.u64)
         if place < words.shape[1]:
             if BACKWARD:
                 found = words[row, words.shape[1] - 1 - place]
             else:
                 found = reversed_bits(words[row, place])
-        work[at // width, row, at % width] = found
+        work[stripe, row, at % width] = found
 
 
 @kernel
-def from_stripes(work: Any, rows: Any, words: Any, first: Any, *, BACKWARD: bool) -> None:
-    """The inverse: row i is row ``rows[i]`` of the stripes, empty for -1; `rows` None: row i."""
+def from_stripes(
+    work: Any, rows: Any, words: Any, first: Any, parts: Any, *, BACKWARD: bool
+) -> None:
+    """The inverse: row i is row ``rows[i]`` of the stripes, empty for -1; `rows` None: row i.
+
+    Stripe s is in part ``s % parts``; the parts follow each other.
+    """
     place, row = kl.global_id(0), kl.global_id(1)
     width = work.shape[2]
     if place < words.shape[1] and row < words.shape[0]:
@@ -66,7 +75,9 @@ def from_stripes(work: Any, rows: Any, words: Any, first: Any, *, BACKWARD: bool
             source = rows[row]
         found = kl.cast(0, kl.u64)
         if source >= 0:
-            found = work[(first + place) // width, source, (first + place) % width]
+            stripe = (first + place) // width
+            held = stripe % parts * (work.shape[0] // parts) + stripe // parts
+            found = work[held, source, (first + place) % width]
         if BACKWARD:
             words[row, words.shape[1] - 1 - place] = found
         else:

@@ -10,7 +10,7 @@ from portable import lang as kl
 from portable import registry
 from portable.backend import Device
 from portable.errors import DeviceMismatchError, ShapeError
-from portable.gf2.elimination import Order, striped, unstriped
+from portable.gf2.layout import Order, striped, unstriped
 from portable.gf2.layout_kernels import random_words, transpose_blocks
 from portable.gf2.matrix import BitMatrix
 from portable.gf2.packing import word_count
@@ -70,7 +70,7 @@ def matmul(a: BitMatrix, b: BitMatrix, *, shape: Shape | None = None) -> BitMatr
         stripes, m = int(rows.shape[0]), a.shape[0]
         out = device.empty((stripes, m, layout.width), kl.u64)
         multiply_stripes[groups(-(-m // layout.rows), stripes), layout.workgroup](
-            named, rows, out, shape=layout
+            named[:, :, 0], rows, out, shape=layout, adds=False
         )
         return BitMatrix(unstriped(out, order, device), b.shape[1], device=device)
 

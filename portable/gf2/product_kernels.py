@@ -11,6 +11,7 @@ from portable.gf2.table_kernels import (
     build_tables,
     combination,
     load_words,
+    nothing,
     store_words,
 )
 from portable.lang.function import function
@@ -20,10 +21,10 @@ __all__ = ["multiply_stripes"]
 
 
 @kernel
-def multiply_stripes(named: Any, rows: Any, out: Any, *, shape: Any) -> None:
-    """A block of rows of a stripe of ``out = named @ rows``.
+def multiply_stripes(named: Any, rows: Any, out: Any, *, shape: Any, adds: bool) -> None:
+    """A block of rows of a stripe of ``out = named @ rows``, or of ``out + named @ rows``.
 
-    ``named[place, row, 0]`` are the words of the first matrix from its last columns on, `rows` and
+    ``named[place, row]`` are the words of the first matrix from its last columns on, `rows` and
     `out` stripes. The rows of a block are kept in registers where work-items share it, for all
     tables in turn; a lone work-item keeps them in its caches.
     """
@@ -31,39 +32,45 @@ def multiply_stripes(named: Any, rows: Any, out: Any, *, shape: Any) -> None:
     part = kl.local((WORD, shape.width), kl.u64)
     s, first = kl.group_id(1), kl.group_id(0) * shape.rows
     last = kl.minimum(first + shape.rows, out.shape[1])
-    COUNT = 1 if shape.alone else shape.rows // kl.local_size(1)
-    sums = kl.private(COUNT, kl.u64, lanes=shape.lanes)
-    at = kl.local_id(0) * shape.lanes
     if shape.alone:
-        clear_rows(out, s, first, last, shape)
-    else:
-        for i in kl.static_range(COUNT):
-            sums[i] = nothing(shape.lanes)
-    for step in range(named.shape[0]):
-        top = (named.shape[0] - 1 - step) * WORD
-        bring_rows(rows, part, s, top, shape)
-        build_tables(tables, part, shape)
-        if shape.alone:
+        if not adds:
+            clear_rows(out, s, first, last, shape)
+        for step in range(named.shape[0]):
+            bring_rows(rows, part, s, (named.shape[0] - 1 - step) * WORD, shape)
+            build_tables(tables, part, shape)
             for row in range(first, last):
-                add_combinations(out, tables, named[step, row, 0], s, row, shape)
-        else:
-            for i in kl.static_range(COUNT):
-                row = first + i * kl.local_size(1) + kl.local_id(1)
-                if row < last:
-                    sums[i] = sums[i] ^ combination(tables, named[step, row, 0], at, shape)
-        kl.barrier()
-    if not shape.alone:
-        for i in kl.static_range(COUNT):
-            row = first + i * kl.local_size(1) + kl.local_id(1)
-            if row < last:
-                store_words(out, (s, row, at), sums[i], shape.lanes)
+                add_combinations(out, tables, named[step, row], s, row, shape)
+    else:
+        multiply_block(named, rows, out, tables, part, first, shape, adds)
 
 
 @function
-def nothing(lanes: int) -> Any:
-    """So many words of zeros."""
-    zero = kl.cast(0, kl.u64)
-    return kl.splat(zero, lanes) if lanes > 1 else zero
+def multiply_block(
+    named: Any, rows: Any, out: Any, tables: Any, part: Any, first: Any, shape: Any, adds: bool
+) -> None:
+    """A block of rows, by work-items that keep them in registers for all tables in turn."""
+    s, apart = kl.group_id(1), kl.local_size(1)
+    COUNT = shape.rows // apart
+    sums = kl.private(COUNT, kl.u64, lanes=shape.lanes)
+    names = kl.local(shape.rows, kl.u64)
+    own, at = kl.local_id(1), kl.local_id(0) * shape.lanes
+    for i in kl.static_range(COUNT):
+        sums[i] = nothing(shape.lanes)
+        if adds and first + own + i * apart < out.shape[1]:
+            sums[i] = load_words(out, (s, first + own + i * apart, at), shape.lanes)
+    for step in range(named.shape[0]):
+        for i in kl.workgroup_range(shape.rows):
+            names[i] = kl.cast(0, kl.u64)
+            if first + i < out.shape[1]:
+                names[i] = named[step, first + i]
+        bring_rows(rows, part, s, (named.shape[0] - 1 - step) * WORD, shape)
+        build_tables(tables, part, shape)
+        for i in kl.static_range(COUNT):
+            sums[i] = sums[i] ^ combination(tables, names[own + i * apart], at, shape)
+        kl.barrier()
+    for i in kl.static_range(COUNT):
+        if first + own + i * apart < out.shape[1]:
+            store_words(out, (s, first + own + i * apart, at), sums[i], shape.lanes)
 
 
 @function

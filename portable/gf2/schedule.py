@@ -1,91 +1,79 @@
-"""Who does what when an elimination is shared out: broadcasts overlap with the work before."""
+"""Who does what when an elimination is shared out: broadcasts overlap with the work before.
+
+A member that holds a stripe chooses its pivots, for which it needs no other stripe, and tells all
+which of them each row takes on: a word a row for 64 columns. The others apply that to the stripes
+that they hold. Whatever the parts, the same is done to each stripe in the same order.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Protocol
+from typing import Any, Protocol
 
-import numpy as np
+from portable.gf2.elimination import Elimination
+from portable.parallel.member import Member, Transfer
 
-from portable.gf2.parts import Part, Pivots
-from portable.gf2.team import Team
-
-__all__ = ["Memory", "NoMemory", "run_stripes"]
+__all__ = ["Memory", "run_stripes"]
 
 
 class Memory(Protocol):
-    """Keeps the pivots of stripes for later batches."""
+    """Keeps what is told of stripes' pivots for later batches."""
 
-    def read(self, stripe: int, like: Pivots) -> Pivots:
-        """Those of a stripe of an earlier batch."""
+    def read(self, stripe: int) -> Any:
+        """What was told of a stripe of an earlier batch, an array of the host."""
 
-    def write(self, stripe: int, pivots: Pivots) -> None:
-        """Keeps those of a stripe that was chosen here."""
-
-
-class NoMemory:
-    """Where all columns are in one batch."""
-
-    def read(self, stripe: int, like: Pivots) -> Pivots:
-        """Never asked for."""
-        raise AssertionError((stripe, like))
-
-    def write(self, stripe: int, pivots: Pivots) -> None:
-        """Nothing to keep."""
+    def write(self, stripe: int, told: Any) -> None:
+        """Keeps what the host's array tells of a stripe that was chosen here."""
 
 
 def run_stripes(
-    part: Part,
-    team: Team,
+    work: Elimination,
+    member: Member,
     first: int,
     last: int,
-    memory: Memory,
+    memory: Memory | None = None,
     follow: Callable[[int], None] | None = None,
-) -> Pivots | None:
+) -> None:
     """Eliminates the columns of stripes `first` to `last`, those before being in `memory`.
 
-    Stripe g is held by process ``(g - first) % size``. While the pivots of a stripe travel, those
+    Stripe g is held by member ``(g - first) % size``. While the pivots of a stripe travel, those
     of the stripe before are applied to all but the next one, which goes first. `follow` is told how
     many stripes are done.
-
-    Returns
-    -------
-    Pivots or None
-        Those of the last stripe, which know all rows that are pivots; None if there is no stripe.
     """
-    pivots: Pivots | None = None
     for stripe in range(first):
-        pivots = memory.read(stripe, part.blank())
-        part.follow(stripe, pivots, first, last)
+        _recall(work, stripe, memory)
+        work.follow(stripe, first, last)
     for stripe in range(first, last):
-        before, root = pivots, (stripe - first) % team.size
-        arrived = _chosen(part, team, stripe, root, before, memory)
-        if before is not None and stripe > first:
-            part.follow(stripe - 1, before, stripe + 1, last)
-        pivots = arrived()
-        if (stripe + 1 - first) % team.size == team.rank:
-            part.follow(stripe, pivots, stripe + 1, min(stripe + 2, last))
+        root = (stripe - first) % member.size
+        arriving = _chosen(work, member, stripe, root, memory)
+        if stripe > first:
+            work.follow(stripe - 1, stripe + 1, last)
+        if arriving is not None:
+            arriving.wait()
+            if member.rank != root:
+                work.place(stripe)
+        if (stripe + 1 - first) % member.size == member.rank:
+            work.follow(stripe, stripe + 1, min(stripe + 2, last))
         if follow is not None:
+            work.layout.device.synchronize()
             follow(stripe + 1)
-    return pivots
+
+
+def _recall(work: Elimination, stripe: int, memory: Memory | None) -> None:
+    """Brings what was told of a stripe of an earlier batch."""
+    assert memory is not None, "the stripes before the first one are in memory"
+    told = work.told(stripe)
+    told[...] = work.layout.device.from_numpy(memory.read(stripe))
+    work.place(stripe)
 
 
 def _chosen(
-    part: Part, team: Team, stripe: int, root: int, before: Pivots | None, memory: Memory
-) -> Callable[[], Pivots]:
-    """Starts sending a stripe's pivots to all; the result waits for them."""
-    like = part.blank()
-    if team.rank == root:
-        rests = np.full(like.rests.shape, -1, np.int32) if before is None else before.rests
-        like = part.choose(stripe, rests)
-        memory.write(stripe, like)
-    if team.size == 1:
-        return lambda: like
-    data = like.packed()
-    wait = team.broadcast(data, root)
-
-    def arrived() -> Pivots:
-        wait()
-        return like if team.rank == root else like.unpacked(data)
-
-    return arrived
+    work: Elimination, member: Member, stripe: int, root: int, memory: Memory | None
+) -> Transfer | None:
+    """Chooses a stripe's pivots, or has them chosen by `root`, and starts sending them to all."""
+    told = work.told(stripe)
+    if member.rank == root:
+        work.choose(stripe)
+        if memory is not None:
+            memory.write(stripe, work.layout.device.to_numpy(told))
+    return member.start_broadcast(told, root, agreed=True) if member.size > 1 else None

@@ -13,18 +13,16 @@ from uuid import uuid4
 import numpy as np
 from numpy.typing import NDArray
 
-from portable.backend import Device
 from portable.files import require_room
 from portable.gf2.eliminate import leading_columns, one_lead_each
-from portable.gf2.elimination import Order
+from portable.gf2.layout import Order
 from portable.gf2.matrix import BitMatrix
 from portable.gf2.packed_file import SUFFIX, is_packed, map_packed, packed_header
 from portable.gf2.packing import Words, word_count
-from portable.gf2.shared_out import Shares, eliminated_together
+from portable.gf2.shared_out import Shares, eliminated_together, shape_for_all
 from portable.gf2.stages import Stages, stage
-from portable.gf2.team import Team
 from portable.gf2.text import read_text, text_bytes, write_lines
-from portable.gf2.tuning import shape_for
+from portable.parallel.member import Member
 
 __all__ = ["eliminate_files_together"]
 
@@ -32,73 +30,73 @@ Name = str | os.PathLike[str]
 
 
 def eliminate_files_together(
-    eliminators: Name, rows: Name, out: Name, device: Device, team: Team, stages: Stages | None
+    eliminators: Name, rows: Name, out: Name, member: Member, stages: Stages | None = None
 ) -> NDArray[np.bool_]:
-    """`eliminate_file` by the processes of a team; errors are raised in all of them alike."""
-    with team.agreeing():
-        held, wide = _read_share(eliminators, team, stages, "eliminators")
-        given, found = _read_share(rows, team, stages, "rows")
-    columns = max(team.gather(max(wide, found)))
+    """`eliminate_file` by the members of a group; errors are raised in all of them alike."""
+    with member.agreeing():
+        held, wide = _read_share(eliminators, member, stages, "eliminators")
+        given, found = _read_share(rows, member, stages, "rows")
+    columns = max(member.exchange(max(wide, found)))
     held, given = (_widened(x, columns) for x in (held, given))
-    own = leading_columns(BitMatrix.from_words(held, columns, device=device))
-    leads = np.concatenate(team.gather(own))
-    with team.agreeing():
+    own = leading_columns(BitMatrix.from_words(held, columns, device=member.device))
+    leads = np.concatenate(member.exchange(own))
+    with member.agreeing():
         one_lead_each(leads, lambda i: f"{os.fspath(eliminators)}, line {i + 1}")
-    width = min(team.gather(shape_for(device.capabilities).width))
-    shares = Shares.whole(Order(columns, backward=True), width, team.size)
-    counts = np.cumsum([0, *team.gather(len(given))])
+    shape = shape_for_all(member)
+    shares = Shares.whole(Order(columns, backward=True), shape.width, member.size)
+    counts = np.cumsum([0, *member.exchange(len(given))])
     words, promoted = eliminated_together(
-        _by_columns(held, shares, team),
-        _by_columns(given, shares, team),
+        _by_columns(held, shares, member),
+        _by_columns(given, shares, member),
         leads,
         shares,
-        device,
-        team,
+        member,
+        shape=shape,
         progress=stage(stages, "elimination"),
     )
-    parts = team.exchange([words[a:b] for a, b in pairwise(counts)])
-    _write_together(out, shares.joined(parts), columns, team)
+    parts = member.all_to_all([words[a:b] for a, b in pairwise(counts)])
+    _write_together(out, shares.joined(parts), columns, member)
     return promoted
 
 
-def _read_share(path: Name, team: Team, stages: Stages | None, name: str) -> tuple[Words, int]:
+def _read_share(path: Name, member: Member, stages: Stages | None, name: str) -> tuple[Words, int]:
     """A process' part of the rows of a file."""
     if is_packed(path):
         mapped, columns = map_packed(path)
-        first, last = (len(mapped) * i // team.size for i in (team.rank, team.rank + 1))
+        first, last = (len(mapped) * i // member.size for i in (member.rank, member.rank + 1))
         return np.array(mapped[first:last], np.uint64), columns
-    return read_text(path, share=(team.rank, team.size), progress=stage(stages, name))
+    return read_text(path, share=(member.rank, member.size), progress=stage(stages, name))
 
 
 def _widened(words: Words, columns: int) -> Words:
     return np.pad(words, ((0, 0), (0, word_count(columns) - words.shape[1])))
 
 
-def _by_columns(words: Words, shares: Shares, team: Team) -> Words:
+def _by_columns(words: Words, shares: Shares, member: Member) -> Words:
     """From some rows of all columns to all rows of some columns."""
-    parts = [np.ascontiguousarray(words[:, shares.words(rank)]) for rank in range(team.size)]
-    return np.concatenate(team.exchange(parts))
+    parts = [np.ascontiguousarray(words[:, shares.words(rank)]) for rank in range(member.size)]
+    return np.concatenate(member.all_to_all(parts))
 
 
-def _write_together(out: Name, words: Words, columns: int, team: Team) -> None:
+def _write_together(out: Name, words: Words, columns: int, member: Member) -> None:
     """Each process writes its rows where they belong; then the file takes its name."""
     write, size = _content(out, words, columns)
-    sizes = team.gather(size)
-    rows = sum(team.gather(len(words)))
+    sizes = member.exchange(size)
+    rows = sum(member.exchange(len(words)))
     head = packed_header(rows, columns) if _packs(out) else b""
     target = Path(out).absolute()
-    unfinished = Path(team.gather(str(target.with_name(f".{target.name}.{uuid4().hex}")))[0])
+    unfinished = Path(member.exchange(str(target.with_name(f".{target.name}.{uuid4().hex}")))[0])
     try:
-        with team.agreeing():
-            if team.rank == 0:
+        with member.agreeing():
+            if member.rank == 0:
                 require_room(target.parent, len(head) + sum(sizes))
                 unfinished.write_bytes(head)
                 os.truncate(unfinished, len(head) + sum(sizes))
-        with team.agreeing(), unfinished.open("r+b") as file:
-            file.seek(len(head) + sum(sizes[: team.rank]))
+        with member.agreeing(), unfinished.open("r+b") as file:
+            file.seek(len(head) + sum(sizes[: member.rank]))
             write(file)
-        with team.agreeing():
-            if team.rank == 0:
+        with member.agreeing():
+            if member.rank == 0:
                 unfinished.replace(target)
     except BaseException:
         with suppress(OSError):

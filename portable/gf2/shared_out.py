@@ -1,35 +1,45 @@
-"""The special elimination with columns shared out among processes."""
+"""The special elimination with columns shared out among the members of a group."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from portable import lang as kl
+from portable import registry
 from portable.backend import Device
-from portable.gf2.elimination import Order, Progress
+from portable.gf2.elimination import Elimination, Layout, Progress, owners_of
+from portable.gf2.layout import WORD, Order, Turn, striped, unstriped
+from portable.gf2.matrix import BitMatrix
 from portable.gf2.packing import Words
-from portable.gf2.parts import Part, words_held
-from portable.gf2.schedule import NoMemory, run_stripes
-from portable.gf2.team import Team
+from portable.gf2.schedule import run_stripes
 from portable.gf2.tuning import Shape, shape_for
+from portable.parallel.member import Member
 
-__all__ = ["Shares", "eliminated_together", "owners_of"]
+__all__ = ["Shares", "eliminated_everywhere", "eliminated_together", "shape_for_all"]
+
+
+def shape_for_all(member: Member) -> Shape:
+    """The layout for a member's device, with stripes as wide as everybody's."""
+    own = shape_for(member.device.capabilities)
+    return own.of_width(min(member.exchange(own.width)))
 
 
 @dataclass(frozen=True, slots=True)
 class Shares:
-    """Which stripes of a batch are whose: stripe g is process ``(g - first) % size``'s.
+    """Which stripes of a batch are whose: stripe g is member ``(g - first) % size``'s.
 
     Attributes
     ----------
     order : Order
-        Of the columns.
+        Of the columns, from the highest.
     width : int
         Words of a stripe.
     size : int
-        Processes.
+        Members.
     first, last : int
         The stripes of the batch.
     """
@@ -46,26 +56,81 @@ class Shares:
         return cls(order, width, size, 0, -(-order.words // width))
 
     def stripes(self, rank: int) -> range:
-        """Those of a process."""
+        """Those of a member."""
         return range(self.first + rank, self.last, self.size)
 
     def words(self, rank: int) -> NDArray[np.int64]:
-        """The words of a row that they are, ascending."""
-        return words_held(self.stripes(rank), self.width, self.order)
+        """The words of a row that they are, ascending; columns are taken from the highest."""
+        width, words = self.width, self.order.words
+        held = self.stripes(rank)
+        places = [p for s in held for p in range(s * width, min((s + 1) * width, words))]
+        return words - 1 - np.array(places[::-1], np.int64)
 
     def joined(self, parts: list[Words]) -> Words:
-        """Rows of which each process has its words."""
+        """Rows of which each member has its words."""
         out = np.zeros((len(parts[0]), self.order.words), np.uint64)
         for rank, part in enumerate(parts):
             out[:, self.words(rank)] = part
         return out
 
 
-def owners_of(leads: NDArray[np.int64], order: Order) -> NDArray[np.int32]:
-    """The eliminator that leads at each place, -1 where there is none."""
-    owners = np.full(64 * order.words, -1, np.int32)
-    owners[order.turned(leads)] = np.arange(leads.size)
-    return owners
+class Share:
+    """A member's part of an elimination of which the host has the words.
+
+    Parameters
+    ----------
+    rows, eliminators : array of uint64
+        Their words that ``shares.words(rank)`` names.
+    leads : array of int64
+        The leading columns of all eliminators.
+    shares : Shares
+        Who has what.
+    member : Member
+        Whose part it is.
+    shape : Shape
+        The layout.
+    """
+
+    def __init__(
+        self,
+        rows: Words,
+        eliminators: Words,
+        leads: NDArray[np.int64],
+        shares: Shares,
+        member: Member,
+        shape: Shape,
+    ) -> None:
+        device = member.device
+        self._rows, self._shares, self._member = rows.shape, shares, member
+        layout = Layout(shares.order, device, shape, shares.stripes(member.rank))
+        self.work = Elimination(
+            layout,
+            _held(rows, device, shape.width),
+            _held(eliminators, device, shape.width),
+            owners_of(leads, shares.order),
+        )
+
+    def words(self) -> Words:
+        """The words of the rows that are held, as they are now."""
+        if 0 in self._rows:
+            return np.empty(self._rows, np.uint64)
+        device, order = self._member.device, _order(self._rows[1])
+        with registry.use(device):
+            return device.to_numpy(unstriped(self.work.state.work, order, device))
+
+
+def _order(words: int) -> Order:
+    """Of so many words by themselves."""
+    return Order(WORD * words, backward=True)
+
+
+def _held(words: Words, device: Device, width: int) -> Any:
+    with registry.use(device):
+        if not words.size:
+            return device.empty((1, max(len(words), 1), width), kl.u64)
+        order = _order(words.shape[1])
+        matrix = BitMatrix.from_words(np.ascontiguousarray(words), order.columns, device=device)
+        return striped(matrix, order, width)
 
 
 def eliminated_together(
@@ -73,27 +138,62 @@ def eliminated_together(
     rows: Words,
     leads: NDArray[np.int64],
     shares: Shares,
-    device: Device,
-    team: Team,
+    member: Member,
     *,
-    shape: Shape | None = None,
+    shape: Shape,
     progress: Progress | None = None,
 ) -> tuple[Words, NDArray[np.bool_]]:
-    """This process' words of the reduced rows, and which rows were promoted.
-
-    `eliminators` and `rows` are the words that ``shares.words(team.rank)`` names, of all rows;
-    `leads` the leading columns of all eliminators.
-    """
-    part = Part(
-        rows,
-        eliminators,
-        owners_of(leads, shares.order),
-        shares.stripes(team.rank),
-        shares.order,
-        device,
-        shape or shape_for(device.capabilities),
-    )
+    """This member's words of the reduced rows, and which rows were promoted; see `Share`."""
+    share = Share(rows, eliminators, leads, shares, member, shape)
     follow = None if progress is None else lambda done: progress(done / shares.last)
-    pivots = run_stripes(part, team, shares.first, shares.last, NoMemory(), follow)
-    promoted = np.zeros(len(rows), np.bool_) if pivots is None else pivots.rests >= 0
-    return part.words(), promoted
+    if len(rows):
+        run_stripes(share.work, member, shares.first, shares.last, follow=follow)
+    return share.words(), share.work.pivots()[: len(rows)] >= 0
+
+
+def eliminated_everywhere(
+    member: Member,
+    eliminators: BitMatrix,
+    rows: BitMatrix,
+    leads: NDArray[np.int64],
+    wanted: bool,
+    progress: Progress | None = None,
+) -> tuple[BitMatrix | None, NDArray[np.bool_]]:
+    """The reduced rows where they are `wanted`, on the member's device, and the promoted ones.
+
+    All members give the same matrices, which need not be on their devices.
+    """
+    order, shape = Order(rows.shape[1], backward=True), shape_for_all(member)
+    known, given = (_brought(member, x) for x in (eliminators, rows))
+    work = Elimination.of(
+        given,
+        order,
+        eliminators=known,
+        leads=leads,
+        shape=shape,
+        turn=Turn(member.rank, member.size),
+    )
+    del known, given
+    stripes = work.layout.stripes
+    tell = progress if member.rank == 0 else None
+    follow = None if tell is None else lambda done: tell(done / stripes)
+    run_stripes(work, member, 0, stripes, follow=follow)
+    promoted = work.pivots() >= 0
+    parts = member.all_gather(work.state.work) if member.size > 1 else work.state.work
+    if not wanted:
+        return None, promoted
+    words = unstriped(parts, order, member.device, parts=member.size)
+    return BitMatrix(words, order.columns, device=member.device), promoted
+
+
+def _brought(member: Member, matrix: BitMatrix) -> BitMatrix:
+    """A matrix on the member's device, from another member's where it is on one of theirs."""
+    device = member.device
+    here = member.exchange(matrix.device is device)
+    if all(here) or not any(here) or 0 in matrix.shape:
+        return matrix.to(device)
+    root = here.index(True)
+    words = matrix.words
+    if member.rank != root:
+        words = device.empty(tuple(matrix.words.shape), kl.u64)
+    return BitMatrix(member.broadcast(words, root), matrix.shape[1], device=device)

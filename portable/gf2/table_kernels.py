@@ -15,7 +15,15 @@ from typing import Any, Final
 from portable import lang as kl
 from portable.lang.function import function
 
-__all__ = ["WORD", "add_combinations", "build_tables", "combination", "load_words", "store_words"]
+__all__ = [
+    "WORD",
+    "add_combinations",
+    "build_tables",
+    "combination",
+    "load_words",
+    "nothing",
+    "store_words",
+]
 
 WORD: Final = 64
 """Bits of a word, and the rows that one set of tables combines."""
@@ -34,6 +42,13 @@ def store_words(x: Any, index: Any, words: Any, lanes: int) -> None:
         kl.vstore(x, *index, words)
     else:
         x[*index] = words
+
+
+@function
+def nothing(lanes: int) -> Any:
+    """So many words of zeros."""
+    zero = kl.cast(0, kl.u64)
+    return kl.splat(zero, lanes) if lanes > 1 else zero
 
 
 @function

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any, Final
 
@@ -55,6 +55,27 @@ class Shape:
     def abreast(self) -> int:
         """Rows that a work-item takes at once where pivots are chosen."""
         return self.lanes if self.alone else 1
+
+    @property
+    def stride(self) -> int:
+        """Rows of a batch that are gone through before the next one is searched for."""
+        return self.batch if self.alone else 16
+
+    @property
+    def names(self) -> Shape:
+        """For tables of single words."""
+        return replace(self, width=1, lanes=1)
+
+    def of_width(self, width: int) -> Shape:
+        """The same for stripes of another width, which is a power of two."""
+        lanes, items = min(self.lanes, width), self.workgroup[0] * self.workgroup[1]
+        across = 1 if self.alone else width // lanes
+        return replace(self, width=width, lanes=lanes, workgroup=(across, items // across))
+
+    @property
+    def slice(self) -> Shape:
+        """For tables of what one work-item takes of a row."""
+        return replace(self, width=self.lanes)
 
     @property
     def alone(self) -> bool:

@@ -5,13 +5,20 @@ from __future__ import annotations
 import threading
 from abc import ABC, abstractmethod
 from collections import defaultdict
+from collections.abc import Callable, Sequence
 from queue import Empty, SimpleQueue
 from time import monotonic
 from typing import Any, Final
 
+import numpy as np
+
 from portable.errors import PortableError
 
 __all__ = ["Meeting", "ParallelError", "Room", "ThreadMeeting"]
+
+Array = np.ndarray[Any, Any]
+_Way = tuple[int, int, str]
+"""From whom, to whom, and what kind of thing."""
 
 
 class ParallelError(PortableError, RuntimeError):
@@ -25,10 +32,13 @@ class Meeting(ABC):
     ----------
     rank, size : int
         The member's number, and how many there are.
+    ends_all : bool
+        Whether the others wait for ever for one that fails, unless it ends them by `abort`.
     """
 
     rank: int
     size: int
+    ends_all: bool = False
 
     @abstractmethod
     def exchange(self, value: Any) -> list[Any]:
@@ -41,6 +51,20 @@ class Meeting(ABC):
     @abstractmethod
     def receive(self, source: int) -> Any:
         """Waits for what another member sends."""
+
+    @abstractmethod
+    def start_broadcast(self, x: Array, root: int) -> Callable[[], Array]:
+        """Begins to send member `root`'s array to those who bring one like it.
+
+        What is returned waits for the array, which may be `x` itself.
+        """
+
+    def all_to_all(self, parts: Sequence[Any]) -> list[Any]:
+        """Gives part i to member i; what they gave to this one, by rank. Waits for all."""
+        return [given[self.rank] for given in self.exchange(list(parts))]
+
+    def abort(self) -> None:  # noqa: B027 - threads need none
+        """Ends the other members; for those that `ends_all` says need it."""
 
 
 class Room:
@@ -62,7 +86,7 @@ class Room:
         self._brought: dict[int, Any] = {}
         self._last: list[Any] = []
         self._left: dict[int, str] = {}
-        self._mail: defaultdict[tuple[int, int], SimpleQueue[Any]] = defaultdict(SimpleQueue)
+        self._mail: defaultdict[_Way, SimpleQueue[Any]] = defaultdict(SimpleQueue)
 
     def leave(self, rank: int, why: str) -> None:
         """Says that a member comes no more, so that nobody waits for it."""
@@ -101,16 +125,16 @@ class Room:
             "patience if they are only late"
         )
 
-    def send(self, rank: int, value: Any, to: int) -> None:
-        """As `Meeting.send`."""
-        self._mail[rank, to].put(value)
+    def send(self, rank: int, value: Any, to: int, kind: str = "") -> None:
+        """As `Meeting.send`; each kind of thing has a way of its own."""
+        self._mail[rank, to, kind].put(value)
 
-    def receive(self, rank: int, source: int) -> Any:
+    def receive(self, rank: int, source: int, kind: str = "") -> Any:
         """As `Meeting.receive`."""
         end = monotonic() + self.patience
         while monotonic() < end:
             try:
-                return self._mail[source, rank].get(timeout=0.05)
+                return self._mail[source, rank, kind].get(timeout=0.05)
             except Empty:
                 if source in self._left:
                     raise ParallelError(
@@ -138,3 +162,12 @@ class ThreadMeeting(Meeting):
     def receive(self, source: int) -> Any:
         """By way of the room."""
         return self._room.receive(self.rank, source)
+
+    def start_broadcast(self, x: Array, root: int) -> Callable[[], Array]:
+        """By way of the room; the root waits for nobody."""
+        if self.rank != root:
+            return lambda: self._room.receive(self.rank, root, "broadcast")
+        for to in range(self.size):
+            if to != root:
+                self._room.send(root, x, to, "broadcast")
+        return lambda: x

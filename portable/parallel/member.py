@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from math import prod
 from typing import Any, Final, Literal
 
@@ -10,7 +12,7 @@ import numpy as np
 
 from portable.backend import Collectives, Device
 from portable.dtypes import dtype
-from portable.errors import ShapeError
+from portable.errors import PortableError, ShapeError
 from portable.parallel.meeting import Meeting, ParallelError
 
 __all__ = ["Member", "Operation", "Transfer"]
@@ -66,6 +68,7 @@ class Member:
         self.device: Final = device
         self._meeting = meeting
         self._library = library
+        self._agreed: BaseException | None = None
 
     def __repr__(self) -> str:
         by = "host" if self._library is None else self._library.name
@@ -185,6 +188,46 @@ class Member:
         mine = self.device.to_numpy(x) if self.rank == root else None
         return self._brought(self._meeting.exchange(mine)[root], x)
 
+    def start_broadcast(self, x: Any, root: int = 0, *, agreed: bool = False) -> Transfer:
+        """Begins a `broadcast`, beside what comes next.
+
+        Parameters
+        ----------
+        x : array
+            Contiguous; the `result`.
+        root : int
+            Whose array it is that all get.
+        agreed : bool
+            Whether all members are known to mean the same, as of `start_gather`.
+
+        Returns
+        -------
+        Transfer
+            Its `wait` comes before `x` is used, or written by the root.
+        """
+        if not agreed:
+            self._agree(f"start_broadcast from {root}", self._form(x))
+        if self._library is not None:
+            return Transfer(x, self._library.start_broadcast(x, root))
+        if self.rank == root:
+            host = np.ascontiguousarray(self.device.to_numpy(x))
+        else:
+            host = np.empty(tuple(x.shape), dtype(x.dtype).numpy)
+        arrived = self._meeting.start_broadcast(host, root)
+
+        def wait() -> None:
+            found = arrived()
+            if self.rank != root:
+                self._brought(found, x)
+
+        return Transfer(x, wait)
+
+    def all_to_all(self, parts: Sequence[Any]) -> list[Any]:
+        """Small objects, or NumPy's arrays: part i goes to member i; what they gave to this one."""
+        if len(parts) != self.size:
+            raise ShapeError(f"{len(parts)} parts for {self.size} members; give one to each")
+        return self._meeting.all_to_all(parts)
+
     def send(self, x: Any, to: int) -> None:
         """Gives an array to another member, which calls `recv`."""
         self._meeting.send(self.device.to_numpy(x), to)
@@ -194,6 +237,40 @@ class Member:
         found = self._meeting.receive(source)
         target = self.device.empty(found.shape, dtype(found.dtype)) if out is None else out
         return self._brought(found, target)
+
+    # -- failing together ---------------------------------------------------------------------
+
+    @contextmanager
+    def agreeing(self) -> Iterator[None]:
+        """Raises an error in all members alike where some meet one in the block; the first's.
+
+        That holds for errors of ours, of files and of values.
+        """
+        met: Exception | None = None
+        try:
+            yield
+        except (PortableError, OSError, ValueError) as error:
+            met = error
+        first = next((error for error in self.exchange(met) if error is not None), None)
+        if first is not None:
+            self._agreed = first
+            raise first
+
+    def together(self, work: Callable[[], Any]) -> Any:
+        """What `work` gives; where it fails in one process alone, all end, with one message."""
+        try:
+            return work()
+        except BaseException as error:
+            if error is not self._agreed and self._meeting.ends_all:
+                kind = type(error).__name__
+                print(  # noqa: T201  (the processes end before anybody could tell the user)
+                    f"process {self.rank} of {self.size} failed, which ends them all: "
+                    f"{kind}: {error}",
+                    file=sys.stderr,
+                    flush=True,
+                )
+                self._meeting.abort()
+            raise
 
     # -- what they have in common -------------------------------------------------------------
 

@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any
+import os
+from collections.abc import Callable, Sequence
+from typing import Any, Final
 
+import numpy as np
+
+from portable.errors import BackendUnavailableError
 from portable.parallel.meeting import Meeting
 
-__all__ = ["MPIMeeting", "local_rank"]
+__all__ = ["MPIMeeting", "local_rank", "world"]
+
+_COUNTS: Final = ("PMI_SIZE", "OMPI_COMM_WORLD_SIZE", "PMIX_SIZE")
+"""What starters of MPI programs say the number of processes by."""
 
 
 class MPIMeeting(Meeting):
@@ -17,6 +25,8 @@ class MPIMeeting(Meeting):
     comm : mpi4py.MPI.Comm
         It is duplicated, so that messages of ours meet none of others.
     """
+
+    ends_all = True
 
     def __init__(self, comm: Any) -> None:
         self._comm = comm.Dup()
@@ -35,6 +45,24 @@ class MPIMeeting(Meeting):
         """By ``recv``."""
         return self._comm.recv(source=source)
 
+    def start_broadcast(self, x: Any, root: int) -> Callable[[], Any]:
+        """By ``Ibcast``."""
+        request = self._comm.Ibcast(x.view(np.uint8), root)
+
+        def arrived() -> Any:
+            request.Wait()
+            return x
+
+        return arrived
+
+    def all_to_all(self, parts: Sequence[Any]) -> list[Any]:
+        """By ``alltoall``."""
+        return list(self._comm.alltoall(list(parts)))
+
+    def abort(self) -> None:
+        """By ``Abort``, with status 1."""
+        self._comm.Abort(1)
+
 
 def local_rank(comm: Any) -> int:
     """The number of this process among those on its machine."""
@@ -45,3 +73,22 @@ def local_rank(comm: Any) -> int:
         return int(near.Get_rank())
     finally:
         near.Free()
+
+
+def world() -> Any:
+    """The communicator of all processes that mpiexec started with this one; None for one alone.
+
+    Raises
+    ------
+    BackendUnavailableError
+        If it was started so, and mpi4py is missing.
+    """
+    if not any(int(os.environ.get(name) or 1) > 1 for name in _COUNTS):
+        return None
+    try:
+        from mpi4py import MPI
+    except ImportError:
+        raise BackendUnavailableError(
+            "several processes were started, which takes mpi4py: pip install 'portable-arrays[mpi]'"
+        ) from None
+    return MPI.COMM_WORLD

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from portable import gf2
 from portable.errors import DataError
-from portable.gf2.batches import eliminate_in_batches
+from portable.gf2.elimination import Elimination
 from portable.gf2.made_up import random_problem
-from portable.gf2.parts import Part
 from portable.gf2.tuning import Shape
-from tests.gf2.threads import run_together
+from portable.parallel import group
 
 pytestmark = pytest.mark.needs_processor
 
@@ -24,8 +22,7 @@ _MEMORY = 2 * 8 * 2 * 500 * 2
 @pytest.fixture(autouse=True)
 def _narrow_stripes(monkeypatch: pytest.MonkeyPatch) -> None:
     shape = Shape(4, 2, 2, (1, 1), 64, 64)
-    for module in ("batches", "tuning"):
-        monkeypatch.setattr(f"portable.gf2.{module}.shape_for", lambda capabilities: shape)
+    monkeypatch.setattr("portable.gf2.shared_out.shape_for", lambda capabilities: shape)
 
 
 def _files(folder: Path, ending: str) -> tuple[Path, Path, Path]:
@@ -41,8 +38,7 @@ def _files(folder: Path, ending: str) -> tuple[Path, Path, Path]:
 def test_batches_of_columns(tmp_path: Path, ending: str, size: int) -> None:
     known, rows, expected = _files(tmp_path, ending)
     out = tmp_path / f"out.{ending}"
-    device = gf2.read_matrix(rows, device="cpu").device
-    run_together(size, lambda team: eliminate_in_batches(known, rows, out, _MEMORY, device, team))
+    gf2.eliminate_file(known, rows, out, group=group(["cpu"] * size), memory=_MEMORY)
     assert out.read_bytes() == expected.read_bytes()
     assert len(list(tmp_path.iterdir())) == 4
 
@@ -51,15 +47,15 @@ def test_going_on_after_an_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     known, rows, expected = _files(tmp_path, "gf2")
     out = tmp_path / "out.gf2"
     chosen: list[int] = []
-    choose = Part.choose
+    choose = Elimination.choose
 
-    def counted(part: Part, stripe: int, rests: Any) -> Any:
+    def counted(work: Elimination, stripe: int) -> None:
         if len(chosen) == 5:
             raise KeyboardInterrupt
         chosen.append(stripe)
-        return choose(part, stripe, rests)
+        choose(work, stripe)
 
-    monkeypatch.setattr(Part, "choose", counted)
+    monkeypatch.setattr(Elimination, "choose", counted)
     with pytest.raises(KeyboardInterrupt):
         gf2.eliminate_file(known, rows, out, device="cpu", memory=_MEMORY)
     assert not out.exists()

@@ -14,7 +14,8 @@ from portable import gf2, registry
 from portable.backend import Device
 from portable.errors import DataError, DeviceMismatchError, ShapeError
 from portable.gf2.eliminate import checked_leads
-from portable.gf2.elimination import Elimination, Order
+from portable.gf2.elimination import Elimination
+from portable.gf2.layout import Order
 from portable.gf2.tuning import Shape
 from tests.gf2.reference import Problem, columns_of, eliminated, random_problem
 
@@ -65,7 +66,7 @@ def test_over_several_stripes(device: Device) -> None:
 def test_both_schedules_without_races(shape: Shape) -> None:
     problem = random_problem(7, 200, 20, 0.3)
     eliminators, rows = matrices(problem, registry.device("simulator"))
-    work = Elimination(
+    work = Elimination.of(
         rows,
         Order(200, backward=True),
         eliminators=eliminators,

@@ -9,14 +9,13 @@ import pytest
 
 from portable import gf2
 from portable.backend import Device
+from portable.errors import DataError
 from portable.gf2.eliminate import checked_leads
-from portable.gf2.elimination import Order
+from portable.gf2.layout import Order
 from portable.gf2.made_up import random_problem
-from portable.gf2.shared_files import eliminate_files_together
 from portable.gf2.shared_out import Shares, eliminated_together
-from portable.gf2.team import Team
 from portable.gf2.tuning import Shape
-from tests.gf2.threads import run_together
+from portable.parallel import Member, group
 from tests.support.mpi import run_processes
 
 _SHAPES = [Shape(4, 2, 2, (1, 1), 64, 64), Shape(4, 2, 1, (2, 16), 16, 32)]
@@ -31,16 +30,42 @@ def test_each_holds_some_stripes(size: int, shape: Shape) -> None:
     order, leads = Order(700, backward=True), checked_leads(eliminators)
     shares = Shares.whole(order, shape.width, size)
 
-    def work(team: Team) -> tuple[np.ndarray, np.ndarray]:
-        own = shares.words(team.rank)
+    def work(member: Member) -> tuple[np.ndarray, np.ndarray]:
+        own = shares.words(member.rank)
         held, given = (x.to_words()[:, own] for x in (eliminators, rows))
-        return eliminated_together(held, given, leads, shares, rows.device, team, shape=shape)
+        return eliminated_together(held, given, leads, shares, member, shape=shape)
 
-    found = run_together(size, work)
+    found = group(["cpu"] * size).run(work)
     words = shares.joined([words for words, _ in found])
     assert gf2.BitMatrix.from_words(words, 700, device="cpu") == expected.rows
     for _, promoted in found:
         np.testing.assert_array_equal(promoted, expected.promoted)
+
+
+@pytest.mark.parametrize("others", [[], ["simulator"]], ids=["alike", "different"])
+def test_devices_of_a_group(device: Device, others: list[str]) -> None:
+    simulated = device.backend == "simulator"
+    shape = (330, 150, 20) if simulated or others else (1500, 700, 400)
+    eliminators, rows = random_problem(*shape, device=device)
+    expected = gf2.eliminate(eliminators, rows)
+    told: list[float] = []
+    out = gf2.BitMatrix.zeros(rows.shape, device=device)
+    found = gf2.eliminate(
+        eliminators, rows, group=group([*others, device, device]), out=out, progress=told.append
+    )
+    assert found.rows is out
+    assert out == expected.rows
+    np.testing.assert_array_equal(found.promoted, expected.promoted)
+    assert told[-1] == 1
+
+
+def test_what_groups_are_refused() -> None:
+    one = gf2.BitMatrix.from_columns([[0]], 2)
+    with pytest.raises(ValueError, match="one of group=, comm= with or without device="):
+        gf2.eliminate(one, one, group=group(["simulator"]), device="simulator")
+    twice = gf2.BitMatrix.from_columns([[0], [0]], 2)
+    with pytest.raises(DataError, match="its leading column is 0"):
+        gf2.eliminate(twice, one, group=group(["simulator"] * 2))
 
 
 def _files(folder: Path, device: str = "cpu") -> tuple[Path, Path, Path]:
@@ -56,9 +81,8 @@ def _files(folder: Path, device: str = "cpu") -> tuple[Path, Path, Path]:
 @pytest.mark.parametrize("ending", ["txt", "gf2"])
 def test_files_are_shared_too(tmp_path: Path, ending: str) -> None:
     known, rows, expected = _files(tmp_path)
-    device: Device = gf2.read_matrix(rows, device="cpu").device
     out = tmp_path / f"out.{ending}"
-    run_together(3, lambda team: eliminate_files_together(known, rows, out, device, team, None))
+    gf2.eliminate_file(known, rows, out, group=group(["cpu"] * 3))
     if ending == "txt":
         assert out.read_bytes() == expected.read_bytes()
     assert gf2.read_matrix(out, columns=300) == gf2.read_matrix(expected, columns=300)
@@ -68,15 +92,13 @@ def test_files_are_shared_too(tmp_path: Path, ending: str) -> None:
 # -- through MPI ----------------------------------------------------------------------------------
 
 _ONE_FAILS = """
-import sys
-from portable.gf2.team import MPITeam
 from mpi4py import MPI
-team = MPITeam(MPI.COMM_WORLD)
-def work():
-    if team.rank == 1:
+from portable.parallel import group
+def work(member):
+    if member.rank == 1:
         raise RuntimeError("the disk is gone")
-    team.wait()
-team.together(work)
+    member.barrier()
+group(MPI.COMM_WORLD, device="simulator").run(lambda member: member.together(lambda: work(member)))
 """
 
 

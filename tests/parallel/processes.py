@@ -17,6 +17,10 @@ def work(member: parallel.Member) -> list[float]:
     gathered = pt.to_numpy(member.all_gather(x))
     member.send(x, (member.rank + 1) % member.size)
     received = pt.to_numpy(member.recv((member.rank - 1) % member.size))
+    later = pt.asarray(np.full(3, member.rank, np.float16), device=member.device)
+    told = pt.to_numpy(member.start_broadcast(later, 1).wait())
+    traded = member.all_to_all([10 * member.rank + to for to in range(member.size)])
+    traded_well = traded == [10 * source + member.rank for source in range(member.size)]
     images = np.ones((1, 1, 4, 4), np.float32) * (member.rank + 1)
     plan = prepare_shared(member, images.shape, np.ones((1, 1, 3, 3), np.float32))
     results = pt.to_numpy(plan(images))
@@ -29,7 +33,7 @@ def work(member: parallel.Member) -> list[float]:
         *gathered[::2, 0].tolist(),
         float(received[0, 0]),
         *results[:, 0, 0, 0].tolist(),
-        float(refused),
+        float(refused and traded_well and (told == 1).all()),
     ]
 
 

@@ -52,6 +52,12 @@ def test_gathers_and_messages(device: Device) -> None:
         received = pt.to_numpy(member.recv((member.rank - 1) % member.size))
         root = pt.to_numpy(member.broadcast(x, 1))
         member.barrier()
+        later = here(member, np.full(3, member.rank, np.float32))
+        last = pt.to_numpy(member.start_broadcast(later, 2).wait())
+        assert member.all_to_all([f"{member.rank}>{to}" for to in range(SIZE)]) == [
+            f"{source}>{member.rank}" for source in range(SIZE)
+        ]
+        assert (last == 2).all()
         return gathered, np.concatenate(parts), received, root
 
     for rank, (gathered, parts, received, root) in enumerate(together(device, work)):

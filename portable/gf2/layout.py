@@ -1,0 +1,111 @@
+"""Where columns of a matrix stand in stripes, and the ways there and back."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from portable import lang as kl
+from portable.backend import Device
+from portable.gf2.layout_kernels import from_stripes, to_stripes
+from portable.gf2.matrix import BitMatrix
+
+__all__ = ["WORD", "Order", "Turn", "striped", "unstriped"]
+
+WORD: Final = 64
+"""Columns of a panel, one in each bit of a word."""
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """In which order columns are eliminated.
+
+    Attributes
+    ----------
+    columns : int
+        Of the matrix.
+    backward : bool
+        From the highest column to the lowest.
+    """
+
+    columns: int
+    backward: bool
+
+    @property
+    def words(self) -> int:
+        """Words of a row."""
+        return -(-self.columns // WORD)
+
+    def turned(self, x: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Columns to places, which are 64 times the panel and the bit in its words; and back."""
+        word, bit = x // WORD, x % WORD
+        if self.backward:
+            return (self.words - 1 - word) * WORD + bit
+        return word * WORD + (WORD - 1 - bit)
+
+
+class Turn(NamedTuple):
+    """Which stripes are somebody's: ``first``, ``first + size``, and so on."""
+
+    first: int = 0
+    size: int = 1
+
+
+def striped(
+    matrix: BitMatrix,
+    order: Order,
+    width: int,
+    beside: BitMatrix | None = None,
+    turn: Turn = Turn(),  # noqa: B008 - a tuple of numbers
+) -> Any:
+    """A copy of a matrix in stripes of `width` words, `beside` following word by word.
+
+    Of the stripes those whose turn it is are taken, as many of each turn: beyond the last stripe
+    are zeros.
+    """
+    device, rows = matrix.device, matrix.shape[0]
+    count = order.words + (0 if beside is None else Order(beside.shape[1], order.backward).words)
+    stripes = max(-(-count // (width * turn.size)), 1)
+    work = device.empty((stripes, max(rows, 1), width), kl.u64)
+    if rows:
+        to_stripes[(stripes * width, rows), _tile(device)](
+            matrix.words, work, 0, turn, BACKWARD=order.backward
+        )
+        if beside is not None and beside.shape[1]:
+            to_stripes[(stripes * width, rows), _tile(device)](
+                beside.words, work, order.words, turn, BACKWARD=order.backward
+            )
+    return work
+
+
+def unstriped(
+    work: Any,
+    order: Order,
+    device: Device,
+    *,
+    rows: Any = None,
+    first: int = 0,
+    out: Any = None,
+    parts: int = 1,
+) -> Any:
+    """The words of a matrix from its stripes, from word `first` on, into `out` or a new array.
+
+    `rows` are the rows of the stripes to take, -1 for an empty one; all in order if left out. The
+    stripes may be of several `parts`, one after the other, of which each has every so manieth.
+    """
+    if out is None:
+        count = int(work.shape[1]) if rows is None else int(rows.shape[0])
+        out = device.empty((count, order.words), kl.u64)
+    if 0 not in out.shape:
+        from_stripes[(int(out.shape[1]), int(out.shape[0])), _tile(device)](
+            work, rows, out, first, parts, BACKWARD=order.backward
+        )
+    return out
+
+
+def _tile(device: Device) -> tuple[int, int]:
+    """A workgroup of moves: some words of some rows."""
+    return (16, min(16, device.capabilities.max_workgroup // 16))
