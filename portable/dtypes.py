@@ -155,7 +155,10 @@ def dtype(spec: object) -> DType:
     if isinstance(spec, DType):
         return spec
     try:
-        found = _BY_NUMPY.get(spec) or _BY_NAME.get(str(spec).rpartition(".")[2])
+        if isinstance(spec, np.dtype):
+            found = _BY_NUMPY.get(spec)
+        else:
+            found = _BY_NAME.get(str(spec).rpartition(".")[2])
         if found is None:
             found = _BY_NUMPY.get(np.dtype(spec))  # type: ignore[call-overload]
     except TypeError:

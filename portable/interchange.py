@@ -8,8 +8,8 @@ arrays of the library. Whatever offers DLPack and the Array API is such a librar
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import nullcontext
 from functools import wraps
 from typing import Any, Final, ParamSpec, TypeVar, cast
 
@@ -19,12 +19,12 @@ from portable import registry
 from portable.backend import Device
 from portable.namespace import device_of, on_device
 
-__all__ = ["in_order_of", "is_other", "takes_other_libraries"]
+__all__ = ["exchanged", "is_other", "like", "stream_of", "takes_other_libraries"]
 
 _Parameters = ParamSpec("_Parameters")
 _Result = TypeVar("_Result")
 
-_other: Final[dict[type, bool]] = {np.ndarray: False, tuple: False, float: False, int: False}
+_other: Final[dict[type, bool]] = {np.ndarray: False}
 """Whether arrays of a type are of a library that is no backend's."""
 
 
@@ -56,21 +56,24 @@ def takes_other_libraries(
     def call(*args: _Parameters.args, **kwargs: _Parameters.kwargs) -> _Result:
         for x in args:
             if is_other(x):
-                return _exchanged(function, args, kwargs)
+                return exchanged(function, args, kwargs)
         for x in kwargs.values():
             if is_other(x) or (type(x) is tuple and any(map(is_other, x))):
-                return _exchanged(function, args, kwargs)
+                return exchanged(function, args, kwargs)
         return function(*args, **kwargs)
 
     return call
 
 
-def _exchanged(function: Callable[..., _Result], args: Any, kwargs: dict[str, Any]) -> _Result:
-    """The operation on views of other libraries' arrays, and its results as arrays of theirs."""
+def exchanged(
+    function: Callable[..., _Result], args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> _Result:
+    """A call with arrays of other libraries: what `takes_other_libraries` makes of it."""
     others = [x for x in _leaves([*args, *kwargs.values()]) if is_other(x)]
     device = device_of(*others)
     exchange = _Exchange(device, others[0])
-    with in_order_of(device, others[0]):
+    stream = stream_of(others)
+    with nullcontext() if stream is None else device.on_stream(stream):
         found = function(
             *map(exchange.taken, args), **{name: exchange.taken(x) for name, x in kwargs.items()}
         )
@@ -118,21 +121,22 @@ class _Exchange:
         return array_namespace(self._sample).from_dlpack(found)
 
 
-# -- streams --------------------------------------------------------------------------------------
+def stream_of(arguments: Sequence[Any]) -> int | None:
+    """The address of the stream that PyTorch works on, where there are tensors of a GPU; else None.
 
-
-def in_order_of(device: Device, array: Any) -> AbstractContextManager[Any]:
-    """A block in which the device's work is enqueued on the stream that an array's library uses."""
-    stream = _stream_of(array)
-    return nullcontext() if stream is None else device.on_stream(stream)
-
-
-def _stream_of(array: Any) -> int | None:
-    """The address of the stream that PyTorch works on; None elsewhere.
-
-    JAX orders its work with others' by DLPack itself, which hands streams over with arrays.
+    JAX orders its work with others' itself: streams are handed over with DLPack.
     """
     torch = sys.modules.get("torch")
-    if torch is None or not isinstance(array, torch.Tensor) or not array.is_cuda:
+    if torch is None:
         return None
-    return int(torch.cuda.current_stream(array.device).cuda_stream)
+    for x in arguments:
+        if is_other(x) and isinstance(x, torch.Tensor) and x.is_cuda:
+            return int(torch.cuda.current_stream(x.device).cuda_stream)
+    return None
+
+
+def like(sample: Any, host: np.ndarray[Any, Any]) -> Any:
+    """A host's array in the library, and on the device, of another array."""
+    from array_api_compat import array_namespace, device
+
+    return array_namespace(sample).asarray(host, device=device(sample))

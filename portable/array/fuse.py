@@ -21,6 +21,7 @@ from portable.array.traced import Trace, Traced
 from portable.backend import ArrayView, Device
 from portable.dtypes import DType, dtype
 from portable.errors import LaunchError
+from portable.interchange import takes_other_libraries
 from portable.lang.arguments import is_array
 from portable.lang.launch import Repeatable
 from portable.namespace import device_of, on_device
@@ -75,6 +76,7 @@ class Fused:
     def __repr__(self) -> str:
         return f"<portable fused function {self.__name__}>"
 
+    @takes_other_libraries
     def __call__(self, *args: Any) -> Any:
         """The function's result or results, on the device of the arrays.
 

@@ -375,7 +375,7 @@ def svdvals(x: Array, /) -> Array:
     """
     _check_matrices("svdvals", x)
     if not x.dtype.is_complex:
-        return singular_values(x)  # type: ignore[no-any-return]
+        return singular_values(x)
 
     def values(a: Any) -> Any:
         return np.linalg.svd(a, compute_uv=False)

@@ -15,21 +15,24 @@ from portable.conv.vendor import vendor_conv2d
 from portable.conv.winograd import Winograd
 from portable.dtypes import DType, dtype
 from portable.errors import DeviceMismatchError, DTypeError, LaunchError, ShapeError
+from portable.interchange import takes_other_libraries
 from portable.lang.function import Function
 from portable.linalg.gemm_kernels import keep, relu
 from portable.linalg.operands import common_dtype, views_overlap
 from portable.namespace import device_of_arrays
+from portable.typing import ArrayT
 
 __all__ = ["Convolution", "conv2d", "prepare", "workspace_size"]
 
 _LAYOUTS: Final = ("NCHW", "NHWC")
 
 
+@takes_other_libraries
 def conv2d(
-    x: Any,
-    w: Any,
+    x: ArrayT,
+    w: ArrayT,
     *,
-    bias: Any = None,
+    bias: ArrayT | None = None,
     activation: Literal["relu"] | Function | None = None,
     stride: int | Pair = 1,
     padding: int | Pair = 0,
@@ -37,9 +40,9 @@ def conv2d(
     groups: int = 1,
     layout: Layout = "NCHW",
     algorithm: Algorithm = "auto",
-    out: Any = None,
-    workspace: Any = None,
-) -> Any:
+    out: ArrayT | None = None,
+    workspace: ArrayT | None = None,
+) -> ArrayT:
     """The correlation of images with filters, as networks have it, where the images live.
 
     ``out[n, k, y, z] = activation(bias[k] + sum over c, r, s of w[k, c, r, s] * x[n, c, i, j])``,
@@ -297,7 +300,8 @@ class Convolution:
             f"{shape.filters} filters by {self.algorithm} on {self.device.name}>"
         )
 
-    def __call__(self, x: Any, *, out: Any = None) -> Any:
+    @takes_other_libraries
+    def __call__(self, x: ArrayT, *, out: ArrayT | None = None) -> ArrayT:
         """The results for images like those it was prepared for.
 
         Raises
@@ -312,7 +316,7 @@ class Convolution:
             return result
         images, results = self._seen(x), self._seen(result)
         if self.algorithm == "vendor":
-            return self._vendor(images, result, results)
+            return self._vendor(images, result, results)  # type: ignore[no-any-return]
         if route.winograd is not None:
             route.winograd.run(
                 device,

@@ -14,12 +14,14 @@ from portable.conv.layouts import DTYPES, as_nchw, extents_nchw
 from portable.conv.winograd import suits
 from portable.dtypes import DType
 from portable.errors import ShapeError, UnsupportedError
+from portable.interchange import takes_other_libraries
 from portable.linalg.operands import common_dtype, overlap
 from portable.namespace import device_of_arrays
 
 __all__ = ["conv2d_input_gradient", "conv2d_weight_gradient"]
 
 
+@takes_other_libraries
 def conv2d_input_gradient(
     dy: Any,
     w: Any,
@@ -91,6 +93,7 @@ def conv2d_input_gradient(
     )
 
 
+@takes_other_libraries
 def conv2d_weight_gradient(
     x: Any,
     dy: Any,

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from typing import Any, Final, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from portable import registry
+from portable import interchange, registry
 from portable.backend import Device
 from portable.dtypes import dtype, uint64
 from portable.errors import DTypeError, ShapeError
@@ -139,9 +139,16 @@ class BitMatrix:
         """The words as a NumPy array of its own."""
         return self.device.to_numpy(self.words)
 
-    def to_dense(self) -> NDArray[np.bool_]:
-        """The elements as a NumPy array of bools."""
-        return unpack(self.to_words(), self.shape[1])
+    def to_dense(self, *, like: Any = None) -> Any:
+        """The elements as an array of bools, of shape (rows, columns).
+
+        Parameters
+        ----------
+        like : array, optional
+            Of its library (PyTorch, JAX, ...) and on its device; NumPy's if left out.
+        """
+        dense = unpack(self.to_words(), self.shape[1])
+        return dense if like is None else interchange.like(like, dense)
 
     def to_columns(self) -> list[list[int]]:
         """For each row the columns of its ones, in ascending order."""

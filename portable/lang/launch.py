@@ -9,6 +9,7 @@ that is like the last few is recognised without looking anything up.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import combinations
@@ -19,6 +20,7 @@ import numpy as np
 
 from portable.backend import Argument, ArrayView, Device, Executable, Program
 from portable.errors import LaunchError, PortableError, without_frames
+from portable.interchange import stream_of
 from portable.lang.arguments import (
     array_spec,
     byte_range,
@@ -231,7 +233,9 @@ class Launcher:
                     launch(groups, arguments)
                     return
             plan, views, bound, leaves = self._resolve(args, constants)
-            bound.executable.launch(plan.groups, bound.filling.fill_views(views, leaves))
+            stream = stream_of(leaves)
+            with nullcontext() if stream is None else plan.device.on_stream(stream):
+                bound.executable.launch(plan.groups, bound.filling.fill_views(views, leaves))
         except PortableError as error:
             raise without_frames(error) from error.__cause__
         bound.uses = uses = bound.uses + 1

@@ -8,6 +8,7 @@ from portable import lang as kl
 from portable.backend import Device
 from portable.dtypes import DType, dtype
 from portable.errors import DTypeError, ShapeError
+from portable.interchange import takes_other_libraries
 from portable.lang.geometry import groups
 from portable.linalg.band_kernels import (
     CREW,
@@ -23,6 +24,7 @@ from portable.linalg.band_shapes import Plan, Stage, plan_for, sweeps_of_wave
 from portable.linalg.magnitude import largest_magnitude, require_finite
 from portable.linalg.operands import common_dtype, overlap
 from portable.namespace import device_of_arrays
+from portable.typing import ArrayT
 
 __all__ = ["band_to_bidiagonal", "chase"]
 
@@ -32,9 +34,10 @@ _WORKGROUP: Final = 256
 _SCALED_TO: Final = 20
 
 
+@takes_other_libraries
 def band_to_bidiagonal(
-    ab: Any, *, check_finite: bool = True, out: tuple[Any, Any] | None = None
-) -> tuple[Any, Any]:
+    ab: ArrayT, *, check_finite: bool = True, out: tuple[ArrayT, ArrayT] | None = None
+) -> tuple[ArrayT, ArrayT]:
     """A bidiagonal matrix with the singular values of an upper banded one.
 
     Parameters

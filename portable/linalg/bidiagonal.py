@@ -8,6 +8,7 @@ from portable import lang as kl
 from portable.backend import Capabilities, Device
 from portable.dtypes import DType
 from portable.errors import ShapeError
+from portable.interchange import takes_other_libraries
 from portable.linalg.bidiagonal_kernels import (
     TREE_BITS,
     bisect,
@@ -18,6 +19,7 @@ from portable.linalg.bidiagonal_kernels import (
 from portable.linalg.magnitude import largest_magnitude, require_finite
 from portable.linalg.operands import common_dtype
 from portable.namespace import device_of_arrays
+from portable.typing import ArrayT
 
 __all__ = ["bidiagonal_svdvals"]
 
@@ -28,7 +30,8 @@ _SPLIT: Final = 3
 _LEAVES_PER_UNIT: Final = 256
 
 
-def bidiagonal_svdvals(d: Any, e: Any, *, check_finite: bool = True) -> Any:
+@takes_other_libraries
+def bidiagonal_svdvals(d: ArrayT, e: ArrayT, *, check_finite: bool = True) -> ArrayT:
     """The singular values of a bidiagonal matrix, to high relative accuracy.
 
     Parameters
@@ -80,13 +83,13 @@ def bidiagonal_svdvals(d: Any, e: Any, *, check_finite: bool = True) -> Any:
     n = _checked_length(d, e)
     values = device.empty((n,), kind.register)
     if n == 0:
-        return values
+        return values  # type: ignore[no-any-return]
     arrays = (d, e) if n > 1 else (d,)
     largest = largest_magnitude(device, *arrays)
     if check_finite:
         require_finite(device, largest, "bidiagonal_svdvals")
     _bisect(device, d, e if n > 1 else None, largest, values)
-    return values
+    return values  # type: ignore[no-any-return]
 
 
 def _checked_length(d: Any, e: Any) -> int:

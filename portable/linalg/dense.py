@@ -10,6 +10,7 @@ from portable import lang as kl
 from portable.backend import Device
 from portable.dtypes import dtype
 from portable.errors import ShapeError
+from portable.interchange import takes_other_libraries
 from portable.lang.geometry import groups
 from portable.linalg.dense_kernels import clear, clear_below, load_dense, store_band
 from portable.linalg.dense_shapes import DenseShape, dense_shape, tuned
@@ -20,6 +21,7 @@ from portable.linalg.reflector_kernels import apply_reflectors
 from portable.linalg.reflector_tree import Level, Panel, Reflectors, level_sizes
 from portable.namespace import device_of_arrays
 from portable.tune.fallback import first_accepted
+from portable.typing import ArrayT
 
 __all__ = ["SCALED_TO", "Progress", "dense_to_band", "reduced"]
 
@@ -36,7 +38,8 @@ _TALL: Final = 5 / 3
 _REPORTS: Final = 100
 
 
-def dense_to_band(a: Any, bandwidth: int, *, check_finite: bool = True) -> Any:
+@takes_other_libraries
+def dense_to_band(a: ArrayT, bandwidth: int, *, check_finite: bool = True) -> ArrayT:
     """An upper banded matrix with the singular values of a dense one.
 
     Parameters
@@ -98,12 +101,12 @@ def dense_to_band(a: Any, bandwidth: int, *, check_finite: bool = True) -> Any:
         )
     n = int(min(a.shape))
     if n == 0:
-        return device.empty((bandwidth + 1, 0), kind)
+        return device.empty((bandwidth + 1, 0), kind)  # type: ignore[no-any-return]
     largest = largest_magnitude(device, a)
     if check_finite:
         require_finite(device, largest, "dense_to_band")
     can = device.capabilities
-    return first_accepted(
+    return first_accepted(  # type: ignore[no-any-return]
         tuned(kind, n, can),
         lambda choice: reduced(
             device, a, largest, bandwidth, dense_shape(choice, bandwidth, kind, can)

@@ -15,6 +15,7 @@ from portable.errors import (
     ShapeError,
     UnsupportedError,
 )
+from portable.interchange import exchanged, is_other
 from portable.lang.function import Function
 from portable.linalg.gemm_again import key_of, known_product, seen_again
 from portable.linalg.gemm_kernels import keep, relu
@@ -24,6 +25,7 @@ from portable.linalg.gemm_rows import in_rows
 from portable.linalg.operands import same_elements, views_overlap
 from portable.namespace import device_of_arrays, on_device
 from portable.tune.table import state
+from portable.typing import ArrayT
 
 __all__ = ["ALGORITHMS", "Algorithm", "gemm", "no_tiles", "prepare_gemm", "product_launches"]
 
@@ -31,18 +33,18 @@ _ACTIVATIONS: Final = {None: keep, "relu": relu}
 
 
 def gemm(
-    a: Any,
-    b: Any,
+    a: ArrayT,
+    b: ArrayT,
     *,
     alpha: float = 1,
     beta: float = 0,
-    c: Any = None,
-    bias: Any = None,
+    c: ArrayT | None = None,
+    bias: ArrayT | None = None,
     activation: Literal["relu"] | Function | None = None,
-    out: Any = None,
+    out: ArrayT | None = None,
     accumulate: Any = None,
     algorithm: Algorithm = "auto",
-) -> Any:
+) -> ArrayT:
     """``activation(alpha a @ b + beta c + bias)``, where `a` and `b` live.
 
     Parameters
@@ -115,10 +117,14 @@ def gemm(
         if known.familiar.launched((alpha, a, b, beta, c, bias, result), known.constants):
             return result
     given = _Given(alpha, a, b, beta, c, bias, out)
+    if any(map(is_other, given)):
+        options = {"activation": activation, "accumulate": accumulate, "algorithm": algorithm}
+        arrays = {"alpha": alpha, "beta": beta, "c": c, "bias": bias, "out": out}
+        return exchanged(gemm, (a, b), arrays | options)  # type: ignore[no-any-return]
     wanted = _wanted(beta, activation, accumulate, algorithm)
     device, plan = _checked(given, wanted)
     if algorithm == "vendor" and 0 not in plan.shape:
-        return _vendor(device, given, wanted)
+        return _vendor(device, given, wanted)  # type: ignore[no-any-return]
     result = device.empty(plan.shape, plan.kind) if out is None else out
     if 0 not in plan.shape:
         plan, args = _in_rows(plan, given, result, wanted)
@@ -129,14 +135,14 @@ def gemm(
 
 
 def prepare_gemm(
-    a: Any,
-    b: Any,
+    a: ArrayT,
+    b: ArrayT,
     *,
-    out: Any,
+    out: ArrayT,
     alpha: float = 1,
     beta: float = 0,
-    c: Any = None,
-    bias: Any = None,
+    c: ArrayT | None = None,
+    bias: ArrayT | None = None,
     activation: Literal["relu"] | Function | None = None,
     accumulate: Any = None,
     algorithm: Algorithm = "auto",

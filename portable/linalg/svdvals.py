@@ -12,6 +12,7 @@ from portable import lang as kl
 from portable.backend import Capabilities, Device
 from portable.dtypes import DType
 from portable.errors import ShapeError
+from portable.interchange import takes_other_libraries
 from portable.lang.geometry import groups
 from portable.linalg.band import band_to_bidiagonal
 from portable.linalg.bidiagonal import bidiagonal_svdvals
@@ -24,6 +25,7 @@ from portable.linalg.operands import common_dtype
 from portable.namespace import device_of_arrays
 from portable.tune.fallback import first_accepted
 from portable.tune.space import Parameters
+from portable.typing import ArrayT
 
 __all__ = ["Progress", "Stage", "in_stages", "svdvals"]
 
@@ -39,7 +41,8 @@ _SWEEPS: Final = 30
 _LINE: Final = 64
 
 
-def svdvals(a: Any, *, check_finite: bool = True, progress: Progress | None = None) -> Any:
+@takes_other_libraries
+def svdvals(a: ArrayT, *, check_finite: bool = True, progress: Progress | None = None) -> ArrayT:
     """The singular values of matrices, the largest first, worked out where `a` lives.
 
     Parameters
@@ -101,8 +104,8 @@ def svdvals(a: Any, *, check_finite: bool = True, progress: Progress | None = No
                 lambda choice: in_stages(device, a, values, choice, **checks),
             )
     if not lead:
-        return values[0]
-    return values if len(lead) == 1 else device.namespace().reshape(values, (*lead, min(m, n)))
+        return values[0]  # type: ignore[no-any-return]
+    return values if len(lead) == 1 else device.namespace().reshape(values, (*lead, min(m, n)))  # type: ignore[no-any-return]
 
 
 # -- small matrices -------------------------------------------------------------------------------

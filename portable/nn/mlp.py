@@ -15,6 +15,7 @@ from portable import namespace, registry
 from portable.backend import Device
 from portable.dtypes import DType, dtype
 from portable.errors import DeviceMismatchError, DTypeError, ShapeError, UnsupportedError
+from portable.interchange import takes_other_libraries
 from portable.lang.launch import Launcher
 from portable.linalg.operands import overlap
 from portable.nn import files
@@ -24,6 +25,7 @@ from portable.nn.initial import INITIAL, initial_vector
 from portable.nn.layer_product import layer_product
 from portable.nn.layout import checked_sizes, layout_of
 from portable.nn.placement import computing_on
+from portable.typing import ArrayT
 
 __all__ = ["MLP"]
 
@@ -94,11 +96,12 @@ class MLP:
 
     # -- forward ------------------------------------------------------------------------------
 
-    def __call__(self, x: Any, *, out: Any = None) -> Any:
+    def __call__(self, x: ArrayT, *, out: ArrayT | None = None) -> ArrayT:
         """The outputs for a batch of inputs; see `forward`."""
         return self.forward(x, out=out)
 
-    def forward(self, x: Any, *, out: Any = None) -> Any:
+    @takes_other_libraries
+    def forward(self, x: ArrayT, *, out: ArrayT | None = None) -> ArrayT:
         """The outputs for a batch of inputs.
 
         Parameters
@@ -122,7 +125,7 @@ class MLP:
         if out is not None:
             self._check_outputs(x, out)
         with computing_on(self.device):
-            return self._forward(x, out)
+            return self._forward(x, out)  # type: ignore[no-any-return]
 
     def _forward(self, x: Any, out: Any) -> Any:
         fused = self._fused(x.shape[0])

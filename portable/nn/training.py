@@ -12,6 +12,7 @@ import numpy as np
 
 from portable import namespace
 from portable.errors import DTypeError, ShapeError
+from portable.interchange import takes_other_libraries
 from portable.nn.checkpoint import Checkpoint, largest, may_overflow
 from portable.nn.fused import FusedTrainer
 from portable.nn.history import History
@@ -31,6 +32,7 @@ _MOST_ORDERED: Final = 2**22
 """Samples whose order goes to the device at once."""
 
 
+@takes_other_libraries
 def fit(
     model: MLP,
     x: Any,
@@ -54,7 +56,8 @@ def fit(
     model : MLP
         Is changed in place.
     x : array, shape (n, inputs)
-        Inputs; of the network's dtype; on its device, or NumPy's, which are copied there once.
+        Inputs; of the network's dtype; on its device, of any library, or NumPy's, which are copied
+        there once.
     y : array, shape (n, targets) or (n,)
         Targets; as many as outputs, or for `quantile` as many as groups of levels.
     loss : "mse", "mae", "huber" or Loss

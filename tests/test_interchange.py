@@ -1,0 +1,129 @@
+"""Operations take arrays of libraries that are no backend's, and give results as such."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+import portable as pt
+from portable import gf2
+from portable.conv import conv2d, conv2d_input_gradient
+from portable.conv import prepare as prepare_conv
+from portable.errors import DTypeError, UnsupportedError
+from portable.linalg import (
+    band_to_bidiagonal,
+    bidiagonal_svdvals,
+    dense_to_band,
+    gemm,
+    svdvals,
+)
+from portable.nn import MLP, fit
+
+pytestmark = pytest.mark.needs_processor
+
+RANDOM = np.random.default_rng(5)
+A = RANDOM.standard_normal((6, 4)).astype(np.float32)
+BAND = RANDOM.standard_normal((3, 8)).astype(np.float32)
+IMAGES = RANDOM.standard_normal((1, 2, 5, 5)).astype(np.float32)
+FILTERS = RANDOM.standard_normal((3, 2, 3, 3)).astype(np.float32)
+GRADIENT = RANDOM.standard_normal((1, 3, 3, 3)).astype(np.float32)
+
+Make = Callable[[np.ndarray[Any, Any]], Any]
+
+
+@pt.fuse
+def halves(x: Any, y: Any) -> Any:
+    return x / 2 + y, x - y
+
+
+CASES: dict[str, Callable[[Make], Any]] = {
+    "gemm": lambda m: gemm(m(A), m(A).T, bias=m(A[:, 0])),
+    "svdvals": lambda m: svdvals(m(A)),
+    "svdvals of a batch": lambda m: svdvals(m(BAND.reshape(2, 3, 4))),
+    "dense_to_band": lambda m: dense_to_band(m(A), 2),
+    "band_to_bidiagonal": lambda m: band_to_bidiagonal(m(BAND)),
+    "bidiagonal_svdvals": lambda m: bidiagonal_svdvals(m(BAND[0]), m(BAND[1, 1:])),
+    "fuse": lambda m: halves(m(A), m(A[0])),
+    "conv2d": lambda m: conv2d(m(IMAGES), m(FILTERS), padding=1),
+    "a prepared convolution": lambda m: prepare_conv(IMAGES.shape, m(FILTERS))(m(IMAGES)),
+    "a gradient": lambda m: conv2d_input_gradient(m(GRADIENT), m(FILTERS), IMAGES.shape),
+    "MLP": lambda m: MLP([4, 8, 2], device="cpu", seed=1)(m(A)),
+    "gf2": lambda m: gf2.BitMatrix.from_dense(m(A > 0)).to_dense(like=m(A)),
+}
+
+
+@pytest.fixture(params=["array_api_strict", "torch", "jax.numpy"])
+def library(request: pytest.FixtureRequest) -> Iterator[Any]:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        yield pytest.importorskip(request.param)
+
+
+def test_results_are_arrays_of_the_library(library: Any) -> None:
+    kind = type(library.asarray(A))
+    for name, call in CASES.items():
+        found, expected = call(library.asarray), call(np.asarray)
+        if not isinstance(expected, tuple):
+            found, expected = (found,), (expected,)
+        for mine, theirs in zip(found, expected, strict=True):
+            assert isinstance(mine, kind), name
+            np.testing.assert_allclose(pt.to_numpy(mine), theirs, rtol=1e-5, err_msg=name)
+
+
+def test_numpy_arrays_go_with_them(library: Any) -> None:
+    a = library.asarray(A)
+    found = gemm(a, np.ascontiguousarray(A.T))
+    assert isinstance(found, type(a))
+    np.testing.assert_allclose(pt.to_numpy(found), A @ A.T, rtol=1e-5)
+
+
+def test_an_out_is_given_back_as_it_was() -> None:
+    strict = pytest.importorskip("array_api_strict")
+    a, out = strict.asarray(A), strict.asarray(np.zeros((6, 6), np.float32))
+    assert gemm(a, a.T, out=out) is out
+    np.testing.assert_allclose(np.asarray(out), A @ A.T, rtol=1e-5)
+
+
+def test_fit_takes_them(library: Any) -> None:
+    model, twin = (MLP([4, 8, 1], device="cpu", seed=2) for _ in range(2))
+    x, y = library.asarray(A), library.asarray(A[:, :1])
+    fit(model, x, y, epochs=2, batch_size=3, validation=(x, y))
+    fit(twin, A, A[:, :1], epochs=2, batch_size=3)
+    assert np.array_equal(model.state_dict()["0.weight"], twin.state_dict()["0.weight"])
+
+
+class Tensor:
+    """What a tensor of PyTorch tells of itself, so far as it is asked for."""
+
+    requires_grad = False
+    dtype = "torch.bfloat16"
+    shape = (2, 2)
+    ndim = 2
+
+    def __dlpack__(self, **_: Any) -> Any:
+        raise BufferError("Unsupported dtype in DLTensor")
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return 1, 0
+
+
+def test_dtypes_that_kernels_lack_are_named() -> None:
+    for call in (lambda x: gemm(x, x), svdvals, lambda x: halves(x, x), pt.to_numpy):
+        with pytest.raises(DTypeError, match=r"bfloat16.*convert to float32"):
+            call(Tensor())
+
+
+def test_gradients_are_not_lost_silently() -> None:
+    torch = pytest.importorskip("torch")
+    a = torch.tensor(A, requires_grad=True)
+    with pytest.raises(UnsupportedError, match="detach"):
+        gemm(a, a.T)
+    with torch.no_grad():
+        assert isinstance(svdvals(a), torch.Tensor)
+    half = torch.tensor(A).to(torch.bfloat16)
+    with pytest.raises(DTypeError, match="bfloat16"):
+        gemm(half, half.T)
