@@ -82,6 +82,10 @@ class CPUDevice(Device):
         """How compiled code sees a NumPy array."""
         return self._memory.view_code(array)
 
+    def behind(self, handle: Any, by: int) -> Any:
+        """A later address, on runtimes that take addresses."""
+        return self._memory.behind(handle, by)
+
     def empty(self, shape: tuple[int, ...], dtype: DType) -> np.ndarray[Any, Any]:
         """A new NumPy array."""
         bytes_of(shape, dtype.itemsize)

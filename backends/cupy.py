@@ -289,6 +289,10 @@ class CuPyDevice(Device):
             names={"index": self.index},
         )
 
+    def behind(self, handle: int, by: int) -> int:
+        """A later address."""
+        return handle + by
+
     def empty(self, shape: tuple[int, ...], dtype: DType) -> Any:
         """A new CuPy array."""
         bytes_of(shape, dtype.itemsize)

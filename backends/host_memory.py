@@ -67,6 +67,10 @@ class SharedMemory:
             (array.dtype, array.shape, array.strides, handle, address, 0, None, writable, None),
         )
 
+    def behind(self, handle: Any, by: int) -> Any:
+        """What kernels take for so many bytes behind a handle, whose array the caller keeps."""
+        return cl.SVM(_Anchor.from_address(handle.svm_ptr + by))
+
     def view_code(self, array: _HostArray) -> ViewCode | None:
         """How compiled code sees arrays like this one, if it is writable and without gaps.
 
@@ -115,6 +119,10 @@ class BufferMemory:
             None,
             array.flags.writeable,
         )
+
+    def behind(self, handle: Any, by: int) -> Any:
+        """Not for buffers, which go with offsets."""
+        raise NotImplementedError("buffers go with offsets")
 
     def view_code(self, array: _HostArray) -> ViewCode | None:
         """None: each array's buffer is to be found."""

@@ -102,7 +102,7 @@ class OpenCLDevice(Device):
 
     def maker(self, shape: tuple[int, ...], dtype: DType) -> Callable[[], Any]:
         """What makes arrays of a shape, whose bytes and strides are worked out once."""
-        from portable.array.base.storage import contiguous_strides
+        from portable.primitives.base.storage import contiguous_strides
 
         size = max(bytes_of(shape, dtype.itemsize), dtype.itemsize)
         strides = contiguous_strides(shape, dtype.itemsize)

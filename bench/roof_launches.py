@@ -7,8 +7,8 @@ from typing import Any, Final
 import numpy as np
 
 from portable import groups
-from portable.array.base.work import vector_lanes
 from portable.linalg.gemm_tuning import multiplying
+from portable.primitives.maps.work import vector_lanes
 from portable.tune.space import Parameters
 from portable_bench import roof_kernels
 from portable_bench.operation import Case, Run

@@ -531,6 +531,18 @@ class Device(ABC):
         """May: how compiled code sees arrays like this one of its own; None: only `view` knows."""
         return None
 
+    def behind(self, handle: Any, by: int) -> Any:
+        """Must, where arrays are one pointer: what `Executable` takes for memory behind a handle.
+
+        Parameters
+        ----------
+        handle : object
+            As `ArrayView` has it.
+        by : int
+            How many bytes behind.
+        """
+        raise NotImplementedError(f"{self.name} takes offsets besides handles")
+
     def shared(self, array: Any) -> np.ndarray[Any, Any] | None:
         """May: one of its arrays as NumPy's in the same memory; None where there is none."""
         return None

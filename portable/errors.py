@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 __all__ = [
     "BackendUnavailableError",
     "BadIndexError",
+    "CheckError",
     "CompileError",
     "DTypeError",
     "DataError",
@@ -171,6 +172,34 @@ class OutOfMemoryError(PortableError, MemoryError):
 
 class DeviceFaultError(PortableError, RuntimeError):
     """The device reported a fault while running earlier work."""
+
+
+class CheckError(PortableError, RuntimeError):
+    """A check in a kernel failed: an index out of bounds, or a condition of `kl.check`.
+
+    Compiled kernels check with ``PORTABLE_CHECK=1`` in the environment and report the first failure
+    at the next synchronisation; the simulator always checks.
+
+    Attributes
+    ----------
+    kernel : str
+        The kernel's name.
+    location : Location
+        Where in the user's source.
+    work_item : tuple of int or None
+        The global id of the work-item.
+    array : str or None
+        The array that was indexed; None for `kl.check`.
+    index, shape : tuple of int or None
+        The index, and the array's shape.
+    """
+
+    kernel: str
+    location: Location
+    work_item: tuple[int, ...] | None = None
+    array: str | None = None
+    index: tuple[int, ...] | None = None
+    shape: tuple[int, ...] | None = None
 
 
 class SimulationError(PortableError, RuntimeError):

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from portable import registry
+from portable import registry, reports
 from portable.backend import Device, bytes_of
 from portable.dtypes import dtype
 from portable.errors import (
@@ -234,7 +234,9 @@ def to_numpy(x: Any) -> np.ndarray[Any, Any]:
     if isinstance(x, (np.ndarray, *_NUMBERS)):
         return np.array(x, order="C")
     owner = device_of(x)
-    return owner.to_numpy(on_device(owner, x))
+    held = owner.to_numpy(on_device(owner, x))
+    reports.raise_reported(owner)
+    return held
 
 
 def synchronize(device: str | Device | None = None) -> None:
@@ -250,13 +252,20 @@ def synchronize(device: str | Device | None = None) -> None:
     ------
     DeviceFaultError
         If earlier work failed; every other device has been waited for then, too.
+    CheckError
+        If a check that was compiled into a kernel failed (``PORTABLE_CHECK=1``).
     """
     if device is not None:
-        registry.device(device).synchronize()
+        _wait_for(registry.device(device))
         return
     with ExitStack() as waits:  # all of which are run, whatever one of them raises
         for each in dict.fromkeys((registry.device(), *registry.at_work())):
-            waits.callback(each.synchronize)
+            waits.callback(_wait_for, each)
+
+
+def _wait_for(device: Device) -> None:
+    device.synchronize()
+    reports.raise_reported(device)
 
 
 class _Bound:

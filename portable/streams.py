@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager
 from types import TracebackType
 from typing import Any, Self
 
-from portable import registry
+from portable import registry, reports
 from portable.backend import Device
 from portable.errors import DeviceMismatchError, LaunchError
 from portable.queues import Mark
@@ -106,6 +106,7 @@ class Stream:
     def synchronize(self) -> None:
         """Wait for all that was enqueued in it."""
         self._queue.synchronize()
+        reports.raise_reported(self.device)
 
 
 class Event:
@@ -178,6 +179,7 @@ class Event:
     def wait(self) -> None:
         """Wait until it is reached."""
         self.mark.wait()
+        reports.raise_reported(self.device)
 
     def elapsed(self, later: Event) -> float:
         """Wait for both events, and give the device's seconds from this one to a later one.

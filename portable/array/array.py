@@ -6,11 +6,11 @@ from types import ModuleType
 from typing import Any, Self
 
 from portable.array import conversion, indexing, manipulation
-from portable.array.base.storage import Storage
 from portable.array.methods import Methods
 from portable.array.operations import OPERATIONS
 from portable.array.operators import Operators
 from portable.errors import ShapeError
+from portable.primitives.base.storage import Storage
 
 __all__ = ["Array", "Index"]
 

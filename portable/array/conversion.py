@@ -8,9 +8,9 @@ from typing import Any, Final
 
 import numpy as np
 
-from portable import registry
-from portable.array.base.storage import Storage
+from portable import registry, reports
 from portable.backend import Device
+from portable.primitives.base.storage import Storage
 
 __all__ = [
     "VERSION",
@@ -29,6 +29,13 @@ _HOST: Final = 1
 _OPENCL: Final = 4
 _SHOWN: Final = 1000
 _EDGE: Final = 3
+
+
+def _held(x: Storage) -> np.ndarray[Any, Any]:
+    """The elements in NumPy's array, once all earlier work is done."""
+    host = x.device.to_numpy(x)
+    reports.raise_reported(x.device)
+    return host
 
 
 def namespace(api_version: str | None) -> ModuleType:
@@ -52,7 +59,7 @@ def to_device(x: Storage, device: Any, stream: Any) -> Any:
     target = registry.device(device)
     if target is x.device:
         return x
-    host = x.device.to_numpy(x)
+    host = _held(x)
     return host if target.owns(host) else target.from_numpy(host)
 
 
@@ -73,7 +80,7 @@ def item(x: Storage, word: str) -> Any:
         raise TypeError(f"{word}(x) takes an array without dimensions, not one of shape {x.shape}")
     if x.dtype.is_complex and word in ("int", "float"):
         raise TypeError(f"{word}(x) of a complex number; take real(x) or abs(x)")
-    return x.device.to_numpy(x).item()
+    return _held(x).item()
 
 
 def text(x: Storage) -> str:
@@ -82,7 +89,7 @@ def text(x: Storage) -> str:
     Of more than `_SHOWN` the outer ones stand for all, and no others are read.
     """
     whole = x.size <= _SHOWN
-    host = x.device.to_numpy(x) if whole else _outer_parts(x, 0)
+    host = _held(x) if whole else _outer_parts(x, 0)
     shown = np.array2string(
         host, separator=", ", prefix="Array(", threshold=_SHOWN if whole else 0, edgeitems=_EDGE
     )
@@ -93,7 +100,7 @@ def text(x: Storage) -> str:
 def _outer_parts(x: Storage, axis: int) -> np.ndarray[Any, Any]:
     """The elements that NumPy prints of many, and one more along each axis from here on."""
     if axis == x.ndim:
-        return x.device.to_numpy(x)
+        return _held(x)
     if x.shape[axis] <= 2 * _EDGE:
         return _outer_parts(x, axis + 1)
     first, last = (
@@ -136,7 +143,7 @@ def dlpack(
             f"the memory of {x.device.name} is not shared; ask for a copy on the host with "
             "from_dlpack(x, device='cpu', copy=True), or take portable.to_numpy(x)"
         )
-    found = x.device.to_numpy(x) if host is None else host
+    found = _held(x) if host is None else host
     return found.__dlpack__(max_version=max_version)
 
 

@@ -11,26 +11,27 @@ import numpy as np
 
 from portable import dtypes, registry
 from portable import lang as kl
-from portable.array.base.creation_kernels import (
+from portable.array.engine import apply
+from portable.array.manipulation import astype, copied
+from portable.backend import Device
+from portable.dtypes import DType, complex64, float32
+from portable.errors import DTypeError, ShapeError, UnsupportedError
+from portable.primitives.base.geometry import whole_numbers
+from portable.primitives.base.numbers import number_for
+from portable.primitives.base.promotion import kind_of, with_scalar
+from portable.primitives.base.recipe import Launch, Plans, Recipe, repeatable
+from portable.primitives.base.storage import Storage
+from portable.primitives.maps.creation_kernels import (
     counted,
     counted_down,
     diagonal_of_ones,
     spaced,
 )
-from portable.array.base.geometry import whole_numbers
-from portable.array.base.numbers import number_for
-from portable.array.base.recipe import Launch, Plans, Recipe, repeatable
-from portable.array.base.storage import Storage
-from portable.array.base.work import vector_lanes, work_of
-from portable.array.engine import apply, check_arrays, check_operands
-from portable.array.manipulation import astype, copied
-from portable.array.moves.copying import copy_in
-from portable.array.moves.triangle_kernels import triangle
-from portable.array.operation import Operation
-from portable.array.promotion import kind_of, with_scalar
-from portable.backend import Device
-from portable.dtypes import DType, complex64, float32
-from portable.errors import DTypeError, ShapeError, UnsupportedError
+from portable.primitives.maps.engine import check_arrays, check_operands
+from portable.primitives.maps.operation import Operation
+from portable.primitives.maps.work import vector_lanes, work_of
+from portable.primitives.moves.copying import copy_in
+from portable.primitives.moves.triangle_kernels import triangle
 
 if TYPE_CHECKING:
     from portable.array.array import Array

@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 
 from portable import dtypes, registry
-from portable.array.base.storage import Storage
 from portable.array.creation import default_dtype, device_for, is_ours
-from portable.array.operation import common_type
-from portable.array.promotion import KINDS, in_single, kind_of, promoted
 from portable.backend import Device
 from portable.dtypes import DType
 from portable.errors import DTypeError
+from portable.primitives.base.promotion import KINDS, in_single, kind_of, promoted
+from portable.primitives.base.storage import Storage
+from portable.primitives.maps.operation import common_type
 
 __all__ = [
     "Information",

@@ -8,14 +8,15 @@ from typing import TYPE_CHECKING, Any, Final
 
 from portable import lang as kl
 from portable.array import real_operations as r
-from portable.array.base.storage import Storage
-from portable.array.engine import apply, check_operands
-from portable.array.expression import Expression
-from portable.array.operation import Operation
+from portable.array.engine import apply
 from portable.array.operations import OPERATIONS
-from portable.array.promotion import kind_of, promoted
 from portable.dtypes import DType, bool_
 from portable.errors import DTypeError
+from portable.primitives.base.promotion import kind_of, promoted
+from portable.primitives.base.storage import Storage
+from portable.primitives.maps.engine import check_operands
+from portable.primitives.maps.expression import Expression
+from portable.primitives.maps.operation import Operation
 
 if TYPE_CHECKING:
     from portable.array.array import Array

@@ -9,9 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from portable import dtypes
-from portable.array.base.geometry import normalized_axes, normalized_axis
 from portable.array.creation import default_dtype, device_for, zeros
-from portable.array.engine import check_arrays, check_operands
 from portable.array.fourier.one_axis import (
     COMPLEX,
     COMPLEX_OF,
@@ -22,6 +20,8 @@ from portable.array.fourier.one_axis import (
 )
 from portable.array.manipulation import astype, roll
 from portable.errors import DTypeError, ShapeError
+from portable.primitives.base.geometry import normalized_axes, normalized_axis
+from portable.primitives.maps.engine import check_arrays, check_operands
 
 if TYPE_CHECKING:
     from portable.array.array import Array

@@ -11,11 +11,6 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
-from portable.array.base.elementwise_kernel import FULL, NUMBER, ROW
-from portable.array.base.geometry import broadcast_shapes, broadcast_strides, collapsed
-from portable.array.base.numbers import number_for
-from portable.array.base.storage import contiguous_strides
-from portable.array.base.work import streams, vector_lanes, work_of
 from portable.array.fused_kernel import MOST_INPUTS, MOST_OUTPUTS, fused
 from portable.array.traced import Trace, Traced
 from portable.backend import ArrayView, Device
@@ -25,6 +20,11 @@ from portable.interchange import takes_other_libraries
 from portable.lang.arguments import is_array
 from portable.lang.launch import Repeatable
 from portable.namespace import device_of, on_device
+from portable.primitives.base.geometry import broadcast_shapes, broadcast_strides, collapsed
+from portable.primitives.base.numbers import number_for
+from portable.primitives.base.storage import contiguous_strides
+from portable.primitives.maps.elementwise_kernel import FULL, NUMBER, ROW
+from portable.primitives.maps.work import streams, vector_lanes, work_of
 
 __all__ = ["Fused", "fuse"]
 
@@ -150,7 +150,7 @@ class _Operand(NamedTuple):
     Attributes
     ----------
     how : str
-        FULL, ROW or NUMBER of `portable.array.base.elementwise_kernel`.
+        FULL, ROW or NUMBER of `portable.primitives.maps.elementwise_kernel`.
     given : ArrayView or number
         What it is like.
     layout : tuple or None

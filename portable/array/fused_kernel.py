@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from portable import lang as kl
-from portable.array.base.elementwise_kernel import product_of, taken, unravelled
 from portable.lang.function import function
 from portable.lang.kernel import kernel
+from portable.primitives.maps.elementwise_kernel import product_of, taken, unravelled
 
 __all__ = ["MOST_INPUTS", "MOST_OUTPUTS", "fused"]
 
@@ -92,8 +92,8 @@ def fused(
 ) -> None:
     """Does `STEPS` for each element and keeps the values numbered `RESULTS`.
 
-    Work is shared as in `portable.array.base.elementwise_kernel.elementwise`. Inputs and outputs
-    beyond those in use are None.
+    Work is shared as in `portable.primitives.maps.elementwise_kernel.elementwise`. Inputs and
+    outputs beyond those in use are None.
     """
     arrays = (in0, in1, in2, in3, in4, in5, in6, in7, in8, in9, in10, in11)
     results = (out0, out1, out2, out3)

@@ -6,20 +6,21 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
-from portable.array.base.geometry import broadcast_shapes
-from portable.array.base.storage import Storage
 from portable.array.creation import asarray
-from portable.array.engine import apply, check_operands
+from portable.array.engine import apply
 from portable.array.manipulation import astype, contiguous, copied, copy_into, reshape
-from portable.array.masks.compaction import compacted
-from portable.array.masks.mask_assignment import assigned, filled
-from portable.array.moves.gathering import gathered, taken
-from portable.array.moves.scattering import scattered
-from portable.array.operation import Operation
-from portable.array.promotion import kind_of
 from portable.array.searching import true_positions
 from portable.array.selecting import check_mask, is_advanced, is_mask, selection_of, without_rest
 from portable.errors import DTypeError, ShapeError
+from portable.primitives.base.geometry import broadcast_shapes
+from portable.primitives.base.promotion import kind_of
+from portable.primitives.base.storage import Storage
+from portable.primitives.maps.engine import check_operands
+from portable.primitives.maps.operation import Operation
+from portable.primitives.masks.compaction import compacted
+from portable.primitives.masks.mask_assignment import assigned, filled
+from portable.primitives.moves.gathering import gathered, taken
+from portable.primitives.moves.scattering import scattered
 
 if TYPE_CHECKING:
     from portable.array.array import Array

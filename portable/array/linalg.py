@@ -13,22 +13,16 @@ from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 import numpy as np
 
 from portable import lang as kl
-from portable.array.base.geometry import normalized_axes
-from portable.array.base.recipe import Plans, Recipe
-from portable.array.base.storage import Storage, contiguous_strides
 from portable.array.creation import eye, zeros
 from portable.array.data_types import finfo
 from portable.array.elementwise import greater, multiply, sqrt
-from portable.array.engine import check_arrays, check_operands, recorded
 from portable.array.manipulation import (
     astype,
     broadcast_to,
-    converted,
     copied,
     expand_dims,
     reshape,
 )
-from portable.array.operation import Operation
 from portable.array.operations import OPERATIONS
 from portable.array.products import cross, matmul, matrix_transpose, tensordot, vecdot
 from portable.array.statistics import count_nonzero, merged_sizes, summed_in
@@ -38,6 +32,12 @@ from portable.dtypes import int64
 from portable.errors import DTypeError, ShapeError
 from portable.lang.function import function
 from portable.linalg.svdvals import svdvals as singular_values
+from portable.primitives.base.geometry import normalized_axes
+from portable.primitives.base.recipe import Plans, Recipe
+from portable.primitives.base.storage import Storage, contiguous_strides
+from portable.primitives.maps.engine import check_arrays, check_operands, recorded
+from portable.primitives.maps.operation import Operation
+from portable.primitives.moves.reshaping import converted
 
 if TYPE_CHECKING:
     from portable.array.array import Array

@@ -12,24 +12,27 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from portable import dtypes
-from portable.array.base.geometry import (
+from portable.array.elementwise import not_equal
+from portable.array.engine import apply
+from portable.dtypes import bool_
+from portable.errors import DTypeError, ShapeError
+from portable.primitives.base.geometry import (
     broadcast_shapes,
     broadcast_strides,
     normalized_axes,
     normalized_axis,
+    reshaped_strides,
     whole_numbers,
 )
-from portable.array.base.recipe import Plans, Recipe
-from portable.array.base.storage import Storage, contiguous_strides
-from portable.array.elementwise import not_equal
-from portable.array.engine import apply, check_arrays, check_operands, recorded
-from portable.array.expression import Expression
-from portable.array.moves.copying import copy_in
-from portable.array.moves.gathering import gathered
-from portable.array.operation import conversion_to
-from portable.array.promotion import promoted_on
-from portable.dtypes import DType, bool_
-from portable.errors import DTypeError, ShapeError
+from portable.primitives.base.promotion import promoted_on
+from portable.primitives.base.recipe import Plans, Recipe
+from portable.primitives.base.storage import Storage, contiguous_strides
+from portable.primitives.maps.engine import check_arrays, check_operands, recorded
+from portable.primitives.maps.expression import Expression
+from portable.primitives.maps.operation import conversion_to
+from portable.primitives.moves.copying import copy_in
+from portable.primitives.moves.gathering import gathered
+from portable.primitives.moves.reshaping import reshaped
 
 if TYPE_CHECKING:
     from portable.array.array import Array
@@ -40,7 +43,6 @@ __all__ = [
     "broadcast_to",
     "concat",
     "contiguous",
-    "converted",
     "copied",
     "copy_into",
     "expand_dims",
@@ -50,7 +52,6 @@ __all__ = [
     "permute_dims",
     "repeat",
     "reshape",
-    "reshaped",
     "roll",
     "squeeze",
     "stack",
@@ -70,11 +71,6 @@ def copied(x: Array) -> Array:
 def contiguous(x: Array) -> Array:
     """The array itself if it is in C order, else a copy that is."""
     return x if x.is_contiguous else copied(x)
-
-
-def converted(recipe: Recipe, x: Any, kind: DType) -> Any:
-    """An array of a recipe in another dtype: itself, or a new one of the recipe."""
-    return x if x.dtype is kind else recorded(recipe, conversion_to(kind), x)
 
 
 def copy_into(out: Array, x: Any) -> None:
@@ -132,20 +128,12 @@ def reshape(x: Array, /, shape: int | tuple[int, ...], *, copy: bool | None = No
         return _reshaped(copied(x), wanted)
     if x.is_contiguous:
         return _reshaped(x, wanted)
-    strides = _strides_for(x, wanted)
+    strides = reshaped_strides(x.shape, x.strides, wanted)
     if strides is not None:
         return x.viewed(wanted, strides)
     if copy is False:
         raise ValueError(f"reshape to {wanted} of an array of strides {x.strides} needs a copy")
     return _reshaped(copied(x), wanted)
-
-
-def reshaped(recipe: Recipe, x: Any, shape: tuple[int, ...]) -> Any:
-    """An array of a recipe in another shape of as many elements: a view, or of a copy."""
-    strides = None if x.is_contiguous else _strides_for(x, shape)
-    if strides is not None:
-        return x.viewed(shape, strides)
-    return _reshaped(x if x.is_contiguous else recorded(recipe, conversion_to(x.dtype), x), shape)
 
 
 def _reshaped(x: Array, shape: tuple[int, ...]) -> Array:
@@ -160,39 +148,6 @@ def _filled_shape(x: Array, shape: tuple[int, ...]) -> tuple[int, ...]:
     if any(n < 0 for n in shape) or prod(shape) != x.size:
         raise ShapeError(f"an array of shape {x.shape} has {x.size} elements, not those of {shape}")
     return shape
-
-
-def _strides_for(x: Array, shape: tuple[int, ...]) -> tuple[int, ...] | None:
-    """The strides of a view in another shape; None if there is no such view.
-
-    Pairs runs of old dimensions with runs of new ones of the same size, each run contiguous.
-    """
-    old = [(n, s) for n, s in zip(x.shape, x.strides, strict=True) if n != 1]
-    strides: list[int] = []
-    i = 0
-    todo = list(shape)
-    while todo:
-        run = [todo.pop(0)]
-        if run[0] == 1:
-            strides.append(0)
-            continue
-        first = i
-        size_old, i = old[i][0], i + 1
-        size_new = run[0]
-        while size_old != size_new:
-            if size_new < size_old:
-                run.append(todo.pop(0))
-                size_new *= run[-1]
-            else:
-                size_old *= old[i][0]
-                i += 1
-        group = old[first:i]
-        if any(a[1] != b[1] * b[0] for a, b in pairwise(group)):
-            return None
-        step = group[-1][1]
-        inner = [step * prod(run[d + 1 :]) for d in range(len(run))]
-        strides.extend(inner)
-    return tuple(strides)
 
 
 def permute_dims(x: Array, /, axes: tuple[int, ...]) -> Array:

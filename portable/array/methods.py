@@ -11,11 +11,11 @@ from functools import wraps
 from typing import Any
 
 from portable.array import elementwise, manipulation, searching, sorting, statistics
-from portable.array.base.geometry import normalized_axis
-from portable.array.base.storage import Storage
 from portable.array.linalg import diagonal, trace
 from portable.array.products import tensordot
 from portable.errors import ShapeError
+from portable.primitives.base.geometry import normalized_axis
+from portable.primitives.base.storage import Storage
 
 __all__ = ["Methods"]
 

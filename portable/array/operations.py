@@ -6,8 +6,8 @@ from typing import Final
 
 from portable import lang as kl
 from portable.array import real_operations as r
-from portable.array.operation import Operation
 from portable.dtypes import float64
+from portable.primitives.maps.operation import Operation
 
 __all__ = ["OPERATIONS"]
 

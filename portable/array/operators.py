@@ -6,11 +6,11 @@ from typing import Any, Final
 
 import numpy as np
 
-from portable.array.base.storage import Storage
 from portable.array.engine import apply
-from portable.array.expression import Expression
-from portable.array.operation import Operation
 from portable.array.operations import OPERATIONS
+from portable.primitives.base.storage import Storage
+from portable.primitives.maps.expression import Expression
+from portable.primitives.maps.operation import Operation
 
 __all__ = ["Operators"]
 

@@ -7,27 +7,26 @@ from math import prod
 from typing import TYPE_CHECKING, Any, Final
 
 from portable import lang as kl
-from portable.array.base.elementwise_kernel import product_of, unravelled
-from portable.array.base.geometry import broadcast_shapes, normalized_axes, normalized_axis
-from portable.array.base.recipe import Plans, Recipe, repeatable
-from portable.array.base.storage import contiguous_strides
-from portable.array.engine import check_arrays, check_operands, recorded
 from portable.array.manipulation import (
     broadcast_to,
-    converted,
     expand_dims,
     moveaxis,
     permute_dims,
-    reshaped,
 )
 from portable.array.operations import OPERATIONS
-from portable.array.promotion import promoted_on
 from portable.array.statistics import summed_in
 from portable.dtypes import DType
 from portable.errors import CompileError, DTypeError, LaunchError, ShapeError, UnsupportedError
 from portable.lang.kernel import kernel
 from portable.linalg.gemm import no_tiles, product_launches
 from portable.linalg.gemm_kernels import matrix_of
+from portable.primitives.base.geometry import broadcast_shapes, normalized_axes, normalized_axis
+from portable.primitives.base.promotion import promoted_on
+from portable.primitives.base.recipe import Plans, Recipe, repeatable
+from portable.primitives.base.storage import contiguous_strides
+from portable.primitives.maps.elementwise_kernel import product_of, unravelled
+from portable.primitives.maps.engine import check_arrays, check_operands, recorded
+from portable.primitives.moves.reshaping import converted, reshaped
 from portable.tune.table import recent_state
 
 if TYPE_CHECKING:

@@ -5,26 +5,25 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
-from portable.array.base.geometry import normalized_axis
-from portable.array.base.recipe import Plans, Recipe
-from portable.array.base.storage import contiguous_strides
 from portable.array.elementwise import not_equal
-from portable.array.engine import check_arrays, check_operands
 from portable.array.manipulation import (
     contiguous,
-    converted,
     moveaxis,
     reshape,
-    reshaped,
 )
-from portable.array.masks.compaction import true_indices
-from portable.array.moves.gathering import gathered_along, taken
-from portable.array.moves.selection import Selection
-from portable.array.promotion import promoted_on
-from portable.array.reductions.best import best_along_last
-from portable.array.sorts.sorting_kernels import search
 from portable.dtypes import bool_, int64
 from portable.errors import DTypeError, ShapeError
+from portable.primitives.base.geometry import normalized_axis
+from portable.primitives.base.promotion import promoted_on
+from portable.primitives.base.recipe import Plans, Recipe
+from portable.primitives.base.storage import contiguous_strides
+from portable.primitives.maps.engine import check_arrays, check_operands
+from portable.primitives.masks.compaction import true_indices
+from portable.primitives.moves.gathering import gathered_along, taken
+from portable.primitives.moves.reshaping import converted, reshaped
+from portable.primitives.moves.selection import Selection
+from portable.primitives.reductions.best import best_along_last
+from portable.primitives.sorts.sorting_kernels import search
 
 if TYPE_CHECKING:
     from portable.array.array import Array

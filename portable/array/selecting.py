@@ -7,13 +7,13 @@ from typing import Any, Final
 
 import numpy as np
 
-from portable.array.base.storage import Storage, expanded_index
-from portable.array.engine import check_operands
-from portable.array.moves.positions import complaint
-from portable.array.moves.selection import Selection, first_dimensions
 from portable.array.searching import nonzero
 from portable.backend import Device
 from portable.errors import BadIndexError
+from portable.primitives.base.storage import Storage, expanded_index
+from portable.primitives.maps.engine import check_operands
+from portable.primitives.moves.positions import complaint
+from portable.primitives.moves.selection import Selection, first_dimensions
 
 __all__ = ["check_mask", "is_advanced", "is_mask", "selection_of", "without_rest"]
 

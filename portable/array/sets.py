@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from portable.array.engine import check_operands
 from portable.array.manipulation import reshape
 from portable.array.sorting import ordered, sort
-from portable.array.sorts.distinct import Distinct, Wanted, distinct_of
 from portable.dtypes import int64
+from portable.primitives.maps.engine import check_operands
+from portable.primitives.sorts.distinct import Distinct, Wanted, distinct_of
 
 if TYPE_CHECKING:
     from portable.array.array import Array

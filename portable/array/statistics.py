@@ -11,30 +11,30 @@ from typing import TYPE_CHECKING, Any, Final
 
 from portable import dtypes
 from portable import lang as kl
-from portable.array.base.geometry import normalized_axes, normalized_axis
-from portable.array.base.numbers import number_for
-from portable.array.base.recipe import Plans, Recipe
-from portable.array.base.storage import Storage, contiguous_strides
 from portable.array.creation import default_dtype, filling, full
 from portable.array.elementwise import not_equal
-from portable.array.engine import applied, check_operands, recorded
 from portable.array.manipulation import (
     astype,
-    converted,
     expand_dims,
     joined,
     moveaxis,
     permute_dims,
 )
-from portable.array.operation import conversion_to
 from portable.array.operations import OPERATIONS
-from portable.array.reductions import reduction_kernels as k
-from portable.array.reductions.axis import Merge, grouped, reduced
-from portable.array.reductions.bool_words import counted_in_words, in_words
-from portable.array.reductions.moments import variance
-from portable.array.scans.scanning import scanned
 from portable.dtypes import DType, bool_, int8, int64, uint64
 from portable.errors import DTypeError
+from portable.primitives.base.geometry import normalized_axes, normalized_axis
+from portable.primitives.base.numbers import number_for
+from portable.primitives.base.recipe import Plans, Recipe
+from portable.primitives.base.storage import Storage, contiguous_strides
+from portable.primitives.maps.engine import applied, check_operands, recorded
+from portable.primitives.maps.operation import conversion_to
+from portable.primitives.moves.reshaping import converted
+from portable.primitives.reductions import reduction_kernels as k
+from portable.primitives.reductions.axis import Merge, grouped, reduced
+from portable.primitives.reductions.bool_words import counted_in_words, in_words
+from portable.primitives.reductions.moments import variance
+from portable.primitives.scans.scanning import scanned
 
 if TYPE_CHECKING:
     from portable.array.array import Array

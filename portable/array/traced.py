@@ -10,17 +10,17 @@ import numpy as np
 
 from portable import dtypes
 from portable.array import conversion
-from portable.array.base.geometry import broadcast_shapes
-from portable.array.base.numbers import number_for
-from portable.array.base.work import conversion_of
-from portable.array.expression import Expression
-from portable.array.operation import Operation
 from portable.array.operations import OPERATIONS
 from portable.array.operators import Operators
-from portable.array.promotion import kind_of
 from portable.backend import Device
 from portable.dtypes import DType
 from portable.errors import DeviceMismatchError, UnsupportedError
+from portable.primitives.base.geometry import broadcast_shapes
+from portable.primitives.base.numbers import number_for
+from portable.primitives.base.promotion import kind_of
+from portable.primitives.maps.expression import Expression
+from portable.primitives.maps.operation import Operation
+from portable.primitives.maps.work import conversion_of
 
 __all__ = ["Source", "Step", "Trace", "Traced"]
 

@@ -27,7 +27,8 @@ Numbers
     saturates, NaN to 0.
 Arrays
     Indexed by integers, from 0 and not from the end; ``x[i]`` of two dimensions is a row,
-    ``x[a:b]`` a part. Bounds are not checked but by the simulator. Arguments may overlap.
+    ``x[a:b]`` a part. Bounds are checked by the simulator, and elsewhere with ``PORTABLE_CHECK=1``.
+    Arguments may overlap.
 Structs
     A frozen dataclass or a NamedTuple is a value: made in kernels (``Point(x, y)``,
     ``dataclasses.replace(p, x=0)``), passed, returned, kept in variables. Where a branch or loop
@@ -119,6 +120,7 @@ from portable.lang.listing import source as source
 
 # The words are many; the modules list them in their __all__.
 from portable.lang.words.atomics import *  # noqa: F403
+from portable.lang.words.checks import *  # noqa: F403
 from portable.lang.words.collectives import *  # noqa: F403
 from portable.lang.words.compile_time import *  # noqa: F403
 from portable.lang.words.copies import *  # noqa: F403

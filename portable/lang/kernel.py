@@ -11,6 +11,7 @@ from typing import Any, Final, NoReturn, TypeVar, overload
 from portable import registry
 from portable.backend import ArrayView, Capabilities, Device
 from portable.errors import KernelError, LaunchError
+from portable.lang.checking import checking, compile_checked
 from portable.lang.emit import generate
 from portable.lang.emit.delays import perturbation
 from portable.lang.filling import owners_of
@@ -56,7 +57,7 @@ class Kernel:
         self.options: Final = options
         self._parameters, self._rest, self._defaults = _parameters(python)
         self._launchers: dict[Any, Launcher] = {}
-        self._compiled: dict[tuple[str, Specialisation, int | None], Compiled] = {}
+        self._compiled: dict[tuple[str, Specialisation, int | None, bool], Compiled] = {}
         self._translated: dict[tuple[Capabilities, Specialisation], KernelIR] = {}
         self._lock = fork_safe_lock()
 
@@ -225,7 +226,7 @@ class Kernel:
 
     def compiled(self, wanted: Specialisation, device: Device) -> Compiled:
         """The compiled program of a specialisation on a device."""
-        key = (device.name, wanted, perturbation())
+        key = (device.name, wanted, perturbation(), checking())
         with self._lock:
             found = self._compiled.get(key)
             if found is None:
@@ -239,6 +240,10 @@ class Kernel:
         if device.interprets:
             self._check_local(_local_bytes(ir), device)
             return Compiled(ir, interpreted_arguments(ir), device.interpret(ir))
+        if checking():
+            program, arguments, executable = compile_checked(ir, device)
+            self._check_local(program.local_bytes, device)
+            return Compiled(ir, arguments, executable, program)
         program = generate(ir, device.capabilities)
         self._check_local(program.local_bytes, device)
         return Compiled(ir, program.arguments, device.compile(program), program)

@@ -267,7 +267,7 @@ class Launcher:
         self, device: Device, args: tuple[Any, ...], constants: dict[str, Any]
     ) -> Repeatable:
         """A launch of arrays like these `ArrayView`s, of which none overlaps another."""
-        views = [x if isinstance(x, ArrayView) else None for x in args]
+        views = [x if isinstance(x, ArrayView) else None for x in flattened(args)]
         plan = self._plan(device, args, views, constants)
         return Repeatable(plan.groups, plan.bound(True))
 

@@ -29,6 +29,7 @@ __all__ = [
     "is_struct_type",
     "items_of",
     "label",
+    "mapped",
     "mutable_dataclass",
     "structure_of",
 ]
@@ -115,6 +116,14 @@ def flattened(args: tuple[Any, ...]) -> list[Any]:
         else:
             out.append(x)
     return out
+
+
+def mapped(args: tuple[Any, ...], change: Callable[[Any], Any]) -> tuple[Any, ...]:
+    """The arguments of a launch with each that `flattened` lists changed, in that order."""
+    return tuple(
+        instance(type(x), mapped(items_of(x), change)) if is_composite(type(x)) else change(x)
+        for x in args
+    )
 
 
 def structure_of(args: tuple[Any, ...]) -> tuple[Any, ...]:

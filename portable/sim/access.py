@@ -1,4 +1,4 @@
-"""Plain loads and stores, and printing."""
+"""Plain loads and stores, checks, and printing."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import numpy as np
 from portable.lang.ir import expressions as e
 from portable.lang.ir import statements as s
 from portable.lang.ir.types import lanes_of, scalar_of
+from portable.sim import report
 from portable.sim.memory import Access, Site, advanced, locate, read, write
 from portable.sim.steps import Builder, Plain, Step, step
 from portable.sim.values import Value
@@ -96,6 +97,19 @@ def _(statement: s.Store, b: Builder) -> Step:
     def run(w: Workgroup) -> None:
         narrowed: Value = w.active.pick(value(w)).astype(storage, copy=False)
         write(w, place.access(w), narrowed.reshape(-1))
+
+    return Plain(run)
+
+
+@step.register
+def _(statement: s.Check, b: Builder) -> Step:
+    site = b.site(statement.loc)
+    condition = b.expression(statement.condition, site)
+
+    def run(w: Workgroup) -> None:
+        failed = w.active.ids[~w.active.pick(condition(w))]
+        if failed.size:
+            raise report.failed_check(w, site, statement.message, failed)
 
     return Plain(run)
 

@@ -6,13 +6,14 @@ import linecache
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
-from portable.errors import Location, SimulationError
+from portable.errors import CheckError, Location, SimulationError
 
 __all__ = [
     "AsyncCopyError",
     "BrokenPromiseError",
     "DivergenceError",
     "EndlessWaitError",
+    "FailedCheckError",
     "FaultError",
     "NotUniformError",
     "OtherAccess",
@@ -70,7 +71,7 @@ class FaultError(SimulationError):
     kernel : str
         The kernel's name.
     work_items : tuple of WorkItemId
-        Who; the first of them is named in the message.
+        Who; the first of them is named in the message, and `work_item` is its global id.
     array : str or None
         The array concerned.
     index : tuple of int or None
@@ -97,6 +98,7 @@ class FaultError(SimulationError):
         self.location = location
         self.kernel = kernel
         self.work_items = work_items
+        self.work_item: tuple[int, ...] | None = work_items[0].global_id if work_items else None
         self.array = array
         self.index = index
         self.other = other
@@ -127,8 +129,12 @@ def _quoted(location: Location) -> str:
     return f"\n    {line}" if line else ""
 
 
-class OutOfBoundsError(FaultError):
+class OutOfBoundsError(FaultError, CheckError):
     """An index outside its array."""
+
+
+class FailedCheckError(FaultError, CheckError):
+    """A condition of `kl.check` that does not hold."""
 
 
 class UninitialisedReadError(FaultError):

@@ -20,6 +20,7 @@ __all__ = [
     "divergence",
     "early_phase",
     "endless_wait",
+    "failed_check",
     "in_flight",
     "misaligned",
     "never_waited",
@@ -83,6 +84,12 @@ def _guard(buffer: Buffer, index: tuple[int, ...]) -> str:
     text = f"guard the access, for instance with `if i < {buffer.array.name}.shape[{dim}]:`"
     padded = "; an ndrange is padded to whole workgroups"
     return text + (padded if buffer.array.space == "global" else "")
+
+
+def failed_check(w: Workgroup, site: Site, message: str, items: Any) -> errors.FailedCheckError:
+    """What the author held for certain does not hold for some work-items."""
+    text = f"check failed: {message}" if message else "check failed"
+    return errors.FailedCheckError(text, **_about(w, site, items))
 
 
 def uninitialised(w: Workgroup, access: Access, positions: Value) -> errors.UninitialisedReadError:

@@ -9,8 +9,8 @@ import pytest
 
 import portable.array as xp
 from portable import to_numpy
-from portable.array.reductions import best
 from portable.backend import Device
+from portable.primitives.reductions import best
 
 RNG = np.random.default_rng(0)
 

@@ -9,12 +9,12 @@ import pytest
 
 import portable
 import portable.array as xp
-from portable.array.base import work
-from portable.array.reductions.reduction_kernels import product, total
-from portable.array.scans import block_scanning
-from portable.array.scans.block_kernels import scan_blocks_in_turn, scan_rows
 from portable.backend import Device
 from portable.dtypes import DType, complex64, complex128, float32, float64, int32, int64
+from portable.primitives.maps import work
+from portable.primitives.reductions.reduction_kernels import product, total
+from portable.primitives.scans import block_scanning
+from portable.primitives.scans.block_kernels import scan_blocks_in_turn, scan_rows
 
 RNG = np.random.default_rng(0)
 BLOCK = 40

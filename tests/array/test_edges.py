@@ -13,9 +13,9 @@ import pytest
 
 import portable
 import portable.array as xp
-from portable.array.promotion import KINDS
 from portable.backend import Device
 from portable.errors import DTypeError, ShapeError
+from portable.primitives.base.promotion import KINDS
 
 INTEGERS = ["int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"]
 

@@ -13,10 +13,9 @@ from hypothesis.extra import numpy as hnp
 
 import portable
 import portable.array as xp
-from portable.array import engine
-from portable.array.base import work
 from portable.backend import Device
 from portable.errors import DTypeError, ShapeError
+from portable.primitives.maps import engine, work
 
 QUICK = settings(
     max_examples=8,

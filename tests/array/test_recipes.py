@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 import portable
-from portable.array.base.recipe import Recipe
-from portable.array.engine import applied, recorded
 from portable.array.operations import OPERATIONS
 from portable.backend import Device
 from portable.dtypes import float32
+from portable.primitives.base.recipe import Recipe
+from portable.primitives.maps.engine import applied, recorded
 
 
 def test_runs_on_views_of_other_buffers(ours: Device) -> None:

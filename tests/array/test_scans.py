@@ -9,11 +9,11 @@ import pytest
 
 import portable
 import portable.array as xp
-from portable.array.reductions.reduction_kernels import product, total
-from portable.array.scans.lookback_kernels import scan_in_turn
-from portable.array.scans.strip_lookback_kernels import scan_strips_in_turn
 from portable.backend import Device
 from portable.dtypes import DType, complex64, complex128, float32, float64, int32, int64
+from portable.primitives.reductions.reduction_kernels import product, total
+from portable.primitives.scans.lookback_kernels import scan_in_turn
+from portable.primitives.scans.strip_lookback_kernels import scan_strips_in_turn
 
 RNG = np.random.default_rng(0)
 TILE = {"WIDTH": 16, "STRIPS": 2, "SPAN": 2}

@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 
 from portable import dtypes, to_numpy
-from portable.array.base.recipe import Recipe
-from portable.array.sorts import radix_sorting, sweep_sorting
-from portable.array.sorts.merge_sorting import merge_sorted
-from portable.array.sorts.radix_sorting import radix_sorted
-from portable.array.sorts.sweep_sorting import Tile, sweep_sorted
 from portable.backend import Device
+from portable.primitives.base.recipe import Recipe
+from portable.primitives.sorts import radix_sorting, sweep_sorting
+from portable.primitives.sorts.merge_sorting import merge_sorted
+from portable.primitives.sorts.radix_sorting import radix_sorted
+from portable.primitives.sorts.sweep_sorting import Tile, sweep_sorted
 
 RNG = np.random.default_rng(0)
 DTYPES = ["bool", "int8", "uint16", "int32", "uint64", "int64", "float16", "float64", "complex64"]

@@ -12,34 +12,34 @@ from portable.array.fourier.kernels import transform_together
 from portable.array.fourier.recombination_kernel import recombine_rows
 from portable.array.fourier.twin_kernels import join_twins, part_twins
 from portable.array.fused_kernel import MOST_INPUTS, MOST_OUTPUTS, fused
-from portable.array.masks.compaction_kernels import compact_together
-from portable.array.masks.mask_assignment_kernels import expand_together, fill
-from portable.array.masks.mask_kernels import pack_together
-from portable.array.moves.copy_kernels import copy_together
-from portable.array.moves.exchange_kernels import exchange_tiles
-from portable.array.moves.gather_kernels import gather
-from portable.array.moves.index_kernels import check
-from portable.array.moves.scatter_kernels import scatter
-from portable.array.reductions.best_kernels import best_columns
-from portable.array.reductions.moment_kernels import moments_together
-from portable.array.reductions.reduction_kernels import reduce_columns, total
-from portable.array.reductions.strip_kernels import reduce_strips
-from portable.array.reductions.workgroup_kernels import (
-    best_together,
-    reduce_at_once,
-    reduce_together,
-)
-from portable.array.scans.column_kernels import scan_columns
-from portable.array.scans.lookback_kernels import scan_in_turn
-from portable.array.scans.scan_kernels import scan_together
-from portable.array.scans.strip_lookback_kernels import scan_strips_in_turn
-from portable.array.sorts.distinct_kernels import distinct_together, pack_distinct
-from portable.array.sorts.sorting_kernels import merge_runs, sort_runs
-from portable.array.sorts.sweep_kernels import count_together, place_together, sort_together
 from portable.backend import Capabilities
 from portable.lang.emit import generate
 from portable.lang.kernel import Kernel
 from portable.lang.signature import ArraySpec, ScalarSpec, Specialisation, StaticSpec
+from portable.primitives.maps.exchange_kernels import exchange_tiles
+from portable.primitives.masks.compaction_kernels import compact_together
+from portable.primitives.masks.mask_assignment_kernels import expand_together, fill
+from portable.primitives.masks.mask_kernels import pack_together
+from portable.primitives.moves.copy_kernels import copy_together
+from portable.primitives.moves.gather_kernels import gather
+from portable.primitives.moves.index_kernels import check
+from portable.primitives.moves.scatter_kernels import scatter
+from portable.primitives.reductions.best_kernels import best_columns
+from portable.primitives.reductions.moment_kernels import moments_together
+from portable.primitives.reductions.reduction_kernels import reduce_columns, total
+from portable.primitives.reductions.strip_kernels import reduce_strips
+from portable.primitives.reductions.workgroup_kernels import (
+    best_together,
+    reduce_at_once,
+    reduce_together,
+)
+from portable.primitives.scans.column_kernels import scan_columns
+from portable.primitives.scans.lookback_kernels import scan_in_turn
+from portable.primitives.scans.scan_kernels import scan_together
+from portable.primitives.scans.strip_lookback_kernels import scan_strips_in_turn
+from portable.primitives.sorts.distinct_kernels import distinct_together, pack_distinct
+from portable.primitives.sorts.sorting_kernels import merge_runs, sort_runs
+from portable.primitives.sorts.sweep_kernels import count_together, place_together, sort_together
 from tests.support.compilers import CUDA, HIP, compile_cuda, compile_hip, cuda_missing, hip_missing
 
 LINE = ArraySpec(kl.f32, ("unit",), aligned=True)

@@ -15,23 +15,6 @@ import portable as pt
 import portable.array as xp
 from portable import lang as kl
 from portable import nn
-from portable.array.base.recipe import Recipe
-from portable.array.masks.compaction_kernels import compact_together
-from portable.array.masks.mask_kernels import pack_together
-from portable.array.reductions.reduction_kernels import total
-from portable.array.reductions.strip_kernels import reduce_strips
-from portable.array.reductions.workgroup_kernels import (
-    best_together,
-    reduce_at_once,
-    reduce_together,
-)
-from portable.array.scans.block_kernels import scan_blocks_in_turn
-from portable.array.scans.lookback_kernels import scan_in_turn
-from portable.array.scans.scan_kernels import scan_together
-from portable.array.scans.strip_lookback_kernels import scan_strips_in_turn
-from portable.array.sorts.radix_kernels import count_digits, place_digits
-from portable.array.sorts.sorting_kernels import merge_runs, sort_runs
-from portable.array.sorts.sweep_sorting import Tile, sweep_sorted
 from portable.backend import Device
 from portable.dtypes import dtype, float32, int32, int64, uint8, uint64
 from portable.linalg.band import chase
@@ -42,6 +25,23 @@ from portable.linalg.gemm_kernels import gemm_naive, gemm_tiled, gemm_tiles, kee
 from portable.linalg.magnitude import largest_magnitude
 from portable.nn import fused
 from portable.nn.layer_product import transpose
+from portable.primitives.base.recipe import Recipe
+from portable.primitives.masks.compaction_kernels import compact_together
+from portable.primitives.masks.mask_kernels import pack_together
+from portable.primitives.reductions.reduction_kernels import total
+from portable.primitives.reductions.strip_kernels import reduce_strips
+from portable.primitives.reductions.workgroup_kernels import (
+    best_together,
+    reduce_at_once,
+    reduce_together,
+)
+from portable.primitives.scans.block_kernels import scan_blocks_in_turn
+from portable.primitives.scans.lookback_kernels import scan_in_turn
+from portable.primitives.scans.scan_kernels import scan_together
+from portable.primitives.scans.strip_lookback_kernels import scan_strips_in_turn
+from portable.primitives.sorts.radix_kernels import count_digits, place_digits
+from portable.primitives.sorts.sorting_kernels import merge_runs, sort_runs
+from portable.primitives.sorts.sweep_sorting import Tile, sweep_sorted
 
 __all__ = ["RUNS"]
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import portable
-from portable.array.scans import block_scanning
+from portable.primitives.scans import block_scanning
 from portable.sim import checks
 from tests.profiles.operations import CASES, close, few_units, random
 

@@ -11,9 +11,9 @@ from __future__ import annotations
 from typing import Any
 
 from portable import lang as kl
-from portable.array.base.elementwise_kernel import unravelled
 from portable.array.fourier.butterflies import times
 from portable.lang.function import function
+from portable.primitives.maps.elementwise_kernel import unravelled
 
 __all__ = [
     "ALONG",

@@ -14,12 +14,12 @@ from typing import Any
 
 import numpy as np
 
-from portable.array.base.recipe import Recipe
 from portable.array.fourier.ends import TABLES, Ends, found_table
 from portable.array.fourier.passes import transform
 from portable.array.fourier.plan import is_smooth, next_smooth
 from portable.array.fourier.tables import Table, roots
 from portable.dtypes import DType
+from portable.primitives.base.recipe import Recipe
 
 __all__ = ["chirp_and_its_transform", "transform_of_any_length"]
 

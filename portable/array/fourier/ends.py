@@ -7,13 +7,13 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Final
 
-from portable.array.base.geometry import collapsed
-from portable.array.base.numbers import number_for
-from portable.array.base.recipe import Recipe
 from portable.array.fourier.access import BESIDE
 from portable.array.fourier.tables import TableCache, between_passes
 from portable.backend import Device
 from portable.dtypes import DType, complex64, uint64
+from portable.primitives.base.geometry import collapsed
+from portable.primitives.base.numbers import number_for
+from portable.primitives.base.recipe import Recipe
 
 __all__ = [
     "TABLES",

@@ -14,7 +14,6 @@ from functools import partial
 from math import prod
 from typing import Any, Final
 
-from portable.array.base.recipe import Recipe
 from portable.array.fourier.access import MERGED, PAIRED, SPLIT, WITHIN
 from portable.array.fourier.chirp import transform_of_any_length
 from portable.array.fourier.ends import TABLES, Ends, found_table, in_parts, in_words, lies_across
@@ -24,6 +23,7 @@ from portable.array.fourier.recombination_kernel import recombine_rows
 from portable.array.fourier.tables import between_halves, between_long_halves
 from portable.array.fourier.vectors import lanes_of
 from portable.dtypes import DType, complex64, complex128, float32
+from portable.primitives.base.recipe import Recipe
 
 __all__ = ["transform_from_real", "transform_to_real"]
 

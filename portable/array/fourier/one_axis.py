@@ -6,13 +6,13 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, Final
 
-from portable.array.base.recipe import Plans, Recipe
 from portable.array.fourier.access import MIRRORED
 from portable.array.fourier.chirp import transform_of_any_length
 from portable.array.fourier.ends import Ends, with_few_dimensions
 from portable.array.fourier.halves import transform_from_real, transform_to_real
 from portable.array.fourier.twins import are_twins, twins_from_real, twins_to_real
 from portable.dtypes import DType, complex64, complex128, float32, float64
+from portable.primitives.base.recipe import Plans, Recipe
 
 __all__ = ["COMPLEX", "COMPLEX_OF", "FROM_REAL", "TO_REAL", "extent_of", "transformed"]
 

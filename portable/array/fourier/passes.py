@@ -11,11 +11,11 @@ from __future__ import annotations
 from math import prod
 from typing import Any
 
-from portable.array.base.recipe import Recipe
 from portable.array.fourier.ends import Ends, Pass, lies_across, with_few_dimensions
 from portable.array.fourier.together import launch_together, parts_together
 from portable.array.fourier.vectors import launch_in_vectors, parts_in_vectors
 from portable.dtypes import DType
+from portable.primitives.base.recipe import Recipe
 
 __all__ = ["is_one_pass", "rows_beside_each_other", "transform"]
 

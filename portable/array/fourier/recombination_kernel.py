@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 from portable import lang as kl
-from portable.array.base.elementwise_kernel import unravelled
 from portable.array.fourier.access import (
     WITHIN,
     element,
@@ -19,6 +18,7 @@ from portable.array.fourier.butterflies import times
 from portable.array.fourier.vector_kernels import complex_vector, put_complex_vector
 from portable.lang.function import function
 from portable.lang.kernel import kernel
+from portable.primitives.maps.elementwise_kernel import unravelled
 
 __all__ = ["recombine_rows"]
 

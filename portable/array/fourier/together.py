@@ -7,7 +7,6 @@ from functools import partial
 from math import prod
 from typing import Any, Final
 
-from portable.array.base.recipe import Recipe
 from portable.array.fourier.access import BESIDE, MERGED, MIRRORED, SPLIT, WITHIN
 from portable.array.fourier.ends import (
     TABLES,
@@ -24,6 +23,7 @@ from portable.array.fourier.plan import balanced, radices
 from portable.array.fourier.tables import stage_rotations
 from portable.backend import Capabilities
 from portable.dtypes import DType, complex64, complex128
+from portable.primitives.base.recipe import Recipe
 
 __all__ = ["launch_together", "parts_together"]
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from portable.array.base.recipe import Recipe
 from portable.array.fourier.access import HALVED
 from portable.array.fourier.chirp import transform_of_any_length
 from portable.array.fourier.ends import Ends, in_words
@@ -17,6 +16,7 @@ from portable.array.fourier.plan import is_smooth
 from portable.array.fourier.twin_kernels import join_twins, part_twins
 from portable.dtypes import DType
 from portable.lang.kernel import Kernel
+from portable.primitives.base.recipe import Recipe
 
 __all__ = ["are_twins", "twins_from_real", "twins_to_real"]
 

@@ -8,7 +8,6 @@ from typing import Any, Final
 
 import numpy as np
 
-from portable.array.base.recipe import Recipe
 from portable.array.fourier.access import ALONG, BESIDE, HALVED, MIRRORED, WITHIN
 from portable.array.fourier.ends import TABLES, Ends, Pass, found_table, in_parts, rotations_between
 from portable.array.fourier.plan import balanced, radices
@@ -16,6 +15,7 @@ from portable.array.fourier.tables import stage_rotations
 from portable.array.fourier.vector_kernels import transform_in_vectors
 from portable.backend import Capabilities
 from portable.dtypes import DType
+from portable.primitives.base.recipe import Recipe
 
 __all__ = ["lanes_of", "launch_in_vectors", "parts_in_vectors"]
 

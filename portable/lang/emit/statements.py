@@ -88,6 +88,8 @@ class Statements:
                 self._uniform(x)
             case s.Print():
                 self._print(x)
+            case s.Check():
+                pass  # of a kernel that is not `passes.checked`
             case s.CopyVector():
                 self._copy_vector(x)
             case s.Instruction():

@@ -19,6 +19,7 @@ __all__ = [
     "Break",
     "BulkCopy",
     "BulkWait",
+    "Check",
     "Continue",
     "CopyCommit",
     "CopyTile",
@@ -267,6 +268,19 @@ class Print:
 
 
 @dataclass(frozen=True, slots=True)
+class Check:
+    """The author holds `condition`, a bool, for certain.
+
+    The simulator reports where it is not. `passes.checked` turns it into a report; devices do
+    nothing for what is left.
+    """
+
+    condition: Expression
+    message: str
+    loc: Location
+
+
+@dataclass(frozen=True, slots=True)
 class CopyTile:
     """The workgroup together copies `source` to `target`, regions of the same shape and dtype.
 
@@ -462,6 +476,7 @@ Statement = (
     | SubGroup
     | WorkgroupUniform
     | Print
+    | Check
     | CopyTile
     | CopyVector
     | CopyCommit

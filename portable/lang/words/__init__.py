@@ -7,6 +7,7 @@ vector, ``dtype`` for one of the element types.
 
 # All public names, which the modules list in their __all__.
 from portable.lang.words.atomics import *  # noqa: F403
+from portable.lang.words.checks import *  # noqa: F403
 from portable.lang.words.collectives import *  # noqa: F403
 from portable.lang.words.compile_time import *  # noqa: F403
 from portable.lang.words.copies import *  # noqa: F403

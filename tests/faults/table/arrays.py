@@ -8,19 +8,19 @@ from tests.faults.fault import fault, without_barrier
 
 __all__ = ["ARRAYS"]
 
-ARRAY: Final = "portable.array."
-LOOKBACK: Final = ARRAY + "scans.lookback_kernels:"
-STRIPS: Final = ARRAY + "scans.strip_lookback_kernels:"
-BLOCKS: Final = ARRAY + "scans.block_kernels:"
-SCANS: Final = ARRAY + "scans.scan_kernels:"
+PRIMITIVES: Final = "portable.primitives."
+LOOKBACK: Final = PRIMITIVES + "scans.lookback_kernels:"
+STRIPS: Final = PRIMITIVES + "scans.strip_lookback_kernels:"
+BLOCKS: Final = PRIMITIVES + "scans.block_kernels:"
+SCANS: Final = PRIMITIVES + "scans.scan_kernels:"
 COLLECTIVES: Final = "portable.lang.collectives:"
-REDUCTIONS: Final = ARRAY + "reductions.workgroup_kernels:"
-ORDER: Final = ARRAY + "sorts.tile_order:"
-SWEEP: Final = ARRAY + "sorts.sweep_kernels:"
-RADIX: Final = ARRAY + "sorts.radix_kernels:"
-MASKS: Final = ARRAY + "masks.mask_kernels:"
-COMPACTION: Final = ARRAY + "masks.compaction_kernels:"
-FOURIER: Final = ARRAY + "fourier.kernels:"
+REDUCTIONS: Final = PRIMITIVES + "reductions.workgroup_kernels:"
+ORDER: Final = PRIMITIVES + "sorts.tile_order:"
+SWEEP: Final = PRIMITIVES + "sorts.sweep_kernels:"
+RADIX: Final = PRIMITIVES + "sorts.radix_kernels:"
+MASKS: Final = PRIMITIVES + "masks.mask_kernels:"
+COMPACTION: Final = PRIMITIVES + "masks.compaction_kernels:"
+FOURIER: Final = "portable.array.fourier.kernels:"
 
 ARRAYS: Final = (
     fault(
@@ -168,7 +168,7 @@ ARRAYS: Final = (
         "bounds",
     ),
     without_barrier(
-        ARRAY + "reductions.strip_kernels:merged_down",
+        PRIMITIVES + "reductions.strip_kernels:merged_down",
         1,
         2,
         "a row of sums is overwritten while it is read",
@@ -176,7 +176,7 @@ ARRAYS: Final = (
     ),
     fault(
         "nothing is divided by a count of nothing",
-        ARRAY + "reductions.moment_kernels:share",
+        PRIMITIVES + "reductions.moment_kernels:share",
         "kl.maximum(whole, 1)",
         "whole",
         "variances",
@@ -236,7 +236,7 @@ ARRAYS: Final = (
     ),
     fault(
         "a merge reads beyond the second run",
-        ARRAY + "sorts.sorting_kernels:merge_runs",
+        PRIMITIVES + "sorts.sorting_kernels:merge_runs",
         "kl.minimum(right, end - 1)",
         "kl.minimum(right, end)",
         "merging_runs",
@@ -273,14 +273,14 @@ ARRAYS: Final = (
         "uninitialised",
     ),
     without_barrier(
-        ARRAY + "sorts.distinct_kernels:distinct_together",
+        PRIMITIVES + "sorts.distinct_kernels:distinct_together",
         0,
         2,
         "groups are written before their bits are there",
         "distinct_values",
     ),
     without_barrier(
-        ARRAY + "moves.exchange_kernels:exchange_tiles",
+        PRIMITIVES + "maps.exchange_kernels:exchange_tiles",
         0,
         1,
         "a square is turned before it is there",
@@ -288,14 +288,14 @@ ARRAYS: Final = (
     ),
     fault(
         "a square at the edge is read without a guard",
-        ARRAY + "moves.exchange_kernels:bring",
+        PRIMITIVES + "maps.exchange_kernels:bring",
         "(top + i + r < down) & (left + far + c < across)",
         "(top + i + r < down)",
         "transposed_sums",
         "bounds",
     ),
     without_barrier(
-        ARRAY + "moves.scatter_kernels:in_range",
+        PRIMITIVES + "moves.scatter_kernels:in_range",
         1,
         2,
         "an index counts as good before all have looked",

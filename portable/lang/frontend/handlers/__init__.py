@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from portable.lang.frontend.handlers import (  # noqa: F401 - each registers its words
     atomics,
+    checks,
     collectives,
     copies,
     loops,

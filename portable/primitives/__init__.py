@@ -1,0 +1,1 @@
+"""What operations on arrays are made of: copies, maps, reductions, scans, sorts, compaction."""

@@ -1,0 +1,155 @@
+"""Shapes and strides brought to the fewest dimensions that a kernel has to count through."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+from math import prod
+from typing import Any
+
+from portable.errors import BadIndexError, ShapeError
+
+__all__ = [
+    "broadcast_shapes",
+    "broadcast_strides",
+    "collapsed",
+    "normalized_axes",
+    "normalized_axis",
+    "reshaped_strides",
+    "whole_numbers",
+]
+
+Shape = tuple[int, ...]
+
+
+def broadcast_shapes(shapes: Sequence[Shape]) -> Shape:
+    """The shape that shapes broadcast to.
+
+    Raises
+    ------
+    ShapeError
+        If they do not.
+    """
+    first = shapes[0]
+    if all(shape == first for shape in shapes):
+        return first
+    ndim = max(map(len, shapes))
+    result = [1] * ndim
+    for shape in shapes:
+        for i, extent in enumerate(shape, ndim - len(shape)):
+            if extent != 1 and result[i] not in (1, extent):
+                listed = " and ".join(map(str, shapes))
+                raise ShapeError(f"shapes {listed} do not broadcast together")
+            if extent != 1:
+                result[i] = extent
+    return tuple(result)
+
+
+def broadcast_strides(shape: Shape, strides: Shape, to: Shape) -> Shape:
+    """The strides by which an array of `shape` counts through the shape that it broadcasts to."""
+    lead = len(to) - len(shape)
+    own = [0 if extent == 1 else stride for extent, stride in zip(shape, strides, strict=True)]
+    return (0,) * lead + tuple(own)
+
+
+def collapsed(shape: Shape, strides: Sequence[Shape]) -> tuple[Shape, list[Shape]]:
+    """Extents of 1 dropped and neighbouring dimensions merged where every array allows it."""
+    extents: list[int] = []
+    steps: list[list[int]] = []
+    for dim, extent in enumerate(shape):
+        if extent == 1:
+            continue
+        here = [s[dim] for s in strides]
+        if extents and all(
+            before == own * extent for before, own in zip(steps[-1], here, strict=True)
+        ):
+            extents[-1] *= extent
+            steps[-1] = here
+        else:
+            extents.append(extent)
+            steps.append(here)
+    if not extents:
+        extents, steps = [1], [[0] * len(strides)]
+    return tuple(extents), [tuple(column) for column in zip(*steps, strict=True)]
+
+
+def normalized_axis(axis: int, ndim: int) -> int:
+    """An axis counted from the front.
+
+    Raises
+    ------
+    ShapeError
+        If there is no such axis.
+    """
+    try:
+        place = axis.__index__()
+    except AttributeError:
+        raise TypeError(f"an axis is an integer, not {type(axis).__name__}") from None
+    if not -ndim <= place < ndim:
+        raise BadIndexError(f"axis {axis} of an array with {ndim} dimensions")
+    return place % ndim
+
+
+def normalized_axes(axes: int | Sequence[int] | None, ndim: int) -> tuple[int, ...]:
+    """Axes counted from the front, None meaning all of them.
+
+    Raises
+    ------
+    ShapeError
+        If one does not exist or comes twice.
+    """
+    if axes is None:
+        return tuple(range(ndim))
+    items = tuple(axes) if isinstance(axes, tuple | list) else (axes,)
+    found = tuple(normalized_axis(a, ndim) for a in items)
+    if len(set(found)) < len(found):
+        raise ShapeError(f"an axis comes twice in {axes}")
+    return found
+
+
+def whole_numbers(given: Any) -> tuple[int, ...]:
+    """A shape, or other counts for dimensions, as Python integers.
+
+    Raises
+    ------
+    TypeError
+        If it is neither an integer nor a sequence of them.
+    """
+    items = (given,) if hasattr(given, "__index__") else given
+    try:
+        return tuple(int(n.__index__()) for n in items)
+    except (TypeError, AttributeError):
+        raise TypeError(f"expected an integer or a tuple of integers, not {given!r}") from None
+
+
+def reshaped_strides(shape: Shape, strides: Shape, to: Shape) -> Shape | None:
+    """The strides of a view in another shape `to`; None if there is no such view.
+
+    Pairs runs of old dimensions with runs of new ones of the same size, each run contiguous.
+    """
+    old = [(n, s) for n, s in zip(shape, strides, strict=True) if n != 1]
+    found: list[int] = []
+    i = 0
+    todo = list(to)
+    while todo:
+        run = [todo.pop(0)]
+        if run[0] == 1:
+            found.append(0)
+            continue
+        first = i
+        size_old, i = old[i][0], i + 1
+        size_new = run[0]
+        while size_old != size_new:
+            if size_new < size_old:
+                run.append(todo.pop(0))
+                size_new *= run[-1]
+            else:
+                size_old *= old[i][0]
+                i += 1
+        group = old[first:i]
+        if any(a[1] != b[1] * b[0] for a, b in pairwise(group)):
+            return None
+        step = group[-1][1]
+        inner = [step * prod(run[d + 1 :]) for d in range(len(run))]
+        found.extend(inner)
+    return tuple(found)

@@ -1,0 +1,251 @@
+"""Several launches in turn, worked out once for arrays alike and repeated at little cost.
+
+What a reduction launches depends on dtypes, shapes and strides alone. A `Recipe` is written down
+with arrays to stand for all that are like them; what it ends with runs the launches on others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import zip_longest
+from typing import Any, Final
+
+from portable.dtypes import DType
+from portable.lang.kernel import Kernel
+from portable.lang.launch import Launcher
+from portable.lang.structs import flattened, mapped
+from portable.primitives.base.borrowed import Borrowed
+from portable.primitives.base.recipe_text import Launch, Place, RunText, made_like
+from portable.primitives.base.storage import Storage
+
+__all__ = ["Launch", "Number", "Plans", "Recipe", "repeatable", "resizable", "shifted"]
+
+_MAX_PLANS: Final = 4096
+
+
+@dataclass(frozen=True, slots=True)
+class _Anew:
+    """A `Repeatable` where a device runs kernels themselves, which take arrays and not pointers."""
+
+    launcher: Launcher
+    args: tuple[Any, ...]
+    constants: dict[str, Any]
+
+    def __call__(self, handles: Sequence[Any], offsets: Sequence[int], args: Sequence[Any]) -> None:
+        """Launches it with the shapes and strides that it was made for."""
+        places = zip(handles, offsets, args, strict=True)
+
+        def placed(x: Any) -> Any:
+            handle, offset, number = next(places)
+            return x.interpreted(handle, offset) if isinstance(x, Storage) else number
+
+        self.launcher(*mapped(self.args, placed), **self.constants)
+
+
+def repeatable(
+    launcher: Launcher, args: tuple[Any, ...], constants: dict[str, Any], *, disjoint: bool
+) -> Launch:
+    """A launch to be repeated with arrays like these; `disjoint`: none overlaps one written."""
+    first = _first_array(args)
+    if first.device.interprets:
+        # A plan outlives the arrays that it was made for and must not keep their memory.
+        return _Anew(launcher, mapped(args, _without_memory), constants)
+    if isinstance(first, Borrowed):
+        return launcher.repeatable_on(first.device, mapped(args, _seen), constants)
+    return launcher.repeatable(args, constants, disjoint=disjoint)
+
+
+def _first_array(args: tuple[Any, ...]) -> Storage:
+    return next(x for x in flattened(args) if isinstance(x, Storage))
+
+
+def _without_memory(x: Any) -> Any:
+    return x.at(None, 0) if isinstance(x, Storage) else x
+
+
+def _seen(x: Any) -> Any:
+    return x.view if isinstance(x, Storage) else x
+
+
+def resizable(
+    launcher: Launcher, args: tuple[Any, ...], constants: dict[str, Any]
+) -> Callable[..., None]:
+    """A launch to be repeated with arrays like these or shorter, none overlapping one written.
+
+    For results whose extent the host learns late, of kernels that do not ask for it: they need no
+    plan for each.
+    """
+    first = _first_array(args)
+    if first.device.interprets:
+        return lambda *given: launcher(*mapped(given, _interpreted), **constants)
+    launch = repeatable(launcher, args, constants, disjoint=True)
+
+    def repeated(*given: Any) -> None:
+        handles = [getattr(x, "buffer", None) for x in given]
+        launch(handles, [getattr(x, "offset", 0) for x in given], given)
+
+    return repeated
+
+
+def _interpreted(x: Any) -> Any:
+    return x.interpreted(x.buffer, x.offset) if isinstance(x, Storage) else x
+
+
+def shifted(launch: Launch, shifts: Sequence[int]) -> Launch:
+    """The launch with the first arrays beginning so many bytes behind where they are said to."""
+    return _Shifted(launch, tuple(shifts)) if any(shifts) else launch
+
+
+@dataclass(frozen=True, slots=True)
+class _Shifted:
+    """What `shifted` gives."""
+
+    launch: Launch
+    shifts: tuple[int, ...]
+
+    def __call__(self, handles: Sequence[Any], offsets: Sequence[int], args: Sequence[Any]) -> None:
+        """Launches it."""
+        moved = [offset + by for offset, by in zip_longest(offsets, self.shifts, fillvalue=0)]
+        self.launch(handles, moved, args)
+
+
+class Number:
+    """Stands for a number that a recipe will be called with, as kernels take it.
+
+    Parameters
+    ----------
+    like : number
+        One of its type.
+    """
+
+    def __init__(self, like: Any) -> None:
+        self.like: Final = like
+
+
+class Recipe:
+    """The steps from arrays to others.
+
+    Parameters
+    ----------
+    *given : Array or Number
+        Arrays like those that it will be called with: device, dtype, shape, strides and alignment
+        are the same, and so is which of them share memory, and how far apart they are in it. The
+        first is an array.
+    """
+
+    def __init__(self, *given: Any) -> None:
+        self._arrays: list[Any] = list(given)
+        self._text = RunText(given)
+
+    def empty(self, shape: tuple[int, ...], dtype: DType) -> Any:
+        """A new array in each run; what is returned stands for it."""
+        made = made_like(self._arrays[0])(shape, dtype)
+        self._arrays.append(made)
+        self._text.make(made)
+        return made
+
+    def found(self, find: Callable[[], Any]) -> Any:
+        """What a function gives in each run: arrays all alike, at the start of a buffer."""
+        made = find()
+        self._arrays.append(made)
+        self._text.find(find)
+        return made
+
+    def launch(
+        self, kernel: Kernel, ndrange: Any, workgroup: Any, *args: Any, **constants: Any
+    ) -> None:
+        """A launch in each run, on views of given and new arrays, none overlapping one written."""
+        launcher = kernel[ndrange, workgroup]
+        like = mapped(args, _like)
+        self.add(repeatable(launcher, like, constants, disjoint=True), flattened(args))
+
+    def add(self, launch: Launch, args: Sequence[Any]) -> None:
+        """A launch made elsewhere, of such views and numbers."""
+        shifts: Sequence[int] = ()
+        inner = launch
+        if isinstance(launch, _Shifted):
+            inner, shifts = launch.launch, launch.shifts
+        places: list[Place | None] = []
+        for a, by in zip_longest(args, shifts, fillvalue=0):
+            array, start = self._place_of(a) if isinstance(a, Storage) else (-1, 0)
+            places.append(None if array < 0 else Place(array, start + by))
+        self._text.launch(inner, places, [self._number(a) for a in args])
+
+    def finish(self, *results: Any) -> Callable[..., Any]:
+        """Ends it: a run gives the array that this view stands for, or a tuple of several."""
+        found = [(x, Place(*self._place_of(x))) for x in results]
+        self._arrays = []
+        return self._text.compiled(found)
+
+    def _number(self, x: Any) -> str:
+        """The name of a number, of None or of what else is not an array."""
+        if isinstance(x, Number):
+            return f"x{self._arrays.index(x)}"
+        return self._text.named(None if isinstance(x, Storage) else x)
+
+    def _place_of(self, x: Any) -> tuple[int, int]:
+        """Which array a view is of, and how many bytes into it."""
+        for number, array in enumerate(self._arrays):
+            if isinstance(array, Storage) and array.buffer is x.buffer:
+                return number, x.offset - array.offset
+        raise ValueError("a recipe launches on its own arrays only")
+
+
+def _like(x: Any) -> Any:
+    return x.like if isinstance(x, Number) else x
+
+
+def _sharing(arrays: tuple[Any, ...]) -> tuple[tuple[int, int], ...]:
+    """Which of several arrays have memory in common, and how far apart they begin in it."""
+    first: dict[int, tuple[int, int]] = {}
+    found = []
+    for x in arrays:
+        sharer, start = first.setdefault(id(x.buffer), (len(first), x.offset))
+        found.append((sharer, x.offset - start))
+    return tuple(found)
+
+
+class Plans:
+    """Recipes, or what else is to be done, by the arrays that they are for.
+
+    Parameters
+    ----------
+    write : callable
+        Makes one: called with an array and the options by which it is looked up.
+    """
+
+    def __init__(self, write: Callable[..., Callable[..., Any]]) -> None:
+        self._write = write
+        self._known: dict[Any, Callable[..., Any]] = {}
+
+    def __call__(self, x: Any, *options: Any) -> Any:
+        """Does it to an array."""
+        key = (x.device, x.dtype, x.shape, x.strides, x.offset & 15, options)
+        found = self._known.get(key)
+        if found is None:
+            found = self._new(key, x, options)
+        return found(x)
+
+    def together(self, arrays: tuple[Any, ...], *options: Any) -> Any:
+        """Does it to several arrays; `write` takes them as a tuple."""
+        return self.plan(arrays, *options)(*arrays)
+
+    def plan(self, arrays: tuple[Any, ...], *options: Any) -> Callable[..., Any]:
+        """What is to be done for several arrays of a device; `write` takes them as a tuple."""
+        parts: list[Any] = [arrays[0].device, options]
+        for x in arrays:
+            parts += (x.dtype, x.shape, x.strides, x.offset & 15)
+        if len({id(x.buffer) for x in arrays}) < len(arrays):
+            parts.append(_sharing(arrays))
+        key = tuple(parts)
+        found = self._known.get(key)
+        if found is None:
+            found = self._new(key, arrays, options)
+        return found
+
+    def _new(self, key: Any, given: Any, options: tuple[Any, ...]) -> Callable[..., Any]:
+        if len(self._known) >= _MAX_PLANS:
+            self._known.clear()
+        found = self._known[key] = self._write(given, *options)
+        return found

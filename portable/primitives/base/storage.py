@@ -1,0 +1,256 @@
+"""What an array is before it can compute: a buffer of a device, a dtype, a shape, strides."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any, Self
+
+from portable.backend import ArrayView
+from portable.dtypes import DType
+from portable.errors import BadIndexError
+from portable.lang.arguments import layout_number
+
+if TYPE_CHECKING:
+    from portable.backend import Device
+
+__all__ = ["Storage", "contiguous_strides", "expanded_index"]
+
+
+class Storage:
+    """An N-dimensional view of a device's buffer; knows views, and computes nothing.
+
+    Attributes
+    ----------
+    device : Device
+        Where it lives.
+    buffer : object
+        The device's handle of the memory, shared by all views of it.
+    dtype : DType
+        Element type.
+    shape, strides : tuple of int
+        Extents, and bytes between neighbours.
+    offset : int
+        Bytes from the buffer's beginning to the first element.
+    """
+
+    __slots__ = (
+        "__weakref__",
+        "_view",
+        "buffer",
+        "device",
+        "dtype",
+        "offset",
+        "shape",
+        "strides",
+    )
+
+    def __init__(
+        self,
+        device: Device,
+        buffer: Any,
+        dtype: DType,
+        shape: tuple[int, ...],
+        strides: tuple[int, ...] | None = None,
+        offset: int = 0,
+    ) -> None:
+        self.device = device
+        self.buffer = buffer
+        self.dtype = dtype
+        self.shape = shape
+        self.strides = contiguous_strides(shape, dtype.itemsize) if strides is None else strides
+        self.offset = offset
+        self._view: ArrayView | None = None
+
+    @property
+    def view(self) -> ArrayView:
+        """The same as kernels take it; made once, since launches ask for it and nothing changes."""
+        if self._view is None:
+            self._view = ArrayView(
+                self.dtype.numpy,
+                self.shape,
+                self.strides,
+                self.buffer,
+                self.offset,
+                self.offset,
+                id(self.buffer),
+                True,
+                layout_number(self.dtype.numpy, self.shape, self.strides, self.offset),
+            )
+        return self._view
+
+    @property
+    def ndim(self) -> int:
+        """Number of dimensions."""
+        return len(self.shape)
+
+    @property
+    def size(self) -> int:
+        """Number of elements."""
+        return math.prod(self.shape)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the elements."""
+        return self.size * self.dtype.itemsize
+
+    @property
+    def is_contiguous(self) -> bool:
+        """Whether the elements lie one after the other in C order."""
+        expected = self.dtype.itemsize
+        for extent, stride in zip(reversed(self.shape), reversed(self.strides), strict=True):
+            if extent != 1 and stride != expected:
+                return not self.size
+            expected *= extent
+        return True
+
+    @property
+    def is_repeated(self) -> bool:
+        """Whether an element in memory stands for several, as in what `broadcast_to` gives."""
+        if 0 not in self.strides or not self.size:
+            return False
+        return any(n > 1 and not s for n, s in zip(self.shape, self.strides, strict=True))
+
+    def check_writable(self) -> None:
+        """Refuses to have several values written to one element in memory.
+
+        Raises
+        ------
+        ValueError
+            If `is_repeated`.
+        """
+        if self.is_repeated:
+            raise ValueError(
+                f"a view of shape {self.shape} that repeats elements of a smaller array cannot be "
+                "written to; make a copy of it: asarray(x, copy=True)"
+            )
+
+    def viewed(
+        self,
+        shape: tuple[int, ...],
+        strides: tuple[int, ...],
+        offset: int | None = None,
+        dtype: DType | None = None,
+    ) -> Self:
+        """A view of the same memory; `strides` and `offset` in bytes."""
+        return type(self)(
+            self.device,
+            self.buffer,
+            self.dtype if dtype is None else dtype,
+            shape,
+            strides,
+            self.offset if offset is None else offset,
+        )
+
+    def at(self, buffer: Any, offset: int) -> Self:
+        """An array like this one elsewhere."""
+        return type(self)(self.device, buffer, self.dtype, self.shape, self.strides, offset)
+
+    def interpreted(self, buffer: Any, offset: int) -> Any:
+        """The same elsewhere, for devices that run kernels themselves."""
+        return self.at(buffer, offset)
+
+    def part(self, index: Any) -> Self:
+        """A view by integers, slices, ``...`` and ``None``; nothing is copied.
+
+        Raises
+        ------
+        BadIndexError
+            If the index is out of range or of another kind.
+        """
+        shape: list[int] = []
+        strides: list[int] = []
+        offset, dim = self.offset, 0
+        for item in expanded_index(index, self.shape):
+            if item is None:
+                shape.append(1)
+                strides.append(0)
+                continue
+            extent, stride = self.shape[dim], self.strides[dim]
+            dim += 1
+            if isinstance(item, slice):
+                start, count, step = _sliced(item, extent)
+                shape.append(count)
+                strides.append(stride * step)
+                offset += start * stride if count else 0
+            else:
+                offset += _checked(item, extent) * stride
+        return self.viewed(tuple(shape), tuple(strides), offset)
+
+    def extent_in_bytes(self) -> tuple[int, int]:
+        """Where in the buffer the elements lie: the first byte and one past the last."""
+        low = high = self.offset
+        for extent, stride in zip(self.shape, self.strides, strict=True):
+            if not extent:
+                return self.offset, self.offset
+            if stride < 0:
+                low += (extent - 1) * stride
+            else:
+                high += (extent - 1) * stride
+        return low, high + self.dtype.itemsize
+
+    def overlaps(self, other: Storage) -> bool:
+        """Whether the bytes that the elements span are partly those of another's."""
+        if self.buffer is not other.buffer:
+            return False
+        low, high = self.extent_in_bytes()
+        other_low, other_high = other.extent_in_bytes()
+        return low < other_high and other_low < high
+
+
+def contiguous_strides(shape: tuple[int, ...], itemsize: int) -> tuple[int, ...]:
+    """The strides of C order, in bytes."""
+    if len(shape) == 1:
+        return (itemsize,)
+    strides = [itemsize] * len(shape)
+    for i in range(len(shape) - 2, -1, -1):
+        strides[i] = strides[i + 1] * max(shape[i + 1], 1)
+    return tuple(strides)
+
+
+def expanded_index(index: Any, shape: tuple[int, ...], taken: int = 0) -> list[Any]:
+    """The items of an index, ``...`` replaced by slices; `taken` more dimensions are used up.
+
+    Raises
+    ------
+    BadIndexError
+        If there are too many, or two ellipses.
+    """
+    items = list(index) if isinstance(index, tuple) else [index]
+    named, places = taken, []
+    for place, item in enumerate(items):
+        if item is Ellipsis:
+            places.append(place)
+        elif item is not None:
+            named += 1
+    missing = len(shape) - named
+    if missing < 0:
+        raise BadIndexError(f"{named} indices for an array of shape {shape}")
+    if len(places) > 1:
+        raise BadIndexError("an index can hold one ellipsis (...)")
+    if not missing and not places:
+        return items
+    place = places[0] if places else len(items)
+    return items[:place] + [slice(None)] * missing + items[place + 1 :]
+
+
+def _sliced(item: slice, extent: int) -> tuple[int, int, int]:
+    try:
+        start, stop, step = item.indices(extent)
+    except (TypeError, ValueError) as error:
+        raise BadIndexError(f"{item}: {error}") from None
+    return start, len(range(start, stop, step)), step
+
+
+def _checked(item: Any, extent: int) -> int:
+    if isinstance(item, bool):
+        raise BadIndexError("an index of type bool stands alone; wrap it in an array")
+    try:
+        place = int(item.__index__())
+    except (AttributeError, TypeError):
+        raise BadIndexError(
+            f"an index of type {type(item).__name__}; expected integers, slices, ..., None, or "
+            "arrays of integers or bools"
+        ) from None
+    if not -extent <= place < extent:
+        raise BadIndexError(f"index {place} is out of range for extent {extent}")
+    return place % extent

@@ -1,0 +1,293 @@
+"""From an element-wise operation on arrays to a launch.
+
+Plans are kept by dtypes, shapes and strides.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from math import prod
+from typing import Any, Final
+
+from portable import dtypes
+from portable.backend import Device
+from portable.dtypes import DType
+from portable.errors import DeviceMismatchError, DTypeError, ShapeError
+from portable.primitives.base.geometry import broadcast_shapes, broadcast_strides, collapsed
+from portable.primitives.base.numbers import number_for
+from portable.primitives.base.recipe import Launch, Recipe, repeatable, shifted
+from portable.primitives.base.storage import Storage
+from portable.primitives.maps.elementwise_kernel import FULL, NUMBER, REVERSED, ROW, elementwise
+from portable.primitives.maps.exchange import crosswise_axis, exchange_launch, seen_crosswise
+from portable.primitives.maps.expression import Expression
+from portable.primitives.maps.operation import Operation, described
+from portable.primitives.maps.work import conversion_of, streams, vector_lanes, work_of
+
+__all__ = [
+    "applied",
+    "apply",
+    "check_arrays",
+    "check_operands",
+    "recorded",
+]
+
+_MAX_PLANS: Final = 8192
+_WORDS: Final = {dtypes.bool_: dtypes.uint8, dtypes.complex64: dtypes.uint64}
+"""What copies move in vectors, and as what."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Plan:
+    """What calls with the same dtypes, shapes and strides share.
+
+    `numbers` says as what to pass the operands that are Python numbers.
+    """
+
+    shape: tuple[int, ...]
+    result: DType
+    launch: Launch | None
+    numbers: tuple[tuple[int, DType], ...]
+
+
+_plans: dict[Any, _Plan] = {}
+
+
+def apply(operation: Operation, *operands: Any, out: Any = None) -> Any:
+    """The operation on arrays and Python numbers, at least one of them, or `out`, an array.
+
+    Parameters
+    ----------
+    operation : Operation
+        What to do.
+    *operands : Array or number
+        They broadcast.
+    out : Array, optional
+        Where to put the result: of its shape and dtype. May be an operand, but may not overlap one
+        otherwise.
+    """
+    key: list[Any] = [operation]
+    for x in operands:
+        if isinstance(x, Storage):
+            key.append((x.device, x.dtype, x.shape, x.strides, x.offset & 15))
+        else:
+            key.append(type(x))
+    if out is not None:
+        shared = tuple(isinstance(x, Storage) and x.buffer is out.buffer for x in operands)
+        key.append((out.device, out.dtype, out.shape, out.strides, out.offset & 15, shared))
+    name = tuple(key)
+    plan = _plans.get(name)
+    if plan is None:
+        for x in operands:
+            if isinstance(x, Expression):
+                return x.record(operation, operands)
+        if len(_plans) >= _MAX_PLANS:
+            _plans.clear()
+        plan = _plans[name] = _new_plan(operation, operands, out)
+    if out is None:
+        device = next(x.device for x in operands if isinstance(x, Storage))
+        out = device.empty(plan.shape, plan.result)
+    _launch(plan, operands, out)
+    return out
+
+
+def applied(recipe: Recipe, operation: Operation, *operands: Any, out: Any) -> None:
+    """`apply` as a step of a recipe, to arrays of it; `out`, not empty, overlaps no operand."""
+    compute, _ = _types(operation, operands, out.device)
+    launch = _bind(operation, operands, out, compute, disjoint=True)
+    numbers = [x if isinstance(x, Storage) else number_for(x, compute) for x in operands]
+    recipe.add(launch, (*numbers, *(None,) * (3 - len(numbers)), out))
+
+
+def recorded(recipe: Recipe, operation: Operation, *operands: Any) -> Any:
+    """`apply` as a step of a recipe: what stands for its result."""
+    arrays = [x for x in operands if isinstance(x, Storage)]
+    _, result = _types(operation, operands, arrays[0].device)
+    shape = broadcast_shapes([x.shape for x in arrays])
+    out = recipe.empty(shape, result)
+    if out.size:
+        applied(recipe, operation, *operands, out=out)
+    return out
+
+
+def _types(operation: Operation, operands: Sequence[Any], device: Device) -> tuple[DType, DType]:
+    """The dtypes to compute in and to give."""
+    double = device.capabilities.float64
+    return operation.types([described(x) for x in operands], double=double)
+
+
+def _launch(plan: _Plan, operands: tuple[Any, ...], out: Any) -> None:
+    handles: list[Any] = [None, None, None, out.buffer]
+    offsets: list[Any] = [0, 0, 0, out.offset]
+    numbers: list[Any] = [None, None, None, None]
+    for i, x in enumerate(operands):
+        if isinstance(x, Storage):
+            handles[i] = x.buffer
+            offsets[i] = x.offset
+    for i, kind in plan.numbers:
+        numbers[i] = number_for(operands[i], kind)
+    if plan.launch is not None:
+        plan.launch(handles, offsets, numbers)
+
+
+def check_operands(name: str, operands: Sequence[Any]) -> Device:
+    """The one device of the arrays among operands.
+
+    Raises
+    ------
+    TypeError
+        If there is none, or something is no array and no number.
+    DeviceMismatchError
+        If there are two.
+    """
+    device: Device | None = None
+    for x in operands:
+        if isinstance(x, Storage | Expression):
+            if device is None:
+                device = x.device
+            elif device is not x.device:
+                raise DeviceMismatchError(
+                    f"{name} of arrays of {device.name} and {x.device.name}; move one of them with "
+                    "x.to_device(device)"
+                )
+        elif not isinstance(x, int | float | complex):
+            raise TypeError(
+                f"{name} takes arrays and Python numbers, not {type(x).__module__}."
+                f"{type(x).__qualname__}; convert it with asarray"
+            )
+    if device is None:
+        raise TypeError(f"{name} needs at least one array; convert numbers with asarray")
+    return device
+
+
+def check_arrays(name: str, *things: Any) -> None:
+    """Raises a TypeError for what is no array."""
+    for x in things:
+        if not isinstance(x, Storage) and not isinstance(x, Expression):
+            raise TypeError(
+                f"{name} takes arrays, not {type(x).__module__}.{type(x).__qualname__}; "
+                "convert it with asarray"
+            )
+
+
+def _new_plan(operation: Operation, operands: tuple[Any, ...], out: Any) -> _Plan:
+    arrays = [x for x in (*operands, out) if isinstance(x, Storage)]
+    device = check_operands(operation.name, operands if out is None else (*operands, out))
+    compute, result = _types(operation, operands, device)
+    shape = broadcast_shapes([x.shape for x in arrays])
+    numbers = tuple((i, compute) for i, x in enumerate(operands) if not isinstance(x, Storage))
+    aliased = out is not None and any(
+        isinstance(x, Storage) and x.buffer is out.buffer for x in operands
+    )
+    if out is None:
+        out = device.empty(shape, result)
+    elif out.shape != shape:
+        raise ShapeError(
+            f"{operation.name} gives shape {shape}, which an array of shape {out.shape} cannot hold"
+        )
+    elif out.dtype is not result:
+        raise DTypeError(
+            f"{operation.name} gives {result.name}, which an array of {out.dtype.name} cannot hold"
+        )
+    else:
+        out.check_writable()
+    if prod(shape) == 0:
+        return _Plan(shape, result, None, numbers)
+    launch = _bind(operation, operands, out, compute, disjoint=not aliased)
+    return _Plan(shape, result, launch, numbers)
+
+
+def _bind(
+    operation: Operation, operands: tuple[Any, ...], out: Storage, compute: DType, *, disjoint: bool
+) -> Launch:
+    if operation.fixed in _WORDS and len(operands) == 1 and operation.is_copy_of(operands[0]):
+        raw = _WORDS[out.dtype]
+        operation, compute = replace(operation, fixed=raw), raw
+        operands, out = (_as(operands[0], raw),), _as(out, raw)
+    arrays = [x for x in operands if isinstance(x, Storage)]
+    strides = [broadcast_strides(x.shape, x.strides, out.shape) for x in arrays]
+    shape, steps = collapsed(out.shape, [*strides, out.strides])
+    axis = crosswise_axis(arrays, out, shape, steps)
+    if axis is not None:
+        order = [*(d for d in range(len(shape) - 1) if d != axis), axis, len(shape) - 1]
+        shape = tuple([shape[d] for d in order])
+        steps = [tuple([step[d] for d in order]) for step in steps]
+    args: list[Any] = []
+    how: list[str] = []
+    kinds: list[DType | None] = []
+    views = iter(zip(arrays, steps, strict=False))
+    for position, x in enumerate(operands):
+        kind = None if position < operation.plain else compute
+        if not isinstance(x, Storage):
+            args.append(number_for(x, compute))
+            how.append(NUMBER)
+            kinds.append(None)
+            continue
+        array, step = next(views)
+        crosswise = None if axis is None else seen_crosswise(array, shape, step)
+        word, view = crosswise or _seen(array, shape, step)
+        args.append(view)
+        how.append(word)
+        kinds.append(conversion_of(array.dtype, kind))
+    target = out.viewed(shape, steps[-1])
+    constants = {"OP": operation.function(compute), "HOW": tuple(how), "KINDS": tuple(kinds)}
+    if axis is None:
+        launch = _elementwise_launch(operation, args, target, compute, constants, disjoint=disjoint)
+    else:
+        launch = exchange_launch(operation, args, target, compute, constants, disjoint=disjoint)
+    return shifted(launch, [_shift(x, view) for x, view in zip(operands, args, strict=False)])
+
+
+def _as(x: Any, kind: DType) -> Any:
+    """The same bytes as another dtype of the size."""
+    return x.viewed(x.shape, x.strides, dtype=kind)
+
+
+def _elementwise_launch(
+    operation: Operation,
+    args: Sequence[Any],
+    out: Storage,
+    compute: DType,
+    constants: dict[str, Any],
+    *,
+    disjoint: bool,
+) -> Launch:
+    how = constants["HOW"]
+    # What is written in place has been read already.
+    streaming = disjoint and streams(out.nbytes, out.device.capabilities)
+    lanes = 1 if compute.is_complex else _lanes(operation, args, how, out, streaming=streaming)
+    full = [x for x, word in zip(args, how, strict=True) if word == FULL]
+    strided = any(x.strides[-1] != x.dtype.itemsize for x in full)
+    chunk, rows, ndrange, workgroup = work_of(
+        out.shape, lanes, out.device.capabilities, strided=strided
+    )
+    constants |= {"LANES": lanes, "CHUNK": chunk, "ROWS": rows, "STREAMING": streaming}
+    filled = (*args, *(None,) * (3 - len(args)), out)
+    return repeatable(elementwise[ndrange, workgroup], filled, constants, disjoint=disjoint)
+
+
+def _seen(x: Storage, shape: tuple[int, ...], strides: tuple[int, ...]) -> tuple[str, Storage]:
+    """How the kernel takes an operand of these strides, and the view that it gets of it."""
+    step, size = strides[-1], x.dtype.itemsize
+    if step == 0:
+        return ROW, x.viewed(shape[:-1], strides[:-1])
+    if step == -size:
+        start = x.offset + (shape[-1] - 1) * step
+        return REVERSED, x.viewed(shape, (*strides[:-1], size), start)
+    return FULL, x.viewed(shape, strides)
+
+
+def _shift(x: Any, view: Any) -> int:
+    """How many bytes behind an operand the kernel's view of it begins."""
+    return view.offset - x.offset if isinstance(x, Storage) else 0
+
+
+def _lanes(
+    operation: Operation, args: Sequence[Any], how: Sequence[str], out: Storage, *, streaming: bool
+) -> int:
+    """How many neighbours the kernel takes at a time."""
+    kinds = [x.dtype for x in (*args, out) if isinstance(x, Storage)]
+    full = [x for x, word in zip(args, how, strict=True) if word == FULL] + [out]
+    if not operation.vector or any(x.strides[-1] != x.dtype.itemsize for x in full):
+        return 1
+    return vector_lanes(kinds, out.shape[-1], out.device.capabilities, streaming=streaming)

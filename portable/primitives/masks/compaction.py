@@ -1,0 +1,167 @@
+"""Elements where a mask is true, and where these are: how a mask is cut, and launched.
+
+A small mask takes one launch, which writes to more memory than it turns out to need. A larger one
+is packed into bits and counted by sections; then its result is allocated, and written from the
+bits. Both wait once for the device to learn how many are true.
+
+The floor is to read the mask and, where it is true, the array, and to write the result. Through
+NVIDIA's OpenCL an H200 took 173 us for ``x[mask]`` of 2^26 `float32`, half of them true, 0.67 of a
+copy's speed, and 147 us for ``nonzero``, 0.57: to pack and to count takes 30 us, where reading the
+mask takes 17, to learn the count 21 more, and the rest is written at 0.74 to 0.85 of a copy's
+speed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+from typing import Any, Final
+
+import numpy as np
+
+from portable.backend import Device
+from portable.dtypes import DType, int64
+from portable.primitives.base.recipe import Plans, Recipe, resizable
+from portable.primitives.masks.compaction_kernels import compact, compact_together
+from portable.primitives.masks.mask_bits import (
+    AT_ONCE,
+    Cut,
+    cut_of,
+    how_many,
+    in_line,
+    in_words,
+    packed,
+)
+
+__all__ = ["compacted", "true_indices"]
+
+_CPU_FEW: Final = 4
+_GPU_AHEAD: Final = 8
+_GPU_FEW: Final = 2
+"""Below one in so many those that are true are looked for one by one."""
+_BYTE: Final = 8
+
+
+def compacted(mask: Any, x: Any) -> Any:
+    """The elements of `x` where a mask is true, in C order; waits for the device.
+
+    Both have one shape, and each is contiguous or has one dimension.
+    """
+    if not mask.size:
+        return x.device.empty((0,), x.dtype)
+    return _kept(mask, x)[0]
+
+
+def true_indices(x: Any) -> tuple[Any, ...]:
+    """The indices of what is true, or not zero, in C order; waits for the device.
+
+    `x` is contiguous or has one dimension.
+    """
+    if not x.size:
+        return tuple(x.device.empty((0,), int64) for _ in range(x.ndim))
+    return _kept(x)
+
+
+def _kept(*arrays: Any) -> tuple[Any, ...]:
+    """What `compact` writes for a mask, or for a mask and an array."""
+    out, count, step = _compaction.together(arrays)
+    size = out.dtype.itemsize
+    rows = 1 if len(arrays) > 1 else arrays[0].ndim
+    return tuple(out.viewed((count,), (size,), d * step * size) for d in range(rows))
+
+
+def _write(arrays: tuple[Any, ...]) -> Callable[..., tuple[Any, int, int]]:
+    """What is to be done for a mask, or for a mask and an array.
+
+    It gives the result, flat, how many are true, and how far apart their indices in each dimension
+    lie.
+    """
+    cut = cut_of(arrays[0].size, arrays[0].device)
+    if cut.sections == 1 and arrays[0].size <= AT_ONCE:
+        return _write_at_once(arrays, cut)
+    return _write_counted_first(arrays, cut)
+
+
+_compaction: Final = Plans(_write)
+
+
+def _write_at_once(arrays: tuple[Any, ...], cut: Cut) -> Callable[..., tuple[Any, int, int]]:
+    mask, device = in_line(arrays[0]), arrays[0].device
+    step = mask.size + _BYTE * cut.word.itemsize
+    tables = _tables(device)
+    recipe = Recipe(*arrays, *tables)
+    rows, dtype = _result(arrays)
+    out = recipe.empty((rows * step,), dtype)
+    found = recipe.empty((1,), int64)
+    read = (mask, in_words(mask, cut.word), None, None, *tables, *_sources(arrays))
+    kernel, constants = _kernel(cut, arrays)
+    recipe.launch(kernel, cut.ndrange, cut.width, *read, out, np.int64(step), found, **constants)
+    run = recipe.finish(out, found)
+
+    def at_once(*arrays: Any) -> tuple[Any, int, int]:
+        out, found = run(*arrays, *tables)
+        return out, int(device.to_numpy(found)[0]), step
+
+    return at_once
+
+
+def _write_counted_first(arrays: tuple[Any, ...], cut: Cut) -> Callable[..., tuple[Any, int, int]]:
+    mask, device = in_line(arrays[0]), arrays[0].device
+    tables = _tables(device)
+    recipe = Recipe(arrays[0])
+    bits, counts = packed(recipe, mask, cut)
+    rows, dtype = _result(arrays)
+    out = mask.viewed((rows * mask.size,), (dtype.itemsize,), 0, dtype).at(None, 0)
+    step = np.int64(mask.size)
+    read = (mask, None, bits, counts, *tables, *_sources(arrays))
+    kernel, constants = _kernel(cut, arrays)
+    write = resizable(kernel[cut.ndrange, cut.width], (*read, out, step, None), constants)
+    pack_and_count = recipe.finish(bits, counts)
+
+    def counted_first(*arrays: Any) -> tuple[Any, int, int]:
+        bits, counts = pack_and_count(arrays[0])
+        count = how_many(counts, cut)
+        out = device.empty((rows * count,), dtype)
+        if count:
+            read = (in_line(arrays[0]), None, bits, counts, *tables, *_sources(arrays))
+            write(*read, out, np.int64(count), None)
+        return out, count, count
+
+    return counted_first
+
+
+def _kernel(cut: Cut, arrays: tuple[Any, ...]) -> tuple[Any, dict[str, int]]:
+    """The kernel that writes what is kept, and its constants."""
+    if cut.width == 1:
+        # Eight neighbours may then lie in three rows, for which there is no short way.
+        narrow = len(arrays) == 1 and arrays[0].ndim > 1 and arrays[0].shape[-1] < _BYTE
+        return compact, {"SECTION": cut.section, "FEW": 64 if narrow else _CPU_FEW}
+    return compact_together, {
+        "WIDTH": cut.width,
+        "AHEAD": _GPU_AHEAD,
+        "FEW": cut.section // _GPU_FEW,
+    }
+
+
+def _result(arrays: tuple[Any, ...]) -> tuple[int, DType]:
+    """How many lines the result has, and its dtype."""
+    return (arrays[0].ndim, int64) if len(arrays) == 1 else (1, arrays[1].dtype)
+
+
+def _sources(arrays: tuple[Any, ...]) -> tuple[Any, Any]:
+    """What to take from: an array, or the indices of another."""
+    return (None, arrays[0]) if len(arrays) == 1 else (in_line(arrays[1]), None)
+
+
+def _tables(device: Device) -> tuple[Any, ...]:
+    """What the kernel takes besides: for CPUs the places of the bits in each byte."""
+    return (_places(device),) if device.capabilities.lone_work_items else ()
+
+
+@cache
+def _places(device: Device) -> Any:
+    table = np.zeros((256, 8), np.uint8)
+    for byte in range(256):
+        places = [place for place in range(8) if byte >> place & 1]
+        table[byte, : len(places)] = places
+    return device.from_numpy(table)

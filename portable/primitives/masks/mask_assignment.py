@@ -1,0 +1,143 @@
+"""Assignment to what is true in a mask: how the work is cut, and launched."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import prod
+from typing import Any, Final
+
+from portable.backend import Capabilities
+from portable.dtypes import uint64
+from portable.errors import ShapeError
+from portable.primitives.base.geometry import collapsed
+from portable.primitives.base.numbers import number_for
+from portable.primitives.base.recipe import Plans, Recipe, resizable
+from portable.primitives.base.storage import Storage
+from portable.primitives.masks.mask_assignment_kernels import expand, expand_together, fill
+from portable.primitives.masks.mask_bits import cut_of, how_many, in_line, in_words, packed
+from portable.primitives.reductions.axis import power_of_two
+
+__all__ = ["assigned", "filled"]
+
+_CPU_CHUNK: Final = 16384
+_GROUP: Final = 256
+_AHEAD: Final = 8
+
+
+def filled(x: Any, mask: Any, value: Any) -> None:
+    """One value where a mask of the first dimensions of `x` is true; waits for nothing.
+
+    Parameters
+    ----------
+    x, mask : Array
+        They share no memory.
+    value : Array or number
+        A Python number, or an array without dimensions of the dtype of `x`.
+    """
+    if x.size and mask.size:
+        given = (value,) if isinstance(value, Storage) else ()
+        _fill.plan((x, mask, *given))(x, mask, value)
+
+
+def assigned(x: Any, mask: Any, values: Any) -> None:
+    """An element of `values` each where a mask is true; waits for the device to count these.
+
+    Parameters
+    ----------
+    x, mask : Array
+        Of one shape; `mask` is contiguous or has one dimension.
+    values : Array
+        Of one dimension, contiguous, of the dtype of `x` and not in its memory.
+
+    Raises
+    ------
+    ShapeError
+        If there are more or fewer values; `x` is untouched.
+    """
+    if mask.size:
+        _assignment.plan((x, mask), values.offset & 15)(x, mask, values)
+    else:
+        _check_count(values, 0)
+
+
+def _write_fill(arrays: tuple[Any, ...]) -> Callable[..., None]:
+    x, mask = arrays[:2]
+    spread = (*mask.strides, *(0,) * (x.ndim - mask.ndim))
+    shape, (steps, own) = collapsed(x.shape, [spread, x.strides])
+    row = steps[-1] == 0
+    flags = mask.viewed(shape[:-1] if row else shape, steps[:-1] if row else steps).at(None, 0)
+    target = x.viewed(shape, own).at(None, 0)
+    number = len(arrays) == 2
+    ndrange, workgroup, cut = _cut(shape, x.device.capabilities)
+    value = number_for(0, x.dtype) if number else arrays[2].at(None, 0)
+    constants = {"NUMBER": number, "ROW": row, **cut}
+    octets = None
+    if len(shape) == 1 and not row and x.device.capabilities.lone_work_items:
+        octets = in_words(mask.viewed(shape, steps), uint64)
+    eights = None if octets is None else octets.at(None, 0)
+    args = (flags, eights, value, target)
+    launch = resizable(fill[ndrange, workgroup], args, constants)
+
+    def run(x: Any, mask: Any, value: Any) -> None:
+        given = number_for(value, x.dtype) if number else value
+        begin, words = (mask.buffer, mask.offset), None
+        if eights is not None:
+            words = eights.at(*begin)
+        launch(flags.at(*begin), words, given, target.at(x.buffer, x.offset))
+
+    return run
+
+
+_fill: Final = Plans(_write_fill)
+
+
+def _cut(
+    shape: tuple[int, ...], capabilities: Capabilities
+) -> tuple[tuple[int, int], tuple[int, int], dict[str, int]]:
+    """The ndrange and the workgroup of `fill`, and how it is cut."""
+    inner, rows = shape[-1], prod(shape[:-1])
+    if capabilities.lone_work_items:
+        many = max(1, _CPU_CHUNK // inner)
+        how = {"WIDTH": 1, "AHEAD": 1, "CHUNK": _CPU_CHUNK, "ROWS": many}
+        return (-(-inner // _CPU_CHUNK), -(-rows // many)), (1, 1), how
+    group = min(_GROUP, capabilities.max_workgroup)
+    width = min(group, power_of_two(inner))
+    ahead = min(_AHEAD, power_of_two(-(-inner // width)))
+    how = {"WIDTH": width, "AHEAD": ahead, "CHUNK": width * ahead, "ROWS": 1}
+    tall = group // width if rows > 1 else 1
+    return (-(-inner // (width * ahead)) * width, rows), (width, tall), how
+
+
+def _write_assignment(arrays: tuple[Any, ...], start: int) -> Callable[..., None]:
+    """What `assigned` does with values that begin so many bytes behind an aligned address."""
+    x, mask = arrays
+    cut = cut_of(mask.size, x.device)
+    recipe = Recipe(mask)
+    bits, counts = packed(recipe, in_line(mask), cut)
+    shape, (steps,) = collapsed(x.shape, [x.strides])
+    target = x.viewed(shape, steps).at(None, 0)
+    values = x.viewed((x.size,), (x.dtype.itemsize,)).at(None, start)
+    if cut.width == 1:
+        launcher, constants = expand[cut.sections, 1], {"SECTION": cut.section}
+    else:
+        launcher = expand_together[cut.ndrange, cut.width]
+        constants = {"WIDTH": cut.width, "AHEAD": _AHEAD}
+    launch = resizable(launcher, (target, bits, counts, values), constants)
+    pack_and_count = recipe.finish(bits, counts)
+
+    def run(x: Any, mask: Any, values: Any) -> None:
+        bits, counts = pack_and_count(mask)
+        count = how_many(counts, cut)
+        _check_count(values, count)
+        if count:
+            launch(target.at(x.buffer, x.offset), bits, counts, values)
+
+    return run
+
+
+def _check_count(values: Any, count: int) -> None:
+    if values.size != count:
+        raise ShapeError(f"{values.size} values assigned where a mask is true {count} times")
+
+
+_assignment: Final = Plans(_write_assignment)

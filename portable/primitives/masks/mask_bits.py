@@ -1,0 +1,95 @@
+"""Masks as bits: how a mask is cut into sections, packed and counted."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Final
+
+from portable.backend import Device
+from portable.dtypes import DType, bool_, int32, int64, uint8, uint32, uint64
+from portable.primitives.base.recipe import Recipe
+from portable.primitives.masks.mask_kernels import pack, pack_together
+from portable.primitives.reductions.axis import Merge, power_of_two
+from portable.primitives.reductions.reduction_kernels import total
+from portable.primitives.scans.scanning import scanned
+
+__all__ = ["AT_ONCE", "Cut", "cut_of", "ends_of", "how_many", "in_line", "in_words", "packed"]
+
+AT_ONCE: Final = 8192
+"""So many elements are worth no second launch, and a result of them may lie in a larger buffer."""
+_GROUP: Final = 256
+_CPU_ITEMS_PER_UNIT: Final = 8
+_CPU_SHORTEST: Final = 16384
+_BYTE: Final = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """A mask in sections, each one work-item's or that of a workgroup of `width`.
+
+    `word` is the type that the bools are read in, several at a time.
+    """
+
+    section: int
+    sections: int
+    width: int
+    word: DType
+
+    @property
+    def ndrange(self) -> int:
+        """In work-items."""
+        return self.sections * self.width
+
+
+def cut_of(size: int, device: Device) -> Cut:
+    """Sections such that all compute units have work."""
+    capabilities = device.capabilities
+    if capabilities.lone_work_items:
+        wanted = capabilities.compute_units * _CPU_ITEMS_PER_UNIT
+        section = max(_CPU_SHORTEST, power_of_two(-(-size // wanted)))
+        return Cut(section, -(-size // section), 1, uint64)
+    width = min(_GROUP, capabilities.max_workgroup) // 32 * 32
+    section = width * 32
+    return Cut(section, -(-size // section), width, uint32)
+
+
+def packed(recipe: Recipe, mask: Any, cut: Cut) -> tuple[Any, Any]:
+    """The mask's bits in words, and how many are true in each section or up to its end."""
+    kind = int32 if mask.size < 2**31 else int64
+    counts = recipe.empty((cut.sections,), kind)
+    words = in_words(mask, cut.word)
+    if cut.width == 1:
+        bits = recipe.empty((-(-mask.size // 64),), uint64)
+        in_bytes = bits.viewed((bits.size * _BYTE,), (1,), dtype=uint8)
+        recipe.launch(pack, cut.sections, 1, mask, words, in_bytes, counts, SECTION=cut.section)
+        return bits, counts
+    bits = recipe.empty((cut.ndrange,), uint64)
+    recipe.launch(pack_together, cut.ndrange, cut.width, mask, words, bits, counts, WIDTH=cut.width)
+    return bits, ends_of(recipe, counts)
+
+
+def ends_of(recipe: Recipe, counts: Any) -> Any:
+    """How many are true up to the end of each section."""
+    if counts.size == 1:
+        return counts
+    ends = recipe.empty(counts.shape, counts.dtype)
+    scanned(recipe, counts, ends, Merge(total, counts.dtype, 0), 0)
+    return ends
+
+
+def how_many(counts: Any, cut: Cut) -> int:
+    """How many are true in the whole mask; waits for the device."""
+    host = counts.device.to_numpy(counts if cut.width == 1 else counts[-1:])
+    return int(host[0] if host.size == 1 else host.sum())
+
+
+def in_line(x: Any) -> Any:
+    """A mask in one dimension."""
+    return x if x.ndim == 1 else x.viewed((x.size,), (x.dtype.itemsize,))
+
+
+def in_words(mask: Any, word: DType) -> Any:
+    """The mask as integers that hold several of its bools, or None where they do not."""
+    size = word.itemsize
+    whole = mask.dtype is bool_ and mask.strides == (1,) and mask.offset % size == 0
+    return mask.viewed((mask.size // size,), (size,), dtype=word) if whole else None

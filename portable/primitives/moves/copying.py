@@ -1,0 +1,64 @@
+"""Several copies as steps of a recipe: in one launch where they are small."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+from portable.primitives.base.geometry import broadcast_strides, collapsed
+from portable.primitives.base.recipe import Recipe
+from portable.primitives.maps.engine import applied
+from portable.primitives.maps.operation import conversion_to
+from portable.primitives.maps.work import conversion_of
+from portable.primitives.moves.copy_kernels import copy_together
+
+__all__ = ["copy_in"]
+
+_FEW: Final = 1 << 14
+"""Elements of a copy that is no launch of its own."""
+_MOST: Final = 4
+_GROUP: Final = 256
+
+
+def copy_in(recipe: Recipe, copies: Sequence[tuple[Any, Any]]) -> None:
+    """Copies arrays of a recipe, converted, each to one that it broadcasts to.
+
+    Parameters
+    ----------
+    recipe : Recipe
+        The steps.
+    copies : sequence of (Array, Array)
+        What to copy, and where to; no two write to the same element, and none to what is read.
+    """
+    todo = [(x, out) for x, out in copies if out.size]
+    if len(todo) == 1 or any(out.size > _FEW for _, out in todo):
+        for x, out in todo:
+            applied(recipe, conversion_to(out.dtype), x, out=out)
+        return
+    for first in range(0, len(todo), _MOST):
+        _copy_together(recipe, [_fewest_dimensions(*one) for one in todo[first : first + _MOST]])
+
+
+def _fewest_dimensions(x: Any, out: Any) -> tuple[Any, Any]:
+    """Views of the shape of `out`, collapsed."""
+    strides = broadcast_strides(x.shape, x.strides, out.shape)
+    shape, steps = collapsed(out.shape, [strides, out.strides])
+    return x.viewed(shape, steps[0]), out.viewed(shape, steps[1])
+
+
+def _copy_together(recipe: Recipe, copies: Sequence[tuple[Any, Any]]) -> None:
+    missing = (None,) * (_MOST - len(copies))
+    sources, targets = zip(*copies, strict=True)
+    kinds = tuple(conversion_of(x.dtype, out.dtype) for x, out in copies)
+    cpu = targets[0].device.capabilities.lone_work_items
+    chunk, group = (_FEW, 1) if cpu else (1, _GROUP)
+    widest = max(out.size for out in targets)
+    recipe.launch(
+        copy_together,
+        (-(-widest // chunk), len(copies)),
+        (group, 1),
+        *(*sources, *missing),
+        *(*targets, *missing),
+        KINDS=kinds,
+        CHUNK=chunk,
+    )

@@ -1,0 +1,157 @@
+"""Elements from positions along dimensions: how the work is cut, and launched."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from math import prod
+from typing import Any, Final
+
+from portable.dtypes import DType
+from portable.errors import BadIndexError
+from portable.primitives.base.geometry import broadcast_shapes, broadcast_strides, collapsed
+from portable.primitives.base.recipe import Plans, Recipe
+from portable.primitives.base.storage import contiguous_strides
+from portable.primitives.maps.work import vector_lanes, work_of
+from portable.primitives.moves.gather_kernels import gather, gather_along
+from portable.primitives.moves.positions import bad_index_flag, check_flag, check_in, positions_in
+from portable.primitives.moves.selection import MOST, Selection, spread
+
+__all__ = ["gathered", "gathered_along", "taken"]
+
+
+def gathered(x: Any, index: Any, axis: int = 0, count: int = 1) -> Any:
+    """A new array, `index` having taken the place of `count` dimensions of `x` from `axis` on.
+
+    Parameters
+    ----------
+    x : Array
+        What to take from.
+    index : Array
+        Positions in these dimensions, counted in C order, which are known to be in range.
+    axis, count : int
+        The dimensions.
+    """
+    return _gathered.together((x, index), axis, count)
+
+
+def taken(selection: Selection) -> Any:
+    """A new array of the elements selected.
+
+    Waits for the device to learn whether all indices are in range, a copy of four bytes, unless
+    that is known.
+
+    Raises
+    ------
+    BadIndexError
+        If one is not.
+    """
+    view, indices, axis, known = selection
+    if known:
+        return _taken.together((view, *indices), axis, True)
+    flag = bad_index_flag(view.device)
+    found = _taken.together((view, *indices, flag), axis, False)
+    check_flag(flag, indices, selection.extents)
+    return found
+
+
+def gathered_along(x: Any, index: Any, axis: int) -> Any:
+    """The elements at positions along an axis, the other extents of both broadcasting.
+
+    Otherwise like `taken`.
+
+    Raises
+    ------
+    ShapeError
+        If the other extents do not broadcast.
+    """
+    flag = bad_index_flag(x.device)
+    found = _along.together((x, index, flag), axis)
+    check_flag(flag, (index,), (x.shape[axis],))
+    return found
+
+
+def _write_along(arrays: tuple[Any, ...], axis: int) -> Callable[..., Any]:
+    """What `gathered_along` has to do for arrays like these."""
+    x, index, flag = arrays
+    beside = [(*a.shape[:axis], 1, *a.shape[axis + 1 :]) for a in (x, index)]
+    rest = broadcast_shapes(beside)
+    shape, wide = ((*rest[:axis], n, *rest[axis + 1 :]) for n in (index.shape[axis], x.shape[axis]))
+    if prod(shape) and not x.shape[axis]:
+        raise BadIndexError("an index into a dimension without elements")
+    recipe = Recipe(*arrays)
+    out = recipe.empty(shape, x.dtype)
+    if out.size:
+        x, index = (
+            a.viewed(to, broadcast_strides(a.shape, a.strides, to))
+            for a, to in ((x, wide), (index, shape))
+        )
+        chunk, rows, ndrange, group = work_of(shape, 1, x.device.capabilities, strided=False)
+        cut = {"AXIS": axis, "CHUNK": chunk, "ROWS": rows}
+        recipe.launch(gather_along, ndrange, group, x, index, flag, out, **cut)
+    return recipe.finish(out)
+
+
+_along: Final = Plans(_write_along)
+
+
+def _write_gathered(arrays: tuple[Any, ...], axis: int, count: int) -> Callable[..., Any]:
+    x, index = arrays
+    recipe = Recipe(*arrays)
+    return recipe.finish(_gather_in(recipe, x, (index,), None, axis, count))
+
+
+_gathered: Final = Plans(_write_gathered)
+
+
+def _write_taken(arrays: tuple[Any, ...], axis: int, known: bool) -> Callable[..., Any]:
+    """What `taken` has to do for arrays like these."""
+    x, *given = arrays
+    recipe = Recipe(*arrays)
+    flag = None if known else given.pop()
+    count = len(given)
+    shape, indices = spread(tuple(given))
+    if not known and not x.size:
+        check_in(recipe, indices, x.shape[axis : axis + count], flag)
+    elif count > MOST:
+        indices = (positions_in(recipe, indices, x.shape[axis : axis + count], flag),)
+        flag = None
+    out = _gather_in(recipe, x, indices, flag, axis, count)
+    whole = (*out.shape[:axis], *shape, *out.shape[axis + 1 :])
+    return recipe.finish(out.viewed(whole, contiguous_strides(whole, out.dtype.itemsize)))
+
+
+_taken: Final = Plans(_write_taken)
+
+
+def _gather_in(
+    recipe: Recipe, x: Any, indices: Sequence[Any], flag: Any, axis: int, count: int
+) -> Any:
+    """Elements by indices of one shape, which are counted in one dimension of the result."""
+    n = prod(indices[0].shape)
+    out = recipe.empty((*x.shape[:axis], n, *x.shape[axis + count :]), x.dtype)
+    if out.size:
+        source, target = _flattened(x, out, axis, count)
+        capabilities = x.device.capabilities
+        rows_alike = target.ndim > axis + 1 and source.strides[-1] == x.dtype.itemsize
+        kinds: tuple[DType, ...] = (x.dtype,)
+        if target.ndim == axis + 1 and not capabilities.lone_work_items:
+            rows_alike = all(i.ndim == 1 and i.strides[0] == i.dtype.itemsize for i in indices)
+            kinds = (*(i.dtype for i in indices), x.dtype)
+        lanes = vector_lanes(kinds, target.shape[-1], capabilities) if rows_alike else 1
+        chunk, rows, ndrange, group = work_of(target.shape, lanes, capabilities, strided=False)
+        cut = {"LANES": lanes, "CHUNK": chunk, "ROWS": rows}
+        where = {"AXIS": axis, "COUNT": count}
+        given = (*indices, *(None,) * (MOST - len(indices)))
+        recipe.launch(gather, ndrange, group, source, *given, flag, target, **where, **cut)
+    return out
+
+
+def _flattened(x: Any, out: Any, axis: int, count: int) -> tuple[Any, Any]:
+    """Views of both whose dimensions behind those indexed are as few as `x` allows."""
+    indexed = axis + count
+    if x.ndim == indexed:
+        return x, out
+    rest, steps = collapsed(x.shape[indexed:], [x.strides[indexed:]])
+    source = x.viewed((*x.shape[:indexed], *rest), (*x.strides[:indexed], *steps[0]))
+    shape = (*out.shape[: axis + 1], *rest)
+    return source, out.viewed(shape, contiguous_strides(shape, out.dtype.itemsize))

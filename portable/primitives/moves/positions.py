@@ -1,0 +1,130 @@
+"""Arrays of indices checked against the extents that they index, and as positions in C order."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from math import prod
+from typing import Any, Final
+
+import numpy as np
+
+from portable.backend import Device
+from portable.dtypes import int64
+from portable.errors import BadIndexError
+from portable.primitives.base.recipe import Recipe
+from portable.primitives.moves.index_kernels import check, places
+from portable.primitives.moves.selection import MOST
+
+__all__ = ["bad_index_flag", "check_flag", "check_in", "complaint", "positions_in"]
+
+_CPU_CHUNK: Final = 4096
+_GROUP: Final = 256
+
+
+class _Flags(threading.local):
+    """An integer of each device, zero between calls, for kernels to say that an index is bad.
+
+    Each thread has its own: what one thread enqueues runs in order.
+    """
+
+    def __init__(self) -> None:
+        self.arrays: dict[Device, Any] = {}
+
+    def of(self, device: Device) -> Any:
+        """The flag of a device."""
+        found = self.arrays.get(device)
+        if found is None:
+            found = self.arrays[device] = _zero(device)
+        return found
+
+    def forget(self, device: Device) -> None:
+        """Have a new one next time, since this one is no longer zero."""
+        self.arrays.pop(device, None)
+
+
+_flags: Final = _Flags()
+
+
+def _zero(device: Device) -> Any:
+    return device.from_numpy(np.zeros(1, np.int32))
+
+
+def bad_index_flag(device: Device) -> Any:
+    """An integer of the device, zero, for kernels to say in it that an index is out of range."""
+    return _flags.of(device)
+
+
+def check_flag(flag: Any, indices: Sequence[Any], extents: Sequence[int]) -> None:
+    """Waits for the device to learn what kernels have said in a flag of `bad_index_flag`.
+
+    Raises
+    ------
+    BadIndexError
+        If an index is out of range, saying which.
+    """
+    if flag.device.to_numpy(flag)[0]:
+        _flags.forget(flag.device)
+        raise BadIndexError(_first_complaint(indices, extents))
+
+
+def check_in(recipe: Recipe, indices: Sequence[Any], extents: Sequence[int], flag: Any) -> None:
+    """A step of a recipe that says in `flag` whether one of the indices, of one shape, is bad.
+
+    Parameters
+    ----------
+    recipe : Recipe
+        The steps.
+    indices : sequence of Array
+        One per dimension; negative ones count from the end.
+    extents : sequence of int
+        The dimensions.
+    flag : Array
+        What `bad_index_flag` gives.
+    """
+    size = prod(indices[0].shape)
+    if not size:
+        return
+    if 0 in extents:
+        raise BadIndexError("an index into a dimension without elements")
+    chunk, group = (_CPU_CHUNK, 1) if flag.device.capabilities.lone_work_items else (1, _GROUP)
+    for first in range(0, len(indices), MOST):
+        some = slice(first, first + MOST)
+        limits = [int64.numpy.type(n) for n in extents[some]]
+        missing = (None,) * (MOST - len(limits))
+        given = *indices[some], *missing, flag, *limits, *missing
+        recipe.launch(check, -(-size // chunk), group, *given, CHUNK=chunk)
+
+
+def positions_in(recipe: Recipe, indices: Sequence[Any], extents: Sequence[int], flag: Any) -> Any:
+    """Where in dimensions of `extents`, counted in C order, the elements named lie.
+
+    Steps of a recipe, to one dimension; a `flag` says whether an index is bad. Parameters are
+    those of `check_in`.
+    """
+    size = prod(indices[0].shape)
+    if 0 in extents and size:
+        raise BadIndexError("an index into a dimension without elements")
+    out = recipe.empty((size,), int64)
+    for dim, (index, extent) in enumerate(zip(indices, extents, strict=True)):
+        if size:
+            given = index, out, flag, int64.numpy.type(extent)
+            recipe.launch(places, size, _GROUP, *given, FIRST=dim == 0)
+    return out
+
+
+def complaint(index: np.ndarray[Any, Any], extent: int) -> str:
+    """Which of the integers of an index on the host is out of range; empty if none is."""
+    if not index.size or (index.max() < extent and index.min() >= -extent):
+        return ""
+    bad = index[(index >= extent) | (index < -extent)]
+    return f"index {bad[0]} is out of range for extent {extent}"
+
+
+def _first_complaint(indices: Sequence[Any], extents: Sequence[int]) -> str:
+    """Which index is out of range; copies them to the host."""
+    for index, extent in zip(indices, extents, strict=True):
+        found = complaint(index.device.to_numpy(index), extent)
+        if found:
+            return found
+    return "an index is out of range"

@@ -1,0 +1,85 @@
+"""Least and greatest elements along an axis: how the work is cut, and launched."""
+
+from __future__ import annotations
+
+from math import prod
+from typing import Any, Final
+
+from portable.dtypes import DType, int32, int64
+from portable.primitives.base.recipe import Recipe
+from portable.primitives.reductions.axis import column_sections, cut, lanes_for, lies_crosswise
+from portable.primitives.reductions.best_kernels import best_blocks, best_columns
+from portable.primitives.reductions.workgroup_kernels import best_together
+
+__all__ = ["best_along_last"]
+
+_BLOCK: Final = 8192
+_CPU_STRIP: Final = 256
+_CPU_DEPTH: Final = 1024
+_COLUMN_GROUP: Final = 64
+
+
+def best_along_last(recipe: Recipe, x: Any, largest: bool) -> Any:
+    """The positions along the last axis of the least or greatest elements; the first of equals."""
+    place = int32 if x.shape[-1] < 2**31 else int64
+    if lies_crosswise(x):
+        values, places = _columns(recipe, x, largest, place)
+    elif x.device.capabilities.lone_work_items:
+        values, places = _blocks(recipe, x, largest)
+    else:
+        values, places = _together(recipe, x, None, largest, place)
+    while places.shape[-1] > 1:
+        values, places = _together(recipe, values, places, largest, place)
+    return places.viewed(places.shape[:-1], places.strides[:-1])
+
+
+def _new(recipe: Recipe, x: Any, sections: int) -> tuple[Any, Any]:
+    """Arrays for the best value of each section, and its position."""
+    shape = (*x.shape[:-1], sections)
+    return recipe.empty(shape, x.dtype), recipe.empty(shape, int64)
+
+
+def _together(recipe: Recipe, x: Any, places: Any, largest: bool, place: DType) -> tuple[Any, Any]:
+    lanes = lanes_for(x, place, -1) if places is None else 1
+    how = cut(x, lanes)
+    found = _new(recipe, x, how.sections)
+    recipe.launch(
+        best_together,
+        how.groups * how.items,
+        how.items,
+        x,
+        places,
+        *found,
+        LARGEST=largest,
+        PLACE=place,
+        LANES=lanes,
+        WIDTH=how.width,
+        TALL=how.tall,
+        SECTION=how.section,
+    )
+    return found
+
+
+def _blocks(recipe: Recipe, x: Any, largest: bool) -> tuple[Any, Any]:
+    lanes = lanes_for(x, x.dtype, -1)
+    how = cut(x, lanes)
+    found = _new(recipe, x, how.sections)
+    constants = {"LARGEST": largest, "LANES": lanes, "BLOCK": _BLOCK, "SECTION": how.section}
+    recipe.launch(best_blocks, how.groups, 1, x, *found, **constants)
+    return found
+
+
+def _columns(recipe: Recipe, x: Any, largest: bool, place: DType) -> tuple[Any, Any]:
+    cpu = x.device.capabilities.lone_work_items
+    lanes = lanes_for(x, place, -2)
+    rows = prod(x.shape[:-1])
+    strip = min(_CPU_STRIP, -(-rows // lanes)) if cpu else 1
+    strips = -(-rows // (lanes * strip))
+    section = _CPU_DEPTH if cpu else column_sections(x, strips)
+    found = _new(recipe, x, -(-x.shape[-1] // section))
+    items = strips * found[0].shape[-1]
+    how = {"LANES": lanes, "STRIP": strip, "SECTION": section}
+    kinds = {"KIND": x.dtype.register, "PLACE": place}
+    group = 1 if cpu else _COLUMN_GROUP
+    recipe.launch(best_columns, items, group, x, *found, LARGEST=largest, **kinds, **how)
+    return found

@@ -1,0 +1,59 @@
+"""Running totals along rows on processors, whose caches hold a block of a row for each core.
+
+The floor is a copy whose result passes the caches by: each element is read from memory once and
+written once. Two busy cores of a Zen 5 were at 0.8 of it with 2^26 `float32` in one row and at 0.9
+with rows of 8192, on Intel's runtime: 1.0 and 1.3 of a copy that reads what it writes.
+"""
+
+from __future__ import annotations
+
+from math import prod
+from typing import Any, Final
+
+from portable.primitives.base.recipe import Recipe
+from portable.primitives.maps.work import streams
+from portable.primitives.reductions.axis import Merge, power_of_two
+from portable.primitives.scans.block_kernels import scan_blocks_in_turn, scan_rows
+from portable.primitives.scans.kept_state import kept_state
+
+__all__ = ["scan_in_blocks"]
+
+# Bytes of a block: more than it costs to draw the next one, which waits until all that was written
+# has left the core; less than the core's part of the last of the caches.
+_MOST_BYTES: Final = 1 << 20
+_BYTES_AHEAD: Final = 1 << 13
+_SHORTEST: Final = 1 << 14
+# About as long as it takes to add up a block.
+_PATIENCE: Final = 1 << 13
+_BLOCKS_PER_UNIT: Final = 8
+_TOGETHER: Final = 1 << 14
+
+
+def scan_in_blocks(recipe: Recipe, x: Any, out: Any, merge: Merge, shift: int, lanes: int) -> None:
+    """Running totals along the last axis into `out`: whole rows, or few long ones in blocks."""
+    capabilities = x.device.capabilities
+    rows, length = prod(x.shape[:-1]), x.shape[-1]
+    constants = {"LANES": lanes, "SHIFT": shift, **merge.constants()}
+    constants["STREAMING"] = streams(out.nbytes, capabilities)
+    wanted = capabilities.compute_units * _BLOCKS_PER_UNIT
+    most = _MOST_BYTES // x.dtype.itemsize
+    block = min(most, max(_SHORTEST, power_of_two(-(-rows * length // wanted))))
+    if rows >= wanted or length <= block:
+        many = min(max(1, _TOGETHER // length), -(-rows // wanted))
+        recipe.launch(
+            scan_rows, -(-rows // many), 1, x, out, BLOCK=_SHORTEST, ROWS=many, **constants
+        )
+        return
+    blocks = rows * -(-length // block)
+    recipe.launch(
+        scan_blocks_in_turn,
+        min(blocks, capabilities.compute_units),
+        1,
+        x,
+        kept_state(recipe, x.device, blocks, merge.kind.itemsize),
+        out,
+        BLOCK=block,
+        PATIENCE=_PATIENCE,
+        AHEAD=_BYTES_AHEAD // x.dtype.itemsize,
+        **constants,
+    )

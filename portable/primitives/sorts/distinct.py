@@ -1,0 +1,187 @@
+"""Distinct elements of a sorted line: how it is cut, and launched.
+
+As with masks (`portable.primitives.masks.compaction`), a short line takes one launch, which writes
+to more memory than it turns out to need; in a longer one what begins is counted first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Final
+
+import numpy as np
+
+from portable.dtypes import DType, int32, int64, uint64
+from portable.primitives.base.recipe import Plans, Recipe, resizable
+from portable.primitives.base.storage import contiguous_strides
+from portable.primitives.masks.mask_bits import AT_ONCE, Cut, cut_of, ends_of, how_many
+from portable.primitives.sorts.distinct_kernels import (
+    count_distinct,
+    distinct,
+    distinct_together,
+    pack_distinct,
+    sizes_of,
+)
+
+__all__ = ["Distinct", "Wanted", "distinct_of"]
+
+_AHEAD: Final = 4
+_GROUP: Final = 256
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What is asked for besides the values; see `Distinct`."""
+
+    firsts: bool = False
+    inverse: bool = False
+    sizes: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Distinct:
+    """Groups of equal elements.
+
+    Attributes
+    ----------
+    values : Array
+        The element that each is of.
+    firsts : Array or None
+        Where the first of each was before the line was sorted.
+    inverse : Array or None
+        Which group each element is in, in the order from before.
+    sizes : Array or None
+        How many elements each has.
+    """
+
+    values: Any
+    firsts: Any
+    inverse: Any
+    sizes: Any
+
+
+def distinct_of(line: Any, order: Any, wanted: Wanted) -> Distinct:
+    """The groups in a sorted line, with elements in it; waits for the device to count them.
+
+    Parameters
+    ----------
+    line : Array
+        In order, contiguous.
+    order : Array or None
+        Where each element was, for `firsts` and `inverse`.
+    wanted : Wanted
+        What to find.
+    """
+    arrays = (line,) if order is None else (line, order)
+    return _distinct.together(arrays, wanted)  # type: ignore[no-any-return]
+
+
+def _write(arrays: tuple[Any, ...], wanted: Wanted) -> Callable[..., Distinct]:
+    line, order = arrays[0], arrays[1] if len(arrays) > 1 else None
+    cut = cut_of(line.size, line.device)
+    if cut.sections == 1 and line.size <= AT_ONCE:
+        return _write_at_once(line, order, wanted, cut)
+    return _write_counted_first(line, order, wanted, cut)
+
+
+_distinct: Final = Plans(_write)
+
+
+def _results(size: int, count: int, wanted: Wanted, empty: Callable[..., Any]) -> list[Any]:
+    """Arrays for starts, firsts, inverse and sizes of so many groups of elements, or None."""
+    return [
+        empty((count,), int64) if wanted.sizes else None,
+        empty((count,), int64) if wanted.firsts else None,
+        empty((size,), int64) if wanted.inverse else None,
+        empty((count,), int64) if wanted.sizes else None,
+    ]
+
+
+def _kernel(cut: Cut) -> tuple[Any, dict[str, int]]:
+    if cut.width == 1:
+        return distinct, {"SECTION": cut.section}
+    return distinct_together, {"WIDTH": cut.width, "AHEAD": _AHEAD}
+
+
+def _write_at_once(line: Any, order: Any, wanted: Wanted, cut: Cut) -> Callable[..., Distinct]:
+    recipe = Recipe(*(x for x in (line, order) if x is not None))
+    lines = iter(_lines(recipe.empty((4 * line.size + 1,), int64), line.size))
+    found = next(lines)
+    rest = _results(line.size, line.size, wanted, lambda *_: next(lines))
+    values = recipe.empty((line.size,), line.dtype)
+    kernel, constants = _kernel(cut)
+    # Workgroups take bits besides the counts, of which there are none here.
+    none = (None,) if cut.width == 1 else (None, None)
+    args = (line, order, *none, values, *rest, found)
+    recipe.launch(kernel, cut.ndrange, cut.width, *args, **constants)
+    run = recipe.finish(found, values, *(x for x in rest if x is not None))
+    present = [x is not None for x in rest]
+    device = line.device
+
+    def at_once(*arrays: Any) -> Distinct:
+        found, values, *some = run(*arrays)
+        count = int(device.to_numpy(found)[0])
+        given = iter(some)
+        _, firsts, inverse, sizes = (next(given) if there else None for there in present)
+        return Distinct(_first(values, count), _first(firsts, count), inverse, _first(sizes, count))
+
+    return at_once
+
+
+def _lines(x: Any, size: int) -> list[Any]:
+    """An array in pieces of a size, after one of a single element."""
+    step = x.dtype.itemsize
+    starts = [0, *range(1, x.size - size + 1, size)]
+    return [x.viewed((size if start else 1,), (step,), x.offset + start * step) for start in starts]
+
+
+def _first(x: Any, count: int) -> Any:
+    """The first elements of a line, if it is one."""
+    return None if x is None else x.viewed((count,), x.strides)
+
+
+def _write_counted_first(
+    line: Any, order: Any, wanted: Wanted, cut: Cut
+) -> Callable[..., Distinct]:
+    recipe = Recipe(line)
+    counted = _counted(recipe, line, cut)
+    kernel, constants = _kernel(cut)
+    like = partial(_like, line)
+    results = [like((line.size,), line.dtype), *_results(line.size, line.size, wanted, like)]
+    given = (line.at(None, line.offset), None if order is None else order.at(None, order.offset))
+    args = (*given, *counted, *results, None)
+    write = resizable(kernel[cut.ndrange, cut.width], args, constants)
+    count_all = recipe.finish(*counted)
+    device, size = line.device, np.int64(line.size)
+
+    def counted_first(line: Any, order: Any = None) -> Distinct:
+        counted = count_all(line)
+        counted = counted if isinstance(counted, tuple) else (counted,)
+        count = how_many(counted[-1], cut)
+        values = device.empty((count,), line.dtype)
+        results = [values, *_results(line.size, count, wanted, device.empty)]
+        write(line, order, *counted, *results, None)
+        _, starts, firsts, inverse, sizes = results
+        if sizes is not None:
+            sizes_of[count, _GROUP](starts, sizes, size)
+        return Distinct(values, firsts, inverse, sizes)
+
+    return counted_first
+
+
+def _counted(recipe: Recipe, line: Any, cut: Cut) -> tuple[Any, ...]:
+    """How many groups begin in sections, after the bits of which elements do if there are any."""
+    counts = recipe.empty((cut.sections,), int32 if line.size < 2**31 else int64)
+    if cut.width == 1:
+        recipe.launch(count_distinct, cut.sections, 1, line, counts, SECTION=cut.section)
+        return (counts,)
+    bits = recipe.empty((cut.ndrange,), uint64)
+    recipe.launch(pack_distinct, cut.ndrange, cut.width, line, bits, counts, WIDTH=cut.width)
+    return bits, ends_of(recipe, counts)
+
+
+def _like(x: Any, shape: tuple[int, ...], kind: DType) -> Any:
+    """An array to stand for others, without memory."""
+    return x.viewed(shape, contiguous_strides(shape, kind.itemsize), 0, kind).at(None, 0)

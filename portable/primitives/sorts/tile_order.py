@@ -1,0 +1,153 @@
+"""A tile of elements brought in the order of a digit by the workgroup that holds it.
+
+Each of `WIDTH` work-items holds the notes of `EACH` neighbours. They are ordered in local memory by
+four bits of the digit and then by the other four: each work-item counts its own, which a sum over
+the workgroup turns into places (D. Merrill, A. Grimshaw, "High performance and scalable radix
+sorting", Parallel Processing Letters 21, 2011).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from portable import lang as kl
+from portable.lang.function import function
+from portable.primitives.sorts.radix_kernels import DIGIT_BITS, RADIX, digit_of
+
+__all__ = ["DIGIT_AT", "note_of", "order_notes", "place_in", "room"]
+
+HALF = 4
+"""Bits by which a tile is ordered at a time."""
+WORDS = 1 << (HALF - 1)
+"""Counters of a work-item, of 32 bits: the lower half counts one digit, the upper half another."""
+MOST_EACH = (1 << HALF) - 1
+"""A work-item counts its own elements in as many bits."""
+DIGIT_AT = 16
+"""A note says in its lower bits where in the tile an element lies, above them its digit."""
+RAKE = 16
+"""Work-items whose counts one of them adds up."""
+BANKS = 32
+
+
+@function
+def row_of_counters(WIDTH: Any) -> Any:
+    """Places for a counter of each work-item: some are left out, against bank conflicts.
+
+    Counters next to each other are read by one work-item. Those of one are in the same bank where
+    neighbouring work-items read from one row, in several where they read from several rows.
+    """
+    together = BANKS if WIDTH >= WORDS * BANKS else 4
+    return kl.cdiv(WIDTH + WIDTH // BANKS, together) * together
+
+
+@function
+def room(EACH: Any, WIDTH: Any) -> Any:
+    """Places of a line: for the notes of a tile, or for counters and their sums."""
+    counting = WORDS * row_of_counters(WIDTH) + WIDTH // RAKE * (RAKE + 2)
+    return kl.maximum(EACH * WIDTH, counting)
+
+
+@function
+def total_before(line: Any, own: Any, WIDTH: Any) -> Any:
+    """The sum of two 16-bit halves over the work-items before, upper halves following all lower."""
+    item = kl.local_id(0)
+    first = WORDS * row_of_counters(WIDTH)
+    groups = first + WIDTH // RAKE * (RAKE + 1)
+    line[first + item + item // RAKE] = own
+    kl.barrier()
+    if item < WIDTH // RAKE:
+        below = kl.cast(0, kl.u32)
+        for c in kl.range(RAKE, unroll=-1):
+            at = first + item * (RAKE + 1) + c
+            count = line[at]
+            line[at] = below
+            below = below + count
+        line[groups + item] = below
+    kl.barrier()
+    before, all_of_them = line[first + item + item // RAKE], kl.cast(0, kl.u32)
+    for group in kl.range(WIDTH // RAKE, unroll=-1):
+        before = before + kl.where(group < item // RAKE, line[groups + group], 0)
+        all_of_them = all_of_them + line[groups + group]
+    return before + (all_of_them << 16)
+
+
+@function
+def four_times(note: Any, FROM: Any) -> Any:
+    """Four bits of a note, times four: by how much their counter is shifted."""
+    return (note >> (FROM - 2)) & (MOST_EACH << 2)
+
+
+@function
+def order_by(notes: Any, line: Any, FROM: Any, EACH: Any, WIDTH: Any) -> None:
+    """Leaves in `line` the notes of all work-items in the order of their four bits from `FROM` on.
+
+    `line` holds counters meanwhile. A barrier comes before and after.
+    """
+    kl.static_assert(EACH <= MOST_EACH, "more elements than a count of four bits can tell")
+    item = kl.local_id(0)
+    places = kl.private((EACH,), kl.i32)
+    counts = kl.cast(0, kl.u64)
+    for k in kl.range(EACH, unroll=-1):
+        by = kl.cast(four_times(notes[k], FROM), kl.u64)
+        places[k] = kl.cast(counts >> by, kl.i32) & MOST_EACH
+        counts = counts + (kl.cast(1, kl.u64) << by)
+    low, high = kl.cast(counts, kl.u32), kl.cast(counts >> 32, kl.u32)
+    ROW = row_of_counters(WIDTH)
+    across = item + item // BANKS
+    for w in kl.range(WORDS, unroll=-1):
+        both = ((low >> (w * HALF)) & MOST_EACH) | (((high >> (w * HALF)) & MOST_EACH) << 16)
+        line[w * ROW + across] = both
+    kl.barrier()
+    add_counters_up(line, WIDTH)
+    kl.barrier()
+    for k in kl.range(EACH, unroll=-1):
+        by_four = four_times(notes[k], FROM)
+        word = line[kl.cast((by_four & (WORDS * 4 - 1)) * (ROW // 4), kl.i32) + across]
+        places[k] = places[k] + kl.cast((word >> ((by_four >> 1) & 16)) & 0xFFFF, kl.i32)
+    kl.barrier()
+    for k in kl.range(EACH, unroll=-1):
+        line[places[k]] = notes[k]
+    kl.barrier()
+
+
+@function
+def add_counters_up(line: Any, WIDTH: Any) -> None:
+    """Turns counters into how many notes come before, each work-item neighbouring ones."""
+    at = kl.local_id(0) * WORDS % WIDTH
+    first = kl.local_id(0) * WORDS // WIDTH * row_of_counters(WIDTH) + at + at // BANKS
+    held = kl.private((WORDS,), kl.u32)
+    own = kl.cast(0, kl.u32)
+    for c in kl.range(WORDS, unroll=-1):
+        held[c] = own
+        own = own + line[first + c]
+    before = total_before(line, own, WIDTH)
+    for c in kl.range(WORDS, unroll=-1):
+        line[first + c] = before + held[c]
+
+
+@function
+def order_notes(notes: Any, line: Any, EACH: Any, WIDTH: Any) -> None:
+    """Leaves in `line` the notes of all work-items in the order of their digits; barriers around.
+
+    `notes` are this work-item's, of neighbours.
+    """
+    order_by(notes, line, DIGIT_AT, EACH, WIDTH)
+    for k in kl.range(EACH, unroll=-1):
+        notes[k] = line[kl.local_id(0) * EACH + k]
+    kl.barrier()
+    order_by(notes, line, DIGIT_AT + HALF, EACH, WIDTH)
+
+
+@function
+def note_of(
+    element: Any, at: Any, inside: Any, shift: Any, KIND: Any, BITS: Any, DESCENDING: Any
+) -> Any:
+    """A note of an element; what lies outside its row has the last of all digits."""
+    digit = digit_of(element, shift, DIGIT_BITS, KIND, BITS, DESCENDING)
+    return kl.cast(at | (kl.where(inside, digit, RADIX - 1) << DIGIT_AT), kl.u32)
+
+
+@function
+def place_in(note: Any) -> Any:
+    """Where in the tile the element of a note lies."""
+    return kl.cast(note, kl.i32) & ((1 << DIGIT_AT) - 1)
