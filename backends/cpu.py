@@ -70,6 +70,18 @@ class CPUDevice(Device):
         """Compile with the OpenCL runtime."""
         return self._runtime.compile(program)
 
+    def program_facts(self) -> dict[str, str]:
+        """Drivers take their own binaries alone."""
+        return self._runtime.facts()
+
+    def export(self, program: Program) -> bytes:
+        """The driver's binary."""
+        return self._runtime.export(program)
+
+    def load(self, program: Program, code: bytes) -> Executable:
+        """Load the driver's binary."""
+        return self._runtime.load(program, code)
+
     def owns(self, array: object) -> bool:
         """Whether this is a NumPy array."""
         return isinstance(array, np.ndarray)

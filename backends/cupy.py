@@ -37,6 +37,7 @@ from portable.backend import (
 )
 from portable.dtypes import DType
 from portable.errors import (
+    DeviceError,
     DeviceFaultError,
     DeviceMismatchError,
     LaunchError,
@@ -230,18 +231,43 @@ class CuPyDevice(Device):
 
     def compile(self, program: Program) -> Executable:
         """Compile with NVRTC or hiprtc and load the result on this device."""
-        from cupy.cuda.function import Module
-        from cupy_backends.cuda.api import driver
+        return self._loaded(program, self.export(program))
 
+    def export(self, program: Program) -> bytes:
+        """A cubin or code object for this architecture."""
         from portable_backends import rtc
 
         check(program, self.capabilities)
         if self.backend == "cuda":
-            target = rtc.cuda_target(*_level(self.capabilities.architecture))
-            code = rtc.compile_cuda(program, target, self.capabilities.driver)
-        else:
-            target = self.capabilities.architecture
-            code = rtc.compile_hip(program, target, self.capabilities.driver)
+            return rtc.compile_cuda(program, self._target(), self.capabilities.driver)
+        return rtc.compile_hip(program, self._target(), self.capabilities.driver)
+
+    def program_facts(self) -> dict[str, str]:
+        """Machine code is of one architecture, and newer drivers take that of older compilers."""
+        return {"architecture": self._target()}
+
+    def load(self, program: Program, code: bytes) -> Executable:
+        """Load machine code."""
+        check(program, self.capabilities)
+        try:
+            return self._loaded(program, code)
+        except LaunchError as error:
+            raise DeviceError(
+                f"{error}; it was compiled for another device or for a newer driver than "
+                f"{self.capabilities.driver}: compile it again"
+            ) from error
+
+    def _target(self) -> str:
+        from portable_backends import rtc
+
+        if self.backend == "cuda":
+            return rtc.cuda_target(*_level(self.capabilities.architecture))
+        return self.capabilities.architecture
+
+    def _loaded(self, program: Program, code: bytes) -> Executable:
+        from cupy.cuda.function import Module
+        from cupy_backends.cuda.api import driver
+
         with self.stream_scope():
             try:
                 module = Module()
@@ -249,7 +275,7 @@ class CuPyDevice(Device):
                 function = module.get_function(program.entry)
                 self._configure(program, function.ptr, driver)
             except driver.CUDADriverError as error:
-                raise _translated(error, f"loading {program.entry} for {target}") from error
+                raise _translated(error, f"loading {program.entry} for {self._target()}") from error
         return CuPyExecutable(self, program, module, function)
 
     def _configure(self, program: Program, function: int, driver: Any) -> None:

@@ -75,6 +75,18 @@ class OpenCLDevice(Device):
         """Compile with the device's driver."""
         return self._runtime.compile(program)
 
+    def program_facts(self) -> dict[str, str]:
+        """Drivers take their own binaries alone."""
+        return self._runtime.facts()
+
+    def export(self, program: Program) -> bytes:
+        """The driver's binary."""
+        return self._runtime.export(program)
+
+    def load(self, program: Program, code: bytes) -> Executable:
+        """Load the driver's binary."""
+        return self._runtime.load(program, code)
+
     def owns(self, array: object) -> bool:
         """Whether this is an array in this device's buffers."""
         return isinstance(array, self._array) and array.device is self

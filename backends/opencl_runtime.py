@@ -22,6 +22,7 @@ from portable.backend import Argument, Capabilities, Executable, Program
 from portable.dtypes import bool_
 from portable.errors import (
     CompileError,
+    DeviceError,
     DeviceFaultError,
     LaunchError,
     OutOfMemoryError,
@@ -193,6 +194,45 @@ class Runtime:
         """Build `program`, or load it from the disk cache."""
         check(program, self.capabilities)
         return OpenCLExecutable(self, program)
+
+    def facts(self) -> dict[str, str]:
+        """What devices have in common that run each other's binaries."""
+        device = self.device
+        return {
+            "platform": device.platform.version,
+            "device": device.name.strip(),
+            "version": device.version,
+            "driver": device.driver_version,
+        }
+
+    def export(self, program: Program) -> bytes:
+        """What the driver calls the program's binary."""
+        check(program, self.capabilities)
+        binaries: Any = self.built(program).get_info(cl.program_info.BINARIES)
+        return bytes(binaries[0])
+
+    def load(self, program: Program, code: bytes) -> OpenCLExecutable:
+        """A program of which only the binary is here."""
+        check(program, self.capabilities)
+        return OpenCLExecutable(self, program, code)
+
+    def restored(self, program: Program, code: bytes) -> cl.Program:
+        """What the driver makes of a binary.
+
+        Raises
+        ------
+        DeviceError
+            If it does not take it.
+        """
+        self.gate.pass_through()
+        found = self._load(code)
+        if found is None:
+            raise DeviceError(
+                f"{self.device.platform.name} does not take the machine code of {program.entry}, "
+                f"which was compiled for another driver than {self.device.driver_version}; compile "
+                "it again"
+            )
+        return found
 
     def built(self, program: Program) -> cl.Program:
         """What the driver makes of `program`, or of its binary in the disk cache."""
@@ -457,15 +497,16 @@ class OpenCLExecutable(Executable):
     What the driver holds of it may be given up between launches (`KeptPrograms`).
     """
 
-    def __init__(self, runtime: Runtime, program: Program) -> None:
+    def __init__(self, runtime: Runtime, program: Program, code: bytes | None = None) -> None:
         self.launched = True
+        self._code = code
         self._runtime = runtime
         self._program = program
         self._types = [_scalar_type(a) for a in program.arguments]
         self._enqueue: Any = cl.enqueue_nd_range_kernel
         self._workgroup = program.workgroup
         self._loaded: _Loaded | None = None
-        built = runtime.built(program)
+        built = self._built()
         with runtime.gate.lock:
             loaded = self._take(built)
         self._check_workgroup(loaded.kernel)
@@ -474,8 +515,14 @@ class OpenCLExecutable(Executable):
         """Give up what the driver holds; the next launch loads it again."""
         self._loaded = None
 
+    def _built(self) -> cl.Program:
+        """What the driver makes of the program: of its source, or of the binary that came alone."""
+        if self._code is None:
+            return self._runtime.built(self._program)
+        return self._runtime.restored(self._program, self._code)
+
     def _load(self) -> _Loaded:
-        return self._take(self._runtime.built(self._program))
+        return self._take(self._built())
 
     def _take(self, built: cl.Program) -> _Loaded:
         """Make the kernel object of a program, and put the program among those that are kept."""

@@ -9,6 +9,7 @@ from importlib.metadata import version as _version
 
 from portable import lang, linalg, random
 from portable.array.fuse import fuse
+from portable.compiled import load_compiled
 from portable.dtypes import (
     bool_,
     complex64,
@@ -60,6 +61,7 @@ __all__ = [
     "kernel",
     "lang",
     "linalg",
+    "load_compiled",
     "profile",
     "random",
     "synchronize",

@@ -17,8 +17,9 @@ from typing import Any, Final, Literal, NamedTuple
 import numpy as np
 
 from portable.dtypes import DType
-from portable.errors import OutOfMemoryError, ShapeError
+from portable.errors import OutOfMemoryError, ShapeError, UnsupportedError
 from portable.faults import Fault
+from portable.program import Argument, Box, Program
 from portable.queues import HostMark, Mark, OnlyQueue, Queue, Timer
 
 __all__ = [
@@ -140,87 +141,6 @@ class Capabilities:
     max_allocation: int = 0
     pointer_offsets: bool = False
     faults: frozenset[Fault] = field(default_factory=frozenset)
-
-
-@dataclass(frozen=True, slots=True)
-class Box:
-    """A part of an array that a copy engine moves as a whole.
-
-    Attributes
-    ----------
-    dims : tuple of int
-        The array's dimensions, the contiguous one first.
-    extents : tuple of int
-        The elements taken along each of `dims`.
-    swizzle : int
-        In local memory: as of `portable.lang.ir.types.Layout`.
-    """
-
-    dims: tuple[int, ...]
-    extents: tuple[int, ...]
-    swizzle: int
-
-
-@dataclass(frozen=True, slots=True)
-class Argument:
-    """One argument of a generated program, in order.
-
-    Attributes
-    ----------
-    kind : {"pointer", "offset", "extent", "stride", "box", "scalar"}
-        The memory of array parameter `parameter`; the offset of its first element in elements
-        (``int64``; only for devices that pass buffers with offsets); its extent or stride in
-        elements along `dim`; its description for copies of a `box` of it (only for devices with
-        ``"tensor"`` copies); or scalar parameter `parameter`.
-    parameter : int
-        Index into the kernel's parameters.
-    dim : int
-        For "extent" and "stride".
-    type : DType
-        The type by which it is passed (for "pointer" and "box" the element type in memory).
-    box : Box or None
-        For "box".
-    """
-
-    kind: Literal["pointer", "offset", "extent", "stride", "box", "scalar"]
-    parameter: int
-    dim: int
-    type: DType
-    box: Box | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Program:
-    """What the kernel language generates and a device compiles.
-
-    Attributes
-    ----------
-    source : str
-        The generated text.
-    entry : str
-        The kernel's name in it.
-    dialect : str
-        ``"opencl"``, ``"cuda"`` or ``"hip"``.
-    arguments : tuple of Argument
-        What to pass, in order; only what the text uses, and every pointer.
-    workgroup : (int, int, int)
-        The local size that it was generated for.
-    local_bytes : int
-        Bytes of local memory; in CUDA and HIP passed as dynamic shared memory when `dynamic_local`.
-    dynamic_local : bool
-        Whether the local memory has to be asked for at launch.
-    flags : tuple of str
-        Options for the device compiler.
-    """
-
-    source: str
-    entry: str
-    dialect: str
-    arguments: tuple[Argument, ...]
-    workgroup: tuple[int, int, int]
-    local_bytes: int
-    dynamic_local: bool
-    flags: tuple[str, ...]
 
 
 class ArrayView(NamedTuple):
@@ -546,6 +466,30 @@ class Device(ABC):
     def shared(self, array: Any) -> np.ndarray[Any, Any] | None:
         """May: one of its arrays as NumPy's in the same memory; None where there is none."""
         return None
+
+    def program_facts(self) -> dict[str, str]:
+        """May: what devices have in common that run each other's machine code, by name."""
+        return {}
+
+    def export(self, program: Program) -> bytes:
+        """May: compile generated source to machine code, for `load` on devices like this one.
+
+        Raises
+        ------
+        CompileError
+            As `compile` does.
+        """
+        raise UnsupportedError(f"{self.name} keeps no compiled programs apart from their source")
+
+    def load(self, program: Program, code: bytes) -> Executable:
+        """May: make machine code ready to run; `program` is what `export` was given, sourceless.
+
+        Raises
+        ------
+        DeviceError
+            If the driver does not take it.
+        """
+        raise UnsupportedError(f"{self.name} loads no compiled programs")
 
     def interpret(self, kernel: Any) -> Executable:
         """May: run a `portable.lang.ir.kernel.Kernel` itself; only of devices that `interprets`.

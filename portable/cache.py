@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import hashlib
 import os
+from contextlib import suppress
 from pathlib import Path
+from typing import NamedTuple
 
 import platformdirs
 
@@ -17,9 +19,10 @@ from portable import private
 from portable.files import write_whole
 from portable.notices import warn_once
 
-__all__ = ["enabled", "folder", "key", "load", "store"]
+__all__ = ["Usage", "clear", "enabled", "folder", "key", "load", "store", "usage"]
 
 _VARIABLE = "PORTABLE_CACHE_DIR"
+_PROGRAMS = "programs"
 _FORMAT = b"portable-cache-1\n"
 _DIGEST_BYTES = hashlib.sha256().digest_size
 
@@ -98,8 +101,38 @@ def store(name: str, content: bytes) -> None:
         return
 
 
+class Usage(NamedTuple):
+    """What is kept: how many programs, and their bytes."""
+
+    programs: int
+    nbytes: int
+
+
+def usage() -> Usage:
+    """What is kept in the cache."""
+    sizes = []
+    for path in _kept():
+        with suppress(OSError):  # another process may have removed it
+            sizes.append(path.stat().st_size)
+    return Usage(len(sizes), sum(sizes))
+
+
+def clear() -> int:
+    """Remove what is kept; returns how many programs could not be removed.
+
+    Processes that have loaded programs go on with them.
+    """
+    for path in _kept():
+        _remove(path)
+    return len(_kept())
+
+
+def _kept() -> list[Path]:
+    return [path for path in (folder() / _PROGRAMS).glob("*/*") if path.is_file()]
+
+
 def _path(name: str) -> Path:
-    return folder() / "programs" / name[:2] / name
+    return folder() / _PROGRAMS / name[:2] / name
 
 
 def _checked(data: bytes) -> bytes | None:

@@ -46,7 +46,7 @@ from portable.lang.structs import flattened, is_composite, items_of, structure_o
 from portable.namespace import device_for_numpy, device_of, on_device
 
 if TYPE_CHECKING:
-    from portable.lang.kernel import Kernel
+    from portable.lang.launchable import Launchable
 
 __all__ = [
     "Compiled",
@@ -69,9 +69,9 @@ _known_types: Final[dict[type, Any]] = {}
 
 @dataclass(frozen=True, slots=True)
 class Compiled:
-    """One specialisation on one device."""
+    """One specialisation on one device; the kernel is None where only its machine code is here."""
 
-    kernel: KernelIR
+    kernel: KernelIR | None
     arguments: tuple[Argument, ...]
     executable: Executable
     program: Program | None = None
@@ -185,7 +185,7 @@ class Launcher:
 
     def __init__(
         self,
-        kernel: Kernel,
+        kernel: Launchable,
         ndrange: Three | Groups,
         workgroup: Three | None,
         *,
@@ -200,7 +200,7 @@ class Launcher:
         self._familiar: Familiar | None = None
 
     @property
-    def kernel(self) -> Kernel:
+    def kernel(self) -> Launchable:
         """The kernel that is launched."""
         return self._kernel
 
@@ -415,7 +415,7 @@ class Launcher:
 
     def _check_dimensions(self, wanted: Specialisation, device: Device) -> None:
         """Refuses one number for a kernel of several dimensions, as ``[n, m]`` comes to."""
-        asked = self._kernel.translated(wanted, device.capabilities).dimensions
+        asked = self._kernel.dimensions(wanted, device)
         if asked > 1:
             assert not isinstance(self._ndrange, Groups)
             several = ", ".join(("n", "m", "k")[:asked])

@@ -41,6 +41,8 @@ def source(
         For the simulator, which runs kernels without generating source.
     """
     launcher = kernel if isinstance(kernel, Launcher) else kernel[1]
+    if not isinstance(launcher.kernel, Kernel):
+        raise UnsupportedError(f"{launcher.kernel!r} was read from a package, without its source")
     leaves = flattened(args)
     arrays = [x for x in leaves if is_array(x)]
     chosen = device_of(*arrays) if device is None else registry.device(device)

@@ -1,0 +1,49 @@
+"""The command ``portable cache``."""
+
+from __future__ import annotations
+
+import click
+
+from portable import cache as programs
+from portable.console import printable
+
+__all__ = ["cache"]
+
+
+@click.group(invoke_without_command=True)
+@click.pass_context
+def cache(context: click.Context) -> None:
+    """Compiled programs on disk: how many, where; `portable cache clear` removes them."""
+    if context.invoked_subcommand is None:
+        click.echo(_summary())
+        click.echo(printable(str(programs.folder())))
+
+
+@cache.command()
+def where() -> None:
+    """Print the folder, for use in scripts."""
+    click.echo(printable(str(programs.folder())))
+
+
+@cache.command()
+def size() -> None:
+    """Print the bytes that the programs take, for use in scripts."""
+    click.echo(programs.usage().nbytes)
+
+
+@cache.command()
+def clear() -> None:
+    """Remove all compiled programs; they are compiled again when they are needed."""
+    summary, left = _summary(), programs.clear()
+    if left:
+        raise click.ClickException(f"{left} of the programs could not be removed")
+    click.echo(f"Removed {summary}" if not summary.startswith("no ") else "Nothing to remove.")
+
+
+def _summary() -> str:
+    if not programs.enabled():
+        return "no programs are kept: PORTABLE_CACHE=0."
+    found = programs.usage()
+    if not found.programs:
+        return "no programs are kept so far."
+    return f"{found.programs} programs, {found.nbytes / 2**20:.1f} MiB."

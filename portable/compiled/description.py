@@ -1,0 +1,238 @@
+"""Specialisations and programs as JSON, and which specialisation serves which launch."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict
+from typing import Any
+
+import numpy as np
+
+from portable.dtypes import DType, dtype
+from portable.errors import UnsupportedError
+from portable.lang.function import Function
+from portable.lang.ir.kernel import Options
+from portable.lang.launchable import REQUIRED, Parameters
+from portable.lang.signature import (
+    ArraySpec,
+    CompositeSpec,
+    ParameterSpec,
+    ScalarSpec,
+    Specialisation,
+)
+from portable.lang.structs import is_composite, items_of
+from portable.program import Argument, Box, Program
+
+__all__ = [
+    "constant_of",
+    "described",
+    "parameters_from",
+    "parameters_of",
+    "program_from",
+    "program_of",
+    "serves",
+    "specificity",
+]
+
+_Json = dict[str, Any]
+
+# -- specialisations ----------------------------------------------------------------------------
+
+
+def described(wanted: Specialisation) -> _Json:
+    """A specialisation, so that two are the same where their descriptions are.
+
+    Raises
+    ------
+    UnsupportedError
+        For constants that cannot be told apart in a file.
+    """
+    return {
+        "parameters": [_parameter(spec) for spec in wanted.parameters],
+        "constants": {name: constant_of(value) for name, value in wanted.constants},
+        "workgroup": list(wanted.workgroup),
+        "index64": wanted.index64,
+        "restrict": wanted.restrict,
+        "options": asdict(wanted.options),
+    }
+
+
+def _parameter(spec: ParameterSpec) -> _Json:
+    match spec:
+        case ArraySpec():
+            return {
+                "array": spec.dtype.name,
+                "strides": list(spec.strides),
+                "aligned": spec.aligned,
+                "boxed": spec.boxed,
+            }
+        case ScalarSpec():
+            return {"scalar": spec.kind, "dtype": spec.dtype.name if spec.dtype else None}
+        case CompositeSpec():
+            return {"struct": _named(spec.kind), "items": [_parameter(x) for x in spec.items]}
+        case _:
+            return {"constant": constant_of(spec.value)}
+
+
+def constant_of(x: Any) -> list[Any]:
+    """A constant by its type and text."""
+    if isinstance(x, Kept):
+        return x.description
+    if x is None or isinstance(x, bool | int | float | complex | str):
+        return [type(x).__name__, repr(x)]
+    if isinstance(x, DType):
+        return ["dtype", x.name]
+    if isinstance(x, np.dtype) or (isinstance(x, type) and issubclass(x, np.generic)):
+        return ["dtype", dtype(x).name]
+    if isinstance(x, np.generic):
+        return [f"numpy {x.dtype.name}", repr(x.item())]
+    if is_composite(type(x)):
+        return ["struct", _named(type(x)), *(constant_of(item) for item in items_of(x))]
+    if isinstance(x, Function) or callable(x):
+        return ["function", _named(x)]
+    raise UnsupportedError(
+        f"a constant of type {type(x).__name__} cannot be kept in a package; numbers, strings, "
+        "dtypes, functions, and tuples and structs of them can"
+    )
+
+
+def _named(x: Any) -> str:
+    return f"{x.__module__}:{x.__qualname__}"
+
+
+def serves(variant: _Json, wanted: _Json) -> bool:
+    """Whether a program made for one description is right for launches of another."""
+    pairs = zip(variant["parameters"], wanted["parameters"], strict=False)
+    same = ("constants", "workgroup", "options")
+    return (
+        all(variant[name] == wanted[name] for name in same)
+        and len(variant["parameters"]) == len(wanted["parameters"])
+        and (wanted["restrict"] or not variant["restrict"])
+        and (variant["index64"] or not wanted["index64"])
+        and all(_parameter_serves(own, asked) for own, asked in pairs)
+    )
+
+
+def _parameter_serves(own: _Json, asked: _Json) -> bool:
+    if own.keys() != asked.keys():
+        return False
+    if "struct" in own:
+        pairs = zip(own["items"], asked["items"], strict=False)
+        alike = own["struct"] == asked["struct"] and len(own["items"]) == len(asked["items"])
+        return alike and all(_parameter_serves(x, y) for x, y in pairs)
+    if "array" not in own:
+        return own == asked
+    strides = zip(own["strides"], asked["strides"], strict=False)
+    return (
+        own["array"] == asked["array"]
+        and len(own["strides"]) == len(asked["strides"])
+        and all(x in ("any", y) for x, y in strides)
+        and (asked["aligned"] or not own["aligned"])
+        and (asked["boxed"] or not own["boxed"])
+    )
+
+
+def specificity(variant: _Json) -> int:
+    """How much a program takes for granted: of those that serve, the one of most is fastest."""
+    arrays = [x for spec in variant["parameters"] for x in _arrays(spec)]
+    known: int = sum(x["aligned"] + x["boxed"] + len(x["strides"]) for x in arrays)
+    loose: int = sum(stride == "any" for x in arrays for stride in x["strides"])
+    return known - loose + int(variant["restrict"]) + int(not variant["index64"])
+
+
+def _arrays(spec: _Json) -> list[_Json]:
+    if "struct" in spec:
+        return [x for item in spec["items"] for x in _arrays(item)]
+    return [spec] if "array" in spec else []
+
+
+# -- parameters of kernels ----------------------------------------------------------------------
+
+
+def parameters_of(takes: Parameters, options: Options) -> _Json:
+    """What a kernel takes."""
+    return {
+        "positional": list(takes.positional),
+        "rest": list(takes.rest),
+        "defaults": {
+            name: None if value is REQUIRED else constant_of(value)
+            for name, value in takes.defaults.items()
+        },
+        "options": asdict(options),
+    }
+
+
+class Kept:
+    """A default that a package knows by its description alone."""
+
+    def __init__(self, description: list[Any]) -> None:
+        self.description = description
+
+    def __hash__(self) -> int:
+        return hash(repr(self.description))
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Kept) and other.description == self.description
+
+
+def parameters_from(found: Mapping[str, Any]) -> tuple[Parameters, Options]:
+    """What a kernel takes, from its description."""
+    defaults = {
+        name: REQUIRED if value is None else Kept(value)
+        for name, value in found["defaults"].items()
+    }
+    takes = Parameters(tuple(found["positional"]), tuple(found["rest"]), defaults)
+    return takes, Options(**found["options"])
+
+
+# -- programs -----------------------------------------------------------------------------------
+
+
+def program_of(program: Program) -> _Json:
+    """A program without its source."""
+    return {
+        "entry": program.entry,
+        "dialect": program.dialect,
+        "arguments": [_argument(x) for x in program.arguments],
+        "workgroup": list(program.workgroup),
+        "local_bytes": program.local_bytes,
+        "dynamic_local": program.dynamic_local,
+        "flags": list(program.flags),
+    }
+
+
+def _argument(x: Argument) -> _Json:
+    box = None if x.box is None else asdict(x.box)
+    return {
+        "kind": x.kind,
+        "parameter": x.parameter,
+        "dim": x.dim,
+        "type": x.type.name,
+        "box": box,
+    }
+
+
+def program_from(found: Mapping[str, Any]) -> Program:
+    """A program from its description."""
+    return Program(
+        source="",
+        entry=found["entry"],
+        dialect=found["dialect"],
+        arguments=tuple(_argument_from(x) for x in found["arguments"]),
+        workgroup=_three(found["workgroup"]),
+        local_bytes=int(found["local_bytes"]),
+        dynamic_local=bool(found["dynamic_local"]),
+        flags=tuple(found["flags"]),
+    )
+
+
+def _three(found: list[int]) -> tuple[int, int, int]:
+    x, y, z = (int(n) for n in found)
+    return x, y, z
+
+
+def _argument_from(found: Mapping[str, Any]) -> Argument:
+    box = found["box"]
+    made = box and Box(tuple(box["dims"]), tuple(box["extents"]), int(box["swizzle"]))
+    kind = dtype(found["type"])
+    return Argument(found["kind"], int(found["parameter"]), int(found["dim"]), kind, made)

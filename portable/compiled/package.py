@@ -1,0 +1,270 @@
+"""The file of a package, and the kernels that are read from it."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import zipfile
+from collections.abc import Iterator, Mapping, Sequence
+from os import PathLike
+from pathlib import Path
+from typing import Any, Final
+
+from portable import registry
+from portable.backend import Device
+from portable.compiled.compilation import Compilation, Variant, facts_of
+from portable.compiled.description import (
+    described,
+    parameters_from,
+    program_from,
+    serves,
+    specificity,
+)
+from portable.errors import DataError, DeviceError, DTypeError, LaunchError
+from portable.files import write_whole
+from portable.lang.launch import Compiled
+from portable.lang.launchable import Launchable
+from portable.lang.signature import Specialisation
+from portable.locks import fork_safe_lock
+
+__all__ = ["LoadedKernel", "Package", "load_compiled", "save_compiled"]
+
+_FORMAT: Final = 1
+_MANIFEST: Final = "manifest.json"
+
+
+def save_compiled(path: str | PathLike[str], compilations: Sequence[Compilation]) -> None:
+    """Write a package of compiled kernels; those of one name are one kernel.
+
+    Parameters
+    ----------
+    path : str or path-like
+        The file, which is replaced as a whole.
+    compilations : sequence of Compilation
+        What `compile_kernel` made.
+
+    Raises
+    ------
+    LaunchError
+        If kernels of one name take different arguments.
+    OSError
+        If the file cannot be written.
+    """
+    kernels: dict[str, dict[str, Any]] = {}
+    held = io.BytesIO()
+    with zipfile.ZipFile(held, "w", zipfile.ZIP_DEFLATED) as file:
+        for compilation in compilations:
+            entry = kernels.setdefault(
+                compilation.name, {"parameters": compilation.parameters, "variants": []}
+            )
+            if entry["parameters"] != compilation.parameters:
+                raise LaunchError(f"two kernels named {compilation.name} take different arguments")
+            for variant in compilation.variants:
+                digest = hashlib.sha256(variant.code).hexdigest()
+                if digest not in file.namelist():
+                    file.writestr(digest, variant.code)
+                entry["variants"].append(
+                    {"facts": variant.facts, "code": digest, **variant.description}
+                )
+        file.writestr(_MANIFEST, json.dumps({"format": _FORMAT, "kernels": kernels}, indent=1))
+    write_whole(path, held.getvalue())
+
+
+class Package(Mapping[str, "LoadedKernel"]):
+    """Kernels by name, also as attributes: ``package["saxpy"]``, ``package.saxpy``.
+
+    Parameters
+    ----------
+    path : Path
+        Where it is from, for errors.
+    kernels : dict
+        The kernels.
+    """
+
+    def __init__(self, path: Path, kernels: dict[str, LoadedKernel]) -> None:
+        self._path = path
+        self._kernels = kernels
+
+    def __getitem__(self, name: str) -> LoadedKernel:
+        return self._kernels[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._kernels)
+
+    def __len__(self) -> int:
+        return len(self._kernels)
+
+    def __getattr__(self, name: str) -> LoadedKernel:
+        if name.startswith("_") or name not in self._kernels:
+            raise AttributeError(f"{self._path} has no kernel {name}; it has {', '.join(self)}")
+        return self._kernels[name]
+
+    def __repr__(self) -> str:
+        return f"<portable package {self._path}: {', '.join(self)}>"
+
+
+class LoadedKernel(Launchable):
+    """A kernel of a package: launched as any other, for what it was compiled for."""
+
+    def __init__(
+        self, path: Path, name: str, parameters: Mapping[str, Any], variants: Sequence[Variant]
+    ) -> None:
+        takes, options = parameters_from(parameters)
+        super().__init__(options, takes)
+        self.__name__ = name
+        self._path = path
+        self._variants = variants
+        self._loaded: dict[tuple[str, int], Compiled] = {}
+        self._lock = fork_safe_lock()
+
+    def fits(self, device: Device) -> bool:
+        """Whether it was compiled for such a device."""
+        return any(variant.facts == facts_of(device) for variant in self._variants)
+
+    def compiled(self, wanted: Specialisation, device: Device) -> Compiled:
+        """The program that serves a specialisation, loaded."""
+        variant = self._variant(wanted, device)
+        key = device.name, self._variants.index(variant)
+        with self._lock:
+            if key not in self._loaded:
+                program = program_from(variant.description["program"])
+                executable = device.load(program, variant.code)
+                self._loaded[key] = Compiled(None, program.arguments, executable, program)
+            return self._loaded[key]
+
+    def written_in(self, wanted: Specialisation, device: Device) -> frozenset[int]:
+        """The positions of the arrays that it writes, in `leaf_specs`."""
+        return frozenset(self._variant(wanted, device).description["written"])
+
+    def dimensions(self, wanted: Specialisation, device: Device) -> int:
+        """Of the ndrange, how many it asks for its place in."""
+        return int(self._variant(wanted, device).description["dimensions"])
+
+    def _variant(self, wanted: Specialisation, device: Device) -> Variant:
+        """The one that takes most for granted of those that serve.
+
+        Raises
+        ------
+        DeviceError
+            If there is none for the device.
+        LaunchError
+            If there is none for such a launch.
+        """
+        asked, facts = described(wanted), facts_of(device)
+        here = [v for v in self._variants if v.facts == facts]
+        if not here:
+            raise misfit(self._path, self._variants, device)
+        serving = [v for v in here if serves(v.description["specialisation"], asked)]
+        if not serving:
+            known = "\n  ".join(sorted({_summary(v.description["specialisation"]) for v in here}))
+            raise LaunchError(
+                f"{self._path} holds {self.__name__} for\n  {known}\nand it is launched as\n  "
+                f"{_summary(asked)}\nCompile it for that, too: portable compile --signature ..."
+            )
+        return max(serving, key=lambda v: specificity(v.description["specialisation"]))
+
+
+def _summary(description: Mapping[str, Any]) -> str:
+    """A specialisation as a user would write it."""
+    types = ", ".join(_type(spec) for spec in description["parameters"])
+    text = f"({types}) in workgroups of {tuple(description['workgroup'])}"
+    constants = ", ".join(f"{k}={v[-1]}" for k, v in description["constants"].items())
+    wide = ", with 64-bit indices" if description["index64"] else ""
+    return text + (f", {constants}" if constants else "") + wide
+
+
+def _type(spec: Mapping[str, Any]) -> str:
+    if "struct" in spec:
+        return f"{spec['struct']}({', '.join(map(_type, spec['items']))})"
+    if "array" in spec:
+        dims = [":"] * len(spec["strides"])
+        if dims and spec["strides"][-1] == "unit":
+            dims[-1] = "::1"
+        return f"{spec['array']}[{', '.join(dims)}]"
+    if "scalar" in spec:
+        return spec["dtype"] or str(spec["scalar"])
+    return str(spec["constant"][-1])
+
+
+def misfit(path: Path, variants: Sequence[Variant], device: Device) -> DeviceError:
+    """The package is for other devices."""
+    seen: list[dict[str, str]] = []
+    for variant in variants:
+        if variant.facts not in seen:
+            seen.append(variant.facts)
+    made = "; or ".join(_facts(facts) for facts in seen)
+    return DeviceError(
+        f"{path} was compiled for {made}, and {device.name} is {_facts(facts_of(device))}; compile "
+        f"it again where there is a compiler: portable compile --device {device.name}"
+    )
+
+
+def _facts(facts: Mapping[str, str]) -> str:
+    return ", ".join(f"{name} {value}" for name, value in facts.items())
+
+
+def load_compiled(path: str | PathLike[str], *, device: str | Device | None = None) -> Package:
+    """Read a package of compiled kernels; no compiler is needed, and nothing is run yet.
+
+    Launching its kernels runs the machine code in it: take packages from those alone whose programs
+    you would run.
+
+    Parameters
+    ----------
+    path : str or path-like
+        The file.
+    device : str, Device or None
+        What it has to fit; None means the device in use.
+
+    Returns
+    -------
+    Package
+        Its kernels by name.
+
+    Raises
+    ------
+    DataError
+        If the file is no package, or damaged.
+    DeviceError
+        If a kernel in it was compiled for other devices or drivers.
+    OSError
+        If the file cannot be read.
+
+    Examples
+    --------
+    >>> package = pt.load_compiled("saxpy.zip")  # doctest: +SKIP
+    >>> package.saxpy[n, 256](2.0, x, y)  # doctest: +SKIP
+    """
+    where = Path(path)
+    try:
+        kernels = _read(where)
+    except (zipfile.BadZipFile, KeyError, ValueError, TypeError, DTypeError) as error:
+        raise DataError(f"{where} is no package of compiled kernels: {error}") from None
+    chosen = registry.device(device)
+    for kernel in kernels.values():
+        if not kernel.fits(chosen):
+            raise misfit(where, kernel._variants, chosen)
+    return Package(where, kernels)
+
+
+def _read(path: Path) -> dict[str, LoadedKernel]:
+    with zipfile.ZipFile(path) as file:
+        manifest = json.loads(file.read(_MANIFEST))
+        if manifest["format"] != _FORMAT:
+            raise ValueError(f"its format is {manifest['format']!r}, and {_FORMAT} is read here")
+        return {
+            name: LoadedKernel(
+                path, name, found["parameters"], [_variant(file, x) for x in found["variants"]]
+            )
+            for name, found in manifest["kernels"].items()
+        }
+
+
+def _variant(file: zipfile.ZipFile, found: dict[str, Any]) -> Variant:
+    code = file.read(found["code"])
+    if hashlib.sha256(code).hexdigest() != found["code"]:
+        raise ValueError("machine code in it is damaged")
+    program_from(found["program"])  # what is wrong with it shows here
+    names = ("specialisation", "program", "written", "dimensions")
+    return Variant(dict(found["facts"]), {name: found[name] for name in names}, code)

@@ -1,0 +1,215 @@
+"""Packages of compiled kernels: written where there is a compiler, launched without one."""
+
+from __future__ import annotations
+
+import json
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+import portable as pt
+from portable import compiled
+from portable import lang as kl
+from portable.backend import Device
+from portable.cli import main
+from portable.errors import DataError, DeviceError, LaunchError, UnsupportedError
+
+SAXPY = "float, f32[:], f32[:]"
+
+
+@pt.kernel
+def saxpy(a, x, y, *, TIMES=1):
+    i = kl.global_id(0)
+    if i < y.shape[0]:
+        y[i] += TIMES * a * x[i]
+
+
+@pt.kernel
+def by_rows(a, sums):
+    row, other = kl.global_id(0), kl.global_id(1)
+    if row < a.shape[0] and other == 0:
+        total = 0.0
+        for column in range(a.shape[1]):
+            total += a[row, column]
+        sums[row] = total
+
+
+@pytest.fixture
+def keeping(device: Device) -> Device:
+    """Each device that keeps compiled programs."""
+    if not device.program_facts():
+        pytest.skip(f"{device.name} keeps no compiled programs")
+    return device
+
+
+def forbid_compilers(monkeypatch: pytest.MonkeyPatch, device: Device) -> None:
+    def refuse(*_: object) -> None:
+        raise AssertionError("a compiler was asked")
+
+    monkeypatch.setattr(type(device), "compile", refuse)
+    monkeypatch.setattr(type(device), "export", refuse)
+    monkeypatch.setattr("portable.lang.emit.generate", refuse)
+
+
+def on(device: Device, x: Any) -> Any:
+    return pt.asarray(np.asarray(x, np.float32), device=device)
+
+
+def test_a_package_runs_without_a_compiler(
+    keeping: Device, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    device, path = keeping, tmp_path / "kernels.zip"
+    compiled.save_compiled(
+        path,
+        [
+            compiled.compile_kernel(saxpy, SAXPY, devices=[device], workgroup=64),
+            compiled.compile_kernel(saxpy, SAXPY, devices=[device], workgroup=64, TIMES=3),
+            compiled.compile_kernel(
+                by_rows, "f32[:, ::1], f32[::1]", devices=[device], workgroup=(8, 1)
+            ),
+        ],
+    )
+    forbid_compilers(monkeypatch, device)
+    package = pt.load_compiled(path, device=device)
+    assert list(package) == ["saxpy", "by_rows"]
+    with pt.use(device):
+        x, y = on(device, np.arange(100)), on(device, np.ones(100))
+        package.saxpy[100, 64](2.0, x, y)
+        package["saxpy"][100, 64](1.0, x, y, TIMES=3)
+        np.testing.assert_array_equal(pt.to_numpy(y), 1 + 5 * np.arange(100))
+        part = y[1::2]  # a view: the general program
+        package.saxpy[50, 64](1.0, x[:50], part)
+        expected = 1 + 5 * np.arange(100)
+        expected[1::2] += np.arange(50)
+        np.testing.assert_array_equal(pt.to_numpy(y), expected)
+        again = package.saxpy[100, 64].prepare(0.0, x, y)
+        again()
+        sums = on(device, np.zeros(4))
+        package.by_rows[(4, 1), (8, 1)](on(device, np.ones((4, 5))), sums)
+        np.testing.assert_array_equal(pt.to_numpy(sums), [5] * 4)
+        with pytest.raises(LaunchError, match="asks for its place in 2 dimensions"):
+            package.by_rows[4, (8, 1)](on(device, np.ones((4, 5))), sums)
+        with pytest.raises(LaunchError) as caught:
+            package.saxpy[100, 32](2.0, x, y)
+    assert "float, float32[::1], float32[::1]) in workgroups of (64, 1, 1)" in str(caught.value)
+    assert "(32, 1, 1)" in str(caught.value)
+    assert "portable compile" in str(caught.value)
+
+
+def test_misfits_are_told(keeping: Device, tmp_path: Path) -> None:
+    path = tmp_path / "kernels.zip"
+    made = compiled.compile_kernel(saxpy, SAXPY, devices=[keeping], workgroup=64)
+    compiled.save_compiled(path, [made])
+    with pytest.raises(DeviceError, match="simulator is dialect ir"):
+        pt.load_compiled(path, device="simulator")
+    _rewrite(path, "driver", "0.0.1")
+    _rewrite(path, "architecture", "sm_10")
+    with pytest.raises(DeviceError, match=r"driver 0\.0\.1|architecture sm_10"):
+        pt.load_compiled(path, device=keeping)
+
+
+def _rewrite(path: Path, fact: str, value: str) -> None:
+    with zipfile.ZipFile(path) as file:
+        held = {name: file.read(name) for name in file.namelist()}
+    manifest = json.loads(held["manifest.json"])
+    for kernel in manifest["kernels"].values():
+        for variant in kernel["variants"]:
+            variant["facts"] |= {fact: value} if fact in variant["facts"] else {}
+    held["manifest.json"] = json.dumps(manifest).encode()
+    with zipfile.ZipFile(path, "w") as file:
+        for name, data in held.items():
+            file.writestr(name, data)
+
+
+def test_damaged_machine_code_is_told(keeping: Device, tmp_path: Path) -> None:
+    path = tmp_path / "kernels.zip"
+    made = compiled.compile_kernel(saxpy, SAXPY, devices=[keeping], workgroup=64)
+    compiled.save_compiled(path, [made])
+    with zipfile.ZipFile(path) as file:
+        held = {name: file.read(name) for name in file.namelist()}
+    with zipfile.ZipFile(path, "w") as file:
+        for name, data in held.items():
+            file.writestr(name, data if name == "manifest.json" else data[:-1] + b"?")
+    with pytest.raises(DataError, match="damaged"):
+        pt.load_compiled(path, device=keeping)
+
+
+@pytest.mark.parametrize("content", [b"", b"no zip", b"PK\x05\x06" + bytes(18)])
+def test_other_files_are_told(tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "other.zip"
+    path.write_bytes(content)
+    with pytest.raises(DataError, match="no package"):
+        pt.load_compiled(path)
+    with pytest.raises(FileNotFoundError):
+        pt.load_compiled(tmp_path / "missing.zip")
+
+
+def test_what_keeps_no_programs_says_so(device: Device) -> None:
+    if device.program_facts():
+        pytest.skip(f"{device.name} keeps compiled programs")
+    with pytest.raises(UnsupportedError, match=device.name.partition(":")[0]):
+        compiled.compile_kernel(saxpy, SAXPY, devices=[device])
+
+
+@pytest.mark.needs_processor
+@pytest.mark.parametrize(
+    ("signature", "match"),
+    [
+        ("float, f32[:]", "takes 3 arguments"),
+        ("float, f32[x], f32[:]", "in a signature"),
+        ("float, f31[:], f32[:]", "in a signature"),
+        ("float, f32[::1, :], f32[:]", "in a signature"),
+    ],
+)
+def test_bad_signatures(signature: str, match: str) -> None:
+    with pytest.raises(LaunchError, match=match):
+        compiled.compile_kernel(saxpy, signature, devices=["cpu"])
+
+
+@pytest.mark.needs_processor
+def test_the_command(tmp_path: Path) -> None:
+    out = tmp_path / "out.zip"
+    arguments = ["compile", f"{__file__}:saxpy", "--signature", SAXPY, "--out", str(out)]
+    done = CliRunner().invoke(main, [*arguments, "--device", "cpu", "--constant", "TIMES=2"])
+    assert done.exit_code == 0, done.output
+    assert "2 programs of saxpy" in done.output
+    with pt.use("cpu"):
+        x, y = np.ones(300, np.float32), np.zeros(300, np.float32)
+        pt.load_compiled(out).saxpy[300](1.5, x, y, TIMES=2)
+    assert (y == 3).all()
+    for wrong, message in (
+        (["--constant", "TIMES"], "NAME=VALUE"),
+        (["--workgroup", "4 by 4"], "expected 256"),
+        (["--device", "nonsense"], "no device"),
+    ):
+        done = CliRunner().invoke(main, [*arguments, *wrong])
+        assert done.exit_code != 0
+        assert message in done.output
+    done = CliRunner().invoke(main, ["compile", "json:dumps", *arguments[2:]])
+    assert "json has no kernel dumps" in done.output
+
+
+def test_the_cache_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from portable import cache
+
+    monkeypatch.setenv("PORTABLE_CACHE_DIR", str(tmp_path))
+
+    def run(*words: str) -> str:
+        done = CliRunner().invoke(main, ["cache", *words])
+        assert done.exit_code == 0, done.output
+        return done.output
+
+    assert "no programs" in run()
+    cache.store(cache.key("a"), bytes(1000))
+    cache.store(cache.key("b"), bytes(500))
+    assert "2 programs" in run()
+    assert run("where").strip() == str(tmp_path)
+    assert 1500 < int(run("size")) < 1700
+    assert "Removed 2 programs" in run("clear")
+    assert cache.load(cache.key("a")) is None
+    assert run("size").strip() == "0"
+    assert "Nothing" in run("clear")
