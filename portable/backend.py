@@ -142,6 +142,10 @@ class Capabilities:
     pointer_offsets: bool = False
     faults: frozenset[Fault] = field(default_factory=frozenset)
 
+    def __hash__(self) -> int:
+        """By what tells most devices apart: plans are looked up by capabilities at each call."""
+        return hash((self.dialect, self.architecture, self.name, self.driver))
+
 
 class ArrayView(NamedTuple):
     """How a device sees one of its arrays as a kernel argument.

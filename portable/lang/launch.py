@@ -62,6 +62,9 @@ _MAX_PLANS: Final = 1024
 _FAMILIAR_AFTER: Final = 4
 """Launches of a plan after which it pays to compile a function that recognises more of them."""
 
+_MOST_FAMILIAR: Final = 4
+"""Launches that a launcher recognises, of its latest: loops of operations launch a few in turn."""
+
 _UNKNOWN: Final = object()
 _known_types: Final[dict[type, Any]] = {}
 """Of types of arguments seen: True of arrays, None of tuples and structs, False of the rest."""
@@ -197,7 +200,7 @@ class Launcher:
         self._flat = flat
         self._plans: dict[Any, _Plan] = {}
         self._latest: Device | None = None
-        self._familiar: Familiar | None = None
+        self._familiar: tuple[Familiar, ...] = ()
 
     @property
     def kernel(self) -> Launchable:
@@ -224,10 +227,8 @@ class Launcher:
         DeviceMismatchError
             For arrays of different devices.
         """
-        familiar = self._familiar
         try:
-            if familiar is not None:
-                recognise, launch, groups = familiar
+            for recognise, launch, groups in self._familiar:
                 arguments = recognise(args, constants)
                 if arguments is not None:
                     launch(groups, arguments)
@@ -242,7 +243,8 @@ class Launcher:
         if uses == _FAMILIAR_AFTER:
             bound.familiar = _familiar(plan, bound, args, constants, views)
         if bound.familiar is not None:
-            self._familiar = bound.familiar
+            others = [x for x in self._familiar if x is not bound.familiar]
+            self._familiar = (bound.familiar, *others[: _MOST_FAMILIAR - 1])
 
     def prepare(self, *args: Any, **constants: Any) -> Callable[[], None]:
         """Binds the arguments and returns the cheapest launch of them, a function without any.

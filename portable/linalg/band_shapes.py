@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import pairwise
 from typing import Final, Literal
 
@@ -174,6 +175,7 @@ def _rounded(x: int, multiple: int) -> int:
     return -(-x // multiple) * multiple
 
 
+@lru_cache(maxsize=1024)
 def plan_for(u: int, n: int, dtype: DType, capabilities: Capabilities) -> Plan:
     """The layout that suits a device: vectors on a CPU, work-items elsewhere."""
     ordered = capabilities.memory_orders == "acq_rel"
