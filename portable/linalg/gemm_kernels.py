@@ -235,20 +235,21 @@ def gemm_tiles(
         matrix_of(out, out, batch),
     )
     m, n, k = result.shape[0], result.shape[1], left.shape[1]
-    steps, first = kl.cdiv(k, BK), 0
     if IN_PARTS:
-        each, part = kl.cdiv(steps, out.shape[0]), batch // matrices_of(out, 1)
-        first = part * each * BK
-        steps = kl.minimum(steps - part * each, each)
+        most = kl.cdiv(kl.cdiv(k, BK), out.shape[0])
+        before = batch // matrices_of(out, 1) * most
+        first, steps = before * BK, kl.minimum(kl.cdiv(k, BK) - before, most)
+    else:
+        first, steps = 0, kl.cdiv(k, BK)
     AHEAD = 0 if APART else STAGES - 1
     tile_a = kl.local((STAGES, BM, BK), a.dtype)
     tile_b = kl.local((STAGES, BK, BN), b.dtype)
     acc = kl.matrix((BM, BN), ACC, scope="workgroup", units=UNITS)
     acc.fill(0)
     for stage in kl.static_range(AHEAD):
-        start = first + stage * BK
-        kl.copy_async(tile_a[stage], left[row : row + BM, start : start + BK])
-        kl.copy_async(tile_b[stage], right[start : start + BK, column : column + BN])
+        begin = first + stage * BK
+        kl.copy_async(tile_a[stage], left[row : row + BM, begin : begin + BK])
+        kl.copy_async(tile_b[stage], right[begin : begin + BK, column : column + BN])
         kl.copy_commit()
     for step in range(steps):
         if AHEAD > 0:
@@ -263,7 +264,7 @@ def gemm_tiles(
             kl.copy_wait(0)
             kl.barrier()
         now = step % STAGES
-        kl.mma(acc, tile_a[now], tile_b[now], valid=(m - row, n - column, k - first - step * BK))
+        kl.mma(acc, tile_a[now], tile_b[now], valid=(m - row, n - column, k - step * BK - first))
         if STAGES == 1:
             kl.barrier()
     acc.map(finished_in_tile, row, column, alpha, beta, c, bias, batch, out, ACTIVATION)

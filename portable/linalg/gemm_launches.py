@@ -74,7 +74,7 @@ def tiles_launch(
     sizes = {name: value for name, value in parameters.items() if name != "WORKGROUP"}
     workgroup = (parameters["WORKGROUP"], 1, 1)
     launcher = _over_tiles(gemm_tiles, shape, parameters["BM"], parameters["BN"], workgroup)
-    return TileLaunch(launcher, {**sizes, **constants})
+    return TileLaunch(launcher, {"IN_PARTS": False, **sizes, **constants})
 
 
 def sums_launch(shape: tuple[int, ...], activation: Function) -> TileLaunch:

@@ -76,3 +76,17 @@ def test_hoppers_copy_engine_fills_the_ring(
         pytest.skip(str(cuda_missing()))
     if engine:
         compile_cuda(program, "sm_90a")
+
+
+@pytest.mark.parametrize("in_parts", [False, True])
+def test_a_rounds_operands_are_loaded_in_the_round_before(in_parts: bool) -> None:
+    """So the first ones are waited for before the loop: a seventh of the time on an H200."""
+    specialised = wanted(pt.float64, CUDA, False)
+    if in_parts:
+        constants = tuple({**dict(specialised.constants), "IN_PARTS": True}.items())
+        sums = ArraySpec(pt.float64, ("any", "any", "unit"), aligned=True)
+        parameters = (*specialised.parameters[:-1], sums)
+        specialised = replace(specialised, parameters=parameters, constants=constants)
+    program = generate(translate(gemm_tiles.python, specialised, CUDA), CUDA)
+    before, _ = program.source.split("for (int step_", 1)
+    assert "cp.async.wait_group" in before
