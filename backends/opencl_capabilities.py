@@ -33,6 +33,7 @@ _FALLBACK_LOCAL = 32 * 1024
 _FALLBACK_LINE = 64
 _VOLTA = 7
 _AMPERE = 8
+_UNITS = frozenset({"mma.f16", "mma.tf32", "mma.f64"})
 
 
 def is_cpu(device: cl.Device) -> bool:
@@ -70,7 +71,7 @@ def capabilities_of(device: cl.Device) -> Capabilities:
         float64="cl_khr_fp64" in extensions,
         native_half="cl_khr_fp16" in extensions,
         sub_group_size=_sub_group_size(device, extensions),
-        matrix_units=frozenset({"mma.f16", "mma.f64"}) if level >= _AMPERE else frozenset(),
+        matrix_units=_UNITS if level >= _AMPERE else frozenset(),
         async_copy=frozenset({"vector"}) if level >= _AMPERE else frozenset(),
         local_memory=local,
         local_memory_opt_in=local,

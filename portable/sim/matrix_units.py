@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 WARP: Final = 32
 _LANE: Final = np.arange(WARP)
 _GROUP, _MEMBER = _LANE >> 2, _LANE & 3
+_TF32: Final = np.uint32(0xFFFFE000)
+"""The bits that matrix units see of single-precision factors."""
 _ROW: Final = 8
 """Halves of a row of a small matrix: 16 bytes."""
 
@@ -83,6 +85,36 @@ def _mma_f16(c: list[Value], x: list[Value]) -> list[Value]:
         a[:, row, _MEMBER * 2 + (i & 1) + (8 if i >= 4 else 0)] = value
     for i, value in enumerate(_halves(x[4:])):
         b[:, _MEMBER * 2 + (i & 1) + (8 if i >= 2 else 0), _GROUP] = value
+    return _added(c, a @ b)
+
+
+@instruction("split.tf32")
+def _(statement: s.Instruction, b: Builder) -> Step:
+    return worked_out(statement, b, 1, lambda c, x: _split(x[0]))
+
+
+def _split(x: Value) -> list[Value]:
+    """The first 11 bits, rounded, and what is left."""
+    whole = np.ascontiguousarray(x, np.float32)
+    high = (whole.view(np.uint32) + np.uint32(0x1000)) & _TF32
+    with np.errstate(invalid="ignore"):
+        low = whole - high.view(np.float32)
+    return [high, low.view(np.uint32)]
+
+
+@instruction("mma.tf32")
+def _(statement: s.Instruction, b: Builder) -> Step:
+    return worked_out(statement, b, WARP, _mma_tf32)
+
+
+def _mma_tf32(c: list[Value], x: list[Value]) -> list[Value]:
+    warps = c[0].size // WARP
+    a, b = np.zeros((warps, 16, 8), np.float32), np.zeros((warps, 8, 8), np.float32)
+    values = [_warps((np.ascontiguousarray(r) & _TF32).view(np.float32)) for r in x]
+    for i, value in enumerate(values[:4]):
+        a[:, _GROUP + 8 * (i & 1), _MEMBER + 4 * (i >> 1)] = value
+    for i, value in enumerate(values[4:]):
+        b[:, _MEMBER + 4 * i, _GROUP] = value
     return _added(c, a @ b)
 
 

@@ -30,9 +30,9 @@ __all__ = [
     "translated",
 ]
 
-HOPPER = replace(CUDA, matrix_units=frozenset({"mma.f16", "mma.f64", "wgmma.f16"}))
+HOPPER = replace(CUDA, matrix_units=CUDA.matrix_units | {"wgmma.f16"})
 ENGINE = replace(HOPPER, async_copy=frozenset({"vector", "bulk", "tensor"}))
-AMPERE = replace(CUDA, matrix_units=frozenset({"mma.f16", "mma.f64"}), architecture="sm_80")
+AMPERE = replace(CUDA, architecture="sm_80")
 OPENCL = replace(AMPERE, dialect="opencl", sub_group_size=1, local_memory_opt_in=CUDA.local_memory)
 
 

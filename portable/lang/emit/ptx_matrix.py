@@ -67,6 +67,12 @@ def _wgmma(columns: int) -> Asm:
 
 _WARP: Final = {
     "mma.f16.m16n8k16": _mma("m16n8k16", "f32.f16.f16.f32", 4, 2, 4, ("f", "r")),
+    "mma.tf32.m16n8k8": _mma("m16n8k8", "f32.tf32.tf32.f32", 4, 2, 4, ("f", "r")),
+    "split.tf32": Asm(
+        'asm("{{ .reg .b32 x; .reg .f32 h; mov.b32 x, %2; add.u32 x, x, 0x1000; '
+        'and.b32 %0, x, 0xffffe000; mov.b32 h, %0; sub.f32 h, %2, h; mov.b32 %1, h; }}" '
+        ': "=&r"({o0}), "=r"({o1}) : "f"({i0}));'
+    ),
     "mma.f64.m16n8k4": _mma("m16n8k4", "f64.f64.f64.f64", 2, 1, 4, ("d", "d")),
     "mma.f64.m8n8k4": _mma("m8n8k4", "f64.f64.f64.f64", 1, 1, 2, ("d", "d")),
     "pack.f16": Asm('asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"({o0}) : "f"({i1}), "f"({i0}));'),

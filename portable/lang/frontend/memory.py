@@ -123,15 +123,24 @@ def place(builder: Builder, view: View, index: Any) -> tuple[e.Expression, ...]:
     return part.starts
 
 
-def region(builder: Builder, x: Any, ndim: int | None = None, what: str = "this") -> Region:
-    """A view as a region with static extents."""
+def region(
+    builder: Builder, x: Any, ndim: int | None = None, what: str = "this", joins: bool = False
+) -> Region:
+    """A view as a region with static extents.
+
+    Where it `joins`, a view of more dimensions is taken for one of two: all but its last are
+    counted as one.
+    """
     transposed = False
     if not isinstance(x, View):
         builder.fail(f"{what} takes part of an array, not {describe(x)}", "such as tile[i:i+16]")
-    if ndim is not None and x.ndim != ndim:
+    joined = joins and x.ndim > 2
+    if ndim is not None and x.ndim != ndim and not joined:
         builder.fail(f"{what} takes a {ndim}-d part of an array, not a {describe(x)}")
     kept = x.kept
     if list(kept) != sorted(kept):
+        if joined:
+            builder.fail(f"{what} takes dimensions of an array in their order where there are more")
         transposed, kept = True, kept[::-1]
     if not all(isinstance(extent, int) for extent in x.extents):
         builder.fail(
@@ -141,7 +150,7 @@ def region(builder: Builder, x: Any, ndim: int | None = None, what: str = "this"
     by_dim = dict(zip(x.kept, x.extents, strict=True))
     extents = tuple(by_dim.get(d) for d in range(x.array.ndim))
     starts = tuple(builder.let("start", start) for start in x.starts)
-    return Region(x.array, starts, extents, transposed)  # type: ignore[arg-type]
+    return Region(x.array, starts, extents, transposed, joined)  # type: ignore[arg-type]
 
 
 def load(

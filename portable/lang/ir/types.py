@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from math import prod
 from typing import Literal
 
 from portable.dtypes import DType, bool_, float16, float32, float64, int32, int64, uint32, uint64
@@ -156,6 +157,8 @@ class Fragment:
         What `statements.Multiply` may take it for.
     units : bool
         Whether matrix units may hold and multiply it.
+    split : bool
+        Of ``float32``: whether factors may be split into two numbers of 11 bits for matrix units.
     """
 
     name: str
@@ -164,6 +167,7 @@ class Fragment:
     scope: Scope
     use: Use = "accumulator"
     units: bool = True
+    split: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,14 +185,19 @@ class Region:
         dimension dropped. What remains is the region's shape, in the array's order of dimensions.
     transposed : bool
         For two remaining dimensions: whether they are taken in the opposite order.
+    joined : bool
+        Whether all that remain but the last are counted as one dimension, in C order.
     """
 
     array: Array
     starts: tuple[object, ...]
     extents: tuple[int | None, ...]
     transposed: bool = False
+    joined: bool = False
     shape: tuple[int, ...] = field(init=False)
 
     def __post_init__(self) -> None:
         kept = tuple(e for e in self.extents if e is not None)
+        if self.joined:
+            kept = prod(kept[:-1]), kept[-1]
         object.__setattr__(self, "shape", kept[::-1] if self.transposed else kept)

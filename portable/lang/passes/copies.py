@@ -9,6 +9,7 @@ CPU's way) copies whole rows.
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from math import prod
 
 from portable.backend import Box, Capabilities
 from portable.dtypes import DType, bool_, int32, uint32, uint64
@@ -85,21 +86,36 @@ class _Tile:
     @property
     def extents(self) -> list[int]:
         """The tile's extents, slowest first."""
-        return [self.outside.shape[d] for d in self.order]
+        return [self.outside.extents[d] or 1 for d in self.dims(self.outside)]
 
     def dims(self, region: Region) -> list[int]:
         """The array's dimension of each of the tile's, slowest first."""
-        kept = [d for d, extent in enumerate(region.extents) if extent is not None]
-        if region.transposed:
-            kept.reverse()
-        return [kept[d] for d in self.order]
+        return [self.dim(region, d) for d in self.order]
+
+    def dim(self, region: Region, d: int) -> int:
+        """The array's dimension of one of the tile's; joined ones lie along one of the inside."""
+        kept = _kept(region)
+        return kept[max(0, d - len(_kept(self.outside)) + len(kept))]
+
+    def step(self, region: Region, d: int) -> int:
+        """How far a step along one of the tile's dimensions leads along the array's."""
+        dims = _kept(self.outside)
+        if region is self.outside or not self.outside.joined or d == len(dims) - 1:
+            return 1
+        return prod(self.outside.extents[dim] or 1 for dim in dims[d + 1 : -1])
 
     def index(self, region: Region, at: list[e.Expression]) -> tuple[e.Expression, ...]:
         """The index into the region's array of a place in the tile, given slowest first."""
         index = [_expression(x) for x in region.starts]
-        for dim, own in zip(self.dims(region), at, strict=True):
-            index[dim] = _sum(index[dim], own)
+        for d, own in zip(self.order, at, strict=True):
+            dim = self.dim(region, d)
+            index[dim] = _sum(index[dim], _scaled(own, self.step(region, d)))
         return tuple(index)
+
+
+def _kept(region: Region) -> list[int]:
+    kept = [d for d, extent in enumerate(region.extents) if extent is not None]
+    return kept[::-1] if region.transposed else kept
 
 
 def _expression(x: object) -> e.Expression:
@@ -249,7 +265,7 @@ class _Lowering:
         inward = x.source.array.space == "global"
         outside, inside = (x.source, x.target) if inward else (x.target, x.source)
         self._count += 1
-        dims = list(range(len(outside.shape)))
+        dims = list(range(len(_kept(outside))))
         items = self._items if x.by is None else x.by[1]
         label = inside.array.name
         tile = _Tile(x, inward, outside, inside, dims, False, items, loc=x.loc, label=label)
@@ -264,15 +280,16 @@ class _Lowering:
         return tile
 
     def _unit(self, tile: _Tile, region: Region, dim: int) -> bool:
-        kept = [d for d, extent in enumerate(region.extents) if extent is not None]
-        own = kept[::-1][dim] if region.transposed else kept[dim]
+        own = tile.dim(region, dim)
+        if tile.step(region, dim) != 1:
+            return False
         if region.array.layout is not None:
             return region.array.layout.strides[own] == 1
         return region.array.strides[own] == "unit"
 
     def _fastest(self, tile: _Tile) -> int:
         """The dimension to go along: contiguous on both sides, or outside, or the last."""
-        dims = range(len(tile.outside.shape))
+        dims = range(len(_kept(tile.outside)))
         outside = [d for d in dims if self._unit(tile, tile.outside, d)]
         both = [d for d in outside if self._unit(tile, tile.inside, d)]
         return [*reversed(dims), *outside, *both][-1] if outside else dims[-1]

@@ -22,14 +22,21 @@ def matrix(
     scope: str = "workgroup",
     use: str = "accumulator",
     units: bool = True,
+    split: bool = False,
 ) -> Any:
     """A matrix fragment held by a ``"work_item"``, ``"sub_group"`` or ``"workgroup"`` together.
 
     Where the device has matrix units for its types it is held as they want it unless `units` is
     False, else as a tile of registers per work-item.
 
+    A single-precision accumulator that is `split` may have matrix units multiply each factor as a
+    sum of two numbers of 11 bits: products are then within 2^-20 of the exact ones, relatively, but
+    an infinite factor gives NaN. (H. Ootomo, R. Yokota, "Recovering single precision accuracy from
+    Tensor Cores while surpassing the FP32 theoretical peak performance", IJHPCA 36, 2022.)
+
     It has ``fill(x)``, ``load(part)``, ``store(part)`` and ``map(function, *more)``, where the
-    function takes an element, or an element, its row and its column, and then `more`.
+    function takes an element, or an element, its row and its column, and then `more`. It may be
+    stored to a part of more dimensions, all but the last of which are counted as one, in C order.
     """
 
 

@@ -19,7 +19,9 @@ __all__ = ["FRAGMENT_METHODS", "fragment_of"]
 
 
 @handles("matrix")
-def _matrix(builder: Builder, shape: Any, dtype: Any, scope: Any, use: Any, units: Any) -> Fragment:
+def _matrix(
+    builder: Builder, shape: Any, dtype: Any, scope: Any, use: Any, units: Any, split: Any
+) -> Fragment:
     ok = isinstance(shape, tuple) and len(shape) == 2
     if not ok or not all(isinstance(n, int) and n > 0 for n in shape):
         builder.fail(f"kl.matrix takes a shape of two positive constants, not {shape!r}")
@@ -30,7 +32,7 @@ def _matrix(builder: Builder, shape: Any, dtype: Any, scope: Any, use: Any, unit
     kind = as_dtype(builder, dtype)
     held = kind if kind is float16 and use != "accumulator" else register_of(builder, kind)
     name = builder.name(builder.hint or "matrix")
-    fragment = Fragment(name, (shape[0], shape[1]), held, scope, use, bool(units))
+    fragment = Fragment(name, (shape[0], shape[1]), held, scope, use, bool(units), bool(split))
     builder.fragments.append(fragment)
     return fragment
 
@@ -90,7 +92,7 @@ def _load(builder: Builder, fragment: Fragment, part: Any) -> None:
 
 
 def _store(builder: Builder, fragment: Fragment, part: Any) -> None:
-    target = memory.region(builder, part, 2, "store")
+    target = memory.region(builder, part, 2, "store", joins=True)
     if target.shape != fragment.shape:
         builder.fail(f"a {fragment.shape} matrix stored to a part of shape {target.shape}")
     builder.emit(s.FragmentStore(fragment, target, builder.location))

@@ -9,7 +9,7 @@ from typing import Final
 from portable.lang.ir import statements as s
 from portable.lang.ir.types import Array
 from portable.lang.passes.matrix.apart import Cut
-from portable.lang.passes.matrix.parts import kept_dims
+from portable.lang.passes.matrix.parts import alike_dims
 from portable.lang.passes.matrix.work import Work
 
 __all__ = ["boxed"]
@@ -33,7 +33,7 @@ def _is_box(x: s.CopyTile, work: Work) -> bool:
     """Whether the source is one box, whose rows are those of the panel."""
     source, target = x.source, x.target
     small = all(extent is None or extent <= _MOST for extent in source.extents)
-    row = kept_dims(source)[kept_dims(target).index(target.array.ndim - 1)]
+    row = alike_dims(x)[target.array.ndim - 1]
     return small and _is_readable(source.array, work) and source.array.strides[row] == "unit"
 
 

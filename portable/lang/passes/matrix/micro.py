@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import NamedTuple
 
 from portable.dtypes import DType, float16
@@ -17,7 +18,7 @@ from portable.lang.ir import expressions as e
 from portable.lang.ir import statements as s
 from portable.lang.ir.types import Array, Fragment, Layout, Region, Space, Use
 from portable.lang.passes.matrix.panels import Panels
-from portable.lang.passes.matrix.parts import Part, Tile, kept_dims
+from portable.lang.passes.matrix.parts import Part, Tile, alike_dims, kept_dims
 from portable.lang.passes.matrix.regions import inside, place
 from portable.lang.passes.matrix.shape import MicroShape
 from portable.lang.passes.matrix.strategy import Strategy
@@ -214,7 +215,7 @@ class Micro(Strategy):
         whole = both(smaller(last, width), inside(x.target, index), inside(x.target, end))
         with code.when(whole):
             values = code.load(array, at, vector_type(array.dtype, lanes))
-            code.store(x.target.array, index, values, kept_dims(x.target)[1])
+            code.store(x.target.array, index, values, kept_dims(x.target)[-1])
         with code.otherwise(), code.loop("lane", lanes) as lane:
             own = e.Binary("add", column, lane)
             with code.when(smaller(own, width)):
@@ -302,7 +303,7 @@ class Micro(Strategy):
         turned = kept_dims(x.target)[0] != (held.dims[1] if held.turned else held.dims[0])
         source = x.source
         if turned:
-            source = Region(source.array, source.starts, source.extents, not source.transposed)
+            source = replace(source, transposed=not source.transposed)
         held.copy(code, lead, source)
         return code.block
 
@@ -422,7 +423,7 @@ def _packs(tile: Tile) -> bool:
 
 def _along(copy: s.CopyTile, target_dim: int) -> bool:
     """Whether the source is contiguous along what becomes a dimension of the target."""
-    source_dim = dict(zip(kept_dims(copy.target), kept_dims(copy.source), strict=True))[target_dim]
+    source_dim = alike_dims(copy)[target_dim]
     strides = copy.source.array.strides
     return bool(strides) and strides[source_dim] == "unit" and strides.count("unit") == 1
 

@@ -63,7 +63,8 @@ def _operand_type(part: Part) -> DType | None:
 def _shape(work: Work, part: Part) -> Shape | None:
     kind = _operand_type(part)
     total = part.accumulators[0].dtype
-    return None if kind is None else shape_of(kind, total, work.capabilities)
+    split = all(fragment.split for fragment in part.accumulators)
+    return None if kind is None else shape_of(kind, total, work.capabilities, split)
 
 
 def _plain(work: Work, part: Part) -> bool:
@@ -120,6 +121,7 @@ class MmaSync(Strategy):
         self._held = {f: self._hold(code, f) for f in part.accumulators}
         self._operands = {f: self._operand(f) for f in part.fragments if f.use != "accumulator"}
         self._buffers: dict[str, tuple[Registers, Registers]] = {}
+        self._parts = self._made_parts() if shape.split else {}
         return code.block
 
     def _place_warp(self, code: Code, grid: tuple[int, int]) -> tuple[e.Expression, e.Expression]:
@@ -153,12 +155,22 @@ class MmaSync(Strategy):
         outer = self._origin[0 if use == "a" else 1]
         return Loader(self._shape, use, self._lanes, outer, self.work.facts)
 
-    def _registers(self, name: str, use: _Use) -> Registers:
+    def _made_parts(self) -> dict[_Use, tuple[Registers, Registers]]:
+        """Registers for the first bits of operands and for the rest."""
+        return {
+            use: (
+                self._registers(f"{use}_high", use, uint32),
+                self._registers(f"{use}_low", use, uint32),
+            )
+            for use in (_A, _B)
+        }
+
+    def _registers(self, name: str, use: _Use, kind: DType | None = None) -> Registers:
         """Variables for one k-step of an operand."""
         shape = self._shape
         tiles = self._share[0] // shape.m if use == "a" else self._share[1] // shape.n
         each = len(shape.a if use == "a" else shape.b)
-        kind = uint32 if shape.operand is float16 else shape.operand
+        kind = kind or (uint32 if shape.operand is float16 else shape.operand)
         return [
             [self.work.variable(f"{name}_{tile}_{i}", kind) for i in range(each)]
             for tile in range(tiles)
@@ -241,14 +253,33 @@ class MmaSync(Strategy):
 
     def _step(self, code: Code, x: s.Multiply, step: int) -> None:
         """Multiplies what was loaded for a k-step."""
-        held = self._held[x.accumulator]
         a, b = self._placed(x.a, _A, step), self._placed(x.b, _B, step)
+        if not self._shape.split:
+            self._products(code, x.accumulator, a, b)
+            return
+        high_a, low_a = self._split(code, _A, a)
+        high_b, low_b = self._split(code, _B, b)
+        self._products(code, x.accumulator, low_a, high_b)
+        self._products(code, x.accumulator, high_a, low_b)
+        self._products(code, x.accumulator, high_a, high_b)
+
+    def _products(self, code: Code, total: Fragment, a: Registers, b: Registers) -> None:
+        """Each of the operands' tiles with each of the other's."""
+        held = self._held[total].registers
         each = len(self._shape.accumulator)
         for i, j in ordered(len(a), len(b)):
             first = (i * len(b) + j) * each
-            total = held.registers[first : first + each]
             operands = (*a[i], *b[j])
-            code.emit(s.Instruction(self._shape.name, total, operands, (), code.loc))
+            sums = held[first : first + each]
+            code.emit(s.Instruction(self._shape.name, sums, operands, (), code.loc))
+
+    def _split(self, code: Code, use: _Use, whole: Registers) -> tuple[Registers, Registers]:
+        """The first bits of what registers hold, and the rest."""
+        high, low = self._parts[use]
+        for pieces in zip(whole, high, low, strict=True):
+            for register, upper, lower in zip(*pieces, strict=True):
+                code.emit(s.Instruction("split.tf32", (upper, lower), (register,), (), code.loc))
+        return high, low
 
     def fill(self, x: s.FragmentFill) -> s.Block:
         """Sets every element."""

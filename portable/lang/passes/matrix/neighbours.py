@@ -27,13 +27,13 @@ def store_neighbours(
     code : Code
         Where to write it.
     target : Region
-        With two dimensions.
+        Of two dimensions; the columns are its last.
     row, column : Expression
         Of the first element in it, which need not lie inside the array.
     values : sequence of Expression
         The elements, of one type.
     """
-    array, axis = target.array, kept_dims(target)[1]
+    array, axis = target.array, kept_dims(target)[-1]
     places = [place(target, row, add(column, number)) for number in range(len(values))]
     if len(values) == 1:
         _one_by_one(code, target, places, values)

@@ -7,7 +7,9 @@ panels of `width`, so that a micro-tile reads one stream of memory from front to
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from dataclasses import dataclass
+from math import prod
 
 from portable.lang.ir import expressions as e
 from portable.lang.ir.types import Array, Region
@@ -88,6 +90,8 @@ class Panels:
 
 
 class _Copy:
+    """A copy into a tile: loops over the outer of joined dimensions, if any, around a rectangle."""
+
     def __init__(
         self, tile: Panels, code: Code, lead: tuple[e.Expression, ...], source: Region
     ) -> None:
@@ -95,28 +99,47 @@ class _Copy:
         self.code = code
         self.lead = lead
         self.source = source
-        rows, columns = kept_dims(source)
+        *outer, rows, columns = sorted(kept_dims(source))
+        if source.transposed:
+            rows, columns = columns, rows
+        self.outer = outer
         self.line_dim, self.lane_dim = (columns, rows) if tile.turned else (rows, columns)
         self.kind = source.array.dtype.register
+        self.steps: dict[int, e.Expression] = {}
+        self.passed: e.Expression = code.index(0)
 
     def run(self) -> None:
         """Zeros first where the region is not full; then the rectangle inside the array."""
         tile, code = self.tile, self.code
-        line_low, line_high, line_full = self._limits(self.line_dim, tile.lines)
-        lane_low, lane_high, lane_full = self._limits(self.lane_dim, tile.lanes)
+        limits = {dim: self._limits(dim) for dim in (*self.outer, self.line_dim, self.lane_dim)}
         elsewhere = self._fixed_inside()
         padded = tile.all_lines > tile.lines or tile.all_lanes > tile.lanes
-        full = both(line_full, lane_full, elsewhere)
+        full = both(*(full for _, _, full in limits.values()), elsewhere)
         if padded:
             tile.zero(code, self.lead)
         elif full is not None:
             with code.when(e.Unary("not", full)):
                 tile.zero(code, self.lead)
-        with code.when(elsewhere):
-            if self._contiguous(self.lane_dim):
-                self._lines(line_low, line_high, lane_low, lane_high)
+        with code.when(elsewhere), ExitStack() as loops:
+            for dim in self.outer:
+                low, high, _ = limits[dim]
+                self._step(dim, loops.enter_context(code.loop("outer", high, low)))
+            edges = (*limits[self.line_dim][:2], *limits[self.lane_dim][:2])
+            if self._contiguous(self.lane_dim) and self._joined_dim() != self.lane_dim:
+                self._lines(*edges)
             else:
-                self._scattered(line_low, line_high, lane_low, lane_high)
+                self._scattered(*edges)
+
+    def _joined_dim(self) -> int | None:
+        """The last of the dimensions that are counted as one."""
+        return min(self.line_dim, self.lane_dim) if self.outer else None
+
+    def _step(self, dim: int, at: e.Expression) -> None:
+        """Takes a step along an outer dimension, past so much of the tile."""
+        inner = [d for d in (*self.outer, self._joined_dim()) if d is not None and d > dim]
+        extents = [extent or 1 for d, extent in enumerate(self.source.extents) if d in inner]
+        self.steps[dim] = at
+        self.passed = self.code.let("passed", add(self.passed, mul(at, prod(extents))))
 
     def _contiguous(self, dim: int) -> bool:
         array = self.source.array
@@ -124,11 +147,10 @@ class _Copy:
             return array.strides[dim] == "unit"
         return array.layout is not None and array.layout.strides[dim] == 1
 
-    def _limits(
-        self, dim: int, count: int
-    ) -> tuple[e.Expression, e.Expression, e.Expression | None]:
-        """The first and last offset inside the array, and whether all of `count` are."""
+    def _limits(self, dim: int) -> tuple[e.Expression, e.Expression, e.Expression | None]:
+        """The first and last offset inside the array, and whether all are."""
         code, array = self.code, self.source.array
+        count = self.source.extents[dim] or 1
         zero, most = code.index(0), code.index(count)
         if array.space != "global":
             return zero, most, None
@@ -162,9 +184,13 @@ class _Copy:
 
     def _from(self, line: e.Expression, lane: e.Expression) -> tuple[e.Expression, ...]:
         index = [self._start(dim) for dim in range(self.source.array.ndim)]
-        index[self.line_dim] = add(index[self.line_dim], line)
-        index[self.lane_dim] = add(index[self.lane_dim], lane)
+        for dim, step in ((self.line_dim, line), (self.lane_dim, lane), *self.steps.items()):
+            index[dim] = add(index[dim], step)
         return tuple(index)
+
+    def _to(self, line: e.Expression) -> e.Expression:
+        """The tile's line, past those of earlier steps along the outer dimensions."""
+        return add(line, self.passed) if self._joined_dim() == self.line_dim else line
 
     def _lines(
         self,
@@ -200,17 +226,18 @@ class _Copy:
         source = self._from(line, add(mul(panel, tile.width), lane))
         kind = vector_type(self.kind, tile.vector)
         value = code.load(self.source.array, source, kind, self.lane_dim)
-        code.store(tile.array, tile.at(self.lead, line, panel, lane), value)
+        code.store(tile.array, tile.at(self.lead, self._to(line), panel, lane), value)
 
     def _vector_at(self, line: e.Expression, lane: e.Expression) -> None:
         code, tile = self.code, self.tile
         kind = vector_type(self.kind, tile.vector)
         value = code.load(self.source.array, self._from(line, lane), kind, self.lane_dim)
-        code.store(tile.array, tile.element(self.lead, line, lane), value)
+        code.store(tile.array, tile.element(self.lead, self._to(line), lane), value)
 
     def _single(self, line: e.Expression, lane: e.Expression) -> None:
         value = self.code.load(self.source.array, self._from(line, lane), self.kind)
-        self.code.store(self.tile.array, self.tile.element(self.lead, line, lane), value)
+        there = add(lane, self.passed) if self._joined_dim() == self.lane_dim else lane
+        self.code.store(self.tile.array, self.tile.element(self.lead, self._to(line), there), value)
 
     def _scattered(
         self,

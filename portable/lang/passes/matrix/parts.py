@@ -9,7 +9,7 @@ from portable.lang.ir.expressions import Const
 from portable.lang.ir.types import Array, Fragment, Region, Use
 from portable.lang.ir.walk import all_statements
 
-__all__ = ["Part", "Tile", "covers", "kept_dims", "parts_of"]
+__all__ = ["Part", "Tile", "alike_dims", "covers", "kept_dims", "parts_of"]
 
 
 @dataclass(slots=True)
@@ -57,6 +57,15 @@ def kept_dims(region: Region) -> list[int]:
     """The dimensions of the array that are those of the region, in the region's order."""
     kept = [dim for dim, extent in enumerate(region.extents) if extent is not None]
     return kept[::-1] if region.transposed else kept
+
+
+def alike_dims(copy: s.CopyTile) -> dict[int, int]:
+    """By the target's dimensions the source's in which a step is one of the target's.
+
+    Of dimensions that are counted as one that is the last.
+    """
+    source, target = kept_dims(copy.source), kept_dims(copy.target)
+    return dict(zip(target, source[-len(target) :], strict=True))
 
 
 def covers(region: Region) -> bool:

@@ -37,7 +37,7 @@ def in_quads(offsets: Sequence[Offset], target: Region, facts: Facts) -> bool:
     groups = (offsets[i * REGISTERS : (i + 1) * REGISTERS] for i in range(whole))
     if rest or not all(_from_first(group) == first for group in groups):
         return False
-    array, axis = target.array, kept_dims(target)[1]
+    array, axis = target.array, kept_dims(target)[-1]
     start = target.starts[axis]
     others = (kind for dim, kind in enumerate(array.strides) if dim != axis)
     return (

@@ -6,6 +6,7 @@ from portable.dtypes import DType
 from portable.lang.ir import expressions as e
 from portable.lang.ir.facts import Facts
 from portable.lang.ir.types import Region
+from portable.lang.passes.matrix.lanes import divided, remainder
 from portable.lang.passes.matrix.parts import kept_dims
 from portable.lang.passes.matrix.work import add, both
 
@@ -15,9 +16,21 @@ __all__ = ["exists", "inside", "place"]
 def place(region: Region, row: e.Expression, column: e.Expression) -> tuple[e.Expression, ...]:
     """The index into the region's array of an element of a two-dimensional region."""
     index = [_start(region, dim) for dim in range(region.array.ndim)]
-    for dim, offset in zip(kept_dims(region), (row, column), strict=True):
+    for dim, offset in zip(kept_dims(region), _offsets(region, row, column), strict=True):
         index[dim] = add(index[dim], offset)
     return tuple(index)
+
+
+def _offsets(region: Region, row: e.Expression, column: e.Expression) -> list[e.Expression]:
+    """The distances from the start along each dimension."""
+    if not region.joined:
+        return [row, column]
+    found = [column]
+    *outer, _ = (extent for extent in region.extents if extent is not None)
+    for extent in reversed(outer[1:]):
+        found.insert(0, remainder(row, extent))
+        row = divided(row, extent)
+    return [row, *found]
 
 
 def inside(region: Region, index: tuple[e.Expression, ...]) -> e.Expression | None:

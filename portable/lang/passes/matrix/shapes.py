@@ -13,7 +13,17 @@ from typing import Final
 from portable.backend import Capabilities
 from portable.dtypes import DType, float16, float32, float64
 
-__all__ = ["LANES", "MMA_F16", "MMA_F64", "MMA_F64_SMALL", "Offset", "Shape", "room", "shape_of"]
+__all__ = [
+    "LANES",
+    "MMA_F16",
+    "MMA_F64",
+    "MMA_F64_SMALL",
+    "MMA_TF32",
+    "Offset",
+    "Shape",
+    "room",
+    "shape_of",
+]
 
 LANES: Final = 32
 """Work-items that execute a matrix instruction together, whatever the sub-group's size."""
@@ -42,6 +52,8 @@ class Shape:
         Per register of an operand the offsets of its elements, lowest bits first.
     accumulator : tuple of (int, int)
         Per register the offset of its element.
+    split : bool
+        Whether every operand is two: what its first 11 bits hold, and the rest.
     """
 
     name: str
@@ -53,6 +65,7 @@ class Shape:
     a: tuple[tuple[Offset, ...], ...]
     b: tuple[tuple[Offset, ...], ...]
     accumulator: tuple[Offset, ...]
+    split: bool = False
 
     @property
     def per_register(self) -> int:
@@ -70,6 +83,19 @@ MMA_F16: Final = Shape(
     a=(((0, 0), (0, 1)), ((8, 0), (8, 1)), ((0, 8), (0, 9)), ((8, 8), (8, 9))),
     b=(((0, 0), (1, 0)), ((8, 0), (9, 0))),
     accumulator=((0, 0), (0, 1), (8, 0), (8, 1)),
+)
+
+MMA_TF32: Final = Shape(
+    name="mma.tf32.m16n8k8",
+    m=16,
+    n=8,
+    k=8,
+    operand=float32,
+    sum=float32,
+    a=(((0, 0),), ((8, 0),), ((0, 4),), ((8, 4),)),
+    b=(((0, 0),), ((4, 0),)),
+    accumulator=((0, 0), (0, 1), (8, 0), (8, 1)),
+    split=True,
 )
 
 MMA_F64: Final = Shape(
@@ -102,9 +128,16 @@ def room(items: int) -> int:
     return min(_REGISTERS, _REGISTER_FILE // items) - _OTHERS
 
 
-def shape_of(operand: DType, total: DType, capabilities: Capabilities) -> Shape | None:
-    """The instruction for element types on a device; None where it has none."""
+def shape_of(
+    operand: DType, total: DType, capabilities: Capabilities, split: bool = False
+) -> Shape | None:
+    """The instruction for element types on a device; None where it has none.
+
+    Where operands may be `split` there is one for single precision.
+    """
     units = capabilities.matrix_units
+    if split and "mma.tf32" in units and operand is total is float32:
+        return MMA_TF32
     if "mma.f16" in units and (operand, total) == (float16, float32):
         return MMA_F16
     if "mma.f64" in units and operand is total is float64:

@@ -10,7 +10,7 @@ from typing import Final
 
 from portable.lang.ir.kernel import Kernel
 from portable.lang.ir.types import Array, Layout
-from portable.lang.passes.matrix.parts import Tile, kept_dims
+from portable.lang.passes.matrix.parts import Tile, alike_dims
 from portable.lang.passes.matrix.work import Work
 
 __all__ = ["contiguous_dim", "spread", "staggered"]
@@ -24,7 +24,7 @@ def contiguous_dim(tile: Tile) -> int:
     found = {
         to
         for copy in tile.copies
-        for to, start in zip(kept_dims(copy.target), kept_dims(copy.source), strict=True)
+        for to, start in alike_dims(copy).items()
         if copy.source.array.strides[start] == "unit"
     }
     last = tile.array.ndim - 1
@@ -53,11 +53,22 @@ def _bytes(kernel: Kernel, new: dict[Array, Layout]) -> int:
 
 
 def _padded(tile: Tile) -> Layout:
-    """Rows an odd number of ldmatrix's rows apart; for doubles, 4 lanes of 8 rows side by side."""
+    """Rows an odd number of ldmatrix's rows apart; for others, 4 lanes of 8 rows side by side.
+
+    Singles that are neighbours across the sum are read by 8 lanes of 4 rows.
+    """
     array = tile.array
     chunk = 4 if array.dtype.itemsize == 8 else _CHUNK // array.dtype.itemsize
+    if array.dtype.itemsize == 4 and not _along_sum(tile):
+        chunk *= 2
     extent = array.shape[contiguous_dim(tile)]
     return rows(tile, staggered(extent, chunk))
+
+
+def _along_sum(tile: Tile) -> bool:
+    """Whether the contiguous dimension is the one that is summed over."""
+    inner = contiguous_dim(tile)
+    return any(inner == (columns if use == "a" else rows) for use, rows, columns in tile.uses)
 
 
 def staggered(extent: int, chunk: int) -> int:

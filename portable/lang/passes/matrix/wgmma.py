@@ -18,7 +18,7 @@ from portable.lang.passes.matrix.apart import GROUP, Cut, cut, cut_loop
 from portable.lang.passes.matrix.boxes import boxed
 from portable.lang.passes.matrix.held import Held
 from portable.lang.passes.matrix.lanes import Lanes, divided, remainder
-from portable.lang.passes.matrix.parts import Part, Tile, kept_dims
+from portable.lang.passes.matrix.parts import Part, Tile, alike_dims, kept_dims
 from portable.lang.passes.matrix.settle import settled, wait
 from portable.lang.passes.matrix.shapes import LANES, room
 from portable.lang.passes.matrix.strategy import Strategy
@@ -111,6 +111,8 @@ def _fits(tile: Tile) -> bool:
     _, *dims = next(iter(tile.uses))
     inner = contiguous_dim(tile)
     if inner not in dims or any(set(kept_dims(x.target)) != set(dims) for x in tile.copies):
+        return False
+    if any(x.source.joined and kept_dims(x.target)[-1] != inner for x in tile.copies):
         return False
     (row,) = set(dims) - {inner}
     return array.shape[inner] % _PANEL == 0 and array.shape[row] % _ROWS == 0
@@ -340,7 +342,7 @@ class Wgmma(Strategy):
         kept = kept_dims(x.target)
         extents = (*leading, tile.array.shape[-2], _PANEL)
         target = Region(tile.array, starts, extents, kept == [tile.inner, tile.row])
-        source = _narrowed(x.source, kept.index(tile.inner), panel * _PANEL)
+        source = _narrowed(x.source, alike_dims(x)[tile.inner], panel * _PANEL)
         return replace(x, target=target, source=source)
 
 
@@ -349,10 +351,9 @@ def _moved(base: e.Expression, distance: int) -> e.Expression:
     return add(base, distance >> 4)
 
 
-def _narrowed(region: Region, position: int, start: int) -> Region:
+def _narrowed(region: Region, dim: int, start: int) -> Region:
     """A panel's worth of a region along one of its dimensions."""
-    dim = kept_dims(region)[position]
     begin = add(region.starts[dim], start)  # type: ignore[arg-type]
     starts = (*region.starts[:dim], begin, *region.starts[dim + 1 :])
     extents = (*region.extents[:dim], _PANEL, *region.extents[dim + 1 :])
-    return Region(region.array, starts, extents, region.transposed)
+    return replace(region, starts=starts, extents=extents)
