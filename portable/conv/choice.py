@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 from math import prod
-from typing import Final, Literal
+from typing import Final
 
 from portable.conv.geometry import Geometry
 from portable.conv.points import transforms
+from portable.conv.settings import Algorithm
 from portable.conv.winograd import TAPS, suits
 from portable.dtypes import DType, float16, float64
 from portable.errors import UnsupportedError
 
-__all__ = ["ALGORITHMS", "Algorithm", "chosen"]
-
-Algorithm = Literal["auto", "winograd2", "winograd4", "winograd6", "direct", "vendor"]
-
-ALGORITHMS: Final = ("auto", "winograd2", "winograd4", "winograd6", "direct", "vendor")
-"""What ``algorithm=`` takes."""
+__all__ = ["chosen"]
 
 _WORD: Final = 24.0
 """Operations in the time that an element of a transformed tile takes to be written and read."""
@@ -33,13 +29,9 @@ def chosen(algorithm: Algorithm, shape: Geometry, kind: DType) -> Algorithm:
 
     Raises
     ------
-    ValueError
-        If there is none of this name.
     UnsupportedError
         If Winograd's is asked for a window other than 3 x 3 without strides and dilation.
     """
-    if algorithm not in ALGORITHMS:
-        raise ValueError(f"algorithm={algorithm!r}; conv2d has {', '.join(ALGORITHMS)}")
     if algorithm == "auto":
         return _best(shape, kind)
     if algorithm.startswith("winograd") and not suits(shape):

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, Unpack
 
+from portable import registry
 from portable.backend import Device
-from portable.conv import direct
-from portable.conv.choice import Algorithm, chosen
-from portable.conv.geometry import Geometry, Layout, Pair, geometry, pair
+from portable.conv.boxes import boxes
+from portable.conv.choice import chosen
+from portable.conv.direct import Gathered
+from portable.conv.geometry import Geometry, Layout, geometry
 from portable.conv.layouts import DTYPES, as_nchw, extents_nchw
-from portable.conv.vendor import vendor_conv2d
+from portable.conv.method import Method
+from portable.conv.settings import Algorithm, Options, Settings, settings
+from portable.conv.vendor import Vendor
 from portable.conv.winograd import Winograd
 from portable.dtypes import DType, dtype
 from portable.errors import DeviceMismatchError, DTypeError, LaunchError, ShapeError
@@ -20,11 +24,10 @@ from portable.lang.function import Function
 from portable.linalg.gemm_kernels import keep, relu
 from portable.linalg.operands import common_dtype, views_overlap
 from portable.namespace import device_of_arrays
+from portable.tune.table import state
 from portable.typing import ArrayT
 
 __all__ = ["Convolution", "conv2d", "prepare", "workspace_size"]
-
-_LAYOUTS: Final = ("NCHW", "NHWC")
 
 
 @takes_other_libraries
@@ -34,14 +37,9 @@ def conv2d(
     *,
     bias: ArrayT | None = None,
     activation: Literal["relu"] | Function | None = None,
-    stride: int | Pair = 1,
-    padding: int | Pair = 0,
-    dilation: int | Pair = 1,
-    groups: int = 1,
-    layout: Layout = "NCHW",
-    algorithm: Algorithm = "auto",
     out: ArrayT | None = None,
     workspace: ArrayT | None = None,
+    **options: Unpack[Options],
 ) -> ArrayT:
     """The correlation of images with filters, as networks have it, where the images live.
 
@@ -71,8 +69,8 @@ def conv2d(
     out : array, optional
         Where to put the results, of their shape; it may not overlap the operands.
     workspace : array, shape (n,), optional
-        Of the type that is summed in, `workspace_size` bytes or less: tiles are then taken in
-        batches.
+        Of the type that is summed in, or for "direct" that of the images, `workspace_size` bytes or
+        less: tiles, or images, are then taken in batches.
 
     Returns
     -------
@@ -105,19 +103,7 @@ def conv2d(
     >>> conv2d(x, w, padding=1)[0, 0, 0].tolist()
     [8.0, 12.0, 12.0, 8.0]
     """
-    plan = prepare(
-        x.shape,
-        w,
-        bias=bias,
-        activation=activation,
-        stride=stride,
-        padding=padding,
-        dilation=dilation,
-        groups=groups,
-        layout=layout,
-        algorithm=algorithm,
-        workspace=workspace,
-    )
+    plan = prepare(x.shape, w, bias=bias, activation=activation, workspace=workspace, **options)
     return plan(x, out=out)
 
 
@@ -127,13 +113,8 @@ def prepare(
     *,
     bias: Any = None,
     activation: Literal["relu"] | Function | None = None,
-    stride: int | Pair = 1,
-    padding: int | Pair = 0,
-    dilation: int | Pair = 1,
-    groups: int = 1,
-    layout: Layout = "NCHW",
-    algorithm: Algorithm = "auto",
     workspace: Any = None,
+    **options: Unpack[Options],
 ) -> Convolution:
     """A convolution for images of one shape: filters are transformed, workspace is there.
 
@@ -147,22 +128,12 @@ def prepare(
     given = [a for a in (w, bias, workspace) if a is not None]
     device = device_of_arrays(*given)
     kind = common_dtype("conv2d", DTYPES, w=w, bias=bias)
-    route = _route(
-        tuple(x_shape),
-        tuple(w.shape),
-        pair("stride", stride, 1),
-        pair("padding", padding, 0),
-        pair("dilation", dilation, 1),
-        groups,
-        layout,
-        algorithm,
-        kind,
-    )
+    route = _route(device, tuple(x_shape), tuple(w.shape), settings(**options), kind, state())
     if bias is not None and tuple(bias.shape) != (route.shape.filters,):
         raise ShapeError(
             f"a bias of shape {tuple(bias.shape)}; {route.shape.filters} filters take as many"
         )
-    return Convolution(device, route, w, bias, _activation(activation), workspace)
+    return Convolution(route, w, bias, _activation(activation), workspace)
 
 
 def workspace_size(
@@ -170,31 +141,19 @@ def workspace_size(
     w_shape: tuple[int, ...],
     *,
     dtype: Any = "float32",
-    stride: int | Pair = 1,
-    padding: int | Pair = 0,
-    dilation: int | Pair = 1,
-    groups: int = 1,
-    layout: Layout = "NCHW",
-    algorithm: Algorithm = "auto",
+    device: str | Device | None = None,
+    **options: Unpack[Options],
 ) -> int:
     """Bytes of workspace that `conv2d` would ask for; 0 where it needs none.
 
-    The parameters are those of `conv2d`, with the filters' shape and the dtype of all arrays.
+    The parameters are those of `conv2d`, with the filters' shape, the dtype of all arrays and the
+    device, the one in use if it is left out.
     """
+    where = registry.device(device)
     route = _route(
-        tuple(x_shape),
-        tuple(w_shape),
-        pair("stride", stride, 1),
-        pair("padding", padding, 0),
-        pair("dilation", dilation, 1),
-        groups,
-        layout,
-        algorithm,
-        _kind(dtype),
+        where, tuple(x_shape), tuple(w_shape), settings(**options), _kind(dtype), state()
     )
-    if route.winograd is None:
-        return 0
-    return route.winograd.workspace()[0] * route.winograd.kind.itemsize
+    return route.method.workspace()[0] * route.method.workspace_kind.itemsize
 
 
 def _kind(given: Any) -> DType:
@@ -206,42 +165,55 @@ def _kind(given: Any) -> DType:
 
 @dataclass(frozen=True, slots=True)
 class _Route:
-    """What depends on shapes, dtype and algorithm alone."""
+    """What depends on device, shapes, dtype and settings alone."""
 
+    device: Device
     shape: Geometry
     kind: DType
     layout: Layout
     algorithm: Algorithm
-    winograd: Winograd | None
+    method: Method
 
     @property
     def result_shape(self) -> tuple[int, ...]:
-        height, width = self.shape.result
-        if self.layout == "NCHW":
-            return self.shape.images, self.shape.filters, height, width
-        return self.shape.images, height, width, self.shape.filters
+        shape = self.shape
+        return self._laid_out(shape.images, shape.filters, *shape.result)
+
+    @property
+    def image_shape(self) -> tuple[int, ...]:
+        shape = self.shape
+        return self._laid_out(shape.images, shape.channels, shape.height, shape.width)
+
+    def _laid_out(self, n: int, c: int, h: int, w: int) -> tuple[int, ...]:
+        return (n, c, h, w) if self.layout == "NCHW" else (n, h, w, c)
 
 
 @lru_cache(maxsize=1024)
 def _route(
+    device: Device,
     x: tuple[int, ...],
     w: tuple[int, ...],
-    stride: Pair,
-    padding: Pair,
-    dilation: Pair,
-    groups: int,
-    layout: Layout,
-    algorithm: Algorithm,
+    given: Settings,
     kind: DType,
+    table: object,
 ) -> _Route:
-    if layout not in _LAYOUTS:
-        raise ValueError(f"layout={layout!r}; conv2d knows 'NCHW' and 'NHWC'")
-    shape = geometry(extents_nchw(x, layout), w, stride, padding, dilation, groups)
-    found = chosen(algorithm, shape, kind)
-    winograd = None
-    if found.startswith("winograd"):
-        winograd = Winograd(shape, int(found[-1]), kind.register, layout == "NHWC")
-    return _Route(shape, kind, layout, found, winograd)
+    """`table` is the state of the user's table of tuned parameters."""
+    shape = geometry(
+        extents_nchw(x, given.layout), w, given.stride, given.padding, given.dilation, given.groups
+    )
+    algorithm = chosen(given.algorithm, shape, kind)
+    method = _method(device, shape, kind, given.layout, algorithm)
+    return _Route(device, shape, kind, given.layout, algorithm, method)
+
+
+def _method(
+    device: Device, shape: Geometry, kind: DType, layout: Layout, algorithm: Algorithm
+) -> Method:
+    if algorithm == "vendor":
+        return Vendor(device, shape, kind)
+    if algorithm == "direct":
+        return boxes(device, shape, kind, layout) or Gathered(device, shape, kind)
+    return Winograd(device, shape, int(algorithm[-1]), kind.register, layout == "NHWC")
 
 
 def _activation(activation: object) -> Function:
@@ -269,24 +241,18 @@ class Convolution:
     """
 
     def __init__(
-        self,
-        device: Device,
-        route: _Route,
-        w: Any,
-        bias: Any,
-        activation: Function,
-        workspace: Any,
+        self, route: _Route, w: Any, bias: Any, activation: Function, workspace: Any
     ) -> None:
-        self.device: Final = device
+        self.device: Final = route.device
         self.algorithm: Final = route.algorithm
         self._route: Final = route
         self._bias: Final = bias
         self._activation: Final = activation
         self._filters: Any = w
         self._workspace: Any = None
-        if route.winograd is not None and 0 not in route.result_shape:
-            self._filters = route.winograd.filters(device, w)
-            self._workspace = _workspace(device, route.winograd, workspace)
+        if 0 not in route.result_shape:
+            self._filters = route.method.filters(w)
+            self._workspace = _workspace(route, workspace)
 
     @property
     def result_shape(self) -> tuple[int, ...]:
@@ -314,39 +280,14 @@ class Convolution:
         result = device.empty(route.result_shape, route.kind) if out is None else out
         if 0 in route.result_shape:
             return result
-        images, results = self._seen(x), self._seen(result)
-        if self.algorithm == "vendor":
-            return self._vendor(images, result, results)  # type: ignore[no-any-return]
-        if route.winograd is not None:
-            route.winograd.run(
-                device,
-                images,
-                self._filters,
-                results,
-                self._bias,
-                self._activation,
-                self._workspace,
-            )
-        else:
-            direct.results(
-                device,
-                route.shape,
-                images,
-                self._filters,
-                results,
-                self._bias,
-                self._activation,
-            )
-        return result
-
-    def _vendor(self, images: Any, result: Any, results: Any) -> Any:
-        found = vendor_conv2d(self.device, self._route.shape, images, self._filters, self._bias)
-        if self._activation is relu:
-            space = self.device.namespace()
-            found = space.maximum(found, space.zeros_like(found))
-        elif self._activation is not keep:
-            raise DTypeError('algorithm="vendor" knows no activation but relu')
-        results[...] = found
+        route.method.run(
+            self._seen(x),
+            self._filters,
+            self._seen(result),
+            self._bias,
+            self._activation,
+            self._workspace,
+        )
         return result
 
     def _seen(self, x: Any) -> Any:
@@ -355,10 +296,7 @@ class Convolution:
 
     def _check(self, x: Any, out: Any) -> None:
         route = self._route
-        shape = route.shape
-        expected: tuple[int, ...] = (shape.images, shape.channels, shape.height, shape.width)
-        if route.layout == "NHWC":
-            expected = (shape.images, shape.height, shape.width, shape.channels)
+        expected = route.image_shape
         if tuple(x.shape) != expected:
             raise ShapeError(f"images of shape {tuple(x.shape)}; prepared for {expected}")
         common_dtype("conv2d", (route.kind,), x=x, out=out)
@@ -384,18 +322,19 @@ class Convolution:
                 raise ShapeError(f"conv2d: out overlaps {name}; pass another array")
 
 
-def _workspace(device: Device, winograd: Winograd, given: Any) -> Any:
-    """A new workspace, or the given one if it will do."""
-    wanted, least = winograd.workspace()
-    if given is None:
-        return device.empty((wanted,), winograd.kind)
-    if dtype(given.dtype) is not winograd.kind or given.ndim != 1:
+def _workspace(route: _Route, given: Any) -> Any:
+    """A new workspace, or the given one if it will do; None where none is needed."""
+    kind = route.method.workspace_kind
+    wanted, least = route.method.workspace()
+    if given is None or not wanted:
+        return route.device.empty((wanted,), kind) if wanted else None
+    if dtype(given.dtype) is not kind or given.ndim != 1:
         raise DTypeError(
             f"a workspace of {given.ndim} dimensions in {given.dtype}; it is a vector of "
-            f"{winograd.kind.name}"
+            f"{kind.name}"
         )
     if given.shape[0] < least:
-        size = winograd.kind.itemsize
+        size = kind.itemsize
         raise ShapeError(
             f"a workspace of {given.shape[0] * size} bytes; the fewest that are of use here are "
             f"{least * size}, the best {wanted * size}"

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any, Final
 
 from portable.backend import Device
 from portable.conv.direct_kernels import FilterGradient, ImageGradient, Results, gathered_product
 from portable.conv.geometry import Geometry
-from portable.dtypes import dtype, float16
+from portable.dtypes import DType, dtype, float16
 from portable.lang.function import Function
 from portable.lang.geometry import groups
 from portable.linalg.gemm_kernels import keep
@@ -15,7 +16,7 @@ from portable.linalg.gemm_tuning import candidates, multiplying
 from portable.tune.fallback import first_accepted
 from portable.tune.space import Parameters
 
-__all__ = ["filter_gradient", "image_gradient", "parts", "results"]
+__all__ = ["Gathered", "filter_gradient", "image_gradient", "parts"]
 
 _ENOUGH: Final = 2
 """Tiles for each compute unit above which the images of a gradient are not cut further."""
@@ -24,14 +25,38 @@ _TILE: Final = 64
 """About the edge of a tile."""
 
 
-def results(
-    device: Device, shape: Geometry, x: Any, w: Any, out: Any, bias: Any, activation: Function
-) -> None:
-    """Makes results of images and filters, all seen as (N, C, H, W)."""
-    space = device.namespace()
-    left = space.reshape(w, (1, shape.filters, shape.depth))
-    numbers = (shape.channels // shape.groups, shape.result[1])
-    _launch(device, shape, Results, (left, x, out, bias, *numbers), activation)
+@dataclass(frozen=True, slots=True)
+class Gathered:
+    """The product that is gathered from images as they are: of any strides and groups.
+
+    Attributes
+    ----------
+    device : Device
+    shape : Geometry
+    workspace_kind : DType
+        Of the arrays; it takes no workspace.
+    """
+
+    device: Device
+    shape: Geometry
+    workspace_kind: DType
+
+    def workspace(self) -> tuple[int, int]:
+        """None."""
+        return 0, 0
+
+    def filters(self, w: Any) -> Any:
+        """As they are."""
+        return w
+
+    def run(
+        self, x: Any, filters: Any, out: Any, bias: Any, activation: Function, workspace: Any
+    ) -> None:
+        """Makes results of images and filters, all seen as (N, C, H, W)."""
+        shape = self.shape
+        left = self.device.namespace().reshape(filters, (1, shape.filters, shape.depth))
+        numbers = (shape.channels // shape.groups, shape.result[1])
+        _launch(self.device, shape, Results, (left, x, out, bias, *numbers), activation)
 
 
 def image_gradient(device: Device, shape: Geometry, dy: Any, w: Any, out: Any) -> None:

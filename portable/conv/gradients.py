@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from math import prod
-from typing import Any
+from typing import Any, Unpack
 
 from portable.backend import Device
 from portable.conv import direct
-from portable.conv.choice import Algorithm
 from portable.conv.convolution import conv2d
-from portable.conv.geometry import Geometry, Layout, Pair, geometry, pair
+from portable.conv.geometry import Geometry, geometry
 from portable.conv.layouts import DTYPES, as_nchw, extents_nchw
+from portable.conv.settings import Options, Settings, settings
 from portable.conv.winograd import suits
 from portable.dtypes import DType
 from portable.errors import ShapeError, UnsupportedError
@@ -27,13 +27,8 @@ def conv2d_input_gradient(
     w: Any,
     x_shape: tuple[int, ...],
     *,
-    stride: int | Pair = 1,
-    padding: int | Pair = 0,
-    dilation: int | Pair = 1,
-    groups: int = 1,
-    layout: Layout = "NCHW",
-    algorithm: Algorithm = "auto",
     out: Any = None,
+    **options: Unpack[Options],
 ) -> Any:
     """The gradient of a loss by the images of `conv2d`, from that by its results.
 
@@ -63,9 +58,9 @@ def conv2d_input_gradient(
     kind = common_dtype("conv2d_input_gradient", DTYPES, dy=dy, w=w, out=out)
     arrays = {"dy": dy, "w": w, "out": out}
     device = device_of_arrays(*(a for a in arrays.values() if a is not None))
-    shape = _shape(
-        tuple(x_shape), tuple(w.shape), tuple(dy.shape), stride, padding, dilation, groups, layout
-    )
+    given = settings(**options)
+    algorithm, layout = given.algorithm, given.layout
+    shape = _shape(tuple(x_shape), tuple(w.shape), tuple(dy.shape), given)
     result = _target(device, out, tuple(x_shape), kind, {"dy": dy, "w": w})
     if not prod(x_shape):
         return result
@@ -86,7 +81,7 @@ def conv2d_input_gradient(
         dy,
         turned,
         padding=(2 - down, 2 - across),
-        groups=groups,
+        groups=given.groups,
         layout=layout,
         algorithm=algorithm,
         out=result,
@@ -99,12 +94,8 @@ def conv2d_weight_gradient(
     dy: Any,
     w_shape: tuple[int, ...],
     *,
-    stride: int | Pair = 1,
-    padding: int | Pair = 0,
-    dilation: int | Pair = 1,
-    groups: int = 1,
-    layout: Layout = "NCHW",
     out: Any = None,
+    **options: Unpack[Options],
 ) -> Any:
     """The gradient of a loss by the filters of `conv2d`, from that by its results.
 
@@ -116,8 +107,8 @@ def conv2d_weight_gradient(
         The gradient by the results.
     w_shape : tuple of int
         The filters' shape (K, C / groups, R, S).
-    stride, padding, dilation, groups, layout
-        As for `conv2d`.
+    stride, padding, dilation, groups, layout, algorithm
+        As for `conv2d`; the algorithm is "auto" or "direct".
     out : array of shape `w_shape`, optional
         Where to put the gradient; it may not overlap the operands.
 
@@ -134,15 +125,18 @@ def conv2d_weight_gradient(
     """
     kind = common_dtype("conv2d_weight_gradient", DTYPES, x=x, dy=dy, out=out)
     device = device_of_arrays(*(a for a in (x, dy, out) if a is not None))
-    shape = _shape(
-        tuple(x.shape), tuple(w_shape), tuple(dy.shape), stride, padding, dilation, groups, layout
-    )
+    given = settings(**options)
+    if given.algorithm not in ("auto", "direct"):
+        raise UnsupportedError(
+            f'algorithm={given.algorithm!r} makes no gradient by filters; use "direct" or "auto"'
+        )
+    shape = _shape(tuple(x.shape), tuple(w_shape), tuple(dy.shape), given)
     result = _target(device, out, tuple(w_shape), kind, {"x": x, "dy": dy})
     if not prod(w_shape):
         return result
     count = max(1, direct.parts(device, shape))
     partial = device.empty((count, *w_shape), kind.register)
-    images, gradient = (as_nchw(device, a, layout) for a in (x, dy))
+    images, gradient = (as_nchw(device, a, given.layout) for a in (x, dy))
     direct.filter_gradient(device, shape, images, gradient, partial)
     space = device.namespace()
     result[...] = space.astype(space.sum(partial, axis=0), result.dtype, copy=False)
@@ -150,25 +144,11 @@ def conv2d_weight_gradient(
 
 
 def _shape(
-    x: tuple[int, ...],
-    w: tuple[int, ...],
-    dy: tuple[int, ...],
-    stride: int | Pair,
-    padding: int | Pair,
-    dilation: int | Pair,
-    groups: int,
-    layout: Layout,
+    x: tuple[int, ...], w: tuple[int, ...], dy: tuple[int, ...], given: Settings
 ) -> Geometry:
     """The convolution whose results have the gradient."""
-    images, results = (extents_nchw(shape, layout) for shape in (x, dy))
-    shape = geometry(
-        images,
-        w,
-        pair("stride", stride, 1),
-        pair("padding", padding, 0),
-        pair("dilation", dilation, 1),
-        groups,
-    )
+    images, results = (extents_nchw(shape, given.layout) for shape in (x, dy))
+    shape = geometry(images, w, given.stride, given.padding, given.dilation, given.groups)
     expected = (shape.images, shape.filters, *shape.result)
     if results != expected:
         raise ShapeError(

@@ -2,23 +2,66 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 from portable.backend import Device
 from portable.conv.geometry import Geometry
-from portable.errors import UnsupportedError
+from portable.dtypes import DType
+from portable.errors import DTypeError, UnsupportedError
+from portable.lang.function import Function
+from portable.linalg.gemm_kernels import keep, relu
 
-__all__ = ["vendor_conv2d"]
+__all__ = ["Vendor"]
 
 
-def vendor_conv2d(device: Device, shape: Geometry, x: Any, w: Any, bias: Any) -> Any:
-    """Results of images and filters, all seen as (N, C, H, W), without an activation.
+@dataclass(frozen=True, slots=True)
+class Vendor:
+    """PyTorch's convolution of images of one shape.
 
-    Raises
-    ------
-    UnsupportedError
-        If PyTorch is not installed or does not take the device's arrays.
+    Attributes
+    ----------
+    device : Device
+    shape : Geometry
+    workspace_kind : DType
+        Of the arrays; it takes no workspace.
     """
+
+    device: Device
+    shape: Geometry
+    workspace_kind: DType
+
+    def workspace(self) -> tuple[int, int]:
+        """None."""
+        return 0, 0
+
+    def filters(self, w: Any) -> Any:
+        """As they are."""
+        return w
+
+    def run(
+        self, x: Any, filters: Any, out: Any, bias: Any, activation: Function, workspace: Any
+    ) -> None:
+        """Makes results.
+
+        Raises
+        ------
+        UnsupportedError
+            If PyTorch is not installed or does not take the device's arrays.
+        DTypeError
+            For activations other than relu.
+        """
+        found = _convolved(self.device, self.shape, x, filters, bias)
+        if activation is relu:
+            space = self.device.namespace()
+            found = space.maximum(found, space.zeros_like(found))
+        elif activation is not keep:
+            raise DTypeError('algorithm="vendor" knows no activation but relu')
+        out[...] = found
+
+
+def _convolved(device: Device, shape: Geometry, x: Any, w: Any, bias: Any) -> Any:
+    """Results of images and filters, all seen as (N, C, H, W), without an activation."""
     try:
         import torch
     except ImportError:

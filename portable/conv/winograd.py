@@ -9,6 +9,8 @@ from typing import Any, Final
 from portable.backend import Device
 from portable.conv.geometry import Geometry, Pair
 from portable.conv.points import Transforms, transforms
+from portable.conv.product_kernels import multiply_many
+from portable.conv.tuning import winograd_choices
 from portable.conv.winograd_kernels import (
     transform_filters,
     transform_images,
@@ -16,19 +18,18 @@ from portable.conv.winograd_kernels import (
 )
 from portable.dtypes import DType
 from portable.lang.function import Function
-from portable.linalg import gemm
+from portable.lang.geometry import groups
+from portable.tune.fallback import first_accepted
+from portable.tune.space import Parameters
+from portable.tune.table import state
 
 __all__ = ["TAPS", "Winograd", "suits"]
 
 TAPS: Final = 3
 """Filters are three by three."""
 
-_LEAST_BATCH: Final = 32
-"""Tiles at a time at least: fewer leave the products too thin to be worth anything."""
-
-_WORKGROUP: Final = (128, 1)
-"""A tile takes some hundred registers: of twice as many work-items fewer are at work at a time (on
-an H200 images took 0.10 ms instead of 0.25)."""
+_CHANNELS: Final = 128
+"""Neighbouring channels of a workgroup, where these are neighbours in memory: at most."""
 
 _MOST_WORKSPACE: Final = 2**28
 """Bytes that are asked for where none are given; beyond, tiles are taken in batches."""
@@ -44,20 +45,25 @@ def suits(shape: Geometry) -> bool:
 class Winograd:
     """F(m x m, 3 x 3) for images of one shape.
 
+    Tiles are taken in blocks of ``T``. A block's transformed tiles lie together in memory: for each
+    element of a tile a matrix of channels by tiles, the tiles fastest, or the channels.
+
     Attributes
     ----------
+    device : Device
     shape : Geometry
     results : int
         m, results of a tile along a dimension.
-    kind : DType
+    workspace_kind : DType
         The type to transform, multiply and sum in.
     channels_fast : bool
         Whether neighbouring channels are neighbours in memory.
     """
 
+    device: Device
     shape: Geometry
     results: int
-    kind: DType
+    workspace_kind: DType
     channels_fast: bool
 
     @property
@@ -77,85 +83,117 @@ class Winograd:
         return self.shape.images * prod(self.tiles)
 
     def workspace(self) -> tuple[int, int]:
-        """Elements of workspace to ask for, and the fewest that are of use."""
+        """Elements of workspace to ask for, and the fewest that are of use: those of a block."""
         each = self._each()
-        least = min(self.total, _LEAST_BATCH) * each
-        most = max(least, _MOST_WORKSPACE // self.kind.itemsize // each * each)
-        return min(self.total * each, most), least
+        blocks = -(-self.total // self._block())
+        most = max(1, _MOST_WORKSPACE // self.workspace_kind.itemsize // each)
+        return min(blocks, most) * each, each
 
-    def filters(self, device: Device, w: Any) -> Any:
-        """Filters (K, C / groups, 3, 3), transformed."""
+    def filters(self, w: Any) -> Any:
+        """Filters (K, C / groups, 3, 3), transformed: a matrix for each element and group."""
         shape, by = self.shape, self.by
         count, depth = shape.filters // shape.groups, shape.channels // shape.groups
-        u = self._matrices(device, None, count, depth)
-        seen = device.namespace().permute_dims(u, (0, 1, 3, 2)) if self.channels_fast else u
+        matrix = (depth, count) if self.channels_fast else (count, depth)
+        u = self.device.empty((1, by.inputs**2, shape.groups, *matrix), self.workspace_kind)
         if depth:
-            constants = {"BY": by, "TAPS": TAPS, "ACC": self.kind}
-            transform_filters[(depth, shape.filters), None](w, seen, **constants)
+            constants = {"BY": by, "TAPS": TAPS, "ACC": self.workspace_kind}
+            space = (depth, shape.filters)
+            transform_filters[space, None](w, self._turned(u)[0], **constants)
         return u
 
     def run(
-        self,
-        device: Device,
-        x: Any,
-        u: Any,
-        out: Any,
-        bias: Any,
-        activation: Function,
-        workspace: Any,
+        self, x: Any, filters: Any, out: Any, bias: Any, activation: Function, workspace: Any
     ) -> None:
         """Results of images, all seen as (N, C, H, W), from transformed filters."""
-        batch = min(self.total, workspace.shape[0] // self._each())
+        block = self._block()
+        batch = workspace.shape[0] // self._each() * block
         for first in range(0, self.total, batch):
-            count = min(batch, self.total - first)
-            self._batch(device, x, u, out, bias, activation, workspace, first, count)
+            blocks = -(-min(batch, self.total - first) // block)
+            v, m = self._matrices(workspace, blocks)
+            if self.shape.channels:
+                self._transform_images(x, v, first)
+            self._multiply(filters, v, m)
+            self._transform_results(m, out, bias, activation, first)
 
-    def _batch(
-        self,
-        device: Device,
-        x: Any,
-        u: Any,
-        out: Any,
-        bias: Any,
-        activation: Function,
-        workspace: Any,
-        first: int,
-        count: int,
-    ) -> None:
-        shape, by, fast = self.shape, self.by, self.channels_fast
-        depth, filters = shape.channels // shape.groups, shape.filters // shape.groups
-        size = by.inputs**2 * shape.channels * count
-        v = self._matrices(device, workspace[:size], depth, count)
-        m = self._matrices(device, workspace[size : size + self._results(count)], filters, count)
-        space = device.namespace()
-        seen_v, seen_m = (space.permute_dims(a, (0, 1, 3, 2)) if fast else a for a in (v, m))
-        common = {"BY": by, "CHANNELS_FAST": fast}
-        if depth:
-            padding = shape.window.padding
-            transform_images[self._range(shape.channels, count), _WORKGROUP](
-                x, seen_v, first, self.tiles, PADDING=padding, ACC=self.kind, **common
-            )
-        left, right = (v, u) if fast else (u, v)
-        gemm(left, right, out=m)
-        transform_results[self._range(shape.filters, count), _WORKGROUP](
-            seen_m, out, bias, first, self.tiles, ACTIVATION=activation, **common
+    def _transform_images(self, x: Any, v: Any, first: int) -> None:
+        transform_images[self._launch(v.shape[0], self.shape.channels)](
+            x,
+            self._turned(v),
+            first,
+            self.tiles,
+            BY=self.by,
+            PADDING=self.shape.window.padding,
+            CHANNELS_FAST=self.channels_fast,
+            T=self._block(),
+            ACC=self.workspace_kind,
         )
 
-    def _range(self, channels: int, count: int) -> tuple[int, int]:
-        return (channels, count) if self.channels_fast else (count, channels)
+    def _multiply(self, u: Any, v: Any, m: Any) -> None:
+        left, right = (v, u) if self.channels_fast else (u, v)
+        *count, rows, columns = m.shape
 
-    def _matrices(self, device: Device, memory: Any, rows: int, columns: int) -> Any:
-        """A matrix for each element of a tile and each group, transposed if channels are fast."""
-        if self.channels_fast:
-            rows, columns = columns, rows
-        extents = (self.by.inputs**2, self.shape.groups, rows, columns)
-        if memory is None:
-            return device.empty(extents, self.kind)
-        return device.namespace().reshape(memory, extents)
+        def use(choice: Parameters) -> None:
+            tiles = -(-rows // choice["BM"]) * -(-columns // choice["BN"])
+            sizes = {name: choice[name] for name in ("BM", "BN", "BK", "STAGES", "UNITS", "SPLIT")}
+            multiply_many[groups(prod(count) * tiles), (choice["WORKGROUP"], 1, 1)](
+                left, right, m, DOWN=not self.channels_fast, ACC=self.workspace_kind, **sizes
+            )
 
-    def _results(self, count: int) -> int:
-        return self.by.inputs**2 * self.shape.filters * count
+        first_accepted(self._choices(), use)
+
+    def _transform_results(
+        self, m: Any, out: Any, bias: Any, activation: Function, first: int
+    ) -> None:
+        staged = self.device.capabilities.local_memory_dedicated and not self.channels_fast
+        transform_results[self._launch(m.shape[0], self.shape.filters)](
+            self._turned(m),
+            out,
+            bias,
+            first,
+            self.tiles,
+            BY=self.by,
+            ACTIVATION=activation,
+            CHANNELS_FAST=self.channels_fast,
+            T=self._block(),
+            STAGED=staged,
+        )
+
+    def _launch(self, blocks: int, channels: int) -> tuple[Any, tuple[int, int, int]]:
+        """Workgroups that transform so many blocks: of all tiles of a channel, or of channels."""
+        if not self.channels_fast:
+            return groups(blocks * channels), (self._block(), 1, 1)
+        items = min(_CHANNELS, channels)
+        return groups(blocks * self._block() * -(-channels // items)), (items, 1, 1)
+
+    def _matrices(self, workspace: Any, blocks: int) -> tuple[Any, Any]:
+        """Transformed images and products of so many blocks, parts of the workspace."""
+        elements, count, block = self.by.inputs**2, self.shape.groups, self._block()
+        found, start = [], 0
+        for channels in (self.shape.channels // count, self.shape.filters // count):
+            matrix = (block, channels) if self.channels_fast else (channels, block)
+            extents = (blocks, elements, count, *matrix)
+            part = workspace[start : start + prod(extents)]
+            found.append(self.device.namespace().reshape(part, extents))
+            start += prod(extents)
+        return found[0], found[1]
+
+    def _turned(self, matrices: Any) -> Any:
+        """Matrices seen with tiles, or for filters channels, along their rows."""
+        if not self.channels_fast:
+            return matrices
+        return self.device.namespace().permute_dims(matrices, (0, 1, 2, 4, 3))
+
+    def _choices(self) -> tuple[Parameters, ...]:
+        shape, capabilities = self.shape, self.device.capabilities
+        matrices = self.by.inputs**2 * shape.groups
+        size = (shape.filters // shape.groups, self.total, matrices)
+        return winograd_choices(capabilities, self.workspace_kind, size, state())
+
+    def _block(self) -> int:
+        """Tiles of a block."""
+        return int(self._choices()[0]["T"])
 
     def _each(self) -> int:
-        """Elements of workspace for a tile."""
-        return self.by.inputs**2 * (self.shape.channels + self.shape.filters)
+        """Elements of workspace for a block."""
+        channels = self.shape.channels + self.shape.filters
+        return self.by.inputs**2 * channels * self._block()

@@ -61,8 +61,36 @@ def transform_filters(w: Any, u: Any, *, BY: Transforms, TAPS: int, ACC: Any) ->
 @function
 def tile_place(t: Any, tiles: Any) -> Any:
     """Image, row and column of tile `t`, of `tiles` (down, across) in each image."""
-    inside = t % (tiles[0] * tiles[1])
-    return t // (tiles[0] * tiles[1]), inside // tiles[1], inside % tiles[1]
+    image = t // (tiles[0] * tiles[1])
+    inside = t - image * tiles[0] * tiles[1]
+    row = inside // tiles[1]
+    return image, row, inside - row * tiles[1]
+
+
+@function
+def own_tile(channels: Any, CHANNELS_FAST: bool, T: int) -> Any:
+    """This work-item's tile, its channel, and whether it has one.
+
+    Neighbouring workgroups take what lies together in memory: the channels of a block of ``T``
+    tiles, or of a tile.
+    """
+    own, group = kl.local_id(0), kl.group_id(0)
+    if CHANNELS_FAST:
+        chunks = kl.cdiv(channels, kl.local_size(0))
+        channel = group % chunks * kl.local_size(0) + own
+        return group // chunks, channel, channel < channels
+    return group // channels * T + own, group % channels, own < T
+
+
+@function
+def line_of_tile(start: Any, i: Any, extent: Any, PADDED: bool) -> Any:
+    """Where line `i` of a tile lies in an image, and whether it does.
+
+    Beyond its end, what is there counts only for results that nobody keeps, unless it is `PADDED`.
+    """
+    if not PADDED:
+        return kl.minimum(start + i, extent - 1), True
+    return kl.clip(start + i, 0, extent - 1), start + i >= 0 and start + i < extent
 
 
 @kernel
@@ -75,29 +103,34 @@ def transform_images(
     BY: Transforms,
     PADDING: Pair,
     CHANNELS_FAST: bool,
+    T: int,
     ACC: Any,
 ) -> None:
-    """``v[e, g, c, p]`` is element e of tile ``first + p`` of channel ``g C + c``, transformed."""
-    p, channel = kl.global_id(0), kl.global_id(1)
-    if CHANNELS_FAST:
-        p, channel = channel, p
-    if p < v.shape[3] and channel < x.shape[1]:
+    """``v[b, e, g, c, t]`` is element e of tile ``first + b T + t`` of channel ``g C + c``.
+
+    Tiles beyond the last one are made too, of what lies anywhere.
+    """
+    p, channel, exists = own_tile(x.shape[1], CHANNELS_FAST, T)
+    if exists:
         n, row, column = tile_place(first + p, tiles)
+        n = kl.minimum(n, x.shape[0] - 1)
         y, z = row * BY.results - PADDING[0], column * BY.results - PADDING[1]
         tile = kl.private((BY.inputs, BY.inputs), ACC)
         # What lies outside is read from the edge and replaced: loads that no condition holds back
         # are all under way at once.
         for i in kl.static_range(BY.inputs):
-            above = y + i >= 0 and y + i < x.shape[2]
-            line = kl.clip(y + i, 0, x.shape[2] - 1)
+            line, above = line_of_tile(y, i, x.shape[2], PADDING[0] > 0)
             for j in kl.static_range(BY.inputs):
-                inside = above and z + j >= 0 and z + j < x.shape[3]
-                value = ACC(x[n, channel, line, kl.clip(z + j, 0, x.shape[3] - 1)])
-                tile[i, j] = kl.where(inside, value, ACC(0))
+                at, beside = line_of_tile(z, j, x.shape[3], PADDING[1] > 0)
+                value = ACC(x[n, channel, line, at])
+                if PADDING != (0, 0):
+                    value = kl.where(above and beside, value, ACC(0))
+                tile[i, j] = value
         full = transformed(BY.input, tile, BY.inputs)
+        g, c = channel // v.shape[3], channel % v.shape[3]
         for i in kl.static_range(BY.inputs):
             for j in kl.static_range(BY.inputs):
-                v[i * BY.inputs + j, channel // v.shape[2], channel % v.shape[2], p] = full[i, j]
+                v[p // T, i * BY.inputs + j, g, c, p % T] = full[i, j]
 
 
 @kernel
@@ -111,23 +144,50 @@ def transform_results(
     BY: Transforms,
     ACTIVATION: Any,
     CHANNELS_FAST: bool,
+    T: int,
+    STAGED: bool,
 ) -> None:
-    """The results of tiles ``first + p`` from products ``m[e, g, k, p]``, activated."""
-    p, channel = kl.global_id(0), kl.global_id(1)
-    if CHANNELS_FAST:
-        p, channel = channel, p
-    if p < m.shape[3] and channel < out.shape[1]:
-        n, row, column = tile_place(first + p, tiles)
+    """The results of tiles ``first + b T + t`` from products ``m[b, e, g, k, t]``, activated.
+
+    Where they are `STAGED`, rows of several tiles are put together in local memory, ``m**2 T``
+    elements, so that neighbouring work-items write neighbours.
+    """
+    p, channel, exists = own_tile(out.shape[1], CHANNELS_FAST, T)
+    R = BY.results
+    full = kl.private((R, R), m.dtype)
+    n, row, column = tile_place(first + p, tiles)
+    if exists:
         tile = kl.private((BY.inputs, BY.inputs), m.dtype)
+        g, k = channel // m.shape[3], channel % m.shape[3]
         for i in kl.static_range(BY.inputs):
             for j in kl.static_range(BY.inputs):
-                tile[i, j] = m[i * BY.inputs + j, channel // m.shape[2], channel % m.shape[2], p]
-        full = transformed(BY.output, tile, BY.inputs)
-        y, z = row * BY.results, column * BY.results
-        for i in kl.static_range(BY.results):
-            for j in kl.static_range(BY.results):
+                tile[i, j] = m[p // T, i * BY.inputs + j, g, k, p % T]
+        made = transformed(BY.output, tile, BY.inputs)
+        added = m.dtype(0)
+        if bias is not None:
+            added = m.dtype(bias[channel])
+        for i in kl.static_range(R):
+            for j in kl.static_range(R):
+                full[i, j] = ACTIVATION(made[i, j] + added)
+    if STAGED:
+        rows, corners = kl.local((R, T * R), m.dtype), kl.local((T, 3), kl.i32)
+        own = kl.local_id(0)
+        if exists:
+            corners[own, 0], corners[own, 1], corners[own, 2] = n, row * R, column * R
+            for i in kl.static_range(R):
+                for j in kl.static_range(R):
+                    rows[i, own * R + j] = full[i, j]
+        kl.barrier()
+        for part in kl.static_range(R):
+            at = part * kl.local_size(0) + own
+            if at < T * R:
+                n, y, z = corners[at // R, 0], corners[at // R, 1], corners[at // R, 2] + at % R
+                for i in kl.static_range(R):
+                    if n < out.shape[0] and y + i < out.shape[2] and z < out.shape[3]:
+                        out[n, channel, y + i, z] = rows[i, at]
+    elif exists:
+        y, z = row * R, column * R
+        for i in kl.static_range(R):
+            for j in kl.static_range(R):
                 if n < out.shape[0] and y + i < out.shape[2] and z + j < out.shape[3]:
-                    value = full[i, j]
-                    if bias is not None:
-                        value += m.dtype(bias[channel])
-                    out[n, channel, y + i, z + j] = ACTIVATION(value)
+                    out[n, channel, y + i, z + j] = full[i, j]

@@ -17,7 +17,7 @@ from portable.lang.geometry import groups
 from portable.lang.kernel import kernel
 from portable.linalg.gemm_kernels import matrix_of, tile_of_workgroup
 
-__all__ = ["copy_into_rows", "in_rows", "row_multiples"]
+__all__ = ["copy_into", "copy_into_rows", "in_rows", "row_multiples"]
 
 _EDGE: Final = 64
 _ITEMS: Final = 256
@@ -92,9 +92,15 @@ def in_rows(device: Device, x: Any, multiple: int = ALIGNMENT) -> Any:
     except OutOfMemoryError:
         return x
     rows = room[..., :n]
-    tiles = prod(lead) * -(-m // _EDGE) * -(-n // _EDGE)
-    copy_into_rows[groups(tiles), (_ITEMS, 1, 1)](x, rows, EDGE=_EDGE)
+    copy_into(x, rows)
     return rows
+
+
+def copy_into(x: Any, out: Any) -> None:
+    """Copies matrices (..., m, n) to others, either of which may be transposed views."""
+    *lead, m, n = out.shape
+    tiles = prod(lead) * -(-m // _EDGE) * -(-n // _EDGE)
+    copy_into_rows[groups(tiles), (_ITEMS, 1, 1)](x, out, EDGE=_EDGE)
 
 
 @lru_cache(maxsize=4096)

@@ -1,0 +1,191 @@
+"""Direct convolution of images whose channels are neighbours, or are made so first."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from math import prod
+from typing import Any, Final
+
+from portable.backend import Device
+from portable.conv.box_kernels import arrange_filters, gather_patches, multiply_boxes
+from portable.conv.geometry import Geometry, Layout, Pair, Window
+from portable.conv.tuning import direct_choices
+from portable.dtypes import DType, float16
+from portable.lang.arguments import ALIGNMENT
+from portable.lang.function import Function
+from portable.lang.geometry import groups
+from portable.linalg.gemm_rows import copy_into
+from portable.tune.fallback import first_accepted
+from portable.tune.space import Parameters
+from portable.tune.table import state
+
+__all__ = ["Boxes", "boxes"]
+
+Box = tuple[int, int, int]
+
+_MOST_WORKSPACE: Final = 2**28
+"""Bytes that are asked for where none are given; beyond, images are taken in batches."""
+
+_DEPTH: Final = 64
+"""Channels of a step of the product: of fewer, patches are written out if that leaves half."""
+
+_HALO: Final = 0.02
+"""What reading a pixel again for another tile costs, beside using it."""
+
+
+def boxes(device: Device, shape: Geometry, kind: DType, layout: Layout) -> Boxes | None:
+    """The method, or None where images would have to be rearranged for no gain."""
+    channels_last = layout == "NHWC"
+    units = kind is float16 and "mma.f16" in device.capabilities.matrix_units
+    if shape.groups > 1 or 0 in (*shape.result, shape.images, shape.channels, shape.filters):
+        return None
+    patches = shape.window.stride != (1, 1) or (units and _shallow(shape))
+    rows = not channels_last or (units and shape.channels * kind.itemsize % ALIGNMENT > 0)
+    if (patches or rows) and not units:
+        return None
+    return Boxes(device, shape, kind, patches, rows and not patches)
+
+
+def _shallow(shape: Geometry) -> bool:
+    taps = prod(shape.window.taps)
+    return taps * -(-shape.channels // _DEPTH) > 2 * -(-taps * shape.channels // _DEPTH)
+
+
+@dataclass(frozen=True, slots=True)
+class Boxes:
+    """The product of `portable.conv.box_kernels`, for images of one shape without groups.
+
+    Attributes
+    ----------
+    device : Device
+    shape : Geometry
+    workspace_kind : DType
+        The type of images and filters.
+    patches : bool
+        Whether what the filter sees is written out first, as it is for strides and few channels.
+    rows : bool
+        Whether images are copied first, so that channels are neighbours in aligned rows.
+    """
+
+    device: Device
+    shape: Geometry
+    workspace_kind: DType
+    patches: bool
+    rows: bool
+
+    def workspace(self) -> tuple[int, int]:
+        """Elements of workspace for all images, if they are rearranged, and for one."""
+        if not (self.patches or self.rows):
+            return 0, 0
+        height, width, depth = self._rearranged()
+        each = height * width * self._padded(depth)
+        most = max(1, _MOST_WORKSPACE // self.workspace_kind.itemsize // each)
+        return min(self.shape.images, most) * each, each
+
+    def filters(self, w: Any) -> Any:
+        """Filters (K, C, R, S) as matrices (taps, C, K), or one of them all for patches."""
+        shape = self.shape
+        taps, depth, count = prod(shape.window.taps), shape.channels, shape.filters
+        room = self.device.empty((taps, depth, self._padded(count)), self.workspace_kind)
+        arrange_filters[(count, depth), None](w, room[..., :count])
+        if self.patches:
+            room = self.device.namespace().reshape(room, (1, taps * depth, room.shape[2]))
+        return room[..., :count]
+
+    def run(
+        self, x: Any, filters: Any, out: Any, bias: Any, activation: Function, workspace: Any
+    ) -> None:
+        """Makes results of images, both seen as (N, C, H, W)."""
+        space = self.device.namespace()
+        out = space.permute_dims(out, (0, 2, 3, 1))
+        if not (self.patches or self.rows):
+            images = space.permute_dims(x, (0, 2, 3, 1))
+            self._multiply(images, filters, out, bias, activation, self.shape.window)
+            return
+        height, width, depth = self._rearranged()
+        each = height * width * self._padded(depth)
+        batch = workspace.shape[0] // each
+        for first in range(0, self.shape.images, batch):
+            count = min(batch, self.shape.images - first)
+            extents = (count, height, width, self._padded(depth))
+            room = space.reshape(workspace[: count * each], extents)
+            self._rearrange(x[first : first + count], room, depth)
+            window = _ONE_TAP if self.patches else self.shape.window
+            part = out[first : first + count]
+            self._multiply(room[..., :depth], filters, part, bias, activation, window)
+
+    def _rearrange(self, x: Any, room: Any, depth: int) -> None:
+        """Copies images, or what filters see of them, to the first `depth` channels of others."""
+        if self.patches:
+            places = prod(room.shape[:3])
+            patches = room[..., :depth]
+            gather_patches[(depth, places), None](x, patches, WINDOW=self.shape.window)
+            return
+        space, (n, c, h, w) = self.device.namespace(), x.shape
+        pixels = space.permute_dims(space.reshape(x, (n, c, h * w)), (0, 2, 1))
+        copy_into(pixels, space.reshape(room, (n, h * w, room.shape[3]))[..., :depth])
+
+    def _multiply(
+        self, x: Any, w: Any, out: Any, bias: Any, activation: Function, window: Window
+    ) -> None:
+        places = out.shape[:3]
+        size = (prod(places), out.shape[3])
+
+        def use(choice: Parameters) -> None:
+            box = box_of(choice["BM"], places, window.taps)
+            tiles = prod(-(-n // extent) for n, extent in zip(places, box, strict=True))
+            count = tiles * -(-out.shape[3] // choice["BN"])
+            names = ("BN", "BK", "STAGES", "APART", "GROUP", "UNITS")
+            multiply_boxes[groups(count), (choice["WORKGROUP"], 1, 1)](
+                x,
+                w,
+                out,
+                bias,
+                WINDOW=window,
+                BOX=box,
+                ACC=self.workspace_kind.register,
+                ACTIVATION=activation,
+                **{name: choice[name] for name in names},
+            )
+
+        capabilities = self.device.capabilities
+        first_accepted(direct_choices(capabilities, self.workspace_kind, size, state()), use)
+
+    def _rearranged(self) -> tuple[int, int, int]:
+        """Height, width and depth of rearranged images."""
+        shape = self.shape
+        if self.patches:
+            return *shape.result, shape.depth
+        return shape.height, shape.width, shape.channels
+
+    def _padded(self, extent: int) -> int:
+        """An extent rounded up so that rows of it are aligned."""
+        multiple = ALIGNMENT // self.workspace_kind.itemsize
+        return -(-extent // multiple) * multiple
+
+
+_ONE_TAP: Final = Window((1, 1), (1, 1), (0, 0), (1, 1))
+
+
+@lru_cache(maxsize=4096)
+def box_of(count: int, places: Box, taps: Pair) -> Box:
+    """Images, rows and columns of `count` places that cover all with least left over.
+
+    Boxes of few rows and columns cover best where there are many images, but read each pixel for
+    more tiles.
+    """
+
+    def cost(box: Box) -> float:
+        covered = prod(-(-n // extent) * extent for n, extent in zip(places, box, strict=True))
+        _, height, width = box
+        seen = (height + taps[0] - 1) * (width + taps[1] - 1) / (height * width)
+        return covered / prod(places) * (1 + _HALO * seen)
+
+    return min(_boxes(count), key=lambda box: (cost(box), -box[2]))
+
+
+def _boxes(count: int) -> list[Box]:
+    """All boxes of so many places."""
+    divisors = [n for n in range(1, count + 1) if count % n == 0]
+    return [(count // h // w, h, w) for h in divisors for w in divisors if count % (h * w) == 0]

@@ -1,0 +1,70 @@
+"""How images are convolved: what all calls have in common."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final, Literal, TypedDict
+
+from portable.conv.geometry import Layout, Pair, pair
+
+__all__ = ["ALGORITHMS", "Algorithm", "Options", "Settings", "settings"]
+
+Algorithm = Literal["auto", "winograd2", "winograd4", "winograd6", "direct", "vendor"]
+
+ALGORITHMS: Final = ("auto", "winograd2", "winograd4", "winograd6", "direct", "vendor")
+"""What ``algorithm=`` takes."""
+
+_LAYOUTS: Final = ("NCHW", "NHWC")
+
+
+class Options(TypedDict, total=False):
+    """Keyword arguments of `conv2d` and its gradients, where they are documented."""
+
+    stride: int | Pair
+    padding: int | Pair
+    dilation: int | Pair
+    groups: int
+    layout: Layout
+    algorithm: Algorithm
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """`Options`, checked."""
+
+    stride: Pair
+    padding: Pair
+    dilation: Pair
+    groups: int
+    layout: Layout
+    algorithm: Algorithm
+
+
+def settings(
+    *,
+    stride: int | Pair = 1,
+    padding: int | Pair = 0,
+    dilation: int | Pair = 1,
+    groups: int = 1,
+    layout: Layout = "NCHW",
+    algorithm: Algorithm = "auto",
+) -> Settings:
+    """Checks options.
+
+    Raises
+    ------
+    ValueError
+        For those out of range.
+    """
+    if layout not in _LAYOUTS:
+        raise ValueError(f"layout={layout!r}; conv2d knows 'NCHW' and 'NHWC'")
+    if algorithm not in ALGORITHMS:
+        raise ValueError(f"algorithm={algorithm!r}; conv2d has {', '.join(ALGORITHMS)}")
+    return Settings(
+        pair("stride", stride, 1),
+        pair("padding", padding, 0),
+        pair("dilation", dilation, 1),
+        groups,
+        layout,
+        algorithm,
+    )

@@ -1,0 +1,63 @@
+"""What convolutions do on an H200, run by the simulator with races looked for."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import portable as pt
+from portable import sim
+from portable.conv import conv2d
+from portable.lang.ir import statements as s
+from portable.lang.ir.walk import all_statements
+
+from .reference import Case, bounds, results
+
+CASES: dict[str, tuple[Case, str, str, Any, str]] = {
+    "boxes by the copy engine": (
+        Case((2, 40, 5, 6), (24, 40, 3, 3), padding=(1, 1), dilation=(1, 2)),
+        "direct", "NHWC", np.float16, "tensor.load.4",
+    ),
+    "images of other orders": (
+        Case((2, 40, 6, 5), (8, 40, 1, 2)), "direct", "NCHW", np.float16, "tensor.load.4",
+    ),
+    "patches": (
+        Case((2, 5, 9, 8), (8, 5, 3, 3), stride=(2, 1)), "direct", "NHWC", np.float16,
+        "tensor.load.4",
+    ),
+    "products of split numbers": (
+        Case((1, 20, 8, 7), (64, 20, 3, 3), padding=(1, 0)), "winograd2", "NCHW", np.float32,
+        "mma.tf32.m16n8k8",
+    ),
+}  # fmt: skip
+
+
+@pytest.fixture
+def ran(monkeypatch: pytest.MonkeyPatch) -> set[str]:
+    """The instructions in kernels that are simulated."""
+    found: set[str] = set()
+    run = sim.Simulation.run
+
+    def recorded(self: sim.Simulation, *args: Any, **options: Any) -> None:
+        statements = all_statements(self.kernel.body)
+        found.update(x.name for x in statements if isinstance(x, s.Instruction))
+        run(self, *args, **options)
+
+    monkeypatch.setattr(sim.Simulation, "run", recorded)
+    return found
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_on_an_h200(name: str, ran: set[str]) -> None:
+    case, algorithm, layout, dtype, wanted = CASES[name]
+    x, w = case.images(dtype)
+    expected = results(case, x, w)
+    images = np.ascontiguousarray(x.transpose(0, 2, 3, 1)) if layout == "NHWC" else x
+    with pt.use("simulator:h200"), sim.checks(completion="early"):
+        found = conv2d(images, w, algorithm=algorithm, layout=layout, **case.settings)  # type: ignore[arg-type]
+    found = found.transpose(0, 3, 1, 2) if layout == "NHWC" else found
+    assert wanted in ran
+    error = np.abs(found - expected).max() / bounds(case, x, w)
+    assert error < (1e-3 if dtype is np.float16 else 1e-5)

@@ -1,0 +1,57 @@
+"""The products behind convolutions, compiled for an H200 that is not here."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+import portable as pt
+from portable.conv.box_kernels import multiply_boxes
+from portable.conv.geometry import Window
+from portable.conv.product_kernels import multiply_many
+from portable.dtypes import DType
+from portable.lang.emit import generate
+from portable.lang.frontend.compile import translate
+from portable.lang.ir.kernel import Options
+from portable.lang.kernel import Kernel
+from portable.lang.signature import ArraySpec, Specialisation, StaticSpec
+from portable.linalg.gemm_kernels import keep
+from tests.support.compilers import CUDA, compile_cuda, cuda_missing
+
+HOPPER = replace(
+    CUDA,
+    matrix_units=CUDA.matrix_units | {"wgmma.f16"},
+    async_copy=CUDA.async_copy | {"tensor"},
+)
+BOXES = {
+    "WINDOW": Window((3, 3), (1, 1), (1, 1), (1, 1)), "BOX": (1, 8, 16), "BN": 64, "BK": 64,
+    "STAGES": 4, "APART": True, "GROUP": 8, "UNITS": True, "ACC": pt.float32, "ACTIVATION": keep,
+}  # fmt: skip
+MANY = {
+    "BM": 64, "BN": 64, "BK": 32, "STAGES": 2, "UNITS": True, "SPLIT": True, "DOWN": True,
+    "ACC": pt.float32,
+}  # fmt: skip
+
+
+def source(
+    kernel: Kernel, dtype: DType, dims: tuple[int, ...], constants: dict[str, Any], items: int
+) -> str:
+    """The PTX for arrays of so many dimensions, all of them in the plainest layout."""
+    specs = [ArraySpec(dtype, (*["any"] * (n - 1), "unit"), aligned=True, boxed=True) for n in dims]
+    more = [StaticSpec(None)] if kernel is multiply_boxes else []
+    wanted = Specialisation(
+        (*specs, *more), tuple(constants.items()), (items, 1, 1), False, True, Options()
+    )
+    return compile_cuda(generate(translate(kernel.python, wanted, HOPPER), HOPPER), "sm_90a")
+
+
+def test_they_compile() -> None:
+    if cuda_missing():
+        pytest.skip(str(cuda_missing()))
+    boxes = source(multiply_boxes, pt.float16, (4, 3, 4), BOXES, 384)
+    assert "cp.async.bulk.tensor.4d" in boxes
+    assert "wgmma" in boxes
+    many = source(multiply_many, pt.float32, (5, 5, 5), MANY, 128)
+    assert many.count("mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32") == 3 * 4 * 2 * 4
