@@ -1,1 +1,33 @@
-"""What operations on arrays are made of: copies, maps, reductions, scans, sorts, compaction."""
+"""Copies, maps, reductions, scans, sorts and more, on arrays of every library.
+
+What CUB, rocPRIM, Thrust and AcceleratedKernels.jl offer, written once: the functions take NumPy's,
+CuPy's, dpnp's and Portable's own arrays, run where these live, and return arrays of the same
+library. Operations are a user's own, marked `portable.function`; totals may be structs, kept as an
+array per field. The first call for arrays of a dtype, shape and strides makes a plan, which later
+ones repeat.
+
+`portable.array` is made of them: `maps`, `moves`, `reductions`, `scans`, `sorts` and `masks` hold
+the kernels, each beside the module that cuts the work and launches them; `base` what plans are made
+of.
+"""
+
+from portable.primitives.mapping import copy, fill, map, transpose  # noqa: A004 - as Python's
+from portable.primitives.reducing import reduce
+from portable.primitives.scanning import scan
+from portable.primitives.selecting import compact, gather, scatter
+from portable.primitives.sorting import argsort, sort, sort_by_key
+
+__all__ = [
+    "argsort",
+    "compact",
+    "copy",
+    "fill",
+    "gather",
+    "map",
+    "reduce",
+    "scan",
+    "scatter",
+    "sort",
+    "sort_by_key",
+    "transpose",
+]

@@ -73,6 +73,8 @@ class CallTranslator(ExpressionTranslator):
             return structs.make(self.builder, function, args, kwargs)
         if function is dataclasses.replace and len(args) == 1:
             return structs.replaced(self.builder, args[0], kwargs)
+        if function is dataclasses.astuple and len(args) == 1 and not kwargs:
+            return structs.as_tuple(self.builder, args[0])
         method = structs.bound_method(function, "__call__")
         if method is not None:
             return self.call(method, args, kwargs)

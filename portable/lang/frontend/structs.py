@@ -27,6 +27,7 @@ from portable.lang.function import Function
 from portable.lang.structs import declared_types, field_names, is_struct_type, mutable_dataclass
 
 __all__ = [
+    "as_tuple",
     "bound_method",
     "class_attribute",
     "element_types",
@@ -146,6 +147,13 @@ def replaced(builder: Builder, struct: Any, changes: dict[str, Any]) -> Any:
             builder.fail(f"{describe(struct)} has no field {name}; it has {', '.join(names)}")
     items = (changes.get(name, item) for name, item in zip(names, struct.items, strict=True))
     return typed(builder, Struct(struct.kind, tuple(items)))
+
+
+def as_tuple(builder: Builder, struct: Any) -> tuple[Any, ...]:
+    """``dataclasses.astuple(struct)``: its fields, those that are structs as tuples as well."""
+    if not isinstance(struct, Struct):
+        builder.fail(f"astuple takes a struct, not {describe(struct)}")
+    return tuple(as_tuple(builder, x) if isinstance(x, Struct) else x for x in struct.items)
 
 
 # -- what a class has besides fields -----------------------------------------------------------

@@ -16,7 +16,7 @@ from portable.primitives.base.storage import Storage
 if TYPE_CHECKING:
     from portable.backend import Device
 
-__all__ = ["Borrowed", "new", "released", "stored"]
+__all__ = ["Borrowed", "fetched", "new", "released", "stored"]
 
 
 class Borrowed(Storage):
@@ -65,6 +65,12 @@ class Borrowed(Storage):
         Storage.__init__(made, self.device, self.buffer, kind, shape, strides, start)
         return made
 
+    def reach(self) -> tuple[int, int]:
+        """The addresses of the array's first byte and of the one behind its last."""
+        view = self.device.view(self.array)
+        low, high = self.extent_in_bytes()
+        return view.address + low - self.start, view.address + high - self.start
+
     def at(self, buffer: Any, offset: int) -> Self:
         """An array like this one elsewhere; without the library's array."""
         made = self.viewed(self.shape, self.strides, offset)
@@ -112,3 +118,8 @@ def released(x: Storage) -> Any:
     if (first, prod(x.shape)) != (0, flat.shape[0]):
         flat = flat[first : first + prod(x.shape)]
     return x.device.namespace().reshape(flat, x.shape)
+
+
+def fetched(x: Storage) -> np.ndarray[Any, Any]:
+    """A copy on the host; waits for the device."""
+    return x.device.to_numpy(released(x))

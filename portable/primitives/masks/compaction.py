@@ -21,6 +21,7 @@ import numpy as np
 
 from portable.backend import Device
 from portable.dtypes import DType, int64
+from portable.primitives.base.borrowed import fetched, new, stored
 from portable.primitives.base.recipe import Plans, Recipe, resizable
 from portable.primitives.masks.compaction_kernels import compact, compact_together
 from portable.primitives.masks.mask_bits import (
@@ -48,7 +49,7 @@ def compacted(mask: Any, x: Any) -> Any:
     Both have one shape, and each is contiguous or has one dimension.
     """
     if not mask.size:
-        return x.device.empty((0,), x.dtype)
+        return new(x.device, (0,), x.dtype)
     return _kept(mask, x)[0]
 
 
@@ -58,7 +59,7 @@ def true_indices(x: Any) -> tuple[Any, ...]:
     `x` is contiguous or has one dimension.
     """
     if not x.size:
-        return tuple(x.device.empty((0,), int64) for _ in range(x.ndim))
+        return tuple(new(x.device, (0,), int64) for _ in range(x.ndim))
     return _kept(x)
 
 
@@ -67,7 +68,7 @@ def _kept(*arrays: Any) -> tuple[Any, ...]:
     out, count, step = _compaction.together(arrays)
     size = out.dtype.itemsize
     rows = 1 if len(arrays) > 1 else arrays[0].ndim
-    return tuple(out.viewed((count,), (size,), d * step * size) for d in range(rows))
+    return tuple(out.viewed((count,), (size,), out.offset + d * step * size) for d in range(rows))
 
 
 def _write(arrays: tuple[Any, ...]) -> Callable[..., tuple[Any, int, int]]:
@@ -100,7 +101,7 @@ def _write_at_once(arrays: tuple[Any, ...], cut: Cut) -> Callable[..., tuple[Any
 
     def at_once(*arrays: Any) -> tuple[Any, int, int]:
         out, found = run(*arrays, *tables)
-        return out, int(device.to_numpy(found)[0]), step
+        return out, int(fetched(found)[0]), step
 
     return at_once
 
@@ -121,7 +122,7 @@ def _write_counted_first(arrays: tuple[Any, ...], cut: Cut) -> Callable[..., tup
     def counted_first(*arrays: Any) -> tuple[Any, int, int]:
         bits, counts = pack_and_count(arrays[0])
         count = how_many(counts, cut)
-        out = device.empty((rows * count,), dtype)
+        out = new(device, (rows * count,), dtype)
         if count:
             read = (in_line(arrays[0]), None, bits, counts, *tables, *_sources(arrays))
             write(*read, out, np.int64(count), None)
@@ -164,4 +165,4 @@ def _places(device: Device) -> Any:
     for byte in range(256):
         places = [place for place in range(8) if byte >> place & 1]
         table[byte, : len(places)] = places
-    return device.from_numpy(table)
+    return stored(device, device.from_numpy(table))

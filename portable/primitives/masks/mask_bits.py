@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from portable.backend import Device
 from portable.dtypes import DType, bool_, int32, int64, uint8, uint32, uint64
+from portable.primitives.base.borrowed import fetched
 from portable.primitives.base.recipe import Recipe
 from portable.primitives.masks.mask_kernels import pack, pack_together
 from portable.primitives.reductions.axis import Merge, power_of_two
@@ -79,7 +80,7 @@ def ends_of(recipe: Recipe, counts: Any) -> Any:
 
 def how_many(counts: Any, cut: Cut) -> int:
     """How many are true in the whole mask; waits for the device."""
-    host = counts.device.to_numpy(counts if cut.width == 1 else counts[-1:])
+    host = fetched(counts if cut.width == 1 else counts.part(slice(-1, None)))
     return int(host[0] if host.size == 1 else host.sum())
 
 

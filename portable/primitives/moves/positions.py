@@ -12,6 +12,7 @@ import numpy as np
 from portable.backend import Device
 from portable.dtypes import int64
 from portable.errors import BadIndexError
+from portable.primitives.base.borrowed import fetched, stored
 from portable.primitives.base.recipe import Recipe
 from portable.primitives.moves.index_kernels import check, places
 from portable.primitives.moves.selection import MOST
@@ -47,7 +48,7 @@ _flags: Final = _Flags()
 
 
 def _zero(device: Device) -> Any:
-    return device.from_numpy(np.zeros(1, np.int32))
+    return stored(device, device.from_numpy(np.zeros(1, np.int32)))
 
 
 def bad_index_flag(device: Device) -> Any:
@@ -63,7 +64,7 @@ def check_flag(flag: Any, indices: Sequence[Any], extents: Sequence[int]) -> Non
     BadIndexError
         If an index is out of range, saying which.
     """
-    if flag.device.to_numpy(flag)[0]:
+    if fetched(flag)[0]:
         _flags.forget(flag.device)
         raise BadIndexError(_first_complaint(indices, extents))
 
@@ -124,7 +125,7 @@ def complaint(index: np.ndarray[Any, Any], extent: int) -> str:
 def _first_complaint(indices: Sequence[Any], extents: Sequence[int]) -> str:
     """Which index is out of range; copies them to the host."""
     for index, extent in zip(indices, extents, strict=True):
-        found = complaint(index.device.to_numpy(index), extent)
+        found = complaint(fetched(index), extent)
         if found:
             return found
     return "an index is out of range"

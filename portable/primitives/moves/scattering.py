@@ -10,6 +10,7 @@ import numpy as np
 
 from portable.dtypes import DType, uint8, uint16, uint32, uint64
 from portable.errors import ShapeError
+from portable.primitives.base.borrowed import stored
 from portable.primitives.base.geometry import broadcast_shapes, broadcast_strides, collapsed
 from portable.primitives.base.numbers import number_for
 from portable.primitives.base.recipe import Number, Plans, Recipe
@@ -62,7 +63,8 @@ def scattered(selection: Selection, value: Any) -> None:
 
 def _everywhere(value: Any, x: Any) -> Any:
     """A number as an array of the device."""
-    return x.device.from_numpy(np.asarray(number_for(value, x.dtype)).astype(x.dtype.numpy))
+    host = np.asarray(number_for(value, x.dtype)).astype(x.dtype.numpy)
+    return stored(x.device, x.device.from_numpy(host))
 
 
 def _word(x: Any) -> tuple[DType, int]:

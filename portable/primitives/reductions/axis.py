@@ -16,6 +16,7 @@ import numpy as np
 
 from portable.backend import Capabilities
 from portable.dtypes import DType
+from portable.primitives.base.borrowed import stored
 from portable.primitives.base.geometry import collapsed
 from portable.primitives.base.recipe import Recipe
 from portable.primitives.base.storage import contiguous_strides
@@ -218,7 +219,7 @@ def _groups_wanted(capabilities: Capabilities) -> int:
 @lru_cache
 def _counts(device: Any, rows: int) -> Any:
     """Zeros, which kernels leave as zeros."""
-    return device.from_numpy(np.zeros(rows, np.int32))
+    return stored(device, device.from_numpy(np.zeros(rows, np.int32)))
 
 
 def _pass_over_columns(

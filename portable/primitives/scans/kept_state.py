@@ -7,9 +7,8 @@ from typing import Any
 import numpy as np
 
 from portable.backend import Device
-from portable.dtypes import int64, uint64
+from portable.primitives.base.borrowed import stored
 from portable.primitives.base.recipe import Recipe
-from portable.primitives.maps.creation_kernels import counted, generated
 
 __all__ = ["kept_state"]
 
@@ -20,7 +19,6 @@ def kept_state(recipe: Recipe, device: Device, numbers: int, itemsize: int) -> A
     They hold zeros before the first run of the recipe; each leaves them ready for the next, which
     is over arrays alike.
     """
-    state = device.empty((1 + numbers * (itemsize // 4),), uint64)
-    zero = np.int64(0)
-    generated[state.size](zero, zero, state, OP=counted, KIND=int64, STORED=uint64)
+    words = np.zeros(1 + numbers * (itemsize // 4), np.uint64)
+    state = stored(device, device.from_numpy(words))
     return recipe.found(lambda: state)

@@ -14,6 +14,7 @@ from typing import Any, Final
 import numpy as np
 
 from portable.dtypes import DType, int32, int64, uint64
+from portable.primitives.base.borrowed import fetched, new
 from portable.primitives.base.recipe import Plans, Recipe, resizable
 from portable.primitives.base.storage import contiguous_strides
 from portable.primitives.masks.mask_bits import AT_ONCE, Cut, cut_of, ends_of, how_many
@@ -118,11 +119,10 @@ def _write_at_once(line: Any, order: Any, wanted: Wanted, cut: Cut) -> Callable[
     recipe.launch(kernel, cut.ndrange, cut.width, *args, **constants)
     run = recipe.finish(found, values, *(x for x in rest if x is not None))
     present = [x is not None for x in rest]
-    device = line.device
 
     def at_once(*arrays: Any) -> Distinct:
         found, values, *some = run(*arrays)
-        count = int(device.to_numpy(found)[0])
+        count = int(fetched(found)[0])
         given = iter(some)
         _, firsts, inverse, sizes = (next(given) if there else None for there in present)
         return Distinct(_first(values, count), _first(firsts, count), inverse, _first(sizes, count))
@@ -160,8 +160,9 @@ def _write_counted_first(
         counted = count_all(line)
         counted = counted if isinstance(counted, tuple) else (counted,)
         count = how_many(counted[-1], cut)
-        values = device.empty((count,), line.dtype)
-        results = [values, *_results(line.size, count, wanted, device.empty)]
+        make = partial(new, device)
+        values = make((count,), line.dtype)
+        results = [values, *_results(line.size, count, wanted, make)]
         write(line, order, *counted, *results, None)
         _, starts, firsts, inverse, sizes = results
         if sizes is not None:

@@ -1,0 +1,136 @@
+"""Reductions, scans and maps of elements of any kind, one at a time.
+
+Of numbers, operations that work on vectors have kernels of their own in `reductions` and `scans`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from portable import lang as kl
+from portable.lang.function import function
+from portable.lang.kernel import kernel
+from portable.primitives.elements import element_at, put_at
+from portable.primitives.maps.elementwise_kernel import product_of, unravelled
+
+__all__ = ["How", "map_elements", "reduce_elements", "scan_elements"]
+
+
+@dataclass(frozen=True)
+class How:
+    """What is done to elements; a constant of the kernels.
+
+    Attributes
+    ----------
+    op : Function
+        Combines two totals.
+    each : Function or None
+        Makes a total of an element; None where elements are totals already.
+    indexed : bool
+        Whether `each` is also told the element's position.
+    given, total : type or None
+        What elements and totals are, as of `portable.primitives.elements.Elements.kind`.
+    lead : int
+        Dimensions of the arrays that are kept; those behind them are worked along.
+    """
+
+    op: Any
+    each: Any
+    indexed: bool
+    given: Any
+    total: Any
+    lead: int
+
+    @function
+    def value(self, arrays: Any, outer: Any, i: Any) -> Any:
+        """The total of the one element that comes `i`-th in its row."""
+        along = unravelled(i, arrays[0].shape[self.lead :])
+        found = element_at(arrays, (*outer, *along), self.given)
+        if self.each is None:
+            return found
+        return self.each(found, i) if self.indexed else self.each(found)
+
+
+@kernel
+def reduce_elements(
+    arrays: Any, neutral: Any, out: Any, *, HOW: Any, WIDTH: int, TALL: int, SECTION: int
+) -> None:
+    """Reduces sections of `SECTION` elements of each row: ``out[..., s]`` is the `s`-th's total.
+
+    A workgroup does one section of `TALL` rows, `WIDTH` work-items each.
+    """
+    shape = arrays[0].shape
+    lead = shape[: HOW.lead]
+    sections = out[0].shape[HOW.lead]
+    item = kl.local_id(0)
+    group = kl.group_id(0)
+    s = group % sections
+    row = group // sections * TALL + item // WIDTH
+    inside = row < product_of(lead)
+    outer = unravelled(row, lead)
+    total = neutral
+    if inside:
+        stop = kl.minimum(s * SECTION + SECTION, product_of(shape[HOW.lead :]))
+        for i in range(s * SECTION + item % WIDTH, stop, WIDTH):
+            total = HOW.op(total, HOW.value(arrays, outer, i))
+    total = kl.workgroup_reduce(HOW.op, total, width=WIDTH)
+    if inside and item % WIDTH == 0:
+        put_at(out, (*outer, s), total, HOW.total)
+
+
+@kernel
+def scan_elements(
+    arrays: Any,
+    starts: Any,
+    neutral: Any,
+    out: Any,
+    *,
+    HOW: Any,
+    SECTION: int,
+    AHEAD: int,
+    INCLUSIVE: bool,
+    TOTALS: bool,
+) -> None:
+    """Running totals within sections of `SECTION` elements of the last axis; a workgroup does one.
+
+    They go on from the totals up to the end of each section that `starts` has, if it is not empty.
+    With `TOTALS` only the total of each section is written: ``out[..., s]``. Each work-item holds
+    `AHEAD` neighbours at a time, so that the order of elements is kept.
+    """
+    shape = arrays[0].shape
+    lead, length = shape[: HOW.lead], shape[HOW.lead]
+    sections = kl.cdiv(length, SECTION)
+    group = kl.group_id(0)
+    s = group % sections
+    outer = unravelled(group // sections, lead)
+    carried = neutral
+    if len(starts) > 0 and s > 0:
+        carried = element_at(starts, (*outer, s - 1), HOW.total)
+    first = s * SECTION
+    stop = kl.minimum(first + SECTION, length)
+    for tile in range(first, stop, kl.local_size(0) * AHEAD):
+        own = tile + kl.local_id(0) * AHEAD
+        end = kl.minimum(own + AHEAD, stop)
+        total = neutral
+        for i in range(own, end):
+            total = HOW.op(total, HOW.value(arrays, outer, i))
+        before, carried = kl.workgroup_scan(
+            HOW.op, total, inclusive=False, initial=carried, total=True
+        )
+        if not TOTALS:
+            for i in range(own, end):
+                upto = HOW.op(before, HOW.value(arrays, outer, i))
+                put_at(out, (*outer, i), upto if INCLUSIVE else before, HOW.total)
+                before = upto
+    if TOTALS and kl.local_id(0) == 0:
+        put_at(out, (*outer, s), carried, HOW.total)
+
+
+@kernel
+def map_elements(arrays: Any, out: Any, *, HOW: Any, CHUNK: int) -> None:
+    """``out[i] = each(x[i])``, `CHUNK` neighbours for each work-item."""
+    shape = arrays[0].shape
+    start = kl.global_id(0) * CHUNK
+    for i in range(start, kl.minimum(start + CHUNK, product_of(shape))):
+        put_at(out, unravelled(i, shape), HOW.value(arrays, (), i), HOW.total)

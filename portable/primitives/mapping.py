@@ -1,0 +1,209 @@
+"""Functions of elements, and copies."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+import numpy as np
+
+from portable import dtypes
+from portable.dtypes import DType
+from portable.errors import ShapeError
+from portable.lang.function import Function
+from portable.lang.structs import is_composite, items_of
+from portable.namespace import device_of_arrays
+from portable.primitives.base.borrowed import Borrowed, released, stored
+from portable.primitives.base.geometry import normalized_axes
+from portable.primitives.base.promotion import promoted
+from portable.primitives.base.recipe import Plans, Recipe
+from portable.primitives.base.storage import Storage
+from portable.primitives.element_kernels import How, map_elements
+from portable.primitives.elements import Elements
+from portable.primitives.maps.engine import applied
+from portable.primitives.maps.operation import conversion_to
+
+__all__ = ["copy", "fill", "map", "transpose"]
+
+_CHUNK: Final = 4096
+"""Elements that a lone work-item does."""
+_GROUP: Final = 256
+
+
+def map(function: Any, x: Any, *, dtype: Any = None) -> Any:
+    """A function of each element.
+
+    Parameters
+    ----------
+    function : function
+        Marked `portable.function`; takes an element, or an element and its position in C order, and
+        gives a number, or a tuple or struct of numbers. For expressions of whole arrays see
+        `portable.fuse`.
+    x : array, or tuple or struct of arrays
+        As of `reduce`.
+    dtype : dtype, or tuple or struct of dtypes, optional
+        Of the results, by which they are structs as well; by default a number of the dtype that
+        those of `x` promote to.
+
+    Returns
+    -------
+    array, or tuple or struct of arrays
+        The results, in the shape of `x`, on its device and of its library.
+
+    Examples
+    --------
+    >>> @pt.function
+    ... def polar(z):
+    ...     return Polar(kl.hypot(z.x, z.y), kl.atan2(z.y, z.x))
+    >>> primitives.map(polar, Point(x, y), dtype=Polar("float32", "float32"))  # doctest: +SKIP
+    """
+    given = Elements.of("map", x)
+    if dtype is None:
+        dtype = promoted(*(a.dtype for a in given.arrays))
+    kind = type(dtype) if is_composite(type(dtype)) else None
+    kinds = tuple(dtypes.dtype(d) for d in ((dtype,) if kind is None else items_of(dtype)))
+    indexed = isinstance(function, Function) and _takes_position(function)
+    how = How(None, function, indexed, given.kind, kind, 0)
+    found = _mapped.together(given.arrays, how, kinds)
+    return Elements(found if isinstance(found, tuple) else (found,), kind).given()
+
+
+def _takes_position(function: Function) -> bool:
+    return len(inspect.signature(function.python).parameters) > 1
+
+
+def _write_map(
+    arrays: tuple[Storage, ...], how: How, kinds: tuple[DType, ...]
+) -> Callable[..., Any]:
+    """What `map` has to do for arrays like these."""
+    recipe = Recipe(*arrays)
+    out = tuple(recipe.empty(arrays[0].shape, kind) for kind in kinds)
+    size = arrays[0].size
+    if size:
+        alone = arrays[0].device.capabilities.lone_work_items
+        chunk, group = (_CHUNK, 1) if alone else (1, _GROUP)
+        recipe.launch(map_elements, -(-size // chunk), group, arrays, out, HOW=how, CHUNK=chunk)
+    return recipe.finish(*out)
+
+
+_mapped: Final = Plans(_write_map)
+
+
+# -- copies -----------------------------------------------------------------------------------
+
+
+def copy(x: Any, out: Any = None) -> Any:
+    """A copy of an array in C order, or in the memory of another one.
+
+    Parameters
+    ----------
+    x : array
+        Of any library and layout.
+    out : array, optional
+        Of the same device, and of a shape that `x` broadcasts to; elements are converted to its
+        dtype. It may overlap `x`.
+
+    Returns
+    -------
+    array
+        `out`, or a new array of the dtype of `x`.
+    """
+    device = device_of_arrays(x) if out is None else device_of_arrays(x, out)
+    source = stored(device, x)
+    if out is None:
+        return released(_copied(source, source.dtype))
+    target = stored(device, out)
+    target.check_writable()
+    if _may_share(source, target):
+        source = _copied(source, source.dtype)
+    if target.size:
+        _copying.together((source, target))
+    return out
+
+
+def _may_share(x: Storage, y: Storage) -> bool:
+    """Whether arrays may have memory in common."""
+    if not (isinstance(x, Borrowed) and isinstance(y, Borrowed)):
+        return x.overlaps(y)
+    low, high = x.reach()
+    other_low, other_high = y.reach()
+    return low < other_high and other_low < high
+
+
+def _write_copy(arrays: tuple[Storage, ...]) -> Callable[..., Any]:
+    source, target = arrays
+    recipe = Recipe(source, target)
+    applied(recipe, conversion_to(target.dtype), source, out=target)
+    return recipe.finish(target)
+
+
+_copying: Final = Plans(_write_copy)
+
+
+def _write_new(x: Storage, kind: DType) -> Callable[..., Any]:
+    recipe = Recipe(x)
+    out = recipe.empty(x.shape, kind)
+    if out.size:
+        applied(recipe, conversion_to(kind), x, out=out)
+    return recipe.finish(out)
+
+
+_copied: Final = Plans(_write_new)
+
+
+def fill(out: Any, value: Any) -> Any:
+    """Writes a number to every element of an array, converted to its dtype.
+
+    Parameters
+    ----------
+    out : array
+        Of any library and layout.
+    value : number
+        Python's or NumPy's.
+
+    Returns
+    -------
+    array
+        `out`.
+    """
+    device = device_of_arrays(out)
+    target = stored(device, out)
+    target.check_writable()
+    host = np.asarray(value, target.dtype.numpy)
+    if host.ndim:
+        raise ShapeError(f"fill takes a number, not an array of shape {host.shape}; use copy")
+    if target.size:
+        _copying.together((stored(device, device.from_numpy(host)), target))
+    return out
+
+
+def transpose(x: Any, axes: Sequence[int] | None = None) -> Any:
+    """A new array with dimensions in another order, contiguous.
+
+    Parameters
+    ----------
+    x : array
+        Of any library and layout.
+    axes : sequence of int, optional
+        The dimensions of `x` in their new order; by default reversed.
+
+    Returns
+    -------
+    array
+        The elements, in C order; not a view of `x`.
+
+    Raises
+    ------
+    ShapeError
+        If `axes` does not name each dimension once.
+    """
+    source = stored(device_of_arrays(x), x)
+    order = tuple(reversed(range(source.ndim))) if axes is None else tuple(axes)
+    order = normalized_axes(order, source.ndim)
+    if len(order) != source.ndim:
+        raise ShapeError(f"transpose by axes {axes} of an array with {source.ndim} dimensions")
+    turned = source.viewed(
+        tuple(source.shape[a] for a in order), tuple(source.strides[a] for a in order)
+    )
+    return released(_copied(turned, source.dtype))

@@ -1,0 +1,283 @@
+"""Reductions by any operation."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from math import prod
+from typing import Any, Final
+
+import numpy as np
+
+from portable import lang as kl
+from portable.dtypes import DType, dtype
+from portable.errors import DTypeError
+from portable.lang.function import Function
+from portable.lang.signature import constant_key
+from portable.lang.structs import items_of
+from portable.primitives.base.borrowed import stored
+from portable.primitives.base.geometry import collapsed, normalized_axes
+from portable.primitives.base.recipe import Plans, Recipe
+from portable.primitives.base.storage import Storage, contiguous_strides
+from portable.primitives.element_kernels import How, reduce_elements
+from portable.primitives.elements import Elements, kinds_of, typed
+from portable.primitives.reductions.axis import Merge, cut, reduced
+from portable.primitives.vectors import takes_vectors
+
+__all__ = ["Totals", "filled", "reduce", "totals_of"]
+
+Shape = tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Totals:
+    """What to combine, and how.
+
+    Attributes
+    ----------
+    op : Function
+        Combines two totals.
+    each : Function or None
+        Makes a total of an element.
+    given : type or None
+        What elements are, as of `Elements.kind`.
+    neutral : number, tuple or struct
+        Of NumPy's scalars.
+    key : object
+        What stands for `neutral` in comparisons.
+    """
+
+    op: Any
+    each: Any
+    given: Any
+    neutral: Any = field(compare=False)
+    key: Any = field(repr=False)
+
+    @property
+    def indexed(self) -> bool:
+        """Whether `each` is told positions."""
+        return self.each is not None and _parameters(self.each) > 1
+
+    @property
+    def kind(self) -> Any:
+        """What totals are, as of `Elements.kind`."""
+        return kinds_of(self.neutral)[0]
+
+    @property
+    def kinds(self) -> tuple[DType, ...]:
+        """The dtypes of their fields."""
+        return kinds_of(self.neutral)[1]
+
+    def how(self, lead: int, *, again: bool = False) -> How:
+        """As kernels take it; `again` for totals of totals."""
+        if again:
+            return How(self.op, None, False, self.kind, self.kind, lead)
+        return How(self.op, self.each, self.indexed, self.given, self.kind, lead)
+
+    def merge(self, x: Storage) -> Merge | None:
+        """The same for kernels that combine vectors of numbers; None where they cannot."""
+        kind = self.kinds[0]
+        if self.kind is not None or self.given is not None or self.indexed or kind.kind == "b":
+            return None
+        held = kind.register
+        if not (kind.is_complex or takes_vectors(x.device, self.op, self.each, x.dtype, held)):
+            return None
+        return Merge(self.op, held, self.neutral.item(), self.each)
+
+
+def _parameters(each: Any) -> int:
+    function: Any = each if isinstance(each, Function) else type(each).__call__
+    return len([x for x in inspect.signature(function.python).parameters if x != "self"])
+
+
+_NEUTRAL: Final[dict[Any, Callable[[DType], Any]]] = {
+    kl.add: lambda kind: kind.numpy.type(0),
+    kl.multiply: lambda kind: kind.numpy.type(1),
+    kl.maximum: lambda kind: _bound(kind, -1),
+    kl.minimum: lambda kind: _bound(kind, 1),
+}
+"""Of the language's own operations."""
+
+
+def _bound(kind: DType, sign: int) -> Any:
+    if kind.is_float:
+        return kind.numpy.type(sign * np.inf)
+    limits = np.iinfo(kind.numpy)
+    return kind.numpy.type(limits.max if sign > 0 else limits.min)
+
+
+def totals_of(x: Elements, op: Any, neutral: Any, each: Any, kind: Any) -> Totals:
+    """What a user asked for.
+
+    Raises
+    ------
+    DTypeError
+        If there is no telling what is neutral, or it is made of something else than numbers.
+    """
+    first = x.only.dtype
+    if neutral is None:
+        if op not in _NEUTRAL or x.kind is not None:
+            raise DTypeError(
+                "which total changes none that it is combined with? Say neutral=0 of a sum, or a "
+                "struct of numbers where totals are structs"
+            )
+        neutral = _NEUTRAL[op](first if kind is None else dtype(kind))
+    if kind is not None:
+        neutral = dtype(kind).numpy.type(neutral)
+    elif isinstance(neutral, int | float | complex) and x.kind is None:
+        neutral = first.numpy.type(neutral)
+    neutral = typed(neutral, first)
+    return Totals(op, each, x.kind, neutral, constant_key(neutral))
+
+
+def reduce(
+    x: Any,
+    op: Any = kl.add,
+    *,
+    neutral: Any = None,
+    each: Any = None,
+    axis: int | Sequence[int] | None = None,
+    dtype: Any = None,
+) -> Any:
+    """All elements combined by an operation, or all along some axes.
+
+    Parameters
+    ----------
+    x : array, or tuple or struct of arrays
+        Of any library and shape; several arrays of one shape hold elements that are tuples or
+        structs of a number from each.
+    op : function
+        Of two totals, giving one of the same types: ``kl.add``, ``kl.maximum``, or any marked
+        `portable.function`. It has to be associative and commutative: in which order totals are
+        combined is left open.
+    neutral : number, tuple or struct of numbers
+        The total of nothing, which changes none that it is combined with. It may be left out for
+        ``kl.add``, ``kl.multiply``, ``kl.maximum`` and ``kl.minimum`` of numbers. Where totals are
+        structs their fields have the types of these numbers; of Python's, integers are `int64` and
+        floats of the precision of `x`.
+    each : function, optional
+        Makes a total of an element: of ``(element)``, or of ``(element, position)``, the position
+        counted in C order along the axes that go. Elements are totals by default.
+    axis : int or sequence of int, optional
+        Which axes go; by default all.
+    dtype : dtype, optional
+        Of totals that are numbers; by default that of `x`.
+
+    Returns
+    -------
+    array, or tuple or struct of arrays
+        The totals, in the shape of the axes that stay; of no elements, `neutral`. On the device of
+        `x` and of its library.
+
+    Raises
+    ------
+    KernelError
+        If `op` or `each` is not in the language, or gives other types than `neutral` has.
+
+    Notes
+    -----
+    Numbers are read in vectors where `op` and `each` take vectors too, which functions without
+    ``if`` do; structs one by one.
+
+    Examples
+    --------
+    The greatest element and where it is:
+
+    >>> class Found(NamedTuple):
+    ...     value: Any
+    ...     place: Any
+    >>> @pt.function
+    ... def greater(a, b):
+    ...     first = (a.value == b.value) & (a.place < b.place)
+    ...     return kl.where((a.value > b.value) | first, a, b)
+    >>> @pt.function
+    ... def found(value, place):
+    ...     return Found(value, kl.cast(place, kl.i64))
+    >>> best = primitives.reduce(
+    ...     x, greater, neutral=Found(-math.inf, 2**62), each=found
+    ... )  # doctest: +SKIP
+    """
+    given = Elements.of("reduce", x)
+    axes = normalized_axes(tuple(axis) if isinstance(axis, Sequence) else axis, len(given.shape))
+    totals = totals_of(given, op, neutral, each, dtype)
+    found = _reduced.together(given.arrays, totals, axes)
+    return Elements(found if isinstance(found, tuple) else (found,), totals.kind).given()
+
+
+def _write_reduce(
+    arrays: tuple[Storage, ...], totals: Totals, axes: tuple[int, ...]
+) -> Callable[..., Any]:
+    """What `reduce` has to do for arrays like these."""
+    x = arrays[0]
+    kept = tuple(n for a, n in enumerate(x.shape) if a not in axes)
+    if 0 in x.shape:
+        return lambda *_: filled(x.device, kept, totals.neutral)
+    recipe = Recipe(*arrays)
+    merge = totals.merge(x)
+    if merge is not None:
+        out: tuple[Any, ...] = (reduced(recipe, x, axes, merge, totals.kinds[0]),)
+    else:
+        out = _by_elements(recipe, arrays, totals, axes)
+    return recipe.finish(*(y.viewed(kept, contiguous_strides(kept, y.dtype.itemsize)) for y in out))
+
+
+def filled(device: Any, shape: Shape, total: Any) -> tuple[Storage, ...]:
+    """New arrays, one for each field of a total of NumPy's scalars."""
+    kind, kinds = kinds_of(total)
+    items = (total,) if kind is None else items_of(total)
+    return tuple(
+        stored(device, device.from_numpy(np.full(shape, item, k.numpy)))
+        for item, k in zip(items, kinds, strict=True)
+    )
+
+
+def _by_elements(
+    recipe: Recipe, arrays: tuple[Storage, ...], totals: Totals, axes: tuple[int, ...]
+) -> tuple[Storage, ...]:
+    """Sections by workgroups, then what these come to, until there is one of each row."""
+    views, lead = _grouped(arrays, axes)
+    how = totals.how(lead)
+    while True:
+        outer, length = views[0].shape[:lead], prod(views[0].shape[lead:])
+        shares = cut(views[0].viewed((prod(outer), length), (0, 0)), 1)
+        out = _new(recipe, (*outer, shares.sections), totals)
+        recipe.launch(
+            reduce_elements,
+            shares.groups * shares.items,
+            shares.items,
+            views,
+            totals.neutral,
+            out,
+            HOW=how,
+            WIDTH=shares.width,
+            TALL=shares.tall,
+            SECTION=shares.section,
+        )
+        if shares.sections == 1:
+            return out
+        views, how = out, totals.how(lead, again=True)
+
+
+def _new(recipe: Recipe, shape: Shape, totals: Totals) -> tuple[Storage, ...]:
+    return tuple(recipe.empty(shape, kind) for kind in totals.kinds)
+
+
+def _grouped(arrays: tuple[Storage, ...], axes: tuple[int, ...]) -> tuple[tuple[Storage, ...], int]:
+    """Views with the axes that go last, both groups in C order and as few as can be."""
+    shape = arrays[0].shape
+    groups = [[a for a in range(len(shape)) if a not in axes], list(axes)]
+    extents: list[Shape] = []
+    steps: list[list[Shape]] = []
+    for group in groups:
+        extent, found = collapsed(
+            tuple(shape[a] for a in group), [tuple(x.strides[a] for a in group) for x in arrays]
+        )
+        extents.append(extent)
+        steps.append(found)
+    whole = (*extents[0], *extents[1])
+    views = tuple(x.viewed(whole, (*steps[0][k], *steps[1][k])) for k, x in enumerate(arrays))
+    return views, len(extents[0])
+
+
+_reduced: Final = Plans(_write_reduce)

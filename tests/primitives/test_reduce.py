@@ -1,0 +1,178 @@
+"""Reductions and scans by operations of a user's own, of numbers and structs, on every device."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+
+import portable as pt
+from portable import lang as kl
+from portable import primitives
+from portable.backend import Device
+from portable.errors import DTypeError, ShapeError
+
+SIZES = (0, 1, 997, 40_003)
+
+
+class Found(NamedTuple):
+    value: Any
+    place: Any
+
+
+@pt.function
+def greater(a, b):
+    first = (a.value == b.value) & (a.place < b.place)
+    return kl.where((a.value > b.value) | first, a, b)
+
+
+@pt.function
+def found(value, place):
+    return Found(value, kl.cast(place, kl.i64))
+
+
+NOTHING = Found(np.float32(-math.inf), 2**62)
+
+
+@dataclass(frozen=True)
+class Moments:
+    """Welford's: how many, their mean, and the sum of squared differences from it."""
+
+    count: kl.f32
+    mean: kl.f32
+    squares: kl.f32
+
+
+@pt.function
+def moment(x):
+    return Moments(1.0, x, 0.0)
+
+
+@pt.function
+def together(a, b):
+    count = a.count + b.count
+    apart = b.mean - a.mean
+    if count > 0:
+        part = b.count / count
+        squares = a.squares + b.squares + apart * apart * a.count * part
+        result = Moments(count, a.mean + apart * part, squares)
+    else:
+        result = a
+    return result
+
+
+class Step(NamedTuple):
+    factor: Any
+    addend: Any
+
+
+@pt.function
+def after(first, then):
+    return Step(first.factor * then.factor, then.factor * first.addend + then.addend)
+
+
+@pt.function
+def longest(a, b):
+    """Works on vectors."""
+    return kl.maximum(a, b)
+
+
+@pt.function
+def branching(a, b):
+    """Does not."""
+    result = a
+    if b > a:
+        result = b
+    return result
+
+
+@pt.function
+def squared(x):
+    return x * x
+
+
+def on(device: Device, x: Any) -> Any:
+    return pt.asarray(np.asarray(x), device=device.for_arrays())
+
+
+def values(*shape: int) -> Any:
+    return np.random.default_rng(sum(shape)).integers(-99, 99, shape).astype(np.float32)
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_the_greatest_and_where_it_is(device: Device, size: int) -> None:
+    x = values(size)
+    best = primitives.reduce(on(device, x), greater, neutral=NOTHING, each=found)
+    place, value = int(pt.to_numpy(best.place)), float(pt.to_numpy(best.value))
+    assert (value, place) == ((x.max(), x.argmax()) if size else (-math.inf, 2**62))
+
+
+@pytest.mark.parametrize("axis", [0, 1, (0, 2), None])
+def test_moments_along_axes(device: Device, axis: Any) -> None:
+    x = values(6, 5, 70)[:, ::-1, ::2]
+    given = on(device, x)
+    if device.name.startswith("cpu") or device.name == "simulator":
+        given = x  # a view with gaps, as libraries pass them
+    zero = Moments(0.0, 0.0, 0.0)
+    out = primitives.reduce(given, together, neutral=zero, each=moment, axis=axis)
+    count = pt.to_numpy(out.count)
+    assert count.shape == x.mean(axis).shape
+    np.testing.assert_allclose(pt.to_numpy(out.mean), x.mean(axis), rtol=1e-4, atol=1e-4)
+    np.testing.assert_allclose(pt.to_numpy(out.squares) / count, x.var(axis), rtol=1e-4)
+
+
+@pytest.mark.parametrize("op", [longest, branching], ids=["vectors", "one by one"])
+@pytest.mark.parametrize("size", SIZES)
+def test_numbers(device: Device, op: Any, size: int) -> None:
+    x = values(size)
+    x[size // 2 : size // 2 + 1] = 1000
+    top = primitives.reduce(on(device, x), op, neutral=-math.inf)
+    assert pt.to_numpy(top) == (1000 if size else -math.inf)
+    upto = pt.to_numpy(primitives.scan(on(device, x), op, neutral=-math.inf))
+    assert (upto == np.maximum.accumulate(x)).all()
+    before = pt.to_numpy(primitives.scan(on(device, x), op, neutral=-math.inf, inclusive=False))
+    assert (before[1:] == upto[:-1]).all()
+    assert before[:1].tolist() == [-math.inf] * (size > 0)
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_a_linear_recurrence(device: Device, size: int) -> None:
+    generator = np.random.default_rng(size)
+    a, b = (generator.uniform(-0.9, 0.9, size).astype(np.float32) for _ in range(2))
+    steps = Step(on(device, a), on(device, b))
+    got = primitives.scan(steps, after, neutral=Step(1.0, 0.0))
+    y, exact = 0.0, []
+    for factor, addend in zip(a.tolist(), b.tolist(), strict=True):
+        y = factor * y + addend
+        exact.append(y)
+    np.testing.assert_allclose(pt.to_numpy(got.addend), exact, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("axis", [0, 1, -1])
+def test_scans_along_axes(device: Device, axis: int) -> None:
+    x = values(7, 3, 33)
+    sums = primitives.scan(on(device, x), axis=axis)
+    np.testing.assert_array_equal(pt.to_numpy(sums), x.cumsum(axis))
+    neutral = Moments(0.0, 0.0, 0.0)
+    means = primitives.scan(on(device, x), together, neutral=neutral, each=moment, axis=axis).mean
+    counts = np.arange(1, x.shape[axis] + 1).reshape([-1 if a == axis % 3 else 1 for a in range(3)])
+    np.testing.assert_allclose(pt.to_numpy(means), x.cumsum(axis) / counts, rtol=1e-4, atol=1e-3)
+
+
+def test_a_function_before(device: Device) -> None:
+    x = values(3, 50)
+    squares = primitives.reduce(on(device, x), each=squared, axis=1)
+    np.testing.assert_array_equal(pt.to_numpy(squares), (x * x).sum(1))
+
+
+def test_what_is_told_of_bad_arguments(device: Device) -> None:
+    x = on(device, values(4))
+    with pytest.raises(DTypeError, match="Say neutral=0"):
+        primitives.reduce(x, branching)
+    with pytest.raises(ShapeError, match=r"x\.factor has \(4,\), x\.addend \(5,\)"):
+        primitives.scan(Step(x, on(device, values(5))), after, neutral=Step(1.0, 0.0))
+    with pytest.raises(TypeError, match="is no array"):
+        primitives.reduce("text", branching, neutral=0)
