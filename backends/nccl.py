@@ -76,6 +76,14 @@ class _Part(Collectives):
             x.data.ptr, out.data.ptr, x.size, self._type(x), self._operation(op), _current()
         )
 
+    def start_all_reduce(self, x: Any, out: Any, op: str) -> Callable[[], None]:
+        """On the same stream as `start_gather`."""
+        beside = self._stream_beside()
+        self._communicator.allReduce(
+            x.data.ptr, out.data.ptr, x.size, self._type(x), self._operation(op), beside.ptr
+        )
+        return _awaited(beside.record())
+
     def reduce_scatter(self, x: Any, out: Any, op: str) -> None:
         """Enqueued on the current stream."""
         self._communicator.reduceScatter(

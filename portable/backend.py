@@ -276,6 +276,11 @@ class Collectives(ABC):
     def all_reduce(self, x: Any, out: Any, op: str) -> None:
         """Must: combine all devices' `x` into `out`, which may be `x`."""
 
+    def start_all_reduce(self, x: Any, out: Any, op: str) -> Callable[[], None]:
+        """Should: the same, beside what is enqueued next; what is returned has later work wait."""
+        self.all_reduce(x, out, op)
+        return lambda: None
+
     @abstractmethod
     def reduce_scatter(self, x: Any, out: Any, op: str) -> None:
         """Must: combine all devices' `x` and keep this one's part."""

@@ -11,7 +11,7 @@ from portable.linalg.magnitude import largest_magnitude
 from portable.nn.layered_kernels import copy_vector
 
 if TYPE_CHECKING:
-    from portable.nn.mlp import MLP
+    from portable.nn.network import Network
 
 __all__ = ["Checkpoint", "largest", "may_overflow"]
 
@@ -27,7 +27,7 @@ class Checkpoint:
         The epoch (from 0) after which they were taken, -1 before the first; None: never.
     """
 
-    def __init__(self, model: MLP) -> None:
+    def __init__(self, model: Network) -> None:
         self.epoch: int | None = None
         self._model = model
         self._kept: Any = None
@@ -51,18 +51,19 @@ def largest(device: Device, *arrays: Any) -> float:
     return float(device.to_numpy(largest_magnitude(device, *arrays))[0])
 
 
-def may_overflow(model: MLP, parameter: float, given: float) -> bool:
+def may_overflow(model: Network, parameter: float, given: float) -> bool:
     """Whether a loss may be beyond the network's dtype, by a bound that no value goes through.
 
     Parameters
     ----------
-    model : MLP
+    model : Network
         The network; what its activations are, and so that they may be bounded, is not asked.
     parameter, given : float
         The largest magnitude of its parameters, and of inputs and targets.
     """
     bound = given
-    for inputs in model.sizes[:-1]:
-        bound = max(1.0, parameter * (inputs * bound + 1))
+    for layer in model.layers:
+        if layer.parameters():
+            bound = max(1.0, parameter * (layer.fans()[0] * bound + 1))
     most = float(np.finfo(model.dtype.numpy).max)
     return not (bound + given) ** 2 < most if bound < most else True

@@ -3,19 +3,32 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import numpy as np
 
 from portable.errors import PortableError
 from portable.files import write_whole
-from portable.nn.layout import checked_sizes, layout_of
+from portable.nn.layers import Layer
+from portable.nn.layout import layout_of
 
-__all__ = ["ModelFileError", "blamed", "metadata", "read", "write"]
+__all__ = [
+    "ModelFile",
+    "ModelFileError",
+    "blamed",
+    "described",
+    "metadata",
+    "opened",
+    "read",
+    "shown",
+    "write",
+]
 
+_T = TypeVar("_T")
 _State = dict[str, np.ndarray[Any, Any]]
 
 _KINDS: Final = {"F16", "F32", "F64"}
@@ -25,6 +38,15 @@ _MOST_SHOWN: Final = 6
 
 class ModelFileError(PortableError, ValueError):
     """A model file that is damaged, or holds something else than was asked for."""
+
+
+@dataclass(frozen=True, slots=True)
+class ModelFile:
+    """A file of which nothing but the head was read: its path, its head, its parts."""
+
+    path: str | os.PathLike[str]
+    metadata: Mapping[str, str]
+    tensors: Any
 
 
 def write(
@@ -46,70 +68,92 @@ def metadata(path: str | os.PathLike[str]) -> dict[str, str]:
     ModelFileError
         If it is no such file.
     """
-    with _opened(path) as file:
-        return file.metadata() or {}
+    with opened(path) as file:
+        return dict(file.metadata)
 
 
-def read(
-    path: str | os.PathLike[str], *, check_finite: bool = True
-) -> tuple[_State, tuple[int, ...], str]:
-    """Parameters, sizes and activation of a network that was saved.
+@contextmanager
+def opened(path: str | os.PathLike[str]) -> Iterator[ModelFile]:
+    """A file to be read.
 
     Raises
     ------
     OSError
         If the file cannot be read.
     ModelFileError
-        If it is no such file, or holds NaN or infinities where that is checked.
+        If it is no such file.
     """
-    with _opened(path) as file:
-        sizes, activation = _described(path, file.metadata() or {})
-        with blamed(path):
-            _check_parts(file, sizes)
-        state = {name: file.get_tensor(name) for name, _, _ in layout_of(sizes).parts()}
-    bad = [name for name, part in state.items() if not np.isfinite(part).all()]
-    if check_finite and bad:
-        raise ModelFileError(
-            f"{path}: {', '.join(bad)} hold NaN or infinities, of which nothing can be computed; "
-            "check_finite=False loads them all the same"
-        )
-    return state, sizes, activation
+    from safetensors import SafetensorError, safe_open
 
-
-def _described(
-    path: str | os.PathLike[str], metadata: Mapping[str, str]
-) -> tuple[tuple[int, ...], str]:
-    """Sizes and activation."""
+    Path(path).open("rb").close()
     try:
-        sizes = tuple(int(n) for n in metadata["sizes"].split(","))
-        return sizes, metadata["activation"]
-    except (KeyError, ValueError) as error:
+        with safe_open(path, framework="numpy") as file:
+            yield ModelFile(path, file.metadata() or {}, file)
+    except (SafetensorError, TypeError) as error:
+        raise ModelFileError(f"{path} is damaged or no safetensors file: {error}") from error
+
+
+def described(file: ModelFile, what: str, read: Callable[[Mapping[str, str]], _T]) -> _T:
+    """What a network's metadata say, by a function that raises where they do not say it.
+
+    Raises
+    ------
+    ModelFileError
+        Which says that the file has no `what`.
+    """
+    try:
+        return read(file.metadata)
+    except (KeyError, ValueError, TypeError, AttributeError, RecursionError) as error:
         raise ModelFileError(
-            f"{path} holds no network of portable.nn: its metadata {dict(metadata)!r:.200} has no "
-            "sizes and activation. Load other safetensors files with load_state_dict"
+            f"{file.path} holds no network of portable.nn: its metadata "
+            f"{dict(file.metadata)!r:.200} has no {what} ({error!s:.200}). Load other safetensors "
+            "files with load_state_dict"
         ) from error
 
 
-def _check_parts(file: Any, sizes: Sequence[int]) -> None:
+def read(
+    file: ModelFile, layers: Sequence[Layer], whole: str, *, check_finite: bool = True
+) -> _State:
+    """The parameters of these layers; `whole` names them all in messages.
+
+    Raises
+    ------
+    ModelFileError
+        If the file holds others, before memory is taken for them, or NaN or infinities where that
+        is checked.
+    """
+    wanted = layout_of(layers).shapes()
+    with blamed(file.path):
+        _check_parts(file.tensors, wanted, whole)
+    state = {name: file.tensors.get_tensor(name) for name in wanted}
+    bad = [name for name, part in state.items() if not np.isfinite(part).all()]
+    if check_finite and bad:
+        raise ModelFileError(
+            f"{file.path}: {', '.join(bad)} hold NaN or infinities, of which nothing can be "
+            "computed; check_finite=False loads them all the same"
+        )
+    return state
+
+
+def _check_parts(file: Any, wanted: Mapping[str, tuple[int, ...]], whole: str) -> None:
     """Compares what the metadata say with what is there, before any of it is read.
 
     Raises
     ------
-    ModelFileError, ShapeError
+    ModelFileError
         If they differ, or the types are not all one of those that networks have.
     """
-    wanted = {name: shape for name, _, shape in layout_of(checked_sizes(sizes)).parts()}
     parts = {name: file.get_slice(name) for name in file.keys()}  # noqa: SIM118
     missing = [name for name in wanted if name not in parts]
     if missing:
-        raise ModelFileError(f"a network of sizes {_shown(sizes)} has {_shown(missing)}, too")
+        raise ModelFileError(f"{whole} has {shown(missing)}, too")
     unknown = [name for name in parts if name not in wanted]
     if unknown:
-        raise ModelFileError(f"a network of sizes {_shown(sizes)} has no {_shown(unknown)}")
+        raise ModelFileError(f"{whole} has no {shown(unknown)}")
     for name, shape in wanted.items():
         found = tuple(parts[name].get_shape())
         if found != shape:
-            raise ModelFileError(f"{name} has shape {found}; sizes {_shown(sizes)} ask for {shape}")
+            raise ModelFileError(f"{name} has shape {found}; {whole} asks for {shape}")
     kinds = {part.get_dtype() for part in parts.values()}
     if len(kinds) > 1 or not kinds <= _KINDS:
         raise ModelFileError(
@@ -118,22 +162,10 @@ def _check_parts(file: Any, sizes: Sequence[int]) -> None:
         )
 
 
-def _shown(items: Sequence[object]) -> str:
+def shown(items: Sequence[object]) -> str:
     """A few of them."""
-    shown = ", ".join(map(str, items[:_MOST_SHOWN]))
-    return shown if len(items) <= _MOST_SHOWN else f"{shown}, ... ({len(items)})"
-
-
-@contextmanager
-def _opened(path: str | os.PathLike[str]) -> Iterator[Any]:
-    from safetensors import SafetensorError, safe_open
-
-    Path(path).open("rb").close()
-    try:
-        with safe_open(path, framework="numpy") as file:
-            yield file
-    except (SafetensorError, TypeError) as error:
-        raise ModelFileError(f"{path} is damaged or no safetensors file: {error}") from error
+    first = ", ".join(map(str, items[:_MOST_SHOWN]))
+    return first if len(items) <= _MOST_SHOWN else f"{first}, ... ({len(items)})"
 
 
 @contextmanager

@@ -22,6 +22,7 @@ from portable.nn.fused_shapes import (
     training_shape,
     widest,
 )
+from portable.nn.history import Epoch
 from portable.nn.layered_kernels import copy_vector
 from portable.nn.losses import Loss
 from portable.nn.optimizers import Optimizer
@@ -139,17 +140,14 @@ class FusedTrainer:
 
     def epochs(
         self, x: Any, y: Any, order: np.ndarray[Any, Any], numbers: np.ndarray[Any, Any]
-    ) -> list[float]:
-        """Passes over the samples, ``order[epoch]`` each; a row of `numbers` for each step.
-
-        Returns the mean loss over the samples for each pass.
-        """
+    ) -> list[Epoch]:
+        """Passes over the samples, ``order[epoch]`` each; a row of `numbers` for each step."""
         device = self._model.device
         given = device.from_numpy(order), device.from_numpy(numbers.astype(self._kind.numpy))
         lost = device.empty((order.shape[0],), self._kind)
         arguments = self._arguments(x, y, *given, lost)
         self._with_fitting_workgroup(lambda: self._launcher(*arguments, **self._constants))
-        return [float(x) / order.shape[1] for x in device.to_numpy(lost)]
+        return [Epoch(float(x) / order.shape[1]) for x in device.to_numpy(lost)]
 
 
 def _keeping(launch: Callable[[], None], arrays: tuple[Any, ...]) -> None:

@@ -100,8 +100,11 @@ def _require(holds: bool, what: str) -> None:
 
 
 def layer_tuples(layout: Layout) -> tuple[tuple[int, int, int, int], ...]:
-    """The layers as the kernels take them."""
-    return tuple((x.inputs, x.outputs, x.weight, x.bias) for x in layout.layers)
+    """The linear layers as the kernels take them: inputs, outputs, where weights and biases are."""
+    return tuple(
+        (weight.shape[1], weight.shape[0], weight.start, bias.start)
+        for weight, bias in (parts for parts in layout.layers if parts)
+    )
 
 
 def widest(sizes: Sequence[int]) -> tuple[int, int]:
@@ -116,7 +119,7 @@ def _on_processor(can: Capabilities) -> bool:
 
 def _products(layout: Layout) -> int:
     """Multiplications for one sample."""
-    return sum(x.inputs * x.outputs for x in layout.layers)
+    return sum(inputs * outputs for inputs, outputs, _, _ in layer_tuples(layout))
 
 
 def _room(can: Capabilities) -> int:

@@ -5,9 +5,25 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal
 
-__all__ = ["History", "Stopped"]
+__all__ = ["Epoch", "History", "Stopped"]
 
 Stopped = Literal["epochs", "patience", "interrupted", "diverged"]
+
+
+@dataclass(frozen=True, slots=True)
+class Epoch:
+    """What a pass over the samples came to.
+
+    Attributes
+    ----------
+    loss : float
+        The mean over the samples.
+    accuracy : float or None
+        The share of samples whose class was found; None where there are no classes.
+    """
+
+    loss: float
+    accuracy: float | None = None
 
 
 @dataclass(slots=True)
@@ -20,6 +36,9 @@ class History:
         The mean loss over the samples of each epoch, each as it was before the step that it served.
     validation : list of float
         The loss on the validation part after each epoch; empty where there is none.
+    accuracy, validation_accuracy : list of float
+        For classification the share of samples whose greatest output is that of their class, as
+        `train` and `validation` have the losses; empty for other losses.
     seconds : float
         How long it took.
     stopped : {"epochs", "patience", "interrupted", "diverged"}
@@ -35,6 +54,8 @@ class History:
 
     train: list[float] = field(default_factory=list)
     validation: list[float] = field(default_factory=list)
+    accuracy: list[float] = field(default_factory=list)
+    validation_accuracy: list[float] = field(default_factory=list)
     seconds: float = 0.0
     stopped: Stopped = "epochs"
     restored: bool = False

@@ -15,11 +15,9 @@ __all__ = [
     "FACTOR",
     "GOOD",
     "SCALE",
-    "column_totals",
+    "clear",
     "copy_vector",
     "finish_step",
-    "loss_and_slopes",
-    "slopes_back",
     "squares",
     "take_rows",
     "update",
@@ -47,88 +45,8 @@ def take_rows(x: Any, order: Any, first: Any, out: Any) -> None:
         out[row, column] = x[source, column]
 
 
-@function
-def sum_of_workgroup(value: Any, SIZE: int) -> Any:
-    """The sum over the workgroup, for its first work-item."""
-    held = kl.local(SIZE, value.dtype)
-    own = kl.local_linear_id()
-    held[own] = value
-    kl.barrier()
-    total = kl.cast(0, value.dtype)
-    if own == 0:
-        for i in range(SIZE):
-            total += held[i]
-    return total
-
-
 @kernel
-def loss_and_slopes(
-    predicted: Any,
-    wanted: Any,
-    levels: Any,
-    control: Any,
-    slopes: Any,
-    partial: Any,
-    *,
-    TERM: Any,
-    LEVELS: int,
-    SIZE: int,
-) -> None:
-    """The loss's slope for each output, and each workgroup's sum of the loss.
-
-    `slopes` may be None. Each column of targets belongs to as many outputs as there are levels.
-    """
-    kind = kl.accumulator(predicted.dtype)
-    columns = predicted.shape[1]
-    total = kl.cast(0, kind)
-    count = predicted.shape[0] * columns
-    scale = kl.cast(1, kind) / kl.cast(count, kind)
-    if slopes is not None:
-        scale = scale * control[SCALE]
-    for i in range(kl.global_id(0), count, kl.global_size(0)):
-        row, column = i // columns, i % columns
-        error = predicted[row, column] - wanted[row, column // LEVELS]
-        loss, slope = TERM(error, levels[column % LEVELS])
-        total += loss
-        if slopes is not None:
-            slopes[row, column] = slope * scale
-    summed = sum_of_workgroup(total, SIZE)
-    if kl.local_id(0) == 0:
-        partial[kl.group_id(0)] = summed / kl.cast(columns, kind)
-
-
-@kernel
-def slopes_back(slopes: Any, values: Any, partial: Any, *, SLOPE: Any, SECTION: int) -> None:
-    """Multiplies by the activation's slope, and sums the columns of each section of rows.
-
-    `values` are the activation's; None where there is no activation.
-    """
-    column, section = kl.global_id(0), kl.global_id(1)
-    if column < slopes.shape[1] and section < partial.shape[0]:
-        total = kl.cast(0, partial.dtype)
-        first = section * SECTION
-        for row in range(first, kl.minimum(first + SECTION, slopes.shape[0])):
-            slope = slopes[row, column]
-            if values is not None:
-                slope = slope * SLOPE(values[row, column])
-                slopes[row, column] = slope
-            total += slope
-        partial[section, column] = total
-
-
-@kernel
-def column_totals(partial: Any, out: Any) -> None:
-    """The sums of columns."""
-    column = kl.global_id(0)
-    if column < out.shape[0]:
-        total = kl.cast(0, partial.dtype)
-        for section in range(partial.shape[0]):
-            total += partial[section, column]
-        out[column] = total
-
-
-@kernel
-def squares(gradient: Any, control: Any, partial: Any, *, SIZE: int) -> None:
+def squares(gradient: Any, control: Any, partial: Any) -> None:
     """Each workgroup's sum of squares of the gradient, the scale taken out of it."""
     kind = kl.accumulator(gradient.dtype)
     total = kl.cast(0, kind)
@@ -136,39 +54,47 @@ def squares(gradient: Any, control: Any, partial: Any, *, SIZE: int) -> None:
     for i in range(kl.global_id(0), gradient.shape[0], kl.global_size(0)):
         value = gradient[i] * back
         total += value * value
-    summed = sum_of_workgroup(total, SIZE)
+    total = kl.workgroup_reduce(kl.add, total)
     if kl.local_id(0) == 0:
-        partial[kl.group_id(0)] = summed
+        partial[kl.group_id(0)] = total
+
+
+@function
+def total_of(x: Any) -> Any:
+    """The sum of a vector, by a workgroup, for each of its work-items."""
+    total = kl.cast(0, x.dtype)
+    for i in kl.workgroup_range(x.shape[0]):
+        total += x[i]
+    return kl.workgroup_reduce(kl.add, total)
 
 
 @kernel
 def finish_step(
-    losses: Any, squared: Any, control: Any, lost: Any, limit: Any, *, HALF: bool, SIZE: int
+    losses: Any, hits: Any, squared: Any, control: Any, lost: Any, limit: Any, *, HALF: bool
 ) -> None:
     """Adds the loss to ``lost[0]``, and decides by what factor the gradient counts.
 
-    `squared` is None where its norm is not needed; `limit` is the largest norm allowed, or None.
-    In half precision a gradient that is not finite is left out and the scale halved, and after
-    many good steps doubled (Micikevicius et al., "Mixed precision training", ICLR 2018). One
+    `hits` are samples whose class was found, which are counted in ``lost[1]``; None where there are
+    no classes. `squared` is None where its norm is not needed; `limit` is the largest norm allowed,
+    or None. In half precision a gradient that is not finite is left out and the scale halved, and
+    after many good steps doubled (Micikevicius et al., "Mixed precision training", ICLR 2018). One
     workgroup.
     """
     kind = control.dtype
     own = kl.local_id(0)
-    loss = kl.cast(0, kind)
-    for i in range(own, losses.shape[0], SIZE):
-        loss += losses[i]
-    loss = sum_of_workgroup(loss, SIZE)
+    loss = total_of(losses)
+    found = kl.cast(0, kind)
+    if hits is not None:
+        found = total_of(hits)
     factor = 1 / control[SCALE]
     if squared is not None:
-        square = kl.cast(0, kind)
-        for i in range(own, squared.shape[0], SIZE):
-            square += squared[i]
-        norm = kl.sqrt(sum_of_workgroup(square, SIZE))
+        norm = kl.sqrt(total_of(squared))
         if limit is not None:
             factor = factor * kl.minimum(limit / (norm + 1e-6), 1.0)
     kl.barrier()
     if own == 0:
         lost[0] = lost[0] + loss
+        lost[1] = lost[1] + found
         if HALF:
             if kl.isfinite(norm):
                 good = control[GOOD] + 1
@@ -221,3 +147,11 @@ def copy_vector(source: Any, target: Any) -> None:
     i = kl.global_id(0)
     if i < target.shape[0]:
         target[i] = source[i]
+
+
+@kernel
+def clear(x: Any) -> None:
+    """A vector of zeros."""
+    i = kl.global_id(0)
+    if i < x.shape[0]:
+        x[i] = 0

@@ -1,88 +1,72 @@
-"""Where the weights and biases of a network lie in the one vector that holds them all."""
+"""Where the parameters of a network lie in the one vector that holds them all."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
-from operator import index
+from math import prod
 from typing import Any, Final
 
-from portable.errors import ShapeError
+from portable.nn.layers import Layer, Shape
 
-__all__ = ["Layer", "Layout", "checked_sizes", "layout_of"]
+__all__ = ["Layout", "Part", "layout_of"]
 
 _MULTIPLE: Final = 16
 """Every part starts at a multiple of so many elements, which suits the widest vector loads."""
 
 
 @dataclass(frozen=True, slots=True)
-class Layer:
-    """One layer: its widths, and where its weights (outputs, inputs) and biases start."""
+class Part:
+    """A parameter: its name as in ``torch.nn.Sequential``, its shape, and where it starts."""
 
-    inputs: int
-    outputs: int
-    weight: int
-    bias: int
+    name: str
+    shape: Shape
+    start: int
+
+    @property
+    def stop(self) -> int:
+        """Where it ends."""
+        return self.start + prod(self.shape)
 
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """The layers in order, and the length of the vector; what lies between parts stays zero."""
+    """The parts of each layer in order, weights before biases, and the length of the vector.
 
-    layers: tuple[Layer, ...]
+    What lies between parts stays zero.
+    """
+
+    layers: tuple[tuple[Part, ...], ...]
     length: int
 
-    def parts(self) -> Iterator[tuple[str, int, tuple[int, ...]]]:
-        """Name as in ``torch.nn.Sequential``, start and shape of each part."""
-        for i, layer in enumerate(self.layers):
-            # Every second module of the Sequential is an activation.
-            yield f"{2 * i}.weight", layer.weight, (layer.outputs, layer.inputs)
-            yield f"{2 * i}.bias", layer.bias, (layer.outputs,)
+    def parts(self) -> Iterator[Part]:
+        """Those of all layers in order."""
+        for layer in self.layers:
+            yield from layer
 
-    def views(self, xp: Any, vector: Any) -> list[tuple[Any, Any]]:
-        """Weights and biases of each layer as views of the vector, through its namespace."""
+    def shapes(self) -> dict[str, Shape]:
+        """The shape of each part by name."""
+        return {part.name: part.shape for part in self.parts()}
+
+    def views(self, xp: Any, vector: Any) -> list[tuple[Any, ...]]:
+        """The parts of each layer as views of the vector, through its namespace."""
         return [
-            (
-                xp.reshape(
-                    vector[layer.weight : layer.weight + layer.inputs * layer.outputs],
-                    (layer.outputs, layer.inputs),
-                ),
-                vector[layer.bias : layer.bias + layer.outputs],
-            )
+            tuple(xp.reshape(vector[part.start : part.stop], part.shape) for part in layer)
             for layer in self.layers
         ]
 
 
-def checked_sizes(sizes: Sequence[int]) -> tuple[int, ...]:
-    """The widths of a network, as integers.
-
-    Raises
-    ------
-    ShapeError
-        Unless they are two whole numbers from 1 or more.
-    """
-    try:
-        found = tuple(map(index, sizes))
-    except TypeError:
-        found = ()
-    if len(found) < 2 or min(found) < 1:
-        raise ShapeError(
-            f"sizes={sizes!r:.200}: give the widths of the input, the hidden layers and the "
-            "output, each a whole number from 1"
-        )
-    return found
-
-
-def layout_of(sizes: Sequence[int]) -> Layout:
-    """The layout for layers of these widths, the input's first."""
-    layers: list[Layer] = []
+def layout_of(layers: Sequence[Layer]) -> Layout:
+    """The layout of these layers' parameters, in order."""
+    found: list[tuple[Part, ...]] = []
     end = 0
-    for inputs, outputs in pairwise(sizes):
-        bias = end + _padded(inputs * outputs)
-        layers.append(Layer(inputs, outputs, end, bias))
-        end = bias + _padded(outputs)
-    return Layout(tuple(layers), end)
+    for i, layer in enumerate(layers):
+        parts: list[Part] = []
+        for name, shape in layer.parameters().items():
+            parts.append(Part(f"{i}.{name}", shape, end))
+            end += _padded(prod(shape))
+        found.append(tuple(parts))
+    return Layout(tuple(found), end)
 
 
 def _padded(count: int) -> int:

@@ -10,7 +10,7 @@ from portable import lang as kl
 from portable.errors import ShapeError
 from portable.lang.function import Function, function
 
-__all__ = ["LOSSES", "Loss", "huber", "mae", "mse", "quantile"]
+__all__ = ["LOSSES", "AnyLoss", "CrossEntropyLoss", "Loss", "huber", "mae", "mse", "quantile"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,5 +113,50 @@ def quantile(levels: Sequence[float]) -> Loss:
     return Loss("quantile", pinball, tuple(float(level) for level in levels))
 
 
-LOSSES: Final = {"mse": mse, "mae": mae, "huber": huber()}
+@dataclass(frozen=True, slots=True)
+class CrossEntropyLoss:
+    """The mean of ``-log(softmax(outputs))`` at samples' classes, ``torch.nn.CrossEntropyLoss``.
+
+    The targets are classes, whole numbers from 0 below the number of outputs. The greatest output
+    is taken from all before exponentials are, so that none is beyond the range of the type.
+
+    Parameters
+    ----------
+    label_smoothing : float
+        The part of each target that is shared out evenly among all classes, from 0 to 1.
+
+    Raises
+    ------
+    ValueError
+        For a part out of range.
+    """
+
+    label_smoothing: float = 0.0
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.label_smoothing <= 1:
+            raise ValueError(
+                f"CrossEntropyLoss(label_smoothing={self.label_smoothing!r}): expected a number "
+                "from 0 to 1"
+            )
+
+    @property
+    def name(self) -> str:
+        """For messages."""
+        return "cross-entropy"
+
+    def targets(self, outputs: int) -> int:
+        """One column: a class for each sample."""
+        return 1
+
+
+AnyLoss = Loss | CrossEntropyLoss
+"""What training can make small."""
+
+LOSSES: Final[dict[str, AnyLoss]] = {
+    "mse": mse,
+    "mae": mae,
+    "huber": huber(),
+    "cross_entropy": CrossEntropyLoss(),
+}
 """By name."""

@@ -42,6 +42,10 @@ def progress_bar(epochs: int, wanted: bool | None) -> Iterator[Callable[[History
 
 def _losses(history: History) -> str:
     shown = f"loss {history.train[-1]:.4g}"
+    if history.accuracy:
+        shown += f", accuracy {history.accuracy[-1]:.1%}"
     if history.validation:
         shown += f", validation {history.validation[-1]:.4g}"
+    if history.validation_accuracy:
+        shown += f", accuracy {history.validation_accuracy[-1]:.1%}"
     return shown

@@ -3,64 +3,66 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
-from dataclasses import dataclass
-from time import perf_counter
+from dataclasses import fields
 from typing import Any, Final, cast
+from zlib import crc32
 
 import numpy as np
 
 from portable import namespace
-from portable.errors import DTypeError, ShapeError
 from portable.interchange import takes_other_libraries
-from portable.nn.checkpoint import Checkpoint, largest, may_overflow
+from portable.nn.checkpoint import largest
 from portable.nn.fused import FusedTrainer
 from portable.nn.history import History
-from portable.nn.layered import LayeredTrainer, MeanLoss
-from portable.nn.losses import LOSSES, Loss
+from portable.nn.layered import LayeredTrainer
+from portable.nn.losses import LOSSES, AnyLoss, CrossEntropyLoss, Loss
 from portable.nn.mlp import MLP
+from portable.nn.network import Network
 from portable.nn.optimizers import Adam, Optimizer
 from portable.nn.placement import computing_on
-from portable.nn.progress import progress_bar
+from portable.nn.run import Plan, Run
+from portable.nn.samples import Validation, samples_and_watched
 from portable.nn.schedules import Schedule
+from portable.nn.team import Alone, Team, Together
+from portable.parallel import Group, Member, ParallelError
 
 __all__ = ["fit", "trainer_for"]
 
-_SOON: Final = 0.05
-"""Seconds for which training may go on without a look at the losses or at Ctrl-C."""
-_MOST_ORDERED: Final = 2**22
-"""Samples whose order goes to the device at once."""
+_LOOKED_AT: Final = 64
+"""Samples by which members see whether they were given the same."""
 
 
 @takes_other_libraries
 def fit(
-    model: MLP,
+    model: Network,
     x: Any,
     y: Any,
     *,
-    loss: str | Loss = "mse",
+    loss: str | AnyLoss = "mse",
     optimizer: Optimizer | None = None,
     epochs: int,
     batch_size: int,
-    validation: tuple[Any, Any] | float | None = None,
+    validation: Validation = None,
     schedule: Schedule | None = None,
     clip_norm: float | None = None,
     patience: int | None = None,
     seed: int = 0,
     progress: bool | None = None,
+    group: Group | None = None,
 ) -> History:
     """Trains a network where it lives; nothing but losses comes back to the host.
 
     Parameters
     ----------
-    model : MLP
+    model : MLP or Sequential
         Is changed in place.
-    x : array, shape (n, inputs)
-        Inputs; of the network's dtype; on its device, of any library, or NumPy's, which are copied
-        there once.
+    x : array, shape (n, ...)
+        Inputs, n samples; of the network's dtype; on its device, of any library, or NumPy's, which
+        are copied there once.
     y : array, shape (n, targets) or (n,)
-        Targets; as many as outputs, or for `quantile` as many as groups of levels.
-    loss : "mse", "mae", "huber" or Loss
+        Targets; as many as outputs, or for `quantile` as many as groups of levels. For
+        `CrossEntropyLoss` classes of shape (n,), whole numbers from 0.
+    loss : "mse", "mae", "huber", "cross_entropy", Loss or CrossEntropyLoss
         What to make small: the mean over samples and outputs.
     optimizer : SGD, Adam or AdamW, optional
         ``Adam(lr=1e-3)`` if left out.
@@ -85,6 +87,11 @@ def fit(
         devices. The same seed on the same device gives the same parameters to the last bit.
     progress : bool, optional
         Whether to show a progress bar; None: if standard error is a terminal.
+    group : Group, optional
+        Members that train it together (`portable.parallel.group`), each with a copy of the network
+        and all samples; processes all call this with the same. Every batch is shared out, and
+        gradients are added up while the way back goes on, so that the result is that of one device
+        up to the order of sums. The first member's parameters are where all begin.
 
     Returns
     -------
@@ -102,11 +109,14 @@ def fit(
         For counts that are no whole numbers, and for an optimizer that is none.
     ValueError
         For NaN or infinities in the data or the parameters, or other arguments out of range.
+    ParallelError
+        On every member, if one fails or leaves, or they were given different things.
 
     Notes
     -----
     Half precision keeps the parameters in single precision while it trains and scales its losses
-    (Micikevicius et al., "Mixed precision training", ICLR 2018).
+    (Micikevicius et al., "Mixed precision training", ICLR 2018). No layer draws random numbers or
+    keeps statistics of batches, so that nothing depends on how batches are shared out.
 
     Examples
     --------
@@ -120,68 +130,151 @@ def fit(
     """
     _check_whole(epochs=epochs, batch_size=batch_size, patience=patience)
     _check_positive(epochs=epochs, batch_size=batch_size, patience=patience, clip_norm=clip_norm)
-    plan = _Plan(
-        model,
-        LOSSES[loss] if isinstance(loss, str) and loss in LOSSES else _checked_loss(loss),
+    if patience is not None and validation is None:
+        raise ValueError("patience needs a validation part to watch")
+    plan = Plan(
+        _checked_loss(loss),
         Adam() if optimizer is None else _checked_optimizer(optimizer),
         epochs,
+        batch_size,
         schedule,
+        clip_norm,
         patience,
-        np.random.Generator(np.random.Philox(seed)),
+        seed,
     )
+    if group is None:
+        history = _train(model, plan, x, y, validation, Alone(), progress)
+    else:
+        history = _train_together(model, plan, x, y, validation, group, progress)
+    if history.stopped == "diverged":
+        _warn_of_divergence(history)
+    return history
+
+
+def _train(
+    model: Network,
+    plan: Plan,
+    x: Any,
+    y: Any,
+    validation: Validation,
+    team: Team,
+    progress: bool | None,
+) -> History:
     with computing_on(model.device):
+        if not model.layout.length:
+            raise ValueError(f"fit: {model!r} has no parameters to train")
         if not np.isfinite(largest(model.device, model.vector)):
             raise ValueError(f"fit: parameters of {model!r} are NaN or infinite")
-        train, watched = _data(plan, x, y, validation)
-        batch = min(batch_size, train.count)
-        limit = None if clip_norm is None else _in_range(clip_norm, model)
-        trainer = trainer_for(model, plan.loss, plan.optimizer, limit, batch)
-        return _Run(plan, trainer, train, watched, batch).go(progress)
+        train, watched = samples_and_watched(model, plan.loss, x, y, validation)
+        batch = min(plan.batch_size, train.count)
+        limit = None if plan.clip_norm is None else _in_range(plan.clip_norm, model)
+        trainer = trainer_for(model, plan.loss, plan.optimizer, limit, batch, team)
+        return Run(model, plan, trainer, train, watched, batch, team).go(progress)
 
 
-def _in_range(norm: float, model: MLP) -> float:
+def _in_range(norm: float, model: Network) -> float:
     """The nearest positive number of the type that norms are worked out in."""
     numbers = np.finfo(model.dtype.register.numpy)
     return min(max(float(norm), float(numbers.tiny)), float(numbers.max))
 
 
 def trainer_for(
-    model: MLP, loss: Loss, optimizer: Optimizer, clip_norm: float | None, batch: int
+    model: Network,
+    loss: AnyLoss,
+    optimizer: Optimizer,
+    clip_norm: float | None,
+    batch: int,
+    team: Team | None = None,
 ) -> FusedTrainer | LayeredTrainer:
     """What trains a network fastest: epochs of one launch for small ones, else layer by layer."""
-    shape = FusedTrainer.shape(model, loss, optimizer, batch)
-    if shape is None:
-        return LayeredTrainer(model, loss, optimizer, clip_norm, batch)
-    return FusedTrainer(model, loss, optimizer, clip_norm, batch, shape)
+    alone = team is None or isinstance(team, Alone)
+    if alone and isinstance(model, MLP) and isinstance(loss, Loss):
+        shape = FusedTrainer.shape(model, loss, optimizer, batch)
+        if shape is not None:
+            return FusedTrainer(model, loss, optimizer, clip_norm, batch, shape)
+    return LayeredTrainer(model, loss, optimizer, clip_norm, batch, team)
 
 
-# -- data ---------------------------------------------------------------------------------------
+def _warn_of_divergence(history: History) -> None:
+    kept = history.kept_epoch
+    since = "the training began" if kept == -1 else f"epoch {kept}"
+    warnings.warn(
+        f"the training diverged in epoch {history.epochs - 1}; the parameters are as they were "
+        f"after {since}. A smaller learning rate or clip_norm helps",
+        stacklevel=3,
+    )
 
 
-@dataclass(frozen=True, slots=True)
-class _Samples:
-    """Inputs and targets, and the largest magnitude among them."""
-
-    x: Any
-    y: Any
-    largest: float
-
-    @property
-    def count(self) -> int:
-        return int(self.x.shape[0])
+# -- by several -----------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class _Plan:
-    """What a training is to do."""
+def _train_together(
+    model: Network,
+    plan: Plan,
+    x: Any,
+    y: Any,
+    validation: Validation,
+    group: Group,
+    progress: bool | None,
+) -> History:
+    """Each member trains a copy; the model becomes what the first of this process has."""
+    x, y = _on_host(x), _on_host(y)
+    if isinstance(validation, tuple):
+        validation = (_on_host(validation[0]), _on_host(validation[1]))
+    first, *others = group.devices
+    copies = [model if model.device is first else model.copy(first)]
+    copies += [model.copy(device) for device in others]
 
-    model: MLP
-    loss: Loss
-    optimizer: Optimizer
-    epochs: int
-    schedule: Schedule | None
-    patience: int | None
-    random: np.random.Generator
+    def work(member: Member) -> History:
+        _agree(member, model, plan, x, y, validation)
+        own = copies[member.rank if len(copies) == member.size else 0]
+        member.broadcast(own.vector)
+        shown = progress if member.rank == 0 else False
+        return _train(own, plan, x, y, validation, Together(member), shown)
+
+    history: History = group.run(work)[0]
+    if copies[0] is not model:
+        model.load_state_dict(copies[0].state_dict())
+    return history
+
+
+def _on_host(x: Any) -> Any:
+    return namespace.to_numpy(x) if hasattr(x, "shape") else x
+
+
+def _agree(
+    member: Member, model: Network, plan: Plan, x: Any, y: Any, validation: Validation
+) -> None:
+    """Refuses a training that members were told different things of, on each of them."""
+    own = {
+        "layers": str(model.layers),
+        "dtype": model.dtype.name,
+        **{f.name: str(getattr(plan, f.name)) for f in fields(plan) if f.name != "schedule"},
+        "x": _look(x),
+        "y": _look(y),
+        "validation": str([_look(v) for v in validation])
+        if isinstance(validation, tuple)
+        else str(validation),
+    }
+    told = member.exchange(own)
+    apart = [name for name in own if len({each[name] for each in told}) > 1]
+    if apart:
+        listed = "; ".join(
+            f"member {r}: " + ", ".join(f"{name} {each[name]}" for name in apart)
+            for r, each in enumerate(told)
+        )
+        raise ParallelError(f"members of a group were told to train different things: {listed}")
+
+
+def _look(x: Any) -> str:
+    """What tells arrays apart: shape, type, and a checksum of some samples."""
+    if not hasattr(x, "shape") or x.ndim == 0:
+        return str(x)
+    some = np.ascontiguousarray(x[:: max(1, x.shape[0] // _LOOKED_AT)])
+    return f"{x.shape} {x.dtype} with checksum {crc32(some.tobytes()):08x}"
+
+
+# -- checks ---------------------------------------------------------------------------------------
 
 
 def _check_whole(**given: object) -> None:
@@ -202,211 +295,12 @@ def _checked_optimizer(optimizer: object) -> Optimizer:
     return cast(Optimizer, optimizer)
 
 
-def _checked_loss(loss: object) -> Loss:
-    if not isinstance(loss, Loss):
+def _checked_loss(loss: object) -> AnyLoss:
+    if isinstance(loss, str) and loss in LOSSES:
+        return LOSSES[loss]
+    if not isinstance(loss, Loss | CrossEntropyLoss):
         raise ValueError(
-            f"loss={loss!r}; there are {', '.join(LOSSES)}, huber(delta) and quantile(levels)"
+            f"loss={loss!r}; there are {', '.join(LOSSES)}, huber(delta), quantile(levels) and "
+            "CrossEntropyLoss(label_smoothing)"
         )
     return loss
-
-
-def _data(
-    plan: _Plan, x: Any, y: Any, validation: tuple[Any, Any] | float | None
-) -> tuple[_Samples, _Samples | None]:
-    """The samples to train on and those to watch, checked."""
-    samples = _samples(plan, "", x, y)
-    if plan.patience is not None and validation is None:
-        raise ValueError("patience needs a validation part to watch")
-    if validation is None:
-        return samples, None
-    if isinstance(validation, tuple):
-        return samples, _samples(plan, "validation ", *validation)
-    if not 0 < validation < 1:
-        raise ValueError(f"validation={validation!r}: expected arrays, or a fraction from 0 to 1")
-    kept = samples.count - round(samples.count * validation)
-    if not 0 < kept < samples.count:
-        raise ValueError(
-            f"validation={validation!r} of {samples.count} samples leaves {kept} to train on"
-        )
-    return (
-        _Samples(samples.x[:kept], samples.y[:kept], samples.largest),
-        _Samples(samples.x[kept:], samples.y[kept:], samples.largest),
-    )
-
-
-def _samples(plan: _Plan, which: str, x: Any, y: Any) -> _Samples:
-    model = plan.model
-    x, y = _there(model, x), _there(model, y)
-    if y.ndim == 1:
-        y = model.device.namespace().reshape(y, (y.shape[0], 1))
-    model.check_array(f"{which}x", x, model.sizes[0])
-    model.check_array(f"{which}y", y, plan.loss.targets(model.sizes[-1]))
-    if x.shape[0] != y.shape[0] or x.shape[0] == 0:
-        raise ShapeError(
-            f"{which}x has {x.shape[0]} rows and y {y.shape[0]}; give as many of each, at least one"
-        )
-    most = 0.0
-    for name, part in (("x", x), ("y", y)):
-        found = largest(model.device, part)
-        if not np.isfinite(found):
-            what = "NaN" if np.isnan(found) else "an infinity"
-            raise ValueError(
-                f"fit: {which}{name} holds {what}; leave such samples out, or fill them"
-            )
-        most = max(most, found)
-    return _Samples(x, y, most)
-
-
-def _there(model: MLP, x: Any) -> Any:
-    if isinstance(x, np.ndarray):
-        return namespace.asarray(x, device=model.device)
-    if not hasattr(x, "shape"):
-        raise DTypeError(f"{type(x).__name__} is no array; fit takes arrays of {model.dtype.name}")
-    return x
-
-
-# -- the loop -------------------------------------------------------------------------------------
-
-
-class _Run:
-    """One training under way."""
-
-    def __init__(
-        self,
-        plan: _Plan,
-        trainer: FusedTrainer | LayeredTrainer,
-        train: _Samples,
-        watched: _Samples | None,
-        batch: int,
-    ) -> None:
-        self.history = History()
-        self._plan = plan
-        self._trainer = trainer
-        self._train = train
-        self._watched = watched
-        self._batch = batch
-        self._mean_loss = MeanLoss(plan.model, plan.loss)
-        self._best = Checkpoint(plan.model)
-        self._sound = Checkpoint(plan.model)
-
-    def go(self, progress: bool | None) -> History:
-        """All epochs, or as many as it takes."""
-        start = perf_counter()
-        try:
-            self._sound.take(-1)
-            with progress_bar(self._plan.epochs, progress) as show:
-                self._epochs(show)
-        except KeyboardInterrupt:
-            self.history.stopped = "interrupted"
-        self._restore()
-        self.history.seconds = perf_counter() - start
-        return self.history
-
-    def _epochs(self, show: Callable[[History], None]) -> None:
-        at_once, history = 1, self.history
-        while history.epochs < self._plan.epochs:
-            start = perf_counter()
-            at_once = min(at_once, self._plan.epochs - history.epochs)
-            order, numbers = self._draw(at_once), self._numbers(at_once)
-            self._note(self._trainer.epochs(self._train.x, self._train.y, order, numbers))
-            sound = bool(np.isfinite(history.train[-1])) and self._is_sound()
-            if sound:
-                self._sound.take(history.epochs - 1)
-            self._watch(sound)
-            show(history)
-            if not sound:
-                history.stopped = "diverged"
-                return
-            if self._out_of_patience():
-                history.stopped = "patience"
-                return
-            if self._may_hurry(perf_counter() - start, at_once):
-                at_once *= 2
-
-    def _is_sound(self) -> bool:
-        """Whether the parameters, and what they make of samples, are finite."""
-        model = self._plan.model
-        parameter = largest(model.device, model.vector)
-        if not np.isfinite(parameter):
-            return False
-        if not may_overflow(model, parameter, self._train.largest):
-            return True
-        few = slice(0, self._batch)
-        return bool(np.isfinite(self._mean_loss(self._train.x[few], self._train.y[few])))
-
-    def _may_hurry(self, seconds: float, at_once: int) -> bool:
-        """Whether more epochs at once would still be seen, and stopped, soon."""
-        fits = 2 * at_once * self._train.count <= _MOST_ORDERED
-        return self._watched is None and seconds < _SOON and fits
-
-    def _note(self, lost: list[float]) -> None:
-        """Keeps the losses, up to the first that is not finite."""
-        for loss in lost:
-            self.history.train.append(loss)
-            if not np.isfinite(loss):
-                return
-
-    def _draw(self, epochs: int) -> np.ndarray[Any, Any]:
-        """The samples in the order of each epoch."""
-        count = self._train.count
-        drawn = [self._plan.random.permutation(count) for _ in range(epochs)]
-        return np.array(drawn, np.int32)
-
-    def _numbers(self, epochs: int) -> np.ndarray[Any, Any]:
-        """What the optimizer is given for the steps of the next epochs."""
-        plan = self._plan
-        steps = -(-self._train.count // self._batch)
-        total, first = steps * plan.epochs, steps * self.history.epochs
-        factor: Schedule = plan.schedule or (lambda step, steps: 1.0)
-        rates = [plan.optimizer.lr * factor(first + i, total) for i in range(steps * epochs)]
-        numbers = plan.optimizer.numbers(first + 1, rates)
-        most = np.finfo(plan.model.dtype.register.numpy).max
-        if not (np.abs(numbers) <= most).all():
-            raise ValueError(
-                f"fit: {plan.optimizer!r} comes to numbers beyond {plan.model.dtype.register.name}"
-                " in steps with these learning rates: "
-                f"{', '.join(f'{rate:.3g}' for rate in sorted(set(rates))[-3:])}"
-            )
-        return numbers
-
-    def _watch(self, sound: bool) -> None:
-        """The validation loss, and a copy of the parameters if they are the best so far."""
-        if self._watched is None:
-            return
-        history = self.history
-        history.validation.append(self._mean_loss(self._watched.x, self._watched.y))
-        best = history.best_epoch == history.epochs - 1
-        if sound and best and self._plan.patience is not None:
-            self._best.take(history.epochs - 1)
-
-    def _out_of_patience(self) -> bool:
-        best, patience = self.history.best_epoch, self._plan.patience
-        if patience is None:
-            return False
-        return self.history.epochs - 1 - (-1 if best is None else best) >= patience
-
-    def _restore(self) -> None:
-        """Back to the best parameters where patience asked for that, or to finite ones."""
-        model, history = self._plan.model, self.history
-        model.device.synchronize()
-        kept = self._best
-        if kept.epoch is None:
-            if history.stopped in ("epochs", "patience"):
-                return
-            if history.stopped == "interrupted" and self._is_sound():
-                return
-            kept = self._sound
-        if kept.epoch is not None and kept.epoch != history.epochs - 1:
-            kept.restore()
-            history.restored, history.kept_epoch = True, kept.epoch
-        if history.stopped == "diverged":
-            self._tell()
-
-    def _tell(self) -> None:
-        kept = self.history.kept_epoch
-        since = "the training began" if kept == -1 else f"epoch {kept}"
-        warnings.warn(
-            f"the training diverged in epoch {self.history.epochs - 1}; the parameters are as "
-            f"they were after {since}. A smaller learning rate or clip_norm helps",
-            stacklevel=4,
-        )

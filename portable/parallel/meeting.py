@@ -8,15 +8,24 @@ from collections import defaultdict
 from collections.abc import Callable, Sequence
 from queue import Empty, SimpleQueue
 from time import monotonic
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 import numpy as np
 
 from portable.errors import PortableError
 
-__all__ = ["Meeting", "ParallelError", "Room", "ThreadMeeting"]
+__all__ = ["COMBINE", "Meeting", "Operation", "ParallelError", "Room", "ThreadMeeting"]
 
 Array = np.ndarray[Any, Any]
+Operation = Literal["sum", "max", "min"]
+
+COMBINE: Final[dict[Operation, Callable[..., Any]]] = {
+    "sum": np.sum,
+    "max": np.max,
+    "min": np.min,
+}
+"""How arrays are combined along an axis."""
+
 _Way = tuple[int, int, str]
 """From whom, to whom, and what kind of thing."""
 
@@ -58,6 +67,11 @@ class Meeting(ABC):
 
         What is returned waits for the array, which may be `x` itself.
         """
+
+    def start_combine(self, x: Array, op: Operation) -> Callable[[], Array]:
+        """Begins to combine all members' arrays, which are alike; what is returned waits for it."""
+        combined = COMBINE[op](np.stack(self.exchange(x)), axis=0)
+        return lambda: combined
 
     def all_to_all(self, parts: Sequence[Any]) -> list[Any]:
         """Gives part i to member i; what they gave to this one, by rank. Waits for all."""

@@ -6,24 +6,16 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from math import prod
-from typing import Any, Final, Literal
+from typing import Any, Final
 
 import numpy as np
 
 from portable.backend import Collectives, Device
 from portable.dtypes import dtype
 from portable.errors import PortableError, ShapeError
-from portable.parallel.meeting import Meeting, ParallelError
+from portable.parallel.meeting import COMBINE, Meeting, Operation, ParallelError
 
-__all__ = ["Member", "Operation", "Transfer"]
-
-Operation = Literal["sum", "max", "min"]
-
-_COMBINE: Final[dict[Operation, Callable[..., Any]]] = {
-    "sum": np.sum,
-    "max": np.max,
-    "min": np.min,
-}
+__all__ = ["Member", "Transfer"]
 
 
 class Transfer:
@@ -111,8 +103,41 @@ class Member:
         if self._library is not None:
             self._library.all_reduce(x, target, op)
             return target
-        gathered = np.stack(self._meeting.exchange(self.device.to_numpy(x)))
-        return self._brought(_COMBINE[op](gathered, axis=0), target)
+        return self._brought(self._meeting.start_combine(self.device.to_numpy(x), op)(), target)
+
+    def start_all_reduce(
+        self, x: Any, op: Operation = "sum", *, out: Any = None, agreed: bool = False
+    ) -> Transfer:
+        """Begins an `all_reduce`, beside what comes next.
+
+        For parts of a gradient that are added up while the next part is worked out.
+
+        Parameters
+        ----------
+        x : array
+            Contiguous.
+        op : {"sum", "max", "min"}
+        out : array, optional
+            Where to put the result; `x` if left out.
+        agreed : bool
+            Whether all members are known to mean the same, as of `start_gather`.
+
+        Returns
+        -------
+        Transfer
+            Its `wait` comes before the result is used or `x` is written again.
+        """
+        if not agreed:
+            self._agree(f"start_all_reduce {op}", self._form(x))
+        target = x if out is None else self._target(x.shape, x, out)
+        if self._library is not None:
+            return Transfer(target, self._library.start_all_reduce(x, target, op))
+        arrived = self._meeting.start_combine(self.device.to_numpy(x), op)
+
+        def wait() -> None:
+            self._brought(arrived(), target)
+
+        return Transfer(target, wait)
 
     def reduce_scatter(self, x: Any, op: Operation = "sum", *, out: Any = None) -> Any:
         """This member's part of `all_reduce`; the first extent is a multiple of the members."""
@@ -125,7 +150,7 @@ class Member:
             return target
         part = self.part(x.shape[0])
         gathered = np.stack([y[part] for y in self._meeting.exchange(self.device.to_numpy(x))])
-        return self._brought(_COMBINE[op](gathered, axis=0), target)
+        return self._brought(COMBINE[op](gathered, axis=0), target)
 
     def all_gather(self, x: Any, *, out: Any = None) -> Any:
         """All members' arrays, one after the other along the first axis.

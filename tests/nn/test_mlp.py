@@ -101,7 +101,7 @@ def test_weights_are_transposed_for_many_samples(
         asked.append(given)
         return True
 
-    monkeypatch.setattr("portable.nn.layer_product._transposes", transposes)
+    monkeypatch.setattr("portable.nn.stages.layer_product._transposes", transposes)
     monkeypatch.setattr("portable.nn.fused.forward_shape", lambda *given: None)
     model = network(device, [70, 40])
     x = normal((5, 70))
@@ -196,7 +196,7 @@ def test_networks_that_make_no_sense_are_refused(device: Device) -> None:
         MLP([10, 1], activation=["relu"], device=device)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="there are relu, tanh, sigmoid"):
         MLP([10, 1], activation="gelu", device=device)
-    with pytest.raises(ValueError, match="there are xavier, uniform"):
+    with pytest.raises(ValueError, match="there are xavier, he, uniform"):
         MLP([10, 1], init="zeros", device=device)
     with pytest.raises(DTypeError, match="not int32"):
         MLP([10, 1], dtype="int32", device=device)

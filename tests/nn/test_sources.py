@@ -14,11 +14,13 @@ from portable.backend import Capabilities, Program
 from portable.lang.emit import generate
 from portable.lang.kernel import Kernel
 from portable.lang.signature import Specialisation
-from portable.nn import Adam, layered_kernels, mse
+from portable.nn import Adam, layered_kernels, loss_kernels, mse
 from portable.nn.activations import ACTIVATIONS
 from portable.nn.fused_kernels import forward_rows, train_epochs
 from portable.nn.fused_shapes import forward_shape, layer_tuples, training_shape, widest
 from portable.nn.layout import layout_of
+from portable.nn.mlp import perceptron
+from portable.nn.stages import slope_kernels
 from tests.support.compilers import CUDA, HIP, compile_cuda, compile_hip, cuda_missing, hip_missing
 
 SIZES = (10, 64, 1)
@@ -43,10 +45,11 @@ def program(
 def programs(can: Capabilities, dtype: str) -> Iterator[Program]:
     """Every kernel as training would launch it."""
     kind, register = dtypes.dtype(dtype), dtypes.dtype(dtype).register
-    layout, relu, adam = layout_of(SIZES), ACTIVATIONS["relu"], Adam()
+    layout, relu, adam = layout_of(perceptron(SIZES, "relu")), ACTIVATIONS["relu"], Adam()
     x, y = np.empty((500, 10), kind.numpy), np.empty((500, 1), kind.numpy)
     half = np.empty(layout.length, kind.numpy) if kind is dtypes.float16 else None
     vector, state = np.empty(layout.length, register.numpy), np.empty((2, 9), register.numpy)
+    images = x.reshape(50, 10, 10)
     order, line = np.empty((2, 500), np.int32), np.empty(9, register.numpy)
     layers: Any = {"LAYERS": layer_tuples(layout), "LENGTH": layout.length, "KIND": register}
     shape = forward_shape(can, layout, SIZES, kind, 500)
@@ -67,14 +70,18 @@ def programs(can: Capabilities, dtype: str) -> Iterator[Program]:
     own = layered_kernels
     yield program(own.take_rows, can, 64, x, order[0], 0, x)
     yield program(
-        own.loss_and_slopes, can, 64, y, y, line, line, y, line, TERM=mse.term, LEVELS=1, SIZE=64
-    )
-    yield program(own.slopes_back, can, 64, x, x, state, SLOPE=relu.slope, SECTION=64)
-    yield program(own.column_totals, can, 64, state, line)
-    yield program(own.squares, can, 64, line, line, line, SIZE=64)
+        loss_kernels.loss_and_slopes, can, 64, y, y, line, line, y, line, 500,
+        TERM=mse.term, LEVELS=1,
+    )  # fmt: skip
+    yield program(loss_kernels.cross_entropy, can, 64, x, order.T, 0.1, line, x, line, line, 500)
+    yield program(slope_kernels.slopes_back, can, 64, x, x, state, SLOPE=relu.slope, SECTION=64)
     yield program(
-        own.finish_step, can, 64, line, line, line, line, 1.0, HALF=half is not None, SIZE=64
-    )
+        slope_kernels.channel_slopes_back, can, 64, images, images, state,
+        SLOPE=relu.slope, SECTION=2,
+    )  # fmt: skip
+    yield program(slope_kernels.column_totals, can, 64, state, line)
+    yield program(own.squares, can, 64, line, line, line)
+    yield program(own.finish_step, can, 64, line, line, line, line, line, 1.0, HALF=True)
     yield program(own.update, can, 64, vector, half, vector, state, state, 0, line, **rule)
     yield program(own.copy_vector, can, 64, vector, vector)
 

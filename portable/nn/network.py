@@ -1,0 +1,313 @@
+"""What all networks have in common: parameters in one vector, on one device."""
+
+from __future__ import annotations
+
+import warnings
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from math import prod
+from typing import Any, Final, Self
+
+import numpy as np
+
+from portable import lang as kl
+from portable import namespace, registry
+from portable.backend import Device
+from portable.dtypes import DType, dtype
+from portable.errors import DeviceMismatchError, DTypeError, ShapeError, UnsupportedError
+from portable.interchange import takes_other_libraries
+from portable.linalg.operands import overlap
+from portable.nn.initial import INITIAL, initial_vector
+from portable.nn.layers import Layer, Shape, output_shapes
+from portable.nn.layout import layout_of
+from portable.nn.placement import computing_on
+from portable.nn.stages import ForwardPass, Stage, stages_of
+from portable.typing import ArrayT
+
+__all__ = ["Network", "known"]
+
+_DTYPES: Final = (kl.f16, kl.f32, kl.f64)
+_MOST_SHAPES: Final = 64
+
+
+class Network(ABC):
+    """Layers with their parameters on a device.
+
+    Attributes
+    ----------
+    layers : tuple of Layer
+        From the inputs to the outputs.
+    device : Device
+        Where it lives.
+    dtype : DType
+        Of parameters, inputs and outputs.
+    layout : Layout
+        Where parameters lie in `vector`.
+    vector : array
+        All parameters.
+    """
+
+    def __init__(
+        self,
+        layers: Sequence[Layer],
+        dtype: Any,
+        device: str | Device | None,
+        init: str,
+        seed: int,
+    ) -> None:
+        self.layers: Final = tuple(layers)
+        self.device: Final = registry.device(device)
+        self.dtype: Final = _checked_dtype(dtype, self.device)
+        self.layout: Final = layout_of(self.layers)
+        drawn = initial_vector(self.layers, known("init", init, INITIAL), seed)
+        self.vector: Final = self.device.from_numpy(drawn.astype(self.dtype.numpy))
+        self._parts: Final = self.layout.views(self.device.namespace(), self.vector)
+        self._stages: Final[dict[Shape, list[Stage]]] = {}
+
+    @abstractmethod
+    def empty_copy(self, device: Device) -> Self:
+        """A network of the same layers and dtype on a device, with parameters of its own."""
+
+    # -- forward ------------------------------------------------------------------------------
+
+    def __call__(self, x: ArrayT, *, out: ArrayT | None = None) -> ArrayT:
+        """The outputs for a batch of inputs; see `forward`."""
+        return self.forward(x, out=out)
+
+    @takes_other_libraries
+    def forward(self, x: ArrayT, *, out: ArrayT | None = None) -> ArrayT:
+        """The outputs for a batch of inputs.
+
+        Parameters
+        ----------
+        x : array, shape (n, ...)
+            n samples, of the network's dtype and device; any strides.
+        out : array, shape (n, ...), optional
+            Where to put the outputs.
+
+        Returns
+        -------
+        array, shape (n, ...)
+            `out`, or a new array.
+
+        Raises
+        ------
+        ShapeError
+            For samples of a shape that a layer does not take; it is named.
+        DTypeError, DeviceMismatchError
+            For arrays of another dtype or device.
+        """
+        shape = self.check_inputs(x)
+        if out is not None:
+            self._check_outputs(x, out, shape)
+        count = x.shape[0]
+        with computing_on(self.device):
+            target = self.device.empty((count, *shape), self.dtype) if out is None else out
+            if count > 0:
+                self._forward(x, target)
+        return target
+
+    def prepare(self, x: Any, *, out: Any) -> Callable[[], None]:
+        """The cheapest forward pass of the same arrays again and again, as a function.
+
+        Parameters
+        ----------
+        x, out
+            As in `forward`. They must stay alive and where they are.
+
+        Raises
+        ------
+        ShapeError, DTypeError, DeviceMismatchError
+            As in `forward`.
+        """
+        self._check_outputs(x, out, self.check_inputs(x))
+        if x.shape[0] == 0:
+            return lambda: None
+        with computing_on(self.device):
+            return self._prepare(x, out)
+
+    def _forward(self, x: Any, out: Any) -> None:
+        """Enqueues a pass of arrays that were checked."""
+        self._pass(x)(x, out)
+
+    def _prepare(self, x: Any, out: Any) -> Callable[[], None]:
+        """Likewise, for later."""
+        ready = self._pass(x)
+
+        def again() -> None:
+            with computing_on(self.device):
+                ready(x, out)
+
+        return again
+
+    def _pass(self, x: Any) -> ForwardPass:
+        stages = self.stages(tuple(x.shape[1:]))
+        return ForwardPass(self.device, self.dtype, stages, int(x.shape[0]))
+
+    def stages(self, shape: Shape) -> list[Stage]:
+        """Its layers at work on samples of this shape.
+
+        Raises
+        ------
+        ShapeError
+            If a layer does not take what comes to it.
+        """
+        if shape not in self._stages:
+            if len(self._stages) >= _MOST_SHAPES:
+                self._stages.clear()
+            self._stages[shape] = stages_of(
+                self.device, self.dtype, self.layers, self._parts, shape
+            )
+        return self._stages[shape]
+
+    def output_shape(self, shape: Shape) -> Shape:
+        """The shape of the outputs for a sample of this shape.
+
+        Raises
+        ------
+        ShapeError
+            If a layer does not take what comes to it; it is named.
+        """
+        return output_shapes(self.layers, shape)[-1]
+
+    def largest_sample(self, shape: Shape) -> int:
+        """The most numbers that a sample of this shape has anywhere in the network."""
+        return max(prod(between) for between in (shape, *output_shapes(self.layers, shape)))
+
+    # -- checks -------------------------------------------------------------------------------
+
+    def check_inputs(self, x: Any, name: str = "x") -> Shape:
+        """The shape of the outputs for one of the samples in `x`.
+
+        Raises
+        ------
+        ShapeError, DTypeError, DeviceMismatchError
+            Unless `x` is a batch of inputs as `forward` takes them.
+        """
+        self.check_owned(name, x)
+        if x.ndim == 0:
+            raise ShapeError(f"{name} is a single number; {self!r} takes (n, ...)")
+        return self.output_shape(tuple(x.shape[1:]))
+
+    def check_owned(self, name: str, x: Any) -> None:
+        """Raises unless `x` has the network's dtype and device."""
+        self.check_place(name, x)
+        if dtype(x.dtype) is not self.dtype:
+            raise DTypeError(
+                f"{name} is {dtype(x.dtype).name}, the network {self.dtype.name}; convert one"
+            )
+
+    def check_place(self, name: str, x: Any) -> None:
+        """Raises unless `x` is on the network's device."""
+        if not self.device.owns(x):
+            raise DeviceMismatchError(
+                f"{name} is {type(x).__module__}.{type(x).__name__}, the network lives on "
+                f"{self.device.name}; move it with portable.asarray(x, device={self.device.name!r})"
+            )
+
+    def _check_outputs(self, x: Any, out: Any, shape: Shape) -> None:
+        self.check_owned("out", out)
+        if tuple(out.shape[1:]) != shape or out.ndim == 0:
+            raise ShapeError(
+                f"out has shape {tuple(out.shape)}; {self!r} gives {('n', *shape)} for this x"
+            )
+        if out.shape[0] != x.shape[0]:
+            raise ShapeError(f"out has {out.shape[0]} rows, x {x.shape[0]}")
+        if overlap(self.device, out, x):
+            raise ShapeError("out overlaps x; pass another array")
+
+    # -- parameters ---------------------------------------------------------------------------
+
+    def parameters(self) -> list[Any]:
+        """Weights and biases of each layer in turn; not copies."""
+        return [part for layer in self._parts for part in layer]
+
+    def copy(self, device: str | Device | None = None) -> Self:
+        """A network with the same parameters.
+
+        Parameters
+        ----------
+        device : str or Device, optional
+            Where it is to live; None: beside this one.
+        """
+        there = self.device if device is None else registry.device(device)
+        made = self.empty_copy(there)
+        made.vector[...] = there.from_numpy(self.device.to_numpy(self.vector))
+        return made
+
+    def state_dict(self) -> dict[str, np.ndarray[Any, Any]]:
+        """Copies of the parameters on the host, named and shaped as in ``torch.nn.Sequential``."""
+        host = self.device.to_numpy(self.vector)
+        return {
+            part.name: host[part.start : part.stop].reshape(part.shape)
+            for part in self.layout.parts()
+        }
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Takes over parameters named and shaped as `state_dict` gives them.
+
+        Parameters
+        ----------
+        state : mapping of str to array
+            NumPy arrays, arrays of any device, or PyTorch's tensors; rounded to the dtype.
+
+        Raises
+        ------
+        ShapeError
+            For missing or unknown names and other shapes; the network is then unchanged.
+
+        Warns
+        -----
+        UserWarning
+            If a parameter is not finite once it is rounded.
+        """
+        wanted = self.layout.shapes()
+        if set(state) != set(wanted):
+            missing, unknown = sorted(set(wanted) - set(state)), sorted(set(state) - set(wanted))
+            raise ShapeError(
+                f"a state for {self!r} has the names {', '.join(wanted)}; missing: "
+                f"{', '.join(missing) or 'none'}, unknown: {', '.join(unknown) or 'none'}"
+            )
+        if not np.isfinite(self.take_state(state)).all():
+            warnings.warn(
+                f"a state for {self!r} holds NaN, infinities or numbers beyond {self.dtype.name}",
+                stacklevel=2,
+            )
+
+    def take_state(self, state: Mapping[str, Any]) -> np.ndarray[Any, Any]:
+        """Takes over parameters of the right names; the vector of all, on the host."""
+        vector = np.zeros(self.layout.length, self.dtype.numpy)
+        for part in self.layout.parts():
+            given = _on_host(state[part.name])
+            if given.shape != part.shape:
+                raise ShapeError(
+                    f"{part.name} has shape {given.shape}, {self!r} needs {part.shape}"
+                )
+            with np.errstate(over="ignore"):
+                vector[part.start : part.stop] = given.ravel()
+        self.vector[...] = self.device.from_numpy(vector)
+        return vector
+
+
+def known(what: str, given: object, table: Mapping[str, Any]) -> str:
+    """The name that was given, if the table has it."""
+    if not isinstance(given, str) or given not in table:
+        raise ValueError(f"{what}={given!r}; there are {', '.join(table)}")
+    return given
+
+
+def _checked_dtype(given: Any, device: Device) -> DType:
+    kind = dtype(given)
+    if kind not in _DTYPES:
+        names = ", ".join(k.name for k in _DTYPES)
+        raise DTypeError(f"networks are of {names}, not {kind.name}")
+    if kind is kl.f64 and not device.capabilities.float64:
+        raise UnsupportedError(f"{device.name} lacks double precision; use float32")
+    return kind
+
+
+def _on_host(x: Any) -> np.ndarray[Any, Any]:
+    if isinstance(x, np.ndarray):
+        return x
+    # PyTorch's parameters refuse DLPack until they are detached from their gradients.
+    return namespace.to_numpy(x.detach() if hasattr(x, "detach") else x)

@@ -1,0 +1,205 @@
+"""The epochs of a training, and what is watched meanwhile."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from time import perf_counter
+from typing import Any, Final, Protocol
+
+import numpy as np
+
+from portable.nn.checkpoint import Checkpoint, largest, may_overflow
+from portable.nn.history import Epoch, History
+from portable.nn.loss_passes import MeanLoss
+from portable.nn.losses import AnyLoss, CrossEntropyLoss
+from portable.nn.network import Network
+from portable.nn.optimizers import Optimizer
+from portable.nn.progress import progress_bar
+from portable.nn.samples import Samples
+from portable.nn.schedules import Schedule
+from portable.nn.team import Alone, Team
+
+__all__ = ["Plan", "Run", "Trainer"]
+
+_SOON: Final = 0.05
+"""Seconds for which training may go on without a look at the losses or at Ctrl-C."""
+_MOST_ORDERED: Final = 2**22
+"""Samples whose order goes to the device at once."""
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What a training is to do, as `portable.nn.fit` is told."""
+
+    loss: AnyLoss
+    optimizer: Optimizer
+    epochs: int
+    batch_size: int
+    schedule: Schedule | None
+    clip_norm: float | None
+    patience: int | None
+    seed: int
+
+
+class Trainer(Protocol):
+    """What takes the steps."""
+
+    def epochs(
+        self, x: Any, y: Any, order: np.ndarray[Any, Any], numbers: np.ndarray[Any, Any]
+    ) -> Sequence[Epoch]:
+        """Passes over the samples, ``order[epoch]`` each; a row of `numbers` for each step."""
+
+
+class Run:
+    """One training under way; of a team each member has one, which goes the same way."""
+
+    def __init__(
+        self,
+        model: Network,
+        plan: Plan,
+        trainer: Trainer,
+        train: Samples,
+        watched: Samples | None,
+        batch: int,
+        team: Team,
+    ) -> None:
+        self.history = History()
+        self._model = model
+        self._plan = plan
+        self._trainer = trainer
+        self._train = train
+        self._watched = watched
+        self._batch = batch
+        self._team = team
+        self._random = np.random.Generator(np.random.Philox(plan.seed))
+        self._mean_loss = MeanLoss(model, plan.loss)
+        self._best = Checkpoint(model)
+        self._sound = Checkpoint(model)
+
+    def go(self, progress: bool | None) -> History:
+        """All epochs, or as many as it takes."""
+        start = perf_counter()
+        try:
+            self._sound.take(-1)
+            with progress_bar(self._plan.epochs, progress) as show:
+                self._epochs(show)
+        except KeyboardInterrupt:
+            self.history.stopped = "interrupted"
+        self._restore()
+        self.history.seconds = perf_counter() - start
+        return self.history
+
+    def _epochs(self, show: Callable[[History], None]) -> None:
+        at_once, history = 1, self.history
+        while history.epochs < self._plan.epochs:
+            start = perf_counter()
+            at_once = min(at_once, self._plan.epochs - history.epochs)
+            order, numbers = self._draw(at_once), self._numbers(at_once)
+            self._note(self._trainer.epochs(self._train.x, self._train.y, order, numbers))
+            sound = self._everywhere(bool(np.isfinite(history.train[-1])) and self._is_sound())
+            if sound:
+                self._sound.take(history.epochs - 1)
+            self._watch(sound)
+            show(history)
+            if not sound:
+                history.stopped = "diverged"
+                return
+            if self._out_of_patience():
+                history.stopped = "patience"
+                return
+            if self._may_hurry(perf_counter() - start, at_once):
+                at_once *= 2
+
+    def _everywhere(self, holds: bool) -> bool:
+        """Whether it holds for all members."""
+        return not self._team.totals(np.array([float(not holds)]))[0]
+
+    def _is_sound(self) -> bool:
+        """Whether the parameters, and what they make of samples, are finite."""
+        model = self._model
+        parameter = largest(model.device, model.vector)
+        if not np.isfinite(parameter):
+            return False
+        if not may_overflow(model, parameter, self._train.largest):
+            return True
+        few = slice(0, self._batch)
+        return bool(np.isfinite(self._mean_loss(self._train.x[few], self._train.y[few])))
+
+    def _may_hurry(self, seconds: float, at_once: int) -> bool:
+        """Whether more epochs at once would still be seen, and stopped, soon."""
+        fits = 2 * at_once * self._train.count <= _MOST_ORDERED
+        alone = isinstance(self._team, Alone)  # members' clocks differ
+        return alone and self._watched is None and seconds < _SOON and fits
+
+    def _note(self, epochs: Sequence[Epoch]) -> None:
+        """Keeps the losses, up to the first that is not finite."""
+        for epoch in epochs:
+            self.history.train.append(epoch.loss)
+            if epoch.accuracy is not None:
+                self.history.accuracy.append(epoch.accuracy)
+            if not np.isfinite(epoch.loss):
+                return
+
+    def _draw(self, epochs: int) -> np.ndarray[Any, Any]:
+        """The samples in the order of each epoch."""
+        count = self._train.count
+        drawn = [self._random.permutation(count) for _ in range(epochs)]
+        return np.array(drawn, np.int32)
+
+    def _numbers(self, epochs: int) -> np.ndarray[Any, Any]:
+        """What the optimizer is given for the steps of the next epochs."""
+        plan = self._plan
+        steps = -(-self._train.count // self._batch)
+        total, first = steps * plan.epochs, steps * self.history.epochs
+        factor: Schedule = plan.schedule or (lambda step, steps: 1.0)
+        rates = [plan.optimizer.lr * factor(first + i, total) for i in range(steps * epochs)]
+        numbers = plan.optimizer.numbers(first + 1, rates)
+        kind = self._model.dtype.register
+        if not (np.abs(numbers) <= np.finfo(kind.numpy).max).all():
+            raise ValueError(
+                f"fit: {plan.optimizer!r} comes to numbers beyond {kind.name} in steps with these "
+                f"learning rates: {', '.join(f'{rate:.3g}' for rate in sorted(set(rates))[-3:])}"
+            )
+        return numbers
+
+    def _watch(self, sound: bool) -> None:
+        """The validation loss, and a copy of the parameters if they are the best so far."""
+        if self._watched is None:
+            return
+        history, count = self.history, self._watched.count
+        losses, hits = self._team.totals(np.array(self._own_sums(self._watched)))
+        history.validation.append(float(losses) / count)
+        if isinstance(self._plan.loss, CrossEntropyLoss):
+            history.validation_accuracy.append(float(hits) / count)
+        best = history.best_epoch == history.epochs - 1
+        if sound and best and self._plan.patience is not None:
+            self._best.take(history.epochs - 1)
+
+    def _own_sums(self, watched: Samples) -> tuple[float, float]:
+        """Of this member's part of the samples."""
+        part = self._team.part(watched.count)
+        if part.stop == part.start:
+            return 0.0, 0.0
+        return self._mean_loss.sums(watched.x[part], watched.y[part])
+
+    def _out_of_patience(self) -> bool:
+        best, patience = self.history.best_epoch, self._plan.patience
+        if patience is None:
+            return False
+        return self.history.epochs - 1 - (-1 if best is None else best) >= patience
+
+    def _restore(self) -> None:
+        """Back to the best parameters where patience asked for that, or to finite ones."""
+        history = self.history
+        self._model.device.synchronize()
+        kept = self._best
+        if kept.epoch is None:
+            if history.stopped in ("epochs", "patience"):
+                return
+            if history.stopped == "interrupted" and self._is_sound():
+                return
+            kept = self._sound
+        if kept.epoch is not None and kept.epoch != history.epochs - 1:
+            kept.restore()
+            history.restored, history.kept_epoch = True, kept.epoch

@@ -1,0 +1,155 @@
+"""Networks of layers of any kind, one after the other."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import asdict
+from typing import Any, Self
+
+from portable.backend import Device
+from portable.errors import ShapeError
+from portable.nn import files
+from portable.nn.layers import LAYERS, Layer
+from portable.nn.network import Network
+
+__all__ = ["Sequential"]
+
+
+class Sequential(Network):
+    """Layers one after the other, as ``torch.nn.Sequential``.
+
+    Samples of any shape that all layers take go through it; the layers' workspaces are one.
+
+    Parameters
+    ----------
+    *layers : Layer
+        `Linear`, `Conv2d`, `MaxPool2d`, `AvgPool2d`, `Flatten`, `ReLU`, `Tanh`, `Sigmoid`.
+    dtype : dtype
+        ``float16``, ``float32`` or ``float64``: of parameters, inputs and outputs.
+    device : str or Device, optional
+        Where it lives; None: the device in use.
+    init : {"he", "xavier", "uniform"}
+        Weights uniform within ``sqrt(6 / inputs)``, ``sqrt(6 / (inputs + outputs))``, or within
+        [-1, 1], where `inputs` is how many numbers go into a result and `outputs` into how many
+        results a number goes. Biases start at 0.
+    seed : int
+        Of NumPy's Philox generator, which draws the weights on the host: the same on all devices.
+
+    Raises
+    ------
+    TypeError
+        For what is no layer.
+    ShapeError
+        For no layers.
+    ValueError
+        For an unknown init.
+    DTypeError, UnsupportedError
+        For other dtypes, or double precision where the device has none.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from portable.nn import Conv2d, Flatten, Linear, MaxPool2d, ReLU, Sequential
+    >>> layers = Conv2d(1, 8, 3, padding=1), ReLU(), MaxPool2d(2), Flatten(), Linear(128, 10)
+    >>> model = Sequential(*layers, device="cpu")
+    >>> model(np.zeros((3, 1, 8, 8), np.float32)).shape
+    (3, 10)
+    >>> list(model.state_dict())
+    ['0.weight', '0.bias', '4.weight', '4.bias']
+    """
+
+    def __init__(
+        self,
+        *layers: Layer,
+        dtype: Any = "float32",
+        device: str | Device | None = None,
+        init: str = "he",
+        seed: int = 0,
+    ) -> None:
+        for i, layer in enumerate(layers):
+            if not isinstance(layer, Layer):
+                raise TypeError(
+                    f"layer {i} is {layer!r}; a Sequential is made of {', '.join(LAYERS)}, "
+                    "each called with its sizes"
+                )
+        if not layers:
+            raise ShapeError("Sequential() has no layers; give at least one")
+        super().__init__(layers, dtype, device, init, seed)
+
+    def __repr__(self) -> str:
+        names = "-".join(type(layer).__name__ for layer in self.layers)
+        return f"<Sequential {names} {self.dtype.name} on {self.device.name}>"
+
+    def empty_copy(self, device: Device) -> Self:
+        """A network of the same layers on a device."""
+        return type(self)(*self.layers, dtype=self.dtype, device=device)
+
+    def save(self, path: str | os.PathLike[str], metadata: Mapping[str, str] | None = None) -> None:
+        """Writes the parameters in the safetensors format, the layers as its metadata.
+
+        A file of that name is replaced only once the new one is complete.
+
+        Parameters
+        ----------
+        path : path
+        metadata : mapping of str to str, optional
+            What else to keep in the file.
+        """
+        layers = [[type(layer).__name__, _arguments(layer)] for layer in self.layers]
+        own = {"layers": json.dumps(layers), "dtype": self.dtype.name}
+        files.write(path, self.state_dict(), {**(metadata or {}), **own})
+
+    @classmethod
+    def load(
+        cls,
+        path: str | os.PathLike[str],
+        *,
+        device: str | Device | None = None,
+        check_finite: bool = True,
+    ) -> Sequential:
+        """A network that was saved, on a device of choice.
+
+        Parameters
+        ----------
+        path : path
+        device : str or Device, optional
+            Where it is to live; None: the device in use.
+        check_finite : bool
+            Whether to refuse parameters that are NaN or infinite.
+
+        Raises
+        ------
+        OSError
+            If the file cannot be read.
+        ModelFileError
+            If it is damaged or holds something else, before memory is taken for what it says to
+            hold.
+        """
+        with files.opened(path) as file:
+            layers, kind = files.described(file, "layers and dtype", _described)
+            state = files.read(file, layers, "such a network", check_finite=check_finite)
+        with files.blamed(path):
+            if any(part.dtype.name != kind for part in state.values()):
+                raise files.ModelFileError(f"it says {kind}, its parameters are others")
+            model = cls(*layers, dtype=kind, device=device)
+            model.take_state(state)
+        return model
+
+
+def _arguments(layer: Layer) -> dict[str, Any]:
+    return asdict(layer)  # type: ignore[call-overload, no-any-return]
+
+
+def _described(metadata: Mapping[str, str]) -> tuple[list[Layer], str]:
+    """The layers, and the name of the dtype, that a file's metadata name."""
+    listed = json.loads(metadata["layers"])
+    if not isinstance(listed, list) or not listed:
+        raise ValueError("no list of layers")
+    return [_layer(*described) for described in listed], metadata["dtype"]
+
+
+def _layer(name: str, arguments: Mapping[str, Any]) -> Layer:
+    given = {k: tuple(v) if isinstance(v, list) else v for k, v in arguments.items()}
+    return LAYERS[name](**given)

@@ -1,0 +1,40 @@
+"""Activations that follow no layer which would apply them itself."""
+
+from __future__ import annotations
+
+from math import prod
+from typing import Any, Final
+
+from portable.nn.stages import slope_kernels as kernels
+from portable.nn.stages.stage import Flow, Stage
+
+__all__ = ["ActivationStage"]
+
+_WORKGROUP: Final = 64
+
+
+class ActivationStage(Stage):
+    """A function of each number."""
+
+    def forward(self, x: Any, y: Any, scratch: Any) -> None:
+        """A work-item for each number."""
+        assert self.place.activation is not None
+        kernels.apply[prod(y.shape), _WORKGROUP](
+            self._matrix(x), self._matrix(y), FUNCTION=self.place.activation.function
+        )
+
+    def backward(self, flow: Flow, gradients: tuple[Any, ...], scratch: Any) -> None:
+        """A work-item for each number."""
+        assert self.place.activation is not None
+        if flow.dx is not None:
+            kernels.slopes_through[prod(flow.y.shape), _WORKGROUP](
+                self._matrix(flow.dy),
+                self._matrix(flow.y),
+                self._matrix(flow.dx),
+                SLOPE=self.place.activation.slope,
+            )
+
+    def _matrix(self, x: Any) -> Any:
+        if x.ndim == 2:
+            return x
+        return self.place.device.namespace().reshape(x, (x.shape[0], prod(x.shape[1:])))

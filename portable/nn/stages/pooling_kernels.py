@@ -1,0 +1,128 @@
+"""Windows of images, and slopes on their way back through them.
+
+Images are (n, channels, height, width). Slopes are gathered by each pixel from the windows that it
+is in, so that none are added up by atomics and results are the same each time.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from portable import lang as kl
+from portable.conv.geometry import Pair
+from portable.lang.function import function
+from portable.lang.kernel import kernel
+
+__all__ = ["Pool", "average", "average_back", "greatest", "greatest_back"]
+
+
+@dataclass(frozen=True, slots=True)
+class Pool:
+    """Windows: extents, steps and padding, vertically and horizontally; a constant of kernels."""
+
+    taps: Pair
+    stride: Pair
+    padding: Pair
+
+
+@function
+def place_of(i: Any, shape: Any) -> Any:
+    """Image, channel, row and column of the i-th pixel in C order."""
+    column, rest = i % shape[3], i // shape[3]
+    row, rest = rest % shape[2], rest // shape[2]
+    return rest // shape[1], rest % shape[1], row, column
+
+
+@function
+def greatest_of(x: Any, n: Any, channel: Any, top: Any, left: Any, POOL: Any) -> Any:
+    """The greatest of a window and where it is among the taps: the first of them, or a NaN."""
+    kind = kl.accumulator(x.dtype)
+    best = kind(float("-inf"))
+    found = kl.i32(-1)
+    for r in kl.static_range(POOL.taps[0]):
+        for s in kl.static_range(POOL.taps[1]):
+            row, column = top + r, left + s
+            if row >= 0 and row < x.shape[2] and column >= 0 and column < x.shape[3]:
+                value = kind(x[n, channel, row, column])
+                if found < 0 or value > best or kl.isnan(value):
+                    best = value
+                    found = kl.i32(r * POOL.taps[1] + s)
+    return best, found
+
+
+@kernel
+def greatest(x: Any, y: Any, *, POOL: Pool) -> None:
+    """The greatest of each window."""
+    i = kl.global_id(0)
+    if i < y.shape[0] * y.shape[1] * y.shape[2] * y.shape[3]:
+        n, channel, row, column = place_of(i, y.shape)
+        top, left = (
+            row * POOL.stride[0] - POOL.padding[0],
+            column * POOL.stride[1] - POOL.padding[1],
+        )
+        best, _ = greatest_of(x, n, channel, top, left, POOL)
+        y[n, channel, row, column] = best
+
+
+@kernel
+def average(x: Any, y: Any, *, POOL: Pool) -> None:
+    """The mean of each window, with zeros outside of the image."""
+    i = kl.global_id(0)
+    if i < y.shape[0] * y.shape[1] * y.shape[2] * y.shape[3]:
+        n, channel, row, column = place_of(i, y.shape)
+        top, left = (
+            row * POOL.stride[0] - POOL.padding[0],
+            column * POOL.stride[1] - POOL.padding[1],
+        )
+        total = kl.cast(0, kl.accumulator(x.dtype))
+        for r in kl.static_range(POOL.taps[0]):
+            for s in kl.static_range(POOL.taps[1]):
+                inside = top + r >= 0 and top + r < x.shape[2]
+                if inside and left + s >= 0 and left + s < x.shape[3]:
+                    total += x[n, channel, top + r, left + s]
+        y[n, channel, row, column] = total / (POOL.taps[0] * POOL.taps[1])
+
+
+@function
+def windows_over(pixel: Any, count: Any, POOL: Any, d: int) -> Any:
+    """The first window along a dimension that holds a pixel, and the one after the last."""
+    there = pixel + POOL.padding[d]
+    first = kl.maximum(there - POOL.taps[d] + POOL.stride[d], 0) // POOL.stride[d]
+    return first, kl.minimum(there // POOL.stride[d] + 1, count)
+
+
+@kernel
+def greatest_back(x: Any, dy: Any, dx: Any, *, POOL: Pool) -> None:
+    """Each window's slope goes to the pixel that is its greatest."""
+    i = kl.global_id(0)
+    if i < dx.shape[0] * dx.shape[1] * dx.shape[2] * dx.shape[3]:
+        n, channel, row, column = place_of(i, dx.shape)
+        above, below = windows_over(row, dy.shape[2], POOL, 0)
+        before, after = windows_over(column, dy.shape[3], POOL, 1)
+        total = kl.cast(0, kl.accumulator(dy.dtype))
+        for y in range(above, below):
+            for z in range(before, after):
+                top, left = (
+                    y * POOL.stride[0] - POOL.padding[0],
+                    z * POOL.stride[1] - POOL.padding[1],
+                )
+                _, found = greatest_of(x, n, channel, top, left, POOL)
+                if found == (row - top) * POOL.taps[1] + (column - left):
+                    total += dy[n, channel, y, z]
+        dx[n, channel, row, column] = total
+
+
+@kernel
+def average_back(dy: Any, dx: Any, *, POOL: Pool) -> None:
+    """Each window's slope goes to its pixels in equal parts."""
+    i = kl.global_id(0)
+    if i < dx.shape[0] * dx.shape[1] * dx.shape[2] * dx.shape[3]:
+        n, channel, row, column = place_of(i, dx.shape)
+        above, below = windows_over(row, dy.shape[2], POOL, 0)
+        before, after = windows_over(column, dy.shape[3], POOL, 1)
+        total = kl.cast(0, kl.accumulator(dy.dtype))
+        for y in range(above, below):
+            for z in range(before, after):
+                total += dy[n, channel, y, z]
+        dx[n, channel, row, column] = total / (POOL.taps[0] * POOL.taps[1])

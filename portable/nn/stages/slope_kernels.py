@@ -1,0 +1,84 @@
+"""Slopes on their way back through activations and biases."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from portable import lang as kl
+from portable.lang.kernel import kernel
+
+__all__ = ["apply", "channel_slopes_back", "column_totals", "slopes_back", "slopes_through"]
+
+
+@kernel
+def apply(x: Any, y: Any, *, FUNCTION: Any) -> None:
+    """A function of each number of two matrices."""
+    columns = y.shape[1]
+    i = kl.global_id(0)
+    if i < y.shape[0] * columns:
+        kind = kl.accumulator(x.dtype)
+        y[i // columns, i % columns] = FUNCTION(kl.cast(x[i // columns, i % columns], kind))
+
+
+@kernel
+def slopes_through(dy: Any, y: Any, dx: Any, *, SLOPE: Any) -> None:
+    """Slopes, matrices all, times the slope of an activation whose values are `y`."""
+    columns = y.shape[1]
+    i = kl.global_id(0)
+    if i < y.shape[0] * columns:
+        row, column = i // columns, i % columns
+        dx[row, column] = dy[row, column] * SLOPE(y[row, column])
+
+
+@kernel
+def slopes_back(slopes: Any, values: Any, partial: Any, *, SLOPE: Any, SECTION: int) -> None:
+    """Multiplies by the activation's slope, and sums the columns of each section of rows.
+
+    `values` are the activation's; None where there is no activation. `partial` is None where no
+    sums are needed.
+    """
+    column, section = kl.global_id(0), kl.global_id(1)
+    first = section * SECTION
+    if column < slopes.shape[1] and first < slopes.shape[0]:
+        total = kl.cast(0, kl.accumulator(slopes.dtype))
+        for row in range(first, kl.minimum(first + SECTION, slopes.shape[0])):
+            slope = slopes[row, column]
+            if values is not None:
+                slope = slope * SLOPE(values[row, column])
+                slopes[row, column] = slope
+            total += slope
+        if partial is not None:
+            partial[section, column] = total
+
+
+@kernel
+def channel_slopes_back(
+    slopes: Any, values: Any, partial: Any, *, SLOPE: Any, SECTION: int
+) -> None:
+    """The same for images (n, channels, pixels): a workgroup for a channel of some images."""
+    channel, section = kl.group_id(0), kl.group_id(1)
+    first, pixels = section * SECTION, slopes.shape[2]
+    images = kl.minimum(SECTION, slopes.shape[0] - first)
+    total = kl.cast(0, kl.accumulator(slopes.dtype))
+    for i in kl.workgroup_range(images * pixels):
+        image, pixel = first + i // pixels, i % pixels
+        slope = slopes[image, channel, pixel]
+        if values is not None:
+            slope = slope * SLOPE(values[image, channel, pixel])
+            slopes[image, channel, pixel] = slope
+        total += slope
+    if partial is not None:
+        total = kl.workgroup_reduce(kl.add, total)
+        if kl.local_id(0) == 0:
+            partial[section, channel] = total
+
+
+@kernel
+def column_totals(partial: Any, out: Any) -> None:
+    """The sums of columns."""
+    column = kl.global_id(0)
+    if column < out.shape[0]:
+        total = kl.cast(0, partial.dtype)
+        for section in range(partial.shape[0]):
+            total += partial[section, column]
+        out[column] = total
