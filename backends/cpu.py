@@ -17,6 +17,7 @@ from portable.backend import (
     Backend,
     Device,
     Executable,
+    MemoryUse,
     Program,
     Unavailable,
     ViewCode,
@@ -25,6 +26,7 @@ from portable.backend import (
 from portable.dtypes import DType
 from portable.errors import DeviceMismatchError, OutOfMemoryError
 from portable.queues import HostMark, Mark
+from portable_backends.host_use import host_memory_use
 
 __all__ = ["CPUBackend", "CPUDevice"]
 
@@ -117,6 +119,10 @@ class CPUDevice(Device):
     def synchronize(self) -> None:
         """Wait for other threads' launches; this thread's own are finished already."""
         self._runtime.synchronize()
+
+    def memory(self) -> MemoryUse:
+        """Of the machine."""
+        return host_memory_use()
 
     def mark(self) -> Mark:
         """The host's clock: this thread's work is done."""

@@ -29,6 +29,7 @@ from portable.backend import (
     Collectives,
     Device,
     Executable,
+    MemoryUse,
     Program,
     Timer,
     Unavailable,
@@ -423,6 +424,13 @@ class CuPyDevice(Device):
         from portable_backends.cupy_streams import CuPyStream
 
         return CuPyStream(self)
+
+    def memory(self) -> MemoryUse:
+        """Of CuPy's pool, and of the driver."""
+        with self.stream_scope():
+            pool = self._cupy.get_default_memory_pool()
+            free, total = self._cupy.cuda.runtime.memGetInfo()
+            return MemoryUse(pool.used_bytes(), pool.total_bytes(), free, total)
 
     def annotation(self, name: str) -> AbstractContextManager[Any]:
         """A range of NVTX or rocTX, which Nsight and rocprof show."""

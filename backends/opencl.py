@@ -13,6 +13,7 @@ from portable.backend import (
     Backend,
     Device,
     Executable,
+    MemoryUse,
     Program,
     Refused,
     Timer,
@@ -188,6 +189,17 @@ class OpenCLDevice(Device):
     def mark(self) -> Mark:
         """A marker in the current queue."""
         return self._runtime.mark()
+
+    def memory(self) -> MemoryUse:
+        """Of the pools of all queues; OpenCL does not say what is free."""
+        further = (queue.pool for queue in self._runtime.further)
+        pools = [self._pool, *(pool for pool in further if pool is not None)]
+        return MemoryUse(
+            sum(pool.active_bytes for pool in pools),
+            sum(pool.managed_bytes for pool in pools),
+            None,
+            self.capabilities.global_memory,
+        )
 
     def queue(self) -> Queue:
         """A command queue beside the others."""

@@ -345,7 +345,12 @@ class Runtime:
         return cl.CommandQueue(self.context, properties=properties)
 
     def _queues(self) -> list[cl.CommandQueue]:
-        return [self.queue, *(further.handle for further in list(self._further))]
+        return [self.queue, *(further.handle for further in self.further)]
+
+    @property
+    def further(self) -> list[OpenCLQueue]:
+        """The queues beside the first."""
+        return list(self._further)
 
     def further_queue(self) -> OpenCLQueue:
         """One beside all others."""
@@ -398,7 +403,7 @@ class Runtime:
             if self._measuring == (1 if start else 0):
                 self.synchronize()
                 self.queue = self.new_queue()
-                for further in list(self._further):
+                for further in self.further:
                     further.handle = self.new_queue()
 
     def join_recording(self) -> timeline.Recording | None:

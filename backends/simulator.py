@@ -25,6 +25,7 @@ from portable.backend import (
     Capabilities,
     Device,
     Executable,
+    MemoryUse,
     Program,
     Timer,
     Unavailable,
@@ -34,6 +35,7 @@ from portable.dtypes import DType
 from portable.errors import DeviceError, OutOfMemoryError, UnsupportedError
 from portable.lang.ir.kernel import Kernel
 from portable.queues import MarkTimer
+from portable_backends.host_use import host_memory_use
 
 if TYPE_CHECKING:
     from portable.array.array import Array
@@ -116,6 +118,10 @@ class _Simulator(Device):
 
     def synchronize(self) -> None:
         """Nothing to wait for: a launch returns when it is done."""
+
+    def memory(self) -> MemoryUse:
+        """Of the machine."""
+        return host_memory_use()
 
     def timer(self) -> Timer:
         """The host's clock."""

@@ -18,6 +18,7 @@ from portable.backend import (
     Capabilities,
     Device,
     Executable,
+    MemoryUse,
     Program,
     Refused,
     Timer,
@@ -332,6 +333,14 @@ class SYCLDevice(Device):
     def timer(self) -> Timer:
         """Between two marks."""
         return MarkTimer(self.mark)
+
+    def memory(self) -> MemoryUse:
+        """Of the device; dpnp keeps no pool and no count."""
+        from dpctl.utils import intel_device_info
+
+        device = self.sycl_queue.sycl_device
+        free = intel_device_info(device).get("free_memory")
+        return MemoryUse(None, None, free, int(device.global_mem_size))
 
     def mark(self) -> Mark:
         """In a queue that records times, ordered with dpnp's, which does not."""

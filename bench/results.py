@@ -13,6 +13,7 @@ from math import inf, isfinite
 from pathlib import Path
 from typing import Any, Final
 
+from portable.console import html
 from portable.errors import DataError
 from portable.files import write_whole
 from portable.tune.stopwatch import Timing
@@ -162,6 +163,12 @@ class Results:
 
     environment: dict[str, Any]
     cells: list[Cell]
+
+    def _repr_html_(self) -> str:
+        """For notebooks: the tables that the command prints."""
+        from portable_bench.tables import tables
+
+        return html(*tables(self.cells))
 
 
 def time_ratio(over: Outcome, under: Outcome) -> float | None:

@@ -31,6 +31,7 @@ __all__ = [
     "Collectives",
     "Device",
     "Executable",
+    "MemoryUse",
     "Program",
     "Refused",
     "Timer",
@@ -186,6 +187,25 @@ class ArrayView(NamedTuple):
     layout: int | None = None
 
 
+class MemoryUse(NamedTuple):
+    """How a device's memory is used, in bytes; None for what is not known.
+
+    Attributes
+    ----------
+    used : int or None
+        By arrays of this process that its library made.
+    held : int or None
+        Taken from the device by this process: `used`, and what is kept for the next arrays.
+    free, total : int or None
+        Of the device, whoever uses it.
+    """
+
+    used: int | None = None
+    held: int | None = None
+    free: int | None = None
+    total: int | None = None
+
+
 class ViewCode(NamedTuple):
     """`Device.view` as Python text, for functions compiled to see arrays like an earlier one fast.
 
@@ -337,6 +357,12 @@ class Device(ABC):
     def __repr__(self) -> str:
         return f"<portable device {self.name}: {self.capabilities.name}>"
 
+    def _repr_html_(self) -> str:
+        """For notebooks: a table of one row."""
+        from portable.device_table import DeviceList
+
+        return DeviceList((self,))._repr_html_()
+
     # -- must -------------------------------------------------------------------------------
 
     @abstractmethod
@@ -401,6 +427,10 @@ class Device(ABC):
     def queue(self) -> Queue:
         """Should: a further queue, beside all others; here the only one there is."""
         return OnlyQueue(self.mark, self.synchronize)
+
+    def memory(self) -> MemoryUse:
+        """Should: how its memory is used; None for what its library does not count."""
+        return MemoryUse(total=self.capabilities.global_memory or None)
 
     def annotation(self, name: str) -> AbstractContextManager[Any]:
         """May: a context whose name the vendor's own profiler shows."""

@@ -12,8 +12,9 @@ import click
 from rich.table import Table
 
 from portable import profiles, registry
-from portable.backend import Capabilities, Device, Refused, Unavailable
+from portable.backend import Device, Refused, Unavailable
 from portable.console import literal, printable, show
+from portable.device_table import device_table
 from portable.errors import BackendUnavailableError, DeviceError
 
 __all__ = ["main"]
@@ -92,7 +93,7 @@ def devices(names: tuple[str, ...], as_json: bool, verbose: bool) -> None:
     if as_json:
         click.echo(json.dumps(profiles.document(map(_measured, found)), indent=1))
         return
-    show(_found(found))
+    show(device_table(found))
     if not names:
         _show_others(verbose)
 
@@ -115,31 +116,6 @@ def _show_others(verbose: bool) -> None:
     further = registry.further()
     if further:
         click.echo(f"By name alone: {', '.join(further)}")
-
-
-def _found(found: tuple[Device, ...]) -> Table:
-    table = Table(title="Devices")
-    for heading in ("name", "device", "kind", "precisions", "memory", "units", "driver"):
-        table.add_column(heading, overflow="fold", no_wrap=heading == "name")
-    for device in found:
-        can = device.capabilities
-        memory = f"{can.global_memory / 2**30:.1f} GiB" if can.global_memory else ""
-        cells = (
-            device.name,
-            can.name,
-            can.kind,
-            _precisions(can),
-            memory,
-            str(can.compute_units),
-            can.driver,
-        )
-        table.add_row(*map(literal, cells))
-    return table
-
-
-def _precisions(can: Capabilities) -> str:
-    half = "f16" if can.native_half else "f16 (storage)"
-    return f"{half} f32" + (" f64" if can.float64 else "")
 
 
 def _refused(refused: tuple[Refused, ...]) -> Table:

@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-__all__ = ["literal", "printable", "rendered", "show"]
+__all__ = ["html", "literal", "printable", "rendered", "show"]
 
 _PLAIN_WIDTH: Final = 240
 
@@ -47,3 +47,12 @@ def rendered(table: Table) -> str:
         console.print(table)
     lines = captured.get().splitlines()
     return "\n".join(line.rstrip() for line in lines)
+
+
+def html(*parts: Table | str) -> str:
+    """Tables and lines of text for notebooks."""
+    console = Console(width=_PLAIN_WIDTH, record=True, file=StringIO())
+    for part in parts:
+        console.print(part if isinstance(part, Table) else literal(part), highlight=False)
+    style = "<pre style='white-space: pre; overflow-x: auto; line-height: normal'>{code}</pre>"
+    return console.export_html(inline_styles=True, code_format=style)

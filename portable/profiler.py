@@ -15,7 +15,7 @@ from typing import Any, Final, Self
 from rich.table import Table
 
 from portable import registry, timeline
-from portable.console import literal, rendered
+from portable.console import html, literal, rendered
 from portable.errors import LaunchError
 from portable.files import write_whole
 from portable.namespace import synchronize
@@ -121,6 +121,9 @@ class profile:  # noqa: N801  (read as a verb: `with portable.profile("trace.jso
 
     def __rich__(self) -> Table:
         return self.table()
+
+    def _repr_html_(self) -> str:
+        return html(self.table())
 
     # -- as a trace -------------------------------------------------------------------------
 

@@ -20,6 +20,7 @@ from typing import NamedTuple, TypeVar
 
 from portable.backend import Backend, Device, Refused, Unavailable
 from portable.calls import is_for_a_block
+from portable.device_table import DeviceList
 from portable.errors import BackendUnavailableError, DeviceError
 from portable.locks import fork_safe_lock
 from portable.notices import warn_once
@@ -372,9 +373,9 @@ registry = Registry(lambda: entry_points(group=_GROUP))
 def devices() -> tuple[Device, ...]:
     """Every device found on this machine, the best first.
 
-    Loads every backend; `device` with a name loads one alone.
+    Loads every backend; `device` with a name loads one alone. Notebooks show a table.
     """
-    return registry.devices()
+    return DeviceList(registry.devices())
 
 
 def device(name: str | Device | None = None) -> Device:

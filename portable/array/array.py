@@ -64,6 +64,10 @@ class Array(Operators, Methods, Storage):
     def __repr__(self) -> str:
         return conversion.text(self)
 
+    def _repr_html_(self) -> str:
+        """For notebooks: what it is, and its elements."""
+        return conversion.in_html(self)
+
     def __len__(self) -> int:
         if not self.shape:
             raise TypeError("an array without dimensions has no len()")

@@ -10,12 +10,14 @@ import numpy as np
 
 from portable import registry, reports
 from portable.backend import Device
+from portable.console import html
 from portable.primitives.base.storage import Storage
 
 __all__ = [
     "VERSION",
     "dlpack",
     "dlpack_device",
+    "in_html",
     "item",
     "namespace",
     "restored",
@@ -65,7 +67,9 @@ def to_device(x: Storage, device: Any, stream: Any) -> Any:
 
 def _check_stream(stream: Any) -> None:
     if stream is not None:
-        raise ValueError("stream is not supported: each device has one queue; pass None")
+        raise ValueError(
+            "stream is not supported here: pass None, and choose one by `with portable.Stream():`"
+        )
 
 
 def item(x: Storage, word: str) -> Any:
@@ -95,6 +99,12 @@ def text(x: Storage) -> str:
     )
     shape = "" if whole and x.size else f"shape={x.shape}, "
     return f"Array({shown}, {shape}dtype={x.dtype.name}, device={x.device.name})"
+
+
+def in_html(x: Storage) -> str:
+    """Its dtype, shape and device, and its elements below; waits for the device."""
+    title = f"{x.dtype.name} array of shape {x.shape} on {x.device.name}"
+    return html(title, text(x).removeprefix("Array(").rpartition("dtype=")[0].rstrip(", "))
 
 
 def _outer_parts(x: Storage, axis: int) -> np.ndarray[Any, Any]:

@@ -14,6 +14,7 @@ from portable.lang.filling import owners_of
 from portable.lang.geometry import Groups, sizes
 from portable.lang.ir.kernel import Options
 from portable.lang.launch import Compiled, Launcher, specs_of
+from portable.lang.method import BoundKernel
 from portable.lang.signature import (
     ArraySpec,
     ParameterSpec,
@@ -82,6 +83,11 @@ class Launchable(ABC):
             f"{self.__name__} is a kernel: give its ndrange, and its workgroup if you like, as in "
             f"{self.__name__}[n, 256](...)"
         )
+
+    def __get__(self, owner: Any, kind: type | None = None) -> Launchable | BoundKernel:
+        """As a method, whose first parameter is named ``self``: the kernel of that struct."""
+        is_method = self.parameters.positional[:1] == ("self",)
+        return self if owner is None or not is_method else BoundKernel(self, owner)
 
     def __getitem__(self, key: Any) -> Launcher:
         """The kernel over an ndrange: ``[n]``, ``[n, 256]``, ``[(n, m), (16, 16)]``.
