@@ -17,7 +17,16 @@ from portable import lang as kl
 from portable.gf2.table_kernels import WORD, load_words, store_words
 from portable.lang.function import function
 
-__all__ = ["NO_SOURCE", "State", "Transform", "elect", "eliminator_source", "slot_of", "source_of"]
+__all__ = [
+    "NO_SOURCE",
+    "State",
+    "Transform",
+    "elect",
+    "eliminator_source",
+    "note_sum",
+    "source_of",
+    "sum_of",
+]
 
 NO_SOURCE: Final = -1
 """The source of a column that has no pivot."""
@@ -41,10 +50,10 @@ class State(NamedTuple):
         The place at which a row came to rest, -1 for others.
     settled : array of int32, shape (1,)
         A number of rows, from the first on, that are all pivots.
-    sources : array of uint64, shape (slots, 64)
-        The row that is the pivot of a place, or ``-2 - eliminator``, or `NO_SOURCE`.
-    sums : array of uint64, shape (slots, rows)
-        Which pivots of a panel, as they are before it, each row takes on in it.
+    told : array of uint64, shape (slots, 64 + rows)
+        What others have to know of a panel: the sources of its pivots, which are rows, or ``-2 -
+        eliminator``, or `NO_SOURCE`; then which pivots, as they are before the panel, each row
+        takes on in it.
     """
 
     work: Any
@@ -52,8 +61,7 @@ class State(NamedTuple):
     owners: Any
     rests: Any
     settled: Any
-    sources: Any
-    sums: Any
+    told: Any
 
 
 class Transform(NamedTuple):
@@ -83,13 +91,25 @@ def eliminator_source(number: Any) -> Any:
 @function
 def slot_of(state: Any, panel: Any) -> Any:
     """Where a panel's pivots are kept, which is used again and again."""
-    return panel % state.sources.shape[0]
+    return panel % state.told.shape[0]
 
 
 @function
 def source_of(state: Any, panel: Any, c: Any) -> Any:
     """The source of the pivot of a column of a panel."""
-    return kl.cast(state.sources[slot_of(state, panel), c], kl.i32)
+    return kl.cast(state.told[slot_of(state, panel), c], kl.i32)
+
+
+@function
+def sum_of(state: Any, panel: Any, row: Any) -> Any:
+    """Which pivots of a panel a row takes on."""
+    return state.told[slot_of(state, panel), WORD + row]
+
+
+@function
+def note_sum(state: Any, panel: Any, row: Any, named: Any) -> None:
+    """Writes what `sum_of` reads."""
+    state.told[slot_of(state, panel), WORD + row] = named
 
 
 @function
@@ -141,7 +161,7 @@ def bring_eliminators(state: Any, tails: Any, basis: Any, own: Any, panel: Any) 
         basis[c] = word
         tails[c] = word ^ lead
         columns = columns | lead
-        state.sources[slot_of(state, panel), c] = kl.cast(source, kl.u64)
+        state.told[slot_of(state, panel), c] = kl.cast(source, kl.u64)
     kl.barrier()
     return kl.workgroup_reduce(either, columns)
 
@@ -188,13 +208,20 @@ def bring_batch(state: Any, raw: Any, start: Any, own: Any, panel: Any, shape: A
 
 @function
 def take_pivots(raw: Any, left: Any, basis: Any, columns: Any, shape: Any) -> None:
-    """Leaves the residues of a batch of words, a pivot's column after the other."""
+    """Leaves the residues of a batch of words, a pivot's column after the other.
+
+    The basis is zero where there is no pivot: to look first pays for lone work-items only.
+    """
     items, item = kl.local_size(0) * kl.local_size(1), kl.local_linear_id()
     for i in range(item * shape.abreast, shape.batch, items * shape.abreast):
         words = load_words(raw, (i,), shape.abreast)
-        for step in kl.range(WORD, unroll=1 if shape.alone else -1):
-            c = WORD - 1 - step
-            if columns & bit(c) != 0:
+        if shape.alone:
+            for step in range(WORD):
+                c = WORD - 1 - step
+                if columns & bit(c) != 0:
+                    words = words ^ spread(words, c) & basis[c]
+        else:
+            for c in kl.static_range(WORD - 1, -1, -1):
                 words = words ^ spread(words, c) & basis[c]
         store_words(left, (i,), words, shape.abreast)
     kl.barrier()
@@ -228,7 +255,7 @@ def promote_batch(
                 if kl.local_linear_id() == 0:
                     basis[c] = pivot
                     tails[c] = raw[i] ^ bit(c)
-                    state.sources[slot_of(state, panel), c] = kl.cast(start + i, kl.u64)
+                    state.told[slot_of(state, panel), c] = kl.cast(start + i, kl.u64)
                     state.rests[start + i] = panel * WORD + c
                 take_pivot(left, pivot, c, i, shape)
                 kl.barrier()

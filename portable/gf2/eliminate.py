@@ -184,9 +184,11 @@ def one_lead_each(leads: NDArray[np.int64], named: Callable[[int], str]) -> None
     empty = np.flatnonzero(leads < 0)
     if empty.size:
         raise DataError(f"{named(int(empty[0]))} is empty; leave empty ones out")
-    values, counts = np.unique(leads, return_counts=True)
-    if (counts > 1).any():
-        column = values[counts > 1][0]
+    last = np.empty(int(leads.max(initial=0)) + 1, np.int64)
+    last[leads] = np.arange(leads.size)
+    replaced = last[leads] != np.arange(leads.size)
+    if replaced.any():
+        column = leads[replaced].min()
         one, other = (named(int(i)) for i in np.flatnonzero(leads == column)[:2])
         raise DataError(
             f"{other}: its leading column is {column}, and so is that of {one}; a column has one "

@@ -104,7 +104,7 @@ class Elimination:
     ) -> None:
         self.layout: Final = layout
         self._reduced: Final = reduced
-        self._told, self.state = self._begun(work, eliminators, owners)
+        self.state: Final = self._begun(work, eliminators, owners)
         self._transform, self._brought, self._solved = self._scratch()
 
     @classmethod
@@ -144,31 +144,29 @@ class Elimination:
         device = rows.device
         form = shape or shape_for(device.capabilities)
         with registry.use(device):
-            work = striped(rows, order, form.width, beside, turn)
+            work = striped(rows, order, form, beside, turn)
             held = device.empty((1, 1, form.width), kl.u64)
             owners = np.full(WORD * order.words, -1, np.int32)
             if eliminators is not None and leads is not None and leads.size:
-                held = striped(eliminators, order, form.width, turn=turn)
+                held = striped(eliminators, order, form, turn=turn)
                 owners = owners_of(leads, order)
         stripes = range(turn.first, turn.first + int(work.shape[0]) * turn.size, turn.size)
         return cls(Layout(order, device, form, stripes), work, held, owners, reduced=reduced)
 
-    def _begun(self, work: Any, eliminators: Any, owners: NDArray[np.int32]) -> tuple[Any, State]:
-        """What is told of pivots, with room for two stripes, and all that kernels take."""
+    def _begun(self, work: Any, eliminators: Any, owners: NDArray[np.int32]) -> State:
+        """All that kernels take, with room for what is told of two stripes."""
         device, rows = self.layout.device, int(work.shape[1])
-        told = device.empty((2 * self.layout.shape.width, WORD + rows), kl.u64)
         rests, settled = device.empty((rows,), kl.i32), device.empty((1,), kl.i32)
         with registry.use(device):
             fill_words[rows, _LINE](rests, -1)
             fill_words[1, 1](settled, 0)
-        return told, State(
+        return State(
             work=work,
             eliminators=eliminators,
             owners=device.from_numpy(owners),
             rests=rests,
             settled=settled,
-            sources=told[:, :WORD],
-            sums=told[:, WORD:],
+            told=device.empty((2 * self.layout.shape.width, WORD + rows), kl.u64),
         )
 
     def _scratch(self) -> tuple[Any, Any, Any]:
@@ -259,8 +257,8 @@ class Elimination:
         Its rows are panels, with the pivots' sources and which of them each row takes on.
         """
         panels = self.layout.panels(stripe)
-        slot = panels.start % int(self._told.shape[0])
-        return self._told[slot : slot + len(panels)]
+        slot = panels.start % int(self.state.told.shape[0])
+        return self.state.told[slot : slot + len(panels)]
 
     def place(self, stripe: int) -> None:
         """Notes where rows came to rest, as `told` has it of a stripe that another one chose."""
@@ -293,7 +291,10 @@ class Elimination:
         device, held = self.layout.device, None if out is None else out.words
         with registry.use(device):
             places = None if rows is None else device.from_numpy(rows.astype(np.int32))
-            words = unstriped(self.state.work, order, device, rows=places, first=first, out=held)
+            words = unstriped(
+                self.state.work, order, device, self.layout.shape,
+                rows=places, first=first, out=held,
+            )  # fmt: skip
         return BitMatrix(words, order.columns, device=device) if out is None else out
 
     def unreduced(self) -> NDArray[np.int64]:

@@ -24,8 +24,9 @@ from portable.gf2.election_kernels import (
     bit,
     elect,
     eliminator_source,
-    slot_of,
+    note_sum,
     source_of,
+    sum_of,
 )
 from portable.gf2.table_kernels import (
     WORD,
@@ -128,7 +129,7 @@ def note_sums(state: Any, transform: Any, own: Any, panel: Any, shape: Any, redu
     build_name_tables(names, transform, shape)
     for row in kl.workgroup_range(state.work.shape[1]):
         found = sum_for(state, transform, names, own, row, panel, shape, reduced)
-        state.sums[slot_of(state, panel), row] = found
+        note_sum(state, panel, row, found)
     kl.barrier()
 
 
@@ -148,7 +149,7 @@ def advance(state: Any, tables: Any, pivots: Any, s: Any, panel: Any, shape: Any
     bring_pivots(state, pivots, panel, s, shape)
     build_tables(tables, pivots, shape)
     for row in range(kl.local_id(1), state.work.shape[1], kl.local_size(1)):
-        named = state.sums[slot_of(state, panel), row]
+        named = sum_of(state, panel, row)
         if named != 0:
             add_combinations(state.work, tables, named, s, row, shape)
     kl.barrier()
@@ -198,7 +199,7 @@ def advance_panel(
     for i in kl.workgroup_range(shape.batch):
         if top + i < state.work.shape[1]:
             found = sum_for(state, transform, names, own, top + i, panel, shape, reduced)
-            state.sums[slot_of(state, panel), top + i] = found
+            note_sum(state, panel, top + i, found)
             sums[i] = found
     kl.barrier()
     last = kl.minimum(shape.batch, state.work.shape[1] - top)
@@ -241,7 +242,7 @@ def solve_pivots(state: Any, solved: Any, stripe: Any, first: Any, *, shape: Any
         build_tables(tables, rows[top : top + WORD, :], part)
         for x in kl.workgroup_range(top + WORD, count):
             if sources[x] >= 0:
-                named = state.sums[slot_of(state, panel), sources[x]]
+                named = sum_of(state, panel, sources[x])
                 words = load_words(rows, (x, 0), part.lanes)
                 words = words ^ combination(tables, named, 0, part)
                 store_words(rows, (x, 0), words, part.lanes)

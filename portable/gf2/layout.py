@@ -12,11 +12,16 @@ from portable import lang as kl
 from portable.backend import Device
 from portable.gf2.layout_kernels import from_stripes, to_stripes
 from portable.gf2.matrix import BitMatrix
+from portable.gf2.tuning import Shape
+from portable.lang.geometry import groups
 
 __all__ = ["WORD", "Order", "Turn", "striped", "unstriped"]
 
 WORD: Final = 64
 """Columns of a panel, one in each bit of a word."""
+
+_BLOCK: Final = 128
+"""Rows that a workgroup moves."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,27 +62,25 @@ class Turn(NamedTuple):
 def striped(
     matrix: BitMatrix,
     order: Order,
-    width: int,
+    shape: Shape,
     beside: BitMatrix | None = None,
     turn: Turn = Turn(),  # noqa: B008 - a tuple of numbers
 ) -> Any:
-    """A copy of a matrix in stripes of `width` words, `beside` following word by word.
+    """A copy of a matrix in stripes, `beside` following word by word.
 
     Of the stripes those whose turn it is are taken, as many of each turn: beyond the last stripe
     are zeros.
     """
     device, rows = matrix.device, matrix.shape[0]
     count = order.words + (0 if beside is None else Order(beside.shape[1], order.backward).words)
-    stripes = max(-(-count // (width * turn.size)), 1)
-    work = device.empty((stripes, max(rows, 1), width), kl.u64)
+    stripes = max(-(-count // (shape.width * turn.size)), 1)
+    work = device.empty((stripes, max(rows, 1), shape.width), kl.u64)
+    form = {"shape": shape, "rows": _BLOCK, "backward": order.backward}
     if rows:
-        to_stripes[(stripes * width, rows), _tile(device)](
-            matrix.words, work, 0, turn, BACKWARD=order.backward
-        )
+        launch = to_stripes[groups(-(-rows // _BLOCK), stripes), shape.workgroup]
+        launch(matrix.words, work, 0, turn, **form)
         if beside is not None and beside.shape[1]:
-            to_stripes[(stripes * width, rows), _tile(device)](
-                beside.words, work, order.words, turn, BACKWARD=order.backward
-            )
+            launch(beside.words, work, order.words, turn, **form)
     return work
 
 
@@ -85,6 +88,7 @@ def unstriped(
     work: Any,
     order: Order,
     device: Device,
+    shape: Shape,
     *,
     rows: Any = None,
     first: int = 0,
@@ -100,12 +104,9 @@ def unstriped(
         count = int(work.shape[1]) if rows is None else int(rows.shape[0])
         out = device.empty((count, order.words), kl.u64)
     if 0 not in out.shape:
-        from_stripes[(int(out.shape[1]), int(out.shape[0])), _tile(device)](
-            work, rows, out, first, parts, BACKWARD=order.backward
+        end = first + int(out.shape[1])
+        stripes = -(-end // shape.width) - first // shape.width
+        from_stripes[groups(-(-int(out.shape[0]) // _BLOCK), stripes), shape.workgroup](
+            work, rows, out, first, parts, shape=shape, rows=_BLOCK, backward=order.backward
         )
     return out
-
-
-def _tile(device: Device) -> tuple[int, int]:
-    """A workgroup of moves: some words of some rows."""
-    return (16, min(16, device.capabilities.max_workgroup // 16))

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from portable import lang as kl
+from portable.gf2.table_kernels import load_words, nothing, store_words
 from portable.lang.function import function
 from portable.lang.kernel import kernel
 
@@ -40,48 +41,96 @@ def reversed_bits(x: Any) -> Any:
 
 
 @kernel
-def to_stripes(words: Any, work: Any, first: Any, turn: Any, *, BACKWARD: bool) -> None:
+def to_stripes(
+    words: Any, work: Any, first: Any, turn: Any, *, shape: Any, rows: int, backward: bool
+) -> None:
     """Words of rows to stripes, from place `first` on; what lies beyond them is zero.
 
-    The stripes are `turn.first`, ``turn.first + turn.size`` and so on of all.
+    The stripes are `turn.first`, ``turn.first + turn.size`` and so on of all; a workgroup has so
+    many `rows` of one.
     """
-    at, row = kl.global_id(0), kl.global_id(1)
-    width = work.shape[2]
-    stripe = at // width
-    place = (turn.first + stripe * turn.size) * width + at % width - first
-    if stripe < work.shape[0] and row < words.shape[0] and place >= 0:
-        found = kl.cast(0, kl.u64)
-        if place < words.shape[1]:
-            if BACKWARD:
-                found = words[row, words.shape[1] - 1 - place]
+    s, lanes = kl.group_id(1), shape.lanes
+    begin = (turn.first + s * turn.size) * shape.width - first
+    last = kl.minimum((kl.group_id(0) + 1) * rows, words.shape[0])
+    for row in range(kl.group_id(0) * rows + kl.local_id(1), last, kl.local_size(1)):
+        for part in kl.static_range(0, shape.width, kl.local_size(0) * lanes):
+            at = kl.local_id(0) * lanes + part
+            place = begin + at
+            if place >= 0 and place + lanes <= words.shape[1]:
+                found = turned_words(words, row, place, lanes, backward)
+                store_words(work, (s, row, at), found, lanes)
             else:
-                found = reversed_bits(words[row, place])
-        work[stripe, row, at % width] = found
+                for i in kl.static_range(lanes):
+                    if place + i >= 0:
+                        word = kl.cast(0, kl.u64)
+                        if place + i < words.shape[1]:
+                            word = turned_words(words, row, place + i, 1, backward)
+                        work[s, row, at + i] = word
+
+
+@function
+def turned_words(words: Any, row: Any, place: Any, lanes: int, backward: bool) -> Any:
+    """The words of a row at some places in the order of elimination."""
+    if not backward:
+        return reversed_bits(load_words(words, (row, place), lanes))
+    found = load_words(words, (row, words.shape[1] - lanes - place), lanes)
+    return reversed_lanes(found, lanes)
+
+
+@function
+def reversed_lanes(words: Any, lanes: int) -> Any:
+    """The last lane first."""
+    if lanes == 1:
+        return words
+    return kl.shuffle2(words, words, tuple(lanes - 1 - i for i in range(lanes)))
 
 
 @kernel
 def from_stripes(
-    work: Any, rows: Any, words: Any, first: Any, parts: Any, *, BACKWARD: bool
+    work: Any,
+    sources: Any,
+    words: Any,
+    first: Any,
+    parts: Any,
+    *,
+    shape: Any,
+    rows: int,
+    backward: bool,
 ) -> None:
-    """The inverse: row i is row ``rows[i]`` of the stripes, empty for -1; `rows` None: row i.
+    """The inverse: row i is row ``sources[i]`` of the stripes, empty for -1; None: row i.
 
     Stripe s is in part ``s % parts``; the parts follow each other.
     """
-    place, row = kl.global_id(0), kl.global_id(1)
-    width = work.shape[2]
-    if place < words.shape[1] and row < words.shape[0]:
+    stripe, lanes = first // shape.width + kl.group_id(1), shape.lanes
+    held = stripe % parts * (work.shape[0] // parts) + stripe // parts
+    last = kl.minimum((kl.group_id(0) + 1) * rows, words.shape[0])
+    for row in range(kl.group_id(0) * rows + kl.local_id(1), last, kl.local_size(1)):
         source = row + 0
-        if rows is not None:
-            source = rows[row]
-        found = kl.cast(0, kl.u64)
-        if source >= 0:
-            stripe = (first + place) // width
-            held = stripe % parts * (work.shape[0] // parts) + stripe // parts
-            found = work[held, source, (first + place) % width]
-        if BACKWARD:
-            words[row, words.shape[1] - 1 - place] = found
-        else:
-            words[row, place] = reversed_bits(found)
+        if sources is not None:
+            source = sources[row]
+        for part in kl.static_range(0, shape.width, kl.local_size(0) * lanes):
+            at = kl.local_id(0) * lanes + part
+            place = stripe * shape.width + at - first
+            found = nothing(lanes)
+            if source >= 0:
+                found = load_words(work, (held, source, at), lanes)
+            if place >= 0 and place + lanes <= words.shape[1]:
+                put_turned(words, row, place, found, lanes, backward)
+            else:
+                for i in kl.static_range(lanes):
+                    if place + i >= 0 and place + i < words.shape[1]:
+                        word = found[i] if lanes > 1 else found
+                        put_turned(words, row, place + i, word, 1, backward)
+
+
+@function
+def put_turned(words: Any, row: Any, place: Any, found: Any, lanes: int, backward: bool) -> None:
+    """Writes what `turned_words` reads."""
+    if backward:
+        at = words.shape[1] - lanes - place
+        store_words(words, (row, at), reversed_lanes(found, lanes), lanes)
+    else:
+        store_words(words, (row, place), reversed_bits(found), lanes)
 
 
 @kernel

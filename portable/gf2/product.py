@@ -65,14 +65,14 @@ def matmul(a: BitMatrix, b: BitMatrix, *, shape: Shape | None = None) -> BitMatr
     layout = shape or shape_for(device.capabilities)
     order = Order(b.shape[1], backward=True)
     with registry.use(device):
-        named = striped(a, Order(a.shape[1], backward=True), 1)
-        rows = striped(b, order, layout.width)
+        named = striped(a, Order(a.shape[1], backward=True), layout.of_width(1))
+        rows = striped(b, order, layout)
         stripes, m = int(rows.shape[0]), a.shape[0]
         out = device.empty((stripes, m, layout.width), kl.u64)
         multiply_stripes[groups(-(-m // layout.rows), stripes), layout.workgroup](
             named[:, :, 0], rows, out, shape=layout, adds=False
         )
-        return BitMatrix(unstriped(out, order, device), b.shape[1], device=device)
+        return BitMatrix(unstriped(out, order, device, layout), b.shape[1], device=device)
 
 
 def transpose(a: BitMatrix) -> BitMatrix:

@@ -101,12 +101,12 @@ class Share:
         shape: Shape,
     ) -> None:
         device = member.device
-        self._rows, self._shares, self._member = rows.shape, shares, member
+        self._rows, self._shape, self._member = rows.shape, shape, member
         layout = Layout(shares.order, device, shape, shares.stripes(member.rank))
         self.work = Elimination(
             layout,
-            _held(rows, device, shape.width),
-            _held(eliminators, device, shape.width),
+            _held(rows, device, shape),
+            _held(eliminators, device, shape),
             owners_of(leads, shares.order),
         )
 
@@ -116,7 +116,7 @@ class Share:
             return np.empty(self._rows, np.uint64)
         device, order = self._member.device, _order(self._rows[1])
         with registry.use(device):
-            return device.to_numpy(unstriped(self.work.state.work, order, device))
+            return device.to_numpy(unstriped(self.work.state.work, order, device, self._shape))
 
 
 def _order(words: int) -> Order:
@@ -124,13 +124,13 @@ def _order(words: int) -> Order:
     return Order(WORD * words, backward=True)
 
 
-def _held(words: Words, device: Device, width: int) -> Any:
+def _held(words: Words, device: Device, shape: Shape) -> Any:
     with registry.use(device):
         if not words.size:
-            return device.empty((1, max(len(words), 1), width), kl.u64)
+            return device.empty((1, max(len(words), 1), shape.width), kl.u64)
         order = _order(words.shape[1])
         matrix = BitMatrix.from_words(np.ascontiguousarray(words), order.columns, device=device)
-        return striped(matrix, order, width)
+        return striped(matrix, order, shape)
 
 
 def eliminated_together(
@@ -182,7 +182,7 @@ def eliminated_everywhere(
     parts = member.all_gather(work.state.work) if member.size > 1 else work.state.work
     if not wanted:
         return None, promoted
-    words = unstriped(parts, order, member.device, parts=member.size)
+    words = unstriped(parts, order, member.device, shape, parts=member.size)
     return BitMatrix(words, order.columns, device=member.device), promoted
 
 

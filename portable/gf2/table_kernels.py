@@ -28,6 +28,9 @@ __all__ = [
 WORD: Final = 64
 """Bits of a word, and the rows that one set of tables combines."""
 
+CHANGES: Final = (0, 0, 1, 0, 2, 0, 1, 0)
+"""Which bit changes from one number to the next in Gray's order."""
+
 
 @function
 def load_words(x: Any, index: Any, lanes: int) -> Any:
@@ -55,22 +58,34 @@ def nothing(lanes: int) -> Any:
 def build_tables(tables: Any, rows: Any, shape: Any) -> None:
     """Fills `tables` (tables, 2^K, width) with the sums of `rows` (64, width), by the workgroup.
 
-    Each step doubles what is there: sums with one row more are sums without it, and that row.
+    A work-item makes the sums of eight neighbours in turn, of which each differs by one row from
+    that before (F. Gray's order), so that only they are written and little is read.
     """
-    items, item = kl.local_size(0) * kl.local_size(1), kl.local_linear_id()
+    LOW = min(shape.bits, 3)
+    HIGH = shape.bits - LOW
     parts = shape.width // shape.lanes
-    for x in range(item, shape.tables * shape.width, items):
-        tables[x // shape.width, 0, x % shape.width] = 0
+    for x in kl.workgroup_range((shape.tables * parts) << HIGH):
+        at, high = x % parts * shape.lanes, x // parts % (1 << HIGH)
+        t = x // parts // (1 << HIGH)
+        words = nothing(shape.lanes)
+        for b in kl.static_range(HIGH):
+            if (high >> b) & 1 != 0:
+                words = words ^ row_or_nothing(rows, t * shape.bits + LOW + b, at, shape)
+        store_words(tables, (t, high << LOW, at), words, shape.lanes)
+        low = tuple(row_or_nothing(rows, t * shape.bits + b, at, shape) for b in range(LOW))
+        for g in kl.static_range(1, 1 << LOW):
+            words = words ^ low[CHANGES[g]]
+            store_words(tables, (t, (high << LOW) + (g ^ (g >> 1)), at), words, shape.lanes)
     kl.barrier()
-    for b in kl.static_range(shape.bits):
-        for x in range(item, (shape.tables * parts) << b, items):
-            at, entry = x % parts * shape.lanes, x // parts % (1 << b)
-            t = x // parts // (1 << b)
-            if t * shape.bits + b < WORD:
-                words = load_words(tables, (t, entry, at), shape.lanes)
-                words = words ^ load_words(rows, (t * shape.bits + b, at), shape.lanes)
-                store_words(tables, (t, entry + (1 << b), at), words, shape.lanes)
-        kl.barrier()
+
+
+@function
+def row_or_nothing(rows: Any, row: Any, at: Any, shape: Any) -> Any:
+    """Words of a row, of which there may be none as the last table has fewer."""
+    words = nothing(shape.lanes)
+    if row < WORD:
+        words = load_words(rows, (row, at), shape.lanes)
+    return words
 
 
 @function
