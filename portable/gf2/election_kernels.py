@@ -48,8 +48,9 @@ class State(NamedTuple):
         The eliminator that leads at a place, -1 where there is none.
     rests : array of int32, shape (rows,)
         The place at which a row came to rest, -1 for others.
-    settled : array of int32, shape (1,)
-        A number of rows, from the first on, that are all pivots.
+    cursor : array of int32, shape (2,)
+        A number of rows, from the first on, that are all pivots; and the panel of which pivots were
+        chosen last, where workgroups share stripes.
     told : array of uint64, shape (slots, 64 + rows)
         What others have to know of a panel: the sources of its pivots, which are rows, or ``-2 -
         eliminator``, or `NO_SOURCE`; then which pivots, as they are before the panel, each row
@@ -60,7 +61,7 @@ class State(NamedTuple):
     eliminators: Any
     owners: Any
     rests: Any
-    settled: Any
+    cursor: Any
     told: Any
 
 
@@ -174,7 +175,7 @@ def scan(state: Any, tails: Any, basis: Any, columns: Any, own: Any, panel: Any,
     """
     raw = kl.local(shape.batch, kl.u64)
     left = kl.local(shape.batch, kl.u64)
-    begin = kl.workgroup_uniform(state.settled[0])
+    begin = kl.workgroup_uniform(state.cursor[0])
     start = begin
     found = columns
     while start < state.work.shape[1] and found != ALL:
@@ -185,7 +186,7 @@ def scan(state: Any, tails: Any, basis: Any, columns: Any, own: Any, panel: Any,
             begin = begin + shape.batch
         start = start + shape.batch
     if kl.local_linear_id() == 0:
-        state.settled[0] = begin
+        state.cursor[0] = begin
     return found
 
 

@@ -156,16 +156,16 @@ class Elimination:
     def _begun(self, work: Any, eliminators: Any, owners: NDArray[np.int32]) -> State:
         """All that kernels take, with room for what is told of two stripes."""
         device, rows = self.layout.device, int(work.shape[1])
-        rests, settled = device.empty((rows,), kl.i32), device.empty((1,), kl.i32)
+        rests, cursor = device.empty((rows,), kl.i32), device.empty((2,), kl.i32)
         with registry.use(device):
             fill_words[rows, _LINE](rests, -1)
-            fill_words[1, 1](settled, 0)
+            fill_words[2, 2](cursor, 0)
         return State(
             work=work,
             eliminators=eliminators,
             owners=device.from_numpy(owners),
             rests=rests,
-            settled=settled,
+            cursor=cursor,
             told=device.empty((2 * self.layout.shape.width, WORD + rows), kl.u64),
         )
 
@@ -218,15 +218,16 @@ class Elimination:
             if shape.alone:
                 self._advance(stripe - 1, slice(own, own + 1), 0, 1)
                 return
+            panels, args = layout.panels(stripe), (self._transform, self._brought, own)
             blocks = -(-int(self.state.work.shape[1]) // shape.batch)
-            for panel in layout.panels(stripe):
-                choose_pivots[groups(1), shape.batch](
-                    self.state, self._transform, self._brought, own, panel, shape=shape
-                )
-                advance_panel[groups(blocks), shape.workgroup](
-                    self.state, self._transform, self._brought, own, panel,
-                    shape=shape, reduced=self._reduced,
-                )  # fmt: skip
+            fill_words[1, 1](self.state.cursor[1:], panels.start - 1)
+            choose = choose_pivots[groups(1), shape.batch].prepare(self.state, *args, shape=shape)
+            advance = advance_panel[groups(blocks), shape.workgroup].prepare(
+                self.state, *args, shape=shape, reduced=self._reduced
+            )
+            for _ in panels:
+                choose()
+                advance()
 
     def follow(self, stripe: int, first: int, last: int) -> None:
         """Applies the pivots of a stripe to those held from number `first` on before `last`."""

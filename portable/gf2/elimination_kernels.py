@@ -159,15 +159,17 @@ def advance(state: Any, tables: Any, pivots: Any, s: Any, panel: Any, shape: Any
 
 
 @kernel
-def choose_pivots(
-    state: Any, transform: Any, brought: Any, own: Any, panel: Any, *, shape: Any
-) -> None:
-    """Chooses the pivots of a panel, which is part of stripe `own`, by one workgroup.
+def choose_pivots(state: Any, transform: Any, brought: Any, own: Any, *, shape: Any) -> None:
+    """Chooses the pivots of the next panel, which is part of stripe `own`, by one workgroup.
 
-    Their rows in that stripe go to `brought`, as they are before anybody changes them.
+    Their rows in that stripe go to `brought`, as they are before anybody changes them. Which panel
+    it is the device knows, so that the host prepares one launch for all of a stripe.
     """
+    panel = kl.assume_uniform(state.cursor[1]) + 1
     elect(state, transform, own, panel, shape)
     bring_pivots(state, brought, panel, own, shape)
+    if kl.local_linear_id() == 0:
+        state.cursor[1] = panel
 
 
 @kernel
@@ -176,15 +178,15 @@ def advance_panel(
     transform: Any,
     brought: Any,
     own: Any,
-    panel: Any,
     *,
     shape: Any,
     reduced: bool,
 ) -> None:
-    """Eliminates the columns of a panel from stripe `own`, a workgroup to some rows.
+    """Eliminates the columns of the latest panel from stripe `own`, a workgroup to some rows.
 
     It notes which pivots rows take on, for other stripes.
     """
+    panel = kl.assume_uniform(state.cursor[1])
     tables = kl.local((shape.tables, 1 << shape.bits, shape.width), kl.u64)
     names = kl.local((shape.tables, 1 << shape.bits, 1), kl.u64)
     pivots = kl.local((WORD, shape.width), kl.u64)
