@@ -16,6 +16,9 @@ from portable.primitives.maps.elementwise_kernel import product_of, unravelled
 
 __all__ = ["How", "map_elements", "reduce_elements", "scan_elements"]
 
+_CHAINS = 4
+"""Totals that a work-item adds to in turn, so that none waits for the one before."""
+
 
 @dataclass(frozen=True)
 class How:
@@ -71,9 +74,18 @@ def reduce_elements(
     outer = unravelled(row, lead)
     total = neutral
     if inside:
+        first = s * SECTION + item % WIDTH
         stop = kl.minimum(s * SECTION + SECTION, product_of(shape[HOW.lead :]))
-        for i in range(s * SECTION + item % WIDTH, stop, WIDTH):
+        whole = first + kl.maximum(stop - first, 0) // (_CHAINS * WIDTH) * (_CHAINS * WIDTH)
+        totals = tuple([neutral for _ in range(_CHAINS)])
+        for i in range(first, whole, _CHAINS * WIDTH):
+            totals = tuple(
+                [HOW.op(totals[k], HOW.value(arrays, outer, i + k * WIDTH)) for k in range(_CHAINS)]
+            )
+        for i in range(whole, stop, WIDTH):
             total = HOW.op(total, HOW.value(arrays, outer, i))
+        for k in kl.static_range(_CHAINS):
+            total = HOW.op(total, totals[k])
     total = kl.workgroup_reduce(HOW.op, total, width=WIDTH)
     if inside and item % WIDTH == 0:
         put_at(out, (*outer, s), total, HOW.total)
@@ -109,6 +121,13 @@ def scan_elements(
         carried = element_at(starts, (*outer, s - 1), HOW.total)
     first = s * SECTION
     stop = kl.minimum(first + SECTION, length)
+    if kl.local_size(0) == 1:
+        for i in range(first, stop):
+            before = carried
+            carried = HOW.op(before, HOW.value(arrays, outer, i))
+            if not TOTALS:
+                put_at(out, (*outer, i), carried if INCLUSIVE else before, HOW.total)
+        first = stop
     for tile in range(first, stop, kl.local_size(0) * AHEAD):
         own = tile + kl.local_id(0) * AHEAD
         end = kl.minimum(own + AHEAD, stop)
