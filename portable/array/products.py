@@ -19,7 +19,8 @@ from portable.dtypes import DType
 from portable.errors import CompileError, DTypeError, LaunchError, ShapeError, UnsupportedError
 from portable.lang.kernel import kernel
 from portable.linalg.gemm import no_tiles, product_launches
-from portable.linalg.gemm_kernels import matrix_of
+from portable.linalg.gemm_kernels import keep, matrix_of
+from portable.linalg.gemm_launches import in_order
 from portable.primitives.base.geometry import broadcast_shapes, normalized_axes, normalized_axis
 from portable.primitives.base.promotion import promoted_on
 from portable.primitives.base.recipe import Plans, Recipe, repeatable
@@ -144,11 +145,13 @@ def _launch_product(recipe: Recipe, a: Any, b: Any, out: Any) -> None:
     """The first of `gemm`'s launches that builds; the later ones are fallbacks."""
     tried, args = product_launches(a, b, out)
     failures: list[str] = []
-    for launcher, constants in tried:
+    for launch in tried:
         try:
-            recipe.add(repeatable(launcher, args, constants, disjoint=True), args)
+            for step, own in in_order(launch, args, keep, recipe.empty):
+                again = repeatable(step.launcher, own, step.constants, disjoint=True)
+                recipe.add(again, own)
         except (CompileError, LaunchError, UnsupportedError) as error:
-            failures.append(f"{constants}: {error}")
+            failures.append(f"{launch.constants}: {error}")
         else:
             return
     raise no_tiles(out, failures)

@@ -19,7 +19,7 @@ from portable.interchange import exchanged, is_other
 from portable.lang.function import Function
 from portable.linalg.gemm_again import key_of, known_product, seen_again
 from portable.linalg.gemm_kernels import keep, relu
-from portable.linalg.gemm_launches import TileLaunch
+from portable.linalg.gemm_launches import TileLaunch, in_order
 from portable.linalg.gemm_plan import ALGORITHMS, Algorithm, Form, Plan, Wanted, planned
 from portable.linalg.gemm_rows import in_rows
 from portable.linalg.operands import same_elements, views_overlap
@@ -129,7 +129,7 @@ def gemm(
     if 0 not in plan.shape:
         plan, args = _in_rows(plan, given, result, wanted)
         launch = _run(plan, args)
-        if key is not None and args[1] is a and args[2] is b and args[4] is c:
+        if key is not None and launch.parts == 1 and args[1] is a and args[2] is b and args[4] is c:
             seen_again(key, plan, launch, args)
     return result
 
@@ -185,8 +185,19 @@ def prepare_gemm(
     args = _arguments(given, out)
     if plan.rows is not None and _in_rows(plan, given, out, wanted)[1] != args:
         return partial(_again, plan, given, wanted)
-    launcher, constants = _first(plan, args, lambda x: x.launcher.lower(*args, **x.constants))
-    return launcher.prepare(*args, **constants)
+    steps: list[Callable[[], None]] = []
+
+    def bind(launch: TileLaunch) -> None:
+        order = in_order(launch, args, plan.activation, device.empty)
+        steps[:] = [step.launcher.prepare(*own, **step.constants) for step, own in order]
+
+    _first(plan, args, bind)
+    return steps[0] if len(steps) == 1 else partial(_in_turn, tuple(steps))
+
+
+def _in_turn(steps: tuple[Callable[[], None], ...]) -> None:
+    for step in steps:
+        step()
 
 
 def _nothing() -> None:
@@ -316,7 +327,12 @@ def _in_rows(
 
 def _run(plan: Plan, args: tuple[Any, ...]) -> TileLaunch:
     """Runs the first launch that builds and is accepted, and gives it."""
-    return _first(plan, args, lambda x: x.launcher(*args, **x.constants))
+
+    def use(launch: TileLaunch) -> None:
+        for step, own in in_order(launch, args, plan.activation, plan.device.empty):
+            step.launcher(*own, **step.constants)
+
+    return _first(plan, args, use)
 
 
 def _first(plan: Plan, args: tuple[Any, ...], use: Callable[[TileLaunch], object]) -> TileLaunch:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from math import prod
 from typing import Any, Final, NamedTuple
 
@@ -12,11 +12,12 @@ from portable.lang.function import Function
 from portable.lang.geometry import groups
 from portable.lang.kernel import Kernel
 from portable.lang.launch import Launcher
-from portable.linalg.gemm_kernels import gemm_naive, gemm_sums, gemm_tiled, gemm_tiles
-from portable.linalg.gemm_tuning import candidates
+from portable.linalg.gemm_kernels import gemm_naive, gemm_sums, gemm_tiled, gemm_tiles, keep
+from portable.linalg.gemm_model import Product
+from portable.linalg.gemm_tuning import schemes
 from portable.tune.space import Parameters
 
-__all__ = ["TileLaunch", "launches", "sums_launch", "tiles_launch"]
+__all__ = ["TileLaunch", "in_order", "launches", "sums_launch", "tiles_launch"]
 
 _EDGE: Final = 16
 """Edge of the square tiles of the rungs "naive" and "tiled", one work-item per element."""
@@ -26,16 +27,28 @@ _LINE: Final = 256
 
 
 class TileLaunch(NamedTuple):
-    """A kernel over the tiles of a result, and its compile-time constants."""
+    """A kernel over the tiles of a result, and its compile-time constants.
+
+    Attributes
+    ----------
+    launcher : Launcher
+        The kernel with its workgroups.
+    constants : dict
+        By name.
+    parts : int
+        Into how many the sums are cut; of several, it makes partial results (`in_order`).
+    """
 
     launcher: Launcher
     constants: dict[str, Any]
+    parts: int = 1
 
 
 def launches(
     device: Device,
     kind: DType,
     shape: tuple[int, ...],
+    k: int,
     algorithm: str,
     constants: dict[str, Any],
     b_columns: bool,
@@ -46,6 +59,8 @@ def launches(
     ----------
     device, kind, shape
         Where the result is made, its dtype and its shape (..., M, N).
+    k : int
+        The extent that is summed over.
     algorithm : str
         What `gemm` calls so.
     constants : dict
@@ -63,8 +78,49 @@ def launches(
         yield TileLaunch(launcher, {"TILE": _EDGE, **constants})
     else:
         *lead, m, n = shape
-        for parameters in candidates(device, kind, algorithm, (m, n, prod(lead)), b_columns):
-            yield tiles_launch(parameters, shape, constants)
+        product = Product(m, n, k, prod(lead))
+        for choice, parts in schemes(device, kind, algorithm, product, b_columns):
+            yield _in_parts(choice, parts, shape, constants)
+
+
+def _in_parts(
+    choice: Parameters, parts: int, shape: tuple[int, ...], constants: dict[str, Any]
+) -> TileLaunch:
+    """The tile kernel for a result, or for partial ones that `gemm_sums` adds up."""
+    if parts == 1:
+        return tiles_launch(choice, shape, constants)
+    sums = {"IN_PARTS": True, **constants, "ACTIVATION": keep}
+    launcher, sizes, _ = tiles_launch(choice, (parts, *shape), sums)
+    return TileLaunch(launcher, sizes, parts)
+
+
+def in_order(
+    launch: TileLaunch,
+    args: tuple[Any, ...],
+    activation: Function,
+    empty: Callable[[tuple[int, ...], DType], Any],
+) -> Iterator[tuple[TileLaunch, tuple[Any, ...]]]:
+    """The launches that make a product, one after the other, each with its arguments.
+
+    Parameters
+    ----------
+    launch : TileLaunch
+        The tile kernel's.
+    args : tuple
+        ``(alpha, a, b, beta, c, bias, out)``.
+    activation : Function
+        What is applied at last.
+    empty : callable
+        Makes room for partial results.
+    """
+    if launch.parts == 1:
+        yield launch, args
+        return
+    alpha, a, b, beta, c, bias, out = args
+    shape = tuple(out.shape)
+    partial = empty((launch.parts, *shape), launch.constants["ACC"])
+    yield launch, (1.0, a, b, 0.0, None, None, partial)
+    yield sums_launch(shape, activation), (partial, alpha, beta, c, bias, out)
 
 
 def tiles_launch(

@@ -63,6 +63,7 @@ class Plan:
     device: Device
     kind: DType
     shape: tuple[int, ...]
+    activation: Function
     launches: tuple[TileLaunch, ...]
     rows: tuple[int, int] | None
 
@@ -90,11 +91,12 @@ def planned(
         raise ShapeError(f"gemm: out has shape {out.shape}, the result {shape}")
     accumulator = _accumulator(kind, wanted.accumulate)
     constants = {"ACC": accumulator, "ACTIVATION": wanted.activation}
-    tried = launches(device, kind, shape, wanted.algorithm, constants, b_columns)
+    k = int(a.shape[-1])
+    tried = launches(device, kind, shape, k, wanted.algorithm, constants, b_columns)
     rows = None
     if wanted.algorithm in ("auto", "matrix"):
-        rows = row_multiples(device.capabilities, kind, shape, a.shape[-1], b_columns)
-    return Plan(device, kind, shape, tuple(tried), rows)
+        rows = row_multiples(device.capabilities, kind, shape, k, b_columns)
+    return Plan(device, kind, shape, wanted.activation, tuple(tried), rows)
 
 
 def _result_shape(a: tuple[int, ...], b: tuple[int, ...]) -> tuple[int, ...]:

@@ -38,7 +38,7 @@ class _Product:
 
     def run(self, choice: Parameters) -> None:
         """Enqueues the product."""
-        launcher, constants = tiles_launch(choice, self._unset.shape, self._constants)
+        launcher, constants, _ = tiles_launch(choice, self._unset.shape, self._constants)
         launcher(1.0, *self._operands, 0.0, None, None, self._out, **constants)
 
     def error(self) -> float:

@@ -7,32 +7,19 @@ from typing import Any, Final
 
 from portable.backend import Capabilities, Device
 from portable.dtypes import DType, float16
+from portable.linalg.gemm_model import Product, multiplying, parts_of, predicted
 from portable.tune.space import Parameters, Space
-from portable.tune.table import lookup, state
+from portable.tune.table import lookup_entries, state
 
-__all__ = ["SPACE", "SPACE_NT", "candidates", "multiplying"]
+__all__ = ["SPACE", "SPACE_NT", "candidates", "multiplying", "schemes"]
+
+_USUAL_DEPTH: Final = 1024
 
 _STEP: Final = 0.15
-"""What each place further down in the table counts for: smaller tiles read more for each product.
+"""What each place further down in the table counts for where a work-item has a core to itself."""
 
-Between 64x256 and 32x64 elements it is 0.01 to 0.3 in single precision on an H200.
-"""
-
-_PLAIN_HALF: Final = 8.0
-"""What a product in half precision costs without matrix units beside one with them.
-
-Double precision counts both alike: small results are done sooner without them, in smaller tiles
-that more compute units share (training 4x1024x64x256x64 on an H200 1.7 ms, with them 2.7).
-"""
-
-_WARPGROUP: Final = 128
-"""Work-items that multiply together; where copies are made apart, a part of one has that to do."""
-
-
-def multiplying(choice: Parameters) -> int:
-    """The work-items that share a tile of the result out."""
-    items = int(choice["WORKGROUP"])
-    return (items - 1) // _WARPGROUP * _WARPGROUP if choice["APART"] else items
+_GENERAL: Final = 0.25
+"""What each entry of the table counts for that is less particular to the device than another."""
 
 
 def _fits(choice: Parameters, dtype: DType, capabilities: Capabilities) -> bool:
@@ -54,7 +41,7 @@ def _fits(choice: Parameters, dtype: DType, capabilities: Capabilities) -> bool:
 def _may_be_apart(choice: Parameters, dtype: DType, capabilities: Capabilities) -> bool:
     """Where multiplications run on their own, in a ring with slots to run ahead in."""
     units = choice["UNITS"] and dtype is float16 and "wgmma.f16" in capabilities.matrix_units
-    return bool(units and choice["STAGES"] > 2 and choice["WORKGROUP"] > _WARPGROUP)
+    return bool(units and choice["STAGES"] > 2 and choice["WORKGROUP"] > multiplying(choice))
 
 
 _VALUES: Final = {
@@ -86,11 +73,25 @@ def candidates(
 ) -> tuple[Parameters, ...]:
     """Parameters to try for a result of (M, N, batch), the best first.
 
-    The table lists choices from large tiles to small, and large ones do more with what they read;
-    but the compute unit with most tiles sets the time (`_cost`). For a `b` whose columns are
-    contiguous those of "gemm_nt" come first.
+    For sums of a usual length, not cut into parts; for a `b` whose columns are contiguous those of
+    "gemm_nt" come first.
     """
-    return _ranked(device.capabilities, dtype, algorithm, size, b_columns, state())
+    m, n, batch = size
+    product = Product(m, n, _USUAL_DEPTH, batch)
+    ranked = schemes(device, dtype, algorithm, product, b_columns)
+    return tuple(choice for choice, parts in ranked if parts == 1)
+
+
+def schemes(
+    device: Device, dtype: DType, algorithm: str, product: Product, b_columns: bool = False
+) -> tuple[tuple[Parameters, int], ...]:
+    """Parameters to try for a product, and into how many parts to cut its sums, the best first.
+
+    A model of the device ranks what its table lists (`gemm_model`). Where a work-item has a core to
+    itself the table goes from large tiles to small, and large ones do more with what they read; but
+    the core with most tiles sets the time.
+    """
+    return _ranked(device.capabilities, dtype, algorithm, product, b_columns, state())
 
 
 @lru_cache(maxsize=4096)
@@ -98,43 +99,43 @@ def _ranked(
     capabilities: Capabilities,
     dtype: DType,
     algorithm: str,
-    size: tuple[int, int, int],
+    product: Product,
     b_columns: bool,
     table: Any,
-) -> tuple[Parameters, ...]:
-    """The candidates as of one state of the user's table."""
+) -> tuple[tuple[Parameters, int], ...]:
+    """The schemes as of one state of the user's table."""
     spaces = (SPACE_NT, SPACE) if b_columns else (SPACE,)
-    listed = (c for space in spaces for c in lookup(space, dtype, capabilities))
-    found = [_for_rung(dict(choice), algorithm) for choice in listed]
-    units = max(1, capabilities.compute_units)
-    costs = [
-        _cost(choice, size, units) * _without_units(choice, dtype, capabilities) * (1 + _STEP * at)
-        for at, choice in enumerate(found)
+    entries = [entry for space in spaces for entry in lookup_entries(space, dtype, capabilities)]
+    found = [
+        (_for_rung(dict(choice), algorithm), level)
+        for level, entry in enumerate(entries)
+        for choice in entry
     ]
-    ranked = sorted(range(len(found)), key=costs.__getitem__)
-    return tuple(found[at] for at in ranked)
+    units = max(1, capabilities.compute_units)
+    ranked: list[tuple[float, int, Parameters, int]] = []
+    for at, (choice, level) in enumerate(found):
+        if capabilities.lone_work_items:
+            ranked.append((_cost(choice, product, units) * (1 + _STEP * at), at, choice, 1))
+            continue
+        whole = algorithm in ("register", "pipelined")
+        for parts in (1,) if whole else parts_of(choice, product, capabilities):
+            time = predicted(choice, parts, product, dtype, capabilities)
+            ranked.append((time * (1 + _GENERAL * level), at, choice, parts))
+    ranked.sort(key=lambda x: x[:2])
+    return tuple((choice, parts) for _, _, choice, parts in ranked)
 
 
-def _without_units(choice: Parameters, dtype: DType, capabilities: Capabilities) -> float:
-    """How much longer a choice takes that leaves matrix units out; 1 where there are none."""
-    left_out = "mma.f16" in capabilities.matrix_units and not choice["UNITS"]
-    return _PLAIN_HALF if dtype is float16 and left_out else 1.0
-
-
-def _cost(choice: Parameters, size: tuple[int, int, int], units: int) -> float:
-    """Elements that the busiest compute unit works out.
+def _cost(choice: Parameters, product: Product, units: int) -> float:
+    """Elements that the busiest core works out.
 
     A work-item alone leaves out what a tile holds beyond the result, others work that out too.
     """
-    m, n, batch = size
-    tiles = _tiles(choice, size)
-    each = m * n * batch / tiles if choice["WORKGROUP"] == 1 else choice["BM"] * choice["BN"]
-    return -(-tiles // units) * float(each)
-
-
-def _tiles(choice: Parameters, size: tuple[int, int, int]) -> int:
-    m, n, batch = size
-    return int(-(-m // choice["BM"]) * -(-n // choice["BN"]) * batch)
+    down, across = -(-product.m // choice["BM"]), -(-product.n // choice["BN"])
+    tiles = down * across * product.batch
+    area = choice["BM"] * choice["BN"]
+    if choice["WORKGROUP"] == 1:
+        area = product.m * product.n * product.batch / tiles
+    return float(-(-tiles // units) * area)
 
 
 def _for_rung(choice: dict[str, Any], algorithm: str) -> dict[str, Any]:

@@ -21,7 +21,15 @@ from portable.notices import warn_once
 from portable.tune.own_table import State, Table, read, recent_state, record, state, user_table
 from portable.tune.space import Parameters, Space
 
-__all__ = ["device_keys", "lookup", "recent_state", "record", "state", "user_table"]
+__all__ = [
+    "device_keys",
+    "lookup",
+    "lookup_entries",
+    "recent_state",
+    "record",
+    "state",
+    "user_table",
+]
 
 _SHIPPED: Final = "portable_data"
 
@@ -42,14 +50,21 @@ def device_keys(capabilities: Capabilities) -> tuple[str, ...]:
 
 def lookup(space: Space, dtype: DType, capabilities: Capabilities) -> list[Parameters]:
     """All choices for a device, most particular key first; the later ones are fallbacks."""
+    return [choice for entry in lookup_entries(space, dtype, capabilities) for choice in entry]
+
+
+def lookup_entries(
+    space: Space, dtype: DType, capabilities: Capabilities
+) -> list[tuple[Parameters, ...]]:
+    """The same by entries: for the very device, for others like it."""
     now = state()
     tables = {now[0]: _own(now), "the table of the package": _load_shipped(space.kernel)}
-    return [
-        choice
+    entries = (
+        tuple(_checked(space, dtype.name, key, name, table))
         for key in device_keys(capabilities)
         for name, table in tables.items()
-        for choice in _checked(space, dtype.name, key, name, table)
-    ]
+    )
+    return [entry for entry in entries if entry]
 
 
 @lru_cache(maxsize=4)

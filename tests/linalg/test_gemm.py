@@ -22,7 +22,7 @@ from portable.errors import (
     ShapeError,
     UnsupportedError,
 )
-from portable.linalg import gemm, gemm_again, prepare_gemm
+from portable.linalg import gemm, gemm_again, gemm_launches, prepare_gemm
 from portable.linalg.gemm import ALGORITHMS
 from portable.linalg.gemm_check import tolerance
 from portable.linalg.gemm_kernels import keep
@@ -123,7 +123,7 @@ def test_the_choices_for_large_problems(
     choices = [x for space in spaces for x in lookup(space, kind, device.capabilities)]
     for choice in choices[:2]:
         out = device.from_numpy(np.full((m, n), np.nan, dtype))
-        launcher, sizes = tiles_launch(choice, (m, n), constants)
+        launcher, sizes, _ = tiles_launch(choice, (m, n), constants)
         launcher(1.0, left, right, 0.0, None, None, out, **sizes)
         assert_right(device.to_numpy(out), a, b)
 
@@ -490,6 +490,27 @@ def test_a_prepared_product(device: Device) -> None:
     prepare_gemm(a[:0], b, out=out[:0])()
     with pytest.raises(ShapeError, match="out has shape"):
         prepare_gemm(a, b, out=b)
+
+
+@pytest.mark.parametrize("parts", [2, 5])
+def test_sums_in_parts(device: Device, monkeypatch: pytest.MonkeyPatch, parts: int) -> None:
+    """As products of few tiles are made; with 5 the last parts have nothing to add up."""
+    usual = gemm_launches.schemes
+    monkeypatch.setattr(
+        gemm_launches, "schemes", lambda *args: [(x, parts) for x, _ in usual(*args)]
+    )
+    m, n, k = 3, 7 + parts, 130 if parts == 2 else 11
+    left, right, c = normal((2, m, k)), normal((k, n), seed=1), normal((m, n), seed=2)
+    a, b, out = (device.from_numpy(x) for x in (left, right, np.zeros((2, m, n), np.float32)))
+    addends: dict[str, Any] = {"c": device.from_numpy(c), "bias": device.from_numpy(c[0])}
+    given: dict[str, Any] = {"alpha": 0.5, "beta": 2.0, "activation": "relu", **addends}
+    expected: dict[str, Any] = {"alpha": 0.5, "beta": 2.0, "c": c, "bias": c[0], "relu": True}
+    for _ in range(6):
+        found = gemm(a, b, **given)
+    assert_right(device.to_numpy(found), left, right, **expected)
+    prepare_gemm(a, b, out=out, **given)()
+    assert_right(device.to_numpy(out), left, right, **expected)
+    assert_right(device.to_numpy(device.namespace().matmul(a, b)), left, right)
 
 
 def test_unknown_words(device: Device) -> None:

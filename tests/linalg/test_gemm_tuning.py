@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
-from portable.dtypes import DType, float16, float64
-from portable.linalg.gemm_tuning import candidates
+from portable.dtypes import DType, float16, float32, float64
+from portable.linalg.gemm_model import Product
+from portable.linalg.gemm_tuning import candidates, schemes
 from tests.support.compilers import CUDA
 
 H200 = replace(CUDA, matrix_units=CUDA.matrix_units | {"wgmma.f16"}, compute_units=132)
@@ -27,9 +28,11 @@ def test_matrix_units_of_half_precision_are_used_at_any_size(edge: int) -> None:
     assert tried(H200, float16, edge)[0]["UNITS"]
 
 
-def test_double_precision_takes_them_for_large_results_only() -> None:
-    assert tried(H200, float64, 4096)[0]["UNITS"]
-    assert not tried(H200, float64, 128)[0]["UNITS"]
+def test_double_precision_takes_them_in_tiles_that_suit_the_size() -> None:
+    large, small = (tried(H200, float64, edge)[0] for edge in (4096, 128))
+    assert large["UNITS"]
+    assert small["UNITS"]
+    assert small["BM"] * small["BN"] <= large["BM"] * large["BN"] // 4
 
 
 def test_rungs_below_matrix_units_take_what_suits_the_size() -> None:
@@ -43,3 +46,36 @@ def test_large_results_have_large_tiles_and_small_ones_small() -> None:
     areas = [x["BM"] * x["BN"] for x in (tried(H200, float16, n)[0] for n in (256, 1024, 4096))]
     assert areas == sorted(areas)
     assert areas[0] < areas[-1]
+
+
+@pytest.mark.parametrize(
+    ("size", "parts"),
+    [((4096, 4096, 4096), 1), ((16, 4096, 16384), 4), ((64, 64, 64), 1), ((64, 64, 32768), 16)],
+)
+def test_sums_are_cut_where_tiles_are_too_few(size: tuple[int, int, int], parts: int) -> None:
+    device: Any = SimpleNamespace(capabilities=H200)
+    found = schemes(device, float32, "auto", Product(*size))
+    assert found[0][1] >= parts if parts > 1 else found[0][1] == 1
+    assert all(n == 1 for _, n in schemes(device, float32, "pipelined", Product(*size)))
+
+
+@pytest.mark.parametrize(
+    ("kind", "product", "best"),
+    [
+        # Microseconds on an H200: all choices that took up to 1.1 of the shortest.
+        (float16, Product(512, 512, 512), {(64, 64): 3.7}),
+        (float16, Product(1024, 1024, 1024), {(64, 128): 6.2}),
+        (float16, Product(2048, 2048, 2048), {(128, 256): 25.0, (256, 128): 25.4}),
+        (float16, Product(8192, 8192, 256), {(128, 128): 88.3}),
+        (float16, Product(8192, 256, 8192), {(128, 128): 56.9}),
+        (float32, Product(512, 512, 512), {(32, 64): 13.3, (32, 32): 14.5}),
+        (float32, Product(16, 4096, 16384), {(16, 128): 71.4, (16, 256): 73.1}),
+        (float32, Product(4095, 4097, 4099), {(128, 128): 3064, (64, 128): 3128}),
+    ],
+)
+def test_the_model_picks_what_was_measured_to_be_best(
+    kind: DType, product: Product, best: dict[tuple[int, int], float]
+) -> None:
+    device: Any = SimpleNamespace(capabilities=H200)
+    choice, _ = schemes(device, kind, "auto", product)[0]
+    assert (choice["BM"], choice["BN"]) in best
