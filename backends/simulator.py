@@ -116,6 +116,14 @@ class _Simulator(Device):
         """Make a kernel ready to run."""
         return _Simulated(cast(Kernel, kernel), self)
 
+    def view(self, array: Any) -> ArrayView:
+        """Describe an array of either kind; its handle is the same memory as NumPy sees it."""
+        host = _host(array)
+        address = host.__array_interface__["data"][0]
+        return ArrayView(
+            host.dtype, host.shape, host.strides, host, address, writable=host.flags.writeable
+        )
+
     def synchronize(self) -> None:
         """Nothing to wait for: a launch returns when it is done."""
 
@@ -150,19 +158,8 @@ class SimulatorDevice(_Simulator):
         return self._for_arrays
 
     def owns(self, array: object) -> bool:
-        """Whether this is a NumPy array."""
-        return isinstance(array, np.ndarray)
-
-    def view(self, array: Any) -> ArrayView:
-        """Describe a NumPy array; it is its own handle."""
-        return ArrayView(
-            array.dtype,
-            array.shape,
-            array.strides,
-            array,
-            array.__array_interface__["data"][0],
-            writable=array.flags.writeable,
-        )
+        """Whether this is a NumPy array, or one of the simulator for arrays."""
+        return isinstance(array, np.ndarray) or self._for_arrays.owns(array)
 
     def empty(self, shape: tuple[int, ...], dtype: DType) -> np.ndarray[Any, Any]:
         """A new array; a kernel that reads it before it is written is reported."""
@@ -174,7 +171,7 @@ class SimulatorDevice(_Simulator):
 
     def to_numpy(self, array: Any) -> np.ndarray[Any, Any]:
         """A contiguous copy."""
-        return np.array(array, order="C")
+        return np.array(_host(array), order="C")
 
     def namespace(self) -> Any:
         """NumPy by the Array API's names."""
@@ -205,11 +202,9 @@ class ArraySimulatorDevice(_Simulator):
         """Whether this is an array in this device's memory."""
         return isinstance(array, self._array) and array.device is self
 
-    def view(self, array: Array) -> ArrayView:
-        """Describe an array; its handle is the same memory as NumPy sees it."""
-        host = _host(array)
-        address = host.__array_interface__["data"][0]
-        return ArrayView(host.dtype, host.shape, host.strides, host, address)
+    def adopt(self, array: Any) -> Any:
+        """A NumPy array as it is: kernels take it beside the device's own."""
+        return array if isinstance(array, np.ndarray) else super().adopt(array)
 
     def empty(self, shape: tuple[int, ...], dtype: DType) -> Array:
         """A new array; a kernel that reads it before it is written is reported."""
@@ -253,8 +248,10 @@ def _empty(shape: tuple[int, ...], dtype: DType) -> np.ndarray[Any, Any]:
         raise OutOfMemoryError(f"no room for {shape} of {dtype}") from error
 
 
-def _host(array: Array) -> np.ndarray[Any, Any]:
+def _host(array: Any) -> np.ndarray[Any, Any]:
     """The elements in place."""
+    if isinstance(array, np.ndarray):
+        return array
     kind = array.dtype.numpy
     if not array.size:
         return np.empty(array.shape, kind)

@@ -80,7 +80,7 @@ def device_of(*arrays: Any) -> Device:
             owner = _owner(array)
         if found is None:
             found = owner
-        elif owner is not found:
+        elif owner is not found and owner.for_arrays() is not found.for_arrays():
             raise DeviceMismatchError(
                 f"arrays of {found.name} and of {owner.name} in one call; move one of them with "
                 f"portable.asarray(x, device={found.name!r})"
@@ -98,6 +98,9 @@ def device_of_arrays(*arrays: Any) -> Device:
 
 def _owner(array: Any) -> Device:
     """The device of an array other than NumPy's."""
+    named = getattr(array, "device", None)
+    if isinstance(named, Device):  # arrays of Portable's own name theirs
+        return named
     kind = type(array)
     candidates = _candidates.get(kind)
     if candidates is None:
@@ -105,9 +108,7 @@ def _owner(array: Any) -> Device:
     for device in candidates:
         if device.owns(array):
             return device
-    # Devices that were asked for by name are in no list; arrays of Portable's own name theirs.
-    named = getattr(array, "device", None)
-    return named if isinstance(named, Device) else _foreign(array)
+    return _foreign(array)
 
 
 def device_for_numpy() -> Device:
@@ -198,14 +199,16 @@ def asarray(x: Any, *, device: str | Device | None = None) -> Any:
         What to take.
     device : str, Device or None
         Where to; None means the one that owns `x`, or the device in use for plain Python values.
+        Arrays for a device are those that `xp` makes for it.
     """
+    target: Device
     if isinstance(x, np.ndarray):  # whether or not kernels can run on the processor
-        return x if device is None else _from_host(registry.device(device), x)
+        return x if device is None else _from_host(registry.device(device).for_arrays(), x)
     if not (hasattr(x, "__dlpack_device__") or _is_owned(x)):
-        target = registry.device(device)
+        target = registry.device(device).for_arrays()
         return _from_host(target, np.asarray(x))
     owner = _owner(x)
-    target = owner if device is None else registry.device(device)
+    target = owner if device is None else registry.device(device).for_arrays()
     if target.owns(x):
         return x
     if target is owner:

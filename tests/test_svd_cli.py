@@ -57,7 +57,7 @@ def test_writes_what_numpy_reads(tmp_path: Path) -> None:
         (np.arange(6).reshape(2, 3), [], np.float64),
         (np.ones((2, 3), np.float16), [], np.float32),
         (np.ones((2, 3), ">f4"), [], np.float32),
-        (np.ones((2, 3)), ["--dtype", "float32"], np.float32),
+        (np.ones((2, 3)), ["--dtype", "f32"], np.float32),
     ],
     ids=["integers", "half", "big-endian", "asked for"],
 )

@@ -6,12 +6,13 @@ import functools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import prod
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import numpy as np
-from numpy.lib.stride_tricks import as_strided
 
 from portable.array.fused_kernel import MOST_INPUTS, MOST_OUTPUTS, fused
+from portable.array.fused_operands import Operand, array_operand, handle_of, number_operand
+from portable.array.fused_reduction import ReductionPlan, plan_of_reductions
 from portable.array.traced import Trace, Traced
 from portable.backend import ArrayView, Device
 from portable.dtypes import DType, dtype
@@ -23,7 +24,7 @@ from portable.namespace import device_of, on_device
 from portable.primitives.base.geometry import broadcast_shapes, broadcast_strides, collapsed
 from portable.primitives.base.numbers import number_for
 from portable.primitives.base.storage import contiguous_strides
-from portable.primitives.maps.elementwise_kernel import FULL, NUMBER, ROW
+from portable.primitives.maps.elementwise_kernel import FULL
 from portable.primitives.maps.work import streams, vector_lanes, work_of
 
 __all__ = ["Fused", "fuse"]
@@ -71,7 +72,7 @@ class Fused:
         functools.update_wrapper(self, python)
         self.__name__: str = python.__name__
         self._python: Final = python
-        self._plans: dict[Any, _Plan] = {}
+        self._plans: dict[Any, _Plan | ReductionPlan] = {}
 
     def __repr__(self) -> str:
         return f"<portable fused function {self.__name__}>"
@@ -115,11 +116,13 @@ class Fused:
             if len(self._plans) >= _MAX_PLANS:
                 self._plans.clear()
             plan = self._plans[name] = self._new_plan(device, args, views)
+        if isinstance(plan, ReductionPlan):
+            return plan.run(device, args, views)
         return _run(plan, device, args, views)
 
     def _new_plan(
         self, device: Device, args: Sequence[Any], views: Sequence[ArrayView | None]
-    ) -> _Plan:
+    ) -> _Plan | ReductionPlan:
         trace = Trace(device)
         inputs = [
             trace.number(x) if v is None else trace.array(dtype(v.dtype), v.shape)
@@ -128,7 +131,10 @@ class Fused:
         returned = self._python(*inputs)
         results = returned if isinstance(returned, tuple | list) else (returned,)
         self._check(trace, results)
-        return _plan(device, trace, inputs, views, results, isinstance(returned, tuple | list))
+        several = isinstance(returned, tuple | list)
+        if results[0].trace is trace.after:
+            return plan_of_reductions(device, trace, inputs, views, results, several)
+        return _plan(device, trace, inputs, views, results, several)
 
     def _check(self, trace: Trace, results: Sequence[Any]) -> None:
         if trace.inputs > MOST_INPUTS or not 0 < len(results) <= MOST_OUTPUTS:
@@ -137,43 +143,12 @@ class Fused:
                 f"functions have up to {MOST_INPUTS} and {MOST_OUTPUTS}"
             )
         for x in results:
-            if not isinstance(x, Traced) or x.trace is not trace or x.weak:
+            own = isinstance(x, Traced) and x.trace in (trace, trace.after) and not x.weak
+            if not own or x.trace is not results[0].trace:
                 raise LaunchError(
                     f"{self.__name__} returns {x!r}; a fused function returns arrays computed from "
-                    "its arguments"
+                    "its arguments, either all of them reduced or none"
                 )
-
-
-class _Operand(NamedTuple):
-    """An input as the kernel takes it.
-
-    Attributes
-    ----------
-    how : str
-        FULL, ROW or NUMBER of `portable.primitives.maps.elementwise_kernel`.
-    given : ArrayView or number
-        What it is like.
-    layout : tuple or None
-        Its shape and strides as the kernel counts them; None for numbers.
-    number : DType or None
-        The dtype of a number; None for arrays.
-    """
-
-    how: str
-    given: Any
-    layout: tuple[Shape, Shape] | None
-    number: DType | None
-
-
-def _number(x: Traced) -> _Operand:
-    return _Operand(NUMBER, number_for(1, x.dtype), None, x.dtype)
-
-
-def _array(view: ArrayView, counted: Shape, step: Shape) -> _Operand:
-    row = step[-1] == 0
-    layout = (counted[:-1], step[:-1]) if row else (counted, step)
-    given = view._replace(shape=layout[0], strides=layout[1], layout=None)
-    return _Operand(ROW if row else FULL, given, layout, None)
 
 
 def _plan(
@@ -192,7 +167,7 @@ def _plan(
     counted, steps = collapsed(shape, [*strides, *outs])
     placed = iter(steps)
     operands = [
-        _number(x) if v is None else _array(v, counted, next(placed))
+        number_operand(x) if v is None else array_operand(v, counted, next(placed))
         for x, v in zip(inputs, views, strict=True)
     ]
     made = [
@@ -214,7 +189,7 @@ def _plan(
 def _launch(
     device: Device,
     trace: Trace,
-    operands: Sequence[_Operand],
+    operands: Sequence[Operand],
     results: Sequence[Traced],
     made: Sequence[ArrayView],
 ) -> Repeatable:
@@ -261,7 +236,7 @@ def _run(
         numbers: list[Any] = []
         for x, view, layout, kind in zip(args, views, plan.layouts, plan.numbers, strict=True):
             numbers.append(number_for(x, kind) if kind is not None else None)
-            handles.append(None if view is None else _handle(view, layout, interpreted))
+            handles.append(None if view is None else handle_of(view, layout, interpreted))
             offsets.append(0 if view is None else view.offset)
         spare = MOST_INPUTS - len(handles)
         handles += [None] * spare
@@ -270,17 +245,10 @@ def _run(
         for x in made:
             view = device.view(x)
             strides = contiguous_strides(plan.counted, view.dtype.itemsize)
-            handles.append(_handle(view, (plan.counted, strides), interpreted))
+            handles.append(handle_of(view, (plan.counted, strides), interpreted))
             offsets.append(view.offset)
         plan.launch(handles, offsets, numbers)
     return tuple(made) if plan.several else made[0]
-
-
-def _handle(view: ArrayView, layout: tuple[Shape, Shape] | None, interpreted: bool) -> Any:
-    """What the kernel takes; where it is run itself, the array as the kernel counts it."""
-    if not interpreted or layout is None:
-        return view.handle
-    return as_strided(view.handle, *layout)
 
 
 def fuse(function: Callable[..., Any]) -> Fused:
@@ -289,10 +257,15 @@ def fuse(function: Callable[..., Any]) -> Fused:
     The function is called with stand-ins that record what is done to them: Python's operators, the
     element-wise functions of `portable.array` (``x.__array_namespace__()`` inside the function),
     ``where``, ``clip``, ``astype``, ``real`` and ``imag``, and NumPy's functions of the same
-    meaning. It is called once for arrays of the same dtypes, shapes and strides, so that it must
-    not look at values; Python numbers among the arguments may change from call to call. Arguments
-    broadcast, dtypes promote as in the Array API. Intermediate `float16` results are kept in single
-    precision.
+    meaning. It may end in reductions (``all``, ``any``, ``max``, ``mean``, ``min``, ``prod``,
+    ``sum``) along the same axes, and element-wise functions of what they give. It is called once
+    for arrays of the same dtypes, shapes and strides, so that it must not look at values; Python
+    numbers among the arguments may change from call to call. Arguments broadcast, dtypes promote as
+    those of `portable.array`. Intermediate `float16` results are kept in single precision.
+
+    Elements that are reduced are read once. Workgroups share out what is long; where the device
+    orders memory between them (`Capabilities.memory_orders`) the last one merges what the others
+    found, elsewhere a second, small launch does.
 
     Parameters
     ----------
@@ -313,5 +286,8 @@ def fuse(function: Callable[..., Any]) -> Fused:
     ... def gelu(x):
     ...     return 0.5 * x * (1 + np.tanh(0.7978846 * (x + 0.044715 * x * x * x)))
     >>> y = gelu(pt.xp("opencl").ones(1000))  # doctest: +SKIP
+    >>> @pt.fuse
+    ... def distance(x, y):
+    ...     return np.sqrt(np.sum((x - y) ** 2))
     """
     return Fused(function)

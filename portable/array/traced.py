@@ -1,21 +1,27 @@
-"""A chain of element-wise functions, written down while a function of arrays runs on stand-ins."""
+"""A chain of element-wise functions, written down while a function of arrays runs on stand-ins.
+
+It may end in reductions. What is done to their results is a chain of its own.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from types import ModuleType
-from typing import Any, Final
+import sys
+from collections.abc import Callable, Sequence
+from types import FrameType, ModuleType
+from typing import Any, Final, NoReturn
 
 import numpy as np
 
 from portable import dtypes
-from portable.array import conversion
+from portable.array import conversion, elementwise, manipulation
+from portable.array.fused_reduction_kernel import MOST_REDUCTIONS
 from portable.array.operations import OPERATIONS
 from portable.array.operators import Operators
+from portable.array.traced_reduction import REDUCTIONS, Reduction, reduction
 from portable.backend import Device
 from portable.dtypes import DType
 from portable.errors import DeviceMismatchError, UnsupportedError
-from portable.primitives.base.geometry import broadcast_shapes
+from portable.primitives.base.geometry import broadcast_shapes, normalized_axes
 from portable.primitives.base.numbers import number_for
 from portable.primitives.base.promotion import kind_of
 from portable.primitives.maps.expression import Expression
@@ -49,6 +55,40 @@ _UFUNCS: Final = {
     "right_shift": "bitwise_right_shift",
     "rint": "round",
 }
+_OF_UFUNCS: Final = {
+    "add": "sum",
+    "logical_and": "all",
+    "logical_or": "any",
+    "maximum": "max",
+    "minimum": "min",
+    "multiply": "prod",
+}
+"""What ``reduce`` of NumPy's functions is called."""
+
+_FUNCTIONS: Final[dict[str, Callable[..., Any]]] = {
+    "astype": manipulation.astype,
+    "clip": elementwise.clip,
+    "imag": elementwise.imag,
+    "real": elementwise.real,
+    "round": elementwise.round,
+    "where": elementwise.where,
+}
+"""NumPy's functions that are none of its ufuncs."""
+
+_SYNONYMS: Final = {"amax": "max", "amin": "min", "around": "round"}
+_CAN: Final = (
+    "a fused function computes element by element, and may end in all, any, max, mean, min, prod "
+    "or sum; do that outside"
+)
+
+
+def _reduction_method(name: str) -> Callable[..., Any]:
+    """The method of that name."""
+
+    def method(self: Traced, axis: Any = None, **options: Any) -> Traced:
+        return self._reduced(name, axis, **options)
+
+    return method
 
 
 class Trace:
@@ -63,11 +103,20 @@ class Trace:
     ----------
     ranges : set of (int, DType)
         Which inputs are numbers that become integers, and of which dtype they have to be in range.
+    reductions : list of Reduction
+        Of values, in order.
+    merged : (shape, axes) or None
+        What is reduced, and along which axes.
+    after : Trace or None
+        What is done to the results of reductions, its inputs.
     """
 
-    def __init__(self, device: Device) -> None:
+    def __init__(self, device: Device, inputs: int = 0) -> None:
         self.device = device
-        self.inputs = 0
+        self.inputs = inputs
+        self.reductions: list[Reduction] = []
+        self.merged: tuple[tuple[int, ...], tuple[int, ...]] | None = None
+        self.after: Trace | None = None
         self.steps: list[Step] = []
         self.ranges: set[tuple[int, DType]] = set()
         self.vector = True
@@ -97,6 +146,37 @@ class Trace:
             found = self._known[key] = self.inputs + len(self.steps)
             self.steps.append((function, sources, narrow))
         return found
+
+    def reduced(self, name: str, x: Traced, axis: Any, keepdims: bool) -> Traced:
+        """What stands for a reduction of one of the values."""
+        axes = normalized_axes(axis, x.ndim)
+        if self.merged not in (None, (x.shape, axes)):
+            refuse(f"{name} along {axes} of shape {x.shape} beside others, {self.merged}")
+        if len(self.reductions) >= MOST_REDUCTIONS:
+            refuse(f"more than {MOST_REDUCTIONS} reductions")
+        found = reduction(name, x)
+        if not found.empty and 0 in (x.shape[a] for a in axes):
+            raise ValueError(f"{name} of no elements, along axes {axes} of shape {x.shape}")
+        self.merged = x.shape, axes
+        self.after = self.after or Trace(self.device, MOST_REDUCTIONS)
+        self.reductions.append(found)
+        shape = tuple(1 if a in axes else n for a, n in enumerate(x.shape))
+        kept = shape if keepdims else tuple(n for a, n in enumerate(x.shape) if a not in axes)
+        return Traced(self.after, len(self.reductions) - 1, found.result, kept)
+
+
+def refuse(what: str) -> NoReturn:
+    """Raises for what fused functions cannot do, and names the place in the user's function."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None and _is_library(frame):
+        frame = frame.f_back
+    place = f"{frame.f_code.co_filename}:{frame.f_lineno}: " if frame is not None else ""
+    raise UnsupportedError(f"{place}{what}: {_CAN}")
+
+
+def _is_library(frame: FrameType) -> bool:
+    name = str(frame.f_globals.get("__name__", ""))
+    return name.partition(".")[0] in ("portable", "numpy")
 
 
 class Traced(Operators, Expression):
@@ -141,17 +221,40 @@ class Traced(Operators, Expression):
 
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **options: Any) -> Any:
         """NumPy's functions by the Array API's names."""
+        if method == "reduce" and ufunc.__name__ in _OF_UFUNCS:
+            return self._reduced(_OF_UFUNCS[ufunc.__name__], options.pop("axis", 0), **options)
         operation = OPERATIONS.get(_UFUNCS.get(ufunc.__name__, ufunc.__name__))
         if operation is None or method != "__call__" or options:
-            return NotImplemented
+            refuse(f"numpy.{ufunc.__name__}{'' if method == '__call__' else '.' + method}")
         plain = tuple(x.item() if isinstance(x, np.generic) else x for x in inputs)
         return self.record(operation, plain)
 
+    def __array_function__(self, function: Any, _types: Any, args: Any, options: Any) -> Any:
+        """NumPy's other functions: a few element-wise ones, and reductions."""
+        name = _SYNONYMS.get(function.__name__, function.__name__)
+        if name in REDUCTIONS and len(args) <= 2:
+            return getattr(args[0], name)(*args[1:], **options)
+        if name not in _FUNCTIONS:
+            refuse(f"numpy.{function.__name__}")
+        return _FUNCTIONS[name](*args, **options)
+
+    def _reduced(self, name: str, axis: Any, keepdims: bool = False, **others: Any) -> Traced:
+        if any(x is not None and x is not np._NoValue for x in others.values()):
+            refuse(f"{name} with {', '.join(others)}")
+        if self.weak:
+            refuse(f"{name} of a number")
+        return self.trace.reduced(name, self, axis, bool(keepdims))
+
     def _refused(self, *_: Any, **__: Any) -> Any:
-        raise UnsupportedError(
-            "a fused function computes element by element: values cannot be looked at, reduced or "
-            "indexed in it; do that outside"
-        )
+        refuse("a value that is looked at, indexed or multiplied as a matrix")
+
+    all, any, max, mean, min, prod, sum = map(_reduction_method, sorted(REDUCTIONS))
+
+    astype = manipulation.astype
+    clip = elementwise.clip
+    conj = conjugate = elementwise.conj
+    real = property(elementwise.real)
+    imag = property(elementwise.imag)
 
     __bool__ = __int__ = __float__ = __complex__ = __index__ = _refused
     __getitem__ = __setitem__ = __iter__ = __len__ = __array__ = _refused
@@ -187,6 +290,8 @@ class Traced(Operators, Expression):
     def _check(self, operation: Operation, operands: Sequence[Any]) -> None:
         for x in operands:
             if isinstance(x, Traced) and x.trace is not self.trace:
+                if self.trace is x.trace.after or x.trace is self.trace.after:
+                    refuse(f"{operation.name} of what is reduced and what is not")
                 raise DeviceMismatchError("a value of one fused call is used in another")
             if not isinstance(x, Traced | int | float | complex):
                 raise TypeError(

@@ -21,7 +21,7 @@ from rich.table import Table
 from portable import registry
 from portable.backend import Device
 from portable.console import printable, show
-from portable.dtypes import DType, float32, float64
+from portable.dtypes import DType, float16, float32, float64
 from portable.dtypes import dtype as dtype_of
 from portable.errors import PortableError
 from portable.files import write_whole
@@ -30,6 +30,7 @@ from portable.linalg.svdvals import svdvals
 
 __all__ = ["svd"]
 
+_DTYPES: Final = (float16, float32, float64)
 _LISTED: Final = 20
 _LARGE: Final = 1024
 _STAGES: Final = {
@@ -52,7 +53,7 @@ _Array = NDArray[Any]
 @click.option(
     "--dtype",
     "dtype_name",
-    type=click.Choice(["float16", "float32", "float64"]),
+    type=click.Choice([name for kind in _DTYPES for name in (kind.short, kind.name)]),
     help="What to convert the matrix to; left as it is, if left out.",
 )
 def svd(file: Path, out: Path | None, device_name: str | None, dtype_name: str | None) -> None:

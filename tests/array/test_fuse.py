@@ -130,12 +130,78 @@ def test_dtypes_promote_as_one_by_one(simulated: Device) -> None:
                 close(found, portable.to_numpy(expected))
 
 
+REDUCTIONS: dict[str, Any] = {
+    "a norm": lambda x: np.sqrt(np.sum(x * x)),
+    "greatest of rows": lambda x: (x * 2).max(axis=1),
+    "means of columns": lambda x: np.mean(x, axis=0),
+    "several": lambda x: (x.sum(axis=1, keepdims=True), np.amin(x, axis=1, keepdims=True) - 1),
+    "a vote": lambda x: np.any(x > 3) | np.all(x > -9),
+    "a count": lambda x: (x > 0).sum(axis=-1),
+    "logarithms of sums": lambda x: np.log(np.sum(np.exp(x), axis=1)),
+    "a product of integers": lambda x: np.prod(x.astype("int8"), axis=(0, 1)),
+}
+
+
+def test_reductions_at_the_end(device: Device) -> None:
+    """In one kernel, on arrays of every library, of rows that divide nothing."""
+    a = RNG.standard_normal((33, 71)).astype(np.float32)
+    x = portable.xp(device).asarray(a)
+    for name, function in REDUCTIONS.items():
+        found, expected = portable.fuse(function)(x), function(a)
+        several = isinstance(expected, tuple)
+        pairs = zip(found, expected, strict=True) if several else [(found, expected)]
+        for mine, theirs in pairs:
+            assert type(mine) is type(x), name
+            assert portable.to_numpy(mine).dtype == theirs.dtype, name
+            close(mine, np.asarray(theirs))
+
+
+@pytest.mark.parametrize("name", ["simulator", "simulator:nvidia-opencl"])
+def test_reductions_shared_among_workgroups(name: str) -> None:
+    """Merged by the last of them, or by another launch where they see nothing of each other."""
+    xp = portable.xp(name)
+    a = RNG.random((3, 9001)).astype(np.float32)
+    dot = portable.fuse(lambda x, y: (np.sum(x * y, axis=1), np.mean(x - y, axis=1)))
+    for _ in range(2):
+        total, middle = dot(xp.asarray(a), xp.asarray(a[:1] * 2))
+        close(total, (a * a[:1] * 2).sum(1))
+        np.testing.assert_allclose(portable.to_numpy(middle), (a - a[:1] * 2).mean(1), rtol=1e-3)
+
+
+def test_reductions_of_nothing(simulated: Device) -> None:
+    x = simulated.from_numpy(A.reshape(-1)[:0])
+    assert float(portable.fuse(lambda x: np.sum(x + 1))(x)) == 0
+    with pytest.raises(ValueError, match="max of no elements"):
+        portable.fuse(lambda x: x.max())(x)
+    rows = simulated.from_numpy(np.ones((0, 3), np.float32))
+    assert portable.fuse(lambda x: x.sum(axis=1))(rows).shape == (0,)
+
+
+def test_numpys_where_and_clip(ours: Device) -> None:
+    x = ours.from_numpy(A)
+    close(portable.fuse(lambda x: np.where(x > 0, x, 0))(x), np.where(A > 0, A, 0))
+    close(portable.fuse(lambda x: np.clip(x, -0.5, 0.5))(x), np.clip(A, -0.5, 0.5))
+    close(portable.fuse(lambda x: np.round(x.real.astype("float64")))(x), np.round(A.astype(float)))
+
+
 def test_refusals(ours: Device) -> None:
     x = ours.from_numpy(A)
     other = xp.ones((35,), dtype=xp.float32, device=ours)
     refused: list[tuple[Any, type[Exception], str]] = [
-        (lambda v: v if v > 0 else -v, UnsupportedError, "cannot be looked at"),
+        (lambda v: v if v > 0 else -v, UnsupportedError, "looked at"),
         (lambda v: v[0], UnsupportedError, "indexed"),
+        (np.sort, UnsupportedError, "numpy.sort: a fused function computes element by element"),
+        (lambda v: np.gcd(v, v), UnsupportedError, r"test_fuse.py:\d+: numpy.gcd"),
+        (np.add.accumulate, UnsupportedError, "numpy.add.accumulate"),
+        (lambda v: v - v.max(), UnsupportedError, "what is reduced and what is not"),
+        (lambda v: (v.sum(), v.sum(0)), UnsupportedError, "beside others"),
+        (lambda v: (v, v.sum()), LaunchError, "all of them reduced or none"),
+        (lambda v: v.sum(dtype="float64"), UnsupportedError, "sum with dtype"),
+        (
+            lambda v: [v.sum(), v.max(), v.min(), v.mean(), v.prod()],
+            UnsupportedError,
+            "more than 4",
+        ),
         (lambda v: v + other, TypeError, "pass arrays as arguments"),
         (lambda v: 3, LaunchError, "returns 3"),
         (lambda v: (v, v, v, v, v), LaunchError, "5 results"),

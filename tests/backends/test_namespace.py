@@ -15,6 +15,7 @@ from portable.errors import (
     DeviceMismatchError,
 )
 from portable.lang.kernel import kernel
+from portable.linalg import gemm
 
 
 @pytest.mark.needs_processor
@@ -64,9 +65,22 @@ def test_asarray_moves_between_devices(device: Device) -> None:
 
 
 def test_asarray_leaves_an_array_where_it_is(device: Device) -> None:
-    made = device.from_numpy(np.zeros(3, np.float32))
+    made = namespace.asarray(np.zeros(3, np.float32), device=device)
     assert namespace.asarray(made) is made
     assert namespace.asarray(made, device=device) is made
+
+
+def test_arrays_moved_to_a_device_are_those_of_its_namespace(device: Device) -> None:
+    """They mix with what `xp` makes, and with NumPy's where the device takes those."""
+    xp = namespace.xp(device)
+    host = np.arange(4, dtype=np.float32).reshape(2, 2)
+    moved, made = namespace.asarray(host, device=device), xp.ones((2, 2), dtype=xp.float32)
+    assert type(moved) is type(made)
+    assert namespace.to_numpy(moved + made).tolist() == [[1, 2], [3, 4]]
+    with registry.use(device):
+        others = [moved, made] + ([host] if device.owns(host) else [])
+        for other in others:
+            assert type(gemm(moved, other)) is type(made)
 
 
 def test_asarray_takes_python_values(device: Device) -> None:

@@ -1,0 +1,323 @@
+"""Launches of fused functions that end in reductions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from math import prod
+from typing import Any, Final
+
+import numpy as np
+
+from portable.array.fused_kernel import MOST_INPUTS, MOST_OUTPUTS
+from portable.array.fused_operands import (
+    Bound,
+    Operand,
+    array_operand,
+    bound,
+    handle_of,
+    number_operand,
+)
+from portable.array.fused_reduction_kernel import (
+    MOST_DIMENSIONS,
+    MOST_REDUCTIONS,
+    fused_reduction,
+)
+from portable.array.traced import Trace, Traced, refuse
+from portable.backend import ArrayView, Capabilities, Device
+from portable.dtypes import DType, bool_, dtype
+from portable.lang.launch import Repeatable
+from portable.primitives.base.geometry import broadcast_strides, collapsed
+from portable.primitives.base.numbers import number_for
+from portable.primitives.base.storage import contiguous_strides
+from portable.primitives.maps.elementwise_kernel import FULL
+from portable.primitives.maps.work import vector_lanes
+
+__all__ = ["ReductionPlan", "plan_of_reductions"]
+
+Shape = tuple[int, ...]
+
+_GROUP: Final = 256
+_GROUPS_PER_UNIT: Final = 8
+_FEWEST_PIECES: Final = 8
+"""Vectors for a work-item below which another section does not pay."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Work:
+    """What is merged, and how that is shared out.
+
+    Attributes
+    ----------
+    extents : tuple of int
+        Of all dimensions as the kernel counts them, those of the results first.
+    kept : int
+        How many those of the results are.
+    sections, width : int
+        Workgroups that share one result, and their work-items.
+    lanes : int
+        Neighbours at a time.
+    """
+
+    extents: Shape
+    kept: int
+    sections: int
+    width: int
+    lanes: int
+
+    @property
+    def rows(self) -> int:
+        """Results of one kind."""
+        return prod(self.extents[: self.kept])
+
+    @property
+    def count(self) -> int:
+        """Elements for each result."""
+        return prod(self.extents[self.kept :])
+
+
+@dataclass(frozen=True, slots=True)
+class ReductionPlan:
+    """What calls with the same dtypes, shapes and strides share.
+
+    Attributes
+    ----------
+    first, second : Repeatable or None
+        The launch; where workgroups see nothing of each other, one that merges their parts.
+    operands : tuple of Operand
+        The inputs.
+    ranges : tuple of (int, DType)
+        Inputs that are numbers, and of which dtypes of integers they have to be in range.
+    kinds, results : tuple of DType
+        The types that are merged in, and those of the results.
+    shape : tuple of int
+        Of each result.
+    work : _Work
+        How it is shared out.
+    several : bool
+        Whether the function returns a tuple.
+    """
+
+    first: Repeatable | None
+    second: Repeatable | None
+    operands: tuple[Operand, ...]
+    ranges: tuple[tuple[int, DType], ...]
+    kinds: tuple[DType, ...]
+    results: tuple[DType, ...]
+    shape: Shape
+    work: _Work
+    several: bool
+
+    def run(self, device: Device, args: Sequence[Any], views: Sequence[ArrayView | None]) -> Any:
+        """The results for arguments like those that it was made for."""
+        for place, whole in self.ranges:
+            number_for(args[place], whole)
+        made = [device.empty(self.shape, kind) for kind in self.results]
+        if self.first is not None:
+            inputs = bound(self.operands, args, views, device.interprets)
+            outs = [device.view(x) for x in made]
+            parts = _parts(device, self.work, self.kinds)
+            _run(device, self.first, inputs, parts, outs, self.work, last=self.second is None)
+            if self.second is not None:
+                again = _of_parts(self.work)
+                seen = [(v.handle, v.offset, None) for v in parts]
+                _run(device, self.second, seen, [], outs, again, last=True, count=self.work.count)
+        return tuple(made) if self.several else made[0]
+
+
+def plan_of_reductions(
+    device: Device,
+    trace: Trace,
+    inputs: Sequence[Traced],
+    views: Sequence[ArrayView | None],
+    results: Sequence[Traced],
+    several: bool,
+) -> ReductionPlan:
+    """The plan of a function whose results are made of reductions."""
+    assert trace.merged is not None
+    assert trace.after is not None
+    shape, axes = trace.merged
+    order = [*(a for a in range(len(shape)) if a not in axes), *axes]
+    extents, kept, steps = _counted(shape, order, len(axes), views)
+    placed = iter(steps)
+    operands = tuple(
+        number_operand(x) if v is None else array_operand(v, extents, next(placed))
+        for x, v in zip(inputs, views, strict=True)
+    )
+    work = _work(device.capabilities, trace, operands, extents, kept)
+    kinds = tuple(r.kind for r in trace.reductions)
+    made = tuple(x.dtype for x in results)
+    constants = {
+        "HOW": tuple(x.how for x in operands),
+        "STEPS": tuple(trace.steps),
+        "VALUES": tuple(r.value for r in trace.reductions),
+        "MERGES": tuple(r.constants() for r in trace.reductions),
+        "AFTER": tuple(trace.after.steps),
+        "RESULTS": tuple(x.number for x in results),
+    }
+    alone = work.sections == 1 or device.capabilities.memory_orders == "acq_rel"
+    first = second = None
+    if work.rows:
+        outs = [_like(device, (work.rows,), kind) for kind in made]
+        parts = _parts(device, work, kinds)
+        given = [x.given for x in operands]
+        first = _launch(device, given, parts, outs if alone else [], work, constants)
+        if not alone:
+            again = _of_parts(work)
+            merging = constants | {
+                "HOW": (FULL,) * len(kinds), "STEPS": (), "VALUES": tuple(range(len(kinds))),
+            }  # fmt: skip
+            second = _launch(device, parts, [], outs, again, merging)
+    ranges = tuple(trace.ranges)
+    return ReductionPlan(
+        first, second, operands, ranges, kinds, made, results[0].shape, work, several
+    )
+
+
+# -- how the work is shared out -------------------------------------------------------------------
+
+
+def _counted(
+    shape: Shape, order: Sequence[int], gone: int, views: Sequence[ArrayView | None]
+) -> tuple[Shape, int, list[Shape]]:
+    """The extents with those of the results first, how many these are, and each array's strides."""
+    arrays = [v for v in views if v is not None]
+    strides = [broadcast_strides(v.shape, v.strides, shape) for v in arrays]
+    split = len(shape) - gone
+    outer, outer_steps = (
+        _collapsed(shape, strides, order[:split]) if split else ((), [()] * len(arrays))
+    )
+    inner, inner_steps = _collapsed(shape, strides, order[split:])
+    extents = (*outer, *inner)
+    if len(extents) > MOST_DIMENSIONS:
+        refuse(f"a reduction of views that are {len(extents)} dimensions apart in memory")
+    steps = [(*a, *b) for a, b in zip(outer_steps, inner_steps, strict=True)]
+    return extents, len(outer), steps
+
+
+def _collapsed(
+    shape: Shape, strides: Sequence[Shape], order: Sequence[int]
+) -> tuple[Shape, list[Shape]]:
+    if not order:
+        return (1,), [(0,) for _ in strides]
+    turned = [tuple(s[a] for a in order) for s in strides]
+    return collapsed(tuple(shape[a] for a in order), turned)
+
+
+def _work(
+    can: Capabilities, trace: Trace, operands: Sequence[Operand], extents: Shape, kept: int
+) -> _Work:
+    lanes = _lanes(can, trace, operands, extents, kept)
+    pieces = prod(extents[kept:-1]) * (extents[-1] // lanes)
+    rows = max(prod(extents[:kept]), 1)
+    width = 1 if can.lone_work_items else min(_GROUP, can.max_workgroup, _power_of_two(pieces))
+    wanted = -(-can.compute_units * _GROUPS_PER_UNIT // rows)
+    sections = max(1, min(wanted, pieces // (width * _FEWEST_PIECES)))
+    return _Work(extents, kept, sections, width, lanes)
+
+
+def _lanes(
+    can: Capabilities, trace: Trace, operands: Sequence[Operand], extents: Shape, kept: int
+) -> int:
+    full = [x.given for x in operands if x.how == FULL]
+    kinds = [dtype(x.given.dtype) for x in operands if x.number is None]
+    merged = [r.kind for r in trace.reductions]
+    if not trace.vector or bool_ in merged or any(v.strides[-1] != v.dtype.itemsize for v in full):
+        return 1
+    lanes = vector_lanes([*kinds, *merged], extents[-1], can)
+    whole = len(extents) - kept == 1 or extents[-1] % lanes == 0
+    return lanes if whole else 1
+
+
+def _of_parts(work: _Work) -> _Work:
+    """The work of merging the sections of each result."""
+    width = min(work.width, _power_of_two(work.sections))
+    return _Work((work.rows, work.sections), 1, 1, width, 1)
+
+
+def _power_of_two(n: int) -> int:
+    return 1 << max(0, (n - 1).bit_length())
+
+
+# -- launches -------------------------------------------------------------------------------------
+
+
+def _like(device: Device, shape: Shape, kind: DType) -> ArrayView:
+    return device.view(device.empty(shape, kind))._replace(layout=None)
+
+
+def _parts(device: Device, work: _Work, kinds: Sequence[DType]) -> list[ArrayView]:
+    """What each workgroup finds; nothing where results have a workgroup each."""
+    if work.sections == 1:
+        return []
+    return [device.view(device.empty((work.rows, work.sections), kind)) for kind in kinds]
+
+
+@lru_cache(maxsize=64)
+def _counts(device: Device, rows: int) -> Any:
+    """Zeros, which kernels leave as zeros."""
+    return device.from_numpy(np.zeros(rows, np.int32))
+
+
+def _launch(
+    device: Device,
+    given: Sequence[Any],
+    parts: Sequence[ArrayView],
+    outs: Sequence[ArrayView],
+    work: _Work,
+    constants: dict[str, Any],
+) -> Repeatable:
+    """The launch for arrays like these."""
+    counts = device.view(_counts(device, work.rows)) if parts and outs else None
+    args = [
+        *_padded(given, MOST_INPUTS), *_padded(parts, MOST_REDUCTIONS), counts,
+        *_padded(outs, MOST_OUTPUTS), *_padded(work.extents, MOST_DIMENSIONS, 1),
+        work.sections, work.count,
+    ]  # fmt: skip
+    own = {
+        "KEPT": work.kept, "DIMS": len(work.extents), "LANES": work.lanes, "WIDTH": work.width,
+    }  # fmt: skip
+    groups = work.rows * work.sections
+    launcher = fused_reduction[groups * work.width, work.width]
+    return launcher.repeatable_on(device, tuple(args), constants | own)
+
+
+def _run(
+    device: Device,
+    launch: Repeatable,
+    inputs: Sequence[Bound],
+    parts: Sequence[ArrayView],
+    outs: Sequence[ArrayView],
+    work: _Work,
+    *,
+    last: bool,
+    count: int | None = None,
+) -> None:
+    """Launches it; results are written by the `last` launch."""
+    nothing: Bound = (None, 0, None)
+    counts = nothing
+    if parts and last:
+        view = device.view(_counts(device, work.rows))
+        counts = (view.handle, view.offset, None)
+    ends: list[Bound] = []
+    for v in outs if last else ():
+        layout = ((work.rows,), contiguous_strides((work.rows,), v.dtype.itemsize))
+        ends.append((handle_of(v, layout, device.interprets), v.offset, None))
+    numbers = [
+        *_padded(work.extents, MOST_DIMENSIONS, 1), work.sections,
+        work.count if count is None else count,
+    ]  # fmt: skip
+    arguments: list[Bound] = [
+        *_padded(inputs, MOST_INPUTS, nothing),
+        *_padded([(v.handle, v.offset, None) for v in parts], MOST_REDUCTIONS, nothing),
+        counts,
+        *_padded(ends, MOST_OUTPUTS, nothing),
+        *[(None, 0, n) for n in numbers],
+    ]
+    handles, offsets, values = zip(*arguments, strict=True)
+    launch(handles, offsets, values)
+
+
+def _padded(items: Sequence[Any], length: int, spare: Any = None) -> list[Any]:
+    return [*items, *[spare] * (length - len(items))]

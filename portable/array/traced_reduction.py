@@ -1,0 +1,116 @@
+"""What a fused function merges at its end: sums, extremes, means, votes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Final
+
+from portable import dtypes
+from portable import lang as kl
+from portable.array.operations import OPERATIONS
+from portable.dtypes import DType, bool_, float16, float32, int64, uint64
+from portable.errors import DTypeError
+from portable.primitives.maps.operation import conversion_to
+from portable.primitives.reductions import reduction_kernels as k
+
+__all__ = ["REDUCTIONS", "Reduction", "reduction"]
+
+
+@dataclass(frozen=True, slots=True)
+class Reduction:
+    """One value that is merged.
+
+    Attributes
+    ----------
+    value : int
+        Its number among the values of a trace.
+    merge : Function
+        Merges two of them.
+    kind : DType
+        The type to merge in.
+    initial : number
+        The neutral element.
+    is_mean : bool
+        Whether the result is divided by the number of elements.
+    result : DType
+        Of the result.
+    empty : bool
+        Whether nothing has a result.
+    """
+
+    value: int
+    merge: Any
+    kind: DType
+    initial: Any
+    is_mean: bool
+    result: DType
+    empty: bool = True
+
+    def constants(self) -> tuple[Any, ...]:
+        """As the kernel takes it."""
+        return self.merge, self.kind, self.initial, self.is_mean
+
+
+def _total(kind: DType) -> DType:
+    if kind.is_integer:
+        return int64 if kind.kind == "i" else uint64
+    return float32 if kind is float16 else kind
+
+
+def _sum(x: Any) -> Reduction:
+    x = _as_number(x)
+    result = _total(x.dtype) if x.dtype.is_integer else x.dtype
+    return Reduction(x.number, k.total, _total(x.dtype), 0, False, result)
+
+
+def _prod(x: Any) -> Reduction:
+    x = _as_number(x)
+    result = _total(x.dtype) if x.dtype.is_integer else x.dtype
+    return Reduction(x.number, k.product, _total(x.dtype), 1, False, result)
+
+
+def _mean(x: Any) -> Reduction:
+    if x.dtype.kind in "biu":
+        x = x.record(conversion_to(x.trace.default("f")), (x,))
+    return Reduction(x.number, k.total, _total(x.dtype), 0, True, x.dtype)
+
+
+def _best(x: Any, merge: Any, sign: int) -> Reduction:
+    kind: DType = x.dtype
+    if kind.kind not in "iuf":
+        raise DTypeError(f"the least and the greatest are of real numbers, not {kind.name}")
+    if kind.is_float:
+        initial: float = sign * float("inf")
+    elif sign > 0:
+        initial = 2 ** (kind.bits - (kind.kind == "i")) - 1
+    else:
+        initial = -(2 ** (kind.bits - 1)) if kind.kind == "i" else 0
+    return Reduction(x.number, merge, kind.register, initial, False, kind, empty=False)
+
+
+def _vote(x: Any, merge: Any, initial: bool) -> Reduction:
+    if x.dtype is not bool_:
+        x = x.record(OPERATIONS["not_equal"], (x, 0))
+    return Reduction(x.number, merge, bool_, initial, False, bool_)
+
+
+def _as_number(x: Any) -> Any:
+    return x.record(conversion_to(dtypes.int64), (x,)) if x.dtype is bool_ else x
+
+
+REDUCTIONS: Final[dict[str, Callable[[Any], Reduction]]] = {
+    "all": lambda x: _vote(x, k.both, True),
+    "any": lambda x: _vote(x, k.either, False),
+    "max": lambda x: _best(x, kl.maximum, -1),
+    "mean": _mean,
+    "min": lambda x: _best(x, kl.minimum, 1),
+    "prod": _prod,
+    "sum": _sum,
+}
+"""By name, what becomes of a traced value."""
+
+
+def reduction(name: str, x: Any) -> Reduction:
+    """The reduction of a traced value."""
+    return REDUCTIONS[name](x)
