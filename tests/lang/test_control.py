@@ -374,3 +374,25 @@ def test_names_bound_again(device: Device) -> None:
     x = np.arange(6, dtype=np.int32).reshape(3, 2)
     _, found = run(device, rebound[1, 1], x, np.zeros(6, np.int32), 3)
     np.testing.assert_array_equal(found, [1, 6, 4, 3, 5, 2])
+
+
+@pt.kernel
+def pairs_that_their_loop_changes(x, out):
+    a = x[0]
+    b = 0
+    if a > 0:
+        a += 1
+        for item in (b % 7, a + 5, x[1]):
+            a, b = b, item
+            x[1] = 50
+        for n, item in enumerate((a, 2 * a)):
+            a += n + item
+    out[0] = a
+    out[1] = b
+
+
+def test_items_of_a_loop_are_what_they_were_before_it(device: Device) -> None:
+    """Although its rounds assign the variables and elements of which they are made."""
+    found = run(device, pairs_that_their_loop_changes[1, 1], np.array([9, 8]), np.zeros(2, int))[1]
+    a, b = 15, 8  # what (0, 15, 8) leaves of (10, 0), taken in turn
+    assert list(found) == [a + (0 + a) + (1 + 2 * a), b]

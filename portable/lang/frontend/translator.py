@@ -230,7 +230,8 @@ class Translator(BindingTranslator):
             return None
         items = sequence(over)
         if items is not None:
-            return self._repeat(node, items)
+            # A round may assign the variables of which a later round's item is made.
+            return self._repeat(node, self._snapshot("item", tuple(items)))
         self.builder.fail(f"a loop runs over range(...), not {describe(over)}")
 
     def _repeat(self, node: ast.For, items: Iterable[Any]) -> _End | None:
