@@ -141,6 +141,7 @@ _LIST: Final = (
     Function("expm1", 1, "f", 3, 3, np.expm1, complex_ulp=12),
     Function("floor", 1, "f", 0, 0, np.floor),
     Function("fma", 3, "f", 0, 0, _fma),
+    Function("fmod", 2, "f", 0, 0, np.fmod),
     Function("hypot", 2, "f", 4, 4, np.hypot),
     Function("isfinite", 1, "f", 0, 0, np.isfinite, "bool", 0),
     Function("isinf", 1, "f", 0, 0, np.isinf, "bool", 0),

@@ -51,7 +51,7 @@ def evaluator(x: e.Expression, size: int, site: Site) -> Evaluate:
             return _binary(values.COMPARE[compare], inner(left), inner(right))
         case e.Select(condition, left, right):
             return _select(inner(condition), inner(left), inner(right))
-        case e.Cast(operand, kind, storage):
+        case e.Cast(operand, kind, storage, _):
             source, target = inner(operand), scalar_of(kind)
             return lambda w: values.cast(source(w), target, storage)
         case e.Bitcast(operand, kind):

@@ -41,6 +41,13 @@ def _shift_right(x: Value, y: Value) -> Value:
     return shifted
 
 
+def _quotient(x: Value, y: Value) -> Value:
+    """Truncated toward zero."""
+    floor = np.floor_divide(x, y)
+    found: Value = floor + ((np.fmod(x, y) != 0) & ((x < 0) != (y < 0))).astype(x.dtype)
+    return found
+
+
 BINARY: Final[dict[BinaryOp, Callable[[Value, Value], Value]]] = {
     "add": np.add,
     "sub": np.subtract,
@@ -48,6 +55,8 @@ BINARY: Final[dict[BinaryOp, Callable[[Value, Value], Value]]] = {
     "div": np.true_divide,
     "floordiv": np.floor_divide,
     "mod": np.remainder,
+    "quot": _quotient,
+    "rem": np.fmod,
     "and": np.bitwise_and,
     "or": np.bitwise_or,
     "xor": np.bitwise_xor,

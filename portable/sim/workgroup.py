@@ -198,6 +198,8 @@ class Workgroup:
                 return self.launch.groups[node.dim] * self.kernel.workgroup[node.dim]
             case "num_groups":
                 return self.launch.groups[node.dim]
+            case "local_linear_id":
+                return np.arange(self.size)
             case "sub_group_id":
                 return np.arange(self.size) // size
             case "sub_group_local_id":

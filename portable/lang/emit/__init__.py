@@ -34,10 +34,11 @@ def generate(kernel: Kernel, capabilities: Capabilities) -> Program:
     """
     from portable.lang.emit.around import steered
     from portable.lang.emit.kernels import print_kernel
-    from portable.lang.passes import lower
+    from portable.lang.passes import lower, reduced
 
     dialect = steered(_dialect(capabilities.dialect), capabilities.faults)
-    return print_kernel(lower(kernel, capabilities), capabilities, dialect)
+    kernel = reduced(lower(kernel, capabilities), capabilities, dialect.semantics)
+    return print_kernel(kernel, capabilities, dialect)
 
 
 def _dialect(name: str) -> Dialect:

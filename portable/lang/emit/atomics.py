@@ -11,13 +11,13 @@ from portable.lang.emit.dialect import PTX_ATOMICS
 from portable.lang.emit.expressions import Expressions, placeholder
 from portable.lang.ir import expressions as e
 from portable.lang.ir import statements as s
+from portable.lang.passes.operators import float_extreme
 
 __all__ = ["Atomics"]
 
 _UNSIGNED = (uint32, uint64)
 _NARROWEST = 4
 """Bytes of what atomics take; a relaxed store of fewer is a plain one, which no device tears."""
-_BINARY: dict[str, e.BinaryOp] = {"add": "add", "sub": "sub", "min": "min", "max": "max"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,7 +203,7 @@ class Atomics:
         kind = self._dialect.types[place.dtype.short]
         unsigned = self._dialect.types[inner.dtype.short]
         old, x = (placeholder(text, place.dtype) for text in ("old", "x"))
-        new = self._expressions.text(e.Binary(_BINARY[op], old, x))
+        new = self._expressions.text(_float_operation(op, old, x))
         relaxed = _Place(inner.pointer, inner.space, inner.dtype, "relaxed", inner.scope)
         swap = self._call("compare_exchange", inner, "seen", to_bits.format(new))
         return [
@@ -317,6 +317,17 @@ class Atomics:
             case _:
                 word = "exchange" if op == "exchange" else f"fetch_{op}"
                 return [f"return __hip_atomic_{word}(p, x, {order}, {scope});"]
+
+
+def _float_operation(op: str, x: e.Expression, y: e.Expression) -> e.Expression:
+    """Of two names."""
+    match op:
+        case "add" | "sub":
+            return e.Binary(op, x, y)
+        case "min" | "max":
+            return float_extreme(op, x, y, lambda name, _: name)
+        case _:
+            raise UnsupportedError(f"there is no atomic {op} of floats")
 
 
 def _allowed(op: str, order: s.MemoryOrder) -> s.MemoryOrder:

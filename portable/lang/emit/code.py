@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from enum import IntEnum
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
-__all__ = ["Code", "Level", "Writer", "infix", "wrapped"]
+__all__ = ["OPERATORS", "Code", "Level", "Writer", "infix", "wrapped"]
 
 
 class Level(IntEnum):
@@ -37,6 +37,21 @@ class Code(NamedTuple):
     def __str__(self) -> str:
         return self.text
 
+
+OPERATORS: Final[dict[str, tuple[str, Level]]] = {
+    "add": ("+", Level.SUM),
+    "sub": ("-", Level.SUM),
+    "mul": ("*", Level.PRODUCT),
+    "div": ("/", Level.PRODUCT),
+    "quot": ("/", Level.PRODUCT),
+    "rem": ("%", Level.PRODUCT),
+    "and": ("&", Level.BIT_AND),
+    "or": ("|", Level.BIT_OR),
+    "xor": ("^", Level.BIT_XOR),
+    "shl": ("<<", Level.SHIFT),
+    "shr": (">>", Level.SHIFT),
+}
+"""How C spells operations on numbers."""
 
 _BITWISE = (Level.BIT_OR, Level.BIT_XOR, Level.BIT_AND, Level.SHIFT)
 

@@ -11,9 +11,7 @@ from portable.lang.emit.helpers import Prelude
 from portable.lang.emit.names import Names
 from portable.lang.ir.facts import Facts
 from portable.lang.ir.kernel import Kernel
-from portable.lang.ir.statements import SubGroup
 from portable.lang.ir.types import Array
-from portable.lang.ir.walk import all_statements
 
 __all__ = ["Context"]
 
@@ -30,8 +28,6 @@ class Context:
         Identifiers, proofs and definitions of this kernel.
     used : dict
         Extents, strides and boxes that the text mentions, with their identifiers.
-    flat : bool
-        Whether the workgroup is launched along one dimension, its local indices being worked out.
     """
 
     kernel: Kernel
@@ -41,7 +37,6 @@ class Context:
     facts: Facts
     prelude: Prelude
     used: dict[Argument, str] = field(default_factory=dict)
-    flat: bool = False
 
     @staticmethod
     def of(kernel: Kernel, capabilities: Capabilities, dialect: Dialect) -> Context:
@@ -52,15 +47,7 @@ class Context:
             names.of(parameter.name, kind)
         for array in kernel.arrays:
             names.of(array.name, "array")
-        context = Context(kernel, capabilities, dialect, names, Facts(kernel), Prelude(dialect))
-        context.flat = dialect.flat_sub_groups and _needs_flat(kernel)
-        return context
-
-    @property
-    def workgroup(self) -> tuple[int, int, int]:
-        """The local size to launch."""
-        x, y, z = self.kernel.workgroup
-        return (x * y * z, 1, 1) if self.flat else (x, y, z)
+        return Context(kernel, capabilities, dialect, names, Facts(kernel), Prelude(dialect))
 
     def array_name(self, array: Array) -> str:
         """The C identifier of an array."""
@@ -83,10 +70,3 @@ class Context:
         key = Argument("box", self.kernel.parameters.index(array), 0, array.dtype, box)
         found = self.used.get(key)
         return found or self.used.setdefault(key, self.names.fresh(f"{array.name}_boxes"))
-
-
-def _needs_flat(kernel: Kernel) -> bool:
-    """Whether sub-groups are used in a workgroup whose rows they do not divide."""
-    size, (x, y, z) = kernel.sub_group_size, kernel.workgroup
-    used = any(isinstance(s, SubGroup) for s in all_statements(kernel.body))
-    return used and size > 1 and y * z > 1 and x % size != 0

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from math import prod
 from typing import Final
 
 from portable.backend import Capabilities
 from portable.lang.emit.dialect import PTX_ATOMICS, SAME_NAME, Dialect, Helper
-from portable.lang.emit.helpers import SHARED
 from portable.lang.emit.ptx import INSTRUCTIONS
 from portable.lang.ir.kernel import Kernel, Options
+from portable.lang.passes.semantics import Semantics
 
 __all__ = ["BITCASTS", "CUDA", "FUNCTIONS", "HALF_CASTS", "HELPERS", "TYPES"]
 
@@ -46,8 +47,6 @@ FUNCTIONS: Final = _library() | {
     "abs.f16": "__habs({0})",
     "abs.f32": "fabsf({0})",
     "abs.f64": "fabs({0})",
-    "abs.i": "@abs_wrap",
-    "abs.u": "({0})",
     "clz.i32": "__clz({0})",
     "clz.u32": "(unsigned int)__clz((int)({0}))",
     "clz.i64": "(long long)__clzll({0})",
@@ -119,7 +118,7 @@ def _preludes(kernel: Kernel, capabilities: Capabilities, features: frozenset[st
 
 
 def _workgroup(kernel: Kernel, capabilities: Capabilities, features: frozenset[str]) -> str:
-    return f"__launch_bounds__({kernel.workgroup[0] * kernel.workgroup[1] * kernel.workgroup[2]})"
+    return f"__launch_bounds__({prod(kernel.workgroup)})"
 
 
 def _flags(options: Options, capabilities: Capabilities) -> tuple[str, ...]:
@@ -171,12 +170,12 @@ CUDA: Final = Dialect(
     casts=HALF_CASTS | {"f32.i32": "__float2int_rz({0})", "f32.u32": "__float2uint_rz({0})"},
     half_load="__half2float({p}[{i}])",
     half_store="{p}[{i}] = __float2half_rn({v});",
-    helpers=SHARED | HELPERS,
+    helpers=HELPERS,
     preludes=_preludes,
     workgroup=_workgroup,
     flags=_flags,
-    sub_groups={"shuffle": "__shfl_sync(0xffffffffu >> (32u - active), {0}, (int)({1}))"},
-    flat_sub_groups=False,
+    sub_groups={"shuffle": "__shfl_sync(0xffffffffu >> (32u - {active}), {0}, (int)({1}))"},
+    semantics=Semantics(saturating=frozenset({"f32.i32", "f32.u32"})),
     atomics=PTX_ATOMICS,
     printf_formats={
         "bool": "%d",

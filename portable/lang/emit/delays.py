@@ -23,6 +23,7 @@ from portable.lang.emit.context import Context
 from portable.lang.emit.expressions import Expressions
 from portable.lang.ir import expressions as e
 from portable.lang.ir import statements as s
+from portable.lang.ir.places import sub_group_id
 from portable.lang.ir.walk import all_statements
 
 __all__ = ["Delays", "perturbation"]
@@ -163,9 +164,7 @@ class Delays:
 
     def _own(self) -> list[e.Expression]:
         """Numbers that tell the workgroup and the sub-group from others."""
-        size = e.Const(self._context.kernel.sub_group_size, int32)
-        linear = self._expressions.linear_id(int32)
-        sub_group = e.Binary("floordiv", linear, size, nonnegative=True)
+        sub_group = sub_group_id(self._context.kernel, int32)
         numbers: list[e.Expression] = [e.WorkItem("group_id", dim, uint32) for dim in range(3)]
         numbers.append(e.Cast(sub_group, uint32))
         return [

@@ -15,6 +15,7 @@ from portable.backend import Capabilities
 from portable.dtypes import DType
 from portable.lang.ir.kernel import Kernel, Options
 from portable.lang.ir.types import ValueType, Vector
+from portable.lang.passes.semantics import Semantics
 
 __all__ = ["PTX_ATOMICS", "SAME_NAME", "Asm", "AtomicWords", "Dialect", "Helper"]
 
@@ -59,16 +60,12 @@ class Helper:
     Attributes
     ----------
     text : str
-        Template of the definition; ``{name}`` is its name, ``{T}``, ``{U}``, ``{I}`` the C types
-        of the operand, of the unsigned and of the signed integer of its width, ``{bits}`` its
-        width, ``{s}`` its literals' suffix; ``{fmod}``, ``{copysign}``, ``{floor}`` functions;
-        ``{asm}`` the keyword and ``{r}`` NVIDIA's constraint for a register of that width.
-    uses : tuple of str
-        Other helpers, for the same type, which it calls as ``{<name>}``.
+        Template of the definition; ``{name}`` is its name, ``{T}`` and ``{U}`` the C types of the
+        operand and of the unsigned integer of its width, ``{bits}`` that width, ``{asm}`` the
+        keyword and ``{r}`` NVIDIA's constraint for a register of that width.
     """
 
     text: str
-    uses: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,9 +159,9 @@ class Dialect:
     flags : callable
         Compiler options for a kernel's options and a device.
     sub_groups : mapping
-        Template of ``shuffle``: ``{0}`` value, ``{1}`` source, ``active`` how many take part.
-    flat_sub_groups : bool
-        Whether sub-groups may not follow the linear local index but in workgroups of one dimension.
+        Template of ``shuffle``: ``{0}`` value, ``{1}`` source, ``{active}`` how many take part, ``{size}`` the width.
+    semantics : Semantics
+        What its operators mean by themselves.
     atomics : AtomicWords
         Of atomics and fences.
     instructions : mapping
@@ -207,7 +204,7 @@ class Dialect:
     workgroup: Callable[[Kernel, Capabilities, frozenset[str]], str]
     flags: Callable[[Options, Capabilities], tuple[str, ...]]
     sub_groups: Mapping[str, str]
-    flat_sub_groups: bool
+    semantics: Semantics
     atomics: AtomicWords
     printf_formats: Mapping[str, str]
     static_local_limit: int

@@ -9,6 +9,7 @@ from portable.backend import Capabilities
 from portable.lang.emit.cuda import CUDA, HALF_CASTS
 from portable.lang.emit.dialect import AtomicWords
 from portable.lang.ir.kernel import Kernel, Options
+from portable.lang.passes.semantics import Semantics
 
 __all__ = ["HIP"]
 
@@ -31,6 +32,7 @@ HIP: Final = replace(
     CUDA,
     name="hip",
     casts=HALF_CASTS,
+    semantics=Semantics(),
     preludes=_preludes,
     flags=_flags,
     sub_groups={"shuffle": "__shfl({0}, (int)({1}), {size})"},

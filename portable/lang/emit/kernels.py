@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import PurePath
 
 from portable.backend import Argument, Capabilities, Program
@@ -48,8 +47,7 @@ class _Printer:
         preludes = self._dialect.preludes(kernel, capabilities, features)
         lines = [f"// {kernel.name}, {PurePath(kernel.loc.file).name}:{kernel.loc.line}"]
         lines += [*preludes, "", *self._context.prelude.text()]
-        launched = replace(kernel, workgroup=self._context.workgroup)
-        workgroup = self._dialect.workgroup(launched, capabilities, features)
+        workgroup = self._dialect.workgroup(kernel, capabilities, features)
         lines.append(f"{self._dialect.kernel} {workgroup}")
         lines += [*self._signature(arguments), "{", *body, "}"]
         return Program(
@@ -57,7 +55,7 @@ class _Printer:
             entry=self._entry,
             dialect=self._dialect.name,
             arguments=tuple(arguments),
-            workgroup=self._context.workgroup,
+            workgroup=kernel.launched,
             local_bytes=self._local_bytes,
             dynamic_local=self._dynamic,
             flags=self._dialect.flags(kernel.options, capabilities),

@@ -11,7 +11,7 @@ from portable.dtypes import DType
 from portable.lang.emit.code import Code, Level
 from portable.lang.emit.dialect import Dialect
 
-__all__ = ["literal", "unsigned_literal"]
+__all__ = ["literal"]
 
 
 def literal(value: float, kind: DType, dialect: Dialect) -> Code:
@@ -21,12 +21,6 @@ def literal(value: float, kind: DType, dialect: Dialect) -> Code:
     if kind.is_integer:
         return _integer(int(value), kind, dialect)
     return _floating(float(value), kind, dialect)
-
-
-def unsigned_literal(value: int, kind: DType, dialect: Dialect) -> Code:
-    """The bits of an integer constant, as a literal of the unsigned type of its width."""
-    short = f"u{kind.bits}"
-    return Code(f"{value & (2**kind.bits - 1)}{dialect.suffixes[short]}")
 
 
 def _integer(value: int, kind: DType, dialect: Dialect) -> Code:

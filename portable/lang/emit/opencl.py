@@ -7,9 +7,9 @@ from typing import Final
 
 from portable.backend import Capabilities
 from portable.lang.emit.dialect import SAME_NAME, Asm, AtomicWords, Dialect, Helper
-from portable.lang.emit.helpers import SHARED
 from portable.lang.emit.ptx import INSTRUCTIONS
 from portable.lang.ir.kernel import Kernel, Options
+from portable.lang.passes.semantics import Semantics
 
 __all__ = ["OPENCL"]
 
@@ -27,12 +27,11 @@ _TYPES: Final = {
 
 _FUNCTIONS: Final = {name: f"{name}({{0}})" for name in SAME_NAME} | {
     "abs.f": "fabs({0})",
-    "abs.i": "@abs_wrap",
-    "abs.u": "({0})",
     "atan2": "atan2({0}, {1})",
     "clz": "clz({0})",
     "copysign": "copysign({0}, {1})",
     "fma": "fma({0}, {1}, {2})",
+    "fmod": "fmod({0}, {1})",
     "hypot": "hypot({0}, {1})",
     "isfinite": "(isfinite({0}) != 0)",
     "isinf": "(isinf({0}) != 0)",
@@ -76,7 +75,7 @@ def _preludes(kernel: Kernel, capabilities: Capabilities, features: frozenset[st
 
 
 def _workgroup(kernel: Kernel, capabilities: Capabilities, features: frozenset[str]) -> str:
-    x, y, z = kernel.workgroup
+    x, y, z = kernel.launched
     text = f"__attribute__((reqd_work_group_size({x}, {y}, {z})))"
     if "sub_groups" in features and capabilities.vendor == "intel":
         text += f" __attribute__((intel_reqd_sub_group_size({kernel.sub_group_size})))"
@@ -123,6 +122,7 @@ OPENCL: Final = Dialect(
     work_items={
         "global_id": "({T})get_global_id({d})",
         "local_id": "({T})get_local_id({d})",
+        "local_linear_id": "({T})get_local_id(0)",
         "group_id": "({T})get_group_id({d})",
         "global_size": "({T})get_global_size({d})",
         "num_groups": "({T})get_num_groups({d})",
@@ -135,12 +135,12 @@ OPENCL: Final = Dialect(
     casts={},
     half_load="vload_half({i}, {p})",
     half_store="vstore_half_rte({v}, {i}, {p});",
-    helpers=SHARED | _HELPERS,
+    helpers=_HELPERS,
     preludes=_preludes,
     workgroup=_workgroup,
     flags=_flags,
     sub_groups={"shuffle": "sub_group_shuffle({0}, {1})"},
-    flat_sub_groups=True,
+    semantics=Semantics(flat_sub_groups=True),
     atomics=AtomicWords(
         style="opencl",
         orders={

@@ -11,10 +11,11 @@ from portable.lang.emit.context import Context
 from portable.lang.emit.delays import Delays
 from portable.lang.emit.expressions import Expressions
 from portable.lang.emit.memory import Memory
-from portable.lang.emit.subgroups import SubGroups
 from portable.lang.ir import expressions as e
 from portable.lang.ir import statements as s
+from portable.lang.ir.places import linear_id
 from portable.lang.ir.types import Array, ValueType, Vector
+from portable.lang.passes.sub_groups import active_items
 
 __all__ = ["Statements"]
 
@@ -35,7 +36,6 @@ class Statements:
         self.expressions = Expressions(context)
         self.memory = Memory(self.expressions)
         self._atomics = Atomics(self.expressions, self.memory.addresses)
-        self._sub_groups = SubGroups(self.expressions)
         self.delays = Delays(self.expressions)
         items = context.kernel.workgroup
         self.alone = items[0] * items[1] * items[2] == 1
@@ -83,7 +83,7 @@ class Statements:
             case s.Atomic():
                 self._lines(self._atomics.operation(x))
             case s.SubGroup():
-                self.bind(x.var, self._sub_groups.text(x))
+                self.bind(x.var, self._shuffle(x))
             case s.WorkgroupUniform():
                 self._uniform(x)
             case s.Print():
@@ -165,11 +165,22 @@ class Statements:
         stored = "u8" if kind.kind == "b" else kind.short
         slot = f"*({self.dialect.spaces['local']}{self._slot_type(stored)} *)uniform_slot"
         self.barrier()
-        first = e.Compare("eq", self.expressions.linear_id(self._index()), self._zero())
+        first = e.Compare("eq", linear_id(self.context.kernel, self._index()), self._zero())
         with self.writer.block(f"if ({self.expressions.text(first)})"):
             self.writer.line(f"{slot} = {self.expressions.text(x.value)};")
         self.barrier()
         self.bind(x.var, f"{slot} != 0" if kind.kind == "b" else slot)
+
+    def _shuffle(self, x: s.SubGroup) -> str:
+        assert x.op == "shuffle", f"{x.op} has not been lowered"
+        assert x.argument is not None
+        self.context.prelude.features.add("sub_groups")
+        return self.dialect.sub_groups["shuffle"].format(
+            self.expressions.text(x.value),
+            self.expressions.text(x.argument),
+            active=self.expressions.text(active_items(self.context.kernel)),
+            size=self.context.kernel.sub_group_size,
+        )
 
     def _slot_type(self, short: str) -> str:
         return self.dialect.memory_types.get(short) or self.dialect.types[short]

@@ -10,9 +10,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import fields, replace
 from typing import TYPE_CHECKING, Any
 
-from portable.dtypes import DType, bool_
+from portable.dtypes import bool_
 from portable.faults import Fault
-from portable.lang.emit.code import Code, Level, infix, wrapped
+from portable.lang.emit.code import OPERATORS, Code, Level, infix, wrapped
 from portable.lang.functions import FUNCTIONS
 from portable.lang.ir import expressions as e
 from portable.lang.ir.types import ValueType, Vector, lanes_of, scalar_of
@@ -285,15 +285,6 @@ def _narrower(kind: Vector, lanes: int) -> ValueType:
 
 # -- native -----------------------------------------------------------------------------------
 
-_INFIX = {
-    "add": ("+", Level.SUM),
-    "sub": ("-", Level.SUM),
-    "mul": ("*", Level.PRODUCT),
-    "div": ("/", Level.PRODUCT),
-    "and": ("&", Level.BIT_AND),
-    "or": ("|", Level.BIT_OR),
-    "xor": ("^", Level.BIT_XOR),
-}
 _RELATIONS = {"eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">="}
 
 
@@ -336,9 +327,7 @@ def _wide_mask(printer: Expressions, condition: e.Expression, kind: Vector) -> s
 
 
 def _native_unary(printer: Expressions, x: e.Unary) -> Code | None:
-    kind = x.type
-    assert isinstance(kind, Vector)
-    if x.op == "neg" and (kind.dtype.kind == "i" or printer.hides_negatives(x)):
+    if printer.hides_negatives(x):
         return None
     inner = printer.operand(x.x)
     if x.op != "neg":
@@ -346,43 +335,12 @@ def _native_unary(printer: Expressions, x: e.Unary) -> Code | None:
     return Code(f"-({inner})" if inner.startswith("-") else f"-{inner}", Level.UNARY)
 
 
-def _native_binary(printer: Expressions, x: e.Binary) -> Code | None:
-    kind = x.type
-    assert isinstance(kind, Vector)
+def _native_binary(printer: Expressions, x: e.Binary) -> Code:
     a, b = printer.code(x.x), printer.code(x.y)
-    if x.op in _INFIX:
-        operator, level = _INFIX[x.op]
-        if kind.dtype.kind == "i" and x.op in ("add", "sub", "mul"):
-            unsigned = vector_name(printer, Vector(_unsigned(kind.dtype), kind.lanes))
-            inner = infix(operator, level, Code(f"as_{unsigned}({a})"), Code(f"as_{unsigned}({b})"))
-            return Code(f"as_{vector_name(printer, kind)}({inner})")
-        return infix(operator, level, a, b)
-    if x.op in ("shl", "shr"):
-        return infix("<<" if x.op == "shl" else ">>", Level.SHIFT, a, b)
-    if x.op in ("min", "max") and kind.dtype.is_integer:
-        return Code(f"{x.op}({a}, {b})")
-    if x.op in ("min", "max"):
-        return Code(f"{_native_extreme(printer, x.op, kind)}({a}, {b})")
-    return None
-
-
-def _unsigned(kind: DType) -> DType:
-    from portable.dtypes import uint32, uint64
-
-    return uint32 if kind.bits == 32 else uint64
-
-
-def _native_extreme(printer: Expressions, op: str, kind: Vector) -> str:
-    name = f"pt_f{op}_nan_{kind!r}"
-    vector = vector_name(printer, kind)
-    sign = "<" if op == "min" else ">"
-    return printer.context.prelude.define(
-        name,
-        lambda: (
-            f"{printer.dialect.function} {vector} {name}({vector} x, {vector} y)\n"
-            f"{{\n    return select(y, x, (x {sign} y) | (x != x));\n}}"
-        ),
-    )
+    if x.op in OPERATORS:
+        return infix(*OPERATORS[x.op], a, b)
+    assert x.op in ("min", "max"), f"no language has {x.op} of {x.type}"
+    return Code(f"{x.op}({a}, {b})")
 
 
 def _native_select(printer: Expressions, x: e.Select) -> Code:
@@ -399,7 +357,7 @@ def _native_cast(printer: Expressions, x: e.Cast) -> Code | None:
     source, target = x.x.type, x.type
     assert isinstance(source, Vector)
     assert isinstance(target, Vector)
-    if x.storage is not None or (source.dtype.is_float and target.dtype.is_integer):
+    if x.storage is not None:
         return None
     inner = printer.code(x.x)
     if source.dtype is target.dtype:

@@ -75,6 +75,7 @@ class Stride:
 WorkItemWord = Literal[
     "global_id",
     "local_id",
+    "local_linear_id",
     "group_id",
     "global_size",
     "num_groups",
@@ -88,7 +89,8 @@ WorkItemWord = Literal[
 class WorkItem:
     """Where this work-item stands; `dim` is 0 to 2 (0 for sub-group words).
 
-    Dimension 0 varies fastest. ``local_size`` and ``sub_group_size`` are no nodes: they are
+    Dimension 0 varies fastest. ``local_linear_id`` is of kernels that are launched along one
+    dimension (`kernel.Kernel.flat`). ``local_size`` and ``sub_group_size`` are no nodes: they are
     constants of a specialisation. The sub-group of a work-item is its linear local index divided
     by the sub-group size, the remainder its ``sub_group_local_id``.
     """
@@ -115,8 +117,9 @@ class Unary:
 
 
 BinaryOp = Literal[
-    "add", "sub", "mul", "div", "floordiv", "mod", "and", "or", "xor", "shl", "shr", "min", "max"
-]
+    "add", "sub", "mul", "div", "floordiv", "mod", "quot", "rem",
+    "and", "or", "xor", "shl", "shr", "min", "max",
+]  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,9 +130,12 @@ class Binary:
     ``div``: of floats. ``floordiv mod``: Python's (floor; the remainder has the divisor's sign),
     for integers and floats; integer division by zero gives 0 for both; the most negative value
     floor-divided by -1 wraps to itself. ``nonnegative`` promises that both operands are not
-    negative. ``and or xor``: of integers bitwise, of bool logical (both sides evaluated). ``shl
-    shr``: of integers, the count taken modulo the width (as unsigned); ``shr`` is arithmetic for
-    signed operands. ``min max``: a NaN operand gives NaN; of integers as usual.
+    negative. ``quot rem``: of integers, truncated toward zero, the remainder with the dividend's
+    sign; the divisor is not 0, and not -1 where the dividend may be the most negative value
+    (`portable.lang.passes.division` makes them). ``and or xor``: of integers bitwise, of bool
+    logical (both sides evaluated). ``shl shr``: of integers, the count taken modulo the width (as
+    unsigned); ``shr`` is arithmetic for signed operands. ``min max``: a NaN operand gives NaN; of
+    integers as usual.
     """
 
     op: BinaryOp
@@ -187,12 +193,14 @@ class Cast:
     unequal to zero (NaN is true). From bool: 0 or 1.
     `storage` narrows further: after conversion to ``type`` the value is rounded or wrapped as if
     stored to and loaded from that memory type (``int8`` in an ``int32`` register, ``float16`` in
-    a ``float32`` one).
+    a ``float32`` one). `in_range` promises that a float truncates to a number that the integer type
+    has, or that the result is not used where it does not.
     """
 
     x: Expression
     type: ValueType
     storage: DType | None = None
+    in_range: bool = False
 
 
 @dataclass(frozen=True, slots=True)

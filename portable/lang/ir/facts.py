@@ -72,6 +72,8 @@ class Facts:
         match x.word:
             case "local_id":
                 return Interval(0, self._workgroup[x.dim] - 1)
+            case "local_linear_id":
+                return Interval(0, items - 1)
             case "sub_group_local_id":
                 return Interval(0, self._sub_group_size - 1)
             case "sub_group_id":
@@ -162,7 +164,7 @@ class Facts:
     def _binary_twos(self, x: e.Binary) -> int:
         a, b = self.twos(x.x), self.twos(x.y)
         match x.op:
-            case "add" | "sub" | "or" | "xor" | "min" | "max" | "mod":
+            case "add" | "sub" | "or" | "xor" | "min" | "max" | "mod" | "rem":
                 return min(a, b)
             case "mul":
                 return min(_EXACT, a + b)
@@ -170,6 +172,8 @@ class Facts:
                 return max(a, b)
             case "shl" if isinstance(x.y, e.Const) and isinstance(x.type, DType):
                 return min(_EXACT, a + int(x.y.value) % x.type.bits)
+            case "shr" if isinstance(x.y, e.Const) and isinstance(x.type, DType):
+                return max(0, a - int(x.y.value) % x.type.bits) if a < _EXACT else _EXACT
             case _:
                 return 0
 

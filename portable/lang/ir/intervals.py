@@ -108,6 +108,11 @@ def _hull(corners: list[int]) -> Interval:
     return Interval(min(corners), max(corners))
 
 
+def _quotient(x: int, y: int) -> int:
+    """``x / y``, truncated; `y` is positive."""
+    return x // y if x >= 0 else -(-x // y)
+
+
 def _binary(op: e.BinaryOp, a: Interval, b: Interval) -> Interval | None:
     match op:
         case "add":
@@ -120,12 +125,19 @@ def _binary(op: e.BinaryOp, a: Interval, b: Interval) -> Interval | None:
             return _hull([a.low // b.low, a.low // b.high, a.high // b.low, a.high // b.high])
         case "mod" if b.low >= 1:
             return Interval(0, min(a.high, b.high - 1) if a.low >= 0 else b.high - 1)
+        case "quot" if b.low >= 1:
+            return _hull([_quotient(x, y) for x in (a.low, a.high) for y in (b.low, b.high)])
+        case "rem" if b.low >= 1:
+            most = b.high - 1
+            return Interval(max(min(a.low, 0), -most), min(max(a.high, 0), most))
         case "min":
             return Interval(min(a.low, b.low), min(a.high, b.high))
         case "max":
             return Interval(max(a.low, b.low), max(a.high, b.high))
         case "and" if a.low >= 0 or b.low >= 0:
             return Interval(0, min(x.high for x in (a, b) if x.low >= 0))
+        case "shr" if b.low == b.high and 0 <= b.low < 32:
+            return Interval(a.low >> b.low, a.high >> b.low)
         case "shr" if a.low >= 0:
             return Interval(0, a.high)
         case "shl" if b.low == b.high and 0 <= b.low < 32 and a.low >= 0:

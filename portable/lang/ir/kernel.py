@@ -60,6 +60,8 @@ class Kernel:
         What the kernel was declared with.
     loc : Location
         Of its ``def``.
+    flat : bool
+        Whether the workgroup is launched along one dimension, however it is shaped.
     """
 
     name: str
@@ -73,6 +75,13 @@ class Kernel:
     index_type: DType
     options: Options
     loc: Location
+    flat: bool = False
+
+    @property
+    def launched(self) -> tuple[int, int, int]:
+        """The workgroup as it is launched."""
+        x, y, z = self.workgroup
+        return (x * y * z, 1, 1) if self.flat else (x, y, z)
 
     @property
     def written(self) -> frozenset[Array]:

@@ -16,6 +16,8 @@ __all__ = [
     "blocks",
     "children",
     "map_block",
+    "map_blocks",
+    "map_children",
     "map_expression",
     "map_operands",
     "operands",
@@ -142,10 +144,14 @@ def _map_inside(x: Any, change: Callable[[e.Expression], e.Expression]) -> Any:
     return x
 
 
+def map_children(x: e.Expression, change: Callable[[e.Expression], e.Expression]) -> e.Expression:
+    """Rebuilds an expression with `change` applied to its direct operands."""
+    return cast(e.Expression, _rebuild(x, lambda old: _map_inside(old, change)))
+
+
 def map_expression(x: e.Expression, change: Callable[[e.Expression], e.Expression]) -> e.Expression:
     """Rebuilds an expression bottom up, `change` being applied to each node after its operands."""
-    rebuilt = _rebuild(x, lambda old: _map_inside(old, lambda child: map_expression(child, change)))
-    return change(rebuilt)
+    return change(map_children(x, lambda child: map_expression(child, change)))
 
 
 def map_operands(
@@ -158,20 +164,20 @@ def map_operands(
     return cast(s.Statement, _rebuild(statement, lambda old: _map_inside(old, change)))
 
 
+def map_blocks(statement: s.Statement, change: Callable[[s.Block], s.Block]) -> s.Statement:
+    """Rebuilds a statement with `change` applied to the blocks directly inside it."""
+    match statement:
+        case s.If():
+            return replace(statement, then=change(statement.then), orelse=change(statement.orelse))
+        case s.For() | s.Loop() | s.ForElements():
+            return replace(statement, body=change(statement.body))
+        case _:
+            return statement
+
+
 def map_block(block: s.Block, change: Callable[[s.Statement], s.Block]) -> s.Block:
     """Rebuilds a block bottom up: each statement, inner blocks done, gives any number of others."""
     out: list[s.Statement] = []
     for statement in block:
-        match statement:
-            case s.If():
-                statement = replace(
-                    statement,
-                    then=map_block(statement.then, change),
-                    orelse=map_block(statement.orelse, change),
-                )
-            case s.For() | s.Loop() | s.ForElements():
-                statement = replace(statement, body=map_block(statement.body, change))
-            case _:
-                pass
-        out.extend(change(statement))
+        out.extend(change(map_blocks(statement, lambda inner: map_block(inner, change))))
     return tuple(out)

@@ -1,8 +1,13 @@
-"""Passes that turn what speed needs into what a device has.
+"""Passes between the front end and the printers of languages.
 
-`copies` lowers copies of tiles to each work-item's share. Matrix fragments are lowered first,
-since that may give local arrays new layouts. `negations` and `complements` steer clear of faults of
-compilers that the device declares.
+`lower` turns what speed needs into what a device has: `copies` lowers copies of tiles to each
+work-item's share, after matrix fragments, since these may give local arrays new layouts. What comes
+out still means the same everywhere; the simulator runs it.
+
+`reduced` turns what the language promises into operators that other languages have, so that their
+printers only print: `places` of work-items, `sub_groups`, `operators` (floor division, saturation,
+shifts) and `loops`. `negations` and `complements` steer clear of faults of compilers that the
+device declares, and `wrapping` of what C leaves undefined.
 """
 
 from __future__ import annotations
@@ -12,13 +17,21 @@ from typing import Final
 
 from portable.backend import Capabilities
 from portable.faults import Fault
+from portable.lang.ir.facts import Facts
 from portable.lang.ir.kernel import Kernel
+from portable.lang.passes.bindings import Bindings
 from portable.lang.passes.complements import lower_complements
 from portable.lang.passes.copies import lower_copies
+from portable.lang.passes.loops import lower_loops
 from portable.lang.passes.matrix import lower_matrices
 from portable.lang.passes.negations import keep_negations, plain_negations
+from portable.lang.passes.operators import lower_operators
+from portable.lang.passes.places import lower_places
+from portable.lang.passes.semantics import Semantics
+from portable.lang.passes.sub_groups import lower_sub_groups
+from portable.lang.passes.wrapping import wrap_signed
 
-__all__ = ["lower"]
+__all__ = ["lower", "reduced"]
 
 _AVOIDING: Final[dict[Fault, Callable[[Kernel], Kernel]]] = {
     Fault.FUSED_NEGATIVES: plain_negations,
@@ -28,11 +41,20 @@ _AVOIDING: Final[dict[Fault, Callable[[Kernel], Kernel]]] = {
 
 
 def lower(kernel: Kernel, capabilities: Capabilities) -> Kernel:
-    """The kernel in terms that emitters print, for one device."""
+    """The kernel in terms of what one device has."""
     if kernel.fragments:
         kernel = lower_matrices(kernel, capabilities)
-    kernel = lower_copies(kernel, capabilities)
+    return lower_copies(kernel, capabilities)
+
+
+def reduced(kernel: Kernel, capabilities: Capabilities, semantics: Semantics) -> Kernel:
+    """A kernel that `lower` gave, in operators of a language that means them by `semantics`."""
+    kernel = lower_places(kernel, semantics)
+    bindings = Bindings(Facts(kernel))
+    kernel = lower_sub_groups(kernel, bindings)
+    kernel = lower_loops(kernel, bindings)
+    kernel = lower_operators(kernel, semantics, bindings)
     for fault, avoid in _AVOIDING.items():
         if fault in capabilities.faults:
             kernel = avoid(kernel)
-    return kernel
+    return kernel if semantics.signed_wraps else wrap_signed(kernel, bindings.facts)

@@ -26,6 +26,7 @@ __all__ = [
     "expm1",
     "floor",
     "fma",
+    "fmod",
     "hypot",
     "isfinite",
     "isinf",
@@ -143,6 +144,14 @@ def floor(x: Any) -> Any:
 @elementwise
 def fma(x: Any, y: Any, z: Any) -> Any:
     """``x * y + z``, rounded once."""
+
+
+@elementwise
+def fmod(x: Any, y: Any) -> Any:
+    """What is left of `x` after division by `y` toward zero, exactly, with the sign of `x`.
+
+    C's and NumPy's; ``x % y`` is Python's, with the sign of `y`.
+    """
 
 
 @elementwise

@@ -1,0 +1,60 @@
+"""Short ways to write nodes that passes make often; operands may be vectors."""
+
+from __future__ import annotations
+
+from portable.dtypes import DType, uint32, uint64
+from portable.lang.ir import expressions as e
+from portable.lang.ir.types import ValueType, Vector, scalar_of
+
+__all__ = ["cast", "compare", "constant", "constant_of", "like", "reinterpret", "unsigned"]
+
+
+def constant(value: float, kind: ValueType) -> e.Expression:
+    """A number of a type, in every lane."""
+    scalar = e.Const(value, scalar_of(kind))
+    return e.Splat(scalar, kind) if isinstance(kind, Vector) else scalar
+
+
+def like(kind: ValueType, scalar: DType) -> ValueType:
+    """The type with as many lanes as `kind`, each of type `scalar`."""
+    return Vector(scalar, kind.lanes) if isinstance(kind, Vector) else scalar
+
+
+def unsigned(kind: ValueType) -> ValueType:
+    """The unsigned type of an integer type's width."""
+    return like(kind, uint32 if scalar_of(kind).bits == 32 else uint64)
+
+
+def cast(x: e.Expression, scalar: DType) -> e.Expression:
+    """`x` in a type, lane by lane."""
+    if scalar_of(x.type) is scalar:
+        return x
+    if isinstance(x, e.Const) and scalar.kind == "u":
+        return e.Const(int(x.value) % 2**scalar.bits, scalar)
+    return e.Cast(x, like(x.type, scalar))
+
+
+def reinterpret(x: e.Expression, kind: ValueType) -> e.Expression:
+    """The bits of an integer as the signed or unsigned type of its width."""
+    if x.type == kind:
+        return x
+    return e.Bitcast(x, kind) if isinstance(kind, Vector) else e.Cast(x, kind)
+
+
+def compare(op: e.CompareOp, x: e.Expression, value: float) -> e.Compare:
+    """Whether `x` compares so with a number."""
+    return e.Compare(op, x, constant(value, x.type))
+
+
+def constant_of(x: e.Expression) -> float | None:
+    """The number that an expression is, for vectors in every lane; None where it is none."""
+    match x:
+        case e.Const(value=value):
+            return value
+        case e.Splat():
+            return constant_of(x.x)
+        case e.MakeVector(elements=elements):
+            found = {constant_of(lane) for lane in elements}
+            return found.pop() if len(found) == 1 else None
+        case _:
+            return None

@@ -1,0 +1,140 @@
+"""Operators that no language has, in terms of those that all have.
+
+Floor division, shifts by any count, minima that hand NaN on, absolute values that wrap and
+conversions that saturate are the language's; below this pass there are only operators that a
+language for devices spells in one symbol or call (see `semantics`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from portable.dtypes import DType
+from portable.lang.ir import expressions as e
+from portable.lang.ir import statements as s
+from portable.lang.ir.intervals import Interval, whole
+from portable.lang.ir.kernel import Kernel
+from portable.lang.ir.make import compare, constant, constant_of
+from portable.lang.ir.types import ValueType, Vector, scalar_of
+from portable.lang.ir.walk import map_blocks, map_children, map_operands
+from portable.lang.passes import division
+from portable.lang.passes.bindings import Bindings
+from portable.lang.passes.division import Known, Name
+from portable.lang.passes.semantics import Semantics
+
+__all__ = ["float_extreme", "lower_operators"]
+
+
+def lower_operators(kernel: Kernel, semantics: Semantics, bindings: Bindings) -> Kernel:
+    """The kernel in operators that every language has."""
+    return replace(kernel, body=_Operators(semantics, bindings).block(kernel.body))
+
+
+class _Operators:
+    def __init__(self, semantics: Semantics, bindings: Bindings) -> None:
+        self._semantics = semantics
+        self._facts = bindings.facts
+        self._bindings = bindings
+
+    def block(self, block: s.Block) -> s.Block:
+        """A block with what its statements need bound before each of them."""
+        out: list[s.Statement] = []
+        for x in block:
+            self._bindings.loc = x.loc
+            made = map_operands(x, self.expression)
+            out += self._bindings.taken()
+            out.append(map_blocks(made, self.block))
+        return tuple(out)
+
+    def expression(self, x: e.Expression) -> e.Expression:
+        """An expression; what is known is known of the operands as they were."""
+        made = map_children(x, self.expression)
+        match made:
+            case e.Binary(op="floordiv" | "mod"):
+                assert isinstance(x, e.Binary)
+                return self._division(x, made)
+            case e.Binary(op="shl" | "shr"):
+                assert isinstance(x, e.Binary)
+                return replace(made, y=self._count(x.y, made.y))
+            case e.Binary(op="min" | "max" as op) if scalar_of(made.type).is_float:
+                return float_extreme(op, made.x, made.y, self._name)
+            case e.Call(function="abs") if scalar_of(made.type).is_integer:
+                return self._absolute(made.arguments[0])
+            case e.Cast():
+                return self._cast(made)
+            case _:
+                return made
+
+    def _name(self, x: e.Expression, hint: str) -> e.Expression:
+        return self._bindings.name(x, hint)
+
+    def _division(self, x: e.Binary, made: e.Binary) -> e.Expression:
+        if scalar_of(x.type).is_float:
+            worked_out = division.float_mod if x.op == "mod" else division.float_floordiv
+            return worked_out(made.x, made.y, self._name)
+        known = Known(self._bounds(x.x), self._bounds(x.y))
+        if x.nonnegative:
+            known = Known(_natural(known.dividend), _natural(known.divisor))
+        lowered = division.mod if x.op == "mod" else division.floordiv
+        return lowered(made.x, made.y, known, self._name)
+
+    def _bounds(self, x: e.Expression) -> Interval:
+        number = constant_of(x)
+        if number is not None:
+            return Interval(int(number), int(number))
+        return whole(x.type.dtype) if isinstance(x.type, Vector) else self._facts.bounds(x)
+
+    def _count(self, x: e.Expression, made: e.Expression) -> e.Expression:
+        """A shift's count, modulo the width."""
+        most, number = scalar_of(x.type).bits - 1, constant_of(x)
+        if number is not None:
+            return constant(int(number) & most, x.type)
+        if self._bounds(x).inside(Interval(0, most)):
+            return made
+        return e.Binary("and", made, constant(most, x.type))
+
+    def _absolute(self, x: e.Expression) -> e.Expression:
+        """The absolute value, which of the most negative number is itself.
+
+        Not ``-x if x < 0``: that becomes PTX's ``abs``, and ptxas takes ``abs(x) < 0`` to be false.
+        """
+        if scalar_of(x.type).kind == "u":
+            return x
+        x = self._name(x, "number")
+        negative = self._name(e.Unary("neg", x), "negative")
+        return e.Select(e.Compare("gt", x, negative), x, negative)
+
+    def _cast(self, x: e.Cast) -> e.Expression:
+        source, target = scalar_of(x.x.type), scalar_of(x.type)
+        if not source.is_float or not target.is_integer or x.in_range:
+            return x
+        if f"{source.short}.{target.short}" in self._semantics.saturating:
+            return x
+        number = self._name(x.x, "number")
+        found = _saturated(number, x.type, target)
+        return found if x.storage is None else e.Cast(found, x.type, x.storage)
+
+
+def _natural(x: Interval) -> Interval:
+    """What is left of an interval of numbers that are not negative."""
+    return Interval(max(x.low, 0), max(x.high, 0))
+
+
+def _saturated(x: e.Expression, kind: ValueType, target: DType) -> e.Expression:
+    """Truncated, the ends of the range beyond it, and 0 for NaN."""
+    ends = whole(target)
+    truncated = e.Cast(x, kind, in_range=True)
+    top = compare("ge", x, float(ends.high + 1))
+    capped = e.Select(top, constant(ends.high, kind), truncated)
+    low = float(ends.low)
+    beneath = constant(0, kind)
+    if ends.low:
+        beneath = e.Select(compare("le", x, low), constant(ends.low, kind), beneath)
+    return e.Select(compare("gt", x, low), capped, beneath)
+
+
+def float_extreme(op: e.BinaryOp, x: e.Expression, y: e.Expression, name: Name) -> e.Expression:
+    """The lesser or greater of two floats; a NaN is handed on."""
+    x, y = name(x, "first"), name(y, "second")
+    beyond = e.Compare("lt" if op == "min" else "gt", x, y)
+    return e.Select(e.Binary("or", beyond, e.Compare("ne", x, x)), x, y)

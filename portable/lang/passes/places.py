@@ -1,0 +1,70 @@
+"""Places of work-items, from the indices that every language has.
+
+The sub-group of a work-item follows from its linear local index. Where a device forms sub-groups in
+another order, a workgroup of several dimensions is launched along one, and the local indices are
+worked out.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from math import prod
+
+from portable.lang.ir import expressions as e
+from portable.lang.ir import statements as s
+from portable.lang.ir.kernel import Kernel
+from portable.lang.ir.places import linear_id, sub_group_id, sub_group_local_id
+from portable.lang.ir.walk import all_statements, map_block, map_expression, map_operands
+from portable.lang.passes.semantics import Semantics
+
+__all__ = ["lower_places"]
+
+
+def lower_places(kernel: Kernel, semantics: Semantics) -> Kernel:
+    """The kernel without words of sub-groups, launched so that these are right."""
+    kernel = replace(kernel, flat=semantics.flat_sub_groups and _needs_flat(kernel))
+
+    def change(x: s.Statement) -> s.Block:
+        return (map_operands(x, lambda y: map_expression(y, lambda z: _placed(z, kernel))),)
+
+    return replace(kernel, body=map_block(kernel.body, change))
+
+
+def _needs_flat(kernel: Kernel) -> bool:
+    """Whether sub-groups are used in a workgroup whose rows they do not divide."""
+    size, (x, y, z) = kernel.sub_group_size, kernel.workgroup
+    used = any(isinstance(statement, s.SubGroup) for statement in all_statements(kernel.body))
+    return used and size > 1 and y * z > 1 and x % size != 0
+
+
+def _placed(x: e.Expression, kernel: Kernel) -> e.Expression:
+    """A word in terms of others."""
+    if not isinstance(x, e.WorkItem):
+        return x
+    match x.word:
+        case "sub_group_local_id":
+            return sub_group_local_id(kernel, x.type)
+        case "sub_group_id":
+            return sub_group_id(kernel, x.type)
+        case "num_sub_groups":
+            return e.Const(-(-prod(kernel.workgroup) // kernel.sub_group_size), x.type)
+        case "local_id" if kernel.workgroup[x.dim] == 1:
+            return e.Const(0, x.type)
+        case "local_id" | "global_id" | "global_size" if kernel.flat:
+            return _unfolded(x, kernel)
+        case _:
+            return x
+
+
+def _unfolded(x: e.WorkItem, kernel: Kernel) -> e.Expression:
+    """An index of a workgroup that is launched along one dimension."""
+    own = e.Const(kernel.workgroup[x.dim], x.type)
+    if x.word == "local_id":
+        before = e.Const(prod(kernel.workgroup[: x.dim]), x.type)
+        row = e.Binary("floordiv", linear_id(kernel, x.type), before, nonnegative=True)
+        return e.Binary("mod", row, own, nonnegative=True)
+    word: e.WorkItemWord = "group_id" if x.word == "global_id" else "num_groups"
+    total = e.Binary("mul", e.WorkItem(word, x.dim, x.type), own)
+    if x.word == "global_size":
+        return total
+    return e.Binary("add", total, _placed(e.WorkItem("local_id", x.dim, x.type), kernel))
