@@ -11,8 +11,12 @@ import numpy as np
 from portable import dtypes as dt
 from portable.lang.functions import FUNCTIONS
 from portable.lang.ir import expressions as e
+from portable.lang.ir import statements as s
+from portable.lang.ir.kernel import Kernel, Options
+from portable.lang.ir.types import Vector, lanes_of
+from tests.support import irbuilder as ir
 
-__all__ = ["OPERATIONS", "SPECIALS", "Operation"]
+__all__ = ["OPERATIONS", "SPECIALS", "Operation", "operation_kernel"]
 
 Values = np.ndarray[Any, Any]
 
@@ -167,3 +171,29 @@ def _calls() -> list[Operation]:
 
 
 OPERATIONS = [*_binaries(), *_unaries(), *_casts(), *_calls()]
+
+
+def operation_kernel(operation: Operation, lanes: int = 1, workgroup: int = 1) -> Kernel:
+    """``out[i] = operation(x[i], ...)``, by scalars or by vectors of `lanes`."""
+    names = "xyz"[: operation.arity]
+    arrays = [ir.array(name, operation.kind) for name in names]
+    kind = operation.kind if lanes == 1 else Vector(operation.kind, lanes)
+    values = [ir.var(f"{name}v", kind) for name in names]
+    result = operation.make(*values)
+    if lanes > 1 and isinstance(result, e.Cast | e.Bitcast | e.Call):
+        scalar: Any = result.type
+        result = type(result)(*(
+            Vector(scalar, lanes) if name == "type" else getattr(result, name)
+            for name in result.__dataclass_fields__
+        ))  # fmt: skip
+    scalar = result.type.dtype if isinstance(result.type, Vector) else result.type
+    out = ir.array("out", scalar)
+    at = ir.mul(ir.gid(), lanes) if lanes > 1 else ir.gid()
+    body: list[s.Statement] = [
+        s.Load(v, a, (at,), ir.LOC) for v, a in zip(values, arrays, strict=True)
+    ]
+    body.append(s.Store(out, (at,), result, ir.LOC))
+    assert lanes_of(result.type) == lanes
+    return ir.kernel(
+        [*arrays, out], body, workgroup=(workgroup, 1, 1), options=Options(contract=False)
+    )

@@ -14,11 +14,7 @@ from hypothesis import strategies as st
 from portable import dtypes as dt
 from portable.backend import Program
 from portable.lang.emit import generate
-from portable.lang.ir import expressions as e
-from portable.lang.ir import statements as s
-from portable.lang.ir.kernel import Kernel, Options
-from portable.lang.ir.types import Vector, lanes_of
-from tests.emit.operators import OPERATIONS, SPECIALS, Operation
+from tests.emit.operators import OPERATIONS, SPECIALS, Operation, operation_kernel
 from tests.support import irbuilder as ir
 from tests.support.compilers import OpenCLDevice, opencl_devices
 
@@ -26,33 +22,9 @@ DEVICES = opencl_devices()
 Values = np.ndarray[Any, Any]
 
 
-def scalar_kernel(operation: Operation, lanes: int = 1) -> Kernel:
-    """``out[i] = operation(x[i], ...)``, by scalars or by vectors of `lanes`."""
-    names = "xyz"[: operation.arity]
-    arrays = [ir.array(name, operation.kind) for name in names]
-    kind = operation.kind if lanes == 1 else Vector(operation.kind, lanes)
-    values = [ir.var(f"{name}v", kind) for name in names]
-    result = operation.make(*values)
-    if lanes > 1 and isinstance(result, e.Cast | e.Bitcast | e.Call):
-        scalar: Any = result.type
-        result = type(result)(*(
-            Vector(scalar, lanes) if name == "type" else getattr(result, name)
-            for name in result.__dataclass_fields__
-        ))  # fmt: skip
-    scalar = result.type.dtype if isinstance(result.type, Vector) else result.type
-    out = ir.array("out", scalar)
-    at = ir.mul(ir.gid(), lanes) if lanes > 1 else ir.gid()
-    body: list[s.Statement] = [
-        s.Load(v, a, (at,), ir.LOC) for v, a in zip(values, arrays, strict=True)
-    ]
-    body.append(s.Store(out, (at,), result, ir.LOC))
-    assert lanes_of(result.type) == lanes
-    return ir.kernel([*arrays, out], body, options=Options(contract=False))
-
-
 @functools.cache
 def _program(operation: Operation, lanes: int, device: OpenCLDevice) -> Program:
-    return generate(scalar_kernel(operation, lanes), device.capabilities)
+    return generate(operation_kernel(operation, lanes), device.capabilities)
 
 
 def _result_type(operation: Operation) -> dt.DType:
