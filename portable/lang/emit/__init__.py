@@ -1,7 +1,7 @@
 """From the IR to programs in OpenCL C, CUDA C++ and HIP C++.
 
 One printer for the C family: `expressions`, `vectors`, `addresses`, `memory`, `statements`,
-`loops`, `atomics`, `subgroups`, put together by `kernels`. A language is a `dialect.Dialect`, a
+`loops`, `atomics`, put together by `kernels`. A language is a `dialect.Dialect`, a
 table of spellings: `opencl`, `cuda`, `hip`; `around` changes it for compilers with faults. `facts`
 proves what makes plain arithmetic and aligned vectors legal. Nothing above `generate` knows of C,
 so that a language outside the family can stand beside it.

@@ -159,7 +159,8 @@ class Dialect:
     flags : callable
         Compiler options for a kernel's options and a device.
     sub_groups : mapping
-        Template of ``shuffle``: ``{0}`` value, ``{1}`` source, ``{active}`` how many take part, ``{size}`` the width.
+        Template of ``shuffle``: ``{0}`` value, ``{1}`` source, ``{active}`` how many take part,
+        ``{size}`` how many there may be.
     semantics : Semantics
         What its operators mean by themselves.
     atomics : AtomicWords
