@@ -157,12 +157,7 @@ def _assigned(block: s.Block) -> tuple[str, ...]:
     """Names of the variables that outlive a round and may change in it."""
     found = dict[str, None]()
     for statement in all_statements(block):
-        if isinstance(statement, s.Assign):
-            found[statement.var.name] = None
-        elif isinstance(statement, s.ForElements):
-            found[statement.value.name] = None
-        elif isinstance(statement, s.Instruction):
-            found.update(dict.fromkeys(x.name for x in statement.outputs))
+        found.update(dict.fromkeys(x.name for x in statement.sets()))
     return tuple(found)
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from portable.errors import UnsupportedError
 from portable.lang.functions import FUNCTIONS
 from portable.lang.ir import expressions as e
 from portable.lang.ir.types import lanes_of, scalar_of
@@ -70,6 +71,8 @@ def evaluator(x: e.Expression, size: int, site: Site) -> Evaluate:
             return lambda w: source(w)[:, lane]
         case e.AssumeUniform(operand):
             return _assume_uniform(inner(operand), site)
+        case _:
+            raise UnsupportedError(f"{type(x).__name__} is not simulated")
 
 
 def _unary(operation: Callable[[Value], Value], x: Evaluate) -> Evaluate:

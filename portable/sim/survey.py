@@ -17,7 +17,6 @@ _BESIDE: Final = ("bulk.", "mbarrier.", "tensor.", "wgmma.")
 """Instructions of what runs beside the work-items."""
 
 _COPIES: Final = s.CopyTile | s.CopyVector | s.BulkCopy
-_STORES: Final = s.Store | s.Atomic | s.FragmentStore | s.Instruction | _COPIES
 
 _SWIZZLE_BYTES: Final = 1024
 """Where a local array begins: a multiple of the widest pattern of swizzles."""
@@ -43,7 +42,7 @@ class Survey:
         self._kernel = kernel
         self.written = kernel.written
         self.proxied = any(x.name.startswith(_BESIDE) for x in instructions)
-        self.storing = any(isinstance(x, _STORES) for x in statements)
+        self.storing = any(isinstance(y, Array) for x in statements for y in x.written())
         self.copying = self.proxied or any(isinstance(x, _COPIES) for x in statements)
         self.ordered = self.proxied or any(
             isinstance(x, s.Fence) or (isinstance(x, s.Atomic) and x.order != "relaxed")

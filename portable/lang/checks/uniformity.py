@@ -54,6 +54,24 @@ _SCOPES: Final = {
 }
 
 
+_CALLED: Final[dict[type, str]] = {
+    s.Barrier: "kl.barrier",
+    s.BulkWait: "kl.bulk_wait",
+    s.CopyTile: "kl.copy_async or kl.copy",
+    s.ForElements: "kl.elements",
+    s.WorkgroupUniform: "kl.workgroup_uniform",
+} | dict.fromkeys(
+    (s.FragmentFill, s.FragmentLoad, s.FragmentStore, s.Multiply), "a matrix operation"
+)
+
+
+def _called(statement: s.Statement) -> str:
+    """What a user calls a statement."""
+    if isinstance(statement, s.SubGroup):
+        return f"kl.sub_group_{statement.op}"
+    return _CALLED.get(type(statement), type(statement).__name__)
+
+
 def check_uniformity(kernel: Kernel) -> None:
     """Refuses barriers and other collective operations that some work-items might not reach.
 
@@ -102,7 +120,14 @@ class _Analysis:
             case e.AssumeUniform():
                 return _Grade.WORKGROUP
             case _:
-                return max((self._grade(c) for c in children(x)), default=_Grade.WORKGROUP)
+                return self._inner(x)
+
+    def _inner(self, x: e.Expression) -> _Grade:
+        """Of what is worked out from other values."""
+        grades = [self._grade(child) for child in children(x)]
+        if not grades and not isinstance(x, e.Const | e.Extent | e.Stride):
+            raise TypeError(f"whether {type(x).__name__} is uniform is not known here")
+        return max(grades, default=_Grade.WORKGROUP)
 
     def _worst(self, values: Iterable[e.Expression | None]) -> _Grade:
         return max((self._grade(x) for x in values if x is not None), default=_Grade.WORKGROUP)
@@ -133,16 +158,15 @@ class _Analysis:
             case s.For() | s.Loop():
                 return stay, self._loop(statement, flow)
             case s.ForElements():
-                self._collective(statement, flow, _SCOPES[statement.fragment.scope], "kl.elements")
-                inside = _Flow(_Grade.VARYING, statement.loc)
-                for var in (statement.row, statement.column, statement.value):
-                    self._set(var, _Grade.VARYING)
-                self._block(statement.body, inside)
+                self._simple(statement, flow)
+                self._block(statement.body, _Flow(_Grade.VARYING, statement.loc))
                 return stay, stay
             case s.Break() | s.Continue():
                 return flow, stay
             case s.Return():
                 return stay, flow
+            case _ if statement.blocks():
+                raise TypeError(f"what flows through {type(statement).__name__} is not known here")
             case _:
                 self._simple(statement, flow)
                 return stay, stay
@@ -180,41 +204,28 @@ class _Analysis:
     # -- simple statements -----------------------------------------------------------------
 
     def _simple(self, statement: s.Statement, flow: _Flow) -> None:
-        match statement:
-            case s.Let(var=var, value=value) | s.Assign(var=var, value=value):
-                self._set(var, max(self._grade(value), flow.grade))
-            case s.Load(var=var):
-                self._set(var, _Grade.VARYING)
-            case s.Atomic(var=e.Variable() as var):
-                self._set(var, _Grade.VARYING)
-            case s.SubGroup():
-                self._collective(statement, flow, _Grade.SUB_GROUP, f"kl.sub_group_{statement.op}")
-                same = statement.op in _SAME_IN_SUB_GROUP
-                self._set(statement.var, _Grade.SUB_GROUP if same else _Grade.VARYING)
-            case s.WorkgroupUniform():
-                self._collective(statement, flow, _Grade.WORKGROUP, "kl.workgroup_uniform")
-            case s.Barrier():
-                self._collective(statement, flow, _Grade.WORKGROUP, "kl.barrier")
-            case s.BulkWait():
-                self._collective(statement, flow, _Grade.WORKGROUP, "kl.bulk_wait")
-                self._uniform_operands(statement, "kl.bulk_wait", _Grade.WORKGROUP)
-            case s.CopyTile():
-                self._collective(statement, flow, _Grade.WORKGROUP, "kl.copy_async or kl.copy")
-                self._uniform_operands(statement, "kl.copy", _Grade.WORKGROUP)
-            case (
-                s.FragmentFill(fragment=fragment)
-                | s.FragmentLoad(fragment=fragment)
-                | s.FragmentStore(fragment=fragment)
-                | s.Multiply(accumulator=fragment)
-            ):
-                scope = _SCOPES[fragment.scope]
-                self._collective(statement, flow, scope, "a matrix operation")
-                self._uniform_operands(statement, "a matrix operation", scope)
-            case _:
-                pass
+        self._meet(statement, flow)
+        grade = self._given(statement, flow)
+        for var in (*statement.binds(), *statement.sets()):
+            self._set(var, grade)
 
-    def _uniform_operands(self, statement: s.Statement, what: str, needed: _Grade) -> None:
-        if self.reporting and self._worst(operands(statement)) > needed:
+    def _given(self, statement: s.Statement, flow: _Flow) -> _Grade:
+        """How uniform the values are that a statement gives to variables."""
+        match statement:
+            case s.Let(value=value) | s.Assign(value=value):
+                return max(self._grade(value), flow.grade)
+            case s.WorkgroupUniform():
+                return _Grade.WORKGROUP
+            case s.SubGroup(op=op) if op in _SAME_IN_SUB_GROUP:
+                return _Grade.SUB_GROUP
+            case _:
+                return _Grade.VARYING
+
+    def _meet(self, statement: s.Statement, flow: _Flow) -> None:
+        """Refuses what not all may get to who must, or what is not the same for them."""
+        needed, what = _SCOPES[statement.together()], _called(statement)
+        self._collective(statement, flow, needed, what)
+        if statement.alike and self.reporting and self._worst(operands(statement)) > needed:
             self._fail(statement.loc, f"{what} is given indices that differ among its work-items")
 
     def _collective(self, statement: s.Statement, flow: _Flow, needed: _Grade, what: str) -> None:

@@ -8,7 +8,7 @@ from portable.dtypes import DType, uint32, uint64
 from portable.errors import UnsupportedError
 from portable.lang.emit.addresses import Addresses
 from portable.lang.emit.dialect import PTX_ATOMICS
-from portable.lang.emit.expressions import Expressions, placeholder
+from portable.lang.emit.expressions import Expressions, Text
 from portable.lang.ir import expressions as e
 from portable.lang.ir import statements as s
 from portable.lang.passes.operators import float_extreme
@@ -202,7 +202,7 @@ class Atomics:
     def _retried(self, op: str, place: _Place, inner: _Place, to_bits: str, back: str) -> list[str]:
         kind = self._dialect.types[place.dtype.short]
         unsigned = self._dialect.types[inner.dtype.short]
-        old, x = (placeholder(text, place.dtype) for text in ("old", "x"))
+        old, x = (Text(text, place.dtype) for text in ("old", "x"))
         new = self._expressions.text(_float_operation(op, old, x))
         relaxed = _Place(inner.pointer, inner.space, inner.dtype, "relaxed", inner.scope)
         swap = self._call("compare_exchange", inner, "seen", to_bits.format(new))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import cast
 
 from portable.dtypes import DType, float16, float32
 from portable.errors import UnsupportedError
@@ -15,18 +14,15 @@ from portable.lang.functions import FUNCTIONS
 from portable.lang.ir import expressions as e
 from portable.lang.ir.types import ValueType, Vector, scalar_of
 
-__all__ = ["Expressions", "placeholder"]
+__all__ = ["Expressions", "Text"]
 
 
 @dataclass(frozen=True, slots=True)
-class _Placeholder:
+class Text(e.Expression):
+    """A piece of postfix C text in the place of an expression."""
+
     text: str
     type: ValueType
-
-
-def placeholder(text: str, kind: ValueType) -> e.Expression:
-    """A piece of postfix C text in the place of an expression."""
-    return cast(e.Expression, _Placeholder(text, kind))
 
 
 _LOGIC = {
@@ -67,9 +63,9 @@ class Expressions:
 
     def code(self, x: e.Expression) -> Code:
         """The text and level of an expression."""
-        if isinstance(cast(object, x), _Placeholder):
-            return Code(cast(_Placeholder, x).text)
         match x:
+            case Text(text=text):
+                return Code(text)
             case e.Const(value=value, type=kind):
                 return literal(value, kind, self.dialect)
             case e.Variable(name=name):
@@ -108,7 +104,7 @@ class Expressions:
             case e.Call():
                 return self._call(x)
             case _:
-                raise TypeError(f"no expression of the kernel language: {x!r}")
+                raise UnsupportedError(f"{type(x).__name__} has no spelling in {self.dialect.name}")
 
     # -- leaves -----------------------------------------------------------------------------
 

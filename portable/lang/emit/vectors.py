@@ -264,14 +264,14 @@ def _part_node(
     x: e.Expression, operands: list[_Operand], part: Callable[[str, Vector], str], lanes: int
 ) -> e.Expression:
     """The node with each vector operand replaced by some lanes of the helper's parameter."""
-    from portable.lang.emit.expressions import placeholder
+    from portable.lang.emit.expressions import Text
 
     changes: dict[str, Any] = {}
     for number, (name, position, operand) in enumerate(operands):
         text, kind = "abc"[number], operand.type
         if isinstance(kind, Vector):
             text, kind = part(text, kind), _narrower(kind, lanes)
-        new = placeholder(text, kind)
+        new = Text(text, kind)
         changes[name] = new if position is None else (*changes.get(name, ()), new)
     if isinstance(x, e.Cast | e.Bitcast | e.Call):
         assert isinstance(x.type, Vector)

@@ -43,7 +43,6 @@ from portable.lang.ir import expressions as e
 from portable.lang.ir import statements as s
 from portable.lang.ir.intervals import Interval
 from portable.lang.ir.types import Fragment
-from portable.lang.ir.walk import blocks
 from portable.lang.words.word import word_of
 
 __all__ = ["Translator"]
@@ -512,6 +511,6 @@ def _is_left(body: s.Block, *, inside: bool = False) -> bool:
         if isinstance(statement, s.Return) or (isinstance(statement, s.Break) and not inside):
             return True
         deeper = inside or not isinstance(statement, s.If)
-        if any(_is_left(block, inside=deeper) for block in blocks(statement)):
+        if any(_is_left(block, inside=deeper) for block in statement.blocks()):
             return True
     return False

@@ -8,7 +8,7 @@ the front end inserts every conversion. Vectors behave lane by lane.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from portable.dtypes import DType, bool_
 from portable.lang.ir.types import Array, ValueType, Vector, lanes_of
@@ -39,7 +39,21 @@ __all__ = [
 
 
 @dataclass(frozen=True, slots=True)
-class Const:
+class Expression:
+    """A node of a value tree: a frozen dataclass, whose operands are the expressions in its fields.
+
+    Printers and the simulator refuse nodes that they do not know by their name.
+    """
+
+    if TYPE_CHECKING:
+
+        @property
+        def type(self) -> ValueType:
+            """The type of the value."""
+
+
+@dataclass(frozen=True, slots=True)
+class Const(Expression):
     """A literal: ``bool``, ``int`` (in range of `type`) or ``float`` (rounded on emission)."""
 
     value: bool | int | float
@@ -47,7 +61,7 @@ class Const:
 
 
 @dataclass(frozen=True, slots=True)
-class Variable:
+class Variable(Expression):
     """A named value: a parameter, a `statements.Let` (never reassigned) or a declared variable."""
 
     name: str
@@ -55,7 +69,7 @@ class Variable:
 
 
 @dataclass(frozen=True, slots=True)
-class Extent:
+class Extent(Expression):
     """The extent of a global array along a dimension, of the kernel's index type."""
 
     array: Array
@@ -64,7 +78,7 @@ class Extent:
 
 
 @dataclass(frozen=True, slots=True)
-class Stride:
+class Stride(Expression):
     """The stride in elements of a global array along a dimension, of the kernel's index type."""
 
     array: Array
@@ -86,7 +100,7 @@ WorkItemWord = Literal[
 
 
 @dataclass(frozen=True, slots=True)
-class WorkItem:
+class WorkItem(Expression):
     """Where this work-item stands; `dim` is 0 to 2 (0 for sub-group words).
 
     Dimension 0 varies fastest. ``local_linear_id`` is of kernels that are launched along one
@@ -104,7 +118,7 @@ UnaryOp = Literal["neg", "not", "invert"]
 
 
 @dataclass(frozen=True, slots=True)
-class Unary:
+class Unary(Expression):
     """``neg`` (integers wrap), ``not`` (of bool), ``invert`` (bitwise, of integers)."""
 
     op: UnaryOp
@@ -123,7 +137,7 @@ BinaryOp = Literal[
 
 
 @dataclass(frozen=True, slots=True)
-class Binary:
+class Binary(Expression):
     """An operation on two operands of the same type.
 
     ``add sub mul``: integers wrap, floats round to nearest even (and may contract to fma).
@@ -153,7 +167,7 @@ CompareOp = Literal["eq", "ne", "lt", "le", "gt", "ge"]
 
 
 @dataclass(frozen=True, slots=True)
-class Compare:
+class Compare(Expression):
     """A comparison of two operands of the same type; bool, or a vector of bool. NaN is unequal."""
 
     op: CompareOp
@@ -168,7 +182,7 @@ class Compare:
 
 
 @dataclass(frozen=True, slots=True)
-class Select:
+class Select(Expression):
     """`x` where `condition`, else `y`; both are evaluated.
 
     The condition is bool, or a vector of bool of the operands' width (then lane by lane).
@@ -185,7 +199,7 @@ class Select:
 
 
 @dataclass(frozen=True, slots=True)
-class Cast:
+class Cast(Expression):
     """Conversion between register types (lane by lane for vectors of the same width).
 
     Integer to integer wraps. Integer to float and float to float round to nearest even. Float to
@@ -204,7 +218,7 @@ class Cast:
 
 
 @dataclass(frozen=True, slots=True)
-class Bitcast:
+class Bitcast(Expression):
     """The same bits as another type of the same width (lane by lane for vectors)."""
 
     x: Expression
@@ -212,7 +226,7 @@ class Bitcast:
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class Call(Expression):
     """An element-wise function of `portable.lang.functions.FUNCTIONS`, by name."""
 
     function: str
@@ -221,7 +235,7 @@ class Call:
 
 
 @dataclass(frozen=True, slots=True)
-class Splat:
+class Splat(Expression):
     """A vector whose lanes all hold the scalar `x`."""
 
     x: Expression
@@ -229,7 +243,7 @@ class Splat:
 
 
 @dataclass(frozen=True, slots=True)
-class MakeVector:
+class MakeVector(Expression):
     """A vector from as many scalars as it has lanes."""
 
     elements: tuple[Expression, ...]
@@ -237,7 +251,7 @@ class MakeVector:
 
 
 @dataclass(frozen=True, slots=True)
-class Lane:
+class Lane(Expression):
     """One lane of a vector; `lane` is a constant."""
 
     x: Expression
@@ -252,7 +266,7 @@ class Lane:
 
 
 @dataclass(frozen=True, slots=True)
-class AssumeUniform:
+class AssumeUniform(Expression):
     """`x`, which the user says is the same for every work-item of the workgroup that gets here."""
 
     x: Expression
@@ -261,23 +275,3 @@ class AssumeUniform:
     def type(self) -> ValueType:
         """The operand's type."""
         return self.x.type
-
-
-Expression = (
-    Const
-    | Variable
-    | Extent
-    | Stride
-    | WorkItem
-    | Unary
-    | Binary
-    | Compare
-    | Select
-    | Cast
-    | Bitcast
-    | Call
-    | Splat
-    | MakeVector
-    | Lane
-    | AssumeUniform
-)

@@ -89,25 +89,23 @@ class Facts:
 
     def _learn_bounds(self, body: s.Block) -> None:
         for statement in all_statements(body):
-            match statement:
-                case s.Let(var=var, value=value) if is_integer(var.type):
-                    self._meet(var.name, self.bounds(value))
-                case s.For(var=var):
-                    self._meet(var.name, self._loop(statement))
-                case s.Assign(var=var):
-                    self._bounds[var.name] = None
-                case s.Load(var=var) | s.SubGroup(var=var) | s.WorkgroupUniform(var=var):
-                    self._meet(var.name, None)
-                case s.Atomic(var=e.Variable() as var):
-                    self._meet(var.name, None)
-                case s.Instruction(outputs=outputs):
-                    for var in outputs:
-                        self._bounds[var.name] = None
-                case s.ForElements(row=row, column=column, fragment=fragment):
-                    self._meet(row.name, Interval(0, fragment.shape[0] - 1))
-                    self._meet(column.name, Interval(0, fragment.shape[1] - 1))
-                case _:
-                    pass
+            for var in statement.sets():
+                self._bounds[var.name] = None
+            for var in statement.binds():
+                if is_integer(var.type):
+                    self._meet(var.name, self._bound(statement, var))
+
+    def _bound(self, statement: s.Statement, var: e.Variable) -> Interval | None:
+        """What a statement gives a new name; None where nothing is known."""
+        match statement:
+            case s.Let(value=value):
+                return self.bounds(value)
+            case s.For():
+                return self._loop(statement)
+            case s.ForElements(fragment=fragment, row=row):
+                return Interval(0, fragment.shape[0 if var == row else 1] - 1)
+            case _:
+                return None
 
     def _meet(self, name: str, found: Interval | None) -> None:
         """A name bound in several places has bounds that cover all."""
@@ -194,18 +192,11 @@ class Facts:
 
 
 def _integer_bindings(statement: s.Statement) -> list[tuple[str, e.Expression | None]]:
+    """What integer names are given: None where their divisors are not known."""
     match statement:
         case s.Let(var=var, value=value) | s.Assign(var=var, value=value):
             return [(var.name, value)] if is_integer(var.type) else []
         case s.For(var=var, start=start, step=step):
             return [(var.name, start), (var.name, step)]
-        case s.Load(var=var) | s.SubGroup(var=var) | s.WorkgroupUniform(var=var):
-            return [(var.name, None)]
-        case s.Atomic(var=e.Variable() as var):
-            return [(var.name, None)]
-        case s.Instruction(outputs=outputs):
-            return [(var.name, None) for var in outputs]
-        case s.ForElements(row=row, column=column, value=value):
-            return [(row.name, None), (column.name, None), (value.name, None)]
         case _:
-            return []
+            return [(var.name, None) for var in (*statement.binds(), *statement.sets())]

@@ -2,13 +2,26 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Literal
+from dataclasses import dataclass, field
+from typing import ClassVar, Literal
 
 from portable.backend import Box
 from portable.errors import Location
 from portable.lang.ir.expressions import Expression, Variable
-from portable.lang.ir.types import Array, Fragment, Region
+from portable.lang.ir.roles import (
+    BINDS,
+    BLOCK,
+    READS,
+    SETS,
+    UPDATES,
+    WRITES,
+    Memory,
+    Role,
+    declared,
+    memory,
+    variables,
+)
+from portable.lang.ir.types import Array, Fragment, Region, Scope
 
 __all__ = [
     "Assign",
@@ -52,26 +65,70 @@ MemoryOrder = Literal["relaxed", "acquire", "release", "acq_rel"]
 MemoryScope = Literal["workgroup", "device"]
 
 
+class Statement:
+    """A statement: a frozen dataclass whose fields say what they are (`roles`).
+
+    Walkers, passes and checks go by that, so that a new statement is known to all of them but
+    those that give it its meaning: the printers, the simulator and, for control flow, the check of
+    uniformity, which refuse what they do not know by its name.
+    """
+
+    __slots__ = ()
+
+    loc: Location
+
+    alike: ClassVar[bool] = False
+    """Whether what it reads must be the same for all work-items that get to it together."""
+
+    def together(self) -> Scope:
+        """Whose work-items must get to it together: ``"work_item"`` where each may by itself."""
+        return "work_item"
+
+    def binds(self) -> tuple[Variable, ...]:
+        """The new names that it gives values to."""
+        return tuple(variables(declared(self, Role.BINDS)))
+
+    def sets(self) -> tuple[Variable, ...]:
+        """The variables of the kernel that it may give new values to."""
+        return tuple(variables(declared(self, Role.SETS, Role.UPDATES)))
+
+    def touched(self) -> tuple[Memory, ...]:
+        """The arrays and fragments that it reads or writes."""
+        roles = (Role.READS, Role.WRITES, Role.UPDATES)
+        return tuple(memory(declared(self, *roles)))
+
+    def written(self) -> tuple[Memory, ...]:
+        """The arrays and fragments that it may write."""
+        return tuple(memory(declared(self, Role.WRITES, Role.UPDATES)))
+
+    def blocks(self) -> tuple[Block, ...]:
+        """The blocks directly inside it."""
+        return tuple(declared(self, Role.BLOCK))
+
+
+Block = tuple[Statement, ...]
+
+
 @dataclass(frozen=True, slots=True)
-class Let:
+class Let(Statement):
     """Binds a new name, visible until the end of the block, to a value that never changes."""
 
-    var: Variable
-    value: Expression
+    var: Variable = field(metadata=BINDS)
+    value: Expression = field(metadata=READS)
     loc: Location
 
 
 @dataclass(frozen=True, slots=True)
-class Assign:
+class Assign(Statement):
     """Gives a variable that `kernel.Kernel.variables` declares a new value."""
 
-    var: Variable
-    value: Expression
+    var: Variable = field(metadata=SETS)
+    value: Expression = field(metadata=READS)
     loc: Location
 
 
 @dataclass(frozen=True, slots=True)
-class Load:
+class Load(Statement):
     """Binds `var` (as `Let` does) to an element of `array`, or to a vector of neighbours.
 
     Loads widen: ``float16`` gives ``float32`` (unless `var` is ``float16``, in ``native_half``
@@ -83,9 +140,9 @@ class Load:
     further in memory may be fetched to the caches.
     """
 
-    var: Variable
-    array: Array
-    index: tuple[Expression, ...]
+    var: Variable = field(metadata=BINDS)
+    array: Array = field(metadata=READS)
+    index: tuple[Expression, ...] = field(metadata=READS)
     loc: Location
     axis: int = -1
     component: int | None = None
@@ -94,16 +151,16 @@ class Load:
 
 
 @dataclass(frozen=True, slots=True)
-class Store:
+class Store(Statement):
     """Writes a scalar or vector; the mirror image of `Load`.
 
     Narrowing rounds once, to nearest even, for ``float16`` and wraps for integers. A `streaming`
     store may pass by the caches.
     """
 
-    array: Array
-    index: tuple[Expression, ...]
-    value: Expression
+    array: Array = field(metadata=WRITES)
+    index: tuple[Expression, ...] = field(metadata=READS)
+    value: Expression = field(metadata=READS)
     loc: Location
     axis: int = -1
     component: int | None = None
@@ -117,7 +174,7 @@ AtomicOp = Literal[
 
 
 @dataclass(frozen=True, slots=True)
-class Atomic:
+class Atomic(Statement):
     """An indivisible operation on an element of a global or local array.
 
     `var` (None when unused) gets the value from before. The element type is a 32- or 64-bit
@@ -125,26 +182,34 @@ class Atomic:
     ``compare_exchange`` stores `value` where the element equals `expected`.
     """
 
-    var: Variable | None
+    var: Variable | None = field(metadata=BINDS)
     op: AtomicOp
-    array: Array
-    index: tuple[Expression, ...]
-    value: Expression | None
-    expected: Expression | None
+    array: Array = field(metadata=UPDATES)
+    index: tuple[Expression, ...] = field(metadata=READS)
+    value: Expression | None = field(metadata=READS)
+    expected: Expression | None = field(metadata=READS)
     order: MemoryOrder
     scope: MemoryScope
     loc: Location
 
+    def written(self) -> tuple[Memory, ...]:
+        """The array, unless it is only loaded from."""
+        return () if self.op == "load" else (self.array,)
+
 
 @dataclass(frozen=True, slots=True)
-class Barrier:
+class Barrier(Statement):
     """All work-items of the workgroup meet; their local and global accesses are ordered."""
 
     loc: Location
 
+    def together(self) -> Scope:
+        """The workgroup."""
+        return "workgroup"
+
 
 @dataclass(frozen=True, slots=True)
-class Fence:
+class Fence(Statement):
     """Orders this work-item's accesses before and after it, as others in `scope` see them."""
 
     order: MemoryOrder
@@ -153,17 +218,17 @@ class Fence:
 
 
 @dataclass(frozen=True, slots=True)
-class If:
+class If(Statement):
     """A branch."""
 
-    condition: Expression
-    then: Block
-    orelse: Block
+    condition: Expression = field(metadata=READS)
+    then: Block = field(metadata=BLOCK)
+    orelse: Block = field(metadata=BLOCK)
     loc: Location
 
 
 @dataclass(frozen=True, slots=True)
-class For:
+class For(Statement):
     """``for var in range(start, stop, step)``: Python's, the bounds evaluated once.
 
     `var` is bound anew each round and never reassigned; all have its type. A constant `step` is
@@ -172,39 +237,39 @@ class For:
     count is then a constant), 1 forbids it.
     """
 
-    var: Variable
-    start: Expression
-    stop: Expression
-    step: Expression
-    body: Block
+    var: Variable = field(metadata=BINDS)
+    start: Expression = field(metadata=READS)
+    stop: Expression = field(metadata=READS)
+    step: Expression = field(metadata=READS)
+    body: Block = field(metadata=BLOCK)
     loc: Location
     unroll: int = 0
 
 
 @dataclass(frozen=True, slots=True)
-class Loop:
+class Loop(Statement):
     """Repeats its body until a `Break` or `Return`; ``while`` becomes a break at its top."""
 
-    body: Block
+    body: Block = field(metadata=BLOCK)
     loc: Location
 
 
 @dataclass(frozen=True, slots=True)
-class Break:
+class Break(Statement):
     """Leaves the innermost `For` or `Loop`."""
 
     loc: Location
 
 
 @dataclass(frozen=True, slots=True)
-class Continue:
+class Continue(Statement):
     """Starts the next round of the innermost `For` or `Loop`."""
 
     loc: Location
 
 
 @dataclass(frozen=True, slots=True)
-class Return:
+class Return(Statement):
     """Ends this work-item."""
 
     loc: Location
@@ -229,7 +294,7 @@ SubGroupOp = Literal[
 
 
 @dataclass(frozen=True, slots=True)
-class SubGroup:
+class SubGroup(Statement):
     """Binds `var` to a value worked out by the sub-group together; all its work-items get here.
 
     ``shuffle`` reads `value` of the work-item whose sub_group_local_id is `argument`,
@@ -240,48 +305,56 @@ class SubGroup:
     inclusive. ``any all`` take and give bool. The sub-group may be of size 1.
     """
 
-    var: Variable
+    var: Variable = field(metadata=BINDS)
     op: SubGroupOp
-    value: Expression
-    argument: Expression | None
+    value: Expression = field(metadata=READS)
+    argument: Expression | None = field(metadata=READS)
     loc: Location
+
+    def together(self) -> Scope:
+        """The sub-group."""
+        return "sub_group"
 
 
 @dataclass(frozen=True, slots=True)
-class WorkgroupUniform:
+class WorkgroupUniform(Statement):
     """Binds `var`, for the whole workgroup, to `value` as work-item 0 (linear local id) has it.
 
     Acts as a barrier before and after.
     """
 
-    var: Variable
-    value: Expression
+    var: Variable = field(metadata=BINDS)
+    value: Expression = field(metadata=READS)
     loc: Location
+
+    def together(self) -> Scope:
+        """The workgroup."""
+        return "workgroup"
 
 
 @dataclass(frozen=True, slots=True)
-class Print:
+class Print(Statement):
     """Prints text pieces and scalars in turn, then a line end; for debugging."""
 
-    pieces: tuple[str | Expression, ...]
+    pieces: tuple[str | Expression, ...] = field(metadata=READS)
     loc: Location
 
 
 @dataclass(frozen=True, slots=True)
-class Check:
+class Check(Statement):
     """The author holds `condition`, a bool, for certain.
 
     The simulator reports where it is not. `passes.checked` turns it into a report; devices do
     nothing for what is left.
     """
 
-    condition: Expression
+    condition: Expression = field(metadata=READS)
     message: str
     loc: Location
 
 
 @dataclass(frozen=True, slots=True)
-class CopyTile:
+class CopyTile(Statement):
     """The workgroup together copies `source` to `target`, regions of the same shape and dtype.
 
     One is global and one local. Elements of the global region that lie outside its array are read
@@ -294,16 +367,22 @@ class CopyTile:
     engine for the whole of it, and the bytes are reported there.
     """
 
-    target: Region
-    source: Region
+    alike: ClassVar[bool] = True
+
+    target: Region = field(metadata=WRITES)
+    source: Region = field(metadata=READS)
     loc: Location
     asynchronous: bool = True
     by: tuple[int, int] | None = None
-    completion: tuple[Array, tuple[Expression, ...]] | None = None
+    completion: tuple[Array, tuple[Expression, ...]] | None = field(default=None, metadata=UPDATES)
+
+    def together(self) -> Scope:
+        """The workgroup."""
+        return "workgroup"
 
 
 @dataclass(frozen=True, slots=True)
-class CopyVector:
+class CopyVector(Statement):
     """This work-item copies `lanes` neighbours along the axes; `CopyTile` is lowered to it.
 
     `valid` (of index type, clamped to 0..lanes) elements are copied and the rest of the local
@@ -311,24 +390,24 @@ class CopyVector:
     aligned to the whole copy's size, which is 4, 8 or 16 bytes.
     """
 
-    target: Array
-    target_index: tuple[Expression, ...]
-    source: Array
-    source_index: tuple[Expression, ...]
+    target: Array = field(metadata=WRITES)
+    target_index: tuple[Expression, ...] = field(metadata=READS)
+    source: Array = field(metadata=READS)
+    source_index: tuple[Expression, ...] = field(metadata=READS)
     lanes: int
-    valid: Expression
+    valid: Expression = field(metadata=READS)
     loc: Location
 
 
 @dataclass(frozen=True, slots=True)
-class CopyCommit:
+class CopyCommit(Statement):
     """Closes this work-item's current group of asynchronous copies (it may be empty)."""
 
     loc: Location
 
 
 @dataclass(frozen=True, slots=True)
-class CopyWait:
+class CopyWait(Statement):
     """Waits until at most `pending` (a constant) of this work-item's closed groups are unfinished.
 
     0 waits for copies in both directions; writes to global memory are then visible as if the
@@ -340,7 +419,7 @@ class CopyWait:
 
 
 @dataclass(frozen=True, slots=True)
-class BulkCopy:
+class BulkCopy(Statement):
     """One work-item starts copying `count` consecutive elements between global and local memory.
 
     Only the work-item that executes it takes part. Both ends are contiguous in memory from the
@@ -352,58 +431,82 @@ class BulkCopy:
     work-item copies by itself.
     """
 
-    target: Array
-    target_index: tuple[Expression, ...]
-    source: Array
-    source_index: tuple[Expression, ...]
-    count: Expression
-    completion: Array | None
-    slot: Expression | None
+    target: Array = field(metadata=WRITES)
+    target_index: tuple[Expression, ...] = field(metadata=READS)
+    source: Array = field(metadata=READS)
+    source_index: tuple[Expression, ...] = field(metadata=READS)
+    count: Expression = field(metadata=READS)
+    completion: Array | None = field(metadata=UPDATES)
+    slot: Expression | None = field(metadata=READS)
     loc: Location
 
 
 @dataclass(frozen=True, slots=True)
-class BulkWait:
+class BulkWait(Statement):
     """The whole workgroup waits for the bulk copies into `slot`; acts as a barrier.
 
     `phase` counts the earlier waits on this slot modulo 2 (0 at first).
     """
 
-    completion: Array
-    slot: Expression
-    phase: Expression
+    alike: ClassVar[bool] = True
+
+    completion: Array = field(metadata=UPDATES)
+    slot: Expression = field(metadata=READS)
+    phase: Expression = field(metadata=READS)
     loc: Location
+
+    def together(self) -> Scope:
+        """The workgroup."""
+        return "workgroup"
 
 
 @dataclass(frozen=True, slots=True)
-class FragmentFill:
+class FragmentFill(Statement):
     """Sets every element of a fragment to a scalar of its type."""
 
-    fragment: Fragment
-    value: Expression
+    alike: ClassVar[bool] = True
+
+    fragment: Fragment = field(metadata=WRITES)
+    value: Expression = field(metadata=READS)
     loc: Location
+
+    def together(self) -> Scope:
+        """Those who hold the matrix."""
+        return self.fragment.scope
 
 
 @dataclass(frozen=True, slots=True)
-class FragmentLoad:
+class FragmentLoad(Statement):
     """Sets a fragment from a region of its shape; outside a global array zeros are read."""
 
-    fragment: Fragment
-    source: Region
+    alike: ClassVar[bool] = True
+
+    fragment: Fragment = field(metadata=WRITES)
+    source: Region = field(metadata=READS)
     loc: Location
+
+    def together(self) -> Scope:
+        """Those who hold the matrix."""
+        return self.fragment.scope
 
 
 @dataclass(frozen=True, slots=True)
-class FragmentStore:
+class FragmentStore(Statement):
     """Writes a fragment to a region of its shape; outside a global array nothing is written."""
 
-    fragment: Fragment
-    target: Region
+    alike: ClassVar[bool] = True
+
+    fragment: Fragment = field(metadata=READS)
+    target: Region = field(metadata=WRITES)
     loc: Location
+
+    def together(self) -> Scope:
+        """Those who hold the matrix."""
+        return self.fragment.scope
 
 
 @dataclass(frozen=True, slots=True)
-class Multiply:
+class Multiply(Statement):
     """``accumulator += a @ b``, each product and sum in the accumulator's type (fma allowed).
 
     The operands are fragments of use "a" and "b", or regions of local arrays, of shapes (M, K) and
@@ -417,15 +520,21 @@ class Multiply:
     from n on are not needed: they may be left as they are.
     """
 
-    accumulator: Fragment
-    a: Fragment | Region
-    b: Fragment | Region
+    alike: ClassVar[bool] = True
+
+    accumulator: Fragment = field(metadata=UPDATES)
+    a: Fragment | Region = field(metadata=READS)
+    b: Fragment | Region = field(metadata=READS)
     loc: Location
-    valid: tuple[Expression, Expression, Expression] | None = None
+    valid: tuple[Expression, Expression, Expression] | None = field(default=None, metadata=READS)
+
+    def together(self) -> Scope:
+        """Those who hold the matrix."""
+        return self.accumulator.scope
 
 
 @dataclass(frozen=True, slots=True)
-class ForElements:
+class ForElements(Statement):
     """Runs `body` for each element of the fragment that this work-item holds, in any order.
 
     `row` and `column` (of index type) and `value` (a declared variable of the fragment's element
@@ -433,17 +542,21 @@ class ForElements:
     element is held by exactly one work-item of the scope.
     """
 
-    fragment: Fragment
-    row: Variable
-    column: Variable
-    value: Variable
-    body: Block
+    fragment: Fragment = field(metadata=UPDATES)
+    row: Variable = field(metadata=BINDS)
+    column: Variable = field(metadata=BINDS)
+    value: Variable = field(metadata=UPDATES)
+    body: Block = field(metadata=BLOCK)
     writes: bool
     loc: Location
 
+    def together(self) -> Scope:
+        """Those who hold the matrix."""
+        return self.fragment.scope
+
 
 @dataclass(frozen=True, slots=True)
-class Instruction:
+class Instruction(Statement):
     """A device instruction that a lowering pass chose; `name` is a key of the dialect's table.
 
     `outputs` are declared variables that it sets, or reads and sets; `addresses` are places in
@@ -452,43 +565,12 @@ class Instruction:
     """
 
     name: str
-    outputs: tuple[Variable, ...]
-    inputs: tuple[Expression, ...]
-    addresses: tuple[tuple[Array, tuple[Expression, ...]], ...]
+    outputs: tuple[Variable, ...] = field(metadata=UPDATES)
+    inputs: tuple[Expression, ...] = field(metadata=READS)
+    addresses: tuple[tuple[Array, tuple[Expression, ...]], ...] = field(metadata=UPDATES)
     loc: Location
-    boxes: tuple[tuple[Array, Box], ...] = ()
+    boxes: tuple[tuple[Array, Box], ...] = field(default=(), metadata=READS)
 
-
-Statement = (
-    Let
-    | Assign
-    | Load
-    | Store
-    | Atomic
-    | Barrier
-    | Fence
-    | If
-    | For
-    | Loop
-    | Break
-    | Continue
-    | Return
-    | SubGroup
-    | WorkgroupUniform
-    | Print
-    | Check
-    | CopyTile
-    | CopyVector
-    | CopyCommit
-    | CopyWait
-    | BulkCopy
-    | BulkWait
-    | FragmentFill
-    | FragmentLoad
-    | FragmentStore
-    | Multiply
-    | ForElements
-    | Instruction
-)
-
-Block = tuple[Statement, ...]
+    def written(self) -> tuple[Memory, ...]:
+        """The first array that it is given an address of."""
+        return tuple(array for array, _ in self.addresses[:1])

@@ -15,6 +15,7 @@ __all__ = [
     "Fragment",
     "Layout",
     "Region",
+    "Scope",
     "Space",
     "StrideClass",
     "Vector",

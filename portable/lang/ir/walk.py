@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import fields, replace
 from typing import Any, cast
 
 from portable.lang.ir import expressions as e
 from portable.lang.ir import statements as s
+from portable.lang.ir.roles import Role, roles_of
 from portable.lang.ir.types import Array, Region
 
 __all__ = [
     "all_expressions",
     "all_statements",
-    "blocks",
     "children",
     "map_block",
     "map_blocks",
     "map_children",
     "map_expression",
+    "map_memory",
     "map_operands",
     "operands",
     "places",
@@ -36,20 +37,15 @@ def _field_names(kind: type) -> tuple[str, ...]:
     return names
 
 
-def _is_expression(x: object) -> bool:
-    return isinstance(x, e.Expression)
-
-
 def _inside(x: Any) -> Iterator[e.Expression]:
     """The outermost expressions in a field's value."""
-    if _is_expression(x):
+    if isinstance(x, e.Expression):
         yield x
     elif isinstance(x, Region):
         yield from cast(tuple[e.Expression, ...], x.starts)
     elif isinstance(x, tuple):
         for item in x:
-            if not isinstance(item, s.Statement):
-                yield from _inside(item)
+            yield from _inside(item)
 
 
 def children(x: e.Expression) -> Iterator[e.Expression]:
@@ -67,24 +63,16 @@ def subexpressions(x: e.Expression) -> Iterator[e.Expression]:
 
 def operands(statement: s.Statement) -> Iterator[e.Expression]:
     """The outermost expressions of a statement, not of the blocks in it; variables it sets too."""
-    for name in _field_names(type(statement)):
-        yield from _inside(getattr(statement, name))
-
-
-def blocks(statement: s.Statement) -> Iterator[s.Block]:
-    """The blocks directly inside a statement."""
-    if isinstance(statement, s.If):
-        yield statement.then
-        yield statement.orelse
-    elif isinstance(statement, s.For | s.Loop | s.ForElements):
-        yield statement.body
+    for name, role in roles_of(type(statement)).items():
+        if role is not Role.BLOCK:
+            yield from _inside(getattr(statement, name))
 
 
 def all_statements(block: s.Block) -> Iterator[s.Statement]:
     """Every statement of a block and of the blocks in it, in the order of the text."""
     for statement in block:
         yield statement
-        for inner in blocks(statement):
+        for inner in statement.blocks():
             yield from all_statements(inner)
 
 
@@ -97,22 +85,8 @@ def all_expressions(block: s.Block) -> Iterator[e.Expression]:
 
 def written_arrays(block: s.Block) -> frozenset[Array]:
     """The global arrays that some statement of the block may write."""
-    found: set[Array] = set()
-    for statement in all_statements(block):
-        match statement:
-            case s.Store(array=array):
-                found.add(array)
-            case s.Atomic(array=array, op=op) if op != "load":
-                found.add(array)
-            case s.CopyTile(target=region) | s.FragmentStore(target=region):
-                found.add(region.array)
-            case s.CopyVector(target=array) | s.BulkCopy(target=array):
-                found.add(array)
-            case s.Instruction(addresses=((array, _), *_)):
-                found.add(array)
-            case _:
-                pass
-    return frozenset(a for a in found if a.space == "global")
+    found = (x for statement in all_statements(block) for x in statement.written())
+    return frozenset(x for x in found if isinstance(x, Array) and x.space == "global")
 
 
 def places(block: s.Block) -> Iterator[e.WorkItem]:
@@ -122,9 +96,9 @@ def places(block: s.Block) -> Iterator[e.WorkItem]:
             yield x
 
 
-def _rebuild(node: Any, transform: Callable[[Any], Any]) -> Any:
+def _rebuild(node: Any, names: Iterable[str], transform: Callable[[Any], Any]) -> Any:
     changes = {}
-    for name in _field_names(type(node)):
+    for name in names:
         old = getattr(node, name)
         new = transform(old)
         if new is not old:
@@ -133,20 +107,21 @@ def _rebuild(node: Any, transform: Callable[[Any], Any]) -> Any:
 
 
 def _map_inside(x: Any, change: Callable[[e.Expression], e.Expression]) -> Any:
-    if _is_expression(x):
+    if isinstance(x, e.Expression):
         return change(x)
     if isinstance(x, Region):
         starts = _map_inside(x.starts, change)
         return x if starts is x.starts else replace(x, starts=starts)
     if isinstance(x, tuple):
-        items = tuple(i if isinstance(i, s.Statement) else _map_inside(i, change) for i in x)
+        items = tuple(_map_inside(i, change) for i in x)
         return x if all(new is old for new, old in zip(items, x, strict=True)) else items
     return x
 
 
 def map_children(x: e.Expression, change: Callable[[e.Expression], e.Expression]) -> e.Expression:
     """Rebuilds an expression with `change` applied to its direct operands."""
-    return cast(e.Expression, _rebuild(x, lambda old: _map_inside(old, change)))
+    names = _field_names(type(x))
+    return cast(e.Expression, _rebuild(x, names, lambda old: _map_inside(old, change)))
 
 
 def map_expression(x: e.Expression, change: Callable[[e.Expression], e.Expression]) -> e.Expression:
@@ -161,18 +136,33 @@ def map_operands(
 
     Blocks inside it are left alone; variables that it sets are passed to `change` as well.
     """
-    return cast(s.Statement, _rebuild(statement, lambda old: _map_inside(old, change)))
+    roles = roles_of(type(statement)).items()
+    names = [name for name, role in roles if role is not Role.BLOCK]
+    return cast(s.Statement, _rebuild(statement, names, lambda old: _map_inside(old, change)))
 
 
 def map_blocks(statement: s.Statement, change: Callable[[s.Block], s.Block]) -> s.Statement:
     """Rebuilds a statement with `change` applied to the blocks directly inside it."""
-    match statement:
-        case s.If():
-            return replace(statement, then=change(statement.then), orelse=change(statement.orelse))
-        case s.For() | s.Loop() | s.ForElements():
-            return replace(statement, body=change(statement.body))
-        case _:
-            return statement
+    names = [name for name, role in roles_of(type(statement)).items() if role is Role.BLOCK]
+    return cast(s.Statement, _rebuild(statement, names, change))
+
+
+def map_memory(statement: s.Statement, change: Callable[[Array], Array]) -> s.Statement:
+    """Rebuilds a statement with `change` applied to the arrays that it touches."""
+    names = [name for name, role in roles_of(type(statement)).items() if role is not Role.BLOCK]
+    return cast(s.Statement, _rebuild(statement, names, lambda old: _moved(old, change)))
+
+
+def _moved(x: Any, change: Callable[[Array], Array]) -> Any:
+    if isinstance(x, Array):
+        return change(x)
+    if isinstance(x, Region):
+        array = change(x.array)
+        return x if array is x.array else replace(x, array=array)
+    if isinstance(x, tuple):
+        items = tuple(_moved(i, change) for i in x)
+        return x if all(new is old for new, old in zip(items, x, strict=True)) else items
+    return x
 
 
 def map_block(block: s.Block, change: Callable[[s.Statement], s.Block]) -> s.Block:

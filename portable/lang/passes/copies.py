@@ -20,7 +20,7 @@ from portable.lang.ir.facts import Facts
 from portable.lang.ir.kernel import Kernel
 from portable.lang.ir.places import linear_local_id
 from portable.lang.ir.types import LANES, Array, Region, Vector
-from portable.lang.ir.walk import all_statements, map_block
+from portable.lang.ir.walk import all_statements, map_block, map_blocks
 from portable.lang.passes.bulk import lower_bulk
 
 __all__ = ["lower_copies"]
@@ -44,7 +44,7 @@ def lower_copies(kernel: Kernel, capabilities: Capabilities) -> Kernel:
         return kernel
     kernel = lower_bulk(kernel, capabilities)
     lowering = _Lowering(kernel, capabilities)
-    body = lowering.block(map_block(kernel.body, lambda x: (lowering.inner(x),)))
+    body = lowering.block(kernel.body)
     started = any(isinstance(x, s.CopyVector) for x in all_statements(body))
     body = map_block(body, lambda x: _completion(x, started))
     return replace(kernel, body=body)
@@ -189,21 +189,11 @@ class _Lowering:
         self._items = x * y * z
         self._index = kernel.index_type
 
-    def inner(self, x: s.Statement) -> s.Statement:
-        """A statement whose own blocks are lowered."""
-        match x:
-            case s.If():
-                return replace(x, then=self.block(x.then), orelse=self.block(x.orelse))
-            case s.For() | s.Loop() | s.ForElements():
-                return replace(x, body=self.block(x.body))
-            case _:
-                return x
-
     def block(self, block: s.Block) -> s.Block:
         """A block with its copies lowered, those that follow each other together."""
         out: list[s.Statement] = []
         run: list[s.Let | s.CopyTile] = []
-        for x in block:
+        for x in (map_blocks(statement, self.block) for statement in block):
             if isinstance(x, s.CopyTile) and x.completion is not None:
                 out += [*self._run(run), _asked(x, x.completion)]
                 run = []

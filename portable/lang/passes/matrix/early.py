@@ -7,10 +7,9 @@ program would have a race. So the order is free, and what runs on its own starts
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 
 from portable.lang.ir import statements as s
-from portable.lang.ir.walk import map_block
+from portable.lang.ir.walk import map_blocks
 
 __all__ = ["started_early"]
 
@@ -19,23 +18,10 @@ _PASSED = s.Let | s.CopyTile | s.CopyCommit
 
 def started_early(body: s.Block, chosen: Callable[[s.Multiply], bool]) -> s.Block:
     """The block with the chosen multiplications before the copies and bindings next to them."""
-    return _block(map_block(body, lambda x: (_inner(x, chosen),)), chosen)
-
-
-def _inner(x: s.Statement, chosen: Callable[[s.Multiply], bool]) -> s.Statement:
-    match x:
-        case s.If():
-            return replace(x, then=_block(x.then, chosen), orelse=_block(x.orelse, chosen))
-        case s.For() | s.Loop() | s.ForElements():
-            return replace(x, body=_block(x.body, chosen))
-        case _:
-            return x
-
-
-def _block(block: s.Block, chosen: Callable[[s.Multiply], bool]) -> s.Block:
     out: list[s.Statement] = []
     run: list[s.Statement] = []
-    for x in block:
+    for statement in body:
+        x = map_blocks(statement, lambda block: started_early(block, chosen))
         if isinstance(x, _PASSED) or (isinstance(x, s.Multiply) and chosen(x)):
             run.append(x)
         else:

@@ -128,23 +128,12 @@ def _touch(part: Part, statement: s.Statement) -> None:
             tile = part.tiles[array]
             tile.copies.append(statement)
             tile.whole = tile.whole and covers(target) and len(target.shape) == 2
-        case s.CopyTile(source=region) | s.FragmentLoad(source=region):
-            _share(part, region.array)
-        case s.FragmentStore(target=region):
-            _share(part, region.array)
-        case s.Load(array=array) | s.Store(array=array) | s.Atomic(array=array):
-            _share(part, array)
-        case s.CopyVector(target=target, source=source):
-            _share(part, target)
-            _share(part, source)
-        case s.BulkCopy(target=target, source=source):
-            _share(part, target, bulk=True)
-            _share(part, source, bulk=True)
-        case s.Instruction(addresses=addresses):
-            for array, _ in addresses:
-                _share(part, array)
-        case _:
+        case s.Multiply():
             pass
+        case _:
+            for thing in statement.touched():
+                if isinstance(thing, Array):
+                    _share(part, thing, isinstance(statement, s.BulkCopy))
 
 
 def _share(part: Part, array: Array, bulk: bool = False) -> None:
