@@ -47,7 +47,7 @@ class Capabilities:
 
     Attributes
     ----------
-    dialect : {"opencl", "cuda", "hip", "ir"}
+    dialect : str
         What its compiler takes; ``"ir"`` where there is none, as in the simulator as such.
     kind : {"cpu", "gpu", "accelerator", "simulator"}
         What it is.
@@ -109,7 +109,7 @@ class Capabilities:
         What its compiler is known to get wrong, for generated code to avoid.
     """
 
-    dialect: Literal["opencl", "cuda", "hip", "ir"]
+    dialect: str
     kind: Literal["cpu", "gpu", "accelerator", "simulator"]
     vendor: str
     architecture: str

@@ -55,6 +55,9 @@ Timing
     on the seed, the place in the program, the workgroup, the sub-group and the round of the loop.
     It is read when a kernel is compiled, so set it before the process starts, and part of what
     compiled programs are kept by. The simulator reports races without it.
+Extending it
+    ``docs/how-to/language.md`` shows how one adds a word, a statement, an expression, or a language
+    that kernels are printed in.
 
 Examples
 --------

@@ -1,18 +1,21 @@
-"""From the IR to programs in OpenCL C, CUDA C++ and HIP C++.
+"""From the IR to programs in the languages of devices.
 
-One printer for the C family: `expressions`, `vectors`, `addresses`, `memory`, `statements`,
-`loops`, `atomics`, put together by `kernels`. A language is a `dialect.Dialect`, a
-table of spellings: `opencl`, `cuda`, `hip`; `around` changes it for compilers with faults. `facts`
-proves what makes plain arithmetic and aligned vectors legal. Nothing above `generate` knows of C,
-so that a language outside the family can stand beside it.
+`languages` finds the language that a device takes among those that are installed. The C family
+has one printer: `expressions`, `vectors`, `addresses`, `memory`, `statements`, `loops`, `atomics`,
+put together by `kernels`. A language in it is a `dialect.Dialect`, a table of spellings: `opencl`,
+`cuda`, `hip`; `around` changes it for compilers with faults. Nothing in this module knows of C, so
+that a language outside the family stands beside it (`languages.Language`).
 """
 
 from __future__ import annotations
 
 from portable.backend import Capabilities, Program
-from portable.errors import UnsupportedError
+from portable.lang.emit.around import steered
 from portable.lang.emit.dialect import Dialect
+from portable.lang.emit.kernels import print_kernel
+from portable.lang.emit.languages import languages
 from portable.lang.ir.kernel import Kernel
+from portable.lang.passes import lower, reduced
 
 __all__ = ["generate"]
 
@@ -30,30 +33,10 @@ def generate(kernel: Kernel, capabilities: Capabilities) -> Program:
     Raises
     ------
     UnsupportedError
-        If the kernel needs something that the device lacks.
+        If the kernel needs something that the device lacks, or the language is not installed.
     """
-    from portable.lang.emit.around import steered
-    from portable.lang.emit.kernels import print_kernel
-    from portable.lang.passes import lower, reduced
-
-    dialect = steered(_dialect(capabilities.dialect), capabilities.faults)
-    kernel = reduced(lower(kernel, capabilities), capabilities, dialect.semantics)
-    return print_kernel(kernel, capabilities, dialect)
-
-
-def _dialect(name: str) -> Dialect:
-    if name == "opencl":
-        from portable.lang.emit.opencl import OPENCL
-
-        return OPENCL
-    if name == "cuda":
-        from portable.lang.emit.cuda import CUDA
-
-        return CUDA
-    if name == "hip":
-        from portable.lang.emit.hip import HIP
-
-        return HIP
-    raise UnsupportedError(
-        f"no source is generated for {name!r} devices; those that compile take opencl, cuda or hip"
-    )
+    language = languages.language(capabilities.dialect)
+    kernel = reduced(lower(kernel, capabilities), capabilities, language.semantics)
+    if isinstance(language, Dialect):
+        return print_kernel(kernel, capabilities, steered(language, capabilities.faults))
+    return language.program(kernel, capabilities)

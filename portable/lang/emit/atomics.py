@@ -55,7 +55,7 @@ class Atomics:
         if self._words.style == "opencl" and by_nvidia and self._ordered():
             # NVIDIA's OpenCL C has no orders across workgroups; its assembler has.
             self._words = PTX_ATOMICS
-        self._asm = "asm volatile" if self._dialect.name == "cuda" else "__asm__ volatile"
+        self._asm = f"{self._dialect.asm} volatile"
 
     # -- fences -----------------------------------------------------------------------------
 

@@ -71,12 +71,6 @@ _PTX_CLOCK: Final = """\
     return now;
 }}"""
 
-_HIP_CLOCK: Final = """\
-{function} {u64} pt_clock()
-{{
-    return __builtin_readcyclecounter();
-}}"""
-
 
 def perturbation() -> int | None:
     """The seed of the delays; None for none.
@@ -178,7 +172,7 @@ class Delays:
             "function": dialect.function,
             "u32": dialect.types["u32"],
             "u64": dialect.types["u64"],
-            "asm": "asm volatile" if dialect.name == "cuda" else "__asm__ volatile",
+            "asm": f"{dialect.asm} volatile",
             "factor": str(_FACTORS[0]),
             "share": str(self._share()),
         }
@@ -191,7 +185,7 @@ class Delays:
         """How cycles are counted, where there is a way."""
         if self._context.capabilities.vendor == "nvidia":
             return _PTX_CLOCK
-        return _HIP_CLOCK if self._context.dialect.name == "hip" else ""
+        return self._context.dialect.clock
 
     def _share(self) -> int:
         """Halvings of every delay, for processors, which run a workgroup's items in turn."""

@@ -119,7 +119,7 @@ class Dialect:
     Attributes
     ----------
     name : str
-        ``"opencl"``, ``"cuda"`` or ``"hip"``.
+        By which it is registered (`languages`), such as ``"opencl"``.
     types : mapping
         C types of register types by short name.
     memory_types : mapping
@@ -179,9 +179,12 @@ class Dialect:
         The argument ``{name}`` that describes boxes of an array.
     asm : str
         The keyword before text for the assembler.
+    clock : str
+        A function ``pt_clock`` that counts cycles, if there is one; ``{function}`` and ``{u64}``
+        are the dialect's.
     """
 
-    name: Literal["opencl", "cuda", "hip"]
+    name: str
     types: Mapping[str, str]
     memory_types: Mapping[str, str]
     suffixes: Mapping[str, str]
@@ -215,6 +218,7 @@ class Dialect:
     shared_address: str = "(unsigned int)__cvta_generic_to_shared({p})"
     box: str = ""
     asm: str = "asm"
+    clock: str = ""
     instructions: Mapping[str, Asm] = field(default_factory=dict)
 
     def type_name(self, kind: ValueType) -> str:

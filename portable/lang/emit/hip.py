@@ -14,6 +14,13 @@ from portable.lang.passes.semantics import Semantics
 __all__ = ["HIP"]
 
 
+_CLOCK: Final = """\
+{function} {u64} pt_clock()
+{{
+    return __builtin_readcyclecounter();
+}}"""
+
+
 def _preludes(kernel: Kernel, capabilities: Capabilities, features: frozenset[str]) -> list[str]:
     if "half" not in features:
         return []
@@ -45,5 +52,6 @@ HIP: Final = replace(
         scopes={"workgroup": "__HIP_MEMORY_SCOPE_WORKGROUP", "device": "__HIP_MEMORY_SCOPE_AGENT"},
     ),
     static_local_limit=64 * 1024,
+    clock=_CLOCK,
     instructions={},
 )
