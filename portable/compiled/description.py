@@ -10,9 +10,9 @@ import numpy as np
 
 from portable.dtypes import DType, dtype
 from portable.errors import UnsupportedError
+from portable.lang.definition import REQUIRED, Parameters
 from portable.lang.function import Function
 from portable.lang.ir.kernel import Options
-from portable.lang.launchable import REQUIRED, Parameters
 from portable.lang.signature import (
     ArraySpec,
     CompositeSpec,

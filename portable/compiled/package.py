@@ -23,7 +23,7 @@ from portable.compiled.description import (
 )
 from portable.errors import DataError, DeviceError, DTypeError, LaunchError
 from portable.files import write_whole
-from portable.lang.launch import Compiled
+from portable.lang.definition import Compiled
 from portable.lang.launchable import Launchable
 from portable.lang.signature import Specialisation
 from portable.locks import fork_safe_lock

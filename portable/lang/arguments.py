@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 from itertools import count
 from typing import Any, Final
@@ -14,7 +14,15 @@ from portable.dtypes import dtype
 from portable.errors import LaunchError
 from portable.lang.ir.intervals import INDEX_MARGIN
 from portable.lang.ir.types import StrideClass
-from portable.lang.signature import ArraySpec, ParameterSpec, ScalarSpec, StaticSpec, constant_key
+from portable.lang.signature import (
+    ArraySpec,
+    CompositeSpec,
+    ParameterSpec,
+    ScalarSpec,
+    StaticSpec,
+    constant_key,
+)
+from portable.lang.structs import is_composite, items_of
 
 __all__ = [
     "ALIGNMENT",
@@ -25,6 +33,7 @@ __all__ = [
     "needs_index64",
     "scalar_key",
     "scalar_spec",
+    "specs_of",
 ]
 
 _LIMIT: Final = 2**31 - INDEX_MARGIN
@@ -186,3 +195,15 @@ def _far(view: ArrayView) -> bool:
         for extent, stride in zip(view.shape, view.strides, strict=True)
     )
     return sum(reach) >= _LIMIT
+
+
+def specs_of(args: Iterable[Any], views: Iterator[ArrayView | None]) -> tuple[ParameterSpec, ...]:
+    """The specialisations for arguments; the views are of the leaves of all tuples and structs."""
+    return tuple(_spec(x, views) for x in args)
+
+
+def _spec(x: Any, views: Iterator[ArrayView | None]) -> ParameterSpec:
+    if is_composite(type(x)):
+        return CompositeSpec(type(x), specs_of(items_of(x), views))
+    view = next(views)
+    return scalar_spec(x) if view is None else array_spec(view)

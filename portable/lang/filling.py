@@ -8,17 +8,48 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from operator import attrgetter
 from typing import Any
 
 from portable.backend import Argument, ArrayView, Executable
 from portable.lang.arguments import element_strides
+from portable.lang.maker import maker_of
 from portable.lang.signature import LeafSpec, ParameterSpec, ScalarSpec, StaticSpec, leaf_specs
 
-__all__ = ["Filling", "filling_of", "owners_of"]
+__all__ = ["Filling", "Wording", "filling_of", "owners_of"]
 
 
 @dataclass(frozen=True, slots=True)
+class Wording:
+    """How a text that fills in arguments says what they are made of.
+
+    Attributes
+    ----------
+    handle, offset, number : callable
+        The expression for the handle or offset of an array, or for a number, by argument.
+    named : callable
+        A name that stands for a value.
+    known : callable
+        The value that the text for a number always has, in a tuple; an empty one by default.
+    """
+
+    handle: Callable[[int], str]
+    offset: Callable[[int], str]
+    number: Callable[[int], str]
+    named: Callable[[Any], str]
+    known: Callable[[str], tuple[Any, ...]] = lambda _: ()
+
+    def taken(self, take: Callable[[Any], Any] | None, arg: int) -> str:
+        """What a program gets for a number, worked out now where it is known."""
+        number = self.number(arg)
+        if take is None:
+            return number
+        known = self.known(number)
+        return self.named(take(*known)) if known else f"{self.named(take)}({number})"
+
+
+@dataclass(frozen=True)
 class Filling:
     """Where the arguments of a launch go in those of its program.
 
@@ -42,25 +73,45 @@ class Filling:
     scalars: list[tuple[int, int, Callable[[Any], Any] | None]] = field(default_factory=list)
     boxes: list[tuple[int, int, Callable[[Any], Any]]] = field(default_factory=list)
 
-    def fill(
-        self, handles: Sequence[Any], offsets: Sequence[int], args: Sequence[Any]
-    ) -> list[Any]:
-        """The program's arguments; each sequence has one item per launch argument."""
-        out = self.template.copy()
+    def text(self, words: Wording) -> str:
+        """The program's arguments as a list in Python text; whoever fills them in goes by it."""
+        found: dict[int, str] = {}
         for position, arg in self.pointers:
-            out[position] = handles[arg]
+            found[position] = words.handle(arg)
         for position, arg, size in self.offsets:
-            out[position] = offsets[arg] // size
+            found[position] = f"({words.offset(arg)}) // {size}"
         for position, arg, take in self.scalars:
-            out[position] = take(args[arg]) if take else args[arg]
+            found[position] = words.taken(take, arg)
         for position, arg, made in self.boxes:
-            out[position] = made(handles[arg])
-        return out
+            found[position] = f"{words.named(made)}({words.handle(arg)})"
+        for position, value in enumerate(self.template):
+            if position not in found:
+                found[position] = words.named(value)
+        return f"[{', '.join(found[position] for position in range(len(self.template)))}]"
 
-    def fill_views(self, views: Sequence[ArrayView | None], args: Sequence[Any]) -> list[Any]:
-        """The same from views of the arrays."""
-        handles = [None if v is None else v.handle for v in views]
-        return self.fill(handles, [0 if v is None else v.offset for v in views], args)
+    @cached_property
+    def fill(self) -> Callable[[Sequence[Any], Sequence[int], Sequence[Any]], list[Any]]:
+        """Gives the program's arguments for handles, offsets and numbers by launch argument."""
+        return self._function("handles, offsets, numbers", "handles[{}]", "offsets[{}]")
+
+    @cached_property
+    def fill_views(self) -> Callable[[Sequence[ArrayView | None], Sequence[Any]], list[Any]]:
+        """The same for views of the arrays, and numbers."""
+        return self._function("views, numbers", "views[{}].handle", "views[{}].offset")
+
+    def _function(self, given: str, handle: str, offset: str) -> Callable[..., list[Any]]:
+        values: list[Any] = []
+
+        def named(value: Any) -> str:
+            values.append(value)
+            return f"v{len(values) - 1}"
+
+        text = self.text(Wording(handle.format, offset.format, "numbers[{}]".format, named))
+        names = ", ".join(f"v{i}" for i in range(len(values)))
+        found: Callable[..., list[Any]] = maker_of(
+            f"def make({names}):\n    return lambda {given}: {text}\n"
+        )(*values)
+        return found
 
 
 def filling_of(

@@ -9,17 +9,29 @@ from typing import Any, Final
 from portable.errors import PortableError
 from portable.lang.frontend.source import FunctionSource, function_source, require_plain
 
-__all__ = ["Function", "function"]
+__all__ = ["Function", "Marked", "function"]
 
 
-class Function:
-    """A function marked `@portable.function`; kernels take it as a compile-time argument too."""
+class Marked:
+    """A Python function that is not called but translated: a kernel or a helper of kernels."""
 
     def __init__(self, python: Callable[..., Any]) -> None:
         functools.update_wrapper(self, python)
         self.python: Final = python
         self.__name__: str = python.__name__
         self.__qualname__: str = python.__qualname__
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Raises: Python does not run what is marked."""
+        raise NotImplementedError
+
+    def __reduce__(self) -> str:
+        """Pickled and copied like a Python function: by its name."""
+        return self.__qualname__
+
+
+class Function(Marked):
+    """A function marked `@portable.function`; kernels take it as a compile-time argument too."""
 
     @property
     def source(self) -> FunctionSource:
@@ -35,10 +47,6 @@ class Function:
 
     def __repr__(self) -> str:
         return f"<portable function {self.__name__}>"
-
-    def __reduce__(self) -> str:
-        """Pickled and copied like a Python function: by its name."""
-        return self.__qualname__
 
 
 def function(python: Callable[..., Any]) -> Function:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import inspect
 from collections.abc import Callable
 from math import prod
@@ -12,14 +11,20 @@ from portable import registry
 from portable.backend import Capabilities, Device
 from portable.errors import KernelError, LaunchError
 from portable.lang.checking import checking, compile_checked
+from portable.lang.definition import (
+    Compiled,
+    Parameters,
+    interpreted_arguments,
+    written_positions,
+)
 from portable.lang.emit import generate
 from portable.lang.emit.delays import perturbation
 from portable.lang.frontend.compile import translate
 from portable.lang.frontend.source import function_source
+from portable.lang.function import Marked
 from portable.lang.ir.kernel import Kernel as KernelIR
 from portable.lang.ir.kernel import Options
-from portable.lang.launch import Compiled, interpreted_arguments
-from portable.lang.launchable import Launchable, Parameters, written_positions
+from portable.lang.launchable import Launchable
 from portable.lang.signature import (
     Specialisation,
 )
@@ -35,25 +40,18 @@ _Key = TypeVar("_Key")
 _Value = TypeVar("_Value")
 
 
-class Kernel(Launchable):
+class Kernel(Launchable, Marked):
     """A kernel; ``kernel[ndrange, workgroup](*arguments, **constants)`` launches it.
 
     Made by `kernel`. Safe under threads.
     """
 
     def __init__(self, python: Callable[..., Any], options: Options) -> None:
-        super().__init__(options, _parameters(python))
-        functools.update_wrapper(self, python)
-        self.__name__: str = python.__name__
-        self.__qualname__: str = python.__qualname__
-        self.python: Final = python
+        Launchable.__init__(self, options, _parameters(python))
+        Marked.__init__(self, python)
         self._compiled: dict[tuple[str, Specialisation, int | None, bool], Compiled] = {}
         self._translated: dict[tuple[Capabilities, Specialisation], KernelIR] = {}
         self._lock = fork_safe_lock()
-
-    def __reduce__(self) -> str:
-        """Pickled and copied like a Python function: by its name."""
-        return self.__qualname__
 
     def translated(self, wanted: Specialisation, capabilities: Capabilities) -> KernelIR:
         """The checked IR of a specialisation."""

@@ -8,27 +8,26 @@ that is like the last few is recognised without looking anything up.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import combinations
 from math import prod
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
+from typing import Any, Final, NamedTuple, cast
 
 import numpy as np
 
-from portable.backend import Argument, ArrayView, Device, Executable, Program
+from portable.backend import ArrayView, Device, Executable, Program
 from portable.errors import LaunchError, PortableError, without_frames
 from portable.interchange import stream_of
 from portable.lang.arguments import (
-    array_spec,
     byte_range,
     is_array,
     needs_index64,
     scalar_key,
-    scalar_spec,
 )
+from portable.lang.definition import Definition
 from portable.lang.filling import Filling, filling_of
 from portable.lang.geometry import (
     Groups,
@@ -37,25 +36,16 @@ from portable.lang.geometry import (
     default_workgroup,
     group_counts,
 )
-from portable.lang.ir.expressions import Variable
-from portable.lang.ir.kernel import Kernel as KernelIR
-from portable.lang.ir.types import Array
 from portable.lang.recogniser import Pair, Recogniser, recogniser
-from portable.lang.signature import CompositeSpec, ParameterSpec, Specialisation, constant_key
-from portable.lang.structs import flattened, is_composite, items_of, structure_of
+from portable.lang.signature import Specialisation, constant_key
+from portable.lang.structs import flattened, is_composite, structure_of
 from portable.namespace import device_for_numpy, device_of, on_device
 
-if TYPE_CHECKING:
-    from portable.lang.launchable import Launchable
-
 __all__ = [
-    "Compiled",
     "Familiar",
     "Launcher",
     "Lowered",
     "Repeatable",
-    "interpreted_arguments",
-    "specs_of",
 ]
 
 _MAX_PLANS: Final = 1024
@@ -68,16 +58,6 @@ _MOST_FAMILIAR: Final = 4
 _UNKNOWN: Final = object()
 _known_types: Final[dict[type, Any]] = {}
 """Of types of arguments seen: True of arrays, None of tuples and structs, False of the rest."""
-
-
-@dataclass(frozen=True, slots=True)
-class Compiled:
-    """One specialisation on one device; the kernel is None where only its machine code is here."""
-
-    kernel: KernelIR | None
-    arguments: tuple[Argument, ...]
-    executable: Executable
-    program: Program | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,7 +168,7 @@ class Launcher:
 
     def __init__(
         self,
-        kernel: Launchable,
+        kernel: Definition,
         ndrange: Three | Groups,
         workgroup: Three | None,
         *,
@@ -203,7 +183,7 @@ class Launcher:
         self._familiar: tuple[Familiar, ...] = ()
 
     @property
-    def kernel(self) -> Launchable:
+    def kernel(self) -> Definition:
         """The kernel that is launched."""
         return self._kernel
 
@@ -494,37 +474,8 @@ def _disjoint(pairs: list[Pair], views: list[ArrayView | None]) -> bool:
     return True
 
 
-def interpreted_arguments(kernel: KernelIR) -> tuple[Argument, ...]:
-    """The arguments of a kernel that a device runs as IR: one per parameter."""
-    return tuple(
-        Argument(
-            "pointer" if isinstance(p, Array) else "scalar",
-            i,
-            0,
-            p.dtype if isinstance(p, Array) else _dtype(p),
-        )
-        for i, p in enumerate(kernel.parameters)
-    )
-
-
-def _dtype(parameter: Variable) -> Any:
-    return parameter.type
-
-
 def _keeping(launch: Callable[[], None], args: tuple[Any, ...]) -> Callable[[], None]:
     """The launch, holding on to its arrays."""
     kept = partial(launch)
     kept.__dict__["arguments"] = args
     return kept
-
-
-def specs_of(args: Iterable[Any], views: Iterator[ArrayView | None]) -> tuple[ParameterSpec, ...]:
-    """The specialisations for arguments; the views are of the leaves of all tuples and structs."""
-    return tuple(_spec(x, views) for x in args)
-
-
-def _spec(x: Any, views: Iterator[ArrayView | None]) -> ParameterSpec:
-    if is_composite(type(x)):
-        return CompositeSpec(type(x), specs_of(items_of(x), views))
-    view = next(views)
-    return scalar_spec(x) if view is None else array_spec(view)

@@ -1,81 +1,30 @@
-"""What is launched over an ndrange: kernels, whether compiled here or read from a package."""
+"""What is launched over an ndrange: kernels, whether compiled here or read from a package.
+
+A kernel may be a method of a struct, which is then its first argument: ``points.shift[n](2.0)``.
+"""
 
 from __future__ import annotations
 
-import inspect
-from abc import ABC, abstractmethod
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, NoReturn
+from collections.abc import Callable
+from typing import Any, Final
 
-from portable.backend import ArrayView, Device
 from portable.errors import LaunchError
-from portable.lang.filling import owners_of
+from portable.lang.definition import Definition, Parameters
 from portable.lang.geometry import Groups, sizes
 from portable.lang.ir.kernel import Options
-from portable.lang.launch import Compiled, Launcher, specs_of
-from portable.lang.method import BoundKernel
-from portable.lang.signature import (
-    ArraySpec,
-    ParameterSpec,
-    Specialisation,
-    constant_key,
-    leaf_names,
-    leaf_specs,
-)
-from portable.lang.structs import flattened
+from portable.lang.launch import Launcher, Lowered
 
-if TYPE_CHECKING:
-    from portable.lang.ir.kernel import Kernel as KernelIR
-
-__all__ = ["REQUIRED", "Launchable", "Parameters", "written_positions"]
+__all__ = ["BoundKernel", "BoundLauncher", "Launchable"]
 
 _MAX_LAUNCHERS: Final = 4096
-REQUIRED: Final = inspect.Parameter.empty
-"""In the place of a default: the constant has none."""
 
 
-@dataclass(frozen=True, slots=True)
-class Parameters:
-    """The parameters of a kernel.
-
-    Attributes
-    ----------
-    positional : tuple of str
-        Names of run-time arguments.
-    rest : tuple of str
-        The name in ``*arrays``, if there is one.
-    defaults : dict
-        Of the keyword-only constants; `REQUIRED` where there is none.
-    """
-
-    positional: tuple[str, ...]
-    rest: tuple[str, ...]
-    defaults: dict[str, Any]
-
-
-class Launchable(ABC):
-    """``kernel[ndrange, workgroup](*arguments, **constants)`` launches it; safe under threads.
-
-    Attributes
-    ----------
-    options : Options
-        What it was declared with.
-    parameters : Parameters
-        What it takes.
-    """
-
-    __name__: str
-    options: Options
-    parameters: Parameters
+class Launchable(Definition):
+    """``kernel[ndrange, workgroup](*arguments, **constants)`` launches it; safe under threads."""
 
     def __init__(self, options: Options, parameters: Parameters) -> None:
-        self.options = options
-        self.parameters = parameters
+        super().__init__(options, parameters)
         self._launchers: dict[Any, Launcher] = {}
-
-    def __repr__(self) -> str:
-        return f"<portable kernel {self.__name__}>"
 
     def __call__(self, *args: Any, **kwargs: Any) -> None:
         """Raises: a kernel is launched over an ndrange."""
@@ -122,127 +71,41 @@ class Launchable(ABC):
         local = None if workgroup is None else sizes(workgroup, "the workgroup")
         return Launcher(self, ndrange, local, flat=flat)
 
-    # -- specialisations -------------------------------------------------------------------
 
-    def specs(
-        self, args: Sequence[Any], views: Sequence[ArrayView | None]
-    ) -> tuple[ParameterSpec, ...]:
-        """What the arguments of a launch specialise on; the views are of `flattened` ones.
+class BoundKernel:
+    """A kernel and the struct that is its ``self``."""
 
-        Raises
-        ------
-        LaunchError
-            If their number is wrong.
-        """
-        takes = self.parameters
-        fixed = len(takes.positional)
-        if len(args) < fixed or (len(args) > fixed and not takes.rest):
-            names = ", ".join([*takes.positional, *(f"*{name}" for name in takes.rest)])
-            constants = ", ".join(takes.defaults)
-            raise LaunchError(
-                f"{self.__name__} takes {'at least ' if takes.rest else ''}{fixed} arguments "
-                f"({names}), not {len(args)}"
-                + (f"; {constants}: compile-time, by keyword" if constants else "")
-            )
-        gathered = [tuple(args[fixed:]) for _ in takes.rest]
-        return specs_of([*args[:fixed], *gathered], iter(views))
+    def __init__(self, kernel: Launchable, owner: Any) -> None:
+        self._kernel = kernel
+        self._owner = owner
 
-    def constants(self, given: dict[str, Any]) -> tuple[tuple[str, Any], ...]:
-        """The keyword-only arguments, defaults filled in, by name.
+    def __getitem__(self, key: Any) -> BoundLauncher:
+        """The kernel over an ndrange, as of a kernel that is no method."""
+        return BoundLauncher(self._kernel[key], self._owner)
 
-        Raises
-        ------
-        LaunchError
-            If one is missing or unknown.
-        """
-        unknown = sorted(set(given) - set(self.parameters.defaults))
-        by_position = [name for name in unknown if name in self.parameters.positional]
-        if by_position:
-            raise LaunchError(
-                f"{self.__name__} takes {', '.join(by_position)} by position: write "
-                f"{self.__name__}[...]({', '.join(self.parameters.positional)})"
-            )
-        if unknown:
-            known = ", ".join(self.parameters.defaults) or "none"
-            raise LaunchError(
-                f"{self.__name__} has no compile-time constant {', '.join(unknown)}; it has {known}"
-            )
-        merged = {**self.parameters.defaults, **given}
-        missing = [name for name, value in merged.items() if value is REQUIRED]
-        if missing:
-            raise LaunchError(
-                f"{self.__name__} needs the constant {', '.join(missing)}: pass it by keyword"
-            )
-        return tuple(merged.items())
+    def __call__(self, *args: Any, **constants: Any) -> None:
+        """Raises: a kernel is launched over an ndrange."""
+        self._kernel(*args, **constants)
 
-    def refuse_strange(
-        self, args: Sequence[Any], views: Sequence[ArrayView | None], constants: dict[str, Any]
-    ) -> NoReturn:
-        """Says what is wrong with a launch of which something is not hashable.
-
-        Raises
-        ------
-        LaunchError
-            Naming it, or what is wrong with the number and the names of the arguments.
-        """
-        self.constants(constants)
-        names = self._leaf_names(self.specs(args, views))
-        fixed = [
-            (name, x)
-            for name, x, view in zip(names, flattened(tuple(args)), views, strict=True)
-            if view is None
-        ]
-        for name, x in (*fixed, *constants.items()):
-            try:
-                hash(constant_key(x))
-            except TypeError:
-                raise LaunchError(
-                    f"{self.__name__} is given a {type(x).__name__} as {name}; it takes arrays, "
-                    "numbers, and hashable constants such as tuples of numbers"
-                ) from None
-        raise LaunchError(f"an argument of {self.__name__} is not hashable")
-
-    def _leaf_names(self, specs: tuple[ParameterSpec, ...]) -> list[str]:
-        return leaf_names([*self.parameters.positional, *self.parameters.rest], specs)
-
-    # -- what is launched -------------------------------------------------------------------
-
-    @abstractmethod
-    def compiled(self, wanted: Specialisation, device: Device) -> Compiled:
-        """Must: the program of a specialisation on a device."""
-
-    @abstractmethod
-    def written_in(self, wanted: Specialisation, device: Device) -> frozenset[int]:
-        """Must: the positions of the arrays that a specialisation may write, in `leaf_specs`."""
-
-    @abstractmethod
-    def dimensions(self, wanted: Specialisation, device: Device) -> int:
-        """Must: of the ndrange, how many dimensions it asks for its place in; at least 1."""
-
-    def written(self, wanted: Specialisation, device: Device) -> frozenset[int]:
-        """The positions of the array arguments that the kernel may write, in `leaf_specs`.
-
-        Raises
-        ------
-        LaunchError
-            If one of them is read-only.
-        """
-        positions = self.written_in(wanted, device)
-        leaves = leaf_specs(wanted.parameters)
-        for i in sorted(positions):
-            spec = leaves[i]
-            if isinstance(spec, ArraySpec) and not spec.writable:
-                name = self._leaf_names(wanted.parameters)[i]
-                raise LaunchError(
-                    f"{self.__name__} writes its argument {name}, but that array is read-only; "
-                    "pass a writable copy"
-                )
-        return positions
+    def __repr__(self) -> str:
+        return f"{self._kernel!r} of {self._owner!r}"
 
 
-def written_positions(kernel: KernelIR, specs: tuple[ParameterSpec, ...]) -> frozenset[int]:
-    """The positions of the arrays that a kernel may write, in `leaf_specs`."""
-    owners = owners_of(specs)
-    return frozenset(
-        owners[i][0] for i, parameter in enumerate(kernel.parameters) if parameter in kernel.written
-    )
+class BoundLauncher:
+    """A launcher whose first argument is given."""
+
+    def __init__(self, launcher: Launcher, owner: Any) -> None:
+        self._launcher = launcher
+        self._owner = owner
+
+    def __call__(self, *args: Any, **constants: Any) -> None:
+        """Launches the kernel; see `Launcher`."""
+        self._launcher(self._owner, *args, **constants)
+
+    def prepare(self, *args: Any, **constants: Any) -> Callable[[], None]:
+        """Binds the other arguments, too; see `Launcher.prepare`."""
+        return self._launcher.prepare(self._owner, *args, **constants)
+
+    def lower(self, *args: Any, **constants: Any) -> Lowered:
+        """What a launch would hand to the device; see `Launcher.lower`."""
+        return self._launcher.lower(self._owner, *args, **constants)

@@ -9,7 +9,6 @@ general way.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import lru_cache
 from types import FunctionType
 from typing import Any, Final, NamedTuple
 
@@ -18,12 +17,13 @@ import numpy as np
 from portable.backend import ArrayView, Device, ViewCode
 from portable.dtypes import DType
 from portable.lang.arguments import ALIGNMENT, scalar_key
-from portable.lang.filling import Filling
+from portable.lang.filling import Filling, Wording
 from portable.lang.function import Function
+from portable.lang.maker import maker_of
 from portable.lang.structs import field_names, flattened, is_composite, items_of
 from portable.registry import registry
 
-__all__ = ["Pair", "Recogniser", "maker_of", "recogniser"]
+__all__ = ["Pair", "Recogniser", "recogniser"]
 
 Recogniser = Callable[[tuple[Any, ...], dict[str, Any]], "list[Any] | None"]
 """From a launch's arguments and constants to the program's arguments; None if they are unlike."""
@@ -49,7 +49,7 @@ def make({names}):
             return None
         if {unlike}:
             return None
-        return [{arguments}]
+        return {arguments}
     return recognise
 """
 _NEW_LINE: Final = "\n            "
@@ -223,8 +223,9 @@ class _Text:
 
     def compiled(self, arity: int, filling: Filling) -> Recogniser:
         """The function."""
+        arguments = self._filled(filling)
         text = _SOURCE.format(
-            arguments=", ".join(self._arguments(filling)),
+            arguments=arguments,
             arity=arity,
             constants=" and ".join(self._constants),
             names=", ".join(self._names),
@@ -237,28 +238,13 @@ class _Text:
         made: Recogniser = maker_of(text)(**self._names)
         return made
 
-    def _arguments(self, filling: Filling) -> list[str]:
-        """The program's arguments, each an expression."""
-        names = {f"t{i}": value for i, value in enumerate(filling.template)}
-        out = list(names)
-        for position, arg in filling.pointers:
-            out[position] = f"a{arg}_handle"
-        for position, arg, size in filling.offsets:
-            out[position] = f"a{arg}_offset // {size}"
-        for position, arg, take in filling.scalars:
-            names[f"t{position}"] = take
-            out[position] = f"t{position}(a{arg})" if take else f"a{arg}"
-        for position, arg, made in filling.boxes:
-            names[f"t{position}"] = made
-            out[position] = f"t{position}(a{arg}_handle)"
-        self._names |= names
-        return out
+    def _filled(self, filling: Filling) -> str:
+        """The program's arguments, a list of expressions."""
 
+        def named(value: Any) -> str:
+            name = f"t{len(self._names)}"
+            self._names[name] = value
+            return name
 
-@lru_cache(maxsize=512)
-def maker_of(text: str) -> Callable[..., Any]:
-    """The function ``make`` that a text defines, which takes the values of its names."""
-    namespace: dict[str, Any] = {}
-    exec(text, namespace)  # noqa: S102  (it is made of literals above and of the backends')
-    made: Callable[..., Any] = namespace["make"]
-    return made
+        words = Wording("a{}_handle".format, "a{}_offset".format, "a{}".format, named)
+        return filling.text(words)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from portable import dtypes as dt
-from portable.lang.functions import FUNCTIONS
+from portable.lang.elementwise import FUNCTIONS
 from portable.lang.ir import expressions as e
 from portable.lang.ir import statements as s
 from portable.lang.ir.kernel import Kernel, Options

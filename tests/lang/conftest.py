@@ -14,9 +14,9 @@ import pytest
 
 from portable.backend import Capabilities, Device, Program
 from portable.errors import CompileError, UnsupportedError
+from portable.lang.definition import Compiled
 from portable.lang.emit import generate
 from portable.lang.kernel import Kernel
-from portable.lang.launch import Compiled
 from portable.lang.signature import Specialisation
 from tests.support.compilers import CUDA, HIP, compile_cuda, compile_hip, cuda_missing, hip_missing
 

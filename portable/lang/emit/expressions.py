@@ -2,27 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from portable.dtypes import DType, float16, float32
 from portable.errors import UnsupportedError
+from portable.lang.elementwise import FUNCTIONS
 from portable.lang.emit import vectors
 from portable.lang.emit.code import OPERATORS, Code, Level, infix, wrapped
 from portable.lang.emit.context import Context
 from portable.lang.emit.literals import literal
-from portable.lang.functions import FUNCTIONS
+from portable.lang.emit.printer import Text
 from portable.lang.ir import expressions as e
-from portable.lang.ir.types import ValueType, Vector, scalar_of
+from portable.lang.ir.types import Vector, scalar_of
 
-__all__ = ["Expressions", "Text"]
-
-
-@dataclass(frozen=True, slots=True)
-class Text(e.Expression):
-    """A piece of postfix C text in the place of an expression."""
-
-    text: str
-    type: ValueType
+__all__ = ["Expressions"]
 
 
 _LOGIC = {

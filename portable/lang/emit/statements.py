@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from portable.dtypes import DType
 from portable.errors import UnsupportedError
-from portable.lang.emit import loops, vectors
+from portable.lang.emit import vectors
 from portable.lang.emit.atomics import Atomics
-from portable.lang.emit.code import Code, Writer
+from portable.lang.emit.code import Code, Level, Writer, wrapped
 from portable.lang.emit.context import Context
 from portable.lang.emit.delays import Delays
 from portable.lang.emit.expressions import Expressions
@@ -59,7 +59,7 @@ class Statements:
             case s.If():
                 self._if(x)
             case s.For():
-                loops.print_for(self, x)
+                self._for(x)
             case s.Loop(body=body):
                 self._loop(body)
             case s.Break():
@@ -141,6 +141,20 @@ class Statements:
             return
         with self.writer.block("} else"):
             self.block(x.orelse)
+
+    def _for(self, x: s.For) -> None:
+        """A loop whose step is a constant and whose bound stays what it is."""
+        assert isinstance(x.step, e.Const)
+        name, size = self.context.names.of(x.var.name), int(x.step.value)
+        start = self.expressions.text(x.start)
+        stop = wrapped(self.expressions.code(x.stop), Level.SHIFT)
+        test = f"{name} {'<' if size > 0 else '>'} {stop}"
+        step = f"{name} {'+=' if size > 0 else '-='} {abs(size)}"
+        if x.unroll:
+            self.writer.line("#pragma unroll" + (f" {x.unroll}" if x.unroll > 0 else ""))
+        head = f"for ({self.type_name(x.var.type)} {name} = {start}; {test}; {step})"
+        with self.writer.block(head), self.delays.loop(name):
+            self.block(x.body)
 
     def _loop(self, body: s.Block) -> None:
         with self.delays.endless() as (before, first):

@@ -8,17 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import fields, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from portable.dtypes import bool_
 from portable.faults import Fault
+from portable.lang.elementwise import FUNCTIONS
 from portable.lang.emit.code import OPERATORS, Code, Level, infix, wrapped
-from portable.lang.functions import FUNCTIONS
+from portable.lang.emit.printer import Printer, Text
 from portable.lang.ir import expressions as e
 from portable.lang.ir.types import ValueType, Vector, lanes_of, scalar_of
-
-if TYPE_CHECKING:
-    from portable.lang.emit.expressions import Expressions
 
 __all__ = ["breaks_wide_calls", "elementwise", "lane", "made", "structural", "vector_name"]
 
@@ -27,7 +25,7 @@ _SAFE_BYTES = 32
 _Operand = tuple[str, int | None, e.Expression]
 
 
-def vector_name(printer: Expressions, kind: Vector) -> str:
+def vector_name(printer: Printer, kind: Vector) -> str:
     """The C type of a vector, its struct being defined where that is needed."""
     name = printer.dialect.type_name(kind)
     if printer.dialect.native_vectors:
@@ -40,7 +38,7 @@ def vector_name(printer: Expressions, kind: Vector) -> str:
     )
 
 
-def lane(printer: Expressions, text: str, index: int, kind: Vector) -> str:
+def lane(printer: Printer, text: str, index: int, kind: Vector) -> str:
     """One lane of the vector whose postfix text is given, as a scalar."""
     if not printer.dialect.native_vectors:
         return f"{text}.lane[{index}]"
@@ -48,7 +46,7 @@ def lane(printer: Expressions, text: str, index: int, kind: Vector) -> str:
     return f"({plain} != 0)" if kind.dtype.kind == "b" else plain
 
 
-def made(printer: Expressions, lanes: Sequence[str], kind: Vector) -> str:
+def made(printer: Printer, lanes: Sequence[str], kind: Vector) -> str:
     """A vector from the texts of its lanes."""
     name = vector_name(printer, kind)
     if not printer.dialect.native_vectors:
@@ -58,7 +56,7 @@ def made(printer: Expressions, lanes: Sequence[str], kind: Vector) -> str:
     return f"({name})({', '.join(lanes)})"
 
 
-def structural(printer: Expressions, x: e.Lane | e.Splat | e.MakeVector) -> Code:
+def structural(printer: Printer, x: e.Lane | e.Splat | e.MakeVector) -> Code:
     """Lanes, splats and vectors from scalars."""
     match x:
         case e.Lane():
@@ -82,13 +80,13 @@ def _is_part(x: e.MakeVector) -> bool:
     return isinstance(sources[0], e.Variable) and all(source == sources[0] for source in sources)
 
 
-def _part(printer: Expressions, x: e.MakeVector) -> Code:
+def _part(printer: Printer, x: e.MakeVector) -> Code:
     lanes = [lane for lane in x.elements if isinstance(lane, e.Lane)]
     whole = wrapped(printer.code(lanes[0].x), Level.POSTFIX)
     return Code(f"{whole}.s{''.join(_SHUFFLED[lane.lane] for lane in lanes)}")
 
 
-def _is_mixed(printer: Expressions, x: e.MakeVector) -> bool:
+def _is_mixed(printer: Printer, x: e.MakeVector) -> bool:
     """Whether a vector consists of lanes of two others of its kind, and Clang compiles it.
 
     Clang does for processors; lane by lane, the many instructions of it take seconds to compile.
@@ -99,7 +97,7 @@ def _is_mixed(printer: Expressions, x: e.MakeVector) -> bool:
     return printer.context.capabilities.kind == "cpu" and alike and plain and len(sources) == 2
 
 
-def _mixed(printer: Expressions, x: e.MakeVector) -> Code:
+def _mixed(printer: Printer, x: e.MakeVector) -> Code:
     lanes = [lane for lane in x.elements if isinstance(lane, e.Lane)]
     first, second = dict.fromkeys(lane.x for lane in lanes)
     places = [lane.lane + (0 if lane.x == first else x.type.lanes) for lane in lanes]
@@ -107,7 +105,7 @@ def _mixed(printer: Expressions, x: e.MakeVector) -> Code:
     return Code(f"__builtin_shufflevector({both}, {', '.join(map(str, places))})")
 
 
-def _splat(printer: Expressions, x: e.Splat) -> Code:
+def _splat(printer: Printer, x: e.Splat) -> Code:
     name = vector_name(printer, x.type)
     if printer.dialect.native_vectors:
         value = printer.text(x.x)
@@ -125,7 +123,7 @@ def _splat(printer: Expressions, x: e.Splat) -> Code:
     return Code(f"{helper}({printer.text(x.x)})")
 
 
-def elementwise(printer: Expressions, x: e.Expression) -> Code:
+def elementwise(printer: Printer, x: e.Expression) -> Code:
     """An element-wise node with vector operands."""
     if printer.dialect.native_vectors:
         found = _by_halves(printer, x) if _fragile(printer, x) else _native(printer, x)
@@ -137,12 +135,12 @@ def elementwise(printer: Expressions, x: e.Expression) -> Code:
 # -- by halves --------------------------------------------------------------------------------
 
 
-def breaks_wide_calls(printer: Expressions) -> bool:
+def breaks_wide_calls(printer: Printer) -> bool:
     """Whether built-in functions may get vectors of over 32 bytes wrongly."""
     return Fault.WIDE_CALLS in printer.context.capabilities.faults
 
 
-def _fragile(printer: Expressions, x: e.Expression) -> bool:
+def _fragile(printer: Printer, x: e.Expression) -> bool:
     """Whether this calls a built-in function on vectors that the device may pass wrongly."""
     if not breaks_wide_calls(printer):
         return False
@@ -168,7 +166,7 @@ def _suffixed(part: str) -> Callable[[str, Vector], str]:
     return lambda text, _: f"{text}.{part}"
 
 
-def _by_halves(printer: Expressions, x: e.Expression) -> Code:
+def _by_halves(printer: Printer, x: e.Expression) -> Code:
     operands = _operand_fields(x)
     result = x.type
     assert isinstance(result, Vector)
@@ -214,7 +212,7 @@ def _label(x: e.Expression) -> str:
             return type(x).__name__.lower()
 
 
-def _by_lanes(printer: Expressions, x: e.Expression) -> Code:
+def _by_lanes(printer: Printer, x: e.Expression) -> Code:
     operands = _operand_fields(x)
     result = x.type
     assert isinstance(result, Vector)
@@ -227,7 +225,7 @@ def _by_lanes(printer: Expressions, x: e.Expression) -> Code:
 
 
 def _by_helper(
-    printer: Expressions, x: e.Expression, operands: list[_Operand], body: Callable[[], str]
+    printer: Printer, x: e.Expression, operands: list[_Operand], body: Callable[[], str]
 ) -> Code:
     """A call of a helper in whose body the operands are named a, b and c."""
     types = [operand.type for _, _, operand in operands]
@@ -243,14 +241,14 @@ def _by_helper(
     return Code(f"{name}({', '.join(printer.text(operand) for _, _, operand in operands)})")
 
 
-def _type(printer: Expressions, kind: ValueType) -> str:
+def _type(printer: Printer, kind: ValueType) -> str:
     if isinstance(kind, Vector):
         return vector_name(printer, kind)
     return printer.dialect.types[kind.short]
 
 
 def _lane_node(
-    printer: Expressions, x: e.Expression, operands: list[_Operand], index: int
+    printer: Printer, x: e.Expression, operands: list[_Operand], index: int
 ) -> e.Expression:
     """The scalar node of one lane, on the helper's parameters."""
 
@@ -264,8 +262,6 @@ def _part_node(
     x: e.Expression, operands: list[_Operand], part: Callable[[str, Vector], str], lanes: int
 ) -> e.Expression:
     """The node with each vector operand replaced by some lanes of the helper's parameter."""
-    from portable.lang.emit.expressions import Text
-
     changes: dict[str, Any] = {}
     for number, (name, position, operand) in enumerate(operands):
         text, kind = "abc"[number], operand.type
@@ -288,7 +284,7 @@ def _narrower(kind: Vector, lanes: int) -> ValueType:
 _RELATIONS = {"eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">="}
 
 
-def _native(printer: Expressions, x: e.Expression) -> Code | None:
+def _native(printer: Printer, x: e.Expression) -> Code | None:
     match x:
         case e.Unary():
             return _native_unary(printer, x)
@@ -318,7 +314,7 @@ def _narrow_mask(mask: Code, operands: ValueType) -> Code:
     return Code(f"convert_int{operands.lanes}({mask})")
 
 
-def _wide_mask(printer: Expressions, condition: e.Expression, kind: Vector) -> str:
+def _wide_mask(printer: Printer, condition: e.Expression, kind: Vector) -> str:
     """A mask as wide as the lanes that it selects."""
     text = printer.text(condition)
     bits = 32 if kind.dtype.kind == "b" else kind.dtype.bits
@@ -326,7 +322,7 @@ def _wide_mask(printer: Expressions, condition: e.Expression, kind: Vector) -> s
     return text if bits == 32 else f"convert_{signed}{kind.lanes}({text})"
 
 
-def _native_unary(printer: Expressions, x: e.Unary) -> Code | None:
+def _native_unary(printer: Printer, x: e.Unary) -> Code | None:
     if printer.hides_negatives(x):
         return None
     inner = printer.operand(x.x)
@@ -335,7 +331,7 @@ def _native_unary(printer: Expressions, x: e.Unary) -> Code | None:
     return Code(f"-({inner})" if inner.startswith("-") else f"-{inner}", Level.UNARY)
 
 
-def _native_binary(printer: Expressions, x: e.Binary) -> Code:
+def _native_binary(printer: Printer, x: e.Binary) -> Code:
     a, b = printer.code(x.x), printer.code(x.y)
     if x.op in OPERATORS:
         return infix(*OPERATORS[x.op], a, b)
@@ -343,7 +339,7 @@ def _native_binary(printer: Expressions, x: e.Binary) -> Code:
     return Code(f"{x.op}({a}, {b})")
 
 
-def _native_select(printer: Expressions, x: e.Select) -> Code:
+def _native_select(printer: Printer, x: e.Select) -> Code:
     kind = x.type
     if not isinstance(x.condition.type, Vector):
         parts = [wrapped(printer.code(p), Level.LOGICAL_OR) for p in (x.condition, x.x, x.y)]
@@ -353,7 +349,7 @@ def _native_select(printer: Expressions, x: e.Select) -> Code:
     return Code(f"select({printer.text(x.y)}, {printer.text(x.x)}, {mask})")
 
 
-def _native_cast(printer: Expressions, x: e.Cast) -> Code | None:
+def _native_cast(printer: Printer, x: e.Cast) -> Code | None:
     source, target = x.x.type, x.type
     assert isinstance(source, Vector)
     assert isinstance(target, Vector)
@@ -370,7 +366,7 @@ def _native_cast(printer: Expressions, x: e.Cast) -> Code | None:
     return Code(f"convert_{name}({inner})")
 
 
-def _native_call(printer: Expressions, x: e.Call) -> Code | None:
+def _native_call(printer: Printer, x: e.Call) -> Code | None:
     kind = x.arguments[0].type
     assert isinstance(kind, Vector)
     template = printer.template(x.function, kind.dtype)

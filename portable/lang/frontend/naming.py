@@ -12,7 +12,7 @@ from functools import partial
 from types import MethodType, ModuleType
 from typing import Any, Final
 
-from portable import dtypes, lang
+from portable import dtypes
 from portable.dtypes import DType
 from portable.lang import words
 from portable.lang.frontend import memory, structs, variables
@@ -30,7 +30,7 @@ from portable.lang.frontend.values import (
     sequence,
 )
 from portable.lang.frontend.variables import Unassigned
-from portable.lang.function import Function
+from portable.lang.function import Function, Marked
 from portable.lang.ir import expressions as e
 from portable.lang.ir.types import LANES, Fragment, Vector
 from portable.lang.structs import field_names
@@ -132,7 +132,7 @@ class NameTranslator(ABC):
             return found
         if found is None or found is words.target or isinstance(found, _CAPTURED):
             return found
-        if _is_kernel(found):
+        if isinstance(found, Marked) and not isinstance(found, Function):
             self.builder.fail(
                 f"{name} is a kernel, and kernels launch no others",
                 "put what both need into a function marked @portable.function",
@@ -164,7 +164,7 @@ class NameTranslator(ABC):
         try:
             return self._captured(node.attr, getattr(base, node.attr))
         except AttributeError:
-            known = _ELSEWHERE.get(node.attr, "") if base is lang else ""
+            known = _ELSEWHERE.get(node.attr, "") if _is_language(base) else ""
             hint = f"write kl.{known}" if known else nearest_hint(node.attr, dir(base))
             self.builder.fail(f"{describe(base)} has no attribute {node.attr}", hint)
 
@@ -348,10 +348,9 @@ def _names_all(index: Any) -> bool:
     return type(index) is int and index == 0
 
 
-def _is_kernel(x: Any) -> bool:
-    from portable.lang.kernel import Kernel
-
-    return isinstance(x, Kernel)
+def _is_language(x: Any) -> bool:
+    """Whether this is the module that users call ``kl``."""
+    return isinstance(x, ModuleType) and x.__name__ == "portable.lang"
 
 
 def nearest_hint(name: str, known: Iterable[str]) -> str:

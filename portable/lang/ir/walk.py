@@ -21,6 +21,7 @@ __all__ = [
     "map_expression",
     "map_memory",
     "map_operands",
+    "map_regions",
     "operands",
     "places",
     "subexpressions",
@@ -149,20 +150,31 @@ def map_blocks(statement: s.Statement, change: Callable[[s.Block], s.Block]) -> 
 
 def map_memory(statement: s.Statement, change: Callable[[Array], Array]) -> s.Statement:
     """Rebuilds a statement with `change` applied to the arrays that it touches."""
-    names = [name for name, role in roles_of(type(statement)).items() if role is not Role.BLOCK]
-    return cast(s.Statement, _rebuild(statement, names, lambda old: _moved(old, change)))
 
-
-def _moved(x: Any, change: Callable[[Array], Array]) -> Any:
-    if isinstance(x, Array):
-        return change(x)
-    if isinstance(x, Region):
+    def moved(x: Region) -> Region:
         array = change(x.array)
         return x if array is x.array else replace(x, array=array)
-    if isinstance(x, tuple):
-        items = tuple(_moved(i, change) for i in x)
-        return x if all(new is old for new, old in zip(items, x, strict=True)) else items
-    return x
+
+    return _map_held(statement, lambda x: change(x) if isinstance(x, Array) else moved(x))
+
+
+def map_regions(statement: s.Statement, change: Callable[[Region], Region]) -> s.Statement:
+    """Rebuilds a statement with `change` applied to the regions of arrays that it touches."""
+    return _map_held(statement, lambda x: change(x) if isinstance(x, Region) else x)
+
+
+def _map_held(statement: s.Statement, change: Callable[[Any], Any]) -> s.Statement:
+    def inside(x: Any) -> Any:
+        if isinstance(x, Array | Region):
+            return change(x)
+        if isinstance(x, tuple):
+            items = tuple(inside(i) for i in x)
+            return x if all(new is old for new, old in zip(items, x, strict=True)) else items
+        return x
+
+    roles = roles_of(type(statement)).items()
+    names = [name for name, role in roles if role is not Role.BLOCK]
+    return cast(s.Statement, _rebuild(statement, names, inside))
 
 
 def map_block(block: s.Block, change: Callable[[s.Statement], s.Block]) -> s.Block:

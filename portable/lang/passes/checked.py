@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from portable.dtypes import bool_, int32
@@ -23,7 +23,7 @@ from portable.lang.ir import statements as s
 from portable.lang.ir.facts import Facts
 from portable.lang.ir.kernel import Kernel
 from portable.lang.ir.types import Array, Region, ValueType, Vector, lanes_of, scalar_of
-from portable.lang.ir.walk import map_block
+from portable.lang.ir.walk import map_block, map_regions
 
 __all__ = ["REPORT_WORDS", "Site", "checked"]
 
@@ -237,12 +237,13 @@ class _Checks:
     def _regions(self, x: s.Statement) -> s.Block:
         """What is done with parts of local arrays; of global ones, what is outside is left out."""
         before: list[s.Statement] = []
-        changes: dict[str, Any] = {}
-        for field in fields(x):
-            part = getattr(x, field.name)
-            if isinstance(part, Region) and part.array.space == "local":
-                changes[field.name] = self._moved(part, x.loc, before)
-        return (*before, replace(x, **changes) if changes else x)
+
+        def kept(part: Region) -> Region:
+            local = part.array.space == "local"
+            return self._moved(part, x.loc, before) if local else part
+
+        moved = map_regions(x, kept)
+        return (*before, moved)
 
     def _moved(self, part: Region, loc: Location, before: list[s.Statement]) -> Region:
         """The region, or one at the beginning of its array where that is the only one inside."""

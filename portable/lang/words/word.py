@@ -9,7 +9,7 @@ from functools import wraps
 from typing import Any, Final, NoReturn, TypeVar, cast
 
 from portable.errors import PortableError
-from portable.lang.functions import FUNCTIONS
+from portable.lang.elementwise import FUNCTIONS
 
 __all__ = ["Word", "elementwise", "word", "word_of"]
 

@@ -7,8 +7,9 @@ from functools import partial
 from typing import Any, Final, NamedTuple
 
 from portable.backend import Device
+from portable.lang.filling import Wording
 from portable.lang.launch import Repeatable
-from portable.lang.recogniser import maker_of
+from portable.lang.maker import maker_of
 from portable.primitives.base.borrowed import Borrowed, new
 from portable.primitives.base.storage import Storage
 
@@ -88,19 +89,23 @@ class RunText:
             given = ", ".join(f"[{', '.join(part)}]" for part in (handles, offsets, numbers))
             self._lines.append(f"{self.named(launch)}({given})")
             return
-        filling = launch.bound.filling
-        arguments = {i: self.named(x) for i, x in enumerate(filling.template)}
-        for position, arg in filling.pointers:
-            arguments[position] = self._pointer(handles[arg], places[arg])
-        for position, arg, size in filling.offsets:
+
+        def handle(arg: int) -> str:
+            return self._pointer(handles[arg], places[arg])
+
+        def offset(arg: int) -> str:
             at = places[arg]
             assert at is not None
-            arguments[position] = f"({self._offset(at)}) // {size}"
-        for position, arg, take in filling.scalars:
-            arguments[position] = self._taken(take, numbers[arg])
+            return self._offset(at)
+
+        def known(number: str) -> tuple[Any, ...]:
+            return (self._names[number],) if number in self._names else ()
+
+        words = Wording(handle, offset, numbers.__getitem__, self.named, known)
+        arguments = launch.bound.filling.text(words)
         function = self.named(launch.bound.executable.launch)
         groups = self.named(launch.groups)
-        self._lines.append(f"{function}({groups}, [{', '.join(arguments.values())}])")
+        self._lines.append(f"{function}({groups}, {arguments})")
 
     def _pointer(self, handle: str, at: Place | None) -> str:
         """What a program gets for an array: a place in its memory only if it takes no offsets."""
@@ -139,14 +144,6 @@ class RunText:
         if at.array >= self._given and not self._borrows:
             return str(at.by)
         return f"o{at.array} + {at.by}" if at.by else f"o{at.array}"
-
-    def _taken(self, take: Callable[[Any], Any] | None, number: str) -> str:
-        """What a program gets for a number, worked out now where it is known."""
-        if take is None:
-            return number
-        if number in self._names:
-            return self.named(take(self._names[number]))
-        return f"{self.named(take)}({number})"
 
     def named(self, x: Any) -> str:
         """A name that stands for a value."""
