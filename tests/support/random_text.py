@@ -45,6 +45,7 @@ _EXACT = {
     "f": (
         "floor({})", "ceil({})", "trunc({})", "rint({})", "round({})", "square({})",
         "fma({}, {}, {})", "copysign({}, 2.5)", "copysign({}, -1.0)", "nextafter({}, {})",
+        "fmod({}, {})",
     ),
 }  # fmt: skip
 """Functions without an error, by the kind of number that they take and give."""
