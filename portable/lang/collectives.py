@@ -204,7 +204,7 @@ class _Scanned:
     before
         What the parts before have (if `number` > 0).
     total
-        What all have.
+        What all have together.
     """
 
     number: Any
@@ -219,8 +219,8 @@ class _Scanned:
 def scanned(
     op: Any, x: Any, group: Any, scratch: Any, inclusive: Any, initial: Any, wants_total: Any
 ) -> Any:
-    """`x` of the work-items up to this one, or before it; after `initial` if that is given."""
-    if group.width > 1:
+    """`x` of the span's work-items up to this one, or before it; after `initial` if it is given."""
+    if group.shuffles:
         own = _scanned_by_sub_groups(op, x, group, scratch, not inclusive, wants_total)
     else:
         own = _scanned_by_chunks(op, x, group, scratch)
@@ -235,16 +235,15 @@ def scanned(
     if not wants_total:
         return result
     total = own.total if initial is None else op(initial, own.total)
-    return result, kl.assume_uniform(total)
+    return result, kl.assume_uniform(total) if group.whole else total
 
 
 @function
-def _scanned_within(op: Any, x: Any, steps: Any) -> Any:
-    """`x` of the sub-group's work-items up to this one, in order."""
-    own = kl.sub_group_local_id()
+def _scanned_within(op: Any, x: Any, steps: Any, place: Any) -> Any:
+    """`x` of the work-items up to this one, in order, from the one whose place is 0."""
     for step in steps:
         other = kl.sub_group_shuffle_up(x, step)
-        if own >= step:
+        if place >= step:
             x = op(other, x)
     return x
 
@@ -253,24 +252,28 @@ def _scanned_within(op: Any, x: Any, steps: Any) -> Any:
 def _scanned_by_sub_groups(
     op: Any, x: Any, group: Any, scratch: Any, wants_previous: Any, wants_total: Any
 ) -> Any:
-    place, groups = kl.sub_group_local_id(), group.groups
-    upto = _scanned_within(op, x, group.steps)
+    own, groups = kl.sub_group_local_id(), group.groups
+    place = own if group.whole or groups > 1 else own % group.span
+    upto = _scanned_within(op, x, group.steps, place)
     previous = kl.sub_group_shuffle_up(upto, 1) if wants_previous else None
     if groups == 1:
-        total = kl.sub_group_broadcast(upto, group.size - 1) if wants_total else None
+        last = group.size - 1 if group.whole else own - place + group.span - 1
+        total = kl.sub_group_shuffle(upto, last) if wants_total else None
         return _Scanned(0, place, upto, previous, None, total)
-    number = kl.sub_group_id()
+    number = kl.sub_group_id() if group.whole else kl.sub_group_id() % groups
+    base = 0 if group.whole else kl.sub_group_id() - number
     _begin(group)
     if place == _active(group) - 1:
-        scratch[number] = upto
+        scratch[kl.sub_group_id()] = upto
     kl.barrier()
     if groups <= group.narrowest:
-        totals = _scanned_within(op, scratch[kl.minimum(place, groups - 1)], group.part_steps)
+        held = scratch[base + kl.minimum(place, groups - 1)]
+        totals = _scanned_within(op, held, group.part_steps, place)
         before = kl.sub_group_shuffle(totals, kl.maximum(number - 1, 0))
         total = kl.sub_group_broadcast(totals, groups - 1) if wants_total else None
     else:
-        before = _combined(op, scratch, 0, number, 1)
-        total = _combined(op, scratch, 0, groups, 1) if wants_total else None
+        before = _combined(op, scratch, base, base + number, 1)
+        total = _combined(op, scratch, base, base + groups, 1) if wants_total else None
     return _Scanned(number, place, upto, previous, before, total)
 
 
@@ -285,25 +288,27 @@ def _combined(op: Any, scratch: Any, first: Any, end: Any, step: Any) -> Any:
 
 @function
 def _scanned_by_chunks(op: Any, x: Any, group: Any, scratch: Any) -> Any:
-    own, chunk = kl.local_linear_id(), group.chunk
+    own, span, chunk = kl.local_linear_id(), group.span, group.chunk
+    place = own if group.whole else own % span
+    base = 0 if group.whole else own - place
     _begin(group)
     scratch[own] = x
     kl.barrier()
-    first = own * chunk
-    if first < group.size:
-        total = scratch[first]
-        for k in range(first + 1, kl.minimum(first + chunk, group.size)):
-            total = op(total, scratch[k])
-            scratch[k] = total
+    first = place * chunk
+    if first < span:
+        total = scratch[base + first]
+        for k in range(first + 1, kl.minimum(first + chunk, span)):
+            total = op(total, scratch[base + k])
+            scratch[base + k] = total
     kl.barrier()
-    number = own // chunk
-    before = _combined(op, scratch, chunk - 1, number * chunk, chunk)
-    total = scratch[group.size - 1]
-    whole = (group.size - 1) // chunk * chunk
+    number = place // chunk
+    before = _combined(op, scratch, base + chunk - 1, base + number * chunk, chunk)
+    total = scratch[base + span - 1]
+    whole = (span - 1) // chunk * chunk
     if whole > 0:
-        total = op(_combined(op, scratch, chunk - 1, whole, chunk), total)
+        total = op(_combined(op, scratch, base + chunk - 1, base + whole, chunk), total)
     previous = scratch[kl.maximum(own - 1, 0)]
-    return _Scanned(number, own % chunk, scratch[own], previous, before, total)
+    return _Scanned(number, place % chunk, scratch[own], previous, before, total)
 
 
 # -- votes and broadcasts ---------------------------------------------------------------------

@@ -146,6 +146,8 @@ def test_other_sub_groups(monkeypatch: pytest.MonkeyPatch, width: str) -> None:
         test_reductions_keep_the_order(found, size)
         test_scans_keep_the_order(found, size)
         test_votes_and_broadcasts(found, size)
+    for size, span in ((64, 8), (128, 64), (66, 33), (96, 1)):
+        _check_neighbours(found, size, span)
 
 
 def _numbers(size: int) -> tuple[Array, Array, Array]:
@@ -171,14 +173,29 @@ def _for_all(x: Array, size: int) -> Array:
 @pt.kernel
 def neighbours(y, out, *, WIDTH):
     i = kl.local_id(0)
-    out[i] = kl.workgroup_reduce(after, (kl.i64(3), y[i]), width=WIDTH)[1]
+    own = (kl.i64(3), y[i])
+    out[0, i] = kl.workgroup_reduce(after, own, width=WIDTH)[1]
+    out[1, i] = kl.workgroup_scan(after, own, width=WIDTH)[1]
+    before, total = kl.workgroup_scan(
+        kl.add, y[i], inclusive=False, initial=5, total=True, width=WIDTH
+    )
+    out[2, i], out[3, i] = before, total
 
 
 @pytest.mark.parametrize(("size", "width"), [(60, 6), (64, 4), (64, 32)])
 def test_so_many_neighbours_each(device: Device, size: int, width: int) -> None:
+    _check_neighbours(device, size, width)
+
+
+def _check_neighbours(device: Device, size: int, width: int) -> None:
     y = np.arange(size) % 7
-    (out,) = run(device, neighbours[size, size], y, np.zeros(size, np.int64), WIDTH=width)[1:]
-    np.testing.assert_array_equal(out, _composed(y.reshape(-1, width))[:, -1].repeat(width))
+    (out,) = run(device, neighbours[size, size], y, np.zeros((4, size), np.int64), WIDTH=width)[1:]
+    rows = y.reshape(-1, width)
+    upto, composed = np.cumsum(rows, 1), _composed(rows)
+    np.testing.assert_array_equal(out[0], composed[:, -1].repeat(width))
+    np.testing.assert_array_equal(out[1], composed.reshape(-1))
+    np.testing.assert_array_equal(out[2], (5 + upto - rows).reshape(-1))
+    np.testing.assert_array_equal(out[3], (5 + upto[:, -1]).repeat(width))
 
 
 def test_all_nan_is_uniform() -> None:
@@ -243,6 +260,11 @@ def without_start(x):
 
 
 @pt.kernel
+def no_part(x):
+    x[0] = kl.workgroup_scan(kl.add, x[0], width=3)
+
+
+@pt.kernel
 def no_function(x):
     x[0] = kl.workgroup_reduce("add", x[0])
 
@@ -262,6 +284,10 @@ def too_far(x):
     [
         (in_a_branch, "not provably uniform"),
         (without_start, "initial="),
+        (
+            no_part,
+            "width of kl.workgroup_scan is a constant that divides the 8 work-items",
+        ),
         (no_function, "takes a function of two values, not the constant 'add'"),
         (of_an_array, "takes numbers, and tuples and structs of numbers, not 1-d f32"),
         (too_far, "from work-item 8 of 8"),

@@ -38,13 +38,21 @@ def workgroup_reduce(op: Any, x: Any, *, width: int | None = None) -> Any:
 
 @word
 def workgroup_scan(
-    op: Any, x: Any, *, inclusive: bool = True, initial: Any = None, total: bool = False
+    op: Any,
+    x: Any,
+    *,
+    inclusive: bool = True,
+    initial: Any = None,
+    total: bool = False,
+    width: int | None = None,
 ) -> Any:
     """`x` of the work-items up to this one, combined by `op` as `workgroup_reduce` does.
 
     With ``inclusive=False`` that of the work-items before this one; then `initial` is needed, which
     is combined from the left in any case where it is given: it is what the first work-item gets.
     ``total=True`` gives a pair, with what all have combined, `initial` included, as the second.
+    With `width`, a constant that divides the work-items, so many neighbours each are scanned by
+    themselves.
     """
 
 

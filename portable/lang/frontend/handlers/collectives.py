@@ -33,24 +33,26 @@ def _reduce(builder: Builder, op: Any, x: Any, width: Any) -> Any:
 
     _check_operation(builder, "workgroup_reduce", op)
     value = _strong(builder, "workgroup_reduce", x)
-    span = prod(builder.workgroup) if width is None else _width(builder, width)
+    span = prod(builder.workgroup) if width is None else _width(builder, "workgroup_reduce", width)
     if span == 1:
         return value
     return builder.inline(collectives.reduced, [op, value, *_group(builder, value, span)], {})
 
 
-def _width(builder: Builder, width: Any) -> int:
+def _width(builder: Builder, word: str, width: Any) -> int:
     size = prod(builder.workgroup)
     if not isinstance(width, int) or width < 1 or size % width:
         builder.fail(
-            f"the width of kl.workgroup_reduce is a constant that divides the {size} work-items, "
+            f"the width of kl.{word} is a constant that divides the {size} work-items, "
             f"not {describe(width)}"
         )
     return width
 
 
 @handles("workgroup_scan")
-def _scan(builder: Builder, op: Any, x: Any, inclusive: Any, initial: Any, total: Any) -> Any:
+def _scan(
+    builder: Builder, op: Any, x: Any, inclusive: Any, initial: Any, total: Any, width: Any
+) -> Any:
     from portable.lang import collectives
 
     _check_operation(builder, "workgroup_scan", op)
@@ -64,11 +66,12 @@ def _scan(builder: Builder, op: Any, x: Any, inclusive: Any, initial: Any, total
         )
     value = _strong(builder, "workgroup_scan", x)
     start = None if initial is None else _converted(builder, initial, value)
-    if prod(builder.workgroup) == 1:
+    span = prod(builder.workgroup) if width is None else _width(builder, "workgroup_scan", width)
+    if span == 1:
         last = value if start is None else builder.call(op, [start, value])
         first = last if inclusive else start
         return (first, last) if total else first
-    who = _group(builder, value)
+    who = _group(builder, value, span)
     return builder.inline(collectives.scanned, [op, value, *who, inclusive, start, total], {})
 
 
