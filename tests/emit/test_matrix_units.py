@@ -21,7 +21,7 @@ from portable.lang.kernel import Kernel as Marked
 from portable.lang.kernel import kernel
 from portable.lang.passes import lower
 from portable.lang.passes.matrix import lower_matrices
-from portable.lang.passes.matrix.held import distance
+from portable.lang.passes.matrix.accumulators import distance
 from tests.support.compilers import compile_cuda, cuda_missing
 from tests.support.matrices import (
     AMPERE,

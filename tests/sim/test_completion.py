@@ -74,7 +74,7 @@ def test_settings_come_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> 
 
 def _waits(turns: str, capsys: pytest.CaptureFixture[str]) -> str:
     """Who gets past an mbarrier, in order: f for a filled slot, e for an empty one."""
-    from sim.test_apart import lowered
+    from sim.test_warp_specialisation import lowered
 
     def told(x: s.Statement) -> s.Block:
         if not isinstance(x, s.Instruction) or x.name != "mbarrier.wait":

@@ -8,7 +8,7 @@ from portable.lang.emit import vectors
 from portable.lang.emit.addresses import Addresses, unit_axis
 from portable.lang.emit.code import Code, Level, wrapped
 from portable.lang.emit.expressions import Expressions
-from portable.lang.emit.halves import half_mover
+from portable.lang.emit.half_vectors import half_mover
 from portable.lang.ir import expressions as e
 from portable.lang.ir import statements as s
 from portable.lang.ir.types import Array, Vector, scalar_of

@@ -10,9 +10,9 @@ __all__ = ["PRODUCTS", "UNITS"]
 
 LINALG: Final = "portable.linalg."
 GEMM: Final = LINALG + "gemm_kernels:"
-APART: Final = "portable.lang.passes.matrix.apart:"
+APART: Final = "portable.lang.passes.matrix.warp_specialisation:"
 BULK: Final = "portable.lang.passes.bulk:"
-SETTLE: Final = "portable.lang.passes.matrix.settle:"
+SETTLE: Final = "portable.lang.passes.matrix.wgmma_order:"
 
 PRODUCTS: Final = (
     fault(

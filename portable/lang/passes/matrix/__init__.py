@@ -1,9 +1,9 @@
 """Turns matrix fragments into plain statements.
 
 The fragments of a kernel fall into parts (`parts`); each part is held by the first `Strategy` that
-suits it: by `wgmma` and `mma_sync` as the device's matrix units want it, by `micro` as tiles of
-vectors for a work-item that has a CPU's core to itself, by `registers` as a share of the matrix in
-every work-item of the scope.
+suits it: by `wgmma` and `mma_sync` as the device's matrix units want it, by `micro_kernel` as tiles
+of vectors for a work-item that has a CPU's core to itself, by `registers` as a share of the matrix
+in every work-item of the scope.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from portable.lang.ir import statements as s
 from portable.lang.ir.kernel import Kernel
 from portable.lang.ir.types import Array, Fragment
 from portable.lang.ir.walk import map_block
-from portable.lang.passes.matrix.early import started_early
-from portable.lang.passes.matrix.micro import Micro
+from portable.lang.passes.matrix.issue_order import started_early
+from portable.lang.passes.matrix.micro_kernel import Micro
 from portable.lang.passes.matrix.mma_sync import MmaSync
 from portable.lang.passes.matrix.parts import parts_of
 from portable.lang.passes.matrix.registers import Registers

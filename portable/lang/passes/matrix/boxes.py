@@ -8,8 +8,8 @@ from typing import Final
 
 from portable.lang.ir import statements as s
 from portable.lang.ir.types import Array
-from portable.lang.passes.matrix.apart import Cut
 from portable.lang.passes.matrix.parts import alike_dims
+from portable.lang.passes.matrix.warp_specialisation import Cut
 from portable.lang.passes.matrix.work import Work
 
 __all__ = ["boxed"]

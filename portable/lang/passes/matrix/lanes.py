@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from portable.lang.ir import expressions as e
-from portable.lang.passes.matrix.shapes import LANES
+from portable.lang.passes.matrix.mma_shapes import LANES
 from portable.lang.passes.matrix.work import Code, add, mul, number
 
 __all__ = ["Lanes", "divided", "remainder"]

@@ -10,12 +10,12 @@ from portable.lang.ir import expressions as e
 from portable.lang.ir import statements as s
 from portable.lang.ir.types import Fragment, Region
 from portable.lang.ir.walk import all_statements
-from portable.lang.passes.matrix.held import Held
+from portable.lang.passes.matrix.accumulators import Held
 from portable.lang.passes.matrix.lanes import Lanes, divided, remainder
+from portable.lang.passes.matrix.mma_shapes import LANES, Shape, room, shape_of
 from portable.lang.passes.matrix.operands import Loader, Registers, ordered
 from portable.lang.passes.matrix.parts import Part
-from portable.lang.passes.matrix.rotation import rotation
-from portable.lang.passes.matrix.shapes import LANES, Shape, room, shape_of
+from portable.lang.passes.matrix.pipelining import rotation
 from portable.lang.passes.matrix.strategy import Strategy
 from portable.lang.passes.matrix.tile_layouts import spread
 from portable.lang.passes.matrix.work import Code, Work, add, mul

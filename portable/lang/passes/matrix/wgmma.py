@@ -1,7 +1,7 @@
 """Multiplies tiles in local memory with Hopper's warpgroup instructions.
 
-These run on their own until they are waited for (`settle`), before the tiles are overwritten or the
-accumulator is used.
+These run on their own until they are waited for (`wgmma_order`), before the tiles are overwritten
+or the accumulator is used.
 """
 
 from __future__ import annotations
@@ -14,15 +14,15 @@ from portable.errors import Location
 from portable.lang.ir import expressions as e
 from portable.lang.ir import statements as s
 from portable.lang.ir.types import Array, Fragment, Layout, Region
-from portable.lang.passes.matrix.apart import GROUP, Cut, cut, cut_loop
+from portable.lang.passes.matrix.accumulators import Held
 from portable.lang.passes.matrix.boxes import boxed
-from portable.lang.passes.matrix.held import Held
 from portable.lang.passes.matrix.lanes import Lanes, divided, remainder
+from portable.lang.passes.matrix.mma_shapes import LANES, room
 from portable.lang.passes.matrix.parts import Part, Tile, alike_dims, kept_dims
-from portable.lang.passes.matrix.settle import settled, wait
-from portable.lang.passes.matrix.shapes import LANES, room
 from portable.lang.passes.matrix.strategy import Strategy
 from portable.lang.passes.matrix.tile_layouts import contiguous_dim
+from portable.lang.passes.matrix.warp_specialisation import GROUP, Cut, cut, cut_loop
+from portable.lang.passes.matrix.wgmma_order import settled, wait
 from portable.lang.passes.matrix.work import Code, Work, add, mul, smaller
 
 __all__ = ["Wgmma", "warpgroups"]
@@ -146,7 +146,8 @@ def _cut_of(work: Work, part: Part) -> Cut | None:
 class Wgmma(Strategy):
     """Each warpgroup holds a rectangle of the accumulator and multiplies from the tiles.
 
-    Where a loop can be cut so (`apart`), the last work-items hold nothing and make the copies.
+    Where a loop can be cut so (`warp_specialisation`), the last work-items hold nothing and make
+    the copies.
     """
 
     early = True

@@ -17,10 +17,10 @@ from portable.dtypes import DType, float16
 from portable.lang.ir import expressions as e
 from portable.lang.ir import statements as s
 from portable.lang.ir.types import Array, Fragment, Layout, Region, Space, Use
+from portable.lang.passes.matrix.micro_shape import MicroShape
 from portable.lang.passes.matrix.panels import Panels
 from portable.lang.passes.matrix.parts import Part, Tile, alike_dims, kept_dims
 from portable.lang.passes.matrix.regions import inside, place
-from portable.lang.passes.matrix.shape import MicroShape
 from portable.lang.passes.matrix.strategy import Strategy
 from portable.lang.passes.matrix.work import (
     Code,

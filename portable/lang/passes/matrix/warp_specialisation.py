@@ -19,8 +19,8 @@ from portable.lang.ir import statements as s
 from portable.lang.ir.places import linear_local_id
 from portable.lang.ir.types import Array, Layout, Region
 from portable.lang.passes.matrix.lanes import divided, remainder
-from portable.lang.passes.matrix.rotation import resolved
-from portable.lang.passes.matrix.shapes import LANES
+from portable.lang.passes.matrix.mma_shapes import LANES
+from portable.lang.passes.matrix.pipelining import resolved
 from portable.lang.passes.matrix.work import Code, Work, add, smaller
 
 __all__ = ["GROUP", "Cut", "cut", "cut_loop"]

@@ -16,9 +16,9 @@ from portable.lang.ir import statements as s
 from portable.lang.ir.facts import Facts
 from portable.lang.ir.types import Region
 from portable.lang.passes.matrix.lanes import Lanes, divided, remainder
+from portable.lang.passes.matrix.mma_shapes import Offset
 from portable.lang.passes.matrix.parts import kept_dims
 from portable.lang.passes.matrix.regions import place
-from portable.lang.passes.matrix.shapes import Offset
 from portable.lang.passes.matrix.work import Code, add, mul
 
 __all__ = ["REGISTERS", "in_quads", "store_quads"]

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from portable.lang.ir import expressions as e
 from portable.lang.ir import statements as s
 from portable.lang.ir.types import Array, Fragment, Region
+from portable.lang.passes.matrix.half_stores import REGISTERS, in_quads, store_quads
 from portable.lang.passes.matrix.lanes import Lanes
+from portable.lang.passes.matrix.mma_shapes import Offset
 from portable.lang.passes.matrix.neighbours import store_neighbours
-from portable.lang.passes.matrix.quads import REGISTERS, in_quads, store_quads
 from portable.lang.passes.matrix.regions import exists, inside, place
-from portable.lang.passes.matrix.shapes import Offset
 from portable.lang.passes.matrix.work import Code, Work, add, mul, number
 
 __all__ = ["Held", "distance"]
