@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import fields, replace
-from typing import Any, cast
+from typing import Any, Final, cast
 
 from portable.lang.ir import expressions as e
 from portable.lang.ir import statements as s
@@ -28,13 +28,36 @@ __all__ = [
     "written_arrays",
 ]
 
-_FIELDS: dict[type, tuple[str, ...]] = {}
+_HOLDERS: Final = ("Expression", "Variable")
+_operands: Final[dict[type, tuple[str, ...]]] = {}
+_given: Final[dict[type, tuple[str, ...]]] = {}
+_parts: Final[dict[type, tuple[tuple[str, ...], tuple[str, ...]]]] = {}
 
 
-def _field_names(kind: type) -> tuple[str, ...]:
-    names = _FIELDS.get(kind)
+def _operand_names(kind: type[e.Expression]) -> tuple[str, ...]:
+    """The fields of a class of expressions that hold its operands."""
+    names = _operands.get(kind)
     if names is None:
-        names = _FIELDS[kind] = tuple(f.name for f in fields(kind) if f.init)
+        found = (f.name for f in fields(kind) if any(word in str(f.type) for word in _HOLDERS))
+        names = _operands[kind] = tuple(found)
+    return names
+
+
+def _given_names(kind: type[Any]) -> tuple[str, ...]:
+    """The fields that an object of a class is made from, in order."""
+    names = _given.get(kind)
+    if names is None:
+        names = _given[kind] = tuple(f.name for f in fields(kind) if f.init)
+    return names
+
+
+def _part_names(kind: type[s.Statement]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The fields of a class of statements that have a role: other than blocks, and blocks."""
+    names = _parts.get(kind)
+    if names is None:
+        roles = roles_of(kind)
+        own = tuple(name for name, role in roles.items() if role is not Role.BLOCK)
+        names = _parts[kind] = own, tuple(name for name in roles if name not in own)
     return names
 
 
@@ -51,7 +74,7 @@ def _inside(x: Any) -> Iterator[e.Expression]:
 
 def children(x: e.Expression) -> Iterator[e.Expression]:
     """The direct operands of an expression."""
-    for name in _field_names(type(x)):
+    for name in _operand_names(type(x)):
         yield from _inside(getattr(x, name))
 
 
@@ -64,9 +87,8 @@ def subexpressions(x: e.Expression) -> Iterator[e.Expression]:
 
 def operands(statement: s.Statement) -> Iterator[e.Expression]:
     """The outermost expressions of a statement, not of the blocks in it; variables it sets too."""
-    for name, role in roles_of(type(statement)).items():
-        if role is not Role.BLOCK:
-            yield from _inside(getattr(statement, name))
+    for name in _part_names(type(statement))[0]:
+        yield from _inside(getattr(statement, name))
 
 
 def all_statements(block: s.Block) -> Iterator[s.Statement]:
@@ -104,7 +126,11 @@ def _rebuild(node: Any, names: Iterable[str], transform: Callable[[Any], Any]) -
         new = transform(old)
         if new is not old:
             changes[name] = new
-    return replace(node, **changes) if changes else node
+    if not changes:
+        return node
+    kind = type(node)
+    given = (changes[n] if n in changes else getattr(node, n) for n in _given_names(kind))
+    return kind(*given)
 
 
 def _map_inside(x: Any, change: Callable[[e.Expression], e.Expression]) -> Any:
@@ -121,7 +147,9 @@ def _map_inside(x: Any, change: Callable[[e.Expression], e.Expression]) -> Any:
 
 def map_children(x: e.Expression, change: Callable[[e.Expression], e.Expression]) -> e.Expression:
     """Rebuilds an expression with `change` applied to its direct operands."""
-    names = _field_names(type(x))
+    names = _operand_names(type(x))
+    if not names:
+        return x
     return cast(e.Expression, _rebuild(x, names, lambda old: _map_inside(old, change)))
 
 
@@ -137,14 +165,15 @@ def map_operands(
 
     Blocks inside it are left alone; variables that it sets are passed to `change` as well.
     """
-    roles = roles_of(type(statement)).items()
-    names = [name for name, role in roles if role is not Role.BLOCK]
+    names = _part_names(type(statement))[0]
     return cast(s.Statement, _rebuild(statement, names, lambda old: _map_inside(old, change)))
 
 
 def map_blocks(statement: s.Statement, change: Callable[[s.Block], s.Block]) -> s.Statement:
     """Rebuilds a statement with `change` applied to the blocks directly inside it."""
-    names = [name for name, role in roles_of(type(statement)).items() if role is Role.BLOCK]
+    names = _part_names(type(statement))[1]
+    if not names:
+        return statement
     return cast(s.Statement, _rebuild(statement, names, change))
 
 
@@ -172,8 +201,7 @@ def _map_held(statement: s.Statement, change: Callable[[Any], Any]) -> s.Stateme
             return x if all(new is old for new, old in zip(items, x, strict=True)) else items
         return x
 
-    roles = roles_of(type(statement)).items()
-    names = [name for name, role in roles if role is not Role.BLOCK]
+    names = _part_names(type(statement))[0]
     return cast(s.Statement, _rebuild(statement, names, inside))
 
 
