@@ -90,27 +90,27 @@ def eliminator_source(number: Any) -> Any:
 
 
 @function
-def slot_of(state: Any, panel: Any) -> Any:
+def slot_of(panel: Any, shape: Any) -> Any:
     """Where a panel's pivots are kept, which is used again and again."""
-    return panel % state.told.shape[0]
+    return panel % (2 * shape.width)
 
 
 @function
-def source_of(state: Any, panel: Any, c: Any) -> Any:
+def source_of(state: Any, panel: Any, c: Any, shape: Any) -> Any:
     """The source of the pivot of a column of a panel."""
-    return kl.cast(state.told[slot_of(state, panel), c], kl.i32)
+    return kl.cast(state.told[slot_of(panel, shape), c], kl.i32)
 
 
 @function
-def sum_of(state: Any, panel: Any, row: Any) -> Any:
+def sum_of(state: Any, panel: Any, row: Any, shape: Any) -> Any:
     """Which pivots of a panel a row takes on."""
-    return state.told[slot_of(state, panel), WORD + row]
+    return state.told[slot_of(panel, shape), WORD + row]
 
 
 @function
-def note_sum(state: Any, panel: Any, row: Any, named: Any) -> None:
+def note_sum(state: Any, panel: Any, row: Any, named: Any, shape: Any) -> None:
     """Writes what `sum_of` reads."""
-    state.told[slot_of(state, panel), WORD + row] = named
+    state.told[slot_of(panel, shape), WORD + row] = named
 
 
 @function
@@ -139,7 +139,7 @@ def elect(state: Any, transform: Any, own: Any, panel: Any, shape: Any) -> None:
     """
     tails = kl.local(WORD, kl.u64)
     basis = kl.local(WORD, kl.u64)
-    columns = bring_eliminators(state, tails, basis, own, panel)
+    columns = bring_eliminators(state, tails, basis, own, panel, shape)
     columns = scan(state, tails, basis, columns, own, panel, shape)
     settle(tails, transform, columns, shape)
 
@@ -148,21 +148,20 @@ def elect(state: Any, transform: Any, own: Any, panel: Any, shape: Any) -> None:
 
 
 @function
-def bring_eliminators(state: Any, tails: Any, basis: Any, own: Any, panel: Any) -> Any:
+def bring_eliminators(state: Any, tails: Any, basis: Any, own: Any, panel: Any, shape: Any) -> Any:
     """Their words into `basis`, without the leading bits into `tails`; returns their columns."""
-    width = state.work.shape[2]
     columns = kl.cast(0, kl.u64)
-    for c in kl.workgroup_range(WORD):
+    for c in kl.workgroup_range(WORD, unroll=shape.copies):
         owner = state.owners[panel * WORD + c]
         source = kl.cast(NO_SOURCE, kl.i32)
         word, lead = kl.cast(0, kl.u64), kl.cast(0, kl.u64)
         if owner >= 0:
-            word, lead = state.eliminators[own, owner, panel % width], bit(c)
+            word, lead = state.eliminators[own, owner, panel % shape.width], bit(c)
             source = eliminator_source(owner)
         basis[c] = word
         tails[c] = word ^ lead
         columns = columns | lead
-        state.told[slot_of(state, panel), c] = kl.cast(source, kl.u64)
+        state.told[slot_of(panel, shape), c] = kl.cast(source, kl.u64)
     kl.barrier()
     return kl.workgroup_reduce(either, columns)
 
@@ -196,12 +195,12 @@ def bring_batch(state: Any, raw: Any, start: Any, own: Any, panel: Any, shape: A
 
     They are for the work-items that bring them.
     """
-    width, rows = state.work.shape[2], state.work.shape[1]
+    rows = state.work.shape[1]
     found = False
-    for i in kl.workgroup_range(shape.batch):
+    for i in kl.workgroup_range(shape.batch, unroll=shape.copies):
         word = kl.cast(0, kl.u64)
         if start + i < rows and state.rests[start + i] < 0:
-            word = state.work[own, start + i, panel % width]
+            word = state.work[own, start + i, panel % shape.width]
             found = True
         raw[i] = word
     return found
@@ -214,15 +213,12 @@ def take_pivots(raw: Any, left: Any, basis: Any, columns: Any, shape: Any) -> No
     The basis is zero where there is no pivot: to look first pays for lone work-items only.
     """
     items, item = kl.local_size(0) * kl.local_size(1), kl.local_linear_id()
-    for i in range(item * shape.abreast, shape.batch, items * shape.abreast):
+    step = items * shape.abreast
+    for i in kl.range(item * shape.abreast, shape.batch, step, unroll=shape.copies):
         words = load_words(raw, (i,), shape.abreast)
-        if shape.alone:
-            for step in range(WORD):
-                c = WORD - 1 - step
-                if columns & bit(c) != 0:
-                    words = words ^ spread(words, c) & basis[c]
-        else:
-            for c in kl.static_range(WORD - 1, -1, -1):
+        for place in kl.range(WORD, unroll=1 if shape.alone else 4):
+            c = WORD - 1 - place
+            if not shape.alone or columns & bit(c) != 0:
                 words = words ^ spread(words, c) & basis[c]
         store_words(left, (i,), words, shape.abreast)
     kl.barrier()
@@ -248,7 +244,7 @@ def promote_batch(
     first = first_left(left, 0, shape)
     while first < shape.batch:
         stop = kl.minimum(first + shape.stride, shape.batch)
-        for i in range(first, stop):
+        for i in kl.range(first, stop, unroll=shape.copies):
             pivot = kl.assume_uniform(left[i])
             if pivot != 0:
                 c = 63 - kl.cast(kl.clz(pivot), kl.i32)
@@ -256,7 +252,7 @@ def promote_batch(
                 if kl.local_linear_id() == 0:
                     basis[c] = pivot
                     tails[c] = raw[i] ^ bit(c)
-                    state.told[slot_of(state, panel), c] = kl.cast(start + i, kl.u64)
+                    state.told[slot_of(panel, shape), c] = kl.cast(start + i, kl.u64)
                     state.rests[start + i] = panel * WORD + c
                 take_pivot(left, pivot, c, i, shape)
                 kl.barrier()
@@ -272,7 +268,7 @@ def take_pivot(left: Any, pivot: Any, c: Any, at: Any, shape: Any) -> None:
             words = load_words(left, (i,), shape.abreast)
             store_words(left, (i,), words ^ spread(words, c) & pivot, shape.abreast)
     else:
-        for i in kl.workgroup_range(shape.batch):
+        for i in kl.workgroup_range(shape.batch, unroll=shape.copies):
             if i > at and left[i] & bit(c) != 0:
                 left[i] = left[i] ^ pivot
 
@@ -283,7 +279,7 @@ def first_left(left: Any, start: Any, shape: Any) -> Any:
     if shape.alone:
         return start
     found = kl.cast(shape.batch, kl.i32)
-    for i in kl.workgroup_range(shape.batch):
+    for i in kl.workgroup_range(shape.batch, unroll=shape.copies):
         if i >= start and left[i] != 0:
             found = kl.minimum(found, i)
     return kl.workgroup_reduce(kl.minimum, found)
@@ -297,27 +293,65 @@ def settle(tails: Any, transform: Any, columns: Any, shape: Any) -> None:
     """Eliminates pivots' columns from each other, and notes of which rows they become the sums.
 
     Words are without their own leading bit, so that no pivot is taken from itself. Columns are
-    taken in order: a pivot is as it comes to rest when its column's turn has come.
+    taken in order: a pivot is as it comes to rest when its column's turn has come. A sub-group
+    needs no barriers for that, where there are any.
     """
+    if not shape.alone and shape.batch >= kl.sub_group_size() > 1:
+        if kl.sub_group_id() == 0:
+            settle_by_sub_group(tails, transform, columns)
+    else:
+        settle_by_items(tails, transform, columns, shape)
+    if kl.local_linear_id() == 0:
+        transform.columns[0] = columns
+    kl.barrier()
+
+
+@function
+def settle_by_sub_group(tails: Any, transform: Any, columns: Any) -> None:
+    """A work-item keeps every so manieth word, and what it is the sum of, in registers."""
+    SIZE = kl.sub_group_size()
+    EACH = WORD // SIZE
+    lane = kl.cast(kl.sub_group_local_id(), kl.i32)
+    words, sums = kl.private(EACH, kl.u64), kl.private(EACH, kl.u64)
+    for k in kl.static_range(EACH):
+        words[k] = tails[k * SIZE + lane]
+        sums[k] = columns & bit(k * SIZE + lane)
+    for k in kl.static_range(EACH - 1, -1, -1):
+        for step in kl.range(SIZE, unroll=2):
+            place = SIZE - 1 - step
+            d = k * SIZE + place
+            pivot = kl.sub_group_shuffle(words[k], place) ^ bit(d)
+            more = kl.sub_group_shuffle(sums[k], place)
+            if lane == place:
+                transform.finals[d] = more
+            for j in kl.static_range(EACH):
+                hit = spread(words[j] & columns, d)
+                words[j] = words[j] ^ hit & pivot
+                sums[j] = sums[j] ^ hit & more
+    for k in kl.static_range(EACH):
+        transform.reduced[k * SIZE + lane] = sums[k]
+
+
+@function
+def settle_by_items(tails: Any, transform: Any, columns: Any, shape: Any) -> None:
+    """Work-items, or a lone one, change words in local memory, a column after the other."""
     items, item = kl.local_size(0) * kl.local_size(1), kl.local_linear_id()
     sums = kl.local(WORD, kl.u64)
-    for c in kl.workgroup_range(WORD):
+    for c in kl.workgroup_range(WORD, unroll=shape.copies):
         sums[c] = columns & bit(c)
     kl.barrier()
-    for step in range(WORD):
+    apart = items * shape.abreast
+    for step in kl.range(WORD, unroll=shape.copies):
         d = WORD - 1 - step
         if columns & bit(d) != 0:
             pivot, more = tails[d] ^ bit(d), sums[d]
             if item == 0:
                 transform.finals[d] = more
-            for i in range(item * shape.abreast, WORD, items * shape.abreast):
+            for i in kl.range(item * shape.abreast, WORD, apart, unroll=shape.copies):
                 add_if_hit(tails, sums, i, d, pivot, more, shape)
             kl.barrier()
-    for c in kl.workgroup_range(WORD):
+    for c in kl.workgroup_range(WORD, unroll=shape.copies):
         transform.reduced[c] = sums[c]
-    if item == 0:
-        transform.columns[0] = columns
-    kl.barrier()
 
 
 @function

@@ -70,9 +70,9 @@ def pivot_words(state: Any, source: Any, s: Any, at: Any, lanes: int) -> Any:
 def bring_pivots(state: Any, pivots: Any, panel: Any, s: Any, shape: Any) -> None:
     """A stripe's words of the rows that are pivots of a panel, by the workgroup."""
     parts = shape.width // shape.lanes
-    for x in kl.workgroup_range(WORD * parts):
+    for x in kl.workgroup_range(WORD * parts, unroll=shape.copies):
         c, at = x // parts, x % parts * shape.lanes
-        words = pivot_words(state, source_of(state, panel, c), s, at, shape.lanes)
+        words = pivot_words(state, source_of(state, panel, c, shape), s, at, shape.lanes)
         store_words(pivots, (c, at), words, shape.lanes)
     kl.barrier()
 
@@ -129,7 +129,7 @@ def note_sums(state: Any, transform: Any, own: Any, panel: Any, shape: Any, redu
     build_name_tables(names, transform, shape)
     for row in kl.workgroup_range(state.work.shape[1]):
         found = sum_for(state, transform, names, own, row, panel, shape, reduced)
-        note_sum(state, panel, row, found)
+        note_sum(state, panel, row, found, shape)
     kl.barrier()
 
 
@@ -149,7 +149,7 @@ def advance(state: Any, tables: Any, pivots: Any, s: Any, panel: Any, shape: Any
     bring_pivots(state, pivots, panel, s, shape)
     build_tables(tables, pivots, shape)
     for row in range(kl.local_id(1), state.work.shape[1], kl.local_size(1)):
-        named = sum_of(state, panel, row)
+        named = sum_of(state, panel, row, shape)
         if named != 0:
             add_combinations(state.work, tables, named, s, row, shape)
     kl.barrier()
@@ -201,7 +201,7 @@ def advance_panel(
     for i in kl.workgroup_range(shape.batch):
         if top + i < state.work.shape[1]:
             found = sum_for(state, transform, names, own, top + i, panel, shape, reduced)
-            note_sum(state, panel, top + i, found)
+            note_sum(state, panel, top + i, found, shape)
             sums[i] = found
     kl.barrier()
     last = kl.minimum(shape.batch, state.work.shape[1] - top)
@@ -215,7 +215,7 @@ def place_pivots(state: Any, stripe: Any, *, shape: Any) -> None:
     """Notes where the rows rest that were chosen elsewhere, by one workgroup."""
     first = stripe * shape.width * WORD
     for place in kl.workgroup_range(first, last_panel(state, stripe, shape) * WORD):
-        source = source_of(state, place // WORD, place % WORD)
+        source = source_of(state, place // WORD, place % WORD, shape)
         if source >= 0:
             state.rests[source] = place
 
@@ -235,7 +235,7 @@ def solve_pivots(state: Any, solved: Any, stripe: Any, first: Any, *, shape: Any
     at, s = kl.group_id(0) * part.width, kl.group_id(1)
     count = (end - begin) * WORD
     for x in kl.workgroup_range(count):
-        sources[x] = source_of(state, begin + x // WORD, x % WORD)
+        sources[x] = source_of(state, begin + x // WORD, x % WORD, shape)
         words = pivot_words(state, sources[x], first + s, at, part.lanes)
         store_words(rows, (x, 0), words, part.lanes)
     kl.barrier()
@@ -244,7 +244,7 @@ def solve_pivots(state: Any, solved: Any, stripe: Any, first: Any, *, shape: Any
         build_tables(tables, rows[top : top + WORD, :], part)
         for x in kl.workgroup_range(top + WORD, count):
             if sources[x] >= 0:
-                named = sum_of(state, panel, sources[x])
+                named = sum_of(state, panel, sources[x], shape)
                 words = load_words(rows, (x, 0), part.lanes)
                 words = words ^ combination(tables, named, 0, part)
                 store_words(rows, (x, 0), words, part.lanes)

@@ -62,6 +62,14 @@ class Shape:
         return self.batch if self.alone else 16
 
     @property
+    def copies(self) -> int:
+        """Of the bodies of loops that a work-item of many goes through once: instructions cost.
+
+        0 leaves it to the compiler.
+        """
+        return 0 if self.alone else 1
+
+    @property
     def names(self) -> Shape:
         """For tables of single words."""
         return replace(self, width=1, lanes=1)
