@@ -408,7 +408,7 @@ def meshgrid(*arrays: Array, indexing: str = "xy") -> list[Array]:
     if not arrays:
         return []
     check_operands("meshgrid", arrays)
-    found = _grid.together(arrays, indexing)
+    found = _grid.run(arrays, indexing)
     return list(found) if len(arrays) > 1 else [found]
 
 

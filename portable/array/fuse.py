@@ -34,7 +34,7 @@ Shape = tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class _Plan:
+class _FusedPlan:
     """What calls with the same dtypes, shapes and strides share.
 
     Attributes
@@ -72,7 +72,7 @@ class Fused:
         functools.update_wrapper(self, python)
         self.__name__: str = python.__name__
         self._python: Final = python
-        self._plans: dict[Any, _Plan | ReductionPlan] = {}
+        self._plans: dict[Any, _FusedPlan | ReductionPlan] = {}
 
     def __repr__(self) -> str:
         return f"<portable fused function {self.__name__}>"
@@ -122,7 +122,7 @@ class Fused:
 
     def _new_plan(
         self, device: Device, args: Sequence[Any], views: Sequence[ArrayView | None]
-    ) -> _Plan | ReductionPlan:
+    ) -> _FusedPlan | ReductionPlan:
         trace = Trace(device)
         inputs = [
             trace.number(x) if v is None else trace.array(dtype(v.dtype), v.shape)
@@ -158,7 +158,7 @@ def _plan(
     views: Sequence[ArrayView | None],
     results: Sequence[Traced],
     several: bool,
-) -> _Plan:
+) -> _FusedPlan:
     arrays = [v for v in views if v is not None]
     shape = broadcast_shapes([v.shape for v in arrays])
     kinds = tuple(x.dtype for x in results)
@@ -174,7 +174,7 @@ def _plan(
         _out_view(device, shape, counted, kind, step)
         for kind, step in zip(kinds, placed, strict=True)
     ]
-    return _Plan(
+    return _FusedPlan(
         _launch(device, trace, operands, results, made) if prod(shape) else None,
         tuple(x.layout for x in operands),
         tuple(x.number for x in operands),
@@ -224,7 +224,7 @@ def _out_view(device: Device, shape: Shape, counted: Shape, kind: DType, strides
 
 
 def _run(
-    plan: _Plan, device: Device, args: Sequence[Any], views: Sequence[ArrayView | None]
+    plan: _FusedPlan, device: Device, args: Sequence[Any], views: Sequence[ArrayView | None]
 ) -> Any:
     for place, whole in plan.ranges:
         number_for(args[place], whole)

@@ -251,7 +251,7 @@ def concat(arrays: tuple[Array, ...] | list[Array], /, *, axis: int | None = 0) 
         raise ValueError("concat needs at least one array")
     check_arrays("concat", *items)
     check_operands("concat", items)
-    return _joined.together(tuple(items), axis, False)  # type: ignore[no-any-return]
+    return _joined.run(tuple(items), axis, False)  # type: ignore[no-any-return]
 
 
 def stack(arrays: tuple[Array, ...] | list[Array], /, *, axis: int = 0) -> Array:
@@ -261,7 +261,7 @@ def stack(arrays: tuple[Array, ...] | list[Array], /, *, axis: int = 0) -> Array
         raise ValueError("stack needs at least one array")
     check_arrays("stack", *items)
     check_operands("stack", items)
-    return _joined.together(tuple(items), axis, True)  # type: ignore[no-any-return]
+    return _joined.run(tuple(items), axis, True)  # type: ignore[no-any-return]
 
 
 def _write_join(arrays: tuple[Any, ...], axis: int | None, stacked: bool) -> Callable[..., Any]:

@@ -100,7 +100,7 @@ def matmul(x1: Array, x2: Array, /) -> Array:
     Real floating-point numbers go to `portable.linalg.gemm`; integers wrap.
     """
     check_operands("matmul", (x1, x2))
-    return _matmul.together((x1, x2), recent_state())  # type: ignore[no-any-return]
+    return _matmul.run((x1, x2), recent_state())  # type: ignore[no-any-return]
 
 
 def _write_matmul(arrays: tuple[Any, ...], _: object) -> Callable[..., Any]:
@@ -196,7 +196,7 @@ def tensordot(
         theirs = normalized_axes(tuple(axes[1]), x2.ndim)
     if [x1.shape[a] for a in ours] != [x2.shape[a] for a in theirs]:
         raise ShapeError(f"tensordot of {x1.shape} and {x2.shape} over axes {ours} and {theirs}")
-    return _tensordot.together((x1, x2), ours, theirs, recent_state())  # type: ignore[no-any-return]
+    return _tensordot.run((x1, x2), ours, theirs, recent_state())  # type: ignore[no-any-return]
 
 
 def _write_tensordot(
@@ -236,7 +236,7 @@ def vecdot(x1: Array, x2: Array, /, *, axis: int = -1) -> Array:
         If the extents along the axis differ.
     """
     check_operands("vecdot", (x1, x2))
-    return _vecdot.together((x1, x2), axis)  # type: ignore[no-any-return]
+    return _vecdot.run((x1, x2), axis)  # type: ignore[no-any-return]
 
 
 def _write_vecdot(arrays: tuple[Any, ...], axis: int) -> Callable[..., Any]:
@@ -275,7 +275,7 @@ def cross(x1: Array, x2: Array, /, *, axis: int = -1) -> Array:
         If the extent along the axis is not 3.
     """
     check_operands("cross", (x1, x2))
-    return _cross.together((x1, x2), axis)  # type: ignore[no-any-return]
+    return _cross.run((x1, x2), axis)  # type: ignore[no-any-return]
 
 
 def _write_cross(arrays: tuple[Any, ...], axis: int) -> Callable[..., Any]:

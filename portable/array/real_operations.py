@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any, Final
 
 from portable import lang as kl
@@ -70,10 +71,15 @@ def float_floor_divide(x: Any, y: Any) -> Any:
 
 
 @function
+def zero_like(x: Any) -> Any:
+    """Zero of the type of an integer, or a vector of zeros."""
+    return x ^ x
+
+
+@function
 def float_remainder(x: Any, y: Any) -> Any:
     """The remainder with the divisor's sign; NaN where there is none."""
-    nothing = x - x
-    return kl.where((y == 0) | kl.isinf(x), nothing / nothing, x % y)
+    return kl.where((y == 0) | kl.isinf(x), math.nan, x % y)
 
 
 @function
@@ -92,7 +98,7 @@ def half_nextafter(x: Any, y: Any) -> Any:
 @function
 def integer_power(x: Any, y: Any) -> Any:
     """``x`` to the power of ``y`` by squaring; wraps, and a negative power gives 1."""
-    result = x - x + 1
+    result = zero_like(x) + 1
     square = x
     rest = y
     while rest > 0:
@@ -105,7 +111,7 @@ def integer_power(x: Any, y: Any) -> Any:
 @function
 def shifted_left(x: Any, y: Any) -> Any:
     """``x << y``: 0 once all bits are gone, where the language would shift by the rest."""
-    return kl.where(y < x.dtype.bits, x << y, x - x)
+    return kl.where(y < x.dtype.bits, x << y, zero_like(x))
 
 
 @function

@@ -253,7 +253,7 @@ def searchsorted(
         )
     if sorter is not None:
         x1 = take(x1, sorter)
-    return _search.together((x1, x2), side == "right")  # type: ignore[no-any-return]
+    return _search.run((x1, x2), side == "right")  # type: ignore[no-any-return]
 
 
 def _write_search(arrays: tuple[Any, ...], after: bool) -> Callable[..., Any]:

@@ -653,7 +653,7 @@ def diff(
     parts = tuple(part for part in (prepend, x, append) if part is not None)
     check_operands("diff", parts)
     place = normalized_axis(axis, x.ndim)
-    return _differences.together(parts, place, operator.index(n))  # type: ignore[no-any-return]
+    return _differences.run(parts, place, operator.index(n))  # type: ignore[no-any-return]
 
 
 def _write_differences(arrays: tuple[Any, ...], axis: int, n: int) -> Callable[..., Any]:

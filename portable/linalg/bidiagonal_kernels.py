@@ -151,8 +151,8 @@ def bisect(
 ) -> None:
     """Finds the singular values, the largest first, a work-item ``LANES * VECTORS`` of them.
 
-    The table holds the top `LEVELS` levels of the tree, `BITS` more follow; the lowest `LEFT` of
-    them are left out, the middle of what they could say being near enough.
+    The table holds the top `LEVELS` levels of the tree, and `BITS` more follow. The lowest `LEFT`
+    of them are not searched: the middle of what is left then is as accurate as promised.
     """
     kind = q.dtype
     n = q.shape[1]

@@ -65,7 +65,7 @@ def map(function: Any, x: Any, *, dtype: Any = None) -> Any:
     kinds = tuple(dtypes.dtype(d) for d in ((dtype,) if kind is None else items_of(dtype)))
     indexed = isinstance(function, Function) and _takes_position(function)
     how = How(None, function, indexed, given.kind, kind, 0)
-    found = _mapped.together(given.arrays, how, kinds)
+    found = _mapped.run(given.arrays, how, kinds)
     return Elements(found if isinstance(found, tuple) else (found,), kind).given()
 
 
@@ -118,7 +118,7 @@ def copy(x: Any, out: Any = None) -> Any:
     if _may_share(source, target):
         source = _copied(source, source.dtype)
     if target.size:
-        _copying.together((source, target))
+        _copying.run((source, target))
     return out
 
 
@@ -174,7 +174,7 @@ def fill(out: Any, value: Any) -> Any:
     if host.ndim:
         raise ShapeError(f"fill takes a number, not an array of shape {host.shape}; use copy")
     if target.size:
-        _copying.together((stored(device, device.from_numpy(host)), target))
+        _copying.run((stored(device, device.from_numpy(host)), target))
     return out
 
 

@@ -201,7 +201,7 @@ def reduce(
     given = Elements.of("reduce", x)
     axes = normalized_axes(tuple(axis) if isinstance(axis, Sequence) else axis, len(given.shape))
     totals = totals_of(given, op, neutral, each, dtype)
-    found = _reduced.together(given.arrays, totals, axes)
+    found = _reduced.run(given.arrays, totals, axes)
     return Elements(found if isinstance(found, tuple) else (found,), totals.kind).given()
 
 

@@ -90,7 +90,7 @@ def scan(
     given = Elements.of("scan", x)
     place = normalized_axis(axis, len(given.shape))
     totals = totals_of(given, op, neutral, each, dtype)
-    found = _scanned.together(given.arrays, totals, place, bool(inclusive))
+    found = _scanned.run(given.arrays, totals, place, bool(inclusive))
     return Elements(found if isinstance(found, tuple) else (found,), totals.kind).given()
 
 

@@ -16,7 +16,7 @@ import portable.array as xp
 from portable.array import fft
 from portable.array.fourier import one_axis, passes
 from portable.array.fourier.access import MERGED, PAIRED
-from portable.array.fourier.ends import Ends
+from portable.array.fourier.pass_options import PassOptions
 from portable.array.fourier.vectors import launch_in_vectors
 from portable.backend import Device
 from portable.errors import BadIndexError, DTypeError, ShapeError
@@ -141,7 +141,7 @@ CUT = {12: (4, 3), 6: (2, 3), 30: (2, 3, 5), 15: (3, 5), 36: (6, 6)}
 @pytest.mark.parametrize("n", [12, 30, 17])
 def test_rows_cut_into_passes(simulated: Device, monkeypatch: pytest.MonkeyPatch, n: int) -> None:
     monkeypatch.setattr(fft, "transformed", one_axis.Plans(one_axis._written))
-    monkeypatch.setattr(passes, "parts_together", lambda x, out, m, kind: CUT[m])
+    monkeypatch.setattr(passes, "parts_by_workgroups", lambda x, out, m, kind: CUT[m])
     for rows, extent in ((3, n), (1, n - 5)):
         a = numbers((rows, extent), np.complex128)
         check(xp.fft.ifft(simulated.from_numpy(a), n=n), scipy.fft.ifft(a, n), n)
@@ -159,8 +159,8 @@ def test_vectors_of_lines(
 ) -> None:
     """What processors run, under the simulator's checks of indices."""
     monkeypatch.setattr(fft, "transformed", one_axis.Plans(one_axis._written))
-    monkeypatch.setattr(passes, "parts_together", lambda *_: parts)
-    monkeypatch.setattr(passes, "launch_together", launch_in_vectors)
+    monkeypatch.setattr(passes, "parts_by_workgroups", lambda *_: parts)
+    monkeypatch.setattr(passes, "launch_by_workgroups", launch_in_vectors)
     for shape, dtype in (((5, 8), np.complex64), ((6, 7), np.float32)):
         a = numbers(shape, dtype)
         found = xp.fft.fft(simulated.from_numpy(a), n=10, axis=axis)
@@ -170,8 +170,8 @@ def test_vectors_of_lines(
 @pytest.mark.parametrize("n", [9, 10])
 def test_vectors_of_halves(simulated: Device, monkeypatch: pytest.MonkeyPatch, n: int) -> None:
     monkeypatch.setattr(fft, "transformed", one_axis.Plans(one_axis._written))
-    monkeypatch.setattr(passes, "parts_together", lambda *_: (n,))
-    monkeypatch.setattr(passes, "launch_together", launch_in_vectors)
+    monkeypatch.setattr(passes, "parts_by_workgroups", lambda *_: (n,))
+    monkeypatch.setattr(passes, "launch_by_workgroups", launch_in_vectors)
     a = numbers((6, 5), np.complex64)
     check(xp.fft.irfft(simulated.from_numpy(a), n=n), scipy.fft.irfft(a, n), n)
 
@@ -236,6 +236,8 @@ def test_mistakes(simulated: Device) -> None:
 
 
 def test_ends_of_passes() -> None:
-    ends = Ends(True, MERGED, 8, "turns", PAIRED, "table", True, True, "factors", 0.5)
-    assert ends.first() == Ends(True, MERGED, 8, "turns", PAIRED, "table")
-    assert ends.last() == Ends(False, None, 0, None, PAIRED, None, True, True, "factors", 0.5)
+    options = PassOptions(True, MERGED, 8, "turns", PAIRED, "table", True, True, "factors", 0.5)
+    assert options.first() == PassOptions(True, MERGED, 8, "turns", PAIRED, "table")
+    assert options.last() == PassOptions(
+        False, None, 0, None, PAIRED, None, True, True, "factors", 0.5
+    )

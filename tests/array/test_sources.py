@@ -8,38 +8,42 @@ import pytest
 
 from portable import lang as kl
 from portable.array.fourier.access import PAIRED, SPLIT
-from portable.array.fourier.kernels import transform_together
+from portable.array.fourier.kernels import transform_by_workgroup
 from portable.array.fourier.recombination_kernel import recombine_rows
-from portable.array.fourier.twin_kernels import join_twins, part_twins
+from portable.array.fourier.row_pair_kernels import join_row_pairs, split_row_pairs
 from portable.array.fused_kernel import MOST_INPUTS, MOST_OUTPUTS, fused
 from portable.backend import Capabilities
 from portable.lang.emit import generate
 from portable.lang.kernel import Kernel
 from portable.lang.signature import ArraySpec, ScalarSpec, Specialisation, StaticSpec
 from portable.primitives.maps.exchange_kernels import exchange_tiles
-from portable.primitives.masks.compaction_kernels import compact_together
-from portable.primitives.masks.mask_assignment_kernels import expand_together, fill
-from portable.primitives.masks.mask_kernels import pack_together
-from portable.primitives.moves.copy_kernels import copy_together
+from portable.primitives.masks.compaction_kernels import compact_by_workgroup
+from portable.primitives.masks.mask_assignment_kernels import expand_by_workgroup, fill
+from portable.primitives.masks.mask_kernels import pack_by_workgroup
+from portable.primitives.moves.copy_kernels import copy_several
 from portable.primitives.moves.gather_kernels import gather
 from portable.primitives.moves.index_kernels import check
 from portable.primitives.moves.scatter_kernels import scatter
 from portable.primitives.reductions.best_kernels import best_columns
-from portable.primitives.reductions.moment_kernels import moments_together
+from portable.primitives.reductions.moment_kernels import moments_by_workgroup
 from portable.primitives.reductions.reduction_kernels import reduce_columns, total
 from portable.primitives.reductions.strip_kernels import reduce_strips
 from portable.primitives.reductions.workgroup_kernels import (
-    best_together,
+    best_by_workgroup,
     reduce_at_once,
-    reduce_together,
+    reduce_by_workgroup,
 )
 from portable.primitives.scans.column_kernels import scan_columns
 from portable.primitives.scans.lookback_kernels import scan_in_turn
-from portable.primitives.scans.scan_kernels import scan_together
+from portable.primitives.scans.scan_kernels import scan_by_workgroup
 from portable.primitives.scans.strip_lookback_kernels import scan_strips_in_turn
-from portable.primitives.sorts.distinct_kernels import distinct_together, pack_distinct
+from portable.primitives.sorts.distinct_kernels import distinct_by_workgroup, pack_distinct
 from portable.primitives.sorts.sorting_kernels import merge_runs, sort_runs
-from portable.primitives.sorts.sweep_kernels import count_together, place_together, sort_together
+from portable.primitives.sorts.sweep_kernels import (
+    count_by_workgroup,
+    place_by_workgroup,
+    sort_by_workgroup,
+)
 from tests.support.compilers import CUDA, HIP, compile_cuda, compile_hip, cuda_missing, hip_missing
 
 LINE = ArraySpec(kl.f32, ("unit",), aligned=True)
@@ -99,7 +103,7 @@ LAUNCHES: dict[str, tuple[Kernel, tuple[int, int, int], tuple[Any, ...], dict[st
         (LINE, LINE, *(NONE,) * (MOST_INPUTS - 2), LINE, *(NONE,) * (MOST_OUTPUTS - 1)),
         FUSED,
     ),
-    "reduce": (reduce_together, (256, 1, 1), (MATRIX, MATRIX), {**SUM, **SHARED, "MAP": None}),
+    "reduce": (reduce_by_workgroup, (256, 1, 1), (MATRIX, MATRIX), {**SUM, **SHARED, "MAP": None}),
     "reduce at once": (
         reduce_at_once,
         (256, 1, 1),
@@ -114,19 +118,19 @@ LAUNCHES: dict[str, tuple[Kernel, tuple[int, int, int], tuple[Any, ...], dict[st
         {**SUM, "LANES": 4, "WIDTH": 32, "TALL": 8, "MAP": None},
     ),
     "moments": (
-        moments_together,
+        moments_by_workgroup,
         (256, 1, 1),
         (MATRIX, MATRIX, MATRIX, NONE),
         {**SHARED, "KIND": kl.f32},
     ),
     "variances at once": (
-        moments_together,
+        moments_by_workgroup,
         (256, 1, 1),
         (MATRIX, NONE, LINE, SCALE),
         {**SHARED, "KIND": kl.f32, "ROOT": True},
     ),
     "transform": (
-        transform_together,
+        transform_by_workgroup,
         (256, 1, 1),
         (
             *(NUMBERS, NUMBERS, TABLE, TABLE, TABLE, NUMBERS, NUMBERS),
@@ -135,7 +139,7 @@ LAUNCHES: dict[str, tuple[Kernel, tuple[int, int, int], tuple[Any, ...], dict[st
         TRANSFORM,
     ),
     "transform of reals": (
-        transform_together,
+        transform_by_workgroup,
         (256, 1, 1),
         (
             *(MATRIX, NUMBERS, TABLE, NONE, NONE, NONE, NONE),
@@ -149,36 +153,36 @@ LAUNCHES: dict[str, tuple[Kernel, tuple[int, int, int], tuple[Any, ...], dict[st
         (NUMBERS, NUMBERS, TABLE, TABLE, *(SCALE,) * 4, COUNT, COUNT),
         {"CHUNK": 1, "LANES": 1, "SIGN": 1, "ACROSS": True},
     ),
-    "twins parted": (part_twins, (256, 1, 1), (NUMBERS, NUMBERS, *(SCALE,) * 4, COUNT), {}),
-    "twins joined": (join_twins, (256, 1, 1), (NUMBERS, NUMBERS, *(SCALE,) * 4, COUNT), {}),
-    "pack": (pack_together, (256, 1, 1), (MASK, STATE, WORDS, COUNTS), {"WIDTH": 256}),
+    "twins parted": (split_row_pairs, (256, 1, 1), (NUMBERS, NUMBERS, *(SCALE,) * 4, COUNT), {}),
+    "twins joined": (join_row_pairs, (256, 1, 1), (NUMBERS, NUMBERS, *(SCALE,) * 4, COUNT), {}),
+    "pack": (pack_by_workgroup, (256, 1, 1), (MASK, STATE, WORDS, COUNTS), {"WIDTH": 256}),
     "compact": (
-        compact_together,
+        compact_by_workgroup,
         (256, 1, 1),
         (MASK, NONE, WORDS, COUNTS, LINE, NONE, LINE, LONG, NONE),
         SECTIONS,
     ),
     "true indices": (
-        compact_together,
+        compact_by_workgroup,
         (256, 1, 1),
         (MASK, NONE, WORDS, COUNTS, NONE, MATRIX, INDEX, LONG, NONE),
         SECTIONS,
     ),
     "compact at once": (
-        compact_together,
+        compact_by_workgroup,
         (256, 1, 1),
         (MASK, STATE, NONE, NONE, LINE, NONE, LINE, LONG, INDEX),
         SECTIONS,
     ),
     "pack distinct": (pack_distinct, (256, 1, 1), (LINE, WORDS, COUNTS), {"WIDTH": 256}),
     "distinct": (
-        distinct_together,
+        distinct_by_workgroup,
         (256, 1, 1),
         (LINE, INDEX, NONE, NONE, LINE, *(INDEX,) * 5),
         {"WIDTH": 256, "AHEAD": 4},
     ),
     "expand": (
-        expand_together,
+        expand_by_workgroup,
         (256, 1, 1),
         (MATRIX, WORDS, COUNTS, LINE),
         {"WIDTH": 256, "AHEAD": 4},
@@ -196,13 +200,13 @@ LAUNCHES: dict[str, tuple[Kernel, tuple[int, int, int], tuple[Any, ...], dict[st
         {"AXIS": 0, "COUNT": 1, "NUMBER": False, "AT_ONCE": True, "CHUNK": 1, "ROWS": 1},
     ),
     "best": (
-        best_together,
+        best_by_workgroup,
         (256, 1, 1),
         (MATRIX, NONE, MATRIX, PLACES),
         {"LARGEST": True, "PLACE": kl.i32, **SHARED},
     ),
     "scan": (
-        scan_together,
+        scan_by_workgroup,
         (256, 1, 1),
         (MATRIX, MATRIX, MATRIX),
         {**SUM, **SHARED, "STRIPS": 4, "SHIFT": 1},
@@ -244,7 +248,7 @@ LAUNCHES: dict[str, tuple[Kernel, tuple[int, int, int], tuple[Any, ...], dict[st
         {"AXIS": 0, "COUNT": 2, "LANES": 4, "CHUNK": 4, "ROWS": 1},
     ),
     "copies": (
-        copy_together,
+        copy_several,
         (256, 1, 1),
         (LINE, BYTES, NONE, NONE, LINE, LINE, NONE, NONE),
         {"KINDS": (None, kl.f32), "CHUNK": 1},
@@ -269,19 +273,19 @@ LAUNCHES: dict[str, tuple[Kernel, tuple[int, int, int], tuple[Any, ...], dict[st
         {"RUN": 16, "KIND": "f", "DESCENDING": False},
     ),
     "sort together": (
-        sort_together,
+        sort_by_workgroup,
         (256, 1, 1),
         (BITS, BITS, PLACES),
         {"EACH": 15, "DIGITS": 4, **KEYS},
     ),
     "count together": (
-        count_together,
+        count_by_workgroup,
         (256, 1, 1),
         (BITS, BITS, COUNT),
         {"SECTION": 16384, "AHEAD": 8, "DIGITS": 4, **KEYS},
     ),
     "place together": (
-        place_together,
+        place_by_workgroup,
         (256, 1, 1),
         (BITS, PLACES, BEGINS, STATE, STATE, BITS, PLACES, COUNT),
         {"EACH": 15, **KEYS},

@@ -26,18 +26,18 @@ from portable.linalg.magnitude import largest_magnitude
 from portable.nn import fused
 from portable.nn.layer_product import transpose
 from portable.primitives.base.recipe import Recipe
-from portable.primitives.masks.compaction_kernels import compact_together
-from portable.primitives.masks.mask_kernels import pack_together
+from portable.primitives.masks.compaction_kernels import compact_by_workgroup
+from portable.primitives.masks.mask_kernels import pack_by_workgroup
 from portable.primitives.reductions.reduction_kernels import total
 from portable.primitives.reductions.strip_kernels import reduce_strips
 from portable.primitives.reductions.workgroup_kernels import (
-    best_together,
+    best_by_workgroup,
     reduce_at_once,
-    reduce_together,
+    reduce_by_workgroup,
 )
 from portable.primitives.scans.block_kernels import scan_blocks_in_turn
 from portable.primitives.scans.lookback_kernels import scan_in_turn
-from portable.primitives.scans.scan_kernels import scan_together
+from portable.primitives.scans.scan_kernels import scan_by_workgroup
 from portable.primitives.scans.strip_lookback_kernels import scan_strips_in_turn
 from portable.primitives.sorts.radix_kernels import count_digits, place_digits
 from portable.primitives.sorts.sorting_kernels import merge_runs, sort_runs
@@ -386,7 +386,7 @@ def reductions_together() -> None:
     a = np.random.default_rng(1).integers(-9, 9, (3, 150)).astype(np.int32)
     out = empty(3, 1, kind=int32)
     how = {"MERGE": total, "MAP": None, "KIND": int32, "INITIAL": 0, "LANES": 2}
-    reduce_together[2 * 32, 32](a, out, **how, WIDTH=16, TALL=2, SECTION=150)
+    reduce_by_workgroup[2 * 32, 32](a, out, **how, WIDTH=16, TALL=2, SECTION=150)
     np.testing.assert_array_equal(out[:, 0], a.sum(1))
 
 
@@ -428,7 +428,7 @@ def totals_of_sections() -> None:
     a = integers(3, 75)
     out = empty(3, 75, kind=int32)
     how = {"MERGE": total, "KIND": int32, "INITIAL": 0, "LANES": 2, "SHIFT": 0}
-    scan_together[2 * 16, 16](a, None, out, **how, WIDTH=8, TALL=2, STRIPS=2, SECTION=75)
+    scan_by_workgroup[2 * 16, 16](a, None, out, **how, WIDTH=8, TALL=2, STRIPS=2, SECTION=75)
     np.testing.assert_array_equal(out, np.cumsum(a, axis=1))
 
 
@@ -447,7 +447,7 @@ def positions_of_the_greatest() -> None:
     a = integers(3, 75)
     values, out = empty(3, 1, kind=int32), empty(3, 1, kind=int64)
     how = {"LARGEST": True, "PLACE": int32, "LANES": 2, "WIDTH": 16, "TALL": 2, "SECTION": 75}
-    best_together[2 * 32, 32](a, None, values, out, **how)
+    best_by_workgroup[2 * 32, 32](a, None, values, out, **how)
     np.testing.assert_array_equal(out[:, 0], a.argmax(1))
 
 
@@ -523,11 +523,11 @@ def elements_of_a_mask_by_sections() -> None:
     a[1024:1090] = False
     cut = {"WIDTH": 32}
     bits, counts = empty(2 * 32, kind=uint64), empty(2, kind=int32)
-    pack_together[2 * 32, 32](a, None, bits, counts, **cut)
+    pack_by_workgroup[2 * 32, 32](a, None, bits, counts, **cut)
     out = empty(int(a.sum()), kind=int64)
     ends = np.cumsum(counts).astype(np.int32)
     arrays = (a, None, bits, ends, None, a, out, a.sum(), None)
-    compact_together[2 * 32, 32](*arrays, **cut, AHEAD=2, FEW=64)
+    compact_by_workgroup[2 * 32, 32](*arrays, **cut, AHEAD=2, FEW=64)
     np.testing.assert_array_equal(out, np.flatnonzero(a))
 
 

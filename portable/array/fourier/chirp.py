@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from portable.array.fourier.ends import TABLES, Ends, found_table
+from portable.array.fourier.pass_options import TABLES, PassOptions, found_table
 from portable.array.fourier.passes import transform
 from portable.array.fourier.plan import is_smooth, next_smooth
 from portable.array.fourier.tables import Table, roots
@@ -35,19 +35,21 @@ def chirp_and_its_transform(n: int, m: int) -> tuple[Table, Table]:
 
 
 def transform_of_any_length(
-    recipe: Recipe, x: Any, out: Any, n: int, kind: DType, ends: Ends
+    recipe: Recipe, x: Any, out: Any, n: int, kind: DType, options: PassOptions
 ) -> None:
     """As `passes.transform`, for any `n`."""
     way = transform if is_smooth(n) else _chirp_transform
-    way(recipe, x, out, n, kind, ends)
+    way(recipe, x, out, n, kind, options)
 
 
-def _chirp_transform(recipe: Recipe, x: Any, out: Any, n: int, kind: DType, ends: Ends) -> None:
+def _chirp_transform(
+    recipe: Recipe, x: Any, out: Any, n: int, kind: DType, options: PassOptions
+) -> None:
     m = next_smooth(2 * n - 1)
     find = partial(TABLES, x.device, kind, chirp_and_its_transform, n, m)
     chirp, transformed = found_table(recipe, find, 0), found_table(recipe, find, 1)
     held = recipe.empty((prod(x.shape[:-1]), m), kind)
-    first = replace(ends.first(), table=chirp, factors=transformed, conjugate_after=True)
+    first = replace(options.first(), table=chirp, factors=transformed, conjugate_after=True)
     transform(recipe, x, held, m, kind, first)
-    last = replace(ends.last(), conjugate_before=True, factors=chirp)
+    last = replace(options.last(), conjugate_before=True, factors=chirp)
     transform(recipe, held, out, m, kind, last)

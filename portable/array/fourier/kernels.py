@@ -28,7 +28,7 @@ from portable.array.fourier.butterflies import dft, rotated, times
 from portable.lang.function import function
 from portable.lang.kernel import kernel
 
-__all__ = ["transform_together"]
+__all__ = ["transform_by_workgroup"]
 
 _SPACED = 32
 """Elements of local memory after which one is left out, against conflicts of its banks."""
@@ -252,7 +252,7 @@ def finish(
 
 
 @kernel
-def transform_together(
+def transform_by_workgroup(
     x: Any,
     out: Any,
     twiddles: Any,

@@ -8,9 +8,9 @@ from typing import Any, Final
 
 from portable.array.fourier.access import MIRRORED
 from portable.array.fourier.chirp import transform_of_any_length
-from portable.array.fourier.ends import Ends, with_few_dimensions
-from portable.array.fourier.halves import transform_from_real, transform_to_real
-from portable.array.fourier.twins import are_twins, twins_from_real, twins_to_real
+from portable.array.fourier.even_reals import transform_from_real, transform_to_real
+from portable.array.fourier.pass_options import PassOptions, with_few_dimensions
+from portable.array.fourier.row_pairs import pairs_from_real, pairs_to_real, rows_pair_up
 from portable.dtypes import DType, complex64, complex128, float32, float64
 from portable.primitives.base.recipe import Plans, Recipe
 
@@ -45,12 +45,12 @@ def _written(x: Any, form: str, n: int, axis: int, inverse: bool, scale: float) 
     shape = (*x.shape[:axis], extent, *x.shape[axis + 1 :])
     out = recipe.empty(shape, kind.real if form == TO_REAL else kind)
     source = _as_rows(x, axis, n // 2 + 1 if form == TO_REAL else n)
-    ends = Ends(inverse, conjugate_after=inverse, scale=scale)
+    options = PassOptions(inverse, conjugate_after=inverse, scale=scale)
     if form == TO_REAL and n % 2:
-        ends = replace(ends, real=MIRRORED, length=n)
+        options = replace(options, real=MIRRORED, length=n)
     target = _as_rows(out, axis, extent)
     way = _way(form, n, source if form == FROM_REAL else target, kind)
-    way(recipe, source, target, n, kind, ends)
+    way(recipe, source, target, n, kind, options)
     return recipe.finish(out)
 
 
@@ -58,8 +58,8 @@ def _way(form: str, n: int, real: Any, kind: DType) -> Callable[..., None]:
     """Which transform of rows it is; `real` has the real ones unless all are complex."""
     if form != COMPLEX and n % 2 == 0:
         return transform_from_real if form == FROM_REAL else transform_to_real
-    if form != COMPLEX and are_twins(real, n, kind):
-        return twins_from_real if form == FROM_REAL else twins_to_real
+    if form != COMPLEX and rows_pair_up(real, n, kind):
+        return pairs_from_real if form == FROM_REAL else pairs_to_real
     return transform_of_any_length
 
 

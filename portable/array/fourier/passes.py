@@ -11,16 +11,16 @@ from __future__ import annotations
 from math import prod
 from typing import Any
 
-from portable.array.fourier.ends import Ends, Pass, lies_across, with_few_dimensions
-from portable.array.fourier.together import launch_together, parts_together
+from portable.array.fourier.pass_options import Pass, PassOptions, lies_across, with_few_dimensions
 from portable.array.fourier.vectors import launch_in_vectors, parts_in_vectors
+from portable.array.fourier.workgroup_passes import launch_by_workgroups, parts_by_workgroups
 from portable.dtypes import DType
 from portable.primitives.base.recipe import Recipe
 
 __all__ = ["is_one_pass", "rows_beside_each_other", "transform"]
 
 
-def transform(recipe: Recipe, x: Any, out: Any, n: int, kind: DType, ends: Ends) -> None:
+def transform(recipe: Recipe, x: Any, out: Any, n: int, kind: DType, options: PassOptions) -> None:
     """The transform of `n` numbers along the last axis of `x` into that of `out`.
 
     A line too long for one pass is cut as in D. H. Bailey, "FFTs in external or hierarchical
@@ -36,27 +36,27 @@ def transform(recipe: Recipe, x: Any, out: Any, n: int, kind: DType, ends: Ends)
         Length, all of whose prime factors have a butterfly.
     kind : DType
         The complex type to compute in.
-    ends : Ends
+    options : PassOptions
         What else is to be done.
     """
     together = not x.device.capabilities.lone_work_items
-    launch = launch_together if together else launch_in_vectors
+    launch = launch_by_workgroups if together else launch_in_vectors
     parts = _parts(x, out, n, kind)
     inner = _rows_side_by_side(x, out)
     if len(parts) == 1:
-        launch(recipe, x, out, Pass(n, 1, 1, inner, False, ends), kind)
+        launch(recipe, x, out, Pass(n, 1, 1, inner, False, options), kind)
         return
     rows = prod(x.shape[:-1])
-    source, now, done, left = x, ends.first(), 1, n
+    source, now, done, left = x, options.first(), 1, n
     for part in parts[:-1]:
         # What earlier passes found tells rows apart; each row is transformed by the rest.
         held = _rows_like(recipe.empty((rows * n,), kind), rows // inner * done, inner, left)
         left //= part
         launch(recipe, source, held, Pass(part, left, left, inner, True, now), kind)
         done *= part
-        source, now = _rows_like(held, rows // inner * done, inner, left), Ends()
+        source, now = _rows_like(held, rows // inner * done, inner, left), PassOptions()
     source = _by_first_part(held, rows // inner, inner, parts)
-    launch(recipe, source, out, Pass(left, 1, done, inner, False, ends.last()), kind)
+    launch(recipe, source, out, Pass(left, 1, done, inner, False, options.last()), kind)
 
 
 def is_one_pass(x: Any, out: Any, n: int, kind: DType) -> bool:
@@ -73,7 +73,7 @@ def rows_beside_each_other(recipe: Recipe, x: Any, n: int, kind: DType) -> Any:
 
 def _parts(x: Any, out: Any, n: int, kind: DType) -> tuple[int, ...]:
     together = not x.device.capabilities.lone_work_items
-    return (parts_together if together else parts_in_vectors)(x, out, n, kind)
+    return (parts_by_workgroups if together else parts_in_vectors)(x, out, n, kind)
 
 
 def _rows_side_by_side(x: Any, out: Any) -> int:

@@ -1,4 +1,4 @@
-"""Rows of halves, see `portable.array.fourier.halves`, in a pass over memory of their own."""
+"""Rows of halves, see `portable.array.fourier.even_reals`, in a pass over memory of their own."""
 
 from __future__ import annotations
 

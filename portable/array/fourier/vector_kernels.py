@@ -276,7 +276,7 @@ def read_lines(
 ) -> None:  # fmt: skip
     """Elements from `first` to `stop`; lanes without a line get zeros."""
     if count < LANES:
-        zero = sign - sign
+        zero = kl.cast(0, sign.dtype)
         nothing = zero if LANES == 1 else kl.splat(zero, LANES)
         for a in range(first, stop):
             hold(memory, worker, a, kl.complex(nothing, nothing), LANES)
@@ -364,7 +364,7 @@ def stage_of_prime(
             hold(memory, worker, to, total, LANES)
             for q in range(1, R // 2 + 1):
                 even = first
-                odd = first - first
+                odd = kl.cast(0, first.dtype)
                 power = 0
                 for j in range(R // 2):
                     power = power + q
@@ -384,7 +384,7 @@ def stages(memory: Any, worker: Any, n: Any, code: Any, twiddles: Any, LANES: in
     Behind the rotations of the stages, the table has the roots of the primes from 7 on.
     """
     s = n // n
-    source = s - s
+    source = kl.cast(0, s.dtype)
     rest = code
     while s < n:
         radix = kl.cast(rest % 16, kl.i32)
@@ -452,11 +452,11 @@ def read_block(
     many = n
     if LATER:
         many = n + 1 if REAL == MERGED else n // 2 + 1
-    done = n - n
+    done = kl.cast(0, n.dtype)
     if NEAR is not None and count == LANES:
         SIDE = side_of(NEAR, FORM, LANES)
         start = start_of(line, step, inner)
-        there = together(whole(x, FORM), many, start, step, NEAR, LANES)
+        there = elements_at_once(whole(x, FORM), many, start, step, NEAR, LANES)
         done = there // SIDE * SIDE
         row = row_of(x, line, step, inner, FORM)
         for a in range(0, done, SIDE):
@@ -488,11 +488,11 @@ def write_block(
 ) -> None:  # fmt: skip
     """Takes lines from a worker's memory, as many elements as possible together."""
     NEAR, FORM = HOW
-    done = n - n
+    done = kl.cast(0, n.dtype)
     if NEAR is not None and count == LANES:
         SIDE = side_of(NEAR, FORM, LANES)
         start = start_of(line, step, inner)
-        there = together(whole(out, FORM), n, start, step, NEAR, LANES)
+        there = elements_at_once(whole(out, FORM), n, start, step, NEAR, LANES)
         done = there // SIDE * SIDE
         row = row_of(out, line, step, inner, FORM)
         for a in range(0, done, SIDE):
@@ -531,7 +531,7 @@ def whole(x: Any, FORM: Any) -> Any:
 
 
 @function
-def together(end: Any, n: Any, start: Any, step: Any, NEAR: str, LANES: int) -> Any:
+def elements_at_once(end: Any, n: Any, start: Any, step: Any, NEAR: str, LANES: int) -> Any:
     """How many of the first elements of lines can be taken together, rows having `end`."""
     room = end - start - (LANES if NEAR == WITHIN else 1)
     steps = room if step is None else room // step

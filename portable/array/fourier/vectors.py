@@ -9,7 +9,14 @@ from typing import Any, Final
 import numpy as np
 
 from portable.array.fourier.access import ALONG, BESIDE, HALVED, MIRRORED, WITHIN
-from portable.array.fourier.ends import TABLES, Ends, Pass, found_table, in_parts, rotations_between
+from portable.array.fourier.pass_options import (
+    TABLES,
+    Pass,
+    PassOptions,
+    found_table,
+    in_parts,
+    rotations_between,
+)
 from portable.array.fourier.plan import balanced, radices
 from portable.array.fourier.tables import stage_rotations
 from portable.array.fourier.vector_kernels import transform_in_vectors
@@ -44,12 +51,12 @@ def lanes_of(capabilities: Capabilities, kind: DType) -> int:
 
 def launch_in_vectors(recipe: Recipe, x: Any, out: Any, step: Pass, kind: DType) -> None:
     """The launch of a pass."""
-    device, ends, n = x.device, step.ends, step.length
+    device, options, n = x.device, step.options, step.length
     lines = prod(x.shape[:-1]) * step.step_in
     run = _run(x, step)
     lanes = 1 if run == 1 else lanes_of(device.capabilities, kind)
-    mirrored = ends.real == MIRRORED
-    one_by_one = lanes == 1 or (mirrored and (step.step_in > 1 or ends.table is not None))
+    mirrored = options.real == MIRRORED
+    one_by_one = lanes == 1 or (mirrored and (step.step_in > 1 or options.table is not None))
     how_in = None if one_by_one else _neighbours(x, step.step_in, step)
     how_out = None if lanes == 1 else _neighbours(out, step.step_out, step)
     blocks = lines // run * -(-run // lanes)
@@ -57,10 +64,10 @@ def launch_in_vectors(recipe: Recipe, x: Any, out: Any, step: Pass, kind: DType)
     steps = radices(n, _LARGEST_RADIX, mixed=False)
     find = partial(TABLES, device, kind, stage_rotations, steps)
     between = rotations_between(recipe, device, kind, step)
-    found = (found_table(recipe, find), ends.table, ends.factors, *between, ends.turns)
+    found = (found_table(recipe, find), options.table, options.factors, *between, options.turns)
     *tables, turns = (in_parts(table, WITHIN) for table in found)
-    source, form_in = _as_taken(x, how_in, ends)
-    target, form_out = _as_taken(out, how_out, ends)
+    source, form_in = _as_taken(x, how_in, options)
+    target, form_out = _as_taken(out, how_out, options)
     recipe.launch(
         transform_in_vectors,
         workers,
@@ -69,7 +76,7 @@ def launch_in_vectors(recipe: Recipe, x: Any, out: Any, step: Pass, kind: DType)
         target,
         recipe.empty((workers, (4 * n + 2) * lanes), kind.real),
         *tables,
-        *ends.numbers(kind),
+        *options.numbers(kind),
         turns,
         lines,
         run,
@@ -79,7 +86,7 @@ def launch_in_vectors(recipe: Recipe, x: Any, out: Any, step: Pass, kind: DType)
         LANES=lanes,
         IN=form_in,
         OUT=form_out,
-        REAL=ends.real,
+        REAL=options.real,
     )
 
 
@@ -94,7 +101,7 @@ def _run(x: Any, step: Pass) -> int:
 def _neighbours(x: Any, apart: int, step: Pass) -> str | None:
     """How lines lie that are read or written together."""
     size = x.dtype.itemsize
-    if step.ends.form(x) == HALVED:
+    if step.options.form(x) == HALVED:
         return None
     if x.shape[-2] > 1 and x.strides[-2] == size and (step.inner > 1 or apart == 1):
         return BESIDE
@@ -103,8 +110,10 @@ def _neighbours(x: Any, apart: int, step: Pass) -> str | None:
     return WITHIN if apart > 1 else ALONG
 
 
-def _as_taken(x: Any, how: str | None, ends: Ends) -> tuple[Any, tuple[str | None, str | None]]:
+def _as_taken(
+    x: Any, how: str | None, options: PassOptions
+) -> tuple[Any, tuple[str | None, str | None]]:
     """An array as the kernel takes it, and what it is told of that."""
     if how is None or not x.dtype.is_complex:
-        return x, (how, ends.form(x))
+        return x, (how, options.form(x))
     return in_parts(x, how), (how, how)

@@ -227,7 +227,7 @@ class Plans:
             found = self._new(key, x, options)
         return found(x)
 
-    def together(self, arrays: tuple[Any, ...], *options: Any) -> Any:
+    def run(self, arrays: tuple[Any, ...], *options: Any) -> Any:
         """Does it to several arrays; `write` takes them as a tuple."""
         return self.plan(arrays, *options)(*arrays)
 

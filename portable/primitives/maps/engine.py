@@ -38,7 +38,7 @@ _WORDS: Final = {dtypes.bool_: dtypes.uint8, dtypes.complex64: dtypes.uint64}
 
 
 @dataclass(frozen=True, slots=True)
-class _Plan:
+class _ElementwisePlan:
     """What calls with the same dtypes, shapes and strides share.
 
     `numbers` says as what to pass the operands that are Python numbers.
@@ -50,7 +50,7 @@ class _Plan:
     numbers: tuple[tuple[int, DType], ...]
 
 
-_plans: dict[Any, _Plan] = {}
+_plans: dict[Any, _ElementwisePlan] = {}
 
 
 def apply(operation: Operation, *operands: Any, out: Any = None) -> Any:
@@ -116,7 +116,7 @@ def _types(operation: Operation, operands: Sequence[Any], device: Device) -> tup
     return operation.types([described(x) for x in operands], double=double)
 
 
-def _launch(plan: _Plan, operands: tuple[Any, ...], out: Any) -> None:
+def _launch(plan: _ElementwisePlan, operands: tuple[Any, ...], out: Any) -> None:
     handles: list[Any] = [None, None, None, out.buffer]
     offsets: list[Any] = [0, 0, 0, out.offset]
     numbers: list[Any] = [None, None, None, None]
@@ -170,7 +170,7 @@ def check_arrays(name: str, *things: Any) -> None:
             )
 
 
-def _new_plan(operation: Operation, operands: tuple[Any, ...], out: Any) -> _Plan:
+def _new_plan(operation: Operation, operands: tuple[Any, ...], out: Any) -> _ElementwisePlan:
     arrays = [x for x in (*operands, out) if isinstance(x, Storage)]
     device = check_operands(operation.name, operands if out is None else (*operands, out))
     compute, result = _types(operation, operands, device)
@@ -192,9 +192,9 @@ def _new_plan(operation: Operation, operands: tuple[Any, ...], out: Any) -> _Pla
     else:
         out.check_writable()
     if prod(shape) == 0:
-        return _Plan(shape, result, None, numbers)
+        return _ElementwisePlan(shape, result, None, numbers)
     launch = _bind(operation, operands, out, compute, disjoint=not aliased)
-    return _Plan(shape, result, launch, numbers)
+    return _ElementwisePlan(shape, result, launch, numbers)
 
 
 def _bind(

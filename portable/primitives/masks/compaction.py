@@ -23,7 +23,7 @@ from portable.backend import Device
 from portable.dtypes import DType, int64
 from portable.primitives.base.borrowed import fetched, new, stored
 from portable.primitives.base.recipe import Plans, Recipe, resizable
-from portable.primitives.masks.compaction_kernels import compact, compact_together
+from portable.primitives.masks.compaction_kernels import compact, compact_by_workgroup
 from portable.primitives.masks.mask_bits import (
     AT_ONCE,
     Cut,
@@ -65,7 +65,7 @@ def true_indices(x: Any) -> tuple[Any, ...]:
 
 def _kept(*arrays: Any) -> tuple[Any, ...]:
     """What `compact` writes for a mask, or for a mask and an array."""
-    out, count, step = _compaction.together(arrays)
+    out, count, step = _compaction.run(arrays)
     size = out.dtype.itemsize
     rows = 1 if len(arrays) > 1 else arrays[0].ndim
     return tuple(out.viewed((count,), (size,), out.offset + d * step * size) for d in range(rows))
@@ -137,7 +137,7 @@ def _kernel(cut: Cut, arrays: tuple[Any, ...]) -> tuple[Any, dict[str, int]]:
         # Eight neighbours may then lie in three rows, for which there is no short way.
         narrow = len(arrays) == 1 and arrays[0].ndim > 1 and arrays[0].shape[-1] < _BYTE
         return compact, {"SECTION": cut.section, "FEW": 64 if narrow else _CPU_FEW}
-    return compact_together, {
+    return compact_by_workgroup, {
         "WIDTH": cut.width,
         "AHEAD": _GPU_AHEAD,
         "FEW": cut.section // _GPU_FEW,

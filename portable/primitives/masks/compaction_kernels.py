@@ -9,15 +9,15 @@ from portable.lang.function import function
 from portable.lang.kernel import kernel
 from portable.primitives.maps.elementwise_kernel import unravelled
 from portable.primitives.masks.mask_kernels import (
-    apart,
     bits_of,
     joined,
     long_bits_of,
     lowest_bit,
+    split_word,
     words_added_up,
 )
 
-__all__ = ["compact", "compact_together", "places_before"]
+__all__ = ["compact", "compact_by_workgroup", "places_before"]
 
 
 @function
@@ -40,9 +40,11 @@ def kept(out: Any, k: Any, step: Any, at: Any, x: Any, like: Any) -> None:
 def eight_kept(
     out: Any, k: Any, step: Any, row: Any, column: Any, places: Any, byte: Any, like: Any
 ) -> None:
-    """Writes the indices of what `byte` says of eight elements, and what is to be overwritten.
+    """Writes the indices of those of eight elements whose bit in `byte` is set.
 
-    `row` and `column` are those of the first, `places` those of the bits in the byte.
+    Always stores eight, so that no branch depends on the bits: those behind the set ones are
+    garbage, which the next call overwrites. `row` and `column` are those of the first element;
+    ``places[byte]`` lists the positions of the byte's set bits.
     """
     ahead = kl.vload(places, byte, 0, lanes=8)
     last = kl.cast(ahead, kl.i64) + kl.cast(column, kl.i64)
@@ -63,9 +65,9 @@ def eight_kept(
 def many_kept(
     out: Any, k: Any, step: Any, first: Any, word: Any, places: Any, x: Any, like: Any
 ) -> None:
-    """Writes what is kept of 64 elements, and up to eight more that are to be overwritten.
+    """Writes what is kept of 64 elements without a branch on the bits.
 
-    Without a branch on the bits.
+    Up to eight places of `out` behind the last one kept get garbage, which later calls overwrite.
     """
     if x is not None:
         for place in kl.static_range(64):
@@ -73,7 +75,7 @@ def many_kept(
             k = k + kl.cast((word >> place) & 1, kl.i32)
     else:
         extent = like.shape[like.ndim - 1]
-        row, column = first - first, first
+        row, column = kl.cast(0, first.dtype), first
         if like.ndim > 1:
             row, column = first // extent, first % extent
         for part in kl.static_range(8):
@@ -88,7 +90,7 @@ def many_kept(
 @kernel
 def compact(
     mask: Any,
-    octets: Any,
+    by_eight: Any,
     bits: Any,
     counts: Any,
     places: Any,
@@ -111,7 +113,7 @@ def compact(
     s = kl.global_id(0)
     size = mask.shape[0]
     if s * SECTION < size:
-        k = s - s
+        k = kl.cast(0, s.dtype)
         if counts is None:
             end = k + size + 64
         else:
@@ -119,7 +121,7 @@ def compact(
                 k = k + counts[before]
             end = k + counts[s]
         for i in range(s * SECTION, kl.minimum(s * SECTION + SECTION, size), 64):
-            word = long_bits_of(mask, octets, i) if bits is None else bits[i // 64]
+            word = long_bits_of(mask, by_eight, i) if bits is None else bits[i // 64]
             count = kl.cast(kl.popcount(word), kl.i32)
             if count > FEW and k + 64 <= end and (x is None or i + 64 <= size):
                 many_kept(out, k, step, i, word, places, x, like)
@@ -170,7 +172,7 @@ def places_before(words: Any, first: Any, AHEAD: Any, WIDTH: Any) -> Any:
     bit = kl.u32(1) << kl.cast(kl.local_id(0) % 32, kl.u32)
     chosen, before = (), ()
     for u in kl.static_range(AHEAD):
-        word, count = apart(words[first + u * (WIDTH // 32)])
+        word, count = split_word(words[first + u * (WIDTH // 32)])
         chosen = (*chosen, (word & bit) != 0)  # type: ignore[assignment]
         before = (*before, count + kl.cast(kl.popcount(word & (bit - 1)), kl.i32))  # type: ignore[assignment]
     return chosen, before
@@ -237,7 +239,7 @@ def few_kept(
     """The same where no more than `FEW` are true: where they are goes through local memory."""
     item = kl.local_id(0)
     places = kl.local((FEW,), kl.u16)
-    word, place = apart(pair)
+    word, place = split_word(pair)
     while word != 0:
         places[place] = kl.cast(item * 32 + lowest_bit(word), kl.u32)
         place = place + 1
@@ -254,11 +256,11 @@ def few_kept(
 
 
 @kernel
-def compact_together(
+def compact_by_workgroup(
     mask: Any,
-    quads: Any,
+    by_four: Any,
     bits: Any,
-    ends: Any,
+    counts_upto: Any,
     x: Any,
     like: Any,
     out: Any,
@@ -271,7 +273,8 @@ def compact_together(
 ) -> None:
     """As `compact`, a workgroup of `WIDTH` doing a section together, 32 elements a work-item.
 
-    `bits` are as `pack_together` leaves them, `ends` how many are true up to each section's end.
+    `bits` are as `pack_by_workgroup` leaves them, `counts_upto` how many are true up to each
+    section's end.
     """
     item = kl.local_id(0)
     group = kl.group_id(0)
@@ -280,7 +283,7 @@ def compact_together(
     own = item // 32
     if bits is None:
         words = kl.local((WIDTH,), kl.u64)
-        word = bits_of(mask, quads, item)
+        word = bits_of(mask, by_four, item)
         before, upto = words_added_up(word, WIDTH)
         words[item] = joined(word, before)
         if item == WIDTH - 1:
@@ -288,10 +291,10 @@ def compact_together(
         kl.barrier()
         section_kept(words, own, 0, begin, size, x, like, out, step, WIDTH, AHEAD)
     else:
-        done = ends[group] - ends[group]
+        done = kl.cast(0, counts_upto.dtype)
         if group > 0:
-            done = ends[group - 1]
-        here = kl.assume_uniform(kl.cast(ends[group] - done, kl.i32))
+            done = counts_upto[group - 1]
+        here = kl.assume_uniform(kl.cast(counts_upto[group] - done, kl.i32))
         if here <= FEW:
             pair = bits[group * WIDTH + item]
             few_kept(pair, here, done, begin, x, like, out, step, WIDTH, FEW)

@@ -13,7 +13,7 @@ from portable.primitives.base.geometry import collapsed
 from portable.primitives.base.numbers import number_for
 from portable.primitives.base.recipe import Plans, Recipe, resizable
 from portable.primitives.base.storage import Storage
-from portable.primitives.masks.mask_assignment_kernels import expand, expand_together, fill
+from portable.primitives.masks.mask_assignment_kernels import expand, expand_by_workgroup, fill
 from portable.primitives.masks.mask_bits import cut_of, how_many, in_line, in_words, packed
 from portable.primitives.reductions.axis import power_of_two
 
@@ -71,10 +71,10 @@ def _write_fill(arrays: tuple[Any, ...]) -> Callable[..., None]:
     ndrange, workgroup, cut = _cut(shape, x.device.capabilities)
     value = number_for(0, x.dtype) if number else arrays[2].at(None, 0)
     constants = {"NUMBER": number, "ROW": row, **cut}
-    octets = None
+    by_eight = None
     if len(shape) == 1 and not row and x.device.capabilities.lone_work_items:
-        octets = in_words(mask.viewed(shape, steps), uint64)
-    eights = None if octets is None else octets.at(None, 0)
+        by_eight = in_words(mask.viewed(shape, steps), uint64)
+    eights = None if by_eight is None else by_eight.at(None, 0)
     args = (flags, eights, value, target)
     launch = resizable(fill[ndrange, workgroup], args, constants)
 
@@ -120,7 +120,7 @@ def _write_assignment(arrays: tuple[Any, ...], start: int) -> Callable[..., None
     if cut.width == 1:
         launcher, constants = expand[cut.sections, 1], {"SECTION": cut.section}
     else:
-        launcher = expand_together[cut.ndrange, cut.width]
+        launcher = expand_by_workgroup[cut.ndrange, cut.width]
         constants = {"WIDTH": cut.width, "AHEAD": _AHEAD}
     launch = resizable(launcher, (target, bits, counts, values), constants)
     pack_and_count = recipe.finish(bits, counts)

@@ -11,7 +11,7 @@ from portable.primitives.maps.elementwise_kernel import product_of, unravelled
 from portable.primitives.masks.compaction_kernels import places_before
 from portable.primitives.masks.mask_kernels import lowest_bit
 
-__all__ = ["expand", "expand_together", "fill"]
+__all__ = ["expand", "expand_by_workgroup", "fill"]
 
 
 @function
@@ -27,16 +27,17 @@ def flags_read(mask: Any, outer: Any, first: Any, stop: Any, WIDTH: Any, AHEAD: 
 
 
 @function
-def filled_in_eights(mask: Any, octets: Any, value: Any, x: Any, start: Any, stop: Any) -> None:
-    """Fills neighbours in one dimension, but looks at none of 64 where the mask is false for all.
+def filled_in_eights(mask: Any, by_eight: Any, value: Any, x: Any, start: Any, stop: Any) -> None:
+    """Writes `value` where the mask is true, skipping 64 elements at a time where it is all false.
 
-    `octets` is the mask as integers of 64 bits.
+    The array has one dimension; `by_eight` is the mask read as integers of 64 bits, each of eight
+    bools.
     """
     whole = start + (stop - start) // 64 * 64
     for first in range(start, whole, 64):
-        some = octets[first // 8]
+        some = by_eight[first // 8]
         for other in kl.static_range(1, 8):
-            some = some | octets[first // 8 + other]
+            some = some | by_eight[first // 8 + other]
         if some != 0:
             for j in range(first, first + 64):
                 if mask[j]:
@@ -49,7 +50,7 @@ def filled_in_eights(mask: Any, octets: Any, value: Any, x: Any, start: Any, sto
 @kernel
 def fill(
     mask: Any,
-    octets: Any,
+    by_eight: Any,
     value: Any,
     x: Any,
     *,
@@ -64,8 +65,8 @@ def fill(
 
     With `ROW` the mask lacks the last dimension of `x`, along which it is the same. `WIDTH`
     work-items do `CHUNK` neighbours of `ROWS` rows each, `AHEAD` elements of the mask being read
-    before the first of `x` is written. `octets` is a mask of one dimension as integers of 64 bits,
-    or None.
+    before the first of `x` is written. `by_eight` is a mask of one dimension as integers of 64
+    bits, or None.
     """
     inner = x.shape[x.ndim - 1]
     lead = x.shape[: x.ndim - 1]
@@ -76,8 +77,8 @@ def fill(
     given = value if NUMBER else value[()]
     for row in range(first, kl.minimum(first + ROWS, product_of(lead))):
         outer = unravelled(row, lead)
-        if octets is not None:
-            filled_in_eights(mask, octets, given, x, begin, stop)
+        if by_eight is not None:
+            filled_in_eights(mask, by_eight, given, x, begin, stop)
         elif ROW:
             if mask[*outer]:
                 for j in range(own, stop, WIDTH):
@@ -109,7 +110,7 @@ def expand(x: Any, bits: Any, counts: Any, values: Any, *, SECTION: int) -> None
     """
     s = kl.global_id(0)
     if s < counts.shape[0]:
-        k = s - s
+        k = kl.cast(0, s.dtype)
         for before in range(s):
             k = k + counts[before]
         for w in range(s * (SECTION // 64), kl.minimum((s + 1) * (SECTION // 64), bits.shape[0])):
@@ -121,18 +122,20 @@ def expand(x: Any, bits: Any, counts: Any, values: Any, *, SECTION: int) -> None
 
 
 @kernel
-def expand_together(x: Any, bits: Any, ends: Any, values: Any, *, WIDTH: int, AHEAD: int) -> None:
+def expand_by_workgroup(
+    x: Any, bits: Any, counts_upto: Any, values: Any, *, WIDTH: int, AHEAD: int
+) -> None:
     """As `expand`, a workgroup of `WIDTH` doing a section together, 32 elements a work-item.
 
-    `ends` are how many are true up to each section's end. Neighbouring work-items take neighbours,
-    `AHEAD` of `values` being read before the first of `x` is written.
+    `counts_upto` are how many are true up to each section's end. Neighbouring work-items take
+    neighbours, `AHEAD` of `values` being read before the first of `x` is written.
     """
     group = kl.group_id(0)
     begin = group * (WIDTH * 32)
     own = group * WIDTH + kl.local_id(0) // 32
-    done = ends[group] - ends[group]
+    done = kl.cast(0, counts_upto.dtype)
     if group > 0:
-        done = ends[group - 1]
+        done = counts_upto[group - 1]
     size = product_of(x.shape) - begin
     for turn in range(kl.cdiv(kl.minimum(WIDTH * 32, size), WIDTH * AHEAD)):
         chosen, before = places_before(bits, own + turn * (WIDTH * AHEAD // 32), AHEAD, WIDTH)

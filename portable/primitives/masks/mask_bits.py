@@ -9,12 +9,21 @@ from portable.backend import Device
 from portable.dtypes import DType, bool_, int32, int64, uint8, uint32, uint64
 from portable.primitives.base.borrowed import fetched
 from portable.primitives.base.recipe import Recipe
-from portable.primitives.masks.mask_kernels import pack, pack_together
+from portable.primitives.masks.mask_kernels import pack, pack_by_workgroup
 from portable.primitives.reductions.axis import Merge, power_of_two
 from portable.primitives.reductions.reduction_kernels import total
 from portable.primitives.scans.scanning import scanned
 
-__all__ = ["AT_ONCE", "Cut", "cut_of", "ends_of", "how_many", "in_line", "in_words", "packed"]
+__all__ = [
+    "AT_ONCE",
+    "Cut",
+    "cut_of",
+    "how_many",
+    "in_line",
+    "in_words",
+    "packed",
+    "running_counts",
+]
 
 AT_ONCE: Final = 8192
 """So many elements are worth no second launch, and a result of them may lie in a larger buffer."""
@@ -65,17 +74,19 @@ def packed(recipe: Recipe, mask: Any, cut: Cut) -> tuple[Any, Any]:
         recipe.launch(pack, cut.sections, 1, mask, words, in_bytes, counts, SECTION=cut.section)
         return bits, counts
     bits = recipe.empty((cut.ndrange,), uint64)
-    recipe.launch(pack_together, cut.ndrange, cut.width, mask, words, bits, counts, WIDTH=cut.width)
-    return bits, ends_of(recipe, counts)
+    recipe.launch(
+        pack_by_workgroup, cut.ndrange, cut.width, mask, words, bits, counts, WIDTH=cut.width
+    )
+    return bits, running_counts(recipe, counts)
 
 
-def ends_of(recipe: Recipe, counts: Any) -> Any:
+def running_counts(recipe: Recipe, counts: Any) -> Any:
     """How many are true up to the end of each section."""
     if counts.size == 1:
         return counts
-    ends = recipe.empty(counts.shape, counts.dtype)
-    scanned(recipe, counts, ends, Merge(total, counts.dtype, 0), 0)
-    return ends
+    counts_upto = recipe.empty(counts.shape, counts.dtype)
+    scanned(recipe, counts, counts_upto, Merge(total, counts.dtype, 0), 0)
+    return counts_upto
 
 
 def how_many(counts: Any, cut: Cut) -> int:

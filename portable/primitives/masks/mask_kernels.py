@@ -9,13 +9,13 @@ from portable.lang.function import function
 from portable.lang.kernel import kernel
 
 __all__ = [
-    "apart",
     "bits_of",
     "joined",
     "long_bits_of",
     "lowest_bit",
     "pack",
-    "pack_together",
+    "pack_by_workgroup",
+    "split_word",
     "words_added_up",
 ]
 
@@ -45,18 +45,18 @@ def bits_one_by_one(mask: Any, first: Any, count: Any, KIND: Any) -> Any:
 
 
 @function
-def bits_of(mask: Any, quads: Any, at: Any) -> Any:
+def bits_of(mask: Any, by_four: Any, at: Any) -> Any:
     """The `at`-th word of a mask's bits: elements that are true, or not zero; none behind its end.
 
-    `quads` is the mask as integers of 32 bits, or None.
+    `by_four` is the mask as integers of 32 bits, or None.
     """
     word = kl.u32(0)
     first = at * 32
-    if quads is None:
+    if by_four is None:
         word = bits_one_by_one(mask, first, 32, kl.u32)
     elif first + 32 <= mask.shape[0]:
         for half in kl.static_range(2):
-            four = kl.vload(quads, at * 8 + half * 4, lanes=4)
+            four = kl.vload(by_four, at * 8 + half * 4, lanes=4)
             for lane in kl.static_range(4):
                 some = (four[lane] * kl.u32(GATHER4)) >> 24
                 word = word | (some << (16 * half + 4 * lane))
@@ -66,14 +66,14 @@ def bits_of(mask: Any, quads: Any, at: Any) -> Any:
 
 
 @function
-def long_bits_of(mask: Any, octets: Any, first: Any) -> Any:
-    """The same of 64 elements, with `octets`, the mask as integers of 64 bits."""
+def long_bits_of(mask: Any, by_eight: Any, first: Any) -> Any:
+    """The same of 64 elements, with `by_eight`, the mask as integers of 64 bits."""
     word = kl.u64(0)
-    if octets is None:
+    if by_eight is None:
         word = bits_one_by_one(mask, first, 64, kl.u64)
     elif first + 64 <= mask.shape[0]:
         for byte in kl.static_range(8):
-            some = (octets[first // 8 + byte] * kl.u64(GATHER8)) >> 56
+            some = (by_eight[first // 8 + byte] * kl.u64(GATHER8)) >> 56
             word = word | (some << (8 * byte))
     else:
         word = bits_one_by_one(mask, first, 64, kl.u64)
@@ -81,10 +81,10 @@ def long_bits_of(mask: Any, octets: Any, first: Any) -> Any:
 
 
 @kernel
-def pack(mask: Any, octets: Any, bits: Any, counts: Any, *, SECTION: int) -> None:
+def pack(mask: Any, by_eight: Any, bits: Any, counts: Any, *, SECTION: int) -> None:
     """The bits of a mask in bytes, and how many are true in each section.
 
-    A work-item does `SECTION` elements. `octets` is the mask as integers of 64 bits, or None; the
+    A work-item does `SECTION` elements. `by_eight` is the mask as integers of 64 bits, or None; the
     bytes are so many that words of 64 bits can be read.
     """
     s = kl.global_id(0)
@@ -93,11 +93,11 @@ def pack(mask: Any, octets: Any, bits: Any, counts: Any, *, SECTION: int) -> Non
         stop = kl.minimum(first + SECTION, mask.shape[0])
         whole = first
         count = kl.cast(0, counts.dtype)
-        if octets is not None:
+        if by_eight is not None:
             whole = first + (stop - first) // 64 * 64
             found = kl.splat(kl.u64(0), 8)
             for i in range(first, whole, 64):
-                eight = kl.vload(octets, i // 8, lanes=8)
+                eight = kl.vload(by_eight, i // 8, lanes=8)
                 found = found + kl.popcount(eight)
                 kl.vstore(bits, i // 8, kl.cast((eight * kl.u64(GATHER8)) >> 56, kl.u32))
             for lane in kl.static_range(8):
@@ -140,20 +140,20 @@ def joined(word: Any, before: Any) -> Any:
 
 
 @function
-def apart(pair: Any) -> Any:
+def split_word(pair: Any) -> Any:
     """What `joined` has joined."""
     return kl.cast(pair & 0xFFFFFFFF, kl.u32), kl.cast(pair >> 32, kl.i32)
 
 
 @kernel
-def pack_together(mask: Any, quads: Any, bits: Any, counts: Any, *, WIDTH: int) -> None:
+def pack_by_workgroup(mask: Any, by_four: Any, bits: Any, counts: Any, *, WIDTH: int) -> None:
     """The bits of a mask as `joined` has them, and how many are true in each workgroup's section.
 
     A work-item makes one word; there are words for all work-items.
     """
     item = kl.local_id(0)
     at = kl.group_id(0) * WIDTH + item
-    word = bits_of(mask, quads, at)
+    word = bits_of(mask, by_four, at)
     before, upto = words_added_up(word, WIDTH)
     bits[at] = joined(word, before)
     if item == WIDTH - 1:

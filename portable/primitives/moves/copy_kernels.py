@@ -9,7 +9,7 @@ from portable.lang.function import function
 from portable.lang.kernel import kernel
 from portable.primitives.maps.elementwise_kernel import product_of, unravelled
 
-__all__ = ["copy_together"]
+__all__ = ["copy_several"]
 
 
 @function
@@ -22,7 +22,7 @@ def copied(x: Any, out: Any, kind: Any, CHUNK: Any) -> None:
 
 
 @kernel
-def copy_together(
+def copy_several(
     x0: Any,
     x1: Any,
     x2: Any,

@@ -10,7 +10,7 @@ from portable.primitives.base.recipe import Recipe
 from portable.primitives.maps.engine import applied
 from portable.primitives.maps.operation import conversion_to
 from portable.primitives.maps.work import conversion_of
-from portable.primitives.moves.copy_kernels import copy_together
+from portable.primitives.moves.copy_kernels import copy_several
 
 __all__ = ["copy_in"]
 
@@ -36,7 +36,7 @@ def copy_in(recipe: Recipe, copies: Sequence[tuple[Any, Any]]) -> None:
             applied(recipe, conversion_to(out.dtype), x, out=out)
         return
     for first in range(0, len(todo), _MOST):
-        _copy_together(recipe, [_fewest_dimensions(*one) for one in todo[first : first + _MOST]])
+        _copy_several(recipe, [_fewest_dimensions(*one) for one in todo[first : first + _MOST]])
 
 
 def _fewest_dimensions(x: Any, out: Any) -> tuple[Any, Any]:
@@ -46,7 +46,7 @@ def _fewest_dimensions(x: Any, out: Any) -> tuple[Any, Any]:
     return x.viewed(shape, steps[0]), out.viewed(shape, steps[1])
 
 
-def _copy_together(recipe: Recipe, copies: Sequence[tuple[Any, Any]]) -> None:
+def _copy_several(recipe: Recipe, copies: Sequence[tuple[Any, Any]]) -> None:
     missing = (None,) * (_MOST - len(copies))
     sources, targets = zip(*copies, strict=True)
     kinds = tuple(conversion_of(x.dtype, out.dtype) for x, out in copies)
@@ -54,7 +54,7 @@ def _copy_together(recipe: Recipe, copies: Sequence[tuple[Any, Any]]) -> None:
     chunk, group = (_FEW, 1) if cpu else (1, _GROUP)
     widest = max(out.size for out in targets)
     recipe.launch(
-        copy_together,
+        copy_several,
         (-(-widest // chunk), len(copies)),
         (group, 1),
         *(*sources, *missing),

@@ -31,7 +31,7 @@ def gathered(x: Any, index: Any, axis: int = 0, count: int = 1) -> Any:
     axis, count : int
         The dimensions.
     """
-    return _gathered.together((x, index), axis, count)
+    return _gathered.run((x, index), axis, count)
 
 
 def taken(selection: Selection) -> Any:
@@ -47,9 +47,9 @@ def taken(selection: Selection) -> Any:
     """
     view, indices, axis, known = selection
     if known:
-        return _taken.together((view, *indices), axis, True)
+        return _taken.run((view, *indices), axis, True)
     flag = bad_index_flag(view.device)
-    found = _taken.together((view, *indices, flag), axis, False)
+    found = _taken.run((view, *indices, flag), axis, False)
     check_flag(flag, indices, selection.extents)
     return found
 
@@ -65,7 +65,7 @@ def gathered_along(x: Any, index: Any, axis: int) -> Any:
         If the other extents do not broadcast.
     """
     flag = bad_index_flag(x.device)
-    found = _along.together((x, index, flag), axis)
+    found = _along.run((x, index, flag), axis)
     check_flag(flag, (index,), (x.shape[axis],))
     return found
 

@@ -22,7 +22,7 @@ from portable.primitives.base.recipe import Recipe
 from portable.primitives.base.storage import contiguous_strides
 from portable.primitives.reductions.reduction_kernels import reduce_columns
 from portable.primitives.reductions.strip_kernels import reduce_strips
-from portable.primitives.reductions.workgroup_kernels import reduce_at_once, reduce_together
+from portable.primitives.reductions.workgroup_kernels import reduce_at_once, reduce_by_workgroup
 
 __all__ = [
     "Cut",
@@ -170,7 +170,7 @@ def _pass(recipe: Recipe, x: Any, merge: Merge, first: Any, result: DType) -> An
         return _pass_at_once(recipe, x, how.width, constants, result)
     out = recipe.empty((*x.shape[:-1], how.sections), result if how.sections == 1 else merge.kind)
     recipe.launch(
-        reduce_together,
+        reduce_by_workgroup,
         how.groups * how.items,
         how.items,
         x,

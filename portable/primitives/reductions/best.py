@@ -9,7 +9,7 @@ from portable.dtypes import DType, int32, int64
 from portable.primitives.base.recipe import Recipe
 from portable.primitives.reductions.axis import column_sections, cut, lanes_for, lies_crosswise
 from portable.primitives.reductions.best_kernels import best_blocks, best_columns
-from portable.primitives.reductions.workgroup_kernels import best_together
+from portable.primitives.reductions.workgroup_kernels import best_by_workgroup
 
 __all__ = ["best_along_last"]
 
@@ -27,9 +27,9 @@ def best_along_last(recipe: Recipe, x: Any, largest: bool) -> Any:
     elif x.device.capabilities.lone_work_items:
         values, places = _blocks(recipe, x, largest)
     else:
-        values, places = _together(recipe, x, None, largest, place)
+        values, places = _by_workgroup(recipe, x, None, largest, place)
     while places.shape[-1] > 1:
-        values, places = _together(recipe, values, places, largest, place)
+        values, places = _by_workgroup(recipe, values, places, largest, place)
     return places.viewed(places.shape[:-1], places.strides[:-1])
 
 
@@ -39,12 +39,14 @@ def _new(recipe: Recipe, x: Any, sections: int) -> tuple[Any, Any]:
     return recipe.empty(shape, x.dtype), recipe.empty(shape, int64)
 
 
-def _together(recipe: Recipe, x: Any, places: Any, largest: bool, place: DType) -> tuple[Any, Any]:
+def _by_workgroup(
+    recipe: Recipe, x: Any, places: Any, largest: bool, place: DType
+) -> tuple[Any, Any]:
     lanes = lanes_for(x, place, -1) if places is None else 1
     how = cut(x, lanes)
     found = _new(recipe, x, how.sections)
     recipe.launch(
-        best_together,
+        best_by_workgroup,
         how.groups * how.items,
         how.items,
         x,

@@ -1,6 +1,6 @@
 """The positions of least and greatest elements along one axis, where work-items do long stretches.
 
-What work-items find together is in `workgroup_kernels.best_together`.
+What work-items find together is in `workgroup_kernels.best_by_workgroup`.
 """
 
 from __future__ import annotations

@@ -17,7 +17,7 @@ from portable.lang.kernel import kernel
 from portable.primitives.maps.elementwise_kernel import product_of, unravelled
 from portable.primitives.reductions.reduction_kernels import read
 
-__all__ = ["moments_of_columns", "moments_of_strips", "moments_together", "variances"]
+__all__ = ["moments_by_workgroup", "moments_of_columns", "moments_of_strips", "variances"]
 
 _HELD = 8
 
@@ -90,7 +90,7 @@ def moments_of(
 
 
 @kernel
-def moments_together(
+def moments_by_workgroup(
     x: Any,
     means: Any,
     squares: Any,
@@ -108,7 +108,7 @@ def moments_together(
     Means count from the row's first element. Where a row is one section `means` may be None; then
     `squares` gets the variances, the squared deviations over `divisor`, or their roots if `ROOT`.
 
-    Work is cut as in `portable.primitives.reductions.workgroup_kernels.reduce_together`.
+    Work is cut as in `portable.primitives.reductions.workgroup_kernels.reduce_by_workgroup`.
     """
     lead = x.shape[: x.ndim - 1]
     length = x.shape[x.ndim - 1]

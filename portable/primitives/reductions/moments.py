@@ -19,9 +19,9 @@ from portable.primitives.reductions.axis import (
     power_of_two,
 )
 from portable.primitives.reductions.moment_kernels import (
+    moments_by_workgroup,
     moments_of_columns,
     moments_of_strips,
-    moments_together,
     variances,
 )
 
@@ -90,7 +90,7 @@ def _moments_of_rows(
 ) -> None:
     how = cut(x, constants["LANES"])
     recipe.launch(
-        moments_together,
+        moments_by_workgroup,
         how.groups * how.items,
         how.items,
         x,

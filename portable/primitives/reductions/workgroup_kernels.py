@@ -15,7 +15,7 @@ from portable.lang.kernel import kernel
 from portable.primitives.maps.elementwise_kernel import product_of, unravelled
 from portable.primitives.reductions.reduction_kernels import folded, read, wins
 
-__all__ = ["best_together", "reduce_at_once", "reduce_together"]
+__all__ = ["best_by_workgroup", "reduce_at_once", "reduce_by_workgroup"]
 
 _CHAINS = 4
 """Sums that a work-item adds to in turn."""
@@ -69,7 +69,7 @@ def merged_of(
 
 
 @kernel
-def reduce_together(
+def reduce_by_workgroup(
     x: Any,
     out: Any,
     *,
@@ -150,7 +150,7 @@ def reduce_at_once(
 
 
 @kernel
-def best_together(
+def best_by_workgroup(
     x: Any,
     places: Any,
     values: Any,
@@ -166,7 +166,7 @@ def best_together(
     """The least or greatest element of each section of the last axis, and its position.
 
     `places` are the positions of the elements of `x`, or None: their own. Work is cut as in
-    `reduce_together`; positions are counted in `PLACE`.
+    `reduce_by_workgroup`; positions are counted in `PLACE`.
     """
     lead = x.shape[: x.ndim - 1]
     length = x.shape[x.ndim - 1]

@@ -19,7 +19,7 @@ __all__ = [
     "padded",
     "raised",
     "running_totals",
-    "scan_together",
+    "scan_by_workgroup",
     "stored",
     "tile_added_up",
 ]
@@ -199,7 +199,7 @@ def raised(by: Any, values: Any, MERGE: Any, LANES: Any) -> Any:
 
 
 @kernel
-def scan_together(
+def scan_by_workgroup(
     x: Any,
     starts: Any,
     out: Any,

@@ -19,11 +19,11 @@ from portable.primitives.base.recipe import Recipe
 from portable.primitives.maps.work import streams
 from portable.primitives.reductions.axis import Merge, cut, lanes_for, power_of_two
 from portable.primitives.reductions.reduction_kernels import reduce_columns
-from portable.primitives.reductions.workgroup_kernels import reduce_together
+from portable.primitives.reductions.workgroup_kernels import reduce_by_workgroup
 from portable.primitives.scans.block_scanning import scan_in_blocks
 from portable.primitives.scans.column_kernels import scan_columns
 from portable.primitives.scans.lookback_scanning import scan_in_tiles
-from portable.primitives.scans.scan_kernels import scan_together
+from portable.primitives.scans.scan_kernels import scan_by_workgroup
 from portable.primitives.scans.strip_scanning import scan_in_strips, strips_may_wait
 
 __all__ = ["scanned"]
@@ -78,7 +78,7 @@ def _scan_rows(
     rows = prod(x.shape[:-1])
     tall = max(1, min(_GROUP, x.device.capabilities.max_workgroup) // width)
     recipe.launch(
-        scan_together,
+        scan_by_workgroup,
         -(-rows // tall) * width * tall,
         width * tall,
         x,
@@ -103,7 +103,7 @@ def _scan_sections(
     if how.sections > 1:
         totals = recipe.empty((*x.shape[:-1], how.sections), merge.kind)
         recipe.launch(
-            reduce_together,
+            reduce_by_workgroup,
             how.groups * how.items,
             how.items,
             x,
@@ -118,7 +118,7 @@ def _scan_sections(
         starts = recipe.empty(totals.shape, merge.kind)
         scanned(recipe, totals, starts, merge, 0)
     recipe.launch(
-        scan_together,
+        scan_by_workgroup,
         prod(x.shape[:-1]) * how.sections * how.width,
         how.width,
         x,

@@ -17,11 +17,11 @@ from portable.dtypes import DType, int32, int64, uint64
 from portable.primitives.base.borrowed import fetched, new
 from portable.primitives.base.recipe import Plans, Recipe, resizable
 from portable.primitives.base.storage import contiguous_strides
-from portable.primitives.masks.mask_bits import AT_ONCE, Cut, cut_of, ends_of, how_many
+from portable.primitives.masks.mask_bits import AT_ONCE, Cut, cut_of, how_many, running_counts
 from portable.primitives.sorts.distinct_kernels import (
     count_distinct,
     distinct,
-    distinct_together,
+    distinct_by_workgroup,
     pack_distinct,
     sizes_of,
 )
@@ -76,7 +76,7 @@ def distinct_of(line: Any, order: Any, wanted: Wanted) -> Distinct:
         What to find.
     """
     arrays = (line,) if order is None else (line, order)
-    return _distinct.together(arrays, wanted)  # type: ignore[no-any-return]
+    return _distinct.run(arrays, wanted)  # type: ignore[no-any-return]
 
 
 def _write(arrays: tuple[Any, ...], wanted: Wanted) -> Callable[..., Distinct]:
@@ -103,7 +103,7 @@ def _results(size: int, count: int, wanted: Wanted, empty: Callable[..., Any]) -
 def _kernel(cut: Cut) -> tuple[Any, dict[str, int]]:
     if cut.width == 1:
         return distinct, {"SECTION": cut.section}
-    return distinct_together, {"WIDTH": cut.width, "AHEAD": _AHEAD}
+    return distinct_by_workgroup, {"WIDTH": cut.width, "AHEAD": _AHEAD}
 
 
 def _write_at_once(line: Any, order: Any, wanted: Wanted, cut: Cut) -> Callable[..., Distinct]:
@@ -180,7 +180,7 @@ def _counted(recipe: Recipe, line: Any, cut: Cut) -> tuple[Any, ...]:
         return (counts,)
     bits = recipe.empty((cut.ndrange,), uint64)
     recipe.launch(pack_distinct, cut.ndrange, cut.width, line, bits, counts, WIDTH=cut.width)
-    return bits, ends_of(recipe, counts)
+    return bits, running_counts(recipe, counts)
 
 
 def _like(x: Any, shape: tuple[int, ...], kind: DType) -> Any:

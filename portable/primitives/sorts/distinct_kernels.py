@@ -10,7 +10,7 @@ from portable.lang.kernel import kernel
 from portable.primitives.masks.compaction_kernels import places_before
 from portable.primitives.masks.mask_kernels import joined, words_added_up
 
-__all__ = ["count_distinct", "distinct", "distinct_together", "pack_distinct", "sizes_of"]
+__all__ = ["count_distinct", "distinct", "distinct_by_workgroup", "pack_distinct", "sizes_of"]
 
 
 @function
@@ -76,7 +76,7 @@ def distinct(
     s = kl.global_id(0)
     size = x.shape[0]
     if s * SECTION < size:
-        k = s - s
+        k = kl.cast(0, s.dtype)
         if counts is not None:
             for before in range(s):
                 k = k + counts[before]
@@ -112,7 +112,7 @@ def begins_packed(x: Any, first: Any) -> Any:
 
 @kernel
 def pack_distinct(x: Any, bits: Any, counts: Any, *, WIDTH: int) -> None:
-    """As `mask_kernels.pack_together`, a bit being whether a group begins."""
+    """As `mask_kernels.pack_by_workgroup`, a bit being whether a group begins."""
     item = kl.local_id(0)
     at = kl.group_id(0) * WIDTH + item
     word = begins_packed(x, at * 32)
@@ -155,11 +155,11 @@ def section_noted(
 
 
 @kernel
-def distinct_together(
+def distinct_by_workgroup(
     x: Any,
     order: Any,
     bits: Any,
-    ends: Any,
+    counts_upto: Any,
     values: Any,
     starts: Any,
     firsts: Any,
@@ -172,8 +172,8 @@ def distinct_together(
 ) -> None:
     """As `distinct`, a workgroup of `WIDTH` doing a section together, 32 elements a work-item.
 
-    `bits` are as `pack_distinct` leaves them, `ends` how many groups begin up to each section's
-    end. Without them there is one section.
+    `bits` are as `pack_distinct` leaves them, `counts_upto` how many groups begin up to each
+    section's end. Without them there is one section.
     """
     item = kl.local_id(0)
     group = kl.group_id(0)
@@ -196,9 +196,9 @@ def distinct_together(
             for k in range(item, count[0], WIDTH):
                 sizes[k] = size_of(starts, k, count[0], x.shape[0])
     else:
-        done = ends[group] - ends[group]
+        done = kl.cast(0, counts_upto.dtype)
         if group > 0:
-            done = ends[group - 1]
+            done = counts_upto[group - 1]
         own = own + group * WIDTH
         what = (values, starts, firsts, inverse)
         section_noted(x, order, bits, own, done, begin, *what, WIDTH, AHEAD)

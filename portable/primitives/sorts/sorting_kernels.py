@@ -127,7 +127,7 @@ def search(table: Any, values: Any, out: Any, *, AFTER: bool) -> None:
     i = kl.global_id(0)
     if i < values.shape[0]:
         value = values[i]
-        low = i - i
+        low = kl.cast(0, i.dtype)
         high = low + table.shape[0]
         while low < high:
             centre = low + (high - low) // 2

@@ -19,7 +19,7 @@ from portable.primitives.maps.elementwise_kernel import unravelled
 from portable.primitives.sorts.radix_kernels import DIGIT_BITS, RADIX, digit_in, key_at
 from portable.primitives.sorts.tile_order import DIGIT_AT, note_of, order_notes, place_in, room
 
-__all__ = ["count_together", "place_together", "sort_together"]
+__all__ = ["count_by_workgroup", "place_by_workgroup", "sort_by_workgroup"]
 
 OWN = 1
 """The status of a tile whose own count is published."""
@@ -45,7 +45,7 @@ def load(x: Any, outer: Any, first: Any, valid: Any, tile: Any, EACH: Any, WIDTH
 
 
 @kernel
-def sort_together(
+def sort_by_workgroup(
     x: Any,
     out: Any,
     order: Any,
@@ -86,7 +86,7 @@ def sort_together(
 
 
 @kernel
-def count_together(
+def count_by_workgroup(
     x: Any,
     counts: Any,
     shift: Any,
@@ -159,7 +159,7 @@ def looked_back(state: Any, number: Any, tile: Any, digit: Any, count: Any) -> A
     TOP = state.dtype.itemsize * 8 - 2
     one = kl.cast(1, state.dtype)
     mine = kl.cast(count, state.dtype)
-    before = mine - mine
+    before = kl.cast(0, state.dtype)
     if tile > 0:
         kl.atomic_store(state, number * RADIX + digit, mine | (one << TOP) * OWN)
         back = number - 1
@@ -226,7 +226,7 @@ def move(
 
 
 @kernel
-def place_together(
+def place_by_workgroup(
     x: Any,
     order: Any,
     begins: Any,

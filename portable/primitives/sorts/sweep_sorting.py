@@ -31,9 +31,9 @@ from portable.primitives.sorts.radix_passes import (
     place_for,
 )
 from portable.primitives.sorts.sweep_kernels import (
-    count_together,
-    place_together,
-    sort_together,
+    count_by_workgroup,
+    place_by_workgroup,
+    sort_by_workgroup,
 )
 
 __all__ = ["Tile", "can_sweep", "sweep_sorted", "tile_for"]
@@ -103,7 +103,7 @@ def sweep_sorted(
     out = recipe.empty(x.shape, x.dtype) if values else None
     places = recipe.empty(x.shape, int64) if order else None
     recipe.launch(
-        sort_together,
+        sort_by_workgroup,
         prod(x.shape[:-1]) * tile.width,
         tile.width,
         in_words(x),
@@ -128,7 +128,7 @@ def _tile_by_tile(
         shift = np.int32(digit * DIGIT_BITS)
         begins, *state = waits.of(digit) if waits else _of_tiles(recipe, source, tile, shift, how)
         arrays = (source, was, begins, *state, out, becomes, shift)
-        recipe.launch(place_together, items, tile.width, *arrays, **constants)
+        recipe.launch(place_by_workgroup, items, tile.width, *arrays, **constants)
     out, places = buffers[0]
     return (out if values else None), places
 
@@ -188,7 +188,7 @@ def _count(
     groups = prod(x.shape[:-1]) * -(-x.shape[-1] // section)
     constants = {"SECTION": section, "AHEAD": _AHEAD, "DIGITS": digits, **how}
     width = how["WIDTH"]
-    recipe.launch(count_together, groups * width, width, x, counts, shift, **constants)
+    recipe.launch(count_by_workgroup, groups * width, width, x, counts, shift, **constants)
 
 
 def _zeros(recipe: Recipe, count: int, dtype: DType) -> Any:

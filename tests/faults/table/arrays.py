@@ -161,7 +161,7 @@ ARRAYS: Final = (
     ),
     fault(
         "work-items look at elements of the next section",
-        REDUCTIONS + "best_together",
+        REDUCTIONS + "best_by_workgroup",
         "kl.minimum(r + LANES, stop)",
         "kl.minimum(r + LANES, stop + 1)",
         "positions_of_the_greatest",
@@ -258,7 +258,7 @@ ARRAYS: Final = (
     ),
     fault(
         "a section begins one place early",
-        COMPACTION + "compact_together",
+        COMPACTION + "compact_by_workgroup",
         "done = ends[group - 1]",
         "done = ends[group - 1] - 1",
         "elements_of_a_mask_by_sections",
@@ -266,14 +266,14 @@ ARRAYS: Final = (
     ),
     fault(
         "the last of a mask's bits are not written",
-        MASKS + "pack_together",
+        MASKS + "pack_by_workgroup",
         "bits[at] = joined(word, before)",
         "if word != 0:\n    bits[at] = joined(word, before)",
         "elements_of_a_mask_by_sections",
         "uninitialised",
     ),
     without_barrier(
-        PRIMITIVES + "sorts.distinct_kernels:distinct_together",
+        PRIMITIVES + "sorts.distinct_kernels:distinct_by_workgroup",
         0,
         2,
         "groups are written before their bits are there",
@@ -302,14 +302,14 @@ ARRAYS: Final = (
         "assignments_beyond_an_array",
     ),
     without_barrier(
-        FOURIER + "transform_together",
+        FOURIER + "transform_by_workgroup",
         4,
         7,
         "a stage reads before the one before has written",
         "transforms_of_rows",
     ),
     without_barrier(
-        FOURIER + "transform_together",
+        FOURIER + "transform_by_workgroup",
         3,
         7,
         "a stage writes while the one before is read",
@@ -317,7 +317,7 @@ ARRAYS: Final = (
     ),
     fault(
         "the last lines of a transform have no guard",
-        FOURIER + "transform_together",
+        FOURIER + "transform_by_workgroup",
         "first + b < lines",
         "first + b <= lines",
         "transforms_of_rows",

@@ -16,7 +16,14 @@ from typing import Any, Final
 
 from portable.array.fourier.access import MERGED, PAIRED, SPLIT, WITHIN
 from portable.array.fourier.chirp import transform_of_any_length
-from portable.array.fourier.ends import TABLES, Ends, found_table, in_parts, in_words, lies_across
+from portable.array.fourier.pass_options import (
+    TABLES,
+    PassOptions,
+    found_table,
+    in_parts,
+    in_words,
+    lies_across,
+)
 from portable.array.fourier.passes import is_one_pass, rows_beside_each_other, transform
 from portable.array.fourier.plan import is_smooth
 from portable.array.fourier.recombination_kernel import recombine_rows
@@ -32,38 +39,44 @@ _WIDTH: Final = 256
 _GROUP: Final = 256
 
 
-def transform_from_real(recipe: Recipe, x: Any, out: Any, n: int, kind: DType, ends: Ends) -> None:
+def transform_from_real(
+    recipe: Recipe, x: Any, out: Any, n: int, kind: DType, options: PassOptions
+) -> None:
     """As `passes.transform`, of an even number `n` of reals into ``n // 2 + 1`` elements.
 
-    Of `ends`, the conjugation at the end and the scale count.
+    Of `options`, the conjugation at the end and the scale count.
     """
     half, source = n // 2, as_pairs(x)
-    ends = Ends(conjugate_after=ends.conjugate_after, scale=ends.scale / 2, parts=PAIRED)
+    options = PassOptions(
+        conjugate_after=options.conjugate_after, scale=options.scale / 2, parts=PAIRED
+    )
     if is_smooth(half) and is_one_pass(source, out, half, kind):
         turns = _turns(recipe, x, kind, half)
-        transform(recipe, source, out, half, kind, replace(ends, real=SPLIT, turns=turns))
+        transform(recipe, source, out, half, kind, replace(options, real=SPLIT, turns=turns))
         return
     held = rows_beside_each_other(recipe, out, half, kind)
-    transform_of_any_length(recipe, source, held, half, kind, Ends(parts=PAIRED))
-    _recombine(recipe, held, out, half, kind, ends, -1)
+    transform_of_any_length(recipe, source, held, half, kind, PassOptions(parts=PAIRED))
+    _recombine(recipe, held, out, half, kind, options, -1)
 
 
-def transform_to_real(recipe: Recipe, x: Any, out: Any, n: int, kind: DType, ends: Ends) -> None:
+def transform_to_real(
+    recipe: Recipe, x: Any, out: Any, n: int, kind: DType, options: PassOptions
+) -> None:
     """As `passes.transform`, of ``n // 2 + 1`` elements into an even number `n` of reals.
 
-    Of `ends`, the conjugation at the beginning and the scale count.
+    Of `options`, the conjugation at the beginning and the scale count.
     """
     half, target = n // 2, as_pairs(out)
-    last = Ends(scale=ends.scale, parts=PAIRED)
+    last = PassOptions(scale=options.scale, parts=PAIRED)
     if not x.device.capabilities.lone_work_items or (
         is_smooth(half) and is_one_pass(x, target, half, kind)
     ):
         turns = _turns(recipe, x, kind, half)
-        both = replace(last, conjugate=ends.conjugate, real=MERGED, length=n, turns=turns)
+        both = replace(last, conjugate=options.conjugate, real=MERGED, length=n, turns=turns)
         transform_of_any_length(recipe, x, target, half, kind, both)
         return
     held = rows_beside_each_other(recipe, x, half, kind)
-    _recombine(recipe, x, held, half, kind, Ends(ends.conjugate), 1)
+    _recombine(recipe, x, held, half, kind, PassOptions(options.conjugate), 1)
     transform_of_any_length(recipe, held, target, half, kind, last)
 
 
@@ -72,7 +85,7 @@ def _turns(recipe: Recipe, x: Any, kind: DType, half: int) -> Any:
 
 
 def _recombine(
-    recipe: Recipe, x: Any, out: Any, half: int, kind: DType, ends: Ends, sign: int
+    recipe: Recipe, x: Any, out: Any, half: int, kind: DType, options: PassOptions, sign: int
 ) -> None:
     """Rows merged or split in a launch of its own."""
     capabilities = x.device.capabilities
@@ -88,7 +101,7 @@ def _recombine(
         rows * -(-(half // 2 + 1) // chunk),
         group,
         *given,
-        *ends.numbers(kind)[:4],
+        *options.numbers(kind)[:4],
         half,
         rows,
         CHUNK=chunk,

@@ -10,20 +10,20 @@ from typing import Any, Final
 
 from portable.array.fourier.access import HALVED
 from portable.array.fourier.chirp import transform_of_any_length
-from portable.array.fourier.ends import Ends, in_words
+from portable.array.fourier.pass_options import PassOptions, in_words
 from portable.array.fourier.passes import is_one_pass
 from portable.array.fourier.plan import is_smooth
-from portable.array.fourier.twin_kernels import join_twins, part_twins
+from portable.array.fourier.row_pair_kernels import join_row_pairs, split_row_pairs
 from portable.dtypes import DType
 from portable.lang.kernel import Kernel
 from portable.primitives.base.recipe import Recipe
 
-__all__ = ["are_twins", "twins_from_real", "twins_to_real"]
+__all__ = ["pairs_from_real", "pairs_to_real", "rows_pair_up"]
 
 _GROUP: Final = 256
 
 
-def are_twins(x: Any, n: int, kind: DType) -> bool:
+def rows_pair_up(x: Any, n: int, kind: DType) -> bool:
     """Whether rows of reals are to be taken in pairs: they can be, and it saves a pass at least."""
     size = x.dtype.itemsize
     together = x.ndim == 2 and x.shape[0] % 2 == 0 and x.shape[1] == n
@@ -32,19 +32,23 @@ def are_twins(x: Any, n: int, kind: DType) -> bool:
     return not (is_smooth(n) and is_one_pass(x, x, n, kind))
 
 
-def twins_from_real(recipe: Recipe, x: Any, out: Any, n: int, kind: DType, ends: Ends) -> None:
-    """As `halves.transform_from_real`, of an odd number of reals."""
+def pairs_from_real(
+    recipe: Recipe, x: Any, out: Any, n: int, kind: DType, options: PassOptions
+) -> None:
+    """As `even_reals.transform_from_real`, of an odd number of reals."""
     held = recipe.empty((x.shape[0] // 2, n), kind)
-    transform_of_any_length(recipe, _halved(x), held, n, kind, Ends(parts=HALVED))
-    ends = Ends(conjugate_after=ends.conjugate_after, scale=ends.scale / 2)
-    _launch(recipe, part_twins, held, out, n, kind, ends, out.size // 2)
+    transform_of_any_length(recipe, _halved(x), held, n, kind, PassOptions(parts=HALVED))
+    options = PassOptions(conjugate_after=options.conjugate_after, scale=options.scale / 2)
+    _launch(recipe, split_row_pairs, held, out, n, kind, options, out.size // 2)
 
 
-def twins_to_real(recipe: Recipe, x: Any, out: Any, n: int, kind: DType, ends: Ends) -> None:
-    """As `halves.transform_to_real`, into an odd number of reals."""
+def pairs_to_real(
+    recipe: Recipe, x: Any, out: Any, n: int, kind: DType, options: PassOptions
+) -> None:
+    """As `even_reals.transform_to_real`, into an odd number of reals."""
     held = recipe.empty((out.shape[0] // 2, n), kind)
-    _launch(recipe, join_twins, x, held, n, kind, Ends(ends.conjugate), held.size)
-    last = Ends(scale=ends.scale, parts=HALVED)
+    _launch(recipe, join_row_pairs, x, held, n, kind, PassOptions(options.conjugate), held.size)
+    last = PassOptions(scale=options.scale, parts=HALVED)
     transform_of_any_length(recipe, held, _halved(out), n, kind, last)
 
 
@@ -55,9 +59,16 @@ def _halved(x: Any) -> Any:
 
 
 def _launch(
-    recipe: Recipe, kernel: Kernel, x: Any, out: Any, n: int, kind: DType, ends: Ends, items: int
+    recipe: Recipe,
+    kernel: Kernel,
+    x: Any,
+    out: Any,
+    n: int,
+    kind: DType,
+    options: PassOptions,
+    items: int,
 ) -> None:
     """So many work-items."""
     group = min(_GROUP, x.device.capabilities.max_workgroup)
-    given = in_words(x), in_words(out), *ends.numbers(kind)[:4], n
+    given = in_words(x), in_words(out), *options.numbers(kind)[:4], n
     recipe.launch(kernel, items, group, *given)

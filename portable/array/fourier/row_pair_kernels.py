@@ -1,4 +1,4 @@
-"""Pairs of Hermitian rows and rows of complex numbers, see `portable.array.fourier.twins`."""
+"""Pairs of Hermitian rows and rows of complex numbers, see `portable.array.fourier.row_pairs`."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from portable import lang as kl
 from portable.array.fourier.access import MIRRORED, number_at, put_at
 from portable.lang.kernel import kernel
 
-__all__ = ["join_twins", "part_twins"]
+__all__ = ["join_row_pairs", "split_row_pairs"]
 
 
 @kernel
-def part_twins(
+def split_row_pairs(
     x: Any, out: Any, sign: Any, sign_between: Any, scale: Any, imag_scale: Any, n: Any
 ) -> None:
     """Rows 2 r and 2 r + 1 of `out`, doubled, whose transforms are the parts of row r of `x`."""
@@ -30,7 +30,7 @@ def part_twins(
 
 
 @kernel
-def join_twins(
+def join_row_pairs(
     x: Any, out: Any, sign: Any, sign_between: Any, scale: Any, imag_scale: Any, n: Any
 ) -> None:
     """Row r of `out` from rows 2 r and 2 r + 1 of `x`, which are halves of Hermitian rows."""

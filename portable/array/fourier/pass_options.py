@@ -17,8 +17,8 @@ from portable.primitives.base.recipe import Recipe
 
 __all__ = [
     "TABLES",
-    "Ends",
     "Pass",
+    "PassOptions",
     "found_table",
     "in_parts",
     "in_words",
@@ -33,7 +33,7 @@ _NARROWEST: Final = 16
 
 
 @dataclass(frozen=True, slots=True)
-class Ends:
+class PassOptions:
     """What is done to numbers when they are first read and when they are written at last.
 
     Rows shorter than the transform are filled up with zeros, and of results no more are written
@@ -73,11 +73,13 @@ class Ends:
     factors: Any = None
     scale: float = 1.0
 
-    def first(self) -> Ends:
+    def first(self) -> PassOptions:
         """Those of the first of several passes."""
-        return Ends(self.conjugate, self.real, self.length, self.turns, self.parts, self.table)
+        return PassOptions(
+            self.conjugate, self.real, self.length, self.turns, self.parts, self.table
+        )
 
-    def last(self) -> Ends:
+    def last(self) -> PassOptions:
         """Those of the last of several passes."""
         return replace(self, conjugate=False, real=None, length=0, turns=None, table=None)
 
@@ -108,7 +110,7 @@ class Pass:
         How many rows lie side by side.
     turned : bool
         Whether results are rotated for a later pass over what neighbours hold.
-    ends : Ends
+    options : PassOptions
         What else is to be done.
     """
 
@@ -117,7 +119,7 @@ class Pass:
     step_out: int
     inner: int
     turned: bool
-    ends: Ends
+    options: PassOptions
 
     def counts(self) -> tuple[int | None, ...]:
         """The steps and the rows side by side as kernels take them: 1 is None."""

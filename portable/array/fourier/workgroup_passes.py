@@ -8,24 +8,24 @@ from math import prod
 from typing import Any, Final
 
 from portable.array.fourier.access import BESIDE, MERGED, MIRRORED, SPLIT, WITHIN
-from portable.array.fourier.ends import (
+from portable.array.fourier.kernels import transform_by_workgroup
+from portable.array.fourier.pass_options import (
     TABLES,
-    Ends,
     Pass,
+    PassOptions,
     found_table,
     in_parts,
     in_words,
     lies_across,
     rotations_between,
 )
-from portable.array.fourier.kernels import transform_together
 from portable.array.fourier.plan import balanced, radices
 from portable.array.fourier.tables import stage_rotations
 from portable.backend import Capabilities
 from portable.dtypes import DType, complex64, complex128
 from portable.primitives.base.recipe import Recipe
 
-__all__ = ["launch_together", "parts_together"]
+__all__ = ["launch_by_workgroups", "parts_by_workgroups"]
 
 _LARGEST_RADIX: Final = 16
 _GROUP: Final = 128
@@ -39,7 +39,7 @@ _SEGMENT: Final = 128
 """Bytes that neighbouring lines should use together."""
 
 
-def parts_together(x: Any, out: Any, n: int, kind: DType) -> tuple[int, ...]:
+def parts_by_workgroups(x: Any, out: Any, n: int, kind: DType) -> tuple[int, ...]:
     """The lengths of the passes: one if a workgroup holds a line, and some that lie across."""
     capabilities = x.device.capabilities
     beside = lies_across(x) or lies_across(out)
@@ -95,7 +95,7 @@ def _stages(step: Pass, kind: DType) -> tuple[int, ...]:
 
 def _held_by_one(steps: tuple[int, ...], step: Pass) -> int:
     """How many elements a work-item holds; to split results it does two last butterflies."""
-    return max(*steps, 2 * min(steps) if step.ends.real == SPLIT else 1)
+    return max(*steps, 2 * min(steps) if step.options.real == SPLIT else 1)
 
 
 def power_below(n: int) -> int:
@@ -103,27 +103,27 @@ def power_below(n: int) -> int:
     return 1 << n.bit_length() - 1
 
 
-def launch_together(recipe: Recipe, x: Any, out: Any, step: Pass, kind: DType) -> None:
+def launch_by_workgroups(recipe: Recipe, x: Any, out: Any, step: Pass, kind: DType) -> None:
     """The launch of a pass."""
-    device, ends = x.device, step.ends
+    device, options = x.device, step.options
     steps = _stages(step, kind)
     shape = _shape(x, out, step, steps, kind)
     lines = prod(x.shape[:-1]) * step.step_in
     find = partial(TABLES, device, kind, stage_rotations, steps)
-    source, form_in = _as_taken(x, ends)
-    target, form_out = _as_taken(out, ends)
+    source, form_in = _as_taken(x, options)
+    target, form_out = _as_taken(out, options)
     between = rotations_between(recipe, device, kind, step)
-    found = (found_table(recipe, find), ends.table, ends.factors, *between, ends.turns)
+    found = (found_table(recipe, find), options.table, options.factors, *between, options.turns)
     *tables, turns = (_table(table) for table in found)
     group = shape.width * shape.tall
     recipe.launch(
-        transform_together,
+        transform_by_workgroup,
         -(-lines // shape.tall) * group,
         group,
         source,
         target,
         *tables,
-        *ends.numbers(kind),
+        *options.numbers(kind),
         turns,
         lines,
         *step.counts(),
@@ -135,7 +135,7 @@ def launch_together(recipe: Recipe, x: Any, out: Any, step: Pass, kind: DType) -
         WHOLE=_local_memory(shape, step.length, kind) <= device.capabilities.local_memory,
         IN=form_in,
         OUT=form_out,
-        REAL=ends.real,
+        REAL=options.real,
         FITTING=_is_fitting(x, out, step),
     )
 
@@ -145,10 +145,10 @@ def _table(x: Any) -> Any:
     return in_words(x) if x is None or x.dtype is complex64 else in_parts(x, WITHIN)
 
 
-def _as_taken(x: Any, ends: Ends) -> tuple[Any, str | None]:
+def _as_taken(x: Any, options: PassOptions) -> tuple[Any, str | None]:
     """An array as the kernel takes it, each number in one piece where neighbours' parts are."""
     if x.dtype is not complex128:
-        return in_words(x), ends.form(x)
+        return in_words(x), options.form(x)
     if x.strides[-1] == x.dtype.itemsize:
         return in_parts(x, WITHIN), WITHIN
     if x.ndim > 1 and x.strides[-2] == x.dtype.itemsize:
@@ -158,9 +158,9 @@ def _as_taken(x: Any, ends: Ends) -> tuple[Any, str | None]:
 
 def _is_fitting(x: Any, out: Any, step: Pass) -> bool:
     """Whether rows are as long as what is read and written."""
-    if step.ends.real == MIRRORED:
+    if step.options.real == MIRRORED:
         return False
-    numbers_in, numbers_out = (y.shape[-1] // (2 if step.ends.form(y) else 1) for y in (x, out))
-    wanted_in = step.length * step.step_in + (step.ends.real == MERGED)
-    wanted_out = step.length * step.step_out + (step.ends.real == SPLIT)
+    numbers_in, numbers_out = (y.shape[-1] // (2 if step.options.form(y) else 1) for y in (x, out))
+    wanted_in = step.length * step.step_in + (step.options.real == MERGED)
+    wanted_out = step.length * step.step_out + (step.options.real == SPLIT)
     return bool(numbers_in >= wanted_in and numbers_out >= wanted_out)
