@@ -1,8 +1,9 @@
 """The processor: NumPy arrays, and kernels on an OpenCL runtime that works in their memory.
 
 Launches are finished when they return, since NumPy reads and writes the same memory at once.
-Ctrl-C during a launch takes effect when it returns: OpenCL neither ends a kernel that runs nor
-waits for one interruptibly, and the memory must not go away beneath it.
+Ctrl-C during a kernel's first launch, or after one that was long, takes effect when it returns, or
+two seconds later (`listening`): OpenCL ends no kernel that runs, and the memory must not go away
+beneath it. During other launches it takes effect when they return.
 """
 
 from __future__ import annotations

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import atexit
 import os
+import sys
 import threading
 import time
 import weakref
@@ -23,6 +24,9 @@ _GRACE: Final = 5.0
 _LOOK: Final = 0.001
 """Seconds in which threads that waited for a driver come back to Python, and between looks."""
 
+_INTERRUPTED: Final = 130
+"""What a shell sees of a program that Ctrl-C ended."""
+
 _gates: Final[weakref.WeakSet[Gate]] = weakref.WeakSet()
 
 
@@ -36,6 +40,8 @@ class Gate:
         or ends.
     waiting : list
         What threads wait for in the driver, outside of the lock: as many entries as threads.
+    abandoned : set
+        Threads that wait in the driver for what may never end, and which nobody waits for.
     opened : bool
         Whether the driver is in use, so that a forked child finds it spoilt.
 
@@ -52,6 +58,7 @@ class Gate:
     def __init__(self, name: str, drain: Callable[[], object], *, opened: bool = True) -> None:
         self.opened = False
         self.waiting: list[object] = []
+        self.abandoned: set[object] = set()
         self.lock: AbstractContextManager[Any] = threading.RLock()
         self._name = name
         self._drain = drain
@@ -92,6 +99,8 @@ class Gate:
         self.lock.__enter__()  # for ever: threads that wait for it go no further
         self.lock = threading.RLock()
         self.lock.__enter__()
+        if self.abandoned:
+            return
         with suppress(Exception):  # nobody is there to be told
             self._drain()
         patience = time.monotonic() + _GRACE
@@ -121,6 +130,12 @@ def _refuse_all() -> None:
 def _close_all() -> None:
     for gate in list(_gates):
         gate.close()
+    if any(gate.abandoned for gate in list(_gates)):
+        # A driver would wait for its kernels for ever as it is unloaded.
+        for stream in (sys.stdout, sys.stderr):
+            with suppress(Exception):
+                stream.flush()
+        os._exit(_INTERRUPTED)
 
 
 if hasattr(os, "register_at_fork"):

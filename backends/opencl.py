@@ -131,7 +131,7 @@ class OpenCLDevice(Device):
         try:
             return self._memory().allocate(size)
         except self._cl.Error as error:
-            from portable_backends.opencl_runtime import launch_error
+            from portable_backends.opencl_errors import launch_error
 
             raise launch_error(error, f"allocating {size} bytes on {self.name}") from error
 

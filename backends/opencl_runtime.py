@@ -2,62 +2,40 @@
 
 from __future__ import annotations
 
-import math
-import struct
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import cache as once
-from operator import itemgetter
 from time import perf_counter
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 from weakref import WeakSet
 
 import numpy as np
 import pyopencl as cl
 
 from portable import cache, timeline
-from portable.backend import Argument, Capabilities, Executable, Program
-from portable.dtypes import bool_
+from portable.backend import Capabilities, Program
 from portable.errors import (
     CompileError,
     DeviceError,
     DeviceFaultError,
-    LaunchError,
-    OutOfMemoryError,
-    PortableError,
 )
 from portable_backends import drivers
 from portable_backends.gate import Gate
 from portable_backends.kept_programs import KeptPrograms
 from portable_backends.limits import check
-from portable_backends.opencl_capabilities import is_cpu, platform_word
+from portable_backends.listening import wait_listening
+from portable_backends.opencl_capabilities import is_cpu
+from portable_backends.opencl_executable import OpenCLExecutable
 from portable_backends.opencl_queues import DeviceClock, OpenCLMark, OpenCLQueue
 
 __all__ = [
-    "OpenCLExecutable",
     "Runtime",
     "find",
-    "launch_error",
     "options_for",
     "why_none",
 ]
-
-_OUT_OF_MEMORY = frozenset(
-    {
-        cl.status_code.MEM_OBJECT_ALLOCATION_FAILURE,
-        cl.status_code.OUT_OF_HOST_MEMORY,
-        cl.status_code.INVALID_BUFFER_SIZE,
-    }
-)
-_BAD_WORKGROUP = frozenset(
-    {
-        cl.status_code.INVALID_WORK_GROUP_SIZE,
-        cl.status_code.INVALID_WORK_ITEM_SIZE,
-        cl.status_code.INVALID_GLOBAL_WORK_SIZE,
-    }
-)
 
 _SMALL = 1024
 """Bytes."""
@@ -116,21 +94,6 @@ def _unusable(device: cl.Device) -> str:
     if "PoCL" in device.version and device.version.endswith("-generic"):
         return f"PoCL {device.driver_version} does not know this processor"
     return ""
-
-
-def launch_error(error: cl.Error | struct.error, what: str) -> PortableError:
-    """The exception of ours that an OpenCL error means, `what` being what was tried."""
-    if isinstance(error, struct.error):
-        return LaunchError(f"{what}: {error}")
-    code = error.code
-    text = f"{what}: {cl.status_code.to_string(code, 'OpenCL error %d')}"  # type: ignore[operator]
-    if code in _OUT_OF_MEMORY or isinstance(error, cl.MemoryError):
-        return OutOfMemoryError(f"{text}; the device has no room for it")
-    if code in _BAD_WORKGROUP:
-        return LaunchError(f"{text}; use a smaller workgroup or ndrange")
-    if code == cl.status_code.OUT_OF_RESOURCES:
-        return LaunchError(f"{text}; use a smaller workgroup or less local memory")
-    return LaunchError(text)
 
 
 _NO_REMARKS: Final = "-w"
@@ -283,6 +246,12 @@ class Runtime:
 
     def wait_for_all(self, queues: Sequence[cl.CommandQueue]) -> None:
         """Wait for some queues; a fault of the device becomes `DeviceFaultError`."""
+        if self.gate.abandoned:  # which may never end
+            wait_listening(self.gate, self.name, lambda: self._finish_all(queues))
+        else:
+            self._finish_all(queues)
+
+    def _finish_all(self, queues: Sequence[cl.CommandQueue]) -> None:
         try:
             for queue in queues:
                 queue.finish()
@@ -441,180 +410,3 @@ def _log(error: cl.Error) -> str:
     """The compiler's words, without what PyOpenCL puts before and after them."""
     text = str(error)
     return (text.partition("\n\n")[2] or text).partition("\n(options: ")[0].rstrip()
-
-
-def _scalar_type(argument: Argument) -> Any:
-    if argument.kind == "pointer":
-        return None
-    return np.dtype(np.uint8) if argument.type is bool_ else argument.type.numpy
-
-
-def _number_format(argument: Argument) -> str:
-    size, kind = argument.type.itemsize, argument.type.kind
-    if kind == "b":
-        return "?"
-    return {"f": " e f   d", "i": "bh i   q", "u": "BH I   Q"}[kind][size - 1]
-
-
-class _Setter:
-    """Sets the arguments of one kernel object; numbers only when they are not those set last.
-
-    Most launches of a kernel differ in their arrays at most. Pointers are set anew each time,
-    since to compare them the arrays of the last launch would have to be kept alive.
-    """
-
-    def __init__(self, kernel: cl.Kernel, arguments: Sequence[Argument]) -> None:
-        self._set_all = kernel.set_args
-        self._set_one = kernel.set_arg
-        self._pointers = [i for i, a in enumerate(arguments) if a.kind == "pointer"]
-        numbers = [i for i, a in enumerate(arguments) if a.kind != "pointer"]
-        self._numbers: Any = itemgetter(*numbers) if len(numbers) > 1 else _picker(numbers)
-        formats = "".join(_number_format(arguments[i]) for i in numbers)
-        self._pack = struct.Struct("=" + formats).pack
-        self._last: bytes | None = None
-
-    def __call__(self, arguments: Sequence[Any]) -> None:
-        packed = self._pack(*self._numbers(arguments))
-        if packed == self._last:
-            for i in self._pointers:
-                self._set_one(i, arguments[i])
-            return
-        self._last = None
-        self._set_all(*arguments)
-        self._last = packed
-
-
-def _picker(numbers: Sequence[int]) -> Callable[[Sequence[Any]], list[Any]]:
-    return lambda arguments: [arguments[i] for i in numbers]
-
-
-class _Loaded(NamedTuple):
-    """What a driver holds of a program."""
-
-    built: cl.Program
-    kernel: cl.Kernel
-    set: _Setter
-
-
-class OpenCLExecutable(Executable):
-    """A kernel with its workgroup, its arguments' types and one lock-protected kernel object.
-
-    What the driver holds of it may be given up between launches (`KeptPrograms`).
-    """
-
-    def __init__(self, runtime: Runtime, program: Program, code: bytes | None = None) -> None:
-        self.launched = True
-        self._code = code
-        self._runtime = runtime
-        self._program = program
-        self._types = [_scalar_type(a) for a in program.arguments]
-        self._enqueue: Any = cl.enqueue_nd_range_kernel
-        self._workgroup = program.workgroup
-        self._loaded: _Loaded | None = None
-        built = self._built()
-        with runtime.gate.lock:
-            loaded = self._take(built)
-        self._check_workgroup(loaded.kernel)
-
-    def release(self) -> None:
-        """Give up what the driver holds; the next launch loads it again."""
-        self._loaded = None
-
-    def _built(self) -> cl.Program:
-        """What the driver makes of the program: of its source, or of the binary that came alone."""
-        if self._code is None:
-            return self._runtime.built(self._program)
-        return self._runtime.restored(self._program, self._code)
-
-    def _load(self) -> _Loaded:
-        return self._take(self._built())
-
-    def _take(self, built: cl.Program) -> _Loaded:
-        """Make the kernel object of a program, and put the program among those that are kept."""
-        kernel = self._new_kernel(built)
-        self._loaded = loaded = _Loaded(built, kernel, _Setter(kernel, self._program.arguments))
-        self.launched = True  # about to be, or it would not have been loaded
-        self._runtime.programs.add(self)
-        return loaded
-
-    def _new_kernel(self, built: cl.Program) -> cl.Kernel:
-        kernel = cl.Kernel(built, self._program.entry)
-        kernel.set_scalar_arg_dtypes(self._types)
-        return kernel
-
-    def _check_workgroup(self, kernel: cl.Kernel) -> None:
-        """Registers may allow fewer work-items than the device does at best.
-
-        NVIDIA's OpenCL answers 256 even where it compiled a kernel for more.
-        """
-        info, device = cl.kernel_work_group_info, self._runtime.device
-        most: Any = kernel.get_work_group_info(info.WORK_GROUP_SIZE, device)
-        if math.prod(self._workgroup) > most and platform_word(device) != "nvidia":
-            raise LaunchError(
-                f"{self._program.entry} can run with at most {most} work-items in a workgroup on "
-                f"{self._runtime.device.name}; it was given {self._workgroup}"
-            )
-
-    def launch(self, groups: tuple[int, int, int], arguments: Sequence[Any]) -> None:
-        """Enqueue the kernel; in order, and finished on return where the runtime blocks."""
-        if timeline.recording is not None:
-            self._recorded(groups, lambda: self._launch(groups, arguments))
-            return
-        event = self._launch(groups, arguments)
-        if self._runtime.blocking:
-            self._runtime.wait(event)
-
-    def _launch(self, groups: tuple[int, int, int], arguments: Sequence[Any]) -> cl.Event:
-        runtime = self._runtime
-        try:
-            with runtime.gate.lock:
-                _, kernel, set_ = self._loaded or self._load()
-                set_(arguments)
-                queue = runtime.current() if runtime.has_chosen else runtime.queue
-                event = self._enqueue(queue, kernel, groups, self._workgroup, None, None, True)
-        except (cl.Error, struct.error) as error:
-            raise launch_error(error, f"launching {self._program.entry}") from error
-        self.launched = True
-        return event  # type: ignore[no-any-return]
-
-    def _recorded(self, groups: tuple[int, int, int], enqueue: Callable[[], cl.Event]) -> None:
-        """Enqueue the kernel, wait where the runtime blocks, and add it to the recording."""
-        runtime = self._runtime
-        recording = runtime.join_recording()
-        enqueued = perf_counter()
-        event = enqueue()
-        if runtime.blocking:
-            runtime.wait(event)
-        if recording is not None:
-            entry = timeline.Entry(self._program.entry, "launch", groups, self._workgroup)
-            runtime.note(recording, entry, enqueued, event)
-
-    def prepare(self, groups: tuple[int, int, int], arguments: Sequence[Any]) -> Callable[[], None]:
-        """A launch through a kernel object of its own, whose arguments are set once."""
-        runtime, workgroup = self._runtime, self._workgroup
-        with runtime.gate.lock:
-            loaded = self._loaded or self._load()
-        kernel, held = self._new_kernel(loaded.built), tuple(arguments)
-        kernel.set_args(*held)
-        enqueue_kernel = self._enqueue
-
-        def enqueue() -> cl.Event:
-            try:
-                with runtime.gate.lock:
-                    queue = runtime.current() if runtime.has_chosen else runtime.queue
-                    event: cl.Event = enqueue_kernel(
-                        queue, kernel, groups, workgroup, None, None, True
-                    )
-            except cl.Error as error:
-                raise launch_error(error, f"launching {self._program.entry}") from error
-            return event
-
-        def run(_held: Any = held) -> None:
-            if timeline.recording is not None:
-                self._recorded(groups, enqueue)
-                return
-            event = enqueue()
-            if runtime.blocking:
-                runtime.wait(event)
-
-        return run

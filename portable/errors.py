@@ -18,6 +18,7 @@ __all__ = [
     "DeviceError",
     "DeviceFaultError",
     "DeviceMismatchError",
+    "InterruptedLaunchError",
     "KernelError",
     "LaunchError",
     "Location",
@@ -168,6 +169,14 @@ class LaunchError(PortableError, ValueError):
 
 class OutOfMemoryError(PortableError, MemoryError):
     """The device has no room for an allocation."""
+
+
+class InterruptedLaunchError(KeyboardInterrupt):
+    """Ctrl-C while a kernel ran on the processor that does not end.
+
+    The kernel goes on, since OpenCL ends none. What it was given is kept, and not to be used; the
+    process ends without waiting for it, with status 130.
+    """
 
 
 class DeviceFaultError(PortableError, RuntimeError):

@@ -19,7 +19,7 @@ from typing import Any, Final, NamedTuple, cast
 import numpy as np
 
 from portable.backend import ArrayView, Device, Executable, Program
-from portable.errors import LaunchError, PortableError, without_frames
+from portable.errors import InterruptedLaunchError, LaunchError, PortableError, without_frames
 from portable.interchange import stream_of
 from portable.lang.arguments import (
     byte_range,
@@ -54,6 +54,9 @@ _FAMILIAR_AFTER: Final = 4
 
 _MOST_FAMILIAR: Final = 4
 """Launches that a launcher recognises, of its latest: loops of operations launch a few in turn."""
+
+_still_used: Final[list[object]] = []
+"""Arguments of launches that Ctrl-C left running."""
 
 _UNKNOWN: Final = object()
 _known_types: Final[dict[type, Any]] = {}
@@ -219,6 +222,9 @@ class Launcher:
                 bound.executable.launch(plan.groups, bound.filling.fill_views(views, leaves))
         except PortableError as error:
             raise without_frames(error) from error.__cause__
+        except InterruptedLaunchError:
+            _still_used.append((args, constants))
+            raise
         bound.uses = uses = bound.uses + 1
         if uses == _FAMILIAR_AFTER:
             bound.familiar = _familiar(plan, bound, args, constants, views)

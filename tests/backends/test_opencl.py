@@ -102,7 +102,7 @@ def test_its_namespace_is_portable_array(opencl: Any) -> None:
     ],
 )
 def test_errors_are_ours(code: str, expected: type[Exception], said: str) -> None:
-    from portable_backends.opencl_runtime import launch_error
+    from portable_backends.opencl_errors import launch_error
 
     class Failure(cl.Error):  # type: ignore[name-defined,misc]
         code = 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 import threading
@@ -90,3 +91,32 @@ def test_a_driver_that_was_not_opened_is_not_spoilt() -> None:
     with pytest.raises(DeviceFaultError, match="abacus cannot be used here"):
         gate.pass_through()
     gate.close()
+
+
+@pytest.mark.needs_compiler
+def test_ctrl_c_ends_a_program_whose_kernel_does_not_end(device: Device) -> None:
+    if device.backend != "cpu":
+        pytest.skip(f"launches on {device.name} return before they are done")
+    with subprocess.Popen(
+        [sys.executable, "-m", "tests.support.endless", device.name],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        try:
+            assert process.stdout.readline() == "long\n"
+            process.send_signal(signal.SIGINT)
+            assert process.stdout.readline() == "ended True\n"
+            assert process.stdout.readline() == "endless\n"
+            process.send_signal(signal.SIGINT)
+            with pytest.raises(subprocess.TimeoutExpired):  # it is given time to end
+                process.wait(0.3)
+            process.send_signal(signal.SIGINT)
+            assert process.wait(60) == 130
+        finally:
+            process.kill()
+        said = process.stderr.read()
+    assert "InterruptedLaunchError" in said
+    assert "kernel endless still runs" in said

@@ -1,0 +1,97 @@
+"""Waiting for a kernel so that Ctrl-C is heard meanwhile.
+
+OpenCL waits in the driver, where Python hears no signals, and ends no kernel that runs. A thread of
+its own waits there instead, which costs some ten microseconds, so that it is for launches that may
+be long. A processor's driver has the waiting thread do a share of the work, whichever it is.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from time import perf_counter
+from typing import Final
+
+from portable.errors import InterruptedLaunchError
+from portable_backends.gate import Gate
+
+__all__ = ["wait_listening"]
+
+_LONG: Final = 0.01
+_GRACE: Final = 2.0
+"""Seconds that a kernel may go on after Ctrl-C, for its arrays to be whole afterwards."""
+
+_LOOK: Final = 1.0
+
+
+def wait_listening(gate: Gate, what: str, wait: Callable[[], None]) -> bool:
+    """Call `wait` so that the main thread hears Ctrl-C; says whether it took long.
+
+    Parameters
+    ----------
+    gate : Gate
+        Of the driver.
+    what : str
+        What is waited for, for the message.
+    wait : callable
+        Waits in the driver.
+
+    Raises
+    ------
+    KeyboardInterrupt
+        If Ctrl-C was pressed, and what was waited for is done.
+    InterruptedLaunchError
+        If it goes on two seconds later, or when Ctrl-C is pressed again.
+    """
+    start = perf_counter()
+    if threading.current_thread() is not threading.main_thread():
+        wait()
+        return perf_counter() - start > _LONG
+    waiter = _Waiter(gate, wait)
+    try:
+        waiter.listen()
+    except KeyboardInterrupt:
+        if waiter.ends_soon():
+            raise
+        raise InterruptedLaunchError(
+            f"{what} still runs, and OpenCL ends no kernel; arrays that it was given are not to be "
+            "used, and this process will end without waiting for it"
+        ) from None
+    return perf_counter() - start > _LONG
+
+
+class _Waiter:
+    """A thread that waits in a driver."""
+
+    def __init__(self, gate: Gate, wait: Callable[[], None]) -> None:
+        self._gate = gate
+        self._wait = wait
+        self._done = threading.Event()
+        self._failure: BaseException | None = None
+        threading.Thread(target=self._work, name="portable waits", daemon=True).start()
+
+    def _work(self) -> None:
+        try:
+            self._wait()
+        except BaseException as error:  # noqa: BLE001  (raised where it is heard)
+            self._failure = error
+        finally:
+            self._done.set()
+            self._gate.abandoned.discard(self)
+
+    def listen(self) -> None:
+        """Wait for the thread; what it raised is raised here."""
+        while not self._done.wait(_LOOK):
+            pass
+        if self._failure is not None:
+            raise self._failure
+
+    def ends_soon(self) -> bool:
+        """Whether the thread ends within the grace; if not, the gate is told."""
+        with suppress(KeyboardInterrupt):
+            self._done.wait(_GRACE)
+        self._gate.abandoned.add(self)
+        if self._done.is_set():
+            self._gate.abandoned.discard(self)
+        return self._done.is_set()
