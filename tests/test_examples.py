@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import json
 from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
@@ -34,8 +35,8 @@ TESTED = {
 }
 
 
-def load(name: str) -> ModuleType:
-    spec = importlib.util.spec_from_file_location(f"examples.{name}", FOLDER / f"{name}.py")
+def load(name: str, folder: Path = FOLDER) -> ModuleType:
+    spec = importlib.util.spec_from_file_location(f"examples.{name}", folder / f"{name}.py")
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
@@ -168,3 +169,18 @@ def test_train(used: Device) -> None:
 def test_forecast(used: Device) -> None:
     _, test = load("forecast").run("xavier-momentum")
     assert test.model.mse < test.baselines["window mean"].mse
+
+
+@pytest.mark.needs_processor
+def test_notebooks_are_the_examples_and_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    plt = pytest.importorskip("matplotlib.pyplot")
+    monkeypatch.setattr(plt, "show", plt.show)  # is put back, whatever the cells do
+    build = load("build", FOLDER / "notebooks")
+    assert {file.stem for file in (FOLDER / "notebooks").glob("*.ipynb")} == set(build.ENDS)
+    for name in build.ENDS:
+        held = json.loads((FOLDER / "notebooks" / f"{name}.ipynb").read_text())
+        wanted = build.cells(name)
+        found = [(cell["cell_type"], "".join(cell["source"])) for cell in held["cells"]]
+        assert found == wanted, f"{name}.ipynb is not what build.py makes of {name}.py"
+        *_, last = build.outputs([text for kind, text in wanted if kind == "code"], name)
+        assert [output["output_type"] for output in last] == ["stream", "display_data"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import linecache
 import re
 from pathlib import Path
@@ -18,8 +19,6 @@ PAGES = [
     for page in (ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md")))
     if BLOCK.search(page.read_text())
 ]
-NOT_ALONE = {"README.md"}
-"""Pages whose blocks show parts of programs, with names that they do not define."""
 
 
 def blocks(page: Path) -> list[str]:
@@ -33,7 +32,7 @@ def blocks(page: Path) -> list[str]:
 @pytest.mark.needs_processor
 @pytest.mark.parametrize(
     "page",
-    [page for page in PAGES if page.name not in NOT_ALONE],
+    PAGES,
     ids=lambda page: page.relative_to(ROOT).as_posix(),
 )
 def test_blocks_run(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -54,3 +53,32 @@ def test_blocks_run(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
 def test_blocks_are_python(page: Path) -> None:
     for text in blocks(page):
         compile(text, str(page), "exec")
+
+
+PUBLIC = (
+    "conv", "errors", "forecast", "gf2", "lang", "linalg", "nn", "numerics", "parallel",
+    "primitives", "random", "typing",
+)  # fmt: skip
+WHOLE = {"portable.errors"}
+"""Modules of which the reference has every name without naming them."""
+
+
+@pytest.mark.parametrize("module", ["portable", *(f"portable.{name}" for name in PUBLIC)])
+def test_every_public_name_is_in_the_reference(module: str) -> None:
+    pages = "\n".join(page.read_text() for page in (ROOT / "docs" / "reference").glob("*.md"))
+    names = set(getattr(importlib.import_module(module), "__all__", ())) - {"__version__"}
+    # Dtypes are listed; the modules have pages.
+    names -= {n for n in names if f"`{n}`" in pages or f"::: {module}.{n}\n" in pages + "\n"}
+    names -= {n for n in names if f"# {module}.{n}\n" in pages}
+    assert not names or module in WHOLE
+
+
+def test_every_variable_of_the_environment_is_in_the_settings() -> None:
+    text = "\n".join(
+        file.read_text()
+        for folder in ("portable", "backends", "bench", "tests")
+        for file in (ROOT / folder).rglob("*.py")
+    )
+    used = set(re.findall(r"\"(PORTABLE_[A-Z_]*[A-Z])\"", text))
+    page = (ROOT / "docs" / "reference" / "settings.md").read_text()
+    assert {name for name in used if f"`{name}`" not in page} == set()
