@@ -8,7 +8,7 @@ outside of the images come by themselves.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 from portable import lang as kl
 from portable.conv.geometry import Window
@@ -17,6 +17,9 @@ from portable.lang.kernel import kernel
 from portable.linalg.gemm_kernels import tile_position
 
 __all__ = ["arrange_filters", "gather_patches", "multiply_boxes"]
+
+GROUP: Final = 8
+"""Boxes of the same filters that follow each other before the next filters."""
 
 
 @kernel
@@ -32,7 +35,6 @@ def multiply_boxes(
     BK: int,
     STAGES: int,
     APART: bool,
-    GROUP: int,
     UNITS: bool,
     ACC: Any,
     ACTIVATION: Any,
@@ -47,7 +49,7 @@ def multiply_boxes(
     images, height, width = BOX
     BM = images * height * width
     TAPS = WINDOW.taps[0] * WINDOW.taps[1]
-    n, y, z, first = box_of_workgroup(out, BOX, BN, GROUP)
+    n, y, z, first = box_of_workgroup(out, BOX, BN)
     AHEAD = 0 if APART else STAGES - 1
     tile_x = kl.local((STAGES, BM, BK), x.dtype)
     tile_w = kl.local((STAGES, BK, BN), w.dtype)
@@ -77,7 +79,7 @@ def multiply_boxes(
 
 
 @function
-def box_of_workgroup(out: Any, BOX: tuple[int, int, int], BN: int, GROUP: int) -> Any:
+def box_of_workgroup(out: Any, BOX: tuple[int, int, int], BN: int) -> Any:
     """The first image, row, column and filter of the results that are this workgroup's."""
     images, height, width = BOX
     down, across = kl.cdiv(out.shape[1], height), kl.cdiv(out.shape[2], width)

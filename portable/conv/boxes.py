@@ -34,7 +34,13 @@ _HALO: Final = 0.02
 """What reading a pixel again for another tile costs, beside using it."""
 
 
-def boxes(device: Device, shape: Geometry, kind: DType, layout: Layout) -> Boxes | None:
+def boxes(
+    device: Device,
+    shape: Geometry,
+    kind: DType,
+    layout: Layout,
+    choice: Parameters | None = None,
+) -> Boxes | None:
     """The method, or None where images would have to be rearranged for no gain."""
     channels_last = layout == "NHWC"
     units = kind is float16 and "mma.f16" in device.capabilities.matrix_units
@@ -44,7 +50,7 @@ def boxes(device: Device, shape: Geometry, kind: DType, layout: Layout) -> Boxes
     rows = not channels_last or (units and shape.channels * kind.itemsize % ALIGNMENT > 0)
     if (patches or rows) and not units:
         return None
-    return Boxes(device, shape, kind, patches, rows and not patches)
+    return Boxes(device, shape, kind, patches, rows and not patches, choice)
 
 
 def _shallow(shape: Geometry) -> bool:
@@ -66,6 +72,8 @@ class Boxes:
         Whether what the filter sees is written out first, as it is for strides and few channels.
     rows : bool
         Whether images are copied first, so that channels are neighbours in aligned rows.
+    choice : mapping, optional
+        What to use instead of the table of tuned parameters.
     """
 
     device: Device
@@ -73,6 +81,7 @@ class Boxes:
     workspace_kind: DType
     patches: bool
     rows: bool
+    choice: Parameters | None = None
 
     def workspace(self) -> tuple[int, int]:
         """Elements of workspace for all images, if they are rearranged, and for one."""
@@ -130,13 +139,12 @@ class Boxes:
         self, x: Any, w: Any, out: Any, bias: Any, activation: Function, window: Window
     ) -> None:
         places = out.shape[:3]
-        size = (prod(places), out.shape[3])
 
         def use(choice: Parameters) -> None:
             box = box_of(choice["BM"], places, window.taps)
             tiles = prod(-(-n // extent) for n, extent in zip(places, box, strict=True))
             count = tiles * -(-out.shape[3] // choice["BN"])
-            names = ("BN", "BK", "STAGES", "APART", "GROUP", "UNITS")
+            names = ("BN", "BK", "STAGES", "APART", "UNITS")
             multiply_boxes[groups(count), (choice["WORKGROUP"], 1, 1)](
                 x,
                 w,
@@ -149,8 +157,13 @@ class Boxes:
                 **{name: choice[name] for name in names},
             )
 
-        capabilities = self.device.capabilities
-        first_accepted(direct_choices(capabilities, self.workspace_kind, size, state()), use)
+        first_accepted(self._choices(), use)
+
+    def _choices(self) -> tuple[Parameters, ...]:
+        if self.choice is not None:
+            return (self.choice,)
+        capabilities, kind = self.device.capabilities, self.workspace_kind
+        return direct_choices(capabilities, kind, self.shape, state())
 
     def _rearranged(self) -> tuple[int, int, int]:
         """Height, width and depth of rearranged images."""

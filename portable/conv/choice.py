@@ -3,29 +3,48 @@
 from __future__ import annotations
 
 from math import prod
-from typing import Final
+from typing import Final, NamedTuple, cast
 
-from portable.conv.geometry import Geometry
+from portable.backend import Capabilities
+from portable.conv.geometry import TAPS, Geometry, suits_winograd
 from portable.conv.points import transforms
 from portable.conv.settings import Algorithm
-from portable.conv.winograd import TAPS, suits
+from portable.conv.tuning import best_known
 from portable.dtypes import DType, float16, float64
 from portable.errors import UnsupportedError
+from portable.tune.table import state
 
 __all__ = ["chosen"]
 
-_WORD: Final = 24.0
-"""Operations in the time that an element of a transformed tile takes to be written and read."""
 
-_GATHERED: Final = 1.5
-"""How much longer a product takes whose operand is gathered from images."""
+class _Costs(NamedTuple):
+    """What the model counts, in multiplications and additions of a product.
+
+    Attributes
+    ----------
+    word : float
+        As long as an element of a transformed tile takes to be written and read.
+    gathered : float
+        As long as an operation takes in a product whose operand is gathered from images.
+    """
+
+    word: float
+    gathered: float
+
+
+_DEDICATED: Final = _Costs(120.0, 2.7)
+"""Where local memory is storage of its own; measured on an H200."""
+
+_CACHED: Final = _Costs(24.0, 1.5)
 
 _ACCURATE: Final = {float64: (2, 4, 6)}
 """Tiles that are chosen by themselves: the larger, the larger the transforms' errors."""
 
 
-def chosen(algorithm: Algorithm, shape: Geometry, kind: DType) -> Algorithm:
-    """The algorithm itself, or for "auto" the one that a model of the work prefers.
+def chosen(
+    algorithm: Algorithm, capabilities: Capabilities, shape: Geometry, kind: DType
+) -> Algorithm:
+    """The algorithm itself; for "auto" the table's, or where it has none that of a model.
 
     Raises
     ------
@@ -33,8 +52,9 @@ def chosen(algorithm: Algorithm, shape: Geometry, kind: DType) -> Algorithm:
         If Winograd's is asked for a window other than 3 x 3 without strides and dilation.
     """
     if algorithm == "auto":
-        return _best(shape, kind)
-    if algorithm.startswith("winograd") and not suits(shape):
+        known = best_known(capabilities, kind, shape, state())
+        return cast(Algorithm, known) if known else _best(capabilities, shape, kind)
+    if algorithm.startswith("winograd") and not suits_winograd(shape):
         window = shape.window
         raise UnsupportedError(
             f"algorithm={algorithm!r} takes filters of 3 x 3 with stride 1 and dilation 1, not "
@@ -44,13 +64,14 @@ def chosen(algorithm: Algorithm, shape: Geometry, kind: DType) -> Algorithm:
     return algorithm
 
 
-def _best(shape: Geometry, kind: DType) -> Algorithm:
+def _best(capabilities: Capabilities, shape: Geometry, kind: DType) -> Algorithm:
     """Half precision goes direct, since matrix units gain more than fewer products do."""
-    if kind is float16 or not suits(shape):
+    if kind is float16 or not suits_winograd(shape):
         return "direct"
-    costs: dict[Algorithm, float] = {"direct": _direct_cost(shape)}
+    by = _DEDICATED if capabilities.local_memory_dedicated else _CACHED
+    costs: dict[Algorithm, float] = {"direct": _direct_cost(shape, by)}
     for results in _ACCURATE.get(kind, (2, 4)):
-        costs[_named(results)] = _winograd_cost(shape, results)
+        costs[_named(results)] = _winograd_cost(shape, results, by)
     return min(costs, key=costs.__getitem__)
 
 
@@ -59,12 +80,12 @@ def _named(results: int) -> Algorithm:
     return names[results]
 
 
-def _direct_cost(shape: Geometry) -> float:
-    return _GATHERED * 2.0 * shape.depth * shape.filters * prod(shape.result)
+def _direct_cost(shape: Geometry, by: _Costs) -> float:
+    return by.gathered * 2.0 * shape.depth * shape.filters * prod(shape.result)
 
 
-def _winograd_cost(shape: Geometry, results: int) -> float:
+def _winograd_cost(shape: Geometry, results: int, by: _Costs) -> float:
     height, width = shape.result
     elements = -(-height // results) * -(-width // results) * transforms(results, TAPS).inputs ** 2
     products = 2.0 * shape.channels // shape.groups * shape.filters
-    return elements * (products + _WORD * (shape.channels + shape.filters))
+    return elements * (products + by.word * (shape.channels + shape.filters))

@@ -201,7 +201,7 @@ def _route(
     shape = geometry(
         extents_nchw(x, given.layout), w, given.stride, given.padding, given.dilation, given.groups
     )
-    algorithm = chosen(given.algorithm, shape, kind)
+    algorithm = chosen(given.algorithm, device.capabilities, shape, kind)
     method = _method(device, shape, kind, given.layout, algorithm)
     return _Route(device, shape, kind, given.layout, algorithm, method)
 

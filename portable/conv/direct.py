@@ -21,6 +21,9 @@ __all__ = ["Gathered", "filter_gradient", "image_gradient", "parts"]
 _ENOUGH: Final = 2
 """Tiles for each compute unit above which the images of a gradient are not cut further."""
 
+_GROUP: Final = 8
+"""Rows of tiles that follow each other before the next column."""
+
 _TILE: Final = 64
 """About the edge of a tile."""
 
@@ -35,11 +38,14 @@ class Gathered:
     shape : Geometry
     workspace_kind : DType
         Of the arrays; it takes no workspace.
+    choice : mapping, optional
+        What to use instead of the table of tuned parameters.
     """
 
     device: Device
     shape: Geometry
     workspace_kind: DType
+    choice: Parameters | None = None
 
     def workspace(self) -> tuple[int, int]:
         """None."""
@@ -56,7 +62,8 @@ class Gathered:
         shape = self.shape
         left = self.device.namespace().reshape(filters, (1, shape.filters, shape.depth))
         numbers = (shape.channels // shape.groups, shape.result[1])
-        _launch(self.device, shape, Results, (left, x, out, bias, *numbers), activation)
+        arguments = (left, x, out, bias, *numbers)
+        _launch(self.device, shape, Results, arguments, activation, self.choice)
 
 
 def image_gradient(device: Device, shape: Geometry, dy: Any, w: Any, out: Any) -> None:
@@ -90,7 +97,12 @@ def parts(device: Device, shape: Geometry) -> int:
 
 
 def _launch(
-    device: Device, shape: Geometry, product: Any, arguments: tuple[Any, ...], activation: Function
+    device: Device,
+    shape: Geometry,
+    product: Any,
+    arguments: tuple[Any, ...],
+    activation: Function,
+    tried: Parameters | None = None,
 ) -> None:
     """A workgroup for each tile of each matrix of the target."""
     kind = dtype(arguments[1].dtype)
@@ -99,16 +111,18 @@ def _launch(
 
     def use(choice: Parameters) -> None:
         tiles = -(-m // choice["BM"]) * -(-n // choice["BN"])
-        sizes = {name: choice[name] for name in ("BM", "BN", "BK", "GROUP", "UNITS")}
+        sizes = {name: choice[name] for name in ("BM", "BN", "BK", "UNITS")}
         gathered_product[groups(tiles * count), (multiplying(choice), 1, 1)](
             *arguments,
             PRODUCT=product,
             WINDOW=shape.window,
             GROUPS=shape.groups,
+            GROUP=_GROUP,
             ACC=kind.register,
             ACTIVATION=activation,
             **sizes,
         )
 
     rung = "auto" if kind is float16 else "register"
-    first_accepted(candidates(device, kind, rung, (m, n, count)), use)
+    choices = candidates(device, kind, rung, (m, n, count)) if tried is None else (tried,)
+    first_accepted(choices, use)

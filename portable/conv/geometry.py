@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import prod
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 from portable.errors import ShapeError
 
-__all__ = ["Geometry", "Layout", "Pair", "Window", "geometry", "pair"]
+__all__ = ["TAPS", "Geometry", "Layout", "Pair", "Window", "geometry", "pair", "suits_winograd"]
 
 Pair = tuple[int, int]
 Layout = Literal["NCHW", "NHWC"]
+
+TAPS: Final = 3
+"""Filters of Winograd's method are three by three."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +76,12 @@ class Geometry:
         window = self.window
         seen = window.dilation[d] * (window.taps[d] - 1) + 1
         return (extent + 2 * window.padding[d] - seen) // window.stride[d] + 1
+
+
+def suits_winograd(shape: Geometry) -> bool:
+    """Whether it is a convolution of three by three taps, without strides and dilation."""
+    window = shape.window
+    return (window.taps, window.stride, window.dilation) == ((TAPS, TAPS), (1, 1), (1, 1))
 
 
 def geometry(

@@ -7,11 +7,13 @@ from typing import Any, Unpack
 
 from portable.backend import Device
 from portable.conv import direct
+from portable.conv.choice import chosen
 from portable.conv.convolution import conv2d
-from portable.conv.geometry import Geometry, geometry
+from portable.conv.geometry import Geometry, geometry, suits_winograd
 from portable.conv.layouts import DTYPES, as_nchw, extents_nchw
 from portable.conv.settings import Options, Settings, settings
-from portable.conv.winograd import suits
+from portable.conv.winograd import Winograd
+from portable.conv.winograd_gradient import WinogradGradient
 from portable.dtypes import DType
 from portable.errors import ShapeError, UnsupportedError
 from portable.interchange import takes_other_libraries
@@ -65,12 +67,12 @@ def conv2d_input_gradient(
     if not prod(x_shape):
         return result
     small = max(shape.window.padding) <= 2
-    if algorithm not in ("auto", "direct") and not (suits(shape) and small):
+    if algorithm not in ("auto", "direct") and not (suits_winograd(shape) and small):
         raise UnsupportedError(
             f"algorithm={algorithm!r} takes filters of 3 x 3 with stride and dilation 1 and a "
             'padding of at most 2; use "direct" or "auto"'
         )
-    if algorithm == "direct" or not (suits(shape) and small) or not dy.size:
+    if algorithm == "direct" or not (suits_winograd(shape) and small) or not dy.size:
         seen = (as_nchw(device, a, layout) for a in (dy, result))
         gradient, target = seen
         direct.image_gradient(device, shape, gradient, w, target)
@@ -108,7 +110,7 @@ def conv2d_weight_gradient(
     w_shape : tuple of int
         The filters' shape (K, C / groups, R, S).
     stride, padding, dilation, groups, layout, algorithm
-        As for `conv2d`; the algorithm is "auto" or "direct".
+        As for `conv2d`, but for the vendor's algorithm.
     out : array of shape `w_shape`, optional
         Where to put the gradient; it may not overlap the operands.
 
@@ -126,17 +128,21 @@ def conv2d_weight_gradient(
     kind = common_dtype("conv2d_weight_gradient", DTYPES, x=x, dy=dy, out=out)
     device = device_of_arrays(*(a for a in (x, dy, out) if a is not None))
     given = settings(**options)
-    if given.algorithm not in ("auto", "direct"):
-        raise UnsupportedError(
-            f'algorithm={given.algorithm!r} makes no gradient by filters; use "direct" or "auto"'
-        )
     shape = _shape(tuple(x.shape), tuple(w_shape), tuple(dy.shape), given)
+    if given.algorithm == "vendor":
+        raise UnsupportedError('algorithm="vendor" makes no gradient by filters; use "auto"')
+    algorithm = chosen(given.algorithm, device.capabilities, shape, kind)
     result = _target(device, out, tuple(w_shape), kind, {"x": x, "dy": dy})
     if not prod(w_shape):
         return result
+    images, gradient = (as_nchw(device, a, given.layout) for a in (x, dy))
+    if algorithm != "direct" and dy.size:
+        fast = given.layout == "NHWC"
+        forward = Winograd(device, shape, int(algorithm[-1]), kind.register, fast)
+        WinogradGradient(forward).run(images, gradient, result)
+        return result
     count = max(1, direct.parts(device, shape))
     partial = device.empty((count, *w_shape), kind.register)
-    images, gradient = (as_nchw(device, a, given.layout) for a in (x, dy))
     direct.filter_gradient(device, shape, images, gradient, partial)
     space = device.namespace()
     result[...] = space.astype(space.sum(partial, axis=0), result.dtype, copy=False)

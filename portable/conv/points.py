@@ -48,6 +48,25 @@ class Transforms:
     input: Rows
     output: Rows
 
+    @property
+    def filter_turned(self) -> Rows:
+        """G^T (r, inputs)."""
+        return _turned(self.filter)
+
+    @property
+    def output_turned(self) -> Rows:
+        """A (inputs, m)."""
+        return _turned(self.output)
+
+
+def _turned(rows: Rows) -> Rows:
+    """The transpose."""
+    columns = 1 + max(k for row in rows for k, _ in row)
+    return tuple(
+        tuple((i, x) for i, row in enumerate(rows) for k, x in row if k == column)
+        for column in range(columns)
+    )
+
 
 @cache
 def transforms(results: int, taps: int) -> Transforms:

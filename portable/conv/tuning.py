@@ -6,12 +6,13 @@ from functools import lru_cache
 from typing import Any, Final
 
 from portable.backend import Capabilities
+from portable.conv.geometry import Geometry, suits_winograd
 from portable.dtypes import DType, float16, float32
 from portable.linalg.gemm_tuning import SPACE as GEMM
 from portable.tune.space import Parameters, Space
 from portable.tune.table import lookup
 
-__all__ = ["DIRECT", "WINOGRAD", "direct_choices", "winograd_choices"]
+__all__ = ["SPACE", "best_known", "direct_choices", "entry_of", "winograd_choices"]
 
 _STEP: Final = 0.15
 """What each place further down in the table counts for: smaller tiles read more."""
@@ -19,13 +20,22 @@ _STEP: Final = 0.15
 _PLAIN: Final = {float16: 8.0, float32: 2.5}
 """What products cost without matrix units beside those with them."""
 
+_SHAPE: Final = ("C", "H", "W", "K", "N")
+"""Channels, height, width, filters and images of the shape that an entry is for; 0 for all."""
+
+_UNUSED: Final = {"T": 32, "RUN": 1, "SPLIT": False}
+"""Parameters that are no matter of direct convolution."""
+
 
 def _fits(choice: Parameters, dtype: DType, capabilities: Capabilities) -> bool:
+    if choice["ALGORITHM"] == "direct":
+        unused = all(choice[name] == value for name, value in _UNUSED.items())
+        return unused and GEMM.fits(choice, dtype, capabilities)
     m, n, k, stages = (choice[name] for name in ("BM", "BN", "BK", "STAGES"))
     alone = choice["WORKGROUP"] == 1
     if alone != capabilities.lone_work_items or choice["WORKGROUP"] > capabilities.max_workgroup:
         return False
-    if choice["SPLIT"] and not _may_split(choice, dtype, capabilities):
+    if choice["APART"] or (choice["SPLIT"] and not _may_split(choice, dtype, capabilities)):
         return False
     room = max(capabilities.local_memory, capabilities.local_memory_opt_in)
     per_item = m * n // choice["WORKGROUP"] * dtype.register.itemsize // 4
@@ -38,43 +48,76 @@ def _may_split(choice: Parameters, dtype: DType, capabilities: Capabilities) -> 
     return bool(units and dtype.register is float32)
 
 
-WINOGRAD: Final = Space(
-    "conv_winograd",
-    {
-        "T": (32, 64, 128, 256),
-        "BM": (32, 48, 64, 96, 128, 192, 256),
-        "BN": (32, 64, 128, 256),
-        "BK": (8, 16, 32, 64, 96, 128),
-        "STAGES": (1, 2, 3, 4),
-        "WORKGROUP": (1, 64, 128, 256),
-        "UNITS": (False, True),
-        "SPLIT": (False, True),
-    },
-    _fits,
-)
-"""Tiles of images in a block, ``T``, and the tiles of the products of their elements."""
+_VALUES: Final = {
+    "ALGORITHM": ("direct", "winograd2", "winograd4"),
+    "T": (32, 64, 128),
+    "BM": GEMM.values["BM"],
+    "BN": GEMM.values["BN"],
+    "BK": GEMM.values["BK"],
+    "STAGES": GEMM.values["STAGES"],
+    "RUN": (1, 4),
+    "APART": (False, True),
+    "WORKGROUP": GEMM.values["WORKGROUP"],
+    "UNITS": (False, True),
+    "SPLIT": (False, True),
+}
 
-DIRECT: Final = Space("conv_direct", GEMM.values, GEMM.fits, GEMM.left_out)
-"""The tiles of `portable.conv.box_kernels.multiply_boxes`, which are those of gemm."""
+SPACE: Final = Space(
+    "conv", _VALUES, _fits, {"APART": False, **_UNUSED, **dict.fromkeys(_SHAPE, 0)}
+)
+"""Tiles of the product, and by Winograd's method how many tiles of images are in a block, ``T``.
+
+A workgroup makes its tile of products for ``RUN`` blocks one after the other; `SPLIT` is as of
+`portable.lang.matrix`. An entry for a shape also says by which algorithm it is fastest.
+"""
+
+
+def entry_of(shape: tuple[int, ...], choice: Parameters) -> Parameters:
+    """The table's entry for a shape (C, H, W, K, N)."""
+    return {**choice, **dict(zip(_SHAPE, shape, strict=True))}
+
+
+def best_known(capabilities: Capabilities, dtype: DType, shape: Geometry, table: Any) -> str | None:
+    """The algorithm that the table lists for just this shape; None where it lists none."""
+    found = _listed(capabilities, dtype, shape, table)
+    return next((choice["ALGORITHM"] for choice in found if choice["C"]), None)
 
 
 @lru_cache(maxsize=1024)
 def winograd_choices(
-    capabilities: Capabilities, dtype: DType, size: tuple[int, int, int], table: Any
+    capabilities: Capabilities, dtype: DType, shape: Geometry, count: int, table: Any
 ) -> tuple[Parameters, ...]:
-    """Choices for so many filters, tiles and matrices, the best first, all of them of one ``T``."""
-    found = lookup(WINOGRAD, dtype, capabilities)
-    ranked = _ranked(found, size, dtype, capabilities)
+    """Choices for `count` tiles of images, the best first, all of them of one ``T``."""
+    filters = shape.filters // shape.groups
+    found = [c for c in _listed(capabilities, dtype, shape, table) if c["ALGORITHM"] != "direct"]
+    ranked = _ranked(found, (filters, count, shape.groups), dtype, capabilities)
     return tuple(choice for choice in ranked if choice["T"] == ranked[0]["T"])
 
 
 @lru_cache(maxsize=1024)
 def direct_choices(
-    capabilities: Capabilities, dtype: DType, size: tuple[int, int], table: Any
+    capabilities: Capabilities, dtype: DType, shape: Geometry, table: Any
 ) -> tuple[Parameters, ...]:
-    """Choices for so many places of results and filters, the best first; `table` is its state."""
-    found = [*lookup(DIRECT, dtype, capabilities), *lookup(GEMM, dtype, capabilities)]
-    return tuple(_ranked(found, (*size, 1), dtype, capabilities))
+    """Choices of tiles of places by filters, the best first; gemm's follow those of the table."""
+    height, width = shape.result
+    size = (shape.images * height * width, shape.filters, 1)
+    found = [c for c in _listed(capabilities, dtype, shape, table) if c["ALGORITHM"] == "direct"]
+    more: list[Parameters] = [{**c, "C": 0} for c in lookup(GEMM, dtype, capabilities)]
+    return tuple(x for listed in (found, more) for x in _ranked(listed, size, dtype, capabilities))
+
+
+@lru_cache(maxsize=1024)
+def _listed(
+    capabilities: Capabilities, dtype: DType, shape: Geometry, table: Any
+) -> tuple[Parameters, ...]:
+    """The table's choices for this shape and for all; `table` is the user's table's state."""
+    own = (shape.channels, shape.height, shape.width, shape.filters, shape.images)
+    plain = shape.groups == 1 and suits_winograd(shape)
+    return tuple(
+        choice
+        for choice in lookup(SPACE, dtype, capabilities)
+        if not choice["C"] or (plain and tuple(choice[name] for name in _SHAPE) == own)
+    )
 
 
 def _without_units(choice: Parameters, dtype: DType, capabilities: Capabilities) -> float:
@@ -90,18 +133,23 @@ def _ranked(
     dtype: DType,
     capabilities: Capabilities,
 ) -> list[Parameters]:
-    """By what the busiest compute unit has to work out; the table lists large tiles first."""
+    """Those for just this shape first, then by what the busiest compute unit has to work out.
+
+    The table lists large tiles first.
+    """
     units = max(1, capabilities.compute_units)
     costs = [
         _cost(choice, size, units) * _without_units(choice, dtype, capabilities) * (1 + _STEP * at)
         for at, choice in enumerate(listed)
     ]
-    return [listed[at] for at in sorted(range(len(listed)), key=costs.__getitem__)]
+    order = sorted(range(len(listed)), key=lambda at: (not listed[at]["C"], costs[at]))
+    return [listed[at] for at in order]
 
 
 def _cost(choice: Parameters, size: tuple[int, int, int], units: int) -> float:
     m, n, count = size
-    n = -(-n // choice.get("T", 1)) * choice.get("T", 1)
+    block = choice["T"] if choice.get("ALGORITHM", "direct") != "direct" else 1
+    n = -(-n // block) * block
     tiles = -(-m // choice["BM"]) * -(-n // choice["BN"]) * count
     alone = choice["WORKGROUP"] == 1
     each = m * n * count / tiles if alone else choice["BM"] * choice["BN"]

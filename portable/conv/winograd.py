@@ -7,7 +7,7 @@ from math import prod
 from typing import Any, Final
 
 from portable.backend import Device
-from portable.conv.geometry import Geometry, Pair
+from portable.conv.geometry import TAPS, Geometry, Pair
 from portable.conv.points import Transforms, transforms
 from portable.conv.product_kernels import multiply_many
 from portable.conv.tuning import winograd_choices
@@ -23,22 +23,16 @@ from portable.tune.fallback import first_accepted
 from portable.tune.space import Parameters
 from portable.tune.table import state
 
-__all__ = ["TAPS", "Winograd", "suits"]
-
-TAPS: Final = 3
-"""Filters are three by three."""
+__all__ = ["PRODUCT", "Winograd"]
 
 _CHANNELS: Final = 128
 """Neighbouring channels of a workgroup, where these are neighbours in memory: at most."""
 
+PRODUCT: Final = ("BM", "BN", "BK", "STAGES", "UNITS", "SPLIT")
+"""Parameters of the kernels of products."""
+
 _MOST_WORKSPACE: Final = 2**28
 """Bytes that are asked for where none are given; beyond, tiles are taken in batches."""
-
-
-def suits(shape: Geometry) -> bool:
-    """Whether it is a convolution of three by three taps, without strides and dilation."""
-    window = shape.window
-    return (window.taps, window.stride, window.dilation) == ((TAPS, TAPS), (1, 1), (1, 1))
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +52,8 @@ class Winograd:
         The type to transform, multiply and sum in.
     channels_fast : bool
         Whether neighbouring channels are neighbours in memory.
+    choice : mapping, optional
+        What to use instead of the table of tuned parameters.
     """
 
     device: Device
@@ -65,6 +61,7 @@ class Winograd:
     results: int
     workspace_kind: DType
     channels_fast: bool
+    choice: Parameters | None = None
 
     @property
     def by(self) -> Transforms:
@@ -84,8 +81,8 @@ class Winograd:
 
     def workspace(self) -> tuple[int, int]:
         """Elements of workspace to ask for, and the fewest that are of use: those of a block."""
-        each = self._each()
-        blocks = -(-self.total // self._block())
+        each = self.each()
+        blocks = -(-self.total // self.block())
         most = max(1, _MOST_WORKSPACE // self.workspace_kind.itemsize // each)
         return min(blocks, most) * each, each
 
@@ -98,45 +95,53 @@ class Winograd:
         if depth:
             constants = {"BY": by, "TAPS": TAPS, "ACC": self.workspace_kind}
             space = (depth, shape.filters)
-            transform_filters[space, None](w, self._turned(u)[0], **constants)
+            transform_filters[space, None](w, self.turned(u)[0], **constants)
         return u
 
     def run(
         self, x: Any, filters: Any, out: Any, bias: Any, activation: Function, workspace: Any
     ) -> None:
         """Results of images, all seen as (N, C, H, W), from transformed filters."""
-        block = self._block()
-        batch = workspace.shape[0] // self._each() * block
+        block = self.block()
+        batch = workspace.shape[0] // self.each() * block
         for first in range(0, self.total, batch):
             blocks = -(-min(batch, self.total - first) // block)
-            v, m = self._matrices(workspace, blocks)
+            v, m = self.matrices(workspace, blocks)
             if self.shape.channels:
-                self._transform_images(x, v, first)
+                self.transform_images(x, v, first)
             self._multiply(filters, v, m)
             self._transform_results(m, out, bias, activation, first)
 
-    def _transform_images(self, x: Any, v: Any, first: int) -> None:
-        transform_images[self._launch(v.shape[0], self.shape.channels)](
+    def transform_images(self, x: Any, v: Any, first: int) -> None:
+        """Transforms the blocks from tile `first` on, as many as `v` has."""
+        transform_images[self.launch(v.shape[0], self.shape.channels)](
             x,
-            self._turned(v),
+            self.turned(v),
             first,
             self.tiles,
             BY=self.by,
             PADDING=self.shape.window.padding,
             CHANNELS_FAST=self.channels_fast,
-            T=self._block(),
+            T=self.block(),
             ACC=self.workspace_kind,
         )
 
     def _multiply(self, u: Any, v: Any, m: Any) -> None:
         left, right = (v, u) if self.channels_fast else (u, v)
-        *count, rows, columns = m.shape
+        blocks, *count, rows, columns = m.shape
 
         def use(choice: Parameters) -> None:
             tiles = -(-rows // choice["BM"]) * -(-columns // choice["BN"])
-            sizes = {name: choice[name] for name in ("BM", "BN", "BK", "STAGES", "UNITS", "SPLIT")}
-            multiply_many[groups(prod(count) * tiles), (choice["WORKGROUP"], 1, 1)](
-                left, right, m, DOWN=not self.channels_fast, ACC=self.workspace_kind, **sizes
+            runs = -(-blocks // choice["RUN"]) * prod(count)
+            sizes = {name: choice[name] for name in PRODUCT}
+            multiply_many[groups(runs * tiles), (choice["WORKGROUP"], 1, 1)](
+                left,
+                right,
+                m,
+                RUN=choice["RUN"],
+                DOWN=not self.channels_fast,
+                ACC=self.workspace_kind,
+                **sizes,
             )
 
         first_accepted(self._choices(), use)
@@ -145,8 +150,8 @@ class Winograd:
         self, m: Any, out: Any, bias: Any, activation: Function, first: int
     ) -> None:
         staged = self.device.capabilities.local_memory_dedicated and not self.channels_fast
-        transform_results[self._launch(m.shape[0], self.shape.filters)](
-            self._turned(m),
+        transform_results[self.launch(m.shape[0], self.shape.filters)](
+            self.turned(m),
             out,
             bias,
             first,
@@ -154,20 +159,20 @@ class Winograd:
             BY=self.by,
             ACTIVATION=activation,
             CHANNELS_FAST=self.channels_fast,
-            T=self._block(),
+            T=self.block(),
             STAGED=staged,
         )
 
-    def _launch(self, blocks: int, channels: int) -> tuple[Any, tuple[int, int, int]]:
+    def launch(self, blocks: int, channels: int) -> tuple[Any, tuple[int, int, int]]:
         """Workgroups that transform so many blocks: of all tiles of a channel, or of channels."""
         if not self.channels_fast:
-            return groups(blocks * channels), (self._block(), 1, 1)
+            return groups(blocks * channels), (self.block(), 1, 1)
         items = min(_CHANNELS, channels)
-        return groups(blocks * self._block() * -(-channels // items)), (items, 1, 1)
+        return groups(blocks * self.block() * -(-channels // items)), (items, 1, 1)
 
-    def _matrices(self, workspace: Any, blocks: int) -> tuple[Any, Any]:
+    def matrices(self, workspace: Any, blocks: int) -> tuple[Any, Any]:
         """Transformed images and products of so many blocks, parts of the workspace."""
-        elements, count, block = self.by.inputs**2, self.shape.groups, self._block()
+        elements, count, block = self.by.inputs**2, self.shape.groups, self.block()
         found, start = [], 0
         for channels in (self.shape.channels // count, self.shape.filters // count):
             matrix = (block, channels) if self.channels_fast else (channels, block)
@@ -177,23 +182,23 @@ class Winograd:
             start += prod(extents)
         return found[0], found[1]
 
-    def _turned(self, matrices: Any) -> Any:
+    def turned(self, matrices: Any) -> Any:
         """Matrices seen with tiles, or for filters channels, along their rows."""
         if not self.channels_fast:
             return matrices
         return self.device.namespace().permute_dims(matrices, (0, 1, 2, 4, 3))
 
     def _choices(self) -> tuple[Parameters, ...]:
-        shape, capabilities = self.shape, self.device.capabilities
-        matrices = self.by.inputs**2 * shape.groups
-        size = (shape.filters // shape.groups, self.total, matrices)
-        return winograd_choices(capabilities, self.workspace_kind, size, state())
+        if self.choice is not None:
+            return (self.choice,)
+        capabilities, kind = self.device.capabilities, self.workspace_kind
+        return winograd_choices(capabilities, kind, self.shape, self.total, state())
 
-    def _block(self) -> int:
+    def block(self) -> int:
         """Tiles of a block."""
         return int(self._choices()[0]["T"])
 
-    def _each(self) -> int:
+    def each(self) -> int:
         """Elements of workspace for a block."""
         channels = self.shape.channels + self.shape.filters
-        return self.by.inputs**2 * channels * self._block()
+        return self.by.inputs**2 * channels * self.block()

@@ -1,4 +1,4 @@
-"""The transforms of Winograd's convolution: filters, images, results.
+"""The transforms of Winograd's convolution: filters, images, results, and for the gradients.
 
 Of a tile each work-item transforms one channel, in registers. What is transformed is stored as so
 many matrices as a tile has elements, whose products `portable.linalg.gemm` makes. All arrays are
@@ -16,7 +16,13 @@ from portable.conv.points import Transforms
 from portable.lang.function import function
 from portable.lang.kernel import kernel
 
-__all__ = ["transform_filters", "transform_images", "transform_results"]
+__all__ = [
+    "transform_filters",
+    "transform_gradient",
+    "transform_images",
+    "transform_results",
+    "transform_sums",
+]
 
 
 @function
@@ -191,3 +197,63 @@ def transform_results(
             for j in kl.static_range(R):
                 if n < out.shape[0] and y + i < out.shape[2] and z + j < out.shape[3]:
                     out[n, channel, y + i, z + j] = full[i, j]
+
+
+@kernel
+def transform_gradient(
+    dy: Any,
+    m: Any,
+    first: Any,
+    total: Any,
+    tiles: Any,
+    *,
+    BY: Transforms,
+    CHANNELS_FAST: bool,
+    T: int,
+    ACC: Any,
+) -> None:
+    """``m[b, e, g, k, t]`` from the gradient by results of tile ``first + b T + t``, of `total`.
+
+    The transpose of `transform_results`; zero beyond the last tile.
+    """
+    p, channel, exists = own_tile(dy.shape[1], CHANNELS_FAST, T)
+    if exists:
+        R = BY.results
+        n, row, column = tile_place(first + p, tiles)
+        n = kl.minimum(n, dy.shape[0] - 1)
+        tile = kl.private((R, R), ACC)
+        for i in kl.static_range(R):
+            line = kl.minimum(row * R + i, dy.shape[2] - 1)
+            above = row * R + i < dy.shape[2] and first + p < total
+            for j in kl.static_range(R):
+                value = ACC(dy[n, channel, line, kl.minimum(column * R + j, dy.shape[3] - 1)])
+                inside = above and column * R + j < dy.shape[3]
+                tile[i, j] = kl.where(inside, value, ACC(0))
+        full = transformed(BY.output_turned, tile, R)
+        g, k = channel // m.shape[3], channel % m.shape[3]
+        for i in kl.static_range(BY.inputs):
+            for j in kl.static_range(BY.inputs):
+                m[p // T, i * BY.inputs + j, g, k, p % T] = full[i, j]
+
+
+@kernel
+def transform_sums(u: Any, dw: Any, *, BY: Transforms) -> None:
+    """The gradient by filters ``dw[g K + k, c]`` from sums ``u[s, e, g, k, c]`` over all s.
+
+    The transpose of `transform_filters`.
+    """
+    c, k = kl.global_id(0), kl.global_id(1)
+    if c < dw.shape[1] and k < dw.shape[0]:
+        g, own = k // u.shape[3], k % u.shape[3]
+        tile = kl.private((BY.inputs, BY.inputs), u.dtype)
+        for i in kl.static_range(BY.inputs):
+            for j in kl.static_range(BY.inputs):
+                tile[i, j] = 0
+        for s in range(u.shape[0]):
+            for i in kl.static_range(BY.inputs):
+                for j in kl.static_range(BY.inputs):
+                    tile[i, j] += u[s, i * BY.inputs + j, g, own, c]
+        full = transformed(BY.filter_turned, tile, BY.inputs)
+        for i in kl.static_range(len(BY.filter_turned)):
+            for j in kl.static_range(len(BY.filter_turned)):
+                dw[k, c, i, j] = full[i, j]

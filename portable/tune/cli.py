@@ -165,7 +165,7 @@ class _Searches:
         self._progress.remove_task(task)
         for line in _summary(label, self._tunable, size, search):
             self.say(line)
-        return search.best.choice if search.best else None
+        return self._tunable.entry(size, search.best.choice) if search.best else None
 
 
 def _in_use(tunable: Tunable, device: Device, dtype: DType) -> list[Parameters]:

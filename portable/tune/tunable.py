@@ -62,6 +62,8 @@ class Tunable:
         What a problem of a size costs.
     problem : callable
         Makes a problem.
+    entry : callable
+        What the table lists, of a size and the best choice for it: the choice, if left out.
     """
 
     space: Space
@@ -70,3 +72,4 @@ class Tunable:
     parse_size: Callable[[str], Size]
     flops: Callable[[Size], float]
     problem: Callable[[Device, DType, Size], Problem]
+    entry: Callable[[Size, Parameters], Parameters] = lambda size, choice: choice

@@ -44,6 +44,25 @@ def test_gradients(device: Device, name: str, layout: Any) -> None:
     assert np.allclose(pt.to_numpy(found), by_filters, atol=1e-4)
 
 
+@pytest.mark.parametrize(("algorithm", "layout"), [("winograd2", "NHWC"), ("winograd4", "NCHW")])
+def test_by_filters_by_winograds_method(device: Device, algorithm: Any, layout: Any) -> None:
+    case = CASES["winograd"]
+    x, w = case.images(np.float32)
+    dy = np.random.default_rng(5).standard_normal(results(case, x, w).shape).astype(np.float32)
+    _, expected = gradients(case, x, w, dy)
+    _, largest = gradients(case, abs(x), w, abs(dy))
+    images, gradient = (
+        pt.asarray(
+            np.ascontiguousarray(a.transpose(0, 2, 3, 1)) if layout == "NHWC" else a, device=device
+        )
+        for a in (x, dy)
+    )
+    found = conv2d_weight_gradient(
+        images, gradient, w.shape, algorithm=algorithm, layout=layout, **case.settings
+    )
+    assert np.abs(pt.to_numpy(found) - expected).max() < 1e-5 * largest.max()
+
+
 @pytest.mark.needs_processor
 def test_mistakes() -> None:
     x, dy = np.zeros((1, 2, 5, 5), np.float32), np.zeros((1, 3, 3, 3), np.float32)

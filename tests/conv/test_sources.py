@@ -27,10 +27,10 @@ HOPPER = replace(
 )
 BOXES = {
     "WINDOW": Window((3, 3), (1, 1), (1, 1), (1, 1)), "BOX": (1, 8, 16), "BN": 64, "BK": 64,
-    "STAGES": 4, "APART": True, "GROUP": 8, "UNITS": True, "ACC": pt.float32, "ACTIVATION": keep,
+    "STAGES": 4, "APART": True, "UNITS": True, "ACC": pt.float32, "ACTIVATION": keep,
 }  # fmt: skip
 MANY = {
-    "BM": 64, "BN": 64, "BK": 32, "STAGES": 2, "UNITS": True, "SPLIT": True, "DOWN": True,
+    "BM": 64, "BN": 64, "BK": 32, "STAGES": 2, "UNITS": True, "SPLIT": True, "DOWN": True, "RUN": 1,
     "ACC": pt.float32,
 }  # fmt: skip
 

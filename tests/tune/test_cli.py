@@ -134,7 +134,7 @@ def test_every_device_has_choices(device: Device) -> None:
 @pytest.mark.parametrize(
     ("words", "expected"),
     [
-        (["gem"], "there are gemm"),
+        (["gem"], "there are conv, gemm"),
         (["gemm", "--dtype", "i8"], "tunes f16, f32"),
         (["gemm", "--size", "4x4"], "expected n or MxNxK"),
         (["gemm", "--device", "nonsuch"], "nonsuch"),

@@ -1,0 +1,69 @@
+"""The table of tuned parameters decides by which algorithm and with which tiles."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import portable as pt
+from portable.backend import Device
+from portable.conv import prepare
+from portable.conv.conv_tunable import TUNABLE
+from portable.conv.tuning import entry_of, winograd_choices
+from portable.tune.table import device_keys, lookup, record, state, user_table
+
+
+@pytest.fixture(autouse=True)
+def _own_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PORTABLE_TUNING", str(tmp_path / "tuning.json"))
+    user_table().write_text("{}", encoding="utf-8")
+
+
+def ones(device: Device, shape: tuple[int, ...]) -> Any:
+    return pt.asarray(np.ones(shape, np.float32), device=device)
+
+
+def choice(device: Device, **others: Any) -> dict[str, Any]:
+    """One that every device takes, of Winograd's method."""
+    found = lookup(TUNABLE.space, pt.float32, device.capabilities)[0]
+    return {name: found[name] for name in TUNABLE.space.values} | others
+
+
+def test_an_entry_for_a_shape_is_for_that_shape(device: Device) -> None:
+    x, w = (2, 64, 20, 20), ones(device, (64, 64, 3, 3))
+    known = prepare(x, w).algorithm
+    other = "winograd2" if known != "winograd2" else "winograd4"
+    key = device_keys(device.capabilities)[0]
+    record(
+        "conv", pt.float32, key, [entry_of((64, 20, 20, 64, 2), choice(device, ALGORITHM=other))]
+    )
+    assert prepare(x, w).algorithm == other
+    assert prepare((3, *x[1:]), w).algorithm == known
+
+
+def test_blocks_are_as_the_table_has_them(device: Device) -> None:
+    shape = prepare((2, 8, 9, 9), ones(device, (8, 8, 3, 3)))._route.shape
+    key = device_keys(device.capabilities)[0]
+    record("conv", pt.float32, key, [choice(device, T=64, BN=64, RUN=4)])
+    found = winograd_choices(device.capabilities, pt.float32, shape, 10**6, state())
+    assert (found[0]["T"], found[0]["RUN"]) == (64, 4)
+
+
+@pytest.mark.parametrize("algorithm", ["direct", "winograd2"])
+def test_what_is_tuned_is_verified(device: Device, algorithm: str) -> None:
+    problem = TUNABLE.problem(device, pt.float32, (3, 6, 7, 4, 2))
+    problem.run(choice(device, ALGORITHM=algorithm))
+    assert problem.error() <= 1
+    assert not problem.error() <= 1, "the result is to be cleared"
+
+
+def test_sizes_and_choices(device: Device) -> None:
+    can = device.capabilities
+    for dtype in TUNABLE.dtypes:
+        assert TUNABLE.flops(TUNABLE.sizes(can)[0]) > 0
+        assert next(TUNABLE.space.choices(dtype, can))
+    assert TUNABLE.parse_size("3x8x9x4x1") == (3, 8, 9, 4, 1)
+    assert np.isclose(TUNABLE.flops((1, 3, 3, 1, 1)), 18)
