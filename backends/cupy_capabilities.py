@@ -76,8 +76,8 @@ def _text(value: Any) -> str:
 
 
 def _matrix_units(level: tuple[int, int]) -> frozenset[str]:
-    units = {"mma.f16", "mma.tf32", "mma.f64"} if level >= (8, 0) else set()
-    return frozenset(units | ({"wgmma.f16"} if level == (9, 0) else set()))
+    units = {"mma.f16", "mma.bf16", "mma.tf32", "mma.f64"} if level >= (8, 0) else set()
+    return frozenset(units | ({"wgmma.f16", "wgmma.bf16"} if level == (9, 0) else set()))
 
 
 def _async_copy(level: tuple[int, int]) -> frozenset[str]:

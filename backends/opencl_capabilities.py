@@ -33,7 +33,7 @@ _FALLBACK_LOCAL = 32 * 1024
 _FALLBACK_LINE = 64
 _VOLTA = 7
 _AMPERE = 8
-_UNITS = frozenset({"mma.f16", "mma.tf32", "mma.f64"})
+_UNITS = frozenset({"mma.f16", "mma.bf16", "mma.tf32", "mma.f64"})
 
 
 def is_cpu(device: cl.Device) -> bool:

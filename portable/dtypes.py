@@ -11,6 +11,7 @@ from portable.errors import DTypeError
 __all__ = [
     "ALL",
     "DType",
+    "bfloat16",
     "bool_",
     "complex64",
     "complex128",
@@ -27,6 +28,18 @@ __all__ = [
     "uint32",
     "uint64",
 ]
+
+
+def _numpy_of(name: str) -> np.dtype[Any]:
+    """NumPy's dtype of a name; of bfloat16 that of ``ml_dtypes``, or bare bytes where it is not."""
+    if name != "bfloat16":
+        return np.dtype(name)
+    try:
+        import ml_dtypes  # type: ignore[import-not-found,unused-ignore]
+    except ImportError:
+        return np.dtype("V2")
+    found: np.dtype[Any] = np.dtype(ml_dtypes.bfloat16)
+    return found
 
 
 class DType:
@@ -52,7 +65,7 @@ class DType:
         self.name: Final = name
         self.short: Final = short
         self.kind: Final = kind
-        self.numpy: Final[np.dtype[Any]] = np.dtype(name)
+        self.numpy: Final[np.dtype[Any]] = _numpy_of(name)
         self.itemsize: Final = self.numpy.itemsize
 
     @property
@@ -89,6 +102,7 @@ class DType:
             "uint8": uint32,
             "uint16": uint32,
             "float16": float32,
+            "bfloat16": float32,
         }.get(self.name, self)
 
     def __call__(self, x: Any) -> Any:
@@ -114,6 +128,10 @@ uint64: Final = DType("uint64", "u64", "u")
 float16: Final = DType("float16", "f16", "f")
 float32: Final = DType("float32", "f32", "f")
 float64: Final = DType("float64", "f64", "f")
+bfloat16: Final = DType("bfloat16", "bf16", "f")
+"""The upper half of ``float32``. Kernels load, store and multiply it; it is none of the Array API's
+types. NumPy has it from ``ml_dtypes``."""
+
 complex64: Final = DType("complex64", "c64", "c")
 complex128: Final = DType("complex128", "c128", "c")
 
@@ -135,7 +153,10 @@ ALL: Final = (
 )
 
 _BY_NAME: Final[dict[str, DType]] = {d.name: d for d in ALL} | {d.short: d for d in ALL}
-_BY_NUMPY: Final[dict[Any, DType]] = {d.numpy: d for d in ALL}
+if bfloat16.numpy.name == "bfloat16":
+    _BY_NAME.update({"bfloat16": bfloat16, "bf16": bfloat16})
+
+_BY_NUMPY: Final[dict[Any, DType]] = {d.numpy: d for d in (*ALL, *set(_BY_NAME.values()))}
 
 
 def dtype(spec: object) -> DType:
@@ -150,7 +171,7 @@ def dtype(spec: object) -> DType:
     Raises
     ------
     DTypeError
-        If it names none of the fourteen types; structured, object and byte-swapped dtypes do not.
+        If it names none of these types; structured, object and byte-swapped dtypes do not.
     """
     if isinstance(spec, DType):
         return spec
@@ -165,6 +186,6 @@ def dtype(spec: object) -> DType:
         found = None
     if found is None:
         known = ", ".join(d.name for d in ALL)
-        hint = "; convert to float32" if "bfloat16" in str(spec) else ""
+        hint = "; for bfloat16, pip install ml_dtypes" if "bfloat16" in str(spec) else ""
         raise DTypeError(f"{spec!r} is no supported dtype; supported are {known}{hint}")
     return found

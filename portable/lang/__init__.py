@@ -145,6 +145,7 @@ u16 = _dtypes.uint16
 u32 = _dtypes.uint32
 u64 = _dtypes.uint64
 f16 = _dtypes.float16
+bf16 = _dtypes.bfloat16
 f32 = _dtypes.float32
 f64 = _dtypes.float64
 c64 = _dtypes.complex64

@@ -20,7 +20,16 @@ from portable.lang.function import Function
 from portable.linalg.gemm_again import key_of, known_product, seen_again
 from portable.linalg.gemm_kernels import keep, relu
 from portable.linalg.gemm_launches import TileLaunch, in_order
-from portable.linalg.gemm_plan import ALGORITHMS, Algorithm, Form, Plan, Wanted, planned
+from portable.linalg.gemm_plan import (
+    ALGORITHMS,
+    PRECISIONS,
+    Algorithm,
+    Form,
+    Plan,
+    Precision,
+    Wanted,
+    planned,
+)
 from portable.linalg.gemm_rows import in_rows
 from portable.linalg.operands import same_elements, views_overlap
 from portable.namespace import device_of_arrays, on_device
@@ -44,13 +53,15 @@ def gemm(
     out: ArrayT | None = None,
     accumulate: Any = None,
     algorithm: Algorithm = "auto",
+    precision: Precision = "full",
 ) -> ArrayT:
     """``activation(alpha a @ b + beta c + bias)``, where `a` and `b` live.
 
     Parameters
     ----------
     a : array, shape (..., M, K)
-        ``float16``, ``float32`` or ``float64``; any strides, so that a transpose is a view.
+        ``float16``, ``bfloat16`` (NumPy's of ``ml_dtypes``), ``float32`` or ``float64``; any
+        strides, so that a transpose is a view.
     b : array, shape (..., K, N)
         Of the same dtype and device; leading dimensions broadcast with those of `a`.
     alpha, beta : float
@@ -64,24 +75,25 @@ def gemm(
     out : array, shape (..., M, N), optional
         Where to put the result; may be `c` but may not overlap `a` or `b`.
     accumulate : dtype, optional
-        The type to sum in: ``float32`` (the default for ``float16`` and ``float32``) or
-        ``float64``.
+        The type to sum in: ``float32`` (the default for all but ``float64``) or ``float64``.
     algorithm : str
         "auto": the tuned kernel for the device. "naive", "tiled", "register", "pipelined" and
         "matrix" are the rungs of the ladder towards it, "vendor" is the array library's own
         ``matmul``.
+    precision : {"full", "tf32"}
+        "tf32": matrix units may round factors of ``float32`` to 11 bits, where a device has such.
 
     Returns
     -------
     array, shape (..., M, N)
         `out`, or a new array. Elementwise within ``4 (K u_acc + u_out) (|alpha| |A| |B| +
         |beta C| + |bias|)`` of the exact result, u the unit roundoffs. K = 0 gives the rest of the
-        formula.
+        formula. With factors rounded to 11 bits ``|alpha| |A| |B| / 1024`` comes on top.
 
     Raises
     ------
     DTypeError
-        For mixed or other dtypes.
+        For mixed or other dtypes, and a `precision` that is not theirs.
     ShapeError
         For shapes that do not fit, or an `out` that overlaps an operand.
     LaunchError
@@ -110,7 +122,7 @@ def gemm(
         alpha = _factor("alpha", alpha)
     if type(beta) is not float:
         beta = _factor("beta", beta)
-    key = key_of(a, b, beta, c, bias, out, (activation, accumulate, algorithm))
+    key = key_of(a, b, beta, c, bias, out, (activation, accumulate, algorithm, precision))
     known = known_product(key)
     if known is not None:
         result = known.make() if out is None else out
@@ -121,7 +133,7 @@ def gemm(
         options = {"activation": activation, "accumulate": accumulate, "algorithm": algorithm}
         arrays = {"alpha": alpha, "beta": beta, "c": c, "bias": bias, "out": out}
         return exchanged(gemm, (a, b), arrays | options)  # type: ignore[no-any-return]
-    wanted = _wanted(beta, activation, accumulate, algorithm)
+    wanted = _wanted(beta, activation, accumulate, algorithm, precision)
     device, plan = _checked(given, wanted)
     if algorithm == "vendor" and 0 not in plan.shape:
         return _vendor(device, given, wanted)  # type: ignore[no-any-return]
@@ -146,12 +158,13 @@ def prepare_gemm(
     activation: Literal["relu"] | Function | None = None,
     accumulate: Any = None,
     algorithm: Algorithm = "auto",
+    precision: Precision = "full",
 ) -> Callable[[], None]:
     """The cheapest product of the same arrays again and again, as a function.
 
     Parameters
     ----------
-    a, b, out, alpha, beta, c, bias, activation, accumulate, algorithm
+    a, b, out, alpha, beta, c, bias, activation, accumulate, algorithm, precision
         As in `gemm`. The arrays must stay alive and where they are; what they hold is read at each
         call, the factors now.
 
@@ -176,7 +189,7 @@ def prepare_gemm(
     4.0
     """
     given = _Given(_factor("alpha", alpha), a, b, _factor("beta", beta), c, bias, out)
-    wanted = _wanted(given.beta, activation, accumulate, algorithm)
+    wanted = _wanted(given.beta, activation, accumulate, algorithm, precision)
     device, plan = _checked(given, wanted)
     if 0 in plan.shape:
         return _nothing
@@ -241,11 +254,15 @@ def _arguments(given: _Given, result: Any) -> tuple[Any, ...]:
 # -- what is asked for ----------------------------------------------------------------------------
 
 
-def _wanted(beta: float, activation: Any, accumulate: Any, algorithm: Algorithm) -> Wanted:
+def _wanted(
+    beta: float, activation: Any, accumulate: Any, algorithm: Algorithm, precision: Precision
+) -> Wanted:
     if algorithm not in ALGORITHMS:
         raise ValueError(f"algorithm={algorithm!r}; gemm has {', '.join(ALGORITHMS)}")
+    if precision not in PRECISIONS:
+        raise ValueError(f"precision={precision!r}; gemm has {', '.join(PRECISIONS)}")
     sum_in = None if accumulate is None else dtype(accumulate)
-    return Wanted(bool(beta), _activation(activation), sum_in, algorithm)
+    return Wanted(bool(beta), _activation(activation), sum_in, algorithm, precision)
 
 
 def _activation(activation: object) -> Function:

@@ -216,6 +216,7 @@ def gemm_tiles(
     ACC: Any,
     ACTIVATION: Any,
     IN_PARTS: bool = False,
+    SPLIT: Any = False,
 ) -> None:
     """A workgroup per ``BM x BN`` tile of the result, held in registers or by matrix units.
 
@@ -244,7 +245,7 @@ def gemm_tiles(
     AHEAD = 0 if APART else STAGES - 1
     tile_a = kl.local((STAGES, BM, BK), a.dtype)
     tile_b = kl.local((STAGES, BK, BN), b.dtype)
-    acc = kl.matrix((BM, BN), ACC, scope="workgroup", units=UNITS)
+    acc = kl.matrix((BM, BN), ACC, scope="workgroup", units=UNITS, split=SPLIT)
     acc.fill(0)
     for stage in kl.static_range(AHEAD):
         begin = first + stage * BK

@@ -62,7 +62,7 @@ def launches(
     k : int
         The extent that is summed over.
     algorithm : str
-        What `gemm` calls so.
+        What `gemm` calls so, or "tf32": by matrix units that round factors of single precision.
     constants : dict
         ``ACC`` and ``ACTIVATION``.
     b_columns : bool
@@ -130,7 +130,7 @@ def tiles_launch(
     sizes = {name: value for name, value in parameters.items() if name != "WORKGROUP"}
     workgroup = (parameters["WORKGROUP"], 1, 1)
     launcher = _over_tiles(gemm_tiles, shape, parameters["BM"], parameters["BN"], workgroup)
-    return TileLaunch(launcher, {"IN_PARTS": False, **sizes, **constants})
+    return TileLaunch(launcher, {"IN_PARTS": False, "SPLIT": False, **sizes, **constants})
 
 
 def sums_launch(shape: tuple[int, ...], activation: Function) -> TileLaunch:

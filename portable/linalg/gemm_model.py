@@ -22,7 +22,7 @@ from math import ceil
 from typing import Any, Final
 
 from portable.backend import Capabilities
-from portable.dtypes import DType
+from portable.dtypes import DType, bfloat16, float16, float32
 from portable.tune.space import Parameters
 from portable.tune.table import device_keys
 
@@ -106,7 +106,8 @@ def multiplying(choice: Parameters) -> int:
 
 def rates_of(choice: Parameters, dtype: DType, capabilities: Capabilities) -> Rates:
     """The rates of a device, or of one like it, in the way that a choice of tiles multiplies."""
-    units, kind = capabilities.matrix_units if choice["UNITS"] else (), dtype.short
+    units = capabilities.matrix_units if choice["UNITS"] else ()
+    kind = "tf32" if dtype is float32 else dtype.short
     way = "units" if f"mma.{kind}" in units else "plain"
     if choice["APART"] and f"wgmma.{kind}" in units:
         way = "apart"
@@ -115,7 +116,7 @@ def rates_of(choice: Parameters, dtype: DType, capabilities: Capabilities) -> Ra
 
 @lru_cache(maxsize=256)
 def _rates_of(capabilities: Capabilities, dtype: DType, way: str) -> Rates:
-    table = _table()[dtype.name]
+    table = _table()[float16.name if dtype is bfloat16 else dtype.name]
     key = next(key for key in device_keys(capabilities) if way in table.get(key, {}))
     return Rates(**table[key][way])
 

@@ -15,14 +15,28 @@ from portable.linalg.gemm_launches import TileLaunch, launches
 from portable.linalg.gemm_rows import row_multiples
 from portable.linalg.operands import broadcast_shape, broadcasts_to, common_dtype
 
-__all__ = ["ALGORITHMS", "Algorithm", "Form", "Plan", "Wanted", "planned"]
+__all__ = [
+    "ALGORITHMS",
+    "PRECISIONS",
+    "Algorithm",
+    "Form",
+    "Plan",
+    "Precision",
+    "Wanted",
+    "planned",
+]
 
 Algorithm = Literal["auto", "naive", "tiled", "register", "pipelined", "matrix", "vendor"]
 
 ALGORITHMS: Final = ("auto", "naive", "tiled", "register", "pipelined", "matrix", "vendor")
 """What ``algorithm=`` takes: "auto", the rungs of the ladder from the plainest up, "vendor"."""
 
-_DTYPES: Final = (kl.f16, kl.f32, kl.f64)
+Precision = Literal["full", "tf32"]
+
+PRECISIONS: Final = ("full", "tf32")
+"""What ``precision=`` takes."""
+
+_DTYPES: Final = (kl.f16, kl.bf16, kl.f32, kl.f64)
 
 
 class Form(NamedTuple):
@@ -45,12 +59,15 @@ class Wanted(NamedTuple):
         What to sum in; None for the default.
     algorithm : str
         One of `ALGORITHMS`.
+    precision : str
+        One of `PRECISIONS`.
     """
 
     reads_c: bool
     activation: Function
     accumulate: DType | None
     algorithm: Algorithm
+    precision: Precision = "full"
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,13 +107,25 @@ def planned(
     if out is not None and out.shape != shape:
         raise ShapeError(f"gemm: out has shape {out.shape}, the result {shape}")
     accumulator = _accumulator(kind, wanted.accumulate)
-    constants = {"ACC": accumulator, "ACTIVATION": wanted.activation}
-    k = int(a.shape[-1])
-    tried = launches(device, kind, shape, k, wanted.algorithm, constants, b_columns)
+    constants: dict[str, Any] = {"ACC": accumulator, "ACTIVATION": wanted.activation}
+    k, algorithm = int(a.shape[-1]), str(wanted.algorithm)
+    if _rounds_factors(device, kind, accumulator, wanted):
+        algorithm, constants["SPLIT"] = "tf32", "first"
+    tried = launches(device, kind, shape, k, algorithm, constants, b_columns)
     rows = None
     if wanted.algorithm in ("auto", "matrix"):
         rows = row_multiples(device.capabilities, kind, shape, k, b_columns)
     return Plan(device, kind, shape, wanted.activation, tuple(tried), rows)
+
+
+def _rounds_factors(device: Device, kind: DType, accumulator: DType, wanted: Wanted) -> bool:
+    """Whether matrix units multiply factors of single precision that are rounded first."""
+    if wanted.precision != "tf32":
+        return False
+    if kind is not kl.f32:
+        raise DTypeError(f'precision="tf32" is for float32, not {kind.name}')
+    units = "mma.tf32" in device.capabilities.matrix_units
+    return units and accumulator is kl.f32 and wanted.algorithm in ("auto", "matrix")
 
 
 def _result_shape(a: tuple[int, ...], b: tuple[int, ...]) -> tuple[int, ...]:

@@ -6,12 +6,12 @@ from functools import lru_cache
 from typing import Any, Final
 
 from portable.backend import Capabilities, Device
-from portable.dtypes import DType, float16
+from portable.dtypes import DType, bfloat16, float16
 from portable.linalg.gemm_model import Product, multiplying, parts_of, predicted
 from portable.tune.space import Parameters, Space
 from portable.tune.table import lookup_entries, state
 
-__all__ = ["SPACE", "SPACE_NT", "candidates", "multiplying", "schemes"]
+__all__ = ["SPACE", "SPACE_NT", "SPACE_TF32", "candidates", "multiplying", "schemes"]
 
 _USUAL_DEPTH: Final = 1024
 
@@ -40,7 +40,7 @@ def _fits(choice: Parameters, dtype: DType, capabilities: Capabilities) -> bool:
 
 def _may_be_apart(choice: Parameters, dtype: DType, capabilities: Capabilities) -> bool:
     """Where multiplications run on their own, in a ring with slots to run ahead in."""
-    units = choice["UNITS"] and dtype is float16 and "wgmma.f16" in capabilities.matrix_units
+    units = choice["UNITS"] and f"wgmma.{dtype.short}" in capabilities.matrix_units
     return bool(units and choice["STAGES"] > 2 and choice["WORKGROUP"] > multiplying(choice))
 
 
@@ -62,6 +62,10 @@ SPACE_NT: Final = Space("gemm_nt", _VALUES, _fits, {"APART": False})
 
 Register tiles want its rows: copies across cost more, and larger tiles need fewer of them.
 """
+
+
+SPACE_TF32: Final = Space("gemm_tf32", _VALUES, _fits, {"APART": False})
+"""For matrix units that round factors of single precision."""
 
 
 def candidates(
@@ -105,7 +109,10 @@ def _ranked(
 ) -> tuple[tuple[Parameters, int], ...]:
     """The schemes as of one state of the user's table."""
     spaces = (SPACE_NT, SPACE) if b_columns else (SPACE,)
-    entries = [entry for space in spaces for entry in lookup_entries(space, dtype, capabilities)]
+    if algorithm == "tf32":
+        spaces = (SPACE_TF32,)
+    like = float16 if dtype is bfloat16 else dtype
+    entries = [entry for space in spaces for entry in lookup_entries(space, like, capabilities)]
     found = [
         (_for_rung(dict(choice), algorithm), level)
         for level, entry in enumerate(entries)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from portable.dtypes import DType, bfloat16, dtype, float16
 from portable.lang.ir import statements as s
 from portable.sim import report
 from portable.sim.control import assign
@@ -33,13 +34,14 @@ _ROW: Final = 8
 # -- registers ------------------------------------------------------------------------------------
 
 
-@instruction("pack.f16")
+@instruction("pack")
 def _(statement: s.Instruction, b: Builder) -> Step:
-    return worked_out(statement, b, 1, lambda c, x: [_packed(x[0], x[1])])
+    kind = dtype(statement.name.rpartition(".")[2])
+    return worked_out(statement, b, 1, lambda c, x: [_packed(x[0], x[1], kind)])
 
 
-def _packed(low: Value, high: Value) -> Value:
-    pair = np.stack([low, high], 1).astype(np.float16)
+def _packed(low: Value, high: Value, kind: DType) -> Value:
+    pair = np.stack([low, high], 1).astype(kind.numpy)
     return np.ascontiguousarray(pair).view(np.uint32)[:, 0]
 
 
@@ -66,24 +68,29 @@ def _warps(x: Value) -> Value:
     return out
 
 
-def _halves(registers: list[Value]) -> list[Value]:
+def _halves(registers: list[Value], kind: DType) -> list[Value]:
     """The elements of packed registers, lowest first."""
-    pairs = [np.ascontiguousarray(r).view(np.float16).reshape(-1, 2) for r in registers]
+    pairs = [np.ascontiguousarray(r).view(kind.numpy).reshape(-1, 2) for r in registers]
     return [_warps(pair[:, i].astype(np.float32)) for pair in pairs for i in (0, 1)]
 
 
 @instruction("mma.f16")
 def _(statement: s.Instruction, b: Builder) -> Step:
-    return worked_out(statement, b, WARP, _mma_f16)
+    return worked_out(statement, b, WARP, partial(_mma_halves, float16))
 
 
-def _mma_f16(c: list[Value], x: list[Value]) -> list[Value]:
+@instruction("mma.bf16")
+def _(statement: s.Instruction, b: Builder) -> Step:
+    return worked_out(statement, b, WARP, partial(_mma_halves, bfloat16))
+
+
+def _mma_halves(kind: DType, c: list[Value], x: list[Value]) -> list[Value]:
     warps = c[0].size // WARP
     a, b = np.zeros((warps, 16, 16), np.float32), np.zeros((warps, 16, 8), np.float32)
-    for i, value in enumerate(_halves(x[:4])):
+    for i, value in enumerate(_halves(x[:4], kind)):
         row = _GROUP + (0 if i in (0, 1, 4, 5) else 8)
         a[:, row, _MEMBER * 2 + (i & 1) + (8 if i >= 4 else 0)] = value
-    for i, value in enumerate(_halves(x[4:])):
+    for i, value in enumerate(_halves(x[4:], kind)):
         b[:, _MEMBER * 2 + (i & 1) + (8 if i >= 2 else 0), _GROUP] = value
     return _added(c, a @ b)
 
@@ -169,7 +176,7 @@ def _(statement: s.Instruction, b: Builder) -> Step:
     def run(w: Workgroup) -> None:
         w.meet_sub_groups(site, statement.name, WARP)
         used = w.active.ids[w.active.ids % WARP < _ROW * count]
-        rows = np.zeros((w.size, _ROW), np.float16)
+        rows = np.zeros((w.size, _ROW), array.dtype.numpy)
         access = _rows(w, site, [p(w) for p in places], used, axis)
         rows[used] = read(w, access).reshape(-1, _ROW)
         for number, variable in enumerate(statement.outputs):
@@ -193,6 +200,6 @@ def _(statement: s.Instruction, b: Builder) -> Step:
         words = np.stack([w.active.pick(x(w)) for x in inputs], 1)
         axis = array.strides.index("unit")
         access = _rows(w, site, [p(w) for p in places], w.active.ids, axis)
-        write(w, access, np.ascontiguousarray(words).view(np.float16).reshape(-1))
+        write(w, access, np.ascontiguousarray(words).view(array.dtype.numpy).reshape(-1))
 
     return Plain(run)

@@ -130,7 +130,7 @@ class _Tiles:
         return Access(self._sites[array], buffer, index, np.zeros_like(offsets), offsets, None)
 
 
-@instruction("wgmma.f16")
+@instruction("wgmma.f16", "wgmma.bf16")
 def _(statement: s.Instruction, b: Builder) -> Step:
     site, tiles = b.site(statement.loc), _Tiles(statement, b)
     inputs = b.expressions(statement.inputs, site)

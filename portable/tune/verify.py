@@ -11,7 +11,7 @@ from portable.dtypes import DType
 
 __all__ = ["unit_roundoff", "worst_error"]
 
-_DIGITS: Final = {"float16": 11, "float32": 24, "float64": 53}
+_DIGITS: Final = {"float16": 11, "bfloat16": 8, "float32": 24, "float64": 53}
 
 
 def unit_roundoff(dtype: DType) -> float:

@@ -50,13 +50,13 @@ def _trade(distance: int) -> Asm:
     )
 
 
-def _wgmma(columns: int) -> Asm:
+def _wgmma(columns: int, kind: str) -> Asm:
     """64 rows by so many columns by 16 of a warpgroup, both operands in local memory.
 
     Inputs are the two matrix descriptors, and whether each operand lies transposed.
     """
     count = columns // 2
-    word = f"wgmma.mma_async.sync.aligned.m64n{columns}k16.f32.f16.f16"
+    word = f"wgmma.mma_async.sync.aligned.m64n{columns}k16.f32.{kind}.{kind}"
     tail = f"%{count}, %{count + 1}, 1, 1, 1, %{count + 2}, %{count + 3}"
     inputs = '"l"({i0}), "l"({i1}), "n"({i2}), "n"({i3})'
     return Asm(
@@ -67,6 +67,7 @@ def _wgmma(columns: int) -> Asm:
 
 _WARP: Final = {
     "mma.f16.m16n8k16": _mma("m16n8k16", "f32.f16.f16.f32", 4, 2, 4, ("f", "r")),
+    "mma.bf16.m16n8k16": _mma("m16n8k16", "f32.bf16.bf16.f32", 4, 2, 4, ("f", "r")),
     "mma.tf32.m16n8k8": _mma("m16n8k8", "f32.tf32.tf32.f32", 4, 2, 4, ("f", "r")),
     "split.tf32": Asm(
         'asm("{{ .reg .b32 x; .reg .f32 h; mov.b32 x, %2; add.u32 x, x, 0x1000; '
@@ -76,6 +77,7 @@ _WARP: Final = {
     "mma.f64.m16n8k4": _mma("m16n8k4", "f64.f64.f64.f64", 2, 1, 4, ("d", "d")),
     "mma.f64.m8n8k4": _mma("m8n8k4", "f64.f64.f64.f64", 1, 1, 2, ("d", "d")),
     "pack.f16": Asm('asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"({o0}) : "f"({i1}), "f"({i0}));'),
+    "pack.bf16": Asm('asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"({o0}) : "f"({i1}), "f"({i0}));'),
     "trade.1": _trade(1),
     "trade.2": _trade(2),
     "store.v4.b32": Asm(
@@ -96,6 +98,10 @@ _WARPGROUP: Final = {
     "wgmma.commit": Asm('asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");'),
     "set.f32": Asm('asm volatile("mov.f32 %0, 0f00000000;" : "=f"({o0}));'),
     "changed.f32": Asm('asm volatile("" : "+f"({o0}) :: "memory");'),
-} | {f"wgmma.f16.m64n{columns}k16": _wgmma(columns) for columns in range(64, 257, 64)}
+} | {
+    f"wgmma.{kind}.m64n{columns}k16": _wgmma(columns, kind)
+    for kind in ("f16", "bf16")
+    for columns in range(64, 257, 64)
+}
 
 MATRIX_INSTRUCTIONS: Final[dict[str, Asm]] = _WARP | _WARPGROUP

@@ -158,8 +158,9 @@ class Fragment:
         What `statements.Multiply` may take it for.
     units : bool
         Whether matrix units may hold and multiply it.
-    split : bool
-        Of ``float32``: whether factors may be split into two numbers of 11 bits for matrix units.
+    split : bool or "first"
+        Of ``float32``: whether factors may be split into two numbers of 11 bits for matrix units,
+        or only the first of these numbers be taken.
     """
 
     name: str
@@ -168,7 +169,7 @@ class Fragment:
     scope: Scope
     use: Use = "accumulator"
     units: bool = True
-    split: bool = False
+    split: bool | Literal["first"] = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@ work-item's share, after matrix fragments, since these may give local arrays new
 out still means the same everywhere; the simulator runs it.
 
 `reduced` turns what the language promises into operators that other languages have, so that their
-printers only print: `places` of work-items, `sub_groups`, `operators` (floor division, saturation,
+printers only print: `bfloat16`, `places` of work-items, `sub_groups`, `operators` (floor division, saturation,
 shifts) and `loops`. `negations` and `complements` steer clear of faults of compilers that the
 device declares, and `wrapping` of what C leaves undefined.
 """
@@ -19,6 +19,7 @@ from portable.backend import Capabilities
 from portable.faults import Fault
 from portable.lang.ir.facts import Facts
 from portable.lang.ir.kernel import Kernel
+from portable.lang.passes.bfloat16 import lower_bfloat16
 from portable.lang.passes.bindings import Bindings
 from portable.lang.passes.complements import lower_complements
 from portable.lang.passes.copies import lower_copies
@@ -49,7 +50,7 @@ def lower(kernel: Kernel, capabilities: Capabilities) -> Kernel:
 
 def reduced(kernel: Kernel, capabilities: Capabilities, semantics: Semantics) -> Kernel:
     """A kernel that `lower` gave, in operators of a language that means them by `semantics`."""
-    kernel = lower_places(kernel, semantics)
+    kernel = lower_places(lower_bfloat16(kernel), semantics)
     bindings = Bindings(Facts(kernel))
     kernel = lower_sub_groups(kernel, bindings)
     kernel = lower_loops(kernel, bindings)

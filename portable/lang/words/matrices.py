@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Literal
 
 from portable.lang.words.word import word
 
@@ -22,7 +22,7 @@ def matrix(
     scope: str = "workgroup",
     use: str = "accumulator",
     units: bool = True,
-    split: bool = False,
+    split: bool | Literal["first"] = False,
 ) -> Any:
     """A matrix fragment held by a ``"work_item"``, ``"sub_group"`` or ``"workgroup"`` together.
 
@@ -32,7 +32,9 @@ def matrix(
     A single-precision accumulator that is `split` may have matrix units multiply each factor as a
     sum of two numbers of 11 bits: products are then within 2^-20 of the exact ones, relatively, but
     an infinite factor gives NaN. (H. Ootomo, R. Yokota, "Recovering single precision accuracy from
-    Tensor Cores while surpassing the FP32 theoretical peak performance", IJHPCA 36, 2022.)
+    Tensor Cores while surpassing the FP32 theoretical peak performance", IJHPCA 36, 2022.) With
+    "first" only the first of the two numbers counts, rounded to nearest: NVIDIA's TF32, within
+    2^-10.
 
     It has ``fill(x)``, ``load(part)``, ``store(part)`` and ``map(function, *more)``, where the
     function takes an element, or an element, its row and its column, and then `more`. It may be

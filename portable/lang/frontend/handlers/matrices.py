@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from portable.dtypes import float16
+from portable.dtypes import bfloat16, float16
 from portable.lang.frontend import memory
 from portable.lang.frontend.builder import Builder
 from portable.lang.frontend.conversion import as_index, as_type, register_of
@@ -30,9 +30,12 @@ def _matrix(
     if use not in ("accumulator", "a", "b"):
         builder.fail(f'the use of kl.matrix is "accumulator", "a" or "b", not {use!r}')
     kind = as_dtype(builder, dtype)
-    held = kind if kind is float16 and use != "accumulator" else register_of(builder, kind)
+    if not (isinstance(split, bool) or split == "first"):
+        builder.fail(f'split of kl.matrix is a bool or "first", not {split!r}')
+    narrow = kind in (float16, bfloat16) and use != "accumulator"
+    held = kind if narrow else register_of(builder, kind)
     name = builder.name(builder.hint or "matrix")
-    fragment = Fragment(name, (shape[0], shape[1]), held, scope, use, bool(units), bool(split))
+    fragment = Fragment(name, (shape[0], shape[1]), held, scope, use, bool(units), split)
     builder.fragments.append(fragment)
     return fragment
 

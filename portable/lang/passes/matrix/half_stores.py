@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from portable.dtypes import float16, uint32
+from portable.dtypes import bfloat16, float16, uint32
 from portable.lang.ir import expressions as e
 from portable.lang.ir import statements as s
 from portable.lang.ir.facts import Facts
@@ -41,7 +41,8 @@ def in_quads(offsets: Sequence[Offset], target: Region, facts: Facts) -> bool:
     start = target.starts[axis]
     others = (kind for dim, kind in enumerate(array.strides) if dim != axis)
     return (
-        (array.dtype, array.space, array.aligned) == (float16, "global", True)
+        array.dtype in (float16, bfloat16)
+        and (array.space, array.aligned) == ("global", True)
         and array.strides[axis] == "unit"
         and "unit" not in others
         and facts.multiple_of(start) % _COLUMNS == 0  # type: ignore[arg-type]
@@ -77,13 +78,12 @@ def store_quads(
         Its `REGISTERS` elements.
     """
     column = add(column, mul(lanes.member, _COLUMNS - 2))
+    pack = f"pack.{target.array.dtype.short}"
     for lower in (0, 1):
         words = [code.work.variable("traded", uint32) for _ in range(_LANES)]
         for j, word in enumerate(words):
             at = 4 * j + 2 * lower
-            code.emit(
-                s.Instruction("pack.f16", (word,), (values[at], values[at + 1]), (), code.loc)
-            )
+            code.emit(s.Instruction(pack, (word,), (values[at], values[at + 1]), (), code.loc))
         _trade(code, words, lanes.member)
         index = place(target, add(row, 8 * lower), column)
         address = ((target.array, index),)

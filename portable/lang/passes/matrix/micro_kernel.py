@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import NamedTuple
 
-from portable.dtypes import DType, float16
+from portable.dtypes import DType, bfloat16, float16
 from portable.lang.ir import expressions as e
 from portable.lang.ir import statements as s
 from portable.lang.ir.types import Array, Fragment, Layout, Region, Space, Use
@@ -442,8 +442,9 @@ def _lead_of(operand: Fragment | Region) -> tuple[e.Expression, ...]:
 
 def _stored(value: e.Expression, fragment: Fragment) -> e.Expression:
     """A value as an element of a fragment holds it: rounded to half where that is its type."""
-    if fragment.dtype is float16 and value.type is not float16:
-        return e.Cast(value, value.type, float16)
+    narrow = fragment.dtype
+    if narrow in (float16, bfloat16) and value.type is not narrow:
+        return e.Cast(value, value.type, narrow)
     return value
 
 

@@ -7,11 +7,11 @@ operand a, the same transposed for b, row ``g`` and column ``2 * t`` of the accu
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from portable.backend import Capabilities
-from portable.dtypes import DType, float16, float32, float64
+from portable.dtypes import DType, bfloat16, float16, float32, float64
 
 __all__ = [
     "LANES",
@@ -123,6 +123,9 @@ MMA_F64_SMALL: Final = Shape(
 )
 
 
+MMA_BF16: Final = replace(MMA_F16, name="mma.bf16.m16n8k16", operand=bfloat16)
+
+
 def room(items: int) -> int:
     """32-bit registers of a work-item that an accumulator may take, of all that there are."""
     return min(_REGISTERS, _REGISTER_FILE // items) - _OTHERS
@@ -138,8 +141,9 @@ def shape_of(
     units = capabilities.matrix_units
     if split and "mma.tf32" in units and operand is total is float32:
         return MMA_TF32
-    if "mma.f16" in units and (operand, total) == (float16, float32):
-        return MMA_F16
+    for shape in (MMA_F16, MMA_BF16):
+        if f"mma.{operand.short}" in units and (operand, total) == (shape.operand, shape.sum):
+            return shape
     if "mma.f64" in units and operand is total is float64:
         return MMA_F64 if _generation(capabilities) >= _HOPPER else MMA_F64_SMALL
     return None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Final, Literal
 
-from portable.dtypes import DType, float16, uint32
+from portable.dtypes import DType, uint32
 from portable.lang.ir import expressions as e
 from portable.lang.ir import statements as s
 from portable.lang.ir.types import Fragment, Region
@@ -65,6 +65,11 @@ def _shape(work: Work, part: Part) -> Shape | None:
     total = part.accumulators[0].dtype
     split = all(fragment.split for fragment in part.accumulators)
     return None if kind is None else shape_of(kind, total, work.capabilities, split)
+
+
+def _first_only(part: Part) -> bool:
+    """Whether of factors that are split only the first number counts."""
+    return all(fragment.split == "first" for fragment in part.accumulators)
 
 
 def _plain(work: Work, part: Part) -> bool:
@@ -170,7 +175,7 @@ class MmaSync(Strategy):
         shape = self._shape
         tiles = self._share[0] // shape.m if use == "a" else self._share[1] // shape.n
         each = len(shape.a if use == "a" else shape.b)
-        kind = kind or (uint32 if shape.operand is float16 else shape.operand)
+        kind = kind or (uint32 if shape.operand.itemsize == 2 else shape.operand)
         return [
             [self.work.variable(f"{name}_{tile}_{i}", kind) for i in range(each)]
             for tile in range(tiles)
@@ -259,8 +264,9 @@ class MmaSync(Strategy):
             return
         high_a, low_a = self._split(code, _A, a)
         high_b, low_b = self._split(code, _B, b)
-        self._products(code, x.accumulator, low_a, high_b)
-        self._products(code, x.accumulator, high_a, low_b)
+        if not _first_only(self.part):
+            self._products(code, x.accumulator, low_a, high_b)
+            self._products(code, x.accumulator, high_a, low_b)
         self._products(code, x.accumulator, high_a, high_b)
 
     def _products(self, code: Code, total: Fragment, a: Registers, b: Registers) -> None:

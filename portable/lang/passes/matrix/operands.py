@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from portable.dtypes import float16, float32
+from portable.dtypes import bfloat16, float16
 from portable.lang.ir import expressions as e
 from portable.lang.ir import statements as s
 from portable.lang.ir.facts import Facts
@@ -69,7 +69,7 @@ class Loader:
     def _matrix_rows(self, region: Region) -> bool | None:
         """Whether rows of 8 halves in local memory run along k; None where there are none."""
         array, layout = region.array, region.array.layout
-        if array.space != "local" or array.dtype is not float16 or layout is None:
+        if array.space != "local" or array.dtype not in (float16, bfloat16) or layout is None:
             return None
         kept = kept_dims(region)
         inner = [dim for dim in kept if layout.strides[dim] == 1]
@@ -127,7 +127,8 @@ class Loader:
         if len(values) == 1:
             code.emit(s.Assign(register, values[0], code.loc))
         else:
-            code.emit(s.Instruction("pack.f16", (register,), tuple(values), (), code.loc))
+            name = f"pack.{self.shape.operand.short}"
+            code.emit(s.Instruction(name, (register,), tuple(values), (), code.loc))
 
     def _element(
         self, code: Code, region: Region, offset: Offset, outer: int, k: int
@@ -135,7 +136,7 @@ class Loader:
         row, column = self._standing()
         down, along = (outer, k) if self.use == "a" else (k, outer)
         index = place(region, add(row, offset[0] + down), add(column, offset[1] + along))
-        kind = float32 if region.array.dtype is float16 else region.array.dtype
+        kind = region.array.dtype.register
         condition = inside(region, index)
         if condition is None:
             return code.load(region.array, index, kind)

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from math import prod
 from typing import Final
 
-from portable.dtypes import DType, float16
+from portable.dtypes import DType, bfloat16, float16
 from portable.errors import UnsupportedError
 from portable.lang.ir import expressions as e
 from portable.lang.ir import statements as s
@@ -313,8 +313,9 @@ def _along(
 
 def _stored(value: e.Expression, fragment: Fragment) -> e.Expression:
     """A value as an element of a fragment holds it: rounded to half where that is its type."""
-    if fragment.dtype is float16 and value.type is not float16:
-        return e.Cast(value, value.type, float16)
+    narrow = fragment.dtype
+    if narrow in (float16, bfloat16) and value.type is not narrow:
+        return e.Cast(value, value.type, narrow)
     return value
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Final
 
-from portable.dtypes import float16, float32, int32, uint64
+from portable.dtypes import bfloat16, float16, float32, int32, uint64
 from portable.errors import Location
 from portable.lang.ir import expressions as e
 from portable.lang.ir import statements as s
@@ -106,7 +106,12 @@ class _Paneled:
 def _fits(tile: Tile) -> bool:
     """Whether a tile can be cut into panels: whatever touches it takes or writes all of it."""
     array = tile.array
-    if array.dtype is not float16 or len(tile.uses) != 1 or not tile.whole or not tile.exclusive:
+    if (
+        array.dtype not in (float16, bfloat16)
+        or len(tile.uses) != 1
+        or not tile.whole
+        or not tile.exclusive
+    ):
         return False
     _, *dims = next(iter(tile.uses))
     inner = contiguous_dim(tile)
@@ -155,7 +160,9 @@ class Wgmma(Strategy):
     @classmethod
     def suits(cls, work: Work, part: Part) -> bool:
         """For halves in local tiles, where a workgroup is whole warpgroups."""
-        if "wgmma.f16" not in work.capabilities.matrix_units or not part.multiplies:
+        kinds = {tile.array.dtype.short for tile in part.tiles.values()}
+        known = {f"wgmma.{kind}" for kind in kinds} <= work.capabilities.matrix_units
+        if len(kinds) != 1 or not known or not part.multiplies:
             return False
         if any(f.use != "accumulator" or f.scope != "workgroup" for f in part.fragments):
             return False
@@ -195,7 +202,7 @@ class Wgmma(Strategy):
         plain = Layout.row_major(shape)
         layout = Layout(plain.strides, plain.size, _ROWS)
         self.work.retire(array)
-        made = self.work.array(array.name, float16, "local", shape, layout)
+        made = self.work.array(array.name, array.dtype, "local", shape, layout)
         return _Paneled(made, row, inner, inner == (columns if use == "a" else rows))
 
     def _grid(self, fragment: Fragment) -> tuple[int, int]:
@@ -285,7 +292,7 @@ class Wgmma(Strategy):
                     _moved(self._bases[1], b.distance(j, k)),
                     *turned,
                 )
-                name = f"wgmma.f16.m64n{n}k16"
+                name = f"wgmma.{a.array.dtype.short}.m64n{n}k16"
                 registers = held[first : first + each]
                 code.emit(s.Instruction(name, registers, inputs, (), code.loc))
 

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from functools import cached_property
 
 from portable.backend import Capabilities
-from portable.dtypes import DType, bool_
+from portable.dtypes import DType, bool_, float16
 from portable.errors import Location
 from portable.lang.ir import expressions as e
 from portable.lang.ir import statements as s
@@ -127,7 +127,7 @@ class Work:
 
     def held_type(self, fragment: Fragment) -> DType:
         """The type of a fragment's elements in registers."""
-        native = self.kernel.options.native_half
+        native = self.kernel.options.native_half and fragment.dtype is float16
         return fragment.dtype if native else fragment.dtype.register
 
 

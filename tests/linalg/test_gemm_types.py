@@ -1,0 +1,165 @@
+"""Products in narrow types and of rounded factors."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+import portable
+from portable import lang as kl
+from portable.backend import Capabilities, Device
+from portable.dtypes import bfloat16, float32
+from portable.errors import DTypeError
+from portable.lang.emit import generate
+from portable.lang.frontend.compile import translate
+from portable.lang.ir.kernel import Options
+from portable.lang.signature import ArraySpec, ScalarSpec, Specialisation, StaticSpec
+from portable.linalg import gemm
+from portable.linalg.gemm_check import tolerance
+from portable.linalg.gemm_kernels import gemm_tiles, keep
+from portable.linalg.gemm_launches import tiles_launch
+from portable.tune.verify import worst_error
+from tests.support.compilers import CUDA, HIP, compile_cuda, compile_hip, cuda_missing, hip_missing
+
+Array = np.ndarray[Any, Any]
+
+_UNITS = CUDA.matrix_units | {"mma.bf16", "mma.tf32", "wgmma.bf16"}
+HOPPER = replace(CUDA, matrix_units=_UNITS, async_copy=CUDA.async_copy | {"tensor"})
+_TILE: dict[str, Any] = {
+    "BM": 64, "BN": 64, "BK": 64, "STAGES": 3, "APART": True, "WORKGROUP": 256, "GROUP": 8,
+    "UNITS": True,
+}  # fmt: skip
+_WARPS = _TILE | {"BM": 32, "BK": 32, "APART": False, "WORKGROUP": 64}
+
+
+@pytest.fixture
+def bf16() -> Any:
+    """NumPy's type."""
+    return pytest.importorskip("ml_dtypes", reason="NumPy lacks bfloat16 without it").bfloat16
+
+
+@pytest.fixture
+def here(device: Device) -> Iterator[Device]:
+    """A device, in use."""
+    with portable.use(device):
+        yield device
+
+
+def normal(shape: tuple[int, ...], kind: Any, seed: int) -> Array:
+    return np.random.default_rng(seed).standard_normal(shape).astype(kind)
+
+
+def on(device: Device, x: Array) -> Any:
+    if device.backend == "sycl" and x.dtype.name == "bfloat16":
+        pytest.skip("dpnp lacks bfloat16")
+    return device.from_numpy(x)
+
+
+def assert_right(found: Array, a: Array, b: Array, bound: float) -> None:
+    left, right = a.astype(np.float64), b.astype(np.float64)
+    size = abs(left) @ abs(right)
+    assert worst_error(found.astype(np.float64), left @ right, bound * size) <= 1
+
+
+# -- bfloat16 -----------------------------------------------------------------------------------
+
+
+@portable.kernel
+def moved(x: Any, y: Any, z: Any) -> None:
+    i = kl.global_id(0)
+    if i < x.shape[0]:
+        z[i] = kl.f32(kl.bf16(x[i]))
+        y[i] = x[i]
+
+
+def test_numbers_are_rounded_to_nearest_even(here: Device, bf16: Any) -> None:
+    bits = [0x3F808000, 0x3F818000, 0x3F808001, 0x7F7FFFFF, 0x7F800001, 0xFF800000, 0x00012345]
+    x = np.array(bits, np.uint32).view(np.float32)
+    y, z = on(here, np.zeros(x.size, bf16)), here.from_numpy(np.zeros(x.size, np.float32))
+    moved[x.size](here.from_numpy(x), y, z)
+    with np.errstate(invalid="ignore"):
+        expected = x.astype(bf16)
+    np.testing.assert_array_equal(here.to_numpy(y).astype(np.float32), expected.astype(np.float32))
+    np.testing.assert_array_equal(here.to_numpy(z), expected.astype(np.float32))
+
+
+@pytest.mark.parametrize("across", [False, True])
+def test_products_of_bfloat16(here: Device, bf16: Any, across: bool) -> None:
+    m, n, k = (5, 6, 7) if here.interprets else (33, 47, 129)
+    a, b = normal((m, k), bf16, 0), normal((k, n), bf16, 1)
+    right = on(here, np.ascontiguousarray(b.T)) if across else on(here, b)
+    if across:
+        right = here.namespace().matrix_transpose(right)
+    found = here.to_numpy(gemm(on(here, a), right))
+    assert found.dtype == bf16
+    assert_right(found, a, b, tolerance(k, bfloat16))
+
+
+# -- rounded factors ----------------------------------------------------------------------------
+
+
+def test_factors_may_be_rounded(here: Device) -> None:
+    m, n, k = (5, 6, 7) if here.interprets else (33, 47, 129)
+    a, b = normal((m, k), "f4", 0), normal((k, n), "f4", 1)
+    found = gemm(here.from_numpy(a), here.from_numpy(b), precision="tf32")
+    assert_right(here.to_numpy(found), a, b, tolerance(k, float32) + 2**-10)
+
+
+def test_other_precisions(here: Device) -> None:
+    x = here.from_numpy(normal((4, 4), "f2", 0))
+    with pytest.raises(DTypeError, match="is for float32, not float16"):
+        gemm(x, x, precision="tf32")
+    with pytest.raises(ValueError, match="gemm has full, tf32"):
+        gemm(x, x, precision="half")  # type: ignore[arg-type]
+
+
+# -- matrix units -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("kind", "tile", "bound"),
+    [("bf16", _TILE, 0.0), ("bf16", _WARPS, 0.0), ("f4", _WARPS | {"SPLIT": "first"}, 2**-10)],
+)
+def test_matrix_units_as_the_simulator_runs_them(
+    kind: str, tile: dict[str, Any], bound: float, request: pytest.FixtureRequest
+) -> None:
+    wanted = request.getfixturevalue("bf16") if kind == "bf16" else kind
+    a, b = normal((72, 264), wanted, 0), normal((264, 64), wanted, 1)
+    out = np.full((72, 64), np.nan, wanted)
+    launcher, constants, _ = tiles_launch(tile, out.shape, {"ACC": kl.f32, "ACTIVATION": keep})
+    with portable.use("simulator:h200"):
+        launcher(1.0, a, b, 0.0, None, None, out, **constants)
+    assert_right(out, a, b, tolerance(264, out.dtype) + bound)
+    if bound:  # rounded they are
+        assert abs(out - a.astype(np.float64) @ b).max() > 1e-4
+
+
+@pytest.mark.parametrize(
+    ("kind", "tile", "word"),
+    [
+        (bfloat16, _TILE, "f32.bf16.bf16"),
+        (bfloat16, _WARPS, "mma.sync.aligned.m16n8k16.row.col.f32.bf16"),
+        (float32, _WARPS | {"SPLIT": "first"}, "m16n8k8.row.col.f32.tf32"),
+    ],
+)
+@pytest.mark.parametrize("target", [HOPPER, HIP], ids=lambda target: target.dialect)
+def test_sources_compile(kind: Any, tile: dict[str, Any], word: str, target: Capabilities) -> None:
+    missing = cuda_missing() if target is HOPPER else hip_missing()
+    if missing:
+        pytest.skip(str(missing))
+    constants = tiles_launch(tile, (1, 1), {"ACC": kl.f32, "ACTIVATION": keep}).constants
+    matrix = ArraySpec(kind, ("any", "unit"), aligned=True, boxed=True)
+    scalar, none = ScalarSpec("float"), StaticSpec(None)
+    specs = (scalar, matrix, matrix, scalar, none, none, matrix)
+    workgroup = (tile["WORKGROUP"], 1, 1)
+    wanted = Specialisation(specs, tuple(constants.items()), workgroup, False, True, Options())
+    program = generate(translate(gemm_tiles.python, wanted, target), target)
+    assert (word in program.source) == (target is HOPPER)
+    if target is HOPPER:
+        compile_cuda(program, "sm_90a")
+    else:
+        compile_hip(program)
