@@ -19,7 +19,7 @@ Statements
     together.
 Numbers
     Computed in i32, u32, i64, u64, f32, f64 and bool; what is narrower is widened when it is
-    loaded and narrowed when it is stored, f16 too unless the kernel is marked
+    loaded and narrowed when it is stored, bf16 too, f16 unless the kernel is marked
     ``native_half=True``. Types meet as in the Array API, an integer with a float in the float;
     i64 does not meet u64, nor bool a number. Python's numbers take the type of what they meet.
     Integers wrap, shifts are modulo the width, ``//`` and ``%`` are Python's, ``/`` is for
