@@ -5,9 +5,9 @@ work-item's share, after matrix fragments, since these may give local arrays new
 out still means the same everywhere; the simulator runs it.
 
 `reduced` turns what the language promises into operators that other languages have, so that their
-printers only print: `bfloat16`, `places` of work-items, `sub_groups`, `operators` (floor division, saturation,
-shifts) and `loops`. `negations` and `complements` steer clear of faults of compilers that the
-device declares, and `wrapping` of what C leaves undefined.
+printers only print: `bfloat16`, `places` of work-items, `sub_groups`, `operators` (floor division,
+saturation, shifts) and `loops`. `negations` and `complements` steer clear of faults of compilers
+that the device declares, and `wrapping` of what C leaves undefined.
 """
 
 from __future__ import annotations
