@@ -30,7 +30,9 @@ class OpenCLMark(Mark):
             if not runtime.records_times:
                 queue.flush()
                 timekeeper = runtime.timekeeper()
-                self._timed = cl.enqueue_marker(timekeeper, wait_for=[self.event])
+                # NVIDIA's driver gives no time for a marker that itself waits for an event.
+                cl.enqueue_barrier(timekeeper, wait_for=[self.event])
+                self._timed = cl.enqueue_marker(timekeeper)
                 timekeeper.flush()
 
     @property
