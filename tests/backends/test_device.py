@@ -138,6 +138,16 @@ def test_a_compiler_error_carries_source_and_log(device: Device) -> None:
 
 
 @needs_compiler
+def test_remarks_of_compilers_are_not_printed(
+    device: Device, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PORTABLE_CACHE", "0")  # else nothing is compiled the next time
+    device.compile(axpy(device, source=f"#warning noise\n{axpy(device).source}"))
+    said = capfd.readouterr()
+    assert "warning" not in said.out + said.err
+
+
+@needs_compiler
 def test_a_workgroup_beyond_the_device_is_refused(device: Device) -> None:
     most = device.capabilities.max_workgroup
     with pytest.raises(LaunchError, match=f"at most {most}"):
