@@ -33,6 +33,7 @@ from portable.errors import (
     LaunchError,
     OutOfMemoryError,
 )
+from portable.notices import warn_once
 from portable.queues import Mark, MarkTimer
 from portable_backends.drivers import announce, remedy, was_used_before
 from portable_backends.gate import Gate
@@ -391,10 +392,18 @@ class SYCLBackend(Backend):
                 self._reason += (
                     f"; dpctl was imported before, and may not know them all: {remedy()}"
                 )
+                self._warn_of_hidden()
             return _offer(found)
         except (ImportError, OSError, RuntimeError) as error:
             self._reason = f"dpctl cannot be used ({error})"
             return ()
+
+    def _warn_of_hidden(self) -> None:
+        """Say that SYCL lists no device at all where OpenCL has one, which users would miss."""
+        from portable_backends.opencl_runtime import find
+
+        if find() and not self._refused:
+            warn_once(f"sycl has no devices: {self._reason}")
 
     def refused(self) -> Sequence[Refused]:
         """Those that SYCL lists in vain."""

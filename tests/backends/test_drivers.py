@@ -166,3 +166,20 @@ def test_nothing_is_told_where_every_driver_is_known(
 def test_devices_are_listed_once() -> None:
     names = [d.name for d in registry.devices()]
     assert len(names) == len(set(names))
+
+
+def test_devices_that_an_earlier_import_of_dpctl_hides_are_told(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    sycl = pytest.importorskip("portable_backends.sycl")
+    pytest.importorskip("dpnp")
+    monkeypatch.setattr(notices, "_told", set())
+    monkeypatch.setattr(sycl, "was_used_before", lambda _: True)
+    monkeypatch.setattr(sycl, "_working", lambda _: [])
+    monkeypatch.setattr("portable_backends.opencl_runtime.find", lambda: (object(),))
+    backend = sycl.SYCLBackend()
+    with pytest.warns(UserWarning, match=r"sycl has no devices: .* dpctl was imported before"):
+        assert not backend.devices()
+    assert "dpctl was imported before" in backend.unavailable().reason
+    monkeypatch.setattr("portable_backends.opencl_runtime.find", lambda: ())
+    assert not sycl.SYCLBackend().devices()  # nothing is missed
