@@ -216,14 +216,16 @@ class ArraySimulatorDevice(_Simulator):
         """A contiguous copy."""
         from portable.dtypes import dtype
 
-        memory = np.array(array, order="C").reshape(-1)
+        with timeline.copying(self, "to device", array.nbytes):
+            memory = np.array(array, order="C").reshape(-1)
         if not memory.size:
             memory = np.zeros(1, array.dtype)
         return self._array(self, memory.view(np.uint8), dtype(array.dtype), array.shape)
 
     def to_numpy(self, array: Array) -> np.ndarray[Any, Any]:
         """A contiguous copy."""
-        return np.array(_host(array), order="C")
+        with timeline.copying(self, "from device", array.nbytes):
+            return np.array(_host(array), order="C")
 
     def shared(self, array: Array) -> np.ndarray[Any, Any]:
         """The elements in place."""
