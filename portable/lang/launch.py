@@ -59,6 +59,7 @@ _still_used: Final[list[object]] = []
 """Arguments of launches that Ctrl-C left running."""
 
 _UNKNOWN: Final = object()
+_MAX_TYPES: Final = 1024
 _known_types: Final[dict[type, Any]] = {}
 """Of types of arguments seen: True of arrays, None of tuples and structs, False of the rest."""
 
@@ -310,7 +311,7 @@ class Launcher:
                 continue
             is_one = _known_types.get(kind, _UNKNOWN)
             if is_one is _UNKNOWN:
-                is_one = _known_types[kind] = None if is_composite(kind) else is_array(x)
+                is_one = _kind_of(x)
             if not is_one:
                 if is_one is None:
                     return self._resolve(args, constants, tuple(flattened(args)))
@@ -437,6 +438,15 @@ class Launcher:
             True,
             self._kernel.options,
         )
+
+
+def _kind_of(x: Any) -> bool | None:
+    """What `_known_types` says from now on of arguments of a type."""
+    kind = type(x)
+    if len(_known_types) >= _MAX_TYPES:
+        _known_types.clear()
+    found = _known_types[kind] = None if is_composite(kind) else is_array(x)
+    return found
 
 
 def _familiar(

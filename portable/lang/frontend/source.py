@@ -7,7 +7,7 @@ import builtins
 import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from functools import cache
+from functools import lru_cache
 from typing import Any, Final
 
 from portable.errors import KernelError, Location
@@ -62,7 +62,7 @@ class FunctionSource:
         }
 
 
-@cache
+@lru_cache(maxsize=4096)
 def function_source(function: Callable[..., Any]) -> FunctionSource:
     """The source of a function defined by ``def`` in a file.
 

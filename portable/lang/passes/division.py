@@ -65,16 +65,17 @@ def floordiv(x: e.Expression, y: e.Expression, known: Known, name: Name) -> e.Ex
     if known.plain and known.divisor.low > 0:
         return e.Binary("quot", x, y)
     x, y = name(x, "dividend"), name(y, "divisor")
-    special, safe, bounds = _harmless(y, known, name)
+    safe, bounds = _harmless(y, known, name)
     floor: e.Expression = e.Binary("quot", x, safe)
     if not known.plain:
         quotient = name(floor, "quotient")
         up = _rounded_up(x, safe, e.Binary("mul", quotient, safe), bounds)
         floor = e.Binary("sub", quotient, cast(up, scalar_of(x.type)))
-    if special is None:
-        return floor
-    # By 0 it is 0, by -1 the negative: either way the product.
-    return e.Select(special, constant(0, x.type) if known.plain else e.Binary("mul", x, y), floor)
+        if known.may_be(-1):
+            floor = e.Select(compare("eq", y, -1), e.Unary("neg", x), floor)
+    if known.may_be(0):
+        floor = e.Select(compare("eq", y, 0), constant(0, x.type), floor)
+    return floor
 
 
 def mod(x: e.Expression, y: e.Expression, known: Known, name: Name) -> e.Expression:
@@ -83,7 +84,7 @@ def mod(x: e.Expression, y: e.Expression, known: Known, name: Name) -> e.Express
         return constant(0, x.type)
     if known.power is not None:
         return e.Binary("and", x, constant(2**known.power - 1, x.type))
-    _, safe, bounds = _harmless(y, known, name)
+    safe, bounds = _harmless(y, known, name)
     remainder: e.Expression = e.Binary("rem", x, safe)
     if known.plain:
         return remainder
@@ -92,21 +93,18 @@ def mod(x: e.Expression, y: e.Expression, known: Known, name: Name) -> e.Express
     return e.Binary("add", remainder, e.Select(up, safe, constant(0, x.type)))
 
 
-def _harmless(
-    y: e.Expression, known: Known, name: Name
-) -> tuple[e.Expression | None, e.Expression, Interval]:
-    """Where a divisor is 0 or -1, it with 1 in their place, and its bounds then."""
+def _harmless(y: e.Expression, known: Known, name: Name) -> tuple[e.Expression, Interval]:
+    """A divisor with 1 in the place of 0 and -1, and its bounds then."""
     low, high = known.divisor.low, known.divisor.high
     numbers = [n for n in (0, -1) if known.may_be(n) and (n == 0 or not known.plain)]
     if not numbers:
-        return None, y, known.divisor
+        return y, known.divisor
     y = name(y, "divisor")
     special: e.Expression = compare("eq", y, numbers[0])
     for number in numbers[1:]:
         special = e.Binary("or", special, compare("eq", y, number))
-    special = name(special, "special")
     safe = name(e.Select(special, constant(1, y.type), y), "divisor")
-    return special, safe, Interval(1 if low >= -1 else low, max(high, 1))
+    return safe, Interval(1 if low >= -1 else low, max(high, 1))
 
 
 def _rounded_up(
