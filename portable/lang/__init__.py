@@ -33,10 +33,11 @@ Structs
     A frozen dataclass or a NamedTuple is a value: made in kernels (``Point(x, y)``,
     ``dataclasses.replace(p, x=0)``), passed, returned, kept in variables. Where a branch or loop
     changes it, each number in it becomes a variable of its own; what else it holds stays the same.
-    A field that is annotated with a dtype (``count: kl.i32``) has that type; other annotations mean
-    nothing to kernels. Methods, properties and operators (``__add__``) are marked
-    `portable.function`. ``kl.local(n, Point(kl.f32, kl.i32))`` is an array of structs, ``a[i]`` one
-    of them and ``a.x`` the array of a field; ``kl.local(n, Point)`` where all fields are annotated.
+    A field that is annotated with a dtype (``count: kl.i32``, or ``Annotated[int, kl.i32]``, which
+    type checkers understand) has that type; other annotations mean nothing to kernels. Methods,
+    properties and operators (``__add__``) are marked `portable.function`. ``kl.local(n,
+    Point(kl.f32, kl.i32))`` is an array of structs, ``a[i]`` one of them and ``a.x`` the array of a
+    field; ``kl.local(n, Point)`` where all fields are annotated.
 Tuples
     Hold anything. `len`, `zip`, `enumerate`, `reversed`, ``*``, unpacking and comprehensions work
     on them at compile time, on NamedTuples too.

@@ -166,6 +166,10 @@ def _declared(annotation: Any, space: dict[str, Any]) -> DType | type | None:
             return None
     if isinstance(annotation, DType):
         return annotation
+    for said in getattr(annotation, "__metadata__", ()):  # of typing.Annotated
+        declared = _declared(said, space)
+        if declared is not None:
+            return declared
     if not isinstance(annotation, type):
         return None
     if issubclass(annotation, np.generic):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import re
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 import pytest
@@ -430,3 +430,25 @@ def test_structs_that_a_branch_changed_in_part_are_made_anew(device: Device) -> 
             first, second = first + (v + s if v > 2 else v), second + v + s
         wanted.append(first * 1000 + second)
     np.testing.assert_array_equal(found, wanted)
+
+
+@dataclass(frozen=True)
+class Typed:
+    """Fields with types that type checkers understand, too."""
+
+    small: Annotated[int, "how many", kl.u8]
+    plain: Annotated[float, "open"]
+
+
+@pt.kernel
+def typed_fields(out):
+    made = Typed(300, 1.5)
+    out[0] = made.small
+    out[1] = made.plain
+
+
+def test_annotated_fields_have_types() -> None:
+    out = np.zeros(2, np.float32)
+    with pt.use("simulator"):
+        typed_fields[1, 1](out)
+    assert out.tolist() == [300 % 256, 1.5]
