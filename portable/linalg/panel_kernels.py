@@ -88,7 +88,6 @@ def node_across_items(a: Any, q: Any, panel: Any, node: Any, SHAPE: Any, TURNED:
                     held[c, r] = a[start + own + c, place]
                 else:
                     held[c, r] = a[place, start + own + c]
-    kl.barrier()
     for turn in range(kl.cdiv(width, COLS)):
         for c in kl.static_range(COLS):
             if turn * COLS + c < width:

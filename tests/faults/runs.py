@@ -24,7 +24,7 @@ from portable.linalg.dense_shapes import DenseShape
 from portable.linalg.gemm_kernels import gemm_naive, gemm_tiled, gemm_tiles, keep
 from portable.linalg.magnitude import largest_magnitude
 from portable.nn import fused
-from portable.nn.layer_product import transpose
+from portable.nn.stages.layer_product import transpose
 from portable.primitives.base.recipe import Recipe
 from portable.primitives.masks.compaction_kernels import compact_by_workgroup
 from portable.primitives.masks.mask_kernels import pack_by_workgroup

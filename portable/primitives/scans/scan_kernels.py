@@ -249,5 +249,5 @@ def scan_by_workgroup(
             own = before_vector(strip, totals, sums, MERGE, WIDTH, STRIPS)
             done = raised(MERGE(carried, own), mine[strip], MERGE, LANES)
             stored(out, outer, r + SHIFT, stop + SHIFT, done, LANES)
+        # The next tile's sums are written behind a barrier, which all come to after reading these.
         carried = MERGE(carried, sums[item - across + WIDTH - 1])
-        kl.barrier()

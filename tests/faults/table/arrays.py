@@ -259,8 +259,8 @@ ARRAYS: Final = (
     fault(
         "a section begins one place early",
         COMPACTION + "compact_by_workgroup",
-        "done = ends[group - 1]",
-        "done = ends[group - 1] - 1",
+        "done = counts_upto[group - 1]",
+        "done = counts_upto[group - 1] - 1",
         "elements_of_a_mask_by_sections",
         "uninitialised",
     ),

@@ -17,8 +17,8 @@ JACOBI: Final = LINALG + "jacobi_kernels:"
 DENSE: Final = (
     without_barrier(
         PANEL + "node_across_items",
+        0,
         1,
-        2,
         "the triangle is made before its products are there",
         "panels_by_items",
     ),

@@ -93,7 +93,7 @@ NETWORKS: Final = (
         "result",
     ),
     without_barrier(
-        "portable.nn.layer_product:transpose",
+        "portable.nn.stages.layer_product:transpose",
         0,
         1,
         "a tile is written out before it is there",
