@@ -19,6 +19,7 @@ FOLDER = Path(__file__).parents[1] / "examples"
 TESTED = {
     "bitonic_sort",
     "conjugate_gradients",
+    "digits",
     "forecast",
     "heat",
     "histogram",
@@ -163,6 +164,16 @@ def test_svd_image(used: Device) -> None:
 def test_train(used: Device) -> None:
     _, right = load("train").run(200, 60)
     assert right > 0.9
+
+
+@pytest.mark.needs_compiler
+def test_digits(used: Device) -> None:
+    pytest.importorskip("sklearn", reason="scikit-learn is missing, which has the images")
+    module = load("digits")
+    train, test = module.digits()
+    few = train[0][:800], train[1][:800]
+    history = module.train(module.lenet(), few, test, epochs=4)
+    assert history.validation_accuracy[-1] > 0.85
 
 
 @pytest.mark.needs_compiler

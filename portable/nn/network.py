@@ -309,5 +309,6 @@ def _checked_dtype(given: Any, device: Device) -> DType:
 def _on_host(x: Any) -> np.ndarray[Any, Any]:
     if isinstance(x, np.ndarray):
         return x
-    # PyTorch's parameters refuse DLPack until they are detached from their gradients.
-    return namespace.to_numpy(x.detach() if hasattr(x, "detach") else x)
+    if hasattr(x, "detach"):  # PyTorch's parameters give nothing away while gradients hold them
+        return np.asarray(x.detach().cpu())
+    return namespace.to_numpy(x)
