@@ -120,7 +120,7 @@ class LayeredTrainer:
                 _take(y, order, first + part.start, self._wanted[:own])
                 losses = self._gradients(ready, own, whole)
             else:
-                kernels.clear[self._gradient.shape[0], _WORKGROUP](self._gradient)
+                self._no_gradients()
             self._team.finish(self._gradient)
             self._update(losses, numbers, step)
 
@@ -140,14 +140,20 @@ class LayeredTrainer:
         ready.forward(count)
         predicted, slopes = ready.outputs(count)
         losses = self._loss(predicted, self._wanted[:count], slopes, self._control, whole)
-        layers = self._model.layout.layers
-
-        def done(index: int) -> None:
-            if layers[index]:
-                self._team.ready(self._gradient, layers[index][0].start)
-
-        ready.backward(count, done)
+        ready.backward(count, self._tell)
         return losses
+
+    def _no_gradients(self) -> None:
+        """The same where a batch is so small that others have all of it."""
+        kernels.clear[self._gradient.shape[0], _WORKGROUP](self._gradient)
+        for index in reversed(range(len(self._model.layers))):
+            self._tell(index)
+
+    def _tell(self, index: int) -> None:
+        """Tells the team of the gradients of a layer and those after it."""
+        parts = self._model.layout.layers[index]
+        if parts:
+            self._team.ready(self._gradient, parts[0].start)
 
     def _update(self, sums: Sums, numbers: Any, step: int) -> None:
         length = self._model.layout.length

@@ -26,7 +26,7 @@ from portable.nn.schedules import Schedule
 from portable.nn.team import Alone, Team, Together
 from portable.parallel import Group, Member, ParallelError
 
-__all__ = ["fit", "trainer_for"]
+__all__ = ["agree", "fit", "plan_of", "trainer_for"]
 
 _LOOKED_AT: Final = 64
 """Samples by which members see whether they were given the same."""
@@ -128,11 +128,43 @@ def fit(
     >>> history.train[-1] < 1e-3
     True
     """
-    _check_whole(epochs=epochs, batch_size=batch_size, patience=patience)
-    _check_positive(epochs=epochs, batch_size=batch_size, patience=patience, clip_norm=clip_norm)
+    plan = plan_of(
+        loss=loss,
+        optimizer=optimizer,
+        epochs=epochs,
+        batch_size=batch_size,
+        schedule=schedule,
+        clip_norm=clip_norm,
+        patience=patience,
+        seed=seed,
+    )
     if patience is not None and validation is None:
         raise ValueError("patience needs a validation part to watch")
-    plan = Plan(
+    if group is None:
+        with computing_on(model.device):
+            history = _prepared(model, plan, x, y, validation, Alone()).go(progress)
+    else:
+        history = _train_together(model, plan, x, y, validation, group, progress)
+    if history.stopped == "diverged":
+        _warn_of_divergence(history)
+    return history
+
+
+def plan_of(
+    *,
+    loss: str | AnyLoss,
+    optimizer: Optimizer | None = None,
+    epochs: int,
+    batch_size: int,
+    schedule: Schedule | None = None,
+    clip_norm: float | None = None,
+    patience: int | None = None,
+    seed: int = 0,
+) -> Plan:
+    """What a training is to do, checked as far as that needs no network; as `fit` takes it."""
+    _check_whole(epochs=epochs, batch_size=batch_size, patience=patience)
+    _check_positive(epochs=epochs, batch_size=batch_size, patience=patience, clip_norm=clip_norm)
+    return Plan(
         _checked_loss(loss),
         Adam() if optimizer is None else _checked_optimizer(optimizer),
         epochs,
@@ -142,34 +174,21 @@ def fit(
         patience,
         seed,
     )
-    if group is None:
-        history = _train(model, plan, x, y, validation, Alone(), progress)
-    else:
-        history = _train_together(model, plan, x, y, validation, group, progress)
-    if history.stopped == "diverged":
-        _warn_of_divergence(history)
-    return history
 
 
-def _train(
-    model: Network,
-    plan: Plan,
-    x: Any,
-    y: Any,
-    validation: Validation,
-    team: Team,
-    progress: bool | None,
-) -> History:
-    with computing_on(model.device):
-        if not model.layout.length:
-            raise ValueError(f"fit: {model!r} has no parameters to train")
-        if not np.isfinite(largest(model.device, model.vector)):
-            raise ValueError(f"fit: parameters of {model!r} are NaN or infinite")
-        train, watched = samples_and_watched(model, plan.loss, x, y, validation)
-        batch = min(plan.batch_size, train.count)
-        limit = None if plan.clip_norm is None else _in_range(plan.clip_norm, model)
-        trainer = trainer_for(model, plan.loss, plan.optimizer, limit, batch, team)
-        return Run(model, plan, trainer, train, watched, batch, team).go(progress)
+def _prepared(
+    model: Network, plan: Plan, x: Any, y: Any, validation: Validation, team: Team
+) -> Run:
+    """A training under way on the network's device, which is in use."""
+    if not model.layout.length:
+        raise ValueError(f"fit: {model!r} has no parameters to train")
+    if not np.isfinite(largest(model.device, model.vector)):
+        raise ValueError(f"fit: parameters of {model!r} are NaN or infinite")
+    train, watched = samples_and_watched(model, plan.loss, x, y, validation)
+    batch = min(plan.batch_size, train.count)
+    limit = None if plan.clip_norm is None else _in_range(plan.clip_norm, model)
+    trainer = trainer_for(model, plan.loss, plan.optimizer, limit, batch, team)
+    return Run(model, plan, trainer, train, watched, batch, team)
 
 
 def _in_range(norm: float, model: Network) -> float:
@@ -226,11 +245,14 @@ def _train_together(
     copies += [model.copy(device) for device in others]
 
     def work(member: Member) -> History:
-        _agree(member, model, plan, x, y, validation)
+        agree(member, model, plan, x, y, validation)
         own = copies[member.rank if len(copies) == member.size else 0]
-        member.broadcast(own.vector)
         shown = progress if member.rank == 0 else False
-        return _train(own, plan, x, y, validation, Together(member), shown)
+        member.broadcast(own.vector)
+        with computing_on(own.device):
+            with member.agreeing():
+                run = _prepared(own, plan, x, y, validation, Together(member))
+            return member.together(lambda: run.go(shown))  # type: ignore[no-any-return]
 
     history: History = group.run(work)[0]
     if copies[0] is not model:
@@ -242,7 +264,7 @@ def _on_host(x: Any) -> Any:
     return namespace.to_numpy(x) if hasattr(x, "shape") else x
 
 
-def _agree(
+def agree(
     member: Member, model: Network, plan: Plan, x: Any, y: Any, validation: Validation
 ) -> None:
     """Refuses a training that members were told different things of, on each of them."""
