@@ -86,7 +86,7 @@ def checked_samples(model: Network, loss: AnyLoss, which: str, x: Any, y: Any) -
 
 def _there(model: Network, x: Any) -> Any:
     if isinstance(x, np.ndarray):
-        return namespace.asarray(x, device=model.device)
+        return x if model.device.owns(x) else model.device.from_numpy(x)
     if not hasattr(x, "shape"):
         raise DTypeError(f"{type(x).__name__} is no array; fit takes arrays of {model.dtype.name}")
     return x

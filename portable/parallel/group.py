@@ -173,11 +173,19 @@ def _together(
     threads = [threading.Thread(target=work, args=(seat,), daemon=True) for seat in seats]
     for thread in threads:
         thread.start()
-    for thread in threads:
-        thread.join()
+    _wait_for_all(room)
     if errors:
         raise _first_cause(errors)
     return results
+
+
+def _wait_for_all(room: Room) -> None:
+    """Waits for the members; Ctrl-C reaches all of them, and a second one goes to the caller."""
+    try:
+        room.wait_until_empty()
+    except KeyboardInterrupt:
+        room.interrupt()
+        room.wait_until_empty()
 
 
 def _first_cause(errors: list[tuple[int, BaseException]]) -> BaseException:

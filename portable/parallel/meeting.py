@@ -100,6 +100,7 @@ class Room:
         self._brought: dict[int, Any] = {}
         self._last: list[Any] = []
         self._left: dict[int, str] = {}
+        self._interrupted = False
         self._mail: defaultdict[_Way, SimpleQueue[Any]] = defaultdict(SimpleQueue)
 
     def leave(self, rank: int, why: str) -> None:
@@ -108,9 +109,22 @@ class Room:
             self._left[rank] = why
             self._changed.notify_all()
 
+    def wait_until_empty(self) -> None:
+        """Waits until all members have left (a thread's own join is not to be interrupted)."""
+        with self._changed:
+            self._changed.wait_for(lambda: len(self._left) == self.size)
+
+    def interrupt(self) -> None:
+        """Raises KeyboardInterrupt in all members, where they meet next."""
+        with self._changed:
+            self._interrupted = True
+            self._changed.notify_all()
+
     def exchange(self, rank: int, value: Any) -> list[Any]:
         """As `Meeting.exchange`."""
         with self._changed:
+            if self._interrupted:
+                raise KeyboardInterrupt
             mine = self._round
             self._brought[rank] = value
             if len(self._brought) == self.size:
@@ -119,12 +133,16 @@ class Room:
                 self._round += 1
                 self._changed.notify_all()
                 return self._last
-            done = self._changed.wait_for(
-                lambda: self._round > mine or bool(self._missing_for_good()), self.patience
-            )
+            done = self._changed.wait_for(lambda: self._is_over(mine), self.patience)
             if self._round > mine:
                 return self._last
+            if self._interrupted:
+                raise KeyboardInterrupt
             raise self._absence(done)
+
+    def _is_over(self, mine: int) -> bool:
+        """Whether members need not wait any longer for a round of theirs."""
+        return self._round > mine or self._interrupted or bool(self._missing_for_good())
 
     def _missing_for_good(self) -> dict[int, str]:
         return {r: why for r, why in self._left.items() if r not in self._brought}
@@ -150,6 +168,8 @@ class Room:
             try:
                 return self._mail[source, rank, kind].get(timeout=0.05)
             except Empty:
+                if self._interrupted:
+                    raise KeyboardInterrupt from None
                 if source in self._left:
                     raise ParallelError(
                         f"member {rank} waits for member {source}, which {self._left[source]}"
