@@ -425,6 +425,10 @@ class CuPyDevice(Device):
 
         return CuPyStream(self)
 
+    def current_queue(self) -> int:
+        """The address of CuPy's current stream on this device."""
+        return int(self._cupy.cuda.get_current_stream(self.index).ptr)
+
     def memory(self) -> MemoryUse:
         """Of CuPy's pool, and of the driver."""
         with self.stream_scope():

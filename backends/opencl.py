@@ -190,6 +190,11 @@ class OpenCLDevice(Device):
         """A marker in the current queue."""
         return self._runtime.mark()
 
+    def current_queue(self) -> int | None:
+        """Its number; None for the first queue."""
+        chosen = self._runtime.choice if self._runtime.has_chosen else None
+        return None if chosen is None else chosen.number
+
     def memory(self) -> MemoryUse:
         """Of the pools of all queues; OpenCL does not say what is free."""
         further = (queue.pool for queue in self._runtime.further)

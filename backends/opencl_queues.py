@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from itertools import count
 from typing import TYPE_CHECKING, Any
 
 import pyopencl as cl
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 __all__ = ["DeviceClock", "EventTimer", "OpenCLMark", "OpenCLQueue"]
 
 _NANO = 1e-9
+_numbers = count()
 
 
 class OpenCLMark(Mark):
@@ -63,6 +65,8 @@ class OpenCLQueue(Queue):
     ----------
     handle : pyopencl.CommandQueue
         The queue; another one while times are recorded.
+    number : int
+        Its own, for good.
     pool : pyopencl.tools.MemoryPool or None
         Where the arrays made in its scope have their memory from, so that what one of them gives up
         is not given to another queue which does not wait for this one.
@@ -71,6 +75,7 @@ class OpenCLQueue(Queue):
     def __init__(self, runtime: Runtime) -> None:
         self._runtime = runtime
         self.handle: cl.CommandQueue = runtime.new_queue()
+        self.number: int = next(_numbers)
         self.pool: Any = None
 
     @contextmanager

@@ -7,7 +7,7 @@ subclass of `Backend`. Nothing here knows of any particular one.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from functools import partial
@@ -427,6 +427,10 @@ class Device(ABC):
     def queue(self) -> Queue:
         """Should: a further queue, beside all others; here the only one there is."""
         return OnlyQueue(self.mark, self.synchronize)
+
+    def current_queue(self) -> Hashable:
+        """Should: what tells this thread's current queue from others; None where there are none."""
+        return None
 
     def memory(self) -> MemoryUse:
         """Should: how its memory is used; None for what its library does not count."""

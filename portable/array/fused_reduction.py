@@ -28,6 +28,7 @@ from portable.array.traced import Trace, Traced, refuse
 from portable.backend import ArrayView, Capabilities, Device
 from portable.dtypes import DType, bool_, dtype
 from portable.lang.launch import Repeatable
+from portable.primitives.base.by_queue import ByQueue
 from portable.primitives.base.geometry import broadcast_strides, collapsed
 from portable.primitives.base.numbers import number_for
 from portable.primitives.base.storage import contiguous_strides
@@ -255,9 +256,9 @@ def _parts(device: Device, work: _Work, kinds: Sequence[DType]) -> list[ArrayVie
 
 
 @lru_cache(maxsize=64)
-def _counts(device: Device, rows: int) -> Any:
+def _counts(device: Device, rows: int) -> ByQueue:
     """Zeros, which kernels leave as zeros."""
-    return device.from_numpy(np.zeros(rows, np.int32))
+    return ByQueue(device, lambda: device.from_numpy(np.zeros(rows, np.int32)))
 
 
 def _launch(
@@ -269,7 +270,7 @@ def _launch(
     constants: dict[str, Any],
 ) -> Repeatable:
     """The launch for arrays like these."""
-    counts = device.view(_counts(device, work.rows)) if parts and outs else None
+    counts = device.view(_counts(device, work.rows)()) if parts and outs else None
     args = [
         *_padded(given, MOST_INPUTS), *_padded(parts, MOST_REDUCTIONS), counts,
         *_padded(outs, MOST_OUTPUTS), *_padded(work.extents, MOST_DIMENSIONS, 1),
@@ -298,7 +299,7 @@ def _run(
     nothing: Bound = (None, 0, None)
     counts = nothing
     if parts and last:
-        view = device.view(_counts(device, work.rows))
+        view = device.view(_counts(device, work.rows)())
         counts = (view.handle, view.offset, None)
     ends: list[Bound] = []
     for v in outs if last else ():

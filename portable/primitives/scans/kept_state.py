@@ -8,6 +8,7 @@ import numpy as np
 
 from portable.backend import Device
 from portable.primitives.base.borrowed import stored
+from portable.primitives.base.by_queue import ByQueue
 from portable.primitives.base.recipe import Recipe
 
 __all__ = ["kept_state"]
@@ -17,8 +18,7 @@ def kept_state(recipe: Recipe, device: Device, numbers: int, itemsize: int) -> A
     """A word of 64 bits for tickets, and one for each 32 bits of so many numbers.
 
     They hold zeros before the first run of the recipe; each leaves them ready for the next, which
-    is over arrays alike.
+    is over arrays alike, in one queue.
     """
     words = np.zeros(1 + numbers * (itemsize // 4), np.uint64)
-    state = stored(device, device.from_numpy(words))
-    return recipe.found(lambda: state)
+    return recipe.found(ByQueue(device, lambda: stored(device, device.from_numpy(words))))
