@@ -13,7 +13,7 @@ import numpy as np
 
 from portable_bench.operation import Array, Run
 
-__all__ = ["M4RIMatrix", "available", "m4ri_echelon"]
+__all__ = ["M4RIMatrix", "available", "m4ri_echelon", "m4ri_product"]
 
 _ROWS_AT: Final = 56
 """Where its structure ``mzd_t`` holds the pointers to rows, in versions of 2020."""
@@ -113,3 +113,9 @@ def m4ri_echelon(columns: int, *parts: Array) -> Run:
         work.echelonize()
 
     return work.returning(run)
+
+
+def m4ri_product(n: int, a: Array, b: Array) -> Run:
+    """The product of squares, as a contender."""
+    left, right, out = M4RIMatrix((n, n), a), M4RIMatrix((n, n), b), M4RIMatrix((n, n))
+    return out.returning(lambda: out.multiply(left, right))

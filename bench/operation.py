@@ -86,7 +86,10 @@ class Case:
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """What a problem costs at least: floating-point operations, bytes of operands and result."""
+    """What a problem costs at least: operations, and bytes of operands and result.
+
+    Operations are floating-point ones; over GF(2) additions of words of bits.
+    """
 
     flops: float
     bytes: float
@@ -143,6 +146,8 @@ class Operation(ABC):
         Whether a run changes the last of its inputs instead of returning a result.
     brief : bool
         Whether a look at everything includes it.
+    roof : str
+        The operation that measures how fast its operations can be.
     """
 
     name: str
@@ -155,6 +160,7 @@ class Operation(ABC):
     timed: ClassVar[Literal["run", "enqueue"]] = "run"
     in_place: ClassVar[bool] = False
     brief: bool = True
+    roof: ClassVar[str] = "fma"
 
     # -- the problem --------------------------------------------------------------------------
 

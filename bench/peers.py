@@ -14,10 +14,9 @@ from portable import registry
 from portable.backend import Device
 from portable.dtypes import DType, float16
 from portable.errors import BackendUnavailableError, DeviceError
-from portable_bench import m4ri
 from portable_bench.operation import Case, Contender, Prepare
 
-__all__ = ["PRODUCTS", "Peers", "in_libraries", "on_host", "over_gf2", "own_library", "peer"]
+__all__ = ["PRODUCTS", "Peers", "in_libraries", "on_host", "own_library", "peer"]
 
 Peers = Sequence[Contender]
 
@@ -51,13 +50,6 @@ def on_host(case: Case, name: str, prepare: Prepare) -> list[Contender]:
     if case.device.capabilities.kind != "cpu" or case.dtype is float16:
         return []
     return [Contender(name, prepare, None, peer=True)]
-
-
-def over_gf2(case: Case, prepare: Prepare) -> list[Contender]:
-    """M4RI (one thread) where it is installed, for cases of words; it has the host's processor."""
-    if not m4ri.available() or case.device.capabilities.kind == "simulator":
-        return []
-    return [Contender("M4RI", prepare, None, peer=True)]
 
 
 def own_library(case: Case, prepare: Prepare) -> list[Contender]:

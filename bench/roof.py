@@ -18,7 +18,6 @@ from portable_bench.results import Cell, Outcome
 __all__ = ["Roof", "attained", "roofs", "with_roofs"]
 
 _COPY: Final = OPERATIONS["copy"]
-_ARITHMETIC: Final = OPERATIONS["fma"]
 _NOISE: Final = 1.1
 
 
@@ -45,7 +44,7 @@ def with_roofs(planned: Sequence[Planned]) -> list[Planned]:
     wanted = dict.fromkeys(
         (roof, case.device, dtype)
         for operation, case in compared
-        for roof, dtype in ((_COPY, _COPY.dtypes[0]), (_ARITHMETIC, case.dtype))
+        for roof, dtype in ((_COPY, _COPY.dtypes[0]), (OPERATIONS[operation.roof], case.dtype))
     )
     added = [
         (roof, Case(device, dtype, size))
@@ -58,11 +57,12 @@ def with_roofs(planned: Sequence[Planned]) -> list[Planned]:
 
 def roofs(cells: Sequence[Cell]) -> dict[tuple[str, str], Roof]:
     """By device and element type; one that kernels of ours went through is none."""
+    arithmetic = {operation.roof for operation in OPERATIONS.values()}
     flops: dict[tuple[str, str], float] = {}
     bytes_: dict[str, float] = {}
     for cell in cells:
         for outcome in cell.ours:
-            if cell.operation == _ARITHMETIC.name and outcome.timed and cell.work:
+            if cell.operation in arithmetic and outcome.timed and cell.work:
                 key = (cell.device, cell.dtype)
                 flops[key] = max(flops.get(key, 0), cell.work.flops / _fastest(outcome))
             if cell.operation == _COPY.name and outcome.timed and cell.work:

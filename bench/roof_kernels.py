@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 from portable import lang as kl
+from portable.gf2.table_kernels import WORD, build_tables, combination, nothing, store_words
 from portable.lang.kernel import kernel
 
-__all__ = ["copy", "multiply_add", "multiply_tiles"]
+__all__ = ["add_entries", "copy", "multiply_add", "multiply_tiles"]
+
+MULTIPLIER: Final = 0x9E3779B97F4A7C15
+"""Spreads small numbers over all bits of a word."""
 
 
 @kernel
@@ -72,3 +76,37 @@ def multiply_tiles(
     for i, j, x in kl.elements(total):
         if kl.group_id(0) == 0:
             out[i, j] = x * scale
+
+
+@kernel
+def add_entries(rows: Any, out: Any, steps: Any, *, shape: Any, chains: int) -> None:
+    """Adds entries of tables of `rows`, which names from a generator choose, in some chains.
+
+    Entries of the sums of all names are added last, which leaves nothing: tables are linear.
+    """
+    tables = kl.local((shape.tables, 1 << shape.bits, shape.width), kl.u64)
+    part = kl.local((WORD, shape.width), kl.u64)
+    for x in kl.workgroup_range(WORD * shape.width):
+        part[x // shape.width, x % shape.width] = rows[x // shape.width, x % shape.width]
+    kl.barrier()
+    build_tables(tables, part, shape)
+    at = kl.local_id(0) * shape.lanes
+    place = kl.group_id(0) * kl.local_size(1) + kl.local_id(1)
+    names, sums = kl.private(chains, kl.u64), kl.private(chains, kl.u64)
+    totals = kl.private(chains, kl.u64, lanes=shape.lanes)
+    for chain in kl.static_range(chains):
+        names[chain] = kl.cast(place * chains + chain + 1, kl.u64) * MULTIPLIER
+        sums[chain] = kl.cast(0, kl.u64)
+        totals[chain] = nothing(shape.lanes)
+    for _ in kl.range(steps):
+        for chain in kl.static_range(chains):
+            name = names[chain]
+            totals[chain] = totals[chain] ^ combination(tables, name, at, shape)
+            sums[chain] = sums[chain] ^ name
+            name = name ^ (name << 13)
+            name = name ^ (name >> 7)
+            names[chain] = name ^ (name << 17)
+    found = nothing(shape.lanes)
+    for chain in kl.static_range(chains):
+        found = found ^ totals[chain] ^ combination(tables, sums[chain], at, shape)
+    store_words(out, (place, at), found, shape.lanes)

@@ -7,13 +7,14 @@ from typing import Any, Final
 import numpy as np
 
 from portable import groups
+from portable.gf2.tuning import shape_for
 from portable.linalg.gemm_tuning import multiplying
 from portable.primitives.maps.work import vector_lanes
 from portable.tune.space import Parameters
 from portable_bench import roof_kernels
 from portable_bench.operation import Case, Run
 
-__all__ = ["by_matrix_units", "copied", "in_registers"]
+__all__ = ["by_matrix_units", "copied", "in_registers", "in_tables"]
 
 _GIGA: Final = 10**9
 _ON_GPUS: Final = {"WORKGROUP": 256, "GROUPS": 64, "CHAINS": 8}
@@ -58,3 +59,19 @@ def by_matrix_units(case: Case, tiles: Parameters, numbers: Any) -> Run:
     scale = 2 / (k * steps)
     prepared = launch.prepare(*ones, out, steps, scale, BM=m, BN=n, BK=k, ACC=kind.register)
     return lambda: (prepared(), out, ones)[1]
+
+
+def in_tables(case: Case, rows: Any) -> Run:
+    """As many 10^9 additions of entries of tables as the size says, by all work-items.
+
+    Work-items along dimension 1 stand for rows, those along dimension 0 for their words.
+    """
+    shape = shape_for(case.device.capabilities)
+    across, down = shape.workgroup
+    count, chains = 8 * case.device.capabilities.compute_units, 1 if shape.alone else 4
+    each = count * down * chains * shape.tables * across * shape.lanes
+    steps = round(case.size[0] * _GIGA / each)
+    out = case.empty(count * down, across * shape.lanes)
+    launch = roof_kernels.add_entries[groups(count), shape.workgroup]
+    prepared = launch.prepare(rows, out, steps, shape=shape, chains=chains)
+    return lambda: (prepared(), out)[1]

@@ -15,6 +15,7 @@ from portable_bench.operations.gf2_echelon import Gf2Echelon
 from portable_bench.operations.gf2_eliminate import Gf2Eliminate
 from portable_bench.operations.gf2_matmul import Gf2Matmul
 from portable_bench.operations.launch import Launch
+from portable_bench.operations.lookup import Lookup
 from portable_bench.operations.multiply_add import MultiplyAdd
 from portable_bench.operations.svdvals import Svdvals
 from portable_bench.operations.train import Train
@@ -38,6 +39,7 @@ _ALL: Final = (
     Fft("fft", takes=2, brief=False),
     Fft("rfft", brief=False),
     Launch(),
+    Lookup(),
     Gf2Matmul(),
     Gf2Echelon(),
     Gf2Eliminate(),

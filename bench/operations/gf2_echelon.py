@@ -1,31 +1,23 @@
-"""Echelon forms over GF(2), beside M4RI."""
+"""Echelon forms over GF(2), beside M4RI and galois."""
 
 from functools import partial
 from typing import Any
 
 from portable import gf2
-from portable.dtypes import uint64
 from portable_bench.bits import echelon_check
+from portable_bench.gf2 import Gf2Squares, changes_below, in_galois, over_gf2
 from portable_bench.m4ri import m4ri_echelon
-from portable_bench.operation import Array, Case, Operation, Run, Sizes, Verifier
-from portable_bench.peers import Peers, over_gf2
+from portable_bench.operation import Array, Case, Run, Verifier
+from portable_bench.peers import Peers
 
 
-class Gf2Echelon(Operation):
+class Gf2Echelon(Gf2Squares):
     """`portable.gf2.row_echelon` of random squares, not reduced."""
 
     name = "gf2_echelon"
-    axes = ("N",)
-    sizes = {
-        "cpu": Sizes("4096", full="4096, 16384, 32768", sweep="256..32768"),
-        "gpu": Sizes("16384", full="4096, 16384, 32768", sweep="1024..65536"),
-        "simulator": Sizes("70"),
-    }
-    dtypes = (uint64,)
-    brief = False
 
-    def work(self, case: Case) -> None:
-        """Bits are no floating-point numbers to compare with."""
+    def changes(self, *size: int) -> float:
+        return changes_below(size[0], size[0], 64)
 
     def inputs(self, case: Case) -> tuple[Array, ...]:
         n = case.size[0]
@@ -39,4 +31,7 @@ class Gf2Echelon(Operation):
         return lambda: gf2.row_echelon(matrix).rows.words
 
     def peers(self, case: Case) -> Peers:
-        return over_gf2(case, partial(m4ri_echelon, case.size[0]))
+        """Of galois' form, which is reduced, only small ones can be waited for."""
+        n = case.size[0]
+        galois = {"galois": partial(in_galois, n, lambda a: a.row_reduce())} if n <= 512 else {}
+        return over_gf2(case, {"M4RI": partial(m4ri_echelon, n), **galois})

@@ -4,18 +4,18 @@ from functools import partial
 from typing import Any
 
 from portable import gf2
-from portable.dtypes import uint64
 from portable.gf2.made_up import random_problem
 from portable_bench.bits import elimination_or_echelon_check
+from portable_bench.gf2 import Gf2, changes_below, over_gf2
 from portable_bench.m4ri import m4ri_echelon
-from portable_bench.operation import Array, Case, Operation, Run, Sizes, Verifier
-from portable_bench.peers import Peers, over_gf2
+from portable_bench.operation import Array, Case, Run, Sizes, Verifier
+from portable_bench.peers import Peers
 
 _SMALL = "2362x1226x453"
 _SHAPES = f"{_SMALL}, 8399x6375x4535, 23045x18748x14325"
 
 
-class Gf2Eliminate(Operation):
+class Gf2Eliminate(Gf2):
     """`portable.gf2.eliminate` of made-up rows, from packed rows to packed rows."""
 
     name = "gf2_eliminate"
@@ -25,11 +25,10 @@ class Gf2Eliminate(Operation):
         "gpu": Sizes("8399x6375x4535", full=f"{_SHAPES}, 37960x29304x14921, 43577x39477x54274"),
         "simulator": Sizes("130x22x8"),
     }
-    dtypes = (uint64,)
-    brief = False
 
-    def work(self, case: Case) -> None:
-        """Bits are no floating-point numbers to compare with."""
+    def changes(self, *size: int) -> float:
+        columns, eliminators, rows = size
+        return changes_below(columns, rows, 64 * (columns - eliminators) / columns)
 
     def inputs(self, case: Case) -> tuple[Array, ...]:
         eliminators, rows = random_problem(*case.size, device=case.device)
@@ -46,4 +45,4 @@ class Gf2Eliminate(Operation):
 
     def peers(self, case: Case) -> Peers:
         """M4RI leads by the lowest columns and takes rows in any order: an echelon form of all."""
-        return over_gf2(case, partial(m4ri_echelon, case.size[0]))
+        return over_gf2(case, {"M4RI": partial(m4ri_echelon, case.size[0])})

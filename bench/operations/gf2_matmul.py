@@ -1,31 +1,24 @@
-"""Products of matrices over GF(2), beside M4RI."""
+"""Products of matrices over GF(2), beside M4RI and galois."""
 
 from functools import partial
+from operator import matmul
 from typing import Any
 
 from portable import gf2
-from portable.dtypes import uint64
 from portable_bench.bits import product_check
-from portable_bench.m4ri import M4RIMatrix
-from portable_bench.operation import Array, Case, Operation, Run, Sizes, Verifier
-from portable_bench.peers import Peers, over_gf2
+from portable_bench.gf2 import Gf2Squares, in_galois, over_gf2
+from portable_bench.m4ri import m4ri_product
+from portable_bench.operation import Array, Case, Run, Verifier
+from portable_bench.peers import Peers
 
 
-class Gf2Matmul(Operation):
+class Gf2Matmul(Gf2Squares):
     """`portable.gf2.matmul` of random squares."""
 
     name = "gf2_matmul"
-    axes = ("N",)
-    sizes = {
-        "cpu": Sizes("4096", full="4096, 16384, 32768", sweep="256..32768"),
-        "gpu": Sizes("16384", full="4096, 16384, 32768", sweep="1024..65536"),
-        "simulator": Sizes("70"),
-    }
-    dtypes = (uint64,)
-    brief = False
 
-    def work(self, case: Case) -> None:
-        """Bits are no floating-point numbers to compare with."""
+    def changes(self, *size: int) -> float:
+        return float(size[0]) * (-(-size[0] // 64)) ** 2
 
     def inputs(self, case: Case) -> tuple[Array, ...]:
         n = case.size[0]
@@ -39,9 +32,6 @@ class Gf2Matmul(Operation):
         return lambda: gf2.matmul(left, right).words
 
     def peers(self, case: Case) -> Peers:
-        return over_gf2(case, partial(_m4ri, case.size[0]))
-
-
-def _m4ri(n: int, a: Any, b: Any) -> Run:
-    left, right, out = M4RIMatrix((n, n), a), M4RIMatrix((n, n), b), M4RIMatrix((n, n))
-    return out.returning(lambda: out.multiply(left, right))
+        n = case.size[0]
+        galois = {"galois": partial(in_galois, n, matmul)} if n <= 4096 else {}
+        return over_gf2(case, {"M4RI": partial(m4ri_product, n), **galois})
