@@ -15,6 +15,7 @@ from portable.dtypes import dtype
 from portable.files import write_whole
 from portable.parallel import Group, group
 from portable_bench.environment import environment
+from portable_bench.gf2_scale_table import scale_elimination
 from portable_bench.group_scaling import LAYERS, Layer, Row, as_json, measure
 
 __all__ = ["scale"]
@@ -26,6 +27,9 @@ __all__ = ["scale"]
 @click.option("--layers", "count", type=click.IntRange(1, len(LAYERS)), help="Only the first.")
 @click.option("--images", type=click.IntRange(1), help="Of each layer, instead of 64 or 128.")
 @click.option("--algorithm", default="auto", show_default=True)
+@click.option(
+    "--gf2", "shape", help="COLUMNSxELIMINATORSxROWS: the special elimination, not convolutions."
+)
 @click.option("--json", "json_path", type=click.Path(dir_okay=False, path_type=Path))
 @click.option("--plot", "plot_path", type=click.Path(dir_okay=False, path_type=Path))
 def scale(
@@ -34,6 +38,7 @@ def scale(
     count: int | None,
     images: int | None,
     algorithm: str,
+    shape: str | None,
     json_path: Path | None,
     plot_path: Path | None,
 ) -> None:
@@ -41,9 +46,12 @@ def scale(
 
     Strong scaling shares the images out, weak scaling gives each member as many as one alone has.
     As threads: portable bench scale --group cuda:0,cuda:1. As processes: mpiexec -n 4 portable
-    bench scale.
+    bench scale. With --gf2 it is the special elimination that scales, whose columns are shared out.
     """
     groups, first = _groups_of(names.split(",")) if names else _groups_of_processes()
+    if shape is not None:
+        scale_elimination(groups, first, shape, json_path)
+        return
     layers = [_with_images(layer, images) for layer in LAYERS[:count]]
     rows = list(measure(groups, layers, dtype(kind), algorithm))
     if not first:

@@ -9,6 +9,7 @@ import pytest
 from click.testing import CliRunner
 
 from portable_bench.cli import bench
+from portable_bench.gf2_scaling import Costs, predicted
 from portable_bench.group_scaling import Row
 
 
@@ -31,3 +32,25 @@ def test_scale(tmp_path: Path) -> None:
 def test_the_gather_goes_on_beside_the_work() -> None:
     assert Row(2, "strong", 4.0, 0.0, 1.0).predicted == 4.25
     assert Row(2, "strong", 1.0, 0.0, 4.0).predicted == 4.25
+
+
+@pytest.mark.needs_processor
+def test_scale_of_eliminations(tmp_path: Path) -> None:
+    path = tmp_path / "rows.json"
+    arguments = ["scale", "--group", "cpu,cpu", "--gf2", "1300x600x200", "--json", str(path)]
+    done = CliRunner().invoke(bench, arguments, catch_exceptions=False)
+    assert done.exit_code == 0, done.output
+    rows = json.loads(path.read_text())["rows"]
+    assert [row["members"] for row in rows] == [1, 2]
+    assert all(row["whole"] > 0 and row["predicted"] > 0 for row in rows)
+    refused = CliRunner().invoke(bench, ["scale", "--group", "cpu", "--gf2", "1300"])
+    assert refused.exit_code == 2
+    assert "COLUMNSxELIMINATORSxROWS" in refused.output
+
+
+def test_the_model_of_eliminations_is_their_schedule() -> None:
+    free = Costs(0, 1, 0)
+    assert predicted(5, 1, free) == 4 + 3 + 2 + 1
+    # One of three stripes is followed by two, of which each member has one.
+    assert predicted(3, 2, free) == 2
+    assert predicted(4, 4, Costs(3, 0, 2)) == 4 * (3 + 2)

@@ -1,0 +1,195 @@
+"""How the special elimination gets faster with the members of a group, beside what a model says."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass
+from functools import partial
+from statistics import median
+from time import perf_counter
+from typing import Any, Final
+
+from portable import gf2
+from portable import lang as kl
+from portable.errors import PortableError
+from portable.gf2.eliminate import checked_leads
+from portable.gf2.elimination import Elimination
+from portable.gf2.layout import WORD, Order, Turn
+from portable.gf2.made_up import random_problem
+from portable.gf2.schedule import run_stripes
+from portable.gf2.tuning import shape_for
+from portable.parallel import Group, Member
+
+__all__ = ["Costs", "Row", "as_json", "measure", "predicted"]
+
+Shape = tuple[int, int, int]
+"""Columns, eliminators, rows."""
+
+_ROUNDS: Final = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Costs:
+    """What the parts of the work cost, in seconds.
+
+    Attributes
+    ----------
+    chooses : float
+        To choose the pivots of a stripe.
+    applies : float
+        To apply a stripe's pivots to another one.
+    tells : float
+        To tell all members of a stripe's pivots.
+    """
+
+    chooses: float
+    applies: float
+    tells: float
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """What was measured of one group.
+
+    Attributes
+    ----------
+    members : int
+    whole : float
+        Seconds from packed rows on the first device to packed rows there.
+    stripes : float
+        The same without bringing matrices to the members, and results back.
+    predicted : float
+        Seconds that the model gives the stripes.
+    costs : Costs
+        Of its parts.
+    """
+
+    members: int
+    whole: float
+    stripes: float
+    predicted: float
+    costs: Costs
+
+
+def predicted(stripes: int, members: int, costs: Costs) -> float:
+    """Seconds for all stripes, by the schedule of `portable.gf2.schedule.run_stripes`.
+
+    What is told travels while a member works, and is waited for afterwards.
+    """
+    now = [0.0] * members
+    for stripe in range(stripes):
+        root = stripe % members
+        now[root] += costs.chooses
+        arrives = now[root] + (costs.tells if members > 1 else 0.0)
+        for rank in range(members):
+            if stripe:
+                now[rank] += costs.applies * len(_held(rank, members, stripe + 1, stripes))
+            if rank != root:
+                now[rank] = max(now[rank], arrives)
+            if (stripe + 1) % members == rank and stripe + 1 < stripes:
+                now[rank] += costs.applies
+    return max(now)
+
+
+def _held(rank: int, members: int, first: int, stripes: int) -> range:
+    """A member's stripes from `first` on."""
+    return range(first + (rank - first) % members, stripes, members)
+
+
+def measure(groups: Sequence[Group], shape: Shape) -> Iterator[Row]:
+    """A row for each group; results are verified first.
+
+    Raises
+    ------
+    PortableError
+        If a result is wrong.
+    """
+    for group in groups:
+        known, rows = random_problem(*shape, device=group.devices[0])
+        expected = gf2.eliminate(known, rows).rows
+        if gf2.eliminate(known, rows, group=group).rows != expected:
+            raise PortableError(f"the result of {group.size} members is wrong")
+        leads = checked_leads(known)
+        yield group.run(_row, known, rows, leads, _whole(group, known, rows))[0]
+
+
+def as_json(rows: Sequence[Row]) -> list[dict[str, Any]]:
+    """Rows as plain data."""
+    return [asdict(row) for row in rows]
+
+
+def _whole(group: Group, known: gf2.BitMatrix, rows: gf2.BitMatrix) -> float:
+    def eliminate() -> None:
+        gf2.eliminate(known, rows, group=group)
+        rows.device.synchronize()
+
+    return median(_seconds(eliminate) for _ in range(_ROUNDS))
+
+
+def _row(
+    member: Member, known: gf2.BitMatrix, rows: gf2.BitMatrix, leads: Any, whole: float
+) -> Row:
+    """What a member finds of its group."""
+    matrices = known.to(member.device), rows.to(member.device)
+    chooses, applies = member.exchange(
+        _alone(member, *matrices, leads) if member.rank == 0 else (0.0, 0.0)
+    )[0]
+    costs = Costs(chooses, applies, 0.0 if member.size == 1 else _told(member, rows.shape[0]))
+    turn = Turn(member.rank, member.size)
+    times = []
+    for _ in range(_ROUNDS):
+        work = _begun(member, *matrices, leads, turn)
+        count = work.layout.stripes
+        times.append(_together(member, partial(run_stripes, work, member, 0, count)))
+    return Row(member.size, whole, median(times), predicted(count, member.size, costs), costs)
+
+
+def _begun(
+    member: Member, known: gf2.BitMatrix, rows: gf2.BitMatrix, leads: Any, turn: Turn
+) -> Elimination:
+    order = Order(rows.shape[1], backward=True)
+    shape = shape_for(member.device.capabilities)
+    return Elimination.of(rows, order, eliminators=known, leads=leads, shape=shape, turn=turn)
+
+
+def _alone(
+    member: Member, known: gf2.BitMatrix, rows: gf2.BitMatrix, leads: Any
+) -> tuple[float, float]:
+    """Seconds to choose a stripe's pivots, and to apply them to another one, where one has all."""
+    work = _begun(member, known, rows, leads, Turn())
+    count, chosen, applied = work.layout.stripes, 0.0, 0.0
+
+    def done(launch: Callable[..., None], *args: int) -> float:
+        start = perf_counter()
+        launch(*args)
+        member.device.synchronize()
+        return perf_counter() - start
+
+    for stripe in range(count):
+        chosen += done(work.choose, stripe)
+        applied += done(work.follow, stripe, stripe + 1, count)
+    return chosen / count, applied / max(count * (count - 1) // 2, 1)
+
+
+def _told(member: Member, rows: int) -> float:
+    """Seconds for one broadcast of what is told of a stripe."""
+    width = shape_for(member.device.capabilities).width
+    told = member.device.empty((width, WORD + rows), kl.u64)
+    told[...] = 0
+    tell = partial(member.start_broadcast, told, agreed=True)
+    return median(_together(member, lambda: tell().wait()) for _ in range(2 * _ROUNDS))
+
+
+def _together(member: Member, work: Callable[[], Any]) -> float:
+    """Seconds of the slowest member."""
+    member.barrier()
+    start = perf_counter()
+    work()
+    member.device.synchronize()
+    return float(max(member.exchange(perf_counter() - start)))
+
+
+def _seconds(work: Callable[[], Any]) -> float:
+    start = perf_counter()
+    work()
+    return perf_counter() - start
