@@ -18,6 +18,7 @@ from portable.gf2.table_kernels import WORD, load_words, store_words
 from portable.lang.function import function
 
 __all__ = [
+    "NO_COLUMN",
     "NO_SOURCE",
     "State",
     "Transform",
@@ -30,6 +31,12 @@ __all__ = [
 
 NO_SOURCE: Final = -1
 """The source of a column that has no pivot."""
+
+NO_COLUMN: Final = -2
+"""The owner of a place that is no column of the matrix, beyond its last one."""
+
+AT_ONCE: Final = 8
+"""Rows that a work-item looks at while it looks for the next one."""
 
 ALL: Final = 0xFFFFFFFFFFFFFFFF
 """All columns."""
@@ -45,7 +52,8 @@ class State(NamedTuple):
     work, eliminators : array of uint64, shape (stripes, rows, words)
         The rows, and the pivots that are there from the beginning.
     owners : array of int32, shape (64 panels,)
-        The eliminator that leads at a place, -1 where there is none.
+        The eliminator that leads at a place, -1 where there is none, `NO_COLUMN` beyond the last
+        column.
     rests : array of int32, shape (rows,)
         The place at which a row came to rest, -1 for others.
     cursor : array of int32, shape (2,)
@@ -121,8 +129,8 @@ def bit(c: Any) -> Any:
 
 @function
 def either(a: Any, b: Any) -> Any:
-    """The bits of both words."""
-    return a | b
+    """The bits of both of two pairs of words."""
+    return a[0] | b[0], a[1] | b[1]
 
 
 @function
@@ -139,8 +147,8 @@ def elect(state: Any, transform: Any, own: Any, panel: Any, shape: Any) -> None:
     """
     tails = kl.local(WORD, kl.u64)
     basis = kl.local(WORD, kl.u64)
-    columns = bring_eliminators(state, tails, basis, own, panel, shape)
-    columns = scan(state, tails, basis, columns, own, panel, shape)
+    columns, absent = bring_eliminators(state, tails, basis, own, panel, shape)
+    columns = scan(state, tails, basis, columns, absent, own, panel, shape)
     settle(tails, transform, columns, shape)
 
 
@@ -149,8 +157,11 @@ def elect(state: Any, transform: Any, own: Any, panel: Any, shape: Any) -> None:
 
 @function
 def bring_eliminators(state: Any, tails: Any, basis: Any, own: Any, panel: Any, shape: Any) -> Any:
-    """Their words into `basis`, without the leading bits into `tails`; returns their columns."""
-    columns = kl.cast(0, kl.u64)
+    """Their words into `basis`, without the leading bits into `tails`.
+
+    Returns their columns, and the bits that are no column of the matrix.
+    """
+    columns, absent = kl.cast(0, kl.u64), kl.cast(0, kl.u64)
     for c in kl.workgroup_range(WORD, unroll=shape.copies):
         owner = state.owners[panel * WORD + c]
         source = kl.cast(NO_SOURCE, kl.i32)
@@ -158,16 +169,27 @@ def bring_eliminators(state: Any, tails: Any, basis: Any, own: Any, panel: Any, 
         if owner >= 0:
             word, lead = state.eliminators[own, owner, panel % shape.width], bit(c)
             source = eliminator_source(owner)
+        elif owner == NO_COLUMN:
+            absent = absent | bit(c)
         basis[c] = word
         tails[c] = word ^ lead
         columns = columns | lead
         state.told[slot_of(panel, shape), c] = kl.cast(source, kl.u64)
     kl.barrier()
-    return kl.workgroup_reduce(either, columns)
+    return kl.workgroup_reduce(either, (columns, absent))
 
 
 @function
-def scan(state: Any, tails: Any, basis: Any, columns: Any, own: Any, panel: Any, shape: Any) -> Any:
+def scan(
+    state: Any,
+    tails: Any,
+    basis: Any,
+    columns: Any,
+    absent: Any,
+    own: Any,
+    panel: Any,
+    shape: Any,
+) -> Any:
     """Goes through the rows until each column has a pivot; returns the columns that have one.
 
     Of a batch `raw` are the words as they are, `left` what is left of them.
@@ -176,7 +198,7 @@ def scan(state: Any, tails: Any, basis: Any, columns: Any, own: Any, panel: Any,
     left = kl.local(shape.batch, kl.u64)
     begin = kl.workgroup_uniform(state.cursor[0])
     start = begin
-    found = columns
+    found = columns | absent
     while start < state.work.shape[1] and found != ALL:
         if kl.workgroup_any(bring_batch(state, raw, start, own, panel, shape)):
             take_pivots(raw, left, basis, found, shape)
@@ -184,8 +206,40 @@ def scan(state: Any, tails: Any, basis: Any, columns: Any, own: Any, panel: Any,
         elif start == begin:
             begin = begin + shape.batch
         start = start + shape.batch
+        if found != ALL and not shape.alone:
+            start = next_left(state, basis, start, own, panel, shape)
     if kl.local_linear_id() == 0:
         state.cursor[0] = begin
+    return found ^ absent
+
+
+@function
+def next_left(state: Any, basis: Any, start: Any, own: Any, panel: Any, shape: Any) -> Any:
+    """The first row from `start` on of which something is left; else their number.
+
+    Where rows depend on those before, most of them are passed over here, many at a time.
+    """
+    rows = state.work.shape[1]
+    items, item = kl.local_size(0) * kl.local_size(1), kl.local_linear_id()
+    words = kl.private(AT_ONCE, kl.u64)
+    place = start
+    found = rows + 0
+    while place < rows and found == rows:
+        for k in kl.static_range(AT_ONCE):
+            row = place + k * items + item
+            words[k] = kl.cast(0, kl.u64)
+            if row < rows and state.rests[row] < 0:
+                words[k] = state.work[own, row, panel % shape.width]
+        for step in kl.range(WORD, unroll=1):
+            c = WORD - 1 - step
+            for k in kl.static_range(AT_ONCE):
+                words[k] = words[k] ^ spread(words[k], c) & basis[c]
+        own_first = rows + 0
+        for k in kl.static_range(AT_ONCE - 1, -1, -1):
+            if words[k] != 0:
+                own_first = place + k * items + item
+        found = kl.workgroup_reduce(kl.minimum, own_first)
+        place = place + AT_ONCE * items
     return found
 
 
@@ -238,10 +292,15 @@ def promote_batch(
 ) -> Any:
     """Rows of which something is left become pivots, in order; returns all columns that have one.
 
-    They are gone through a few at a time, as the search for the next one takes as long.
+    They are gone through a few at a time, as the search for the next one takes as long. What need
+    not be known for the next one is noted afterwards.
     """
+    chosen = kl.local(WORD, kl.i32)
+    for c in kl.workgroup_range(WORD, unroll=shape.copies):
+        chosen[c] = -1
     found = columns
     first = first_left(left, 0, shape)
+    kl.barrier()
     while first < shape.batch:
         stop = kl.minimum(first + shape.stride, shape.batch)
         for i in kl.range(first, stop, unroll=shape.copies):
@@ -251,12 +310,17 @@ def promote_batch(
                 found = found | bit(c)
                 if kl.local_linear_id() == 0:
                     basis[c] = pivot
-                    tails[c] = raw[i] ^ bit(c)
-                    state.told[slot_of(panel, shape), c] = kl.cast(start + i, kl.u64)
-                    state.rests[start + i] = panel * WORD + c
+                    chosen[c] = i
                 take_pivot(left, pivot, c, i, shape)
                 kl.barrier()
         first = first_left(left, stop, shape)
+    for c in kl.workgroup_range(WORD, unroll=shape.copies):
+        if chosen[c] >= 0:
+            row = start + chosen[c]
+            tails[c] = raw[chosen[c]] ^ bit(c)
+            state.told[slot_of(panel, shape), c] = kl.cast(row, kl.u64)
+            state.rests[row] = panel * WORD + c
+    kl.barrier()
     return found
 
 

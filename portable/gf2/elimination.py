@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from portable import lang as kl
 from portable import registry
 from portable.backend import Device
-from portable.gf2.election_kernels import State, Transform
+from portable.gf2.election_kernels import NO_COLUMN, State, Transform
 from portable.gf2.elimination_kernels import (
     advance_panel,
     advance_stripes,
@@ -36,8 +36,9 @@ _LINE: Final = 256
 
 
 def owners_of(leads: NDArray[np.int64], order: Order) -> NDArray[np.int32]:
-    """The eliminator that leads at each place, -1 where there is none."""
+    """The eliminator that leads at each place, -1 where there is none; as `State` has them."""
     owners = np.full(WORD * order.words, -1, np.int32)
+    owners[order.turned(np.arange(order.columns, WORD * order.words))] = NO_COLUMN
     owners[order.turned(leads)] = np.arange(leads.size)
     return owners
 
@@ -146,7 +147,7 @@ class Elimination:
         with registry.use(device):
             work = striped(rows, order, form, beside, turn)
             held = device.empty((1, 1, form.width), kl.u64)
-            owners = np.full(WORD * order.words, -1, np.int32)
+            owners = owners_of(np.empty(0, np.int64), order)
             if eliminators is not None and leads is not None and leads.size:
                 held = striped(eliminators, order, form, turn=turn)
                 owners = owners_of(leads, order)

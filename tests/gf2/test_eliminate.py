@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import os
+from functools import reduce
+from itertools import compress
+from operator import xor
 from pathlib import Path
 
 import numpy as np
@@ -16,7 +19,7 @@ from portable.errors import DataError, DeviceMismatchError, ShapeError
 from portable.gf2.eliminate import checked_leads
 from portable.gf2.elimination import Elimination
 from portable.gf2.layout import Order
-from portable.gf2.tuning import Shape
+from portable.gf2.tuning import Shape, shape_for
 from tests.gf2.reference import Problem, columns_of, eliminated, random_problem
 
 _SETS = ("1_130_22_8", "2_254_106_53", "3_562_170_53", "4_1011_539_263")
@@ -69,6 +72,27 @@ def test_both_schedules_without_races(shape: Shape) -> None:
     work = Elimination.of(
         rows,
         Order(200, backward=True),
+        eliminators=eliminators,
+        leads=checked_leads(eliminators),
+        shape=shape,
+    )
+    work.run()
+    assert work.matrix().to_columns() == [columns_of(r) for r in eliminated(problem)]
+
+
+def test_pivots_far_apart(device: Device) -> None:
+    """Rows that are sums of few, which are looked through to the last as columns have no pivot."""
+    few = random_problem(9, 70, 6, 0.4)
+    chosen = np.random.default_rng(9).random((700, 6)) < 0.5
+    chosen[:600, 3:] = False
+    rows = [reduce(xor, compress(few.rows, picks), 0) for picks in chosen]
+    problem = Problem(70, few.eliminators, rows)
+    eliminators, given = matrices(problem, device)
+    own = shape_for(device.capabilities)
+    shape = own if own.alone else Shape(4, 4, 1, (4, 8), 16, 32)
+    work = Elimination.of(
+        given,
+        Order(70, backward=True),
         eliminators=eliminators,
         leads=checked_leads(eliminators),
         shape=shape,
