@@ -15,6 +15,9 @@ from portable.tune.table import lookup, state
 __all__ = ["SPACE", "Shape", "shape_for", "shape_of"]
 
 _WORD: Final = 64
+_MOST_IN_BATCH: Final = 256
+"""Work-items of the one workgroup that chooses pivots: more wait longer for each other."""
+
 _ELECTION_BYTES: Final = 8192
 """What choosing pivots takes of local memory at most."""
 
@@ -143,7 +146,7 @@ def shape_of(choice: Parameters) -> Shape:
     """A layout by tuned parameters."""
     width, lanes, items = (int(choice[name]) for name in ("W", "LANES", "WORKGROUP"))
     across = 1 if items == 1 else width // lanes
-    batch = _WORD if items == 1 else items
+    batch = _WORD if items == 1 else min(items, _MOST_IN_BATCH)
     return Shape(
         int(choice["K"]), width, lanes, (across, items // across), int(choice["ROWS"]), batch
     )
