@@ -72,7 +72,7 @@ def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Languages:
     (info / "entry_points.txt").write_text(dedent(ENTRIES))
     monkeypatch.syspath_prepend(tmp_path)
     found = Languages(lambda: entry_points(group=GROUP))
-    monkeypatch.setattr(emit, "languages", found)
+    monkeypatch.setattr(emit, "LANGUAGES", found)
     return found
 
 

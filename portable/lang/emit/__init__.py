@@ -12,7 +12,7 @@ from __future__ import annotations
 from portable.backend import Capabilities, Program
 from portable.lang.emit.dialect import Dialect
 from portable.lang.emit.kernels import print_kernel
-from portable.lang.emit.languages import languages
+from portable.lang.emit.languages import LANGUAGES
 from portable.lang.emit.workarounds import steered
 from portable.lang.ir.kernel import Kernel
 from portable.lang.passes import lower, reduced
@@ -35,7 +35,7 @@ def generate(kernel: Kernel, capabilities: Capabilities) -> Program:
     UnsupportedError
         If the kernel needs something that the device lacks, or the language is not installed.
     """
-    language = languages.language(capabilities.dialect)
+    language = LANGUAGES.language(capabilities.dialect)
     kernel = reduced(lower(kernel, capabilities), capabilities, language.semantics)
     if isinstance(language, Dialect):
         return print_kernel(kernel, capabilities, steered(language, capabilities.faults))

@@ -19,7 +19,7 @@ from portable.lang.ir.kernel import Kernel
 from portable.lang.passes.semantics import Semantics
 from portable.locks import fork_safe_lock
 
-__all__ = ["GROUP", "Language", "Languages", "languages"]
+__all__ = ["GROUP", "LANGUAGES", "Language", "Languages"]
 
 GROUP: Final = "portable.dialects"
 
@@ -109,4 +109,4 @@ class Languages:
         return found
 
 
-languages: Final = Languages(lambda: entry_points(group=GROUP))
+LANGUAGES: Final = Languages(lambda: entry_points(group=GROUP))
