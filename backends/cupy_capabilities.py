@@ -54,7 +54,7 @@ def rocm_capabilities(properties: _Properties, driver: str) -> Capabilities:
 
 
 def _common(properties: _Properties) -> dict[str, Any]:
-    shape = properties["maxThreadsDim"]
+    shape, groups = properties["maxThreadsDim"], properties["maxGridSize"]
     return {
         "kind": "gpu",
         "name": _text(properties["name"]),
@@ -62,6 +62,7 @@ def _common(properties: _Properties) -> dict[str, Any]:
         "local_memory": int(properties["sharedMemPerBlock"]),
         "max_workgroup": int(properties["maxThreadsPerBlock"]),
         "max_workgroup_shape": (int(shape[0]), int(shape[1]), int(shape[2])),
+        "max_groups": (int(groups[0]), int(groups[1]), int(groups[2])),
         "compute_units": int(properties["multiProcessorCount"]),
         "cache_line": _CACHE_LINE,
         "float_atomics": True,

@@ -73,6 +73,8 @@ class Capabilities:
         Most work-items of a workgroup.
     max_workgroup_shape : (int, int, int)
         The most along each dimension.
+    max_groups : (int, int, int)
+        Workgroups of a launch along each dimension.
     compute_units : int
         Multiprocessors, or cores.
     vector_bytes : int
@@ -125,6 +127,7 @@ class Capabilities:
     local_memory_dedicated: bool = True
     max_workgroup: int = 256
     max_workgroup_shape: tuple[int, int, int] = (256, 256, 64)
+    max_groups: tuple[int, int, int] = (2**31 - 1, 2**31 - 1, 2**31 - 1)
     compute_units: int = 1
     vector_bytes: int = 16
     vectorizes_work_items: bool = False

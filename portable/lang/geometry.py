@@ -92,9 +92,22 @@ def check_workgroup(workgroup: Three, capabilities: Capabilities) -> None:
         )
 
 
-def group_counts(ndrange: Three | Groups, workgroup: Three) -> Three:
-    """How many workgroups cover an ndrange."""
+def group_counts(ndrange: Three | Groups, workgroup: Three, capabilities: Capabilities) -> Three:
+    """How many workgroups cover an ndrange.
+
+    Raises
+    ------
+    LaunchError
+        If the device does not launch so many along one of the dimensions.
+    """
     if isinstance(ndrange, Groups):
-        return sizes(ndrange.counts, "the number of workgroups")
-    counts = [-(-n // size) for n, size in zip(ndrange, workgroup, strict=True)]
-    return counts[0], counts[1], counts[2]
+        counts = sizes(ndrange.counts, "the number of workgroups")
+    else:
+        first, second, third = (-(-n // m) for n, m in zip(ndrange, workgroup, strict=True))
+        counts = first, second, third
+    if any(count > most for count, most in zip(counts, capabilities.max_groups, strict=True)):
+        raise LaunchError(
+            f"{counts} workgroups; {capabilities.name} launches at most {capabilities.max_groups} "
+            "along the dimensions: let dimension 0 be the longest, or make workgroups larger"
+        )
+    return counts

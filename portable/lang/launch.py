@@ -390,7 +390,7 @@ class Launcher:
         wanted = self.specialised(device, args, views, constants)
         if self._flat:
             self._check_dimensions(wanted, device)
-        counts = group_counts(self._ndrange, wanted.workgroup)
+        counts = group_counts(self._ndrange, wanted.workgroup, device.capabilities)
         # A plan outlives the arrays that it was made for and must not keep their memory.
         views = [None if v is None else v._replace(handle=None, owner=None) for v in views]
 
@@ -424,7 +424,7 @@ class Launcher:
         """What a launch on a device specialises on where no arguments overlap."""
         workgroup = self._workgroup or default_workgroup(_ndim(self._ndrange), device.capabilities)
         check_workgroup(workgroup, device.capabilities)
-        counts = group_counts(self._ndrange, workgroup)
+        counts = group_counts(self._ndrange, workgroup, device.capabilities)
         fixed = self._kernel.constants(constants)
         specs = self._kernel.specs(args, views)
         leaves = flattened(args)

@@ -40,6 +40,7 @@ H200 = {
     "sharedMemPerBlockOptin": 232448,
     "maxThreadsPerBlock": 1024,
     "maxThreadsDim": (1024, 1024, 64),
+    "maxGridSize": (2**31 - 1, 65535, 65535),
     "warpSize": 32,
 }
 MI250 = {
@@ -50,6 +51,7 @@ MI250 = {
     "sharedMemPerBlock": 65536,
     "maxThreadsPerBlock": 1024,
     "maxThreadsDim": (1024, 1024, 1024),
+    "maxGridSize": (2**31 - 1, 65536, 65536),
     "warpSize": 64,
 }
 

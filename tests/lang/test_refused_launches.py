@@ -280,3 +280,15 @@ def test_a_constant_given_by_position(device: Device) -> None:
     x = device.from_numpy(np.zeros(4, np.float32))
     with pt.use(device), pytest.raises(errors.LaunchError, match="VALUE: compile-time, by keyword"):
         simple[4, 4](x, 7)
+
+
+@pt.kernel
+def marks(out):
+    out[kl.group_id(0)] = 1
+
+
+def test_more_workgroups_than_a_device_launches() -> None:
+    hopper = pt.device("simulator:h200")
+    out = hopper.from_numpy(np.zeros(1, np.int32))
+    with pytest.raises(LaunchError, match=r"\(1, 65536, 1\) workgroups; .*let dimension 0 be"):
+        marks[(1, 65536), 1](out)
