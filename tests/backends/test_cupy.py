@@ -59,7 +59,14 @@ MI250 = {
 def test_capabilities_of_hopper() -> None:
     can = cuda_capabilities(H200, "13.0")
     assert (can.dialect, can.architecture, can.name) == ("cuda", "sm_90", "NVIDIA H200")
-    assert can.matrix_units == {"mma.f16", "mma.tf32", "mma.f64", "wgmma.f16"}
+    assert can.matrix_units == {
+        "mma.bf16",
+        "mma.f16",
+        "mma.tf32",
+        "mma.f64",
+        "wgmma.bf16",
+        "wgmma.f16",
+    }
     assert can.async_copy == {"vector", "bulk", "tensor"}
     assert (can.local_memory, can.local_memory_opt_in) == (49152, 232448)
     assert can.forward_progress
@@ -70,9 +77,9 @@ def test_capabilities_of_hopper() -> None:
     ("level", "units", "copies"),
     [
         ((7, 5), set(), set()),
-        ((8, 0), {"mma.f16", "mma.tf32", "mma.f64"}, {"vector"}),
-        ((8, 9), {"mma.f16", "mma.tf32", "mma.f64"}, {"vector"}),
-        ((12, 0), {"mma.f16", "mma.tf32", "mma.f64"}, {"vector", "bulk", "tensor"}),
+        ((8, 0), {"mma.bf16", "mma.f16", "mma.tf32", "mma.f64"}, {"vector"}),
+        ((8, 9), {"mma.bf16", "mma.f16", "mma.tf32", "mma.f64"}, {"vector"}),
+        ((12, 0), {"mma.bf16", "mma.f16", "mma.tf32", "mma.f64"}, {"vector", "bulk", "tensor"}),
     ],
 )
 def test_capabilities_of_other_generations(
