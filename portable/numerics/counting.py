@@ -13,13 +13,14 @@ from portable.errors import DTypeError, ShapeError
 from portable.interchange import takes_other_libraries
 from portable.lang.geometry import groups
 from portable.namespace import device_of_arrays
-from portable.numerics.counting_kernels import LOCAL_BINS, WORKGROUP, count
+from portable.numerics.counting_kernels import LOCAL_BINS, count
 from portable.numerics.namespaces import default_float, floating, is_numpys, like, namespace_of
 
 __all__ = ["Histogram", "bincount", "histogram"]
 
-_MOST_EACH: Final = 64
+_WORKGROUP: Final = 128
 _GROUPS_A_UNIT: Final = 8
+_FEWEST_EACH: Final = 16
 
 
 class Histogram(NamedTuple):
@@ -129,11 +130,11 @@ def histogram(
     if is_numpys(xp):
         host = bins if hasattr(bins, "shape") or isinstance(bins, int) else xp.asarray(bins)
         return Histogram(*xp.histogram(x, host, range, weights=weights, density=density))
-    edges = _edges(xp, x, bins, range)
+    edges, scale = _edges(xp, x, bins, range)
     flat = xp.reshape(x, (-1,))
     if weights is not None:
         weights = xp.reshape(weights, (-1,))
-    found = _counted(flat, edges, weights, int(edges.shape[0]) - 1)
+    found = _counted(flat, edges, weights, int(edges.shape[0]) - 1, scale)
     kind = edges.dtype if density or weights is not None else xp.int64
     counts = xp.astype(found, kind, copy=False)
     if density:
@@ -149,38 +150,47 @@ def _checked_weights(xp: Any, x: Any, weights: Any) -> Any:
     return floating("weights", xp, weights)
 
 
-def _edges(xp: Any, x: Any, bins: Any, limits: tuple[float, float] | None) -> Any:
-    """Where the intervals begin and end, in the dtype that elements are compared in."""
+def _edges(
+    xp: Any, x: Any, bins: Any, limits: tuple[float, float] | None
+) -> tuple[Any, float | None]:
+    """Where the intervals begin and end, in the dtype that elements are compared in.
+
+    And how many there are to a unit; None where they may be uneven.
+    """
     kind = x.dtype if xp.isdtype(x.dtype, "real floating") else default_float(xp, x)
     if hasattr(bins, "shape") and not isinstance(bins, np.ndarray):
         edges = xp.astype(floating("histogram", xp, bins), kind, copy=False)
         if edges.ndim != 1 or bool(xp.any(edges[1:] < edges[:-1])):
             raise ValueError("edges are a vector of numbers in ascending order")
-        return edges
+        return edges, None
     if limits is None and isinstance(bins, int):
         limits = (0.0, 1.0) if 0 in x.shape else (float(xp.min(x)), float(xp.max(x)))
     sample = np.zeros(0, dtype(kind).numpy)
-    return like(xp, x, np.histogram_bin_edges(sample, bins, limits).astype(sample.dtype), kind)
+    edges = np.histogram_bin_edges(sample, bins, limits).astype(sample.dtype)
+    scale = bins / float(edges[-1] - edges[0]) if isinstance(bins, int) else None
+    return like(xp, x, edges, kind), scale if scale and np.isfinite(scale) else None
 
 
 @takes_other_libraries
-def _counted(x: Any, edges: Any, weights: Any, bins: int) -> Any:
+def _counted(x: Any, edges: Any, weights: Any, bins: int, scale: float | None = None) -> Any:
     """What lies in each bin: int32, or int64 where so many could; with weights floats."""
     device = device_of_arrays(x)
     kind = _total(device, int(x.shape[0]), weights)
     totals = device.from_numpy(np.zeros(bins, kind.numpy))
     if not bins or not x.shape[0]:
         return totals
-    units = max(device.capabilities.compute_units, 1) * _GROUPS_A_UNIT
-    each = _power_of_two(min(-(-int(x.shape[0]) // (units * WORKGROUP)), _MOST_EACH))
-    inside = _power_of_two(bins) if bins <= LOCAL_BINS else 0
-    count[groups(-(-int(x.shape[0]) // (each * WORKGROUP))), WORKGROUP](
+    n, can = int(x.shape[0]), device.capabilities
+    items = 1 if can.lone_work_items else _WORKGROUP
+    groups_wanted = max(can.compute_units, 1) * _GROUPS_A_UNIT
+    each = max(-(-n // (groups_wanted * items)), _FEWEST_EACH)
+    count[groups(-(-n // (each * items))), items](
         x,
         edges,
+        None if scale is None else dtype(edges.dtype).register(scale),
         weights,
         totals,
-        EACH=each,
-        BINS=inside,
+        each,
+        BINS=_power_of_two(bins) if bins <= LOCAL_BINS else 0,
         EDGE=None if edges is None else dtype(edges.dtype).register,
     )
     return totals
