@@ -52,6 +52,11 @@ CASES: dict[str, Callable[[Make], Any]] = {
     "a prepared convolution": lambda m: prepare_conv(IMAGES.shape, m(FILTERS))(m(IMAGES)),
     "a gradient": lambda m: conv2d_input_gradient(m(GRADIENT), m(FILTERS), IMAGES.shape),
     "MLP": lambda m: MLP([4, 8, 2], device="cpu", seed=1)(m(A)),
+    "gf2 of dense arrays": lambda m: (
+        gf2.matmul(m(A > 0), gf2.nullspace(m(A > 0))),
+        gf2.row_echelon(m(A > 0)).rows,
+        gf2.transpose(m(A > 0)),
+    ),
     "gf2": lambda m: gf2.BitMatrix.from_dense(m(A > 0)).to_dense(like=m(A)),
 }
 

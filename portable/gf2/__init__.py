@@ -1,4 +1,8 @@
-"""Elimination and linear algebra over GF(2), bit-packed, on every device."""
+"""Elimination and linear algebra over GF(2), bit-packed, on every device.
+
+Products, echelon forms, ranks, systems, inverses, null spaces and transposes take bit matrices, or
+arrays of their elements of any library, and give the like.
+"""
 
 from portable.gf2.algebra import Echelon, inverse, nullspace, rank, row_echelon, solve
 from portable.gf2.eliminate import Eliminated, eliminate

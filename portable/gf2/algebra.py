@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from portable import lang as kl
 from portable import registry
 from portable.errors import DataError, ShapeError
+from portable.gf2.dense import takes_dense
 from portable.gf2.elimination import Elimination
 from portable.gf2.layout import Order
 from portable.gf2.layout_kernels import take_rows
@@ -36,6 +37,7 @@ class Echelon(NamedTuple):
     pivots: NDArray[np.int64]
 
 
+@takes_dense
 def row_echelon(a: BitMatrix, *, reduced: bool = False) -> Echelon:
     """The row echelon form: each row leads (with its lowest column) further right than that before.
 
@@ -67,6 +69,7 @@ def row_echelon(a: BitMatrix, *, reduced: bool = False) -> Echelon:
     return Echelon(work.matrix(rows=filled), pivots)
 
 
+@takes_dense
 def rank(a: BitMatrix) -> int:
     """The rank of a matrix."""
     if 0 in a.shape:
@@ -74,6 +77,7 @@ def rank(a: BitMatrix) -> int:
     return int(np.count_nonzero(_eliminated(a, None, reduced=False).pivots() >= 0))
 
 
+@takes_dense
 def solve(a: BitMatrix, b: BitMatrix) -> BitMatrix:
     """A solution x of ``a @ x = b``, its free variables zero.
 
@@ -116,6 +120,7 @@ def solve(a: BitMatrix, b: BitMatrix) -> BitMatrix:
     return _solution(work, a, b.shape[1])
 
 
+@takes_dense
 def inverse(a: BitMatrix) -> BitMatrix:
     """The inverse of a square matrix.
 
@@ -138,6 +143,7 @@ def inverse(a: BitMatrix) -> BitMatrix:
     return _solution(work, a, n)
 
 
+@takes_dense
 def nullspace(a: BitMatrix) -> BitMatrix:
     """A basis of all x with ``a @ x = 0``.
 

@@ -10,6 +10,7 @@ from portable import lang as kl
 from portable import registry
 from portable.backend import Device
 from portable.errors import DeviceMismatchError, ShapeError
+from portable.gf2.dense import takes_dense
 from portable.gf2.layout import Order, striped, unstriped
 from portable.gf2.layout_kernels import random_words, transpose_blocks
 from portable.gf2.matrix import BitMatrix
@@ -23,6 +24,7 @@ __all__ = ["matmul", "random", "require_one_device", "transpose"]
 _STEPS: Final = 24
 
 
+@takes_dense
 def matmul(a: BitMatrix, b: BitMatrix, *, shape: Shape | None = None) -> BitMatrix:
     """The product ``a @ b`` over GF(2).
 
@@ -75,6 +77,7 @@ def matmul(a: BitMatrix, b: BitMatrix, *, shape: Shape | None = None) -> BitMatr
         return BitMatrix(unstriped(out, order, device, layout), b.shape[1], device=device)
 
 
+@takes_dense
 def transpose(a: BitMatrix) -> BitMatrix:
     """The transpose, of shape (n, m), on the device of `a`."""
     m, n = a.shape
