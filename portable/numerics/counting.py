@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, Final, NamedTuple
 
 import numpy as np
+from array_api_compat import is_numpy_namespace
 
 from portable import lang as kl
 from portable.backend import Device
@@ -127,7 +128,7 @@ def histogram(
     if not xp.isdtype(x.dtype, ("integral", "real floating")):
         raise DTypeError(f"histogram takes real numbers, not {x.dtype}")
     weights = _checked_weights(xp, x, weights)
-    if is_numpys(xp):
+    if is_numpy_namespace(xp):
         host = bins if hasattr(bins, "shape") or isinstance(bins, int) else xp.asarray(bins)
         return Histogram(*xp.histogram(x, host, range, weights=weights, density=density))
     edges, scale = _edges(xp, x, bins, range)

@@ -7,6 +7,7 @@ from math import prod
 from typing import Any, Final, Literal
 
 import numpy as np
+from array_api_compat import is_numpy_namespace
 
 from portable import namespace
 from portable.numerics.namespaces import axes_of, floating, is_numpys, like, namespace_of
@@ -111,7 +112,7 @@ def quantile(
     x = floating("quantile", xp, x)
     axes = axes_of(axis, x.ndim)
     _check_some("quantile", x, axes)
-    if is_numpys(xp):
+    if is_numpy_namespace(xp):
         where = like(xp, x, parts, x.dtype)
         return xp.asarray(xp.quantile(x, where, axis=axes, method=method, keepdims=keepdims))
     rows = _as_last(xp, x, axes)
