@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from typing import Any, Final, Literal
 
+from array_api_compat import is_numpy_namespace
+
 from portable import lang as kl
 from portable.dtypes import dtype
 from portable.errors import DTypeError, ShapeError
 from portable.interchange import takes_other_libraries
 from portable.lang.kernel import kernel
 from portable.namespace import device_of_arrays
-from portable.numerics.namespaces import is_numpys, namespace_of
+from portable.numerics.namespaces import namespace_of
 
 __all__ = ["convolve"]
 
@@ -74,7 +76,7 @@ def convolve(a: Any, v: Any, /, mode: Literal["full", "same", "valid"] = "full")
     for x in (a, v):
         if xp.isdtype(x.dtype, "bool"):
             raise DTypeError("convolve takes numbers, not bools; convert them first")
-    if is_numpys(xp):
+    if is_numpy_namespace(xp):
         return xp.convolve(a, v, mode=mode)
     kind = xp.result_type(a, v)
     a, v = xp.astype(a, kind, copy=False), xp.astype(v, kind, copy=False)

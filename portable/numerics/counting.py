@@ -15,7 +15,7 @@ from portable.interchange import takes_other_libraries
 from portable.lang.geometry import groups
 from portable.namespace import device_of_arrays
 from portable.numerics.counting_kernels import LOCAL_BINS, count
-from portable.numerics.namespaces import default_float, floating, is_numpys, like, namespace_of
+from portable.numerics.namespaces import default_float, floating, like, namespace_of
 
 __all__ = ["Histogram", "bincount", "histogram"]
 
@@ -80,7 +80,7 @@ def bincount(x: Any, /, weights: Any = None, minlength: int = 0) -> Any:
         if int(xp.min(x)) < 0:
             raise ValueError("bincount takes numbers that are not negative")
         length = max(length, int(xp.max(x)) + 1)
-    if is_numpys(xp):
+    if is_numpy_namespace(xp):
         return xp.bincount(x, weights, length)
     found = _counted(x, None, weights, length)
     kind = xp.int64 if weights is None else default_float(xp, x)
