@@ -199,21 +199,29 @@ def asarray(x: Any, *, device: str | Device | None = None) -> Any:
         What to take.
     device : str, Device or None
         Where to; None means the one that owns `x`, or the device in use for plain Python values.
-        Arrays for a device are those that `xp` makes for it.
+        By name the device whose arrays `xp` makes is meant: of ``"simulator"`` those of
+        `portable.array`. The device ``portable.device("simulator")`` itself takes NumPy's as they
+        are.
     """
     target: Device
     if isinstance(x, np.ndarray):  # whether or not kernels can run on the processor
-        return x if device is None else _from_host(registry.device(device).for_arrays(), x)
+        return x if device is None else _from_host(_target(device), x)
     if not (hasattr(x, "__dlpack_device__") or _is_owned(x)):
-        target = registry.device(device).for_arrays()
+        target = registry.device(None) if device is None else _target(device)
         return _from_host(target, np.asarray(x))
     owner = _owner(x)
-    target = owner if device is None else registry.device(device).for_arrays()
+    target = owner if device is None else _target(device)
     if target.owns(x):
         return x
     if target is owner:
         return target.adopt(x)
     return _from_host(target, owner.to_numpy(on_device(owner, x)))
+
+
+def _target(device: str | Device) -> Device:
+    """Where arrays go that are moved to a device."""
+    found = registry.device(device)
+    return found.for_arrays() if isinstance(device, str) else found
 
 
 def _is_owned(x: Any) -> bool:

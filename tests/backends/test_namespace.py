@@ -74,7 +74,7 @@ def test_arrays_moved_to_a_device_are_those_of_its_namespace(device: Device) -> 
     """They mix with what `xp` makes, and with NumPy's where the device takes those."""
     xp = namespace.xp(device)
     host = np.arange(4, dtype=np.float32).reshape(2, 2)
-    moved, made = namespace.asarray(host, device=device), xp.ones((2, 2), dtype=xp.float32)
+    moved, made = namespace.asarray(host, device=device.name), xp.ones((2, 2), dtype=xp.float32)
     assert type(moved) is type(made)
     assert namespace.to_numpy(moved + made).tolist() == [[1, 2], [3, 4]]
     with registry.use(device):
