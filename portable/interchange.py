@@ -17,6 +17,7 @@ import numpy as np
 
 from portable import registry
 from portable.backend import Device
+from portable.dtypes import bfloat16, dtype
 from portable.namespace import device_of, on_device
 
 __all__ = ["exchanged", "is_other", "like", "stream_of", "takes_other_libraries"]
@@ -118,7 +119,10 @@ class _Exchange:
     def _in_library(self, found: Any) -> Any:
         from array_api_compat import array_namespace
 
-        return array_namespace(self._sample).from_dlpack(found)
+        xp = array_namespace(self._sample)
+        if dtype(found.dtype) is bfloat16:
+            return xp.from_dlpack(found.view(np.int16)).view(xp.bfloat16)
+        return xp.from_dlpack(found)
 
 
 def stream_of(arguments: Sequence[Any]) -> int | None:

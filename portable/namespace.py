@@ -12,7 +12,7 @@ import numpy as np
 
 from portable import registry, reports
 from portable.backend import Device, bytes_of
-from portable.dtypes import dtype
+from portable.dtypes import bfloat16, dtype
 from portable.errors import (
     BackendUnavailableError,
     DeviceError,
@@ -172,11 +172,25 @@ def on_device(device: Device, array: Any) -> Any:
     UnsupportedError
         For a PyTorch tensor that records its gradient.
     """
-    return array if device.owns(array) else device.adopt(_shareable(array))
+    if device.owns(array):
+        return array
+    array = _shareable(array)
+    if (
+        hasattr(array, "dtype") and dtype(array.dtype) is bfloat16
+    ):  # which DLPack hands to few libraries
+        return device.adopt(as_bits(array)).view(bfloat16.numpy)
+    return device.adopt(array)
+
+
+def as_bits(array: Any) -> Any:
+    """Another library's `bfloat16` as integers of its own in the same memory."""
+    from array_api_compat import array_namespace
+
+    return array.view(array_namespace(array).int16)
 
 
 def _shareable(array: Any) -> Any:
-    """Another library's array, or a view of it, that DLPack can describe."""
+    """Another library's array, or a view of it, whose dtype kernels know."""
     if hasattr(array, "dtype"):
         dtype(array.dtype)
     if not getattr(array, "requires_grad", False):
