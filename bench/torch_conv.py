@@ -14,7 +14,10 @@ __all__ = ["torch_conv"]
 
 
 def torch_conv(case: Case) -> list[Contender]:
-    """By cuDNN, which tries its algorithms first and leaves TF32 out, or oneDNN on processors."""
+    """By cuDNN, which tries its algorithms first and leaves TF32 out, or oneDNN on processors.
+
+    Half precision lies with channels last.
+    """
     where = torch_device(case.device)
     if where is None:
         return []
@@ -25,6 +28,8 @@ def torch_conv(case: Case) -> list[Contender]:
 def _conv(device: Device | None, *arrays: Any) -> Run:
     torch = torch_at_its_best()
     x, w = as_tensors(device, arrays)
+    if x.element_size() == 2:
+        x, w = (a.contiguous(memory_format=torch.channels_last) for a in (x, w))
 
     def run() -> Any:
         with torch.inference_mode():

@@ -143,8 +143,9 @@ def arrange_filters(w: Any, out: Any) -> None:
 @kernel
 def gather_patches(x: Any, out: Any, *, WINDOW: Window) -> None:
     """``out[n, y, z, (r S + s) C + c]``: what the window sees of images (N, C, H, W), or zero."""
-    d, place = kl.global_id(0), kl.global_id(1)
-    if d < out.shape[3] and place < out.shape[0] * out.shape[1] * out.shape[2]:
+    at = kl.global_id(0)
+    if at < out.shape[0] * out.shape[1] * out.shape[2] * out.shape[3]:
+        place, d = at // out.shape[3], at % out.shape[3]
         z, rows = place % out.shape[2], place // out.shape[2]
         y, n = rows % out.shape[1], rows // out.shape[1]
         tap, c = d // x.shape[1], d % x.shape[1]

@@ -10,6 +10,7 @@ from typing import Any, Final
 from portable.backend import Device
 from portable.conv.box_kernels import arrange_filters, gather_patches, multiply_boxes
 from portable.conv.geometry import Geometry, Layout, Pair, Window
+from portable.conv.method import most_workspace
 from portable.conv.tuning import direct_choices
 from portable.dtypes import DType, float16
 from portable.lang.arguments import ALIGNMENT
@@ -23,9 +24,6 @@ from portable.tune.table import state
 __all__ = ["Boxes", "boxes"]
 
 Box = tuple[int, int, int]
-
-_MOST_WORKSPACE: Final = 2**28
-"""Bytes that are asked for where none are given; beyond, images are taken in batches."""
 
 _DEPTH: Final = 64
 """Channels of a step of the product: of fewer, patches are written out if that leaves half."""
@@ -50,7 +48,7 @@ def boxes(
     rows = not channels_last or (units and shape.channels * kind.itemsize % ALIGNMENT > 0)
     if (patches or rows) and not units:
         return None
-    return Boxes(device, shape, kind, patches, rows and not patches, choice)
+    return Boxes(device, shape, kind, patches, rows and not patches, not channels_last, choice)
 
 
 def _shallow(shape: Geometry) -> bool:
@@ -72,6 +70,8 @@ class Boxes:
         Whether what the filter sees is written out first, as it is for strides and few channels.
     rows : bool
         Whether images are copied first, so that channels are neighbours in aligned rows.
+    turned : bool
+        Whether results are made channels last first, to be copied into another order.
     choice : mapping, optional
         What to use instead of the table of tuned parameters.
     """
@@ -81,15 +81,14 @@ class Boxes:
     workspace_kind: DType
     patches: bool
     rows: bool
+    turned: bool
     choice: Parameters | None = None
 
     def workspace(self) -> tuple[int, int]:
         """Elements of workspace for all images, if they are rearranged, and for one."""
-        if not (self.patches or self.rows):
-            return 0, 0
-        height, width, depth = self._rearranged()
-        each = height * width * self._padded(depth)
-        most = max(1, _MOST_WORKSPACE // self.workspace_kind.itemsize // each)
+        each = sum(self._each())
+        size = max(1, each) * self.workspace_kind.itemsize
+        most = max(1, most_workspace(self.device) // size)
         return min(self.shape.images, most) * each, each
 
     def filters(self, w: Any) -> Any:
@@ -106,30 +105,41 @@ class Boxes:
         self, x: Any, filters: Any, out: Any, bias: Any, activation: Function, workspace: Any
     ) -> None:
         """Makes results of images, both seen as (N, C, H, W)."""
-        space = self.device.namespace()
-        out = space.permute_dims(out, (0, 2, 3, 1))
-        if not (self.patches or self.rows):
-            images = space.permute_dims(x, (0, 2, 3, 1))
-            self._multiply(images, filters, out, bias, activation, self.shape.window)
-            return
-        height, width, depth = self._rearranged()
-        each = height * width * self._padded(depth)
-        batch = workspace.shape[0] // each
+        each = sum(self._each())
+        batch = workspace.shape[0] // each if each else self.shape.images
         for first in range(0, self.shape.images, batch):
-            count = min(batch, self.shape.images - first)
-            extents = (count, height, width, self._padded(depth))
-            room = space.reshape(workspace[: count * each], extents)
-            self._rearrange(x[first : first + count], room, depth)
-            window = _ONE_TAP if self.patches else self.shape.window
-            part = out[first : first + count]
-            self._multiply(room[..., :depth], filters, part, bias, activation, window)
+            part = slice(first, first + batch)
+            self._batch(x[part], filters, out[part], bias, activation, workspace)
+
+    def _batch(
+        self, x: Any, filters: Any, out: Any, bias: Any, activation: Function, workspace: Any
+    ) -> None:
+        """The results of some images, which the workspace is large enough for."""
+        space, count = self.device.namespace(), x.shape[0]
+        size, _ = (count * n for n in self._each())
+        images, window = space.permute_dims(x, (0, 2, 3, 1)), self.shape.window
+        if size:
+            *extents, depth = count, *self._rearranged()
+            room = space.reshape(workspace[:size], (*extents, self._padded(depth)))
+            self._rearrange(x, room, depth)
+            images = room[..., :depth]
+        if self.patches:
+            window = _ONE_TAP
+        results = space.permute_dims(out, (0, 2, 3, 1))
+        if not self.turned:
+            self._multiply(images, filters, results, bias, activation, window)
+            return
+        filled = count * self._each()[1]
+        shape = (*results.shape[:3], self._padded(results.shape[3]))
+        room = space.reshape(workspace[size : size + filled], shape)[..., : results.shape[3]]
+        self._multiply(images, filters, room, bias, activation, window)
+        copy_into(room, results)
 
     def _rearrange(self, x: Any, room: Any, depth: int) -> None:
         """Copies images, or what filters see of them, to the first `depth` channels of others."""
         if self.patches:
-            places = prod(room.shape[:3])
             patches = room[..., :depth]
-            gather_patches[(depth, places), None](x, patches, WINDOW=self.shape.window)
+            gather_patches[prod(patches.shape), None](x, patches, WINDOW=self.shape.window)
             return
         space, (n, c, h, w) = self.device.namespace(), x.shape
         pixels = space.permute_dims(space.reshape(x, (n, c, h * w)), (0, 2, 1))
@@ -164,6 +174,16 @@ class Boxes:
             return (self.choice,)
         capabilities, kind = self.device.capabilities, self.workspace_kind
         return direct_choices(capabilities, kind, self.shape, state())
+
+    def _each(self) -> tuple[int, int]:
+        """Elements of workspace for a rearranged image, and for its results in another order."""
+        images = results = 0
+        if self.patches or self.rows:
+            height, width, depth = self._rearranged()
+            images = height * width * self._padded(depth)
+        if self.turned:
+            results = prod(self.shape.result) * self._padded(self.shape.filters)
+        return images, results
 
     def _rearranged(self) -> tuple[int, int, int]:
         """Height, width and depth of rearranged images."""

@@ -105,19 +105,27 @@ def _launch(
     tried: Parameters | None = None,
 ) -> None:
     """A workgroup for each tile of each matrix of the target."""
-    kind = dtype(arguments[1].dtype)
-    parts, channels, height, width = arguments[2].shape
+    left, x, out, *others = arguments
+    kind = dtype(x.dtype)
+    parts, channels, height, width = out.shape
     count, m, n = parts * shape.groups, channels // shape.groups, height * width
+    flat = shape.groups == 1 and _in_c_order(device, out)
+    if flat:
+        out = device.namespace().reshape(out, (parts, channels, 1, n))
 
     def use(choice: Parameters) -> None:
         tiles = -(-m // choice["BM"]) * -(-n // choice["BN"])
         sizes = {name: choice[name] for name in ("BM", "BN", "BK", "UNITS")}
         gathered_product[groups(tiles * count), (multiplying(choice), 1, 1)](
-            *arguments,
+            left,
+            x,
+            out,
+            *others,
             PRODUCT=product,
             WINDOW=shape.window,
             GROUPS=shape.groups,
             GROUP=_GROUP,
+            FLAT=flat,
             ACC=kind.register,
             ACTIVATION=activation,
             **sizes,
@@ -126,3 +134,14 @@ def _launch(
     rung = "auto" if kind is float16 else "register"
     choices = candidates(device, kind, rung, (m, n, count)) if tried is None else (tried,)
     first_accepted(choices, use)
+
+
+def _in_c_order(device: Device, x: Any) -> bool:
+    """Whether elements follow each other in memory, the last dimension fastest."""
+    view = device.view(x)
+    size = view.dtype.itemsize
+    for extent, stride in zip(reversed(view.shape), reversed(view.strides), strict=True):
+        if extent > 1 and stride != size:
+            return False
+        size *= extent
+    return True

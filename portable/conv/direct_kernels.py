@@ -160,10 +160,13 @@ def gathered_product(
     BK: int,
     GROUP: int,
     UNITS: bool,
+    FLAT: bool,
     ACC: Any,
     ACTIVATION: Any,
 ) -> None:
     """A workgroup per ``BM x BN`` tile of a matrix for each part and group: ``out[s, channels]``.
+
+    Where it is `FLAT` there is one group, and the last dimension of `out` holds all places.
 
     Part s sums over images ``s P`` to ``(s + 1) P``, P the images over the parts rounded up; `left`
     has a matrix for all images or one for each. `channels` is how many of `x` a group sees. Two
@@ -221,13 +224,40 @@ def gathered_product(
         kl.barrier()
         for k in range(own, BK, size):
             by_row[ahead % 2, k] = product.by_row((ahead + 2) % deep * BK + k)
+    if FLAT:
+        acc.map(finished, row, bias, ACTIVATION)
+        acc.store(out[part, row : row + BM, 0, column : column + BN])
+    else:
+        store_apart(acc, out[part], bias, group * m, m, n, row, column, ACTIVATION)
+
+
+@function
+def store_apart(
+    acc: Any,
+    out: Any,
+    bias: Any,
+    first: Any,
+    m: Any,
+    n: Any,
+    row: Any,
+    column: Any,
+    activation: Any,
+) -> None:
+    """Writes results one by one, those of a group's `m` channels from `first` on."""
     for i, j, value in kl.elements(acc):
         if row + i < m and column + j < n:
-            channel = group * m + row + i
+            channel, place = first + row + i, column + j
             if bias is not None:
                 value += value.dtype(bias[channel])
-            place = column + j
-            out[part, channel, place // out.shape[3], place % out.shape[3]] = ACTIVATION(value)
+            out[channel, place // out.shape[2], place % out.shape[2]] = activation(value)
+
+
+@function
+def finished(value: Any, i: Any, j: Any, row: Any, bias: Any, activation: Any) -> Any:
+    """A result in a tile, which may reach beyond the channels."""
+    if bias is not None and row + i < bias.shape[0]:
+        value += value.dtype(bias[row + i])
+    return activation(value)
 
 
 @function

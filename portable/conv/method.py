@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
+from portable.backend import Device
 from portable.dtypes import DType
 from portable.lang.function import Function
 
-__all__ = ["Method"]
+__all__ = ["Method", "most_workspace"]
+
+_LEAST: Final = 2**28
+_MOST: Final = 2**30
+_SHARE: Final = 64
+
+
+def most_workspace(device: Device) -> int:
+    """Bytes of workspace that are asked for where none are given; beyond, work is in batches."""
+    return max(_LEAST, min(_MOST, device.capabilities.global_memory // _SHARE))
 
 
 class Method(Protocol):

@@ -85,12 +85,17 @@ def best_known(capabilities: Capabilities, dtype: DType, shape: Geometry, table:
 
 @lru_cache(maxsize=1024)
 def winograd_choices(
-    capabilities: Capabilities, dtype: DType, shape: Geometry, count: int, table: Any
+    capabilities: Capabilities,
+    dtype: DType,
+    shape: Geometry,
+    columns: int,
+    matrices: int,
+    table: Any,
 ) -> tuple[Parameters, ...]:
-    """Choices for `count` tiles of images, the best first, all of them of one ``T``."""
+    """Choices for products with so many columns, the best first, all of them of one ``T``."""
     filters = shape.filters // shape.groups
     found = [c for c in _listed(capabilities, dtype, shape, table) if c["ALGORITHM"] != "direct"]
-    ranked = _ranked(found, (filters, count, shape.groups), dtype, capabilities)
+    ranked = _ranked(found, (filters, columns, matrices), dtype, capabilities)
     return tuple(choice for choice in ranked if choice["T"] == ranked[0]["T"])
 
 

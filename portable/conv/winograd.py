@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from portable.backend import Device
 from portable.conv.geometry import TAPS, Geometry, Pair
+from portable.conv.method import most_workspace
 from portable.conv.points import Transforms, transforms
 from portable.conv.product_kernels import multiply_many
 from portable.conv.tuning import winograd_choices
@@ -30,9 +31,6 @@ _CHANNELS: Final = 128
 
 PRODUCT: Final = ("BM", "BN", "BK", "STAGES", "UNITS", "SPLIT")
 """Parameters of the kernels of products."""
-
-_MOST_WORKSPACE: Final = 2**28
-"""Bytes that are asked for where none are given; beyond, tiles are taken in batches."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +81,7 @@ class Winograd:
         """Elements of workspace to ask for, and the fewest that are of use: those of a block."""
         each = self.each()
         blocks = -(-self.total // self.block())
-        most = max(1, _MOST_WORKSPACE // self.workspace_kind.itemsize // each)
+        most = max(1, most_workspace(self.device) // self.workspace_kind.itemsize // each)
         return min(blocks, most) * each, each
 
     def filters(self, w: Any) -> Any:
@@ -192,7 +190,8 @@ class Winograd:
         if self.choice is not None:
             return (self.choice,)
         capabilities, kind = self.device.capabilities, self.workspace_kind
-        return winograd_choices(capabilities, kind, self.shape, self.total, state())
+        matrices = self.by.inputs**2 * self.shape.groups
+        return winograd_choices(capabilities, kind, self.shape, self.total, matrices, state())
 
     def block(self) -> int:
         """Tiles of a block."""

@@ -21,8 +21,11 @@ from portable.tune.table import state
 
 __all__ = ["WinogradGradient"]
 
-_ENOUGH: Final = 4
+_ENOUGH: Final = 8
 """Tiles of products for each compute unit above which sums are not cut further."""
+
+_MANY: Final = 4096
+"""Matrices of which the tiles of all kinds keep all units at work."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,9 +73,10 @@ class WinogradGradient:
         return max(1, min(-(-_ENOUGH * units // products), -(-tiles // self.forward.block())))
 
     def _choices(self) -> tuple[Parameters, ...]:
+        """Large tiles, since sums are cut into as many parts as keep all units at work."""
         forward, columns = self.forward, self._matrices()[3]
-        device, kind = forward.device, forward.workspace_kind
-        return winograd_choices(device.capabilities, kind, forward.shape, columns, state())
+        can, kind = forward.device.capabilities, forward.workspace_kind
+        return winograd_choices(can, kind, forward.shape, columns, _MANY, state())
 
     def _transform_gradient(self, dy: Any, m: Any, first: int) -> None:
         forward = self.forward

@@ -76,7 +76,7 @@ def test_channels_last_with_bias_activation_and_out(device: Device, algorithm: A
     x, w = case.images(np.float32)
     bias = np.linspace(-2, 2, w.shape[0], dtype=np.float32)
     images = there(device, np.ascontiguousarray(x.transpose(0, 2, 3, 1)))
-    out = device.empty((2, 9, 7, 5), pt.float32)
+    out = there(device, np.empty((2, 9, 7, 5), np.float32))
     found = conv2d(
         images,
         there(device, w),
@@ -98,7 +98,7 @@ def test_a_small_workspace_takes_tiles_in_batches(device: Device) -> None:
     images, filters = there(device, x), there(device, w)
 
     def prepared(count: int) -> Any:
-        workspace = device.empty((count,), pt.float32)
+        workspace = there(device, np.empty(count, np.float32))
         return prepare(x.shape, filters, algorithm="winograd2", workspace=workspace)
 
     with pytest.raises(ValueError, match="4 bytes; the fewest that are of use here are") as raised:

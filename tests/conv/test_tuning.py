@@ -48,7 +48,7 @@ def test_blocks_are_as_the_table_has_them(device: Device) -> None:
     shape = prepare((2, 8, 9, 9), ones(device, (8, 8, 3, 3)))._route.shape
     key = device_keys(device.capabilities)[0]
     record("conv", pt.float32, key, [choice(device, T=64, BN=64, RUN=4)])
-    found = winograd_choices(device.capabilities, pt.float32, shape, 10**6, state())
+    found = winograd_choices(device.capabilities, pt.float32, shape, 10**6, 36, state())
     assert (found[0]["T"], found[0]["RUN"]) == (64, 4)
 
 

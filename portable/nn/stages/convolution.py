@@ -55,6 +55,7 @@ class ConvolutionStage(Stage):
             (count, *place.inputs),
             tuple(place.weight.shape),
             dtype=place.kind,
+            device=place.device,
             algorithm=self._algorithm,
             **self._settings,
         )
