@@ -187,13 +187,19 @@ class Recipe:
     def _place_of(self, x: Any) -> tuple[int, int]:
         """Which array a view is of, and how many bytes into it."""
         for number, array in enumerate(self._arrays):
-            if isinstance(array, Storage) and array.buffer is x.buffer:
+            if isinstance(array, Storage) and _same_memory(array, x):
                 return number, x.offset - array.offset
         raise ValueError("a recipe launches on its own arrays only")
 
 
 def _like(x: Any) -> Any:
     return x.like if isinstance(x, Number) else x
+
+
+def _same_memory(x: Storage, y: Storage) -> bool:
+    """Whether both are views of one array; buffers of empty ones may be the same without that."""
+    ours = x.array is y.array if isinstance(x, Borrowed) and isinstance(y, Borrowed) else True
+    return ours and x.buffer is y.buffer
 
 
 def _sharing(arrays: tuple[Any, ...]) -> tuple[tuple[int, int], ...]:

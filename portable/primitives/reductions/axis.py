@@ -19,6 +19,7 @@ from portable.primitives.base.recipe import Recipe
 from portable.primitives.base.storage import contiguous_strides
 from portable.primitives.reductions.reduction_kernels import reduce_columns
 from portable.primitives.reductions.strip_kernels import reduce_strips
+from portable.primitives.reductions.tuning import shares_for
 from portable.primitives.reductions.workgroup_kernels import reduce_at_once, reduce_by_workgroup
 
 __all__ = [
@@ -35,13 +36,6 @@ __all__ = [
 
 _MOST_LANES: Final = 16
 _WIDEST_REGISTERS: Final = 64
-_CPU_ITEMS_PER_UNIT: Final = 8
-_GPU_GROUPS_PER_UNIT: Final = 32
-_ONCE_GROUPS_PER_UNIT: Final = 4
-_CPU_AHEAD: Final = 4
-_GPU_AHEAD: Final = 8
-_CPU_SHORTEST: Final = 4096
-_GPU_SHORTEST: Final = 16384
 _COLUMN_GROUP: Final = 64
 _GPU_COLUMNS_PER_UNIT: Final = 512
 # So few rows that the pages and cache lines of a strip of them stay at hand for the next columns.
@@ -184,10 +178,11 @@ def _pass_at_once(
     recipe: Recipe, x: Any, width: int, constants: dict[str, Any], result: DType
 ) -> Any:
     """All of the last axis in one launch; the last workgroup of a row merges all parts."""
-    ahead = _CPU_AHEAD if x.device.capabilities.lone_work_items else _GPU_AHEAD
+    shares = shares_for(x.device.capabilities)
+    ahead, wanted = shares.ahead, x.device.capabilities.compute_units * shares.at_once
     rows = prod(x.shape[:-1])
     tiles = -(-x.shape[-1] // (width * constants["LANES"] * ahead))
-    each = -(-tiles // max(1, _groups_wanted(x.device.capabilities) // rows))
+    each = -(-tiles // max(1, wanted // rows))
     sections = -(-tiles // each)
     parts = recipe.empty((*x.shape[:-1], sections), constants["KIND"])
     counts = recipe.found(zeros_by_queue(x.device, power_of_two(rows)))
@@ -205,12 +200,6 @@ def _pass_at_once(
         **constants,
     )
     return out
-
-
-def _groups_wanted(capabilities: Capabilities) -> int:
-    """So many workgroups that all compute units have work to the end."""
-    per_unit = _CPU_ITEMS_PER_UNIT if capabilities.lone_work_items else _ONCE_GROUPS_PER_UNIT
-    return capabilities.compute_units * per_unit
 
 
 def _pass_over_columns(
@@ -290,15 +279,12 @@ def cut(x: Any, lanes: int) -> Cut:
     """Sections such that all compute units have work, and workgroups as wide as the rows."""
     capabilities = x.device.capabilities
     rows, length = prod(x.shape[:-1]), x.shape[-1]
-    cpu = capabilities.lone_work_items
-    most = 1 if cpu else min(256, capabilities.max_workgroup)
-    width = min(most, power_of_two(-(-length // lanes)))
-    tall = most // width
-    per_unit = _CPU_ITEMS_PER_UNIT if cpu else _GPU_GROUPS_PER_UNIT
-    wanted = -(-capabilities.compute_units * per_unit // -(-rows // tall))
-    shortest = _CPU_SHORTEST * lanes if cpu else _GPU_SHORTEST
+    shares = shares_for(capabilities)
+    width = min(shares.group, power_of_two(-(-length // lanes)))
+    tall = shares.group // width
+    wanted = -(-capabilities.compute_units * shares.groups // -(-rows // tall))
     # A power of two, so that many lengths share one compiled program.
-    section = power_of_two(max(-(-length // wanted), shortest))
+    section = power_of_two(max(-(-length // wanted), shares.vectors * lanes))
     sections = -(-length // section)
     if sections > 1:
         tall = 1
