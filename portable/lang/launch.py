@@ -110,7 +110,11 @@ class Familiar(NamedTuple):
         arguments = self.recognise(args, constants)
         if arguments is None:
             return False
-        self.launch(self.groups, arguments)
+        try:
+            self.launch(self.groups, arguments)
+        except InterruptedLaunchError:
+            _still_used.append((args, constants))
+            raise
         return True
 
 

@@ -60,8 +60,8 @@ def gemm(
     Parameters
     ----------
     a : array, shape (..., M, K)
-        ``float16``, ``bfloat16`` (NumPy's of ``ml_dtypes``), ``float32`` or ``float64``; any
-        strides, so that a transpose is a view.
+        ``float16``, ``bfloat16`` (NumPy's of ``ml_dtypes``), ``float32``, ``float64`` or ``int8``,
+        of which all but `b` is ``int32``; any strides, so that a transpose is a view.
     b : array, shape (..., K, N)
         Of the same dtype and device; leading dimensions broadcast with those of `a`.
     alpha, beta : float
@@ -75,20 +75,23 @@ def gemm(
     out : array, shape (..., M, N), optional
         Where to put the result; may be `c` but may not overlap `a` or `b`.
     accumulate : dtype, optional
-        The type to sum in: ``float32`` (the default for all but ``float64``) or ``float64``.
+        The type to sum in: ``float32`` (the default for all but ``float64``) or ``float64``; of
+        ``int8`` always ``int32``, in which sums wrap.
     algorithm : str
         "auto": the tuned kernel for the device. "naive", "tiled", "register", "pipelined" and
         "matrix" are the rungs of the ladder towards it, "vendor" is the array library's own
         ``matmul``.
-    precision : {"full", "tf32"}
-        "tf32": matrix units may round factors of ``float32`` to 11 bits, where a device has such.
+    precision : {"full", "tf32x3", "tf32"}
+        Of ``float32``, where a device has matrix units for it. "tf32": these round factors to 11
+        bits. "tf32x3": they multiply factors as sums of two such numbers, which is three products;
+        it was 1.5 times as fast as "full" on an H200, and an infinite factor gives NaN.
 
     Returns
     -------
     array, shape (..., M, N)
         `out`, or a new array. Elementwise within ``4 (K u_acc + u_out) (|alpha| |A| |B| +
         |beta C| + |bias|)`` of the exact result, u the unit roundoffs. K = 0 gives the rest of the
-        formula. With factors rounded to 11 bits ``|alpha| |A| |B| / 1024`` comes on top.
+        formula. "tf32" adds ``|alpha| |A| |B| / 1024``, "tf32x3" ``|alpha| |A| |B| / 2^19``.
 
     Raises
     ------
@@ -137,7 +140,7 @@ def gemm(
     device, plan = _checked(given, wanted)
     if algorithm == "vendor" and 0 not in plan.shape:
         return _vendor(device, given, wanted)  # type: ignore[no-any-return]
-    result = device.empty(plan.shape, plan.kind) if out is None else out
+    result = device.empty(plan.shape, plan.result) if out is None else out
     if 0 not in plan.shape:
         plan, args = _in_rows(plan, given, result, wanted)
         launch = _run(plan, args)
@@ -195,8 +198,8 @@ def prepare_gemm(
         return _nothing
     if algorithm == "vendor":
         return partial(_vendor, device, given, wanted)
-    args = _arguments(given, out)
-    if plan.rows is not None and _in_rows(plan, given, out, wanted)[1] != args:
+    args = _arguments(plan, given, out)
+    if plan.rows is not None and _copies(plan, given, wanted):
         return partial(_again, plan, given, wanted)
     steps: list[Callable[[], None]] = []
 
@@ -230,7 +233,7 @@ def product_launches(a: Any, b: Any, out: Any) -> tuple[tuple[TileLaunch, ...], 
     """
     given = _Given(1.0, a, b, 0.0, None, None, out)
     plan = _plan_of(device_of_arrays(a, b, out), given, Wanted(False, keep, None, "auto"))
-    return plan.launches, _arguments(given, out)
+    return plan.launches, _arguments(plan, given, out)
 
 
 class _Given(NamedTuple):
@@ -245,10 +248,19 @@ class _Given(NamedTuple):
     out: Any
 
 
-def _arguments(given: _Given, result: Any) -> tuple[Any, ...]:
-    """Those of a launch; `c` only where it is read."""
+def _arguments(plan: Plan, given: _Given, result: Any) -> tuple[Any, ...]:
+    """Those of a launch; `c` only where it is read, and whole factors of integers."""
     alpha, a, b, beta, c, bias, _ = given
-    return alpha, a, b, beta, c if beta else None, bias, result
+    c = c if beta else None
+    if plan.result.is_integer:
+        return _whole("alpha", alpha), a, b, _whole("beta", beta), c, bias, result
+    return alpha, a, b, beta, c, bias, result
+
+
+def _whole(name: str, x: float) -> int:
+    if not x.is_integer() or abs(x) >= 2**31:
+        raise ValueError(f"{name}={x!r}; gemm of int8 takes whole numbers of 32 bits")
+    return int(x)
 
 
 # -- what is asked for ----------------------------------------------------------------------------
@@ -295,6 +307,10 @@ def _checked(given: _Given, wanted: Wanted) -> tuple[Device, Plan]:
     plan = _plan_of(device, given, wanted)
     if given.out is not None:
         _check_out(device, given, wanted)
+    if plan.result.is_integer and wanted.algorithm == "vendor":
+        raise UnsupportedError(
+            'algorithm="vendor" takes no int8: array libraries wrap its products'
+        )
     return device, plan
 
 
@@ -332,7 +348,7 @@ def _in_rows(
     plan: Plan, given: _Given, result: Any, wanted: Wanted
 ) -> tuple[Plan, tuple[Any, ...]]:
     """The arguments of a launch, operands copied where their rows begin where they should not."""
-    args = _arguments(given, result)
+    args = _arguments(plan, given, result)
     if plan.rows is None:
         return plan, args
     alpha, a, b, *rest = args
@@ -340,6 +356,12 @@ def _in_rows(
     if rows is not b:
         plan = _plan_of(plan.device, given, wanted, rows)
     return plan, (alpha, a, rows, *rest)
+
+
+def _copies(plan: Plan, given: _Given, wanted: Wanted) -> bool:
+    """Whether operands are copied."""
+    _, args = _in_rows(plan, given, given.out, wanted)
+    return args[1] is not given.a or args[2] is not given.b
 
 
 def _run(plan: Plan, args: tuple[Any, ...]) -> TileLaunch:

@@ -97,5 +97,5 @@ def seen_again(key: Any, plan: Plan, launch: TileLaunch, args: tuple[Any, ...]) 
     beside = frozenset({(_C, _OUT)}) if in_place else frozenset()
     familiar = launch.launcher.familiar(args, launch.constants, beside)
     if familiar is not None:
-        make = plan.device.maker(plan.shape, plan.kind)
+        make = plan.device.maker(plan.shape, plan.result)
         _known[key] = Known(state(), make, familiar, launch.constants)

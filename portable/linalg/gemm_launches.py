@@ -119,7 +119,8 @@ def in_order(
     alpha, a, b, beta, c, bias, out = args
     shape = tuple(out.shape)
     partial = empty((launch.parts, *shape), launch.constants["ACC"])
-    yield launch, (1.0, a, b, 0.0, None, None, partial)
+    one = type(alpha)(1)
+    yield launch, (one, a, b, 0 * one, None, None, partial)
     yield sums_launch(shape, activation), (partial, alpha, beta, c, bias, out)
 
 

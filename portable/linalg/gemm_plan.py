@@ -8,7 +8,7 @@ from typing import Any, Final, Literal, NamedTuple
 
 from portable import lang as kl
 from portable.backend import Device
-from portable.dtypes import DType
+from portable.dtypes import DType, dtype
 from portable.errors import DTypeError, ShapeError
 from portable.lang.function import Function
 from portable.linalg.gemm_launches import TileLaunch, launches
@@ -31,12 +31,12 @@ Algorithm = Literal["auto", "naive", "tiled", "register", "pipelined", "matrix",
 ALGORITHMS: Final = ("auto", "naive", "tiled", "register", "pipelined", "matrix", "vendor")
 """What ``algorithm=`` takes: "auto", the rungs of the ladder from the plainest up, "vendor"."""
 
-Precision = Literal["full", "tf32"]
+Precision = Literal["full", "tf32x3", "tf32"]
 
-PRECISIONS: Final = ("full", "tf32")
+PRECISIONS: Final = ("full", "tf32x3", "tf32")
 """What ``precision=`` takes."""
 
-_DTYPES: Final = (kl.f16, kl.bf16, kl.f32, kl.f64)
+_DTYPES: Final = (kl.f16, kl.bf16, kl.f32, kl.f64, kl.i8)
 
 
 class Form(NamedTuple):
@@ -79,6 +79,7 @@ class Plan:
 
     device: Device
     kind: DType
+    result: DType
     shape: tuple[int, ...]
     activation: Function
     launches: tuple[TileLaunch, ...]
@@ -98,7 +99,7 @@ def planned(
     table: object,
 ) -> Plan:
     """Checks the operands; `table` is the state of the user's table of tuned parameters."""
-    kind = common_dtype("gemm", _DTYPES, a=a, b=b, c=c, bias=bias, out=out)
+    kind, result = _kinds(a, b, c=c, bias=bias, out=out)
     shape = _result_shape(a.shape, b.shape)
     if wanted.reads_c and c is None:
         raise ShapeError("gemm with beta other than 0 needs c")
@@ -109,23 +110,35 @@ def planned(
     accumulator = _accumulator(kind, wanted.accumulate)
     constants: dict[str, Any] = {"ACC": accumulator, "ACTIVATION": wanted.activation}
     k, algorithm = int(a.shape[-1]), str(wanted.algorithm)
-    if _rounds_factors(device, kind, accumulator, wanted):
-        algorithm, constants["SPLIT"] = "tf32", "first"
+    if _splits_factors(device, kind, accumulator, wanted):
+        algorithm = "tf32"
+        constants["SPLIT"] = True if wanted.precision == "tf32x3" else "first"
     tried = launches(device, kind, shape, k, algorithm, constants, b_columns)
     rows = None
     if wanted.algorithm in ("auto", "matrix"):
         rows = row_multiples(device.capabilities, kind, shape, k, b_columns)
-    return Plan(device, kind, shape, wanted.activation, tuple(tried), rows)
+    return Plan(device, kind, result, shape, wanted.activation, tuple(tried), rows)
 
 
-def _rounds_factors(device: Device, kind: DType, accumulator: DType, wanted: Wanted) -> bool:
-    """Whether matrix units multiply factors of single precision that are rounded first."""
-    if wanted.precision != "tf32":
+def _splits_factors(device: Device, kind: DType, accumulator: DType, wanted: Wanted) -> bool:
+    """Whether matrix units multiply factors of single precision by parts."""
+    if wanted.precision == "full":
         return False
     if kind is not kl.f32:
-        raise DTypeError(f'precision="tf32" is for float32, not {kind.name}')
+        raise DTypeError(f'precision="{wanted.precision}" is for float32, not {kind.name}')
     units = "mma.tf32" in device.capabilities.matrix_units
     return units and accumulator is kl.f32 and wanted.algorithm in ("auto", "matrix")
+
+
+def _kinds(a: Form, b: Form, **others: Form | None) -> tuple[DType, DType]:
+    """The dtype of the operands, and of the result and what is added to it."""
+    if dtype(a.dtype) is not kl.i8:
+        kind = common_dtype("gemm", _DTYPES, a=a, b=b, **others)
+        return kind, kind
+    common_dtype("gemm", (kl.i8,), a=a, b=b)
+    if any(x is not None for x in others.values()):
+        common_dtype("gemm of int8", (kl.i32,), **others)
+    return kl.i8, kl.i32
 
 
 def _result_shape(a: tuple[int, ...], b: tuple[int, ...]) -> tuple[int, ...]:
@@ -149,8 +162,10 @@ def _check_addend(name: str, x: Form | None, shape: tuple[int, ...]) -> None:
 
 def _accumulator(kind: DType, wanted: DType | None) -> DType:
     default = kind.register
-    if wanted is None:
+    if wanted is None or wanted is default:
         return default
+    if kind is kl.i8:
+        raise DTypeError(f"accumulate={wanted.name} for int8: gemm sums in int32")
     if wanted not in (kl.f32, kl.f64) or wanted.itemsize < default.itemsize:
         raise DTypeError(
             f"accumulate={wanted.name} for {kind.name}: gemm sums in {default.name}"

@@ -82,7 +82,7 @@ def in_rows(device: Device, x: Any, multiple: int = ALIGNMENT) -> Any:
     view = device.view(x)
     if 0 in view.strides:
         return x
-    layout = view.dtype.char, view.shape, view.strides
+    layout = view.dtype, view.shape, view.strides
     if not view.address % multiple and _are_aligned(*layout, multiple):
         return x
     *lead, m, n = view.shape
@@ -105,12 +105,11 @@ def copy_into(x: Any, out: Any) -> None:
 
 @lru_cache(maxsize=4096)
 def _are_aligned(
-    kind: str, shape: tuple[int, ...], strides: tuple[int, ...], multiple: int
+    kind: np.dtype[Any], shape: tuple[int, ...], strides: tuple[int, ...], multiple: int
 ) -> bool:
     """Whether all rows, or columns, are if the first is; asked at each call of `gemm`."""
-    array = np.dtype(kind)
-    aligned = array_spec(ArrayView(array, shape, strides, None, 0)).aligned
-    return aligned and not any(n % multiple for n in strides if n != array.itemsize)
+    aligned = array_spec(ArrayView(kind, shape, strides, None, 0)).aligned
+    return aligned and not any(n % multiple for n in strides if n != kind.itemsize)
 
 
 @kernel

@@ -6,7 +6,7 @@ from functools import lru_cache
 from typing import Any, Final
 
 from portable.backend import Capabilities, Device
-from portable.dtypes import DType, bfloat16, float16
+from portable.dtypes import DType, bfloat16, float16, float32, int8
 from portable.linalg.gemm_model import Product, multiplying, parts_of, predicted
 from portable.tune.space import Parameters, Space
 from portable.tune.table import lookup_entries, state
@@ -15,8 +15,14 @@ __all__ = ["SPACE", "SPACE_NT", "SPACE_TF32", "candidates", "multiplying", "sche
 
 _USUAL_DEPTH: Final = 1024
 
+_LIKE: Final = {bfloat16: float16, int8: float32}
+"""Types of which the table knows nothing, and those whose tiles they take."""
+
 _STEP: Final = 0.15
 """What each place further down in the table counts for where a work-item has a core to itself."""
+
+_ORDER: Final = 0.01
+"""What each place further down counts for where a model compares them."""
 
 _GENERAL: Final = 0.25
 """What each entry of the table counts for that is less particular to the device than another."""
@@ -48,7 +54,7 @@ _VALUES: Final = {
     "BM": (16, 32, 48, 64, 96, 128, 192, 256),
     "BN": (32, 64, 128, 192, 256),
     "BK": (8, 16, 32, 64, 96, 128),
-    "STAGES": (1, 2, 3, 4),
+    "STAGES": (1, 2, 3, 4, 6, 8),
     "APART": (False, True),
     "WORKGROUP": (1, 64, 128, 160, 256, 288, 384, 512),
     "GROUP": (1, 8),
@@ -111,7 +117,7 @@ def _ranked(
     spaces = (SPACE_NT, SPACE) if b_columns else (SPACE,)
     if algorithm == "tf32":
         spaces = (SPACE_TF32,)
-    like = float16 if dtype is bfloat16 else dtype
+    like = _LIKE.get(dtype, dtype)
     entries = [entry for space in spaces for entry in lookup_entries(space, like, capabilities)]
     found = [
         (_for_rung(dict(choice), algorithm), level)
@@ -127,7 +133,7 @@ def _ranked(
         whole = algorithm in ("register", "pipelined")
         for parts in (1,) if whole else parts_of(choice, product, capabilities):
             time = predicted(choice, parts, product, dtype, capabilities)
-            ranked.append((time * (1 + _GENERAL * level), at, choice, parts))
+            ranked.append((time * (1 + _GENERAL * level + _ORDER * at), at, choice, parts))
     ranked.sort(key=lambda x: x[:2])
     return tuple((choice, parts) for _, _, choice, parts in ranked)
 

@@ -375,7 +375,13 @@ def test_mixed_dtypes(device: Device, name: str) -> None:
 
 def test_other_dtypes(device: Device) -> None:
     ones = np.ones((4, 4), np.int32)
-    refused(device, DTypeError, "takes float16, float32, float64, not int32", a=ones, b=ones)
+    refused(
+        device,
+        DTypeError,
+        "takes float16, bfloat16, float32, float64, int8, not int32",
+        a=ones,
+        b=ones,
+    )
 
 
 def test_vectors(device: Device) -> None:

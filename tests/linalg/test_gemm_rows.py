@@ -8,11 +8,12 @@ from typing import Any
 import numpy as np
 import pytest
 
+import portable
 from portable.backend import Device
 from portable.dtypes import DType, float16, float32, float64
 from portable.errors import OutOfMemoryError
 from portable.lang.arguments import array_spec
-from portable.linalg import gemm, gemm_rows
+from portable.linalg import gemm, gemm_rows, prepare_gemm
 from portable.linalg.gemm_rows import in_rows, row_multiples
 from tests.support.compilers import CUDA
 
@@ -73,6 +74,20 @@ def test_products_of_copies(device: Device, monkeypatch: pytest.MonkeyPatch, acr
         left, right = (transposed(device, device.from_numpy(x.T.copy())) for x in (a, b))
     found = device.to_numpy(gemm(left, right))
     assert (found == a.astype(np.float32) @ b.astype(np.float32)).all()
+
+
+def test_prepared_products_of_copies(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a device as an H200 is, whose rows are copied at each call."""
+    monkeypatch.setattr(gemm_rows, "_FEWEST_PRODUCTS", {float16: 1})
+    monkeypatch.setattr(gemm_rows, "_FEWEST_USES", 1)
+    a, b = (counted(shape, "float16") % 7 for shape in ((9, 11), (11, 5)))
+    out = np.zeros((9, 5), np.float16)
+    with portable.use("simulator:h200"):
+        again = prepare_gemm(a, b, out=out)
+        for _ in range(2):
+            again()
+            assert (out == a.astype(np.float32) @ b.astype(np.float32)).all()
+            a += 1
 
 
 def test_rows_are_copied_where_they_begin_between_sectors(device: Device) -> None:

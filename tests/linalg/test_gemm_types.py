@@ -22,6 +22,7 @@ from portable.linalg import gemm
 from portable.linalg.gemm_check import tolerance
 from portable.linalg.gemm_kernels import gemm_tiles, keep
 from portable.linalg.gemm_launches import tiles_launch
+from portable.linalg.gemm_rows import in_rows
 from portable.tune.verify import worst_error
 from tests.support.compilers import CUDA, HIP, compile_cuda, compile_hip, cuda_missing, hip_missing
 
@@ -99,22 +100,50 @@ def test_products_of_bfloat16(here: Device, bf16: Any, across: bool) -> None:
     assert_right(found, a, b, tolerance(k, bfloat16))
 
 
+def test_rows_of_bfloat16_are_copied(here: Device, bf16: Any) -> None:
+    x = normal((3, 5), bf16, 0)
+    found = here.to_numpy(in_rows(here, on(here, x)))
+    assert (found == x).all()
+
+
 # -- rounded factors ----------------------------------------------------------------------------
 
 
-def test_factors_may_be_rounded(here: Device) -> None:
+@pytest.mark.parametrize(("precision", "bound"), [("tf32", 2**-10), ("tf32x3", 2**-19)])
+def test_factors_may_be_taken_in_parts(here: Device, precision: Any, bound: float) -> None:
     m, n, k = (5, 6, 7) if here.interprets else (33, 47, 129)
     a, b = normal((m, k), "f4", 0), normal((k, n), "f4", 1)
-    found = gemm(here.from_numpy(a), here.from_numpy(b), precision="tf32")
-    assert_right(here.to_numpy(found), a, b, tolerance(k, float32) + 2**-10)
+    found = gemm(here.from_numpy(a), here.from_numpy(b), precision=precision)
+    assert_right(here.to_numpy(found), a, b, tolerance(k, float32) + bound)
 
 
 def test_other_precisions(here: Device) -> None:
     x = here.from_numpy(normal((4, 4), "f2", 0))
     with pytest.raises(DTypeError, match="is for float32, not float16"):
         gemm(x, x, precision="tf32")
-    with pytest.raises(ValueError, match="gemm has full, tf32"):
+    with pytest.raises(ValueError, match="gemm has full, tf32x3, tf32"):
         gemm(x, x, precision="half")  # type: ignore[arg-type]
+
+
+# -- integers -----------------------------------------------------------------------------------
+
+
+def test_products_of_bytes_are_exact(here: Device) -> None:
+    m, n, k = (5, 6, 7) if here.interprets else (33, 47, 1100)
+    rng = np.random.default_rng(0)
+    a, b = (rng.integers(-128, 128, shape).astype("i1") for shape in ((m, k), (k, n)))
+    a[0], b[:, 0] = -128, -128
+    c, bias = rng.integers(-99, 99, (m, n)).astype("i4"), np.arange(n, dtype="i4")
+    expected = -3 * (a.astype("i4") @ b.astype("i4")) + 2 * c + bias
+    given: dict[str, Any] = {"c": here.from_numpy(c), "bias": here.from_numpy(bias)}
+    left, right = here.from_numpy(a), here.from_numpy(b)
+    found = here.to_numpy(gemm(left, right, alpha=-3, beta=2, activation="relu", **given))
+    assert found.dtype == np.int32
+    assert (found == np.maximum(expected, 0)).all()
+    with pytest.raises(ValueError, match=r"alpha=0\.5; gemm of int8 takes"):
+        gemm(left, right, alpha=0.5)
+    with pytest.raises(DTypeError, match="gemm of int8 takes int32, not float32"):
+        gemm(left, right, bias=here.from_numpy(bias.astype("f4")))
 
 
 # -- matrix units -------------------------------------------------------------------------------

@@ -67,7 +67,7 @@ def _mma(builder: Builder, accumulator: Any, a: Any, b: Any, valid: Any) -> None
     if k != k2 or (m, n) != total.shape:
         builder.fail(f"kl.mma of shapes {left.shape} @ {right.shape} to {total.shape}")
     kinds = {x.dtype if isinstance(x, Fragment) else x.array.dtype for x in (left, right)}
-    narrower = all(d.is_float and d.itemsize <= total.dtype.itemsize for d in kinds)
+    narrower = all(d.kind == total.dtype.kind and d.itemsize <= total.dtype.itemsize for d in kinds)
     if len(kinds) > 1 or not (narrower or kinds == {total.dtype}):
         names = " and ".join(sorted(d.short for d in kinds))
         builder.fail(f"kl.mma of {names} operands into a {total.dtype.short} matrix")
