@@ -125,7 +125,6 @@ class CuPyExecutable(Executable):
         from cupy_backends.cuda.api import driver, runtime
 
         self._device = device
-        self._index = device.index
         self._program = program
         self._module = module
         self._function = function.ptr
@@ -149,7 +148,7 @@ class CuPyExecutable(Executable):
         block = ParameterBlock(self._program.arguments)
         self._fill(block, arguments)
         sizes = *groups, *self._workgroup, self._shared
-        threads, index = self._threads, self._index
+        threads, index = self._threads, self._device.index
         launch, function = self._driver_launch, self._function
         current_stream, current_device = self._current_stream, self._current_device
 
@@ -179,7 +178,7 @@ class CuPyExecutable(Executable):
 
     def _enqueue(self, groups: tuple[int, int, int], pointers: int) -> None:
         ready = getattr(self._threads, "ready", False)
-        if not ready or self._current_device() != self._index:
+        if not ready or self._current_device() != self._device.index:
             self._enqueue_elsewhere(groups, pointers)
             return
         if timeline.recording is not None:
