@@ -181,17 +181,7 @@ class CuPyExecutable(Executable):
         if not ready or self._current_device() != self._device.index:
             self._enqueue_elsewhere(groups, pointers)
             return
-        if timeline.recording is not None:
-            with self._device.recorded(timeline.recording, self._entry(groups)):
-                self._hand_over(groups, pointers)
-            return
-        self._hand_over(groups, pointers)
-
-    def _entry(self, groups: tuple[int, int, int]) -> timeline.Entry:
-        return timeline.Entry(self._program.entry, "launch", groups, self._workgroup)
-
-    def _hand_over(self, groups: tuple[int, int, int], pointers: int) -> None:
-        """Give the launch to the driver."""
+        noting = None if timeline.recording is None else self._noting(groups)
         stream = self._current_stream().ptr
         try:
             self._driver_launch(
@@ -199,6 +189,16 @@ class CuPyExecutable(Executable):
             )
         except RuntimeError as error:
             raise _translated(error, f"launching {self._program.entry}") from error
+        if noting is not None:
+            noting()
+
+    def _noting(self, groups: tuple[int, int, int]) -> Callable[[], None] | None:
+        """What is to be called behind a launch that is recorded, if a recording is on."""
+        recording = timeline.recording
+        if recording is None:
+            return None
+        entry = timeline.Entry(self._program.entry, "launch", groups, self._workgroup)
+        return self._device.noting(recording, entry)
 
     def _enqueue_elsewhere(self, groups: tuple[int, int, int], pointers: int) -> None:
         """A thread's first launch, which makes the context current, or one to another device."""
@@ -457,12 +457,18 @@ class CuPyDevice(Device):
 
         return annotated(name)
 
-    @contextmanager
-    def recorded(self, recording: timeline.Recording, entry: timeline.Entry) -> Iterator[None]:
-        """A context in which one launch on the current stream is recorded, and named to Nsight."""
+    def noting(self, recording: timeline.Recording, entry: timeline.Entry) -> Callable[[], None]:
+        """Begins to record what is enqueued on the current stream, and names it to Nsight."""
+        annotation = self.annotation(entry.name)
+        annotation.__enter__()
         queue = self._cupy.cuda.get_current_stream().ptr
-        with self.annotation(entry.name), recording.between(self, entry, queue):
-            yield
+        finish = recording.started(self, entry, queue)
+
+        def finished() -> None:
+            finish()
+            annotation.__exit__(None, None, None)
+
+        return finished
 
     def adopt(self, array: Any) -> Any:
         """A CuPy array over another library's memory on this device."""

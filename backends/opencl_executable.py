@@ -140,28 +140,12 @@ class OpenCLExecutable(Executable):
             )
 
     def launch(self, groups: tuple[int, int, int], arguments: Sequence[Any]) -> None:
-        """Enqueue the kernel; in order, and finished on return where the runtime blocks."""
-        if timeline.recording is not None:
-            self._recorded(groups, lambda: self._launch(groups, arguments))
-            return
-        event = self._launch(groups, arguments)
-        if self._runtime.blocking:
-            self._wait(event)
+        """Enqueue the kernel; in order, and finished on return where the runtime blocks.
 
-    def _wait(self, event: cl.Event) -> None:
-        """Wait for a launch, listening for Ctrl-C where it is the first one or the last was long.
-
-        Whatever is short from then on pays nothing for it.
+        Each call in here is a hundredth of a launch, so that there are few.
         """
         runtime = self._runtime
-        if self._may_be_long or runtime.gate.abandoned:
-            what = f"kernel {self._program.entry}"
-            self._may_be_long = wait_listening(runtime.gate, what, lambda: runtime.wait(event))
-        else:
-            runtime.wait(event)
-
-    def _launch(self, groups: tuple[int, int, int], arguments: Sequence[Any]) -> cl.Event:
-        runtime = self._runtime
+        noting = None if timeline.recording is None else self._noting(groups)
         try:
             with runtime.gate.lock:
                 _, kernel, set_ = self._loaded or self._load()
@@ -171,19 +155,28 @@ class OpenCLExecutable(Executable):
         except (cl.Error, struct.error) as error:
             raise launch_error(error, f"launching {self._program.entry}") from error
         self.launched = True
-        return event  # type: ignore[no-any-return]
+        if runtime.blocking:
+            if self._may_be_long or runtime.gate.abandoned:
+                self._listen(event)
+            else:
+                runtime.wait(event)
+        if noting is not None:
+            noting(event)
 
-    def _recorded(self, groups: tuple[int, int, int], enqueue: Callable[[], cl.Event]) -> None:
-        """Enqueue the kernel, wait where the runtime blocks, and add it to the recording."""
+    def _listen(self, event: cl.Event) -> None:
+        """Wait for a first launch, or one after a long one, so that Ctrl-C is heard."""
+        runtime, what = self._runtime, f"kernel {self._program.entry}"
+        self._may_be_long = wait_listening(runtime.gate, what, lambda: runtime.wait(event))
+
+    def _noting(self, groups: tuple[int, int, int]) -> Callable[[cl.Event], None] | None:
+        """What adds a launch that is about to be enqueued to the recording that is on."""
         runtime = self._runtime
         recording = runtime.join_recording()
+        if recording is None:
+            return None
+        entry = timeline.Entry(self._program.entry, "launch", groups, self._workgroup)
         enqueued = perf_counter()
-        event = enqueue()
-        if runtime.blocking:
-            runtime.wait(event)
-        if recording is not None:
-            entry = timeline.Entry(self._program.entry, "launch", groups, self._workgroup)
-            runtime.note(recording, entry, enqueued, event)
+        return lambda event: runtime.note(recording, entry, enqueued, event)
 
     def prepare(self, groups: tuple[int, int, int], arguments: Sequence[Any]) -> Callable[[], None]:
         """A launch through a kernel object of its own, whose arguments are set once."""
@@ -192,25 +185,19 @@ class OpenCLExecutable(Executable):
             loaded = self._loaded or self._load()
         kernel, held = self._new_kernel(loaded.built), tuple(arguments)
         kernel.set_args(*held)
-        enqueue_kernel = self._enqueue
+        enqueue = self._enqueue
 
-        def enqueue() -> cl.Event:
+        def run(_held: Any = held) -> None:
+            noting = None if timeline.recording is None else self._noting(groups)
             try:
                 with runtime.gate.lock:
                     queue = runtime.current() if runtime.has_chosen else runtime.queue
-                    event: cl.Event = enqueue_kernel(
-                        queue, kernel, groups, workgroup, None, None, True
-                    )
+                    event = enqueue(queue, kernel, groups, workgroup, None, None, True)
             except cl.Error as error:
                 raise launch_error(error, f"launching {self._program.entry}") from error
-            return event
-
-        def run(_held: Any = held) -> None:
-            if timeline.recording is not None:
-                self._recorded(groups, enqueue)
-                return
-            event = enqueue()
             if runtime.blocking:
                 runtime.wait(event)
+            if noting is not None:
+                noting(event)
 
         return run

@@ -122,19 +122,26 @@ class Recording:
     @contextmanager
     def between(self, device: Marking, entry: Entry, queue: object = None) -> Iterator[None]:
         """Note what is enqueued inside, from mark to mark of the device's current queue."""
+        finish = self.started(device, entry, queue)
+        yield
+        finish()
+
+    def started(self, device: Marking, entry: Entry, queue: object = None) -> Callable[[], None]:
+        """The same for what is enqueued from now on until the result is called."""
         base = self._base(device)
         enqueued = perf_counter()
         first = device.mark()
-        yield
-        last = device.mark()
 
-        def times() -> tuple[float, float]:
-            return (
-                base.at + first.seconds_after(base.mark),
-                base.at + last.seconds_after(base.mark),
-            )
+        def finish() -> None:
+            last = device.mark()
 
-        self.add(device.name, entry, enqueued, times, queue)
+            def times() -> tuple[float, float]:
+                start, stop = first.seconds_after(base.mark), last.seconds_after(base.mark)
+                return base.at + start, base.at + stop
+
+            self.add(device.name, entry, enqueued, times, queue)
+
+        return finish
 
     def _base(self, device: Marking) -> _Base:
         with self._lock:
