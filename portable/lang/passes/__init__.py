@@ -27,7 +27,7 @@ from portable.lang.passes.loops import lower_loops
 from portable.lang.passes.matrix import lower_matrices
 from portable.lang.passes.negations import keep_negations, plain_negations
 from portable.lang.passes.operators import lower_operators
-from portable.lang.passes.places import lower_places
+from portable.lang.passes.places import launched_flat
 from portable.lang.passes.semantics import Semantics
 from portable.lang.passes.sub_groups import lower_sub_groups
 from portable.lang.passes.wrapping import wrap_signed
@@ -50,7 +50,7 @@ def lower(kernel: Kernel, capabilities: Capabilities) -> Kernel:
 
 def reduced(kernel: Kernel, capabilities: Capabilities, semantics: Semantics) -> Kernel:
     """A kernel that `lower` gave, in operators of a language that means them by `semantics`."""
-    kernel = lower_places(lower_bfloat16(kernel), semantics)
+    kernel = launched_flat(lower_bfloat16(kernel), semantics)
     bindings = Bindings(Facts(kernel))
     kernel = lower_sub_groups(kernel, bindings)
     kernel = lower_loops(kernel, bindings)

@@ -20,18 +20,20 @@ from portable.lang.ir.walk import map_blocks, map_children, map_operands
 from portable.lang.passes import division
 from portable.lang.passes.bindings import Bindings
 from portable.lang.passes.division import Known, Name
+from portable.lang.passes.places import placed
 from portable.lang.passes.semantics import Semantics
 
 __all__ = ["float_extreme", "lower_operators"]
 
 
 def lower_operators(kernel: Kernel, semantics: Semantics, bindings: Bindings) -> Kernel:
-    """The kernel in operators that every language has."""
-    return replace(kernel, body=_Operators(semantics, bindings).block(kernel.body))
+    """The kernel in operators, and words for places, that every language has."""
+    return replace(kernel, body=_Operators(kernel, semantics, bindings).block(kernel.body))
 
 
 class _Operators:
-    def __init__(self, semantics: Semantics, bindings: Bindings) -> None:
+    def __init__(self, kernel: Kernel, semantics: Semantics, bindings: Bindings) -> None:
+        self._kernel = kernel
         self._semantics = semantics
         self._facts = bindings.facts
         self._bindings = bindings
@@ -62,6 +64,9 @@ class _Operators:
                 return self._absolute(made.arguments[0])
             case e.Cast():
                 return self._cast(made)
+            case e.WorkItem():
+                place = placed(made, self._kernel)
+                return made if place is made else self.expression(place)
             case _:
                 return made
 

@@ -14,20 +14,15 @@ from portable.lang.ir import expressions as e
 from portable.lang.ir import statements as s
 from portable.lang.ir.kernel import Kernel
 from portable.lang.ir.places import linear_id, sub_group_id, sub_group_local_id
-from portable.lang.ir.walk import all_statements, map_block, map_expression, map_operands
+from portable.lang.ir.walk import all_statements
 from portable.lang.passes.semantics import Semantics
 
-__all__ = ["lower_places"]
+__all__ = ["launched_flat", "placed"]
 
 
-def lower_places(kernel: Kernel, semantics: Semantics) -> Kernel:
-    """The kernel without words of sub-groups, launched so that these are right."""
-    kernel = replace(kernel, flat=semantics.flat_sub_groups and _needs_flat(kernel))
-
-    def change(x: s.Statement) -> s.Block:
-        return (map_operands(x, lambda y: map_expression(y, lambda z: _placed(z, kernel))),)
-
-    return replace(kernel, body=map_block(kernel.body, change))
+def launched_flat(kernel: Kernel, semantics: Semantics) -> Kernel:
+    """The kernel, launched along one dimension where its sub-groups would not be right else."""
+    return replace(kernel, flat=semantics.flat_sub_groups and _needs_flat(kernel))
 
 
 def _needs_flat(kernel: Kernel) -> bool:
@@ -37,10 +32,8 @@ def _needs_flat(kernel: Kernel) -> bool:
     return used and size > 1 and y * z > 1 and x % size != 0
 
 
-def _placed(x: e.Expression, kernel: Kernel) -> e.Expression:
-    """A word in terms of others."""
-    if not isinstance(x, e.WorkItem):
-        return x
+def placed(x: e.WorkItem, kernel: Kernel) -> e.Expression:
+    """A word in terms of those that every language has; itself where it is one."""
     match x.word:
         case "sub_group_local_id":
             return sub_group_local_id(kernel, x.type)
@@ -67,4 +60,4 @@ def _unfolded(x: e.WorkItem, kernel: Kernel) -> e.Expression:
     total = e.Binary("mul", e.WorkItem(word, x.dim, x.type), own)
     if x.word == "global_size":
         return total
-    return e.Binary("add", total, _placed(e.WorkItem("local_id", x.dim, x.type), kernel))
+    return e.Binary("add", total, placed(e.WorkItem("local_id", x.dim, x.type), kernel))
