@@ -129,6 +129,10 @@ class _Part(Collectives):
         self._beside.wait_event(cupy.cuda.get_current_stream().record())
         return self._beside
 
+    def abort(self) -> None:
+        """Lets kernels go that wait for other devices."""
+        self._communicator.abort()
+
     def _type(self, x: Any) -> int:
         name = np.dtype(x.dtype).name
         if name not in _TYPES:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 from statistics import median
 from time import perf_counter
 from typing import Any, Final, Literal
@@ -15,7 +16,9 @@ from portable.dtypes import DType
 from portable.errors import PortableError
 from portable.parallel import Group, Member
 
-__all__ = ["LAYERS", "Layer", "Row", "as_json", "measure"]
+__all__ = ["LAYERS", "Layer", "Row", "Scaling", "as_json", "measure", "slowest_median"]
+
+Scaling = Literal["strong", "weak"]
 
 _ROUNDS: Final = 5
 _PIECES: Final = 4
@@ -82,7 +85,7 @@ class Row:
     """
 
     members: int
-    scaling: Literal["strong", "weak"]
+    scaling: Scaling
     own: float
     gathered: float
     collectives: float
@@ -105,7 +108,7 @@ def measure(
         If a result is wrong.
     """
     for group in groups:
-        ways: tuple[Literal["strong", "weak"], ...] = ("strong", "weak")
+        ways: tuple[Scaling, ...] = ("strong", "weak")
         for scaling in ways if group.size > 1 else ways[:1]:
             found = group.run(_layers, layers, dtype, algorithm, scaling)
             own, gathered, collectives = found[0]
@@ -131,7 +134,7 @@ def _layer(member: Member, layer: Layer, dtype: DType, algorithm: Any, scaling: 
     images = layer.images(member.size, scaling)
     x = member.device.from_numpy(_images(layer, images, member.rank, dtype))
     w = member.device.from_numpy(_filters(layer, dtype))
-    seconds = []
+    seconds: list[float] = []
     for gather in (False, True):
         plan = prepare_shared(
             member, x.shape, w, pieces=_PIECES, gather=gather, algorithm=algorithm
@@ -139,15 +142,15 @@ def _layer(member: Member, layer: Layer, dtype: DType, algorithm: Any, scaling: 
         out = plan(x)
         if gather:
             _verify(member, layer, images, w, out, dtype)
-        seconds.append(_timed(member, lambda plan=plan, out=out: plan(x, out=out)))
+        seconds.append(slowest_median(member, partial(plan, x, out=out)))
     own = out[member.rank * images : (member.rank + 1) * images]
     places = [out[r * images : (r + 1) * images] for r in range(member.size)]
-    alone = _timed(member, lambda: member.start_gather(own, places).wait())
+    alone = slowest_median(member, lambda: member.start_gather(own, places).wait())
     return np.array([*seconds, alone if member.size > 1 else 0.0])
 
 
-def _timed(member: Member, run: Any) -> float:
-    """The median of rounds, each as long as its slowest member."""
+def slowest_median(member: Member, run: Callable[[], Any]) -> float:
+    """Seconds: the median of rounds, each as long as its slowest member."""
     run()
     rounds = []
     for _ in range(_ROUNDS):

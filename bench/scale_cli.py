@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from portable.parallel import Group, group
 from portable_bench.environment import environment
 from portable_bench.gf2_scale_table import scale_elimination
 from portable_bench.group_scaling import LAYERS, Layer, Row, as_json, measure
+from portable_bench.training_scaling import Network, measure_training
 
 __all__ = ["scale"]
 
@@ -30,6 +32,9 @@ __all__ = ["scale"]
 @click.option(
     "--gf2", "shape", help="COLUMNSxELIMINATORSxROWS: the special elimination, not convolutions."
 )
+@click.option(
+    "--training", "steps", help="BATCHxWIDTHS, as 8192x1024-4096-1024: a network's training."
+)
 @click.option("--json", "json_path", type=click.Path(dir_okay=False, path_type=Path))
 @click.option("--plot", "plot_path", type=click.Path(dir_okay=False, path_type=Path))
 def scale(
@@ -39,6 +44,7 @@ def scale(
     images: int | None,
     algorithm: str,
     shape: str | None,
+    steps: str | None,
     json_path: Path | None,
     plot_path: Path | None,
 ) -> None:
@@ -46,20 +52,29 @@ def scale(
 
     Strong scaling shares the images out, weak scaling gives each member as many as one alone has.
     As threads: portable bench scale --group cuda:0,cuda:1. As processes: mpiexec -n 4 portable
-    bench scale. With --gf2 it is the special elimination that scales, whose columns are shared out.
+    bench scale. With --gf2 it is the special elimination that scales, whose columns are shared out;
+    with --training a network's steps, whose samples are.
     """
     groups, first = _groups_of(names.split(",")) if names else _groups_of_processes()
     if shape is not None:
         scale_elimination(groups, first, shape, json_path)
         return
-    layers = [_with_images(layer, images) for layer in LAYERS[:count]]
-    rows = list(measure(groups, layers, dtype(kind), algorithm))
+    found: dict[str, Any] = {"dtype": kind}
+    rows: list[Row]
+    if steps is not None:
+        network = _network(steps)
+        found |= {"job": "training", **asdict(network)}
+        rows = list(measure_training(groups, network, dtype(kind)))
+    else:
+        layers = [_with_images(layer, images) for layer in LAYERS[:count]]
+        found |= {"algorithm": algorithm, "layers": [list(_plain(x)) for x in layers]}
+        rows = list(measure(groups, layers, dtype(kind), algorithm))
     if not first:
         return
-    show(_table(rows, kind))
+    job = "Convolutions" if steps is None else "Steps of training"
+    show(_table(rows, f"{job} over a group, {kind}"))
     if json_path is not None:
         device = groups[0].devices[0]
-        found = {"dtype": kind, "algorithm": algorithm, "layers": [list(_plain(x)) for x in layers]}
         record = {
             **found,
             "device": device.capabilities.name,
@@ -77,6 +92,14 @@ def _plain(layer: Layer) -> tuple[int, ...]:
 
 def _with_images(layer: Layer, images: int | None) -> Layer:
     return layer if images is None else Layer(layer.c, layer.h, layer.w, layer.k, images)
+
+
+def _network(text: str) -> Network:
+    try:
+        batch, widths = text.split("x")
+        return Network(tuple(int(n) for n in widths.split("-")), int(batch))
+    except ValueError:
+        raise click.BadParameter(f"{text!r}: expected one like 8192x1024-4096-1024") from None
 
 
 def _sizes(most: int) -> list[int]:
@@ -105,9 +128,9 @@ def _groups_of_processes() -> tuple[list[Group], bool]:
     return found, world.Get_rank() == 0
 
 
-def _table(rows: Sequence[Row], kind: str) -> Table:
-    table = Table(title=f"Convolutions over a group, {kind}")
-    headings = ("members", "scaling", "apart", "times one", "gathered", "times one", "collectives")
+def _table(rows: Sequence[Row], title: str) -> Table:
+    table = Table(title=title)
+    headings = ("members", "scaling", "apart", "times one", "together", "times one", "collectives")
     for heading in (*headings, "predicted"):
         table.add_column(heading, justify="left" if heading == "scaling" else "right")
     for row in rows:
@@ -147,7 +170,7 @@ def _plot(rows: Sequence[Row], path: Path) -> None:
         own = [_speed(rows[0], row, row.own) for row in shown]
         gathered = [_speed(rows[0], row, row.gathered) for row in shown]
         axes.plot(members, own, "o-", color=colour, label=f"{scaling}, results apart")
-        axes.plot(members, gathered, "s:", color=colour, label=f"{scaling}, gathered")
+        axes.plot(members, gathered, "s:", color=colour, label=f"{scaling}, together")
     axes.set(xlabel="members", ylabel="times one member")
     axes.legend(fontsize=8)
     figure.savefig(path)

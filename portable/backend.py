@@ -330,6 +330,9 @@ class Collectives(ABC):
     def start_broadcast(self, x: Any, root: int) -> Callable[[], None]:
         """Must: the same of `broadcast`."""
 
+    def abort(self) -> None:  # noqa: B027 - a library may have no such thing
+        """May: end what is under way, since others will not come; it is of no use any more."""
+
 
 class Device(ABC):
     """One device. Methods marked *must* have no default; *should* and *may* have one.

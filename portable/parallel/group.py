@@ -126,7 +126,11 @@ class Group:
                 zip(self.devices, self._libraries, strict=True)
             )
         ]
-        return _together(seats, room, function, args)
+        try:
+            return _together(seats, room, function, args)
+        except BaseException:
+            self._libraries = None  # what failed members abandoned is of no use any more
+            raise
 
     def _joined(self, meeting: Meeting) -> list[Collectives | None]:
         """The vendor's library among processes, if all have the same one."""
@@ -167,6 +171,8 @@ def _together(
         except BaseException as error:  # noqa: BLE001 - raised again in the caller's thread
             errors.append((member.rank, error))
             room.leave(member.rank, f"failed: {error}")
+            for seat in seats:
+                seat.abandon()
         else:
             room.leave(member.rank, "has returned")
 

@@ -297,6 +297,11 @@ class Member:
                 self._meeting.abort()
             raise
 
+    def abandon(self) -> None:
+        """Ends collectives of the vendor's library that wait for a member which failed."""
+        if self._library is not None:
+            self._library.abort()
+
     # -- what they have in common -------------------------------------------------------------
 
     def _agree(self, what: str, form: tuple[Any, ...]) -> None:

@@ -9,7 +9,7 @@ from typing import Any, Final
 import numpy as np
 
 from portable.errors import BackendUnavailableError
-from portable.parallel.meeting import Meeting
+from portable.parallel.meeting import Array, Meeting, Operation
 
 __all__ = ["MPIMeeting", "local_rank", "world"]
 
@@ -52,6 +52,22 @@ class MPIMeeting(Meeting):
         def arrived() -> Any:
             request.Wait()
             return x
+
+        return arrived
+
+    def start_combine(self, x: Array, op: Operation) -> Callable[[], Array]:
+        """By ``Iallreduce``, for the numbers that MPI has, and half precision by way of single."""
+        if x.dtype.kind not in "iuf":
+            return super().start_combine(x, op)
+        from mpi4py import MPI
+
+        kind = np.float32 if x.dtype == np.float16 else x.dtype
+        found = np.array(x, kind, order="C")
+        request = self._comm.Iallreduce(MPI.IN_PLACE, found, getattr(MPI, op.upper()))
+
+        def arrived() -> Array:
+            request.Wait()
+            return found
 
         return arrived
 

@@ -11,6 +11,7 @@ from click.testing import CliRunner
 from portable_bench.cli import bench
 from portable_bench.gf2_scaling import Costs, predicted
 from portable_bench.group_scaling import Row
+from portable_bench.training_scaling import TrainingRow
 
 
 @pytest.mark.needs_processor
@@ -27,6 +28,26 @@ def test_scale(tmp_path: Path) -> None:
     assert all(row["own"] > 0 and row["gathered"] > 0 for row in record["rows"])
     assert plot.stat().st_size > 1000
     assert "times one" in done.output
+
+
+@pytest.mark.needs_processor
+def test_training(tmp_path: Path) -> None:
+    path = tmp_path / "rows.json"
+    arguments = ["scale", "--group", "cpu,cpu", "--training", "9x8-16-4"]
+    done = CliRunner().invoke(bench, [*arguments, "--json", str(path)], catch_exceptions=False)
+    assert done.exit_code == 0, done.output
+    record = json.loads(path.read_text())
+    assert (record["job"], record["widths"], record["batch"]) == ("training", [8, 16, 4], 9)
+    found = [(row["members"], row["scaling"]) for row in record["rows"]]
+    assert found == [(1, "strong"), (2, "strong"), (2, "weak")]
+    assert all(row["collectives"] > 0 for row in record["rows"][1:])
+    wrong = CliRunner().invoke(bench, [*arguments[:3], "--training", "8-4"])
+    assert "expected one like 8192x1024-4096-1024" in wrong.output
+
+
+def test_half_of_the_sums_goes_on_beside_the_way_back() -> None:
+    assert TrainingRow(2, "strong", 5.0, 0.0, 1.0).predicted == 5.5
+    assert TrainingRow(2, "strong", 5.0, 0.0, 4.0).predicted == 8.0
 
 
 def test_the_gather_goes_on_beside_the_work() -> None:

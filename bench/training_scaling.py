@@ -1,0 +1,132 @@
+"""How the training of a network gets faster with the members of a group."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+
+from portable.dtypes import DType
+from portable.errors import PortableError
+from portable.nn import MLP, SGD, mse
+from portable.nn.layered import LayeredTrainer
+from portable.nn.team import Alone, Together
+from portable.parallel import Group, Member
+from portable_bench.group_scaling import Row, Scaling, slowest_median
+
+__all__ = ["Network", "TrainingRow", "measure_training"]
+
+_RATE: Final = 0.1
+_ALLOWED: Final = {"float16": 2e-3, "float32": 1e-5, "float64": 1e-12}
+"""How far parameters may be from those of one device after a step, by other orders of sums."""
+
+
+@dataclass(frozen=True, slots=True)
+class Network:
+    """A perceptron of these widths, and the samples of a step."""
+
+    widths: tuple[int, ...] = (1024, 4096, 1024)
+    batch: int = 8192
+
+    def samples(self, members: int, scaling: Scaling) -> int:
+        """Those of a step of so many members."""
+        return self.batch * members if scaling == "weak" else self.batch
+
+
+@dataclass(frozen=True, slots=True)
+class TrainingRow(Row):
+    """Seconds for a step; `own` without sums of gradients, `collectives` of those alone."""
+
+    @property
+    def predicted(self) -> float:
+        """Seconds with the sums, from the other two, for two layers alike.
+
+        Of the five products of a step, one (the first layer's weights) is still to come when the
+        second layer's gradients, half of all, begin to be summed. The other half comes last.
+        """
+        half = self.collectives / 2
+        return self.own + max(0.0, half - self.own / 5) + half
+
+
+class _Apart(Together):
+    """Members that share batches out and keep their gradients to themselves."""
+
+    def ready(self, gradient: Any, start: int) -> None:
+        """Nobody waits for it."""
+
+    def finish(self, gradient: Any) -> None:
+        """It stays as it is."""
+
+
+def measure_training(
+    groups: Sequence[Group], network: Network, dtype: DType
+) -> Iterator[TrainingRow]:
+    """A row for each group and each way to scale; a step is verified first.
+
+    Raises
+    ------
+    PortableError
+        If members come to other parameters than one alone.
+    """
+    for group in groups:
+        ways: tuple[Scaling, ...] = ("strong", "weak") if group.size > 1 else ("strong",)
+        for scaling in ways:
+            own, together, sums = group.run(_steps, network, dtype, scaling)[0]
+            yield TrainingRow(group.size, scaling, own, together, sums)
+
+
+def _steps(
+    member: Member, network: Network, dtype: DType, scaling: Scaling
+) -> tuple[float, float, float]:
+    """Seconds for a step without sums, with them, and of the sums alone."""
+    count = network.samples(member.size, scaling)
+    if scaling == "strong":
+        _verify(member, network, dtype)
+    own, _ = _trainer(member, network, dtype, count, _Apart(member))
+    if member.size == 1:
+        seconds = slowest_median(member, own)
+        return seconds, seconds, 0.0
+    step, model = _trainer(member, network, dtype, count, Together(member))
+    apart, together = slowest_median(member, own), slowest_median(member, step)
+    gradient, team = member.device.empty(tuple(model.vector.shape), dtype), Together(member)
+    member.device.synchronize()
+    starts = [parts[0].start for parts in reversed(model.layout.layers) if parts]
+
+    def sums() -> None:
+        for start in starts:
+            team.ready(gradient, start)
+        team.finish(gradient)
+
+    return apart, together, slowest_median(member, sums)
+
+
+def _trainer(
+    member: Member, network: Network, dtype: DType, count: int, team: Together | Alone
+) -> tuple[Callable[[], None], MLP]:
+    """What takes a step, and the network that it is taken by."""
+    device = member.device
+    model = MLP(network.widths, dtype=dtype, device=device)
+    random = np.random.default_rng(1)
+    shape = (count, network.widths[0])
+    x = device.from_numpy((random.standard_normal(shape, np.float32) / 8).astype(dtype.numpy))
+    y = device.from_numpy(np.full((count, network.widths[-1]), 0.5, dtype.numpy))
+    trainer = LayeredTrainer(model, mse, SGD(_RATE), None, count, team)
+    order = device.from_numpy(np.arange(count, dtype=np.int32)[None])
+    numbers = device.from_numpy(SGD(_RATE).numbers(1, [_RATE]).astype(dtype.register.numpy))
+    return trainer.prepare(x, y, order, numbers), model
+
+
+def _verify(member: Member, network: Network, dtype: DType) -> None:
+    """A step of all against one of this member alone."""
+    found = []
+    for team in (Alone(), Together(member)):
+        step, model = _trainer(member, network, dtype, network.batch, team)
+        step()
+        found.append(member.device.to_numpy(model.vector).astype(float))
+    error = float(np.abs(found[0] - found[1]).max())
+    if not error <= _ALLOWED[dtype.name]:
+        raise PortableError(
+            f"member {member.rank}: parameters are {error:.2g} from those of one device"
+        )
