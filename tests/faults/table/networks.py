@@ -9,7 +9,6 @@ from tests.faults.fault import fault, without_barrier
 __all__ = ["NETWORKS"]
 
 FUSED: Final = "portable.nn.fused_kernels:"
-LAYERED: Final = "portable.nn.layered_kernels:"
 
 NETWORKS: Final = (
     without_barrier(
@@ -78,15 +77,15 @@ NETWORKS: Final = (
         "bounds",
     ),
     without_barrier(
-        LAYERED + "sum_of_workgroup",
+        "portable.lang.collectives:_begin",
         0,
         1,
-        "a loss is summed before its parts are there",
+        "a norm is summed where the loss is still being read",
         "training_layer_by_layer",
     ),
     fault(
         "the last section of slopes is cut short",
-        LAYERED + "slopes_back",
+        "portable.nn.stages.slope_kernels:slopes_back",
         "kl.minimum(first + SECTION, slopes.shape[0])",
         "kl.minimum(first + SECTION, slopes.shape[0] - 1)",
         "training_layer_by_layer",

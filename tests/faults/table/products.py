@@ -227,8 +227,8 @@ UNITS: Final = (
     fault(
         "a slot counts as filled when half of the copies were asked for",
         APART + "cut_loop",
-        "1 if pieces.engine else 2 * GROUP",
-        "1 if pieces.engine else GROUP",
+        "1 if pieces.engine else 2 * _copiers(code, multiplying)",
+        "1 if pieces.engine else _copiers(code, multiplying)",
         "products_by_a_warpgroup_and_one_that_copies",
         "copy",
     ),
