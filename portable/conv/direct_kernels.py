@@ -191,11 +191,7 @@ def gathered_product(
     acc = kl.matrix((BM, BN), ACC, scope="workgroup", units=UNITS)
     acc.fill(0)
     own, size = kl.local_linear_id(), kl.local_size(0)
-    for j in range(own, BN, size):
-        by_column[j] = product.by_column(column + j)
-    for k in range(own, BK, size):
-        by_row[0, k] = product.by_row(k)
-        by_row[1, k] = product.by_row(1 % deep * BK + k)
+    first_spots(product, by_row, by_column, column, deep)
     kl.barrier()
     for step in range(-1, steps):
         ahead = step + 1
@@ -229,6 +225,17 @@ def gathered_product(
         acc.store(out[part, row : row + BM, 0, column : column + BN])
     else:
         store_apart(acc, out[part], bias, group * m, m, n, row, column, ACTIVATION)
+
+
+@function
+def first_spots(product: Any, by_row: Any, by_column: Any, column: Any, deep: Any) -> None:
+    """Works out where the columns of a tile lie, and the rows of the first two steps."""
+    own, size = kl.local_linear_id(), kl.local_size(0)
+    for j in range(own, by_column.shape[0], size):
+        by_column[j] = product.by_column(column + j)
+    for k in range(own, by_row.shape[1], size):
+        by_row[0, k] = product.by_row(k)
+        by_row[1, k] = product.by_row(1 % deep * by_row.shape[1] + k)
 
 
 @function
