@@ -10,6 +10,7 @@ from typing import Any, Final
 from portable.backend import Device
 from portable.conv.box_kernels import arrange_filters, gather_patches, multiply_boxes
 from portable.conv.geometry import Geometry, Layout, Pair, Window
+from portable.conv.layouts import as_nchw
 from portable.conv.method import most_workspace
 from portable.conv.tuning import direct_choices
 from portable.dtypes import DType, float16
@@ -48,7 +49,7 @@ def boxes(
     rows = not channels_last or (units and shape.channels * kind.itemsize % ALIGNMENT > 0)
     if (patches or rows) and not units:
         return None
-    return Boxes(device, shape, kind, patches, rows and not patches, not channels_last, choice)
+    return Boxes(device, shape, kind, layout, patches, rows and not patches, choice)
 
 
 def _shallow(shape: Geometry) -> bool:
@@ -66,12 +67,12 @@ class Boxes:
     shape : Geometry
     workspace_kind : DType
         The type of images and filters.
+    layout : {"NCHW", "NHWC"}
+        Of images and results; those with channels first are made with channels last, then copied.
     patches : bool
         Whether what the filter sees is written out first, as it is for strides and few channels.
     rows : bool
         Whether images are copied first, so that channels are neighbours in aligned rows.
-    turned : bool
-        Whether results are made channels last first, to be copied into another order.
     choice : mapping, optional
         What to use instead of the table of tuned parameters.
     """
@@ -79,9 +80,9 @@ class Boxes:
     device: Device
     shape: Geometry
     workspace_kind: DType
+    layout: Layout
     patches: bool
     rows: bool
-    turned: bool
     choice: Parameters | None = None
 
     def workspace(self) -> tuple[int, int]:
@@ -104,9 +105,12 @@ class Boxes:
     def run(
         self, x: Any, filters: Any, out: Any, bias: Any, activation: Function, workspace: Any
     ) -> None:
-        """Makes results of images, both seen as (N, C, H, W)."""
+        """Makes results of images."""
         each = sum(self._each())
-        batch = workspace.shape[0] // each if each else self.shape.images
+        if not each:
+            self._multiply(x, filters, out, bias, activation, self.shape.window)
+            return
+        batch = workspace.shape[0] // each
         for first in range(0, self.shape.images, batch):
             part = slice(first, first + batch)
             self._batch(x[part], filters, out[part], bias, activation, workspace)
@@ -115,35 +119,34 @@ class Boxes:
         self, x: Any, filters: Any, out: Any, bias: Any, activation: Function, workspace: Any
     ) -> None:
         """The results of some images, which the workspace is large enough for."""
-        space, count = self.device.namespace(), x.shape[0]
-        size, _ = (count * n for n in self._each())
-        images, window = space.permute_dims(x, (0, 2, 3, 1)), self.shape.window
-        if size:
-            *extents, depth = count, *self._rearranged()
-            room = space.reshape(workspace[:size], (*extents, self._padded(depth)))
-            self._rearrange(x, room, depth)
-            images = room[..., :depth]
-        if self.patches:
-            window = _ONE_TAP
-        results = space.permute_dims(out, (0, 2, 3, 1))
-        if not self.turned:
-            self._multiply(images, filters, results, bias, activation, window)
+        images, size = self._rearrange(x, workspace)
+        window = _ONE_TAP if self.patches else self.shape.window
+        if self.layout == "NHWC":
+            self._multiply(images, filters, out, bias, activation, window)
             return
+        space, (count, filtered, *places) = self.device.namespace(), out.shape
         filled = count * self._each()[1]
-        shape = (*results.shape[:3], self._padded(results.shape[3]))
-        room = space.reshape(workspace[size : size + filled], shape)[..., : results.shape[3]]
+        extents = (count, *places, self._padded(filtered))
+        room = space.reshape(workspace[size : size + filled], extents)[..., :filtered]
         self._multiply(images, filters, room, bias, activation, window)
-        copy_into(room, results)
+        copy_into(room, space.permute_dims(out, (0, 2, 3, 1)))
 
-    def _rearrange(self, x: Any, room: Any, depth: int) -> None:
-        """Copies images, or what filters see of them, to the first `depth` channels of others."""
+    def _rearrange(self, x: Any, workspace: Any) -> tuple[Any, int]:
+        """Images (N, H, W, C) or what filters see of them, and how much workspace they take."""
+        space, count = self.device.namespace(), x.shape[0]
+        x = as_nchw(self.device, x, self.layout)
+        size = count * self._each()[0]
+        height, width, depth = self._rearranged()
+        extents = (count, height, width, self._padded(depth))
+        room = space.reshape(workspace[:size], extents)
         if self.patches:
             patches = room[..., :depth]
             gather_patches[prod(patches.shape), None](x, patches, WINDOW=self.shape.window)
-            return
-        space, (n, c, h, w) = self.device.namespace(), x.shape
-        pixels = space.permute_dims(space.reshape(x, (n, c, h * w)), (0, 2, 1))
-        copy_into(pixels, space.reshape(room, (n, h * w, room.shape[3]))[..., :depth])
+        else:
+            pixels = space.reshape(x, (count, depth, height * width))
+            rows = space.reshape(room, (count, height * width, extents[3]))
+            copy_into(space.permute_dims(pixels, (0, 2, 1)), rows[..., :depth])
+        return room[..., :depth], size
 
     def _multiply(
         self, x: Any, w: Any, out: Any, bias: Any, activation: Function, window: Window
@@ -181,7 +184,7 @@ class Boxes:
         if self.patches or self.rows:
             height, width, depth = self._rearranged()
             images = height * width * self._padded(depth)
-        if self.turned:
+        if self.layout == "NCHW":
             results = prod(self.shape.result) * self._padded(self.shape.filters)
         return images, results
 

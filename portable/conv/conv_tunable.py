@@ -12,7 +12,6 @@ from portable.backend import Capabilities, Device
 from portable.conv.boxes import boxes
 from portable.conv.direct import Gathered
 from portable.conv.geometry import TAPS, Geometry, geometry
-from portable.conv.layouts import as_nchw
 from portable.conv.method import Method
 from portable.conv.tuning import SPACE, entry_of
 from portable.conv.winograd import Winograd
@@ -60,8 +59,7 @@ class _Images:
             workspace = self._device.empty((count,), method.workspace_kind) if count else None
             self._ready = choice, method, method.filters(self._filters), workspace
         _, method, filters, workspace = self._ready
-        images, results = (as_nchw(self._device, a, self._layout) for a in (self._x, self._out))
-        method.run(images, filters, results, None, keep, workspace)
+        method.run(self._x, filters, self._out, None, keep, workspace)
 
     def error(self) -> float:
         """The error of the last result, after which the result is NaN again."""
@@ -77,7 +75,7 @@ def _method(
     algorithm = choice["ALGORITHM"]
     if algorithm == "direct":
         found = boxes(device, shape, dtype, layout, choice)
-        return found or Gathered(device, shape, dtype, choice)
+        return found or Gathered(device, shape, dtype, layout, choice)
     fast = layout == "NHWC"
     return Winograd(device, shape, int(algorithm[-1]), dtype.register, fast, choice)
 

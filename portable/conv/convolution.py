@@ -12,7 +12,7 @@ from portable.conv.boxes import boxes
 from portable.conv.choice import chosen
 from portable.conv.direct import Gathered
 from portable.conv.geometry import Geometry, Layout, geometry
-from portable.conv.layouts import DTYPES, as_nchw, extents_nchw
+from portable.conv.layouts import DTYPES, extents_nchw
 from portable.conv.method import Method
 from portable.conv.settings import Algorithm, Options, Settings, settings
 from portable.conv.vendor import Vendor
@@ -210,9 +210,9 @@ def _method(
     device: Device, shape: Geometry, kind: DType, layout: Layout, algorithm: Algorithm
 ) -> Method:
     if algorithm == "vendor":
-        return Vendor(device, shape, kind)
+        return Vendor(device, shape, kind, layout)
     if algorithm == "direct":
-        return boxes(device, shape, kind, layout) or Gathered(device, shape, kind)
+        return boxes(device, shape, kind, layout) or Gathered(device, shape, kind, layout)
     return Winograd(device, shape, int(algorithm[-1]), kind.register, layout == "NHWC")
 
 
@@ -281,18 +281,14 @@ class Convolution:
         if 0 in route.result_shape:
             return result
         route.method.run(
-            self._seen(x),
+            x,
             self._filters,
-            self._seen(result),
+            result,
             self._bias,
             self._activation,
             self._workspace,
         )
         return result
-
-    def _seen(self, x: Any) -> Any:
-        """Images or results as (N, C, H, W)."""
-        return as_nchw(self.device, x, self._route.layout)
 
     def _check(self, x: Any, out: Any) -> None:
         route = self._route

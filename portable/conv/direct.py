@@ -7,7 +7,8 @@ from typing import Any, Final
 
 from portable.backend import Device
 from portable.conv.direct_kernels import FilterGradient, ImageGradient, Results, gathered_product
-from portable.conv.geometry import Geometry
+from portable.conv.geometry import Geometry, Layout
+from portable.conv.layouts import as_nchw
 from portable.dtypes import DType, dtype, float16
 from portable.lang.function import Function
 from portable.lang.geometry import groups
@@ -38,6 +39,7 @@ class Gathered:
     shape : Geometry
     workspace_kind : DType
         Of the arrays; it takes no workspace.
+    layout : {"NCHW", "NHWC"}
     choice : mapping, optional
         What to use instead of the table of tuned parameters.
     """
@@ -45,6 +47,7 @@ class Gathered:
     device: Device
     shape: Geometry
     workspace_kind: DType
+    layout: Layout
     choice: Parameters | None = None
 
     def workspace(self) -> tuple[int, int]:
@@ -58,7 +61,8 @@ class Gathered:
     def run(
         self, x: Any, filters: Any, out: Any, bias: Any, activation: Function, workspace: Any
     ) -> None:
-        """Makes results of images and filters, all seen as (N, C, H, W)."""
+        """Makes results."""
+        x, out = (as_nchw(self.device, a, self.layout) for a in (x, out))
         shape = self.shape
         left = self.device.namespace().reshape(filters, (1, shape.filters, shape.depth))
         numbers = (shape.channels // shape.groups, shape.result[1])

@@ -39,4 +39,4 @@ class Method(Protocol):
     def run(
         self, x: Any, filters: Any, out: Any, bias: Any, activation: Function, workspace: Any
     ) -> None:
-        """Makes results `out` of images `x`, both seen as (N, C, H, W)."""
+        """Makes results `out` of images `x`, both in the layout that it was made for."""

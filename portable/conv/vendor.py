@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from portable.backend import Device
-from portable.conv.geometry import Geometry
+from portable.conv.geometry import Geometry, Layout
+from portable.conv.layouts import as_nchw
 from portable.dtypes import DType
 from portable.errors import DTypeError, UnsupportedError
 from portable.lang.function import Function
@@ -25,11 +26,13 @@ class Vendor:
     shape : Geometry
     workspace_kind : DType
         Of the arrays; it takes no workspace.
+    layout : {"NCHW", "NHWC"}
     """
 
     device: Device
     shape: Geometry
     workspace_kind: DType
+    layout: Layout
 
     def workspace(self) -> tuple[int, int]:
         """None."""
@@ -51,6 +54,7 @@ class Vendor:
         DTypeError
             For activations other than relu.
         """
+        x, out = (as_nchw(self.device, a, self.layout) for a in (x, out))
         found = _convolved(self.device, self.shape, x, filters, bias)
         if activation is relu:
             space = self.device.namespace()

@@ -7,7 +7,8 @@ from math import prod
 from typing import Any, Final
 
 from portable.backend import Device
-from portable.conv.geometry import TAPS, Geometry, Pair
+from portable.conv.geometry import TAPS, Geometry, Layout, Pair
+from portable.conv.layouts import as_nchw
 from portable.conv.method import most_workspace
 from portable.conv.points import Transforms, transforms
 from portable.conv.product_kernels import multiply_many
@@ -99,7 +100,9 @@ class Winograd:
     def run(
         self, x: Any, filters: Any, out: Any, bias: Any, activation: Function, workspace: Any
     ) -> None:
-        """Results of images, all seen as (N, C, H, W), from transformed filters."""
+        """Makes results from transformed filters."""
+        layout: Layout = "NHWC" if self.channels_fast else "NCHW"
+        x, out = (as_nchw(self.device, a, layout) for a in (x, out))
         block = self.block()
         batch = workspace.shape[0] // self.each() * block
         for first in range(0, self.total, batch):
