@@ -52,6 +52,7 @@ def wait_listening(gate: Gate, what: str, wait: Callable[[], None]) -> bool:
     try:
         waiter.listen()
     except KeyboardInterrupt:
+        gate.abandoned.add(waiter)  # first of all, since Ctrl-C may be pressed again at any time
         if waiter.ends_soon():
             raise
         raise InterruptedLaunchError(
@@ -69,7 +70,6 @@ class _Waiter:
         self._wait = wait
         self._done = threading.Event()
         self._failure: BaseException | None = None
-        threading.Thread(target=self._work, name="portable waits", daemon=True).start()
 
     def _work(self) -> None:
         try:
@@ -81,17 +81,17 @@ class _Waiter:
             self._gate.abandoned.discard(self)
 
     def listen(self) -> None:
-        """Wait for the thread; what it raised is raised here."""
+        """Start the thread and wait for it; what it raised is raised here."""
+        threading.Thread(target=self._work, name="portable waits", daemon=True).start()
         while not self._done.wait(_LOOK):
             pass
         if self._failure is not None:
             raise self._failure
 
     def ends_soon(self) -> bool:
-        """Whether the thread ends within the grace; if not, the gate is told."""
+        """Whether the thread ends within the grace; it is then no longer abandoned."""
         with suppress(KeyboardInterrupt):
             self._done.wait(_GRACE)
-        self._gate.abandoned.add(self)
         if self._done.is_set():
             self._gate.abandoned.discard(self)
         return self._done.is_set()
