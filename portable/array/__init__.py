@@ -20,7 +20,6 @@ from portable.array import fft, linalg
 from portable.array.array import Array
 from portable.array.conversion import VERSION as __array_api_version__
 from portable.array.creation import (
-    arange,
     asarray,
     empty,
     empty_like,
@@ -28,7 +27,6 @@ from portable.array.creation import (
     from_dlpack,
     full,
     full_like,
-    linspace,
     meshgrid,
     ones,
     ones_like,
@@ -138,6 +136,7 @@ from portable.array.products import (
     tensordot,
     vecdot,
 )
+from portable.array.progressions import arange, linspace
 from portable.array.searching import (
     argmax,
     argmin,

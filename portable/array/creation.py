@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from functools import cache, lru_cache
 from typing import TYPE_CHECKING, Any, Final
@@ -17,15 +16,11 @@ from portable.backend import Device
 from portable.dtypes import DType, complex64, float32
 from portable.errors import DTypeError, ShapeError, UnsupportedError
 from portable.primitives.base.geometry import whole_numbers
-from portable.primitives.base.numbers import number_for
-from portable.primitives.base.promotion import kind_of, with_scalar
+from portable.primitives.base.promotion import kind_of
 from portable.primitives.base.recipe import Launch, Plans, Recipe, repeatable
 from portable.primitives.base.storage import Storage
 from portable.primitives.maps.creation_kernels import (
-    counted,
-    counted_down,
     diagonal_of_ones,
-    spaced,
 )
 from portable.primitives.maps.engine import check_arrays, check_operands
 from portable.primitives.maps.operation import Operation
@@ -37,10 +32,10 @@ if TYPE_CHECKING:
     from portable.array.array import Array
 
 __all__ = [
-    "arange",
     "asarray",
     "default_dtype",
     "device_for",
+    "dtype_for",
     "empty",
     "empty_like",
     "eye",
@@ -49,10 +44,11 @@ __all__ = [
     "full",
     "full_like",
     "is_ours",
-    "linspace",
     "meshgrid",
+    "number_of",
     "ones",
     "ones_like",
+    "shape_of",
     "tril",
     "triu",
     "zeros",
@@ -105,7 +101,23 @@ def default_dtype(device: Device, letter: str) -> DType:
     return float32 if letter == "f" else complex64
 
 
-def _dtype(device: Device, given: Any, letter: str = "f") -> DType:
+def dtype_for(device: Device, given: Any, letter: str = "f") -> DType:
+    """A dtype that a user gave, or the device's default for a kind of numbers.
+
+    Parameters
+    ----------
+    device : Device
+        Where the array is to be.
+    given : dtype or None
+        What the user gave.
+    letter : str
+        The kind, as of `portable.dtypes.DType.kind`.
+
+    Raises
+    ------
+    UnsupportedError
+        If the device lacks it.
+    """
     if given is None:
         return default_dtype(device, letter)
     kind = dtypes.dtype(given)
@@ -117,7 +129,8 @@ def _dtype(device: Device, given: Any, letter: str = "f") -> DType:
     return kind
 
 
-def _shape(shape: Any) -> tuple[int, ...]:
+def shape_of(shape: Any) -> tuple[int, ...]:
+    """A shape that a user gave; ValueError for negative extents."""
     found = whole_numbers(shape)
     if any(n < 0 for n in found):
         raise ValueError(f"a shape has no negative extents: {found}")
@@ -125,26 +138,48 @@ def _shape(shape: Any) -> tuple[int, ...]:
 
 
 def empty(shape: int | tuple[int, ...], *, dtype: Any = None, device: Any = None) -> Array:
-    """A new array with undefined contents."""
+    """A new array with undefined contents.
+
+    Parameters
+    ----------
+    shape : int or tuple of int
+        Extents; a number stands for one dimension.
+    dtype : dtype, optional
+        Of the elements; by default the device's default for floats, `float64` where it has that.
+    device : Device or str, optional
+        Where to; by default the device in use.
+    """
     target = device_for(device)
-    return target.empty(_shape(shape), _dtype(target, dtype))  # type: ignore[no-any-return]
+    return target.empty(shape_of(shape), dtype_for(target, dtype))  # type: ignore[no-any-return]
 
 
 def full(
     shape: int | tuple[int, ...], fill_value: Any, *, dtype: Any = None, device: Any = None
 ) -> Array:
-    """A new array of one value."""
+    """A new array of one value.
+
+    Parameters
+    ----------
+    shape : int or tuple of int
+        Extents; a number stands for one dimension.
+    fill_value : number or Array without dimensions
+        The value.
+    dtype : dtype, optional
+        Of the elements; by default what the device has for numbers of this kind.
+    device : Device or str, optional
+        Where to; by default the device in use.
+    """
     target = device_for(device)
-    value = _number(fill_value)
-    kind = _dtype(target, _own_dtype(fill_value) if dtype is None else dtype, kind_of(value))
+    value = number_of(fill_value)
+    kind = dtype_for(target, _own_dtype(fill_value) if dtype is None else dtype, kind_of(value))
     if kind.kind in "biu" and isinstance(value, float | complex):
         raise DTypeError(f"full of {kind.name} by the number {value!r}; give an int")
     if kind.is_float and isinstance(value, complex):
         raise DTypeError(f"full of {kind.name} by the complex number {value!r}; give its real part")
-    return _filled(target.empty(_shape(shape), kind), value)
+    return _filled(target.empty(shape_of(shape), kind), value)
 
 
-def _number(x: Any) -> Any:
+def number_of(x: Any) -> Any:
     """The Python number that a NumPy scalar or an array without dimensions stands for."""
     if isinstance(x, Storage):
         x = x.device.to_numpy(x)
@@ -167,167 +202,102 @@ def _filled(out: Array, value: complex) -> Array:
 
 
 def zeros(shape: int | tuple[int, ...], *, dtype: Any = None, device: Any = None) -> Array:
-    """A new array of zeros."""
+    """A new array of zeros.
+
+    Parameters
+    ----------
+    shape : int or tuple of int
+        Extents; a number stands for one dimension.
+    dtype : dtype, optional
+        Of the elements; by default the device's default for floats, `float64` where it has that.
+    device : Device or str, optional
+        Where to; by default the device in use.
+    """
     return _filled(empty(shape, dtype=dtype, device=device), 0)
 
 
 def ones(shape: int | tuple[int, ...], *, dtype: Any = None, device: Any = None) -> Array:
-    """A new array of ones."""
+    """A new array of ones.
+
+    Parameters
+    ----------
+    shape : int or tuple of int
+        Extents; a number stands for one dimension.
+    dtype : dtype, optional
+        Of the elements; by default the device's default for floats, `float64` where it has that.
+    device : Device or str, optional
+        Where to; by default the device in use.
+    """
     return _filled(empty(shape, dtype=dtype, device=device), 1)
 
 
 def empty_like(x: Array, /, *, dtype: Any = None, device: Any = None) -> Array:
-    """A new array of the shape and dtype of `x`, with undefined contents."""
+    """A new array of the shape and dtype of `x`, with undefined contents.
+
+    Parameters
+    ----------
+    x : Array
+        Whose shape to take.
+    dtype : dtype, optional
+        Of the elements; by default that of `x`.
+    device : Device or str, optional
+        Where to; by default the device of `x`.
+    """
     check_arrays("empty_like", x)
     kind = x.dtype if dtype is None else dtype
     return empty(x.shape, dtype=kind, device=x.device if device is None else device)
 
 
 def zeros_like(x: Array, /, *, dtype: Any = None, device: Any = None) -> Array:
-    """Zeros of the shape and dtype of `x`."""
+    """Zeros of the shape and dtype of `x`.
+
+    Parameters
+    ----------
+    x : Array
+        Whose shape to take.
+    dtype : dtype, optional
+        Of the elements; by default that of `x`.
+    device : Device or str, optional
+        Where to; by default the device of `x`.
+    """
     check_arrays("zeros_like", x)
     return _filled(empty_like(x, dtype=dtype, device=device), 0)
 
 
 def ones_like(x: Array, /, *, dtype: Any = None, device: Any = None) -> Array:
-    """Ones of the shape and dtype of `x`."""
+    """Ones of the shape and dtype of `x`.
+
+    Parameters
+    ----------
+    x : Array
+        Whose shape to take.
+    dtype : dtype, optional
+        Of the elements; by default that of `x`.
+    device : Device or str, optional
+        Where to; by default the device of `x`.
+    """
     check_arrays("ones_like", x)
     return _filled(empty_like(x, dtype=dtype, device=device), 1)
 
 
 def full_like(x: Array, /, fill_value: complex, *, dtype: Any = None, device: Any = None) -> Array:
-    """One value in the shape and dtype of `x`."""
+    """One value in the shape and dtype of `x`.
+
+    Parameters
+    ----------
+    x : Array
+        Whose shape to take.
+    fill_value : number
+        The value.
+    dtype : dtype, optional
+        Of the elements; by default that of `x`.
+    device : Device or str, optional
+        Where to; by default the device of `x`.
+    """
     check_arrays("full_like", x)
     kind = x.dtype if dtype is None else dtype
     where_ = x.device if device is None else device
     return full(x.shape, fill_value, dtype=kind, device=where_)
-
-
-def arange(
-    start: float,
-    /,
-    stop: float | None = None,
-    step: float = 1,
-    *,
-    dtype: Any = None,
-    device: Any = None,
-) -> Array:
-    """Numbers `step` apart from `start` (0 if there is no `stop`) up to but without `stop`."""
-    if stop is None:
-        start, stop = 0, start
-    start, stop, step = _number(start), _number(stop), _number(step)
-    if step == 0:
-        raise ValueError("the step of arange cannot be zero")
-    target = device_for(device)
-    floating = any(isinstance(x, float) for x in (start, stop, step))
-    kind = _dtype(target, dtype, "f" if floating else "i")
-    count = (
-        max(math.ceil((stop - start) / step), 0)
-        if floating
-        else len(range(int(start), int(stop), int(step)))
-    )
-    out = target.empty((count,), kind)
-    _in_progression(out, _arithmetic(kind, target), start, step)
-    return out  # type: ignore[no-any-return]
-
-
-def _in_progression(out: Any, kind: DType, first: Any, step: Any, last: Any = None) -> None:
-    """Fills an array with numbers `step` apart, worked out in the arithmetic of `kind`.
-
-    The last of them is `last` if that is given. Those that are no integers are rounded down where
-    the array holds integers.
-    """
-    if not out.size:
-        return
-    launch = _progression(out.device, out.shape, out.dtype, kind, last is not None)
-    if kind is dtypes.uint64:
-        first, step = int(first) % 2**64, int(step) % 2**64
-    numbers = [None if x is None else number_for(x, kind) for x in (first, step, last)]
-    launch((None, None, None, out.buffer), (0, 0, 0, out.offset), (*numbers, None))
-
-
-def _arithmetic(stored: DType, device: Device) -> DType:
-    """The dtype in which `arange` works numbers of a dtype out."""
-    if stored.kind in "fc":
-        return _widest(device)
-    return dtypes.uint64 if stored.kind == "u" else dtypes.int64
-
-
-def _widest(device: Device) -> DType:
-    return dtypes.float64 if device.capabilities.float64 else float32
-
-
-@lru_cache(maxsize=1024)
-def _progression(
-    device: Device, shape: tuple[int, ...], stored: DType, kind: DType, ends: bool
-) -> Launch:
-    """The launch for arithmetic progressions alike."""
-    lanes = 1
-    if device.capabilities.lone_work_items:
-        lanes = vector_lanes((kind, stored), shape[0], device.capabilities)
-    chunk, _, ndrange, group = work_of(shape, lanes, device.capabilities, strided=False)
-    number = number_for(0, kind)
-    args = (number, number, number if ends else None, device.empty(shape, stored))
-    operation = counted_down if kind.is_float and stored.is_integer else counted
-    constants = {"OP": operation, "KIND": kind, "STORED": stored, "LANES": lanes, "CHUNK": chunk}
-    launcher = spaced[ndrange[0], group[0]]
-    return repeatable(launcher, args, constants, disjoint=True)
-
-
-def linspace(
-    start: complex,
-    stop: complex,
-    /,
-    num: int,
-    *,
-    dtype: Any = None,
-    device: Any = None,
-    endpoint: bool = True,
-) -> Array:
-    """`num` numbers evenly spaced from `start` to `stop`, which is left out if not `endpoint`.
-
-    Integers are rounded down. Numbers from one end of the range to the other, and integers for a
-    device without double precision, are made on the host.
-    """
-    if num < 0:
-        raise ValueError(f"linspace of {num} numbers")
-    target = device_for(device)
-    start, stop = _number(start), _number(stop)
-    letter = "c" if "c" in (kind_of(start), kind_of(stop)) else "f"
-    kind = _dtype(target, dtype, letter)
-    if letter == "c" and not kind.is_complex:
-        raise DTypeError(f"linspace of {kind.name} from {start} to {stop}, which are complex")
-    count = _shape(num)[0]
-    wide = _widest(target)
-    own = not kind.is_integer or wide is dtypes.float64  # NumPy's arithmetic
-    if kind.kind == "b" or not own or _are_far_apart(start, stop):
-        made = _spaced_on_host(start, stop, count, kind, endpoint)
-        return target.from_numpy(made)  # type: ignore[no-any-return]
-    number: Any = complex if kind.is_complex else float
-    first, last = number(start), number(stop)
-    gaps = num - 1 if endpoint else num
-    step = (last - first) / gaps if gaps > 0 else 0.0
-    end = math.floor(last) if kind.is_integer else last
-    out = target.empty((count,), kind)
-    arithmetic = with_scalar(wide, "c" if kind.is_complex else "f")
-    _in_progression(out, arithmetic, first, step, end if endpoint and num > 1 else None)
-    return out  # type: ignore[no-any-return]
-
-
-def _are_far_apart(start: complex, stop: complex) -> bool:
-    """Whether the difference of two finite numbers is beyond all floats."""
-    return any(
-        math.isinf(b - a) and math.isfinite(a) and math.isfinite(b)
-        for a, b in ((float(start.real), float(stop.real)), (float(start.imag), float(stop.imag)))
-    )
-
-
-def _spaced_on_host(
-    start: complex, stop: complex, count: int, kind: DType, endpoint: bool
-) -> np.ndarray[Any, Any]:
-    if not _are_far_apart(start, stop):
-        return np.linspace(start, stop, count, endpoint=endpoint, dtype=kind.numpy)
-    return 2 * np.linspace(start / 2, stop / 2, count, endpoint=endpoint, dtype=kind.numpy)
 
 
 def eye(
@@ -339,10 +309,24 @@ def eye(
     dtype: Any = None,
     device: Any = None,
 ) -> Array:
-    """Ones on the diagonal `k` above the main one, zeros elsewhere."""
+    """Ones on the diagonal `k` above the main one, zeros elsewhere.
+
+    Parameters
+    ----------
+    n_rows : int
+        Rows.
+    n_cols : int, optional
+        Columns; by default as many.
+    k : int
+        Which diagonal; negative ones lie below the main one.
+    dtype : dtype, optional
+        Of the elements; by default the device's default for floats, `float64` where it has that.
+    device : Device or str, optional
+        Where to; by default the device in use.
+    """
     columns = n_rows if n_cols is None else n_cols
     target = device_for(device)
-    out = target.empty(_shape((n_rows, columns)), _dtype(target, dtype))
+    out = target.empty(shape_of((n_rows, columns)), dtype_for(target, dtype))
     if out.size:
         launch = _diagonal(target, out.shape, out.dtype)
         launch((out.buffer, None), (out.offset, 0), (None, _reachable(k, out)))
@@ -465,11 +449,11 @@ def asarray(
     host = _on_host(obj, None if dtype is None else dtypes.dtype(dtype))
     typed = isinstance(obj, np.ndarray | np.generic) or hasattr(obj, "__dlpack__")
     if dtype is not None:
-        kind = _dtype(owner, dtype)
+        kind = dtype_for(owner, dtype)
     else:
         kind = dtypes.dtype(host.dtype)
         wide = kind.real is dtypes.float64 and not typed
-        kind = default_dtype(owner, kind.kind) if wide else _dtype(owner, kind)
+        kind = default_dtype(owner, kind.kind) if wide else dtype_for(owner, kind)
     return owner.from_numpy(_converted(host, kind, None if typed else obj))  # type: ignore[no-any-return]
 
 
@@ -537,6 +521,15 @@ def _from_dlpack(obj: Any) -> np.ndarray[Any, Any]:
 
 def from_dlpack(x: Any, /, *, device: Any = None, copy: bool | None = None) -> Array:
     """An array of a library that offers DLPack, copied to the device through the host.
+
+    Parameters
+    ----------
+    x : array
+        Of a library that offers DLPack.
+    device : Device or str, optional
+        Where to; by default the device in use.
+    copy : bool, optional
+        False asks for shared memory, and is refused.
 
     Raises
     ------

@@ -442,7 +442,15 @@ def imag(x: Array, /) -> Array:
 
 
 def clip(x: Array, /, min: Array | float | None = None, max: Array | float | None = None) -> Array:
-    """`x` limited to what lies between the bounds; those that are None do not limit."""
+    """`x` limited to what lies between the bounds; those that are None do not limit.
+
+    Parameters
+    ----------
+    x : Array
+        Real numbers.
+    min, max : Array or number, optional
+        The bounds, which broadcast with `x`, and are of no wider dtype.
+    """
     if min is None and max is None:
         return positive(x)
     check_operands("clip", (x,))
@@ -461,7 +469,15 @@ def _clipped(operation: Operation, x: Array, *bounds: Any) -> Array:
 
 
 def where(condition: Array, x1: Array | complex, x2: Array | complex, /) -> Array:
-    """`x1` where `condition`, else `x2`."""
+    """`x1` where `condition`, else `x2`.
+
+    Parameters
+    ----------
+    condition : Array
+        Bools.
+    x1, x2 : Array or number
+        What to choose from; all three broadcast.
+    """
     device = check_operands("where", (condition, x1, x2))
     if getattr(condition, "dtype", None) is not bool_:
         raise DTypeError("where takes a condition of dtype bool; compare it: x != 0")

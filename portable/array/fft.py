@@ -87,6 +87,17 @@ def ifft(x: Array, /, *, n: int | None = None, axis: int = -1, norm: Norm = "bac
     """The inverse of `fft`, which has the same parameters.
 
     "backward" divides by n, "ortho" by ``sqrt(n)``, "forward" by nothing.
+
+    Parameters
+    ----------
+    x : Array
+        Real or complex, of 32-bit or 64-bit parts.
+    n : int, optional
+        The length: `x` is cut, or filled up with zeros; by default its own.
+    axis : int
+        Along which.
+    norm : {"backward", "ortho", "forward"}
+        By what results are divided: see `fft`.
     """
     return _along("ifft", x, COMPLEX, n, axis, inverse=True, norm=norm)
 
@@ -98,6 +109,17 @@ def rfft(x: Array, /, *, n: int | None = None, axis: int = -1, norm: Norm = "bac
     complex ones (Cooley, Lewis and Welch 1970); of an odd length that has a large prime factor or
     takes several passes over memory, pairs of contiguous rows are. So it is with `irfft`, `hfft`
     and `ihfft`. Errors are bounded as those of `fft`.
+
+    Parameters
+    ----------
+    x : Array
+        Real, of 32 or 64 bits.
+    n : int, optional
+        The length: `x` is cut, or filled up with zeros; by default its own.
+    axis : int
+        Along which.
+    norm : {"backward", "ortho", "forward"}
+        By what results are divided: see `fft`.
     """
     return _along("rfft", x, FROM_REAL, n, axis, inverse=False, norm=norm)
 
@@ -106,6 +128,17 @@ def irfft(x: Array, /, *, n: int | None = None, axis: int = -1, norm: Norm = "ba
     """The inverse of `rfft`: n real numbers, ``2 * (m - 1)`` of m by default.
 
     The imaginary parts of the first element, and of element ``n / 2``, do not count.
+
+    Parameters
+    ----------
+    x : Array
+        Complex, the first half of what mirrors itself.
+    n : int, optional
+        The length of the result.
+    axis : int
+        Along which.
+    norm : {"backward", "ortho", "forward"}
+        By what results are divided: see `ifft`.
     """
     return _along("irfft", x, TO_REAL, n, axis, inverse=True, norm=norm)
 
@@ -114,12 +147,35 @@ def hfft(x: Array, /, *, n: int | None = None, axis: int = -1, norm: Norm = "bac
     """`fft` of a signal with Hermitian symmetry of which `x` is the first half: real numbers.
 
     Parameters are those of `irfft`, norms those of `fft`.
+
+    Parameters
+    ----------
+    x : Array
+        Complex, the first half of a signal with Hermitian symmetry.
+    n : int, optional
+        The length of the result, ``2 * (m - 1)`` of m by default.
+    axis : int
+        Along which.
+    norm : {"backward", "ortho", "forward"}
+        By what results are divided: see `fft`.
     """
     return _along("hfft", x, TO_REAL, n, axis, inverse=False, norm=norm)
 
 
 def ihfft(x: Array, /, *, n: int | None = None, axis: int = -1, norm: Norm = "backward") -> Array:
-    """The inverse of `hfft`: the first ``n // 2 + 1`` elements of `ifft` of real numbers."""
+    """The inverse of `hfft`: the first ``n // 2 + 1`` elements of `ifft` of real numbers.
+
+    Parameters
+    ----------
+    x : Array
+        Real, of 32 or 64 bits.
+    n : int, optional
+        The length: `x` is cut, or filled up with zeros; by default its own.
+    axis : int
+        Along which.
+    norm : {"backward", "ortho", "forward"}
+        By what results are divided: see `ifft`.
+    """
     return _along("ihfft", x, FROM_REAL, n, axis, inverse=True, norm=norm)
 
 
@@ -163,7 +219,19 @@ def ifftn(
     axes: Sequence[int] | None = None,
     norm: Norm = "backward",
 ) -> Array:
-    """The inverse of `fftn`, which has the same parameters."""
+    """The inverse of `fftn`, which has the same parameters.
+
+    Parameters
+    ----------
+    x : Array
+        Real or complex, of 32-bit or 64-bit parts.
+    s : sequence of int, optional
+        The length along each axis; -1 stands for the axis's own.
+    axes : sequence of int, optional
+        The axes; by default all, or the last ones if `s` is given.
+    norm : {"backward", "ortho", "forward"}
+        As of `fftn`, axis by axis.
+    """
     _check("ifftn", x, COMPLEX)
     for axis, n in reversed(_lines(x, s, axes)):
         x = _along("ifftn", x, COMPLEX, n, axis, inverse=True, norm=norm)
@@ -178,7 +246,19 @@ def rfftn(
     axes: Sequence[int] | None = None,
     norm: Norm = "backward",
 ) -> Array:
-    """`rfft` along the last of several axes, `fft` along the others."""
+    """`rfft` along the last of several axes, `fft` along the others.
+
+    Parameters
+    ----------
+    x : Array
+        Real, of 32 or 64 bits.
+    s : sequence of int, optional
+        The length along each axis; -1 stands for the axis's own.
+    axes : sequence of int, optional
+        The axes; by default all, or the last ones if `s` is given.
+    norm : {"backward", "ortho", "forward"}
+        As of `fftn`, axis by axis.
+    """
     _check("rfftn", x, FROM_REAL)
     *others, (last, length) = _lines(x, s, axes, at_least_one="rfftn")
     x = _along("rfftn", x, FROM_REAL, length, last, inverse=False, norm=norm)
@@ -195,7 +275,19 @@ def irfftn(
     axes: Sequence[int] | None = None,
     norm: Norm = "backward",
 ) -> Array:
-    """The inverse of `rfftn`; the last axis is as long as `irfft` makes it."""
+    """The inverse of `rfftn`; the last axis is as long as `irfft` makes it.
+
+    Parameters
+    ----------
+    x : Array
+        Complex.
+    s : sequence of int, optional
+        The length of the result along each axis; -1 stands for the axis's own.
+    axes : sequence of int, optional
+        The axes; by default all, or the last ones if `s` is given.
+    norm : {"backward", "ortho", "forward"}
+        As of `fftn`, axis by axis.
+    """
     _check("irfftn", x, TO_REAL)
     *others, (last, length) = _lines(x, s, axes, at_least_one="irfftn")
     for axis, n in others:
@@ -272,12 +364,36 @@ def _frequencies(made: Any, dtype: Any, device: Any) -> Array:
 
 
 def fftfreq(n: int, /, *, d: float = 1.0, dtype: Any = None, device: Any = None) -> Array:
-    """The frequencies that `fft` gives, `d` being the time between samples."""
+    """The frequencies that `fft` gives, `d` being the time between samples.
+
+    Parameters
+    ----------
+    n : int
+        The length of the transform.
+    d : float
+        The time between samples.
+    dtype : dtype, optional
+        Of the elements; by default the device's default for floats, `float64` where it has that.
+    device : Device or str, optional
+        Where to; by default the device in use.
+    """
     return _frequencies(np.fft.fftfreq(n, d), dtype, device)
 
 
 def rfftfreq(n: int, /, *, d: float = 1.0, dtype: Any = None, device: Any = None) -> Array:
-    """The frequencies that `rfft` gives, `d` being the time between samples."""
+    """The frequencies that `rfft` gives, `d` being the time between samples.
+
+    Parameters
+    ----------
+    n : int
+        The length of the transform.
+    d : float
+        The time between samples.
+    dtype : dtype, optional
+        Of the elements; by default the device's default for floats, `float64` where it has that.
+    device : Device or str, optional
+        Where to; by default the device in use.
+    """
     return _frequencies(np.fft.rfftfreq(n, d), dtype, device)
 
 

@@ -89,6 +89,17 @@ def astype(x: Array, dtype: Any, /, *, copy: bool = True, device: Any = None) ->
 
     Of every kind, True is what is not 0.
 
+    Parameters
+    ----------
+    x : Array
+        What to convert.
+    dtype : dtype
+        To what.
+    copy : bool
+        Whether to copy where nothing is to be converted.
+    device : Device or str, optional
+        Where to; by default the device of `x`.
+
     Raises
     ------
     DTypeError
@@ -114,6 +125,15 @@ def astype(x: Array, dtype: Any, /, *, copy: bool = True, device: Any = None) ->
 
 def reshape(x: Array, /, shape: int | tuple[int, ...], *, copy: bool | None = None) -> Array:
     """The elements in C order in another shape; one extent may be -1.
+
+    Parameters
+    ----------
+    x : Array
+        Any layout.
+    shape : int or tuple of int
+        The new extents.
+    copy : bool, optional
+        True: always; False: never; by default where the strides allow no view.
 
     Raises
     ------
@@ -166,7 +186,17 @@ def _permuted(x: Array, order: tuple[int, ...]) -> Array:
 def moveaxis(
     x: Array, source: int | tuple[int, ...], destination: int | tuple[int, ...], /
 ) -> Array:
-    """The view with some axes moved elsewhere, the others staying in order."""
+    """The view with some axes moved elsewhere, the others staying in order.
+
+    Parameters
+    ----------
+    x : Array
+        What to view.
+    source : int or tuple of int
+        The axes.
+    destination : int or tuple of int
+        Where each comes to lie.
+    """
     check_arrays("moveaxis", x)
     given: tuple[Any, ...] = (source, destination)
     sources, targets = (tuple(a) if isinstance(a, list) else a for a in given)
@@ -299,7 +329,17 @@ def joined(recipe: Recipe, parts: Sequence[Any], axis: int) -> Any:
 def roll(
     x: Array, /, shift: int | tuple[int, ...], *, axis: int | tuple[int, ...] | None = None
 ) -> Array:
-    """Elements moved along axes (None: flattened), the last ones coming first."""
+    """Elements moved along axes (None: flattened), the last ones coming first.
+
+    Parameters
+    ----------
+    x : Array
+        Any shape.
+    shift : int or tuple of int
+        By how many elements; one number for all axes, or one each.
+    axis : int or tuple of int, optional
+        Along which; by default elements are counted in C order.
+    """
     check_arrays("roll", x)
     axes = axis if isinstance(axis, tuple) else (axis or 0,)
     shifts = shift if isinstance(shift, tuple) else (shift,) * len(axes)
@@ -367,6 +407,15 @@ def repeat(x: Array, repeats: int | Array, /, *, axis: int | None = None) -> Arr
     """Each element repeated, a number of times or as an array says, along an axis (None: all).
 
     An array of repeats is read on the host, since the result's shape depends on it.
+
+    Parameters
+    ----------
+    x : Array
+        Any shape.
+    repeats : int or Array
+        How often; an array has one integer for each element along the axis.
+    axis : int, optional
+        Along which; by default the result has one dimension.
 
     Raises
     ------

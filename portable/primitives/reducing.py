@@ -110,6 +110,15 @@ def _bound(kind: DType, sign: int) -> Any:
 def totals_of(x: Elements, op: Any, neutral: Any, each: Any, kind: Any) -> Totals:
     """What a user asked for.
 
+    Parameters
+    ----------
+    x : Elements
+        The elements.
+    op, neutral, each
+        As of `reduce`.
+    kind : dtype or None
+        What it calls `dtype`.
+
     Raises
     ------
     DTypeError
@@ -223,7 +232,17 @@ def _write_reduce(
 
 
 def filled(device: Any, shape: Shape, total: Any) -> tuple[Storage, ...]:
-    """New arrays, one for each field of a total of NumPy's scalars."""
+    """New arrays, one for each field of a total of NumPy's scalars.
+
+    Parameters
+    ----------
+    device : Device
+        Where.
+    shape : tuple of int
+        Extents.
+    total : number, tuple or struct
+        Of NumPy's scalars.
+    """
     kind, kinds = kinds_of(total)
     items = (total,) if kind is None else items_of(total)
     return tuple(

@@ -32,6 +32,17 @@ def takes_vectors(device: Device, op: Any, each: Any, given: DType, kind: DType)
     """Whether `op` combines vectors of `kind`, and `each` makes them of vectors of `given`.
 
     Found out by the language's rules alone; nothing is compiled or run.
+
+    Parameters
+    ----------
+    device : Device
+        Where kernels would run.
+    op, each : Function or None
+        The operations.
+    given : DType
+        Of elements.
+    kind : DType
+        Of totals, in registers.
     """
     if given.is_complex or kind.is_complex:
         return False

@@ -103,7 +103,17 @@ def stored(device: Device, array: Any) -> Storage:
 
 
 def new(device: Device, shape: tuple[int, ...], kind: DType) -> Storage:
-    """A new array of a device, of the library that it works with."""
+    """A new array of a device, of the library that it works with.
+
+    Parameters
+    ----------
+    device : Device
+        Where.
+    shape : tuple of int
+        Extents.
+    kind : DType
+        Of the elements.
+    """
     return stored(device, device.empty(shape, kind))
 
 

@@ -46,7 +46,15 @@ def broadcast_shapes(shapes: Sequence[Shape]) -> Shape:
 
 
 def broadcast_strides(shape: Shape, strides: Shape, to: Shape) -> Shape:
-    """The strides by which an array of `shape` counts through the shape that it broadcasts to."""
+    """The strides by which an array of `shape` counts through the shape that it broadcasts to.
+
+    Parameters
+    ----------
+    shape, strides : tuple of int
+        The array's, strides in bytes.
+    to : tuple of int
+        The shape that it broadcasts to.
+    """
     lead = len(to) - len(shape)
     own = [0 if extent == 1 else stride for extent, stride in zip(shape, strides, strict=True)]
     return (0,) * lead + tuple(own)
@@ -126,6 +134,13 @@ def reshaped_strides(shape: Shape, strides: Shape, to: Shape) -> Shape | None:
     """The strides of a view in another shape `to`; None if there is no such view.
 
     Pairs runs of old dimensions with runs of new ones of the same size, each run contiguous.
+
+    Parameters
+    ----------
+    shape, strides : tuple of int
+        The array's, strides in bytes.
+    to : tuple of int
+        The shape wanted, of as many elements.
     """
     old = [(n, s) for n, s in zip(shape, strides, strict=True) if n != 1]
     found: list[int] = []

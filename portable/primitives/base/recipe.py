@@ -46,7 +46,19 @@ class _Anew:
 def repeatable(
     launcher: Launcher, args: tuple[Any, ...], constants: dict[str, Any], *, disjoint: bool
 ) -> Launch:
-    """A launch to be repeated with arrays like these; `disjoint`: none overlaps one written."""
+    """A launch to be repeated with arrays like these; `disjoint`: none overlaps one written.
+
+    Parameters
+    ----------
+    launcher : Launcher
+        The kernel with its ndrange.
+    args : tuple
+        Arrays like those of later calls, numbers, and tuples and structs of both.
+    constants : dict
+        The kernel's keyword-only parameters.
+    disjoint : bool
+        Whether no array that is written overlaps another.
+    """
     first = _first_array(args)
     if first.device.interprets:
         # A plan outlives the arrays that it was made for and must not keep their memory.
@@ -75,6 +87,15 @@ def resizable(
 
     For results whose extent the host learns late, of kernels that do not ask for it: they need no
     plan for each.
+
+    Parameters
+    ----------
+    launcher : Launcher
+        The kernel with its ndrange.
+    args : tuple
+        Arrays of the greatest extents, and numbers.
+    constants : dict
+        The kernel's keyword-only parameters.
     """
     first = _first_array(args)
     if first.device.interprets:

@@ -210,6 +210,15 @@ def contiguous_strides(shape: tuple[int, ...], itemsize: int) -> tuple[int, ...]
 def expanded_index(index: Any, shape: tuple[int, ...], taken: int = 0) -> list[Any]:
     """The items of an index, ``...`` replaced by slices; `taken` more dimensions are used up.
 
+    Parameters
+    ----------
+    index : object
+        What stood in the brackets.
+    shape : tuple of int
+        Of the array.
+    taken : int
+        How many dimensions other items use up.
+
     Raises
     ------
     BadIndexError

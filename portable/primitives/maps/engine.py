@@ -92,7 +92,19 @@ def apply(operation: Operation, *operands: Any, out: Any = None) -> Any:
 
 
 def applied(recipe: Recipe, operation: Operation, *operands: Any, out: Any) -> None:
-    """`apply` as a step of a recipe, to arrays of it; `out`, not empty, overlaps no operand."""
+    """`apply` as a step of a recipe, to arrays of it; `out`, not empty, overlaps no operand.
+
+    Parameters
+    ----------
+    recipe : Recipe
+        The steps.
+    operation : Operation
+        What to do.
+    *operands : Storage or number
+        They broadcast.
+    out : Storage
+        Of the shape that they broadcast to.
+    """
     compute, _ = _types(operation, operands, out.device)
     launch = _bind(operation, operands, out, compute, disjoint=True)
     numbers = [x if isinstance(x, Storage) else number_for(x, compute) for x in operands]

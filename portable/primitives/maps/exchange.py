@@ -47,6 +47,17 @@ def crosswise_axis(arrays: Sequence[Storage], out: Storage, shape: Shape, steps:
     """The axis along which an operand has its neighbours, the result having its along the last.
 
     None where there is no such operand, or an axis is short. `steps` are the strides in `shape`.
+
+    Parameters
+    ----------
+    arrays : sequence of Storage
+        The operands.
+    out : Storage
+        The result.
+    shape : tuple of int
+        The collapsed shape.
+    steps : sequence of tuple of int
+        Strides in it, of the operands and then of the result.
     """
     if steps[-1][-1] != out.dtype.itemsize or shape[-1] < _SHORTEST:
         return None
@@ -63,6 +74,13 @@ def seen_crosswise(x: Storage, shape: Shape, strides: Shape) -> tuple[str, Stora
     """How kernels take an operand that lies along the last axis but one, and their view of it.
 
     None where it does not.
+
+    Parameters
+    ----------
+    x : Storage
+        The operand.
+    shape, strides : tuple of int
+        How it is counted, the crosswise axis being the last but one.
     """
     size = x.dtype.itemsize
     if abs(strides[-1]) in (0, size) or abs(strides[-2]) != size:
@@ -85,6 +103,21 @@ def exchange_launch(
     """A launch for operands of which some lie along the last axis but one.
 
     `constants` are ``OP``, ``HOW`` and ``KINDS``, as kernels take them.
+
+    Parameters
+    ----------
+    operation : Operation
+        What to do.
+    args : sequence
+        Operands as kernels take them: arrays and numbers.
+    out : Storage
+        The result.
+    compute : DType
+        In which to compute.
+    constants : dict
+        ``OP``, ``HOW`` and ``KINDS`` of the kernel; others are added.
+    disjoint : bool
+        Whether no operand overlaps the result.
     """
     capabilities = out.device.capabilities
     if capabilities.lone_work_items:

@@ -47,6 +47,17 @@ def vector_lanes(
 
     The last dtype is the result's: on a GPU a narrow one is written in wide pieces too, on a
     processor what passes the caches by (`streaming`) in whole lines of them.
+
+    Parameters
+    ----------
+    kinds : sequence of DType
+        Of the operands, and last of the result.
+    extent : int
+        Of the rows.
+    capabilities : Capabilities
+        The device's.
+    streaming : bool
+        Whether the result passes the caches by.
     """
     if capabilities.lone_work_items:
         lanes = _cpu_lanes(
@@ -79,6 +90,17 @@ def work_of(
     A CPU gets few long work-items, or square tiles where an operand is strided along the rows (as
     a transpose is), whose cache lines then serve a tile's worth of rows. A GPU gets one vector for
     each work-item in workgroups as wide as the rows.
+
+    Parameters
+    ----------
+    shape : tuple of int
+        Of the result, the last dimension being its rows'.
+    lanes : int
+        Neighbours that are taken at a time.
+    capabilities : Capabilities
+        The device's.
+    strided : bool
+        Whether an operand's neighbours do not lie along the rows.
     """
     inner, rows = shape[-1], prod(shape[:-1])
     if capabilities.lone_work_items and strided and len(shape) > 1:

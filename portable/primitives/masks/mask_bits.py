@@ -64,7 +64,17 @@ def cut_of(size: int, device: Device) -> Cut:
 
 
 def packed(recipe: Recipe, mask: Any, cut: Cut) -> tuple[Any, Any]:
-    """The mask's bits in words, and how many are true in each section or up to its end."""
+    """The mask's bits in words, and how many are true in each section or up to its end.
+
+    Parameters
+    ----------
+    recipe : Recipe
+        The steps.
+    mask : Storage
+        In one dimension.
+    cut : Cut
+        Into which sections.
+    """
     kind = int32 if mask.size < 2**31 else int64
     counts = recipe.empty((cut.sections,), kind)
     words = in_words(mask, cut.word)

@@ -59,6 +59,15 @@ def gathered_along(x: Any, index: Any, axis: int) -> Any:
 
     Otherwise like `taken`.
 
+    Parameters
+    ----------
+    x : Storage
+        What to take from.
+    index : Storage
+        Integers; as many dimensions as `x`.
+    axis : int
+        Along which, counted from the front.
+
     Raises
     ------
     ShapeError

@@ -59,6 +59,15 @@ def bad_index_flag(device: Device) -> Any:
 def check_flag(flag: Any, indices: Sequence[Any], extents: Sequence[int]) -> None:
     """Waits for the device to learn what kernels have said in a flag of `bad_index_flag`.
 
+    Parameters
+    ----------
+    flag : Storage
+        What kernels said.
+    indices : sequence of Storage
+        The arrays that they looked at.
+    extents : sequence of int
+        The dimensions that these are for.
+
     Raises
     ------
     BadIndexError

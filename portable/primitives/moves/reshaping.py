@@ -15,12 +15,32 @@ __all__ = ["converted", "reshaped"]
 
 
 def converted(recipe: Recipe, x: Any, kind: DType) -> Any:
-    """An array of a recipe in another dtype: itself, or a new one of the recipe."""
+    """An array of a recipe in another dtype: itself, or a new one of the recipe.
+
+    Parameters
+    ----------
+    recipe : Recipe
+        The steps.
+    x : Storage
+        An array of it.
+    kind : DType
+        To what.
+    """
     return x if x.dtype is kind else recorded(recipe, conversion_to(kind), x)
 
 
 def reshaped(recipe: Recipe, x: Any, shape: tuple[int, ...]) -> Any:
-    """An array of a recipe in another shape of as many elements: a view, or of a copy."""
+    """An array of a recipe in another shape of as many elements: a view, or of a copy.
+
+    Parameters
+    ----------
+    recipe : Recipe
+        The steps.
+    x : Storage
+        An array of it.
+    shape : tuple of int
+        The new extents, of as many elements.
+    """
     strides = None if x.is_contiguous else reshaped_strides(x.shape, x.strides, shape)
     if strides is not None:
         return x.viewed(shape, strides)

@@ -101,7 +101,21 @@ class Cut:
 
 
 def reduced(recipe: Recipe, x: Any, axes: tuple[int, ...], merge: Merge, result: DType) -> Any:
-    """`x` merged along axes, in the shape of the other axes, contiguous."""
+    """`x` merged along axes, in the shape of the other axes, contiguous.
+
+    Parameters
+    ----------
+    recipe : Recipe
+        The steps.
+    x : Storage
+        An array of it, not empty.
+    axes : tuple of int
+        Which go, counted from the front.
+    merge : Merge
+        What is done.
+    result : DType
+        Of the totals in memory.
+    """
     kept = [a for a in range(x.ndim) if a not in axes]
     array, lead = grouped(x, kept, list(axes))
     first = merge.first
@@ -114,7 +128,15 @@ def reduced(recipe: Recipe, x: Any, axes: tuple[int, ...], merge: Merge, result:
 
 
 def grouped(x: Any, kept: list[int], gone: list[int]) -> tuple[Any, int]:
-    """The view with kept axes first, both groups collapsed, and how many kept ones are left."""
+    """The view with kept axes first, both groups collapsed, and how many kept ones are left.
+
+    Parameters
+    ----------
+    x : Storage
+        The array.
+    kept, gone : list of int
+        Its axes.
+    """
     outer, outer_steps = collapsed(
         tuple(x.shape[a] for a in kept), [tuple(x.strides[a] for a in kept)]
     )
@@ -292,7 +314,17 @@ def cut(x: Any, lanes: int) -> Cut:
 
 
 def lanes_for(x: Any, kind: DType, axis: int) -> int:
-    """How many neighbours along an axis a work-item loads at a time, to merge them in `kind`."""
+    """How many neighbours along an axis a work-item loads at a time, to merge them in `kind`.
+
+    Parameters
+    ----------
+    x : Storage
+        What is read.
+    kind : DType
+        In which it is merged.
+    axis : int
+        -1, or -2 where neighbours lie along the last axis but one.
+    """
     if "c" in (x.dtype.kind, kind.kind) or x.strides[axis] != x.dtype.itemsize:
         return 1
     lanes: int = x.device.capabilities.vector_bytes // x.dtype.itemsize

@@ -20,7 +20,17 @@ _COLUMN_GROUP: Final = 64
 
 
 def best_along_last(recipe: Recipe, x: Any, largest: bool) -> Any:
-    """The positions along the last axis of the least or greatest elements; the first of equals."""
+    """The positions along the last axis of the least or greatest elements; the first of equals.
+
+    Parameters
+    ----------
+    recipe : Recipe
+        The steps.
+    x : Storage
+        An array of it, not empty.
+    largest : bool
+        Whether the greatest are looked for.
+    """
     place = int32 if x.shape[-1] < 2**31 else int64
     if lies_crosswise(x):
         values, places = _columns(recipe, x, largest, place)

@@ -30,7 +30,21 @@ _TOGETHER: Final = 1 << 14
 
 
 def scan_in_blocks(recipe: Recipe, x: Any, out: Any, merge: Merge, shift: int, lanes: int) -> None:
-    """Running totals along the last axis into `out`: whole rows, or few long ones in blocks."""
+    """Running totals along the last axis into `out`: whole rows, or few long ones in blocks.
+
+    Parameters
+    ----------
+    recipe : Recipe
+        The steps.
+    x, out : Storage
+        Arrays of it.
+    merge : Merge
+        What is done.
+    shift : int
+        As of `scanned`.
+    lanes : int
+        Neighbours that are loaded at a time.
+    """
     capabilities = x.device.capabilities
     rows, length = prod(x.shape[:-1]), x.shape[-1]
     constants = {"LANES": lanes, "SHIFT": shift, **merge.constants()}

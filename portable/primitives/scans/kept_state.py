@@ -19,6 +19,17 @@ def kept_state(recipe: Recipe, device: Device, numbers: int, itemsize: int) -> A
 
     They hold zeros before the first run of the recipe; each leaves them ready for the next, which
     is over arrays alike, in one queue.
+
+    Parameters
+    ----------
+    recipe : Recipe
+        The steps.
+    device : Device
+        Where.
+    numbers : int
+        How many totals.
+    itemsize : int
+        Bytes of one.
     """
     words = np.zeros(1 + numbers * (itemsize // 4), np.uint64)
     return recipe.found(ByQueue(device, lambda: stored(device, device.from_numpy(words))))

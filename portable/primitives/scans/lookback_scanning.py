@@ -23,6 +23,19 @@ def scan_in_tiles(recipe: Recipe, x: Any, out: Any, merge: Merge, shift: int, la
     """Running totals along the last axis, by workgroups that wait for those before.
 
     Each element is read and written once. `lanes` neighbours are loaded at a time.
+
+    Parameters
+    ----------
+    recipe : Recipe
+        The steps.
+    x, out : Storage
+        Arrays of it.
+    merge : Merge
+        What is done.
+    shift : int
+        As of `scanned`.
+    lanes : int
+        Neighbours that are loaded at a time.
     """
     device, kind = x.device, merge.kind
     most = _most_strips(x.dtype.itemsize, kind.itemsize, lanes, device.capabilities.local_memory)

@@ -41,7 +41,20 @@ _SHALLOW: Final = 64
 
 
 def scanned(recipe: Recipe, x: Any, out: Any, merge: Merge, shift: int) -> None:
-    """Running totals along the last axis into `out`, from the neutral element on if `shift`."""
+    """Running totals along the last axis into `out`, from the neutral element on if `shift`.
+
+    Parameters
+    ----------
+    recipe : Recipe
+        The steps.
+    x, out : Storage
+        Arrays of it, not empty.
+    merge : Merge
+        What is done; `first` does not count.
+    shift : int
+        0, or 1 where ``out[..., 0]`` is the neutral element and the total of ``x[..., i]`` goes to
+        ``out[..., i + 1]``.
+    """
     if abs(x.strides[-1]) != x.dtype.itemsize and x.ndim > 1 and x.shape[-2] > 1:
         _scan_columns(recipe, x, out, merge, shift)
         return

@@ -24,7 +24,19 @@ _GROUP: Final = 64
 def merge_sorted(
     recipe: Recipe, x: Any, descending: bool, *, values: bool, order: bool
 ) -> tuple[Any, Any]:
-    """The last axis of `x` sorted, and where its elements were; None for `order` if not wanted."""
+    """The last axis of `x` sorted, and where its elements were; None for `order` if not wanted.
+
+    Parameters
+    ----------
+    recipe : Recipe
+        The steps.
+    x : Storage
+        An array of it, not empty.
+    descending : bool
+        Whether the greatest come first.
+    values, order : bool
+        Whether the elements in order, and where they were, are wanted.
+    """
     length, rows = x.shape[-1], prod(x.shape[:-1])
     kind = "i" if x.dtype.is_integer else x.dtype.kind
     constants = {"KIND": kind, "DESCENDING": descending}

@@ -26,7 +26,19 @@ _SHORTEST_SECTION: Final = 4096
 def radix_sorted(
     recipe: Recipe, x: Any, descending: bool, *, values: bool, order: bool
 ) -> tuple[Any, Any]:
-    """The last axis of `x` sorted, and where its elements were; what is not asked for is None."""
+    """The last axis of `x` sorted, and where its elements were; what is not asked for is None.
+
+    Parameters
+    ----------
+    recipe : Recipe
+        The steps.
+    x : Storage
+        An array of it, not empty.
+    descending : bool
+        Whether the greatest come first.
+    values, order : bool
+        Whether the elements in order, and where they were, are wanted.
+    """
     how = keys_of(x.dtype, descending)
     buffers = buffers_for(recipe, x, values=values, order=order)
     (out, places), (spare, spare_places) = buffers

@@ -95,7 +95,21 @@ def can_sweep(x: Any) -> bool:
 def sweep_sorted(
     recipe: Recipe, x: Any, descending: bool, *, values: bool, order: bool, tile: Tile | None = None
 ) -> tuple[Any, Any]:
-    """The last axis of `x` sorted, and where its elements were; what is not asked for is None."""
+    """The last axis of `x` sorted, and where its elements were; what is not asked for is None.
+
+    Parameters
+    ----------
+    recipe : Recipe
+        The steps.
+    x : Storage
+        An array of it, not empty.
+    descending : bool
+        Whether the greatest come first.
+    values, order : bool
+        Whether the elements in order, and where they were, are wanted.
+    tile : Tile, optional
+        How much a workgroup holds; by default what suits the device.
+    """
     tile = tile or tile_for(x, x.device.capabilities)
     how = {"WIDTH": tile.width, **keys_of(x.dtype, descending)}
     if x.shape[-1] > tile.size:
