@@ -57,15 +57,16 @@ def conv2d(
     activation : "relu" or function, optional
         A `portable.function` of one number, applied before results are rounded.
     stride, padding, dilation : int or (int, int)
-        Vertically and horizontally.
+        Vertically and horizontally; 1, 0 and 1 if left out.
     groups : int
-        Parts of the channels, and as many of the filters, which see only each other.
+        Parts of the channels, and as many of the filters, which see only each other; 1 if left out.
     layout : {"NCHW", "NHWC"}
-        Order of the dimensions of images and results.
+        Order of the dimensions of images and results; "NCHW" if left out. Half precision is fastest
+        with "NHWC".
     algorithm : str
         "winograd2", "winograd4", "winograd6": F(m x m, 3 x 3), for filters of 3 x 3 with stride and
         dilation 1. "direct": a product gathered from the images, for all. "vendor": PyTorch's.
-        "auto" chooses by a model of the work.
+        "auto" or left out: the one that `portable tune conv` found for the shape, else by a model.
     out : array, optional
         Where to put the results, of their shape; it may not overlap the operands.
     workspace : array, shape (n,), optional
@@ -77,7 +78,8 @@ def conv2d(
     array, shape (N, K, H', W') or (N, H', W', K)
         `out`, or a new array. Sums are made in ``float32`` for ``float16``. Errors relative to
         ``|w| * |x|`` are within ``4 u (C / groups) R S`` directly, and by Winograd's method of m =
-        2, 4, 6 in ``float32`` within 1e-6, 1e-5, 4e-5.
+        2, 4, 6 in ``float32`` within 1e-6, 1e-5, 4e-5; an infinite number in a tile makes all of it
+        NaN there.
 
     Raises
     ------
@@ -93,6 +95,10 @@ def conv2d(
     Notes
     -----
     A. Lavin, S. Gray, "Fast algorithms for convolutional neural networks", CVPR 2016.
+
+    NVIDIA's matrix units multiply single-precision tiles as sums of two numbers of 11 bits: H.
+    Ootomo, R. Yokota, "Recovering single precision accuracy from Tensor Cores while surpassing the
+    FP32 theoretical peak performance", IJHPCA 36 (2022).
 
     Examples
     --------

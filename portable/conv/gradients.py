@@ -118,7 +118,8 @@ def conv2d_weight_gradient(
     -------
     array of shape `w_shape`
         `out`, or a new array. Sums are made in ``float32`` for ``float16``, in parts of the images
-        which are then added up.
+        which are then added up. By Winograd's method of m = 2, 4 in ``float32`` errors relative to
+        ``|dy| * |x|`` are within 1e-6, 1e-5.
 
     Raises
     ------
