@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -231,6 +232,20 @@ class OpenCLBackend(Backend):
         found = sorted(find(), key=is_cpu)
         words = [platform_word(d) for d in found]
         return [OpenCLDevice(d, n) for d, n in zip(found, _numbered(words), strict=True)]
+
+    def further(self) -> Mapping[str, Callable[[], Device]]:
+        """Those without a compiler, by their drivers' names."""
+        try:
+            from portable_backends.opencl_capabilities import platform_word
+            from portable_backends.opencl_runtime import without_compiler
+        except ImportError:
+            return {}
+        found = without_compiler()
+        names = _numbered([platform_word(d) for d in found])
+        return {
+            name.removeprefix("opencl:"): partial(OpenCLDevice, d, name)
+            for d, name in zip(found, names, strict=True)
+        }
 
     def refused(self) -> Sequence[Refused]:
         """Those that kernels cannot be built for."""

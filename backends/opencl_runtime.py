@@ -20,6 +20,7 @@ from portable.errors import (
     CompileError,
     DeviceError,
     DeviceFaultError,
+    UnsupportedError,
 )
 from portable_backends import drivers
 from portable_backends.gate import Gate
@@ -35,6 +36,7 @@ __all__ = [
     "find",
     "options_for",
     "why_none",
+    "without_compiler",
 ]
 
 _SMALL = 1024
@@ -53,6 +55,11 @@ def find() -> tuple[cl.Device, ...]:
 def passed_over() -> list[tuple[cl.Device, str]]:
     """The devices that `find` passes over, and why."""
     return [(d, reason) for d in _listed() if (reason := _unusable(d))]
+
+
+def without_compiler() -> tuple[cl.Device, ...]:
+    """The devices that run what was compiled elsewhere alone."""
+    return tuple(d for d in _listed() if not _has_compiler(d))
 
 
 def why_none(otherwise: str) -> str:
@@ -83,14 +90,21 @@ def _devices_of(platform: cl.Platform) -> Sequence[cl.Device]:
         return []
 
 
+def _has_compiler(device: cl.Device) -> bool:
+    return bool(device.compiler_available)
+
+
 def _unusable(device: cl.Device) -> str:
     """Why kernels cannot be built for it; empty where they can.
 
     PoCL names a processor newer than its LLVM "generic", and then fails to build anything for it
     (https://github.com/pocl/pocl/issues/1049).
     """
-    if not device.compiler_available:
-        return f"the OpenCL driver of {device.name} has no compiler"
+    if not _has_compiler(device):
+        return (
+            f"the OpenCL driver of {device.name} has no compiler; under opencl, by name, it "
+            "loads packages of compiled kernels"
+        )
     if "PoCL" in device.version and device.version.endswith("-generic"):
         return f"PoCL {device.driver_version} does not know this processor"
     return ""
@@ -222,6 +236,14 @@ class Runtime:
             return None
 
     def _build(self, program: Program, options: list[str], name: str) -> cl.Program:
+        if not _has_compiler(self.device):
+            raise UnsupportedError(
+                f"{self.name} has no compiler, and was to compile kernel {program.entry}; load "
+                "what was compiled elsewhere by portable.load_compiled"
+            )
+        return self._from_source(program, options, name)
+
+    def _from_source(self, program: Program, options: list[str], name: str) -> cl.Program:
         """Compile; on processors, load what came of it, since drivers hold on to less for that.
 
         What GPUs' drivers call a binary may be intermediate code, which is compiled once more.

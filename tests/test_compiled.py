@@ -12,7 +12,7 @@ import pytest
 from click.testing import CliRunner
 
 import portable as pt
-from portable import compiled
+from portable import compiled, registry
 from portable import lang as kl
 from portable.backend import Device
 from portable.cli import main
@@ -136,6 +136,33 @@ def test_damaged_machine_code_is_told(keeping: Device, tmp_path: Path) -> None:
             file.writestr(name, data if name == "manifest.json" else data[:-1] + b"?")
     with pytest.raises(DataError, match="damaged"):
         pt.load_compiled(path, device=keeping)
+
+
+def test_a_device_without_a_compiler_is_there_by_name_and_loads_packages(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("pyopencl")
+    if not registry.devices_of_backend("opencl"):
+        pytest.skip("no OpenCL device was found")
+    from portable_backends import opencl_runtime
+    from portable_backends.opencl import OpenCLBackend
+
+    whole = registry.devices_of_backend("opencl")[0]
+    path = tmp_path / "kernels.zip"
+    made = compiled.compile_kernel(saxpy, SAXPY, devices=[whole], workgroup=64)
+    compiled.save_compiled(path, [made])
+    monkeypatch.setattr(opencl_runtime, "_has_compiler", lambda _: False)
+    monkeypatch.setenv("PORTABLE_CACHE", "0")
+    backend = OpenCLBackend()
+    assert not backend.devices()
+    assert any("has no compiler" in entry.reason for entry in backend.refused())
+    further = backend.further()
+    device = further[whole.name.removeprefix("opencl:")]()
+    x, y = on(device, np.arange(100)), on(device, np.ones(100))
+    pt.load_compiled(path, device=device).saxpy[100, 64](2.0, x, y)
+    np.testing.assert_array_equal(device.to_numpy(y), 1 + 2 * np.arange(100))
+    with pytest.raises(UnsupportedError, match=r"has no compiler.*portable\.load_compiled"):
+        saxpy[100, 32](1.0, x, y)
 
 
 @pytest.mark.parametrize("content", [b"", b"no zip", b"PK\x05\x06" + bytes(18)])
