@@ -102,13 +102,16 @@ class Together(Team):
     def finish(self, gradient: Any) -> None:
         """Adds up the rest, and waits for all of it."""
         self._start(gradient[: self._begun])
-        for transfer in self._transfers:
-            transfer.wait()
+        with np.errstate(over="ignore", invalid="ignore"):
+            for transfer in self._transfers:
+                transfer.wait()
         self._transfers, self._begun = [], None
 
     def _start(self, part: Any) -> None:
-        if part.shape[0]:
-            self._transfers.append(self._member.start_all_reduce(part, agreed=True))
+        # Steps whose gradients are beyond half precision are left out: no matter to warn of.
+        with np.errstate(over="ignore", invalid="ignore"):
+            if part.shape[0]:
+                self._transfers.append(self._member.start_all_reduce(part, agreed=True))
 
     def totals(self, numbers: _Numbers) -> _Numbers:
         """By way of the host, in the order of the members."""

@@ -42,6 +42,7 @@ def test_members_train_what_one_trains(device: Device, monkeypatch: pytest.Monke
     """Three, by batches of 8, 8 and 1: the last leaves members without samples."""
     monkeypatch.setattr(team, "_BUCKET", 64)
     x, y = classes(21)
+    layers = Flatten(), Linear(16, 6), ReLU(), Linear(6, 3)
     settings: Any = {
         "loss": "cross_entropy",
         "optimizer": SGD(0.1, momentum=0.9),
@@ -50,7 +51,7 @@ def test_members_train_what_one_trains(device: Device, monkeypatch: pytest.Monke
         "validation": 4 / 21,
         "clip_norm": 0.5,
     }
-    alone, together = images(device), images(device)
+    alone, together = (Sequential(*layers, device=device) for _ in range(2))
     group = parallel.group([device] * 3)
     with pt.use(device):
         expected = fit(alone, x, y, **settings)
@@ -72,6 +73,21 @@ def test_several_kinds_of_devices_train_a_perceptron() -> None:
     found = fit(together, x, x[:, :2], **settings, group=group)
     assert apart(alone, together) < 1e-6
     assert found.validation == pytest.approx(expected.validation, rel=1e-5)
+
+
+def test_gradients_beyond_half_precision_cost_a_few_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As layer by layer on one device: the scale of losses is halved by all members alike."""
+    monkeypatch.setattr("portable.nn.fused.training_shape", lambda *given, **more: None)
+    x = np.random.default_rng(0).standard_normal((8, 3)).astype(np.float16)
+    settings: Any = {"optimizer": SGD(0.01), "epochs": 8, "batch_size": 8}
+    alone, together = (MLP([3, 2], device="simulator", dtype="float16") for _ in range(2))
+    with pt.use("simulator"):
+        expected = fit(alone, x, 20 * x[:, :2], **settings)
+    found = fit(together, x, 20 * x[:, :2], **settings, group=parallel.group(["simulator"] * 2))
+    assert apart(alone, together) < 2e-2
+    assert found.train == pytest.approx(expected.train, rel=1e-2)
+    assert found.train[1] == pytest.approx(found.train[0], rel=1e-6)  # the first was left out
+    assert found.train[-1] < 0.99 * found.train[0]
 
 
 def test_a_training_that_diverges_does_so_everywhere() -> None:
