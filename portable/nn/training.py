@@ -254,6 +254,8 @@ def _train_together(
                 run = _prepared(own, plan, x, y, validation, Together(member))
             return member.together(lambda: run.go(shown))  # type: ignore[no-any-return]
 
+    for copy in copies:
+        copy.device.synchronize()  # members have streams of their own
     history: History = group.run(work)[0]
     if copies[0] is not model:
         model.load_state_dict(copies[0].state_dict())
