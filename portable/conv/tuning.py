@@ -91,11 +91,15 @@ def winograd_choices(
     columns: int,
     matrices: int,
     table: Any,
+    blocked: bool = True,
 ) -> tuple[Parameters, ...]:
-    """Choices for products with so many columns, the best first, all of them of one ``T``."""
+    """Choices for products with so many columns, the best first, all of them of one ``T``.
+
+    The columns are tiles of images, in blocks of ``T``, if they are `blocked`.
+    """
     filters = shape.filters // shape.groups
     found = [c for c in _listed(capabilities, dtype, shape, table) if c["ALGORITHM"] != "direct"]
-    ranked = _ranked(found, (filters, columns, matrices), dtype, capabilities)
+    ranked = _ranked(found, (filters, columns, matrices), dtype, capabilities, blocked)
     return tuple(choice for choice in ranked if choice["T"] == ranked[0]["T"])
 
 
@@ -137,6 +141,7 @@ def _ranked(
     size: tuple[int, int, int],
     dtype: DType,
     capabilities: Capabilities,
+    blocked: bool = False,
 ) -> list[Parameters]:
     """Those for just this shape first, then by what the busiest compute unit has to work out.
 
@@ -144,16 +149,17 @@ def _ranked(
     """
     units = max(1, capabilities.compute_units)
     costs = [
-        _cost(choice, size, units) * _without_units(choice, dtype, capabilities) * (1 + _STEP * at)
+        _cost(choice, size, units, choice["T"] if blocked else 1)
+        * _without_units(choice, dtype, capabilities)
+        * (1 + _STEP * at)
         for at, choice in enumerate(listed)
     ]
     order = sorted(range(len(listed)), key=lambda at: (not listed[at]["C"], costs[at]))
     return [listed[at] for at in order]
 
 
-def _cost(choice: Parameters, size: tuple[int, int, int], units: int) -> float:
+def _cost(choice: Parameters, size: tuple[int, int, int], units: int, block: int) -> float:
     m, n, count = size
-    block = choice["T"] if choice.get("ALGORITHM", "direct") != "direct" else 1
     n = -(-n // block) * block
     tiles = -(-m // choice["BM"]) * -(-n // choice["BN"]) * count
     alone = choice["WORKGROUP"] == 1

@@ -76,7 +76,7 @@ class WinogradGradient:
         """Large tiles, since sums are cut into as many parts as keep all units at work."""
         forward, columns = self.forward, self._matrices()[3]
         can, kind = forward.device.capabilities, forward.workspace_kind
-        return winograd_choices(can, kind, forward.shape, columns, _MANY, state())
+        return winograd_choices(can, kind, forward.shape, columns, _MANY, state(), blocked=False)
 
     def _transform_gradient(self, dy: Any, m: Any, first: int) -> None:
         forward = self.forward
