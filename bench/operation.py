@@ -137,7 +137,9 @@ class Operation(ABC):
     unit : str
         What a size counts, where that is not elements.
     dtypes : tuple of DType
-        What it can be measured in.
+        What it is measured in.
+    further : tuple of DType
+        And what else where that is named.
     ulps : float
         Error allowed by `exact`, in units of the last place of the result, of 1 for smaller ones.
     timed : {"run", "enqueue"}
@@ -156,11 +158,17 @@ class Operation(ABC):
     square: ClassVar[bool] = False
     unit: ClassVar[str] = ""
     dtypes: ClassVar[tuple[DType, ...]] = (float16, float32, float64)
+    further: ClassVar[tuple[DType, ...]] = ()
     ulps: float = 0.0
     timed: ClassVar[Literal["run", "enqueue"]] = "run"
     in_place: ClassVar[bool] = False
     brief: bool = True
     roof: ClassVar[str] = "fma"
+
+    @property
+    def all_dtypes(self) -> tuple[DType, ...]:
+        """What it can be measured in."""
+        return (*self.dtypes, *self.further)
 
     # -- the problem --------------------------------------------------------------------------
 

@@ -35,7 +35,7 @@ def plan(
         (operation, Case(device, dtype, size))
         for operation in operations
         for size, wanted in _problems(operation, devices, size_names, effort).items()
-        for dtype in operation.dtypes
+        for dtype in (operation.dtypes if dtypes is None else operation.all_dtypes)
         if dtypes is None or dtype in dtypes
         for device in wanted
     ]
@@ -113,7 +113,9 @@ def dtypes_named(names: str | None) -> list[DType] | None:
     """
     if names is None:
         return None
-    kinds = dict.fromkeys(kind for operation in OPERATIONS.values() for kind in operation.dtypes)
+    kinds = dict.fromkeys(
+        kind for operation in OPERATIONS.values() for kind in operation.all_dtypes
+    )
     by_name = {kind.short: kind for kind in kinds} | {kind.name: kind for kind in kinds}
     return [by_name[_known("element type", name.strip(), by_name)] for name in names.split(",")]
 

@@ -3,8 +3,9 @@
 from functools import partial
 from typing import Any
 
+from portable.dtypes import bfloat16, float32
 from portable.linalg import gemm
-from portable.linalg.gemm import ALGORITHMS
+from portable.linalg.gemm_plan import ALGORITHMS, PRECISIONS
 from portable.linalg.gemm_check import ProductCheck
 from portable_bench.operation import Case, Operation, Run, Shapes, Size, Sizes, Verifier, Ways, Work
 from portable_bench.peers import PRODUCTS, Peers, in_libraries
@@ -16,6 +17,7 @@ class Gemm(Operation):
     name = "gemm"
     axes = ("M", "N", "K")
     square = True
+    further = (bfloat16,)
     sizes = {
         "cpu": Sizes("512", full="256..2048", sweep="64..2048"),
         "gpu": Sizes("4096", full="1024..8192", sweep="256..8192"),
@@ -33,14 +35,22 @@ class Gemm(Operation):
     def verifier(self, case: Case, a: Any, b: Any) -> Verifier:
         return ProductCheck(a, b).error
 
-    def prepare(self, case: Case, a: Any, b: Any, algorithm: Any = "auto") -> Run:
-        return partial(gemm, a, b, out=case.empty(*case.size[:2]), algorithm=algorithm)
+    def prepare(
+        self, case: Case, a: Any, b: Any, algorithm: Any = "auto", precision: Any = "full"
+    ) -> Run:
+        out = case.empty(*case.size[:2])
+        return partial(gemm, a, b, out=out, algorithm=algorithm, precision=precision)
 
     def ladder(self, case: Case) -> Ways:
         rungs = [name for name in ALGORITHMS if name not in ("auto", "vendor")]
-        return {name: partial(self.prepare, case, algorithm=name) for name in rungs}
+        ways: Ways = {name: partial(self.prepare, case, algorithm=name) for name in rungs}
+        units = "mma.tf32" in case.device.capabilities.matrix_units
+        coarser = PRECISIONS[1:] if units and case.dtype is float32 else ()
+        return {**ways, **{name: partial(self.prepare, case, precision=name) for name in coarser}}
 
     def peers(self, case: Case) -> Peers:
+        if case.dtype is bfloat16:  # array libraries lack it
+            return ()
         return in_libraries(case, _matmul, PRODUCTS)
 
 
