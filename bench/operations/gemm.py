@@ -5,8 +5,8 @@ from typing import Any
 
 from portable.dtypes import bfloat16, float32
 from portable.linalg import gemm
-from portable.linalg.gemm_plan import ALGORITHMS, PRECISIONS
 from portable.linalg.gemm_check import ProductCheck
+from portable.linalg.gemm_plan import ALGORITHMS, PRECISIONS
 from portable_bench.operation import Case, Operation, Run, Shapes, Size, Sizes, Verifier, Ways, Work
 from portable_bench.peers import PRODUCTS, Peers, in_libraries
 
