@@ -191,14 +191,19 @@ def prepare_gemm(
     >>> out[0, 0]
     4.0
     """
-    given = _Given(_factor("alpha", alpha), a, b, _factor("beta", beta), c, bias, out)
+    device = device_of_arrays(a, b, out, *[x for x in (c, bias) if x is not None])
+    left, right, *others = (
+        None if x is None else on_device(device, x) for x in (a, b, c, bias, out)
+    )
+    factors = _factor("alpha", alpha), _factor("beta", beta)
+    given = _Given(factors[0], left, right, factors[1], *others)
     wanted = _wanted(given.beta, activation, accumulate, algorithm, precision)
     device, plan = _checked(given, wanted)
     if 0 in plan.shape:
         return _nothing
     if algorithm == "vendor":
         return partial(_vendor, device, given, wanted)
-    args = _arguments(plan, given, out)
+    args = _arguments(plan, given, given.out)
     if plan.rows is not None and _copies(plan, given, wanted):
         return partial(_again, plan, given, wanted)
     steps: list[Callable[[], None]] = []

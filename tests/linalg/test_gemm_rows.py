@@ -90,6 +90,23 @@ def test_prepared_products_of_copies(monkeypatch: pytest.MonkeyPatch) -> None:
             a += 1
 
 
+class Lent:
+    """An array of another library."""
+
+    def __init__(self, x: Any) -> None:
+        self.shape, self.dtype = x.shape, x.dtype
+        self.__dlpack__, self.__dlpack_device__ = x.__dlpack__, x.__dlpack_device__
+
+
+@pytest.mark.needs_processor
+def test_prepared_products_of_other_libraries_arrays() -> None:
+    a, b = (counted(shape, "float32") % 7 for shape in ((9, 16), (16, 8)))
+    out = np.zeros((9, 8), np.float32)
+    with portable.use("cpu"):
+        prepare_gemm(Lent(a), Lent(b), out=Lent(out))()
+    assert (out == a @ b).all()
+
+
 def test_rows_are_copied_where_they_begin_between_sectors(device: Device) -> None:
     x = device.from_numpy(counted((6, 40), "float16"))
     assert in_rows(device, x) is x
