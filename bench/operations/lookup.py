@@ -21,6 +21,7 @@ class Lookup(Operation):
     sizes = {"cpu": Sizes("1"), "gpu": Sizes("64")}
     dtypes = (uint64,)
     brief = False
+    roof = "lookup"
 
     def work(self, case: Case) -> Work:
         return Work(1e9 * case.size[0], 0)

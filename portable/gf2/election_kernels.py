@@ -91,6 +91,21 @@ class Transform(NamedTuple):
     columns: Any
 
 
+class Known(NamedTuple):
+    """The pivots of a panel so far, an array of 64 words each in local memory.
+
+    Attributes
+    ----------
+    basis : array
+        What is left of each when those before it are taken from it; zero where there is none.
+    tails : array
+        Each as it was before the panel, without the bit that it leads with.
+    """
+
+    basis: Any
+    tails: Any
+
+
 @function
 def eliminator_source(number: Any) -> Any:
     """How an eliminator is told from a row of the matrix, and back."""
@@ -145,22 +160,18 @@ def elect(state: Any, transform: Any, own: Any, panel: Any, shape: Any) -> None:
 
     The whole workgroup may read `transform` afterwards, whether it is local or global.
     """
-    tails = kl.local(WORD, kl.u64)
-    basis = kl.local(WORD, kl.u64)
-    columns, absent = bring_eliminators(state, tails, basis, own, panel, shape)
-    columns = scan(state, tails, basis, columns, absent, own, panel, shape)
-    settle(tails, transform, columns, shape)
+    known = Known(kl.local(WORD, kl.u64), kl.local(WORD, kl.u64))
+    columns, absent = bring_eliminators(state, known, own, panel, shape)
+    columns = scan(state, known, columns, absent, own, panel, shape)
+    settle(known.tails, transform, columns, shape)
 
 
 # -- rows one by one ------------------------------------------------------------------------------
 
 
 @function
-def bring_eliminators(state: Any, tails: Any, basis: Any, own: Any, panel: Any, shape: Any) -> Any:
-    """Their words into `basis`, without the leading bits into `tails`.
-
-    Returns their columns, and the bits that are no column of the matrix.
-    """
+def bring_eliminators(state: Any, known: Any, own: Any, panel: Any, shape: Any) -> Any:
+    """The first pivots known; returns their columns, and the bits that are none of the matrix."""
     columns, absent = kl.cast(0, kl.u64), kl.cast(0, kl.u64)
     for c in kl.workgroup_range(WORD, unroll=shape.copies):
         owner = state.owners[panel * WORD + c]
@@ -171,8 +182,8 @@ def bring_eliminators(state: Any, tails: Any, basis: Any, own: Any, panel: Any, 
             source = eliminator_source(owner)
         elif owner == NO_COLUMN:
             absent = absent | bit(c)
-        basis[c] = word
-        tails[c] = word ^ lead
+        known.basis[c] = word
+        known.tails[c] = word ^ lead
         columns = columns | lead
         state.told[slot_of(panel, shape), c] = kl.cast(source, kl.u64)
     kl.barrier()
@@ -182,8 +193,7 @@ def bring_eliminators(state: Any, tails: Any, basis: Any, own: Any, panel: Any, 
 @function
 def scan(
     state: Any,
-    tails: Any,
-    basis: Any,
+    known: Any,
     columns: Any,
     absent: Any,
     own: Any,
@@ -201,13 +211,13 @@ def scan(
     found = columns | absent
     while start < state.work.shape[1] and found != ALL:
         if kl.workgroup_any(bring_batch(state, raw, start, own, panel, shape)):
-            take_pivots(raw, left, basis, found, shape)
-            found = promote_batch(state, raw, left, tails, basis, found, start, panel, shape)
+            take_pivots(raw, left, known.basis, found, shape)
+            found = promote_batch(state, raw, left, known, found, start, panel, shape)
         elif start == begin:
             begin = begin + shape.batch
         start = start + shape.batch
         if found != ALL and not shape.alone:
-            start = next_left(state, basis, start, own, panel, shape)
+            start = next_left(state, known.basis, start, own, panel, shape)
     if kl.local_linear_id() == 0:
         state.cursor[0] = begin
     return found ^ absent
@@ -283,8 +293,7 @@ def promote_batch(
     state: Any,
     raw: Any,
     left: Any,
-    tails: Any,
-    basis: Any,
+    known: Any,
     columns: Any,
     start: Any,
     panel: Any,
@@ -309,7 +318,7 @@ def promote_batch(
                 c = 63 - kl.cast(kl.clz(pivot), kl.i32)
                 found = found | bit(c)
                 if kl.local_linear_id() == 0:
-                    basis[c] = pivot
+                    known.basis[c] = pivot
                     chosen[c] = i
                 take_pivot(left, pivot, c, i, shape)
                 kl.barrier()
@@ -317,7 +326,7 @@ def promote_batch(
     for c in kl.workgroup_range(WORD, unroll=shape.copies):
         if chosen[c] >= 0:
             row = start + chosen[c]
-            tails[c] = raw[chosen[c]] ^ bit(c)
+            known.tails[c] = raw[chosen[c]] ^ bit(c)
             state.told[slot_of(panel, shape), c] = kl.cast(row, kl.u64)
             state.rests[row] = panel * WORD + c
     kl.barrier()

@@ -18,8 +18,8 @@ _WORD: Final = 64
 _MOST_IN_BATCH: Final = 256
 """Work-items of the one workgroup that chooses pivots: more wait longer for each other."""
 
-_ELECTION_BYTES: Final = 8192
-"""What choosing pivots takes of local memory at most."""
+_CHOICE_BYTES: Final = 4096
+"""What else is kept beside tables: pivots of a panel, and a lone work-item's batch of rows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,9 +95,13 @@ class Shape:
 
 
 def _local_bytes(choice: Parameters) -> int:
-    """What tables, and the rows that they are made of, take of local memory."""
-    bits, width = int(choice["K"]), int(choice["W"])
-    return 8 * width * ((-(-_WORD // bits) << bits) + _WORD) + _ELECTION_BYTES
+    """What the largest kernel takes of local memory."""
+    bits, width, lanes, items = (int(choice[x]) for x in ("K", "W", "LANES", "WORKGROUP"))
+    entries = -(-_WORD // bits) << bits
+    tables = 8 * width * (entries + _WORD)
+    names = max(8 * entries, 0 if items == 1 else 8 * int(choice["ROWS"]))
+    solved = 8 * lanes * (_WORD * width + entries) + 4 * _WORD * width
+    return max(tables + names + _CHOICE_BYTES, 0 if items == 1 else solved)
 
 
 def _fits(choice: Parameters, dtype: DType, capabilities: Capabilities) -> bool:

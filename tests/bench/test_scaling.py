@@ -10,7 +10,7 @@ import pytest
 from portable import groups, use
 from portable.backend import Device
 from portable.dtypes import dtype as dtype_of
-from portable.dtypes import float32
+from portable.dtypes import float32, uint64
 from portable_bench.ladder_plot import plot_ladders
 from portable_bench.operation import Case, Work
 from portable_bench.operations import OPERATIONS
@@ -115,6 +115,13 @@ def test_roofs_are_measured_first_and_once() -> None:
     again = with_roofs([(copy, Case(case.device, float32, (1,))), (gemm, case)])
     assert [op.name for op, _ in again] == ["fma", "copy", "gemm"]
     assert with_roofs([(launch, case)]) == [(launch, case)]
+
+
+def test_operations_over_bits_have_a_roof_of_their_own() -> None:
+    bits = Case(FakeDevice(), uint64, (128,))
+    squares, lookup = OPERATIONS["gf2_matmul"], OPERATIONS["lookup"]
+    names = [operation.name for operation, _ in with_roofs([(squares, bits), (lookup, bits)])]
+    assert names == ["copy", "gf2_matmul", "lookup"]
 
 
 def test_a_ladder_as_a_picture(tmp_path: Path) -> None:
