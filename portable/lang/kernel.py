@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import inspect
+from collections import defaultdict
 from collections.abc import Callable
 from math import prod
+from threading import RLock
 from typing import Any, Final, TypeVar, overload
 
 from portable import registry
@@ -52,6 +54,7 @@ class Kernel(Launchable, Marked):
         self._compiled: dict[tuple[str, Specialisation, int | None, bool], Compiled] = {}
         self._translated: dict[tuple[Capabilities, Specialisation], KernelIR] = {}
         self._lock = fork_safe_lock()
+        self._compiling: defaultdict[str, RLock] = defaultdict(fork_safe_lock)
 
     def translated(self, wanted: Specialisation, capabilities: Capabilities) -> KernelIR:
         """The checked IR of a specialisation."""
@@ -72,13 +75,23 @@ class Kernel(Launchable, Marked):
         return self.translated(wanted, device.capabilities).dimensions
 
     def compiled(self, wanted: Specialisation, device: Device) -> Compiled:
-        """The compiled program of a specialisation on a device."""
+        """The compiled program of a specialisation on a device.
+
+        One device does not wait for another: a driver may finish all work before it loads a
+        program, and that work may be a collective which the other device has yet to join.
+        """
         key = (device.name, wanted, perturbation(), checking())
         with self._lock:
-            found = self._compiled.get(key)
+            found, compiling = self._compiled.get(key), self._compiling[device.name]
+        if found is not None:
+            return found
+        with compiling:
+            with self._lock:
+                found = self._compiled.get(key)
             if found is None:
                 found = self._compile(wanted, device)
-                _keep(self._compiled, key, found)
+                with self._lock:
+                    _keep(self._compiled, key, found)
         return found
 
     def _compile(self, wanted: Specialisation, device: Device) -> Compiled:

@@ -77,6 +77,14 @@ class Meeting(ABC):
         """Gives part i to member i; what they gave to this one, by rank. Waits for all."""
         return [given[self.rank] for given in self.exchange(list(parts))]
 
+    def enqueued(self) -> None:  # noqa: B027 - processes need none
+        """Says that this member has enqueued a collective; threads wait until all have.
+
+        What a thread does next may wait for its device and keep others out of the driver: to load
+        a program, to give memory back. In a process that the others share it would wait for
+        ever for those which it keeps from joining the collective.
+        """
+
     def abort(self) -> None:  # noqa: B027 - threads need none
         """Ends the other members; for those that `ends_all` says need it."""
 
@@ -99,6 +107,7 @@ class Room:
         self._round = 0
         self._brought: dict[int, Any] = {}
         self._last: list[Any] = []
+        self._enqueued = [0] * size
         self._left: dict[int, str] = {}
         self._interrupted = False
         self._mail: defaultdict[_Way, SimpleQueue[Any]] = defaultdict(SimpleQueue)
@@ -133,27 +142,48 @@ class Room:
                 self._round += 1
                 self._changed.notify_all()
                 return self._last
-            done = self._changed.wait_for(lambda: self._is_over(mine), self.patience)
+            self._changed.wait_for(lambda: self._is_over(mine), self.patience)
             if self._round > mine:
                 return self._last
             if self._interrupted:
                 raise KeyboardInterrupt
-            raise self._absence(done)
+            raise self._absence(self._missing())
+
+    def enqueued(self, rank: int) -> None:
+        """As `Meeting.enqueued`; Ctrl-C is left to where members meet next."""
+        with self._changed:
+            self._enqueued[rank] += 1
+            mine = self._enqueued[rank]
+            self._changed.notify_all()
+
+            def late() -> list[int]:
+                return [r for r, count in enumerate(self._enqueued) if count < mine]
+
+            def is_over() -> bool:
+                return self._interrupted or not late() or bool(self._gone(late()))
+
+            self._changed.wait_for(is_over, self.patience)
+            if late() and not self._interrupted:
+                raise self._absence(late())
 
     def _is_over(self, mine: int) -> bool:
         """Whether members need not wait any longer for a round of theirs."""
-        return self._round > mine or self._interrupted or bool(self._missing_for_good())
+        return self._round > mine or self._interrupted or bool(self._gone(self._missing()))
 
-    def _missing_for_good(self) -> dict[int, str]:
-        return {r: why for r, why in self._left.items() if r not in self._brought}
+    def _missing(self) -> list[int]:
+        return [r for r in range(self.size) if r not in self._brought]
 
-    def _absence(self, known: bool) -> ParallelError:
-        if known:
-            gone = "; ".join(f"member {r} {why}" for r, why in self._missing_for_good().items())
-            return ParallelError(f"a group of {self.size} cannot go on: {gone}")
-        missing = [r for r in range(self.size) if r not in self._brought]
+    def _gone(self, late: list[int]) -> list[int]:
+        """Those of them who will not come."""
+        return [r for r in late if r in self._left]
+
+    def _absence(self, late: list[int]) -> ParallelError:
+        gone = self._gone(late)
+        if gone:
+            said = "; ".join(f"member {r} {self._left[r]}" for r in gone)
+            return ParallelError(f"a group of {self.size} cannot go on: {said}")
         return ParallelError(
-            f"waited {self.patience:g} s for members {missing} of {self.size}; give a longer "
+            f"waited {self.patience:g} s for members {late} of {self.size}; give a longer "
             "patience if they are only late"
         )
 
@@ -188,6 +218,10 @@ class ThreadMeeting(Meeting):
     def exchange(self, value: Any) -> list[Any]:
         """By way of the room."""
         return self._room.exchange(self.rank, value)
+
+    def enqueued(self) -> None:
+        """By way of the room."""
+        self._room.enqueued(self.rank)
 
     def send(self, value: Any, to: int) -> None:
         """By way of the room."""

@@ -102,6 +102,7 @@ class Member:
         target = self._target(x.shape, x, out)
         if self._library is not None:
             self._library.all_reduce(x, target, op)
+            self._meeting.enqueued()
             return target
         return self._brought(self._meeting.start_combine(self.device.to_numpy(x), op)(), target)
 
@@ -131,7 +132,7 @@ class Member:
             self._agree(f"start_all_reduce {op}", self._form(x))
         target = x if out is None else self._target(x.shape, x, out)
         if self._library is not None:
-            return Transfer(target, self._library.start_all_reduce(x, target, op))
+            return self._started(target, self._library.start_all_reduce(x, target, op))
         arrived = self._meeting.start_combine(self.device.to_numpy(x), op)
 
         def wait() -> None:
@@ -147,6 +148,7 @@ class Member:
         target = self._target((x.shape[0] // self.size, *x.shape[1:]), x, out)
         if self._library is not None:
             self._library.reduce_scatter(x, target, op)
+            self._meeting.enqueued()
             return target
         part = self.part(x.shape[0])
         gathered = np.stack([y[part] for y in self._meeting.exchange(self.device.to_numpy(x))])
@@ -171,6 +173,7 @@ class Member:
         target = self._target((x.shape[0] * self.size, *x.shape[1:]), x, out)
         if self._library is not None:
             self._library.all_gather(x, target)
+            self._meeting.enqueued()
             return target
         return self._brought(
             np.concatenate(self._meeting.exchange(self.device.to_numpy(x))), target
@@ -199,7 +202,7 @@ class Member:
         if not agreed:
             self._agree("start_gather", self._form(x))
         if self._library is not None:
-            return Transfer(outs, self._library.start_gather(x, outs))
+            return self._started(outs, self._library.start_gather(x, outs))
         for found, out in zip(self._meeting.exchange(self.device.to_numpy(x)), outs, strict=True):
             self._brought(found, out)
         return Transfer(outs)
@@ -209,6 +212,7 @@ class Member:
         self._agree(f"broadcast from {root}", self._form(x))
         if self._library is not None:
             self._library.broadcast(x, root)
+            self._meeting.enqueued()
             return x
         mine = self.device.to_numpy(x) if self.rank == root else None
         return self._brought(self._meeting.exchange(mine)[root], x)
@@ -233,7 +237,7 @@ class Member:
         if not agreed:
             self._agree(f"start_broadcast from {root}", self._form(x))
         if self._library is not None:
-            return Transfer(x, self._library.start_broadcast(x, root))
+            return self._started(x, self._library.start_broadcast(x, root))
         if self.rank == root:
             host = np.ascontiguousarray(self.device.to_numpy(x))
         else:
@@ -313,6 +317,11 @@ class Member:
                 for r, (name, said) in enumerate(meant)
             )
             raise ParallelError(f"members of a group call different things: {listed}")
+
+    def _started(self, result: Any, wait: Callable[[], None]) -> Transfer:
+        """A collective that this member has enqueued."""
+        self._meeting.enqueued()
+        return Transfer(result, wait)
 
     def _form(self, x: Any) -> tuple[Any, ...]:
         return tuple(x.shape), dtype(x.dtype).name

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -72,6 +73,27 @@ def test_only_what_the_program_depends_on_is_compiled_again(
         assert len(compilations) == first + 2
         fresh[64, 32](1, x, y)
         assert len(compilations) == first + 3
+
+
+def test_a_device_does_not_wait_for_another_to_load_a_program() -> None:
+    fresh = pt.kernel(axpy.python)
+    waits, goes = pt.device("simulator"), pt.device("simulator:arrays")
+    loading, loaded = threading.Event(), threading.Event()
+    interpret = waits.interpret
+
+    def slow(ir: Any) -> Any:
+        loading.set()
+        assert loaded.wait(20), "the other device was kept waiting"
+        return interpret(ir)
+
+    x = np.ones(4, np.float32)
+    with pytest.MonkeyPatch.context() as patch, ThreadPoolExecutor(1) as pool:
+        patch.setattr(waits, "interpret", slow)
+        first = pool.submit(run, waits, fresh[4, 4], 2.0, x, x)
+        assert loading.wait(20)
+        run(goes, fresh[4, 4], 2.0, x, x)
+        loaded.set()
+        assert first.result()[1].tolist() == [3.0] * 4
 
 
 def test_launches_from_many_threads(device: Device) -> None:

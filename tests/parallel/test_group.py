@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from time import sleep
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,7 @@ import pytest
 
 import portable as pt
 from portable import parallel
-from portable.backend import Device
+from portable.backend import Collectives, Device
 from portable.conv import conv2d, prepare_shared
 from portable.errors import DeviceError, ShapeError
 from portable.parallel import Member, ParallelError
@@ -153,3 +154,60 @@ def test_mistakes() -> None:
 
     with pytest.raises(ShapeError, match="out is"):
         together(pt.device("simulator"), strange)
+
+
+class _Noted(Collectives):
+    """A part of a vendor's library, which notes who has joined; later members are late."""
+
+    name = "noted"
+
+    def __init__(self, joined: list[int], rank: int) -> None:
+        self.joined, self.rank = joined, rank
+
+    def _join(self, *args: object) -> None:
+        sleep(0.02 * self.rank)
+        self.joined.append(self.rank)
+
+    all_reduce = reduce_scatter = all_gather = broadcast = _join
+
+    def _start(self, *args: object) -> Any:
+        self._join()
+        return lambda: None
+
+    start_gather = start_broadcast = _start
+
+
+def test_threads_go_on_when_all_have_enqueued_a_collective(monkeypatch: Any) -> None:
+    joined: list[int] = []
+    parts = [_Noted(joined, rank) for rank in range(2)]
+    devices = [pt.device("simulator"), pt.device("simulator:arrays")]
+    monkeypatch.setattr(devices[0], "collectives", lambda _: parts)
+
+    def work(member: Member) -> list[int]:
+        x = np.zeros(2, np.float32)
+        seen: list[int] = []
+        for start in (
+            lambda: member.start_broadcast(x, agreed=True),
+            lambda: member.start_all_reduce(x, agreed=True),
+            lambda: member.start_gather(x, [x, x], agreed=True),
+            lambda: member.all_reduce(x),
+        ):
+            start()
+            seen.append(len(joined))
+            member.exchange(None)
+        return seen
+
+    assert parallel.group(devices).run(work) == [[2, 4, 6, 8]] * 2
+
+
+def test_a_collective_that_a_member_does_not_join_is_an_error(monkeypatch: Any) -> None:
+    parts = [_Noted([], rank) for rank in range(2)]
+    devices = [pt.device("simulator"), pt.device("simulator:arrays")]
+    monkeypatch.setattr(devices[0], "collectives", lambda _: parts)
+
+    def work(member: Member) -> None:
+        if member.rank == 0:
+            member.start_broadcast(np.zeros(2, np.float32), agreed=True)
+
+    with pytest.raises(ParallelError, match="member 1 has returned"):
+        parallel.group(devices).run(work)
