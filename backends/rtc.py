@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from threading import RLock
+from typing import Final
+from weakref import WeakValueDictionary
 
 from portable import cache
 from portable.backend import Program
 from portable.errors import CompileError
+from portable.locks import fork_safe_lock
 from portable_backends.rtc_library import (
     CompilerError,
     RuntimeCompiler,
@@ -20,6 +24,9 @@ from portable_backends.rtc_library import (
 __all__ = ["compile_cuda", "compile_hip", "cuda_target", "include_folder"]
 
 _HEADER = "cuda_fp16.h"
+
+_under_way: Final[WeakValueDictionary[str, RLock]] = WeakValueDictionary()
+"""Locks of programs that are compiled just now: threads of several GPUs need the same ones."""
 
 
 def cuda_target(major: int, minor: int) -> str:
@@ -67,12 +74,14 @@ def _compiled(
     compiler: RuntimeCompiler, title: str, program: Program, options: Sequence[str], driver: str
 ) -> bytes:
     name = cache.key(title, compiler.version, driver, " ".join(options), program.source)
-    found = cache.load(name)
-    if found is None:
-        try:
-            found = compiler.compile(program.source, f"{program.entry}.cu", options)
-        except CompilerError as error:
-            message = f"{title} refused kernel {program.entry} ({' '.join(options)})"
-            raise CompileError(message, program.source, str(error)) from None
-        cache.store(name, found)
+    lock = _under_way.setdefault(name, fork_safe_lock())
+    with lock:
+        found = cache.load(name)
+        if found is None:
+            try:
+                found = compiler.compile(program.source, f"{program.entry}.cu", options)
+            except CompilerError as error:
+                message = f"{title} refused kernel {program.entry} ({' '.join(options)})"
+                raise CompileError(message, program.source, str(error)) from None
+            cache.store(name, found)
     return found

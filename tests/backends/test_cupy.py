@@ -5,6 +5,8 @@ from __future__ import annotations
 import ctypes
 import struct
 import threading
+from concurrent.futures import ThreadPoolExecutor
+from time import sleep
 from types import SimpleNamespace
 from typing import Any
 
@@ -256,6 +258,22 @@ def test_cuda_is_compiled_without_a_gpu_and_kept(monkeypatch: pytest.MonkeyPatch
     assert code.startswith(b"\x7fELF")
     monkeypatch.setattr(cache, "store", lambda *_: pytest.fail("was compiled again"))
     assert rtc.compile_cuda(program, "sm_90a") == code
+
+
+@pytest.mark.usefixtures("with_nvrtc")
+def test_threads_of_two_gpus_compile_a_program_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    compiler, sources = nvrtc(), []
+
+    def slow(source: str, *rest: Any) -> bytes:
+        sources.append(source)
+        sleep(0.05)
+        return b"machine code"
+
+    monkeypatch.setattr(compiler, "compile", slow)
+    with ThreadPoolExecutor(3) as pool:
+        found = pool.map(lambda text: rtc.compile_cuda(_program(text), "sm_90a"), "aba")
+    assert list(found) == [b"machine code"] * 3
+    assert len(sources) == 2
 
 
 @pytest.mark.usefixtures("with_nvrtc")
