@@ -3,10 +3,10 @@
 from functools import partial
 from typing import Any, Final
 
-from portable.conv import prepare
 from portable_bench.convolved import SampledPlanes, by_products
 from portable_bench.operation import Case, Operation, Run, Shapes, Size, Sizes, Verifier, Ways, Work
 from portable_bench.peers import Peers, on_host
+from portable_bench.prepared_conv import prepared
 from portable_bench.torch_conv import torch_conv
 
 _ALGORITHMS: Final = ("direct", "winograd2", "winograd4")
@@ -38,20 +38,7 @@ class Conv(Operation):
         return SampledPlanes(x, w, 2e-5 if case.dtype.itemsize == 4 else 2e-3).error
 
     def prepare(self, case: Case, x: Any, w: Any, algorithm: Any = "auto") -> Run:
-        """Half precision with channels last, as matrix units want it, and as cuDNN gets it."""
-        n, k, height, width = x.shape[0], w.shape[0], x.shape[2] - 2, x.shape[3] - 2
-        if case.dtype.itemsize != 2:
-            plan = prepare(x.shape, w, algorithm=algorithm)
-            return partial(plan, x, out=case.empty(n, k, height, width))
-        space, images = case.device.namespace(), case.empty(n, *x.shape[2:], x.shape[1])
-        images[...] = space.permute_dims(x, (0, 2, 3, 1))
-        last = prepare(images.shape, w, layout="NHWC", algorithm=algorithm)
-        out = case.empty(n, height, width, k)
-
-        def run() -> Any:
-            return space.permute_dims(last(images, out=out), (0, 3, 1, 2))
-
-        return run
+        return prepared(case, x, w, algorithm)
 
     def ladder(self, case: Case) -> Ways:
         return {name: partial(self.prepare, case, algorithm=name) for name in _ALGORITHMS}

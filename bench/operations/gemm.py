@@ -3,12 +3,12 @@
 from functools import partial
 from typing import Any
 
-from portable.dtypes import bfloat16, float32
+from portable.dtypes import bfloat16
 from portable.linalg import gemm
 from portable.linalg.gemm_check import ProductCheck
-from portable.linalg.gemm_plan import ALGORITHMS, PRECISIONS
 from portable_bench.operation import Case, Operation, Run, Shapes, Size, Sizes, Verifier, Ways, Work
 from portable_bench.peers import PRODUCTS, Peers, in_libraries
+from portable_bench.product_ladder import rungs
 
 
 class Gemm(Operation):
@@ -25,8 +25,7 @@ class Gemm(Operation):
     }
 
     def shapes(self, size: Size) -> Shapes:
-        m, n, k = size
-        return (m, k), (k, n)
+        return (size[0], size[2]), (size[2], size[1])
 
     def work(self, case: Case) -> Work:
         m, n, k = case.size
@@ -35,18 +34,11 @@ class Gemm(Operation):
     def verifier(self, case: Case, a: Any, b: Any) -> Verifier:
         return ProductCheck(a, b).error
 
-    def prepare(
-        self, case: Case, a: Any, b: Any, algorithm: Any = "auto", precision: Any = "full"
-    ) -> Run:
-        out = case.empty(*case.size[:2])
-        return partial(gemm, a, b, out=out, algorithm=algorithm, precision=precision)
+    def prepare(self, case: Case, a: Any, b: Any, **how: Any) -> Run:
+        return partial(gemm, a, b, out=case.empty(*case.size[:2]), **how)
 
     def ladder(self, case: Case) -> Ways:
-        rungs = [name for name in ALGORITHMS if name not in ("auto", "vendor")]
-        ways: Ways = {name: partial(self.prepare, case, algorithm=name) for name in rungs}
-        units = "mma.tf32" in case.device.capabilities.matrix_units
-        coarser = PRECISIONS[1:] if units and case.dtype is float32 else ()
-        return {**ways, **{name: partial(self.prepare, case, precision=name) for name in coarser}}
+        return {name: partial(self.prepare, case, **how) for name, how in rungs(case).items()}
 
     def peers(self, case: Case) -> Peers:
         if case.dtype is bfloat16:  # array libraries lack it

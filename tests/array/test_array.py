@@ -223,7 +223,8 @@ def test_dtypes() -> None:
     assert xp.result_type(xp.int8, xp.uint8) is xp.int16
     assert xp.result_type(xp.float32, 1j) is xp.complex64
     assert xp.can_cast(xp.int8, xp.int16)
-    assert not xp.can_cast(xp.int8, xp.float32)
+    assert xp.can_cast(xp.int8, xp.float32)
+    assert not xp.can_cast(xp.float32, xp.int8)
     assert xp.isdtype(xp.float32, ("integral", "real floating"))
     assert xp.finfo(xp.complex64).bits == 32
     assert xp.iinfo(xp.uint8).max == 255

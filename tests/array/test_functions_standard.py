@@ -116,7 +116,10 @@ def test_reductions(simulated: Device, name: str, data: Any) -> None:
         return
     if name in ("max", "min") and 0 in x[0].shape:
         options["axis"] = None
-    check(*both(name, simulated, [x], **options))
+    mine, theirs = both(name, simulated, [x], **options)
+    if x[0].dtype.kind == "b" and name in ("sum", "prod"):  # refused there; ours count, as NumPy
+        theirs = run(getattr(strict, name), strict.asarray(x[0][x[1]].astype(int)), **options)
+    check(mine, theirs)
 
 
 @pytest.mark.parametrize("name", ["sum", "prod", "cumulative_sum", "cumulative_prod"])

@@ -48,7 +48,7 @@ def test_operations_in_streams_side_by_side(device: Device) -> None:
     xp = pt.xp(device)
     n = 2000 if device.interprets else 100_000
     held = [np.arange(k, n + k, dtype=np.int32) % 7 for k in range(2)]
-    arrays = [pt.asarray(x, device=device) for x in held]
+    arrays = [device.for_arrays().from_numpy(x) for x in held]
     pt.synchronize()
     streams = [pt.Stream(device), pt.Stream(device)]
     for _ in range(1 if device.interprets else 10):

@@ -1,8 +1,9 @@
 """The devices that the suite runs on, and what tests need of them.
 
 ``PORTABLE_TEST_DEVICES`` chooses devices by name, separated by commas; ``all`` is every one. Unset,
-each backend and each compiler is there, but not each with each; and where two devices have a
-compiler in common, only every fourth case of a test runs on the second of them, the first always.
+each backend and each compiler is there, but not each with each. Every case of a test runs on the
+simulator, on GPUs and on one of the processor's devices; on the others of the processor, compiled
+by the same compiler or a slow one, the first case of each test and every fourth of the rest.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from portable.errors import UnsupportedError
 __all__ = ["device_names", "lacks", "spared"]
 
 _EVERY: Final = 4
-"""One case in so many of each test runs where another device has the same compiler."""
+"""One case in so many of each test runs on the processor's further devices."""
 
 Need = tuple[str, Callable[[Device], bool]]
 
@@ -70,7 +71,7 @@ def lacks(device: Device, markers: Iterable[str], fixtures: Iterable[str]) -> st
 
 
 def device_names() -> list[str]:
-    """The devices to run on."""
+    """The devices to run on, first the one of the processor that runs all cases."""
     found = [device for device in registry.devices() if not _is_double(device)]
     if _chosen() == ["all"]:
         return [device.name for device in found]
@@ -78,21 +79,22 @@ def device_names() -> list[str]:
 
 
 def spared(cases: Iterable[tuple[str, str]]) -> list[str]:
-    """Which cases, given as test and device, are left to another device with the same compiler.
+    """Which cases, given as test and device, are left to another device of the processor.
 
     Returns
     -------
     list of str
         For each case why, or nothing.
     """
-    first = {} if _chosen() else _first_of_runtime(device_names())
+    further = [] if _chosen() else _further(device_names())
     seen: Counter[tuple[str, str]] = Counter()
     reasons = []
     for test, name in cases:
-        other = first.get(name, name)
-        spare = other != name and seen[test, name] % _EVERY != 0
+        count = seen[test, name]
         seen[test, name] += 1
-        reasons.append(f"{name} has the compiler of {other}, which runs them" if spare else "")
+        # Each device takes other cases, so that together they come to most.
+        spare = count and name in further and (count + further.index(name)) % _EVERY
+        reasons.append(f"{name} is not the processor's first device" if spare else "")
     return reasons
 
 
@@ -104,28 +106,27 @@ def _chosen() -> list[str]:
 def _each_path_and_runtime(found: list[Device]) -> list[Device]:
     """Devices that cover every backend and every compiler, but not each with each.
 
-    Where two backends have two runtimes in common, one is run through one of them, the other
-    through the other: a compiler's fault shows whichever way its text comes.
+    First comes one of the processor on which all tests can run, arrays of `portable.array`
+    included.
     """
-    runtimes: set[tuple[str, str]] = set()
-    kept: list[Device] = []
-    for backend in dict.fromkeys(device.backend for device in found):
-        own = [device for device in found if device.backend == backend]
-        fresh = [device for device in own if _runtime(device) not in runtimes]
-        kept.append((fresh or own)[0])
-        runtimes.add(_runtime(kept[-1]))
+    lead = [d for d in found if _is_processor(d) and _has_our_arrays(d)][:1]
+    backends, runtimes = {d.backend for d in lead}, {_runtime(d) for d in lead}
+    kept = list(lead)
     for device in found:
-        if _runtime(device) not in runtimes:
+        if device.backend not in backends or _runtime(device) not in runtimes:
             kept.append(device)
+            backends.add(device.backend)
             runtimes.add(_runtime(device))
     return kept
 
 
-def _first_of_runtime(names: list[str]) -> dict[str, str]:
-    """For each device the first one with its compiler."""
-    first: dict[tuple[str, str], str] = {}
-    devices = [registry.device(name) for name in names]
-    return {device.name: first.setdefault(_runtime(device), device.name) for device in devices}
+def _further(names: list[str]) -> list[str]:
+    """The processor's devices but the first."""
+    return [name for name in names if _is_processor(registry.device(name))][1:]
+
+
+def _is_processor(device: Device) -> bool:
+    return device.capabilities.kind == "cpu"
 
 
 def _runtime(device: Device) -> tuple[str, str]:
