@@ -34,7 +34,7 @@ class Gemm(Operation):
     def verifier(self, case: Case, a: Any, b: Any) -> Verifier:
         return ProductCheck(a, b).error
 
-    def prepare(self, case: Case, a: Any, b: Any, **how: Any) -> Run:
+    def prepare(self, case: Case, a: Any, b: Any, *_: Any, **how: Any) -> Run:
         return partial(gemm, a, b, out=case.empty(*case.size[:2]), **how)
 
     def ladder(self, case: Case) -> Ways:
