@@ -34,8 +34,8 @@ class Gemm(Operation):
     def verifier(self, case: Case, a: Any, b: Any) -> Verifier:
         return ProductCheck(a, b).error
 
-    def prepare(self, case: Case, a: Any, b: Any, *_: Any, **how: Any) -> Run:
-        return partial(gemm, a, b, out=case.empty(*case.size[:2]), **how)
+    def prepare(self, case: Case, *factors: Any, **how: Any) -> Run:
+        return partial(gemm, *factors, out=case.empty(*case.size[:2]), **how)
 
     def ladder(self, case: Case) -> Ways:
         return {name: partial(self.prepare, case, **how) for name, how in rungs(case).items()}
