@@ -39,6 +39,7 @@ WORDS: Final = {name for name, x in vars(words).items() if word_of(x)} | {"targe
 """Every word of the language."""
 
 LEFT_OUT: Final = {
+    "check": "does nothing unless PORTABLE_CHECK is set; tests/lang/test_checked.py tests it",
     "print": "writes text that devices order as they like; tests/lang tests it",
     "signbit": "of a NaN is the device's affair; tests/lang tests it with all other numbers",
 }
