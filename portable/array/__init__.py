@@ -137,6 +137,7 @@ from portable.array.products import (
     vecdot,
 )
 from portable.array.progressions import arange, linspace
+from portable.array.running_totals import cumulative_prod, cumulative_sum, diff
 from portable.array.searching import (
     argmax,
     argmin,
@@ -159,9 +160,6 @@ from portable.array.statistics import (
     all,
     any,
     count_nonzero,
-    cumulative_prod,
-    cumulative_sum,
-    diff,
     max,
     mean,
     min,

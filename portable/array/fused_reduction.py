@@ -29,7 +29,7 @@ from portable.backend import ArrayView, Capabilities, Device
 from portable.dtypes import DType, bool_, dtype
 from portable.lang.launch import Repeatable
 from portable.primitives.base.by_queue import ByQueue
-from portable.primitives.base.geometry import broadcast_strides, collapsed
+from portable.primitives.base.geometry import broadcast_strides, collapsed, power_of_two
 from portable.primitives.base.numbers import number_for
 from portable.primitives.base.storage import contiguous_strides
 from portable.primitives.maps.elementwise_kernel import FULL
@@ -212,7 +212,7 @@ def _work(
     lanes = _lanes(can, trace, operands, extents, kept)
     pieces = prod(extents[kept:-1]) * (extents[-1] // lanes)
     rows = max(prod(extents[:kept]), 1)
-    width = 1 if can.lone_work_items else min(_GROUP, can.max_workgroup, _power_of_two(pieces))
+    width = 1 if can.lone_work_items else min(_GROUP, can.max_workgroup, power_of_two(pieces))
     wanted = -(-can.compute_units * _GROUPS_PER_UNIT // rows)
     sections = max(1, min(wanted, pieces // (width * _FEWEST_PIECES)))
     return _Work(extents, kept, sections, width, lanes)
@@ -233,12 +233,8 @@ def _lanes(
 
 def _of_parts(work: _Work) -> _Work:
     """The work of merging the sections of each result."""
-    width = min(work.width, _power_of_two(work.sections))
+    width = min(work.width, power_of_two(work.sections))
     return _Work((work.rows, work.sections), 1, 1, width, 1)
-
-
-def _power_of_two(n: int) -> int:
-    return 1 << max(0, (n - 1).bit_length())
 
 
 # -- launches -------------------------------------------------------------------------------------

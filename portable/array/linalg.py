@@ -32,7 +32,7 @@ from portable.dtypes import int64
 from portable.errors import DTypeError, ShapeError
 from portable.lang.function import function
 from portable.linalg.svdvals import svdvals as singular_values
-from portable.primitives.base.geometry import normalized_axes
+from portable.primitives.base.geometry import normalized_axes, reduced_shape
 from portable.primitives.base.recipe import Plans, Recipe
 from portable.primitives.base.storage import Storage, contiguous_strides
 from portable.primitives.maps.engine import check_arrays, check_operands, recorded
@@ -525,7 +525,7 @@ def _write_norm(x: Any, ord: float, axis: Any, keepdims: bool) -> Callable[..., 
     total = summed_in(recipe, terms, axes, kind) if axes else terms
     if ord:
         total = recorded(recipe, OPERATIONS["pow"], total, 1 / ord)
-    kept = tuple(1 if a in axes else n for a, n in enumerate(x.shape) if keepdims or a not in axes)
+    kept = reduced_shape(x.shape, axes, keepdims)
     return recipe.finish(total.viewed(kept, contiguous_strides(kept, kind.itemsize)))
 
 

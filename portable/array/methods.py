@@ -10,7 +10,14 @@ from collections.abc import Callable
 from functools import wraps
 from typing import Any
 
-from portable.array import elementwise, manipulation, searching, sorting, statistics
+from portable.array import (
+    elementwise,
+    manipulation,
+    running_totals,
+    searching,
+    sorting,
+    statistics,
+)
 from portable.array.linalg import diagonal, trace
 from portable.array.products import tensordot
 from portable.errors import ShapeError
@@ -74,8 +81,8 @@ class Methods:
     sum = _along(statistics.sum)
     std = _spread(statistics.std)
     var = _spread(statistics.var)
-    cumprod = _running(statistics.cumulative_prod)
-    cumsum = _running(statistics.cumulative_sum)
+    cumprod = _running(running_totals.cumulative_prod)
+    cumsum = _running(running_totals.cumulative_sum)
 
     astype = manipulation.astype
     clip = elementwise.clip

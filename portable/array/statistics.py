@@ -1,8 +1,7 @@
-"""The statistical and cumulative functions of the Array API, and ``any`` and ``all``."""
+"""The statistical functions of the Array API, and ``any`` and ``all``."""
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from math import inf, nan
@@ -13,18 +12,13 @@ from portable import dtypes
 from portable import lang as kl
 from portable.array.creation import default_dtype, filling, full
 from portable.array.elementwise import not_equal
-from portable.array.manipulation import (
-    astype,
-    expand_dims,
-    joined,
-    moveaxis,
-    permute_dims,
-)
+from portable.array.manipulation import astype, expand_dims, permute_dims
 from portable.array.operations import OPERATIONS
 from portable.dtypes import DType, bool_, int8, int64, uint64
 from portable.errors import DTypeError
-from portable.primitives.base.geometry import normalized_axes, normalized_axis
-from portable.primitives.base.numbers import number_for
+from portable.primitives.base.geometry import normalized_axes, reduced_shape
+from portable.primitives.base.numbers import highest, lowest, number_for
+from portable.primitives.base.promotion import accumulator
 from portable.primitives.base.recipe import Plans, Recipe
 from portable.primitives.base.storage import Storage, contiguous_strides
 from portable.primitives.maps.engine import applied, check_operands, recorded
@@ -34,7 +28,6 @@ from portable.primitives.reductions import reduction_kernels as k
 from portable.primitives.reductions.axis import Merge, grouped, reduced
 from portable.primitives.reductions.bool_words import counted_in_words, in_words
 from portable.primitives.reductions.moments import variance
-from portable.primitives.scans.scanning import scanned
 
 if TYPE_CHECKING:
     from portable.array.array import Array
@@ -42,10 +35,8 @@ if TYPE_CHECKING:
 __all__ = [
     "all",
     "any",
+    "check_kind",
     "count_nonzero",
-    "cumulative_prod",
-    "cumulative_sum",
-    "diff",
     "max",
     "mean",
     "merged_sizes",
@@ -53,6 +44,7 @@ __all__ = [
     "prod",
     "std",
     "sum",
+    "sum_dtype",
     "summed_in",
     "var",
 ]
@@ -60,7 +52,8 @@ __all__ = [
 Axis = int | tuple[int, ...] | None
 
 
-def _check(name: str, x: Any, kinds: str, wanted: str) -> None:
+def check_kind(name: str, x: Any, kinds: str, wanted: str) -> None:
+    """Refuses what is no array of a dtype of these kinds, which are `wanted` in words."""
     check_operands(name, (x,))
     if x.dtype.kind not in kinds:
         raise DTypeError(f"{name} takes {wanted}, not {x.dtype.name}")
@@ -96,12 +89,11 @@ def _write_reduction(
     x: Any, statistic: _Statistic, axis: Axis, dtype: Any, keepdims: bool
 ) -> Callable[[Any], Any]:
     """What a reduction has to do for arrays like `x`."""
-    _check(statistic.name, x, statistic.kinds, statistic.wanted)
+    check_kind(statistic.name, x, statistic.kinds, statistic.wanted)
     axes = normalized_axes(axis, x.ndim)
     result = statistic.result(x.dtype, dtype)
     merge = statistic.merge(x.dtype, result)
-    shape = tuple(n for a, n in enumerate(x.shape) if a not in axes)
-    kept = tuple(1 if a in axes else n for a, n in enumerate(x.shape)) if keepdims else shape
+    kept = reduced_shape(x.shape, axes, keepdims)
     if not statistic.empty and product_of(x.shape[a] for a in axes) == 0:
         name = statistic.name
         raise ValueError(f"{name} of no elements, along axes {axis} of shape {x.shape}")
@@ -144,7 +136,7 @@ def _floats(x: Any) -> Any:
     return x if x.dtype.kind in "fc" else astype(x, default_dtype(x.device, "f"))
 
 
-def _sum_dtype(kind: DType, dtype: Any) -> DType:
+def sum_dtype(kind: DType, dtype: Any) -> DType:
     """What sums of a dtype are given in."""
     result = dtypes.dtype(dtype) if dtype is not None else kind
     if dtype is None and kind.is_integer:
@@ -152,13 +144,6 @@ def _sum_dtype(kind: DType, dtype: Any) -> DType:
     if result.kind not in "iufc" or (kind.is_complex and not result.is_complex):
         raise DTypeError(f"{kind.name} has no sum or product of dtype {result.name}")
     return result
-
-
-def _accumulator(kind: DType) -> DType:
-    """The dtype to sum in, which memory holds between passes."""
-    if kind.kind in "fc":
-        return dtypes.float32 if kind is dtypes.float16 else kind
-    return int64 if kind.kind == "i" else uint64
 
 
 def _own(kind: DType, _: Any) -> DType:
@@ -170,33 +155,24 @@ def _bool(_: DType, __: Any) -> DType:
 
 
 def _wide(kind: DType, _: Any) -> DType:
-    return _accumulator(kind)
+    return accumulator(kind)
 
 
 def _truth(kind: DType) -> Any:
     return None if kind is bool_ else k.is_true
 
 
-def _limit(kind: DType, sign: int) -> Any:
-    """The least (`sign` -1) or greatest number of a dtype."""
-    if kind.is_float:
-        return sign * float("inf")
-    if sign > 0:
-        return 2 ** (kind.bits - (kind.kind == "i")) - 1
-    return -(2 ** (kind.bits - 1)) if kind.kind == "i" else 0
-
-
 _SUM: Final = _Statistic(
-    "sum", "iufc", "numbers", lambda x, out: Merge(k.total, _accumulator(out), 0), _sum_dtype
+    "sum", "iufc", "numbers", lambda x, out: Merge(k.total, accumulator(out), 0), sum_dtype
 )
 _PROD: Final = _Statistic(
-    "prod", "iufc", "numbers", lambda x, out: Merge(k.product, _accumulator(out), 1), _sum_dtype
+    "prod", "iufc", "numbers", lambda x, out: Merge(k.product, accumulator(out), 1), sum_dtype
 )
 _MAX: Final = _Statistic(
     "max",
     "iuf",
     "real numbers",
-    lambda x, out: Merge(kl.maximum, x.register, _limit(x, -1)),
+    lambda x, out: Merge(kl.maximum, x.register, lowest(x)),
     _own,
     empty=False,
 )
@@ -204,7 +180,7 @@ _MIN: Final = _Statistic(
     "min",
     "iuf",
     "real numbers",
-    lambda x, out: Merge(kl.minimum, x.register, _limit(x, 1)),
+    lambda x, out: Merge(kl.minimum, x.register, highest(x)),
     _own,
     empty=False,
 )
@@ -230,16 +206,16 @@ def _of_sizes(merge: Callable[[DType], Merge], *, wide: bool = False, empty: boo
         "fc",
         "floating-point numbers",
         lambda x, _: merge(x),
-        lambda x, _: _accumulator(x.real) if wide else x.real,
+        lambda x, _: accumulator(x.real) if wide else x.real,
         empty,
     )
 
 
 _OF_SIZES: Final = {
-    1: _of_sizes(lambda x: Merge(k.total, _accumulator(x.real), 0, kl.abs)),
+    1: _of_sizes(lambda x: Merge(k.total, accumulator(x.real), 0, kl.abs)),
     2: _of_sizes(
         lambda x: Merge(
-            k.total, _accumulator(x.real), 0, k.square_size if x.is_complex else kl.square
+            k.total, accumulator(x.real), 0, k.square_size if x.is_complex else kl.square
         ),
         wide=True,
     ),
@@ -274,13 +250,13 @@ def sum(x: Array, /, *, axis: Axis = None, dtype: Any = None, keepdims: bool = F
 
 def summed_in(recipe: Recipe, x: Any, axes: tuple[int, ...], kind: DType) -> Any:
     """The sum along axes of an array of a recipe, a new array of it, in `kind`."""
-    shape = tuple(n for a, n in enumerate(x.shape) if a not in axes)
+    shape = reduced_shape(x.shape, axes)
     if not x.size:
         out = recipe.empty(shape, kind)
         if out.size:
             applied(recipe, filling(kind), 0, out=out)
         return out
-    found = reduced(recipe, x, axes, Merge(k.total, _accumulator(kind), 0), kind)
+    found = reduced(recipe, x, axes, Merge(k.total, accumulator(kind), 0), kind)
     return found.viewed(shape, contiguous_strides(shape, kind.itemsize))
 
 
@@ -426,15 +402,15 @@ def mean(x: Array, /, *, axis: Axis = None, keepdims: bool = False) -> Array:
 
 def _write_mean(x: Any, axis: Axis, keepdims: bool) -> Callable[[Any], Any]:
     """What means have to do for arrays like `x`."""
-    _check("mean", x, "fc", "floating-point numbers")
+    check_kind("mean", x, "fc", "floating-point numbers")
     axes = normalized_axes(axis, x.ndim)
-    kept = tuple(1 if a in axes else n for a, n in enumerate(x.shape) if keepdims or a not in axes)
+    kept = reduced_shape(x.shape, axes, keepdims)
     if not x.size:
         nothing = complex(nan, nan) if x.dtype.is_complex else nan
         return lambda x: full(kept, nothing, dtype=x.dtype, device=x.device)
     recipe = Recipe(x)
     out = recipe.empty(kept, x.dtype)
-    kind = _accumulator(x.dtype)
+    kind = accumulator(x.dtype)
     total = reduced(recipe, x, axes, Merge(k.total, kind, 0), kind) if axes else x
     count = product_of(x.shape[a] for a in axes)
     # Dividing by a power of two is multiplying by its inverse, exactly.
@@ -484,11 +460,11 @@ def _write_spread(
     x: Any, axis: Axis, correction: float, keepdims: bool, root: bool
 ) -> Callable[[Any], Any]:
     """What variances or standard deviations have to do for arrays like `x`."""
-    _check("std" if root else "var", x, "f", "real floating-point numbers")
+    check_kind("std" if root else "var", x, "f", "real floating-point numbers")
     axes = normalized_axes(axis, x.ndim)
     divisor = product_of(x.shape[a] for a in axes) - correction
-    kind = _accumulator(x.dtype)
-    kept = tuple(1 if a in axes else n for a, n in enumerate(x.shape) if keepdims or a not in axes)
+    kind = accumulator(x.dtype)
+    kept = reduced_shape(x.shape, axes, keepdims)
     if not x.size:
         return lambda x: full(kept, nan, dtype=x.dtype, device=x.device)
     recipe = Recipe(x)
@@ -532,145 +508,3 @@ def std(
         For complex numbers.
     """
     return _variance(x, axis, correction, keepdims, True)
-
-
-# -- running totals -------------------------------------------------------------------------
-
-
-def cumulative_sum(
-    x: Array, /, *, axis: int | None = None, dtype: Any = None, include_initial: bool = False
-) -> Array:
-    """Running sums along an axis.
-
-    Parameters
-    ----------
-    x : Array
-        Numbers.
-    axis : int, optional
-        Along which; may be left out where there is one dimension.
-    dtype : dtype, optional
-        Of the result; that of `x` by default, but 64 bits wide for integers.
-    include_initial : bool
-        Whether a 0 comes first, so that the axis is longer by one.
-
-    Raises
-    ------
-    ValueError
-        If there are several dimensions and no `axis`.
-
-    Notes
-    -----
-    Floating-point numbers are added up in blocks, and their totals in turn, so that results differ
-    from those of a loop by rounding.
-    """
-    check_operands("cumulative_sum", (x,))
-    return _scan(x, "cumulative_sum", k.total, 0, axis, dtype, bool(include_initial))  # type: ignore[no-any-return]
-
-
-def cumulative_prod(
-    x: Array, /, *, axis: int | None = None, dtype: Any = None, include_initial: bool = False
-) -> Array:
-    """Running products along an axis.
-
-    Parameters
-    ----------
-    x : Array
-        Numbers.
-    axis : int, optional
-        Along which; may be left out where there is one dimension.
-    dtype : dtype, optional
-        Of the result; that of `x` by default, but 64 bits wide for integers.
-    include_initial : bool
-        Whether a 1 comes first, so that the axis is longer by one.
-
-    Raises
-    ------
-    ValueError
-        If there are several dimensions and no `axis`.
-
-    Notes
-    -----
-    Floating-point numbers are multiplied in blocks, and their totals in turn, so that results
-    differ from those of a loop by rounding; where those of a block are too large for the dtype, and
-    zero goes before it, they are NaN.
-    """
-    check_operands("cumulative_prod", (x,))
-    return _scan(x, "cumulative_prod", k.product, 1, axis, dtype, bool(include_initial))  # type: ignore[no-any-return]
-
-
-def _write_scan(
-    x: Any, name: str, function: Any, neutral: int, axis: int | None, dtype: Any, initial: bool
-) -> Callable[[Any], Any]:
-    """What running totals have to do for arrays like `x`."""
-    _check(name, x, "iufc", "numbers")
-    result = _sum_dtype(x.dtype, dtype)
-    if axis is None and x.ndim != 1:
-        raise ValueError(f"{name} of shape {x.shape} needs an axis")
-    place = normalized_axis(0 if axis is None else axis, x.ndim)
-    shape = (*x.shape[:place], x.shape[place] + initial, *x.shape[place + 1 :])
-    if x.size == 0:
-        return lambda x: full(shape, neutral, dtype=result, device=x.device)
-    if result.is_integer and not x.dtype.is_integer:
-        rest = _write_scan(astype(x, result), name, function, neutral, place, dtype, initial)
-        return lambda x: rest(astype(x, result))
-    recipe = Recipe(x)
-    out = recipe.empty(shape, result)
-    merge = Merge(function, _accumulator(result), neutral)
-    scanned(recipe, moveaxis(x, place, -1), moveaxis(out, place, -1), merge, int(initial))
-    return recipe.finish(out)
-
-
-_scan: Final = Plans(_write_scan)
-
-
-def diff(
-    x: Array,
-    /,
-    *,
-    axis: int = -1,
-    n: int = 1,
-    prepend: Array | None = None,
-    append: Array | None = None,
-) -> Array:
-    """The differences of neighbours along an axis, each less the one before it.
-
-    Parameters
-    ----------
-    x : Array
-        Numbers.
-    axis : int
-        Along which.
-    n : int
-        How often to take them; each time the axis is shorter by one.
-    prepend, append : Array, optional
-        What to put before `x` and behind it first, of its shape but for `axis`.
-
-    Raises
-    ------
-    ValueError
-        If `n` is negative.
-    """
-    parts = tuple(part for part in (prepend, x, append) if part is not None)
-    check_operands("diff", parts)
-    place = normalized_axis(axis, x.ndim)
-    return _differences.run(parts, place, operator.index(n))  # type: ignore[no-any-return]
-
-
-def _write_differences(arrays: tuple[Any, ...], axis: int, n: int) -> Callable[..., Any]:
-    """What `diff` has to do for arrays like these, joined."""
-    for x in arrays:
-        _check("diff", x, "iufc", "numbers")
-    if n < 0:
-        raise ValueError(f"diff taken {n} times")
-    lead = (slice(None),) * axis
-    recipe = Recipe(*arrays)
-    x = joined(recipe, arrays, axis) if len(arrays) > 1 else arrays[0]
-    if not n:
-        return recipe.finish(x)
-    for _ in range(n):
-        later, earlier = x.part((*lead, slice(1, None))), x.part((*lead, slice(None, -1)))
-        x = recorded(recipe, OPERATIONS["subtract"], later, earlier)
-    return recipe.finish(x)
-
-
-_differences: Final = Plans(_write_differences)

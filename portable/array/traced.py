@@ -21,7 +21,7 @@ from portable.array.traced_reduction import REDUCTIONS, Reduction, reduction
 from portable.backend import Device
 from portable.dtypes import DType
 from portable.errors import DeviceMismatchError, UnsupportedError
-from portable.primitives.base.geometry import broadcast_shapes, normalized_axes
+from portable.primitives.base.geometry import broadcast_shapes, normalized_axes, reduced_shape
 from portable.primitives.base.numbers import number_for
 from portable.primitives.base.promotion import kind_of
 from portable.primitives.maps.expression import Expression
@@ -160,9 +160,8 @@ class Trace:
         self.merged = x.shape, axes
         self.after = self.after or Trace(self.device, MOST_REDUCTIONS)
         self.reductions.append(found)
-        shape = tuple(1 if a in axes else n for a, n in enumerate(x.shape))
-        kept = shape if keepdims else tuple(n for a, n in enumerate(x.shape) if a not in axes)
-        return Traced(self.after, len(self.reductions) - 1, found.result, kept)
+        shape = reduced_shape(x.shape, axes, keepdims)
+        return Traced(self.after, len(self.reductions) - 1, found.result, shape)
 
 
 def refuse(what: str) -> NoReturn:

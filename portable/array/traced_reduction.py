@@ -9,8 +9,10 @@ from typing import Any, Final
 from portable import dtypes
 from portable import lang as kl
 from portable.array.operations import OPERATIONS
-from portable.dtypes import DType, bool_, float16, float32, int64, uint64
+from portable.dtypes import DType, bool_
 from portable.errors import DTypeError
+from portable.primitives.base.numbers import highest, lowest
+from portable.primitives.base.promotion import accumulator
 from portable.primitives.maps.operation import conversion_to
 from portable.primitives.reductions import reduction_kernels as k
 
@@ -52,41 +54,29 @@ class Reduction:
         return self.merge, self.kind, self.initial, self.is_mean
 
 
-def _total(kind: DType) -> DType:
-    if kind.is_integer:
-        return int64 if kind.kind == "i" else uint64
-    return float32 if kind is float16 else kind
-
-
 def _sum(x: Any) -> Reduction:
     x = _as_number(x)
-    result = _total(x.dtype) if x.dtype.is_integer else x.dtype
-    return Reduction(x.number, k.total, _total(x.dtype), 0, False, result)
+    result = accumulator(x.dtype) if x.dtype.is_integer else x.dtype
+    return Reduction(x.number, k.total, accumulator(x.dtype), 0, False, result)
 
 
 def _prod(x: Any) -> Reduction:
     x = _as_number(x)
-    result = _total(x.dtype) if x.dtype.is_integer else x.dtype
-    return Reduction(x.number, k.product, _total(x.dtype), 1, False, result)
+    result = accumulator(x.dtype) if x.dtype.is_integer else x.dtype
+    return Reduction(x.number, k.product, accumulator(x.dtype), 1, False, result)
 
 
 def _mean(x: Any) -> Reduction:
     if x.dtype.kind in "biu":
         x = x.record(conversion_to(x.trace.default("f")), (x,))
-    return Reduction(x.number, k.total, _total(x.dtype), 0, True, x.dtype)
+    return Reduction(x.number, k.total, accumulator(x.dtype), 0, True, x.dtype)
 
 
-def _best(x: Any, merge: Any, sign: int) -> Reduction:
+def _best(x: Any, merge: Any, neutral: Callable[[DType], float]) -> Reduction:
     kind: DType = x.dtype
     if kind.kind not in "iuf":
         raise DTypeError(f"the least and the greatest are of real numbers, not {kind.name}")
-    if kind.is_float:
-        initial: float = sign * float("inf")
-    elif sign > 0:
-        initial = 2 ** (kind.bits - (kind.kind == "i")) - 1
-    else:
-        initial = -(2 ** (kind.bits - 1)) if kind.kind == "i" else 0
-    return Reduction(x.number, merge, kind.register, initial, False, kind, empty=False)
+    return Reduction(x.number, merge, kind.register, neutral(kind), False, kind, empty=False)
 
 
 def _vote(x: Any, merge: Any, initial: bool) -> Reduction:
@@ -102,9 +92,9 @@ def _as_number(x: Any) -> Any:
 REDUCTIONS: Final[dict[str, Callable[[Any], Reduction]]] = {
     "all": lambda x: _vote(x, k.both, True),
     "any": lambda x: _vote(x, k.either, False),
-    "max": lambda x: _best(x, kl.maximum, -1),
+    "max": lambda x: _best(x, kl.maximum, lowest),
     "mean": _mean,
-    "min": lambda x: _best(x, kl.minimum, 1),
+    "min": lambda x: _best(x, kl.minimum, highest),
     "prod": _prod,
     "sum": _sum,
 }

@@ -16,6 +16,7 @@ from portable.lang.geometry import groups
 from portable.namespace import device_of_arrays
 from portable.numerics.counting_kernels import LOCAL_BINS, count
 from portable.numerics.namespaces import default_float, floating, like, namespace_of
+from portable.primitives.base.geometry import power_of_two
 
 __all__ = ["Histogram", "bincount", "histogram"]
 
@@ -191,15 +192,11 @@ def _counted(x: Any, edges: Any, weights: Any, bins: int, scale: float | None = 
         weights,
         totals,
         each,
-        BINS=_power_of_two(bins) if bins <= LOCAL_BINS else 0,
+        # A power of two, so that few programs serve all numbers of bins.
+        BINS=power_of_two(bins) if bins <= LOCAL_BINS else 0,
         EDGE=None if edges is None else dtype(edges.dtype).register,
     )
     return totals
-
-
-def _power_of_two(n: int) -> int:
-    """The least one that is not below `n`, so that few programs serve all numbers."""
-    return 1 << (n - 1).bit_length()
 
 
 def _total(device: Device, n: int, weights: Any) -> DType:

@@ -17,7 +17,8 @@ from portable.lang.function import Function
 from portable.lang.signature import constant_key
 from portable.lang.structs import items_of
 from portable.primitives.base.borrowed import stored
-from portable.primitives.base.geometry import collapsed, normalized_axes
+from portable.primitives.base.geometry import collapsed, normalized_axes, reduced_shape
+from portable.primitives.base.numbers import highest, lowest
 from portable.primitives.base.recipe import Plans, Recipe
 from portable.primitives.base.storage import Storage, contiguous_strides
 from portable.primitives.element_kernels import How, reduce_elements
@@ -94,17 +95,10 @@ def _parameters(each: Any) -> int:
 _NEUTRAL: Final[dict[Any, Callable[[DType], Any]]] = {
     kl.add: lambda kind: kind.numpy.type(0),
     kl.multiply: lambda kind: kind.numpy.type(1),
-    kl.maximum: lambda kind: _bound(kind, -1),
-    kl.minimum: lambda kind: _bound(kind, 1),
+    kl.maximum: lambda kind: kind.numpy.type(lowest(kind)),
+    kl.minimum: lambda kind: kind.numpy.type(highest(kind)),
 }
 """Of the language's own operations."""
-
-
-def _bound(kind: DType, sign: int) -> Any:
-    if kind.is_float:
-        return kind.numpy.type(sign * np.inf)
-    limits = np.iinfo(kind.numpy)
-    return kind.numpy.type(limits.max if sign > 0 else limits.min)
 
 
 def totals_of(x: Elements, op: Any, neutral: Any, each: Any, kind: Any) -> Totals:
@@ -219,7 +213,7 @@ def _write_reduce(
 ) -> Callable[..., Any]:
     """What `reduce` has to do for arrays like these."""
     x = arrays[0]
-    kept = tuple(n for a, n in enumerate(x.shape) if a not in axes)
+    kept = reduced_shape(x.shape, axes)
     if 0 in x.shape:
         return lambda *_: filled(x.device, kept, totals.neutral)
     recipe = Recipe(*arrays)

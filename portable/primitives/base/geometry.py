@@ -15,6 +15,8 @@ __all__ = [
     "collapsed",
     "normalized_axes",
     "normalized_axis",
+    "power_of_two",
+    "reduced_shape",
     "reshaped_strides",
     "whole_numbers",
 ]
@@ -113,6 +115,16 @@ def normalized_axes(axes: int | Sequence[int] | None, ndim: int) -> tuple[int, .
     if len(set(found)) < len(found):
         raise ShapeError(f"an axis comes twice in {axes}")
     return found
+
+
+def reduced_shape(shape: Shape, axes: Shape, keepdims: bool = False) -> Shape:
+    """The shape without some axes, counted from the front; with `keepdims` they have extent 1."""
+    return tuple(1 if a in axes else n for a, n in enumerate(shape) if keepdims or a not in axes)
+
+
+def power_of_two(n: int) -> int:
+    """The least power of two that is `n` or more, for an `n` of at least 1."""
+    return 1 << (n - 1).bit_length()
 
 
 def whole_numbers(given: Any) -> tuple[int, ...]:

@@ -1,14 +1,15 @@
-"""Python numbers as kernels take them."""
+"""Python numbers as kernels take them, and the ends of the dtypes' ranges."""
 
 from __future__ import annotations
 
+from math import inf
 from typing import Any, Final
 
 import numpy as np
 
 from portable.dtypes import DType
 
-__all__ = ["number_for"]
+__all__ = ["highest", "lowest", "number_for"]
 
 _WIDE_ENOUGH: Final = 4
 _SMALL: Final = 6e4
@@ -34,3 +35,13 @@ def _rounded(x: Any, kind: DType) -> Any:
         return kind.numpy.type(x)
     except OverflowError:
         raise OverflowError(f"the Python integer {x} is out of range for {kind.name}") from None
+
+
+def lowest(kind: DType) -> float:
+    """The number of a real dtype that is below all others: of floats -inf."""
+    return -inf if kind.is_float else int(np.iinfo(kind.numpy).min)
+
+
+def highest(kind: DType) -> float:
+    """The number of a real dtype that is above all others: of floats inf."""
+    return inf if kind.is_float else int(np.iinfo(kind.numpy).max)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from portable import dtypes
-from portable.dtypes import DType, complex64, complex128, float32, float64, int64
+from portable.dtypes import DType, complex64, complex128, float16, float32, float64, int64, uint64
 from portable.errors import DTypeError
 
 if TYPE_CHECKING:
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "KINDS",
+    "accumulator",
     "in_single",
     "kind_of",
     "promoted",
@@ -117,3 +118,10 @@ def promoted_on(device: Device, *kinds: DType) -> DType:
 def in_single(kind: DType) -> DType:
     """What stands for a dtype on devices without double precision."""
     return {float64: float32, complex128: complex64}.get(kind, kind)
+
+
+def accumulator(kind: DType) -> DType:
+    """The dtype that totals of numbers of a dtype are kept in, in registers and in memory."""
+    if kind.kind in "fc":
+        return float32 if kind is float16 else kind
+    return int64 if kind.kind == "i" else uint64

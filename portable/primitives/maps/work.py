@@ -8,6 +8,7 @@ from typing import Final
 
 from portable.backend import Capabilities
 from portable.dtypes import DType, float16
+from portable.primitives.base.geometry import power_of_two
 
 __all__ = ["conversion_of", "streams", "vector_lanes", "work_of"]
 
@@ -111,5 +112,5 @@ def work_of(
         return _CPU_CHUNK, many, (-(-inner // _CPU_CHUNK), -(-rows // many)), (1, 1)
     wide = -(-inner // lanes)
     group = min(_GROUP, capabilities.max_workgroup)
-    across = min(group, 1 << (wide - 1).bit_length())
+    across = min(group, power_of_two(wide))
     return lanes, 1, (wide, rows), (across, group // across if rows > 1 else 1)

@@ -9,13 +9,12 @@ from typing import Any, Final
 from portable.backend import Capabilities
 from portable.dtypes import uint64
 from portable.errors import ShapeError
-from portable.primitives.base.geometry import collapsed
+from portable.primitives.base.geometry import collapsed, power_of_two
 from portable.primitives.base.numbers import number_for
 from portable.primitives.base.recipe import Plans, Recipe, resizable
 from portable.primitives.base.storage import Storage
 from portable.primitives.masks.mask_assignment_kernels import expand, expand_by_workgroup, fill
 from portable.primitives.masks.mask_bits import cut_of, how_many, in_line, in_words, packed
-from portable.primitives.reductions.axis import power_of_two
 
 __all__ = ["assigned", "filled"]
 

@@ -8,9 +8,10 @@ from typing import Any, Final
 from portable.backend import Device
 from portable.dtypes import DType, bool_, int32, int64, uint8, uint32, uint64
 from portable.primitives.base.borrowed import fetched
+from portable.primitives.base.geometry import power_of_two
 from portable.primitives.base.recipe import Recipe
 from portable.primitives.masks.mask_kernels import pack, pack_by_workgroup
-from portable.primitives.reductions.axis import Merge, power_of_two
+from portable.primitives.reductions.axis import Merge
 from portable.primitives.reductions.reduction_kernels import total
 from portable.primitives.scans.scanning import scanned
 

@@ -14,7 +14,7 @@ from typing import Any, Final
 from portable.backend import Capabilities
 from portable.dtypes import DType
 from portable.primitives.base.by_queue import zeros_by_queue
-from portable.primitives.base.geometry import collapsed
+from portable.primitives.base.geometry import collapsed, power_of_two
 from portable.primitives.base.recipe import Recipe
 from portable.primitives.base.storage import contiguous_strides
 from portable.primitives.reductions.reduction_kernels import reduce_columns
@@ -30,7 +30,6 @@ __all__ = [
     "grouped",
     "lanes_for",
     "lies_crosswise",
-    "power_of_two",
     "reduced",
 ]
 
@@ -290,11 +289,6 @@ def column_sections(x: Any, strips: int) -> int:
     """How much of the last axis a work-item of a GPU does, where so many lie side by side."""
     wanted = -(-x.device.capabilities.compute_units * _GPU_COLUMNS_PER_UNIT // strips)
     return max(_GPU_DEPTH, power_of_two(-(-x.shape[-1] // wanted)))
-
-
-def power_of_two(n: int) -> int:
-    """The least power of two that is `n` or more."""
-    return 1 << max(0, (n - 1).bit_length())
 
 
 def cut(x: Any, lanes: int) -> Cut:

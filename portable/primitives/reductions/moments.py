@@ -10,13 +10,13 @@ from math import prod
 from typing import Any, Final
 
 from portable.dtypes import DType
+from portable.primitives.base.geometry import power_of_two
 from portable.primitives.base.recipe import Recipe
 from portable.primitives.reductions.axis import (
     column_sections,
     cut,
     lanes_for,
     lies_crosswise,
-    power_of_two,
 )
 from portable.primitives.reductions.moment_kernels import (
     moments_by_workgroup,

@@ -10,9 +10,10 @@ from __future__ import annotations
 from math import prod
 from typing import Any, Final
 
+from portable.primitives.base.geometry import power_of_two
 from portable.primitives.base.recipe import Recipe
 from portable.primitives.maps.work import streams
-from portable.primitives.reductions.axis import Merge, power_of_two
+from portable.primitives.reductions.axis import Merge
 from portable.primitives.scans.block_kernels import scan_blocks_in_turn, scan_rows
 from portable.primitives.scans.kept_state import kept_state
 

@@ -15,9 +15,10 @@ from typing import Any, Final
 
 from portable.backend import Capabilities
 from portable.dtypes import DType
+from portable.primitives.base.geometry import power_of_two
 from portable.primitives.base.recipe import Recipe
 from portable.primitives.maps.work import streams
-from portable.primitives.reductions.axis import Merge, cut, lanes_for, power_of_two
+from portable.primitives.reductions.axis import Merge, cut, lanes_for
 from portable.primitives.reductions.reduction_kernels import reduce_columns
 from portable.primitives.reductions.workgroup_kernels import reduce_by_workgroup
 from portable.primitives.scans.block_scanning import scan_in_blocks

@@ -16,10 +16,10 @@ import numpy as np
 
 from portable.backend import Capabilities
 from portable.dtypes import DType, int32, int64, uint32, uint64
+from portable.primitives.base.geometry import power_of_two
 from portable.primitives.base.recipe import Recipe
 from portable.primitives.base.storage import contiguous_strides
 from portable.primitives.maps.creation_kernels import counted, generated
-from portable.primitives.reductions.axis import power_of_two
 from portable.primitives.sorts.radix_kernels import DIGIT_BITS, RADIX
 from portable.primitives.sorts.radix_passes import (
     begins_of,

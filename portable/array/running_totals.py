@@ -1,0 +1,163 @@
+"""Running totals along an axis, and their counterpart, the differences of neighbours."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Final
+
+from portable.array.creation import full
+from portable.array.manipulation import astype, joined, moveaxis
+from portable.array.operations import OPERATIONS
+from portable.array.statistics import check_kind, sum_dtype
+from portable.primitives.base.geometry import normalized_axis
+from portable.primitives.base.promotion import accumulator
+from portable.primitives.base.recipe import Plans, Recipe
+from portable.primitives.maps.engine import check_operands, recorded
+from portable.primitives.reductions import reduction_kernels as k
+from portable.primitives.reductions.axis import Merge
+from portable.primitives.scans.scanning import scanned
+
+if TYPE_CHECKING:
+    from portable.array.array import Array
+
+__all__ = ["cumulative_prod", "cumulative_sum", "diff"]
+
+
+def cumulative_sum(
+    x: Array, /, *, axis: int | None = None, dtype: Any = None, include_initial: bool = False
+) -> Array:
+    """Running sums along an axis.
+
+    Parameters
+    ----------
+    x : Array
+        Numbers.
+    axis : int, optional
+        Along which; may be left out where there is one dimension.
+    dtype : dtype, optional
+        Of the result; that of `x` by default, but 64 bits wide for integers.
+    include_initial : bool
+        Whether a 0 comes first, so that the axis is longer by one.
+
+    Raises
+    ------
+    ValueError
+        If there are several dimensions and no `axis`.
+
+    Notes
+    -----
+    Floating-point numbers are added up in blocks, and their totals in turn, so that results differ
+    from those of a loop by rounding.
+    """
+    check_operands("cumulative_sum", (x,))
+    return _scan(x, "cumulative_sum", k.total, 0, axis, dtype, bool(include_initial))  # type: ignore[no-any-return]
+
+
+def cumulative_prod(
+    x: Array, /, *, axis: int | None = None, dtype: Any = None, include_initial: bool = False
+) -> Array:
+    """Running products along an axis.
+
+    Parameters
+    ----------
+    x : Array
+        Numbers.
+    axis : int, optional
+        Along which; may be left out where there is one dimension.
+    dtype : dtype, optional
+        Of the result; that of `x` by default, but 64 bits wide for integers.
+    include_initial : bool
+        Whether a 1 comes first, so that the axis is longer by one.
+
+    Raises
+    ------
+    ValueError
+        If there are several dimensions and no `axis`.
+
+    Notes
+    -----
+    Floating-point numbers are multiplied in blocks, and their totals in turn, so that results
+    differ from those of a loop by rounding; where those of a block are too large for the dtype, and
+    zero goes before it, they are NaN.
+    """
+    check_operands("cumulative_prod", (x,))
+    return _scan(x, "cumulative_prod", k.product, 1, axis, dtype, bool(include_initial))  # type: ignore[no-any-return]
+
+
+def _write_scan(
+    x: Any, name: str, function: Any, neutral: int, axis: int | None, dtype: Any, initial: bool
+) -> Callable[[Any], Any]:
+    """What running totals have to do for arrays like `x`."""
+    check_kind(name, x, "iufc", "numbers")
+    result = sum_dtype(x.dtype, dtype)
+    if axis is None and x.ndim != 1:
+        raise ValueError(f"{name} of shape {x.shape} needs an axis")
+    place = normalized_axis(0 if axis is None else axis, x.ndim)
+    shape = (*x.shape[:place], x.shape[place] + initial, *x.shape[place + 1 :])
+    if x.size == 0:
+        return lambda x: full(shape, neutral, dtype=result, device=x.device)
+    if result.is_integer and not x.dtype.is_integer:
+        rest = _write_scan(astype(x, result), name, function, neutral, place, dtype, initial)
+        return lambda x: rest(astype(x, result))
+    recipe = Recipe(x)
+    out = recipe.empty(shape, result)
+    merge = Merge(function, accumulator(result), neutral)
+    scanned(recipe, moveaxis(x, place, -1), moveaxis(out, place, -1), merge, int(initial))
+    return recipe.finish(out)
+
+
+_scan: Final = Plans(_write_scan)
+
+
+def diff(
+    x: Array,
+    /,
+    *,
+    axis: int = -1,
+    n: int = 1,
+    prepend: Array | None = None,
+    append: Array | None = None,
+) -> Array:
+    """The differences of neighbours along an axis, each less the one before it.
+
+    Parameters
+    ----------
+    x : Array
+        Numbers.
+    axis : int
+        Along which.
+    n : int
+        How often to take them; each time the axis is shorter by one.
+    prepend, append : Array, optional
+        What to put before `x` and behind it first, of its shape but for `axis`.
+
+    Raises
+    ------
+    ValueError
+        If `n` is negative.
+    """
+    parts = tuple(part for part in (prepend, x, append) if part is not None)
+    check_operands("diff", parts)
+    place = normalized_axis(axis, x.ndim)
+    return _differences.run(parts, place, operator.index(n))  # type: ignore[no-any-return]
+
+
+def _write_differences(arrays: tuple[Any, ...], axis: int, n: int) -> Callable[..., Any]:
+    """What `diff` has to do for arrays like these, joined."""
+    for x in arrays:
+        check_kind("diff", x, "iufc", "numbers")
+    if n < 0:
+        raise ValueError(f"diff taken {n} times")
+    lead = (slice(None),) * axis
+    recipe = Recipe(*arrays)
+    x = joined(recipe, arrays, axis) if len(arrays) > 1 else arrays[0]
+    if not n:
+        return recipe.finish(x)
+    for _ in range(n):
+        later, earlier = x.part((*lead, slice(1, None))), x.part((*lead, slice(None, -1)))
+        x = recorded(recipe, OPERATIONS["subtract"], later, earlier)
+    return recipe.finish(x)
+
+
+_differences: Final = Plans(_write_differences)
