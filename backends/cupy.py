@@ -12,7 +12,7 @@ import sys
 import threading
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from importlib.util import find_spec
 from itertools import accumulate
 from pathlib import Path
@@ -46,6 +46,7 @@ from portable.errors import (
     PortableError,
 )
 from portable.queues import Mark, MarkTimer, Queue
+from portable.tensors import dtype_of, is_tensor, place_of
 from portable_backends.limits import check
 from portable_backends.tensor_maps import BOXES_BYTES, describing
 
@@ -398,9 +399,15 @@ class CuPyDevice(Device):
         scope: AbstractContextManager[Any] = self._cupy.cuda.Device(self.index)
         return scope
 
-    @contextmanager
-    def on_stream(self, address: int) -> Iterator[None]:
+    def on_stream(self, address: int) -> AbstractContextManager[None]:
         """A context in which a stream of that address is CuPy's current one on this device."""
+        cuda = self._cupy.cuda
+        if cuda.runtime.getDevice() == self.index and cuda.get_current_stream().ptr == address:
+            return nullcontext()
+        return self._on_other_stream(address)
+
+    @contextmanager
+    def _on_other_stream(self, address: int) -> Iterator[None]:
         with self.stream_scope(), self._cupy.cuda.ExternalStream(address, self.index):
             yield
 
@@ -474,6 +481,8 @@ class CuPyDevice(Device):
         """A CuPy array over another library's memory on this device."""
         from portable_backends.dlpack import device_type
 
+        if is_tensor(array) and place_of(array) == (_DLPACK_KINDS[self.backend][0], self.index):
+            return self._over(array)
         if device_type(array) in _DLPACK_KINDS[self.backend]:
             with self.stream_scope():
                 shared = self._cupy.from_dlpack(array)
@@ -483,6 +492,16 @@ class CuPyDevice(Device):
             f"{type(array).__module__}.{type(array).__name__} does not share memory with "
             f"{self.name}; copy it with portable.asarray(x, device={self.name!r})"
         )
+
+    def _over(self, tensor: Any) -> Any:
+        """A CuPy array over a tensor's memory, which is no matter for streams."""
+        kind = dtype_of(tensor).numpy
+        shape = tuple(tensor.shape)
+        strides = tuple([s * kind.itemsize for s in tensor.stride()])
+        nbytes = sum((n - 1) * s for n, s in zip(shape, strides, strict=True)) + kind.itemsize
+        cuda = self._cupy.cuda
+        memory = cuda.UnownedMemory(tensor.data_ptr(), max(nbytes, 0), tensor, self.index)
+        return self._array(shape, kind, cuda.MemoryPointer(memory, 0), strides)
 
 
 def _level(architecture: str) -> tuple[int, int]:

@@ -6,11 +6,15 @@ from typing import Any
 
 import numpy as np
 
+from portable.tensors import is_tensor, place_of
+
 __all__ = ["device_type", "to_numpy_view"]
 
 
 def device_type(array: Any) -> int:
     """DLPack's number for the kind of memory that `array` lies in; 0 if it does not say."""
+    if is_tensor(array):
+        return (place_of(array) or (0, 0))[0]
     ask = getattr(array, "__dlpack_device__", None)
     return int(ask()[0]) if ask is not None else 0
 
@@ -21,21 +25,6 @@ def to_numpy_view(array: Any) -> np.ndarray[Any, Any]:
     NumPy takes memory described by the protocol's first version, which cannot say so, for
     read-only. PyTorch's tensors are always writable.
     """
-    shared = np.from_dlpack(array)
-    if shared.flags.writeable or not _always_writable(array):
-        return shared
-    return np.asarray(_Writable(shared))
-
-
-def _always_writable(array: Any) -> bool:
-    return type(array).__module__.partition(".")[0] == "torch"
-
-
-class _Writable:
-    """Tells NumPy that an array's memory may be written, keeping it alive."""
-
-    def __init__(self, array: np.ndarray[Any, Any]) -> None:
-        interface = dict(array.__array_interface__)
-        interface["data"] = (interface["data"][0], False)
-        self.__array_interface__ = interface
-        self._array = array
+    if type(array).__module__.partition(".")[0] == "torch":
+        return array.numpy()  # type: ignore[no-any-return]
+    return np.from_dlpack(array)

@@ -9,16 +9,16 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterable, Sequence
-from contextlib import nullcontext
 from functools import wraps
 from typing import Any, Final, ParamSpec, TypeVar, cast
 
 import numpy as np
 
-from portable import registry
+from portable import registry, tensors
 from portable.backend import Device
 from portable.dtypes import bfloat16, dtype
 from portable.namespace import device_of, on_device
+from portable.tensors import is_tensor, tensor_over
 
 __all__ = ["exchanged", "is_other", "like", "stream_of", "takes_other_libraries"]
 
@@ -74,11 +74,10 @@ def exchanged(
     device = device_of(*others)
     exchange = _Exchange(device, others[0])
     stream = stream_of(others)
-    with nullcontext() if stream is None else device.on_stream(stream):
-        found = function(
-            *map(exchange.taken, args), **{name: exchange.taken(x) for name, x in kwargs.items()}
-        )
-        return cast(_Result, exchange.given(found))
+    if stream is None:
+        return cast(_Result, exchange.called(function, args, kwargs))
+    with device.on_stream(stream):
+        return cast(_Result, exchange.called(function, args, kwargs))
 
 
 def _leaves(values: Iterable[Any]) -> Iterable[Any]:
@@ -96,6 +95,14 @@ class _Exchange:
         self._device = device
         self._sample = sample
         self._taken: dict[int, tuple[Any, Any]] = {}
+
+    def called(
+        self, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> Any:
+        """What the operation gives, with its arguments and its results exchanged."""
+        taken = self.taken
+        found = function(*map(taken, args), **{name: taken(x) for name, x in kwargs.items()})
+        return self.given(found)
 
     def taken(self, x: Any) -> Any:
         """An argument as the operation takes it."""
@@ -117,12 +124,16 @@ class _Exchange:
         return self._in_library(found) if self._device.owns(found) else found
 
     def _in_library(self, found: Any) -> Any:
+        is_bfloat16 = dtype(found.dtype) is bfloat16
+        shared = found.view(np.int16) if is_bfloat16 else found
+        if is_tensor(self._sample):
+            tensor = tensor_over(shared)
+            return tensor.view(sys.modules["torch"].bfloat16) if is_bfloat16 else tensor
         from array_api_compat import array_namespace
 
         xp = array_namespace(self._sample)
-        if dtype(found.dtype) is bfloat16:
-            return xp.from_dlpack(found.view(np.int16)).view(xp.bfloat16)
-        return xp.from_dlpack(found)
+        array = xp.from_dlpack(shared)
+        return array.view(xp.bfloat16) if is_bfloat16 else array
 
 
 def stream_of(arguments: Sequence[Any]) -> int | None:
@@ -134,8 +145,8 @@ def stream_of(arguments: Sequence[Any]) -> int | None:
     if torch is None:
         return None
     for x in arguments:
-        if is_other(x) and isinstance(x, torch.Tensor) and x.is_cuda:
-            return int(torch.cuda.current_stream(x.device).cuda_stream)
+        if isinstance(x, torch.Tensor):
+            return tensors.stream_of(x)
     return None
 
 

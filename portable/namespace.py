@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
 from contextlib import ExitStack
 from functools import cached_property, wraps
@@ -10,14 +9,13 @@ from typing import Any
 
 import numpy as np
 
-from portable import registry, reports
+from portable import registry, reports, tensors
 from portable.backend import Device, bytes_of
-from portable.dtypes import bfloat16, dtype
+from portable.dtypes import DType, bfloat16, dtype
 from portable.errors import (
     BackendUnavailableError,
     DeviceError,
     DeviceMismatchError,
-    UnsupportedError,
 )
 
 __all__ = [
@@ -146,7 +144,8 @@ def _foreign(array: Any) -> Device:
     ask = getattr(array, "__dlpack_device__", None)
     if ask is None:
         raise _no_array(array)
-    memory, index = (int(part) for part in ask())
+    place = tensors.place_of(array) if tensors.is_tensor(array) else None
+    memory, index = place or (int(part) for part in ask())
     if memory == _HOST_MEMORY:
         return device_for_numpy()
     backend = _DLPACK_BACKENDS.get(memory)
@@ -170,14 +169,17 @@ def on_device(device: Device, array: Any) -> Any:
     DTypeError
         For a dtype that kernels do not know.
     UnsupportedError
-        For a PyTorch tensor that records its gradient.
+        For a PyTorch tensor that records its gradient, or whose memory does not hold what it shows.
     """
     if device.owns(array):
         return array
-    array = _shareable(array)
-    if (
-        hasattr(array, "dtype") and dtype(array.dtype) is bfloat16
-    ):  # which DLPack hands to few libraries
+    kind: DType | None
+    if tensors.is_tensor(array):
+        kind, array = tensors.dtype_of(array), tensors.plain(array)
+    else:
+        kind = dtype(array.dtype) if hasattr(array, "dtype") else None
+        array = tensors.detached(array) if getattr(array, "requires_grad", False) else array
+    if kind is bfloat16:  # which DLPack hands to few libraries
         return device.adopt(as_bits(array)).view(bfloat16.numpy)
     return device.adopt(array)
 
@@ -187,21 +189,6 @@ def as_bits(array: Any) -> Any:
     from array_api_compat import array_namespace
 
     return array.view(array_namespace(array).int16)
-
-
-def _shareable(array: Any) -> Any:
-    """Another library's array, or a view of it, whose dtype kernels know."""
-    if hasattr(array, "dtype"):
-        dtype(array.dtype)
-    if not getattr(array, "requires_grad", False):
-        return array
-    torch = sys.modules["torch"]
-    if torch.is_grad_enabled():
-        raise UnsupportedError(
-            "a tensor with requires_grad=True, but PyTorch would record no gradient of what is "
-            "done here; pass x.detach(), or call it under torch.no_grad()"
-        )
-    return array.detach()
 
 
 def asarray(x: Any, *, device: str | Device | None = None) -> Any:

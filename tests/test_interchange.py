@@ -122,6 +122,38 @@ def test_dtypes_that_kernels_lack_are_named() -> None:
             call(Tensor())
 
 
+def test_every_option_reaches_the_operation(library: Any) -> None:
+    a = library.asarray(A)
+    for wrong in ({"precision": "half"}, {"algorithm": "best"}, {"accumulate": "int32"}):
+        with pytest.raises((ValueError, DTypeError)) as expected:
+            gemm(A, A.T, **wrong)
+        with pytest.raises(expected.type):
+            gemm(a, a.T, **wrong)
+
+
+def _refuse(*_: object, **__: object) -> None:
+    raise AssertionError("DLPack takes several times as long")
+
+
+def test_tensors_are_taken_by_address(monkeypatch: pytest.MonkeyPatch) -> None:
+    torch = pytest.importorskip("torch")
+    for name in ("__dlpack__", "__dlpack_device__"):
+        monkeypatch.setattr(torch.Tensor, name, _refuse)
+    a, out = torch.tensor(A), torch.empty(6, 6)
+    assert gemm(a, a.T, out=out) is out
+    np.testing.assert_allclose(out, A @ A.T, rtol=1e-5)
+    assert torch.equal(gemm(torch.nn.Parameter(a, requires_grad=False), a.T), out)
+    assert isinstance(svdvals(a[1:, ::2]), torch.Tensor)
+
+
+def test_tensors_whose_memory_holds_something_else_are_refused() -> None:
+    torch = pytest.importorskip("torch")
+    a = torch.tensor(A)
+    for wrong in (torch.complex(a, a).conj(), torch.complex(a, a).conj().imag, a.to_sparse()):
+        with pytest.raises(UnsupportedError, match=r"resolve_conj|to_dense"):
+            pt.to_numpy(wrong)
+
+
 def test_gradients_are_not_lost_silently() -> None:
     torch = pytest.importorskip("torch")
     a = torch.tensor(A, requires_grad=True)

@@ -133,9 +133,12 @@ def gemm(
             return result
     given = _Given(alpha, a, b, beta, c, bias, out)
     if any(map(is_other, given)):
-        options = {"activation": activation, "accumulate": accumulate, "algorithm": algorithm}
-        arrays = {"alpha": alpha, "beta": beta, "c": c, "bias": bias, "out": out}
-        return exchanged(gemm, (a, b), arrays | options)  # type: ignore[no-any-return]
+        options = {
+            "alpha": alpha, "beta": beta, "c": c, "bias": bias, "out": out,
+            "activation": activation, "accumulate": accumulate, "algorithm": algorithm,
+            "precision": precision,
+        }  # fmt: skip
+        return exchanged(gemm, (a, b), options)  # type: ignore[no-any-return]
     wanted = _wanted(beta, activation, accumulate, algorithm, precision)
     device, plan = _checked(given, wanted)
     if algorithm == "vendor" and 0 not in plan.shape:
