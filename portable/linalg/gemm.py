@@ -129,7 +129,8 @@ def gemm(
     known = known_product(key)
     if known is not None:
         result = known.make() if out is None else out
-        if known.familiar.launched((alpha, a, b, beta, c, bias, result), known.constants):
+        first, second = _whole_factors(alpha, beta) if known.whole else (alpha, beta)
+        if known.familiar.launched((first, a, b, second, c, bias, result), known.constants):
             return result
     given = _Given(alpha, a, b, beta, c, bias, out)
     if any(map(is_other, given)):
@@ -261,8 +262,12 @@ def _arguments(plan: Plan, given: _Given, result: Any) -> tuple[Any, ...]:
     alpha, a, b, beta, c, bias, _ = given
     c = c if beta else None
     if plan.result.is_integer:
-        return _whole("alpha", alpha), a, b, _whole("beta", beta), c, bias, result
+        alpha, beta = _whole_factors(alpha, beta)
     return alpha, a, b, beta, c, bias, result
+
+
+def _whole_factors(alpha: float, beta: float) -> tuple[int, int]:
+    return _whole("alpha", alpha), _whole("beta", beta)
 
 
 def _whole(name: str, x: float) -> int:

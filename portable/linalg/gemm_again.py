@@ -36,12 +36,15 @@ class Known(NamedTuple):
         Recognises the arguments of its launch.
     constants : dict
         Of that launch.
+    whole : bool
+        Whether it takes factors as integers.
     """
 
     table: object
     make: Callable[[], Any]
     familiar: Familiar
     constants: dict[str, Any]
+    whole: bool
 
 
 _known: dict[Any, Known] = {}
@@ -98,4 +101,5 @@ def seen_again(key: Any, plan: Plan, launch: TileLaunch, args: tuple[Any, ...]) 
     familiar = launch.launcher.familiar(args, launch.constants, beside)
     if familiar is not None:
         make = plan.device.maker(plan.shape, plan.result)
-        _known[key] = Known(state(), make, familiar, launch.constants)
+        whole = plan.result.is_integer
+        _known[key] = Known(state(), make, familiar, launch.constants, whole)

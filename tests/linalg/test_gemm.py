@@ -473,7 +473,7 @@ def test_tuned_parameters_are_looked_at_again(
     device: Device, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     a = device.from_numpy(normal((6, 6)))
-    key = gemm_again.key_of(a, a, 0.0, None, None, None, (None, None, "auto"))
+    key = gemm_again.key_of(a, a, 0.0, None, None, None, (None, None, "auto", "full"))
     for _ in range(5):
         gemm(a, a)
     if gemm_again.known_product(key) is None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,7 @@ from portable.lang.emit import generate
 from portable.lang.frontend.compile import translate
 from portable.lang.ir.kernel import Options
 from portable.lang.signature import ArraySpec, ScalarSpec, Specialisation, StaticSpec
-from portable.linalg import gemm
+from portable.linalg import gemm, gemm_again
 from portable.linalg.gemm_check import tolerance
 from portable.linalg.gemm_kernels import gemm_tiles, keep
 from portable.linalg.gemm_launches import tiles_launch
@@ -144,6 +145,21 @@ def test_products_of_bytes_are_exact(here: Device) -> None:
         gemm(left, right, alpha=0.5)
     with pytest.raises(DTypeError, match="gemm of int8 takes int32, not float32"):
         gemm(left, right, bias=here.from_numpy(bias.astype("f4")))
+
+
+def test_products_of_integers_are_known_again(
+    device: Device, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    a = device.from_numpy(np.full((6, 6), 3, np.int8))
+    for _ in range(4):
+        gemm(a, a, alpha=2)
+    key = gemm_again.key_of(a, a, 0.0, None, None, None, (None, None, "auto", "full"))
+    if gemm_again.known_product(key) is None:
+        pytest.skip(f"{device.name} tells nothing of its arrays that code could be compiled for")
+    with pytest.raises(ValueError, match=r"alpha=0\.5; gemm of int8 takes"):
+        gemm(a, a, alpha=0.5)
+    monkeypatch.setattr(import_module("portable.linalg.gemm"), "_checked", None)
+    assert np.all(device.to_numpy(gemm(a, a, alpha=-5)) == -5 * 6 * 9)
 
 
 # -- matrix units -------------------------------------------------------------------------------
