@@ -11,7 +11,7 @@ from portable.backend import Device
 from portable.conv.box_kernels import arrange_filters, gather_patches, multiply_boxes
 from portable.conv.geometry import Geometry, Layout, Pair, Window
 from portable.conv.layouts import as_nchw
-from portable.conv.method import most_workspace
+from portable.conv.method import Method, most_workspace
 from portable.conv.tuning import direct_choices
 from portable.dtypes import DType, float16
 from portable.lang.arguments import ALIGNMENT
@@ -49,7 +49,8 @@ def boxes(
     rows = not channels_last or (units and shape.channels * kind.itemsize % ALIGNMENT > 0)
     if (patches or rows) and not units:
         return None
-    return Boxes(device, shape, kind, layout, patches, rows and not patches, choice)
+    aligned = rows and not patches
+    return Boxes(device, shape, kind, layout, choice, patches=patches, rows=aligned)
 
 
 def _shallow(shape: Geometry) -> bool:
@@ -57,38 +58,27 @@ def _shallow(shape: Geometry) -> bool:
     return taps * -(-shape.channels // _DEPTH) > 2 * -(-taps * shape.channels // _DEPTH)
 
 
-@dataclass(frozen=True, slots=True)
-class Boxes:
+@dataclass(frozen=True, kw_only=True)
+class Boxes(Method):
     """The product of `portable.conv.box_kernels`, for images of one shape without groups.
+
+    Results with channels first are made with channels last, then copied.
 
     Attributes
     ----------
-    device : Device
-    shape : Geometry
-    workspace_kind : DType
-        The type of images and filters.
-    layout : {"NCHW", "NHWC"}
-        Of images and results; those with channels first are made with channels last, then copied.
     patches : bool
         Whether what the filter sees is written out first, as it is for strides and few channels.
     rows : bool
         Whether images are copied first, so that channels are neighbours in aligned rows.
-    choice : mapping, optional
-        What to use instead of the table of tuned parameters.
     """
 
-    device: Device
-    shape: Geometry
-    workspace_kind: DType
-    layout: Layout
     patches: bool
     rows: bool
-    choice: Parameters | None = None
 
     def workspace(self) -> tuple[int, int]:
         """Elements of workspace for all images, if they are rearranged, and for one."""
         each = sum(self._each())
-        size = max(1, each) * self.workspace_kind.itemsize
+        size = max(1, each) * self.kind.itemsize
         most = max(1, most_workspace(self.device) // size)
         return min(self.shape.images, most) * each, each
 
@@ -96,7 +86,7 @@ class Boxes:
         """Filters (K, C, R, S) as matrices (taps, C, K), or one of them all for patches."""
         shape = self.shape
         taps, depth, count = prod(shape.window.taps), shape.channels, shape.filters
-        room = self.device.empty((taps, depth, self._padded(count)), self.workspace_kind)
+        room = self.device.empty((taps, depth, self._padded(count)), self.kind)
         arrange_filters[(count, depth), None](w, room[..., :count])
         if self.patches:
             room = self.device.namespace().reshape(room, (1, taps * depth, room.shape[2]))
@@ -165,7 +155,7 @@ class Boxes:
                 bias,
                 WINDOW=window,
                 BOX=box,
-                ACC=self.workspace_kind.register,
+                ACC=self.kind.register,
                 ACTIVATION=activation,
                 **{name: choice[name] for name in names},
             )
@@ -175,7 +165,7 @@ class Boxes:
     def _choices(self) -> tuple[Parameters, ...]:
         if self.choice is not None:
             return (self.choice,)
-        capabilities, kind = self.device.capabilities, self.workspace_kind
+        capabilities, kind = self.device.capabilities, self.kind
         return direct_choices(capabilities, kind, self.shape, state())
 
     def _each(self) -> tuple[int, int]:
@@ -197,7 +187,7 @@ class Boxes:
 
     def _padded(self, extent: int) -> int:
         """An extent rounded up so that rows of it are aligned."""
-        multiple = ALIGNMENT // self.workspace_kind.itemsize
+        multiple = ALIGNMENT // self.kind.itemsize
         return -(-extent // multiple) * multiple
 
 

@@ -76,8 +76,7 @@ def _method(
     if algorithm == "direct":
         found = boxes(device, shape, dtype, layout, choice)
         return found or Gathered(device, shape, dtype, layout, choice)
-    fast = layout == "NHWC"
-    return Winograd(device, shape, int(algorithm[-1]), dtype.register, fast, choice)
+    return Winograd(device, shape, dtype, layout, choice, results=int(algorithm[-1]))
 
 
 class _Planes:

@@ -219,7 +219,7 @@ def _method(
         return Vendor(device, shape, kind, layout)
     if algorithm == "direct":
         return boxes(device, shape, kind, layout) or Gathered(device, shape, kind, layout)
-    return Winograd(device, shape, int(algorithm[-1]), kind.register, layout == "NHWC")
+    return Winograd(device, shape, kind, layout, results=int(algorithm[-1]))
 
 
 def _activation(activation: object) -> Function:

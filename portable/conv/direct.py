@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, Final
 
 from portable.backend import Device
 from portable.conv.direct_kernels import FilterGradient, ImageGradient, Results, gathered_product
-from portable.conv.geometry import Geometry, Layout
+from portable.conv.geometry import Geometry
 from portable.conv.layouts import as_nchw
-from portable.dtypes import DType, dtype, float16
+from portable.conv.method import Method
+from portable.dtypes import dtype, float16
 from portable.lang.function import Function
 from portable.lang.geometry import groups
 from portable.linalg.gemm_kernels import keep
@@ -29,34 +29,8 @@ _TILE: Final = 64
 """About the edge of a tile."""
 
 
-@dataclass(frozen=True, slots=True)
-class Gathered:
-    """The product that is gathered from images as they are: of any strides and groups.
-
-    Attributes
-    ----------
-    device : Device
-    shape : Geometry
-    workspace_kind : DType
-        Of the arrays; it takes no workspace.
-    layout : {"NCHW", "NHWC"}
-    choice : mapping, optional
-        What to use instead of the table of tuned parameters.
-    """
-
-    device: Device
-    shape: Geometry
-    workspace_kind: DType
-    layout: Layout
-    choice: Parameters | None = None
-
-    def workspace(self) -> tuple[int, int]:
-        """None."""
-        return 0, 0
-
-    def filters(self, w: Any) -> Any:
-        """As they are."""
-        return w
+class Gathered(Method):
+    """The product that is gathered from images as they are: of any strides and groups."""
 
     def run(
         self, x: Any, filters: Any, out: Any, bias: Any, activation: Function, workspace: Any

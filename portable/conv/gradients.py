@@ -138,8 +138,7 @@ def conv2d_weight_gradient(
         return result
     images, gradient = (as_nchw(device, a, given.layout) for a in (x, dy))
     if algorithm != "direct" and dy.size:
-        fast = given.layout == "NHWC"
-        forward = Winograd(device, shape, int(algorithm[-1]), kind.register, fast)
+        forward = Winograd(device, shape, kind, given.layout, results=int(algorithm[-1]))
         WinogradGradient(forward).run(images, gradient, result)
         return result
     count = max(1, direct.parts(device, shape))

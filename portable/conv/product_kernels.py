@@ -2,85 +2,108 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from portable import lang as kl
 from portable.lang.function import function
 from portable.lang.kernel import kernel
+from portable.tune.space import Parameters
 
-__all__ = ["multiply_many", "sum_many"]
+__all__ = ["Tiling", "multiply_many"]
 
 NOWHERE: Final = 2**30
 """Beyond every matrix; a power of two, so that what begins there is known to be aligned."""
 
 
+class Tiling(NamedTuple):
+    """How a workgroup multiplies, a constant of kernels.
+
+    Attributes
+    ----------
+    rows, columns, depth : int
+        Of the result's tile, and of a step of the sums.
+    stages : int
+        Slots of the ring of operand tiles.
+    units : bool
+        Whether matrix units may multiply.
+    split : bool
+        Whether they may multiply single precision, as sums of two numbers of 11 bits.
+    """
+
+    rows: int
+    columns: int
+    depth: int
+    stages: int
+    units: bool
+    split: bool
+
+    @classmethod
+    def of(cls, choice: Parameters) -> Tiling:
+        """That of a choice of the tuning table."""
+        return cls(*(choice[name] for name in ("BM", "BN", "BK", "STAGES", "UNITS", "SPLIT")))
+
+
 @kernel
 def multiply_many(
-    a: Any,
-    b: Any,
-    out: Any,
-    *,
-    BM: int,
-    BN: int,
-    BK: int,
-    STAGES: int,
-    RUN: int,
-    UNITS: bool,
-    SPLIT: bool,
-    DOWN: bool,
-    ACC: Any,
+    a: Any, b: Any, out: Any, *, TILING: Tiling, RUN: int, SUMS: bool, DOWN: bool, ACC: Any
 ) -> None:
-    """``out[s, e, g] = a[s, e, g] @ b[s, e, g]``, a workgroup per ``BM x BN`` tile of ``RUN`` s.
+    """``out[s, e, g] = a[s, e, g] @ b[s, e, g]``, a workgroup per tile of ``RUN`` s.
+
+    With `SUMS`, ``out[s, e, g]`` is the sum of the products of part s of all matrices, and a
+    workgroup makes a tile of one of them; each part but the last has as many, their number over
+    that of the parts rounded up.
 
     Of `a` or `b` there may be one for all s. Tiles follow each other down a matrix where `DOWN`,
     else across it, then over s, so that what they share stays in the last-level cache. The ring of
-    ``STAGES`` tiles is that of `portable.linalg.gemm_kernels.gemm_tiles`; it goes on from one s to
-    the next, so that the next matrix is on its way while a result is written. Where factors may be
-    `SPLIT`, matrix units multiply single precision. Local memory: ``STAGES (BM + BN) BK``
-    elements, and padding.
+    operand tiles is that of `portable.linalg.gemm_kernels.gemm_tiles`; it goes on from one s to
+    the next, so that the next matrix is on its way while a result is written. Local memory:
+    ``stages (rows + columns) depth`` elements, and padding.
     """
+    BM, BN, BK, STAGES = TILING.rows, TILING.columns, TILING.depth, TILING.stages
     m, n, k = out.shape[3], out.shape[4], a.shape[4]
-    runs = kl.cdiv(out.shape[0], RUN)
-    s, e, g, row, column = tile_of_many(out, runs, BM, BN, DOWN)
-    s = s * RUN
-    count, deep = kl.minimum(out.shape[0] - s, RUN), kl.cdiv(k, BK)
+    many = kl.maximum(a.shape[0], b.shape[0])
+    each = kl.cdiv(many, out.shape[0]) if SUMS else RUN
+    parts = out.shape[0] if SUMS else kl.cdiv(many, RUN)
+    part, e, g, row, column = tile_of_many(out, parts, TILING, DOWN)
+    first = part * each
+    count, deep = kl.maximum(kl.minimum(many - first, each), 0), kl.cdiv(k, BK)
+    results, steps = (1, count * deep) if SUMS else (count, deep)
     AHEAD = STAGES - 1
     tile_a, tile_b = kl.local((STAGES, BM, BK), a.dtype), kl.local((STAGES, BK, BN), b.dtype)
-    acc = kl.matrix((BM, BN), ACC, scope="workgroup", units=UNITS, split=SPLIT)
+    acc = kl.matrix((BM, BN), ACC, scope="workgroup", units=TILING.units, split=TILING.split)
     for stage in kl.static_range(AHEAD):
-        here, start = step_of_run(stage, s, count, deep, BK)
-        left, right = matrix_of(a, here, e, g), matrix_of(b, here, e, g)
+        s, start = step_of_run(stage, first, count, deep, BK)
+        left, right = matrix_of(a, s, e, g), matrix_of(b, s, e, g)
         kl.copy_async(tile_a[stage], left[row : row + BM, start : start + BK])
         kl.copy_async(tile_b[stage], right[start : start + BK, column : column + BN])
         kl.copy_commit()
-    for i in range(count):
+    for i in range(results):
         acc.fill(0)
-        for step in range(deep):
+        for step in range(i * steps, (i + 1) * steps):
             if AHEAD > 0:
                 kl.copy_wait(AHEAD - 1)
                 kl.barrier()
-            ahead = i * deep + step + AHEAD
-            slot = ahead % STAGES
-            here, start = step_of_run(ahead, s, count, deep, BK)
-            left, right = matrix_of(a, here, e, g), matrix_of(b, here, e, g)
-            kl.copy_async(tile_a[slot], left[row : row + BM, start : start + BK])
-            kl.copy_async(tile_b[slot], right[start : start + BK, column : column + BN])
+            ahead = (step + AHEAD) % STAGES
+            s, start = step_of_run(step + AHEAD, first, count, deep, BK)
+            left, right = matrix_of(a, s, e, g), matrix_of(b, s, e, g)
+            kl.copy_async(tile_a[ahead], left[row : row + BM, start : start + BK])
+            kl.copy_async(tile_b[ahead], right[start : start + BK, column : column + BN])
             kl.copy_commit()
             if AHEAD == 0:
                 kl.copy_wait(0)
                 kl.barrier()
-            now = (i * deep + step) % STAGES
-            kl.mma(acc, tile_a[now], tile_b[now], valid=(m - row, n - column, k - step * BK))
+            now, left_over = step % STAGES, k - step % deep * BK
+            kl.mma(acc, tile_a[now], tile_b[now], valid=(m - row, n - column, left_over))
             if STAGES == 1:
                 kl.barrier()
-        acc.store(out[s + i, e, g, row : row + BM, column : column + BN])
+        acc.store(out[part if SUMS else first + i, e, g, row : row + BM, column : column + BN])
 
 
 @function
-def step_of_run(step: Any, s: Any, count: Any, deep: Any, BK: int) -> Any:
+def step_of_run(step: Any, first: Any, count: Any, deep: Any, BK: int) -> Any:
     """The matrix and the first k of a step; beyond the last matrix of the run nothing is there."""
     i = step // deep
-    return s + i, kl.where(i < count, step % deep * BK, NOWHERE)
+    return first + i, kl.where(i < count, step % deep * BK, NOWHERE)
 
 
 @function
@@ -90,64 +113,11 @@ def matrix_of(x: Any, s: Any, e: Any, g: Any) -> Any:
 
 
 @function
-def tile_of_many(out: Any, runs: Any, BM: int, BN: int, DOWN: bool) -> Any:
+def tile_of_many(out: Any, runs: Any, TILING: Tiling, DOWN: bool) -> Any:
     """The numbers of this workgroup's run and matrix, and the first row and column of its tile."""
+    BM, BN = TILING.rows, TILING.columns
     rows, columns = kl.cdiv(out.shape[3], BM), kl.cdiv(out.shape[4], BN)
     tile, matrix = kl.group_id(0) % (rows * columns), kl.group_id(0) // (rows * columns)
     row, column = (tile % rows, tile // rows) if DOWN else (tile // columns, tile % columns)
     s, batch = matrix % runs, matrix // runs
     return s, batch // out.shape[2], batch % out.shape[2], row * BM, column * BN
-
-
-@kernel
-def sum_many(
-    a: Any,
-    b: Any,
-    out: Any,
-    *,
-    BM: int,
-    BN: int,
-    BK: int,
-    STAGES: int,
-    UNITS: bool,
-    SPLIT: bool,
-    ACC: Any,
-) -> None:
-    """``out[s, e, g]`` is the sum of ``a[i, e, g] @ b[i, e, g]`` over the i of part s.
-
-    Each part but the last has as many, the number of them over that of parts rounded up; a
-    workgroup per ``BM x BN`` tile of each. Otherwise as `multiply_many`.
-    """
-    m, n, k = out.shape[3], out.shape[4], a.shape[4]
-    s, e, g, row, column = tile_of_many(out, out.shape[0], BM, BN, True)
-    each = kl.cdiv(a.shape[0], out.shape[0])
-    first = s * each
-    deep = kl.cdiv(k, BK)
-    steps = kl.maximum(kl.minimum(each, a.shape[0] - first), 0) * deep
-    AHEAD = STAGES - 1
-    tile_a, tile_b = kl.local((STAGES, BM, BK), a.dtype), kl.local((STAGES, BK, BN), b.dtype)
-    acc = kl.matrix((BM, BN), ACC, scope="workgroup", units=UNITS, split=SPLIT)
-    acc.fill(0)
-    for stage in kl.static_range(AHEAD):
-        i, start = first + stage // deep, stage % deep * BK
-        kl.copy_async(tile_a[stage], a[i, e, g, row : row + BM, start : start + BK])
-        kl.copy_async(tile_b[stage], b[i, e, g, start : start + BK, column : column + BN])
-        kl.copy_commit()
-    for step in range(steps):
-        if AHEAD > 0:
-            kl.copy_wait(AHEAD - 1)
-            kl.barrier()
-        ahead = step + AHEAD
-        slot, i, start = ahead % STAGES, first + ahead // deep, ahead % deep * BK
-        kl.copy_async(tile_a[slot], a[i, e, g, row : row + BM, start : start + BK])
-        kl.copy_async(tile_b[slot], b[i, e, g, start : start + BK, column : column + BN])
-        kl.copy_commit()
-        if AHEAD == 0:
-            kl.copy_wait(0)
-            kl.barrier()
-        now = step % STAGES
-        left = k - step % deep * BK
-        kl.mma(acc, tile_a[now], tile_b[now], valid=(m - row, n - column, left))
-        if STAGES == 1:
-            kl.barrier()
-    acc.store(out[s, e, g, row : row + BM, column : column + BN])

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 from portable.backend import Device
-from portable.conv.geometry import Geometry, Layout
+from portable.conv.geometry import Geometry
 from portable.conv.layouts import as_nchw
-from portable.dtypes import DType
+from portable.conv.method import Method
 from portable.errors import DTypeError, UnsupportedError
 from portable.lang.function import Function
 from portable.linalg.gemm_kernels import keep, relu
@@ -16,31 +15,8 @@ from portable.linalg.gemm_kernels import keep, relu
 __all__ = ["Vendor"]
 
 
-@dataclass(frozen=True, slots=True)
-class Vendor:
-    """PyTorch's convolution of images of one shape.
-
-    Attributes
-    ----------
-    device : Device
-    shape : Geometry
-    workspace_kind : DType
-        Of the arrays; it takes no workspace.
-    layout : {"NCHW", "NHWC"}
-    """
-
-    device: Device
-    shape: Geometry
-    workspace_kind: DType
-    layout: Layout
-
-    def workspace(self) -> tuple[int, int]:
-        """None."""
-        return 0, 0
-
-    def filters(self, w: Any) -> Any:
-        """As they are."""
-        return w
+class Vendor(Method):
+    """PyTorch's convolution of images of one shape."""
 
     def run(
         self, x: Any, filters: Any, out: Any, bias: Any, activation: Function, workspace: Any

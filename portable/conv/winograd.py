@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from math import prod
 from typing import Any, Final
 
-from portable.backend import Device
-from portable.conv.geometry import TAPS, Geometry, Layout, Pair
+from portable.conv.geometry import TAPS, Pair
 from portable.conv.layouts import as_nchw
-from portable.conv.method import most_workspace
+from portable.conv.method import Method, most_workspace
 from portable.conv.points import Transforms, transforms
-from portable.conv.product_kernels import multiply_many
+from portable.conv.product_kernels import Tiling, multiply_many
 from portable.conv.tuning import winograd_choices
 from portable.conv.winograd_kernels import (
     transform_filters,
@@ -25,17 +25,14 @@ from portable.tune.fallback import first_accepted
 from portable.tune.space import Parameters
 from portable.tune.table import state
 
-__all__ = ["PRODUCT", "Winograd"]
+__all__ = ["Winograd"]
 
 _CHANNELS: Final = 128
 """Neighbouring channels of a workgroup, where these are neighbours in memory: at most."""
 
-PRODUCT: Final = ("BM", "BN", "BK", "STAGES", "UNITS", "SPLIT")
-"""Parameters of the kernels of products."""
 
-
-@dataclass(frozen=True, slots=True)
-class Winograd:
+@dataclass(frozen=True, kw_only=True)
+class Winograd(Method):
     """F(m x m, 3 x 3) for images of one shape.
 
     Tiles are taken in blocks of ``T``. A block's transformed tiles lie together in memory: for each
@@ -43,45 +40,61 @@ class Winograd:
 
     Attributes
     ----------
-    device : Device
-    shape : Geometry
     results : int
         m, results of a tile along a dimension.
-    workspace_kind : DType
-        The type to transform, multiply and sum in.
-    channels_fast : bool
-        Whether neighbouring channels are neighbours in memory.
-    choice : mapping, optional
-        What to use instead of the table of tuned parameters.
     """
 
-    device: Device
-    shape: Geometry
     results: int
-    workspace_kind: DType
-    channels_fast: bool
-    choice: Parameters | None = None
 
     @property
+    def workspace_kind(self) -> DType:
+        """The type to transform, multiply and sum in."""
+        return self.kind.register
+
+    @property
+    def channels_fast(self) -> bool:
+        """Whether neighbouring channels are neighbours in memory."""
+        return self.layout == "NHWC"
+
+    @cached_property
     def by(self) -> Transforms:
         """The transforms."""
         return transforms(self.results, TAPS)
 
-    @property
+    @cached_property
     def tiles(self) -> Pair:
         """Tiles down and across a result."""
         height, width = self.shape.result
         return -(-height // self.results), -(-width // self.results)
 
-    @property
+    @cached_property
     def total(self) -> int:
         """Tiles of all images."""
         return self.shape.images * prod(self.tiles)
 
+    @cached_property
+    def block(self) -> int:
+        """Tiles of a block."""
+        return int(self._choices[0]["T"])
+
+    @cached_property
+    def each(self) -> int:
+        """Elements of workspace for a block."""
+        channels = self.shape.channels + self.shape.filters
+        return self.by.inputs**2 * channels * self.block
+
+    @cached_property
+    def _choices(self) -> tuple[Parameters, ...]:
+        if self.choice is not None:
+            return (self.choice,)
+        capabilities, kind = self.device.capabilities, self.workspace_kind
+        matrices = self.by.inputs**2 * self.shape.groups
+        return winograd_choices(capabilities, kind, self.shape, self.total, matrices, state())
+
     def workspace(self) -> tuple[int, int]:
         """Elements of workspace to ask for, and the fewest that are of use: those of a block."""
-        each = self.each()
-        blocks = -(-self.total // self.block())
+        each = self.each
+        blocks = -(-self.total // self.block)
         most = max(1, most_workspace(self.device) // self.workspace_kind.itemsize // each)
         return min(blocks, most) * each, each
 
@@ -101,10 +114,9 @@ class Winograd:
         self, x: Any, filters: Any, out: Any, bias: Any, activation: Function, workspace: Any
     ) -> None:
         """Makes results from transformed filters."""
-        layout: Layout = "NHWC" if self.channels_fast else "NCHW"
-        x, out = (as_nchw(self.device, a, layout) for a in (x, out))
-        block = self.block()
-        batch = workspace.shape[0] // self.each() * block
+        x, out = (as_nchw(self.device, a, self.layout) for a in (x, out))
+        block = self.block
+        batch = workspace.shape[0] // self.each * block
         for first in range(0, self.total, batch):
             blocks = -(-min(batch, self.total - first) // block)
             v, m = self.matrices(workspace, blocks)
@@ -123,7 +135,7 @@ class Winograd:
             BY=self.by,
             PADDING=self.shape.window.padding,
             CHANNELS_FAST=self.channels_fast,
-            T=self.block(),
+            T=self.block,
             ACC=self.workspace_kind,
         )
 
@@ -134,18 +146,18 @@ class Winograd:
         def use(choice: Parameters) -> None:
             tiles = -(-rows // choice["BM"]) * -(-columns // choice["BN"])
             runs = -(-blocks // choice["RUN"]) * prod(count)
-            sizes = {name: choice[name] for name in PRODUCT}
             multiply_many[groups(runs * tiles), (choice["WORKGROUP"], 1, 1)](
                 left,
                 right,
                 m,
+                TILING=Tiling.of(choice),
                 RUN=choice["RUN"],
+                SUMS=False,
                 DOWN=not self.channels_fast,
                 ACC=self.workspace_kind,
-                **sizes,
             )
 
-        first_accepted(self._choices(), use)
+        first_accepted(self._choices, use)
 
     def _transform_results(
         self, m: Any, out: Any, bias: Any, activation: Function, first: int
@@ -160,20 +172,20 @@ class Winograd:
             BY=self.by,
             ACTIVATION=activation,
             CHANNELS_FAST=self.channels_fast,
-            T=self.block(),
+            T=self.block,
             STAGED=staged,
         )
 
     def launch(self, blocks: int, channels: int) -> tuple[Any, tuple[int, int, int]]:
         """Workgroups that transform so many blocks: of all tiles of a channel, or of channels."""
         if not self.channels_fast:
-            return groups(blocks * channels), (self.block(), 1, 1)
+            return groups(blocks * channels), (self.block, 1, 1)
         items = min(_CHANNELS, channels)
-        return groups(blocks * self.block() * -(-channels // items)), (items, 1, 1)
+        return groups(blocks * self.block * -(-channels // items)), (items, 1, 1)
 
     def matrices(self, workspace: Any, blocks: int) -> tuple[Any, Any]:
         """Transformed images and products of so many blocks, parts of the workspace."""
-        elements, count, block = self.by.inputs**2, self.shape.groups, self.block()
+        elements, count, block = self.by.inputs**2, self.shape.groups, self.block
         found, start = [], 0
         for channels in (self.shape.channels // count, self.shape.filters // count):
             matrix = (block, channels) if self.channels_fast else (channels, block)
@@ -188,19 +200,3 @@ class Winograd:
         if not self.channels_fast:
             return matrices
         return self.device.namespace().permute_dims(matrices, (0, 1, 2, 4, 3))
-
-    def _choices(self) -> tuple[Parameters, ...]:
-        if self.choice is not None:
-            return (self.choice,)
-        capabilities, kind = self.device.capabilities, self.workspace_kind
-        matrices = self.by.inputs**2 * self.shape.groups
-        return winograd_choices(capabilities, kind, self.shape, self.total, matrices, state())
-
-    def block(self) -> int:
-        """Tiles of a block."""
-        return int(self._choices()[0]["T"])
-
-    def each(self) -> int:
-        """Elements of workspace for a block."""
-        channels = self.shape.channels + self.shape.filters
-        return self.by.inputs**2 * channels * self.block()

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from math import prod
 from typing import Any, Final
 
-from portable.conv.product_kernels import sum_many
+from portable.conv.product_kernels import Tiling, multiply_many
 from portable.conv.tuning import winograd_choices
-from portable.conv.winograd import PRODUCT, Winograd
+from portable.conv.winograd import Winograd
 from portable.conv.winograd_kernels import transform_gradient, transform_sums
 from portable.lang.geometry import groups
 from portable.tune.fallback import first_accepted
@@ -45,8 +45,8 @@ class WinogradGradient:
         forward = self.forward
         device, kind = forward.device, forward.workspace_kind
         workspace = device.empty((forward.workspace()[0],), kind)
-        block = forward.block()
-        batch = workspace.shape[0] // forward.each() * block
+        block = forward.block
+        batch = workspace.shape[0] // forward.each * block
         firsts = range(0, forward.total, batch)
         parts = self._parts(min(batch, forward.total))
         sums = device.empty((len(firsts) * parts, *self._matrices()), kind)
@@ -70,7 +70,7 @@ class WinogradGradient:
         elements, count, rows, columns = self._matrices()
         products = int(elements * count * -(-rows // choice["BM"]) * -(-columns // choice["BN"]))
         units = self.forward.device.capabilities.compute_units
-        return max(1, min(-(-_ENOUGH * units // products), -(-tiles // self.forward.block())))
+        return max(1, min(-(-_ENOUGH * units // products), -(-tiles // self.forward.block)))
 
     def _choices(self) -> tuple[Parameters, ...]:
         """Large tiles, since sums are cut into as many parts as keep all units at work."""
@@ -88,7 +88,7 @@ class WinogradGradient:
             forward.tiles,
             BY=forward.by,
             CHANNELS_FAST=forward.channels_fast,
-            T=forward.block(),
+            T=forward.block,
             ACC=forward.workspace_kind,
         )
 
@@ -101,9 +101,15 @@ class WinogradGradient:
 
         def use(choice: Parameters) -> None:
             tiles = -(-rows // choice["BM"]) * -(-columns // choice["BN"])
-            sizes = {name: choice[name] for name in PRODUCT}
-            sum_many[groups(prod(count) * tiles), (choice["WORKGROUP"], 1, 1)](
-                left, right, sums, ACC=forward.workspace_kind, **sizes
+            multiply_many[groups(prod(count) * tiles), (choice["WORKGROUP"], 1, 1)](
+                left,
+                right,
+                sums,
+                TILING=Tiling.of(choice),
+                RUN=1,
+                SUMS=True,
+                DOWN=True,
+                ACC=forward.workspace_kind,
             )
 
         first_accepted(self._choices(), use)

@@ -10,7 +10,7 @@ import pytest
 import portable as pt
 from portable.conv.box_kernels import multiply_boxes
 from portable.conv.geometry import Window
-from portable.conv.product_kernels import multiply_many
+from portable.conv.product_kernels import Tiling, multiply_many
 from portable.dtypes import DType
 from portable.lang.emit import generate
 from portable.lang.frontend.compile import translate
@@ -30,7 +30,7 @@ BOXES = {
     "STAGES": 4, "APART": True, "UNITS": True, "ACC": pt.float32, "ACTIVATION": keep,
 }  # fmt: skip
 MANY = {
-    "BM": 64, "BN": 64, "BK": 32, "STAGES": 2, "UNITS": True, "SPLIT": True, "DOWN": True, "RUN": 1,
+    "TILING": Tiling(64, 64, 32, 2, units=True, split=True), "RUN": 1, "SUMS": False, "DOWN": True,
     "ACC": pt.float32,
 }  # fmt: skip
 
