@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterable
+from collections.abc import Set as AbstractSet
 from typing import Any, Final
 
 from portable.dtypes import DType
@@ -277,7 +278,7 @@ class BindingTranslator(CallTranslator):
             return fixed and x == first and first.expr not in self.builder.variables
         return not isinstance(first, Complex) and variables.same(x, first)
 
-    def _promote_in_loop(self, names: set[str]) -> None:
+    def _promote_in_loop(self, names: AbstractSet[str]) -> None:
         """Likewise for a loop, where what is no number can only be assigned before it is read."""
         self._promote(names)
         here = self.builder.location
@@ -291,7 +292,7 @@ class BindingTranslator(CallTranslator):
         """Of a struct that a branch makes anew, fields that stay constants stay so: see `_join`."""
         return isinstance(self.frame.env.get(name), Struct)
 
-    def _promote(self, names: set[str]) -> None:
+    def _promote(self, names: AbstractSet[str]) -> None:
         """Turns bound names that run-time control flow assigns into variables."""
         for name in sorted(names):
             held = self.frame.env.get(name)

@@ -41,6 +41,10 @@ class Frame:
         How many run-time branches and loops are around the present statement.
     calls : int
         Helper functions inlined so far.
+    ordinals : dict
+        How many variables of each name there are.
+    places : dict
+        Where nodes stand that were visited.
     """
 
     source: FunctionSource
@@ -54,12 +58,17 @@ class Frame:
     depth: int = 0
     calls: int = 0
     ordinals: dict[str, int] = field(default_factory=dict)
+    places: dict[ast.AST, Location] = field(default_factory=dict)
 
     def location(self, node: ast.AST) -> Location:
         """Where a node stands, and how the kernel got there."""
-        place = self.source.location(node)
-        name = self.source.tree.name
-        return Location(place.file, place.line, place.column, name, self.called)
+        found = self.places.get(node)
+        if found is None:
+            place = self.source.location(node)
+            name = self.source.tree.name
+            found = Location(place.file, place.line, place.column, name, self.called)
+            self.places[node] = found  # loops that are repeated come back to it
+        return found
 
     def key(self, name: str) -> tuple[Any, ...]:
         """A key for one more variable of a name, the same in every pass."""

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import fields
 from difflib import get_close_matches
 from enum import Enum
-from functools import partial
+from functools import cache, partial
 from types import MethodType, ModuleType
 from typing import Any, Final
 
@@ -71,6 +71,11 @@ _REFUSED: Final[dict[type[ast.expr], str]] = {
 }
 
 
+@cache
+def _method_name(kind: str) -> str:
+    return f"visit_{kind.lower()}"
+
+
 class NameTranslator(ABC):
     """Turns names, and what is written after them, into constants, values and views."""
 
@@ -97,9 +102,7 @@ class NameTranslator(ABC):
         """What an expression stands for; run-time effects are emitted as they come."""
         self.builder.location = self.frame.location(node)
         self.builder.source_line = self.frame.source.line(node.lineno)
-        method: Callable[[Any], Any] | None = getattr(
-            self, f"visit_{type(node).__name__.lower()}", None
-        )
+        method: Callable[[Any], Any] | None = getattr(self, _method_name(type(node).__name__), None)
         if method is None:
             hint = _REFUSED.get(type(node), "")
             self.builder.fail(f"{type(node).__name__} is not in the kernel language", hint)

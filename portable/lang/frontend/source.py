@@ -43,9 +43,11 @@ class FunctionSource:
 
     def location(self, node: ast.AST) -> Location:
         """Where a node of the tree stands in the user's file."""
-        line = getattr(node, "lineno", self.tree.lineno)
-        before = self.line(line).encode()[: getattr(node, "col_offset", 0)]
-        return Location(self.file, line, len(before.decode()) + 1)
+        line, column = getattr(node, "lineno", self.tree.lineno), getattr(node, "col_offset", 0)
+        text = self.line(line)
+        if not text.isascii():
+            column = len(text.encode()[:column].decode())
+        return Location(self.file, line, column + 1)
 
     def line(self, number: int) -> str:
         """The text of a line, by its number in the file."""

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import ast
 import inspect
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from enum import Enum, auto
+from functools import lru_cache
 from typing import Any, Final
 
 from portable.dtypes import DType
@@ -27,6 +28,7 @@ from portable.lang.frontend.conversion import (
     unify,
 )
 from portable.lang.frontend.frame import Frame, LoopKind
+from portable.lang.frontend.source import FunctionSource
 from portable.lang.frontend.structs import load, store
 from portable.lang.frontend.values import (
     Elements,
@@ -48,6 +50,9 @@ from portable.lang.words.word import word_of
 __all__ = ["Translator"]
 
 _MAX_DEPTH: Final = 64
+_MOST_KNOWN: Final = 2**14
+"""Nodes and functions of which it is remembered what they are like: they are inlined often."""
+
 _RUN_TIME_LOOPS: Final = ("range", "workgroup_range", "elements")
 _REFUSED: Final[dict[type[ast.stmt], str]] = {
     ast.With: "kernels have no context managers",
@@ -79,6 +84,7 @@ class Translator(BindingTranslator):
     def __init__(self, builder: Builder, frame: Frame) -> None:
         self.builder = builder
         self.frame = frame
+        self._outer: dict[FunctionSource, Mapping[str, Any]] = {}
         builder.inline = self.call_function
         builder.call = lambda function, args: self.call(function, args, {})
 
@@ -422,7 +428,7 @@ class Translator(BindingTranslator):
     def call_function(self, function: Function, args: list[Any], kwargs: dict[str, Any]) -> Any:
         """Inlines a helper function."""
         try:
-            bound = inspect.signature(function.python).bind(*args, **kwargs)
+            bound = _signature(function.python).bind(*args, **kwargs)
         except TypeError as error:
             self.builder.fail(f"{function.__name__}: {error}")
         given = set(bound.arguments)
@@ -437,7 +443,7 @@ class Translator(BindingTranslator):
         env = {name: self._snapshot(name, value) for name, value in bound.arguments.items()}
         source = function.source
         path, active = (*caller.path, step), (*caller.active, call)
-        self.frame = Frame(source, path, env, source.outer_names(), False, here, active)
+        self.frame = Frame(source, path, env, self._outer_names(source), False, here, active)
         try:
             self._block(source.tree.body)
             result = self.frame.env.get("return")
@@ -448,6 +454,13 @@ class Translator(BindingTranslator):
             self.frame = caller
         self.builder.location, self.builder.source_line = here, text
         return result
+
+    def _outer_names(self, source: FunctionSource) -> Mapping[str, Any]:
+        """What a helper's free names stand for, the same in all calls of one kernel."""
+        found = self._outer.get(source)
+        if found is None:
+            found = self._outer[source] = source.outer_names()
+        return found
 
     def _refuse_recursion(self, call: tuple[Function, Any]) -> None:
         """A helper that calls itself needs constants that change, and an end that they reach."""
@@ -462,6 +475,9 @@ class Translator(BindingTranslator):
             )
 
 
+_signature = lru_cache(_MOST_KNOWN)(inspect.signature)
+
+
 def _fixed_in(x: Any) -> Any:
     """What is known of an argument at compile time; equal where calls are inlined alike."""
     items = items_in(x)
@@ -472,26 +488,31 @@ def _fixed_in(x: Any) -> Any:
     return (x.array, x.kept) if isinstance(x, View) else repr(x)
 
 
-def _assigned(*blocks: Sequence[ast.stmt]) -> set[str]:
+def _assigned(*blocks: Sequence[ast.stmt]) -> frozenset[str]:
     """Names that statements assign, in whatever nested blocks.
 
     A loop that is repeated at compile time gives its name a constant each time, which no other loop
     or branch around it is to turn into a variable.
     """
-    nodes = [node for block in blocks for statement in block for node in ast.walk(statement)]
+    return frozenset().union(*(_assigned_by(x) for block in blocks for x in block))
+
+
+@lru_cache(_MOST_KNOWN)
+def _assigned_by(statement: ast.stmt) -> frozenset[str]:
+    nodes = list(ast.walk(statement))
     constants = {
         id(name)
         for node in nodes
         if isinstance(node, ast.For | ast.comprehension) and not _is_run_time(node.iter)
         for name in ast.walk(node.target)
     }
-    return {
+    return frozenset(
         node.id
         for node in nodes
         if isinstance(node, ast.Name)
         and isinstance(node.ctx, ast.Store)
         and id(node) not in constants
-    }
+    )
 
 
 def _is_run_time(over: ast.expr) -> bool:
@@ -501,6 +522,7 @@ def _is_run_time(over: ast.expr) -> bool:
     return name in _RUN_TIME_LOOPS
 
 
+@lru_cache(_MOST_KNOWN)
 def _has_return(node: ast.stmt) -> bool:
     return any(isinstance(inner, ast.Return) for inner in ast.walk(node))
 
