@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,7 +16,7 @@ from portable.lang.ir.kernel import Kernel, Options
 from portable.lang.ir.types import Vector, lanes_of
 from tests.support import irbuilder as ir
 
-__all__ = ["OPERATIONS", "SPECIALS", "Operation", "operation_kernel"]
+__all__ = ["OPERATIONS", "SPECIALS", "Operation", "operation_kernel", "operations_kernel"]
 
 Values = np.ndarray[Any, Any]
 
@@ -175,25 +175,38 @@ OPERATIONS = [*_binaries(), *_unaries(), *_casts(), *_calls()]
 
 def operation_kernel(operation: Operation, lanes: int = 1, workgroup: int = 1) -> Kernel:
     """``out[i] = operation(x[i], ...)``, by scalars or by vectors of `lanes`."""
-    names = "xyz"[: operation.arity]
-    arrays = [ir.array(name, operation.kind) for name in names]
-    kind = operation.kind if lanes == 1 else Vector(operation.kind, lanes)
+    return operations_kernel((operation,), lanes, workgroup)
+
+
+def operations_kernel(
+    operations: Sequence[Operation], lanes: int = 1, workgroup: int = 1
+) -> Kernel:
+    """Likewise of several operations on the same operands, each with an array of results."""
+    first = operations[0]
+    names = "xyz"[: first.arity]
+    arrays = [ir.array(name, first.kind) for name in names]
+    kind = first.kind if lanes == 1 else Vector(first.kind, lanes)
     values = [ir.var(f"{name}v", kind) for name in names]
-    result = operation.make(*values)
-    if lanes > 1 and isinstance(result, e.Cast | e.Bitcast | e.Call):
-        scalar: Any = result.type
-        result = type(result)(*(
-            Vector(scalar, lanes) if name == "type" else getattr(result, name)
-            for name in result.__dataclass_fields__
-        ))  # fmt: skip
-    scalar = result.type.dtype if isinstance(result.type, Vector) else result.type
-    out = ir.array("out", scalar)
     at = ir.mul(ir.gid(), lanes) if lanes > 1 else ir.gid()
     body: list[s.Statement] = [
         s.Load(v, a, (at,), ir.LOC) for v, a in zip(values, arrays, strict=True)
     ]
-    body.append(s.Store(out, (at,), result, ir.LOC))
-    assert lanes_of(result.type) == lanes
-    return ir.kernel(
-        [*arrays, out], body, workgroup=(workgroup, 1, 1), options=Options(contract=False)
-    )
+    for number, operation in enumerate(operations):
+        result = _of_lanes(operation.make(*values), lanes)
+        scalar = result.type.dtype if isinstance(result.type, Vector) else result.type
+        out = ir.array(f"out{number}", scalar)
+        assert lanes_of(result.type) == lanes
+        arrays.append(out)
+        body.append(s.Store(out, (at,), result, ir.LOC))
+    return ir.kernel(arrays, body, workgroup=(workgroup, 1, 1), options=Options(contract=False))
+
+
+def _of_lanes(result: e.Expression, lanes: int) -> e.Expression:
+    """An operation that was given vectors, of a type for as many lanes."""
+    if lanes == 1 or not isinstance(result, e.Cast | e.Bitcast | e.Call):
+        return result
+    scalar: Any = result.type
+    return type(result)(*(
+        Vector(scalar, lanes) if name == "type" else getattr(result, name)
+        for name in result.__dataclass_fields__
+    ))  # fmt: skip

@@ -76,48 +76,58 @@ def test_step_of_zero_is_no_round(runtime: OpenCLDevice) -> None:
     assert runtime.run(program, (1,), [np.ones(2, "i4"), 0, 9, 0])[0].tolist() == [0, 0]
 
 
-def convert_kernel(source: dt.DType, lanes: int, stride: bool, middle: str) -> Kernel:
-    """Copies by way of registers and a private or local array."""
-    strides: Any = ("any",) if stride else ("unit",)
-    x, y = ir.array("x", source, strides), ir.array("y", source, strides)
-    maker = ir.private if middle == "private" else ir.local
-    stage = maker("stage", source, (16,))
+Way = tuple[bool, str]
+"""Whether strides are any, and by way of which memory."""
+
+WAYS: list[Way] = [(stride, middle) for stride in (False, True) for middle in ("private", "local")]
+
+
+def convert_kernel(source: dt.DType, lanes: int, *ways: Way) -> Kernel:
+    """Copies by way of registers and a private or local array, an array in each way."""
+    arrays, stages, body = [], [], []
     kind: Any = source.register if lanes == 1 else Vector(source.register, lanes)
     at = ir.mul(ir.gid(), lanes)
-    first, second = ir.load("first", x, at, kind=kind), ir.load("second", stage, at, kind=kind)
-    body = [
-        first,
-        s.Store(stage, (at,), first.var, ir.LOC),
-        second,
-        s.Store(y, (at,), second.var, ir.LOC),
-    ]
-    return ir.kernel([x, y], body, arrays=[stage])
+    for number, (stride, middle) in enumerate(ways):
+        strides: Any = ("any",) if stride else ("unit",)
+        x, y = (ir.array(f"{name}{number}", source, strides) for name in "xy")
+        maker = ir.private if middle == "private" else ir.local
+        stage = maker(f"stage{number}", source, (16,))
+        first = ir.load(f"first{number}", x, at, kind=kind)
+        second = ir.load(f"second{number}", stage, at, kind=kind)
+        body += [
+            first,
+            s.Store(stage, (at,), first.var, ir.LOC),
+            second,
+            s.Store(y, (at,), second.var, ir.LOC),
+        ]
+        arrays += [x, y]
+        stages.append(stage)
+    return ir.kernel(arrays, body, arrays=stages)
 
 
 REAL = [t for t in dt.ALL if not t.is_complex]
 
 
 @on_devices
-@pytest.mark.parametrize("middle", ["private", "local"])
-@pytest.mark.parametrize("stride", [False, True], ids=["unit", "any"])
 @pytest.mark.parametrize("lanes", [1, 2, 16])
 @pytest.mark.parametrize("dtype", REAL, ids=str)
-def test_memory(
-    dtype: dt.DType, lanes: int, stride: bool, middle: str, runtime: OpenCLDevice
-) -> None:
-    kernel = convert_kernel(dtype, lanes, stride, middle)
-    x = np.random.default_rng(2).integers(0, 120, 16).astype(dtype.numpy)
+def test_memory(dtype: dt.DType, lanes: int, runtime: OpenCLDevice) -> None:
+    kernel = convert_kernel(dtype, lanes, *WAYS)
+    random = np.random.default_rng(2)
+    xs = [random.integers(0, 120, 16).astype(dtype.numpy) for _ in WAYS]
     program = generate(kernel, runtime.capabilities)
-    found = runtime.run(program, (16 // lanes,), [x, np.zeros_like(x)])[1]
-    assert np.array_equal(found, x), program.source
+    given = [array for x in xs for array in (x, np.zeros_like(x))]
+    found = runtime.run(program, (16 // lanes,), given)[1::2]
+    for way, x, y in zip(WAYS, xs, found, strict=True):
+        assert np.array_equal(y, x), (way, program.source)
 
 
 @pytest.mark.parametrize("dtype", REAL, ids=str)
 def test_memory_compiles_everywhere(dtype: dt.DType) -> None:
-    kernel = convert_kernel(dtype, 4, False, "local")
+    kernel = convert_kernel(dtype, 4, (False, "local"))
     everywhere(kernel)
     if not cuda_missing():
-        compile_cuda(generate(convert_kernel(dtype, 8, True, "private"), CUDA))
+        compile_cuda(generate(convert_kernel(dtype, 8, (True, "private")), CUDA))
 
 
 @on_devices
