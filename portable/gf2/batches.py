@@ -23,6 +23,7 @@ from portable.errors import ShapeError
 from portable.files import require_room, write_whole, writing_whole
 from portable.gf2.eliminate import leading_columns, one_lead_each
 from portable.gf2.elimination import Progress
+from portable.gf2.inputs import Files, Name, read_rows, shape_of, widened
 from portable.gf2.layout import WORD, Order
 from portable.gf2.matrix import BitMatrix
 from portable.gf2.packed_file import (
@@ -32,17 +33,15 @@ from portable.gf2.packed_file import (
     packed_bytes,
     packed_header,
 )
-from portable.gf2.packing import Words, word_count
+from portable.gf2.packing import Words
 from portable.gf2.schedule import run_stripes
 from portable.gf2.shared_out import Share, Shares, shape_for_all
 from portable.gf2.stages import Stages, stage
-from portable.gf2.text import read_text, text_bytes, write_lines
+from portable.gf2.text import text_bytes, write_lines
 from portable.gf2.tuning import Shape
 from portable.parallel.member import Member
 
 __all__ = ["eliminate_in_batches", "unfinished_folder"]
-
-Name = str | os.PathLike[str]
 
 _FINISHED: Final = "finished.json"
 _PIECE: Final = 1 << 28
@@ -55,48 +54,38 @@ def unfinished_folder(out: Name) -> Path:
 
 
 def eliminate_in_batches(
-    eliminators: Name,
-    rows: Name,
-    out: Name,
-    memory: int,
-    member: Member,
-    stages: Stages | None = None,
+    files: Files, memory: int, member: Member, stages: Stages | None = None
 ) -> NDArray[np.bool_]:
     """`portable.gf2.eliminate_file` with at most about `memory` bytes of columns at a time.
 
     Members of a group share each batch out, and need a folder that all of them see.
     """
-    folder = unfinished_folder(out)
+    folder = unfinished_folder(files.out)
     with member.agreeing():
         if member.rank == 0:
             folder.mkdir(exist_ok=True)
     try:
-        return _in_batches((eliminators, rows), Path(out), folder, memory, member, stages)
+        return _in_batches(files, folder, memory, member, stages)
     finally:
         if member.rank == 0 and folder.exists() and not (folder / _FINISHED).exists():
             shutil.rmtree(folder)
 
 
 def _in_batches(
-    given: tuple[Name, Name],
-    out: Path,
-    folder: Path,
-    memory: int,
-    member: Member,
-    stages: Stages | None,
+    files: Files, folder: Path, memory: int, member: Member, stages: Stages | None
 ) -> NDArray[np.bool_]:
     with member.agreeing():
-        names = _packed_inputs(given, folder, member, stages)
+        names = _packed_inputs(files, folder, member.rank == 0, stages)
     work = _Work.of(names, folder, memory, member)
     with member.agreeing():
         leads = work.leads()
-        one_lead_each(leads, lambda i: f"{os.fspath(given[0])}, line {i + 1}")
+        one_lead_each(leads, lambda i: f"{os.fspath(files.eliminators)}, line {i + 1}")
         if member.rank == 0:
-            work.prepare(given)
+            work.prepare((files.eliminators, files.rows))
     promoted = work.run(leads, stage(stages, "elimination"))
     with member.agreeing():
         if member.rank == 0:
-            _finish(work, out)
+            _finish(work, Path(files.out))
     return promoted
 
 
@@ -104,54 +93,44 @@ def _in_batches(
 
 
 def _packed_inputs(
-    paths: tuple[Name, Name], folder: Path, member: Member, stages: Stages | None
+    files: Files, folder: Path, packs: bool, stages: Stages | None
 ) -> tuple[Path, Path]:
-    """The files, or packed copies of those that are text or of fewer columns."""
-    shares = [1 if is_packed(p) else -(-Path(p).stat().st_size // _PIECE) or 1 for p in paths]
-    shapes = [
-        _shape_of(path, count, stage(stages, name))
-        for path, count, name in zip(paths, shares, ("eliminators", "rows"), strict=True)
-    ]
+    """The files, or packed copies of those that are text or of fewer columns.
+
+    Copies are written by the member that `packs`.
+    """
+    given = files.eliminators, files.rows
+    shapes = [shape_of(path, files.columns) for path in given]
     columns = max(shape[1] for shape in shapes)
     found = []
-    for path, count, shape, name in zip(paths, shares, shapes, ("e", "r"), strict=True):
-        target = folder / f"{name}{SUFFIX}"
+    for path, shape, name in zip(given, shapes, ("eliminators", "rows"), strict=True):
+        target = folder / f"{name[0]}{SUFFIX}"
         if is_packed(path) and shape[1] == columns:
             target = Path(path)
-        elif member.rank == 0 and not _is_newer(target, Path(path)):
-            _pack_into(target, path, count, (shape[0], columns))
+        elif packs and not _is_copy(target, Path(path), (shape[0], columns)):
+            _pack_into(target, path, (shape[0], columns), stage(stages, name))
         found.append(target)
-    member.barrier()
     return found[0], found[1]
 
 
-def _is_newer(target: Path, source: Path) -> bool:
-    return target.exists() and target.stat().st_mtime_ns > source.stat().st_mtime_ns
+def _is_copy(target: Path, source: Path, shape: tuple[int, int]) -> bool:
+    """Whether a copy was made since the file was written, and in this shape."""
+    if not target.exists() or target.stat().st_mtime_ns <= source.stat().st_mtime_ns:
+        return False
+    return shape_of(target) == shape
 
 
-def _shape_of(path: Name, count: int, progress: Progress | None) -> tuple[int, int]:
-    if is_packed(path):
-        mapped, columns = map_packed(path)
-        return len(mapped), columns
-    rows = columns = 0
-    for number in range(count):
-        words, wide = read_text(path, share=(number, count))
-        rows, columns = rows + len(words), max(columns, wide)
-        if progress is not None:
-            progress((number + 1) / count)
-    return rows, columns
-
-
-def _pack_into(target: Path, path: Name, count: int, shape: tuple[int, int]) -> None:
+def _pack_into(target: Path, path: Name, shape: tuple[int, int], progress: Progress | None) -> None:
+    """Copies a file in pieces, as packed words of rows of so many columns."""
+    count = -(-Path(path).stat().st_size // _PIECE) or 1
+    columns = None if is_packed(path) else shape[1]
     with writing_whole(target, size=packed_bytes(*shape)) as file:
         file.write(packed_header(*shape))
         for number in range(count):
-            if is_packed(path):
-                words = np.array(map_packed(path)[0], np.uint64)
-            else:
-                words, _ = read_text(path, share=(number, count))
-            missing = word_count(shape[1]) - words.shape[1]
-            file.write(np.pad(words, ((0, 0), (0, missing))).astype("<u8", copy=False).data)
+            words, _ = read_rows(path, columns, share=(number, count))
+            file.write(widened(words, shape[1]).astype("<u8", copy=False).data)
+            if progress is not None:
+                progress((number + 1) / count)
 
 
 # -- batches --------------------------------------------------------------------------------------
@@ -225,7 +204,12 @@ class _Work:
             [str(Path(p).absolute()), Path(p).stat().st_size, Path(p).stat().st_mtime_ns]
             for p in given
         ]
-        about = {"files": stamps, "stripes": self.stripes, "width": self.width}
+        about = {
+            "files": stamps,
+            "columns": self.columns,
+            "stripes": self.stripes,
+            "width": self.width,
+        }
         if self._said().get("about") == about:
             return
         for path in [*self.folder.glob("pivots-*"), self.folder / _FINISHED, self.result]:

@@ -46,6 +46,13 @@ _on_device = click.option(
 )
 
 
+_of_columns = click.option(
+    "--columns",
+    type=click.IntRange(min=0),
+    help="How many columns there are; for text one more than the highest, if left out.",
+)
+
+
 @click.group()
 def gf2() -> None:
     """Matrices over GF(2), in files of text or packed words (.gf2).
@@ -68,9 +75,15 @@ def gf2() -> None:
     type=click.FloatRange(min=0, min_open=True),
     help="GiB of columns to hold at a time: matrices larger than memory, in batches.",
 )
+@_of_columns
 @_on_device
 def eliminate(
-    eliminators: Path, rows: Path, out: Path, memory: float | None, device: Device | None
+    eliminators: Path,
+    rows: Path,
+    out: Path,
+    memory: float | None,
+    columns: int | None,
+    device: Device | None,
 ) -> None:
     """Reduce each of ROWS in order by ELIMINATORS and by the rows before that came to rest.
 
@@ -82,6 +95,7 @@ def eliminate(
             eliminators,
             rows,
             out,
+            columns=columns,
             device=device,
             stages=stages,
             comm=world(),
@@ -100,11 +114,12 @@ def _is_first() -> bool:
 
 @gf2.command()
 @click.argument("file", type=_FILE)
+@_of_columns
 @_on_device
-def rank(file: Path, device: Device | None) -> None:
+def rank(file: Path, columns: int | None, device: Device | None) -> None:
     """The rank of the matrix in FILE."""
     with _errors_told():
-        matrix = read_matrix(file, device=device)
+        matrix = read_matrix(file, columns=columns, device=device)
         found = rank_of(matrix)
     click.echo(f"{matrix.shape[0]}x{matrix.shape[1]} matrix of rank {found}")
 

@@ -15,33 +15,35 @@ from numpy.typing import NDArray
 
 from portable.files import require_room
 from portable.gf2.eliminate import leading_columns, one_lead_each
+from portable.gf2.inputs import Files, Name, read_rows, widened
 from portable.gf2.layout import Order
 from portable.gf2.matrix import BitMatrix
-from portable.gf2.packed_file import SUFFIX, is_packed, map_packed, packed_header
-from portable.gf2.packing import Words, word_count
+from portable.gf2.packed_file import SUFFIX, packed_header
+from portable.gf2.packing import Words
 from portable.gf2.shared_out import Shares, eliminated_together, shape_for_all
 from portable.gf2.stages import Stages, stage
-from portable.gf2.text import read_text, text_bytes, write_lines
+from portable.gf2.text import text_bytes, write_lines
 from portable.parallel.member import Member
 
 __all__ = ["eliminate_files_together"]
 
-Name = str | os.PathLike[str]
-
 
 def eliminate_files_together(
-    eliminators: Name, rows: Name, out: Name, member: Member, stages: Stages | None = None
+    files: Files, member: Member, stages: Stages | None = None
 ) -> NDArray[np.bool_]:
     """`eliminate_file` by the members of a group; errors are raised in all of them alike."""
+    part = member.rank, member.size
     with member.agreeing():
-        held, wide = _read_share(eliminators, member, stages, "eliminators")
-        given, found = _read_share(rows, member, stages, "rows")
+        (held, wide), (given, found) = (
+            read_rows(path, files.columns, share=part, progress=stage(stages, name))
+            for path, name in ((files.eliminators, "eliminators"), (files.rows, "rows"))
+        )
     columns = max(member.exchange(max(wide, found)))
-    held, given = (_widened(x, columns) for x in (held, given))
+    held, given = (widened(x, columns) for x in (held, given))
     own = leading_columns(BitMatrix.from_words(held, columns, device=member.device))
     leads = np.concatenate(member.exchange(own))
     with member.agreeing():
-        one_lead_each(leads, lambda i: f"{os.fspath(eliminators)}, line {i + 1}")
+        one_lead_each(leads, lambda i: f"{os.fspath(files.eliminators)}, line {i + 1}")
     shape = shape_for_all(member)
     shares = Shares.whole(Order(columns, backward=True), shape.width, member.size)
     counts = np.cumsum([0, *member.exchange(len(given))])
@@ -55,21 +57,8 @@ def eliminate_files_together(
         progress=stage(stages, "elimination"),
     )
     parts = member.all_to_all([words[a:b] for a, b in pairwise(counts)])
-    _write_together(out, shares.joined(parts), columns, member)
+    _write_together(files.out, shares.joined(parts), columns, member)
     return promoted
-
-
-def _read_share(path: Name, member: Member, stages: Stages | None, name: str) -> tuple[Words, int]:
-    """A process' part of the rows of a file."""
-    if is_packed(path):
-        mapped, columns = map_packed(path)
-        first, last = (len(mapped) * i // member.size for i in (member.rank, member.rank + 1))
-        return np.array(mapped[first:last], np.uint64), columns
-    return read_text(path, share=(member.rank, member.size), progress=stage(stages, name))
-
-
-def _widened(words: Words, columns: int) -> Words:
-    return np.pad(words, ((0, 0), (0, word_count(columns) - words.shape[1])))
 
 
 def _by_columns(words: Words, shares: Shares, member: Member) -> Words:

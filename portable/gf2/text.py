@@ -21,7 +21,7 @@ from portable.files import writing_whole
 from portable.gf2.elimination import Progress
 from portable.gf2.packing import Words, columns_of, pack, word_count
 
-__all__ = ["read_text", "text_bytes", "write_lines", "write_text"]
+__all__ = ["read_text", "text_bytes", "text_shape", "write_lines", "write_text"]
 
 _PIECE: Final = 1 << 24
 _COUNTED: Final = 1024
@@ -104,6 +104,27 @@ def read_text(
     return out, count
 
 
+def text_shape(path: str | os.PathLike[str]) -> tuple[int, int]:
+    """The rows and columns of a matrix, by the first number of each line, which is its highest.
+
+    What else is wrong in the text is left to those who read it all.
+
+    Raises
+    ------
+    DataError
+        For a first number that is out of range, and a last line without end.
+    """
+    rows, highest = 0, -1
+    for piece in _pieces(path, (0, 1), None):
+        line_ends = np.flatnonzero(piece.text == _NEWLINE)
+        starts, ends = _edges((piece.text >= _ZERO) & (piece.text <= _NINE))
+        first = np.searchsorted(starts, np.append(0, line_ends[:-1]))
+        first = first[first < starts.size]
+        rows += line_ends.size
+        highest = max(highest, int(_numbers(piece, starts[first], ends[first]).max(initial=-1)))
+    return rows, highest + 1
+
+
 def _pieces(
     path: str | os.PathLike[str], share: tuple[int, int], progress: Progress | None
 ) -> Iterator[_Piece]:
@@ -150,8 +171,7 @@ def _packed(piece: _Piece, columns: int | None) -> tuple[Words, int]:
     text = piece.text
     digit = (text >= _ZERO) & (text <= _NINE)
     _refuse_characters(piece, digit)
-    edges = np.flatnonzero(np.diff(digit.view(np.int8), prepend=0, append=0))
-    starts, ends = edges[::2], edges[1::2]
+    starts, ends = _edges(digit)
     places = _numbers(piece, starts, ends)
     line_ends = np.flatnonzero(text == _NEWLINE)
     rows = np.searchsorted(line_ends, starts)
@@ -161,6 +181,12 @@ def _packed(piece: _Piece, columns: int | None) -> tuple[Words, int]:
         at = int(np.argmax(places >= columns))
         raise piece.wrong(starts[at], f"column {places[at]}; there are columns 0 to {columns - 1}")
     return _joined(rows, places, line_ends.size, word_count(highest + 1)), highest
+
+
+def _edges(digit: NDArray[np.bool_]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Where numbers start and end."""
+    edges = np.flatnonzero(np.diff(digit.view(np.int8), prepend=0, append=0))
+    return edges[::2], edges[1::2]
 
 
 def _refuse_characters(piece: _Piece, digit: NDArray[np.bool_]) -> None:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from portable import gf2
 from portable.errors import DataError
+from portable.gf2.batches import eliminate_in_batches
 from portable.gf2.elimination import Elimination
+from portable.gf2.inputs import Files
 from portable.gf2.made_up import random_problem
 from portable.gf2.tuning import Shape
 from portable.parallel import group
@@ -41,6 +44,40 @@ def test_batches_of_columns(tmp_path: Path, ending: str, size: int) -> None:
     gf2.eliminate_file(known, rows, out, group=group(["cpu"] * size), memory=_MEMORY)
     assert out.read_bytes() == expected.read_bytes()
     assert len(list(tmp_path.iterdir())) == 4
+
+
+def test_text_that_a_device_has_no_room_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    known, rows, expected = _files(tmp_path, "txt")
+    rooms: list[int] = []
+
+    def noted(files: Files, memory: int, *others: Any) -> Any:
+        rooms.append(memory)
+        return eliminate_in_batches(files, memory, *others)
+
+    monkeypatch.setattr("portable.gf2.files.eliminate_in_batches", noted)
+    monkeypatch.setattr("portable.gf2.files._SHARE", 1e-6)
+    gf2.eliminate_file(known, rows, tmp_path / "out.txt", device="cpu")
+    assert (tmp_path / "out.txt").read_bytes() == expected.read_bytes()
+    assert len(rooms) == 1
+
+
+def test_copies_of_other_columns_are_made_anew(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    known, rows, expected = _files(tmp_path, "txt")
+    out = tmp_path / "out.gf2"
+
+    def ended(*given: Any) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Elimination, "follow", ended)
+        with pytest.raises(KeyboardInterrupt):
+            gf2.eliminate_file(known, rows, out, device="cpu", memory=_MEMORY)
+    gf2.eliminate_file(known, rows, out, columns=1000, device="cpu", memory=_MEMORY)
+    assert gf2.BitMatrix.load(out) == gf2.read_matrix(expected, columns=1000)
 
 
 def test_going_on_after_an_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

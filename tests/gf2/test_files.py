@@ -46,10 +46,10 @@ def test_the_command(tmp_path: Path) -> None:
     assert done.exit_code == 0, done.output
     assert (tmp_path / "out.txt").read_text() == expected
     assert "40 rows: " in done.output
-    packed = _run("eliminate", known, rows, "--out", tmp_path / "out.gf2")
+    packed = _run("eliminate", known, rows, "--out", tmp_path / "out.gf2", "--columns", 99)
     assert packed.exit_code == 0, packed.output
     reduced = gf2.BitMatrix.load(tmp_path / "out.gf2")
-    assert reduced == gf2.read_matrix(tmp_path / "out.txt", columns=reduced.shape[1])
+    assert reduced == gf2.read_matrix(tmp_path / "out.txt", columns=99)
     ranked = _run("rank", tmp_path / "out.gf2")
     assert ranked.output.split()[-1] == str(sum(map(bool, expected.split("\n"))))
 
@@ -114,6 +114,8 @@ def test_what_else_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     rows.write_text("9\n")
     with pytest.raises(DataError, match="line 1: column 9; there are columns 0 to 4"):
         read_text(rows, columns=5)
+    narrow = _run("eliminate", known, rows, "--out", "x", "--columns", 7)
+    assert f"{rows}, line 1: column 9; there are columns 0 to 6" in narrow.output
     monkeypatch.setattr("portable.files.shutil.disk_usage", lambda path: _Usage())
     known.write_text("5 1\n")
     full = _run("eliminate", known, rows, "--out", tmp_path / "out.txt")
