@@ -71,9 +71,8 @@ def eliminate(
     progress : callable, optional
         Is told which part of the work is done, from 0 to 1.
     group : portable.parallel.Group, optional
-        Its members share the work out by columns, each on its device; the result is where the rows
-        are. Of several processes each gives the same matrices and gets the whole result;
-        `eliminate_file` reads and writes in parts.
+        Its members share the columns out, each on its device; the result is where the rows are. Of
+        several processes each gives the same matrices and gets the whole result.
     comm : mpi4py.MPI.Comm, optional
         Its processes are such a group, each on the device of its matrices.
 
@@ -96,11 +95,9 @@ def eliminate(
 
     Notes
     -----
-    Row after row and column after column come to the same: in a column, taken from the highest, the
-    first row that leads there is the one that rests there. So 64 columns at a time are eliminated,
-    choosing the pivots from these columns alone, and the rest of the matrix follows by tables of
-    combinations (`portable.gf2.elimination_kernels`). About ``m n^2 / (2 * 64 K)`` additions of
-    words are made where the tables are of K rows, fewer as far as rows are sparse or vanish.
+    64 columns at a time, from the highest: pivots are chosen from these columns alone, and the rest
+    follows by tables of combinations (`portable.gf2.elimination_kernels`). With tables of K rows
+    that is about ``m n^2 / (2 * 64 K)`` additions of words, fewer as rows are sparse or vanish.
 
     Examples
     --------

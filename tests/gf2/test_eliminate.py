@@ -56,6 +56,15 @@ def test_as_row_after_row(
     check(random_problem(seed, columns, rows, density), device)
 
 
+def check_layout(problem: Problem, device: Device, shape: Shape) -> None:
+    """The same with a layout that is not the device's own."""
+    eliminators, rows = matrices(problem, device)
+    leads, order = checked_leads(eliminators), Order(problem.columns, backward=True)
+    work = Elimination.of(rows, order, eliminators=eliminators, leads=leads, shape=shape)
+    work.run()
+    assert work.matrix().to_columns() == [columns_of(r) for r in eliminated(problem)]
+
+
 def test_over_several_stripes(device: Device) -> None:
     size = 150 if device.backend == "simulator" else 1300
     check(random_problem(5, size, size // 2, 0.3), device)
@@ -67,17 +76,7 @@ def test_over_several_stripes(device: Device) -> None:
     ids=["shared stripes", "a stripe each"],
 )
 def test_both_schedules_without_races(shape: Shape) -> None:
-    problem = random_problem(7, 200, 20, 0.3)
-    eliminators, rows = matrices(problem, registry.device("simulator"))
-    work = Elimination.of(
-        rows,
-        Order(200, backward=True),
-        eliminators=eliminators,
-        leads=checked_leads(eliminators),
-        shape=shape,
-    )
-    work.run()
-    assert work.matrix().to_columns() == [columns_of(r) for r in eliminated(problem)]
+    check_layout(random_problem(7, 200, 20, 0.3), registry.device("simulator"), shape)
 
 
 def test_pivots_far_apart(device: Device) -> None:
@@ -87,18 +86,8 @@ def test_pivots_far_apart(device: Device) -> None:
     chosen[:600, 3:] = False
     rows = [reduce(xor, compress(few.rows, picks), 0) for picks in chosen]
     problem = Problem(70, few.eliminators, rows)
-    eliminators, given = matrices(problem, device)
     own = shape_for(device.capabilities)
-    shape = own if own.alone else Shape(4, 4, 1, (4, 8), 16, 32)
-    work = Elimination.of(
-        given,
-        Order(70, backward=True),
-        eliminators=eliminators,
-        leads=checked_leads(eliminators),
-        shape=shape,
-    )
-    work.run()
-    assert work.matrix().to_columns() == [columns_of(r) for r in eliminated(problem)]
+    check_layout(problem, device, own if own.alone else Shape(4, 4, 1, (4, 8), 16, 32))
 
 
 def test_as_an_h200_would_do_it() -> None:
