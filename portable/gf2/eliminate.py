@@ -18,12 +18,14 @@ from portable.gf2.layout import Order
 from portable.gf2.layout_kernels import find_leads
 from portable.gf2.matrix import BitMatrix
 from portable.gf2.shared_out import eliminated_everywhere
+from portable.gf2.tuning import shape_for
+from portable.lang.geometry import groups
 from portable.parallel import Group, Member
 from portable.parallel import group as group_of
 
 __all__ = ["Eliminated", "checked_leads", "eliminate", "leading_columns", "one_lead_each"]
 
-_LINE: Final = 64
+_LINE: Final = 32
 
 
 class Eliminated(NamedTuple):
@@ -122,7 +124,7 @@ def eliminate(
     order = Order(rows.shape[1], backward=True)
     work = Elimination.of(rows, order, eliminators=eliminators, leads=leads)
     work.run(progress)
-    return Eliminated(work.matrix(out), work.pivots() >= 0)
+    return Eliminated(work.matrix(out), work.promoted())
 
 
 def _shared(
@@ -153,9 +155,10 @@ def leading_columns(matrix: BitMatrix) -> NDArray[np.int64]:
     """The highest column of each row, -1 of an empty one."""
     if 0 in matrix.shape:
         return np.full(matrix.shape[0], -1, np.int64)
+    items = 1 if shape_for(matrix.device.capabilities).alone else _LINE
     with registry.use(matrix.device):
         leads = matrix.device.empty((matrix.shape[0],), kl.i32)
-        find_leads[matrix.shape[0], _LINE](matrix.words, leads)
+        find_leads[groups(matrix.shape[0]), items](matrix.words, leads)
         return matrix.device.to_numpy(leads).astype(np.int64)
 
 

@@ -120,6 +120,7 @@ class Elimination:
         reduced: bool = False,
         shape: Shape | None = None,
         turn: Turn = Turn(),  # noqa: B008 - a tuple of numbers
+        room: Any = None,
     ) -> Elimination:
         """The elimination of a matrix, or of the stripes of it whose turn it is.
 
@@ -141,16 +142,18 @@ class Elimination:
             The layout; the tuned one if left out.
         turn : Turn, optional
             Which stripes are to be held.
+        room : array of uint64, shape (stripes, rows, words), optional
+            Where to hold them.
         """
         device = rows.device
         form = shape or shape_for(device.capabilities)
         with registry.use(device):
-            work = striped(rows, order, form, beside, turn)
-            held = device.empty((1, 1, form.width), kl.u64)
-            owners = owners_of(np.empty(0, np.int64), order)
-            if eliminators is not None and leads is not None and leads.size:
+            work = striped(rows, order, form, beside, turn, room)
+            if eliminators is None or leads is None or not leads.size:
+                held, leads = device.empty((1, 1, form.width), kl.u64), np.empty(0, np.int64)
+            else:
                 held = striped(eliminators, order, form, turn=turn)
-                owners = owners_of(leads, order)
+            owners = owners_of(leads, order)
         stripes = range(turn.first, turn.first + int(work.shape[0]) * turn.size, turn.size)
         return cls(Layout(order, device, form, stripes), work, held, owners, reduced=reduced)
 
@@ -232,26 +235,42 @@ class Elimination:
 
     def follow(self, stripe: int, first: int, last: int) -> None:
         """Applies the pivots of a stripe to those held from number `first` on before `last`."""
-        layout, shape, state = self.layout, self.layout.shape, self.state
-        held = layout.between(first, last)
-        count = min(held.stop, int(state.work.shape[0])) - held.start
-        if count <= 0:
+        self.solve(stripe, first, last)
+        self.add(stripe, first, last)
+
+    def solve(self, stripe: int, first: int, last: int) -> None:
+        """Brings the rows of a stripe's pivots up to date in other stripes, which `add` adds."""
+        layout, shape = self.layout, self.layout.shape
+        held = self._held(first, last)
+        if shape.alone or not held:
             return
         with registry.use(layout.device):
-            if shape.alone:
-                self._advance(stripe, slice(held.start, held.start + count), 1, 0)
-                return
-            solve_pivots[groups(shape.width // shape.lanes, count), shape.batch](
-                state, self._solved, stripe, held.start, shape=shape
+            solve_pivots[groups(shape.width // shape.lanes, len(held)), shape.batch](
+                self.state, self._solved, stripe, held.start, shape=shape
             )
-            panels = len(layout.panels(stripe))
-            multiply_stripes[groups(-(-int(state.work.shape[1]) // shape.rows), count),
-                             shape.workgroup](
-                self.told(stripe)[:, WORD:],
-                self._solved[:count, : panels * WORD],
-                state.work[held.start : held.start + count],
+
+    def add(self, stripe: int, first: int, last: int) -> None:
+        """Adds to all rows of other stripes what they take on of a stripe's pivots."""
+        layout, shape = self.layout, self.layout.shape
+        held = self._held(first, last)
+        if not held:
+            return
+        stripes = slice(held.start, held.stop)
+        with registry.use(layout.device):
+            if shape.alone:
+                self._advance(stripe, stripes, 1, 0)
+                return
+            panels, work = len(layout.panels(stripe)), self.state.work[stripes]
+            blocks = groups(-(-int(work.shape[1]) // shape.rows), len(held))
+            multiply_stripes[blocks, shape.workgroup](
+                self.told(stripe)[:, WORD:], self._solved[stripes, : panels * WORD], work,
                 shape=shape, adds=True,
             )  # fmt: skip
+
+    def _held(self, first: int, last: int) -> range:
+        """Where the stripes are held that come from number `first` on before `last`."""
+        held = self.layout.between(first, last)
+        return range(held.start, min(held.stop, int(self.state.work.shape[0])))
 
     def told(self, stripe: int) -> Any:
         """What others have to know of a stripe's pivots: a contiguous array, kept for two stripes.
@@ -275,6 +294,10 @@ class Elimination:
         """Of each row the column that it is the pivot of, -1 of others."""
         rests = self.layout.device.to_numpy(self.state.rests).astype(np.int64)
         return np.where(rests < 0, -1, self.layout.order.turned(np.maximum(rests, 0)))
+
+    def promoted(self) -> NDArray[np.bool_]:
+        """Of each row whether it is a pivot."""
+        return self.layout.device.to_numpy(self.state.rests) >= 0
 
     def matrix(
         self, out: BitMatrix | None = None, rows: NDArray[np.int64] | None = None

@@ -224,19 +224,19 @@ def place_pivots(state: Any, stripe: Any, *, shape: Any) -> None:
 def solve_pivots(state: Any, solved: Any, stripe: Any, first: Any, *, shape: Any) -> None:
     """The rows of a stripe's pivots in the stripes from `first` on, as each was before its panel.
 
-    A workgroup to a few words. They go to ``solved[stripe - first]``, the last panel's first, which
-    is how `multiply_stripes` takes them.
+    A workgroup to a few words of the held stripe `first`, or of one after it. They go to `solved`,
+    the last panel's first, which is how `multiply_stripes` takes them.
     """
     part = shape.slice
     begin, end = stripe * shape.width, last_panel(state, stripe, shape)
     rows = kl.local((shape.width * WORD, part.width), kl.u64)
     sources = kl.local(shape.width * WORD, kl.i32)
     tables = kl.local((part.tables, 1 << part.bits, part.width), kl.u64)
-    at, s = kl.group_id(0) * part.width, kl.group_id(1)
+    at, s = kl.group_id(0) * part.width, first + kl.group_id(1)
     count = (end - begin) * WORD
     for x in kl.workgroup_range(count):
         sources[x] = source_of(state, begin + x // WORD, x % WORD, shape)
-        words = pivot_words(state, sources[x], first + s, at, part.lanes)
+        words = pivot_words(state, sources[x], s, at, part.lanes)
         store_words(rows, (x, 0), words, part.lanes)
     kl.barrier()
     for panel in range(begin, end):

@@ -15,7 +15,7 @@ from portable.gf2.matrix import BitMatrix
 from portable.gf2.tuning import Shape
 from portable.lang.geometry import groups
 
-__all__ = ["WORD", "Order", "Turn", "striped", "unstriped"]
+__all__ = ["WORD", "Order", "Turn", "count_of_turn", "striped", "unstriped"]
 
 WORD: Final = 64
 """Columns of a panel, one in each bit of a word."""
@@ -59,22 +59,28 @@ class Turn(NamedTuple):
     size: int = 1
 
 
+def count_of_turn(words: int, shape: Shape, turn: Turn) -> int:
+    """How many stripes each turn has of so many words, those beyond the last word included."""
+    return max(-(-words // (shape.width * turn.size)), 1)
+
+
 def striped(
     matrix: BitMatrix,
     order: Order,
     shape: Shape,
     beside: BitMatrix | None = None,
     turn: Turn = Turn(),  # noqa: B008 - a tuple of numbers
+    room: Any = None,
 ) -> Any:
-    """A copy of a matrix in stripes, `beside` following word by word.
+    """A copy of a matrix in stripes, `beside` following word by word, in `room` or a new array.
 
     Of the stripes those whose turn it is are taken, as many of each turn: beyond the last stripe
     are zeros.
     """
     device, rows = matrix.device, matrix.shape[0]
     count = order.words + (0 if beside is None else Order(beside.shape[1], order.backward).words)
-    stripes = max(-(-count // (shape.width * turn.size)), 1)
-    work = device.empty((stripes, max(rows, 1), shape.width), kl.u64)
+    stripes = count_of_turn(count, shape, turn)
+    work = device.empty((stripes, max(rows, 1), shape.width), kl.u64) if room is None else room
     form = {"shape": shape, "rows": _BLOCK, "backward": order.backward}
     if rows:
         launch = to_stripes[groups(-(-rows // _BLOCK), stripes), shape.workgroup]

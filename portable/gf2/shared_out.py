@@ -12,7 +12,7 @@ from portable import lang as kl
 from portable import registry
 from portable.backend import Device
 from portable.gf2.elimination import Elimination, Layout, Progress, owners_of
-from portable.gf2.layout import WORD, Order, Turn, striped, unstriped
+from portable.gf2.layout import WORD, Order, Turn, count_of_turn, striped, unstriped
 from portable.gf2.matrix import BitMatrix
 from portable.gf2.packing import Words
 from portable.gf2.schedule import run_stripes
@@ -148,7 +148,7 @@ def eliminated_together(
     follow = None if progress is None else lambda done: progress(done / shares.last)
     if len(rows):
         run_stripes(share.work, member, shares.first, shares.last, follow=follow)
-    return share.words(), share.work.pivots()[: len(rows)] >= 0
+    return share.words(), share.work.promoted()[: len(rows)]
 
 
 def eliminated_everywhere(
@@ -164,26 +164,29 @@ def eliminated_everywhere(
     All members give the same matrices, which need not be on their devices.
     """
     order, shape = Order(rows.shape[1], backward=True), shape_for_all(member)
+    turn = Turn(member.rank, member.size)
     known, given = (_brought(member, x) for x in (eliminators, rows))
+    each = count_of_turn(order.words, shape, turn), rows.shape[0], shape.width
+    parts = member.device.empty((member.size, *each), kl.u64)
     work = Elimination.of(
         given,
         order,
         eliminators=known,
         leads=leads,
         shape=shape,
-        turn=Turn(member.rank, member.size),
+        turn=turn,
+        room=parts[member.rank],
     )
     del known, given
     stripes = work.layout.stripes
     tell = progress if member.rank == 0 else None
     follow = None if tell is None else lambda done: tell(done / stripes)
-    run_stripes(work, member, 0, stripes, follow=follow)
-    promoted = work.pivots() >= 0
-    parts = member.all_gather(work.state.work) if member.size > 1 else work.state.work
+    run_stripes(work, member, 0, stripes, follow=follow, parts=parts)
     if not wanted:
-        return None, promoted
-    words = unstriped(parts, order, member.device, shape, parts=member.size)
-    return BitMatrix(words, order.columns, device=member.device), promoted
+        return None, work.promoted()
+    whole = parts.reshape((member.size * each[0], *each[1:]))
+    words = unstriped(whole, order, member.device, shape, parts=member.size)
+    return BitMatrix(words, order.columns, device=member.device), work.promoted()
 
 
 def _brought(member: Member, matrix: BitMatrix) -> BitMatrix:
