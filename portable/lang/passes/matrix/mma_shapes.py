@@ -110,6 +110,22 @@ MMA_F64: Final = Shape(
     accumulator=((0, 0), (0, 1), (8, 0), (8, 1)),
 )
 
+MMA_F64_K8: Final = replace(
+    MMA_F64,
+    name="mma.f64.m16n8k8",
+    k=8,
+    a=(((0, 0),), ((8, 0),), ((0, 4),), ((8, 4),)),
+    b=(((0, 0),), ((4, 0),)),
+)
+
+MMA_F64_K16: Final = replace(
+    MMA_F64,
+    name="mma.f64.m16n8k16",
+    k=16,
+    a=tuple(((row, column),) for column in (0, 4, 8, 12) for row in (0, 8)),
+    b=tuple(((row, 0),) for row in (0, 4, 8, 12)),
+)
+
 MMA_F64_SMALL: Final = Shape(
     name="mma.f64.m8n8k4",
     m=8,
