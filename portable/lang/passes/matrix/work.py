@@ -214,8 +214,9 @@ class Code:
         step: int = 1,
         unroll: int = 0,
     ) -> Iterator[e.Expression]:
-        """A loop whose body is built inside; none where it is known to have but one round."""
+        """A loop whose body is built inside; none where it is known to have one round or none."""
         first, last = self._number(start), self._number(stop)
+        rounds = -1
         if isinstance(first, e.Const) and isinstance(last, e.Const):
             rounds = len(range(int(first.value), int(last.value), step))
             if rounds == 1:
@@ -225,7 +226,7 @@ class Code:
         self._blocks.append([])
         yield var
         body = tuple(self._blocks.pop())
-        if body:
+        if body and rounds:
             self.emit(s.For(var, first, last, self.index(step), body, self.loc, unroll))
 
     @contextmanager
