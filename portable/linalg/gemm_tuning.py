@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import lru_cache
+from heapq import heapreplace
 from typing import Any, Final
 
 from portable.backend import Capabilities, Device
@@ -18,8 +19,14 @@ _USUAL_DEPTH: Final = 1024
 _LIKE: Final = {bfloat16: float16, int8: float32}
 """Types of which the table knows nothing, and those whose tiles they take."""
 
-_STEP: Final = 0.15
-"""What each place further down in the table counts for where a work-item has a core to itself."""
+_COPIED: Final = 24
+"""Multiplications in whose time a work-item that has a core to itself copies an element."""
+
+_CROWD: Final = 4
+"""How much longer such a device takes over tiles for workgroups of many work-items."""
+
+_MANY: Final = 16
+"""Tiles for each core of which it does not matter who takes which."""
 
 _ORDER: Final = 0.01
 """What each place further down counts for where a model compares them."""
@@ -51,9 +58,9 @@ def _may_be_apart(choice: Parameters, dtype: DType, capabilities: Capabilities) 
 
 
 _VALUES: Final = {
-    "BM": (16, 32, 48, 64, 96, 128, 192, 256),
-    "BN": (32, 64, 128, 192, 256),
-    "BK": (8, 16, 32, 64, 96, 128),
+    "BM": (16, 32, 48, 64, 96, 128, 192, 256, 384),
+    "BN": (32, 64, 128, 192, 256, 384, 512),
+    "BK": (8, 16, 32, 48, 64, 96, 128),
     "STAGES": (1, 2, 3, 4, 6, 8),
     "APART": (False, True),
     "WORKGROUP": (1, 64, 128, 160, 256, 288, 384, 512),
@@ -98,8 +105,7 @@ def schemes(
     """Parameters to try for a product, and into how many parts to cut its sums, the best first.
 
     A model of the device ranks what its table lists (`gemm_model`). Where a work-item has a core to
-    itself the table goes from large tiles to small, and large ones do more with what they read; but
-    the core with most tiles sets the time.
+    itself, large tiles do more with what they copy, but the core with most tiles sets the time.
     """
     return _ranked(device.capabilities, dtype, algorithm, product, b_columns, state())
 
@@ -128,7 +134,7 @@ def _ranked(
     ranked: list[tuple[float, int, Parameters, int]] = []
     for at, (choice, level) in enumerate(found):
         if capabilities.lone_work_items:
-            ranked.append((_cost(choice, product, units) * (1 + _STEP * at), at, choice, 1))
+            ranked.append((_cost(choice, product, units), at, choice, 1))
             continue
         whole = algorithm in ("register", "pipelined")
         for parts in (1,) if whole else parts_of(choice, product, capabilities):
@@ -139,16 +145,26 @@ def _ranked(
 
 
 def _cost(choice: Parameters, product: Product, units: int) -> float:
-    """Elements that the busiest core works out.
+    """Multiplications of the busiest core, and what it copies, which costs as much as so many.
 
-    A work-item alone leaves out what a tile holds beyond the result, others work that out too.
+    A work-item alone leaves out what a tile holds beyond the result. Cores take tiles in their
+    order; of many, each has as much to do.
     """
-    down, across = -(-product.m // choice["BM"]), -(-product.n // choice["BN"])
-    tiles = down * across * product.batch
-    area = choice["BM"] * choice["BN"]
-    if choice["WORKGROUP"] == 1:
-        area = product.m * product.n * product.batch / tiles
-    return float(-(-tiles // units) * area)
+    rows, columns = _lengths(product.m, choice["BM"]), _lengths(product.n, choice["BN"])
+    tiles = [float(m * n + _COPIED * (m + n)) for m in rows for n in columns] * product.batch
+    crowd = 1 if choice["WORKGROUP"] == 1 else _CROWD
+    if len(tiles) > _MANY * units:
+        return crowd * (sum(tiles) / units + max(tiles) / 2)
+    cores = [0.0] * units
+    for tile in tiles:
+        heapreplace(cores, cores[0] + tile)
+    return crowd * max(cores)
+
+
+def _lengths(extent: int, tile: int) -> list[int]:
+    """The extents of tiles along a dimension, the last perhaps smaller."""
+    whole, rest = divmod(extent, tile)
+    return [tile] * whole + [rest] * (rest > 0)
 
 
 def _for_rung(choice: dict[str, Any], algorithm: str) -> dict[str, Any]:

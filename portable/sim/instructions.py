@@ -79,3 +79,9 @@ def _(statement: s.Instruction, b: Builder) -> Step:
 def _(statement: s.Instruction, b: Builder) -> Step:
     everywhere = statement.name == "proxy.fence.all"
     return Plain(lambda w: w.proxies.fence(w, everywhere))
+
+
+@instruction("prefetch")
+def _(statement: s.Instruction, b: Builder) -> Step:
+    """Nothing: addresses may be of no element, and what is there is not looked at."""
+    return Plain(lambda w: None)

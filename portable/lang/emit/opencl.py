@@ -91,10 +91,14 @@ def _flags(options: Options, capabilities: Capabilities) -> tuple[str, ...]:
     return tuple(flags)
 
 
+_PREFETCH: Final = {"prefetch": Asm("__builtin_prefetch((const void *){a0}, 0, 2);")}
+"""Into the second level of a processor's caches; drivers for these are made of Clang."""
+
+
 def _instructions() -> dict[str, Asm]:
-    """What NVIDIA's OpenCL assembles: all of PTX for architectures without a suffix."""
+    """What NVIDIA's OpenCL assembles, all of PTX for architectures without a suffix; and Clang."""
     hopper = ("wgmma.", "mbarrier.", "bulk.")
-    return {
+    return _PREFETCH | {
         name: Asm(re.sub(r"\basm\b", _ASM, spelled.text))
         for name, spelled in INSTRUCTIONS.items()
         if not name.startswith(hopper)

@@ -572,5 +572,5 @@ class Instruction(Statement):
     boxes: tuple[tuple[Array, Box], ...] = field(default=(), metadata=READS)
 
     def written(self) -> tuple[Memory, ...]:
-        """The first array that it is given an address of."""
-        return tuple(array for array, _ in self.addresses[:1])
+        """The first array that it is given an address of, unless it only asks for what is there."""
+        return tuple(array for array, _ in self.addresses[: self.name != "prefetch"])

@@ -3,7 +3,8 @@
 An accumulator is a private array of micro-tiles; a multiplication takes them into vector registers
 one after the other. Operand tiles are rewritten, where nothing but copies and multiplications
 touches them, to the layouts of `panels`, in the accumulator's type: converting once in the copy is
-cheaper than in every micro-tile that reads the element.
+cheaper than in every micro-tile that reads the element. What the next round of a loop copies is
+asked for while this one multiplies (`ahead`).
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from portable.dtypes import DType, bfloat16, float16
 from portable.lang.ir import expressions as e
 from portable.lang.ir import statements as s
 from portable.lang.ir.types import Array, Fragment, Layout, Region, Space, Use
+from portable.lang.passes.matrix.ahead import fetch_ahead, next_sources
 from portable.lang.passes.matrix.micro_shape import MicroShape
 from portable.lang.passes.matrix.panels import Panels
 from portable.lang.passes.matrix.parts import Part, Tile, alike_dims, kept_dims
@@ -66,6 +68,7 @@ class Micro(Strategy):
         )
         self._sums: dict[Fragment, Array] = {}
         self._panels: dict[Fragment | Array, Panels] = {}
+        self._next: dict[s.Multiply, list[Region]] = {}
 
     @classmethod
     def suits(cls, work: Work, part: Part) -> bool:
@@ -307,6 +310,13 @@ class Micro(Strategy):
         held.copy(code, lead, source)
         return code.block
 
+    def loop(self, x: s.For) -> s.Block | None:
+        """Left as it is; what its next round copies is remembered."""
+        for product in x.body:
+            if isinstance(product, s.Multiply):
+                self._next[product] = next_sources(x)
+        return None
+
     def multiply(self, x: s.Multiply) -> s.Block:
         """Micro-tile by micro-tile down each panel of columns."""
         code, micro = self.work.code(x.loc), self._micro
@@ -325,6 +335,8 @@ class Micro(Strategy):
         )
         with code.loop("j", columns) as j, code.loop("i", rows) as i:
             self._move(code, array, (i, j), registers, load=True)
+            turn = add(mul(j, array.shape[0]), i)
+            fetch_ahead(code, self._next.get(x, []), turn, array.shape[0] * array.shape[1])
             with code.loop("k", steps) as k_at:
                 self._step(code, x, (i, j, k_at), registers)
             self._move(code, array, (i, j), registers, load=False)
