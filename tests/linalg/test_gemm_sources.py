@@ -90,3 +90,16 @@ def test_a_rounds_operands_are_loaded_in_the_round_before(in_parts: bool) -> Non
     program = generate(translate(gemm_tiles.python, specialised, CUDA), CUDA)
     before, _ = program.source.split("for (int step_", 1)
     assert "cp.async.wait_group" in before
+
+
+@pytest.mark.parametrize("b_columns", [False, True])
+def test_processors_ask_for_the_next_tiles_while_they_multiply(b_columns: bool) -> None:
+    """A few lines of either operand before each micro-tile; none of them is an access."""
+    core = pt.device("simulator:intel-cpu").capabilities
+    program = generate(
+        translate(gemm_tiles.python, wanted(pt.float32, core, b_columns), core), core
+    )
+    multiplied = program.source.split("tile_b_1 + ", 1)[1]
+    assert multiplied.count("__builtin_prefetch") == 2
+    assert "const float *restrict a" in program.source
+    assert "const float *restrict b" in program.source

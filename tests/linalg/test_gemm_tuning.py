@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+import portable
 from portable.dtypes import DType, float16, float32, float64
 from portable.linalg.gemm_model import Product
 from portable.linalg.gemm_tuning import candidates, schemes
@@ -80,3 +81,15 @@ def test_the_model_picks_what_was_measured_to_be_best(
     device: Any = SimpleNamespace(capabilities=H200)
     choice, _ = schemes(device, kind, "auto", product)[0]
     assert (choice["BM"], choice["BN"]) in best
+
+
+@pytest.mark.parametrize("edge", [256, 512, 1024, 4096])
+def test_cores_have_as_much_to_do_as_each_other(edge: int) -> None:
+    """Large tiles copy less, where there are enough of them."""
+    cores = portable.device("simulator:intel-cpu").capabilities
+    tile = tried(cores, float32, edge)[0]
+    rows, columns = (range(0, edge, tile[name]) for name in ("BM", "BN"))
+    areas = [min(tile["BM"], edge - i) * min(tile["BN"], edge - j) for i in rows for j in columns]
+    busiest = max(sum(areas[: len(areas) // 2]), sum(areas[len(areas) // 2 :]))
+    assert busiest <= 0.6 * edge * edge
+    assert (tile["BM"] >= 192) == (edge > 256)

@@ -22,9 +22,6 @@ from portable.lang.passes.matrix.work import Code, add, mul
 
 __all__ = ["fetch_ahead", "next_sources"]
 
-_LINE: Final = 64
-"""Bytes that caches hold together."""
-
 _MOST: Final = 8
 """Lines of one operand that are asked for before a micro-tile; where there are more, none are."""
 
@@ -69,7 +66,7 @@ def fetch_ahead(code: Code, regions: list[Region], turn: e.Expression, turns: in
         array, kept = region.array, kept_dims(region)
         (inner,) = (dim for dim in kept if array.strides[dim] == "unit")
         (outer,) = set(kept) - {inner}
-        each = max(1, _LINE // array.dtype.itemsize)
+        each = max(1, code.work.capabilities.cache_line // array.dtype.itemsize)
         across = -(-(region.extents[inner] or 1) // each)
         lines = (region.extents[outer] or 1) * across
         share = -(-lines // turns)

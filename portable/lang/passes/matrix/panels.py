@@ -228,8 +228,8 @@ class _Copy:
         vectors = inside if not isinstance(lane_low, e.Const) else lane_high
         panels = code.let("panels", self._quotient(vectors, tile.width))
         done = code.let("done", mul(self._quotient(vectors, tile.vector), tile.vector))
-        first = done if isinstance(done, e.Const) else e.Binary("max", done, lane_low)
-        first = code.let("first", first)
+        whole = isinstance(done, e.Const)
+        first = code.let("first", done if whole else e.Binary("max", done, lane_low))
         with code.loop("line", line_high, line_low) as line:
             with code.loop("panel", panels, unroll=2 if tile.panelled else 4) as panel:
                 for lane in range(0, tile.width, tile.vector):
