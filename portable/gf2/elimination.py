@@ -160,16 +160,15 @@ class Elimination:
     def _begun(self, work: Any, eliminators: Any, owners: NDArray[np.int32]) -> State:
         """All that kernels take, with room for what is told of two stripes."""
         device, rows = self.layout.device, int(work.shape[1])
-        rests, cursor = device.empty((rows,), kl.i32), device.empty((2,), kl.i32)
-        with registry.use(device):
-            fill_words[rows, _LINE](rests, -1)
-            fill_words[2, 2](cursor, 0)
+        marks = np.full(rows + 2, -1, np.int32)
+        marks[rows:] = 0
+        held = device.from_numpy(marks)
         return State(
             work=work,
             eliminators=eliminators,
             owners=device.from_numpy(owners),
-            rests=rests,
-            cursor=cursor,
+            rests=held[:rows],
+            cursor=held[rows:],
             told=device.empty((2 * self.layout.shape.width, WORD + rows), kl.u64),
         )
 
