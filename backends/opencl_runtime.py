@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -30,6 +29,7 @@ from portable_backends.listening import wait_listening
 from portable_backends.opencl_capabilities import is_cpu
 from portable_backends.opencl_executable import OpenCLExecutable
 from portable_backends.opencl_queues import DeviceClock, OpenCLMark, OpenCLQueue
+from portable_backends.opencl_remarks import quiet
 
 __all__ = [
     "Runtime",
@@ -229,7 +229,7 @@ class Runtime:
 
     def _load(self, binary: bytes) -> cl.Program | None:
         try:
-            with _quiet():
+            with quiet:
                 built: cl.Program = cl.Program(self.context, [self.device], [binary]).build()
                 return built
         except cl.Error:
@@ -249,7 +249,7 @@ class Runtime:
         What GPUs' drivers call a binary may be intermediate code, which is compiled once more.
         """
         try:
-            with _quiet():
+            with quiet:
                 built: cl.Program = cl.Program(self.context, program.source).build(
                     [*options, _NO_REMARKS],
                     cache_dir=False,  # type: ignore[arg-type]
@@ -418,14 +418,6 @@ class Runtime:
         """Add what was enqueued in the current queue to a recording."""
         times = self._clock.times_of(event, enqueued)
         recording.add(self.name, entry, enqueued, times, self._chosen.get())
-
-
-@contextmanager
-def _quiet() -> Iterator[None]:
-    """Compilers' remarks on generated code are of no use to the user."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", cl.CompilerWarning)
-        yield
 
 
 def _log(error: cl.Error) -> str:

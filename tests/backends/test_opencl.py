@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import replace
+from threading import Thread
 from time import time_ns
 from types import SimpleNamespace
 from typing import Any
@@ -18,6 +20,7 @@ from portable_backends.cpu import CPUBackend
 
 cl = pytest.importorskip("pyopencl")
 opencl_runtime = pytest.importorskip("portable_backends.opencl_runtime")
+quiet = pytest.importorskip("portable_backends.opencl_remarks").quiet
 _POCL = "OpenCL 3.0 PoCL HSTR: pthread-x86_64-unknown-linux-gnu"
 
 
@@ -161,3 +164,16 @@ def test_compilers_print_no_remarks(opencl: Any, capfd: pytest.CaptureFixture[st
     remarkable = f"int remarkable(int x) {{ return x && {time_ns() % 10**9 + 5}; }}\n"
     opencl._runtime.built(replace(program, source=remarkable + program.source))
     assert capfd.readouterr().err == ""
+
+
+def test_remarks_stay_away_while_any_thread_compiles() -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        other = Thread(target=quiet.__enter__)
+        with quiet:
+            other.start()
+            other.join()
+        warnings.warn("of the other's", cl.CompilerWarning, stacklevel=1)
+        quiet.__exit__(None, None, None)
+        with pytest.raises(cl.CompilerWarning, match="of nobody's"):
+            warnings.warn("of nobody's", cl.CompilerWarning, stacklevel=1)
