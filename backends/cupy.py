@@ -47,6 +47,7 @@ from portable.errors import (
 )
 from portable.queues import Mark, MarkTimer, Queue
 from portable.tensors import dtype_of, is_tensor, place_of
+from portable_backends.cupy_waits import before_waits, get_ready
 from portable_backends.limits import check
 from portable_backends.tensor_maps import BOXES_BYTES, describing
 
@@ -285,6 +286,7 @@ class CuPyDevice(Device):
         from cupy.cuda.function import Module
         from cupy_backends.cuda.api import driver
 
+        get_ready()
         with self.stream_scope():
             try:
                 module = Module()
@@ -365,6 +367,7 @@ class CuPyDevice(Device):
 
     def from_numpy(self, array: np.ndarray[Any, Any]) -> Any:
         """Copy to the device."""
+        get_ready()
         try:
             with self.stream_scope(), timeline.copying(self, "to device", array.nbytes):
                 return self._cupy.array(array, order="C")
@@ -373,6 +376,7 @@ class CuPyDevice(Device):
 
     def to_numpy(self, array: Any) -> np.ndarray[Any, Any]:
         """Copy from the device, after all work on the current stream."""
+        get_ready()
         try:
             with self.stream_scope(), timeline.copying(self, "from device", array.nbytes):
                 return np.array(self._cupy.asnumpy(array), order="C")
@@ -381,6 +385,7 @@ class CuPyDevice(Device):
 
     def synchronize(self) -> None:
         """Wait for every stream of this device."""
+        get_ready()
         try:
             self._cupy.cuda.Device(self.index).synchronize()
         except RuntimeError as error:
@@ -393,6 +398,12 @@ class CuPyDevice(Device):
         import array_api_compat.cupy
 
         return array_api_compat.cupy
+
+    def replay(self, work: Callable[[], None]) -> Callable[[], None]:
+        """From a CUDA graph; ROCm's CuPy has none."""
+        from portable_backends.cupy_graphs import captured
+
+        return captured(self, work) if self.backend == "cuda" else work
 
     def stream_scope(self) -> AbstractContextManager[Any]:
         """A context in which this device is CuPy's current one."""
@@ -416,6 +427,10 @@ class CuPyDevice(Device):
         from portable_backends import nccl
 
         return nccl.in_one_process([d.index for d in devices if isinstance(d, CuPyDevice)])
+
+    def before_waits(self, ready: Callable[[], None]) -> AbstractContextManager[None]:
+        """Loading programs, taking memory and copies from and to the host are such waits."""
+        return before_waits(ready)
 
     def collectives_key(self) -> object | None:
         """NCCL's name for a new group of processes."""

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from portable.backend import Collectives
+from portable.collectives import Collectives
 from portable.errors import DTypeError
 
 __all__ = ["in_one_process", "joined", "key"]

@@ -16,6 +16,7 @@ from typing import Any, Final, Literal, NamedTuple
 
 import numpy as np
 
+from portable.collectives import Collectives
 from portable.dtypes import DType
 from portable.errors import OutOfMemoryError, ShapeError, UnsupportedError
 from portable.faults import Fault
@@ -282,58 +283,6 @@ class Executable(ABC):
         raise NotImplementedError
 
 
-class Collectives(ABC):
-    """One device's part in collectives of its vendor's library, enqueued on its current stream.
-
-    Arrays are contiguous; `op` is "sum", "max" or "min".
-
-    Attributes
-    ----------
-    name : str
-        The library's.
-    """
-
-    name: str
-
-    @abstractmethod
-    def all_reduce(self, x: Any, out: Any, op: str) -> None:
-        """Must: combine all devices' `x` into `out`, which may be `x`."""
-
-    def start_all_reduce(self, x: Any, out: Any, op: str) -> Callable[[], None]:
-        """Should: the same, beside what is enqueued next; what is returned has later work wait."""
-        self.all_reduce(x, out, op)
-        return lambda: None
-
-    @abstractmethod
-    def reduce_scatter(self, x: Any, out: Any, op: str) -> None:
-        """Must: combine all devices' `x` and keep this one's part."""
-
-    @abstractmethod
-    def all_gather(self, x: Any, out: Any) -> None:
-        """Must: put all devices' `x` into `out`, one after the other."""
-
-    @abstractmethod
-    def broadcast(self, x: Any, root: int) -> None:
-        """Must: put the `x` of device `root` into everybody's."""
-
-    @abstractmethod
-    def start_gather(self, x: Any, outs: Sequence[Any]) -> Callable[[], None]:
-        """Must: put device r's `x` into ``outs[r]``, beside what is enqueued next.
-
-        Returns
-        -------
-        callable
-            Makes what is enqueued from then on wait for it.
-        """
-
-    @abstractmethod
-    def start_broadcast(self, x: Any, root: int) -> Callable[[], None]:
-        """Must: the same of `broadcast`."""
-
-    def abort(self) -> None:  # noqa: B027 - a library may have no such thing
-        """May: end what is under way, since others will not come; it is of no use any more."""
-
-
 class Device(ABC):
     """One device. Methods marked *must* have no default; *should* and *may* have one.
 
@@ -448,6 +397,17 @@ class Device(ABC):
 
         return nullcontext()
 
+    def replay(self, work: Callable[[], None]) -> Callable[[], None]:
+        """Should: what enqueues the same work again, at the least cost, by whichever thread.
+
+        Parameters
+        ----------
+        work : callable
+            Enqueues launches and collectives, and has done so before; waits for nothing, and makes
+            no arrays. Those that it uses have to be kept.
+        """
+        return work
+
     def stream_scope(self) -> AbstractContextManager[Any]:
         """Should: a context in which new arrays of `namespace` are made on this device."""
         from contextlib import nullcontext
@@ -488,6 +448,16 @@ class Device(ABC):
     def collectives(self, devices: Sequence[Device]) -> Sequence[Collectives] | None:
         """May: its vendor's collectives among different devices of this backend and process."""
         return None
+
+    def before_waits(self, ready: Callable[[], None]) -> AbstractContextManager[None]:
+        """Must, with `collectives`: a context that calls `ready` before its thread is kept waiting.
+
+        That is before the driver is asked for what it may do only once earlier work is done, and
+        keeps other devices of the process from work until then: programs loaded, memory taken.
+        """
+        from contextlib import nullcontext
+
+        return nullcontext()
 
     def collectives_key(self) -> object | None:
         """May: what a new group of processes shares to have collectives; None: there are none."""

@@ -167,7 +167,7 @@ def _together(
 
     def work(member: Member) -> None:
         try:
-            results[member.rank] = _called(member, function, args)
+            results[member.rank] = _called_beside_others(member, function, args)
         except BaseException as error:  # noqa: BLE001 - raised again in the caller's thread
             errors.append((member.rank, error))
             room.leave(member.rank, f"failed: {error}")
@@ -203,3 +203,13 @@ def _first_cause(errors: list[tuple[int, BaseException]]) -> BaseException:
 def _called(member: Member, function: Callable[..., Any], args: tuple[Any, ...]) -> Any:
     with member.device.stream_scope(), registry.use(member.device):
         return function(member, *args)
+
+
+def _called_beside_others(
+    member: Member, function: Callable[..., Any], args: tuple[Any, ...]
+) -> Any:
+    """In a process that members share, where one may keep others out of the driver."""
+    with member.device.before_waits(member.settle):
+        result = _called(member, function, args)
+        member.settle()
+        return result

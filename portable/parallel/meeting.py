@@ -7,7 +7,7 @@ from abc import ABC, abstractmethod
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from queue import Empty, SimpleQueue
-from time import monotonic
+from time import monotonic, sleep
 from typing import Any, Final, Literal
 
 import numpy as np
@@ -25,6 +25,10 @@ COMBINE: Final[dict[Operation, Callable[..., Any]]] = {
     "min": np.min,
 }
 """How arrays are combined along an axis."""
+
+_LOOK: Final = 2e-5
+_SELDOM: Final = 1e-3
+"""Seconds between looks for those who are to join: at first, and at most."""
 
 _Way = tuple[int, int, str]
 """From whom, to whom, and what kind of thing."""
@@ -78,11 +82,14 @@ class Meeting(ABC):
         return [given[self.rank] for given in self.exchange(list(parts))]
 
     def enqueued(self) -> None:  # noqa: B027 - processes need none
-        """Says that this member has enqueued a collective; threads wait until all have.
+        """Says that this member has enqueued a collective."""
 
-        What a thread does next may wait for its device and keep others out of the driver: to load
-        a program, to give memory back. In a process that the others share it would wait for
-        ever for those which it keeps from joining the collective.
+    def settle(self) -> None:  # noqa: B027 - processes need none
+        """Waits until all members have enqueued as many collectives as this one; threads do.
+
+        A thread does so before it may wait for its device and keep others out of the driver: to
+        load a program, to take memory. In a process that the others share it would wait for ever
+        for those which it keeps from joining the collective.
         """
 
     def abort(self) -> None:  # noqa: B027 - threads need none
@@ -150,21 +157,19 @@ class Room:
             raise self._absence(self._missing())
 
     def enqueued(self, rank: int) -> None:
-        """As `Meeting.enqueued`; Ctrl-C is left to where members meet next."""
-        with self._changed:
-            self._enqueued[rank] += 1
-            mine = self._enqueued[rank]
-            self._changed.notify_all()
+        """As `Meeting.enqueued`. Nobody is woken: those who wait look, which costs less."""
+        self._enqueued[rank] += 1
 
-            def late() -> list[int]:
-                return [r for r, count in enumerate(self._enqueued) if count < mine]
-
-            def is_over() -> bool:
-                return self._interrupted or not late() or bool(self._gone(late()))
-
-            self._changed.wait_for(is_over, self.patience)
-            if late() and not self._interrupted:
-                raise self._absence(late())
+    def settle(self, rank: int) -> None:
+        """As `Meeting.settle`; Ctrl-C is left to where members meet next."""
+        mine, end, pause = self._enqueued[rank], monotonic() + self.patience, _LOOK
+        while late := [r for r, count in enumerate(self._enqueued) if count < mine]:
+            if self._interrupted:
+                return
+            if self._gone(late) or monotonic() > end:
+                raise self._absence(late)
+            sleep(pause)
+            pause = min(2 * pause, _SELDOM)
 
     def _is_over(self, mine: int) -> bool:
         """Whether members need not wait any longer for a round of theirs."""
@@ -222,6 +227,10 @@ class ThreadMeeting(Meeting):
     def enqueued(self) -> None:
         """By way of the room."""
         self._room.enqueued(self.rank)
+
+    def settle(self) -> None:
+        """By way of the room."""
+        self._room.settle(self.rank)
 
     def send(self, value: Any, to: int) -> None:
         """By way of the room."""

@@ -21,6 +21,10 @@ __all__ = ["Member", "Transfer"]
 class Transfer:
     """A transfer that may still be under way.
 
+    Until its `wait`, members that are threads of one process call Portable's functions alone:
+    another library would not know that others may have yet to join the transfer, and would wait for
+    ever for its device as it loads a program.
+
     Attributes
     ----------
     result : array or list of arrays
@@ -102,8 +106,7 @@ class Member:
         target = self._target(x.shape, x, out)
         if self._library is not None:
             self._library.all_reduce(x, target, op)
-            self._meeting.enqueued()
-            return target
+            return self._enqueued(target)
         return self._brought(self._meeting.start_combine(self.device.to_numpy(x), op)(), target)
 
     def start_all_reduce(
@@ -148,8 +151,7 @@ class Member:
         target = self._target((x.shape[0] // self.size, *x.shape[1:]), x, out)
         if self._library is not None:
             self._library.reduce_scatter(x, target, op)
-            self._meeting.enqueued()
-            return target
+            return self._enqueued(target)
         part = self.part(x.shape[0])
         gathered = np.stack([y[part] for y in self._meeting.exchange(self.device.to_numpy(x))])
         return self._brought(COMBINE[op](gathered, axis=0), target)
@@ -173,8 +175,7 @@ class Member:
         target = self._target((x.shape[0] * self.size, *x.shape[1:]), x, out)
         if self._library is not None:
             self._library.all_gather(x, target)
-            self._meeting.enqueued()
-            return target
+            return self._enqueued(target)
         return self._brought(
             np.concatenate(self._meeting.exchange(self.device.to_numpy(x))), target
         )
@@ -212,8 +213,7 @@ class Member:
         self._agree(f"broadcast from {root}", self._form(x))
         if self._library is not None:
             self._library.broadcast(x, root)
-            self._meeting.enqueued()
-            return x
+            return self._enqueued(x)
         mine = self.device.to_numpy(x) if self.rank == root else None
         return self._brought(self._meeting.exchange(mine)[root], x)
 
@@ -306,6 +306,15 @@ class Member:
         if self._library is not None:
             self._library.abort()
 
+    def settle(self) -> None:
+        """Waits until all members have enqueued the collectives that this one has; costs little.
+
+        Members that are threads need it before they wait for their device, or let it load a
+        program, where transfers may be under way. `Transfer.wait`, `Device.synchronize` and copies
+        to the host do it themselves, as do Portable's kernels as they are compiled.
+        """
+        self._meeting.settle()
+
     # -- what they have in common -------------------------------------------------------------
 
     def _agree(self, what: str, form: tuple[Any, ...]) -> None:
@@ -318,10 +327,21 @@ class Member:
             )
             raise ParallelError(f"members of a group call different things: {listed}")
 
-    def _started(self, result: Any, wait: Callable[[], None]) -> Transfer:
-        """A collective that this member has enqueued."""
+    def _enqueued(self, result: Any) -> Any:
+        """What a collective gives that this member has enqueued, once all members have."""
         self._meeting.enqueued()
-        return Transfer(result, wait)
+        self.settle()
+        return result
+
+    def _started(self, result: Any, wait: Callable[[], None]) -> Transfer:
+        """A collective that this member has enqueued, and others may have yet to enqueue."""
+        self._meeting.enqueued()
+
+        def arrive() -> None:
+            wait()
+            self.settle()
+
+        return Transfer(result, arrive)
 
     def _form(self, x: Any) -> tuple[Any, ...]:
         return tuple(x.shape), dtype(x.dtype).name

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from contextlib import nullcontext
 from time import sleep
 from typing import Any
 
@@ -177,22 +178,28 @@ class _Noted(Collectives):
     start_gather = start_broadcast = _start
 
 
-def test_threads_go_on_when_all_have_enqueued_a_collective(monkeypatch: Any) -> None:
+def noting(monkeypatch: Any) -> tuple[list[int], list[Device]]:
+    """Two devices with a library that notes who has joined its collectives."""
     joined: list[int] = []
     parts = [_Noted(joined, rank) for rank in range(2)]
     devices = [pt.device("simulator"), pt.device("simulator:arrays")]
     monkeypatch.setattr(devices[0], "collectives", lambda _: parts)
+    return joined, devices
+
+
+def test_transfers_have_arrived_when_all_have_enqueued_them(monkeypatch: Any) -> None:
+    joined, devices = noting(monkeypatch)
 
     def work(member: Member) -> list[int]:
         x = np.zeros(2, np.float32)
         seen: list[int] = []
-        for start in (
-            lambda: member.start_broadcast(x, agreed=True),
-            lambda: member.start_all_reduce(x, agreed=True),
-            lambda: member.start_gather(x, [x, x], agreed=True),
+        for collective in (
+            lambda: member.start_broadcast(x, agreed=True).wait(),
+            lambda: member.start_all_reduce(x, agreed=True).wait(),
+            lambda: member.start_gather(x, [x, x], agreed=True).wait(),
             lambda: member.all_reduce(x),
         ):
-            start()
+            collective()
             seen.append(len(joined))
             member.exchange(None)
         return seen
@@ -200,10 +207,37 @@ def test_threads_go_on_when_all_have_enqueued_a_collective(monkeypatch: Any) -> 
     assert parallel.group(devices).run(work) == [[2, 4, 6, 8]] * 2
 
 
+def test_nobody_waits_as_transfers_begin_but_before_programs_are_loaded(monkeypatch: Any) -> None:
+    joined, devices = noting(monkeypatch)
+    ready: dict[str, Any] = {}
+    begun = threading.Event()
+    for device in devices:
+
+        def before_waits(call: Any, name: str = device.name) -> Any:
+            ready[name] = call
+            return nullcontext()
+
+        monkeypatch.setattr(device, "before_waits", before_waits)
+
+    def work(member: Member) -> list[int]:
+        x = np.zeros(2, np.float32)
+        if member.rank == 1:
+            assert begun.wait(10)  # members that wait for each other at once never come here
+        first = member.start_all_reduce(x, agreed=True)
+        second = member.start_gather(x, [x, x], agreed=True)
+        mine = joined.count(0)
+        begun.set()
+        ready[member.device.name]()
+        loaded = len(joined)
+        first.wait()
+        second.wait()
+        return [mine, loaded]
+
+    assert parallel.group(devices).run(work) == [[2, 4]] * 2
+
+
 def test_a_collective_that_a_member_does_not_join_is_an_error(monkeypatch: Any) -> None:
-    parts = [_Noted([], rank) for rank in range(2)]
-    devices = [pt.device("simulator"), pt.device("simulator:arrays")]
-    monkeypatch.setattr(devices[0], "collectives", lambda _: parts)
+    _, devices = noting(monkeypatch)
 
     def work(member: Member) -> None:
         if member.rank == 0:
