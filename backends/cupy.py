@@ -399,11 +399,11 @@ class CuPyDevice(Device):
 
         return array_api_compat.cupy
 
-    def replay(self, work: Callable[[], None]) -> Callable[[], None]:
-        """From a CUDA graph; ROCm's CuPy has none."""
-        from portable_backends.cupy_graphs import captured
+    def replay(self, work: Callable[[], object]) -> Callable[[], object]:
+        """By CUDA graphs; CuPy has none for ROCm."""
+        from portable_backends.cupy_graphs import Replay
 
-        return captured(self, work) if self.backend == "cuda" else work
+        return Replay(self, work) if self.backend == "cuda" else work
 
     def stream_scope(self) -> AbstractContextManager[Any]:
         """A context in which this device is CuPy's current one."""

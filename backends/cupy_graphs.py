@@ -3,51 +3,66 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from portable import timeline
 
 if TYPE_CHECKING:
     from portable_backends.cupy import CuPyDevice
 
-__all__ = ["captured"]
+__all__ = ["Replay"]
 
 
-def captured(device: CuPyDevice, work: Callable[[], None]) -> Callable[[], None]:
-    """A launch of a graph of what `work` enqueues; each by itself while launches are recorded.
+class Replay:
+    """Enqueues the same work at each call: the first as it is, later ones by a graph.
 
-    Memory that `work` takes for a while comes from a pool of the graph's own, so that nobody else
-    uses it. The stream that it is captured on is kept, for its address stands for what operations
-    keep between launches.
+    The first call loads programs and chooses among them, which a graph cannot. Launches are
+    enqueued one by one while they are recorded, so that each is seen.
+
+    Parameters
+    ----------
+    device : CuPyDevice
+    work : callable
+        As `portable.backend.Device.replay` takes it.
     """
-    from cupy import cuda
 
-    pool = cuda.MemoryPool()
-    with device.stream_scope():
-        stream = cuda.Stream(non_blocking=True)
-        with stream, cuda.using_allocator(pool.malloc):
-            graph = _graph(stream, work)
+    def __init__(self, device: CuPyDevice, work: Callable[[], object]) -> None:
+        from cupy import cuda
 
-    def run(kept: Any = (pool, stream)) -> None:
-        if timeline.recording is not None:
-            work()
-        elif cuda.runtime.getDevice() == device.index:
-            graph.launch()
+        self._device: Final = device
+        self._work: Final = work
+        self._cuda: Final = cuda
+        self._warm = False
+        self._graph: Any = None
+        self._kept: Any = None
+
+    def __call__(self) -> None:
+        """Enqueue it on CuPy's current stream."""
+        if not self._warm or timeline.recording is not None:
+            self._work()
+            self._warm = True
+        elif self._graph is not None and self._cuda.runtime.getDevice() == self._device.index:
+            self._graph.launch()
         else:
-            with device.stream_scope():
-                graph.launch()
+            with self._device.stream_scope():
+                if self._graph is None:
+                    self._graph = self._captured()
+                self._graph.launch()
 
-    return run
+    def _captured(self) -> Any:
+        """The graph.
 
-
-def _graph(stream: Any, work: Callable[[], None]) -> Any:
-    """Other threads go on with what they do, loading programs included."""
-    stream.begin_capture()
-    try:
-        work()
-    except BaseException:
-        stream.end_capture()
-        raise
-    graph = stream.end_capture()
-    graph.upload(stream)
-    return graph
+        Memory that the work takes for a while comes from a pool of its own, so that nobody else
+        uses it. The stream is kept as well: its address stands for what operations keep of a queue.
+        Other threads go on meanwhile, as they load programs and take memory.
+        """
+        pool, stream = self._cuda.MemoryPool(), self._cuda.Stream(non_blocking=True)
+        self._kept = pool, stream
+        with stream, self._cuda.using_allocator(pool.malloc):
+            stream.begin_capture()
+            try:
+                self._work()
+            finally:
+                graph = stream.end_capture()
+            graph.upload(stream)
+        return graph

@@ -11,17 +11,19 @@ from typing import Any, Final, Literal
 
 import numpy as np
 
-from portable.conv import conv2d, prepare_shared
+from portable.conv import SharedConvolution, conv2d, prepare, prepare_shared
 from portable.dtypes import DType
 from portable.errors import PortableError
 from portable.parallel import Group, Member
 
-__all__ = ["LAYERS", "Layer", "Row", "Scaling", "as_json", "measure", "slowest_median"]
+__all__ = ["LAYERS", "Layer", "Row", "Scaling", "as_json", "in_turn", "measure", "slowest_median"]
 
 Scaling = Literal["strong", "weak"]
 
 _ROUNDS: Final = 5
-_PIECES: Final = 4
+_REPEATS: Final = 4
+"""Runs of a round, which begin and end together: a run by itself shows how late members are."""
+
 _FEW: Final = 4
 """Images that differ."""
 
@@ -85,6 +87,8 @@ class Row:
         The same with every member getting all results.
     collectives : float
         Seconds that the gathers take by themselves.
+    predicted : float
+        Seconds with the gather, by a model that knows the others' parts alone.
     """
 
     members: int
@@ -92,12 +96,19 @@ class Row:
     own: float
     gathered: float
     collectives: float
+    predicted: float
 
-    @property
-    def predicted(self) -> float:
-        """Seconds with the gather, from the other two: but for a piece they go on side by side."""
-        longer, shorter = max(self.own, self.collectives), min(self.own, self.collectives)
-        return longer + shorter / _PIECES
+
+def in_turn(works: Sequence[float], gathers: Sequence[float]) -> float:
+    """Seconds until all is gathered, where a result is on its way while the next is worked out.
+
+    Gathers go on one after the other, each from when its result is there.
+    """
+    worked = gathered = 0.0
+    for work, gather in zip(works, gathers, strict=True):
+        worked += work
+        gathered = max(gathered, worked) + gather
+    return gathered
 
 
 def measure(
@@ -111,63 +122,136 @@ def measure(
         If a result is wrong.
     """
     for group in groups:
-        ways: tuple[Scaling, ...] = ("strong", "weak")
-        for scaling in ways if group.size > 1 else ways[:1]:
-            found = group.run(_layers, layers, dtype, algorithm, scaling)
-            own, gathered, collectives = found[0]
-            yield Row(group.size, scaling, own, gathered, collectives)
+        ways: tuple[Scaling, ...] = ("strong", "weak") if group.size > 1 else ("strong",)
+        for scaling in ways:
+            yield group.run(_row, layers, dtype, algorithm, scaling)[0]
 
 
 def as_json(rows: Sequence[Row]) -> list[dict[str, Any]]:
     """Rows as plain data, with what was predicted."""
-    return [{**asdict(row), "predicted": row.predicted} for row in rows]
+    return [asdict(row) for row in rows]
 
 
-def _layers(
-    member: Member, layers: Sequence[Layer], dtype: DType, algorithm: Any, scaling: str
-) -> tuple[float, float, float]:
-    """Seconds for all layers, of the slowest member."""
-    totals = np.zeros(3)
-    for layer in layers:
-        totals += _layer(member, layer, dtype, algorithm, scaling)
-    return float(totals[0]), float(totals[1]), float(totals[2])
+def _row(
+    member: Member, layers: Sequence[Layer], dtype: DType, algorithm: Any, scaling: Scaling
+) -> Row:
+    """What a member finds of its group."""
+    settings = {"algorithm": algorithm, "layout": "NHWC" if dtype.itemsize == 2 else "NCHW"}
+    _compile_in_parallel(member, layers, dtype, settings, scaling)
+    jobs = [_Job(member, layer, dtype, settings, scaling) for layer in layers]
+    for job in jobs:
+        job.verify()
+    own = slowest_median(member, _all([job.work for job in jobs]))
+    if member.size == 1:
+        return Row(1, scaling, own, own, 0.0, own)
+    together = slowest_median(member, member.replay(partial(_gather_behind, jobs)))
+    gathers = [slowest_median(member, member.replay(job.gather)) for job in jobs]
+    works = [slowest_median(member, job.work) for job in jobs]
+    share = own / sum(works)  # in a row they wait for nobody
+    predicted = in_turn([work * share for work in works], gathers)
+    return Row(member.size, scaling, own, together, sum(gathers), predicted)
 
 
-def _layer(member: Member, layer: Layer, dtype: DType, algorithm: Any, scaling: str) -> Any:
-    images = layer.images(member.size, scaling)
-    x = _images(member, layer, images, dtype)
-    w = member.device.from_numpy(_filters(layer, dtype))
-    seconds: list[float] = []
-    for gather in (False, True):
-        plan = prepare_shared(
-            member, x.shape, w, pieces=_PIECES, gather=gather, algorithm=algorithm
+def _compile_in_parallel(
+    member: Member, layers: Sequence[Layer], dtype: DType, settings: dict[str, Any], scaling: str
+) -> None:
+    """Each member compiles for some layers; the others then find programs on the disk."""
+    device = member.device
+    for layer in layers[member.rank :: member.size]:
+        x = _images(member, layer, layer.images(member.size, scaling), dtype, settings["layout"])
+        prepare(x.shape, device.from_numpy(_filters(layer, dtype)), **settings)(x)
+    member.barrier()
+
+
+class _Job:
+    """One layer of a member: images, filters and results, and what works them out.
+
+    Attributes
+    ----------
+    work : callable
+        Enqueues this member's own results.
+    """
+
+    def __init__(
+        self,
+        member: Member,
+        layer: Layer,
+        dtype: DType,
+        settings: dict[str, Any],
+        scaling: str,
+    ) -> None:
+        self._member, self._layer, self._dtype, self._settings = member, layer, dtype, settings
+        self._count = layer.images(member.size, scaling)
+        self._x = _images(member, layer, self._count, dtype, settings["layout"])
+        self._w = member.device.from_numpy(_filters(layer, dtype))
+        self._plan: SharedConvolution = prepare_shared(
+            member, self._x.shape, self._w, pieces=1, **settings
         )
-        out = plan(x)
-        if gather:
-            _verify(member, layer, images, w, out, dtype)
-        seconds.append(slowest_median(member, partial(plan, x, out=out)))
-    own = out[member.rank * images : (member.rank + 1) * images]
-    places = [out[r * images : (r + 1) * images] for r in range(member.size)]
-    alone = slowest_median(member, lambda: member.start_gather(own, places).wait())
-    return np.array([*seconds, alone if member.size > 1 else 0.0])
+        self._out = member.device.empty(self._plan.result_shape, dtype)
+        apart = prepare(self._x.shape, self._w, **settings)
+        self.work: Final = member.replay(partial(apart, self._x, out=self._part(member.rank)))
+
+    def _part(self, rank: int) -> Any:
+        return self._out[rank * self._count : (rank + 1) * self._count]
+
+    def start(self) -> Any:
+        """Enqueues the results, and begins to gather them."""
+        return self._plan.start(self._x, out=self._out)
+
+    def gather(self) -> None:
+        """Enqueues the gather alone."""
+        places = [self._part(rank) for rank in range(self._member.size)]
+        own = places[self._member.rank]
+        self._member.start_gather(own, places, agreed=True).wait()
+
+    def verify(self) -> None:
+        """The first image of each member, as this one works it out by itself."""
+        device, layer = self._member.device, self._layer
+        self.start().wait()
+        most = _ALLOWED[self._dtype.name] * 9 * layer.c
+        for rank in range(self._member.size):
+            x = _few_images(layer, 1, rank, self._dtype, self._settings["layout"])
+            options = {**self._settings, "algorithm": "direct"}
+            expected = device.to_numpy(conv2d(device.from_numpy(x), self._w, **options))
+            found = device.to_numpy(self._part(rank)[:1])
+            if not np.abs(found.astype(float) - expected.astype(float)).max() <= most:
+                raise PortableError(
+                    f"member {self._member.rank}: {layer}: the images of member {rank} are wrong"
+                )
 
 
-def slowest_median(member: Member, run: Callable[[], Any]) -> float:
-    """Seconds: the median of rounds, each as long as its slowest member."""
-    run()
+def _all(works: Sequence[Callable[[], object]]) -> Callable[[], None]:
+    def run() -> None:
+        for work in works:
+            work()
+
+    return run
+
+
+def _gather_behind(jobs: Sequence[_Job]) -> None:
+    """All layers, whose results are gathered while the next ones are worked out."""
+    for transfer in [job.start() for job in jobs]:
+        transfer.wait()
+
+
+def slowest_median(member: Member, run: Callable[[], object]) -> float:
+    """Seconds of a run: the median of rounds, each as long as its slowest member."""
+    for _ in range(2):  # the second may become a graph
+        run()
     rounds = []
     for _ in range(_ROUNDS):
         member.barrier()
         start = perf_counter()
-        run()
+        for _ in range(_REPEATS):
+            run()
         member.device.synchronize()
         rounds.append(max(member.exchange(perf_counter() - start)))
-    return float(median(rounds))
+    return float(median(rounds)) / _REPEATS
 
 
-def _images(member: Member, layer: Layer, count: int, dtype: DType) -> Any:
+def _images(member: Member, layer: Layer, count: int, dtype: DType, layout: str) -> Any:
     """A few random ones over and over, which the device repeats: threads share the host."""
-    few = member.device.from_numpy(_few_images(layer, count, member.rank, dtype))
+    few = member.device.from_numpy(_few_images(layer, count, member.rank, dtype, layout))
     x = member.device.empty((count, *few.shape[1:]), dtype)
     for start in range(0, count, few.shape[0]):
         part = x[start : start + few.shape[0]]
@@ -175,24 +259,13 @@ def _images(member: Member, layer: Layer, count: int, dtype: DType) -> Any:
     return x
 
 
-def _few_images(layer: Layer, count: int, rank: int, dtype: DType) -> Any:
+def _few_images(layer: Layer, count: int, rank: int, dtype: DType, layout: str) -> Any:
     random = np.random.default_rng(rank)
-    shape = (min(count, _FEW), layer.c, layer.h, layer.w)
+    sides = (layer.c, layer.h, layer.w) if layout == "NCHW" else (layer.h, layer.w, layer.c)
+    shape = (min(count, _FEW), *sides)
     return random.standard_normal(shape, np.float32).astype(dtype.numpy)
 
 
 def _filters(layer: Layer, dtype: DType) -> Any:
     random = np.random.default_rng(99)
     return random.standard_normal((layer.k, layer.c, 3, 3), np.float32).astype(dtype.numpy)
-
-
-def _verify(member: Member, layer: Layer, images: int, w: Any, out: Any, dtype: DType) -> None:
-    """The first image of each member, as this one works it out by itself."""
-    device = member.device
-    for rank in range(member.size):
-        x = device.from_numpy(_few_images(layer, 1, rank, dtype))
-        expected = device.to_numpy(conv2d(x, w, algorithm="direct")).astype(float)
-        found = device.to_numpy(out[rank * images : rank * images + 1]).astype(float)
-        most = _ALLOWED[dtype.name] * 9 * layer.c
-        if not np.abs(found - expected).max() <= most:
-            raise PortableError(f"member {member.rank}: the images of member {rank} are wrong")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -60,15 +60,14 @@ def scale(
         scale_elimination(groups, first, shape, json_path)
         return
     found: dict[str, Any] = {"dtype": kind}
-    rows: list[Row]
     if steps is not None:
         network = _network(steps)
         found |= {"job": "training", **asdict(network)}
-        rows = list(measure_training(groups, network, dtype(kind)))
+        rows = _told(measure_training(groups, network, dtype(kind)), aloud=first)
     else:
         layers = [_with_images(layer, images) for layer in LAYERS[:count]]
         found |= {"algorithm": algorithm, "layers": [list(_plain(x)) for x in layers]}
-        rows = list(measure(groups, layers, dtype(kind), algorithm))
+        rows = _told(measure(groups, layers, dtype(kind), algorithm), aloud=first)
     if not first:
         return
     job = "Convolutions" if steps is None else "Steps of training"
@@ -84,6 +83,18 @@ def scale(
         write_whole(json_path, text.encode())
     if plot_path is not None:
         _plot(rows, plot_path)
+
+
+def _told(rows: Iterable[Row], *, aloud: bool) -> list[Row]:
+    """All rows, each said as it comes: what follows may take long."""
+    found = []
+    for row in rows:
+        found.append(row)
+        if aloud:
+            click.echo(
+                f"{row.members} {row.scaling}: {_ms(row.own)} apart, {_ms(row.gathered)} together"
+            )
+    return found
 
 
 def _plain(layer: Layer) -> tuple[int, ...]:

@@ -16,7 +16,7 @@ from portable.nn.team import Alone, Together
 from portable.parallel import Group, Member
 from portable_bench.group_scaling import Row, Scaling, slowest_median
 
-__all__ = ["Network", "TrainingRow", "measure_training"]
+__all__ = ["Network", "measure_training", "predicted"]
 
 _RATE: Final = 0.1
 _ALLOWED: Final = {"float16": 2e-3, "float32": 1e-5, "float64": 1e-12}
@@ -35,19 +35,14 @@ class Network:
         return self.batch * members if scaling == "weak" else self.batch
 
 
-@dataclass(frozen=True, slots=True)
-class TrainingRow(Row):
-    """Seconds for a step; `own` without sums of gradients, `collectives` of those alone."""
+def predicted(own: float, collectives: float) -> float:
+    """Seconds for a step with its sums, from what either takes alone, for two layers alike.
 
-    @property
-    def predicted(self) -> float:
-        """Seconds with the sums, from the other two, for two layers alike.
-
-        Of the five products of a step, one (the first layer's weights) is still to come when the
-        second layer's gradients, half of all, begin to be summed. The other half comes last.
-        """
-        half = self.collectives / 2
-        return self.own + max(0.0, half - self.own / 5) + half
+    Of the five products of a step, one (the first layer's weights) is still to come when the
+    second layer's gradients, half of all, begin to be summed. The other half comes last.
+    """
+    half = collectives / 2
+    return own + max(0.0, half - own / 5) + half
 
 
 class _Apart(Together):
@@ -60,10 +55,11 @@ class _Apart(Together):
         """It stays as it is."""
 
 
-def measure_training(
-    groups: Sequence[Group], network: Network, dtype: DType
-) -> Iterator[TrainingRow]:
+def measure_training(groups: Sequence[Group], network: Network, dtype: DType) -> Iterator[Row]:
     """A row for each group and each way to scale; a step is verified first.
+
+    `own` is a step without sums of gradients, `gathered` one with them, and `collectives` are the
+    sums alone.
 
     Raises
     ------
@@ -73,38 +69,42 @@ def measure_training(
     for group in groups:
         ways: tuple[Scaling, ...] = ("strong", "weak") if group.size > 1 else ("strong",)
         for scaling in ways:
-            own, together, sums = group.run(_steps, network, dtype, scaling)[0]
-            yield TrainingRow(group.size, scaling, own, together, sums)
+            yield group.run(_row, network, dtype, scaling)[0]
 
 
-def _steps(
-    member: Member, network: Network, dtype: DType, scaling: Scaling
-) -> tuple[float, float, float]:
-    """Seconds for a step without sums, with them, and of the sums alone."""
+def _row(member: Member, network: Network, dtype: DType, scaling: Scaling) -> Row:
+    """What a member finds of its group."""
     count = network.samples(member.size, scaling)
     if scaling == "strong":
         _verify(member, network, dtype)
-    own, _ = _trainer(member, network, dtype, count, _Apart(member))
+    apart, _ = _trainer(member, network, dtype, count, _Apart(member))
+    own = slowest_median(member, apart)
     if member.size == 1:
-        seconds = slowest_median(member, own)
-        return seconds, seconds, 0.0
+        return Row(1, scaling, own, own, 0.0, own)
     step, model = _trainer(member, network, dtype, count, Together(member))
-    apart, together = slowest_median(member, own), slowest_median(member, step)
-    gradient, team = member.device.empty(tuple(model.vector.shape), dtype), Together(member)
-    member.device.synchronize()
-    starts = [parts[0].start for parts in reversed(model.layout.layers) if parts]
+    together = slowest_median(member, step)
+    sums = slowest_median(member, member.replay(_sums(member, model)))
+    return Row(member.size, scaling, own, together, sums, predicted(own, sums))
 
-    def sums() -> None:
+
+def _sums(member: Member, model: MLP) -> Callable[[], None]:
+    """What enqueues the sums of a step alone."""
+    gradient = member.device.empty(tuple(model.vector.shape), model.dtype)
+    gradient[...] = 0
+    starts = [parts[0].start for parts in reversed(model.layout.layers) if parts]
+    team = Together(member)
+
+    def run() -> None:
         for start in starts:
             team.ready(gradient, start)
         team.finish(gradient)
 
-    return apart, together, slowest_median(member, sums)
+    return run
 
 
 def _trainer(
     member: Member, network: Network, dtype: DType, count: int, team: Together | Alone
-) -> tuple[Callable[[], None], MLP]:
+) -> tuple[Callable[[], object], MLP]:
     """What takes a step, and the network that it is taken by."""
     device = member.device
     model = MLP(network.widths, dtype=dtype, device=device)

@@ -397,14 +397,14 @@ class Device(ABC):
 
         return nullcontext()
 
-    def replay(self, work: Callable[[], None]) -> Callable[[], None]:
-        """Should: what enqueues the same work again, at the least cost, by whichever thread.
+    def replay(self, work: Callable[[], object]) -> Callable[[], object]:
+        """Should: what enqueues the same work at each call, at the least cost.
 
         Parameters
         ----------
         work : callable
-            Enqueues launches and collectives, and has done so before; waits for nothing, and makes
-            no arrays. Those that it uses have to be kept.
+            Enqueues launches, and collectives if all devices do, always the same; waits for
+            nothing and copies nothing from or to the host. What it uses is kept by the caller.
         """
         return work
 

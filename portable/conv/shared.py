@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from itertools import pairwise
 from typing import Any, Final
 
 from portable.conv.convolution import Convolution, prepare
 from portable.dtypes import dtype
 from portable.errors import ShapeError
-from portable.parallel import Member
+from portable.parallel import Member, Transfer
 
 __all__ = ["SharedConvolution", "prepare_shared"]
 
@@ -85,6 +87,12 @@ class SharedConvolution:
         if any(other != said[0] for other in said):
             raise ShapeError(f"members of a group prepare different convolutions: {said}")
 
+    @property
+    def result_shape(self) -> tuple[int, ...]:
+        """The shape of the results."""
+        plan = next(iter(self._plans.values()))
+        return (self._images * (self.member.size if self._gather else 1), *plan.result_shape[1:])
+
     def __call__(self, x: Any, *, out: Any = None) -> Any:
         """The results of all members' images in order, or of this member's alone.
 
@@ -100,25 +108,49 @@ class SharedConvolution:
         ShapeError, DTypeError, DeviceMismatchError
             As of `Convolution`.
         """
+        return self.start(x, out=out).wait()
+
+    def start(self, x: Any, *, out: Any = None) -> Transfer:
+        """The same, while results may still be on their way; beside what is enqueued next.
+
+        So results of one layer are gathered while those of the next are worked out.
+
+        Returns
+        -------
+        Transfer
+            Its `wait` comes before the others' results are used, or `out` is written again.
+        """
         member, count = self.member, self._images
-        plans = self._plans
-        shape = next(iter(plans.values())).result_shape[1:]
-        everyone = member.size if self._gather else 1
         if out is None:
-            out = member.device.empty((everyone * count, *shape), dtype(x.dtype))
-        own = out[member.rank * count : (member.rank + 1) * count] if self._gather else out
-        transfers = []
+            out = member.device.empty(self.result_shape, dtype(x.dtype))
+        own = out[member.rank * count :][:count] if self._gather else out
+        transfers: list[Transfer] = []
         for piece in self._pieces:
-            plans[piece.stop - piece.start](x[piece], out=own[piece])
-            if self._gather and member.size > 1:
-                places = [
-                    out[r * count + piece.start : r * count + piece.stop]
-                    for r in range(member.size)
-                ]
-                transfers.append(member.start_gather(own[piece], places, agreed=True))
-        for transfer in transfers:
-            transfer.wait()
-        return out
+            self._plans[piece.stop - piece.start](x[piece], out=own[piece])
+            if self._gather:
+                transfers.append(self._gathered(own[piece], out, piece))
+
+        def wait() -> None:
+            for transfer in transfers:
+                transfer.wait()
+
+        return Transfer(out, wait)
+
+    def _gathered(self, own: Any, out: Any, piece: slice) -> Transfer:
+        """Begins to gather a piece of each member's images."""
+        begins = range(piece.start, out.shape[0], self._images)
+        places = [out[begin : begin + own.shape[0]] for begin in begins]
+        return self.member.start_gather(own, places, agreed=True)
+
+    def prepare(self, x: Any, *, out: Any) -> Callable[[], object]:
+        """The same images' results again and again at the least cost, as a function.
+
+        Parameters
+        ----------
+        x, out : array
+            As of a call; they must stay alive and where they are.
+        """
+        return self.member.replay(partial(self, x, out=out))
 
 
 def _cut(count: int, pieces: int) -> list[slice]:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
 from math import prod
 from typing import Any, Final
 
@@ -23,8 +25,27 @@ from portable.nn.team import Alone, Team
 __all__ = ["LayeredTrainer"]
 
 _WORKGROUP: Final = 64
+_MOST_REPLAYED: Final = 256
+"""Steps of an epoch that are replayed as one; more are enqueued one by one."""
+
 _SCALE: Final = 2.0**16
 """The first scale of half precision's losses, as PyTorch's."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Epoch:
+    """An epoch's arrays on the device, which later epochs fill again, and what takes its steps."""
+
+    x: Any
+    y: Any
+    order: Any
+    numbers: Any
+    run: Callable[[], object]
+
+    def is_like(self, x: Any, y: Any, order: Any, numbers: Any) -> bool:
+        """Whether it has room for another epoch of the same samples."""
+        same = self.x is x and self.y is y
+        return same and self.order.shape == order.shape and self.numbers.shape == numbers.shape
 
 
 class LayeredTrainer:
@@ -77,6 +98,7 @@ class LayeredTrainer:
         self._norms = device.empty((group_count(length),), self._kind)
         self._pass: TrainingPass | None = None
         self._wanted: Any = None
+        self._epoch_of: _Epoch | None = None
 
     def _zeros(self, shape: tuple[int, ...]) -> Any:
         return self._model.device.from_numpy(np.zeros(shape, self._kind.numpy))
@@ -92,23 +114,34 @@ class LayeredTrainer:
         self, x: Any, y: Any, order: np.ndarray[Any, Any], numbers: np.ndarray[Any, Any]
     ) -> Epoch:
         device = self._model.device
-        samples = device.from_numpy(order)
-        on_device = device.from_numpy(numbers.astype(self._kind.numpy))
-        self._lost = self._zeros((2,))
-        self._steps(x, y, samples, on_device)
+        given = device.from_numpy(order), device.from_numpy(numbers.astype(self._kind.numpy))
+        self._repeated(x, y, *given)()
         loss, hits = self._team.totals(device.to_numpy(self._lost).astype(float))
         self._team.align(self._master)
         accuracy = float(hits) / order.size if self._counts else None
         return Epoch(float(loss) / order.size, accuracy)
 
-    def prepare(self, x: Any, y: Any, order: Any, numbers: Any) -> Callable[[], None]:
+    def _repeated(self, x: Any, y: Any, order: Any, numbers: Any) -> Callable[[], object]:
+        """The steps of an epoch of these samples, which are replayed unless they are very many."""
+        if self._epoch_of is not None and self._epoch_of.is_like(x, y, order, numbers):
+            self._epoch_of.order[...] = order
+            self._epoch_of.numbers[...] = numbers
+            return self._epoch_of.run
+        run: Callable[[], object] = partial(self._steps, x, y, order, numbers)
+        if numbers.shape[0] <= _MOST_REPLAYED:
+            run = self._team.replay(self._model.device, run)
+        self._epoch_of = _Epoch(x, y, order, numbers, run)
+        return run
+
+    def prepare(self, x: Any, y: Any, order: Any, numbers: Any) -> Callable[[], object]:
         """One epoch of the same device arrays again and again, for measurements."""
-        return lambda: self._steps(x, y, order[0], numbers)
+        return self._repeated(x, y, order[0], numbers)
 
     def _steps(self, x: Any, y: Any, order: Any, numbers: Any) -> None:
         shape = tuple(x.shape[1:])
         ready = self._ready(shape, y)
         rows = self._model.device.namespace().reshape(x, (x.shape[0], prod(shape)))
+        kernels.clear[self._lost.shape[0], _WORKGROUP](self._lost)
         count = order.shape[0]
         for step, first in enumerate(range(0, count, self._batch)):
             whole = min(self._batch, count - first)

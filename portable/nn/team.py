@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from typing import Any, Final
 
 import numpy as np
 
+from portable.backend import Device
 from portable.parallel import Member, Transfer
 
 __all__ = ["Alone", "Team", "Together"]
@@ -37,6 +39,10 @@ class Team(ABC):
         """Makes it the sum over all members, before what is enqueued next."""
 
     @abstractmethod
+    def replay(self, device: Device, steps: Callable[[], object]) -> Callable[[], object]:
+        """What takes the same steps at each call, at the least cost; as of `Device.replay`."""
+
+    @abstractmethod
     def totals(self, numbers: _Numbers) -> _Numbers:
         """Sums of a few numbers over all members, the same for each of them."""
 
@@ -61,6 +67,10 @@ class Alone(Team):
 
     def finish(self, gradient: Any) -> None:
         """It is the sum."""
+
+    def replay(self, device: Device, steps: Callable[[], object]) -> Callable[[], object]:
+        """By the device alone."""
+        return device.replay(steps)
 
     def totals(self, numbers: _Numbers) -> _Numbers:
         """The numbers themselves."""
@@ -112,6 +122,10 @@ class Together(Team):
         with np.errstate(over="ignore", invalid="ignore"):
             if part.shape[0]:
                 self._transfers.append(self._member.start_all_reduce(part, agreed=True))
+
+    def replay(self, device: Device, steps: Callable[[], object]) -> Callable[[], object]:
+        """With the collectives among them."""
+        return self._member.replay(steps)
 
     def totals(self, numbers: _Numbers) -> _Numbers:
         """By way of the host, in the order of the members."""

@@ -10,9 +10,11 @@ from typing import Any, Final
 
 import numpy as np
 
-from portable.backend import Collectives, Device
+from portable.backend import Device
+from portable.collectives import Collectives
 from portable.dtypes import dtype
 from portable.errors import PortableError, ShapeError
+from portable.parallel.lone import Lone
 from portable.parallel.meeting import COMBINE, Meeting, Operation, ParallelError
 
 __all__ = ["Member", "Transfer"]
@@ -63,7 +65,7 @@ class Member:
         self.size: Final = meeting.size
         self.device: Final = device
         self._meeting = meeting
-        self._library = library
+        self._library = Lone(device) if library is None and meeting.size == 1 else library
         self._agreed: BaseException | None = None
 
     def __repr__(self) -> str:
@@ -266,6 +268,27 @@ class Member:
         found = self._meeting.receive(source)
         target = self.device.empty(found.shape, dtype(found.dtype)) if out is None else out
         return self._brought(found, target)
+
+    def replay(self, work: Callable[[], object]) -> Callable[[], object]:
+        """What enqueues the same launches and collectives at each call, at the least cost.
+
+        All members call it, and what it gives, together: on NVIDIA's GPUs that is one launch of a
+        CUDA graph, so that members which are threads share Python's lock without loss.
+
+        Parameters
+        ----------
+        work : callable
+            As `portable.backend.Device.replay` takes it; collectives are `agreed`, and waited for.
+        """
+        if self._library is None:
+            return work  # members meet on the host each time
+        again = self.device.replay(work)
+
+        def run() -> None:
+            again()
+            self._meeting.enqueued()
+
+        return run
 
     # -- failing together ---------------------------------------------------------------------
 

@@ -10,14 +10,14 @@ from click.testing import CliRunner
 
 from portable_bench.cli import bench
 from portable_bench.gf2_scaling import Costs, predicted
-from portable_bench.group_scaling import Row
-from portable_bench.training_scaling import TrainingRow
+from portable_bench.group_scaling import in_turn
+from portable_bench.training_scaling import predicted as predicted_step
 
 
 @pytest.mark.needs_processor
 def test_scale(tmp_path: Path) -> None:
     json_path, plot = tmp_path / "rows.json", tmp_path / "plot.svg"
-    arguments = ["scale", "--group", "cpu,cpu", "--layers", "1", "--images", "4"]
+    arguments = ["scale", "--group", "cpu,cpu", "--layers", "1", "--images", "2"]
     done = CliRunner().invoke(
         bench, [*arguments, "--json", str(json_path), "--plot", str(plot)], catch_exceptions=False
     )
@@ -46,13 +46,14 @@ def test_training(tmp_path: Path) -> None:
 
 
 def test_half_of_the_sums_goes_on_beside_the_way_back() -> None:
-    assert TrainingRow(2, "strong", 5.0, 0.0, 1.0).predicted == 5.5
-    assert TrainingRow(2, "strong", 5.0, 0.0, 4.0).predicted == 8.0
+    assert predicted_step(5.0, 1.0) == 5.5
+    assert predicted_step(5.0, 4.0) == 8.0
 
 
-def test_the_gather_goes_on_beside_the_work() -> None:
-    assert Row(2, "strong", 4.0, 0.0, 1.0).predicted == 4.25
-    assert Row(2, "strong", 1.0, 0.0, 4.0).predicted == 4.25
+def test_gathers_go_on_beside_the_next_layers() -> None:
+    assert in_turn([2.0, 2.0], [1.0, 1.0]) == 5.0
+    assert in_turn([1.0, 1.0], [4.0, 4.0]) == 9.0
+    assert in_turn([1.0, 5.0], [2.0, 1.0]) == 7.0
 
 
 @pytest.mark.needs_processor

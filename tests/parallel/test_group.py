@@ -90,6 +90,54 @@ def test_convolutions_are_shared_out(device: Device) -> None:
         assert np.array_equal(found, pt.to_numpy(alone))
 
 
+def test_layers_are_gathered_behind_each_other_again_and_again(device: Device) -> None:
+    random = np.random.default_rng(1)
+    w = random.standard_normal((2, 2, 3, 3)).astype(np.float32)
+    images = random.standard_normal((4, 2, 5, 5)).astype(np.float32)
+
+    def work(member: Member) -> Any:
+        x = here(member, images[member.part(4)].copy())
+        plans = [prepare_shared(member, x.shape, here(member, w), pieces=1) for _ in range(2)]
+        outs = [member.device.empty(plan.result_shape, pt.float32) for plan in plans]
+
+        def layers() -> None:
+            for transfer in [p.start(x, out=out) for p, out in zip(plans, outs, strict=True)]:
+                transfer.wait()
+
+        again = member.replay(layers)
+        single = plans[0].prepare(x, out=outs[0])
+        for factor in (1, 2, 3):
+            x[...] = here(member, factor * images[member.part(4)])
+            again()
+        found = [pt.to_numpy(out) for out in outs]
+        x[...] = here(member, images[member.part(4)])
+        single()
+        return *found, pt.to_numpy(outs[0])
+
+    alone = pt.to_numpy(conv2d(pt.asarray(images, device=device), pt.asarray(w, device=device)))
+    for first, second, last in parallel.group([device] * 2).run(work):
+        assert np.allclose(first, 3 * alone, rtol=1e-5, atol=1e-5)
+        assert np.array_equal(first, second)
+        assert np.allclose(last, alone, rtol=1e-5, atol=1e-5)
+
+
+def test_one_member_has_its_own(device: Device, monkeypatch: Any) -> None:
+    def work(member: Member) -> Any:
+        x = here(member, np.arange(4, dtype=np.float32))
+        out = member.device.empty((4,), pt.float32)
+        with monkeypatch.context() as patch:
+            patch.setattr(member.device, "to_numpy", None)  # nothing goes through the host
+            member.start_gather(x, [x], agreed=True).wait()
+            member.start_all_reduce(x, agreed=True).wait()
+            member.start_broadcast(x, agreed=True).wait()
+            member.all_gather(member.reduce_scatter(member.all_reduce(x)), out=out)
+        return pt.to_numpy(member.broadcast(x)), pt.to_numpy(out)
+
+    ((x, out),) = parallel.group([device]).run(work)
+    assert np.array_equal(x, np.arange(4))
+    assert np.array_equal(out, np.arange(4))
+
+
 def test_shares_are_even() -> None:
     def work(member: Member) -> Any:
         return len(range(8)[member.part(8)])
