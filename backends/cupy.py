@@ -14,7 +14,6 @@ from abc import abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from importlib.util import find_spec
-from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
@@ -49,15 +48,15 @@ from portable.queues import Mark, MarkTimer, Queue
 from portable.tensors import dtype_of, is_tensor, place_of
 from portable_backends.cupy_waits import before_waits, get_ready
 from portable_backends.limits import check
-from portable_backends.tensor_maps import BOXES_BYTES, describing
+from portable_backends.parameter_blocks import ParameterBlock
+from portable_backends.tensor_maps import describing
 
-__all__ = ["CUDABackend", "CuPyDevice", "ParameterBlock", "ROCmBackend"]
+__all__ = ["CUDABackend", "CuPyDevice", "ROCmBackend"]
 
 _DLPACK_KINDS = {"cuda": (2, 13), "rocm": (10,)}
 _MAX_DYNAMIC_SHARED = 8
 _MAX_THREADS = 0
 _new_view: Callable[..., ArrayView] = tuple.__new__
-_SLOT = 8
 _FAULTS = (
     "ILLEGAL",
     "LAUNCH_FAILED",
@@ -67,56 +66,6 @@ _FAULTS = (
     "Illegal",
     "LaunchFailure",
 )
-_FORMATS = {
-    "bool": "?",
-    "int8": "b",
-    "int16": "h",
-    "int32": "i",
-    "int64": "q",
-    "uint8": "B",
-    "uint16": "H",
-    "uint32": "I",
-    "uint64": "Q",
-    "float16": "e",
-    "float32": "f",
-    "float64": "d",
-}
-
-
-def _slot_format(argument: Argument) -> str:
-    """How one argument is packed, padded to whole slots, which aligns the next."""
-    if argument.kind == "box":
-        return f"{BOXES_BYTES}s"
-    letter = "Q" if argument.kind == "pointer" else _FORMATS[argument.type.name]
-    return f"{letter}{_SLOT - struct.calcsize('=' + letter)}x"
-
-
-class ParameterBlock:
-    """Memory for a kernel's arguments, and the array of pointers to them that drivers take.
-
-    Attributes
-    ----------
-    pointers : int
-        Address of the array of pointers.
-    """
-
-    def __init__(self, arguments: Sequence[Argument]) -> None:
-        formats = ["=" + _slot_format(a) for a in arguments]
-        layout = struct.Struct("=" + "".join(text[1:] for text in formats))
-        self._memory = ctypes.create_string_buffer(max(layout.size, _SLOT))
-        base = ctypes.addressof(self._memory)
-        places = list(accumulate(map(struct.calcsize, formats), initial=base))[:-1]
-        self._table = (ctypes.c_void_p * max(len(places), 1))(*places)
-        self.pointers = ctypes.addressof(self._table)
-        self._pack_into = layout.pack_into
-
-    def fill(self, values: Sequence[Any]) -> None:
-        """Convert `values` to the arguments' types and store them."""
-        self._pack_into(self._memory, 0, *values)
-
-    def content(self) -> bytes:
-        """The packed bytes."""
-        return self._memory.raw
 
 
 class CuPyExecutable(Executable):

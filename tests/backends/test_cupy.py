@@ -26,10 +26,10 @@ from portable_backends import rtc
 from portable_backends.cupy import (
     CUDABackend,
     CuPyExecutable,
-    ParameterBlock,
     ROCmBackend,
 )
 from portable_backends.cupy_capabilities import cuda_capabilities, rocm_capabilities
+from portable_backends.parameter_blocks import ParameterBlock
 from portable_backends.rtc_library import nvrtc
 
 H200 = {
