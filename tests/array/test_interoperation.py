@@ -106,7 +106,7 @@ MORE = {
     "Rotation.mean": lambda x: Rotation.from_quat(x[:, :4]).mean().as_quat(),
 }
 # Compilers take their time: the rest are run where nothing is compiled.
-chosen = FEW | MORE if device.interprets else FEW
+chosen = FEW | MORE if device.interprets else dict(list(FEW.items())[::3])
 for name, function in chosen.items():
     found = portable.to_numpy(function(device.from_numpy(a)))
     np.testing.assert_allclose(found, function(a), rtol=1e-9, atol=1e-12, err_msg=name)

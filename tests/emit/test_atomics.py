@@ -20,7 +20,7 @@ from tests.support.compilers import (
     HIP,
     OpenCLDevice,
     compile_cuda,
-    compile_hip,
+    compile_hip_together,
     cuda_missing,
     hip_missing,
     opencl_devices,
@@ -161,10 +161,10 @@ def test_cuda_compiles(dtype: dt.DType) -> None:
 
 
 @pytest.mark.skipif(bool(hip_missing()), reason=hip_missing())
-@pytest.mark.parametrize("dtype", TYPES, ids=str)
-def test_hip_compiles(dtype: dt.DType) -> None:
-    compile_hip(generate(mixed_kernel(dtype), HIP))
-    compile_hip(generate(fetch_kernel("min", dtype, "acq_rel"), HIP))
+def test_hip_compiles() -> None:
+    kernels = [mixed_kernel(dtype) for dtype in TYPES]
+    kernels += [fetch_kernel("min", dtype, "acq_rel") for dtype in TYPES]
+    compile_hip_together([generate(kernel, HIP) for kernel in kernels])
 
 
 # -- sub-groups -------------------------------------------------------------------------------
@@ -248,10 +248,12 @@ def test_cuda_sub_groups_compile(op: str) -> None:
 
 
 @pytest.mark.skipif(bool(hip_missing()), reason=hip_missing())
-@pytest.mark.parametrize("op", ["shuffle_up", "reduce_add", "scan_add", "all"])
-def test_hip_sub_groups_compile(op: str) -> None:
-    dtype = dt.bool_ if op == "all" else dt.float64
-    compile_hip(generate(sub_group_kernel(op, dtype, 64, (96, 1, 1)), HIP))
+def test_hip_sub_groups_compile() -> None:
+    kernels = [
+        sub_group_kernel(op, dt.bool_ if op == "all" else dt.float64, 64, (96, 1, 1))
+        for op in ("shuffle_up", "reduce_add", "scan_add", "all")
+    ]
+    compile_hip_together([generate(kernel, HIP) for kernel in kernels])
 
 
 @pytest.mark.parametrize("runtime", DEVICES, ids=lambda d: d.name)

@@ -23,7 +23,7 @@ from tests.support.compilers import (
     HIP,
     OpenCLDevice,
     compile_cuda,
-    compile_hip,
+    compile_hip_together,
     cuda_missing,
     hip_missing,
     opencl_devices,
@@ -197,9 +197,9 @@ def test_tile_compiles_as_cuda(case: str) -> None:
 
 
 @pytest.mark.skipif(bool(hip_missing()), reason=hip_missing())
-@pytest.mark.parametrize("case", ["rows", "half", "swizzled", "complex"])
-def test_tile_compiles_as_hip(case: str) -> None:
-    compile_hip(generate(copy_kernel(**CASES[case]), HIP))
+def test_tiles_compile_as_hip() -> None:
+    cases = ("rows", "half", "swizzled", "complex")
+    compile_hip_together([generate(copy_kernel(**CASES[case]), HIP) for case in cases])
 
 
 @pytest.mark.skipif(bool(cuda_missing()), reason=cuda_missing())

@@ -21,6 +21,7 @@ from tests.support.compilers import (
     OpenCLDevice,
     compile_cuda,
     compile_hip,
+    compile_hip_together,
     cuda_missing,
     hip_missing,
     opencl_devices,
@@ -122,12 +123,14 @@ def test_memory(dtype: dt.DType, lanes: int, runtime: OpenCLDevice) -> None:
         assert np.array_equal(y, x), (way, program.source)
 
 
-@pytest.mark.parametrize("dtype", REAL, ids=str)
-def test_memory_compiles_everywhere(dtype: dt.DType) -> None:
-    kernel = convert_kernel(dtype, 4, (False, "local"))
-    everywhere(kernel)
+def test_memory_compiles_everywhere() -> None:
+    kernels = [convert_kernel(dtype, 4, (False, "local")) for dtype in REAL]
+    if not hip_missing():
+        compile_hip_together([generate(kernel, HIP) for kernel in kernels])
     if not cuda_missing():
-        compile_cuda(generate(convert_kernel(dtype, 8, (True, "private")), CUDA))
+        kernels += [convert_kernel(dtype, 8, (True, "private")) for dtype in REAL]
+        for kernel in kernels:
+            compile_cuda(generate(kernel, CUDA))
 
 
 @on_devices

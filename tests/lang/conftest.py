@@ -6,24 +6,24 @@ batches.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
-from dataclasses import replace
 
 import pytest
 
 from portable.backend import Capabilities, Device, Program
-from portable.errors import CompileError, UnsupportedError
+from portable.errors import UnsupportedError
 from portable.lang.definition import Compiled
 from portable.lang.emit import generate
 from portable.lang.kernel import Kernel
 from portable.lang.signature import Specialisation
-from tests.support.compilers import CUDA, HIP, compile_cuda, compile_hip, cuda_missing, hip_missing
-
-_BATCH = 60
-_QUICK = "-O1"
-"""Acceptance is what is checked. At -O3 LLVM takes minutes over some kernels of a workgroup of one,
-in which it knows every index and follows every value through local memory."""
+from tests.support.compilers import (
+    CUDA,
+    HIP,
+    compile_cuda,
+    compile_hip_together,
+    cuda_missing,
+    hip_missing,
+)
 
 
 class _Seen:
@@ -72,10 +72,8 @@ def compiled_for_hip(_seen: _Seen) -> Iterator[None]:
     """At the end of each file, compiles for HIP what its tests ran."""
     yield
     programs, _seen.hip = list(_seen.hip.values()), {}
-    if hip_missing():
-        return
-    for first in range(0, len(programs), _BATCH):
-        _compile_together(programs[first : first + _BATCH])
+    if not hip_missing():
+        compile_hip_together(programs)
 
 
 def _generated(kernel: Kernel, wanted: Specialisation, target: Capabilities) -> Program | None:
@@ -84,23 +82,3 @@ def _generated(kernel: Kernel, wanted: Specialisation, target: Capabilities) -> 
         return generate(kernel.translated(wanted, target), target)
     except UnsupportedError:
         return None
-
-
-def _compile_together(programs: list[Program]) -> None:
-    """One source of them all, each in a namespace; one by one if that fails, to tell which."""
-    includes: dict[str, None] = {}
-    parts = []
-    flags: dict[str, None] = {}
-    for number, program in enumerate(programs):
-        lines = program.source.splitlines()
-        includes |= dict.fromkeys(x for x in lines if x.startswith("#include"))
-        text = "\n".join(x for x in lines if not x.startswith("#include"))
-        text = re.sub(rf"\b{program.entry}\b(?=\()", f"{program.entry}_{number}", text, count=1)
-        parts.append(f"namespace p{number} {{\n{text}\n}}\n")
-        flags |= dict.fromkeys(program.flags)
-    source = "\n".join([*includes, *parts])
-    try:
-        compile_hip(replace(programs[0], source=source, flags=(*flags, _QUICK)))
-    except CompileError:
-        for program in programs:
-            compile_hip(program)

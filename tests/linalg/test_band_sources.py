@@ -26,7 +26,14 @@ from portable.linalg.band_ring import ring_packs
 from portable.linalg.band_shapes import plan_for
 from portable.linalg.bidiagonal_kernels import bisect, count_table, squares
 from portable.linalg.magnitude import largest_kernel
-from tests.support.compilers import CUDA, HIP, compile_cuda, compile_hip, cuda_missing, hip_missing
+from tests.support.compilers import (
+    CUDA,
+    HIP,
+    compile_cuda,
+    compile_hip_together,
+    cuda_missing,
+    hip_missing,
+)
 
 ONE = {"LANES": 1, "VECTORS": 1}
 
@@ -107,8 +114,7 @@ def test_compiles_for_cuda(dtype: str, u: int) -> None:
 @pytest.mark.skipif(bool(hip_missing()), reason=hip_missing())
 @pytest.mark.parametrize("dtype", ["float16", "float64"])
 def test_compiles_for_hip(dtype: str) -> None:
-    for each in programs(HIP, dtype, 16):
-        compile_hip(each)
+    compile_hip_together(programs(HIP, dtype, 16))
 
 
 def test_the_last_stage_is_in_local_memory_where_bulk_copies_are() -> None:

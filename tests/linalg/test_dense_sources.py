@@ -15,7 +15,14 @@ from portable.linalg.panel_kernels import factor_panel
 from portable.linalg.reflector_kernels import apply_reflectors
 from portable.linalg.reflector_tree import Level, Panel, Reflectors
 from tests.linalg.test_band_sources import program
-from tests.support.compilers import CUDA, HIP, compile_cuda, compile_hip, cuda_missing, hip_missing
+from tests.support.compilers import (
+    CUDA,
+    HIP,
+    compile_cuda,
+    compile_hip_together,
+    cuda_missing,
+    hip_missing,
+)
 
 LINE, TILE = (64, 1, 1), (32, 8, 1)
 
@@ -72,5 +79,4 @@ def test_the_rest_compiles_for_cuda(dtype: str) -> None:
 
 @pytest.mark.skipif(bool(hip_missing()), reason=hip_missing())
 def test_compiles_for_hip() -> None:
-    for each in [*panels(HIP, "float32", turned=True), *others(HIP, "float16")[-2:]]:
-        compile_hip(each)
+    compile_hip_together([*panels(HIP, "float32", turned=True), *others(HIP, "float16")[-2:]])

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import functools
 import os
+import re
 import shutil
 import subprocess
 import tempfile
 import warnings
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +28,7 @@ __all__ = [
     "OpenCLDevice",
     "compile_cuda",
     "compile_hip",
+    "compile_hip_together",
     "cuda_missing",
     "hip_missing",
     "opencl_devices",
@@ -100,6 +103,12 @@ def compile_cuda(program: Program, architecture: str = "sm_90") -> str:
     return ptx.rstrip(b"\0").decode()
 
 
+_BATCH = 60
+_QUICK = "-O1"
+"""Acceptance is what is checked. At -O3 LLVM takes minutes over some kernels of a workgroup of one,
+in which it knows every index and follows every value through local memory."""
+
+
 # -- HIP --------------------------------------------------------------------------------------
 
 
@@ -125,6 +134,39 @@ def compile_hip(program: Program, architecture: str = "gfx90a") -> None:
         )
     if done.returncode:
         raise CompileError("hipcc refused the source", program.source, done.stderr)
+
+
+def compile_hip_together(programs: Sequence[Program]) -> None:
+    """Compiles many with few calls of hipcc, which takes longer to begin than over most of them.
+
+    Raises
+    ------
+    CompileError
+        With the log of the first one that is refused.
+    """
+    for first in range(0, len(programs), _BATCH):
+        some = programs[first : first + _BATCH]
+        try:
+            compile_hip(_joined(some))
+        except CompileError:
+            for program in some:  # to tell which; one may be right that does not bear company
+                compile_hip(program)
+
+
+def _joined(programs: Sequence[Program]) -> Program:
+    """One source of them all, each in a namespace."""
+    includes: dict[str, None] = {}
+    flags: dict[str, None] = {}
+    parts = []
+    for number, program in enumerate(programs):
+        lines = program.source.splitlines()
+        includes |= dict.fromkeys(x for x in lines if x.startswith("#include"))
+        text = "\n".join(x for x in lines if not x.startswith("#include"))
+        text = re.sub(rf"\b{program.entry}\b(?=\()", f"{program.entry}_{number}", text, count=1)
+        parts.append(f"namespace p{number} {{\n{text}\n}}\n")
+        flags |= dict.fromkeys(program.flags)
+    source = "\n".join([*includes, *parts])
+    return replace(programs[0], source=source, flags=(*flags, _QUICK))
 
 
 # -- OpenCL -----------------------------------------------------------------------------------

@@ -2,8 +2,10 @@
 
 ``PORTABLE_TEST_DEVICES`` chooses devices by name, separated by commas; ``all`` is every one. Unset,
 each backend and each compiler is there, but not each with each. Every case of a test runs on the
-simulator, on GPUs and on one of the processor's devices; on the others of the processor, compiled
-by the same compiler or a slow one, the first case of each test and every fourth of the rest.
+simulator, on GPUs and on one of the processor's devices; on the others of the processor the first
+case of each test and every eighth of the rest. Those others that have the first one's compiler
+take turns in tests of operations, whose kernels are large: what differs there is how kernels are
+launched, which each operation goes through in one test or another.
 """
 
 from __future__ import annotations
@@ -12,6 +14,7 @@ import os
 from collections import Counter
 from collections.abc import Callable, Iterable
 from typing import Final
+from zlib import crc32
 
 from portable import registry
 from portable.array.creation import is_ours
@@ -20,8 +23,13 @@ from portable.errors import UnsupportedError
 
 __all__ = ["device_names", "lacks", "spared"]
 
-_EVERY: Final = 4
+_EVERY: Final = 8
 """One case in so many of each test runs on the processor's further devices."""
+
+_OF_OPERATIONS: Final = tuple(
+    f"tests/{room}/"
+    for room in ("array", "conv", "gf2", "linalg", "nn", "numerics", "primitives", "random_numbers")
+)
 
 Need = tuple[str, Callable[[Device], bool]]
 
@@ -86,15 +94,21 @@ def spared(cases: Iterable[tuple[str, str]]) -> list[str]:
     list of str
         For each case why, or nothing.
     """
-    further = [] if _chosen() else _further(device_names())
+    first, *further = [""] if _chosen() else _of_processor(device_names()) or [""]
+    alike = [name for name in further if _same_compiler(name, first)]
     seen: Counter[tuple[str, str]] = Counter()
     reasons = []
     for test, name in cases:
         count = seen[test, name]
         seen[test, name] += 1
+        reason = ""
+        if name in alike and test.startswith(_OF_OPERATIONS):
+            turn = alike[crc32(test.encode()) % len(alike)]
+            reason = "" if name == turn else f"{name} and {turn} take turns"
         # Each device takes other cases, so that together they come to most.
-        spare = count and name in further and (count + further.index(name)) % _EVERY
-        reasons.append(f"{name} is not the processor's first device" if spare else "")
+        if not reason and count and name in further and (count + further.index(name)) % _EVERY:
+            reason = f"{name} is not the processor's first device"
+        reasons.append(reason)
     return reasons
 
 
@@ -120,9 +134,12 @@ def _each_path_and_runtime(found: list[Device]) -> list[Device]:
     return kept
 
 
-def _further(names: list[str]) -> list[str]:
-    """The processor's devices but the first."""
-    return [name for name in names if _is_processor(registry.device(name))][1:]
+def _of_processor(names: list[str]) -> list[str]:
+    return [name for name in names if _is_processor(registry.device(name))]
+
+
+def _same_compiler(one: str, other: str) -> bool:
+    return _runtime(registry.device(one)) == _runtime(registry.device(other))
 
 
 def _is_processor(device: Device) -> bool:
