@@ -18,6 +18,7 @@ import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field
+from itertools import zip_longest
 from pathlib import Path
 
 import click
@@ -126,11 +127,12 @@ def checked(run: Run, tests: Sequence[str], tools: Sequence[str]) -> dict[str, T
             shard = left if len(left) < len(shard) else ()
 
     with ThreadPoolExecutor(run.jobs) as pool:
-        todo = [
-            (tool, shard)
+        shards = [
+            [(tool, shard) for shard in shards_of(tallies[tool].left(tests), run.size)]
             for tool in tools
-            for shard in shards_of(tallies[tool].left(tests), run.size)
         ]
+        # All tools come as far as one another, however early the time is over.
+        todo = [item for together in zip_longest(*shards) for item in together if item]
         for done in [pool.submit(one, *item) for item in todo]:
             done.result()
     return tallies

@@ -1,9 +1,9 @@
 """Long runs of random kernels: ``python -m tests.support.random_sweep --device cpu:intel``.
 
-The kernels are made in short-lived processes, so that a compiler that crashes or hangs costs one
-of them. A kernel that fails is made shorter while it fails in the same way, and stored. The run
-ends at its time limit, with counts and the failing seeds; the exit status says whether all was
-well.
+The kernels are made in short-lived processes, some of them side by side, so that a compiler that
+crashes or hangs costs one kernel, and the programs that a process keeps cost little memory. A
+kernel that fails is stored, and made shorter while it fails in the same way. The run ends at its
+time limit, with counts and the failing seeds; the exit status says whether all was well.
 """
 
 from __future__ import annotations
@@ -13,8 +13,10 @@ import os
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
@@ -25,8 +27,8 @@ import click
 from tests.support.random_checks import FAMILIES, PROGRAMS, Case
 
 _MADE: Final = FAMILIES | PROGRAMS
-_CHUNK: Final = 60
-"""Kernels per process."""
+_CHUNK: Final = 240
+"""The most kernels of a process, which keeps about 2 MB for each."""
 _PATIENCE: Final = 240.0
 """Seconds without a sign of life after which a process is ended."""
 
@@ -38,14 +40,23 @@ class Sweep:
     out: Path
     passed: Counter[str] = field(default_factory=Counter)
     failed: dict[str, list[int]] = field(default_factory=dict)
+    lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def success(self, family: str) -> None:
+        """Counts one."""
+        with self.lock:
+            self.passed[family] += 1
 
     def failure(self, family: str, seed: int, error: str, text: str) -> None:
-        """Notes and stores one."""
-        self.failed.setdefault(family, []).append(seed)
-        self.out.mkdir(parents=True, exist_ok=True)
-        note = "".join(f"# {line}\n" for line in error.splitlines()[:40])
-        (self.out / f"{family}_{seed}.py").write_text(note + text)
-        click.echo(f"FAILED {family} {seed}: {error.splitlines()[0] if error else ''}")
+        """Notes and stores one; of one that is noted already, its shorter text."""
+        with self.lock:
+            seeds = self.failed.setdefault(family, [])
+            if seed not in seeds:
+                seeds.append(seed)
+                click.echo(f"FAILED {family} {seed}: {' '.join(error.split())[:200]}")
+            self.out.mkdir(parents=True, exist_ok=True)
+            note = "".join(f"# {line}\n" for line in error.splitlines()[:40])
+            (self.out / f"{family}_{seed}.py").write_text(note + text)
 
     def summary(self) -> str:
         """Counts, and seeds by family."""
@@ -90,7 +101,10 @@ def _shortened(case: Case, device: Any, folder: Path, seconds: float = 60) -> st
 
 
 def _work(device_name: str, jobs: list[tuple[str, int]]) -> None:
-    """Checks kernels, and says so line by line in JSON."""
+    """Checks kernels up to the first that fails, and says so line by line in JSON.
+
+    What a failure leaves behind, as an address out of bounds does on a GPU, concerns no other.
+    """
     import portable as pt
 
     device = pt.device(device_name)
@@ -99,74 +113,91 @@ def _work(device_name: str, jobs: list[tuple[str, int]]) -> None:
             click.echo(json.dumps({"begun": [family, seed]}))
             case = _MADE[family](Random(seed))
             error = _fails(case, device, case.text, Path(name))
-            text = _shortened(case, device, Path(name)) if error else ""
-            found = {"family": family, "seed": seed, "error": error, "text": text}
+            found = {"family": family, "seed": seed, "error": error}
+            if error:
+                click.echo(json.dumps(found | {"text": case.text}))
+                click.echo(json.dumps(found | {"shorter": _shortened(case, device, Path(name))}))
+                return
             click.echo(json.dumps(found))
 
 
 # -- in the process that lasts ------------------------------------------------------------------
 
 
+@dataclass
+class _Said:
+    """What a process has said so far."""
+
+    begun: int = 0
+    done: int = 0
+    lines: int = 0
+
+    def note(self, sweep: Sweep, lines: list[str]) -> None:
+        """Takes all lines in, of which it knows the first already."""
+        for line in lines[self.lines :]:
+            if line.startswith("{"):
+                self._note(sweep, json.loads(line))
+        self.lines = len(lines)
+
+    def _note(self, sweep: Sweep, found: dict[str, Any]) -> None:
+        if "begun" in found:
+            self.begun += 1
+            return
+        self.done += "shorter" not in found
+        if found["error"]:
+            text = found.get("shorter") or found["text"]
+            sweep.failure(found["family"], found["seed"], found["error"], text)
+        else:
+            sweep.success(found["family"])
+
+
 def _run(sweep: Sweep, device: str, jobs: list[tuple[str, int]], until: float) -> None:
     """Checks kernels in a process; those after one that ends the process, in another."""
     while jobs and time.monotonic() < until:
-        done, crash = _run_once(sweep, device, jobs, until)
-        jobs = jobs[done:]
-        if crash and jobs:
-            family, seed = jobs.pop(0)
-            sweep.failure(family, seed, crash, _MADE[family](Random(seed)).text)
+        said, end = _run_once(sweep, device, jobs, until)
+        if end and not said.begun:
+            raise click.ClickException(f"a process ends before its first kernel: {end}")
+        if end and said.begun > said.done:
+            family, seed = jobs[said.done]
+            sweep.failure(family, seed, end, _MADE[family](Random(seed)).text)
+        jobs = jobs[said.begun if end else said.done :]
 
 
 def _run_once(
     sweep: Sweep, device: str, jobs: list[tuple[str, int]], until: float
-) -> tuple[int, str]:
-    """How many were checked, and how the process came to a bad end, if it did."""
+) -> tuple[_Said, str]:
+    """How far it came, and how the process came to a bad end, if it did."""
     command = [sys.executable, "-m", "tests.support.random_sweep", "--device", device, "--jobs"]
     with tempfile.TemporaryDirectory() as name:
-        said, log = Path(name) / "said", Path(name) / "log"
-        with said.open("w") as out, log.open("w") as err:
+        out, log = Path(name) / "said", Path(name) / "log"
+        with out.open("w") as stdout, log.open("w") as stderr:
             process = subprocess.Popen(
                 [*command, json.dumps(jobs)],
-                stdout=out,
-                stderr=err,
+                stdout=stdout,
+                stderr=stderr,
                 env=os.environ | {"PORTABLE_CACHE": "0"},
             )
-            done = _watched(sweep, process, said, until)
+            said = _watched(sweep, process, out, until)
         late = process.poll() is None
         process.kill()
         status = process.wait()
         if not late and status:
-            return done, f"the process ended with {status}\n{log.read_text()[-2000:]}"
-    return done, "no sign of life" if late and time.monotonic() < until else ""
+            return said, f"the process ended with {status}\n{log.read_text()[-2000:]}"
+    return said, "no sign of life" if late and time.monotonic() < until else ""
 
 
-def _watched(sweep: Sweep, process: subprocess.Popen[bytes], said: Path, until: float) -> int:
+def _watched(sweep: Sweep, process: subprocess.Popen[bytes], out: Path, until: float) -> _Said:
     """Notes what a process says until it ends, falls silent or the time is up."""
-    done, alive, seen = 0, time.monotonic(), 0
+    said, alive = _Said(), time.monotonic()
     while True:
         ended = process.poll() is not None
-        lines = said.read_text().split("\n")[seen:-1]
-        seen += len(lines)
-        done += sum(_noted(sweep, line) for line in lines)
+        before = said.lines
+        said.note(sweep, out.read_text().split("\n")[:-1])
         now = time.monotonic()
-        alive = now if lines else alive
+        alive = now if said.lines > before else alive
         if ended or now > until or now - alive > _PATIENCE:
-            return done
-        time.sleep(0.1)
-
-
-def _noted(sweep: Sweep, line: str) -> bool:
-    """Takes a line of the process in; whether it is about a kernel that is done."""
-    if not line.startswith("{"):
-        return False
-    found = json.loads(line)
-    if "begun" in found:
-        return False
-    if found["error"]:
-        sweep.failure(found["family"], found["seed"], found["error"], found["text"])
-    else:
-        sweep.passed[found["family"]] += 1
-    return True
+            return said
+        time.sleep(0.2)
 
 
 @click.command()
@@ -174,11 +205,19 @@ def _noted(sweep: Sweep, line: str) -> bool:
 @click.option("--count", default=1000, show_default=True, help="Kernels in all.")
 @click.option("--seed", default=0, show_default=True, help="The first seed.")
 @click.option("--minutes", default=10.0, show_default=True, help="When to end at the latest.")
+@click.option("--processes", default=1, show_default=True, help="How many run side by side.")
 @click.option("--families", default=",".join(FAMILIES), show_default=True)
 @click.option("--out", default="failed-kernels", show_default=True, type=Path)
 @click.option("--jobs", default="", hidden=True)
 def main(
-    device: str, count: int, seed: int, minutes: float, families: str, out: Path, jobs: str
+    device: str,
+    count: int,
+    seed: int,
+    minutes: float,
+    processes: int,
+    families: str,
+    out: Path,
+    jobs: str,
 ) -> None:
     """Random kernels on a device, against Python, NumPy and the simulator.
 
@@ -190,8 +229,11 @@ def main(
     sweep, names = Sweep(out / device.replace(":", "-")), families.split(",")
     until = time.monotonic() + 60 * minutes
     todo = [(names[n % len(names)], seed + n // len(names)) for n in range(count)]
-    for first in range(0, count, _CHUNK):
-        _run(sweep, device, todo[first : first + _CHUNK], until)
+    size = max(1, min(_CHUNK, -(-count // processes)))
+    with ThreadPoolExecutor(processes) as pool:
+        parts = [todo[first : first + size] for first in range(0, count, size)]
+        for part in [pool.submit(_run, sweep, device, part, until) for part in parts]:
+            part.result()
     click.echo(f"{device}, seeds from {seed}: {sweep.summary()}")
     sys.exit(bool(sweep.failed))
 
