@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from enum import Enum
+from typing import NamedTuple
 
 import numpy as np
 import pytest
@@ -396,3 +397,48 @@ def test_items_of_a_loop_are_what_they_were_before_it(device: Device) -> None:
     found = run(device, pairs_that_their_loop_changes[1, 1], np.array([9, 8]), np.zeros(2, int))[1]
     a, b = 15, 8  # what (0, 15, 8) leaves of (10, 0), taken in turn
     assert list(found) == [a + (0 + a) + (1 + 2 * a), b]
+
+
+class Span(NamedTuple):
+    """A struct whose methods, kept under a name, keep its numbers."""
+
+    low: kl.i32
+    high: kl.i32
+
+    @pt.function
+    def width(self):
+        return self.high - self.low
+
+    @pt.function
+    def __getitem__(self, part):
+        return part
+
+
+@pt.kernel
+def names_kept_while_numbers_change(x, out):
+    n = x[0]
+    span = Span(x[0], 10 * x[0])
+    if n > 0:
+        n += 1
+        span = Span(n, 5 * n)
+    rounds = range(0, n)
+    head = x[:n]
+    width = span.width
+    other = span._replace
+    part = span[1:n]
+    if n > 0:
+        n = 0
+        span = Span(0, 0)
+    for i in rounds:
+        out[0] += i + 1
+    out[1] = kl.i32(head.shape[0])
+    out[2] = width()
+    out[3] = other(low=1).high
+    out[4] = kl.i32(x[part].shape[0])
+    out[5] = n + span.width()
+
+
+def test_ranges_parts_and_methods_keep_the_numbers_they_were_made_of(device: Device) -> None:
+    x = np.array([2, 0, 0, 0], np.int32)
+    found = run(device, names_kept_while_numbers_change[1, 1], x, np.zeros(6, np.int32))[1]
+    np.testing.assert_array_equal(found, [1 + 2 + 3, 3, 12, 15, 2, 0])

@@ -13,6 +13,7 @@ from portable.lang.frontend.calls import CallTranslator
 from portable.lang.frontend.conversion import constant_truth
 from portable.lang.frontend.structs import store
 from portable.lang.frontend.values import (
+    SHAPE,
     Complex,
     Range,
     Struct,
@@ -25,11 +26,13 @@ from portable.lang.frontend.values import (
     labelled,
     leaves,
     like,
+    rebuilt,
     sequence,
 )
 from portable.lang.frontend.variables import Unassigned
 from portable.lang.ir import expressions as e
 from portable.lang.ir import statements as s
+from portable.lang.ir.walk import subexpressions
 
 __all__ = ["BindingTranslator"]
 
@@ -96,23 +99,16 @@ class BindingTranslator(CallTranslator):
 
     def _snapshot(self, name: str, value: Any) -> Any:
         """A value that later assignments to the variables in it cannot change."""
-        items = items_in(value)
-        if items is not None:
-            return like(value, (self._snapshot(name + part, x) for part, x in labelled(value)))
-        match value:
-            case Value():
-                return self._named(name, value)
-            case Complex():
-                return Complex(
-                    self._named(f"{name}_re", value.real), self._named(f"{name}_im", value.imag)
-                )
-            case View():
-                starts = tuple(self.builder.let(name, x) for x in self._fixed(value.starts))
-                return View(value.array, starts, value.kept, value.extents)
-            case StructView():
-                return StructView(value.kind, tuple(self._snapshot(name, x) for x in value.items))
-            case _:
-                return value
+        return rebuilt(self._fixed_part, value, name)
+
+    def _fixed_part(self, part: Value | e.Expression, name: str) -> Value | e.Expression:
+        if isinstance(part, Value):
+            return self._named(name, part)
+        may_change = any(x in self.builder.variables for x in subexpressions(part))
+        if name.endswith(SHAPE) and not may_change:
+            return part  # views are compared by their extents
+        (fixed,) = self._fixed((part,))
+        return self.builder.let(name, fixed)
 
     def _named(self, name: str, value: Value) -> Value:
         (expr,) = self._fixed((value.expr,))

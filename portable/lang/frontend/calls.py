@@ -8,7 +8,6 @@ import dataclasses
 import inspect
 import math
 from collections.abc import Iterator
-from functools import partial
 from types import MethodType
 from typing import Any, Final
 
@@ -18,6 +17,7 @@ from portable.lang.frontend import arithmetic, structs
 from portable.lang.frontend.conversion import cast, constant
 from portable.lang.frontend.expressions import ExpressionTranslator
 from portable.lang.frontend.values import (
+    Struct,
     StructView,
     View,
     at_run_time,
@@ -65,7 +65,7 @@ class CallTranslator(ExpressionTranslator):
             return self._call_dtype(function, args, kwargs)
         if isinstance(function, MethodType) and isinstance(function.__func__, Function):
             return self.call_function(function.__func__, [function.__self__, *args], kwargs)
-        if isinstance(function, partial):
+        if isinstance(function, MethodType) and isinstance(function.__self__, Struct | Fragment):
             return self._call_method(function, args, kwargs)
         if isinstance(function, type):
             structs.refuse_mutable(self.builder, function)
@@ -95,13 +95,14 @@ class CallTranslator(ExpressionTranslator):
             self.builder.fail(f"kl.{dtype.short}(x) converts one number")
         return cast(self.builder, args[0], dtype)
 
-    def _call_method(self, method: partial[Any], args: list[Any], kwargs: dict[str, Any]) -> Any:
+    def _call_method(self, method: MethodType, args: list[Any], kwargs: dict[str, Any]) -> Any:
         """What an attribute of a matrix or a struct gave."""
         try:
             inspect.signature(method).bind(*args, **kwargs)
         except TypeError as error:
-            name = method.func.__name__.lstrip("_")
-            if method.args[-1:] and isinstance(method.args[-1], Fragment):
+            function = method.__func__
+            name = getattr(function, "func", function).__name__.lstrip("_")
+            if isinstance(method.__self__, Fragment):
                 name += " of a kl.matrix"
             self.builder.fail(f"{name}: {error}")
         return method(*args, **kwargs)

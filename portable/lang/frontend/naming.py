@@ -26,6 +26,7 @@ from portable.lang.frontend.values import (
     StructView,
     Value,
     View,
+    at_run_time,
     describe,
     sequence,
 )
@@ -221,7 +222,7 @@ class NameTranslator(ABC):
 
     def _known(self, name: str, found: Any) -> Any:
         """What a struct holds, if it is something that kernels know."""
-        known = isinstance(found, (*IN_KERNELS, tuple, MethodType, partial))
+        known = isinstance(found, (*IN_KERNELS, tuple, MethodType))
         return found if known else self._captured(name, found)
 
     def _number_attribute(self, x: Value | Complex, name: str) -> Any:
@@ -246,13 +247,13 @@ class NameTranslator(ABC):
         if name in ("shape", "dtype", "scope"):
             return getattr(fragment, name)
         if name == "map":
-            return partial(self.map_fragment, fragment)
+            return MethodType(self.map_fragment, fragment)
         method = FRAGMENT_METHODS.get(name)
         if method is None:
             self.builder.fail(
                 f"a kl.matrix has no {name}", "it has fill, load, store, map, shape, dtype, scope"
             )
-        return partial(method, self.builder, fragment)
+        return MethodType(partial(method, self.builder), fragment)
 
     def visit_subscript(self, node: ast.Subscript) -> Any:
         """An element of an array, part of it, a lane of a vector, an item of a tuple."""
@@ -269,12 +270,12 @@ class NameTranslator(ABC):
             return self._lane(base, index)
         if index == () and isinstance(base, Value | Complex | int | float | complex):
             return base  # as NumPy has it, whose reductions give numbers where others give arrays
-        items = base if isinstance(base, str) else sequence(base)
-        if items is not None:
-            return self._item(items, index)
         method = structs.bound_method(base, "__getitem__")
         if method is not None:
             return self.call(method, [index], {})
+        items = base if isinstance(base, str) else sequence(base)
+        if items is not None:
+            return self._item(items, index)
         self.builder.fail(f"{describe(base)} has no elements")
 
     def _lane(self, vector: Value, index: Any) -> Value:
@@ -311,7 +312,7 @@ class NameTranslator(ABC):
         return Value(e.MakeVector(elements, kind), vector.weak, vector.slots)
 
     def _item(self, base: Any, index: Any) -> Any:
-        if not isinstance(index, int | slice):
+        if not isinstance(index, int | slice) or at_run_time(index):
             self.builder.fail(
                 f"an item of a tuple is named by a constant, not {describe(index)}",
                 "use kl.private for an array with run-time indices, or kl.static_range",

@@ -173,7 +173,7 @@ def class_attribute(builder: Builder, struct: Struct, name: str) -> Any:
     if isinstance(found, Function):
         return MethodType(found, struct)
     if name == "_replace":
-        return partial(_replace_method, builder, struct)
+        return MethodType(partial(_replace_method, builder), struct)
     if isinstance(found, staticmethod | classmethod):
         return getattr(struct.kind, name)
     if not at_run_time(struct):

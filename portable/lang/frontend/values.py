@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from types import MethodType
 from typing import Any, Final
 
 from portable.dtypes import DType
@@ -21,6 +22,7 @@ from portable.lang.words.word import word_of
 
 __all__ = [
     "IN_KERNELS",
+    "SHAPE",
     "Complex",
     "Elements",
     "Range",
@@ -38,6 +40,7 @@ __all__ = [
     "map_leaves",
     "map_parts",
     "plain",
+    "rebuilt",
     "sequence",
 ]
 
@@ -177,6 +180,8 @@ class Elements:
 
 
 _AT_RUN_TIME: Final = (Value, Complex, View, StructView, Fragment, Range, Elements)
+_OF_KERNELS: Final = ("portable.lang.frontend.", "portable.lang.ir.")
+"""Modules whose classes stand for what is in kernels alone."""
 IN_KERNELS: Final = (*_AT_RUN_TIME, Struct)
 """Types of what names stand for in kernels alone."""
 
@@ -229,6 +234,48 @@ def map_leaves(function: Callable[[Any], Any], x: Any) -> Any:
     return like(x, (map_leaves(function, item) for item in items))
 
 
+SHAPE: Final = ".shape"
+
+
+def rebuilt(function: Callable[[Any, str], Any], x: Any, name: str) -> Any:
+    """The same thing, of what `function` makes of each `Value` and `Expression` in it, and a name.
+
+    That of an extent ends in `SHAPE`.
+
+    Raises
+    ------
+    TypeError
+        Of a class of things in kernels that this function does not know.
+    """
+
+    def part(item: Any, label: str = "") -> Any:
+        return rebuilt(function, item, name + label)
+
+    match x:
+        case Value() | Expression():
+            return function(x, name)
+        case Complex():
+            return Complex(part(x.real, "_re"), part(x.imag, "_im"))
+        case tuple() | Struct():
+            return like(x, (part(item, label) for label, item in labelled(x)))
+        case View():
+            extents = (part(extent, SHAPE) for extent in x.extents)
+            return View(x.array, tuple(map(part, x.starts)), x.kept, tuple(extents))
+        case StructView():
+            return StructView(x.kind, tuple(map(part, x.items)))
+        case Range():
+            return Range(part(x.start), part(x.stop), part(x.step), x.unroll, x.static)
+        case slice():
+            return slice(part(x.start), part(x.stop), part(x.step))
+        case MethodType():
+            return MethodType(x.__func__, part(x.__self__))
+        case Fragment() | Elements():
+            return x
+    if isinstance(x, type) or not type(x).__module__.startswith(_OF_KERNELS):
+        return x
+    raise TypeError(f"{type(x).__name__} has parts that may change, and no copy is made of them")
+
+
 def map_parts(function: Callable[[Any], Any], x: Any) -> Any:
     """As `map_leaves`, and of a complex number of each of its two parts."""
 
@@ -242,7 +289,17 @@ def map_parts(function: Callable[[Any], Any], x: Any) -> Any:
 
 def at_run_time(x: object) -> bool:
     """Whether a thing, or some leaf of it, is only known at run time."""
-    return any(isinstance(leaf, _AT_RUN_TIME) for leaf in leaves(x))
+    return any(_at_run_time(leaf) for leaf in leaves(x))
+
+
+def _at_run_time(leaf: object) -> bool:
+    match leaf:
+        case slice():
+            return at_run_time((leaf.start, leaf.stop, leaf.step))
+        case MethodType():
+            return at_run_time(leaf.__self__)
+        case _:
+            return isinstance(leaf, _AT_RUN_TIME)
 
 
 def plain(x: Any) -> Any:
@@ -259,6 +316,8 @@ def describe(x: object) -> str:
     match x:
         case Range() | Elements():
             return "the range of a loop"
+        case slice():
+            return "a slice"
         case Value():
             kind = x.type
             name = repr(kind) if isinstance(kind, Vector) else kind.short
