@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from enum import Enum
-from typing import NamedTuple
 
 import numpy as np
 import pytest
@@ -345,100 +344,3 @@ def test_functions_as_arguments(device: Device) -> None:
     np.testing.assert_array_equal(positive, np.maximum(x, 0))
     np.testing.assert_array_equal(same, x)
     np.testing.assert_array_equal(after, positive)
-
-
-@pt.kernel
-def rebound(x, out, n):
-    row = x[0]
-    out[0] = row[1]
-    for k in range(n):
-        row = x[k]
-        out[1] += row[0]
-    width: kl.i64 = 1
-    for _ in range(40):
-        width *= 2
-    out[2] = kl.i32(width >> 38)
-    i = 5
-    for i in range(n):
-        out[3] += i
-    wide = 1
-    if n > 1:
-        wide = 5_000_000_000
-    out[4] = kl.i32(wide // 1_000_000_000)
-    number = 1
-    if n > 1:
-        number = 0.5
-    out[5] = kl.i32(4 * number)
-
-
-def test_names_bound_again(device: Device) -> None:
-    x = np.arange(6, dtype=np.int32).reshape(3, 2)
-    _, found = run(device, rebound[1, 1], x, np.zeros(6, np.int32), 3)
-    np.testing.assert_array_equal(found, [1, 6, 4, 3, 5, 2])
-
-
-@pt.kernel
-def pairs_that_their_loop_changes(x, out):
-    a = x[0]
-    b = 0
-    if a > 0:
-        a += 1
-        for item in (b % 7, a + 5, x[1]):
-            a, b = b, item
-            x[1] = 50
-        for n, item in enumerate((a, 2 * a)):
-            a += n + item
-    out[0] = a
-    out[1] = b
-
-
-def test_items_of_a_loop_are_what_they_were_before_it(device: Device) -> None:
-    """Although its rounds assign the variables and elements of which they are made."""
-    found = run(device, pairs_that_their_loop_changes[1, 1], np.array([9, 8]), np.zeros(2, int))[1]
-    a, b = 15, 8  # what (0, 15, 8) leaves of (10, 0), taken in turn
-    assert list(found) == [a + (0 + a) + (1 + 2 * a), b]
-
-
-class Span(NamedTuple):
-    """A struct whose methods, kept under a name, keep its numbers."""
-
-    low: kl.i32
-    high: kl.i32
-
-    @pt.function
-    def width(self):
-        return self.high - self.low
-
-    @pt.function
-    def __getitem__(self, part):
-        return part
-
-
-@pt.kernel
-def names_kept_while_numbers_change(x, out):
-    n = x[0]
-    span = Span(x[0], 10 * x[0])
-    if n > 0:
-        n += 1
-        span = Span(n, 5 * n)
-    rounds = range(0, n)
-    head = x[:n]
-    width = span.width
-    other = span._replace
-    part = span[1:n]
-    if n > 0:
-        n = 0
-        span = Span(0, 0)
-    for i in rounds:
-        out[0] += i + 1
-    out[1] = kl.i32(head.shape[0])
-    out[2] = width()
-    out[3] = other(low=1).high
-    out[4] = kl.i32(x[part].shape[0])
-    out[5] = n + span.width()
-
-
-def test_ranges_parts_and_methods_keep_the_numbers_they_were_made_of(device: Device) -> None:
-    x = np.array([2, 0, 0, 0], np.int32)
-    found = run(device, names_kept_while_numbers_change[1, 1], x, np.zeros(6, np.int32))[1]
-    np.testing.assert_array_equal(found, [1 + 2 + 3, 3, 12, 15, 2, 0])

@@ -18,6 +18,7 @@ import numpy as np
 
 import portable as pt
 from portable.backend import Device
+from portable.errors import KernelError
 from portable_backends.simulator import SimulatorDevice
 from tests.support import random_functions as functions
 from tests.support.launch import run
@@ -25,6 +26,7 @@ from tests.support.random_arrays import CLOSE, random_program
 from tests.support.random_exchange import ITEMS, LANES, random_exchange
 from tests.support.random_kernels import Recorder, evaluate, imported
 from tests.support.random_moves import random_moves
+from tests.support.random_names import REFUSED, as_python, name_inputs, random_names
 from tests.support.random_text import KINDS, ROWS, STORED, random_kernel
 from tests.support.random_workgroups import ITEMS as WORKGROUP
 from tests.support.random_workgroups import TOTALS, random_workgroups
@@ -114,6 +116,19 @@ def _check_workgroups(device: Device, text: str, folder: Path) -> None:
     _against_simulator(device, launcher, [*_inputs(), *outs, *totals], text)
 
 
+def _check_names(device: Device, text: str, folder: Path) -> None:
+    expected = name_inputs()
+    as_python(text)(*expected)
+    given = [a.astype(np.int32) for a in name_inputs()]
+    try:
+        found = run(device, imported(text, folder).kernel[1, 1], *given)
+    except KernelError as error:
+        if error.reason.startswith(REFUSED):
+            return
+        raise
+    _equal(found, list(expected), text)
+
+
 def _moves(random: Random) -> Case:
     moves = random_moves(random)
 
@@ -175,9 +190,10 @@ FAMILIES: Final[dict[str, Callable[[Random], Case]]] = {
     "workgroups": lambda random: Case(random_workgroups(random, 1), _check_workgroups),
     "moves": _moves,
     "functions": _functions,
+    "names": lambda random: Case(random_names(random), _check_names),
 }
 """Of scalars of each work-item; of vectors and complex numbers; of work-items that meet; of tiles
-copied and multiplied; of functions that round."""
+copied and multiplied; of functions that round; of names whose sources change."""
 
 PROGRAMS: Final[dict[str, Callable[[Random], Case]]] = {"arrays": _arrays}
 """Of functions of arrays."""

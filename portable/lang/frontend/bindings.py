@@ -274,15 +274,21 @@ class BindingTranslator(CallTranslator):
             return fixed and x == first and first.expr not in self.builder.variables
         return not isinstance(first, Complex) and variables.same(x, first)
 
-    def _promote_in_loop(self, names: AbstractSet[str]) -> None:
-        """Likewise for a loop, where what is no number can only be assigned before it is read."""
-        self._promote(names)
+    def _promote_in_loop(self, names: AbstractSet[str], counted: AbstractSet[str]) -> None:
+        """Likewise for a loop, where what is no number can only be assigned before it is read.
+
+        So can the names `counted` of the loops within it: no variables, they have no value there.
+        """
+        self._promote(names - counted)
         here = self.builder.location
-        for name in names & set(self.frame.env):
+        for name in (names | counted) & set(self.frame.env):
             held = self.frame.env[name]
-            if not variables.is_mutable(held) and not isinstance(held, Unassigned):
-                why = f"the loop at line {here.line} assigns it, and it was {describe(held)} before"
-                self.frame.env[name] = Unassigned(here, why)
+            if isinstance(held, Unassigned) or (variables.is_mutable(held) and name not in counted):
+                continue
+            what = describe(variables.read(self.builder, held))
+            why = f"the loop at line {here.line} assigns it, and it was {what} before"
+            hint = f"give the inner loop over {name} another name" if name in counted else ""
+            self.frame.env[name] = Unassigned(here, why, hint)
 
     def _is_struct(self, name: str) -> bool:
         """Of a struct that a branch makes anew, fields that stay constants stay so: see `_join`."""

@@ -14,11 +14,12 @@ from typing import Any, Final
 from portable.dtypes import DType
 from portable.lang import words
 from portable.lang.frontend import arithmetic, structs
-from portable.lang.frontend.conversion import cast, constant
+from portable.lang.frontend.conversion import as_bool, cast, constant, constant_truth
 from portable.lang.frontend.expressions import ExpressionTranslator
 from portable.lang.frontend.values import (
     Struct,
     StructView,
+    Value,
     View,
     at_run_time,
     describe,
@@ -108,6 +109,10 @@ class CallTranslator(ExpressionTranslator):
         return method(*args, **kwargs)
 
     def _call_python(self, function: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
+        if function in (abs, len) and len(args) == 1 and not kwargs:
+            method = structs.bound_method(args[0], f"__{function.__name__}__")
+            if method is not None:
+                return self.call(method, [], {})
         if function is range:
             return self.call(words.range, args, kwargs)
         if function in (min, max, sum, any, all) and len(args) == 1 and not kwargs:
@@ -131,15 +136,31 @@ class CallTranslator(ExpressionTranslator):
 
     def _folded(self, function: Any, items: tuple[Any, ...]) -> Any:
         """Python's `sum`, `min`, `max`, `any` and `all` of what is only known at run time."""
+        if function in (any, all):
+            return self._any_or_all(function, items)
         result = items[0]
         for x in items[1:]:
-            if function in (min, max):
-                result = self._call_python(function, [result, x], {})
-            elif function is sum:
+            if function is sum:
                 result = self.operate(ast.Add(), result, x)
             else:
-                op: e.BinaryOp = "or" if function is any else "and"
-                result = arithmetic.binary(self.builder, op, result, x)
+                result = self._call_python(function, [result, x], {})
+        return result
+
+    def _any_or_all(self, function: Any, items: tuple[Any, ...]) -> Any:
+        stop, what = function is any, f"an item of {function.__name__}()"
+        op: e.BinaryOp = "or" if stop else "and"
+        result: Any = not stop
+        for x in items:
+            if not isinstance(x, Value):
+                if constant_truth(self.builder, x, what) is stop:
+                    return stop
+                continue
+            item = Value(as_bool(self.builder, x, what))
+            result = (
+                arithmetic.binary(self.builder, op, result, item)
+                if isinstance(result, Value)
+                else item
+            )
         return result
 
     def _on_sequences(self, function: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:

@@ -81,10 +81,12 @@ class ExpressionTranslator(NameTranslator):
         self.builder.location = self.frame.location(node)
         return self.operate(node.op, x, y)
 
-    def operate(self, op: ast.operator, x: Any, y: Any) -> Any:
-        """A binary operator on what its operands stand for."""
+    def operate(self, op: ast.operator, x: Any, y: Any, *, in_place: bool = False) -> Any:
+        """A binary operator on what its operands stand for; as in ``x += y`` if `in_place`."""
         x, y = self._number(x), self._number(y)
-        method = structs.operator_of(_METHODS[type(op)], x, y)
+        name = _METHODS[type(op)]
+        own = structs.bound_method(x, f"__i{name}__") if in_place else None
+        method = (own, y) if own is not None else structs.operator_of(name, x, y)
         if method is not None:
             return self.call(method[0], [method[1]], {})
         if isinstance(op, ast.Pow):
@@ -143,6 +145,11 @@ class ExpressionTranslator(NameTranslator):
             if inside is None or at_run_time(x) or at_run_time(inside):
                 self.builder.fail("'in' takes compile-time constants", "compare with each item")
             return (x in inside) == isinstance(op, ast.In)
+        method = structs.comparison_of(self.builder, _COMPARE[type(op)], x, y)
+        if method is not None:
+            return self.call(method[0], [method[1]], {})
+        if isinstance(op, ast.NotEq) and structs.negates_equality(self.builder, x, y):
+            return arithmetic.logical_not(self.builder, self._compare(ast.Eq(), x, y))
         if items_in(x) is not None and items_in(y) is not None:
             return self._compare_items(op, x, y)
         if x is not None and y is not None:
@@ -180,18 +187,19 @@ class ExpressionTranslator(NameTranslator):
         return arithmetic.binary(self.builder, "and", x, y)
 
     def visit_boolop(self, node: ast.BoolOp) -> Any:
-        """``and`` and ``or``: the right side is evaluated only where it decides."""
+        """``and`` and ``or``: the right side is evaluated only where it decides.
+
+        Constants are what they are in Python, where ``TILE or 16`` is a number.
+        """
         stop = isinstance(node.op, ast.Or)
         result: Any = not stop
         for operand in node.values:
-            if isinstance(result, bool):
-                if result is stop:
-                    return result
-                result = self.visit(operand)
-                if not isinstance(result, Value | bool):
-                    result = constant_truth(self.builder, result, _OPERAND)
-            else:
+            if isinstance(result, Value):
                 result = self._guarded(result, partial(self.visit, operand), stop)
+            elif constant_truth(self.builder, result, _OPERAND) is not stop:
+                result = self.visit(operand)
+        if not isinstance(result, Value):
+            constant_truth(self.builder, result, _OPERAND)
         return result
 
     def _guarded(self, left: Value, evaluate: Callable[[], Any], stop: bool) -> Value:

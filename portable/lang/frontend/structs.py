@@ -30,11 +30,13 @@ __all__ = [
     "as_tuple",
     "bound_method",
     "class_attribute",
+    "comparison_of",
     "element_types",
     "is_callable",
     "is_struct",
     "load",
     "make",
+    "negates_equality",
     "operator_of",
     "part",
     "refuse_mutable",
@@ -44,6 +46,7 @@ __all__ = [
 ]
 
 _MISSING: Final = dataclasses.MISSING
+_REFLECTED: Final = {"eq": "eq", "ne": "ne", "lt": "gt", "le": "ge", "gt": "lt", "ge": "le"}
 
 
 def is_struct(x: object) -> bool:
@@ -196,6 +199,43 @@ def bound_method(x: Any, name: str) -> MethodType | None:
         return None
     found = inspect.getattr_static(x.kind, name, None)
     return MethodType(found, x) if isinstance(found, Function) else None
+
+
+def comparison_of(builder: Builder, op: str, x: Any, y: Any) -> tuple[MethodType, Any] | None:
+    """The method for ``x op y``, such as ``==``, and what it is called with; None without one.
+
+    Where a class has none of its own, structs are equal whose fields are.
+    """
+    own, reflected = (f"__{name}__" for name in (op, _REFLECTED[op]))
+    for one, name, other in ((x, own, y), (y, reflected, x)):
+        method = bound_method(one, name)
+        if method is not None:
+            return method, other
+        if isinstance(one, Struct) and op in ("eq", "ne"):
+            _refuse_pythons(builder, one, name)
+    return None
+
+
+def negates_equality(builder: Builder, x: Any, y: Any) -> bool:
+    """Whether ``x != y`` is ``not x == y`` by a method; tuples have a ``!=`` of their own."""
+    kinds = [one.kind for one in (x, y) if isinstance(one, Struct)]
+    if any(issubclass(kind, tuple) for kind in kinds):
+        return False
+    return comparison_of(builder, "eq", x, y) is not None
+
+
+def _refuse_pythons(builder: Builder, struct: Struct, name: str) -> None:
+    """A comparison of a class's own that is Python's, or none at all but by identity."""
+    found = inspect.getattr_static(struct.kind, name)
+    written = getattr(found, "__code__", None)
+    by_identity = found is object.__eq__
+    if by_identity or (written is not None and written.co_filename != "<string>"):
+        builder.fail(
+            f"{name} of {describe(struct)} "
+            + ("compares objects" if by_identity else "is Python's")
+            + " and cannot run on values of a kernel",
+            "mark it @portable.function, or leave it to the dataclass",
+        )
 
 
 def operator_of(name: str, x: Any, y: Any) -> tuple[MethodType, Any] | None:

@@ -168,7 +168,7 @@ class Translator(BindingTranslator):
         if isinstance(node.target, ast.Name):
             name = ast.copy_location(ast.Name(node.target.id, ast.Load()), node.target)
             held = self.visit(name)
-            value = self.operate(node.op, held, self.visit(node.value))
+            value = self.operate(node.op, held, self.visit(node.value), in_place=True)
             self._assign(node.target, value)
             return
         if not isinstance(node.target, ast.Subscript):
@@ -260,7 +260,7 @@ class Translator(BindingTranslator):
             self.builder.fail("a loop over a range has one name")
         here = self.builder.location
         start, stop, step = self._bounds(over)
-        self._promote_in_loop(_assigned(node.body) - {node.target.id})
+        self._promote_in_loop(_assigned(node.body) - {node.target.id}, _counted(node.body))
         var = self.builder.bind(node.target.id, start.type)
         self._remember_loop(var, start.expr, stop.expr, step.expr)
         before = dict(self.frame.env)
@@ -319,17 +319,21 @@ class Translator(BindingTranslator):
         if node.orelse:
             self.builder.fail("while ... else is not in the kernel language", "use a flag")
         here = self.builder.location
-        self._promote_in_loop(_assigned(node.body))
+        self._promote_in_loop(_assigned(node.body), _counted(node.body))
         before = dict(self.frame.env)
         self.frame.env = dict(before)
         with self.builder.block() as body:
             condition = self.visit(node.test)
-            if not isinstance(condition, Value) and not constant_truth(self.builder, condition):
-                return
-            if isinstance(condition, Value):
+            goes_on = isinstance(condition, Value) or constant_truth(self.builder, condition)
+            if goes_on and isinstance(condition, Value):
                 stop = e.Unary("not", as_bool(self.builder, condition))
                 self.builder.emit(s.If(stop, (s.Break(here),), (), here))
-            self._loop_body(node.body)
+            if goes_on:
+                self._loop_body(node.body)
+        if not goes_on:  # what finding that out has done remains
+            for statement in body:
+                self.builder.emit(statement)
+            return
         if not isinstance(condition, Value) and not _is_left(tuple(body)):
             self._locate(node)
             self.builder.fail("this loop never ends", "leave it by break, or give it a condition")
@@ -367,7 +371,7 @@ class Translator(BindingTranslator):
         if len(names) != 3 or not all(isinstance(x, ast.Name) for x in names):
             self.builder.fail("kl.elements gives three names: for row, column, value in ...")
         here = self.builder.location
-        self._promote_in_loop(_assigned(node.body))
+        self._promote_in_loop(_assigned(node.body), _counted(node.body))
         row, column, value = self._element_variables(fragment)
         before = dict(self.frame.env)
         bound = {x.id: Value(v) for x, v in zip(names, (row, column, value), strict=True)}  # type: ignore[attr-defined]
@@ -488,6 +492,11 @@ def _fixed_in(x: Any) -> Any:
     return (x.array, x.kept) if isinstance(x, View) else repr(x)
 
 
+def _counted(body: Sequence[ast.stmt]) -> frozenset[str]:
+    """The names of loops in a loop's body, which have their last item in its next round."""
+    return frozenset().union(*map(_counted_by, body))
+
+
 def _assigned(*blocks: Sequence[ast.stmt]) -> frozenset[str]:
     """Names that statements assign, in whatever nested blocks.
 
@@ -495,6 +504,13 @@ def _assigned(*blocks: Sequence[ast.stmt]) -> frozenset[str]:
     or branch around it is to turn into a variable.
     """
     return frozenset().union(*(_assigned_by(x) for block in blocks for x in block))
+
+
+@lru_cache(_MOST_KNOWN)
+def _counted_by(statement: ast.stmt) -> frozenset[str]:
+    """The names of loops in a statement."""
+    targets = [node.target for node in ast.walk(statement) if isinstance(node, ast.For)]
+    return frozenset(x.id for one in targets for x in ast.walk(one) if isinstance(x, ast.Name))
 
 
 @lru_cache(_MOST_KNOWN)
