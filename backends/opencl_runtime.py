@@ -22,6 +22,7 @@ from portable.errors import (
     UnsupportedError,
 )
 from portable_backends import drivers
+from portable_backends.compiled_apart import Apart
 from portable_backends.gate import Gate
 from portable_backends.kept_programs import KeptPrograms
 from portable_backends.limits import check
@@ -248,6 +249,12 @@ class Runtime:
 
         What GPUs' drivers call a binary may be intermediate code, which is compiled once more.
         """
+        if program.hazards:
+            binary, options = Apart(self.device).compile(program, options)
+            loaded = self._load(binary) if binary else None
+            if loaded is not None:
+                cache.store(name, binary)
+                return loaded
         try:
             with quiet:
                 built: cl.Program = cl.Program(self.context, program.source).build(

@@ -240,6 +240,7 @@ class SYCLDevice(Device):
 
     def compile(self, program: Program) -> Executable:
         """Compile through SYCL; an error carries the log of the OpenCL driver beneath."""
+        from portable_backends.compiled_apart import Apart
         from portable_backends.limits import check
         from portable_backends.opencl_runtime import options_for
 
@@ -247,6 +248,8 @@ class SYCLDevice(Device):
         _GATE.open()  # by now all of dpnp that registers something is imported
         check(program, self.capabilities)
         options = options_for(self._twin, self.capabilities, program.flags)
+        if program.hazards:
+            options = Apart(self._twin).options(program, options)
         try:
             built = _create(self.sycl_queue, program.source, " ".join(options))
         except Exception as error:  # noqa: BLE001  (its name differs among versions)

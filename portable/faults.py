@@ -31,6 +31,9 @@ class Fault(StrEnum):
     FUSED_NEGATIVES = "fused negatives"
     """Two minima or maxima become one instruction of three operands, which cannot negate any."""
 
+    CRASHING_LOOPS = "crashing loops"
+    """The compiler may crash on kernels that keep values in several loops that hold barriers."""
+
     WIDE_CALLS = "wide calls"
     """Built-in functions may get vectors of more than 32 bytes wrongly."""
 
@@ -40,6 +43,7 @@ INTEL_CPU: Final = frozenset({
     Fault.LOST_COMPLEMENTS,
     Fault.STALE_LOCAL_LOADS,
     Fault.UNBOUNDED_NEGATIVES,
+    Fault.CRASHING_LOOPS,
 })  # fmt: skip
 """Of Intel's OpenCL runtime for processors, 2026.22.10."""
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from portable.dtypes import DType
+from portable.faults import Fault
 
 __all__ = ["Argument", "Box", "Program"]
 
@@ -79,6 +80,8 @@ class Program:
         Whether the local memory has to be asked for at launch.
     flags : tuple of str
         Options for the device compiler.
+    hazards : frozenset of Fault
+        Faults of that compiler that may end the process in which it compiles this.
     """
 
     source: str
@@ -89,3 +92,4 @@ class Program:
     local_bytes: int
     dynamic_local: bool
     flags: tuple[str, ...]
+    hazards: frozenset[Fault] = frozenset()

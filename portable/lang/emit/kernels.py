@@ -6,6 +6,7 @@ from pathlib import PurePath
 
 from portable.backend import Argument, Capabilities, Program
 from portable.dtypes import DType, bool_, float16
+from portable.faults import Fault
 from portable.lang.emit.context import Context
 from portable.lang.emit.dialect import Dialect
 from portable.lang.emit.statements import Statements
@@ -19,6 +20,8 @@ __all__ = ["print_kernel"]
 
 _ALIGNMENT = 128
 _SLOT_BYTES = 8
+_RISKY_LOOPS = 3
+"""With fewer loops that hold barriers no compiler was seen to crash in 20,000 random kernels."""
 
 
 def print_kernel(kernel: Kernel, capabilities: Capabilities, dialect: Dialect) -> Program:
@@ -59,7 +62,14 @@ class _Printer:
             local_bytes=self._local_bytes,
             dynamic_local=self._dynamic,
             flags=self._dialect.flags(kernel.options, capabilities),
+            hazards=self._hazards(),
         )
+
+    def _hazards(self) -> frozenset[Fault]:
+        """Those faults of the device's compiler that may end the process which compiles this."""
+        holding = (x for x in all_statements(self._kernel.body) if _meets_in_rounds(x))
+        risky = self._kernel.workgroup != (1, 1, 1) and len([*holding]) >= _RISKY_LOOPS
+        return self._context.capabilities.faults & ({Fault.CRASHING_LOOPS} if risky else set())
 
     def _features(self, body: list[str]) -> frozenset[str]:
         half = self._dialect.types["f16"]
@@ -197,6 +207,15 @@ class _Printer:
         if capabilities.kind != "cpu" or capabilities.vector_bytes <= 16:
             return ""
         return f" __attribute__((aligned({capabilities.vector_bytes})))"
+
+
+def _meets_in_rounds(statement: s.Statement) -> bool:
+    """Whether this is a loop in whose rounds the work-items meet at barriers."""
+    if not isinstance(statement, s.For | s.Loop):
+        return False
+    return any(
+        isinstance(x, s.Barrier | s.WorkgroupUniform) for x in all_statements(statement.body)
+    )
 
 
 def _has_uniform(kernel: Kernel) -> bool:

@@ -1,0 +1,130 @@
+"""Compiling in a process of its own what may end the process that compiles it.
+
+A compiler that crashes takes down whoever called it. Programs that are known to bring that about
+(`portable.program.Program.hazards`) are compiled over there, and only what comes of them is taken
+over; if the compiler does crash, they are compiled once more without its optimisations, which is
+where compilers crash.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from typing import Final
+
+import pyopencl as cl
+
+from portable import cache
+from portable.errors import CompileError
+from portable.notices import warn_once
+from portable.program import Program
+
+__all__ = ["Apart", "compile_apart"]
+
+_PATIENCE: Final = 300.0
+"""Seconds after which a compiler is taken to hang."""
+
+_PLAIN: Final = "-cl-opt-disable"
+_FINE, _REFUSED = 0, 3
+
+
+class Apart:
+    """The compiler of one device, called in processes of their own.
+
+    Parameters
+    ----------
+    device : pyopencl.Device
+        Whose compiler.
+    """
+
+    def __init__(self, device: cl.Device) -> None:
+        self._wanted = _described(device)
+
+    def compile(self, program: Program, options: list[str]) -> tuple[bytes, list[str]]:
+        """The binary of a program, and the options that it could be compiled with.
+
+        Nothing and the options given if it is an ordinary error, or if there can be no such
+        process: then whoever compiles it here is told what is wrong.
+
+        Raises
+        ------
+        CompileError
+            If the compiler crashes whatever the options.
+        """
+        for tried in (options, [*options, _PLAIN]):
+            try:
+                status, binary = self._compile(program.source, tried)
+            except (OSError, subprocess.TimeoutExpired):
+                return b"", options
+            if status == _FINE:
+                if tried is not options:
+                    warn_once(_explained(program) + "; it runs without its optimisations, slower")
+                return binary, tried
+            if status == _REFUSED:
+                return b"", options
+        raise CompileError(_explained(program), program.source, "the compiler crashed")
+
+    def options(self, program: Program, options: list[str]) -> list[str]:
+        """As `compile`, for those who cannot take a binary over: the options alone."""
+        name = cache.key("options", program.source, " ".join(options), *self._wanted.values())
+        kept = cache.load(name)
+        if kept is not None:
+            return kept.decode().split()
+        _, found = self.compile(program, options)
+        cache.store(name, " ".join(found).encode())
+        return found
+
+    def _compile(self, source: str, options: list[str]) -> tuple[int, bytes]:
+        given = json.dumps({"wanted": self._wanted, "source": source, "options": options})
+        done = subprocess.run(  # noqa: S603 - the command is our own
+            [sys.executable, "-m", __name__],
+            input=given.encode(),
+            capture_output=True,
+            timeout=_PATIENCE,
+            check=False,
+        )
+        return done.returncode, done.stdout
+
+
+def _explained(program: Program) -> str:
+    return (
+        f"the device's compiler crashes on kernel {program.entry}, whose loops hold barriers: "
+        "fewer such loops in one kernel, or less that is kept across them, may avoid it"
+    )
+
+
+def _described(device: cl.Device) -> dict[str, str]:
+    platform = device.platform
+    return {
+        "platform": platform.version,
+        "name": device.name,
+        "version": device.version,
+        "driver": device.driver_version,
+    }
+
+
+def compile_apart() -> int:
+    """Compiles what the standard input holds; the exit status says what came of it."""
+    from portable_backends import drivers
+
+    given = json.load(sys.stdin)
+    answer = os.dup(1)
+    os.dup2(2, 1)  # compilers may print to the standard output
+    drivers.announce()
+    devices = [d for platform in cl.get_platforms() for d in platform.get_devices()]
+    device = next(d for d in devices if _described(d) == given["wanted"])
+    try:
+        program = cl.Program(cl.Context([device]), given["source"])
+        built = program.build(given["options"], cache_dir=False)  # type: ignore[arg-type]
+    except cl.Error:
+        return _REFUSED
+    (binary,) = built.get_info(cl.program_info.BINARIES)
+    with os.fdopen(answer, "wb") as stream:
+        stream.write(binary)
+    return _FINE
+
+
+if __name__ == "__main__":
+    sys.exit(compile_apart())
