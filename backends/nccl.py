@@ -21,6 +21,7 @@ _TYPES: Final = {
     "int64": "NCCL_INT64",
     "uint64": "NCCL_UINT64",
     "float16": "NCCL_FLOAT16",
+    "bfloat16": "NCCL_BFLOAT16",
     "float32": "NCCL_FLOAT32",
     "float64": "NCCL_FLOAT64",
 }

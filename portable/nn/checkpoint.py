@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from portable.backend import Device
+from portable.dtypes import bfloat16
 from portable.linalg.magnitude import largest_magnitude
 from portable.nn.layered_kernels import copy_vector
 
@@ -16,6 +17,9 @@ if TYPE_CHECKING:
 __all__ = ["Checkpoint", "largest", "may_overflow"]
 
 _WORKGROUP: Final = 64
+
+_LARGEST: Final = {bfloat16: (2 - 2.0**-7) * 2.0**127}
+"""Finite numbers of types that NumPy does not know the limits of."""
 
 
 class Checkpoint:
@@ -65,5 +69,5 @@ def may_overflow(model: Network, parameter: float, given: float) -> bool:
     for layer in model.layers:
         if layer.parameters():
             bound = max(1.0, parameter * (layer.fans()[0] * bound + 1))
-    most = float(np.finfo(model.dtype.numpy).max)
+    most = _LARGEST.get(model.dtype) or float(np.finfo(model.dtype.numpy).max)
     return not (bound + given) ** 2 < most if bound < most else True

@@ -31,7 +31,7 @@ __all__ = [
 _T = TypeVar("_T")
 _State = dict[str, np.ndarray[Any, Any]]
 
-_KINDS: Final = {"F16", "F32", "F64"}
+_KINDS: Final = {"F16", "BF16", "F32", "F64"}
 """Element types of networks, as the format names them."""
 _MOST_SHOWN: Final = 6
 

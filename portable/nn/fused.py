@@ -9,23 +9,16 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from portable import lang as kl
 from portable.errors import LaunchError
 from portable.lang.geometry import groups
 from portable.lang.launch import Launcher
-from portable.nn.activations import ACTIVATIONS
 from portable.nn.fused_kernels import forward_rows, train_epochs
-from portable.nn.fused_shapes import (
-    Shape,
-    forward_shape,
-    layer_tuples,
-    training_shape,
-    widest,
-)
+from portable.nn.fused_parts import FusedLoss, FusedNet, Samples, Trained
+from portable.nn.fused_shapes import Shape, forward_shape, training_shape
 from portable.nn.history import Epoch
 from portable.nn.layered_kernels import copy_vector
 from portable.nn.losses import Loss
-from portable.nn.optimizers import Optimizer
+from portable.nn.optimizers import Optimizer, rule_of
 
 if TYPE_CHECKING:
     from portable.nn.mlp import MLP
@@ -46,14 +39,7 @@ def fused_forward(model: MLP, count: int) -> tuple[Launcher, dict[str, Any]] | N
     shape = forward_shape(can, model.layout, model.sizes, model.dtype, count)
     if shape is None:
         return None
-    constants = {
-        "LAYERS": layer_tuples(model.layout),
-        "LENGTH": model.layout.length,
-        "WIDEST": widest(model.sizes),
-        "ACTIVATION": ACTIVATIONS[model.activation].function,
-        "KIND": model.dtype.register,
-        **shape.forward(),
-    }
+    constants = {"NET": FusedNet.of(model), "SHAPE": shape}
     return forward_rows[groups(-(-count // shape.rows)), shape.size], constants
 
 
@@ -82,17 +68,20 @@ class FusedTrainer:
         self._batch = batch
         self._clip = clip_norm
         self._kind = kind
-        half = model.dtype is kl.f16
-        self._rounded = model.vector if half else None
-        self._parameters = device.empty((model.layout.length,), kind) if half else model.vector
-        if half:
+        rounds = kind is not model.dtype
+        self._rounded = model.vector if rounds else None
+        self._parameters = device.empty((model.layout.length,), kind) if rounds else model.vector
+        if rounds:
             copy_vector[model.layout.length, _WORKGROUP](model.vector, self._parameters)
         kept = np.zeros((max(optimizer.slots, 1), model.layout.length), kind.numpy)
         self._state = device.from_numpy(kept)
         self._levels = device.from_numpy(np.array(loss.parameters, kind.numpy))
         self._shape = shape
-        self._launcher = train_epochs[groups(1), shape.size]
-        self._constants = _training_constants(model, loss, optimizer, batch, shape)
+        self._constants: dict[str, Any] = {
+            "NET": FusedNet.of(model),
+            "LOSS": FusedLoss.of(loss, model.sizes[-1]),
+            "RULE": rule_of(optimizer),
+        }
 
     @staticmethod
     def shape(model: MLP, loss: Loss, optimizer: Optimizer, batch: int) -> Shape | None:
@@ -112,31 +101,28 @@ class FusedTrainer:
         lost = self._model.device.empty((order.shape[0],), self._kind)
         arguments = self._arguments(x, y, order, numbers, lost)
         launch = self._with_fitting_workgroup(
-            lambda: self._launcher.prepare(*arguments, **self._constants)
+            lambda kernel, constants: kernel.prepare(*arguments, **constants)
         )
         return partial(_keeping, launch, arguments)
 
-    def _with_fitting_workgroup(self, use: Callable[[], Any]) -> Any:
-        """Uses the launcher, with fewer work-items where the device refuses.
+    def _with_fitting_workgroup(self, use: Callable[[Launcher, dict[str, Any]], Any]) -> Any:
+        """Uses the kernel, with fewer work-items where the device refuses.
 
         How many registers the kernel takes, and so how many work-items there can be, is known once
         it is compiled.
         """
         while True:
+            shape = self._shape
             try:
-                return use()
+                return use(train_epochs[groups(1), shape.size], {**self._constants, "SHAPE": shape})
             except LaunchError:
-                if self._shape.size <= self._shape.split:
+                if shape.size <= shape.split:
                     raise
-                self._shape = replace(self._shape, size=self._shape.size // 2)
-                self._launcher = train_epochs[groups(1), self._shape.size]
-                self._constants |= self._shape.training()
+                self._shape = replace(shape, size=shape.size // 2)
 
     def _arguments(self, x: Any, y: Any, order: Any, numbers: Any, lost: Any) -> tuple[Any, ...]:
-        return (
-            x, y, order, self._levels, self._parameters, self._rounded, self._state, numbers,
-            lost, self._batch, self._clip,
-        )  # fmt: skip
+        trained = Trained(self._parameters, self._rounded, self._state, numbers)
+        return Samples(x, y, order), trained, self._levels, lost, self._batch, self._clip
 
     def epochs(
         self, x: Any, y: Any, order: np.ndarray[Any, Any], numbers: np.ndarray[Any, Any]
@@ -146,31 +132,9 @@ class FusedTrainer:
         given = device.from_numpy(order), device.from_numpy(numbers.astype(self._kind.numpy))
         lost = device.empty((order.shape[0],), self._kind)
         arguments = self._arguments(x, y, *given, lost)
-        self._with_fitting_workgroup(lambda: self._launcher(*arguments, **self._constants))
+        self._with_fitting_workgroup(lambda kernel, constants: kernel(*arguments, **constants))
         return [Epoch(float(x) / order.shape[1]) for x in device.to_numpy(lost)]
 
 
 def _keeping(launch: Callable[[], None], arrays: tuple[Any, ...]) -> None:
     launch()
-
-
-def _training_constants(
-    model: MLP, loss: Loss, optimizer: Optimizer, batch: int, shape: Shape
-) -> dict[str, Any]:
-    activation = ACTIVATIONS[model.activation]
-    return {
-        "LAYERS": layer_tuples(model.layout),
-        "LENGTH": model.layout.length,
-        "UNITS_IN_ALL": sum(model.sizes),
-        "TARGETS": loss.targets(model.sizes[-1]),
-        "LEVELS": len(loss.parameters),
-        "NUMBERS": optimizer.numbers(1, [0.0]).shape[1],
-        "SLOTS": optimizer.slots,
-        "ACTIVATION": activation.function,
-        "SLOPE": activation.slope,
-        "TERM": loss.term,
-        "RULE": optimizer.rule,
-        "KIND": model.dtype.register,
-        "WHOLE": shape.rows >= batch,
-        **shape.training(),
-    }

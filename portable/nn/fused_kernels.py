@@ -1,12 +1,10 @@
 """Small networks in one kernel: all layers of a forward pass, or all steps of some epochs.
 
-A workgroup holds the values of `ROWS` samples in local memory, a row of `values` for each unit and
-a column for each sample, so that vectors run along samples on every device: across the registers
-of a processor, whose workgroups are of one work-item, and as wide loads on a GPU.
-
-A layer is the tuple ``(inputs, outputs, weight, bias)``: its widths, and where its weights
-(outputs, inputs) and its biases start in the vector of all parameters. ``SHAPE`` is the tuple
-``(rows, lanes, units, vectors, pad, size)`` of `portable.nn.fused_shapes.Shape`.
+A workgroup holds the values of some samples in local memory, a row of `values` for each unit and a
+column for each sample, so that vectors run along samples on every device: across the registers of a
+processor, whose workgroups are of one work-item, and as wide loads on a GPU. ``NET``, ``LOSS``,
+``RULE`` and ``SHAPE`` are structs of `portable.nn.fused_parts`, `portable.nn.optimizers` and
+`portable.nn.fused_shapes`.
 """
 
 from __future__ import annotations
@@ -16,6 +14,7 @@ from typing import Any
 from portable import lang as kl
 from portable.lang.function import function
 from portable.lang.kernel import kernel
+from portable.nn.optimizers import move_parameter, row_of
 
 __all__ = ["forward_rows", "train_epochs"]
 
@@ -23,8 +22,7 @@ __all__ = ["forward_rows", "train_epochs"]
 @function
 def load_rows(x: Any, order: Any, first: Any, count: Any, values: Any, SHAPE: Any) -> None:
     """Samples into columns of `values`; beyond `count` zeros."""
-    ROWS, _, _, _, _, SIZE = SHAPE
-    for r in range(kl.local_linear_id(), ROWS, SIZE):
+    for r in range(kl.local_linear_id(), SHAPE.rows, SHAPE.size):
         if r < count:
             source = first + r
             if order is not None:
@@ -37,86 +35,88 @@ def load_rows(x: Any, order: Any, first: Any, count: Any, values: Any, SHAPE: An
 
 
 @function
+def part_count(units: int, SHAPE: Any) -> Any:
+    """Into how many parts the work for so many units of all samples goes."""
+    return kl.cdiv(units, SHAPE.units) * (SHAPE.rows // (SHAPE.lanes * SHAPE.vectors))
+
+
+@function
+def place_of_part(part: Any, SHAPE: Any) -> Any:
+    """The first unit of a part and the first column of its values."""
+    wide = SHAPE.lanes * SHAPE.vectors
+    across = SHAPE.rows // wide
+    return part // across * SHAPE.units, part % across * wide
+
+
+@function
+def add_products(
+    sums: Any, weights: Any, places: Any, depth: int, step: int, values: Any, at: Any, SHAPE: Any
+) -> None:
+    """Adds rows of values, each times a weight, to the sums of each unit, so many vectors wide.
+
+    The weights of a unit begin at its place and lie `step` apart; `at` are the first row of the
+    values and the column.
+    """
+    row, column = at
+    for k in range(depth):
+        held = kl.private(SHAPE.vectors, values.dtype, lanes=SHAPE.lanes)
+        for v in kl.static_range(SHAPE.vectors):
+            held[v] = kl.vload(values, row + k, column + v * SHAPE.lanes, lanes=SHAPE.lanes)
+        for j in kl.static_range(SHAPE.units):
+            factor = kl.splat(weights[places[j] + k * step], SHAPE.lanes)
+            for v in kl.static_range(SHAPE.vectors):
+                sums[j * SHAPE.vectors + v] += factor * held[v]
+
+
+@function
 def through_layer(
-    weights: Any,
-    values: Any,
-    source: int,
-    target: int,
-    LAYER: Any,
-    ACTIVATION: Any,
-    SHAPE: Any,
+    weights: Any, values: Any, source: int, target: int, LAYER: Any, ACTIVATION: Any, SHAPE: Any
 ) -> None:
     """The values from row `target` on: those from row `source` on, through a layer.
 
     A work-item does so many units of so many vectors of samples at a time.
     """
-    ROWS, LANES, UNITS, VECTORS, _, SIZE = SHAPE
-    inputs, outputs, weight, bias = LAYER
-    across = ROWS // (LANES * VECTORS)
-    blocks = kl.cdiv(outputs, UNITS)
-    for item in range(kl.local_linear_id(), blocks * across, SIZE):
-        row = item % across * (LANES * VECTORS)
-        first = item // across * UNITS
-        sums = kl.private(UNITS * VECTORS, values.dtype, lanes=LANES)
-        for j in kl.static_range(UNITS):
-            start = kl.splat(weights[bias + kl.minimum(first + j, outputs - 1)], LANES)
-            for v in kl.static_range(VECTORS):
-                sums[j * VECTORS + v] = start
-        for k in range(inputs):
-            held = kl.private(VECTORS, values.dtype, lanes=LANES)
-            for v in kl.static_range(VECTORS):
-                held[v] = kl.vload(values, source + k, row + v * LANES, lanes=LANES)
-            for j in kl.static_range(UNITS):
-                unit = kl.minimum(first + j, outputs - 1)
-                factor = kl.splat(weights[weight + unit * inputs + k], LANES)
-                for v in kl.static_range(VECTORS):
-                    sums[j * VECTORS + v] += factor * held[v]
-        for j in kl.static_range(UNITS):
-            if first + j < outputs:
-                for v in kl.static_range(VECTORS):
-                    value = sums[j * VECTORS + v]
+    for item in range(kl.local_linear_id(), part_count(LAYER.outputs, SHAPE), SHAPE.size):
+        first, column = place_of_part(item, SHAPE)
+        sums = kl.private(SHAPE.units * SHAPE.vectors, values.dtype, lanes=SHAPE.lanes)
+        places = ()
+        for j in kl.static_range(SHAPE.units):
+            unit = kl.minimum(first + j, LAYER.outputs - 1)
+            places = (*places, LAYER.weight + unit * LAYER.inputs)  # type: ignore[assignment]
+            for v in kl.static_range(SHAPE.vectors):
+                sums[j * SHAPE.vectors + v] = kl.splat(weights[LAYER.bias + unit], SHAPE.lanes)
+        add_products(sums, weights, places, LAYER.inputs, 1, values, (source, column), SHAPE)
+        for j in kl.static_range(SHAPE.units):
+            if first + j < LAYER.outputs:
+                for v in kl.static_range(SHAPE.vectors):
+                    value = sums[j * SHAPE.vectors + v]
                     if ACTIVATION is not None:
                         value = ACTIVATION(value)
-                    kl.vstore(values, target + first + j, row + v * LANES, value)
+                    kl.vstore(values, target + first + j, column + v * SHAPE.lanes, value)
 
 
 @function
 def back_through_layer(
-    weights: Any,
-    values: Any,
-    source: int,
-    target: int,
-    LAYER: Any,
-    SLOPE: Any,
-    SHAPE: Any,
+    weights: Any, values: Any, source: int, target: int, LAYER: Any, SLOPE: Any, SHAPE: Any
 ) -> None:
     """The loss's slopes of a layer's inputs in the place of their values, from its outputs'."""
-    ROWS, LANES, UNITS, VECTORS, _, SIZE = SHAPE
-    inputs, outputs, weight, _ = LAYER
-    across = ROWS // (LANES * VECTORS)
-    blocks = kl.cdiv(inputs, UNITS)
-    for item in range(kl.local_linear_id(), blocks * across, SIZE):
-        row = item % across * (LANES * VECTORS)
-        first = item // across * UNITS
-        sums = kl.private(UNITS * VECTORS, values.dtype, lanes=LANES)
-        for i in kl.static_range(UNITS * VECTORS):
-            sums[i] = kl.splat(kl.cast(0, values.dtype), LANES)
-        for n in range(outputs):
-            held = kl.private(VECTORS, values.dtype, lanes=LANES)
-            for v in kl.static_range(VECTORS):
-                held[v] = kl.vload(values, target + n, row + v * LANES, lanes=LANES)
-            for j in kl.static_range(UNITS):
-                unit = kl.minimum(first + j, inputs - 1)
-                factor = kl.splat(weights[weight + n * inputs + unit], LANES)
-                for v in kl.static_range(VECTORS):
-                    sums[j * VECTORS + v] += factor * held[v]
-        for j in kl.static_range(UNITS):
-            if first + j < inputs:
-                for v in kl.static_range(VECTORS):
-                    at = row + v * LANES
-                    value = kl.vload(values, source + first + j, at, lanes=LANES)
-                    slope = sums[j * VECTORS + v] * SLOPE(value)
-                    kl.vstore(values, source + first + j, at, slope)
+    for item in range(kl.local_linear_id(), part_count(LAYER.inputs, SHAPE), SHAPE.size):
+        first, column = place_of_part(item, SHAPE)
+        sums = kl.private(SHAPE.units * SHAPE.vectors, values.dtype, lanes=SHAPE.lanes)
+        places = ()
+        for j in kl.static_range(SHAPE.units):
+            unit = kl.minimum(first + j, LAYER.inputs - 1)
+            places = (*places, LAYER.weight + unit)  # type: ignore[assignment]
+            for v in kl.static_range(SHAPE.vectors):
+                sums[j * SHAPE.vectors + v] = kl.splat(kl.cast(0, values.dtype), SHAPE.lanes)
+        at = target, column
+        add_products(sums, weights, places, LAYER.outputs, LAYER.inputs, values, at, SHAPE)
+        for j in kl.static_range(SHAPE.units):
+            if first + j < LAYER.inputs:
+                for v in kl.static_range(SHAPE.vectors):
+                    row, here = source + first + j, column + v * SHAPE.lanes
+                    value = kl.vload(values, row, here, lanes=SHAPE.lanes)
+                    kl.vstore(values, row, here, sums[j * SHAPE.vectors + v] * SLOPE(value))
 
 
 @function
@@ -145,84 +145,48 @@ def sum_of_neighbours(x: Any, COUNT: int) -> Any:
 
 @function
 def gradients_of_layer(
-    gradient: Any,
-    values: Any,
-    source: int,
-    target: int,
-    ones: int,
-    more: Any,
-    LAYER: Any,
-    TILE: Any,
-    SPLIT: int,
+    gradient: Any, values: Any, source: int, target: int, ones: int, more: Any, LAYER: Any,
     SHAPE: Any,
-) -> None:
+) -> None:  # fmt: skip
     """Adds up a layer's gradient over the samples; `more`: on top of what is there.
 
-    `SPLIT` neighbouring work-items share the samples of a tile of weights. Biases are weights of
-    an input that is 1, row `ones` of `values`.
+    Neighbouring work-items share the samples of a tile of weights. Biases are weights of an input
+    that is 1, row `ones` of `values`.
     """
-    ROWS, LANES, _, _, _, SIZE = SHAPE
-    inputs, outputs, weight, bias = LAYER
-    high, wide = TILE
-    across = kl.cdiv(inputs + 1, wide)
-    tiles = across * kl.cdiv(outputs, high)
+    high, wide = SHAPE.tile
+    across = kl.cdiv(LAYER.inputs + 1, wide)
+    tiles = across * kl.cdiv(LAYER.outputs, high)
     own = kl.local_linear_id()
-    for start in range(0, tiles * SPLIT, SIZE):
+    for start in range(0, tiles * SHAPE.split, SHAPE.size):
         item = start + own
         # Without a branch around it, since neighbours add up what they found together.
-        tile = kl.minimum(item // SPLIT, tiles - 1)
-        share = item % SPLIT
+        tile = kl.minimum(item // SHAPE.split, tiles - 1)
+        share = item % SHAPE.split
         unit, into = tile // across * high, tile % across * wide
-        sums = kl.private(high * wide, values.dtype, lanes=LANES)
+        sums = kl.private(high * wide, values.dtype, lanes=SHAPE.lanes)
         for i in kl.static_range(high * wide):
-            sums[i] = kl.splat(kl.cast(0, values.dtype), LANES)
-        for row in range(share * LANES, ROWS, SPLIT * LANES):
-            held = kl.private(wide, values.dtype, lanes=LANES)
+            sums[i] = kl.splat(kl.cast(0, values.dtype), SHAPE.lanes)
+        for row in range(share * SHAPE.lanes, SHAPE.rows, SHAPE.split * SHAPE.lanes):
+            held = kl.private(wide, values.dtype, lanes=SHAPE.lanes)
             for j in kl.static_range(wide):
                 k = into + j
-                at = kl.where(k < inputs, source + k, ones)
-                held[j] = kl.vload(values, at, row, lanes=LANES)
+                at = kl.where(k < LAYER.inputs, source + k, ones)
+                held[j] = kl.vload(values, at, row, lanes=SHAPE.lanes)
             for i in kl.static_range(high):
-                n = target + kl.minimum(unit + i, outputs - 1)
-                slope = kl.vload(values, n, row, lanes=LANES)
+                n = target + kl.minimum(unit + i, LAYER.outputs - 1)
+                slope = kl.vload(values, n, row, lanes=SHAPE.lanes)
                 for j in kl.static_range(wide):
                     sums[i * wide + j] += slope * held[j]
         for i in kl.static_range(high):
             for j in kl.static_range(wide):
                 n, k = unit + i, into + j
-                total = sum_of_neighbours(sum_of_lanes(sums[i * wide + j], LANES), SPLIT)
-                writes = (share == 0) & (item < tiles * SPLIT) & (n < outputs) & (k <= inputs)
-                if writes:
-                    place = kl.where(k < inputs, weight + n * inputs + k, bias + n)
-                    if more:
-                        gradient[place] = gradient[place] + total
-                    else:
-                        gradient[place] = total
-
-
-@function
-def sum_of_workgroup(x: Any, held: Any, SIZE: int) -> Any:
-    """The sum over the workgroup, for each; `held` has a place for each work-item."""
-    own = kl.local_linear_id()
-    held[own] = x
-    kl.barrier()
-    width = SIZE
-    for _ in kl.static_range(10):
-        if width > 1:
-            width = width // 2
-            if own < width:
-                held[own] = held[own] + held[own + width]
-            kl.barrier()
-    return held[0]
-
-
-@function
-def sum_of_squares(gradient: Any, held: Any, LENGTH: int, SIZE: int) -> Any:
-    """The squared 2-norm, for each work-item."""
-    square = kl.cast(0, gradient.dtype)
-    for i in range(kl.local_linear_id(), LENGTH, SIZE):
-        square += gradient[i] * gradient[i]
-    return sum_of_workgroup(square, held, SIZE)
+                total = sum_of_lanes(sums[i * wide + j], SHAPE.lanes)
+                total = sum_of_neighbours(total, SHAPE.split)
+                there = (n < LAYER.outputs) & (k <= LAYER.inputs)
+                if there & (share == 0) & (item < tiles * SHAPE.split):
+                    weight = LAYER.weight + n * LAYER.inputs + k
+                    place = kl.where(k < LAYER.inputs, weight, LAYER.bias + n)
+                    gradient[place] = gradient[place] + total if more else total
 
 
 @function
@@ -231,50 +195,49 @@ def offsets(LAYERS: Any) -> Any:
     at = 0
     found = (0,)
     for layer in kl.static_range(len(LAYERS)):
-        at = at + LAYERS[layer][0]
+        at = at + LAYERS[layer].inputs
         found = (*found, at)  # type: ignore[assignment]
     return found
 
 
+@function
+def activation_behind(layer: int, NET: Any) -> Any:
+    """The activation after a layer; none after the last."""
+    return NET.activation if layer < len(NET.layers) - 1 else None
+
+
+@function
+def copy_vector_by_workgroup(source: Any, target: Any, SHAPE: Any) -> None:
+    """A vector, rounded to what the target holds."""
+    for i in range(kl.local_linear_id(), target.shape[0], SHAPE.size):
+        target[i] = source[i]
+
+
 @kernel
-def forward_rows(
-    x: Any,
-    parameters: Any,
-    out: Any,
-    *,
-    LAYERS: Any,
-    LENGTH: int,
-    WIDEST: Any,
-    ACTIVATION: Any,
-    KIND: Any,
-    COPY: bool,
-    SHAPE: Any,
-) -> None:
+def forward_rows(x: Any, parameters: Any, out: Any, *, NET: Any, SHAPE: Any) -> None:
     """A workgroup takes its rows of samples through all layers.
 
-    The values of every other layer share the first `WIDEST[0]` rows of local memory, those between
-    them the next `WIDEST[1]`. Where `COPY` the parameters come into local memory first.
+    The values of every other layer share the first rows of local memory, those between them the
+    next ones. Parameters come into local memory first where the shape says so.
     """
-    ROWS, _, _, _, PAD, SIZE = SHAPE
-    own = kl.local_linear_id()
-    values = kl.local((WIDEST[0] + WIDEST[1], ROWS + PAD), KIND)
-    first = kl.group_id(0) * ROWS
-    count = kl.minimum(x.shape[0] - first, ROWS)
+    even, odd = NET.widest
+    values = kl.local((even + odd, SHAPE.rows + SHAPE.pad), NET.kind)
+    first = kl.group_id(0) * SHAPE.rows
+    count = kl.minimum(x.shape[0] - first, SHAPE.rows)
     weights = parameters
-    if COPY:
-        weights = kl.local(LENGTH, KIND)
-        for i in range(own, LENGTH, SIZE):
-            weights[i] = parameters[i]
+    if SHAPE.copy:
+        weights = kl.local(NET.length, NET.kind)
+        copy_vector_by_workgroup(parameters, weights, SHAPE)
     load_rows(x, None, first, count, values, SHAPE)
     kl.barrier()
-    for i in kl.static_range(len(LAYERS)):
-        function_here = ACTIVATION if i < len(LAYERS) - 1 else None
-        source, target = (i % 2) * WIDEST[0], (1 - i % 2) * WIDEST[0]
-        through_layer(weights, values, source, target, LAYERS[i], function_here, SHAPE)
+    for i in kl.static_range(len(NET.layers)):
+        source, target = (i % 2) * even, (1 - i % 2) * even
+        here = activation_behind(i, NET)
+        through_layer(weights, values, source, target, NET.layers[i], here, SHAPE)
         kl.barrier()
-    outputs = LAYERS[len(LAYERS) - 1][1]
-    last = (len(LAYERS) % 2) * WIDEST[0]
-    for e in range(own, ROWS * outputs, SIZE):
+    outputs = NET.layers[len(NET.layers) - 1].outputs
+    last = (len(NET.layers) % 2) * even
+    for e in range(kl.local_linear_id(), SHAPE.rows * outputs, SHAPE.size):
         r, j = e // outputs, e % outputs
         if r < count:
             out[first + r, j] = values[last + j, r]
@@ -284,38 +247,18 @@ def forward_rows(
 
 
 @function
-def values_of_layers(
-    weights: Any, values: Any, places: Any, LAYERS: Any, ACTIVATION: Any, SHAPE: Any
-) -> None:
-    """The values of all layers, each in its place."""
-    for i in kl.static_range(len(LAYERS)):
-        function_here = ACTIVATION if i < len(LAYERS) - 1 else None
-        through_layer(weights, values, places[i], places[i + 1], LAYERS[i], function_here, SHAPE)
-        kl.barrier()
-
-
-@function
 def loss_of_rows(
-    values: Any,
-    last: int,
-    goals: Any,
-    levels: Any,
-    count: Any,
-    scale: Any,
-    OUTPUTS: int,
-    LEVELS: int,
-    TERM: Any,
-    SHAPE: Any,
-) -> Any:
+    values: Any, last: int, goals: Any, levels: Any, count: Any, scale: Any, OUTPUTS: int,
+    LOSS: Any, SHAPE: Any,
+) -> Any:  # fmt: skip
     """The slopes of the loss in the place of the outputs; returns this work-item's losses."""
-    ROWS, _, _, _, _, SIZE = SHAPE
     total = kl.cast(0, values.dtype)
-    for e in range(kl.local_linear_id(), OUTPUTS * ROWS, SIZE):
-        r, j = e % ROWS, e // ROWS
+    for e in range(kl.local_linear_id(), OUTPUTS * SHAPE.rows, SHAPE.size):
+        r, j = e % SHAPE.rows, e // SHAPE.rows
         slope = kl.cast(0, values.dtype)
         if r < count:
-            error = values[last + j, r] - goals[j // LEVELS, r]
-            loss, slope = TERM(error, levels[j % LEVELS])
+            error = values[last + j, r] - goals[j // LOSS.levels, r]
+            loss, slope = LOSS.term(error, levels[j % LOSS.levels])
             total += loss
         values[last + j, r] = slope * scale
     kl.barrier()
@@ -324,173 +267,96 @@ def loss_of_rows(
 
 @function
 def gradients_of_layers(
-    gradient: Any,
-    weights: Any,
-    values: Any,
-    places: Any,
-    ones: int,
-    more: Any,
-    LAYERS: Any,
-    SLOPE: Any,
-    TILE: Any,
-    SPLIT: int,
-    SHAPE: Any,
+    gradient: Any, weights: Any, values: Any, places: Any, more: Any, NET: Any, SHAPE: Any
 ) -> None:
     """All gradients, from the slopes of the outputs; `more`: on top of what is there."""
-    for i in kl.static_range(len(LAYERS) - 1, -1, -1):
-        source, target = places[i], places[i + 1]
-        gradients_of_layer(
-            gradient, values, source, target, ones, more, LAYERS[i], TILE, SPLIT, SHAPE
-        )
+    for i in kl.static_range(len(NET.layers) - 1, -1, -1):
+        source, target, layer = places[i], places[i + 1], NET.layers[i]
+        gradients_of_layer(gradient, values, source, target, NET.units, more, layer, SHAPE)
         kl.barrier()
         if i > 0:
-            back_through_layer(weights, values, source, target, LAYERS[i], SLOPE, SHAPE)
+            back_through_layer(weights, values, source, target, layer, NET.slope, SHAPE)
             kl.barrier()
 
 
 @function
 def step_of_optimizer(
-    weights: Any,
-    gradient: Any,
-    kept: Any,
-    given: Any,
-    limit: Any,
-    held: Any,
-    RULE: Any,
-    SLOTS: int,
-    LENGTH: int,
-    SIZE: int,
+    weights: Any, gradient: Any, kept: Any, given: Any, limit: Any, RULE: Any, SHAPE: Any
 ) -> None:
     """One step along the gradient, its norm limited first where there is a limit."""
+    own, size = kl.local_linear_id(), SHAPE.size
     factor = kl.cast(1, weights.dtype)
     if limit is not None:
-        norm = kl.sqrt(sum_of_squares(gradient, held, LENGTH, SIZE))
+        square = kl.cast(0, gradient.dtype)
+        for i in range(own, gradient.shape[0], size):
+            square += gradient[i] * gradient[i]
+        norm = kl.sqrt(kl.workgroup_reduce(kl.add, square))
         factor = kl.minimum(limit / (norm + 1e-6), factor)
-    for i in range(kl.local_linear_id(), LENGTH, SIZE):
-        before = ()
-        for slot in kl.static_range(SLOTS):
-            before = (*before, kept[slot, i])  # type: ignore[assignment]
-        value, after = RULE(weights[i], gradient[i] * factor, before, given)
-        weights[i] = value
-        for slot in kl.static_range(SLOTS):
-            kept[slot, i] = after[slot]
+    for i in range(own, gradient.shape[0], size):
+        move_parameter(weights, i, gradient[i] * factor, kept, given, RULE)
     kl.barrier()
-
-
-@function
-def row_of(numbers: Any, row: Any, COUNT: int) -> Any:
-    """The numbers of a row, as a tuple."""
-    found = ()
-    for j in kl.static_range(COUNT):
-        found = (*found, numbers[row, j])  # type: ignore[assignment]
-    return found
-
-
-@function
-def copy_state(source: Any, target: Any, SLOTS: int, LENGTH: int, SIZE: int) -> None:
-    """What the optimizer keeps, into local memory or back."""
-    for i in range(kl.local_linear_id(), LENGTH, SIZE):
-        for slot in kl.static_range(SLOTS):
-            target[slot, i] = source[slot, i]
-
-
-@function
-def copy_parameters(source: Any, target: Any, LENGTH: int, SIZE: int) -> None:
-    """All parameters, rounded to what the target holds."""
-    for i in range(kl.local_linear_id(), LENGTH, SIZE):
-        target[i] = source[i]
 
 
 @kernel
 def train_epochs(
-    x: Any,
-    y: Any,
-    order: Any,
-    levels: Any,
-    parameters: Any,
-    rounded: Any,
-    state: Any,
-    numbers: Any,
-    lost: Any,
-    batch: Any,
-    limit: Any,
-    *,
-    LAYERS: Any,
-    LENGTH: int,
-    UNITS_IN_ALL: int,
-    TARGETS: int,
-    LEVELS: int,
-    NUMBERS: int,
-    SLOTS: int,
-    ACTIVATION: Any,
-    SLOPE: Any,
-    TERM: Any,
-    RULE: Any,
-    KIND: Any,
-    WHOLE: bool,
-    COPY: bool,
-    HOLD: bool,
-    TILE: Any,
-    SPLIT: int,
-    SHAPE: Any,
-) -> None:
+    samples: Any, trained: Any, levels: Any, lost: Any, batch: Any, limit: Any,
+    *, NET: Any, LOSS: Any, RULE: Any, SHAPE: Any,
+) -> None:  # fmt: skip
     """All steps of some epochs, one for each element of `lost`, by one workgroup.
 
-    ``order[epoch]`` are the samples in their order, and a row of `numbers` belongs to each step. A
-    batch goes through in pieces of as many samples as fit, or in one where `WHOLE`. `limit` is the
-    largest norm of the gradient, or None; `rounded`, where given, gets the parameters in fewer
-    bits; `lost` the sums of the loss over samples. Parameters are held in local memory where
-    `COPY`, the optimizer's state where `HOLD`.
+    ``samples.order[epoch]`` are the samples in their order, and a row of ``trained.numbers``
+    belongs to each step. A batch goes through in pieces of as many samples as fit, or in one where
+    it is whole. `limit` is the largest norm of the gradient, or None; ``trained.rounded``, where
+    given, gets the parameters in fewer bits; `lost` the sums of the loss over samples. Parameters
+    are copied to local memory, and the optimizer's state held there, where the shape says so.
     """
-    ROWS, _, _, _, PAD, SIZE = SHAPE
     own = kl.local_linear_id()
-    places, outputs = offsets(LAYERS), LAYERS[len(LAYERS) - 1][1]
-    values = kl.local((UNITS_IN_ALL + 1, ROWS + PAD), KIND)
-    goals = kl.local((TARGETS, ROWS + PAD), KIND)
-    gradient = kl.local(LENGTH, KIND)
-    held = kl.local(SIZE, KIND)
-    weights, kept = parameters, state
-    if COPY:
-        weights = kl.local(LENGTH, KIND)
-        copy_parameters(parameters, weights, LENGTH, SIZE)
-    if HOLD:
-        kept = kl.local((SLOTS if SLOTS > 0 else 1, LENGTH), KIND)
-        copy_state(state, kept, SLOTS, LENGTH, SIZE)
-    for i in range(own, LENGTH, SIZE):
+    places, outputs = offsets(NET.layers), NET.layers[len(NET.layers) - 1].outputs
+    values = kl.local((NET.units + 1, SHAPE.rows + SHAPE.pad), NET.kind)
+    goals = kl.local((LOSS.targets, SHAPE.rows + SHAPE.pad), NET.kind)
+    gradient = kl.local(NET.length, NET.kind)
+    weights, kept = trained.parameters, trained.state
+    if SHAPE.copy:
+        weights = kl.local(NET.length, NET.kind)
+        copy_vector_by_workgroup(trained.parameters, weights, SHAPE)
+    if SHAPE.hold:
+        kept = kl.local((RULE.slots if RULE.slots > 0 else 1, NET.length), NET.kind)
+        for slot in kl.static_range(RULE.slots):
+            copy_vector_by_workgroup(trained.state[slot], kept[slot], SHAPE)
+    for i in range(own, NET.length, SHAPE.size):
         gradient[i] = 0
-    for r in range(own, ROWS, SIZE):
-        values[UNITS_IN_ALL, r] = 1
-    samples = order.shape[1]
-    steps = kl.cdiv(samples, batch)
+    for r in range(own, SHAPE.rows, SHAPE.size):
+        values[NET.units, r] = 1
+    steps = kl.cdiv(samples.order.shape[1], batch)
     for epoch in range(lost.shape[0]):
-        total = kl.cast(0, KIND)
+        order, total = samples.order[epoch], kl.cast(0, NET.kind)
         for step in range(steps):
-            given = row_of(numbers, epoch * steps + step, NUMBERS)
-            size = kl.minimum(batch, samples - step * batch)
-            scale = kl.cast(1, KIND) / kl.cast(size * outputs, KIND)
-            for piece in range(0, ROWS if WHOLE else size, ROWS):
-                first, count = step * batch + piece, kl.minimum(size - piece, ROWS)
-                load_rows(x, order[epoch], first, count, values, SHAPE)
-                load_rows(y, order[epoch], first, count, goals, SHAPE)
+            given = row_of(trained.numbers, epoch * steps + step, RULE.numbers)
+            size = kl.minimum(batch, order.shape[0] - step * batch)
+            scale = kl.cast(1, NET.kind) / kl.cast(size * outputs, NET.kind)
+            for piece in range(0, SHAPE.rows if SHAPE.whole else size, SHAPE.rows):
+                first, count = step * batch + piece, kl.minimum(size - piece, SHAPE.rows)
+                load_rows(samples.x, order, first, count, values, SHAPE)
+                load_rows(samples.y, order, first, count, goals, SHAPE)
                 kl.barrier()
-                values_of_layers(weights, values, places, LAYERS, ACTIVATION, SHAPE)
+                for i in kl.static_range(len(NET.layers)):
+                    here = activation_behind(i, NET)
+                    layer = NET.layers[i]
+                    through_layer(weights, values, places[i], places[i + 1], layer, here, SHAPE)
+                    kl.barrier()
                 total += loss_of_rows(
-                    values, places[len(LAYERS)], goals, levels, count, scale,
-                    outputs, LEVELS, TERM, SHAPE,
+                    values, places[len(NET.layers)], goals, levels, count, scale, outputs, LOSS,
+                    SHAPE,
                 )  # fmt: skip
-                gradients_of_layers(
-                    gradient, weights, values, places, UNITS_IN_ALL, piece > 0,
-                    LAYERS, SLOPE, TILE, SPLIT, SHAPE,
-                )  # fmt: skip
-            step_of_optimizer(
-                weights, gradient, kept, given, limit, held, RULE, SLOTS, LENGTH, SIZE
-            )
-        summed = sum_of_workgroup(total, held, SIZE)
+                gradients_of_layers(gradient, weights, values, places, piece > 0, NET, SHAPE)
+            step_of_optimizer(weights, gradient, kept, given, limit, RULE, SHAPE)
+        summed = kl.workgroup_reduce(kl.add, total)
         if own == 0:
-            lost[epoch] = summed / kl.cast(outputs, KIND)
-    if COPY:
-        copy_parameters(weights, parameters, LENGTH, SIZE)
-    if rounded is not None:
-        copy_parameters(weights, rounded, LENGTH, SIZE)
-    if HOLD:
-        copy_state(kept, state, SLOTS, LENGTH, SIZE)
+            lost[epoch] = summed / kl.cast(outputs, NET.kind)
+    if SHAPE.copy:
+        copy_vector_by_workgroup(weights, trained.parameters, SHAPE)
+    if trained.rounded is not None:
+        copy_vector_by_workgroup(weights, trained.rounded, SHAPE)
+    if SHAPE.hold:
+        for slot in kl.static_range(RULE.slots):
+            copy_vector_by_workgroup(kept[slot], trained.state[slot], SHAPE)

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod
-from typing import Any, Final
+from typing import Final
 
 from portable.backend import Capabilities
 from portable.dtypes import DType
 from portable.nn.layout import Layout
 
-__all__ = ["Shape", "forward_shape", "layer_tuples", "training_shape", "widest"]
+__all__ = ["Shape", "forward_shape", "products", "training_shape"]
 
 _MOST_ROWS: Final = 256
 _FEWEST_ROWS: Final = 16
@@ -54,6 +54,8 @@ class Shape:
         Work-items of a workgroup.
     copy, hold : bool
         Whether parameters, and an optimizer's state, come into local memory.
+    whole : bool
+        Whether a batch goes through in one piece.
 
     Raises
     ------
@@ -70,7 +72,8 @@ class Shape:
     pad: int
     size: int
     copy: bool
-    hold: bool
+    hold: bool = False
+    whole: bool = False
 
     def __post_init__(self) -> None:
         _require(self.rows % (self.lanes * self.vectors) == 0, "samples go in whole vectors")
@@ -81,17 +84,6 @@ class Shape:
         _require(self.size <= _MOST_ITEMS, f"a workgroup has at most {_MOST_ITEMS} work-items")
         _require(self.split <= min(self.size, _MOST_SHARES), "a tile's sharers are a sub-group")
 
-    def forward(self) -> dict[str, Any]:
-        """The constants of a forward pass."""
-        return {
-            "COPY": self.copy,
-            "SHAPE": (self.rows, self.lanes, self.units, self.vectors, self.pad, self.size),
-        }
-
-    def training(self) -> dict[str, Any]:
-        """The constants of an epoch."""
-        return {**self.forward(), "TILE": self.tile, "SPLIT": self.split, "HOLD": self.hold}
-
 
 def _require(holds: bool, what: str) -> None:
     """What the kernels take for granted of their shape."""
@@ -99,27 +91,14 @@ def _require(holds: bool, what: str) -> None:
         raise ValueError(f"a shape that no kernel of networks was made for: {what}")
 
 
-def layer_tuples(layout: Layout) -> tuple[tuple[int, int, int, int], ...]:
-    """The linear layers as the kernels take them: inputs, outputs, where weights and biases are."""
-    return tuple(
-        (weight.shape[1], weight.shape[0], weight.start, bias.start)
-        for weight, bias in (parts for parts in layout.layers if parts)
-    )
-
-
-def widest(sizes: Sequence[int]) -> tuple[int, int]:
-    """The most units of every second layer from the input on, and of those between them."""
-    return max(sizes[0::2]), max(sizes[1::2])
-
-
 def _on_processor(can: Capabilities) -> bool:
     """Whether a workgroup is one work-item with wide registers."""
     return can.lone_work_items
 
 
-def _products(layout: Layout) -> int:
-    """Multiplications for one sample."""
-    return sum(inputs * outputs for inputs, outputs, _, _ in layer_tuples(layout))
+def products(layout: Layout) -> int:
+    """Multiplications for one sample of linear layers."""
+    return sum(prod(parts[0].shape) for parts in layout.layers if parts)
 
 
 def _room(can: Capabilities) -> int:
@@ -143,20 +122,20 @@ def forward_shape(
     computed = kind.register
     size = computed.itemsize
     lanes = can.vector_bytes // size
-    row = sum(widest(sizes)) * size
+    row = (max(sizes[0::2]) + max(sizes[1::2])) * size
     if _on_processor(can):
-        if _products(layout) > _MOST_WEIGHTS:
+        if products(layout) > _MOST_WEIGHTS:
             return None
         wanted = min(64, -(-count // can.compute_units))
         rows = _rows_within(_room(can), row, wanted, lanes, 0)
         copy = kind is not computed  # rather than convert each weight over and over
-        return Shape(rows, lanes, 4, 1, (1, 1), 1, 0, 1, copy, False) if rows else None
-    if _products(layout) * count > _MOST_FORWARD * can.compute_units:
+        return Shape(rows, lanes, 4, 1, (1, 1), 1, 0, 1, copy) if rows else None
+    if products(layout) * count > _MOST_FORWARD * can.compute_units:
         return None
     rows = _rows_within(_room(can) - layout.length * size, row, min(32, count), lanes, lanes)
     units = 2 if max(sizes) <= 32 else 4
     items = min(128, can.max_workgroup)
-    return Shape(rows, lanes, units, 1, (1, 1), 1, lanes, items, True, False) if rows else None
+    return Shape(rows, lanes, units, 1, (1, 1), 1, lanes, items, True) if rows else None
 
 
 # -- training -----------------------------------------------------------------------------------
@@ -176,12 +155,14 @@ def training_shape(
     size = kind.register.itemsize
     lanes = can.vector_bytes // size
     row = (sum(sizes) + 1 + targets) * size
-    products = 3 * _products(layout) * batch
+    work = 3 * products(layout) * batch
     if _on_processor(can):
         # Its local memory is ordinary memory, so that nothing is gained by copies there.
         rows = _rows_within(_room(can) - layout.length * size, row, min(batch, 128), lanes, 0)
-        small = products <= _MOST_ON_PROCESSOR
-        return Shape(rows, lanes, 4, 1, (2, 4), 1, 0, 1, False, False) if rows and small else None
+        small = work <= _MOST_ON_PROCESSOR
+        whole = rows >= batch
+        made = rows and small
+        return Shape(rows, lanes, 4, 1, (2, 4), 1, 0, 1, False, whole=whole) if made else None
     items = _workgroup(can, sizes, batch)
     wanted = min(batch, _MOST_ROWS // 2)
     for hold in (True, False):
@@ -190,9 +171,10 @@ def training_shape(
         if rows >= wanted:
             break
     # Fewer rows keep fewer work-items busy.
-    if not rows or products > _MOST_ON_ONE_UNIT * min(1, rows / wanted):
+    if not rows or work > _MOST_ON_ONE_UNIT * min(1, rows / wanted):
         return None
-    return Shape(rows, lanes, 4, 1, (4, 4), min(8, can.sub_group_size), lanes, items, True, hold)
+    split = min(8, can.sub_group_size)
+    return Shape(rows, lanes, 4, 1, (4, 4), split, lanes, items, True, hold, rows >= batch)
 
 
 def _workgroup(can: Capabilities, sizes: Sequence[int], batch: int) -> int:

@@ -18,7 +18,7 @@ from portable.nn.history import Epoch
 from portable.nn.loss_passes import Sums, group_count, loss_pass
 from portable.nn.losses import AnyLoss, CrossEntropyLoss
 from portable.nn.network import Network
-from portable.nn.optimizers import Optimizer
+from portable.nn.optimizers import Optimizer, rule_of
 from portable.nn.stages import TrainingPass
 from portable.nn.team import Alone, Team
 
@@ -76,17 +76,18 @@ class LayeredTrainer:
     ) -> None:
         device, kind = model.device, model.dtype
         self._model = model
-        self._optimizer = optimizer
+        self._rule = rule_of(optimizer)
         self._clip = clip_norm
         self._half = kind is kl.f16
+        self._rounds = kind.register is not kind
         self._batch = batch
         self._kind = kind.register
         self._team = Alone() if team is None else team
         self._loss = loss_pass(device, loss, kind)
         self._counts = isinstance(loss, CrossEntropyLoss)
         length = model.layout.length
-        self._master = self._zeros((length,)) if self._half else model.vector
-        if self._half:
+        self._master = self._zeros((length,)) if self._rounds else model.vector
+        if self._rounds:
             kernels.copy_vector[length, _WORKGROUP](model.vector, self._master)
         self._state = self._zeros((max(optimizer.slots, 1), length))
         self._gradient = device.from_numpy(np.zeros(length, kind.numpy))
@@ -199,10 +200,10 @@ class LayeredTrainer:
         kernels.finish_step[_WORKGROUP, _WORKGROUP](
             sums.losses, sums.hits, squared, self._control, self._lost, self._clip, HALF=self._half
         )
-        rounded = self._model.vector if self._half else None
+        rounded = self._model.vector if self._rounds else None
         kernels.update[length, _WORKGROUP](
             self._master, rounded, self._gradient, self._state, numbers, step, self._control,
-            RULE=self._optimizer.rule, SLOTS=self._optimizer.slots, NUMBERS=numbers.shape[1],
+            RULE=self._rule,
         )  # fmt: skip
 
 

@@ -10,6 +10,7 @@ from typing import Any, Final
 from portable import lang as kl
 from portable.lang.function import function
 from portable.lang.kernel import kernel
+from portable.nn.optimizers import move_parameter, row_of
 
 __all__ = [
     "FACTOR",
@@ -111,32 +112,15 @@ def finish_step(
 
 @kernel
 def update(
-    parameters: Any,
-    rounded: Any,
-    gradient: Any,
-    state: Any,
-    numbers: Any,
-    step: Any,
-    control: Any,
-    *,
-    RULE: Any,
-    SLOTS: int,
-    NUMBERS: int,
-) -> None:
+    parameters: Any, rounded: Any, gradient: Any, state: Any, numbers: Any, step: Any,
+    control: Any, *, RULE: Any,
+) -> None:  # fmt: skip
     """One step of an optimizer; `rounded`, where given, gets the parameters in fewer bits."""
     i = kl.global_id(0)
     factor = control[FACTOR]
     if i < parameters.shape[0] and factor > 0:
-        kept = ()
-        for slot in kl.static_range(SLOTS):
-            kept = (*kept, state[slot, i])  # type: ignore[assignment]
-        given = ()
-        for j in kl.static_range(NUMBERS):
-            given = (*given, numbers[step, j])  # type: ignore[assignment]
-        value, kept = RULE(parameters[i], gradient[i] * factor, kept, given)
-        for slot in kl.static_range(SLOTS):
-            state[slot, i] = kept[slot]
-        parameters[i] = value
+        given = row_of(numbers, step, RULE.numbers)
+        value = move_parameter(parameters, i, gradient[i] * factor, state, given, RULE)
         if rounded is not None:
             rounded[i] = value
 

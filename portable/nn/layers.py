@@ -9,7 +9,9 @@ from operator import index
 from typing import ClassVar, Final, get_args
 
 from portable.conv.geometry import Geometry, Pair, geometry, pair
+from portable.conv.layouts import DTYPES
 from portable.conv.settings import Algorithm
+from portable.dtypes import DType, bfloat16, float16, float32, float64
 from portable.errors import ShapeError
 
 __all__ = [
@@ -40,9 +42,12 @@ class Layer(ABC):
     ----------
     activation : str or None
         The name of the activation that it is, if it is one.
+    dtypes : tuple of DType
+        What it is worked out in.
     """
 
     activation: ClassVar[str | None] = None
+    dtypes: ClassVar[tuple[DType, ...]] = (float16, bfloat16, float32, float64)
 
     def parameters(self) -> dict[str, Shape]:
         """The parameters' shapes by name, weights first; as PyTorch's layer of this name."""
@@ -143,6 +148,8 @@ class Conv2d(Layer):
     bias: bool = True
     algorithm: Algorithm = "auto"
 
+    dtypes = DTYPES
+
     def __post_init__(self) -> None:
         _check_counts(self, "in_channels", "out_channels", "groups")
         _check_bias(self, self.bias)
@@ -240,19 +247,8 @@ class MaxPool2d(_Pool2d):
 class AvgPool2d(_Pool2d):
     """The mean of each window, ``torch.nn.AvgPool2d``.
 
-    Parameters
-    ----------
-    kernel_size : int or (int, int)
-        Height and width of the window.
-    stride : int or (int, int), optional
-        From one window to the next; the window's extents if left out.
-    padding : int or (int, int)
-        Rows and columns of zeros on each side, which count; at most half a window.
-
-    Raises
-    ------
-    ShapeError, ValueError
-        For arguments out of range.
+    The parameters, and the errors, are those of `MaxPool2d`; rows and columns of padding are zeros
+    that count.
     """
 
 

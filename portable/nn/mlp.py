@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from itertools import pairwise
 from operator import index
 from typing import Any, Final, Self
@@ -15,7 +15,7 @@ from portable.nn import files
 from portable.nn.activations import ACTIVATIONS
 from portable.nn.fused import fused_forward
 from portable.nn.layers import LAYERS, Layer, Linear, Shape
-from portable.nn.network import Network, known
+from portable.nn.network import Blueprint, Network, known
 
 __all__ = ["MLP", "perceptron"]
 
@@ -32,7 +32,7 @@ class MLP(Network):
     activation : {"relu", "tanh", "sigmoid"}
         After every layer but the last.
     dtype : dtype
-        ``float16``, ``float32`` or ``float64``: of parameters, inputs and outputs.
+        ``float16``, ``bfloat16``, ``float32`` or ``float64``: of parameters, inputs and outputs.
     device : str or Device, optional
         Where it lives; None: the device in use.
     init : {"xavier", "he", "uniform"}
@@ -122,64 +122,23 @@ class MLP(Network):
 
     # -- files --------------------------------------------------------------------------------
 
-    def save(self, path: str | os.PathLike[str], metadata: Mapping[str, str] | None = None) -> None:
-        """Writes the parameters in the safetensors format, sizes and activation as its metadata.
-
-        A file of that name is replaced only once the new one is complete.
-
-        Parameters
-        ----------
-        path : path
-        metadata : mapping of str to str, optional
-            What else to keep in the file.
-        """
-        sizes = ",".join(map(str, self.sizes))
-        own = {"sizes": sizes, "activation": self.activation}
-        files.write(path, self.state_dict(), {**(metadata or {}), **own})
+    def described(self) -> dict[str, str]:
+        """Sizes and activation."""
+        return {"sizes": ",".join(map(str, self.sizes)), "activation": self.activation}
 
     @classmethod
-    def load(
-        cls,
-        path: str | os.PathLike[str],
-        *,
-        device: str | Device | None = None,
-        check_finite: bool = True,
-    ) -> MLP:
-        """A network that was saved, on a device of choice.
+    def blueprint(cls, file: files.ModelFile) -> Blueprint:
+        """By sizes and activation."""
+        sizes, activation = files.described(file, "sizes and activation", _described)
+        with files.blamed(file.path):
+            checked = checked_sizes(sizes)
+            layers = perceptron(checked, known("activation", activation, ACTIVATIONS))
+        whole = f"a network of sizes {files.shown(checked)}"
+        return Blueprint(layers, whole, None, partial(cls, checked, activation=activation))
 
-        Parameters
-        ----------
-        path : path
-        device : str or Device, optional
-            Where it is to live; None: the device in use.
-        check_finite : bool
-            Whether to refuse parameters that are NaN or infinite.
 
-        Raises
-        ------
-        OSError
-            If the file cannot be read.
-        ModelFileError
-            If it is damaged or holds something else, before memory is taken for what it says to
-            hold.
-        """
-
-        def described(metadata: Mapping[str, str]) -> tuple[Sequence[int], str]:
-            sizes = tuple(int(n) for n in metadata["sizes"].split(","))
-            return sizes, metadata["activation"]
-
-        with files.opened(path) as file:
-            sizes, activation = files.described(file, "sizes and activation", described)
-            with files.blamed(path):
-                checked = checked_sizes(sizes)
-                whole = f"a network of sizes {files.shown(checked)}"
-                layers = perceptron(checked, known("activation", activation, ACTIVATIONS))
-            state = files.read(file, layers, whole, check_finite=check_finite)
-        kind = next(iter(state.values())).dtype
-        with files.blamed(path):
-            model = cls(sizes, activation=activation, dtype=kind, device=device)
-            model.take_state(state)
-        return model
+def _described(metadata: Mapping[str, str]) -> tuple[tuple[int, ...], str]:
+    return tuple(int(n) for n in metadata["sizes"].split(",")), metadata["activation"]
 
 
 def checked_sizes(sizes: Sequence[int]) -> tuple[int, ...]:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from math import prod
 from typing import Any, Final, Self
 
@@ -17,6 +19,7 @@ from portable.dtypes import DType, dtype
 from portable.errors import DeviceMismatchError, DTypeError, ShapeError, UnsupportedError
 from portable.interchange import takes_other_libraries
 from portable.linalg.operands import overlap
+from portable.nn import files
 from portable.nn.initial import INITIAL, initial_vector
 from portable.nn.layers import Layer, Shape, output_shapes
 from portable.nn.layout import layout_of
@@ -24,10 +27,30 @@ from portable.nn.placement import computing_on
 from portable.nn.stages import ForwardPass, Stage, stages_of
 from portable.typing import ArrayT
 
-__all__ = ["Network", "known"]
+__all__ = ["Blueprint", "Network", "known"]
 
-_DTYPES: Final = (kl.f16, kl.f32, kl.f64)
 _MOST_SHAPES: Final = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Blueprint:
+    """A network as a file describes it.
+
+    Attributes
+    ----------
+    layers : sequence of Layer
+    whole : str
+        What it is called in messages.
+    dtype : str or None
+        None: that of the parameters.
+    make : callable
+        Makes it, given ``dtype=`` and ``device=``.
+    """
+
+    layers: Sequence[Layer]
+    whole: str
+    dtype: str | None
+    make: Callable[..., Any]
 
 
 class Network(ABC):
@@ -57,7 +80,7 @@ class Network(ABC):
     ) -> None:
         self.layers: Final = tuple(layers)
         self.device: Final = registry.device(device)
-        self.dtype: Final = _checked_dtype(dtype, self.device)
+        self.dtype: Final = _checked_dtype(dtype, self.layers, self.device)
         self.layout: Final = layout_of(self.layers)
         drawn = initial_vector(self.layers, known("init", init, INITIAL), seed)
         self.vector: Final = self.device.from_numpy(drawn.astype(self.dtype.numpy))
@@ -288,6 +311,74 @@ class Network(ABC):
         self.vector[...] = self.device.from_numpy(vector)
         return vector
 
+    # -- files --------------------------------------------------------------------------------
+
+    @abstractmethod
+    def described(self) -> dict[str, str]:
+        """What makes a network like this one again but for its parameters, as metadata."""
+
+    @classmethod
+    @abstractmethod
+    def blueprint(cls, file: files.ModelFile) -> Blueprint:
+        """What `described` gave, from a file.
+
+        Raises
+        ------
+        ModelFileError
+            If it says no such thing.
+        """
+
+    def save(self, path: str | os.PathLike[str], metadata: Mapping[str, str] | None = None) -> None:
+        """Writes the parameters in the safetensors format, and as its metadata what the network is.
+
+        A file of that name is replaced only once the new one is complete.
+
+        Parameters
+        ----------
+        path : path
+        metadata : mapping of str to str, optional
+            What else to keep in the file.
+        """
+        files.write(path, self.state_dict(), {**(metadata or {}), **self.described()})
+
+    @classmethod
+    def load(
+        cls,
+        path: str | os.PathLike[str],
+        *,
+        device: str | Device | None = None,
+        check_finite: bool = True,
+    ) -> Self:
+        """A network that was saved, on a device of choice.
+
+        Parameters
+        ----------
+        path : path
+        device : str or Device, optional
+            Where it is to live; None: the device in use.
+        check_finite : bool
+            Whether to refuse parameters that are NaN or infinite.
+
+        Raises
+        ------
+        OSError
+            If the file cannot be read.
+        ModelFileError
+            If it is damaged or holds something else, before memory is taken for what it says to
+            hold.
+        """
+        with files.opened(path) as file:
+            plan = cls.blueprint(file)
+            state = files.read(file, plan.layers, plan.whole, check_finite=check_finite)
+        with files.blamed(path):
+            kinds = {part.dtype.name for part in state.values()}
+            kind = plan.dtype or next(iter(kinds))
+            if kinds - {kind}:
+                raise files.ModelFileError(f"it says {kind}, its parameters are others")
+            model: Self = plan.make(dtype=kind, device=device)
+            model.take_state(state)
+        return model
+
 
 def known(what: str, given: object, table: Mapping[str, Any]) -> str:
     """The name that was given, if the table has it."""
@@ -296,11 +387,15 @@ def known(what: str, given: object, table: Mapping[str, Any]) -> str:
     return given
 
 
-def _checked_dtype(given: Any, device: Device) -> DType:
+def _checked_dtype(given: Any, layers: Sequence[Layer], device: Device) -> DType:
     kind = dtype(given)
-    if kind not in _DTYPES:
-        names = ", ".join(k.name for k in _DTYPES)
+    if kind not in Layer.dtypes:
+        names = ", ".join(k.name for k in Layer.dtypes)
         raise DTypeError(f"networks are of {names}, not {kind.name}")
+    for layer in layers:
+        if kind not in layer.dtypes:
+            names = ", ".join(k.name for k in layer.dtypes)
+            raise DTypeError(f"{layer!r} is worked out in {names}, not in {kind.name}")
     if kind is kl.f64 and not device.capabilities.float64:
         raise UnsupportedError(f"{device.name} lacks double precision; use float32")
     return kind
@@ -310,5 +405,8 @@ def _on_host(x: Any) -> np.ndarray[Any, Any]:
     if isinstance(x, np.ndarray):
         return x
     if hasattr(x, "detach"):  # PyTorch's parameters give nothing away while gradients hold them
-        return np.asarray(x.detach().cpu())
+        held = x.detach().cpu()
+        return np.asarray(
+            held.float() if held.element_size() == 2 else held
+        )  # bfloat16 is not NumPy's
     return namespace.to_numpy(x)

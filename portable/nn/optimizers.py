@@ -15,7 +15,7 @@ import numpy as np
 from portable import lang as kl
 from portable.lang.function import Function, function
 
-__all__ = ["SGD", "Adam", "AdamW", "Optimizer"]
+__all__ = ["SGD", "Adam", "AdamW", "Optimizer", "Rule", "move_parameter", "row_of", "rule_of"]
 
 
 class Optimizer(Protocol):
@@ -73,6 +73,42 @@ def adam(parameter: Any, gradient: Any, kept: Any, numbers: Any) -> Any:
     square = beta2 * kept[1] + rest2 * (slope * slope)
     step = rate * mean / (kl.sqrt(square) * root + eps)
     return keep * parameter - step, (mean, square)
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """What kernels are told of an optimizer: its step, and how many numbers it keeps and takes."""
+
+    step: Function
+    slots: int
+    numbers: int
+
+
+def rule_of(optimizer: Optimizer) -> Rule:
+    """That of an optimizer."""
+    return Rule(optimizer.rule, optimizer.slots, optimizer.numbers(1, [0.0]).shape[1])
+
+
+@function
+def row_of(numbers: Any, row: Any, COUNT: int) -> Any:
+    """The numbers of a row, as a tuple."""
+    found = ()
+    for j in kl.static_range(COUNT):
+        found = (*found, numbers[row, j])  # type: ignore[assignment]
+    return found
+
+
+@function
+def move_parameter(parameters: Any, i: Any, slope: Any, state: Any, given: Any, RULE: Any) -> Any:
+    """Takes a step with one parameter; returns what it becomes."""
+    kept = ()
+    for slot in kl.static_range(RULE.slots):
+        kept = (*kept, state[slot, i])  # type: ignore[assignment]
+    value, kept = RULE.step(parameters[i], slope, kept, given)
+    for slot in kl.static_range(RULE.slots):
+        state[slot, i] = kept[slot]
+    parameters[i] = value
+    return value
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Mapping
 from dataclasses import asdict
+from functools import partial
 from typing import Any, Self
 
 from portable.backend import Device
 from portable.errors import ShapeError
 from portable.nn import files
 from portable.nn.layers import LAYERS, Layer
-from portable.nn.network import Network
+from portable.nn.network import Blueprint, Network
 
 __all__ = ["Sequential"]
 
@@ -27,7 +27,7 @@ class Sequential(Network):
     *layers : Layer
         `Linear`, `Conv2d`, `MaxPool2d`, `AvgPool2d`, `Flatten`, `ReLU`, `Tanh`, `Sigmoid`.
     dtype : dtype
-        ``float16``, ``float32`` or ``float64``: of parameters, inputs and outputs.
+        ``float16``, ``bfloat16``, ``float32`` or ``float64``: of parameters, inputs and outputs.
     device : str or Device, optional
         Where it lives; None: the device in use.
     init : {"he", "xavier", "uniform"}
@@ -86,56 +86,16 @@ class Sequential(Network):
         """A network of the same layers on a device."""
         return type(self)(*self.layers, dtype=self.dtype, device=device)
 
-    def save(self, path: str | os.PathLike[str], metadata: Mapping[str, str] | None = None) -> None:
-        """Writes the parameters in the safetensors format, the layers as its metadata.
-
-        A file of that name is replaced only once the new one is complete.
-
-        Parameters
-        ----------
-        path : path
-        metadata : mapping of str to str, optional
-            What else to keep in the file.
-        """
+    def described(self) -> dict[str, str]:
+        """The layers and the dtype, which networks without parameters have, too."""
         layers = [[type(layer).__name__, _arguments(layer)] for layer in self.layers]
-        own = {"layers": json.dumps(layers), "dtype": self.dtype.name}
-        files.write(path, self.state_dict(), {**(metadata or {}), **own})
+        return {"layers": json.dumps(layers), "dtype": self.dtype.name}
 
     @classmethod
-    def load(
-        cls,
-        path: str | os.PathLike[str],
-        *,
-        device: str | Device | None = None,
-        check_finite: bool = True,
-    ) -> Sequential:
-        """A network that was saved, on a device of choice.
-
-        Parameters
-        ----------
-        path : path
-        device : str or Device, optional
-            Where it is to live; None: the device in use.
-        check_finite : bool
-            Whether to refuse parameters that are NaN or infinite.
-
-        Raises
-        ------
-        OSError
-            If the file cannot be read.
-        ModelFileError
-            If it is damaged or holds something else, before memory is taken for what it says to
-            hold.
-        """
-        with files.opened(path) as file:
-            layers, kind = files.described(file, "layers and dtype", _described)
-            state = files.read(file, layers, "such a network", check_finite=check_finite)
-        with files.blamed(path):
-            if any(part.dtype.name != kind for part in state.values()):
-                raise files.ModelFileError(f"it says {kind}, its parameters are others")
-            model = cls(*layers, dtype=kind, device=device)
-            model.take_state(state)
-        return model
+    def blueprint(cls, file: files.ModelFile) -> Blueprint:
+        """By layers and dtype."""
+        layers, kind = files.described(file, "layers and dtype", _described)
+        return Blueprint(layers, "such a network", kind, partial(cls, *layers))
 
 
 def _arguments(layer: Layer) -> dict[str, Any]:

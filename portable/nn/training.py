@@ -114,9 +114,10 @@ def fit(
 
     Notes
     -----
-    Half precision keeps the parameters in single precision while it trains and scales its losses
-    (Micikevicius et al., "Mixed precision training", ICLR 2018). No layer draws random numbers or
-    keeps statistics of batches, so that nothing depends on how batches are shared out.
+    With 16 bits the parameters are kept in single precision while it trains; half precision, whose
+    range is small, scales its losses (Micikevicius et al., "Mixed precision training", ICLR 2018).
+    No layer draws random numbers or keeps statistics of batches, so that nothing depends on how
+    batches are shared out.
 
     Examples
     --------

@@ -8,6 +8,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from portable.dtypes import dtype
 from portable.errors import BackendUnavailableError
 from portable.parallel.meeting import Array, Meeting, Operation
 
@@ -56,13 +57,14 @@ class MPIMeeting(Meeting):
         return arrived
 
     def start_combine(self, x: Array, op: Operation) -> Callable[[], Array]:
-        """By ``Iallreduce``, for the numbers that MPI has, and half precision by way of single."""
-        if x.dtype.kind not in "iuf":
+        """By ``Iallreduce``, for the numbers that MPI has, and shorter floats as single ones."""
+        kind = dtype(x.dtype)
+        if kind.kind not in "iuf":
             return super().start_combine(x, op)
         from mpi4py import MPI
 
-        kind = np.float32 if x.dtype == np.float16 else x.dtype
-        found = np.array(x, kind, order="C")
+        short = kind.kind == "f" and kind.itemsize == 2
+        found = np.array(x, np.float32 if short else x.dtype, order="C")
         request = self._comm.Iallreduce(MPI.IN_PLACE, found, getattr(MPI, op.upper()))
 
         def arrived() -> Array:

@@ -14,12 +14,15 @@ from portable.backend import Capabilities, Program
 from portable.lang.emit import generate
 from portable.lang.kernel import Kernel
 from portable.lang.signature import Specialisation
-from portable.nn import Adam, layered_kernels, loss_kernels, mse
+from portable.lang.structs import flattened
+from portable.nn import MLP, Adam, layered_kernels, loss_kernels, mse
 from portable.nn.activations import ACTIVATIONS
 from portable.nn.fused_kernels import forward_rows, train_epochs
-from portable.nn.fused_shapes import forward_shape, layer_tuples, training_shape, widest
+from portable.nn.fused_parts import FusedLoss, FusedNet, Samples, Trained
+from portable.nn.fused_shapes import forward_shape, training_shape
 from portable.nn.layout import layout_of
 from portable.nn.mlp import perceptron
+from portable.nn.optimizers import rule_of
 from portable.nn.stages import slope_kernels
 from tests.support.compilers import CUDA, HIP, compile_cuda, compile_hip, cuda_missing, hip_missing
 
@@ -30,7 +33,7 @@ def program(
     kernel: Kernel, can: Capabilities, workgroup: int, *args: Any, **constants: Any
 ) -> Program:
     host = portable.device("simulator")
-    views = [host.view(x) if isinstance(x, np.ndarray) else None for x in args]
+    views = [host.view(x) if isinstance(x, np.ndarray) else None for x in flattened(args)]
     wanted = Specialisation(
         kernel.specs(args, views),
         kernel.constants(constants),
@@ -45,27 +48,23 @@ def program(
 def programs(can: Capabilities, dtype: str) -> Iterator[Program]:
     """Every kernel as training would launch it."""
     kind, register = dtypes.dtype(dtype), dtypes.dtype(dtype).register
-    layout, relu, adam = layout_of(perceptron(SIZES, "relu")), ACTIVATIONS["relu"], Adam()
+    layout, relu = layout_of(perceptron(SIZES, "relu")), ACTIVATIONS["relu"]
     x, y = np.empty((500, 10), kind.numpy), np.empty((500, 1), kind.numpy)
     half = np.empty(layout.length, kind.numpy) if kind is dtypes.float16 else None
     vector, state = np.empty(layout.length, register.numpy), np.empty((2, 9), register.numpy)
     images = x.reshape(50, 10, 10)
     order, line = np.empty((2, 500), np.int32), np.empty(9, register.numpy)
-    layers: Any = {"LAYERS": layer_tuples(layout), "LENGTH": layout.length, "KIND": register}
+    model = MLP(SIZES, dtype=dtype, device="simulator")
+    net, rule = FusedNet.of(model), rule_of(Adam())
     shape = forward_shape(can, layout, SIZES, kind, 500)
     assert shape is not None
-    yield program(
-        forward_rows, can, shape.size, x, y[:, 0], y,
-        WIDEST=widest(SIZES), ACTIVATION=relu.function, **layers, **shape.forward(),
-    )  # fmt: skip
+    yield program(forward_rows, can, shape.size, x, y[:, 0], y, NET=net, SHAPE=shape)
     shape = training_shape(can, layout, SIZES, kind, batch=256, slots=2, targets=1)
     assert shape is not None
-    rule: Any = {"RULE": adam.rule, "SLOTS": 2, "NUMBERS": 9}
+    samples, trained = Samples(x, y, order), Trained(vector, half, state, state)
     yield program(
-        train_epochs, can, shape.size,
-        x, y, order, line, vector, half, state, state, line, 256, 1.0,
-        UNITS_IN_ALL=sum(SIZES), TARGETS=1, LEVELS=1, ACTIVATION=relu.function, SLOPE=relu.slope,
-        TERM=mse.term, WHOLE=False, **layers, **rule, **shape.training(),
+        train_epochs, can, shape.size, samples, trained, line, line, 256, 1.0,
+        NET=net, LOSS=FusedLoss.of(mse, 1), RULE=rule, SHAPE=shape,
     )  # fmt: skip
     own = layered_kernels
     yield program(own.take_rows, can, 64, x, order[0], 0, x)
@@ -82,7 +81,7 @@ def programs(can: Capabilities, dtype: str) -> Iterator[Program]:
     yield program(slope_kernels.column_totals, can, 64, state, line)
     yield program(own.squares, can, 64, line, line, line)
     yield program(own.finish_step, can, 64, line, line, line, line, line, 1.0, HALF=True)
-    yield program(own.update, can, 64, vector, half, vector, state, state, 0, line, **rule)
+    yield program(own.update, can, 64, vector, half, vector, state, state, 0, line, RULE=rule)
     yield program(own.copy_vector, can, 64, vector, vector)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -19,7 +20,9 @@ from portable.nn import (
     SGD,
     Adam,
     AdamW,
+    Conv2d,
     Loss,
+    Sequential,
     fit,
     fused,
     huber,
@@ -544,3 +547,28 @@ def test_the_best_epoch_is_that_of_the_least_loss() -> None:
     assert History().best_epoch is None
     assert History(train=[3, 1, 2]).best_epoch == 1
     assert History(train=[3, 1, 2], validation=[1, 2, float("nan")]).best_epoch == 0
+
+
+def test_bfloat16_learns_and_is_kept_in_files(device: Device, way: str, tmp_path: Path) -> None:
+    kind = pytest.importorskip("ml_dtypes").bfloat16
+    x = np.linspace(-1, 1, 32, dtype=np.float32)[:, None].astype(kind)
+    model = MLP((1, 8, 1), device=device, dtype="bfloat16")
+    history = fit(model, x, x * x, optimizer=Adam(0.03), epochs=12, batch_size=16)
+    assert history.train[-1] < 0.5 * history.train[0]
+    model.save(tmp_path / "model")
+    again = MLP.load(tmp_path / "model", device=device)
+    given = device.from_numpy(x)
+    found, kept = (portable.to_numpy(m(given)) for m in (model, again))
+    assert found.dtype == kind
+    assert np.array_equal(found, kept)
+    # Far below what half precision's numbers reach, without a scale: the parameters still move.
+    small = np.full((16, 1), 1e-9, np.float32).astype(kind)
+    before = model.state_dict()
+    fit(model, small, small, optimizer=SGD(1.0), epochs=1, batch_size=16)
+    assert any((before[name] != part).any() for name, part in model.state_dict().items())
+
+
+def test_layers_that_know_no_bfloat16_say_so(device: Device) -> None:
+    pytest.importorskip("ml_dtypes")
+    with pytest.raises(DTypeError, match=r"Conv2d.* is worked out in float16, float32, float64"):
+        Sequential(Conv2d(1, 1, 3), dtype="bfloat16", device=device)

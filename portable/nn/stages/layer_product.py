@@ -54,6 +54,6 @@ def _transposes(device: Device, x: Any, weight: Any) -> bool:
     So it is where many work-items read the operands themselves; half precision goes through matrix
     units, which take either order.
     """
-    if device.capabilities.lone_work_items or dtype(weight.dtype) is kl.f16:
+    if device.capabilities.lone_work_items or dtype(weight.dtype).itemsize == 2:
         return False
     return bool(min(weight.shape) >= _TILE and x.shape[0] >= _MANY_SAMPLES)
