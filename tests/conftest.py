@@ -7,6 +7,7 @@ reason. Where all devices lack it, the test is skipped by that name.
 
 from __future__ import annotations
 
+import gc
 from collections import Counter
 from typing import Any, Final
 
@@ -64,16 +65,22 @@ def _devices_for(metafunc: pytest.Metafunc) -> list[str]:
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Leaves out what a device with the same compiler runs."""
-    reasons = spared(_test_and_device(item) for item in items)
+    reasons = spared([(item.nodeid, _device_name(item)) for item in items])
     left_out = [item for item, reason in zip(items, reasons, strict=True) if reason]
     items[:] = [item for item, reason in zip(items, reasons, strict=True) if not reason]
     _left_out.update(filter(None, reasons))
     config.hook.pytest_deselected(items=left_out)
 
 
-def _test_and_device(item: pytest.Item) -> tuple[str, str]:
+def _device_name(item: pytest.Item) -> str:
     callspec = getattr(item, "callspec", None)
-    return item.nodeid.partition("[")[0], callspec.params.get("device", "") if callspec else ""
+    return str(callspec.params.get("device", "")) if callspec else ""
+
+
+def pytest_collection_finish() -> None:
+    """What is there by now stays: collectors of garbage need not look at it again and again."""
+    gc.collect()
+    gc.freeze()
 
 
 # -- what was not collected is counted at the end -------------------------------------------------

@@ -3,16 +3,16 @@
 ``PORTABLE_TEST_DEVICES`` chooses devices by name, separated by commas; ``all`` is every one. Unset,
 each backend and each compiler is there, but not each with each. Every case of a test runs on the
 simulator, on GPUs and on one of the processor's devices; on the others of the processor the first
-case of each test and every eighth of the rest. Those others that have the first one's compiler
-take turns in tests of operations, whose kernels are large: what differs there is how kernels are
-launched, which each operation goes through in one test or another.
+case of each test and one in eight of the rest. Tests of operations, whose kernels are large, do
+with less on processors: of many cases that the simulator runs all, every second is compiled there,
+and all but the first test of a file are on one of those others in turn.
 """
 
 from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 from zlib import crc32
 
@@ -25,6 +25,12 @@ __all__ = ["device_names", "lacks", "spared"]
 
 _EVERY: Final = 8
 """One case in so many of each test runs on the processor's further devices."""
+
+_EVERY_FIRST: Final = 2
+_MANY: Final = 6
+"""One case in so many runs on its first device, of operations' tests with at least this many."""
+
+_SIMULATOR: Final = "simulator"
 
 _OF_OPERATIONS: Final = tuple(
     f"tests/{room}/"
@@ -86,30 +92,52 @@ def device_names() -> list[str]:
     return _chosen() or [device.name for device in _each_path_and_runtime(found)]
 
 
-def spared(cases: Iterable[tuple[str, str]]) -> list[str]:
-    """Which cases, given as test and device, are left to another device of the processor.
+def spared(cases: Sequence[tuple[str, str]]) -> list[str]:
+    """Which cases, given as a test's name in full and its device, are left to other devices.
 
     Returns
     -------
     list of str
         For each case why, or nothing.
     """
-    first, *further = [""] if _chosen() else _of_processor(device_names()) or [""]
-    alike = [name for name in further if _same_compiler(name, first)]
+    names = [] if _chosen() else _of_processor(device_names())
+    if not names:
+        return [""] * len(cases)
+    first, further = names[0], names[1:]
+    leading = {_file(case): _function(case) for case, _ in reversed(cases)}
+    totals = Counter((_function(case), name) for case, name in cases)
     seen: Counter[tuple[str, str]] = Counter()
     reasons = []
-    for test, name in cases:
-        count = seen[test, name]
+    for case, name in cases:
+        test = _function(case)
         seen[test, name] += 1
+        is_first, large = seen[test, name] == 1, test.startswith(_OF_OPERATIONS)
+        simulated = totals[test, _SIMULATOR] >= totals[test, name] >= _MANY
+        turn = name
+        if large and name in further and leading[_file(case)] != test:
+            turn = further[crc32(test.encode()) % len(further)]
         reason = ""
-        if name in alike and test.startswith(_OF_OPERATIONS):
-            turn = alike[crc32(test.encode()) % len(alike)]
-            reason = "" if name == turn else f"{name} and {turn} take turns"
-        # Each device takes other cases, so that together they come to most.
-        if not reason and count and name in further and (count + further.index(name)) % _EVERY:
+        if name != turn:
+            reason = f"it is the turn of another device of the processor than {name}"
+        elif not is_first and name in further and _draw(case, _EVERY):
             reason = f"{name} is not the processor's first device"
+        elif not is_first and name == first and large and simulated and _draw(case, _EVERY_FIRST):
+            reason = f"{name} compiles them, and {_SIMULATOR} runs them all"
         reasons.append(reason)
     return reasons
+
+
+def _function(case: str) -> str:
+    return case.partition("[")[0]
+
+
+def _file(case: str) -> str:
+    return case.partition("::")[0]
+
+
+def _draw(case: str, of: int) -> bool:
+    """Whether a case is drawn to be left out; one in so many is not, whatever its parameters."""
+    return crc32(case.encode()) % of != 0
 
 
 def _chosen() -> list[str]:
@@ -136,10 +164,6 @@ def _each_path_and_runtime(found: list[Device]) -> list[Device]:
 
 def _of_processor(names: list[str]) -> list[str]:
     return [name for name in names if _is_processor(registry.device(name))]
-
-
-def _same_compiler(one: str, other: str) -> bool:
-    return _runtime(registry.device(one)) == _runtime(registry.device(other))
 
 
 def _is_processor(device: Device) -> bool:
