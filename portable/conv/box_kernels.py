@@ -8,62 +8,93 @@ outside of the images come by themselves.
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from portable import lang as kl
 from portable.conv.geometry import Window
+from portable.conv.tiling import Tiling
 from portable.lang.function import function
 from portable.lang.kernel import kernel
 from portable.linalg.gemm_kernels import tile_position
 
-__all__ = ["arrange_filters", "gather_patches", "multiply_boxes"]
+__all__ = ["BoxPlan", "arrange_filters", "gather_patches", "multiply_boxes", "sum_boxes"]
 
 GROUP: Final = 8
 """Boxes of the same filters that follow each other before the next filters."""
 
 
+class BoxPlan(NamedTuple):
+    """How a workgroup multiplies boxes, a constant of kernels.
+
+    Attributes
+    ----------
+    window : Window
+        Of stride 1.
+    box : (int, int, int)
+        Images, rows and columns whose places are rows of a tile, or steps of a sum.
+    tiling : Tiling
+    """
+
+    window: Window
+    box: tuple[int, int, int]
+    tiling: Tiling
+
+
+class Corner(NamedTuple):
+    """The first image, row and column of a box."""
+
+    image: Any
+    row: Any
+    column: Any
+
+    @function
+    def seen(self, tap: Any, WINDOW: Window) -> Any:
+        """The corner of the box that a tap sees from this one."""
+        down, across = tap // WINDOW.taps[1], tap % WINDOW.taps[1]
+        return Corner(
+            self.image,
+            self.row + down * WINDOW.dilation[0] - WINDOW.padding[0],
+            self.column + across * WINDOW.dilation[1] - WINDOW.padding[1],
+        )
+
+    @function
+    def box(self, x: Any, BOX: tuple[int, int, int], first: Any, COUNT: int) -> Any:
+        """``COUNT`` channels, from `first` on, of the box in `x`."""
+        images, height, width = BOX
+        n, y, z = self.image, self.row, self.column
+        return x[n : n + images, y : y + height, z : z + width, first : first + COUNT]
+
+
 @kernel
 def multiply_boxes(
-    x: Any,
-    w: Any,
-    out: Any,
-    bias: Any,
-    *,
-    WINDOW: Window,
-    BOX: tuple[int, int, int],
-    BN: int,
-    BK: int,
-    STAGES: int,
-    APART: bool,
-    UNITS: bool,
-    ACC: Any,
-    ACTIVATION: Any,
+    x: Any, w: Any, out: Any, bias: Any, *, PLAN: BoxPlan, ACTIVATION: Any, ACC: Any
 ) -> None:
-    """A workgroup per `BOX` of the results' places (images, rows, columns) and ``BN`` filters.
+    """A workgroup per box of the results' places and tile of filters.
 
     Images `x` are (N, H, W, C), results `out` (N, H', W', K), filters `w` (taps, C, K); the
-    stride is 1. A step multiplies ``BK`` channels of one tap; the taps of a channel follow each
-    other, since they see nearly the same pixels. The ring of ``STAGES`` tiles is gemm's.
-    Local memory: ``STAGES (BM + BN) BK`` elements for a box of ``BM`` places, and padding.
+    stride is 1. A step multiplies channels of one tap; the taps of a channel follow each other,
+    since they see nearly the same pixels. The ring of tiles is gemm's. Local memory: ``stages
+    (rows + columns) depth`` elements of the tiling, whose rows are the box's places, and padding.
     """
-    images, height, width = BOX
-    BM = images * height * width
-    TAPS = WINDOW.taps[0] * WINDOW.taps[1]
-    n, y, z, first = box_of_workgroup(out, BOX, BN)
-    AHEAD = 0 if APART else STAGES - 1
+    BM, BN, BK, STAGES = PLAN.tiling[0:4]
+    TAPS = PLAN.window.taps[0] * PLAN.window.taps[1]
+    boxes, columns = boxes_of(out, PLAN.box), kl.cdiv(out.shape[3], BN)
+    box, column = tile_position(kl.group_id(0), boxes, columns, GROUP)
+    corner, first = corner_of(out, box, PLAN.box), column * BN
+    AHEAD = 0 if PLAN.tiling.apart else STAGES - 1
     tile_x = kl.local((STAGES, BM, BK), x.dtype)
     tile_w = kl.local((STAGES, BK, BN), w.dtype)
-    acc = kl.matrix((BM, BN), ACC, scope="workgroup", units=UNITS)
+    acc = kl.matrix((BM, BN), ACC, scope="workgroup", units=PLAN.tiling.units)
     acc.fill(0)
     for stage in kl.static_range(AHEAD):
-        start_copies(tile_x[stage], tile_w[stage], x, w, n, y, z, first, stage, WINDOW, BOX)
+        start_copies(tile_x[stage], tile_w[stage], x, w, corner, first, stage, PLAN)
     for step in range(TAPS * kl.cdiv(x.shape[3], BK)):
         if AHEAD > 0:
             kl.copy_wait(AHEAD - 1)
             kl.barrier()
         ahead = step + AHEAD
         slot = ahead % STAGES
-        start_copies(tile_x[slot], tile_w[slot], x, w, n, y, z, first, ahead, WINDOW, BOX)
+        start_copies(tile_x[slot], tile_w[slot], x, w, corner, first, ahead, PLAN)
         if AHEAD == 0:
             kl.copy_wait(0)
             kl.barrier()
@@ -73,54 +104,37 @@ def multiply_boxes(
         if STAGES == 1:
             kl.barrier()
     acc.map(activated, first, bias, ACTIVATION)
-    acc.store(
-        out[n : n + images, y : y + height, z : z + width, first : first + BN],
-    )
-
-
-@function
-def box_of_workgroup(out: Any, BOX: tuple[int, int, int], BN: int) -> Any:
-    """The first image, row, column and filter of the results that are this workgroup's."""
-    images, height, width = BOX
-    down, across = kl.cdiv(out.shape[1], height), kl.cdiv(out.shape[2], width)
-    boxes, columns = kl.cdiv(out.shape[0], images) * down * across, kl.cdiv(out.shape[3], BN)
-    box, column = tile_position(kl.group_id(0), boxes, columns, GROUP)
-    place = box % (down * across)
-    return (
-        box // (down * across) * images,
-        place // across * height,
-        place % across * width,
-        column * BN,
-    )
+    acc.store(corner.box(out, PLAN.box, first, BN))
 
 
 @function
 def start_copies(
-    tile_x: Any,
-    tile_w: Any,
-    x: Any,
-    w: Any,
-    n: Any,
-    y: Any,
-    z: Any,
-    first: Any,
-    step: Any,
-    WINDOW: Window,
-    BOX: tuple[int, int, int],
+    tile_x: Any, tile_w: Any, x: Any, w: Any, corner: Any, first: Any, step: Any, PLAN: BoxPlan
 ) -> None:
     """Starts to copy what a step multiplies."""
-    images, height, width = BOX
     BK, BN = tile_w.shape
-    TAPS = WINDOW.taps[0] * WINDOW.taps[1]
+    TAPS = PLAN.window.taps[0] * PLAN.window.taps[1]
     tap, channel = step % TAPS, step // TAPS * BK
-    top = y + tap // WINDOW.taps[1] * WINDOW.dilation[0] - WINDOW.padding[0]
-    left = z + tap % WINDOW.taps[1] * WINDOW.dilation[1] - WINDOW.padding[1]
-    kl.copy_async(
-        tile_x,
-        x[n : n + images, top : top + height, left : left + width, channel : channel + BK],
-    )
+    kl.copy_async(tile_x, corner.seen(tap, PLAN.window).box(x, PLAN.box, channel, BK))
     kl.copy_async(tile_w, w[tap, channel : channel + BK, first : first + BN])
     kl.copy_commit()
+
+
+@function
+def boxes_of(x: Any, BOX: tuple[int, int, int]) -> Any:
+    """How many boxes cover all places."""
+    images, height, width = BOX
+    return kl.cdiv(x.shape[0], images) * kl.cdiv(x.shape[1], height) * kl.cdiv(x.shape[2], width)
+
+
+@function
+def corner_of(x: Any, index: Any, BOX: tuple[int, int, int]) -> Any:
+    """The corner of the `index`-th box of the places of `x`."""
+    images, height, width = BOX
+    down, across = kl.cdiv(x.shape[1], height), kl.cdiv(x.shape[2], width)
+    place = index % (down * across)
+    image = index // (down * across) * images
+    return Corner(image, place // across * height, place % across * width)
 
 
 @function
@@ -132,12 +146,77 @@ def activated(total: Any, i: Any, j: Any, first: Any, bias: Any, activation: Any
 
 
 @kernel
-def arrange_filters(w: Any, out: Any) -> None:
-    """``out[r S + s, c, k] = w[k, c, r, s]``."""
+def sum_boxes(x: Any, dy: Any, out: Any, *, PLAN: BoxPlan, ACC: Any) -> None:
+    """``out[s, t, k, c]`` sums ``dy[place, k] * x[what tap t sees from there, c]``.
+
+    The sum is over part s of the results' places, in boxes; each part but the last has as many. A
+    workgroup per tile of filters by channels, tap and part, taps next to each other, since they see
+    nearly the same pixels. Arrays, ring and local memory as of `multiply_boxes`, a step being the
+    places of a box.
+    """
+    BM, BN, PLACES, STAGES = PLAN.tiling[0:4]
+    TAPS = PLAN.window.taps[0] * PLAN.window.taps[1]
+    rows, columns = kl.cdiv(dy.shape[3], BM), kl.cdiv(x.shape[3], BN)
+    tap, tile = kl.group_id(0) % TAPS, kl.group_id(0) // TAPS % (rows * columns)
+    part = kl.group_id(0) // (TAPS * rows * columns)
+    row, column = tile % rows * BM, tile // rows * BN
+    boxes = boxes_of(dy, PLAN.box)
+    each = kl.cdiv(boxes, out.shape[0])
+    first = part * each
+    AHEAD = 0 if PLAN.tiling.apart else STAGES - 1
+    tile_dy = kl.local((STAGES, PLACES, BM), dy.dtype)
+    tile_x = kl.local((STAGES, PLACES, BN), x.dtype)
+    acc = kl.matrix((BM, BN), ACC, scope="workgroup", units=PLAN.tiling.units)
+    acc.fill(0)
+    for stage in kl.static_range(AHEAD):
+        corner = corner_of(dy, first + stage, PLAN.box)
+        start_sums(tile_x[stage], tile_dy[stage], x, dy, corner, tap, row, column, PLAN)
+    for step in range(kl.maximum(kl.minimum(boxes - first, each), 0)):
+        if AHEAD > 0:
+            kl.copy_wait(AHEAD - 1)
+            kl.barrier()
+        slot, corner = (step + AHEAD) % STAGES, corner_of(dy, first + step + AHEAD, PLAN.box)
+        start_sums(tile_x[slot], tile_dy[slot], x, dy, corner, tap, row, column, PLAN)
+        if AHEAD == 0:
+            kl.copy_wait(0)
+            kl.barrier()
+        now = step % STAGES
+        valid = (dy.shape[3] - row, x.shape[3] - column, PLACES)
+        kl.mma(acc, tile_dy[now].T, tile_x[now], valid=valid)
+        if STAGES == 1:
+            kl.barrier()
+    acc.store(out[part, tap, row : row + BM, column : column + BN])
+
+
+@function
+def start_sums(
+    tile_x: Any,
+    tile_dy: Any,
+    x: Any,
+    dy: Any,
+    corner: Any,
+    tap: Any,
+    row: Any,
+    column: Any,
+    PLAN: BoxPlan,
+) -> None:
+    """Starts to copy a box of gradients and what a tap sees from it."""
+    kl.copy_async(tile_dy, corner.box(dy, PLAN.box, row, tile_dy.shape[1]))
+    kl.copy_async(tile_x, corner.seen(tap, PLAN.window).box(x, PLAN.box, column, tile_x.shape[1]))
+    kl.copy_commit()
+
+
+@kernel
+def arrange_filters(w: Any, out: Any, *, TURNED: bool) -> None:
+    """``out[r S + s, c, k] = w[k, c, r, s]``; `TURNED`, ``w[c, k, R - 1 - r, S - 1 - s]``."""
     k, c = kl.global_id(0), kl.global_id(1)
-    if k < w.shape[0] and c < w.shape[1]:
+    if k < out.shape[2] and c < out.shape[1]:
         for tap in range(out.shape[0]):
-            out[tap, c, k] = w[k, c, tap // w.shape[3], tap % w.shape[3]]
+            if TURNED:
+                last = out.shape[0] - 1 - tap
+                out[tap, c, k] = w[c, k, last // w.shape[3], last % w.shape[3]]
+            else:
+                out[tap, c, k] = w[k, c, tap // w.shape[3], tap % w.shape[3]]
 
 
 @kernel

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from math import prod
 from typing import Any, Final
 
 from portable.backend import Device
-from portable.conv.box_kernels import arrange_filters, gather_patches, multiply_boxes
+from portable.conv.box_kernels import BoxPlan, arrange_filters, gather_patches, multiply_boxes
 from portable.conv.geometry import Geometry, Layout, Pair, Window
 from portable.conv.layouts import as_nchw
 from portable.conv.method import Method, most_workspace
+from portable.conv.tiling import Tiling
 from portable.conv.tuning import direct_choices
 from portable.dtypes import DType, float16
 from portable.lang.arguments import ALIGNMENT
@@ -22,7 +23,7 @@ from portable.tune.fallback import first_accepted
 from portable.tune.space import Parameters
 from portable.tune.table import state
 
-__all__ = ["Boxes", "boxes"]
+__all__ = ["ONE_TAP", "Boxes", "box_of", "boxes", "channels_last"]
 
 Box = tuple[int, int, int]
 
@@ -77,17 +78,17 @@ class Boxes(Method):
 
     def workspace(self) -> tuple[int, int]:
         """Elements of workspace for all images, if they are rearranged, and for one."""
-        each = sum(self._each())
+        each = sum(self.rearranged_elements)
         size = max(1, each) * self.kind.itemsize
         most = max(1, most_workspace(self.device) // size)
         return min(self.shape.images, most) * each, each
 
-    def filters(self, w: Any) -> Any:
-        """Filters (K, C, R, S) as matrices (taps, C, K), or one of them all for patches."""
+    def filters(self, w: Any, turned: bool = False) -> Any:
+        """Filters as matrices (taps, C, K), or one of them all for patches."""
         shape = self.shape
         taps, depth, count = prod(shape.window.taps), shape.channels, shape.filters
-        room = self.device.empty((taps, depth, self._padded(count)), self.kind)
-        arrange_filters[(count, depth), None](w, room[..., :count])
+        room = self.device.empty((taps, depth, self.padded(count)), self.kind)
+        arrange_filters[(count, depth), None](w, room[..., :count], TURNED=turned)
         if self.patches:
             room = self.device.namespace().reshape(room, (1, taps * depth, room.shape[2]))
         return room[..., :count]
@@ -96,7 +97,7 @@ class Boxes(Method):
         self, x: Any, filters: Any, out: Any, bias: Any, activation: Function, workspace: Any
     ) -> None:
         """Makes results of images."""
-        each = sum(self._each())
+        each = sum(self.rearranged_elements)
         if not each:
             self._multiply(x, filters, out, bias, activation, self.shape.window)
             return
@@ -110,33 +111,37 @@ class Boxes(Method):
     ) -> None:
         """The results of some images, which the workspace is large enough for."""
         images, size = self._rearrange(x, workspace)
-        window = _ONE_TAP if self.patches else self.shape.window
+        window = ONE_TAP if self.patches else self.shape.window
         if self.layout == "NHWC":
             self._multiply(images, filters, out, bias, activation, window)
             return
         space, (count, filtered, *places) = self.device.namespace(), out.shape
-        filled = count * self._each()[1]
-        extents = (count, *places, self._padded(filtered))
+        filled = count * self.rearranged_elements[1]
+        extents = (count, *places, self.padded(filtered))
         room = space.reshape(workspace[size : size + filled], extents)[..., :filtered]
         self._multiply(images, filters, room, bias, activation, window)
         copy_into(room, space.permute_dims(out, (0, 2, 3, 1)))
+
+    def rearranged(self, x: Any) -> Any:
+        """Some images as `run` multiplies them: as they are where that will do."""
+        if not (self.patches or self.rows):
+            return x
+        room = self.device.empty((x.shape[0] * self.rearranged_elements[0],), self.kind)
+        return self._rearrange(x, room)[0]
 
     def _rearrange(self, x: Any, workspace: Any) -> tuple[Any, int]:
         """Images (N, H, W, C) or what filters see of them, and how much workspace they take."""
         space, count = self.device.namespace(), x.shape[0]
         x = as_nchw(self.device, x, self.layout)
-        size = count * self._each()[0]
+        size = count * self.rearranged_elements[0]
         height, width, depth = self._rearranged()
-        extents = (count, height, width, self._padded(depth))
+        extents = (count, height, width, self.padded(depth))
         room = space.reshape(workspace[:size], extents)
-        if self.patches:
-            patches = room[..., :depth]
-            gather_patches[prod(patches.shape), None](x, patches, WINDOW=self.shape.window)
-        else:
-            pixels = space.reshape(x, (count, depth, height * width))
-            rows = space.reshape(room, (count, height * width, extents[3]))
-            copy_into(space.permute_dims(pixels, (0, 2, 1)), rows[..., :depth])
-        return room[..., :depth], size
+        if not self.patches:
+            return channels_last(self.device, x, room), size
+        patches = room[..., :depth]
+        gather_patches[prod(patches.shape), None](x, patches, WINDOW=self.shape.window)
+        return patches, size
 
     def _multiply(
         self, x: Any, w: Any, out: Any, bias: Any, activation: Function, window: Window
@@ -147,17 +152,14 @@ class Boxes(Method):
             box = box_of(choice["BM"], places, window.taps)
             tiles = prod(-(-n // extent) for n, extent in zip(places, box, strict=True))
             count = tiles * -(-out.shape[3] // choice["BN"])
-            names = ("BN", "BK", "STAGES", "APART", "UNITS")
             multiply_boxes[groups(count), (choice["WORKGROUP"], 1, 1)](
                 x,
                 w,
                 out,
                 bias,
-                WINDOW=window,
-                BOX=box,
-                ACC=self.kind.register,
+                PLAN=BoxPlan(window, box, Tiling.of(choice)),
                 ACTIVATION=activation,
-                **{name: choice[name] for name in names},
+                ACC=self.kind.register,
             )
 
         first_accepted(self._choices(), use)
@@ -168,14 +170,15 @@ class Boxes(Method):
         capabilities, kind = self.device.capabilities, self.kind
         return direct_choices(capabilities, kind, self.shape, state())
 
-    def _each(self) -> tuple[int, int]:
+    @cached_property
+    def rearranged_elements(self) -> tuple[int, int]:
         """Elements of workspace for a rearranged image, and for its results in another order."""
         images = results = 0
         if self.patches or self.rows:
             height, width, depth = self._rearranged()
-            images = height * width * self._padded(depth)
+            images = height * width * self.padded(depth)
         if self.layout == "NCHW":
-            results = prod(self.shape.result) * self._padded(self.shape.filters)
+            results = prod(self.shape.result) * self.padded(self.shape.filters)
         return images, results
 
     def _rearranged(self) -> tuple[int, int, int]:
@@ -185,13 +188,23 @@ class Boxes(Method):
             return *shape.result, shape.depth
         return shape.height, shape.width, shape.channels
 
-    def _padded(self, extent: int) -> int:
+    def padded(self, extent: int) -> int:
         """An extent rounded up so that rows of it are aligned."""
         multiple = ALIGNMENT // self.kind.itemsize
         return -(-extent // multiple) * multiple
 
 
-_ONE_TAP: Final = Window((1, 1), (1, 1), (0, 0), (1, 1))
+def channels_last(device: Device, x: Any, room: Any) -> Any:
+    """Images seen as (N, C, H, W), copied to the first of the channels of `room` (N, H, W, C)."""
+    space, (count, depth, height, width) = device.namespace(), x.shape
+    pixels = space.reshape(x, (count, depth, height * width))
+    rows = space.reshape(room, (count, height * width, room.shape[3]))
+    copy_into(space.permute_dims(pixels, (0, 2, 1)), rows[..., :depth])
+    return room[..., :depth]
+
+
+ONE_TAP: Final = Window((1, 1), (1, 1), (0, 0), (1, 1))
+"""What sees patches that are written out."""
 
 
 @lru_cache(maxsize=4096)

@@ -10,7 +10,7 @@ from portable.conv.geometry import TAPS, Geometry, suits_winograd
 from portable.conv.points import transforms
 from portable.conv.settings import Algorithm
 from portable.conv.tuning import best_known
-from portable.dtypes import DType, float16, float64
+from portable.dtypes import DType, float16
 from portable.errors import UnsupportedError
 from portable.tune.table import state
 
@@ -37,14 +37,31 @@ _DEDICATED: Final = _Costs(120.0, 2.7)
 
 _CACHED: Final = _Costs(24.0, 1.5)
 
-_ACCURATE: Final = {float64: (2, 4, 6)}
-"""Tiles that are chosen by themselves: the larger, the larger the transforms' errors."""
+_TILES: Final = (2, 3, 4, 5, 6)
+"""Results of Winograd's tiles along a dimension."""
 
 
 def chosen(
-    algorithm: Algorithm, capabilities: Capabilities, shape: Geometry, kind: DType
+    algorithm: Algorithm,
+    capabilities: Capabilities,
+    shape: Geometry,
+    kind: DType,
+    weights: bool = False,
 ) -> Algorithm:
     """The algorithm itself; for "auto" the table's, or where it has none that of a model.
+
+    Parameters
+    ----------
+    algorithm : str
+        What was asked for.
+    capabilities : Capabilities
+        Of the device.
+    shape : Geometry
+        Of the convolution.
+    kind : DType
+        Of its arrays.
+    weights : bool
+        Whether its gradient by filters is wanted.
 
     Raises
     ------
@@ -52,7 +69,7 @@ def chosen(
         If Winograd's is asked for a window other than 3 x 3 without strides and dilation.
     """
     if algorithm == "auto":
-        known = best_known(capabilities, kind, shape, state())
+        known = best_known(capabilities, kind, shape, state(), weights)
         return cast(Algorithm, known) if known else _best(capabilities, shape, kind)
     if algorithm.startswith("winograd") and not suits_winograd(shape):
         window = shape.window
@@ -70,22 +87,20 @@ def _best(capabilities: Capabilities, shape: Geometry, kind: DType) -> Algorithm
         return "direct"
     by = _DEDICATED if capabilities.local_memory_dedicated else _CACHED
     costs: dict[Algorithm, float] = {"direct": _direct_cost(shape, by)}
-    for results in _ACCURATE.get(kind, (2, 4)):
-        costs[_named(results)] = _winograd_cost(shape, results, by)
+    for results in _TILES:
+        costs[cast(Algorithm, f"winograd{results}")] = _winograd_cost(shape, results, by)
     return min(costs, key=costs.__getitem__)
 
 
-def _named(results: int) -> Algorithm:
-    names: dict[int, Algorithm] = {2: "winograd2", 4: "winograd4", 6: "winograd6"}
-    return names[results]
-
-
 def _direct_cost(shape: Geometry, by: _Costs) -> float:
-    return by.gathered * 2.0 * shape.depth * shape.filters * prod(shape.result)
+    places = shape.images * prod(shape.result)
+    return by.gathered * 2.0 * shape.depth * shape.filters * places
 
 
 def _winograd_cost(shape: Geometry, results: int, by: _Costs) -> float:
+    """Of products, of transformed tiles and results, and of reading transformed filters."""
     height, width = shape.result
-    elements = -(-height // results) * -(-width // results) * transforms(results, TAPS).inputs ** 2
-    products = 2.0 * shape.channels // shape.groups * shape.filters
-    return elements * (products + by.word * (shape.channels + shape.filters))
+    tiles = shape.images * -(-height // results) * -(-width // results)
+    filters = float(shape.channels // shape.groups * shape.filters)
+    words = tiles * (shape.channels + shape.filters) + filters / 2
+    return transforms(results, TAPS).inputs ** 2 * (2 * tiles * filters + by.word * words)

@@ -1,4 +1,4 @@
-"""What `portable tune conv` searches."""
+"""What `portable tune conv` and `portable tune conv_weights` search."""
 
 from __future__ import annotations
 
@@ -9,18 +9,17 @@ from typing import Any, Final
 import numpy as np
 
 from portable.backend import Capabilities, Device
-from portable.conv.boxes import boxes
-from portable.conv.direct import Gathered
-from portable.conv.geometry import TAPS, Geometry, geometry
+from portable.conv.geometry import TAPS, geometry
 from portable.conv.method import Method
-from portable.conv.tuning import SPACE, entry_of
-from portable.conv.winograd import Winograd
+from portable.conv.route import method_of
+from portable.conv.sum_gradient import sum_gradient
+from portable.conv.tuning import SPACE, SPACE_WEIGHTS, entry_of
 from portable.dtypes import DType, float16, float32, float64
 from portable.linalg.gemm_kernels import keep
 from portable.tune.space import Parameters
 from portable.tune.tunable import Size, Tunable, parse_extents
 
-__all__ = ["TUNABLE"]
+__all__ = ["TUNABLE", "TUNABLE_WEIGHTS"]
 
 _ALLOWED: Final = {float16: 1e-3, float32: 1e-5, float64: 1e-13}
 """Errors relative to ``|w| * |x|``."""
@@ -28,55 +27,81 @@ _ALLOWED: Final = {float16: 1e-3, float32: 1e-5, float64: 1e-13}
 _PLANES: Final = 3
 
 
-class _Images:
-    """Random images and filters of 3 x 3; half precision in the order that suits it, NHWC."""
+class _Problem:
+    """Random arrays of a shape; half precision in the order that suits it, channels last."""
 
     def __init__(self, device: Device, dtype: DType, size: Size) -> None:
         c, h, w, k, n = size
-        random = np.random.default_rng(1)
-        x = random.standard_normal((n, c, h, w)).astype(dtype.numpy)
-        filters = random.standard_normal((k, c, TAPS, TAPS)).astype(dtype.numpy)
-        self._layout: Any = "NHWC" if dtype is float16 else "NCHW"
         self._device, self._dtype = device, dtype
-        self._shape = geometry(x.shape, filters.shape, (1, 1), (0, 0), (1, 1), 1)
-        self._check = _Planes(x, filters, _ALLOWED[dtype])
-        self._filters = device.from_numpy(filters)
-        self._x = self._laid_out(x)
-        self._unset = np.full((n, k, h - TAPS + 1, w - TAPS + 1), np.nan, dtype.numpy)
-        self._out = self._laid_out(self._unset)
-        self._ready: tuple[Parameters, Method, Any, Any] | None = None
+        self._layout: Any = "NHWC" if dtype is float16 else "NCHW"
+        self._shape = geometry((n, c, h, w), (k, c, TAPS, TAPS), (1, 1), (0, 0), (1, 1), 1)
+        random = np.random.default_rng(1)
+        extents = (n, c, h, w), (k, c, TAPS, TAPS), (n, k, *self._shape.result)
+        self._x, self._w, self._dy = (
+            random.standard_normal(x, np.float32).astype(dtype.numpy) for x in extents
+        )
+        self._ready: tuple[Parameters, Any] | None = None
 
-    def _laid_out(self, x: Any) -> Any:
+    def _there(self, x: Any) -> Any:
+        """Images or results on the device."""
         if self._layout == "NHWC":
             x = np.ascontiguousarray(x.transpose(0, 2, 3, 1))
         return self._device.from_numpy(x)
 
+    def _method(self, choice: Parameters) -> Method:
+        algorithm: Any = choice["ALGORITHM"]
+        return method_of(self._device, self._shape, self._dtype, self._layout, algorithm, choice)
+
+
+class _Convolution(_Problem):
+    """Results of random images and filters."""
+
+    def __init__(self, device: Device, dtype: DType, size: Size) -> None:
+        super().__init__(device, dtype, size)
+        self._check = _Planes(self._x, self._w, _ALLOWED[dtype])
+        self._images, self._filters = self._there(self._x), device.from_numpy(self._w)
+        self._unset = np.full_like(self._dy, np.nan)
+        self._out = self._there(self._unset)
+
     def run(self, choice: Parameters) -> None:
         """Enqueues the convolution; filters and workspace are made once for a choice."""
         if self._ready is None or self._ready[0] != choice:
-            method = _method(self._device, self._shape, self._dtype, self._layout, choice)
+            method = self._method(choice)
             count = method.workspace()[0]
             workspace = self._device.empty((count,), method.workspace_kind) if count else None
-            self._ready = choice, method, method.filters(self._filters), workspace
-        _, method, filters, workspace = self._ready
-        method.run(self._x, filters, self._out, None, keep, workspace)
+            self._ready = choice, (method, method.filters(self._filters), workspace)
+        method, filters, workspace = self._ready[1]
+        method.run(self._images, filters, self._out, None, keep, workspace)
 
     def error(self) -> float:
         """The error of the last result, after which the result is NaN again."""
         found = self._device.to_numpy(self._out)
-        self._out = self._laid_out(self._unset)
+        self._out = self._there(self._unset)
         return self._check.error(found.transpose(0, 3, 1, 2) if self._layout == "NHWC" else found)
 
 
-def _method(
-    device: Device, shape: Geometry, dtype: DType, layout: Any, choice: Parameters
-) -> Method:
-    """The algorithm of a choice, with its parameters."""
-    algorithm = choice["ALGORITHM"]
-    if algorithm == "direct":
-        found = boxes(device, shape, dtype, layout, choice)
-        return found or Gathered(device, shape, dtype, layout, choice)
-    return Winograd(device, shape, dtype, layout, choice, results=int(algorithm[-1]))
+class _Gradient(_Problem):
+    """The gradient by filters of random images and gradients by results."""
+
+    def __init__(self, device: Device, dtype: DType, size: Size) -> None:
+        super().__init__(device, dtype, size)
+        images, filters = (a.transpose(1, 0, 2, 3) for a in (self._x, self._dy))
+        self._check = _Planes(images, filters, _ALLOWED[dtype])  # sums over images, not channels
+        self._images, self._gradient = self._there(self._x), self._there(self._dy)
+        self._unset = np.full_like(self._w, np.nan)
+        self._out = device.from_numpy(self._unset)
+
+    def run(self, choice: Parameters) -> None:
+        """Enqueues the gradient."""
+        if self._ready is None or self._ready[0] != choice:
+            self._ready = choice, self._method(choice)
+        sum_gradient(self._ready[1], self._images, self._gradient, self._out)
+
+    def error(self) -> float:
+        """The error of the last result, after which the result is NaN again."""
+        found = self._device.to_numpy(self._out)
+        self._out = self._device.from_numpy(self._unset)
+        return self._check.error(found.transpose(1, 0, 2, 3))
 
 
 class _Planes:
@@ -99,12 +124,22 @@ class _Planes:
 
 
 def _plane(x: Any, w: Any) -> Any:
-    height, width = x.shape[1] - TAPS + 1, x.shape[2] - TAPS + 1
+    """The sum over channels of correlations of an image with a filter, of any extents."""
     wide = x.astype(np.float64)
-    return sum(
-        np.tensordot(w[:, r, s].astype(np.float64), wide[:, r : r + height, s : s + width], 1)
-        for r in range(TAPS)
-        for s in range(TAPS)
+    height, width = (x.shape[d] - w.shape[d] + 1 for d in (1, 2))
+    if height * width > w.shape[1] * w.shape[2]:
+        return sum(
+            np.tensordot(w[:, r, s].astype(np.float64), wide[:, r : r + height, s : s + width], 1)
+            for r in range(w.shape[1])
+            for s in range(w.shape[2])
+        )
+    down, across = w.shape[1:]
+    narrow = w.astype(np.float64)
+    return np.array(
+        [
+            [np.vdot(narrow, wide[:, r : r + down, s : s + across]) for s in range(width)]
+            for r in range(height)
+        ]
     )
 
 
@@ -120,13 +155,14 @@ def _flops(size: Size) -> float:
     return 2.0 * TAPS**2 * c * k * n * (h - TAPS + 1) * (w - TAPS + 1)
 
 
-def _problem(device: Device, dtype: DType, size: Size) -> Any:
-    return _Images(device, dtype, size)
-
-
 _parse: Final = partial(parse_extents, axes="CxHxWxKxN", example="64x112x112x128x64")
 
-TUNABLE: Final = Tunable(
-    SPACE, (float16, float32, float64), _sizes, _parse, _flops, _problem, entry_of
-)
+_DTYPES: Final = (float16, float32, float64)
+
+TUNABLE: Final = Tunable(SPACE, _DTYPES, _sizes, _parse, _flops, _Convolution, entry_of)
 """Algorithm and tiles of `portable.conv`, for each shape."""
+
+TUNABLE_WEIGHTS: Final = Tunable(
+    SPACE_WEIGHTS, _DTYPES, _sizes, _parse, _flops, _Gradient, entry_of
+)
+"""The same for gradients by filters."""

@@ -2,21 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any, Final, Literal, Unpack
 
 from portable import registry
 from portable.backend import Device
-from portable.conv.boxes import boxes
-from portable.conv.choice import chosen
-from portable.conv.direct import Gathered
-from portable.conv.geometry import Geometry, Layout, geometry
+from portable.conv.geometry import geometry
 from portable.conv.layouts import DTYPES, extents_nchw
-from portable.conv.method import Method
-from portable.conv.settings import Algorithm, Options, Settings, settings
-from portable.conv.vendor import Vendor
-from portable.conv.winograd import Winograd
+from portable.conv.route import Route, route
+from portable.conv.settings import Options, Settings, settings
 from portable.dtypes import DType, dtype
 from portable.errors import DeviceMismatchError, DTypeError, LaunchError, ShapeError
 from portable.interchange import takes_other_libraries
@@ -64,7 +57,7 @@ def conv2d(
         Order of the dimensions of images and results; "NCHW" if left out. Half precision is fastest
         with "NHWC".
     algorithm : str
-        "winograd2", "winograd4", "winograd6": F(m x m, 3 x 3), for filters of 3 x 3 with stride and
+        "winograd2" to "winograd6": F(m x m, 3 x 3) for that m, for filters of 3 x 3 with stride and
         dilation 1. "direct": a product gathered from the images, for all. "vendor": PyTorch's.
         "auto" or left out: the one that `portable tune conv` found for the shape, else by a model.
     out : array, optional
@@ -77,9 +70,9 @@ def conv2d(
     -------
     array, shape (N, K, H', W') or (N, H', W', K)
         `out`, or a new array. Sums are made in ``float32`` for ``float16``. Errors relative to
-        ``|w| * |x|`` are within ``4 u (C / groups) R S`` directly, and by Winograd's method of m =
-        2, 4, 6 in ``float32`` within 1e-6, 1e-5, 4e-5; an infinite number in a tile makes all of it
-        NaN there.
+        ``|w| * |x|`` are within ``4 u (C / groups) R S`` directly, and by Winograd's method in
+        ``float32`` within 1e-6 for m = 2 and 1e-5 for larger ones; an infinite number in a tile
+        makes all of it NaN there.
 
     Raises
     ------
@@ -134,12 +127,11 @@ def prepare(
     given = [a for a in (w, bias, workspace) if a is not None]
     device = device_of_arrays(*given)
     kind = common_dtype("conv2d", DTYPES, w=w, bias=bias)
-    route = _route(device, tuple(x_shape), tuple(w.shape), settings(**options), kind, state())
-    if bias is not None and tuple(bias.shape) != (route.shape.filters,):
-        raise ShapeError(
-            f"a bias of shape {tuple(bias.shape)}; {route.shape.filters} filters take as many"
-        )
-    return Convolution(route, w, bias, _activation(activation), workspace)
+    way = _route(device, tuple(x_shape), tuple(w.shape), settings(**options), kind)
+    filters = way.method.shape.filters
+    if bias is not None and tuple(bias.shape) != (filters,):
+        raise ShapeError(f"a bias of shape {tuple(bias.shape)}; {filters} filters take as many")
+    return Convolution(way, w, bias, _activation(activation), workspace)
 
 
 def workspace_size(
@@ -155,11 +147,9 @@ def workspace_size(
     The parameters are those of `conv2d`, with the filters' shape, the dtype of all arrays and the
     device, the one in use if it is left out.
     """
-    where = registry.device(device)
-    route = _route(
-        where, tuple(x_shape), tuple(w_shape), settings(**options), _kind(dtype), state()
-    )
-    return route.method.workspace()[0] * route.method.workspace_kind.itemsize
+    where, kind = registry.device(device), _kind(dtype)
+    method = _route(where, tuple(x_shape), tuple(w_shape), settings(**options), kind).method
+    return method.workspace()[0] * method.workspace_kind.itemsize
 
 
 def _kind(given: Any) -> DType:
@@ -169,57 +159,12 @@ def _kind(given: Any) -> DType:
     return found
 
 
-@dataclass(frozen=True, slots=True)
-class _Route:
-    """What depends on device, shapes, dtype and settings alone."""
-
-    device: Device
-    shape: Geometry
-    kind: DType
-    layout: Layout
-    algorithm: Algorithm
-    method: Method
-
-    @property
-    def result_shape(self) -> tuple[int, ...]:
-        shape = self.shape
-        return self._laid_out(shape.images, shape.filters, *shape.result)
-
-    @property
-    def image_shape(self) -> tuple[int, ...]:
-        shape = self.shape
-        return self._laid_out(shape.images, shape.channels, shape.height, shape.width)
-
-    def _laid_out(self, n: int, c: int, h: int, w: int) -> tuple[int, ...]:
-        return (n, c, h, w) if self.layout == "NCHW" else (n, h, w, c)
-
-
-@lru_cache(maxsize=1024)
 def _route(
-    device: Device,
-    x: tuple[int, ...],
-    w: tuple[int, ...],
-    given: Settings,
-    kind: DType,
-    table: object,
-) -> _Route:
-    """`table` is the state of the user's table of tuned parameters."""
-    shape = geometry(
-        extents_nchw(x, given.layout), w, given.stride, given.padding, given.dilation, given.groups
-    )
-    algorithm = chosen(given.algorithm, device.capabilities, shape, kind)
-    method = _method(device, shape, kind, given.layout, algorithm)
-    return _Route(device, shape, kind, given.layout, algorithm, method)
-
-
-def _method(
-    device: Device, shape: Geometry, kind: DType, layout: Layout, algorithm: Algorithm
-) -> Method:
-    if algorithm == "vendor":
-        return Vendor(device, shape, kind, layout)
-    if algorithm == "direct":
-        return boxes(device, shape, kind, layout) or Gathered(device, shape, kind, layout)
-    return Winograd(device, shape, kind, layout, results=int(algorithm[-1]))
+    device: Device, x: tuple[int, ...], w: tuple[int, ...], given: Settings, kind: DType
+) -> Route:
+    images = extents_nchw(x, given.layout)
+    shape = geometry(images, w, given.stride, given.padding, given.dilation, given.groups)
+    return route(device, shape, kind, given.layout, given.algorithm, state())
 
 
 def _activation(activation: object) -> Function:
@@ -247,9 +192,9 @@ class Convolution:
     """
 
     def __init__(
-        self, route: _Route, w: Any, bias: Any, activation: Function, workspace: Any
+        self, route: Route, w: Any, bias: Any, activation: Function, workspace: Any
     ) -> None:
-        self.device: Final = route.device
+        self.device: Final = route.method.device
         self.algorithm: Final = route.algorithm
         self._route: Final = route
         self._bias: Final = bias
@@ -266,7 +211,7 @@ class Convolution:
         return self._route.result_shape
 
     def __repr__(self) -> str:
-        shape = self._route.shape
+        shape = self._route.method.shape
         return (
             f"<convolution of {shape.channels} x {shape.height} x {shape.width} with "
             f"{shape.filters} filters by {self.algorithm} on {self.device.name}>"
@@ -283,7 +228,7 @@ class Convolution:
         """
         self._check(x, out)
         route, device = self._route, self.device
-        result = device.empty(route.result_shape, route.kind) if out is None else out
+        result = device.empty(route.result_shape, route.method.kind) if out is None else out
         if 0 in route.result_shape:
             return result
         route.method.run(
@@ -301,7 +246,7 @@ class Convolution:
         expected = route.image_shape
         if tuple(x.shape) != expected:
             raise ShapeError(f"images of shape {tuple(x.shape)}; prepared for {expected}")
-        common_dtype("conv2d", (route.kind,), x=x, out=out)
+        common_dtype("conv2d", (route.method.kind,), x=x, out=out)
         owner = device_of_arrays(x, *([] if out is None else [out]))
         if owner is not self.device:
             raise DeviceMismatchError(
@@ -324,12 +269,12 @@ class Convolution:
                 raise ShapeError(f"conv2d: out overlaps {name}; pass another array")
 
 
-def _workspace(route: _Route, given: Any) -> Any:
+def _workspace(route: Route, given: Any) -> Any:
     """A new workspace, or the given one if it will do; None where none is needed."""
     kind = route.method.workspace_kind
     wanted, least = route.method.workspace()
     if given is None or not wanted:
-        return route.device.empty((wanted,), kind) if wanted else None
+        return route.new_workspace()
     if dtype(given.dtype) is not kind or given.ndim != 1:
         raise DTypeError(
             f"a workspace of {given.ndim} dimensions in {given.dtype}; it is a vector of "

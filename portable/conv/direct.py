@@ -5,10 +5,17 @@ from __future__ import annotations
 from typing import Any, Final
 
 from portable.backend import Device
-from portable.conv.direct_kernels import FilterGradient, ImageGradient, Results, gathered_product
+from portable.conv.direct_kernels import (
+    FilterGradient,
+    Gathering,
+    ImageGradient,
+    Results,
+    gathered_product,
+)
 from portable.conv.geometry import Geometry
 from portable.conv.layouts import as_nchw
 from portable.conv.method import Method
+from portable.conv.tiling import Tiling
 from portable.dtypes import dtype, float16
 from portable.lang.function import Function
 from portable.lang.geometry import groups
@@ -21,9 +28,6 @@ __all__ = ["Gathered", "filter_gradient", "image_gradient", "parts"]
 
 _ENOUGH: Final = 2
 """Tiles for each compute unit above which the images of a gradient are not cut further."""
-
-_GROUP: Final = 8
-"""Rows of tiles that follow each other before the next column."""
 
 _TILE: Final = 64
 """About the edge of a tile."""
@@ -55,14 +59,16 @@ def image_gradient(device: Device, shape: Geometry, dy: Any, w: Any, out: Any) -
     _launch(device, shape, ImageGradient, (left, dy, out, None, filters, shape.width), keep)
 
 
-def filter_gradient(device: Device, shape: Geometry, x: Any, dy: Any, out: Any) -> None:
+def filter_gradient(
+    device: Device, shape: Geometry, x: Any, dy: Any, out: Any, choice: Parameters | None = None
+) -> None:
     """Makes parts (S, K, C / groups, R, S) of the gradient by the filters."""
     space = device.namespace()
     height, width = shape.result
     left = space.reshape(dy, (shape.images, shape.filters, height * width))
     target = space.reshape(out, (out.shape[0], shape.filters, shape.depth, 1))
     depth = shape.channels // shape.groups
-    _launch(device, shape, FilterGradient, (left, x, target, None, depth, width), keep)
+    _launch(device, shape, FilterGradient, (left, x, target, None, depth, width), keep, choice)
 
 
 def parts(device: Device, shape: Geometry) -> int:
@@ -93,20 +99,15 @@ def _launch(
 
     def use(choice: Parameters) -> None:
         tiles = -(-m // choice["BM"]) * -(-n // choice["BN"])
-        sizes = {name: choice[name] for name in ("BM", "BN", "BK", "UNITS")}
         gathered_product[groups(tiles * count), (multiplying(choice), 1, 1)](
             left,
             x,
             out,
             *others,
-            PRODUCT=product,
-            WINDOW=shape.window,
-            GROUPS=shape.groups,
-            GROUP=_GROUP,
-            FLAT=flat,
-            ACC=kind.register,
+            GATHERING=Gathering(product, shape.window, shape.groups, flat),
+            TILING=Tiling.of(choice),
             ACTIVATION=activation,
-            **sizes,
+            ACC=kind.register,
         )
 
     rung = "auto" if kind is float16 else "register"

@@ -11,15 +11,19 @@ which a place takes are made once for them, and once in a step for each of its r
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from portable import lang as kl
 from portable.conv.geometry import Window
+from portable.conv.tiling import Tiling
 from portable.lang.function import function
 from portable.lang.kernel import kernel
 from portable.linalg.gemm_kernels import tile_position
 
-__all__ = ["FilterGradient", "ImageGradient", "Results", "gathered_product"]
+__all__ = ["FilterGradient", "Gathering", "ImageGradient", "Results", "gathered_product"]
+
+GROUP: Final = 8
+"""Rows of tiles that follow each other before the next column."""
 
 
 class Spot(NamedTuple):
@@ -143,6 +147,25 @@ def pixel(x: Any, n: Any, c: Any, y: Any, z: Any, valid: Any) -> Any:
     return value
 
 
+class Gathering(NamedTuple):
+    """What is multiplied, a constant of kernels.
+
+    Attributes
+    ----------
+    product : type
+        `Results`, `ImageGradient` or `FilterGradient`.
+    window : Window
+    groups : int
+    flat : bool
+        Whether there is one group, and the last dimension of the result holds all places.
+    """
+
+    product: Any
+    window: Window
+    groups: int
+    flat: bool
+
+
 @kernel
 def gathered_product(
     left: Any,
@@ -152,32 +175,25 @@ def gathered_product(
     channels: Any,
     extent: Any,
     *,
-    PRODUCT: Any,
-    WINDOW: Window,
-    GROUPS: int,
-    BM: int,
-    BN: int,
-    BK: int,
-    GROUP: int,
-    UNITS: bool,
-    FLAT: bool,
-    ACC: Any,
+    GATHERING: Gathering,
+    TILING: Tiling,
     ACTIVATION: Any,
+    ACC: Any,
 ) -> None:
-    """A workgroup per ``BM x BN`` tile of a matrix for each part and group: ``out[s, channels]``.
-
-    Where it is `FLAT` there is one group, and the last dimension of `out` holds all places.
+    """A workgroup per tile of a matrix for each part and group: ``out[s, channels]``.
 
     Part s sums over images ``s P`` to ``(s + 1) P``, P the images over the parts rounded up; `left`
     has a matrix for all images or one for each. `channels` is how many of `x` a group sees. Two
-    slots in local memory: while one is multiplied the other is filled. Local memory: ``2 (BM + BN)
-    BK`` elements, the padding that the device's layout wants, and a `Spot` for each row and column.
+    slots in local memory: while one is multiplied the other is filled. Local memory: ``2 (rows +
+    columns) depth`` elements, the padding that the device's layout wants, and a `Spot` for each row
+    and column.
     """
-    product = PRODUCT(WINDOW, channels, extent)
-    m, n, depth = out.shape[1] // GROUPS, out.shape[2] * out.shape[3], left.shape[2]
+    BM, BN, BK = TILING[0:3]
+    product = GATHERING.product(GATHERING.window, channels, extent)
+    m, n, depth = out.shape[1] // GATHERING.groups, out.shape[2] * out.shape[3], left.shape[2]
     rows, columns = kl.cdiv(m, BM), kl.cdiv(n, BN)
     index, batch = kl.group_id(0) % (rows * columns), kl.group_id(0) // (rows * columns)
-    part, group = batch // GROUPS, batch % GROUPS
+    part, group = batch // GATHERING.groups, batch % GATHERING.groups
     row, column = tile_position(index, rows, columns, GROUP)
     row, column = row * BM, column * BN
     images = kl.cdiv(x.shape[0], out.shape[0])
@@ -188,43 +204,35 @@ def gathered_product(
     tile_a, tile_b = kl.local((2, BM, BK), left.dtype), kl.local((2, BK, BN), x.dtype)
     spot = Spot(kl.i32, kl.i32, kl.i32)
     by_row, by_column = kl.local((2, BK), spot), kl.local(BN, spot)
-    acc = kl.matrix((BM, BN), ACC, scope="workgroup", units=UNITS)
+    acc = kl.matrix((BM, BN), ACC, scope="workgroup", units=TILING.units)
     acc.fill(0)
-    own, size = kl.local_linear_id(), kl.local_size(0)
     first_spots(product, by_row, by_column, column, deep)
     kl.barrier()
     for step in range(-1, steps):
         ahead = step + 1
         if ahead < steps:
-            at, start = ahead % 2, ahead % deep * BK
-            image = first + ahead // deep
-            a = left[image % left.shape[0]]
-            top = group * m + row
+            at, start, image = ahead % 2, ahead % deep * BK, first + ahead // deep
+            a, top = left[image % left.shape[0]], group * m + row
             kl.copy_async(tile_a[at], a[top : top + BM, start : start + BK])
             kl.copy_commit()
-            gather(
-                product,
-                tile_b[at],
-                x,
-                image,
-                group * channels,
-                by_row[at],
-                by_column,
-                n - column,
-                depth - start,
-            )
+            seen = Seen(x, image, group * channels, by_row[at], by_column)
+            gather(product, tile_b[at], seen, n - column, depth - start)
         if step >= 0:
             now, start = step % 2, step % deep * BK
             kl.mma(acc, tile_a[now], tile_b[now], valid=(m - row, n - column, depth - start))
         kl.copy_wait(0)
         kl.barrier()
-        for k in range(own, BK, size):
+        for k in range(kl.local_linear_id(), BK, kl.local_size(0)):
             by_row[ahead % 2, k] = product.by_row((ahead + 2) % deep * BK + k)
-    if FLAT:
+    if GATHERING.flat:
         acc.map(finished, row, bias, ACTIVATION)
         acc.store(out[part, row : row + BM, 0, column : column + BN])
     else:
-        store_apart(acc, out[part], bias, group * m, m, n, row, column, ACTIVATION)
+        for i, j, value in kl.elements(acc):
+            if row + i < m and column + j < n:
+                channel, place = group * m + row + i, column + j
+                result = finished(value, channel, j, 0, bias, ACTIVATION)
+                out[part, channel, place // out.shape[3], place % out.shape[3]] = result
 
 
 @function
@@ -239,27 +247,6 @@ def first_spots(product: Any, by_row: Any, by_column: Any, column: Any, deep: An
 
 
 @function
-def store_apart(
-    acc: Any,
-    out: Any,
-    bias: Any,
-    first: Any,
-    m: Any,
-    n: Any,
-    row: Any,
-    column: Any,
-    activation: Any,
-) -> None:
-    """Writes results one by one, those of a group's `m` channels from `first` on."""
-    for i, j, value in kl.elements(acc):
-        if row + i < m and column + j < n:
-            channel, place = first + row + i, column + j
-            if bias is not None:
-                value += value.dtype(bias[channel])
-            out[channel, place // out.shape[2], place % out.shape[2]] = activation(value)
-
-
-@function
 def finished(value: Any, i: Any, j: Any, row: Any, bias: Any, activation: Any) -> Any:
     """A result in a tile, which may reach beyond the channels."""
     if bias is not None and row + i < bias.shape[0]:
@@ -267,18 +254,18 @@ def finished(value: Any, i: Any, j: Any, row: Any, bias: Any, activation: Any) -
     return activation(value)
 
 
+class Seen(NamedTuple):
+    """Images and the spots of a tile of what is seen of one of them, from a channel on."""
+
+    x: Any
+    image: Any
+    first: Any
+    by_row: Any
+    by_column: Any
+
+
 @function
-def gather(
-    product: Any,
-    tile: Any,
-    x: Any,
-    image: Any,
-    first: Any,
-    by_row: Any,
-    by_column: Any,
-    n: Any,
-    depth: Any,
-) -> None:
+def gather(product: Any, tile: Any, seen: Any, n: Any, depth: Any) -> None:
     """The workgroup fills a tile of which `depth` rows and `n` columns are needed, zeros beyond.
 
     A work-item keeps to a column where there are enough of them, and reads its spot once.
@@ -288,8 +275,9 @@ def gather(
     together = kl.cdiv(size - across + 1, across) if size >= across else 1
     if size < across or own < together * across:
         for j in range(own % across if size >= across else own, across, size):
-            column = by_column[j]
+            column = seen.by_column[j]
             for k in range(own // across if size >= across else 0, tile.shape[0], together):
                 tile[k, j] = 0
                 if j < n and k < depth:
-                    tile[k, j] = product.seen(x, image, first, by_row[k], column)
+                    row = seen.by_row[k]
+                    tile[k, j] = product.seen(seen.x, seen.image, seen.first, row, column)

@@ -7,18 +7,18 @@ from typing import Any, Unpack
 
 from portable.backend import Device
 from portable.conv import direct
-from portable.conv.choice import chosen
-from portable.conv.convolution import conv2d
-from portable.conv.geometry import Geometry, geometry, suits_winograd
+from portable.conv.geometry import Geometry, Pair, Window, geometry
 from portable.conv.layouts import DTYPES, as_nchw, extents_nchw
+from portable.conv.route import route
 from portable.conv.settings import Options, Settings, settings
-from portable.conv.winograd import Winograd
-from portable.conv.winograd_gradient import WinogradGradient
+from portable.conv.sum_gradient import sum_gradient
 from portable.dtypes import DType
 from portable.errors import ShapeError, UnsupportedError
 from portable.interchange import takes_other_libraries
+from portable.linalg.gemm_kernels import keep
 from portable.linalg.operands import common_dtype, overlap
 from portable.namespace import device_of_arrays
+from portable.tune.table import state
 
 __all__ = ["conv2d_input_gradient", "conv2d_weight_gradient"]
 
@@ -43,7 +43,8 @@ def conv2d_input_gradient(
     x_shape : tuple of int
         The images' shape.
     stride, padding, dilation, groups, layout, algorithm
-        As for `conv2d`; Winograd's algorithms take a padding of at most 2.
+        As for `conv2d`; but for "auto" and "direct", strides of 1 and a padding less than the
+        filter's extent.
     out : array of shape `x_shape`, optional
         Where to put the gradient; it may not overlap the operands.
 
@@ -58,36 +59,26 @@ def conv2d_input_gradient(
         As `conv2d`.
     """
     kind = common_dtype("conv2d_input_gradient", DTYPES, dy=dy, w=w, out=out)
-    arrays = {"dy": dy, "w": w, "out": out}
-    device = device_of_arrays(*(a for a in arrays.values() if a is not None))
+    device = device_of_arrays(*(a for a in (dy, w, out) if a is not None))
     given = settings(**options)
-    algorithm, layout = given.algorithm, given.layout
     shape = _shape(tuple(x_shape), tuple(w.shape), tuple(dy.shape), given)
     result = _target(device, out, tuple(x_shape), kind, {"dy": dy, "w": w})
     if not prod(x_shape):
         return result
-    small = max(shape.window.padding) <= 2
-    if algorithm not in ("auto", "direct") and not (suits_winograd(shape) and small):
+    back = _turned(shape)
+    if back is None and given.algorithm not in ("auto", "direct"):
         raise UnsupportedError(
-            f"algorithm={algorithm!r} takes filters of 3 x 3 with stride and dilation 1 and a "
-            'padding of at most 2; use "direct" or "auto"'
+            f"algorithm={given.algorithm!r} takes a stride of 1 and a padding of at most "
+            f'{" x ".join(map(str, _most_padding(shape.window)))}; use "direct" or "auto"'
         )
-    if algorithm == "direct" or not (suits_winograd(shape) and small) or not dy.size:
-        seen = (as_nchw(device, a, layout) for a in (dy, result))
-        gradient, target = seen
+    if back is None or not dy.size:
+        gradient, target = (as_nchw(device, a, given.layout) for a in (dy, result))
         direct.image_gradient(device, shape, gradient, w, target)
         return result
-    down, across = shape.window.padding
-    turned = _turned(device, shape, w)
-    return conv2d(
-        dy,
-        turned,
-        padding=(2 - down, 2 - across),
-        groups=given.groups,
-        layout=layout,
-        algorithm=algorithm,
-        out=result,
-    )
+    way = route(device, back, kind, given.layout, given.algorithm, state())
+    filters = way.method.filters(w, turned=True)
+    way.method.run(dy, filters, result, None, keep, way.new_workspace())
+    return result
 
 
 @takes_other_libraries
@@ -118,8 +109,7 @@ def conv2d_weight_gradient(
     -------
     array of shape `w_shape`
         `out`, or a new array. Sums are made in ``float32`` for ``float16``, in parts of the images
-        which are then added up. By Winograd's method of m = 2, 4 in ``float32`` errors relative to
-        ``|dy| * |x|`` are within 1e-6, 1e-5.
+        which are then added up. Errors relative to ``|dy| * |x|`` are those of `conv2d`.
 
     Raises
     ------
@@ -132,20 +122,12 @@ def conv2d_weight_gradient(
     shape = _shape(tuple(x.shape), tuple(w_shape), tuple(dy.shape), given)
     if given.algorithm == "vendor":
         raise UnsupportedError('algorithm="vendor" makes no gradient by filters; use "auto"')
-    algorithm = chosen(given.algorithm, device.capabilities, shape, kind)
     result = _target(device, out, tuple(w_shape), kind, {"x": x, "dy": dy})
     if not prod(w_shape):
         return result
-    images, gradient = (as_nchw(device, a, given.layout) for a in (x, dy))
-    if algorithm != "direct" and dy.size:
-        forward = Winograd(device, shape, kind, given.layout, results=int(algorithm[-1]))
-        WinogradGradient(forward).run(images, gradient, result)
-        return result
-    count = max(1, direct.parts(device, shape))
-    partial = device.empty((count, *w_shape), kind.register)
-    direct.filter_gradient(device, shape, images, gradient, partial)
-    space = device.namespace()
-    result[...] = space.astype(space.sum(partial, axis=0), result.dtype, copy=False)
+    layout, algorithm = given.layout, given.algorithm
+    forward = route(device, shape, kind, layout, algorithm, state(), weights=True).method
+    sum_gradient(forward, x, dy, result)
     return result
 
 
@@ -177,12 +159,17 @@ def _target(
     return out
 
 
-def _turned(device: Device, shape: Geometry, w: Any) -> Any:
-    """Filters whose convolution with gradients by results is the gradient by images."""
-    space = device.namespace()
-    groups, filters = shape.groups, shape.filters // shape.groups
-    depth = shape.channels // groups
-    parts = space.reshape(space.flip(w, axis=(2, 3)), (groups, filters, depth, 3, 3))
-    return space.reshape(
-        space.permute_dims(parts, (0, 2, 1, 3, 4)), (shape.channels, filters, 3, 3)
-    )
+def _turned(shape: Geometry) -> Geometry | None:
+    """The convolution of gradients by results that makes those by images, if there is one."""
+    window = shape.window
+    most = _most_padding(window)
+    padding = most[0] - window.padding[0], most[1] - window.padding[1]
+    if window.stride != (1, 1) or min(padding) < 0:
+        return None
+    seen = Window(window.taps, window.stride, padding, window.dilation)
+    return Geometry(shape.images, shape.filters, *shape.result, shape.channels, shape.groups, seen)
+
+
+def _most_padding(window: Window) -> Pair:
+    down, across = (d * (n - 1) for d, n in zip(window.dilation, window.taps, strict=True))
+    return down, across

@@ -58,12 +58,29 @@ class Method(ABC):
         """
         return 0, 0
 
-    def filters(self, w: Any) -> Any:
-        """Filters (K, C / groups, R, S) as `run` wants them."""
-        return w
+    def filters(self, w: Any, turned: bool = False) -> Any:
+        """Filters as `run` wants them.
+
+        Parameters
+        ----------
+        w : array, shape (K, C / groups, R, S), or (C, K / groups, R, S) where `turned`
+        turned : bool
+            Whether they are those of a convolution from K to C channels, of which this one makes
+            the gradient by images.
+        """
+        return _turned(self.device, self.shape, w) if turned else w
 
     @abstractmethod
     def run(
         self, x: Any, filters: Any, out: Any, bias: Any, activation: Function, workspace: Any
     ) -> None:
         """Makes results `out` of images `x`, both in its layout."""
+
+
+def _turned(device: Device, shape: Geometry, w: Any) -> Any:
+    """Filters (C, K / groups, R, S) as (K, C / groups, R, S), their taps in the other order."""
+    space, groups = device.namespace(), shape.groups
+    filters, depth = shape.filters // groups, shape.channels // groups
+    parts = space.reshape(space.flip(w, axis=(2, 3)), (groups, depth, filters, *w.shape[2:]))
+    turned = space.permute_dims(parts, (0, 2, 1, 3, 4))
+    return space.reshape(turned, (shape.filters, depth, *w.shape[2:]))

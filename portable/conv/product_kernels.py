@@ -2,56 +2,29 @@
 
 from __future__ import annotations
 
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from portable import lang as kl
+from portable.conv.tiling import Tiling
 from portable.lang.function import function
 from portable.lang.kernel import kernel
-from portable.tune.space import Parameters
 
-__all__ = ["Tiling", "multiply_many"]
+__all__ = ["multiply_many"]
 
 NOWHERE: Final = 2**30
 """Beyond every matrix; a power of two, so that what begins there is known to be aligned."""
 
 
-class Tiling(NamedTuple):
-    """How a workgroup multiplies, a constant of kernels.
-
-    Attributes
-    ----------
-    rows, columns, depth : int
-        Of the result's tile, and of a step of the sums.
-    stages : int
-        Slots of the ring of operand tiles.
-    units : bool
-        Whether matrix units may multiply.
-    split : bool
-        Whether they may multiply single precision, as sums of two numbers of 11 bits.
-    """
-
-    rows: int
-    columns: int
-    depth: int
-    stages: int
-    units: bool
-    split: bool
-
-    @classmethod
-    def of(cls, choice: Parameters) -> Tiling:
-        """That of a choice of the tuning table."""
-        return cls(*(choice[name] for name in ("BM", "BN", "BK", "STAGES", "UNITS", "SPLIT")))
-
-
 @kernel
 def multiply_many(
-    a: Any, b: Any, out: Any, *, TILING: Tiling, RUN: int, SUMS: bool, DOWN: bool, ACC: Any
+    a: Any, b: Any, out: Any, summed: Any, *, TILING: Tiling, RUN: int, DOWN: bool, ACC: Any
 ) -> None:
     """``out[s, e, g] = a[s, e, g] @ b[s, e, g]``, a workgroup per tile of ``RUN`` s.
 
-    With `SUMS`, ``out[s, e, g]`` is the sum of the products of part s of all matrices, and a
-    workgroup makes a tile of one of them; each part but the last has as many, their number over
-    that of the parts rounded up.
+    Where `summed` is not None, ``out[s, e, g]`` is the sum of the products of part s of all
+    matrices, and a workgroup makes a tile of one of them; each part but the last has as many, their
+    number over that of the parts rounded up. Of what all matrices sum over, one after the other,
+    the first `summed` count.
 
     Of `a` or `b` there may be one for all s. Tiles follow each other down a matrix where `DOWN`,
     else across it, then over s, so that what they share stays in the last-level cache. The ring of
@@ -62,12 +35,16 @@ def multiply_many(
     BM, BN, BK, STAGES = TILING.rows, TILING.columns, TILING.depth, TILING.stages
     m, n, k = out.shape[3], out.shape[4], a.shape[4]
     many = kl.maximum(a.shape[0], b.shape[0])
+    SUMS = summed is not None
     each = kl.cdiv(many, out.shape[0]) if SUMS else RUN
     parts = out.shape[0] if SUMS else kl.cdiv(many, RUN)
     part, e, g, row, column = tile_of_many(out, parts, TILING, DOWN)
     first = part * each
     count, deep = kl.maximum(kl.minimum(many - first, each), 0), kl.cdiv(k, BK)
-    results, steps = (1, count * deep) if SUMS else (count, deep)
+    results, steps = count, deep
+    if SUMS:
+        rest = kl.maximum(summed - first * k, 0)
+        results, steps = 1, kl.minimum(count * deep, rest // k * deep + kl.cdiv(rest % k, BK))
     AHEAD = STAGES - 1
     tile_a, tile_b = kl.local((STAGES, BM, BK), a.dtype), kl.local((STAGES, BK, BN), b.dtype)
     acc = kl.matrix((BM, BN), ACC, scope="workgroup", units=TILING.units, split=TILING.split)

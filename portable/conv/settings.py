@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final, Literal, TypedDict
+from typing import Final, Literal, TypedDict, get_args
 
 from portable.conv.geometry import Layout, Pair, pair
 
 __all__ = ["ALGORITHMS", "Algorithm", "Options", "Settings", "settings"]
 
-Algorithm = Literal["auto", "winograd2", "winograd4", "winograd6", "direct", "vendor"]
+Algorithm = Literal[
+    "auto", "winograd2", "winograd3", "winograd4", "winograd5", "winograd6", "direct", "vendor"
+]
 
-ALGORITHMS: Final = ("auto", "winograd2", "winograd4", "winograd6", "direct", "vendor")
+ALGORITHMS: Final = get_args(Algorithm)
 """What ``algorithm=`` takes."""
 
 _LAYOUTS: Final = ("NCHW", "NHWC")

@@ -12,7 +12,15 @@ from portable.linalg.gemm_tuning import SPACE as GEMM
 from portable.tune.space import Parameters, Space
 from portable.tune.table import lookup
 
-__all__ = ["SPACE", "best_known", "direct_choices", "entry_of", "winograd_choices"]
+__all__ = [
+    "SPACE",
+    "SPACE_WEIGHTS",
+    "best_known",
+    "direct_choices",
+    "entry_of",
+    "sum_choices",
+    "winograd_choices",
+]
 
 _STEP: Final = 0.15
 """What each place further down in the table counts for: smaller tiles read more."""
@@ -49,10 +57,10 @@ def _may_split(choice: Parameters, dtype: DType, capabilities: Capabilities) -> 
 
 
 _VALUES: Final = {
-    "ALGORITHM": ("direct", "winograd2", "winograd4"),
-    "T": (32, 64, 128),
+    "ALGORITHM": ("direct", *(f"winograd{results}" for results in range(2, 7))),
+    "T": (16, 32, 64, 128),
     "BM": GEMM.values["BM"],
-    "BN": GEMM.values["BN"],
+    "BN": (16, *GEMM.values["BN"]),
     "BK": GEMM.values["BK"],
     "STAGES": GEMM.values["STAGES"],
     "RUN": (1, 4),
@@ -62,13 +70,17 @@ _VALUES: Final = {
     "SPLIT": (False, True),
 }
 
-SPACE: Final = Space(
-    "conv", _VALUES, _fits, {"APART": False, **_UNUSED, **dict.fromkeys(_SHAPE, 0)}
-)
+_USUAL: Final = {"APART": False, **_UNUSED, **dict.fromkeys(_SHAPE, 0)}
+
+SPACE: Final = Space("conv", _VALUES, _fits, _USUAL)
 """Tiles of the product, and by Winograd's method how many tiles of images are in a block, ``T``.
 
 A workgroup makes its tile of products for ``RUN`` blocks one after the other; `SPLIT` is as of
 `portable.lang.matrix`. An entry for a shape also says by which algorithm it is fastest.
+"""
+
+SPACE_WEIGHTS: Final = Space("conv_weights", _VALUES, _fits, _USUAL)
+"""For gradients by filters, of which the columns are channels; after it comes the table of `SPACE`.
 """
 
 
@@ -77,9 +89,14 @@ def entry_of(shape: tuple[int, ...], choice: Parameters) -> Parameters:
     return {**choice, **dict(zip(_SHAPE, shape, strict=True))}
 
 
-def best_known(capabilities: Capabilities, dtype: DType, shape: Geometry, table: Any) -> str | None:
-    """The algorithm that the table lists for just this shape; None where it lists none."""
-    found = _listed(capabilities, dtype, shape, table)
+def best_known(
+    capabilities: Capabilities, dtype: DType, shape: Geometry, table: Any, weights: bool
+) -> str | None:
+    """The algorithm that the table lists for just this shape; None where it lists none.
+
+    The table is that of convolutions, or of gradients by `weights`.
+    """
+    found = _listed(capabilities, dtype, shape, table, weights)
     return next((choice["ALGORITHM"] for choice in found if choice["C"]), None)
 
 
@@ -98,7 +115,8 @@ def winograd_choices(
     The columns are tiles of images, in blocks of ``T``, if they are `blocked`.
     """
     filters = shape.filters // shape.groups
-    found = [c for c in _listed(capabilities, dtype, shape, table) if c["ALGORITHM"] != "direct"]
+    known = _listed(capabilities, dtype, shape, table, not blocked)
+    found = [c for c in known if c["ALGORITHM"] != "direct"]
     ranked = _ranked(found, (filters, columns, matrices), dtype, capabilities, blocked)
     return tuple(choice for choice in ranked if choice["T"] == ranked[0]["T"])
 
@@ -110,21 +128,44 @@ def direct_choices(
     """Choices of tiles of places by filters, the best first; gemm's follow those of the table."""
     height, width = shape.result
     size = (shape.images * height * width, shape.filters, 1)
-    found = [c for c in _listed(capabilities, dtype, shape, table) if c["ALGORITHM"] == "direct"]
+    known = _listed(capabilities, dtype, shape, table, weights=False)
+    found = [c for c in known if c["ALGORITHM"] == "direct"]
     more: list[Parameters] = [{**c, "C": 0} for c in lookup(GEMM, dtype, capabilities)]
     return tuple(x for listed in (found, more) for x in _ranked(listed, size, dtype, capabilities))
 
 
 @lru_cache(maxsize=1024)
+def sum_choices(
+    capabilities: Capabilities,
+    dtype: DType,
+    shape: Geometry,
+    size: tuple[int, int, int],
+    table: Any,
+) -> tuple[Parameters, ...]:
+    """Choices for the sums of gradients of (filters, channels, taps), the best first."""
+    known = _listed(capabilities, dtype, shape, table, weights=True)
+    listed: list[Parameters] = [
+        *(choice for choice in known if choice["ALGORITHM"] == "direct"),
+        *({**choice, "C": 0} for choice in lookup(GEMM, dtype, capabilities)),
+    ]
+    rows, columns, taps = size
+    units = max(1, capabilities.compute_units)
+    return tuple(_ranked(listed, (rows, columns, taps * units), dtype, capabilities))
+
+
+@lru_cache(maxsize=1024)
 def _listed(
-    capabilities: Capabilities, dtype: DType, shape: Geometry, table: Any
+    capabilities: Capabilities, dtype: DType, shape: Geometry, table: Any, weights: bool
 ) -> tuple[Parameters, ...]:
     """The table's choices for this shape and for all; `table` is the user's table's state."""
     own = (shape.channels, shape.height, shape.width, shape.filters, shape.images)
     plain = shape.groups == 1 and suits_winograd(shape)
+    found = [x for x in lookup(SPACE, dtype, capabilities) if not (weights and x["C"])]
+    if weights:
+        found = [*lookup(SPACE_WEIGHTS, dtype, capabilities), *found]
     return tuple(
         choice
-        for choice in lookup(SPACE, dtype, capabilities)
+        for choice in found
         if not choice["C"] or (plain and tuple(choice[name] for name in _SHAPE) == own)
     )
 

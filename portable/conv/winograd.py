@@ -11,9 +11,11 @@ from portable.conv.geometry import TAPS, Pair
 from portable.conv.layouts import as_nchw
 from portable.conv.method import Method, most_workspace
 from portable.conv.points import Transforms, transforms
-from portable.conv.product_kernels import Tiling, multiply_many
+from portable.conv.product_kernels import multiply_many
+from portable.conv.tiling import Tiling
 from portable.conv.tuning import winograd_choices
 from portable.conv.winograd_kernels import (
+    Tiles,
     transform_filters,
     transform_images,
     transform_results,
@@ -98,14 +100,14 @@ class Winograd(Method):
         most = max(1, most_workspace(self.device) // self.workspace_kind.itemsize // each)
         return min(blocks, most) * each, each
 
-    def filters(self, w: Any) -> Any:
-        """Filters (K, C / groups, 3, 3), transformed: a matrix for each element and group."""
+    def filters(self, w: Any, turned: bool = False) -> Any:
+        """Filters, transformed: a matrix for each element and group."""
         shape, by = self.shape, self.by
         count, depth = shape.filters // shape.groups, shape.channels // shape.groups
         matrix = (depth, count) if self.channels_fast else (count, depth)
         u = self.device.empty((1, by.inputs**2, shape.groups, *matrix), self.workspace_kind)
         if depth:
-            constants = {"BY": by, "TAPS": TAPS, "ACC": self.workspace_kind}
+            constants = {"BY": by, "TAPS": TAPS, "TURNED": turned, "ACC": self.workspace_kind}
             space = (depth, shape.filters)
             transform_filters[space, None](w, self.turned(u)[0], **constants)
         return u
@@ -130,8 +132,7 @@ class Winograd(Method):
         transform_images[self.launch(v.shape[0], self.shape.channels)](
             x,
             self.turned(v),
-            first,
-            self.tiles,
+            self.tiles_from(first),
             BY=self.by,
             PADDING=self.shape.window.padding,
             CHANNELS_FAST=self.channels_fast,
@@ -150,9 +151,9 @@ class Winograd(Method):
                 left,
                 right,
                 m,
+                None,
                 TILING=Tiling.of(choice),
                 RUN=choice["RUN"],
-                SUMS=False,
                 DOWN=not self.channels_fast,
                 ACC=self.workspace_kind,
             )
@@ -167,14 +168,17 @@ class Winograd(Method):
             self.turned(m),
             out,
             bias,
-            first,
-            self.tiles,
+            self.tiles_from(first),
             BY=self.by,
             ACTIVATION=activation,
             CHANNELS_FAST=self.channels_fast,
             T=self.block,
             STAGED=staged,
         )
+
+    def tiles_from(self, first: int) -> Tiles:
+        """The tiles of all images from one on."""
+        return Tiles(first, self.total, *self.tiles)
 
     def launch(self, blocks: int, channels: int) -> tuple[Any, tuple[int, int, int]]:
         """Workgroups that transform so many blocks: of all tiles of a channel, or of channels."""

@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from math import prod
 from typing import Any, Final
 
-from portable.conv.product_kernels import Tiling, multiply_many
+from portable.conv.product_kernels import multiply_many
+from portable.conv.tiling import Tiling
 from portable.conv.tuning import winograd_choices
 from portable.conv.winograd import Winograd
 from portable.conv.winograd_kernels import transform_gradient, transform_sums
@@ -51,11 +52,12 @@ class WinogradGradient:
         parts = self._parts(min(batch, forward.total))
         sums = device.empty((len(firsts) * parts, *self._matrices()), kind)
         for at, first in enumerate(firsts):
-            blocks = -(-min(batch, forward.total - first) // block)
+            tiles = min(batch, forward.total - first)
+            blocks = -(-tiles // block)
             v, m = forward.matrices(workspace, blocks)
             forward.transform_images(x, v, first)
             self._transform_gradient(dy, m, first)
-            self._sum(m, v, sums[at * parts : (at + 1) * parts])
+            self._sum(m, v, sums[at * parts : (at + 1) * parts], tiles)
         transform_sums[(dw.shape[1], dw.shape[0]), None](sums, dw, BY=forward.by)
 
     def _matrices(self) -> tuple[int, int, int, int]:
@@ -75,6 +77,8 @@ class WinogradGradient:
     def _choices(self) -> tuple[Parameters, ...]:
         """Large tiles, since sums are cut into as many parts as keep all units at work."""
         forward, columns = self.forward, self._matrices()[3]
+        if forward.choice is not None:
+            return (forward.choice,)
         can, kind = forward.device.capabilities, forward.workspace_kind
         return winograd_choices(can, kind, forward.shape, columns, _MANY, state(), blocked=False)
 
@@ -83,16 +87,14 @@ class WinogradGradient:
         transform_gradient[forward.launch(m.shape[0], forward.shape.filters)](
             dy,
             forward.turned(m),
-            first,
-            forward.total,
-            forward.tiles,
+            forward.tiles_from(first),
             BY=forward.by,
             CHANNELS_FAST=forward.channels_fast,
             T=forward.block,
             ACC=forward.workspace_kind,
         )
 
-    def _sum(self, m: Any, v: Any, sums: Any) -> None:
+    def _sum(self, m: Any, v: Any, sums: Any, tiles: int) -> None:
         """Sums of products of transformed gradients (K, tiles) and images (tiles, C)."""
         space, forward = self.forward.device.namespace(), self.forward
         left = forward.turned(m)
@@ -100,14 +102,14 @@ class WinogradGradient:
         *count, rows, columns = sums.shape
 
         def use(choice: Parameters) -> None:
-            tiles = -(-rows // choice["BM"]) * -(-columns // choice["BN"])
-            multiply_many[groups(prod(count) * tiles), (choice["WORKGROUP"], 1, 1)](
+            each = -(-rows // choice["BM"]) * -(-columns // choice["BN"])
+            multiply_many[groups(prod(count) * each), (choice["WORKGROUP"], 1, 1)](
                 left,
                 right,
                 sums,
+                tiles,
                 TILING=Tiling.of(choice),
                 RUN=1,
-                SUMS=True,
                 DOWN=True,
                 ACC=forward.workspace_kind,
             )

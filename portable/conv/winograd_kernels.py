@@ -8,7 +8,7 @@ neighbouring channels or neighbouring tiles.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 from portable import lang as kl
 from portable.conv.geometry import Pair
@@ -17,6 +17,7 @@ from portable.lang.function import function
 from portable.lang.kernel import kernel
 
 __all__ = [
+    "Tiles",
     "transform_filters",
     "transform_gradient",
     "transform_images",
@@ -49,28 +50,44 @@ def transformed(rows: Any, tile: Any, height: int) -> Any:
 
 
 @kernel
-def transform_filters(w: Any, u: Any, *, BY: Transforms, TAPS: int, ACC: Any) -> None:
-    """``u[e, g, k, c]`` is element e of the transformed filter ``w[g K + k, c]``."""
+def transform_filters(w: Any, u: Any, *, BY: Transforms, TAPS: int, TURNED: bool, ACC: Any) -> None:
+    """``u[e, g, k, c]`` is element e of the transformed filter ``w[g K + k, c]``.
+
+    Where they are `TURNED` it is that of ``w[g C + c, k]``, its taps in the other order.
+    """
     c, k = kl.global_id(0), kl.global_id(1)
-    filters = u.shape[2]
-    if c < w.shape[1] and k < w.shape[0]:
+    filters, depth = u.shape[2], u.shape[3]
+    if c < depth and k < u.shape[1] * filters:
         tile = kl.private((TAPS, TAPS), ACC)
         for i in kl.static_range(TAPS):
             for j in kl.static_range(TAPS):
-                tile[i, j] = ACC(w[k, c, i, j])
+                if TURNED:
+                    own = k // filters * depth + c
+                    tile[i, j] = ACC(w[own, k % filters, TAPS - 1 - i, TAPS - 1 - j])
+                else:
+                    tile[i, j] = ACC(w[k, c, i, j])
         full = transformed(BY.filter, tile, TAPS)
         for i in kl.static_range(BY.inputs):
             for j in kl.static_range(BY.inputs):
                 u[i * BY.inputs + j, k // filters, k % filters, c] = full[i, j]
 
 
-@function
-def tile_place(t: Any, tiles: Any) -> Any:
-    """Image, row and column of tile `t`, of `tiles` (down, across) in each image."""
-    image = t // (tiles[0] * tiles[1])
-    inside = t - image * tiles[0] * tiles[1]
-    row = inside // tiles[1]
-    return image, row, inside - row * tiles[1]
+class Tiles(NamedTuple):
+    """Tiles of images from the `first` on, `down` and `across` each image, `total` in all."""
+
+    first: Any
+    total: Any
+    down: Any
+    across: Any
+
+    @function
+    def place(self, t: Any) -> Any:
+        """Image, row and column of tile ``first + t``."""
+        at, each = self.first + t, self.down * self.across
+        image = at // each
+        inside = at - image * each
+        row = inside // self.across
+        return image, row, inside - row * self.across
 
 
 @function
@@ -103,7 +120,6 @@ def line_of_tile(start: Any, i: Any, extent: Any, PADDED: bool) -> Any:
 def transform_images(
     x: Any,
     v: Any,
-    first: Any,
     tiles: Any,
     *,
     BY: Transforms,
@@ -118,7 +134,7 @@ def transform_images(
     """
     p, channel, exists = own_tile(x.shape[1], CHANNELS_FAST, T)
     if exists:
-        n, row, column = tile_place(first + p, tiles)
+        n, row, column = tiles.place(p)
         n = kl.minimum(n, x.shape[0] - 1)
         y, z = row * BY.results - PADDING[0], column * BY.results - PADDING[1]
         tile = kl.private((BY.inputs, BY.inputs), ACC)
@@ -144,7 +160,6 @@ def transform_results(
     m: Any,
     out: Any,
     bias: Any,
-    first: Any,
     tiles: Any,
     *,
     BY: Transforms,
@@ -161,7 +176,7 @@ def transform_results(
     p, channel, exists = own_tile(out.shape[1], CHANNELS_FAST, T)
     R = BY.results
     full = kl.private((R, R), m.dtype)
-    n, row, column = tile_place(first + p, tiles)
+    n, row, column = tiles.place(p)
     if exists:
         tile = kl.private((BY.inputs, BY.inputs), m.dtype)
         g, k = channel // m.shape[3], channel % m.shape[3]
@@ -203,8 +218,6 @@ def transform_results(
 def transform_gradient(
     dy: Any,
     m: Any,
-    first: Any,
-    total: Any,
     tiles: Any,
     *,
     BY: Transforms,
@@ -212,19 +225,19 @@ def transform_gradient(
     T: int,
     ACC: Any,
 ) -> None:
-    """``m[b, e, g, k, t]`` from the gradient by results of tile ``first + b T + t``, of `total`.
+    """``m[b, e, g, k, t]`` from the gradient by results of tile ``first + b T + t``.
 
     The transpose of `transform_results`; zero beyond the last tile.
     """
     p, channel, exists = own_tile(dy.shape[1], CHANNELS_FAST, T)
     if exists:
         R = BY.results
-        n, row, column = tile_place(first + p, tiles)
+        n, row, column = tiles.place(p)
         n = kl.minimum(n, dy.shape[0] - 1)
         tile = kl.private((R, R), ACC)
         for i in kl.static_range(R):
             line = kl.minimum(row * R + i, dy.shape[2] - 1)
-            above = row * R + i < dy.shape[2] and first + p < total
+            above = row * R + i < dy.shape[2] and tiles.first + p < tiles.total
             for j in kl.static_range(R):
                 value = ACC(dy[n, channel, line, kl.minimum(column * R + j, dy.shape[3] - 1)])
                 inside = above and column * R + j < dy.shape[3]

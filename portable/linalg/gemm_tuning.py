@@ -54,7 +54,7 @@ def _fits(choice: Parameters, dtype: DType, capabilities: Capabilities) -> bool:
 def _may_be_apart(choice: Parameters, dtype: DType, capabilities: Capabilities) -> bool:
     """Where multiplications run on their own, in a ring with slots to run ahead in."""
     units = choice["UNITS"] and f"wgmma.{dtype.short}" in capabilities.matrix_units
-    return bool(units and choice["STAGES"] > 2 and choice["WORKGROUP"] > multiplying(choice))
+    return bool(units and choice["STAGES"] > 2 and choice["WORKGROUP"] > multiplying(choice) > 0)
 
 
 _VALUES: Final = {

@@ -24,7 +24,10 @@ DIRECT = [
     Case((1, 3, 8, 8), (40, 3, 1, 1)),
     Case((2, 2, 6, 5), (3, 2, 6, 5)),
 ]
-ERRORS = {"winograd2": 1e-6, "winograd4": 1e-5, "winograd6": 4e-5, "direct": 1e-5}
+ERRORS = {
+    "winograd2": 1e-6,
+    **dict.fromkeys(("auto", "winograd4", "winograd5", "winograd6", "direct"), 1e-5),
+}
 
 
 def there(device: Device, x: Any) -> Any:
@@ -45,10 +48,10 @@ def check(device: Device, case: Case, algorithm: Any, dtype: Any = np.float32) -
     [
         (WINOGRAD[0], "winograd2"),
         (WINOGRAD[0], "winograd4"),
-        (WINOGRAD[1], "winograd4"),
+        (WINOGRAD[1], "winograd5"),
         (WINOGRAD[2], "winograd6"),
     ],
-    ids=["padded2", "padded4", "groups4", "one6"],
+    ids=["padded2", "padded4", "groups5", "one6"],
 )
 def test_winograd(device: Device, case: Case, algorithm: str) -> None:
     check(device, case, algorithm)
@@ -115,6 +118,23 @@ def test_a_small_workspace_takes_tiles_in_batches(device: Device) -> None:
         assert np.allclose(pt.to_numpy(plan(images)), results(case, x, w), atol=1e-4)
 
 
+@pytest.mark.parametrize("seed", [1, 2])
+def test_random_shapes(device: Device, seed: int) -> None:
+    """Of any window, by whatever is chosen for it."""
+    random = np.random.default_rng(seed)
+    groups, *pairs = (
+        int(random.integers(1, 3)),
+        *random.integers((1, 1, 0, 1), (4, 3, 3, 3), (2, 4)),
+    )
+    taps, stride, padding, dilation = ((int(a), int(b)) for a, b in zip(*pairs, strict=True))
+    n, channels, filters, more, wide = (int(a) for a in random.integers(1, (4, 6, 20, 9, 9)))
+    height, width = (
+        d * t + extra for d, t, extra in zip(dilation, taps, (more, wide), strict=True)
+    )
+    x, w = (n, groups * channels, height, width), (groups * filters, channels, *taps)
+    check(device, Case(x, w, stride, padding, dilation, groups), "auto")
+
+
 def test_no_images_and_no_channels(device: Device) -> None:
     w = there(device, np.ones((3, 2, 3, 3), np.float32))
     assert conv2d(there(device, np.ones((0, 2, 4, 4), np.float32)), w).shape == (0, 3, 2, 2)
@@ -124,7 +144,7 @@ def test_no_images_and_no_channels(device: Device) -> None:
         assert not pt.to_numpy(found).any()
 
 
-@pytest.mark.parametrize("m", [2, 4, 6])
+@pytest.mark.parametrize("m", range(2, 7))
 def test_transforms_are_exact(m: int) -> None:
     by = transforms(m, 3)
     random = np.random.default_rng(m)

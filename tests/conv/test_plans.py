@@ -1,4 +1,4 @@
-"""What convolutions do on an H200, run by the simulator with races looked for."""
+"""What convolutions do on an H200 and a processor, run by the simulator with races looked for."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ import pytest
 
 import portable as pt
 from portable import sim
-from portable.conv import conv2d
+from portable.conv import conv2d, conv2d_weight_gradient
 from portable.lang.ir import statements as s
 from portable.lang.ir.walk import all_statements
 
-from .reference import Case, bounds, results
+from .reference import Case, bounds, gradients, results
 
 CASES: dict[str, tuple[Case, str, str, Any, str]] = {
     "boxes by the copy engine": (
@@ -61,3 +61,34 @@ def test_on_an_h200(name: str, ran: set[str]) -> None:
     assert wanted in ran
     error = np.abs(found - expected).max() / bounds(case, x, w)
     assert error < (1e-3 if dtype is np.float16 else 1e-5)
+
+
+@pytest.mark.parametrize(
+    ("name", "wanted"),
+    [("boxes by the copy engine", "tensor.load.4"), ("patches", "mma.f16.m16n8k16")],
+)
+def test_gradients_by_filters_on_an_h200(name: str, wanted: str, ran: set[str]) -> None:
+    case, algorithm, _, dtype, _ = CASES[name]
+    x, w = case.images(dtype)
+    dy = results(case, x, w).astype(dtype)
+    last = (np.ascontiguousarray(a.transpose(0, 2, 3, 1)) for a in (x, dy))
+    with pt.use("simulator:h200"), sim.checks(completion="early"):
+        found = conv2d_weight_gradient(
+            *last,
+            w.shape,
+            algorithm=algorithm,
+            layout="NHWC",
+            **case.settings,  # type: ignore[arg-type]
+        )
+    _, expected = gradients(case, x, w, dy)
+    _, largest = gradients(case, abs(x), w, abs(dy))
+    assert wanted in ran
+    assert np.abs(found - expected).max() < 1e-3 * largest.max()
+
+
+def test_blocks_of_tiles_on_a_processor() -> None:
+    case = Case((2, 4, 7, 6), (6, 2, 3, 3), padding=(1, 0), groups=2)
+    x, w = case.images(np.float32)
+    with pt.use("simulator:intel-cpu"), sim.checks(completion="early"):
+        found = conv2d(x, w, algorithm="winograd3", **case.settings)
+    assert np.abs(found - results(case, x, w)).max() < 1e-5 * bounds(case, x, w)

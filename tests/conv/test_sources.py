@@ -8,9 +8,10 @@ from typing import Any
 import pytest
 
 import portable as pt
-from portable.conv.box_kernels import multiply_boxes
+from portable.conv.box_kernels import BoxPlan, multiply_boxes, sum_boxes
 from portable.conv.geometry import Window
-from portable.conv.product_kernels import Tiling, multiply_many
+from portable.conv.product_kernels import multiply_many
+from portable.conv.tiling import Tiling
 from portable.dtypes import DType
 from portable.lang.emit import generate
 from portable.lang.frontend.compile import translate
@@ -25,12 +26,18 @@ HOPPER = replace(
     matrix_units=CUDA.matrix_units | {"wgmma.f16"},
     async_copy=CUDA.async_copy | {"tensor"},
 )
+WINDOW = Window((3, 3), (1, 1), (1, 1), (1, 1))
 BOXES = {
-    "WINDOW": Window((3, 3), (1, 1), (1, 1), (1, 1)), "BOX": (1, 8, 16), "BN": 64, "BK": 64,
-    "STAGES": 4, "APART": True, "UNITS": True, "ACC": pt.float32, "ACTIVATION": keep,
-}  # fmt: skip
+    "PLAN": BoxPlan(WINDOW, (1, 8, 16), Tiling(128, 64, 64, 4, units=True, apart=True)),
+    "ACTIVATION": keep,
+    "ACC": pt.float32,
+}
+SUMS = {
+    "PLAN": BoxPlan(WINDOW, (1, 8, 8), Tiling(128, 64, 64, 4, units=True, apart=True)),
+    "ACC": pt.float32,
+}
 MANY = {
-    "TILING": Tiling(64, 64, 32, 2, units=True, split=True), "RUN": 1, "SUMS": False, "DOWN": True,
+    "TILING": Tiling(64, 64, 32, 2, units=True, split=True), "RUN": 1, "DOWN": True,
     "ACC": pt.float32,
 }  # fmt: skip
 
@@ -40,7 +47,7 @@ def source(
 ) -> str:
     """The PTX for arrays of so many dimensions, all of them in the plainest layout."""
     specs = [ArraySpec(dtype, (*["any"] * (n - 1), "unit"), aligned=True, boxed=True) for n in dims]
-    more = [StaticSpec(None)] if kernel is multiply_boxes else []
+    more = [] if kernel is sum_boxes else [StaticSpec(None)]
     wanted = Specialisation(
         (*specs, *more), tuple(constants.items()), (items, 1, 1), False, True, Options()
     )
@@ -53,5 +60,8 @@ def test_they_compile() -> None:
     boxes = source(multiply_boxes, pt.float16, (4, 3, 4), BOXES, 384)
     assert "cp.async.bulk.tensor.4d" in boxes
     assert "wgmma" in boxes
+    sums = source(sum_boxes, pt.float16, (4, 4, 4), SUMS, 288)
+    assert "cp.async.bulk.tensor.4d" in sums
+    assert "wgmma" in sums
     many = source(multiply_many, pt.float32, (5, 5, 5), MANY, 128)
     assert many.count("mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32") == 3 * 4 * 2 * 4

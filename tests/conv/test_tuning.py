@@ -11,9 +11,10 @@ import pytest
 import portable as pt
 from portable.backend import Device
 from portable.conv import prepare
-from portable.conv.conv_tunable import TUNABLE
+from portable.conv.conv_tunable import TUNABLE, TUNABLE_WEIGHTS
 from portable.conv.tuning import entry_of, winograd_choices
 from portable.tune.table import device_keys, lookup, record, state, user_table
+from portable.tune.tunable import Tunable
 
 
 @pytest.fixture(autouse=True)
@@ -45,16 +46,18 @@ def test_an_entry_for_a_shape_is_for_that_shape(device: Device) -> None:
 
 
 def test_blocks_are_as_the_table_has_them(device: Device) -> None:
-    shape = prepare((2, 8, 9, 9), ones(device, (8, 8, 3, 3)))._route.shape
+    shape = prepare((2, 8, 9, 9), ones(device, (8, 8, 3, 3)))._route.method.shape
     key = device_keys(device.capabilities)[0]
-    record("conv", pt.float32, key, [choice(device, T=64, BN=64, RUN=4)])
+    entry = entry_of((8, 9, 9, 8, 2), choice(device, T=64, BN=64, RUN=4))
+    record("conv", pt.float32, key, [entry])
     found = winograd_choices(device.capabilities, pt.float32, shape, 10**6, 36, state())
     assert (found[0]["T"], found[0]["RUN"]) == (64, 4)
 
 
 @pytest.mark.parametrize("algorithm", ["direct", "winograd2"])
-def test_what_is_tuned_is_verified(device: Device, algorithm: str) -> None:
-    problem = TUNABLE.problem(device, pt.float32, (3, 6, 7, 4, 2))
+@pytest.mark.parametrize("tunable", [TUNABLE, TUNABLE_WEIGHTS], ids=["results", "weights"])
+def test_what_is_tuned_is_verified(device: Device, tunable: Tunable, algorithm: str) -> None:
+    problem = tunable.problem(device, pt.float32, (3, 6, 7, 4, 2))
     problem.run(choice(device, ALGORITHM=algorithm))
     assert problem.error() <= 1
     assert not problem.error() <= 1, "the result is to be cleared"

@@ -1,0 +1,115 @@
+"""The way that a convolution takes: its algorithm, made ready for a device and a shape."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+from portable.backend import Device
+from portable.conv.boxes import boxes
+from portable.conv.choice import chosen
+from portable.conv.direct import Gathered
+from portable.conv.geometry import Geometry, Layout
+from portable.conv.method import Method
+from portable.conv.settings import Algorithm
+from portable.conv.vendor import Vendor
+from portable.conv.winograd import Winograd
+from portable.conv.winograd_blocks import WinogradBlocks
+from portable.dtypes import DType
+from portable.tune.space import Parameters
+
+__all__ = ["Route", "method_of", "route"]
+
+
+@dataclass(frozen=True)
+class Route:
+    """What depends on device, shapes, dtype and settings alone.
+
+    Attributes
+    ----------
+    algorithm : str
+        What was chosen.
+    method : Method
+    """
+
+    algorithm: Algorithm
+    method: Method
+
+    @property
+    def result_shape(self) -> tuple[int, ...]:
+        """Of the results, in their layout."""
+        shape = self.method.shape
+        return self._laid_out(shape.images, shape.filters, *shape.result)
+
+    @property
+    def image_shape(self) -> tuple[int, ...]:
+        """Of the images, in their layout."""
+        shape = self.method.shape
+        return self._laid_out(shape.images, shape.channels, shape.height, shape.width)
+
+    def _laid_out(self, n: int, c: int, h: int, w: int) -> tuple[int, ...]:
+        return (n, c, h, w) if self.method.layout == "NCHW" else (n, h, w, c)
+
+    def new_workspace(self) -> Any:
+        """All the workspace that is of use; None where none is."""
+        wanted, _ = self.method.workspace()
+        kind = self.method.workspace_kind
+        return self.method.device.empty((wanted,), kind) if wanted else None
+
+
+@lru_cache(maxsize=1024)
+def route(
+    device: Device,
+    shape: Geometry,
+    kind: DType,
+    layout: Layout,
+    asked: Algorithm,
+    table: object,
+    weights: bool = False,
+) -> Route:
+    """The way of a convolution.
+
+    Parameters
+    ----------
+    device : Device
+        Where it is to run.
+    shape : Geometry
+        Of the convolution.
+    kind : DType
+        Of all arrays.
+    layout : {"NCHW", "NHWC"}
+        Of images and results.
+    asked : str
+        The algorithm, or "auto".
+    table : object
+        The state of the user's table of tuned parameters.
+    weights : bool
+        Whether the gradient by filters of the convolution is wanted.
+
+    Raises
+    ------
+    UnsupportedError
+        For an algorithm that cannot do the shape.
+    """
+    algorithm = chosen(asked, device.capabilities, shape, kind, weights)
+    return Route(algorithm, method_of(device, shape, kind, layout, algorithm))
+
+
+def method_of(
+    device: Device,
+    shape: Geometry,
+    kind: DType,
+    layout: Layout,
+    algorithm: Algorithm,
+    choice: Parameters | None = None,
+) -> Method:
+    """The method of an algorithm, with a choice instead of the table's if there is one."""
+    if algorithm == "vendor":
+        return Vendor(device, shape, kind, layout)
+    if algorithm == "direct":
+        found = boxes(device, shape, kind, layout, choice)
+        return found or Gathered(device, shape, kind, layout, choice)
+    alone = device.capabilities.lone_work_items and layout == "NCHW"
+    winograd = WinogradBlocks if alone else Winograd
+    return winograd(device, shape, kind, layout, choice, results=int(algorithm[-1]))
