@@ -75,6 +75,13 @@ def predicted(stripes: int, members: int, costs: Costs) -> float:
     """Seconds for all stripes, by the schedule of `portable.gf2.schedule.run_stripes`.
 
     What is told travels while a member works, and is waited for afterwards.
+
+    Parameters
+    ----------
+    stripes : int
+    members : int
+    costs : Costs
+        Of the parts.
     """
     now = [0.0] * members
     for stripe in range(stripes):

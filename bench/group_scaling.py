@@ -116,6 +116,15 @@ def measure(
 ) -> Iterator[Row]:
     """A row for each group and each way to scale; results are verified first.
 
+    Parameters
+    ----------
+    groups : sequence of Group
+        The first has one member.
+    layers : sequence of Layer
+    dtype : DType
+    algorithm : str
+        As `portable.conv.conv2d` takes it.
+
     Raises
     ------
     PortableError

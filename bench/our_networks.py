@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from portable.nn import MLP, Adam, mse
+from portable.nn.step import Step
 from portable.nn.training import trainer_for
 from portable_bench.networks import RATE
 from portable_bench.operation import Case, Run
@@ -34,7 +35,7 @@ def trained(case: Case, x: Any, y: Any, *parameters: Any) -> Run:
     steps, batch = case.size[:2]
     model = _network(case, case.size[2:], parameters)
     adam = Adam(RATE)
-    trainer = trainer_for(model, mse, adam, None, batch)
+    trainer = trainer_for(model, Step(mse, adam, batch))
     order = case.device.from_numpy(np.arange(steps * batch, dtype=np.int32)[None])
     numbers = adam.numbers(1, [adam.lr] * steps).astype(case.dtype.register.numpy)
     launch = trainer.prepare(x, y, order, case.device.from_numpy(numbers))

@@ -12,6 +12,7 @@ from portable.dtypes import DType
 from portable.errors import PortableError
 from portable.nn import MLP, SGD, mse
 from portable.nn.layered import LayeredTrainer
+from portable.nn.step import Step
 from portable.nn.team import Alone, Together
 from portable.parallel import Group, Member
 from portable_bench.group_scaling import Row, Scaling, slowest_median
@@ -60,6 +61,13 @@ def measure_training(groups: Sequence[Group], network: Network, dtype: DType) ->
 
     `own` is a step without sums of gradients, `gathered` one with them, and `collectives` are the
     sums alone.
+
+    Parameters
+    ----------
+    groups : sequence of Group
+        The first has one member.
+    network : Network
+    dtype : DType
 
     Raises
     ------
@@ -112,7 +120,7 @@ def _trainer(
     shape = (count, network.widths[0])
     x = device.from_numpy((random.standard_normal(shape, np.float32) / 8).astype(dtype.numpy))
     y = device.from_numpy(np.full((count, network.widths[-1]), 0.5, dtype.numpy))
-    trainer = LayeredTrainer(model, mse, SGD(_RATE), None, count, team)
+    trainer = LayeredTrainer(model, Step(mse, SGD(_RATE), count), team)
     order = device.from_numpy(np.arange(count, dtype=np.int32)[None])
     numbers = device.from_numpy(SGD(_RATE).numbers(1, [_RATE]).astype(dtype.register.numpy))
     return trainer.prepare(x, y, order, numbers), model

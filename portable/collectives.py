@@ -24,16 +24,36 @@ class Collectives(ABC):
 
     @abstractmethod
     def all_reduce(self, x: Any, out: Any, op: str) -> None:
-        """Must: combine all devices' `x` into `out`, which may be `x`."""
+        """Must: combine all devices' `x` into `out`, which may be `x`.
+
+        Parameters
+        ----------
+        x, out : array
+            Alike.
+        op : {"sum", "max", "min"}
+        """
 
     def start_all_reduce(self, x: Any, out: Any, op: str) -> Callable[[], None]:
-        """Should: the same, beside what is enqueued next; what is returned has later work wait."""
+        """Should: the same, beside what is enqueued next; what is returned has later work wait.
+
+        Parameters
+        ----------
+        x, out, op
+            As of `all_reduce`.
+        """
         self.all_reduce(x, out, op)
         return lambda: None
 
     @abstractmethod
     def reduce_scatter(self, x: Any, out: Any, op: str) -> None:
-        """Must: combine all devices' `x` and keep this one's part."""
+        """Must: combine all devices' `x` and keep this one's part.
+
+        Parameters
+        ----------
+        x : array, shape (devices * n, ...)
+        out : array, shape (n, ...)
+        op : {"sum", "max", "min"}
+        """
 
     @abstractmethod
     def all_gather(self, x: Any, out: Any) -> None:

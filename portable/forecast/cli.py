@@ -102,32 +102,17 @@ def train_command(
     trace: Path | None,
     column: str | None,
     model: Path,
-    preset: str,
-    horizon: int,
+    unit: str,
     intervals: bool,
     coverage: float,
-    dtype: str,
-    epochs: int | None,
-    lr: float | None,
-    seed: int,
-    device: str | None,
-    unit: str,
+    **training: Any,
 ) -> None:
     """Train a model on a TRACE, test it beside the baselines, and keep it."""
     _check_writable("--model", model)
     with _reported():
         values = _values(trace, column)
-        forecaster = train(
-            values,
-            preset=preset,
-            horizon=horizon,
-            coverage=coverage if intervals else None,
-            dtype=dtype,
-            device=device,
-            seed=seed,
-            epochs=epochs,
-            lr=lr,
-        )
+        # The other options are called as `train` calls them.
+        forecaster = train(values, coverage=coverage if intervals else None, **training)
         evaluation = evaluate(forecaster, values)
         _report_training(forecaster, evaluation)
         _report(evaluation, unit)

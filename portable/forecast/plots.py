@@ -21,6 +21,16 @@ _DPI = 120
 def picture(forecaster: Forecaster, evaluation: Evaluation, shown: int, unit: str) -> bytes:
     """A PNG of the last `shown` test intervals, one step ahead, and of the training loss.
 
+    Parameters
+    ----------
+    forecaster : Forecaster
+    evaluation : Evaluation
+        Of test intervals.
+    shown : int
+        How many of them.
+    unit : str
+        Of the trace.
+
     Raises
     ------
     ImportError

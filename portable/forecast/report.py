@@ -114,7 +114,16 @@ def _add_spread(table: Table, name: str, values: Sequence[float]) -> None:
 
 
 def forecast_table(forecast: Forecast, coverage: float | None, unit: str = "Mbit/s") -> Table:
-    """The first forecast, step by step, with its bounds if there are any."""
+    """The first forecast, step by step, with its bounds if there are any.
+
+    Parameters
+    ----------
+    forecast : Forecast
+    coverage : float or None
+        How likely values are to lie within the bounds.
+    unit : str
+        Of the trace.
+    """
     table = Table()
     columns = {"step": range(1, forecast.values.shape[1] + 1), unit: forecast.values[0]}
     if coverage is not None and forecast.lower is not None and forecast.upper is not None:

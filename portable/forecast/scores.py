@@ -68,6 +68,13 @@ class Coverage:
         upper: NDArray[np.float64],
         truth: NDArray[np.float64],
     ) -> Coverage:
-        """Of bounds and what came, all (n, horizon)."""
+        """Of bounds and what came, all (n, horizon).
+
+        Parameters
+        ----------
+        nominal : float
+            How likely values are to lie within the bounds.
+        lower, upper, truth : numpy.ndarray, shape (n, horizon)
+        """
         inside = (lower <= truth) & (truth <= upper)
         return cls(nominal, float(inside.mean()), float((upper - lower).mean()))

@@ -52,7 +52,16 @@ class ModelFile:
 def write(
     path: str | os.PathLike[str], state: Mapping[str, Any], metadata: Mapping[str, str]
 ) -> None:
-    """Writes parameters and what describes them, whole or not at all."""
+    """Writes parameters and what describes them, whole or not at all.
+
+    Parameters
+    ----------
+    path : path
+    state : mapping of str to numpy.ndarray
+        Parameters by name.
+    metadata : mapping of str to str
+        What describes them.
+    """
     from safetensors.numpy import save
 
     write_whole(path, save(dict(state), dict(metadata)))
@@ -96,6 +105,14 @@ def opened(path: str | os.PathLike[str]) -> Iterator[ModelFile]:
 def described(file: ModelFile, what: str, read: Callable[[Mapping[str, str]], _T]) -> _T:
     """What a network's metadata say, by a function that raises where they do not say it.
 
+    Parameters
+    ----------
+    file : ModelFile
+    what : str
+        What is looked for, for the message.
+    read : callable
+        From the metadata to what they say.
+
     Raises
     ------
     ModelFileError
@@ -115,6 +132,15 @@ def read(
     file: ModelFile, layers: Sequence[Layer], whole: str, *, check_finite: bool = True
 ) -> _State:
     """The parameters of these layers; `whole` names them all in messages.
+
+    Parameters
+    ----------
+    file : ModelFile
+    layers : sequence of Layer
+    whole : str
+        What they are called in messages.
+    check_finite : bool
+        Whether to refuse NaN and infinities.
 
     Raises
     ------

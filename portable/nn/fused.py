@@ -18,7 +18,8 @@ from portable.nn.fused_shapes import Shape, forward_shape, training_shape
 from portable.nn.history import Epoch
 from portable.nn.layered_kernels import copy_vector
 from portable.nn.losses import Loss
-from portable.nn.optimizers import Optimizer, rule_of
+from portable.nn.optimizers import rule_of
+from portable.nn.step import Step
 
 if TYPE_CHECKING:
     from portable.nn.mlp import MLP
@@ -48,25 +49,20 @@ class FusedTrainer:
 
     Parameters
     ----------
-    model, loss, optimizer, clip_norm, batch
-        As `portable.nn.layered.LayeredTrainer` takes them.
+    model : MLP
+        What is trained; its parameters are up to date after every epoch.
+    step : Step
+        Its loss is a `Loss`.
     shape : Shape
         How it is cut up.
     """
 
-    def __init__(
-        self,
-        model: MLP,
-        loss: Loss,
-        optimizer: Optimizer,
-        clip_norm: float | None,
-        batch: int,
-        shape: Shape,
-    ) -> None:
+    def __init__(self, model: MLP, step: Step, shape: Shape) -> None:
+        loss, optimizer = step.loss, step.optimizer
+        assert isinstance(loss, Loss)
         device, kind = model.device, model.dtype.register
         self._model = model
-        self._batch = batch
-        self._clip = clip_norm
+        self._step = step
         self._kind = kind
         rounds = kind is not model.dtype
         self._rounded = model.vector if rounds else None
@@ -84,20 +80,25 @@ class FusedTrainer:
         }
 
     @staticmethod
-    def shape(model: MLP, loss: Loss, optimizer: Optimizer, batch: int) -> Shape | None:
+    def shape(model: MLP, step: Step) -> Shape | None:
         """How a network can be cut up for this; None if layers one by one do better."""
+        if not isinstance(step.loss, Loss):
+            return None
         return training_shape(
             model.device.capabilities,
             model.layout,
             model.sizes,
             model.dtype,
-            batch=batch,
-            slots=optimizer.slots,
-            targets=loss.targets(model.sizes[-1]),
+            batch=step.batch,
+            slots=step.optimizer.slots,
+            targets=step.loss.targets(model.sizes[-1]),
         )
 
     def prepare(self, x: Any, y: Any, order: Any, numbers: Any) -> Callable[[], None]:
-        """The launch of the same device arrays again and again, for measurements."""
+        """The launch of the same arrays of the device again and again, for measurements.
+
+        The parameters are those of `epochs`.
+        """
         lost = self._model.device.empty((order.shape[0],), self._kind)
         arguments = self._arguments(x, y, order, numbers, lost)
         launch = self._with_fitting_workgroup(
@@ -122,12 +123,19 @@ class FusedTrainer:
 
     def _arguments(self, x: Any, y: Any, order: Any, numbers: Any, lost: Any) -> tuple[Any, ...]:
         trained = Trained(self._parameters, self._rounded, self._state, numbers)
-        return Samples(x, y, order), trained, self._levels, lost, self._batch, self._clip
+        return (
+            Samples(x, y, order),
+            trained,
+            self._levels,
+            lost,
+            self._step.batch,
+            self._step.clip_norm,
+        )
 
     def epochs(
         self, x: Any, y: Any, order: np.ndarray[Any, Any], numbers: np.ndarray[Any, Any]
     ) -> list[Epoch]:
-        """Passes over the samples, ``order[epoch]`` each; a row of `numbers` for each step."""
+        """As `portable.nn.run.Trainer.epochs`."""
         device = self._model.device
         given = device.from_numpy(order), device.from_numpy(numbers.astype(self._kind.numpy))
         lost = device.empty((order.shape[0],), self._kind)

@@ -118,7 +118,21 @@ def _rows_within(room: int, bytes_per_row: int, wanted: int, lanes: int, pad: in
 def forward_shape(
     can: Capabilities, layout: Layout, sizes: Sequence[int], kind: DType, count: int
 ) -> Shape | None:
-    """For `count` samples through a network; None if layers one by one do better."""
+    """For `count` samples through a network; None if layers one by one do better.
+
+    Parameters
+    ----------
+    can : Capabilities
+        Of the device.
+    layout : Layout
+        Of the parameters.
+    sizes : sequence of int
+        Widths of the input and of every layer.
+    kind : DType
+        Of the network.
+    count : int
+        Samples.
+    """
     computed = kind.register
     size = computed.itemsize
     lanes = can.vector_bytes // size
@@ -151,7 +165,19 @@ def training_shape(
     slots: int,
     targets: int,
 ) -> Shape | None:
-    """For batches of so many samples; None if layers one by one do better."""
+    """For batches of so many samples; None if layers one by one do better.
+
+    Parameters
+    ----------
+    can, layout, sizes, kind
+        As of `forward_shape`.
+    batch : int
+        Samples of a step.
+    slots : int
+        Numbers that the optimizer keeps for each parameter.
+    targets : int
+        Numbers that a sample is compared with.
+    """
     size = kind.register.itemsize
     lanes = can.vector_bytes // size
     row = (sum(sizes) + 1 + targets) * size

@@ -38,7 +38,16 @@ weight's place; biases start at zero."""
 
 
 def initial_vector(layers: Sequence[Layer], init: str, seed: int) -> np.ndarray[Any, Any]:
-    """All parameters in double precision, by NumPy's Philox generator."""
+    """All parameters in double precision, by NumPy's Philox generator.
+
+    Parameters
+    ----------
+    layers : sequence of Layer
+    init : {"he", "xavier", "uniform"}
+        How far weights reach.
+    seed : int
+        From 0.
+    """
     if seed < 0:
         raise ValueError(f"seed={seed}: expected a number from 0")
     random = np.random.Generator(np.random.Philox(seed))

@@ -16,10 +16,11 @@ from portable.lang.geometry import groups
 from portable.nn import layered_kernels as kernels
 from portable.nn.history import Epoch
 from portable.nn.loss_passes import Sums, group_count, loss_pass
-from portable.nn.losses import AnyLoss, CrossEntropyLoss
+from portable.nn.losses import CrossEntropyLoss
 from portable.nn.network import Network
-from portable.nn.optimizers import Optimizer, rule_of
+from portable.nn.optimizers import rule_of
 from portable.nn.stages import TrainingPass
+from portable.nn.step import Step
 from portable.nn.team import Alone, Team
 
 __all__ = ["LayeredTrainer"]
@@ -55,41 +56,28 @@ class LayeredTrainer:
     ----------
     model : Network
         What is trained; its parameters are up to date after every epoch.
-    loss, optimizer
-        As `portable.nn.fit` takes them.
-    clip_norm : float or None
-        The largest norm of a gradient.
-    batch : int
-        Rows of a full batch.
+    step : Step
     team : Team, optional
         Those who train it together.
     """
 
-    def __init__(
-        self,
-        model: Network,
-        loss: AnyLoss,
-        optimizer: Optimizer,
-        clip_norm: float | None,
-        batch: int,
-        team: Team | None = None,
-    ) -> None:
+    def __init__(self, model: Network, step: Step, team: Team | None = None) -> None:
         device, kind = model.device, model.dtype
         self._model = model
-        self._rule = rule_of(optimizer)
-        self._clip = clip_norm
+        self._rule = rule_of(step.optimizer)
+        self._clip = step.clip_norm
         self._half = kind is kl.f16
         self._rounds = kind.register is not kind
-        self._batch = batch
+        self._batch = step.batch
         self._kind = kind.register
         self._team = Alone() if team is None else team
-        self._loss = loss_pass(device, loss, kind)
-        self._counts = isinstance(loss, CrossEntropyLoss)
+        self._loss = loss_pass(device, step.loss, kind)
+        self._counts = isinstance(step.loss, CrossEntropyLoss)
         length = model.layout.length
         self._master = self._zeros((length,)) if self._rounds else model.vector
         if self._rounds:
             kernels.copy_vector[length, _WORKGROUP](model.vector, self._master)
-        self._state = self._zeros((max(optimizer.slots, 1), length))
+        self._state = self._zeros((max(step.optimizer.slots, 1), length))
         self._gradient = device.from_numpy(np.zeros(length, kind.numpy))
         self._control = device.from_numpy(
             np.array([1, _SCALE if self._half else 1, 0], self._kind.numpy)
@@ -107,7 +95,7 @@ class LayeredTrainer:
     def epochs(
         self, x: Any, y: Any, order: np.ndarray[Any, Any], numbers: np.ndarray[Any, Any]
     ) -> list[Epoch]:
-        """Passes over the samples, ``order[epoch]`` each; a row of `numbers` for each step."""
+        """As `portable.nn.run.Trainer.epochs`."""
         shared = np.split(numbers, order.shape[0])
         return [self._epoch(x, y, *given) for given in zip(order, shared, strict=True)]
 
@@ -135,7 +123,10 @@ class LayeredTrainer:
         return run
 
     def prepare(self, x: Any, y: Any, order: Any, numbers: Any) -> Callable[[], object]:
-        """One epoch of the same device arrays again and again, for measurements."""
+        """One epoch of the same arrays of the device again and again, for measurements.
+
+        The parameters are those of `epochs`, with an `order` of one epoch.
+        """
         return self._repeated(x, y, order[0], numbers)
 
     def _steps(self, x: Any, y: Any, order: Any, numbers: Any) -> None:

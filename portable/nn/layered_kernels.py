@@ -37,7 +37,15 @@ _LARGEST_SCALE: Final = 2.0**24
 
 @kernel
 def take_rows(x: Any, order: Any, first: Any, out: Any) -> None:
-    """The rows of `x` that come in `order` from `first` on; all in turn if there is no order."""
+    """The rows of `x` that come in `order` from `first` on; all in turn if there is no order.
+
+    Parameters
+    ----------
+    x : array, shape (n, columns)
+    order : array of int, or None
+    first : int
+    out : array, shape (rows, columns)
+    """
     column, row = kl.global_id(0), kl.global_id(1)
     if row < out.shape[0] and column < out.shape[1]:
         source = first + row
@@ -48,7 +56,15 @@ def take_rows(x: Any, order: Any, first: Any, out: Any) -> None:
 
 @kernel
 def squares(gradient: Any, control: Any, partial: Any) -> None:
-    """Each workgroup's sum of squares of the gradient, the scale taken out of it."""
+    """Each workgroup's sum of squares of the gradient, the scale taken out of it.
+
+    Parameters
+    ----------
+    gradient : array, shape (n,)
+    control : array, shape (3,)
+        See the module.
+    partial : array, shape (workgroups,)
+    """
     kind = kl.accumulator(gradient.dtype)
     total = kl.cast(0, kind)
     back = 1 / control[SCALE]
@@ -80,6 +96,17 @@ def finish_step(
     or None. In half precision a gradient that is not finite is left out and the scale halved, and
     after many good steps doubled (Micikevicius et al., "Mixed precision training", ICLR 2018). One
     workgroup.
+
+    Parameters
+    ----------
+    losses, hits, squared : array
+        Parts of sums; the last two may be None.
+    control : array, shape (3,)
+        See the module.
+    lost : array, shape (2,)
+    limit : float or None
+    HALF : bool
+        Whether losses are scaled.
     """
     kind = control.dtype
     own = kl.local_id(0)
@@ -115,7 +142,20 @@ def update(
     parameters: Any, rounded: Any, gradient: Any, state: Any, numbers: Any, step: Any,
     control: Any, *, RULE: Any,
 ) -> None:  # fmt: skip
-    """One step of an optimizer; `rounded`, where given, gets the parameters in fewer bits."""
+    """One step of an optimizer; `rounded`, where given, gets the parameters in fewer bits.
+
+    Parameters
+    ----------
+    parameters, rounded, gradient : array, shape (n,)
+        `rounded` may be None.
+    state : array, shape (slots, n)
+    numbers : array, shape (steps, count)
+    step : int
+        Its row of `numbers`.
+    control : array, shape (3,)
+        See the module.
+    RULE : Rule
+    """
     i = kl.global_id(0)
     factor = control[FACTOR]
     if i < parameters.shape[0] and factor > 0:

@@ -28,6 +28,19 @@ def loss_and_slopes(
 
     `slopes` may be None. The loss is a mean over `rows` samples, of which those here may be a part.
     Each column of targets belongs to as many outputs as there are levels.
+
+    Parameters
+    ----------
+    predicted, slopes : array, shape (n, columns)
+    wanted : array, shape (n, columns / LEVELS)
+    levels : array, shape (LEVELS,)
+    control : array
+        As of `portable.nn.layered_kernels`; it has the scale of slopes.
+    partial : array, shape (workgroups,)
+    rows : int
+    TERM : Function
+        ``TERM(error, level)`` returns the loss and its slope.
+    LEVELS : int
     """
     kind = kl.accumulator(predicted.dtype)
     columns = predicted.shape[1]
@@ -61,6 +74,16 @@ def cross_entropy(
     """The same for ``log(sum(exp(outputs))) - outputs[class]``; a workgroup takes rows in turn.
 
     `hits` gets each workgroup's count of rows whose first greatest output is that of their class.
+
+    Parameters
+    ----------
+    predicted, slopes : array, shape (n, classes)
+    classes : array of int, shape (n, 1)
+    smoothing : float
+        What all classes share of a row's target.
+    control, rows
+        As of `loss_and_slopes`.
+    partial, hits : array, shape (workgroups,)
     """
     kind = kl.accumulator(predicted.dtype)
     columns = predicted.shape[1]

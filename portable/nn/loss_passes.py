@@ -83,7 +83,15 @@ class _CrossEntropy(LossPass):
 
 
 def loss_pass(device: Device, loss: AnyLoss, kind: DType) -> LossPass:
-    """What works out a loss for outputs of this type on this device."""
+    """What works out a loss for outputs of this type on this device.
+
+    Parameters
+    ----------
+    device : Device
+    loss : Loss or CrossEntropyLoss
+    kind : DType
+        Of the outputs.
+    """
     if isinstance(loss, CrossEntropyLoss):
         return _CrossEntropy(device, loss, kind)
     return _Elementwise(device, loss, kind)

@@ -56,6 +56,17 @@ class Blueprint:
 class Network(ABC):
     """Layers with their parameters on a device.
 
+    Parameters
+    ----------
+    layers : sequence of Layer
+    dtype : dtype
+    device : str or Device, optional
+        Where it lives; None: the device in use.
+    init : {"he", "xavier", "uniform"}
+        How far weights reach at first.
+    seed : int
+        Of the generator that draws them.
+
     Attributes
     ----------
     layers : tuple of Layer
@@ -381,7 +392,17 @@ class Network(ABC):
 
 
 def known(what: str, given: object, table: Mapping[str, Any]) -> str:
-    """The name that was given, if the table has it."""
+    """The name that was given, if the table has it.
+
+    Parameters
+    ----------
+    what : str
+        What is named, for the message.
+    given : object
+        The name.
+    table : mapping
+        By the names that there are.
+    """
     if not isinstance(given, str) or given not in table:
         raise ValueError(f"{what}={given!r}; there are {', '.join(table)}")
     return given

@@ -91,7 +91,14 @@ def rule_of(optimizer: Optimizer) -> Rule:
 
 @function
 def row_of(numbers: Any, row: Any, COUNT: int) -> Any:
-    """The numbers of a row, as a tuple."""
+    """The numbers of a row, as a tuple.
+
+    Parameters
+    ----------
+    numbers : array, shape (rows, COUNT)
+    row : int
+    COUNT : int
+    """
     found = ()
     for j in kl.static_range(COUNT):
         found = (*found, numbers[row, j])  # type: ignore[assignment]
@@ -100,7 +107,21 @@ def row_of(numbers: Any, row: Any, COUNT: int) -> Any:
 
 @function
 def move_parameter(parameters: Any, i: Any, slope: Any, state: Any, given: Any, RULE: Any) -> Any:
-    """Takes a step with one parameter; returns what it becomes."""
+    """Takes a step with one parameter; returns what it becomes.
+
+    Parameters
+    ----------
+    parameters : array, shape (n,)
+    i : int
+        Which of them.
+    slope : float
+        Of the loss by it.
+    state : array, shape (slots, n)
+        What the optimizer keeps.
+    given : tuple of float
+        The step's numbers.
+    RULE : Rule
+    """
     kept = ()
     for slot in kl.static_range(RULE.slots):
         kept = (*kept, state[slot, i])  # type: ignore[assignment]

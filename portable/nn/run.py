@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from time import perf_counter
-from typing import Any, Final, Protocol
+from typing import Any, Final, Protocol, TypedDict
 
 import numpy as np
 
@@ -20,7 +20,7 @@ from portable.nn.samples import Samples
 from portable.nn.schedules import Schedule
 from portable.nn.team import Alone, Team
 
-__all__ = ["Plan", "Run", "Trainer"]
+__all__ = ["Plan", "Run", "Settings", "Trainer"]
 
 _SOON: Final = 0.05
 """Seconds for which training may go on without a look at the losses or at Ctrl-C."""
@@ -28,18 +28,36 @@ _MOST_ORDERED: Final = 2**22
 """Samples whose order goes to the device at once."""
 
 
+class _Needed(TypedDict):
+    """The settings that have no default."""
+
+    epochs: int
+    batch_size: int
+
+
+class Settings(_Needed, total=False):
+    """What a training is told, as `portable.nn.fit` explains it."""
+
+    loss: str | AnyLoss
+    optimizer: Optimizer | None
+    schedule: Schedule | None
+    clip_norm: float | None
+    patience: int | None
+    seed: int
+
+
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What a training is to do, as `portable.nn.fit` is told."""
+    """What a training is to do: `Settings`, checked and complete."""
 
     loss: AnyLoss
     optimizer: Optimizer
     epochs: int
     batch_size: int
-    schedule: Schedule | None
-    clip_norm: float | None
-    patience: int | None
-    seed: int
+    schedule: Schedule | None = None
+    clip_norm: float | None = None
+    patience: int | None = None
+    seed: int = 0
 
 
 class Trainer(Protocol):
@@ -48,11 +66,34 @@ class Trainer(Protocol):
     def epochs(
         self, x: Any, y: Any, order: np.ndarray[Any, Any], numbers: np.ndarray[Any, Any]
     ) -> Sequence[Epoch]:
-        """Passes over the samples, ``order[epoch]`` each; a row of `numbers` for each step."""
+        """Passes over the samples.
+
+        Parameters
+        ----------
+        x, y : array, shape (n, ...)
+            Samples and their targets, on the device.
+        order : numpy.ndarray, shape (epochs, n)
+            In which order each epoch takes them.
+        numbers : numpy.ndarray, shape (steps, ...)
+            What the optimizer is given for each step of all epochs.
+        """
 
 
 class Run:
-    """One training under way; of a team each member has one, which goes the same way."""
+    """One training under way; of a team each member has one, which goes the same way.
+
+    Parameters
+    ----------
+    model : Network
+    plan : Plan
+        With a batch of no more samples than there are.
+    trainer : Trainer
+    train : Samples
+    watched : Samples or None
+        For validation.
+    team : Team
+        Those who train it together.
+    """
 
     def __init__(
         self,
@@ -61,7 +102,6 @@ class Run:
         trainer: Trainer,
         train: Samples,
         watched: Samples | None,
-        batch: int,
         team: Team,
     ) -> None:
         self.history = History()
@@ -70,7 +110,6 @@ class Run:
         self._trainer = trainer
         self._train = train
         self._watched = watched
-        self._batch = batch
         self._team = team
         self._random = np.random.Generator(np.random.Philox(plan.seed))
         self._mean_loss = MeanLoss(model, plan.loss)
@@ -123,7 +162,7 @@ class Run:
             return False
         if not may_overflow(model, parameter, self._train.largest):
             return True
-        few = slice(0, self._batch)
+        few = slice(0, self._plan.batch_size)
         return bool(np.isfinite(self._mean_loss(self._train.x[few], self._train.y[few])))
 
     def _may_hurry(self, seconds: float, at_once: int) -> bool:
@@ -150,7 +189,7 @@ class Run:
     def _numbers(self, epochs: int) -> np.ndarray[Any, Any]:
         """What the optimizer is given for the steps of the next epochs."""
         plan = self._plan
-        steps = -(-self._train.count // self._batch)
+        steps = -(-self._train.count // self._plan.batch_size)
         total, first = steps * plan.epochs, steps * self.history.epochs
         factor: Schedule = plan.schedule or (lambda step, steps: 1.0)
         rates = [plan.optimizer.lr * factor(first + i, total) for i in range(steps * epochs)]

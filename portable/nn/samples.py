@@ -44,6 +44,15 @@ def samples_and_watched(
 ) -> tuple[Samples, Samples | None]:
     """The samples to train on and those to watch.
 
+    Parameters
+    ----------
+    model : Network
+    loss : Loss or CrossEntropyLoss
+    x, y : array, shape (n, ...)
+        Samples and targets.
+    validation : (array, array), float or None
+        As `portable.nn.fit` takes it.
+
     Raises
     ------
     ShapeError, DTypeError, DeviceMismatchError
@@ -67,7 +76,17 @@ def samples_and_watched(
 
 
 def checked_samples(model: Network, loss: AnyLoss, which: str, x: Any, y: Any) -> Samples:
-    """Samples that fit; `which` names them in messages."""
+    """Samples that fit; `which` names them in messages.
+
+    Parameters
+    ----------
+    model : Network
+    loss : Loss or CrossEntropyLoss
+    which : str
+        What they are called in messages, before "x" and "y".
+    x, y : array, shape (n, ...)
+        Samples and targets.
+    """
     x = _there(model, x)
     outputs = model.check_inputs(x, f"{which}x")
     if isinstance(loss, CrossEntropyLoss):

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import warnings
-from dataclasses import fields
-from typing import Any, Final, cast
+from dataclasses import fields, replace
+from typing import Any, Final, Unpack, cast
 from zlib import crc32
 
 import numpy as np
@@ -20,9 +20,9 @@ from portable.nn.mlp import MLP
 from portable.nn.network import Network
 from portable.nn.optimizers import Adam, Optimizer
 from portable.nn.placement import computing_on
-from portable.nn.run import Plan, Run
+from portable.nn.run import Plan, Run, Settings
 from portable.nn.samples import Validation, samples_and_watched
-from portable.nn.schedules import Schedule
+from portable.nn.step import Step
 from portable.nn.team import Alone, Team, Together
 from portable.parallel import Group, Member, ParallelError
 
@@ -38,17 +38,10 @@ def fit(
     x: Any,
     y: Any,
     *,
-    loss: str | AnyLoss = "mse",
-    optimizer: Optimizer | None = None,
-    epochs: int,
-    batch_size: int,
     validation: Validation = None,
-    schedule: Schedule | None = None,
-    clip_norm: float | None = None,
-    patience: int | None = None,
-    seed: int = 0,
     progress: bool | None = None,
     group: Group | None = None,
+    **settings: Unpack[Settings],
 ) -> History:
     """Trains a network where it lives; nothing but losses comes back to the host.
 
@@ -56,68 +49,48 @@ def fit(
     ----------
     model : MLP or Sequential
         Is changed in place.
-    x : array, shape (n, ...)
-        Inputs, n samples; of the network's dtype; on its device, of any library, or NumPy's, which
-        are copied there once.
-    y : array, shape (n, targets) or (n,)
-        Targets; as many as outputs, or for `quantile` as many as groups of levels. For
-        `CrossEntropyLoss` classes of shape (n,), whole numbers from 0.
-    loss : "mse", "mae", "huber", "cross_entropy", Loss or CrossEntropyLoss
-        What to make small: the mean over samples and outputs.
-    optimizer : SGD, Adam or AdamW, optional
-        ``Adam(lr=1e-3)`` if left out.
-    epochs : int
-        Passes over the samples.
-    batch_size : int
-        Samples per step; the last step of an epoch takes what is left.
+    x, y : array, shape (n, ...)
+        Samples of the network's dtype, on its device or NumPy's. As many targets as outputs, for
+        `quantile` as groups of levels; for cross-entropy classes (n,), whole numbers from 0.
     validation : (array, array) or float, optional
-        Inputs and targets to watch, or which fraction of the samples, the last ones, to keep for
-        that.
-    schedule : callable, optional
-        What the learning rate is multiplied by, from the step and the number of steps; see
-        `portable.nn.schedules`.
-    clip_norm : float, optional
-        Gradients of a larger 2-norm are scaled down to it; one beyond the dtype's range does
-        nothing.
-    patience : int, optional
-        Stop after so many epochs without a smaller validation loss. The parameters of the best
-        epoch are then restored, also if all epochs were done or the training was interrupted.
-    seed : int
-        Of NumPy's Philox generator, which shuffles the samples on the host: the same order on all
-        devices. The same seed on the same device gives the same parameters to the last bit.
+        Inputs and targets to watch, or which fraction of the samples, the last, to keep for that.
     progress : bool, optional
         Whether to show a progress bar; None: if standard error is a terminal.
     group : Group, optional
-        Members that train it together (`portable.parallel.group`), each with a copy of the network
-        and all samples; processes all call this with the same. Every batch is shared out, and
-        gradients are added up while the way back goes on, so that the result is that of one device
-        up to the order of sums. The first member's parameters are where all begin.
+        Members that train it together; processes all call this with the same.
+    epochs, batch_size : int
+        Passes over the samples, and samples per step; an epoch's last step takes what is left.
+    loss : "mse", "mae", "huber", "cross_entropy", Loss or CrossEntropyLoss
+        What to make small: the mean over samples and outputs. "mse" if left out.
+    optimizer : SGD, Adam or AdamW, optional
+        ``Adam(lr=1e-3)`` if left out.
+    schedule : callable, optional
+        What the learning rate is multiplied by, by step and number of steps (`schedules`).
+    clip_norm : float, optional
+        Gradients of a larger 2-norm are scaled down to it.
+    patience : int, optional
+        Stop after so many epochs without a smaller validation loss; the best epoch's parameters
+        are then restored, also after all epochs or an interruption.
+    seed : int
+        Of NumPy's Philox generator, which shuffles the samples: the same order on all devices.
 
     Returns
     -------
     History
-        Losses by epoch. Ctrl-C ends the training early and leaves a usable network, as does a
-        training that diverges: where a loss or a parameter is no longer finite, the parameters of
-        the last sound epoch that was looked at are restored, with a warning; ``history.stopped``
-        and ``history.kept_epoch`` say so.
+        Losses by epoch. Ctrl-C ends the training early and leaves a usable network; where a loss or
+        a parameter is not finite, the parameters of the last sound epoch are restored, with a
+        warning. ``history.stopped`` and ``history.kept_epoch`` say so.
 
     Raises
     ------
-    ShapeError, DTypeError, DeviceMismatchError
-        For data that does not fit the network.
-    TypeError
-        For counts that are no whole numbers, and for an optimizer that is none.
-    ValueError
-        For NaN or infinities in the data or the parameters, or other arguments out of range.
+    ShapeError, DTypeError, DeviceMismatchError, TypeError, ValueError
+        For data that does not fit the network or is not finite, and arguments out of range.
     ParallelError
-        On every member, if one fails or leaves, or they were given different things.
+        On every member, if one leaves, or they were given different things.
 
     Notes
     -----
-    With 16 bits the parameters are kept in single precision while it trains; half precision, whose
-    range is small, scales its losses (Micikevicius et al., "Mixed precision training", ICLR 2018).
-    No layer draws random numbers or keeps statistics of batches, so that nothing depends on how
-    batches are shared out.
+    With 16 bits: Micikevicius et al., "Mixed precision training", ICLR 2018.
 
     Examples
     --------
@@ -129,17 +102,8 @@ def fit(
     >>> history.train[-1] < 1e-3
     True
     """
-    plan = plan_of(
-        loss=loss,
-        optimizer=optimizer,
-        epochs=epochs,
-        batch_size=batch_size,
-        schedule=schedule,
-        clip_norm=clip_norm,
-        patience=patience,
-        seed=seed,
-    )
-    if patience is not None and validation is None:
+    plan = plan_of(**settings)
+    if plan.patience is not None and validation is None:
         raise ValueError("patience needs a validation part to watch")
     if group is None:
         with computing_on(model.device):
@@ -151,30 +115,23 @@ def fit(
     return history
 
 
-def plan_of(
-    *,
-    loss: str | AnyLoss,
-    optimizer: Optimizer | None = None,
-    epochs: int,
-    batch_size: int,
-    schedule: Schedule | None = None,
-    clip_norm: float | None = None,
-    patience: int | None = None,
-    seed: int = 0,
-) -> Plan:
+def plan_of(**settings: Unpack[Settings]) -> Plan:
     """What a training is to do, checked as far as that needs no network; as `fit` takes it."""
-    _check_whole(epochs=epochs, batch_size=batch_size, patience=patience)
-    _check_positive(epochs=epochs, batch_size=batch_size, patience=patience, clip_norm=clip_norm)
-    return Plan(
-        _checked_loss(loss),
-        Adam() if optimizer is None else _checked_optimizer(optimizer),
-        epochs,
-        batch_size,
-        schedule,
-        clip_norm,
-        patience,
-        seed,
-    )
+    given: dict[str, Any] = dict(settings)
+    known = Settings.__required_keys__ | Settings.__optional_keys__
+    unknown = sorted(given.keys() - known)
+    missing = sorted(Settings.__required_keys__ - given.keys())
+    if unknown or missing:
+        raise TypeError(
+            f"fit takes the settings {', '.join(sorted(known))}; unknown: "
+            f"{', '.join(unknown) or 'none'}, missing: {', '.join(missing) or 'none'}"
+        )
+    given["loss"] = _checked_loss(given.get("loss", "mse"))
+    given["optimizer"] = _checked_optimizer(given.get("optimizer"))
+    counts = {name: given.get(name) for name in ("epochs", "batch_size", "patience")}
+    _check_whole(**counts)
+    _check_positive(**counts, clip_norm=given.get("clip_norm"))
+    return Plan(**given)
 
 
 def _prepared(
@@ -186,10 +143,10 @@ def _prepared(
     if not np.isfinite(largest(model.device, model.vector)):
         raise ValueError(f"fit: parameters of {model!r} are NaN or infinite")
     train, watched = samples_and_watched(model, plan.loss, x, y, validation)
-    batch = min(plan.batch_size, train.count)
+    plan = replace(plan, batch_size=min(plan.batch_size, train.count))
     limit = None if plan.clip_norm is None else _in_range(plan.clip_norm, model)
-    trainer = trainer_for(model, plan.loss, plan.optimizer, limit, batch, team)
-    return Run(model, plan, trainer, train, watched, batch, team)
+    step = Step(plan.loss, plan.optimizer, plan.batch_size, limit)
+    return Run(model, plan, trainer_for(model, step, team), train, watched, team)
 
 
 def _in_range(norm: float, model: Network) -> float:
@@ -199,20 +156,22 @@ def _in_range(norm: float, model: Network) -> float:
 
 
 def trainer_for(
-    model: Network,
-    loss: AnyLoss,
-    optimizer: Optimizer,
-    clip_norm: float | None,
-    batch: int,
-    team: Team | None = None,
+    model: Network, step: Step, team: Team | None = None
 ) -> FusedTrainer | LayeredTrainer:
-    """What trains a network fastest: epochs of one launch for small ones, else layer by layer."""
-    alone = team is None or isinstance(team, Alone)
-    if alone and isinstance(model, MLP) and isinstance(loss, Loss):
-        shape = FusedTrainer.shape(model, loss, optimizer, batch)
+    """What trains a network fastest: epochs of one launch for small ones, else layer by layer.
+
+    Parameters
+    ----------
+    model : Network
+    step : Step
+    team : Team, optional
+        Those who train it together.
+    """
+    if isinstance(model, MLP) and (team is None or isinstance(team, Alone)):
+        shape = FusedTrainer.shape(model, step)
         if shape is not None:
-            return FusedTrainer(model, loss, optimizer, clip_norm, batch, shape)
-    return LayeredTrainer(model, loss, optimizer, clip_norm, batch, team)
+            return FusedTrainer(model, step, shape)
+    return LayeredTrainer(model, step, team)
 
 
 def _warn_of_divergence(history: History) -> None:
@@ -270,7 +229,22 @@ def _on_host(x: Any) -> Any:
 def agree(
     member: Member, model: Network, plan: Plan, x: Any, y: Any, validation: Validation
 ) -> None:
-    """Refuses a training that members were told different things of, on each of them."""
+    """Refuses a training that members were told different things of, on each of them.
+
+    Parameters
+    ----------
+    member : Member
+    model : Network
+    plan : Plan
+    x, y : array
+        Samples and targets, on the host.
+    validation : (array, array), float or None
+        As `fit` takes it.
+
+    Raises
+    ------
+    ParallelError
+    """
     own = {
         "layers": str(model.layers),
         "dtype": model.dtype.name,
@@ -315,6 +289,8 @@ def _check_positive(**given: float | None) -> None:
 
 
 def _checked_optimizer(optimizer: object) -> Optimizer:
+    if optimizer is None:
+        return Adam()
     if not hasattr(optimizer, "slots") or isinstance(optimizer, type):
         raise TypeError(f"optimizer={optimizer!r}; give SGD, Adam or AdamW, such as Adam(lr=1e-3)")
     return cast(Optimizer, optimizer)

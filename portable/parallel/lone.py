@@ -25,7 +25,15 @@ class Lone(Collectives):
         self._device: Final = device
 
     def all_reduce(self, x: Any, out: Any, op: str = "sum") -> None:
-        """The array itself."""
+        """The array itself.
+
+        Parameters
+        ----------
+        x, out : array
+            Alike.
+        op : str
+            Of no matter.
+        """
         here, there = self._device.view(x), self._device.view(out)
         if (here.owner, here.address) != (there.owner, there.address):
             out[...] = x

@@ -193,11 +193,30 @@ class Room:
         )
 
     def send(self, rank: int, value: Any, to: int, kind: str = "") -> None:
-        """As `Meeting.send`; each kind of thing has a way of its own."""
+        """As `Meeting.send`; each kind of thing has a way of its own.
+
+        Parameters
+        ----------
+        rank : int
+            Who sends.
+        value : object
+        to : int
+            To whom.
+        kind : str
+            Which way it takes.
+        """
         self._mail[rank, to, kind].put(value)
 
     def receive(self, rank: int, source: int, kind: str = "") -> Any:
-        """As `Meeting.receive`."""
+        """As `Meeting.receive`.
+
+        Parameters
+        ----------
+        rank : int
+            Who receives.
+        source, kind
+            Who sends, and which way.
+        """
         end = monotonic() + self.patience
         while monotonic() < end:
             try:

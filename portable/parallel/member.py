@@ -146,7 +146,16 @@ class Member:
         return Transfer(target, wait)
 
     def reduce_scatter(self, x: Any, op: Operation = "sum", *, out: Any = None) -> Any:
-        """This member's part of `all_reduce`; the first extent is a multiple of the members."""
+        """This member's part of `all_reduce`; the first extent is a multiple of the members.
+
+        Parameters
+        ----------
+        x : array, shape (size * n, ...)
+            Contiguous.
+        op : {"sum", "max", "min"}
+        out : array, shape (n, ...), optional
+            Where to put the result.
+        """
         self._agree(f"reduce_scatter {op}", self._form(x))
         if x.shape[0] % self.size:
             raise ShapeError(f"{x.shape[0]} rows are not shared evenly by {self.size} members")

@@ -36,6 +36,7 @@ from portable.nn.fused import FusedTrainer
 from portable.nn.history import History
 from portable.nn.layered import LayeredTrainer
 from portable.nn.loss_passes import MeanLoss
+from portable.nn.step import Step
 from portable.nn.training import trainer_for
 from tests.nn import numpy_network
 
@@ -193,7 +194,7 @@ def test_batches_larger_than_what_a_workgroup_holds_and_targets_in_a_vector(
     monkeypatch.setattr("portable.nn.fused_shapes._MOST_ROWS", 16)
     model = MLP((3, 7, 1), device=device)
     x, y = samples(39, (3, 7, 1), "float32")
-    assert isinstance(trainer_for(model, mse, SGD(), None, 39), FusedTrainer)
+    assert isinstance(trainer_for(model, Step(mse, SGD(), 39)), FusedTrainer)
     _, exact = numpy_network.gradients(model.state_dict(), x, y, "relu", MSE)
     _, found = gradient_of(model, mse, x, y[:, 0])
     assert_near(found, exact, "float32")
@@ -201,8 +202,8 @@ def test_batches_larger_than_what_a_workgroup_holds_and_targets_in_a_vector(
 
 def test_what_is_too_large_is_trained_layer_by_layer(device: Device) -> None:
     small, large = MLP([10, 64, 1], device=device), MLP([300, 300, 300], device=device)
-    assert isinstance(trainer_for(small, mse, Adam(), None, 256), FusedTrainer)
-    assert isinstance(trainer_for(large, mse, Adam(), None, 256), LayeredTrainer)
+    assert isinstance(trainer_for(small, Step(mse, Adam(), 256)), FusedTrainer)
+    assert isinstance(trainer_for(large, Step(mse, Adam(), 256)), LayeredTrainer)
 
 
 class OfFewItems:
@@ -224,18 +225,18 @@ def test_fewer_work_items_where_a_device_refuses(
 ) -> None:
     model = network(device)
     x, y = (device.from_numpy(v) for v in samples(8, SIZES, precision(device)))
-    shape = FusedTrainer.shape(model, mse, SGD(), 8)
+    shape = FusedTrainer.shape(model, Step(mse, SGD(), 8))
     assert shape is not None
     few = OfFewItems(fused.train_epochs, shape.size)
     monkeypatch.setattr(fused, "train_epochs", few)
     order, numbers = np.arange(8, dtype=np.int32)[None], SGD().numbers(1, [0.1])
-    trainer = FusedTrainer(model, mse, SGD(), None, 8, replace(shape, size=16 * shape.size))
+    trainer = FusedTrainer(model, Step(mse, SGD(), 8), replace(shape, size=16 * shape.size))
     (lost,) = trainer.epochs(x, y, order, numbers)
-    usual = FusedTrainer(network(device), mse, SGD(), None, 8, shape)
+    usual = FusedTrainer(network(device), Step(mse, SGD(), 8), shape)
     assert usual.epochs(x, y, order, numbers) == [lost]
     few = OfFewItems(fused.train_epochs, 0)
     monkeypatch.setattr(fused, "train_epochs", few)
-    trainer = FusedTrainer(model, mse, SGD(), None, 8, shape)
+    trainer = FusedTrainer(model, Step(mse, SGD(), 8), shape)
     with pytest.raises(LaunchError, match="at most 0"):
         trainer.epochs(x, y, order, numbers)
 
@@ -328,7 +329,7 @@ def test_half_precision_outlives_an_overflow(device: Device) -> None:
     """Gradients beyond the range of the type cost a few steps, not the training."""
     model = MLP((3, 2), device=device, dtype="float16")
     x, y = samples(8, (3, 2), "float16")
-    trainer = LayeredTrainer(model, mse, SGD(0.1), None, 8)
+    trainer = LayeredTrainer(model, Step(mse, SGD(0.1), 8))
     order = np.arange(8, dtype=np.int32)[None]
     before = model.state_dict()["0.weight"]
     on_device = device.from_numpy(x), device.from_numpy(100 * y)
@@ -572,3 +573,11 @@ def test_layers_that_know_no_bfloat16_say_so(device: Device) -> None:
     pytest.importorskip("ml_dtypes")
     with pytest.raises(DTypeError, match=r"Conv2d.* is worked out in float16, float32, float64"):
         Sequential(Conv2d(1, 1, 3), dtype="bfloat16", device=device)
+
+
+def test_settings_are_known_and_complete(device: Device) -> None:
+    model = MLP((1, 1), device=device)
+    x = np.zeros((2, 1), np.float32)
+    wrong: Any = {"epochs": 1, "batchsize": 1}
+    with pytest.raises(TypeError, match="unknown: batchsize, missing: batch_size"):
+        fit(model, x, x, **wrong)
