@@ -109,17 +109,19 @@ def advance_stripes(
     next launch. Numbers say whether one or the other is wanted.
     """
     own = first + kl.group_id(0)
-    tables = kl.local((shape.tables, 1 << shape.bits, shape.width), kl.u64)
+    tables = kl.local((shape.ahead, shape.tables, 1 << shape.bits, shape.width), kl.u64)
     pivots = kl.local((WORD, shape.width), kl.u64)
     if applies != 0:
-        for panel in range(stripe * shape.width, last_panel(state, stripe, shape)):
-            advance(state, tables, pivots, own, panel, shape)
+        last = last_panel(state, stripe, shape)
+        for begin in range(stripe * shape.width, last, shape.ahead):
+            end = kl.minimum(begin + shape.ahead, last)
+            advance(state, tables, pivots, own, begin, end, shape)
     if chooses != 0 and kl.group_id(0) == 0:
         transform = Transform(kl.local(WORD, kl.u64), kl.local(WORD, kl.u64), kl.local(1, kl.u64))
         for panel in range((stripe + 1) * shape.width, last_panel(state, stripe + 1, shape)):
             elect(state, transform, own, panel, shape)
             note_sums(state, transform, own, panel, shape, reduced)
-            advance(state, tables, pivots, own, panel, shape)
+            advance(state, tables, pivots, own, panel, panel + 1, shape)
 
 
 @function
@@ -144,15 +146,39 @@ def build_name_tables(names: Any, transform: Any, shape: Any) -> None:
 
 
 @function
-def advance(state: Any, tables: Any, pivots: Any, s: Any, panel: Any, shape: Any) -> None:
-    """Eliminates the columns of a panel from stripe `s`, which no other workgroup touches."""
-    bring_pivots(state, pivots, panel, s, shape)
-    build_tables(tables, pivots, shape)
-    for row in range(kl.local_id(1), state.work.shape[1], kl.local_size(1)):
-        named = sum_of(state, panel, row, shape)
-        if named != 0:
-            add_combinations(state.work, tables, named, s, row, shape)
-    kl.barrier()
+def advance(
+    state: Any, tables: Any, pivots: Any, s: Any, begin: Any, end: Any, shape: Any
+) -> None:
+    """Eliminates the columns of some panels from stripe `s`, which no other workgroup touches.
+
+    Rows are gone through once for all these panels, as there may be more of them than caches hold.
+    """
+    for panel in range(begin, end):
+        bring_pivots(state, pivots, panel, s, shape)
+        for c in range(WORD):
+            source = source_of(state, panel, c, shape)
+            if source >= 0:
+                add_sums(state, pivots, (c,), source, tables, begin, panel, shape)
+        build_tables(tables[panel - begin, :, :, :], pivots, shape)
+    for row in range(state.work.shape[1]):
+        add_sums(state, state.work, (s, row), row, tables, begin, end, shape)
+
+
+@function
+def add_sums(
+    state: Any, x: Any, place: Any, row: Any, tables: Any, begin: Any, end: Any, shape: Any
+) -> None:
+    """Adds to the words at a place what a row takes on of some panels, of which there are tables."""
+    named = kl.cast(0, kl.u64)
+    for panel in range(begin, end):
+        named = named | sum_of(state, panel, row, shape)
+    if named != 0:
+        for at in kl.static_range(0, shape.width, shape.lanes):
+            words = load_words(x, (*place, at), shape.lanes)
+            for panel in range(begin, end):
+                entries = tables[panel - begin, :, :, :]
+                words = words ^ combination(entries, sum_of(state, panel, row, shape), at, shape)
+            store_words(x, (*place, at), words, shape.lanes)
 
 
 # -- many workgroups to a stripe ------------------------------------------------------------------

@@ -18,6 +18,9 @@ _WORD: Final = 64
 _MOST_IN_BATCH: Final = 256
 """Work-items of the one workgroup that chooses pivots: more wait longer for each other."""
 
+_AHEAD: Final = 4
+"""Panels for which a lone work-item goes through its rows once: their tables fit into L2 caches."""
+
 _CHOICE_BYTES: Final = 4096
 """What else is kept beside tables: pivots of a panel, and a lone work-item's batch of rows."""
 
@@ -53,6 +56,11 @@ class Shape:
     def tables(self) -> int:
         """Tables that 64 rows make."""
         return -(-_WORD // self.bits)
+
+    @property
+    def ahead(self) -> int:
+        """Panels of which tables are kept at once, where a work-item has a stripe to itself."""
+        return _AHEAD if self.alone else 1
 
     @property
     def abreast(self) -> int:
@@ -98,7 +106,7 @@ def _local_bytes(choice: Parameters) -> int:
     """What the largest kernel takes of local memory."""
     bits, width, lanes, items = (int(choice[x]) for x in ("K", "W", "LANES", "WORKGROUP"))
     entries = -(-_WORD // bits) << bits
-    tables = 8 * width * (entries + _WORD)
+    tables = 8 * width * ((_AHEAD if items == 1 else 1) * entries + _WORD)
     names = max(8 * entries, 0 if items == 1 else 8 * int(choice["ROWS"]))
     solved = 8 * lanes * (_WORD * width + entries) + 4 * _WORD * width
     return max(tables + names + _CHOICE_BYTES, 0 if items == 1 else solved)
