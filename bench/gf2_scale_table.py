@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from dataclasses import astuple
 from pathlib import Path
 
 import click
@@ -48,7 +49,7 @@ def _table(rows: Sequence[Row], text: str) -> Table:
     table = Table(title=f"The special elimination over a group, {text}")
     for heading in (
         "members", "whole", "times one", "stripes", "times one", "predicted",
-        "choosing", "applying", "telling",
+        "choosing", "solving", "beginning", "applying", "telling",
     ):  # fmt: skip
         table.add_column(heading, justify="right")
     for row in rows:
@@ -59,9 +60,9 @@ def _table(rows: Sequence[Row], text: str) -> Table:
             _ms(row.stripes),
             f"{rows[0].stripes / row.stripes:.2f}",
             _ms(row.predicted),
-            *(_us(x) for x in (row.costs.chooses, row.costs.applies, row.costs.tells)),
+            *map(_us, astuple(row.costs)),
         )
-    table.caption = "choosing, applying, telling: of one stripe"
+    table.caption = "from choosing on: of one stripe, whose pivots are applied to one other"
     return table
 
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import partial
-from statistics import median
+from statistics import linear_regression, median
 from time import perf_counter
 from typing import Any, Final
 
@@ -36,13 +36,19 @@ class Costs:
     ----------
     chooses : float
         To choose the pivots of a stripe.
+    solves : float
+        To bring the rows of a stripe's pivots up to date in a member's other stripes.
+    begins : float
+        To begin to apply a stripe's pivots to others, however many.
     applies : float
-        To apply a stripe's pivots to another one.
+        To apply them to one other stripe.
     tells : float
         To tell all members of a stripe's pivots.
     """
 
     chooses: float
+    solves: float
+    begins: float
     applies: float
     tells: float
 
@@ -84,17 +90,24 @@ def predicted(stripes: int, members: int, costs: Costs) -> float:
         Of the parts.
     """
     now = [0.0] * members
+
+    def apply(rank: int, first: int, last: int) -> None:
+        count = len(_held(rank, members, first, last))
+        now[rank] += (costs.begins + costs.applies * count) if count else 0.0
+
     for stripe in range(stripes):
         root = stripe % members
         now[root] += costs.chooses
         arrives = now[root] + (costs.tells if members > 1 else 0.0)
         for rank in range(members):
             if stripe:
-                now[rank] += costs.applies * len(_held(rank, members, stripe + 1, stripes))
+                apply(rank, stripe + 1, stripes)
             if rank != root:
                 now[rank] = max(now[rank], arrives)
-            if (stripe + 1) % members == rank and stripe + 1 < stripes:
-                now[rank] += costs.applies
+            if _held(rank, members, stripe + 1, stripes):
+                now[rank] += costs.solves
+            if (stripe + 1) % members == rank:
+                apply(rank, stripe + 1, min(stripe + 2, stripes))
     return max(now)
 
 
@@ -138,10 +151,10 @@ def _row(
 ) -> Row:
     """What a member finds of its group."""
     matrices = known.to(member.device), rows.to(member.device)
-    chooses, applies = member.exchange(
-        _alone(member, *matrices, leads) if member.rank == 0 else (0.0, 0.0)
-    )[0]
-    costs = Costs(chooses, applies, 0.0 if member.size == 1 else _told(member, rows.shape[0]))
+    alone = _alone(member, *matrices, leads) if member.rank == 0 else None
+    costs = member.exchange(alone)[0]
+    if member.size > 1:
+        costs = replace(costs, tells=_told(member, rows.shape[0]))
     turn = Turn(member.rank, member.size)
     times = []
     for _ in range(_ROUNDS):
@@ -159,12 +172,11 @@ def _begun(
     return Elimination.of(rows, order, eliminators=known, leads=leads, shape=shape, turn=turn)
 
 
-def _alone(
-    member: Member, known: gf2.BitMatrix, rows: gf2.BitMatrix, leads: Any
-) -> tuple[float, float]:
-    """Seconds to choose a stripe's pivots, and to apply them to another one, where one has all."""
+def _alone(member: Member, known: gf2.BitMatrix, rows: gf2.BitMatrix, leads: Any) -> Costs:
+    """What the parts cost where one has all stripes."""
     work = _begun(member, known, rows, leads, Turn())
-    count, chosen, applied = work.layout.stripes, 0.0, 0.0
+    count, applied = work.layout.stripes, []
+    chosen = solved = 0.0
 
     def done(launch: Callable[..., None], *args: int) -> float:
         start = perf_counter()
@@ -174,8 +186,19 @@ def _alone(
 
     for stripe in range(count):
         chosen += done(work.choose, stripe)
-        applied += done(work.follow, stripe, stripe + 1, count)
-    return chosen / count, applied / max(count * (count - 1) // 2, 1)
+        solved += done(work.solve, stripe, stripe + 1, count)
+        if stripe + 1 < count:
+            applied.append((count - stripe - 1, done(work.add, stripe, stripe + 1, count)))
+    begins, applies = _line(applied)
+    return Costs(chosen / count, solved / count, begins, applies, 0.0)
+
+
+def _line(points: list[tuple[int, float]]) -> tuple[float, float]:
+    """Seconds at no stripes and for each one, by least squares."""
+    if len(points) < 2:
+        return 0.0, sum(seconds for _, seconds in points)
+    each, begins = linear_regression(*zip(*points, strict=True))
+    return max(begins, 0.0), each
 
 
 def _told(member: Member, rows: int) -> float:

@@ -146,9 +146,7 @@ def build_name_tables(names: Any, transform: Any, shape: Any) -> None:
 
 
 @function
-def advance(
-    state: Any, tables: Any, pivots: Any, s: Any, begin: Any, end: Any, shape: Any
-) -> None:
+def advance(state: Any, tables: Any, pivots: Any, s: Any, begin: Any, end: Any, shape: Any) -> None:
     """Eliminates the columns of some panels from stripe `s`, which no other workgroup touches.
 
     Rows are gone through once for all these panels, as there may be more of them than caches hold.
@@ -168,7 +166,7 @@ def advance(
 def add_sums(
     state: Any, x: Any, place: Any, row: Any, tables: Any, begin: Any, end: Any, shape: Any
 ) -> None:
-    """Adds to the words at a place what a row takes on of some panels, of which there are tables."""
+    """Adds to the words at a place what a row takes on of panels of which there are tables."""
     named = kl.cast(0, kl.u64)
     for panel in range(begin, end):
         named = named | sum_of(state, panel, row, shape)
