@@ -20,11 +20,13 @@ from portable.lang.function import function
 __all__ = [
     "NO_COLUMN",
     "NO_SOURCE",
+    "Panel",
     "State",
     "Transform",
     "elect",
     "eliminator_source",
     "note_sum",
+    "own_word",
     "source_of",
     "sum_of",
 ]
@@ -57,8 +59,8 @@ class State(NamedTuple):
     rests : array of int32, shape (rows,)
         The place at which a row came to rest, -1 for others.
     cursor : array of int32, shape (2,)
-        A number of rows, from the first on, that are all pivots; and the panel of which pivots were
-        chosen last, where workgroups share stripes.
+        A number of rows, from the first on, that are all pivots; and of how many panels pivots were
+        chosen here, where workgroups share stripes.
     told : array of uint64, shape (slots, 64 + rows)
         What others have to know of a panel: the sources of its pivots, which are rows, or ``-2 -
         eliminator``, or `NO_SOURCE`; then which pivots, as they are before the panel, each row
@@ -89,6 +91,21 @@ class Transform(NamedTuple):
     finals: Any
     reduced: Any
     columns: Any
+
+
+class Panel(NamedTuple):
+    """64 columns that are eliminated together.
+
+    Attributes
+    ----------
+    number : int
+        Among the panels of the whole matrix.
+    own : int
+        The place of its stripe among those that are held.
+    """
+
+    number: Any
+    own: Any
 
 
 class Known(NamedTuple):
@@ -137,6 +154,12 @@ def note_sum(state: Any, panel: Any, row: Any, named: Any, shape: Any) -> None:
 
 
 @function
+def own_word(x: Any, row: Any, panel: Any, shape: Any) -> Any:
+    """What a row of stripes has in the columns of a panel."""
+    return x[panel.own, row, panel.number % shape.width]
+
+
+@function
 def bit(c: Any) -> Any:
     """A word with one bit."""
     return kl.cast(1, kl.u64) << kl.cast(c, kl.u64)
@@ -155,14 +178,14 @@ def spread(words: Any, c: Any) -> Any:
 
 
 @function
-def elect(state: Any, transform: Any, own: Any, panel: Any, shape: Any) -> None:
-    """Chooses the pivots of a panel, in stripe `own`, by the workgroup, and what becomes of them.
+def elect(state: Any, transform: Any, panel: Any, shape: Any) -> None:
+    """Chooses the pivots of a panel, by the workgroup, and what becomes of them.
 
     The whole workgroup may read `transform` afterwards, whether it is local or global.
     """
     known = Known(kl.local(WORD, kl.u64), kl.local(WORD, kl.u64))
-    columns, absent = bring_eliminators(state, known, own, panel, shape)
-    columns = scan(state, known, columns, absent, own, panel, shape)
+    columns, absent = bring_eliminators(state, known, panel, shape)
+    columns = scan(state, known, columns, absent, panel, shape)
     settle(known.tails, transform, columns, shape)
 
 
@@ -170,36 +193,28 @@ def elect(state: Any, transform: Any, own: Any, panel: Any, shape: Any) -> None:
 
 
 @function
-def bring_eliminators(state: Any, known: Any, own: Any, panel: Any, shape: Any) -> Any:
+def bring_eliminators(state: Any, known: Any, panel: Any, shape: Any) -> Any:
     """The first pivots known; returns their columns, and the bits that are none of the matrix."""
     columns, absent = kl.cast(0, kl.u64), kl.cast(0, kl.u64)
     for c in kl.workgroup_range(WORD, unroll=shape.copies):
-        owner = state.owners[panel * WORD + c]
+        owner = state.owners[panel.number * WORD + c]
         source = kl.cast(NO_SOURCE, kl.i32)
         word, lead = kl.cast(0, kl.u64), kl.cast(0, kl.u64)
         if owner >= 0:
-            word, lead = state.eliminators[own, owner, panel % shape.width], bit(c)
+            word, lead = own_word(state.eliminators, owner, panel, shape), bit(c)
             source = eliminator_source(owner)
         elif owner == NO_COLUMN:
             absent = absent | bit(c)
         known.basis[c] = word
         known.tails[c] = word ^ lead
         columns = columns | lead
-        state.told[slot_of(panel, shape), c] = kl.cast(source, kl.u64)
+        state.told[slot_of(panel.number, shape), c] = kl.cast(source, kl.u64)
     kl.barrier()
     return kl.workgroup_reduce(either, (columns, absent))
 
 
 @function
-def scan(
-    state: Any,
-    known: Any,
-    columns: Any,
-    absent: Any,
-    own: Any,
-    panel: Any,
-    shape: Any,
-) -> Any:
+def scan(state: Any, known: Any, columns: Any, absent: Any, panel: Any, shape: Any) -> Any:
     """Goes through the rows until each column has a pivot; returns the columns that have one.
 
     Of a batch `raw` are the words as they are, `left` what is left of them.
@@ -210,21 +225,21 @@ def scan(
     start = begin
     found = columns | absent
     while start < state.work.shape[1] and found != ALL:
-        if kl.workgroup_any(bring_batch(state, raw, start, own, panel, shape)):
+        if kl.workgroup_any(bring_batch(state, raw, start, panel, shape)):
             take_pivots(raw, left, known.basis, found, shape)
             found = promote_batch(state, raw, left, known, found, start, panel, shape)
         elif start == begin:
             begin = begin + shape.batch
         start = start + shape.batch
         if found != ALL and not shape.alone:
-            start = next_left(state, known.basis, start, own, panel, shape)
+            start = next_left(state, known.basis, start, panel, shape)
     if kl.local_linear_id() == 0:
         state.cursor[0] = begin
     return found ^ absent
 
 
 @function
-def next_left(state: Any, basis: Any, start: Any, own: Any, panel: Any, shape: Any) -> Any:
+def next_left(state: Any, basis: Any, start: Any, panel: Any, shape: Any) -> Any:
     """The first row from `start` on of which something is left; else their number.
 
     Where rows depend on those before, most of them are passed over here, many at a time.
@@ -239,7 +254,7 @@ def next_left(state: Any, basis: Any, start: Any, own: Any, panel: Any, shape: A
             row = place + k * items + item
             words[k] = kl.cast(0, kl.u64)
             if row < rows and state.rests[row] < 0:
-                words[k] = state.work[own, row, panel % shape.width]
+                words[k] = own_word(state.work, row, panel, shape)
         for step in kl.range(WORD, unroll=1):
             c = WORD - 1 - step
             for k in kl.static_range(AT_ONCE):
@@ -254,7 +269,7 @@ def next_left(state: Any, basis: Any, start: Any, own: Any, panel: Any, shape: A
 
 
 @function
-def bring_batch(state: Any, raw: Any, start: Any, own: Any, panel: Any, shape: Any) -> Any:
+def bring_batch(state: Any, raw: Any, start: Any, panel: Any, shape: Any) -> Any:
     """The panel's words of rows from `start` on, zeros of pivots; returns whether others are here.
 
     They are for the work-items that bring them.
@@ -264,7 +279,7 @@ def bring_batch(state: Any, raw: Any, start: Any, own: Any, panel: Any, shape: A
     for i in kl.workgroup_range(shape.batch, unroll=shape.copies):
         word = kl.cast(0, kl.u64)
         if start + i < rows and state.rests[start + i] < 0:
-            word = state.work[own, start + i, panel % shape.width]
+            word = own_word(state.work, start + i, panel, shape)
             found = True
         raw[i] = word
     return found
@@ -290,14 +305,7 @@ def take_pivots(raw: Any, left: Any, basis: Any, columns: Any, shape: Any) -> No
 
 @function
 def promote_batch(
-    state: Any,
-    raw: Any,
-    left: Any,
-    known: Any,
-    columns: Any,
-    start: Any,
-    panel: Any,
-    shape: Any,
+    state: Any, raw: Any, left: Any, known: Any, columns: Any, start: Any, panel: Any, shape: Any
 ) -> Any:
     """Rows of which something is left become pivots, in order; returns all columns that have one.
 
@@ -327,8 +335,8 @@ def promote_batch(
         if chosen[c] >= 0:
             row = start + chosen[c]
             known.tails[c] = raw[chosen[c]] ^ bit(c)
-            state.told[slot_of(panel, shape), c] = kl.cast(row, kl.u64)
-            state.rests[row] = panel * WORD + c
+            state.told[slot_of(panel.number, shape), c] = kl.cast(row, kl.u64)
+            state.rests[row] = panel.number * WORD + c
     kl.barrier()
     return found
 
@@ -413,29 +421,19 @@ def settle_by_items(tails: Any, transform: Any, columns: Any, shape: Any) -> Non
     for c in kl.workgroup_range(WORD, unroll=shape.copies):
         sums[c] = columns & bit(c)
     kl.barrier()
-    apart = items * shape.abreast
     for step in kl.range(WORD, unroll=shape.copies):
         d = WORD - 1 - step
         if columns & bit(d) != 0:
             pivot, more = tails[d] ^ bit(d), sums[d]
             if item == 0:
                 transform.finals[d] = more
-            for i in kl.range(item * shape.abreast, WORD, apart, unroll=shape.copies):
-                add_if_hit(tails, sums, i, d, pivot, more, shape)
+            first, apart = item * shape.abreast, items * shape.abreast
+            for i in kl.range(first, WORD, apart, unroll=shape.copies):
+                words = load_words(tails, (i,), shape.abreast)
+                hit = spread(words, d)
+                store_words(tails, (i,), words ^ hit & pivot, shape.abreast)
+                known = load_words(sums, (i,), shape.abreast)
+                store_words(sums, (i,), known ^ hit & more, shape.abreast)
             kl.barrier()
     for c in kl.workgroup_range(WORD, unroll=shape.copies):
         transform.reduced[c] = sums[c]
-
-
-@function
-def add_if_hit(tails: Any, sums: Any, i: Any, d: Any, pivot: Any, more: Any, shape: Any) -> None:
-    """Adds a pivot to the words from `i` on that have its column `d`, and what it is the sum of."""
-    words = load_words(tails, (i,), shape.abreast)
-    if shape.abreast > 1:
-        hit = spread(words, d)
-        store_words(tails, (i,), words ^ hit & pivot, shape.abreast)
-        known = load_words(sums, (i,), shape.abreast)
-        store_words(sums, (i,), known ^ hit & more, shape.abreast)
-    elif words & bit(d) != 0:
-        tails[i] = words ^ pivot
-        sums[i] = sums[i] ^ more

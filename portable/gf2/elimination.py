@@ -21,7 +21,7 @@ from portable.gf2.elimination_kernels import (
     solve_pivots,
 )
 from portable.gf2.layout import WORD, Order, Turn, striped, unstriped
-from portable.gf2.layout_kernels import fill_words, find_beyond
+from portable.gf2.layout_kernels import find_beyond
 from portable.gf2.matrix import BitMatrix
 from portable.gf2.product_kernels import multiply_stripes
 from portable.gf2.tuning import Shape, shape_for
@@ -221,14 +221,13 @@ class Elimination:
             if shape.alone:
                 self._advance(stripe - 1, slice(own, own + 1), 0, 1)
                 return
-            panels, args = layout.panels(stripe), (self._transform, self._brought, own)
+            args = self._transform, self._brought, stripe, own
             blocks = -(-int(self.state.work.shape[1]) // shape.batch)
-            fill_words[1, 1](self.state.cursor[1:], panels.start - 1)
             choose = choose_pivots[groups(1), shape.batch].prepare(self.state, *args, shape=shape)
             advance = advance_panel[groups(blocks), shape.workgroup].prepare(
                 self.state, *args, shape=shape, reduced=self._reduced
             )
-            for _ in panels:
+            for _ in layout.panels(stripe):
                 choose()
                 advance()
 

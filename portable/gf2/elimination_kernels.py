@@ -20,11 +20,13 @@ from typing import Any
 from portable import lang as kl
 from portable.gf2.election_kernels import (
     NO_SOURCE,
+    Panel,
     Transform,
     bit,
     elect,
     eliminator_source,
     note_sum,
+    own_word,
     source_of,
     sum_of,
 )
@@ -79,7 +81,7 @@ def bring_pivots(state: Any, pivots: Any, panel: Any, s: Any, shape: Any) -> Non
 
 @function
 def sum_for(
-    state: Any, transform: Any, names: Any, s: Any, row: Any, panel: Any, shape: Any, reduced: bool
+    state: Any, transform: Any, names: Any, row: Any, panel: Any, shape: Any, reduced: bool
 ) -> Any:
     """Which pivots of a panel a row takes on; `names` are tables of the reduced ones' sums.
 
@@ -87,11 +89,11 @@ def sum_for(
     """
     rest = state.rests[row]
     found = kl.cast(0, kl.u64)
-    if rest >= 0 and rest // WORD == panel:
+    if rest >= 0 and rest // WORD == panel.number:
         c = rest % WORD
         found = (transform.reduced[c] if reduced else transform.finals[c]) ^ bit(c)
     elif reduced or rest < 0:
-        named = state.work[s, row, panel % shape.width] & transform.columns[0]
+        named = own_word(state.work, row, panel, shape) & transform.columns[0]
         found = combination(names, named, 0, shape.names)
     return found
 
@@ -118,20 +120,20 @@ def advance_stripes(
             advance(state, tables, pivots, own, begin, end, shape)
     if chooses != 0 and kl.group_id(0) == 0:
         transform = Transform(kl.local(WORD, kl.u64), kl.local(WORD, kl.u64), kl.local(1, kl.u64))
-        for panel in range((stripe + 1) * shape.width, last_panel(state, stripe + 1, shape)):
-            elect(state, transform, own, panel, shape)
-            note_sums(state, transform, own, panel, shape, reduced)
-            advance(state, tables, pivots, own, panel, panel + 1, shape)
+        for number in range((stripe + 1) * shape.width, last_panel(state, stripe + 1, shape)):
+            elect(state, transform, Panel(number, own), shape)
+            note_sums(state, transform, Panel(number, own), shape, reduced)
+            advance(state, tables, pivots, own, number, number + 1, shape)
 
 
 @function
-def note_sums(state: Any, transform: Any, own: Any, panel: Any, shape: Any, reduced: bool) -> None:
+def note_sums(state: Any, transform: Any, panel: Any, shape: Any, reduced: bool) -> None:
     """Notes which pivots of a panel all rows take on."""
     names = kl.local((shape.tables, 1 << shape.bits, 1), kl.u64)
     build_name_tables(names, transform, shape)
     for row in kl.workgroup_range(state.work.shape[1]):
-        found = sum_for(state, transform, names, own, row, panel, shape, reduced)
-        note_sum(state, panel, row, found, shape)
+        found = sum_for(state, transform, names, row, panel, shape, reduced)
+        note_sum(state, panel.number, row, found, shape)
     kl.barrier()
 
 
@@ -182,35 +184,38 @@ def add_sums(
 # -- many workgroups to a stripe ------------------------------------------------------------------
 
 
-@kernel
-def choose_pivots(state: Any, transform: Any, brought: Any, own: Any, *, shape: Any) -> None:
-    """Chooses the pivots of the next panel, which is part of stripe `own`, by one workgroup.
+@function
+def panel_at(index: Any, stripe: Any, own: Any, shape: Any) -> Any:
+    """The panel of a stripe that is chosen as so manieth of all that are chosen here, from 0."""
+    return Panel(stripe * shape.width + index % shape.width, own)
 
-    Their rows in that stripe go to `brought`, as they are before anybody changes them. Which panel
-    it is the device knows, so that the host prepares one launch for all of a stripe.
+
+@kernel
+def choose_pivots(
+    state: Any, transform: Any, brought: Any, stripe: Any, own: Any, *, shape: Any
+) -> None:
+    """Chooses the pivots of the next panel of a stripe, which is the held one `own`.
+
+    By one workgroup. Their rows in that stripe go to `brought`, as they are before anybody changes
+    them. Which panel it is the device knows, so that the host prepares one launch for all of them.
     """
-    panel = kl.assume_uniform(state.cursor[1]) + 1
-    elect(state, transform, own, panel, shape)
-    bring_pivots(state, brought, panel, own, shape)
+    index = kl.assume_uniform(state.cursor[1])
+    panel = panel_at(index, stripe, own, shape)
+    elect(state, transform, panel, shape)
+    bring_pivots(state, brought, panel.number, own, shape)
     if kl.local_linear_id() == 0:
-        state.cursor[1] = panel
+        state.cursor[1] = index + 1
 
 
 @kernel
 def advance_panel(
-    state: Any,
-    transform: Any,
-    brought: Any,
-    own: Any,
-    *,
-    shape: Any,
-    reduced: bool,
+    state: Any, transform: Any, brought: Any, stripe: Any, own: Any, *, shape: Any, reduced: bool
 ) -> None:
-    """Eliminates the columns of the latest panel from stripe `own`, a workgroup to some rows.
+    """Eliminates the columns of the panel chosen last from its stripe, a workgroup to some rows.
 
     It notes which pivots rows take on, for other stripes.
     """
-    panel = kl.assume_uniform(state.cursor[1])
+    panel = panel_at(kl.assume_uniform(state.cursor[1]) - 1, stripe, own, shape)
     tables = kl.local((shape.tables, 1 << shape.bits, shape.width), kl.u64)
     names = kl.local((shape.tables, 1 << shape.bits, 1), kl.u64)
     pivots = kl.local((WORD, shape.width), kl.u64)
@@ -224,8 +229,8 @@ def advance_panel(
     top = kl.group_id(0) * shape.batch
     for i in kl.workgroup_range(shape.batch):
         if top + i < state.work.shape[1]:
-            found = sum_for(state, transform, names, own, top + i, panel, shape, reduced)
-            note_sum(state, panel, top + i, found, shape)
+            found = sum_for(state, transform, names, top + i, panel, shape, reduced)
+            note_sum(state, panel.number, top + i, found, shape)
             sums[i] = found
     kl.barrier()
     last = kl.minimum(shape.batch, state.work.shape[1] - top)

@@ -6,7 +6,7 @@ matrix `BACKWARD`, whose words are in reverse order; else the lowest, and bits a
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 from portable import lang as kl
 from portable.gf2.table_kernels import load_words, nothing, store_words
@@ -14,7 +14,6 @@ from portable.lang.function import function
 from portable.lang.kernel import kernel
 
 __all__ = [
-    "fill_words",
     "find_beyond",
     "find_leads",
     "from_stripes",
@@ -25,17 +24,21 @@ __all__ = [
 ]
 
 
+HALVES: Final = (
+    (32, 0x00000000FFFFFFFF),
+    (16, 0x0000FFFF0000FFFF),
+    (8, 0x00FF00FF00FF00FF),
+    (4, 0x0F0F0F0F0F0F0F0F),
+    (2, 0x3333333333333333),
+    (1, 0x5555555555555555),
+)
+"""Numbers of bits, and a word with the lower half of every twice as many bits set."""
+
+
 @function
 def reversed_bits(x: Any) -> Any:
     """The word's bits from the last to the first."""
-    for step, mask in (
-        (1, 0x5555555555555555),
-        (2, 0x3333333333333333),
-        (4, 0x0F0F0F0F0F0F0F0F),
-        (8, 0x00FF00FF00FF00FF),
-        (16, 0x0000FFFF0000FFFF),
-        (32, 0x00000000FFFFFFFF),
-    ):
+    for step, mask in HALVES:
         x = ((x >> step) & mask) | ((x & mask) << step)
     return x
 
@@ -175,14 +178,7 @@ def transpose_blocks(words: Any, out: Any) -> None:
             found = words[top + i, word]
         block[i] = found
     kl.barrier()
-    for half, mask in (
-        (32, 0x00000000FFFFFFFF),
-        (16, 0x0000FFFF0000FFFF),
-        (8, 0x00FF00FF00FF00FF),
-        (4, 0x0F0F0F0F0F0F0F0F),
-        (2, 0x3333333333333333),
-        (1, 0x5555555555555555),
-    ):
+    for half, mask in HALVES:
         for pair in range(item, 32, items):
             i = pair // half * (2 * half) + pair % half
             moved = ((block[i] >> half) ^ block[i + half]) & mask
@@ -209,14 +205,6 @@ def find_leads(words: Any, leads: Any) -> None:
     lead = kl.workgroup_reduce(kl.maximum, lead)
     if kl.local_id(0) == 0:
         leads[row] = lead
-
-
-@kernel
-def fill_words(out: Any, value: Any) -> None:
-    """A number to all elements of an array of one dimension."""
-    i = kl.global_id(0)
-    if i < out.shape[0]:
-        out[i] = value
 
 
 @kernel
