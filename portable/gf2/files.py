@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from functools import partial
 from pathlib import Path
@@ -12,6 +13,7 @@ from numpy.typing import NDArray
 
 from portable import registry
 from portable.backend import Device
+from portable.files import require_room
 from portable.gf2.batches import eliminate_in_batches
 from portable.gf2.eliminate import checked_leads, eliminate
 from portable.gf2.elimination import Progress
@@ -139,21 +141,18 @@ def _eliminate_files(
     files: Files, memory: int | None, member: Member, stages: Stages | None
 ) -> NDArray[np.bool_]:
     """What each member of a group does."""
-    room = memory or _room(files, member)
+    with member.agreeing():
+        shapes = [shape_of(path, files.columns) for path in (files.eliminators, files.rows)]
+        columns = max(shape[1] for shape in shapes)
+        _require_place(files.out, shapes[1][0], columns)
+    room = memory or _room(sum(packed_bytes(rows, columns) for rows, _ in shapes), member)
     if room:
         return eliminate_in_batches(files, room, member, stages)
     if member.size > 1:
         return eliminate_files_together(files, member, stages)
-    given = files.eliminators, files.rows
-    names = "eliminators", "rows"
-    read = [
-        read_rows(path, files.columns, progress=stage(stages, name))
-        for path, name in zip(given, names, strict=True)
-    ]
-    columns = max(found for _, found in read)
     known, rows = (
-        BitMatrix.from_words(widened(words, columns), columns, device=member.device)
-        for words, _ in read
+        _read_to(member.device, path, columns, files, stage(stages, name))
+        for path, name in ((files.eliminators, "eliminators"), (files.rows, "rows"))
     )
     checked_leads(known, lambda i: f"{os.fspath(files.eliminators)}, line {i + 1}")
     done = eliminate(known, rows, progress=stage(stages, "elimination"))
@@ -161,11 +160,25 @@ def _eliminate_files(
     return done.promoted
 
 
-def _room(files: Files, member: Member) -> int:
-    """How much to hold at a time of files that the devices have no room for; 0 where they have."""
+def _read_to(
+    device: Device, path: Name, columns: int, files: Files, progress: Progress | None
+) -> BitMatrix:
+    """A file's rows with so many columns, which it may have fewer of unless `files` says them."""
+    words, _ = read_rows(path, files.columns, progress=progress)
+    return BitMatrix.from_words(widened(words, columns), columns, device=device)
+
+
+def _require_place(out: Name, rows: int, columns: int) -> None:
+    """Refuses to begin what could not be written; how long text will be is not known yet."""
+    folder = Path(out).absolute().parent
+    if not folder.is_dir():
+        raise FileNotFoundError(
+            errno.ENOENT, "there is no such folder to write the result to", os.fspath(folder)
+        )
+    require_room(folder, packed_bytes(rows, columns) if Path(out).suffix == SUFFIX else rows)
+
+
+def _room(size: int, member: Member) -> int:
+    """How much to hold at a time of so much that devices have no room for; 0 where they have."""
     room = min(member.exchange(int(_SHARE * member.device.capabilities.global_memory)))
-    with member.agreeing():
-        shapes = [shape_of(path, files.columns) for path in (files.eliminators, files.rows)]
-    columns = max(shape[1] for shape in shapes)
-    size = sum(packed_bytes(rows, columns) for rows, _ in shapes)
     return room if room and 2 * size > room * member.size else 0

@@ -117,12 +117,26 @@ def text_shape(path: str | os.PathLike[str]) -> tuple[int, int]:
     rows, highest = 0, -1
     for piece in _pieces(path, (0, 1), None):
         line_ends = np.flatnonzero(piece.text == _NEWLINE)
-        starts, ends = _edges((piece.text >= _ZERO) & (piece.text <= _NINE))
-        first = np.searchsorted(starts, np.append(0, line_ends[:-1]))
-        first = first[first < starts.size]
-        rows += line_ends.size
-        highest = max(highest, int(_numbers(piece, starts[first], ends[first]).max(initial=-1)))
+        first = _numbers(piece, *_first_numbers(piece.text, line_ends))
+        rows, highest = rows + line_ends.size, max(highest, int(first.max(initial=-1)))
     return rows, highest + 1
+
+
+def _first_numbers(
+    text: NDArray[np.uint8], line_ends: NDArray[np.int64]
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Where the first number of each line that begins with one starts and ends.
+
+    Only the beginnings of lines are looked at, which takes a fraction of the time of reading all.
+    """
+    starts = np.append(0, line_ends[:-1] + 1)
+    while (blank := (text[starts] == _BLANK) | (text[starts] == _TAB)).any():
+        starts = starts + blank
+    ends = starts.copy()
+    while (digit := (text[ends] >= _ZERO) & (text[ends] <= _NINE)).any():
+        ends = ends + digit
+    found = ends > starts
+    return starts[found], ends[found]
 
 
 def _pieces(
@@ -171,7 +185,8 @@ def _packed(piece: _Piece, columns: int | None) -> tuple[Words, int]:
     text = piece.text
     digit = (text >= _ZERO) & (text <= _NINE)
     _refuse_characters(piece, digit)
-    starts, ends = _edges(digit)
+    edges = np.flatnonzero(np.diff(digit.view(np.int8), prepend=0, append=0))
+    starts, ends = edges[::2], edges[1::2]
     places = _numbers(piece, starts, ends)
     line_ends = np.flatnonzero(text == _NEWLINE)
     rows = np.searchsorted(line_ends, starts)
@@ -181,12 +196,6 @@ def _packed(piece: _Piece, columns: int | None) -> tuple[Words, int]:
         at = int(np.argmax(places >= columns))
         raise piece.wrong(starts[at], f"column {places[at]}; there are columns 0 to {columns - 1}")
     return _joined(rows, places, line_ends.size, word_count(highest + 1)), highest
-
-
-def _edges(digit: NDArray[np.bool_]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Where numbers start and end."""
-    edges = np.flatnonzero(np.diff(digit.view(np.int8), prepend=0, append=0))
-    return edges[::2], edges[1::2]
 
 
 def _refuse_characters(piece: _Piece, digit: NDArray[np.bool_]) -> None:

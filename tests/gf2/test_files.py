@@ -13,7 +13,7 @@ from portable import gf2
 from portable.backend import Device
 from portable.cli import main
 from portable.errors import DataError
-from portable.gf2.text import read_text, write_text
+from portable.gf2.text import read_text, text_shape, write_text
 from tests.gf2.reference import columns_of, eliminated, random_problem
 
 
@@ -81,6 +81,17 @@ def test_text_in_pieces(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
     assert told[-1] == 1
 
 
+def test_the_shape_of_text(tmp_path: Path) -> None:
+    text = tmp_path / "a.txt"
+    text.write_text(" \t7 3 \n\n 12\n5\n \n")
+    assert text_shape(text) == (5, 13)
+    text.write_text("")
+    assert text_shape(text) == (0, 0)
+    text.write_text("1\n1234567890\n")
+    with pytest.raises(DataError, match="line 2: column 1234567890 is out of range"):
+        text_shape(text)
+
+
 _WRONG = [
     (b"3 2 1\n4 5\n", "line 2: column 5 follows column 4; columns have to descend"),
     (b"3 2 1\n4 4\n", "line 2: column 4 follows column 4"),
@@ -114,13 +125,16 @@ def test_what_else_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     rows.write_text("9\n")
     with pytest.raises(DataError, match="line 1: column 9; there are columns 0 to 4"):
         read_text(rows, columns=5)
+    nowhere = _run("eliminate", known, rows, "--out", tmp_path / "none" / "out.txt")
+    assert f"{tmp_path / 'none'}: there is no such folder" in nowhere.output.replace("\n", "")
     narrow = _run("eliminate", known, rows, "--out", "x", "--columns", 7)
     assert f"{rows}, line 1: column 9; there are columns 0 to 6" in narrow.output
     monkeypatch.setattr("portable.files.shutil.disk_usage", lambda path: _Usage())
     known.write_text("5 1\n")
-    full = _run("eliminate", known, rows, "--out", tmp_path / "out.txt")
+    monkeypatch.setattr("portable.gf2.files.eliminate", None)  # which is not come to
+    full = _run("eliminate", known, rows, "--out", tmp_path / "out.gf2")
     assert "not enough disk" in full.output
-    assert not (tmp_path / "out.txt").exists()
+    assert not (tmp_path / "out.gf2").exists()
 
 
 class _Usage:
