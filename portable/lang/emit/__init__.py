@@ -38,5 +38,6 @@ def generate(kernel: Kernel, capabilities: Capabilities) -> Program:
     language = LANGUAGES.language(capabilities.dialect)
     kernel = reduced(lower(kernel, capabilities), capabilities, language.semantics)
     if isinstance(language, Dialect):
-        return print_kernel(kernel, capabilities, steered(language, capabilities.faults))
+        dialect = steered(language.varied(language, capabilities), capabilities.faults)
+        return print_kernel(kernel, capabilities, dialect)
     return language.program(kernel, capabilities)

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from portable.dtypes import DType, uint32, uint64
 from portable.errors import UnsupportedError
 from portable.lang.emit.addresses import Addresses
-from portable.lang.emit.dialect import PTX_ATOMICS
 from portable.lang.emit.expressions import Expressions
 from portable.lang.emit.printer import Text
 from portable.lang.ir import expressions as e
@@ -52,10 +51,6 @@ class Atomics:
         self._dialect = expressions.dialect
         self._capabilities = expressions.context.capabilities
         self._words = expressions.dialect.atomics
-        by_nvidia = self._capabilities.vendor == "nvidia"
-        if self._words.style == "opencl" and by_nvidia and self._ordered():
-            # NVIDIA's OpenCL C has no orders across workgroups; its assembler has.
-            self._words = PTX_ATOMICS
         self._asm = f"{self._dialect.asm} volatile"
 
     # -- fences -----------------------------------------------------------------------------

@@ -7,7 +7,7 @@ from typing import Final
 
 from portable.backend import Capabilities
 from portable.lang.emit.dialect import PTX_ATOMICS, SAME_NAME, Dialect, Helper
-from portable.lang.emit.ptx import INSTRUCTIONS
+from portable.lang.emit.ptx import INSTRUCTIONS, PTX_CLOCK
 from portable.lang.ir.kernel import Kernel, Options
 from portable.lang.passes.semantics import Semantics
 
@@ -191,5 +191,6 @@ CUDA: Final = Dialect(
     local_static="__shared__ __align__(1024) char local_memory[{bytes}];",
     local_dynamic="extern __shared__ __align__(1024) char local_memory[];",
     box="const __grid_constant__ pt_boxes {name}",
+    clock=PTX_CLOCK,
     instructions=INSTRUCTIONS,
 )

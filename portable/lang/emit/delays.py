@@ -63,14 +63,6 @@ _ROUNDS: Final = """\
     for (volatile {u32} left = length; left != 0;)
         left = left - 1;"""
 
-_PTX_CLOCK: Final = """\
-{function} {u64} pt_clock()
-{{
-    {u64} now;
-    {asm}("mov.u64 %0, %%clock64;" : "=l"(now) :: "memory");
-    return now;
-}}"""
-
 
 def perturbation() -> int | None:
     """The seed of the delays; None for none.
@@ -176,16 +168,10 @@ class Delays:
             "factor": str(_FACTORS[0]),
             "share": str(self._share()),
         }
-        clock = self._clock()
+        clock = self._context.dialect.clock
         wait = (_CLOCK if clock else _ROUNDS).format(**words)
         text = _LENGTHS.format(**words, wait=wait)
         return f"{clock.format(**words)}\n\n{text}" if clock else text
-
-    def _clock(self) -> str:
-        """How cycles are counted, where there is a way."""
-        if self._context.capabilities.vendor == "nvidia":
-            return _PTX_CLOCK
-        return self._context.dialect.clock
 
     def _share(self) -> int:
         """Halvings of every delay, for processors, which run a workgroup's items in turn."""

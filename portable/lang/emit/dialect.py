@@ -112,6 +112,10 @@ PTX_ATOMICS: Final = AtomicWords(
 """What NVIDIA's compilers assemble, that of CUDA and that of OpenCL."""
 
 
+def _unvaried(dialect: Dialect, capabilities: Capabilities) -> Dialect:
+    return dialect
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Dialect:
     """The spellings of one language.
@@ -180,8 +184,14 @@ class Dialect:
     asm : str
         The keyword before text for the assembler.
     clock : str
-        A function ``pt_clock`` that counts cycles, if there is one; ``{function}`` and ``{u64}``
-        are the dialect's.
+        A function ``pt_clock`` that counts cycles, if there is one; ``{function}``, ``{u64}`` and
+        ``{asm}`` are the dialect's.
+    clang : bool
+        Whether kernels are compiled by Clang for a processor, whose built-in functions and
+        attributes serve where native vectors need no alignment, lanes are mixed, lines of caches
+        are fetched ahead or written past them.
+    varied : callable
+        The dialect as the compiler of a device has it, given this one and the device.
     """
 
     name: str
@@ -219,6 +229,8 @@ class Dialect:
     box: str = ""
     asm: str = "asm"
     clock: str = ""
+    clang: bool = False
+    varied: Callable[[Dialect, Capabilities], Dialect] = _unvaried
     instructions: Mapping[str, Asm] = field(default_factory=dict)
 
     def type_name(self, kind: ValueType) -> str:

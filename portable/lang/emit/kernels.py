@@ -203,10 +203,8 @@ class _Printer:
 
     def _alignment(self) -> str:
         """On CPUs private arrays are memory: vectors in them should not straddle cache lines."""
-        capabilities = self._context.capabilities
-        if capabilities.kind != "cpu" or capabilities.vector_bytes <= 16:
-            return ""
-        return f" __attribute__((aligned({capabilities.vector_bytes})))"
+        vector = self._context.capabilities.vector_bytes
+        return f" __attribute__((aligned({vector})))" if self._dialect.clang and vector > 16 else ""
 
 
 def _meets_in_rounds(statement: s.Statement) -> bool:

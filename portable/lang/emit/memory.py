@@ -49,8 +49,7 @@ class Memory:
 
     def _fetched(self, array: Array, offset: Code, ahead: int) -> list[str]:
         """Brings what will be loaded to a processor's caches, as Clang spells it."""
-        native = self._dialect.native_vectors and array.space == "global"
-        if not ahead or not native or self._context.capabilities.kind != "cpu":
+        if not ahead or not self._dialect.clang or array.space != "global":
             return []
         place = self.addresses.pointer(array, offset)
         return [f"__builtin_prefetch((const __global char *)({place} + {ahead}));"]
@@ -95,7 +94,7 @@ class Memory:
             return self._half_load(array, pointer, lanes, aligned)
         memory = self._dialect.memory_type(array.dtype)
         space = self._dialect.spaces[array.space]
-        if self._context.capabilities.kind == "cpu":
+        if self._dialect.clang:
             order = "volatile " if self._is_forgotten(array, offset) else ""
             loaded = f"*(const {order}{space}{self._any_place(array.dtype, lanes)} *)({pointer})"
         elif not aligned:
@@ -130,9 +129,9 @@ class Memory:
                 for at in (0, 8)
             ]
             return f"(float16)({', '.join(halves)})"
-        if aligned and self._context.capabilities.kind == "gpu":
+        if aligned:
             return f"{half_mover(self._context, 'load', array.space, lanes)}({pointer})"
-        return f"vload{'a' if aligned else ''}_half{lanes}(0, {pointer})"
+        return f"vload_half{lanes}(0, {pointer})"
 
     def _half_store(self, array: Array, pointer: Code, value: str, lanes: int, aligned: int) -> str:
         if lanes == 16:
@@ -143,9 +142,9 @@ class Memory:
                 for part, at in (("lo", 0), ("hi", 8))
             ]
             return f"{{ {' '.join(parts)} }}"
-        if aligned and self._context.capabilities.kind == "gpu":
+        if aligned:
             return f"{half_mover(self._context, 'store', array.space, lanes)}({pointer}, {value});"
-        return f"vstore{'a' if aligned else ''}_half{lanes}_rte({value}, 0, {pointer});"
+        return f"vstore_half{lanes}_rte({value}, 0, {pointer});"
 
     def _any_place(self, dtype: DType, lanes: int) -> str:
         """A vector type that may lie at any element.
@@ -229,7 +228,7 @@ class Memory:
         """Whether a vector may fill a line of a processor's caches."""
         same = array.dtype is kind.dtype and array.space == "global"
         whole = array.dtype.itemsize * kind.lanes == _LINE
-        return self._context.capabilities.kind == "cpu" and same and whole
+        return self._dialect.clang and same and whole
 
     def _stream(self, array: Array, offset: Code, value: e.Expression, kind: Vector) -> str:
         """A store past the caches where the vector is a whole line of them.
@@ -267,7 +266,7 @@ class Memory:
             source = vectors.vector_name(self._expressions, kind)
             value = self._converted(value, source, f"{memory}{lanes}", lanes)
         space = self._dialect.spaces[array.space]
-        if self._context.capabilities.kind == "cpu":
+        if self._dialect.clang:
             return f"*({space}{self._any_place(dtype, lanes)} *)({pointer}) = {value};"
         if aligned != lanes:
             return f"vstore{lanes}({value}, 0, {pointer});"
@@ -283,7 +282,7 @@ class Memory:
 
     def _aligned(self, array: Array, index: tuple[e.Expression, ...], lanes: int) -> int:
         """Lanes of the aligned pieces that the vector may be accessed in; 0 for none."""
-        if self._context.capabilities.kind == "cpu":
+        if self._dialect.clang:
             return 0
         size = array.dtype.itemsize
         known = self.addresses.alignment(array, index)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from typing import Final
 
 from portable.backend import Capabilities
-from portable.lang.emit.dialect import SAME_NAME, Asm, AtomicWords, Dialect, Helper
-from portable.lang.emit.ptx import INSTRUCTIONS
+from portable.lang.emit.dialect import PTX_ATOMICS, SAME_NAME, Asm, AtomicWords, Dialect, Helper
+from portable.lang.emit.ptx import INSTRUCTIONS, PTX_CLOCK
 from portable.lang.ir.kernel import Kernel, Options
 from portable.lang.passes.semantics import Semantics
 
@@ -76,10 +77,27 @@ def _preludes(kernel: Kernel, capabilities: Capabilities, features: frozenset[st
 
 def _workgroup(kernel: Kernel, capabilities: Capabilities, features: frozenset[str]) -> str:
     x, y, z = kernel.launched
-    text = f"__attribute__((reqd_work_group_size({x}, {y}, {z})))"
-    if "sub_groups" in features and capabilities.vendor == "intel":
+    return f"__attribute__((reqd_work_group_size({x}, {y}, {z})))"
+
+
+def _intels_workgroup(kernel: Kernel, capabilities: Capabilities, features: frozenset[str]) -> str:
+    text = _workgroup(kernel, capabilities, features)
+    if "sub_groups" in features:
         text += f" __attribute__((intel_reqd_sub_group_size({kernel.sub_group_size})))"
     return text
+
+
+def _varied(dialect: Dialect, capabilities: Capabilities) -> Dialect:
+    """OpenCL C as a vendor's compiler has it, and as compilers for processors do: all are Clang."""
+    dialect = replace(dialect, clang=capabilities.kind == "cpu")
+    if capabilities.vendor == "intel":
+        return replace(dialect, workgroup=_intels_workgroup)
+    if capabilities.vendor != "nvidia":
+        return dialect
+    # NVIDIA's OpenCL C has no orders across workgroups; its assembler has.
+    ordered = capabilities.memory_orders == "acq_rel"
+    atomics = PTX_ATOMICS if ordered else dialect.atomics
+    return replace(dialect, atomics=atomics, clock=PTX_CLOCK)
 
 
 def _flags(options: Options, capabilities: Capabilities) -> tuple[str, ...]:
@@ -169,4 +187,5 @@ OPENCL: Final = Dialect(
     shared_address="(uint)(size_t)({p})",
     instructions=_instructions(),
     asm=_ASM,
+    varied=_varied,
 )

@@ -25,7 +25,16 @@ from typing import Final
 from portable.lang.emit.dialect import Asm
 from portable.lang.emit.ptx_matrix import MATRIX_INSTRUCTIONS
 
-__all__ = ["INSTRUCTIONS"]
+__all__ = ["INSTRUCTIONS", "PTX_CLOCK"]
+
+PTX_CLOCK: Final = """\
+{function} {u64} pt_clock()
+{{
+    {u64} now;
+    {asm}("mov.u64 %0, %%clock64;" : "=l"(now) :: "memory");
+    return now;
+}}"""
+"""Counts cycles: see `Dialect.clock`."""
 
 _COPIES: Final = {
     f"cp.async.{size}": Asm(

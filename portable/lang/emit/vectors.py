@@ -94,7 +94,7 @@ def _is_mixed(printer: Printer, x: e.MakeVector) -> bool:
     sources = {lane.x if isinstance(lane, e.Lane) else None for lane in x.elements}
     alike = all(isinstance(v, e.Variable) and v.type == x.type for v in sources)
     plain = x.type.dtype.kind != "b"
-    return printer.context.capabilities.kind == "cpu" and alike and plain and len(sources) == 2
+    return printer.dialect.clang and alike and plain and len(sources) == 2
 
 
 def _mixed(printer: Printer, x: e.MakeVector) -> Code:
