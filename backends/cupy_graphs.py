@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
 from portable import timeline
+from portable_backends.cupy_waits import get_ready
 
 if TYPE_CHECKING:
     from portable_backends.cupy import CuPyDevice
@@ -38,7 +39,7 @@ class Replay:
 
     def __call__(self) -> None:
         """Enqueue it on CuPy's current stream."""
-        if not self._warm or timeline.recording is not None:
+        if not self._warm or timeline.recording is not None or self._is_captured():
             self._work()
             self._warm = True
         elif self._graph is not None and self._cuda.runtime.getDevice() == self._device.index:
@@ -49,6 +50,10 @@ class Replay:
                     self._graph = self._captured()
                 self._graph.launch()
 
+    def _is_captured(self) -> bool:
+        """Whether this is part of a larger graph that is being captured."""
+        return bool(self._cuda.get_current_stream().is_capturing())
+
     def _captured(self) -> Any:
         """The graph.
 
@@ -56,6 +61,7 @@ class Replay:
         uses it. The stream is kept as well: its address stands for what operations keep of a queue.
         Other threads go on meanwhile, as they load programs and take memory.
         """
+        get_ready()
         pool, stream = self._cuda.MemoryPool(), self._cuda.Stream(non_blocking=True)
         self._kept = pool, stream
         with stream, self._cuda.using_allocator(pool.malloc):

@@ -56,7 +56,9 @@ def joined(key: object, rank: int, size: int) -> Collectives:
     """The part of the current device in a group of processes; waits for the others."""
     nccl = _nccl()
     assert nccl is not None
-    return _Part(nccl, nccl.NcclCommunicator(size, key, rank), rank, size)
+    part = _Part(nccl, nccl.NcclCommunicator(size, key, rank), rank, size)
+    part.replays = True
+    return part
 
 
 class _Part(Collectives):

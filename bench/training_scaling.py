@@ -8,6 +8,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from portable.backend import Device
 from portable.dtypes import DType
 from portable.errors import PortableError
 from portable.nn import MLP, SGD, mse
@@ -20,6 +21,9 @@ from portable_bench.group_scaling import Row, Scaling, slowest_median
 __all__ = ["Network", "measure_training", "predicted"]
 
 _RATE: Final = 0.1
+_FEW: Final = 1000
+"""Samples that differ; members' shares begin with others."""
+
 _ALLOWED: Final = {"float16": 2e-3, "float32": 1e-5, "float64": 1e-12}
 """How far parameters may be from those of one device after a step, by other orders of sums."""
 
@@ -116,14 +120,22 @@ def _trainer(
     """What takes a step, and the network that it is taken by."""
     device = member.device
     model = MLP(network.widths, dtype=dtype, device=device)
-    random = np.random.default_rng(1)
-    shape = (count, network.widths[0])
-    x = device.from_numpy((random.standard_normal(shape, np.float32) / 8).astype(dtype.numpy))
-    y = device.from_numpy(np.full((count, network.widths[-1]), 0.5, dtype.numpy))
+    x, y = (_samples(device, count, network.widths[end], dtype) for end in (0, -1))
     trainer = LayeredTrainer(model, Step(mse, SGD(_RATE), count), team)
     order = device.from_numpy(np.arange(count, dtype=np.int32)[None])
     numbers = device.from_numpy(SGD(_RATE).numbers(1, [_RATE]).astype(dtype.register.numpy))
     return trainer.prepare(x, y, order, numbers), model
+
+
+def _samples(device: Device, count: int, width: int, dtype: DType) -> Any:
+    """Some random ones over and over, which the device repeats."""
+    few = np.random.default_rng(width).standard_normal((min(count, _FEW), width), np.float32) / 8
+    held = device.from_numpy(few.astype(dtype.numpy))
+    samples = device.empty((count, width), dtype)
+    for start in range(0, count, _FEW):
+        part = samples[start : start + _FEW]
+        part[...] = held[: part.shape[0]]
+    return samples
 
 
 def _verify(member: Member, network: Network, dtype: DType) -> None:

@@ -18,9 +18,12 @@ class Collectives(ABC):
     ----------
     name : str
         The library's.
+    replays : bool
+        Whether `Device.replay` may take them up.
     """
 
     name: str
+    replays: bool = False
 
     @abstractmethod
     def all_reduce(self, x: Any, out: Any, op: str) -> None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import pairwise
 from typing import Any, Final
@@ -12,7 +13,7 @@ from portable.dtypes import dtype
 from portable.errors import ShapeError
 from portable.parallel import Member, Transfer
 
-__all__ = ["SharedConvolution", "prepare_shared"]
+__all__ = ["PreparedConvolution", "SharedConvolution", "prepare_shared"]
 
 
 def prepare_shared(
@@ -120,37 +121,70 @@ class SharedConvolution:
         Transfer
             Its `wait` comes before the others' results are used, or `out` is written again.
         """
-        member, count = self.member, self._images
         if out is None:
-            out = member.device.empty(self.result_shape, dtype(x.dtype))
-        own = out[member.rank * count :][:count] if self._gather else out
-        transfers: list[Transfer] = []
+            out = self.member.device.empty(self.result_shape, dtype(x.dtype))
+        return PreparedConvolution(self.member, self._parts(x, out), out).start()
+
+    def prepare(self, x: Any, *, out: Any) -> PreparedConvolution:
+        """The same images' results again and again at the least cost.
+
+        Parameters
+        ----------
+        x, out : array
+            As of a call; they must stay where they are.
+        """
+        replay = self.member.device.replay
+        parts = [replace(part, work=replay(part.work)) for part in self._parts(x, out)]
+        return PreparedConvolution(self.member, parts, out)
+
+    def _parts(self, x: Any, out: Any) -> list[_Part]:
+        """What there is to do, piece by piece."""
+        rank, count = self.member.rank, self._images
+        own = out[rank * count :][:count] if self._gather else out
+        found = []
         for piece in self._pieces:
-            self._plans[piece.stop - piece.start](x[piece], out=own[piece])
-            if self._gather:
-                transfers.append(self._gathered(own[piece], out, piece))
+            target = own[piece]
+            work = partial(self._plans[target.shape[0]], x[piece], out=target)
+            begins = range(piece.start, out.shape[0], count) if self._gather else ()
+            places = [out[begin : begin + target.shape[0]] for begin in begins]
+            found.append(_Part(work, target, places))
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """A piece of a member's results: what works it out, and where it goes on each member."""
+
+    work: Callable[[], object]
+    own: Any
+    places: Sequence[Any]
+
+
+class PreparedConvolution:
+    """A shared convolution of certain arrays; made by `SharedConvolution.prepare`."""
+
+    def __init__(self, member: Member, parts: Sequence[_Part], out: Any) -> None:
+        self._member = member
+        self._parts = parts
+        self._out = out
+
+    def __call__(self) -> Any:
+        """The results, as of the convolution."""
+        return self.start().wait()
+
+    def start(self) -> Transfer:
+        """As of the convolution."""
+        transfers: list[Transfer] = []
+        for part in self._parts:
+            part.work()
+            if part.places:
+                transfers.append(self._member.start_gather(part.own, part.places, agreed=True))
 
         def wait() -> None:
             for transfer in transfers:
                 transfer.wait()
 
-        return Transfer(out, wait)
-
-    def _gathered(self, own: Any, out: Any, piece: slice) -> Transfer:
-        """Begins to gather a piece of each member's images."""
-        begins = range(piece.start, out.shape[0], self._images)
-        places = [out[begin : begin + own.shape[0]] for begin in begins]
-        return self.member.start_gather(own, places, agreed=True)
-
-    def prepare(self, x: Any, *, out: Any) -> Callable[[], object]:
-        """The same images' results again and again at the least cost, as a function.
-
-        Parameters
-        ----------
-        x, out : array
-            As of a call; they must stay alive and where they are.
-        """
-        return self.member.replay(partial(self, x, out=out))
+        return Transfer(self._out, wait)
 
 
 def _cut(count: int, pieces: int) -> list[slice]:

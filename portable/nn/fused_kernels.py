@@ -14,7 +14,8 @@ from typing import Any
 from portable import lang as kl
 from portable.lang.function import function
 from portable.lang.kernel import kernel
-from portable.nn.optimizers import move_parameter, row_of
+from portable.nn.layered_kernels import sum_of_lanes
+from portable.nn.optimizers import row_of
 
 __all__ = ["forward_rows", "train_epochs"]
 
@@ -117,18 +118,6 @@ def back_through_layer(
                     row, here = source + first + j, column + v * SHAPE.lanes
                     value = kl.vload(values, row, here, lanes=SHAPE.lanes)
                     kl.vstore(values, row, here, sums[j * SHAPE.vectors + v] * SLOPE(value))
-
-
-@function
-def sum_of_lanes(x: Any, LANES: int) -> Any:
-    """The sum of a vector's lanes, by halves."""
-    rest = x
-    width = LANES
-    for _ in kl.static_range(4):
-        if width > 2:
-            width = width // 2
-            rest = rest[:width] + rest[width:]
-    return rest[0] + rest[1]
 
 
 @function
@@ -293,7 +282,13 @@ def step_of_optimizer(
         norm = kl.sqrt(kl.workgroup_reduce(kl.add, square))
         factor = kl.minimum(limit / (norm + 1e-6), factor)
     for i in range(own, gradient.shape[0], size):
-        move_parameter(weights, i, gradient[i] * factor, kept, given, RULE)
+        before = ()
+        for slot in kl.static_range(RULE.slots):
+            before = (*before, kept[slot, i])  # type: ignore[assignment]
+        value, after = RULE.step(weights[i], gradient[i] * factor, before, given)
+        weights[i] = value
+        for slot in kl.static_range(RULE.slots):
+            kept[slot, i] = after[slot]
     kl.barrier()
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from math import prod
+from math import gcd, prod
 from typing import Any, Final
 
 import numpy as np
@@ -74,6 +74,7 @@ class LayeredTrainer:
         self._loss = loss_pass(device, step.loss, kind)
         self._counts = isinstance(step.loss, CrossEntropyLoss)
         length = model.layout.length
+        self._lanes = gcd(length, device.capabilities.vector_bytes // self._kind.itemsize)
         self._master = self._zeros((length,)) if self._rounds else model.vector
         if self._rounds:
             kernels.copy_vector[length, _WORKGROUP](model.vector, self._master)
@@ -141,13 +142,20 @@ class LayeredTrainer:
             losses = self._nothing
             if part.stop > part.start:
                 own = part.stop - part.start
-                _take(rows, order, first + part.start, ready.inputs(own))
-                _take(y, order, first + part.start, self._wanted[:own])
+                self._take(rows, order, first + part.start, ready.inputs(own))
+                self._take(y, order, first + part.start, self._wanted[:own])
                 losses = self._gradients(ready, own, whole)
             else:
                 self._no_gradients()
             self._team.finish(self._gradient)
             self._update(losses, numbers, step)
+
+    def _take(self, x: Any, order: Any, first: int, out: Any) -> None:
+        """Copies rows by vectors as wide as divide them."""
+        rows, columns = out.shape
+        widest = self._model.device.capabilities.vector_bytes // dtype(out.dtype).itemsize
+        lanes = gcd(columns, max(1, widest))
+        kernels.take_rows[(columns // lanes, rows), None](x, order, first, out, LANES=lanes)
 
     def _ready(self, shape: tuple[int, ...], y: Any) -> TrainingPass:
         """The memory that a training takes, made when the first samples are seen."""
@@ -186,18 +194,13 @@ class LayeredTrainer:
         if self._half or self._clip is not None:
             squared = self._norms
             kernels.squares[groups(squared.shape[0]), _WORKGROUP](
-                self._gradient, self._control, squared
+                self._gradient, self._control, squared, LANES=self._lanes
             )
         kernels.finish_step[_WORKGROUP, _WORKGROUP](
             sums.losses, sums.hits, squared, self._control, self._lost, self._clip, HALF=self._half
         )
         rounded = self._model.vector if self._rounds else None
-        kernels.update[length, _WORKGROUP](
+        kernels.update[length // self._lanes, _WORKGROUP](
             self._master, rounded, self._gradient, self._state, numbers, step, self._control,
-            RULE=self._rule,
+            RULE=self._rule, LANES=self._lanes,
         )  # fmt: skip
-
-
-def _take(x: Any, order: Any, first: int, out: Any) -> None:
-    rows, columns = out.shape
-    kernels.take_rows[(columns, rows), None](x, order, first, out)

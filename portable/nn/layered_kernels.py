@@ -10,7 +10,7 @@ from typing import Any, Final
 from portable import lang as kl
 from portable.lang.function import function
 from portable.lang.kernel import kernel
-from portable.nn.optimizers import move_parameter, row_of
+from portable.nn.optimizers import row_of
 
 __all__ = [
     "FACTOR",
@@ -20,6 +20,7 @@ __all__ = [
     "copy_vector",
     "finish_step",
     "squares",
+    "sum_of_lanes",
     "take_rows",
     "update",
 ]
@@ -35,8 +36,37 @@ _GROWTH_INTERVAL: Final = 2000
 _LARGEST_SCALE: Final = 2.0**24
 
 
+@function
+def vector_of(x: Any, i: Any, LANES: int) -> Any:
+    """So many neighbours from x[i] on; the number itself where that is one."""
+    return x[i] if LANES == 1 else kl.vload(x, i, lanes=LANES)
+
+
+@function
+def put_vector(x: Any, i: Any, value: Any, LANES: int) -> None:
+    """Stores what `vector_of` would read."""
+    if LANES == 1:
+        x[i] = value
+    else:
+        kl.vstore(x, i, value)
+
+
+@function
+def sum_of_lanes(x: Any, LANES: int) -> Any:
+    """The sum of a vector's lanes, by halves; so many are a power of two up to 32."""
+    if LANES == 1:
+        return x
+    rest = x
+    width = LANES
+    for _ in kl.static_range(4):
+        if width > 2:
+            width = width // 2
+            rest = rest[:width] + rest[width:]
+    return rest[0] + rest[1]
+
+
 @kernel
-def take_rows(x: Any, order: Any, first: Any, out: Any) -> None:
+def take_rows(x: Any, order: Any, first: Any, out: Any, *, LANES: int) -> None:
     """The rows of `x` that come in `order` from `first` on; all in turn if there is no order.
 
     Parameters
@@ -45,17 +75,19 @@ def take_rows(x: Any, order: Any, first: Any, out: Any) -> None:
     order : array of int, or None
     first : int
     out : array, shape (rows, columns)
+    LANES : int
+        Neighbours that a work-item takes; it divides the columns.
     """
-    column, row = kl.global_id(0), kl.global_id(1)
+    column, row = kl.global_id(0) * LANES, kl.global_id(1)
     if row < out.shape[0] and column < out.shape[1]:
         source = first + row
         if order is not None:
             source = order[source]
-        out[row, column] = x[source, column]
+        put_vector(out[row], column, vector_of(x[source], column, LANES), LANES)
 
 
 @kernel
-def squares(gradient: Any, control: Any, partial: Any) -> None:
+def squares(gradient: Any, control: Any, partial: Any, *, LANES: int) -> None:
     """Each workgroup's sum of squares of the gradient, the scale taken out of it.
 
     Parameters
@@ -64,16 +96,18 @@ def squares(gradient: Any, control: Any, partial: Any) -> None:
     control : array, shape (3,)
         See the module.
     partial : array, shape (workgroups,)
+    LANES : int
+        Neighbours that a work-item takes at a time; it divides n.
     """
     kind = kl.accumulator(gradient.dtype)
-    total = kl.cast(0, kind)
+    total = kl.splat(kl.cast(0, kind), LANES) if LANES > 1 else kl.cast(0, kind)
     back = 1 / control[SCALE]
-    for i in range(kl.global_id(0), gradient.shape[0], kl.global_size(0)):
-        value = gradient[i] * back
+    for i in range(kl.global_id(0) * LANES, gradient.shape[0], kl.global_size(0) * LANES):
+        value = kl.cast(vector_of(gradient, i, LANES), kind) * back
         total += value * value
-    total = kl.workgroup_reduce(kl.add, total)
+    found = kl.workgroup_reduce(kl.add, sum_of_lanes(total, LANES))
     if kl.local_id(0) == 0:
-        partial[kl.group_id(0)] = total
+        partial[kl.group_id(0)] = found
 
 
 @function
@@ -140,7 +174,7 @@ def finish_step(
 @kernel
 def update(
     parameters: Any, rounded: Any, gradient: Any, state: Any, numbers: Any, step: Any,
-    control: Any, *, RULE: Any,
+    control: Any, *, RULE: Any, LANES: int,
 ) -> None:  # fmt: skip
     """One step of an optimizer; `rounded`, where given, gets the parameters in fewer bits.
 
@@ -155,14 +189,23 @@ def update(
     control : array, shape (3,)
         See the module.
     RULE : Rule
+    LANES : int
+        Neighbours that a work-item takes; it divides n.
     """
-    i = kl.global_id(0)
+    i = kl.global_id(0) * LANES
     factor = control[FACTOR]
     if i < parameters.shape[0] and factor > 0:
         given = row_of(numbers, step, RULE.numbers)
-        value = move_parameter(parameters, i, gradient[i] * factor, state, given, RULE)
+        kept = ()
+        for slot in kl.static_range(RULE.slots):
+            kept = (*kept, vector_of(state[slot], i, LANES))  # type: ignore[assignment]
+        slope = vector_of(gradient, i, LANES) * factor
+        value, kept = RULE.step(vector_of(parameters, i, LANES), slope, kept, given)
+        for slot in kl.static_range(RULE.slots):
+            put_vector(state[slot], i, kept[slot], LANES)
+        put_vector(parameters, i, value, LANES)
         if rounded is not None:
-            rounded[i] = value
+            put_vector(rounded, i, value, LANES)
 
 
 @kernel

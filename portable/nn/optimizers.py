@@ -15,7 +15,7 @@ import numpy as np
 from portable import lang as kl
 from portable.lang.function import Function, function
 
-__all__ = ["SGD", "Adam", "AdamW", "Optimizer", "Rule", "move_parameter", "row_of", "rule_of"]
+__all__ = ["SGD", "Adam", "AdamW", "Optimizer", "Rule", "row_of", "rule_of"]
 
 
 class Optimizer(Protocol):
@@ -103,33 +103,6 @@ def row_of(numbers: Any, row: Any, COUNT: int) -> Any:
     for j in kl.static_range(COUNT):
         found = (*found, numbers[row, j])  # type: ignore[assignment]
     return found
-
-
-@function
-def move_parameter(parameters: Any, i: Any, slope: Any, state: Any, given: Any, RULE: Any) -> Any:
-    """Takes a step with one parameter; returns what it becomes.
-
-    Parameters
-    ----------
-    parameters : array, shape (n,)
-    i : int
-        Which of them.
-    slope : float
-        Of the loss by it.
-    state : array, shape (slots, n)
-        What the optimizer keeps.
-    given : tuple of float
-        The step's numbers.
-    RULE : Rule
-    """
-    kept = ()
-    for slot in kl.static_range(RULE.slots):
-        kept = (*kept, state[slot, i])  # type: ignore[assignment]
-    value, kept = RULE.step(parameters[i], slope, kept, given)
-    for slot in kl.static_range(RULE.slots):
-        state[slot, i] = kept[slot]
-    parameters[i] = value
-    return value
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,6 +20,7 @@ class Lone(Collectives):
     """
 
     name = "itself"
+    replays = True
 
     def __init__(self, device: Device) -> None:
         self._device: Final = device

@@ -281,16 +281,18 @@ class Member:
     def replay(self, work: Callable[[], object]) -> Callable[[], object]:
         """What enqueues the same launches and collectives at each call, at the least cost.
 
-        All members call it, and what it gives, together: on NVIDIA's GPUs that is one launch of a
-        CUDA graph, so that members which are threads share Python's lock without loss.
+        All members call it, and what it gives, together. For processes with NVIDIA's GPUs it is a
+        launch of a CUDA graph. Members that are threads, or meet on the host, get the work itself:
+        graphs with collectives of several GPUs of one process were seen to wait for each other for
+        ever. What they do between collectives may be replayed by `Device.replay`.
 
         Parameters
         ----------
         work : callable
             As `portable.backend.Device.replay` takes it; collectives are `agreed`, and waited for.
         """
-        if self._library is None:
-            return work  # members meet on the host each time
+        if self._library is None or not self._library.replays:
+            return work
         again = self.device.replay(work)
 
         def run() -> None:

@@ -51,9 +51,10 @@ def test_half_of_the_sums_goes_on_beside_the_way_back() -> None:
 
 
 def test_gathers_go_on_beside_the_next_layers() -> None:
-    assert in_turn([2.0, 2.0], [1.0, 1.0]) == 5.0
-    assert in_turn([1.0, 1.0], [4.0, 4.0]) == 9.0
-    assert in_turn([1.0, 5.0], [2.0, 1.0]) == 7.0
+    """A third of what goes on beside something else is lost."""
+    assert in_turn([2.0, 2.0], [1.0, 1.0]) == pytest.approx(5 + 1 / 3)
+    assert in_turn([1.0, 1.0], [4.0, 4.0]) == pytest.approx(9 + 1 / 3)
+    assert in_turn([1.0, 5.0], [2.0, 1.0]) == pytest.approx(7 + 2 / 3)
 
 
 @pytest.mark.needs_processor

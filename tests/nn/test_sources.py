@@ -67,7 +67,7 @@ def programs(can: Capabilities, dtype: str) -> Iterator[Program]:
         NET=net, LOSS=FusedLoss.of(mse, 1), RULE=rule, SHAPE=shape,
     )  # fmt: skip
     own = layered_kernels
-    yield program(own.take_rows, can, 64, x, order[0], 0, x)
+    yield program(own.take_rows, can, 64, x, order[0], 0, x, LANES=2)
     yield program(
         loss_kernels.loss_and_slopes, can, 64, y, y, line, line, y, line, 500,
         TERM=mse.term, LEVELS=1,
@@ -79,9 +79,11 @@ def programs(can: Capabilities, dtype: str) -> Iterator[Program]:
         SLOPE=relu.slope, SECTION=2,
     )  # fmt: skip
     yield program(slope_kernels.column_totals, can, 64, state, line)
-    yield program(own.squares, can, 64, line, line, line)
+    yield program(own.squares, can, 64, line, line, line, LANES=4)
     yield program(own.finish_step, can, 64, line, line, line, line, line, 1.0, HALF=True)
-    yield program(own.update, can, 64, vector, half, vector, state, state, 0, line, RULE=rule)
+    yield program(
+        own.update, can, 64, vector, half, vector, state, state, 0, line, RULE=rule, LANES=4
+    )
     yield program(own.copy_vector, can, 64, vector, vector)
 
 

@@ -80,14 +80,14 @@ def test_convolutions_are_shared_out(device: Device) -> None:
         plan = prepare_shared(member, own.shape, here(member, w), pieces=2, **settings)
         return pt.to_numpy(plan(own))
 
-    alone = conv2d(
-        pt.asarray(x, device=device),
-        pt.asarray(w, device=device),
-        padding=1,
-        algorithm="winograd2",
-    )
-    for found in together(device, work):
-        assert np.array_equal(found, pt.to_numpy(alone))
+    def alone(x: Any, w: Any) -> Any:
+        there = (pt.asarray(a, device=device) for a in (x, w))
+        return pt.to_numpy(conv2d(*there, padding=1, algorithm="winograd2"))
+
+    found = together(device, work)
+    assert all(np.array_equal(each, found[0]) for each in found)
+    # Sums may come in another order for fewer images: within the error of the algorithm.
+    assert (np.abs(found[0] - alone(x, w)) <= 2e-6 * alone(np.abs(x), np.abs(w))).all()
 
 
 def test_layers_are_gathered_behind_each_other_again_and_again(device: Device) -> None:
