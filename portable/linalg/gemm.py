@@ -1,4 +1,12 @@
-"""General matrix multiplication."""
+"""General matrix multiplication.
+
+Tiles of the result are held in registers while tiles of the operands stream through local memory:
+the scheme of K. Goto and R. van de Geijn, "Anatomy of high-performance matrix multiplication", ACM
+TOMS 34 (2008), on CPUs and of V. Volkov and J. Demmel (SC 2008) on GPUs. No workspace is needed
+beyond the tiles but for partial sums, where a result has too few tiles for a device, and for large
+products of operands whose rows do not begin at multiples of 16 (`b`'s, of half precision, 32)
+bytes: GPUs with asynchronous copies work on copies.
+"""
 
 from __future__ import annotations
 
@@ -79,8 +87,7 @@ def gemm(
         ``int8`` always ``int32``, in which sums wrap.
     algorithm : str
         "auto": the tuned kernel for the device. "naive", "tiled", "register", "pipelined" and
-        "matrix" are the rungs of the ladder towards it, "vendor" is the array library's own
-        ``matmul``.
+        "matrix" are the rungs of the ladder towards it, "vendor" is the array library's ``matmul``.
     precision : {"full", "tf32x3", "tf32"}
         Of ``float32``, where a device has matrix units for it. "tf32": these round factors to 11
         bits. "tf32x3": they multiply factors as sums of two such numbers, which is three products;
@@ -95,23 +102,9 @@ def gemm(
 
     Raises
     ------
-    DTypeError
-        For mixed or other dtypes, and a `precision` that is not theirs.
-    ShapeError
-        For shapes that do not fit, or an `out` that overlaps an operand.
-    LaunchError
-        For an `out` that is read-only.
-    DeviceMismatchError
-        For arrays of different devices.
-
-    Notes
-    -----
-    Tiles of the result are held in registers while tiles of the operands stream through local
-    memory: the scheme of K. Goto and R. van de Geijn, "Anatomy of high-performance matrix
-    multiplication", ACM TOMS 34 (2008), on CPUs and of V. Volkov and J. Demmel (SC 2008) on GPUs.
-    No workspace beyond the tiles, but for large products of operands whose rows do not begin at
-    multiples of 16 (`b`'s, of half precision, 32) bytes: GPUs with asynchronous copies work on
-    copies.
+    DTypeError, ShapeError, LaunchError, DeviceMismatchError
+        For mixed or other dtypes, or a `precision` that is not theirs; for shapes that do not fit,
+        or an `out` that overlaps an operand; if `out` is read-only; for arrays of two devices.
 
     Examples
     --------
@@ -125,7 +118,8 @@ def gemm(
         alpha = _factor("alpha", alpha)
     if type(beta) is not float:
         beta = _factor("beta", beta)
-    key = key_of(a, b, beta, c, bias, out, (activation, accumulate, algorithm, precision))
+    options = activation, accumulate, algorithm, precision
+    key = key_of(a, b, beta, c, bias, out, options)
     known = known_product(key)
     if known is not None:
         result = known.make() if out is None else out
@@ -133,24 +127,7 @@ def gemm(
         if known.familiar.launched((first, a, b, second, c, bias, result), known.constants):
             return result
     given = _Given(alpha, a, b, beta, c, bias, out)
-    if any(map(is_other, given)):
-        options = {
-            "alpha": alpha, "beta": beta, "c": c, "bias": bias, "out": out,
-            "activation": activation, "accumulate": accumulate, "algorithm": algorithm,
-            "precision": precision,
-        }  # fmt: skip
-        return exchanged(gemm, (a, b), options)  # type: ignore[no-any-return]
-    wanted = _wanted(beta, activation, accumulate, algorithm, precision)
-    device, plan = _checked(given, wanted)
-    if algorithm == "vendor" and 0 not in plan.shape:
-        return _vendor(device, given, wanted)  # type: ignore[no-any-return]
-    result = device.empty(plan.shape, plan.result) if out is None else out
-    if 0 not in plan.shape:
-        plan, args = _in_rows(plan, given, result, wanted)
-        launch = _run(plan, args)
-        if key is not None and launch.parts == 1 and args[1] is a and args[2] is b and args[4] is c:
-            seen_again(key, plan, launch, args)
-    return result
+    return _made(given, _Options(*options), key)  # type: ignore[no-any-return]
 
 
 def prepare_gemm(
@@ -245,6 +222,15 @@ def product_launches(a: Any, b: Any, out: Any) -> tuple[tuple[TileLaunch, ...], 
     return plan.launches, _arguments(plan, given, out)
 
 
+class _Options(NamedTuple):
+    """What a call asks for beside its operands."""
+
+    activation: Any
+    accumulate: Any
+    algorithm: Algorithm
+    precision: Precision
+
+
 class _Given(NamedTuple):
     """The operands of a call."""
 
@@ -311,6 +297,26 @@ def _factor(name: str, x: Any) -> float:
 
 
 # -- what is done at each call --------------------------------------------------------------------
+
+
+def _made(given: _Given, options: _Options, key: Any) -> Any:
+    """The product, and what makes others like it cheaper."""
+    if any(map(is_other, given)):
+        arrays = given._asdict()
+        left, right = arrays.pop("a"), arrays.pop("b")
+        return exchanged(gemm, (left, right), arrays | options._asdict())
+    wanted = _wanted(given.beta, *options)
+    device, plan = _checked(given, wanted)
+    if options.algorithm == "vendor" and 0 not in plan.shape:
+        return _vendor(device, given, wanted)
+    result = device.empty(plan.shape, plan.result) if given.out is None else given.out
+    if 0 not in plan.shape:
+        plan, args = _in_rows(plan, given, result, wanted)
+        launch = _run(plan, args)
+        as_given = args[1] is given.a and args[2] is given.b and args[4] is given.c
+        if key is not None and launch.parts == 1 and as_given:
+            seen_again(key, plan, launch, args)
+    return result
 
 
 def _checked(given: _Given, wanted: Wanted) -> tuple[Device, Plan]:
