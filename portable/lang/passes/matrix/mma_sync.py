@@ -15,7 +15,7 @@ from portable.lang.passes.matrix.lanes import Lanes, divided, remainder
 from portable.lang.passes.matrix.mma_shapes import LANES, Shape, room, shape_of
 from portable.lang.passes.matrix.operands import Loader, Registers, ordered
 from portable.lang.passes.matrix.parts import Part
-from portable.lang.passes.matrix.pipelining import rotation
+from portable.lang.passes.matrix.pipelining import exist_always, rotation
 from portable.lang.passes.matrix.strategy import Strategy
 from portable.lang.passes.matrix.tile_layouts import spread
 from portable.lang.passes.matrix.work import Code, Work, add, mul
@@ -224,34 +224,32 @@ class MmaSync(Strategy):
         return code.block
 
     def loop(self, x: s.For) -> s.Block | None:
-        """Rotated, so that the next round's first operands are loaded in this one's last k-step."""
+        """Rotated, so that the next round's first operands are loaded in this one's last k-step.
+
+        Copies begin behind the first k-step: what works out their addresses and what multiplies
+        then have something to do at once.
+        """
         found = rotation(x)
-        if found is None or self._steps(found.product) % 2 or not self._exists(found.following):
+        if (
+            found is None
+            or self._steps(found.product) % 2
+            or not exist_always(found.following, self.work.facts)
+        ):
             return None
         before, code = self.work.code(x.loc), self.work.code(x.loc)
         before.emit(*found.waits)
         self._fetch(before, found.first, 0)
-        code.emit(*found.beside)
+        code.emit(*found.bindings)
         last = self._steps(found.product) - 1
         for step in range(last):
             self._fetch(code, found.product, step + 1)
             self._step(code, found.product, step)
+            if step == 0:
+                code.emit(*found.copies)
         code.emit(*found.waits)
         self._fetch(code, found.following, 0)
         self._step(code, found.product, last)
         return *before.block, replace(x, body=code.block)
-
-    def _exists(self, x: s.Multiply) -> bool:
-        """Whether operands surely lie inside their tiles, also in a round that never comes."""
-        return all(
-            bounds.low >= 0 and bounds.high <= extent - (taken or 1)
-            for operand in (x.a, x.b)
-            if isinstance(operand, Region)
-            for start, taken, extent in zip(
-                operand.starts, operand.extents, operand.array.shape, strict=True
-            )
-            for bounds in (self.work.facts.bounds(start),)  # type: ignore[arg-type]
-        )
 
     def _steps(self, x: s.Multiply) -> int:
         return x.a.shape[1] // self._shape.k

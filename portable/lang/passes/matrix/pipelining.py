@@ -13,11 +13,12 @@ from dataclasses import dataclass, replace
 
 from portable.lang.ir import expressions as e
 from portable.lang.ir import statements as s
+from portable.lang.ir.facts import Facts
 from portable.lang.ir.types import Fragment, Region
 from portable.lang.ir.walk import map_expression
 from portable.lang.passes.matrix.work import add
 
-__all__ = ["Rotation", "resolved", "rotation"]
+__all__ = ["Rotation", "exist_always", "resolved", "rotation"]
 
 _Change = Callable[[e.Expression], e.Expression]
 
@@ -30,8 +31,8 @@ class Rotation:
     ----------
     waits : tuple of statements
         Before the first round, and again within each before its last k-step.
-    beside : tuple of statements
-        Bindings and copies of a round.
+    bindings, copies : tuple of statements
+        What a round binds, and what it copies meanwhile.
     product : Multiply
         The round's multiplication.
     first, following : Multiply
@@ -40,7 +41,8 @@ class Rotation:
     """
 
     waits: s.Block
-    beside: s.Block
+    bindings: s.Block
+    copies: s.Block
     product: s.Multiply
     first: s.Multiply
     following: s.Multiply
@@ -65,10 +67,24 @@ def rotation(x: s.For) -> Rotation | None:
     after = add(x.var, x.step)
     return Rotation(
         waits,
-        beside,
+        tuple(y for y in beside if isinstance(y, s.Let)),
+        tuple(y for y in beside if not isinstance(y, s.Let)),
         product,
         _moved(unbound, lambda y: resolved(y, {x.var: x.start})),
         _moved(unbound, lambda y: resolved(y, {x.var: after})),
+    )
+
+
+def exist_always(x: s.Multiply, facts: Facts) -> bool:
+    """Whether operands surely lie inside their tiles, also in a round that never comes."""
+    return all(
+        bounds.low >= 0 and bounds.high <= extent - (taken or 1)
+        for operand in (x.a, x.b)
+        if isinstance(operand, Region)
+        for start, taken, extent in zip(
+            operand.starts, operand.extents, operand.array.shape, strict=True
+        )
+        for bounds in (facts.bounds(start),)  # type: ignore[arg-type]
     )
 
 

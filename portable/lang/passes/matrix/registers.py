@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from math import prod
 from typing import Final
 
@@ -22,6 +23,7 @@ from portable.lang.ir.types import Array, Fragment, Layout, Region, Use
 from portable.lang.passes.matrix.grid import Grid, Share
 from portable.lang.passes.matrix.neighbours import store_neighbours
 from portable.lang.passes.matrix.parts import Part, Tile, kept_dims
+from portable.lang.passes.matrix.pipelining import Rotation, exist_always, rotation
 from portable.lang.passes.matrix.regions import inside, place
 from portable.lang.passes.matrix.strategy import Strategy
 from portable.lang.passes.matrix.tile_layouts import contiguous_dim, staggered
@@ -38,6 +40,7 @@ from portable.lang.passes.matrix.work import (
 
 __all__ = ["Registers"]
 
+ROTATE = True
 _VECTOR_BYTES: Final = 16
 _MOST_UNROLLED: Final = 4096
 _MOST_HELD: Final = 1024
@@ -206,18 +209,65 @@ class Registers(Strategy):
     def multiply(self, x: s.Multiply) -> s.Block:
         """An outer product of what this work-item holds for each step in depth."""
         code = self.work.code(x.loc)
+        total, depth = self._held[x.accumulator], x.a.shape[1]
+        operands = self._operands(x)
+        with code.loop("k", depth, unroll=self._deep(x, depth, total.shape)) as k:
+            self._fetch(code, x, k, operands)
+            self._outer(code, *operands, total)
+        return code.block
+
+    def loop(self, x: s.For) -> s.Block | None:
+        """Rotated, so that the next round's first operands are loaded in this one's last step.
+
+        Only where all steps are unrolled: operands of two steps take turns in the registers.
+        """
+        found = rotation(x)
+        if found is None or not self._rotates(found):
+            return None
+        before, code = self.work.code(x.loc), self.work.code(x.loc)
+        turns = self._operands(found.product), self._operands(found.product)
+        total, last = self._held[found.product.accumulator], found.product.a.shape[1] - 1
+        before.emit(*found.waits)
+        self._fetch(before, found.first, code.index(0), turns[0])
+        code.emit(*found.bindings)
+        for k in range(last):
+            self._fetch(code, found.product, code.index(k + 1), turns[(k + 1) % 2])
+            self._outer(code, *turns[k % 2], total)
+            if k == 0:
+                code.emit(*found.copies)
+        code.emit(*found.waits)
+        self._fetch(code, found.following, code.index(0), turns[0])
+        self._outer(code, *turns[last % 2], total)
+        return *before.block, replace(x, body=code.block)
+
+    def _rotates(self, found: Rotation) -> bool:
+        """Whether a loop around a product is rotated."""
+        x = found.product
+        depth, held = x.a.shape[1], self._held[x.accumulator].shape
+        gpu = self.work.capabilities.kind == "gpu"
+        in_tiles = isinstance(x.a, Region) and isinstance(x.b, Region)
+        whole = in_tiles and self._deep(x, depth, held) < 0
+        even = depth % 2 == 0
+        return ROTATE and gpu and whole and even and exist_always(found.following, self.work.facts)
+
+    def _operands(self, x: s.Multiply) -> tuple[Array, Array]:
+        """Registers for this work-item's part of one step's operands."""
         total = self._held[x.accumulator]
         rows, columns = self._shares(x.accumulator)
         assert rows is not None
         assert columns is not None
-        depth = x.a.shape[1]
         left = self.work.private(f"{total.name}_a", total.dtype, (rows.count,))
-        right = self.work.private(f"{total.name}_b", total.dtype, (columns.count,))
-        with code.loop("k", depth, unroll=self._deep(x, depth, total.shape)) as k:
-            self._operand(code, x.a, "a", rows, k, left)
-            self._operand(code, x.b, "b", columns, k, right)
-            self._outer(code, left, right, total)
-        return code.block
+        return left, self.work.private(f"{total.name}_b", total.dtype, (columns.count,))
+
+    def _fetch(
+        self, code: Code, x: s.Multiply, k: e.Expression, operands: tuple[Array, Array]
+    ) -> None:
+        """Loads one step's operands."""
+        rows, columns = self._shares(x.accumulator)
+        assert rows is not None
+        assert columns is not None
+        self._operand(code, x.a, "a", rows, k, operands[0])
+        self._operand(code, x.b, "b", columns, k, operands[1])
 
     def _deep(self, x: s.Multiply, depth: int, held: tuple[int, ...]) -> int:
         """How far to unroll the depth: all of it where registers are indexed by it.
