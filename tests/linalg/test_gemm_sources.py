@@ -78,18 +78,24 @@ def test_hoppers_copy_engine_fills_the_ring(
         compile_cuda(program, "sm_90a")
 
 
+@pytest.mark.parametrize("dtype", [pt.float32, pt.float64])
 @pytest.mark.parametrize("in_parts", [False, True])
-def test_a_rounds_operands_are_loaded_in_the_round_before(in_parts: bool) -> None:
-    """So the first ones are waited for before the loop: a seventh of the time on an H200."""
-    specialised = wanted(pt.float64, CUDA, False)
+def test_a_rounds_operands_are_loaded_in_the_round_before(in_parts: bool, dtype: DType) -> None:
+    """So the first ones are waited for before the loop: a seventh of the time on an H200.
+
+    Copies begin behind what multiplies these, which can start at once.
+    """
+    specialised = wanted(dtype, CUDA, False)
     if in_parts:
         constants = tuple({**dict(specialised.constants), "IN_PARTS": True}.items())
-        sums = ArraySpec(pt.float64, ("any", "any", "unit"), aligned=True)
+        sums = ArraySpec(dtype, ("any", "any", "unit"), aligned=True)
         parameters = (*specialised.parameters[:-1], sums)
         specialised = replace(specialised, parameters=parameters, constants=constants)
     program = generate(translate(gemm_tiles.python, specialised, CUDA), CUDA)
-    before, _ = program.source.split("for (int step_", 1)
+    before, loop = program.source.split("for (int step_", 1)
     assert "cp.async.wait_group" in before
+    multiplied = "mma.sync" if dtype is pt.float64 else "acc_1["
+    assert loop.index(multiplied) < loop.index("cp.async") < loop.rindex(multiplied)
 
 
 @pytest.mark.parametrize("b_columns", [False, True])

@@ -253,9 +253,7 @@ class Registers(Strategy):
     def _operands(self, x: s.Multiply) -> tuple[Array, Array]:
         """Registers for this work-item's part of one step's operands."""
         total = self._held[x.accumulator]
-        rows, columns = self._shares(x.accumulator)
-        assert rows is not None
-        assert columns is not None
+        rows, columns = self._factors(x)
         left = self.work.private(f"{total.name}_a", total.dtype, (rows.count,))
         return left, self.work.private(f"{total.name}_b", total.dtype, (columns.count,))
 
@@ -263,11 +261,16 @@ class Registers(Strategy):
         self, code: Code, x: s.Multiply, k: e.Expression, operands: tuple[Array, Array]
     ) -> None:
         """Loads one step's operands."""
+        rows, columns = self._factors(x)
+        self._operand(code, x.a, "a", rows, k, operands[0])
+        self._operand(code, x.b, "b", columns, k, operands[1])
+
+    def _factors(self, x: s.Multiply) -> tuple[Share, Share]:
+        """The shares of the first operand's rows and of the second's columns."""
         rows, columns = self._shares(x.accumulator)
         assert rows is not None
         assert columns is not None
-        self._operand(code, x.a, "a", rows, k, operands[0])
-        self._operand(code, x.b, "b", columns, k, operands[1])
+        return rows, columns
 
     def _deep(self, x: s.Multiply, depth: int, held: tuple[int, ...]) -> int:
         """How far to unroll the depth: all of it where registers are indexed by it.
