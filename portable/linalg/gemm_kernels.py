@@ -41,6 +41,12 @@ def matrix_of(x: Any, out: Any, batch: Any) -> Any:
 
 
 @function
+def matrices(a: Any, b: Any, out: Any, batch: Any) -> Any:
+    """What is multiplied for the `batch`-th matrix of `out`, and that matrix."""
+    return matrix_of(a, out, batch), matrix_of(b, out, batch), matrix_of(out, out, batch)
+
+
+@function
 def matrices_of(x: Any, FROM: int) -> Any:
     """How many matrices `x` has along its leading dimensions from one on."""
     count = 1
@@ -58,25 +64,30 @@ def element_of(x: Any, row: Any, column: Any) -> Any:
 
 
 @function
-def finished(
-    total: Any,
-    alpha: Any,
-    beta: Any,
-    c: Any,
-    bias: Any,
-    batch: Any,
-    row: Any,
-    column: Any,
-    out: Any,
-    activation: Any,
-) -> Any:
-    """The element of the result that belongs to a sum of products."""
+def finished(total: Any, terms: Any, out: Any, place: Any, activation: Any) -> Any:
+    """The element of the result that belongs to a sum of products.
+
+    Its `terms` are alpha, beta, c and bias, its `place` the number of the matrix, row and column.
+    """
+    (alpha, beta, c, bias), (batch, row, column) = terms, place
     value = alpha * total
     if c is not None:
         value = value + beta * element_of(matrix_of(c, out, batch), row, column)
     if bias is not None:
         value = value + element_of(matrix_of(bias, out, batch), row, column)
     return activation(value)
+
+
+@function
+def finished_in_tile(
+    total: Any, i: Any, j: Any, terms: Any, out: Any, first: Any, activation: Any
+) -> Any:
+    """`finished`, for an element of a tile from a place on that may reach beyond the result."""
+    batch, y, x = first[0], first[1] + i, first[2] + j
+    plain = terms[2] is None and terms[3] is None
+    if plain or (y < out.shape[out.ndim - 2] and x < out.shape[out.ndim - 1]):
+        total = finished(total, terms, out, (batch, y, x), activation)
+    return total
 
 
 @function
@@ -116,18 +127,13 @@ def gemm_naive(
     """
     batch, row, column = tile_of_workgroup(out, kl.local_size(1), kl.local_size(0), 1)
     row, column = row + kl.local_id(1), column + kl.local_id(0)
-    left, right, result = (
-        matrix_of(a, out, batch),
-        matrix_of(b, out, batch),
-        matrix_of(out, out, batch),
-    )
+    left, right, result = matrices(a, b, out, batch)
     if row < result.shape[0] and column < result.shape[1]:
         total = ACC(0)
         for k in range(left.shape[1]):
             total += ACC(left[row, k]) * ACC(right[k, column])
-        result[row, column] = finished(
-            total, alpha, beta, c, bias, batch, row, column, out, ACTIVATION
-        )
+        terms, place = (alpha, beta, c, bias), (batch, row, column)
+        result[row, column] = finished(total, terms, out, place, ACTIVATION)
 
 
 @kernel
@@ -150,11 +156,7 @@ def gemm_tiled(
     loads from local memory.
     """
     batch, row, column = tile_of_workgroup(out, TILE, TILE, 1)
-    left, right, result = (
-        matrix_of(a, out, batch),
-        matrix_of(b, out, batch),
-        matrix_of(out, out, batch),
-    )
+    left, right, result = matrices(a, b, out, batch)
     i, j = kl.local_id(1), kl.local_id(0)
     tile_a = kl.local((TILE, TILE), a.dtype)
     tile_b = kl.local((TILE, TILE), b.dtype)
@@ -166,34 +168,10 @@ def gemm_tiled(
         for k in range(TILE):
             total += ACC(tile_a[i, k]) * ACC(tile_b[k, j])
         kl.barrier()
-    if row + i < result.shape[0] and column + j < result.shape[1]:
-        result[row + i, column + j] = finished(
-            total, alpha, beta, c, bias, batch, row + i, column + j, out, ACTIVATION
-        )
-
-
-@function
-def finished_in_tile(
-    total: Any,
-    i: Any,
-    j: Any,
-    row: Any,
-    column: Any,
-    alpha: Any,
-    beta: Any,
-    c: Any,
-    bias: Any,
-    batch: Any,
-    out: Any,
-    activation: Any,
-) -> Any:
-    """`finished`, for an element of a tile that may reach beyond the result."""
-    y, x = row + i, column + j
-    if (c is None and bias is None) or (
-        y < out.shape[out.ndim - 2] and x < out.shape[out.ndim - 1]
-    ):
-        total = finished(total, alpha, beta, c, bias, batch, y, x, out, activation)
-    return total
+    row, column = row + i, column + j
+    if row < result.shape[0] and column < result.shape[1]:
+        terms, place = (alpha, beta, c, bias), (batch, row, column)
+        result[row, column] = finished(total, terms, out, place, ACTIVATION)
 
 
 @kernel
@@ -230,11 +208,7 @@ def gemm_tiles(
     dimension, for results of too few tiles to keep a device busy; `gemm_sums` adds them up.
     """
     batch, row, column = tile_of_workgroup(out, BM, BN, GROUP)
-    left, right, result = (
-        matrix_of(a, out, batch),
-        matrix_of(b, out, batch),
-        matrix_of(out, out, batch),
-    )
+    left, right, result = matrices(a, b, out, batch)
     m, n, k = result.shape[0], result.shape[1], left.shape[1]
     if IN_PARTS:
         most = kl.cdiv(kl.cdiv(k, BK), out.shape[0])
@@ -268,7 +242,8 @@ def gemm_tiles(
         kl.mma(acc, tile_a[now], tile_b[now], valid=(m - row, n - column, k - step * BK - first))
         if STAGES == 1:
             kl.barrier()
-    acc.map(finished_in_tile, row, column, alpha, beta, c, bias, batch, out, ACTIVATION)
+    terms, first_place = (alpha, beta, c, bias), (batch, row, column)
+    acc.map(finished_in_tile, terms, out, first_place, ACTIVATION)
     if c is not None:  # which may be the result
         kl.barrier()
     acc.store(result[row : row + BM, column : column + BN])
@@ -290,6 +265,5 @@ def gemm_sums(
         for part in range(1, parts.shape[0]):
             total += matrix_of(parts, parts, part * count + batch)[row, column]
         result = matrix_of(out, out, batch)
-        result[row, column] = finished(
-            total, alpha, beta, c, bias, batch, row, column, out, ACTIVATION
-        )
+        terms, place = (alpha, beta, c, bias), (batch, row, column)
+        result[row, column] = finished(total, terms, out, place, ACTIVATION)
