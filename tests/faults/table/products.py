@@ -48,8 +48,8 @@ PRODUCTS: Final = (
     fault(
         "a partial square is stored without a guard",
         GEMM + "gemm_tiled",
-        "row + i < result.shape[0] and column + j < result.shape[1]",
-        "row + i < result.shape[0]",
+        "row < result.shape[0] and column < result.shape[1]",
+        "row < result.shape[0]",
         "products_of_squares",
         "bounds",
     ),
