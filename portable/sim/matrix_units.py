@@ -128,15 +128,17 @@ def _mma_tf32(c: list[Value], x: list[Value]) -> list[Value]:
 @instruction("mma.f64")
 def _(statement: s.Instruction, b: Builder) -> Step:
     rows = 16 if "m16" in statement.name else 8
-    return worked_out(statement, b, WARP, partial(_mma_f64, rows))
+    depth = int(statement.name.rpartition("k")[2])
+    return worked_out(statement, b, WARP, partial(_mma_f64, rows, depth))
 
 
-def _mma_f64(rows: int, c: list[Value], x: list[Value]) -> list[Value]:
-    warps = c[0].size // WARP
-    a, b = np.zeros((warps, rows, 4)), np.zeros((warps, 4, 8))
-    for i, value in enumerate(x[:-1]):
-        a[:, _GROUP + 8 * i, _MEMBER] = _warps(value)
-    b[:, _MEMBER, _GROUP] = _warps(x[-1])
+def _mma_f64(rows: int, depth: int, c: list[Value], x: list[Value]) -> list[Value]:
+    warps, down, deep = c[0].size // WARP, rows // 8, depth // 4
+    a, b = np.zeros((warps, rows, depth)), np.zeros((warps, depth, 8))
+    for i, value in enumerate(x[:-deep]):
+        a[:, _GROUP + 8 * (i % down), _MEMBER + 4 * (i // down)] = _warps(value)
+    for i, value in enumerate(x[-deep:]):
+        b[:, _MEMBER + 4 * i, _GROUP] = _warps(value)
     return _added(c, a @ b)
 
 

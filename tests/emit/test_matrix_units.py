@@ -120,7 +120,8 @@ CASES = {
     "halves in odd columns": (AMPERE, dt.float16, 32, (16, 24, 16), 2, "mma.f16.m16n8k16"),
     "halves in one stage": (AMPERE, dt.float16, 64, (32, 32, 48), 1, "mma.f16.m16n8k16"),
     "halves in OpenCL": (OPENCL, dt.float16, 128, (128, 128, 32), 3, "mma.f16.m16n8k16"),
-    "doubles": (HOPPER, dt.float64, 64, (32, 32, 16), 3, "mma.f64.m16n8k4"),
+    "doubles": (HOPPER, dt.float64, 64, (32, 32, 16), 3, "mma.f64.m16n8k8"),
+    "doubles of few steps": (HOPPER, dt.float64, 64, (32, 32, 8), 3, "mma.f64.m16n8k4"),
     "doubles of eight rows": (AMPERE, dt.float64, 32, (8, 16, 4), 2, "mma.f64.m8n8k4"),
 }
 

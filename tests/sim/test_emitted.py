@@ -33,7 +33,7 @@ _PRODUCTS: dict[str, tuple[str, DType, tuple[int, int, int], dict[str, Any], str
     "a warp asks the engine": ("h200", dt.float16, (72, 64, 264), _WARP, "tensor.load.2"),
     "a copying warp": ("h200", dt.float16, (72, 60, 264), _WARP, "mbarrier.arrive.copied"),
     "copies ahead for warps": ("a100", dt.float16, (40, 32, 72), _SMALL, "cp.async.wait"),
-    "copies ahead of doubles": ("h200", dt.float64, (36, 32, 40), _SMALL, "mma.f64.m16n8k4"),
+    "copies ahead of doubles": ("h200", dt.float64, (36, 32, 40), _SMALL, "mma.f64.m16n8k8"),
     "copies ahead for tiles in registers": (
         "h200", dt.float32, (36, 32, 40), _SMALL | {"UNITS": False}, "cp.async.wait"
     ),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from math import gcd
 from typing import Final, Literal
 
 from portable.dtypes import DType, uint32
@@ -64,7 +65,8 @@ def _shape(work: Work, part: Part) -> Shape | None:
     kind = _operand_type(part)
     total = part.accumulators[0].dtype
     split = all(fragment.split for fragment in part.accumulators)
-    return None if kind is None else shape_of(kind, total, work.capabilities, split)
+    depth = gcd(*(multiply.a.shape[1] for multiply in part.multiplies))
+    return None if kind is None else shape_of(kind, total, work.capabilities, depth, split)
 
 
 def _first_only(part: Part) -> bool:

@@ -40,7 +40,6 @@ from portable.lang.passes.matrix.work import (
 
 __all__ = ["Registers"]
 
-ROTATE = True
 _VECTOR_BYTES: Final = 16
 _MOST_UNROLLED: Final = 4096
 _MOST_HELD: Final = 1024
@@ -248,7 +247,7 @@ class Registers(Strategy):
         in_tiles = isinstance(x.a, Region) and isinstance(x.b, Region)
         whole = in_tiles and self._deep(x, depth, held) < 0
         even = depth % 2 == 0
-        return ROTATE and gpu and whole and even and exist_always(found.following, self.work.facts)
+        return gpu and whole and even and exist_always(found.following, self.work.facts)
 
     def _operands(self, x: s.Multiply) -> tuple[Array, Array]:
         """Registers for this work-item's part of one step's operands."""
