@@ -181,14 +181,12 @@ def checked_leads(
 
 def one_lead_each(leads: NDArray[np.int64], named: Callable[[int], str]) -> None:
     """Refuses leading columns of eliminators of which one is missing (-1), or there twice."""
-    empty = np.flatnonzero(leads < 0)
-    if empty.size:
-        raise DataError(f"{named(int(empty[0]))} is empty; leave empty ones out")
-    last = np.empty(int(leads.max(initial=0)) + 1, np.int64)
-    last[leads] = np.arange(leads.size)
-    replaced = last[leads] != np.arange(leads.size)
-    if replaced.any():
-        column = leads[replaced].min()
+    if leads.min(initial=0) < 0:
+        empty = int(np.flatnonzero(leads < 0)[0])
+        raise DataError(f"{named(empty)} is empty; leave empty ones out")
+    counts = np.bincount(leads)
+    if counts.max(initial=0) > 1:
+        column = int(np.argmax(counts > 1))
         one, other = (named(int(i)) for i in np.flatnonzero(leads == column)[:2])
         raise DataError(
             f"{other}: its leading column is {column}, and so is that of {one}; a column has one "

@@ -21,7 +21,7 @@ from portable.gf2.elimination_kernels import (
     solve_pivots,
 )
 from portable.gf2.layout import WORD, Order, Turn, striped, unstriped
-from portable.gf2.layout_kernels import find_beyond
+from portable.gf2.layout_kernels import begin_marks, find_beyond
 from portable.gf2.matrix import BitMatrix
 from portable.gf2.product_kernels import multiply_stripes
 from portable.gf2.tuning import Shape, shape_for
@@ -99,7 +99,7 @@ class Elimination:
         layout: Layout,
         work: Any,
         eliminators: Any,
-        owners: NDArray[np.int32],
+        owners: Any,
         *,
         reduced: bool = False,
     ) -> None:
@@ -147,28 +147,31 @@ class Elimination:
         """
         device = rows.device
         form = shape or shape_for(device.capabilities)
+        if leads is None:
+            leads = np.empty(0, np.int64)
+        # Before anything is launched, for which a copy to the device would wait.
+        owners = device.from_numpy(owners_of(leads, order))
         with registry.use(device):
             work = striped(rows, order, form, beside, turn, room)
-            if eliminators is None or leads is None or not leads.size:
-                held, leads = device.empty((1, 1, form.width), kl.u64), np.empty(0, np.int64)
+            if eliminators is None or not leads.size:
+                held = device.empty((1, 1, form.width), kl.u64)
             else:
                 held = striped(eliminators, order, form, turn=turn)
-            owners = owners_of(leads, order)
         stripes = range(turn.first, turn.first + int(work.shape[0]) * turn.size, turn.size)
         return cls(Layout(order, device, form, stripes), work, held, owners, reduced=reduced)
 
-    def _begun(self, work: Any, eliminators: Any, owners: NDArray[np.int32]) -> State:
+    def _begun(self, work: Any, eliminators: Any, owners: Any) -> State:
         """All that kernels take, with room for what is told of two stripes."""
         device, rows = self.layout.device, int(work.shape[1])
-        marks = np.full(rows + 2, -1, np.int32)
-        marks[rows:] = 0
-        held = device.from_numpy(marks)
+        marks = device.empty((rows + 2,), kl.i32)
+        with registry.use(device):
+            begin_marks[rows + 2, _LINE](marks, rows)
         return State(
             work=work,
             eliminators=eliminators,
-            owners=device.from_numpy(owners),
-            rests=held[:rows],
-            cursor=held[rows:],
+            owners=owners,
+            rests=marks[:rows],
+            cursor=marks[rows:],
             told=device.empty((2 * self.layout.shape.width, WORD + rows), kl.u64),
         )
 

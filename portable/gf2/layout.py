@@ -46,7 +46,7 @@ class Order:
 
     def turned(self, x: NDArray[np.int64]) -> NDArray[np.int64]:
         """Columns to places, which are 64 times the panel and the bit in its words; and back."""
-        word, bit = x // WORD, x % WORD
+        word, bit = x >> 6, x & (WORD - 1)  # far quicker than to divide
         if self.backward:
             return (self.words - 1 - word) * WORD + bit
         return word * WORD + (WORD - 1 - bit)

@@ -14,6 +14,7 @@ from portable.lang.function import function
 from portable.lang.kernel import kernel
 
 __all__ = [
+    "begin_marks",
     "find_beyond",
     "find_leads",
     "from_stripes",
@@ -134,6 +135,14 @@ def put_turned(words: Any, row: Any, place: Any, found: Any, lanes: int, backwar
         store_words(words, (row, at), reversed_lanes(found, lanes), lanes)
     else:
         store_words(words, (row, place), reversed_bits(found), lanes)
+
+
+@kernel
+def begin_marks(marks: Any, rows: Any) -> None:
+    """-1 to each of so many rows, and 0 to what follows."""
+    i = kl.global_id(0)
+    if i < marks.shape[0]:
+        marks[i] = kl.where(i < rows, -1, 0)
 
 
 @kernel

@@ -33,40 +33,19 @@ def run_stripes(
     last: int,
     memory: Memory | None = None,
     follow: Callable[[int], None] | None = None,
-    parts: Any = None,
 ) -> None:
     """Eliminates the columns of stripes `first` to `last`, those before being in `memory`.
 
     Stripe g is held by member ``(g - first) % size``. While the pivots of a stripe travel, those
-    of the stripe before are applied to all but the next one, which goes first.
-
-    Parameters
-    ----------
-    work : Elimination
-        Of this member's stripes.
-    member : Member
-        One of those who share them.
-    first, last : int
-        Which stripes' pivots are chosen.
-    memory : Memory, optional
-        Of earlier stripes, and for those of now.
-    follow : callable, optional
-        Is told how many stripes are done.
-    parts : array of uint64, shape (size, stripes, rows, words), optional
-        All members' stripes, of which this one's part is `work`'s: each is told to all others, as
-        nothing changes in a stripe once its pivots are chosen.
+    of the stripe before are applied to all but the next one, which goes first. `follow` is told how
+    many stripes are done.
     """
     for stripe in range(first):
         _recall(work, stripe, memory)
         work.follow(stripe, first, last)
-    done: Transfer | None = None
     for stripe in range(first, last):
-        turn, root = divmod(stripe - first, member.size)
+        root = (stripe - first) % member.size
         arriving = _chosen(work, member, stripe, root, memory)
-        if done is not None:
-            done.wait()
-        if parts is not None and member.size > 1:
-            done = member.start_broadcast(parts[root, turn], root, agreed=True)
         if stripe > first:
             work.add(stripe - 1, stripe + 1, last)
         if arriving is not None:
@@ -79,8 +58,6 @@ def run_stripes(
         if follow is not None:
             work.layout.device.synchronize()
             follow(stripe + 1)
-    if done is not None:
-        done.wait()
 
 
 def _recall(work: Elimination, stripe: int, memory: Memory | None) -> None:

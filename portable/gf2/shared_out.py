@@ -107,7 +107,7 @@ class Share:
             layout,
             _held(rows, device, shape),
             _held(eliminators, device, shape),
-            owners_of(leads, shares.order),
+            device.from_numpy(owners_of(leads, shares.order)),
         )
 
     def words(self) -> Words:
@@ -167,7 +167,8 @@ def eliminated_everywhere(
     turn = Turn(member.rank, member.size)
     known, given = (_brought(member, x) for x in (eliminators, rows))
     each = count_of_turn(order.words, shape, turn), rows.shape[0], shape.width
-    parts = member.device.empty((member.size, *each), kl.u64)
+    parts = member.device.empty((member.size * each[0], *each[1:]), kl.u64)
+    own = parts[member.rank * each[0] : (member.rank + 1) * each[0]]
     work = Elimination.of(
         given,
         order,
@@ -175,17 +176,18 @@ def eliminated_everywhere(
         leads=leads,
         shape=shape,
         turn=turn,
-        room=parts[member.rank],
+        room=own,
     )
     del known, given
     stripes = work.layout.stripes
     tell = progress if member.rank == 0 else None
     follow = None if tell is None else lambda done: tell(done / stripes)
-    run_stripes(work, member, 0, stripes, follow=follow, parts=parts)
+    run_stripes(work, member, 0, stripes, follow=follow)
+    if member.size > 1:
+        member.all_gather(own, out=parts)
     if not wanted:
         return None, work.promoted()
-    whole = parts.reshape((member.size * each[0], *each[1:]))
-    words = unstriped(whole, order, member.device, shape, parts=member.size)
+    words = unstriped(parts, order, member.device, shape, parts=member.size)
     return BitMatrix(words, order.columns, device=member.device), work.promoted()
 
 
