@@ -10,7 +10,7 @@ from portable.lang.arrivals import arrived_last
 from portable.lang.function import function
 from portable.lang.kernel import kernel
 from portable.primitives.maps.elementwise_kernel import NUMBER, product_of, unravelled
-from portable.primitives.reductions.reduction_kernels import folded
+from portable.primitives.reductions.merging import folded
 
 __all__ = ["MOST_DIMENSIONS", "MOST_REDUCTIONS", "fused_reduction"]
 

@@ -15,7 +15,7 @@ from portable.primitives.base.promotion import accumulator
 from portable.primitives.base.recipe import Plans, Recipe
 from portable.primitives.maps.engine import check_operands, recorded
 from portable.primitives.reductions import reduction_kernels as k
-from portable.primitives.reductions.axis import Merge
+from portable.primitives.reductions.merging import Merge
 from portable.primitives.scans.scanning import scanned
 
 if TYPE_CHECKING:

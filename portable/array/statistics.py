@@ -25,8 +25,9 @@ from portable.primitives.maps.engine import applied, check_operands, recorded
 from portable.primitives.maps.operation import conversion_to
 from portable.primitives.moves.reshaping import converted
 from portable.primitives.reductions import reduction_kernels as k
-from portable.primitives.reductions.axis import Merge, grouped, reduced
+from portable.primitives.reductions.axis import grouped, reduced
 from portable.primitives.reductions.bool_words import counted_in_words, in_words
+from portable.primitives.reductions.merging import Merge
 from portable.primitives.reductions.moments import variance
 
 if TYPE_CHECKING:

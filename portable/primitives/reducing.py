@@ -23,7 +23,8 @@ from portable.primitives.base.recipe import Plans, Recipe
 from portable.primitives.base.storage import Storage, contiguous_strides
 from portable.primitives.element_kernels import How, reduce_elements
 from portable.primitives.elements import Elements, kinds_of, typed
-from portable.primitives.reductions.axis import Merge, cut, reduced
+from portable.primitives.reductions.axis import cut, reduced
+from portable.primitives.reductions.merging import Merge
 from portable.primitives.vectors import takes_vectors
 
 __all__ = ["Totals", "filled", "reduce", "totals_of"]

@@ -14,7 +14,7 @@ from portable.primitives.base.storage import Storage
 from portable.primitives.element_kernels import scan_elements
 from portable.primitives.elements import Elements
 from portable.primitives.reducing import Totals, totals_of
-from portable.primitives.reductions.axis import Merge
+from portable.primitives.reductions.merging import Merge
 from portable.primitives.scans.scanning import scanned
 
 __all__ = ["scan"]
@@ -140,7 +140,7 @@ def _by_vectors(recipe: Recipe, x: Storage, out: Storage, merge: Merge, inclusiv
 
 def _plain(merge: Merge, out: Storage) -> Totals:
     neutral = out.dtype.numpy.type(merge.initial)
-    return Totals(merge.function, None, None, neutral, None)
+    return Totals(merge.op, None, None, neutral, None)
 
 
 def _by_elements(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,9 +13,10 @@ import portable.array as xp
 from portable.backend import Device
 from portable.dtypes import DType, complex64, complex128, float32, float64, int32, int64
 from portable.primitives.maps import work
+from portable.primitives.reductions.merging import Merge
 from portable.primitives.reductions.reduction_kernels import product, total
 from portable.primitives.scans import block_scanning
-from portable.primitives.scans.block_kernels import scan_blocks_in_turn, scan_rows
+from portable.primitives.scans.block_kernels import Blocks, scan_blocks_in_turn, scan_rows
 
 RNG = np.random.default_rng(0)
 BLOCK = 40
@@ -29,10 +31,10 @@ KINDS = [
 ]
 
 
-def constants(kind: DType, lanes: int, shift: int) -> dict[str, Any]:
+def cut_by(size: int, kind: DType, lanes: int, shift: int) -> Blocks:
     streaming = lanes * kind.itemsize == 64
-    how = {"MERGE": total, "KIND": kind, "INITIAL": 0, "LANES": lanes}
-    return {**how, "SHIFT": shift, "STREAMING": streaming}
+    merge = Merge(total, kind, 0, lanes=lanes)
+    return Blocks(merge, size, shift, streaming, patience=9, ahead=64)
 
 
 def in_blocks(
@@ -49,11 +51,11 @@ def in_blocks(
     words = np.zeros(1 + blocks * (kind.itemsize // 4), np.uint64)
     words[0] = lost
     x, state = device.from_numpy(a), device.from_numpy(words)
-    given = {**constants(kind, lanes, 0), "BLOCK": BLOCK, "PATIENCE": 9, "AHEAD": 64, **how}
+    cut = replace(cut_by(BLOCK, kind, lanes, 0), **how)
     found = []
     for _ in range(1 if lost else 2):
-        out = device.empty((*a.shape[:-1], a.shape[-1] + given["SHIFT"]), kind)
-        scan_blocks_in_turn[items, 1](x, state, out, **given)
+        out = device.empty((*a.shape[:-1], a.shape[-1] + cut.shift), kind)
+        scan_blocks_in_turn[items, 1](x, state, out, BLOCKS=cut)
         found.append(device.to_numpy(out))
     return found
 
@@ -72,7 +74,7 @@ def test_blocks_go_on_from_those_before(
 
 def test_products_and_the_total_of_nothing(ours: Device) -> None:
     a = np.sign(RNG.standard_normal((2, 119)))
-    for found in in_blocks(ours, a, float64, 2, MERGE=product, INITIAL=1, SHIFT=1):
+    for found in in_blocks(ours, a, float64, 2, merge=Merge(product, float64, 1, lanes=2), shift=1):
         np.testing.assert_array_equal(found[:, 1:], np.cumprod(a, axis=1))
         np.testing.assert_array_equal(found[:, 0], 1)
 
@@ -90,7 +92,7 @@ def test_more_and_fewer_blocks_than_work_items(ours: Device, blocks: int, items:
 def test_nobody_waits_for_those_who_do_not_come(ours: Device, lost: int, patience: int) -> None:
     a = RNG.standard_normal((2, 3 * BLOCK + 7)).astype(np.float32)
     (whole, _) = in_blocks(ours, a, float32, 8)
-    (found,) = in_blocks(ours, a, float32, 8, lost=lost, PATIENCE=patience)
+    (found,) = in_blocks(ours, a, float32, 8, lost=lost, patience=patience)
     row, block = divmod(lost, 4)
     # The lost blocks are not written; what comes after them is the same, bit by bit.
     np.testing.assert_array_equal(found[row, block * BLOCK :], whole[row, block * BLOCK :])
@@ -103,7 +105,7 @@ def test_whole_rows(ours: Device, given: str, kind: DType, lanes: int, rows: int
     a = RNG.integers(0, 5, (7, 37)).astype(given)
     out = ours.empty((7, 38), kind)
     items = -(-7 // rows)
-    scan_rows[items, 1](ours.from_numpy(a), out, ROWS=rows, BLOCK=32, **constants(kind, lanes, 1))
+    scan_rows[items, 1](ours.from_numpy(a), out, ROWS=rows, BLOCKS=cut_by(32, kind, lanes, 1))
     found = ours.to_numpy(out)
     np.testing.assert_array_equal(found[:, 1:], np.cumsum(a, axis=1, dtype=kind.numpy))
     assert not found[:, 0].any()

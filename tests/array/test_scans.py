@@ -11,12 +11,13 @@ import portable
 import portable.array as xp
 from portable.backend import Device
 from portable.dtypes import DType, complex64, complex128, float32, float64, int32, int64
+from portable.primitives.reductions.merging import Merge
 from portable.primitives.reductions.reduction_kernels import product, total
-from portable.primitives.scans.lookback_kernels import scan_in_turn
-from portable.primitives.scans.strip_lookback_kernels import scan_strips_in_turn
+from portable.primitives.scans.lookback_kernels import LookBack, scan_in_turn
+from portable.primitives.scans.scan_kernels import Tile
+from portable.primitives.scans.strip_lookback_kernels import Strip, scan_strips_in_turn
 
 RNG = np.random.default_rng(0)
-TILE = {"WIDTH": 16, "STRIPS": 2, "SPAN": 2}
 
 
 def in_turn(
@@ -33,11 +34,11 @@ def in_turn(
     tiles = a.size // a.shape[-1] * -(-a.shape[-1] // (32 * lanes))
     x = device.from_numpy(a)
     state = device.from_numpy(np.zeros(1 + tiles * (kind.itemsize // 4), np.uint64))
-    constants = {"MERGE": merge, "KIND": kind, "INITIAL": initial, "LANES": lanes, "SHIFT": shift}
+    look = LookBack(Tile(Merge(merge, kind, initial, lanes=lanes), 16, 2), 2)
     found = []
     for _ in range(2):
         out = device.empty((*a.shape[:-1], a.shape[-1] + shift), kind)
-        scan_in_turn[groups * 16, 16](x, state, out, **TILE, **constants)
+        scan_in_turn[groups * 16, 16](x, state, out, LOOK=look, SHIFT=shift)
         found.append(device.to_numpy(out))
     return found
 
@@ -96,13 +97,12 @@ def strips_in_turn(
     x = device.from_numpy(a)
     words = tiles * 4 * lanes * (kind.itemsize // 4)
     state = device.from_numpy(np.zeros(1 + 2 * words, np.uint64))
-    tile = {"LANES": lanes, "WIDTH": 4, "TALL": 4, "DEPTH": 2, "SHIFT": shift}
-    constants = {"MERGE": total, "KIND": kind, "INITIAL": 0, **tile}
+    strip = Strip(Merge(total, kind, 0, lanes=lanes), width=4, tall=4, depth=2)
     found = []
     for _ in range(2):
         out = device.empty((rows + shift, columns), kind)
         arrays = (xp.permute_dims(x, (1, 0)), state, xp.permute_dims(out, (1, 0)))
-        scan_strips_in_turn[groups * 16, 16](*arrays, **constants)
+        scan_strips_in_turn[groups * 16, 16](*arrays, STRIP=strip, SHIFT=shift)
         found.append(device.to_numpy(out))
     return found
 

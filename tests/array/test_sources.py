@@ -25,6 +25,7 @@ from portable.primitives.moves.gather_kernels import gather
 from portable.primitives.moves.index_kernels import check
 from portable.primitives.moves.scatter_kernels import scatter
 from portable.primitives.reductions.best_kernels import best_columns
+from portable.primitives.reductions.merging import Merge
 from portable.primitives.reductions.moment_kernels import moments_by_workgroup
 from portable.primitives.reductions.reduction_kernels import reduce_columns, total
 from portable.primitives.reductions.strip_kernels import reduce_strips
@@ -34,9 +35,9 @@ from portable.primitives.reductions.workgroup_kernels import (
     reduce_by_workgroup,
 )
 from portable.primitives.scans.column_kernels import scan_columns
-from portable.primitives.scans.lookback_kernels import scan_in_turn
-from portable.primitives.scans.scan_kernels import scan_by_workgroup
-from portable.primitives.scans.strip_lookback_kernels import scan_strips_in_turn
+from portable.primitives.scans.lookback_kernels import LookBack, scan_in_turn
+from portable.primitives.scans.scan_kernels import Tile, scan_by_workgroup
+from portable.primitives.scans.strip_lookback_kernels import Strip, scan_strips_in_turn
 from portable.primitives.sorts.distinct_kernels import distinct_by_workgroup, pack_distinct
 from portable.primitives.sorts.sorting_kernels import merge_runs, sort_runs
 from portable.primitives.sorts.sweep_kernels import (
@@ -69,10 +70,10 @@ BYTES = ArraySpec(kl.u8, ("unit",), aligned=True)
 COUNT, NONE = ScalarSpec("int"), StaticSpec(None)
 LONG = ScalarSpec("float", kl.i64)
 SECTIONS = {"WIDTH": 256, "AHEAD": 4, "FEW": 2048}
-SUM = {"MERGE": total, "KIND": kl.f32, "INITIAL": 0}
-SHARED = {"LANES": 4, "WIDTH": 256, "TALL": 1, "SECTION": 16384}
+SUM = Merge(total, kl.f32, 0, lanes=4)
+SHARED = {"WIDTH": 256, "TALL": 1, "SECTION": 16384}
 KEYS = {"WIDTH": 256, "KIND": "f", "BITS": 32, "DESCENDING": True}
-COLUMNS = {"LANES": 1, "STRIP": 1, "SECTION": 64}
+COLUMNS = {"STRIP": 1, "SECTION": 64}
 STEPS = (
     (kl.multiply, ((0, None), (0.5, kl.f32, None)), None),
     (kl.tanh, ((2, None),), None),
@@ -110,31 +111,31 @@ LAUNCHES: dict[str, tuple[Kernel, tuple[int, int, int], tuple[Any, ...], dict[st
         (LINE, LINE, *(NONE,) * (MOST_INPUTS - 2), LINE, *(NONE,) * (MOST_OUTPUTS - 1)),
         FUSED,
     ),
-    "reduce": (reduce_by_workgroup, (256, 1, 1), (MATRIX, MATRIX), {**SUM, **SHARED, "MAP": None}),
+    "reduce": (reduce_by_workgroup, (256, 1, 1), (MATRIX, MATRIX), {"MERGE": SUM, **SHARED}),
     "reduce at once": (
         reduce_at_once,
         (256, 1, 1),
         (MATRIX, MATRIX, COUNTS, LINE),
-        {**SUM, "LANES": 4, "WIDTH": 256, "AHEAD": 4, "MAP": None},
+        {"MERGE": SUM, "WIDTH": 256, "AHEAD": 4},
     ),
-    "columns": (reduce_columns, (64, 1, 1), (MATRIX, MATRIX), {**SUM, **COLUMNS, "MAP": None}),
+    "columns": (reduce_columns, (64, 1, 1), (MATRIX, MATRIX), {"MERGE": SUM.taking(1), **COLUMNS}),
     "strips": (
         reduce_strips,
         (256, 1, 1),
         (CROSSWISE, MATRIX, COUNTS, LINE),
-        {**SUM, "LANES": 4, "WIDTH": 32, "TALL": 8, "MAP": None},
+        {"MERGE": SUM, "WIDTH": 32, "TALL": 8},
     ),
     "moments": (
         moments_by_workgroup,
         (256, 1, 1),
         (MATRIX, MATRIX, MATRIX, NONE),
-        {**SHARED, "KIND": kl.f32},
+        {"MERGE": SUM, **SHARED},
     ),
     "variances at once": (
         moments_by_workgroup,
         (256, 1, 1),
         (MATRIX, NONE, LINE, SCALE),
-        {**SHARED, "KIND": kl.f32, "ROOT": True},
+        {"MERGE": SUM, **SHARED, "ROOT": True},
     ),
     "transform": (
         transform_by_workgroup,
@@ -210,37 +211,37 @@ LAUNCHES: dict[str, tuple[Kernel, tuple[int, int, int], tuple[Any, ...], dict[st
         best_by_workgroup,
         (256, 1, 1),
         (MATRIX, NONE, MATRIX, PLACES),
-        {"LARGEST": True, "PLACE": kl.i32, **SHARED},
+        {"LARGEST": True, "PLACE": kl.i32, "LANES": 4, **SHARED},
     ),
     "scan": (
         scan_by_workgroup,
         (256, 1, 1),
         (MATRIX, MATRIX, MATRIX),
-        {**SUM, **SHARED, "STRIPS": 4, "SHIFT": 1},
+        {"TILE": Tile(SUM, 256, 4), "TALL": 1, "SECTION": 16384, "SHIFT": 1},
     ),
     "scan in turn": (
         scan_in_turn,
         (128, 1, 1),
         (MATRIX, WORDS, MATRIX),
-        {**SUM, "LANES": 4, "WIDTH": 128, "STRIPS": 8, "SPAN": 4, "SHIFT": 0},
+        {"LOOK": LookBack(Tile(SUM, 128, 8), 4), "SHIFT": 0},
     ),
     "scan strips in turn": (
         scan_strips_in_turn,
         (256, 1, 1),
         (CROSSWISE, WORDS, CROSSWISE),
-        {**SUM, "LANES": 4, "WIDTH": 16, "TALL": 16, "DEPTH": 8, "SHIFT": 0},
+        {"STRIP": Strip(SUM, 16, 16, 8), "SHIFT": 0},
     ),
     "scan columns": (
         scan_columns,
         (64, 1, 1),
         (MATRIX, NONE, MATRIX),
-        {**SUM, **COLUMNS, "STARTS": 32, "SHIFT": 0, "STREAMING": False},
+        {"MERGE": SUM.taking(1), **COLUMNS, "STARTS": 32, "SHIFT": 0, "STREAMING": False},
     ),
     "best of columns": (
         best_columns,
         (64, 1, 1),
         (MATRIX, MATRIX, PLACES),
-        {"LARGEST": False, "KIND": kl.f32, "PLACE": kl.i32, **COLUMNS},
+        {"LARGEST": False, "KIND": kl.f32, "PLACE": kl.i32, "LANES": 1, **COLUMNS},
     ),
     "check": (
         check,

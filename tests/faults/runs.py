@@ -28,6 +28,7 @@ from portable.nn.stages.layer_product import transpose
 from portable.primitives.base.recipe import Recipe
 from portable.primitives.masks.compaction_kernels import compact_by_workgroup
 from portable.primitives.masks.mask_kernels import pack_by_workgroup
+from portable.primitives.reductions.merging import Merge
 from portable.primitives.reductions.reduction_kernels import total
 from portable.primitives.reductions.strip_kernels import reduce_strips
 from portable.primitives.reductions.workgroup_kernels import (
@@ -35,10 +36,11 @@ from portable.primitives.reductions.workgroup_kernels import (
     reduce_at_once,
     reduce_by_workgroup,
 )
-from portable.primitives.scans.block_kernels import scan_blocks_in_turn
-from portable.primitives.scans.lookback_kernels import scan_in_turn
+from portable.primitives.scans.block_kernels import Blocks, scan_blocks_in_turn
+from portable.primitives.scans.lookback_kernels import LookBack, scan_in_turn
+from portable.primitives.scans.scan_kernels import Tile as TileOfRows
 from portable.primitives.scans.scan_kernels import scan_by_workgroup
-from portable.primitives.scans.strip_lookback_kernels import scan_strips_in_turn
+from portable.primitives.scans.strip_lookback_kernels import Strip, scan_strips_in_turn
 from portable.primitives.sorts.radix_kernels import count_digits, place_digits
 from portable.primitives.sorts.sorting_kernels import merge_runs, sort_runs
 from portable.primitives.sorts.sweep_sorting import Tile, sweep_sorted
@@ -342,6 +344,10 @@ def ours(a: np.ndarray) -> Any:
     return device().for_arrays().from_numpy(a)
 
 
+ONES = Merge(total, int32, 0)
+PAIRS = ONES.taking(2)
+
+
 def equal(found: Any, wanted: Any) -> None:
     np.testing.assert_array_equal(pt.to_numpy(found), wanted)
 
@@ -352,9 +358,8 @@ def reductions_at_once() -> None:
     a = np.random.default_rng(1).integers(-9, 9, (2, 150)).astype(np.int32)
     x = device().from_numpy(a)
     parts, counts, out = empty(2, 5, kind=int32), np.zeros(2, np.int32), empty(2, kind=int32)
-    how = {"MERGE": total, "MAP": None, "KIND": int32, "INITIAL": 0, "LANES": 2}
     for _ in range(2):
-        reduce_at_once[10 * 8, 8](x, parts, counts, out, **how, WIDTH=8, AHEAD=2)
+        reduce_at_once[10 * 8, 8](x, parts, counts, out, MERGE=PAIRS, WIDTH=8, AHEAD=2)
         np.testing.assert_array_equal(out, a.sum(1))
 
 
@@ -385,8 +390,7 @@ def collectives() -> None:
 def reductions_together() -> None:
     a = np.random.default_rng(1).integers(-9, 9, (3, 150)).astype(np.int32)
     out = empty(3, 1, kind=int32)
-    how = {"MERGE": total, "MAP": None, "KIND": int32, "INITIAL": 0, "LANES": 2}
-    reduce_by_workgroup[2 * 32, 32](a, out, **how, WIDTH=16, TALL=2, SECTION=150)
+    reduce_by_workgroup[2 * 32, 32](a, out, MERGE=PAIRS, WIDTH=16, TALL=2, SECTION=150)
     np.testing.assert_array_equal(out[:, 0], a.sum(1))
 
 
@@ -394,21 +398,20 @@ def reductions_together() -> None:
 def totals_looked_back_at() -> None:
     """Tiles of 16 by three workgroups, one row of nine and a part of one."""
     state = np.zeros(1 + 10, np.uint64)
-    how = {"MERGE": total, "KIND": int32, "INITIAL": 0, "LANES": 1, "SHIFT": 0}
+    look = LookBack(TileOfRows(ONES, 16, 1), 1)
     for a in integers(2, 150):
         out = empty(150, kind=int32)
-        scan_in_turn[3 * 16, 16](a, state, out, **how, WIDTH=16, STRIPS=1, SPAN=1)
+        scan_in_turn[3 * 16, 16](a, state, out, LOOK=look, SHIFT=0)
         np.testing.assert_array_equal(out, np.cumsum(a))
 
 
 @run
 def totals_of_blocks() -> None:
     state = np.zeros(1 + 10, np.uint64)
-    how = {"MERGE": total, "KIND": int32, "INITIAL": 0, "LANES": 2, "SHIFT": 0}
-    how |= {"BLOCK": 10, "PATIENCE": 2, "AHEAD": 0, "STREAMING": False}
+    blocks = Blocks(PAIRS, 10, shift=0, streaming=False, patience=2)
     for a in integers(2, 95):
         out = empty(95, kind=int32)
-        scan_blocks_in_turn[3, 1](a, state, out, **how)
+        scan_blocks_in_turn[3, 1](a, state, out, BLOCKS=blocks)
         np.testing.assert_array_equal(out, np.cumsum(a))
 
 
@@ -416,10 +419,10 @@ def totals_of_blocks() -> None:
 def totals_of_strips() -> None:
     """Down columns, in tiles of four rows by three workgroups."""
     state = np.zeros(1 + 2 * 2 * 6 * 4, np.uint64)
-    how = {"MERGE": total, "KIND": int32, "INITIAL": 0, "LANES": 1, "SHIFT": 0}
+    strip = Strip(ONES, width=4, tall=4, depth=1)
     for a in integers(2, 22, 8):
         out = empty(22, 8, kind=int32)
-        scan_strips_in_turn[3 * 16, 16](a.T, state, out.T, **how, WIDTH=4, TALL=4, DEPTH=1)
+        scan_strips_in_turn[3 * 16, 16](a.T, state, out.T, STRIP=strip, SHIFT=0)
         np.testing.assert_array_equal(out, np.cumsum(a, axis=0))
 
 
@@ -427,8 +430,8 @@ def totals_of_strips() -> None:
 def totals_of_sections() -> None:
     a = integers(3, 75)
     out = empty(3, 75, kind=int32)
-    how = {"MERGE": total, "KIND": int32, "INITIAL": 0, "LANES": 2, "SHIFT": 0}
-    scan_by_workgroup[2 * 16, 16](a, None, out, **how, WIDTH=8, TALL=2, STRIPS=2, SECTION=75)
+    tile = TileOfRows(PAIRS, 8, 2)
+    scan_by_workgroup[2 * 16, 16](a, None, out, TILE=tile, TALL=2, SECTION=75, SHIFT=0)
     np.testing.assert_array_equal(out, np.cumsum(a, axis=1))
 
 
@@ -436,9 +439,8 @@ def totals_of_sections() -> None:
 def reductions_of_strips() -> None:
     a = integers(70, 11)
     parts, counts, out = empty(3, 11, kind=int32), np.zeros(2, np.int32), empty(11, kind=int32)
-    how = {"MERGE": total, "MAP": None, "KIND": int32, "INITIAL": 0, "LANES": 1}
     for _ in range(2):
-        reduce_strips[6 * 32, 32](a.T, parts, counts, out, **how, WIDTH=8, TALL=4)
+        reduce_strips[6 * 32, 32](a.T, parts, counts, out, MERGE=ONES, WIDTH=8, TALL=4)
         np.testing.assert_array_equal(out, a.sum(0))
 
 

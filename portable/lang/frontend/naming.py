@@ -270,6 +270,8 @@ class NameTranslator(ABC):
             return self._lane(base, index)
         if index == () and isinstance(base, Value | Complex | int | float | complex):
             return base  # as NumPy has it, whose reductions give numbers where others give arrays
+        if isinstance(base, Complex) and _names_all(index):
+            return base  # the lane of a vector of one
         method = structs.bound_method(base, "__getitem__")
         if method is not None:
             return self.call(method, [index], {})

@@ -11,7 +11,7 @@ from portable.primitives.base.borrowed import fetched
 from portable.primitives.base.geometry import power_of_two
 from portable.primitives.base.recipe import Recipe
 from portable.primitives.masks.mask_kernels import pack, pack_by_workgroup
-from portable.primitives.reductions.axis import Merge
+from portable.primitives.reductions.merging import Merge
 from portable.primitives.reductions.reduction_kernels import total
 from portable.primitives.scans.scanning import scanned
 

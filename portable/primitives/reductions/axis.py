@@ -17,6 +17,7 @@ from portable.primitives.base.by_queue import zeros_by_queue
 from portable.primitives.base.geometry import collapsed, power_of_two
 from portable.primitives.base.recipe import Recipe
 from portable.primitives.base.storage import contiguous_strides
+from portable.primitives.reductions.merging import Merge
 from portable.primitives.reductions.reduction_kernels import reduce_columns
 from portable.primitives.reductions.strip_kernels import reduce_strips
 from portable.primitives.reductions.tuning import shares_for
@@ -24,7 +25,6 @@ from portable.primitives.reductions.workgroup_kernels import reduce_at_once, red
 
 __all__ = [
     "Cut",
-    "Merge",
     "column_sections",
     "cut",
     "grouped",
@@ -35,7 +35,6 @@ __all__ = [
 
 _MOST_LANES: Final = 16
 _WIDEST_REGISTERS: Final = 64
-_COLUMN_GROUP: Final = 64
 _GPU_COLUMNS_PER_UNIT: Final = 512
 # So few rows that the pages and cache lines of a strip of them stay at hand for the next columns.
 _CPU_DEPTH: Final = 256
@@ -45,32 +44,6 @@ _GROUP: Final = 256
 _STRIP_WIDTH: Final = 32
 _STRIP_SHALLOWEST: Final = 8
 _STRIP_GROUPS_PER_UNIT: Final = 4
-
-
-@dataclass(frozen=True, slots=True)
-class Merge:
-    """What a reduction does.
-
-    Attributes
-    ----------
-    function : Function
-        Merges two values or vectors of them; associative and commutative.
-    kind : DType
-        The type to merge in.
-    initial : object
-        The neutral element.
-    first : Function or None
-        What is done to each element before.
-    """
-
-    function: Any
-    kind: DType
-    initial: Any
-    first: Any = None
-
-    def constants(self) -> dict[str, Any]:
-        """As kernels take it."""
-        return {"MERGE": self.function, "KIND": self.kind, "INITIAL": self.initial}
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +70,10 @@ class Cut:
     def items(self) -> int:
         """Work-items of a workgroup."""
         return self.width * self.tall
+
+    def constants(self) -> dict[str, int]:
+        """As kernels take it."""
+        return {"WIDTH": self.width, "TALL": self.tall, "SECTION": self.section}
 
 
 def reduced(recipe: Recipe, x: Any, axes: tuple[int, ...], merge: Merge, result: DType) -> Any:
@@ -173,97 +150,65 @@ def lies_crosswise(x: Any) -> bool:
 
 def _pass(recipe: Recipe, x: Any, merge: Merge, first: Any, result: DType) -> Any:
     columns = lies_crosswise(x)
-    lanes = lanes_for(x, merge.kind, -2 if columns else -1)
-    constants = {**merge.constants(), "MAP": first, "LANES": lanes}
+    merge = merge.taking(lanes_for(x, merge.kind, -2 if columns else -1), first)
     if columns:
-        return _pass_over_columns(recipe, x, merge, constants, result)
-    how = cut(x, lanes)
+        return _pass_over_columns(recipe, x, merge, result)
+    how = cut(x, merge.lanes)
     if how.sections > 1 and x.device.capabilities.memory_orders == "acq_rel":
-        return _pass_at_once(recipe, x, how.width, constants, result)
+        return _pass_at_once(recipe, x, how.width, merge, result)
     out = recipe.empty((*x.shape[:-1], how.sections), result if how.sections == 1 else merge.kind)
-    recipe.launch(
-        reduce_by_workgroup,
-        how.groups * how.items,
-        how.items,
-        x,
-        out,
-        WIDTH=how.width,
-        TALL=how.tall,
-        SECTION=how.section,
-        **constants,
-    )
+    constants = {"MERGE": merge, **how.constants()}
+    recipe.launch(reduce_by_workgroup, how.groups * how.items, how.items, x, out, **constants)
     return out
 
 
-def _pass_at_once(
-    recipe: Recipe, x: Any, width: int, constants: dict[str, Any], result: DType
-) -> Any:
+def _pass_at_once(recipe: Recipe, x: Any, width: int, merge: Merge, result: DType) -> Any:
     """All of the last axis in one launch; the last workgroup of a row merges all parts."""
     shares = shares_for(x.device.capabilities)
     ahead, wanted = shares.ahead, x.device.capabilities.compute_units * shares.at_once
     rows = prod(x.shape[:-1])
-    tiles = -(-x.shape[-1] // (width * constants["LANES"] * ahead))
+    tiles = -(-x.shape[-1] // (width * merge.lanes * ahead))
     each = -(-tiles // max(1, wanted // rows))
     sections = -(-tiles // each)
-    parts = recipe.empty((*x.shape[:-1], sections), constants["KIND"])
+    parts = recipe.empty((*x.shape[:-1], sections), merge.kind)
     counts = recipe.found(zeros_by_queue(x.device, power_of_two(rows)))
     out = recipe.empty((*x.shape[:-1], 1), result)
-    recipe.launch(
-        reduce_at_once,
-        rows * sections * width,
-        width,
-        x,
-        parts,
-        counts,
-        out.viewed(out.shape[:-1], out.strides[:-1]),
-        WIDTH=width,
-        AHEAD=ahead,
-        **constants,
-    )
+    arrays = x, parts, counts, out.viewed(out.shape[:-1], out.strides[:-1])
+    constants = {"MERGE": merge, "WIDTH": width, "AHEAD": ahead}
+    recipe.launch(reduce_at_once, rows * sections * width, width, *arrays, **constants)
     return out
 
 
-def _pass_over_columns(
-    recipe: Recipe, x: Any, merge: Merge, constants: dict[str, Any], result: DType
-) -> Any:
+def _pass_over_columns(recipe: Recipe, x: Any, merge: Merge, result: DType) -> Any:
     if not x.device.capabilities.lone_work_items:
-        return _pass_over_strips(recipe, x, constants, result)
+        return _pass_over_strips(recipe, x, merge, result)
     rows = prod(x.shape[:-1])
-    strip = min(_CPU_STRIP, -(-rows // constants["LANES"]))
-    strips = -(-rows // (constants["LANES"] * strip))
+    strip = min(_CPU_STRIP, -(-rows // merge.lanes))
+    strips = -(-rows // (merge.lanes * strip))
     sections = -(-x.shape[-1] // _CPU_DEPTH)
     out = recipe.empty((*x.shape[:-1], sections), result if sections == 1 else merge.kind)
-    recipe.launch(
-        reduce_columns, strips * sections, 1, x, out, STRIP=strip, SECTION=_CPU_DEPTH, **constants
-    )
+    constants = {"MERGE": merge, "STRIP": strip, "SECTION": _CPU_DEPTH}
+    recipe.launch(reduce_columns, strips * sections, 1, x, out, **constants)
     return out
 
 
-def _pass_over_strips(recipe: Recipe, x: Any, constants: dict[str, Any], result: DType) -> Any:
+def _pass_over_strips(recipe: Recipe, x: Any, merge: Merge, result: DType) -> Any:
     """Columns on a GPU: in one launch, where workgroups see what others have written before."""
     capabilities = x.device.capabilities
-    columns, lanes = prod(x.shape[:-1]), constants["LANES"]
+    columns, lanes = prod(x.shape[:-1]), merge.lanes
     width, tall = _strip(columns, x.shape[-1], lanes, capabilities)
     strips = -(-columns // (width * lanes))
     most = max(1, capabilities.compute_units * _STRIP_GROUPS_PER_UNIT // strips)
     sections = min(most, max(1, x.shape[-1] // (tall * _STRIP_SHALLOWEST)))
     alone = sections == 1
-    parts = recipe.empty((sections, columns), result if alone else constants["KIND"])
+    parts = recipe.empty((sections, columns), result if alone else merge.kind)
     counts = out = None
     if not alone and capabilities.memory_orders == "acq_rel":
         counts = recipe.found(zeros_by_queue(x.device, power_of_two(strips)))
         out = recipe.empty((columns,), result)
+    items, constants = width * tall, {"MERGE": merge, "WIDTH": width, "TALL": tall}
     recipe.launch(
-        reduce_strips,
-        strips * sections * width * tall,
-        width * tall,
-        x,
-        parts,
-        counts,
-        out,
-        WIDTH=width,
-        TALL=tall,
-        **constants,
+        reduce_strips, strips * sections * items, items, x, parts, counts, out, **constants
     )
     shape = (*x.shape[:-1], 1)
     strides = (*contiguous_strides(x.shape[:-1], 1), 1)

@@ -55,20 +55,9 @@ def _by_workgroup(
     lanes = lanes_for(x, place, -1) if places is None else 1
     how = cut(x, lanes)
     found = _new(recipe, x, how.sections)
-    recipe.launch(
-        best_by_workgroup,
-        how.groups * how.items,
-        how.items,
-        x,
-        places,
-        *found,
-        LARGEST=largest,
-        PLACE=place,
-        LANES=lanes,
-        WIDTH=how.width,
-        TALL=how.tall,
-        SECTION=how.section,
-    )
+    given = x, places, *found
+    constants = {"LARGEST": largest, "PLACE": place, "LANES": lanes, **how.constants()}
+    recipe.launch(best_by_workgroup, how.groups * how.items, how.items, *given, **constants)
     return found
 
 

@@ -11,9 +11,13 @@ from portable import lang as kl
 from portable.lang.function import function
 from portable.lang.kernel import kernel
 from portable.primitives.maps.elementwise_kernel import product_of, unravelled
-from portable.primitives.reductions.reduction_kernels import folded, read, wins
+from portable.primitives.reductions.merging import folded
+from portable.primitives.reductions.reduction_kernels import keep_lanes, wins
 
 __all__ = ["best_blocks", "best_columns"]
+
+_CHAINS = 4
+"""Vectors of which a work-item finds the best in turn, so that none waits for the one before."""
 
 
 @function
@@ -22,19 +26,17 @@ def best_value(x: Any, outer: Any, first: Any, stop: Any, LANES: Any, LARGEST: A
     merge = kl.maximum if LARGEST else kl.minimum
     result = x[*outer, first]
     r = first
-    if LANES > 1 and first + 4 * LANES <= stop:
-        one = kl.vload(x, *outer, r, lanes=LANES)
-        two = kl.vload(x, *outer, r + LANES, lanes=LANES)
-        three = kl.vload(x, *outer, r + 2 * LANES, lanes=LANES)
-        four = kl.vload(x, *outer, r + 3 * LANES, lanes=LANES)
-        r = r + 4 * LANES
-        while r + 4 * LANES <= stop:
-            one = merge(one, kl.vload(x, *outer, r, lanes=LANES))
-            two = merge(two, kl.vload(x, *outer, r + LANES, lanes=LANES))
-            three = merge(three, kl.vload(x, *outer, r + 2 * LANES, lanes=LANES))
-            four = merge(four, kl.vload(x, *outer, r + 3 * LANES, lanes=LANES))
-            r = r + 4 * LANES
-        result = folded(merge(merge(one, two), merge(three, four)), LANES, merge)
+    span = _CHAINS * LANES
+    if LANES > 1 and first + span <= stop:
+        best = [kl.vload(x, *outer, r + c * LANES, lanes=LANES) for c in kl.static_range(_CHAINS)]
+        r = r + span
+        while r + span <= stop:
+            best = [
+                merge(best[c], kl.vload(x, *outer, r + c * LANES, lanes=LANES))
+                for c in kl.static_range(_CHAINS)
+            ]
+            r = r + span
+        result = folded(merge(merge(best[0], best[1]), merge(best[2], best[3])), LANES, merge)
     for q in range(r, stop):
         result = merge(result, x[*outer, q])
     return result
@@ -116,21 +118,16 @@ def best_columns(
         count = kl.minimum(kl.cdiv(rows - row, LANES), STRIP)
         for k in range(count):
             outer = unravelled(row + k * LANES, lead)
-            strip[k] = read(x, outer, first, LANES, x.ndim - 2, None, None)
-            start = kl.cast(first, PLACE)
-            places[k] = kl.splat(start, LANES) if LANES > 1 else start
+            strip[k] = kl.vload(x, *outer, first, lanes=LANES, axis=x.ndim - 2)
+            places[k] = kl.splat(kl.cast(first, PLACE), LANES)
         for r in range(first + 1, kl.minimum(first + SECTION, length)):
-            here = kl.cast(r, PLACE)
-            at = kl.splat(here, LANES) if LANES > 1 else here
+            at = kl.splat(kl.cast(r, PLACE), LANES)
             for k in range(count):
                 outer = unravelled(row + k * LANES, lead)
-                new = read(x, outer, r, LANES, x.ndim - 2, None, None)
+                new = kl.vload(x, *outer, r, lanes=LANES, axis=x.ndim - 2)
                 won = wins(new, strip[k], LARGEST)
                 strip[k] = kl.where(won, new, strip[k])
                 places[k] = kl.where(won, at, places[k])
         for k in range(count):
-            best, place = strip[k], places[k]
-            for lane in kl.static_range(LANES):
-                outer = unravelled(row + k * LANES + lane, lead)
-                values[*outer, s] = best[lane] if LANES > 1 else best
-                out[*outer, s] = kl.cast(place[lane] if LANES > 1 else place, kl.i64)
+            keep_lanes(values, row + k * LANES, s, strip[k], LANES)
+            keep_lanes(out, row + k * LANES, s, kl.cast(places[k], kl.i64), LANES)

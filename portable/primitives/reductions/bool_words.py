@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 from portable.dtypes import DType, bool_, uint32
-from portable.primitives.reductions.axis import Merge
+from portable.primitives.reductions.merging import Merge
 from portable.primitives.reductions.reduction_kernels import (
     TRUE_WORD,
     all_true,

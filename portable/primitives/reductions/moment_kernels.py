@@ -15,9 +15,9 @@ from portable import lang as kl
 from portable.lang.function import function
 from portable.lang.kernel import kernel
 from portable.primitives.maps.elementwise_kernel import product_of, unravelled
-from portable.primitives.reductions.reduction_kernels import read
+from portable.primitives.reductions.reduction_kernels import keep_lanes
 
-__all__ = ["moments_by_workgroup", "moments_of_columns", "moments_of_strips", "variances"]
+__all__ = ["moments_by_workgroup", "moments_of_columns", "variances"]
 
 _HELD = 8
 
@@ -51,40 +51,34 @@ class Moments:
 
 
 @function
+def of_one(value: Any) -> Any:
+    """The moments of one number, or of one in each lane."""
+    return Moments(value, value * 0, 1)
+
+
+@function
 def moments_of_few(
-    x: Any, outer: Any, first: Any, step: Any, origin: Any, LANES: Any, AXIS: Any, KIND: Any
+    x: Any, outer: Any, first: Any, step: Any, origin: Any, MERGE: Any, AXIS: Any
 ) -> Any:
     """The moments in each lane of `_HELD` elements from `first` on."""
-    held = [
-        read(x, outer, first + k * step, LANES, AXIS, KIND, None) - origin
-        for k in kl.static_range(_HELD)
-    ]
+    held = [MERGE.read(x, outer, first + k * step, AXIS) - origin for k in kl.static_range(_HELD)]
     centre = sum(held) * (1 / _HELD)
     return Moments(centre, sum([(v - centre) * (v - centre) for v in held]), _HELD)
 
 
 @function
 def moments_of(
-    x: Any,
-    outer: Any,
-    first: Any,
-    stop: Any,
-    step: Any,
-    origin: Any,
-    LANES: Any,
-    AXIS: Any,
-    KIND: Any,
+    x: Any, outer: Any, first: Any, stop: Any, step: Any, origin: Any, MERGE: Any, AXIS: Any
 ) -> Any:
     """The moments in each lane from `first` on, and where it stopped."""
-    zero = kl.splat(kl.cast(0, KIND), LANES)
+    zero = MERGE.spread(MERGE.nothing())
     found = Moments(zero, zero, first * 0)
     r = first
     while r + (_HELD - 1) * step < stop:
-        found = found + moments_of_few(x, outer, r, step, origin, LANES, AXIS, KIND)
+        found = found + moments_of_few(x, outer, r, step, origin, MERGE, AXIS)
         r = r + _HELD * step
     while r < stop:
-        value = read(x, outer, r, LANES, AXIS, KIND, None) - origin
-        found = found + Moments(value, value * 0, 1)
+        found = found + of_one(MERGE.read(x, outer, r, AXIS) - origin)
         r = r + step
     return found, r
 
@@ -96,8 +90,7 @@ def moments_by_workgroup(
     squares: Any,
     divisor: Any,
     *,
-    KIND: Any,
-    LANES: int,
+    MERGE: Any,
     WIDTH: int,
     TALL: int,
     SECTION: int,
@@ -119,25 +112,24 @@ def moments_by_workgroup(
     s = group % sections
     row = group // sections * TALL + item // WIDTH
     inside = row < product_of(lead)
-    zero = kl.cast(0, KIND)
+    zero = MERGE.nothing()
     found = Moments(zero, zero, row * 0)
     if inside:
         outer = unravelled(row, lead)
         stop = kl.minimum(s * SECTION + SECTION, length)
-        full = kl.minimum(stop, length - (LANES - 1))
-        first = s * SECTION + across * LANES
-        origin = read(x, outer, 0, 1, -1, KIND, None)
-        lanes, r = moments_of(x, outer, first, full, WIDTH * LANES, origin, LANES, -1, KIND)
-        for lane in kl.static_range(LANES):
+        full = kl.minimum(stop, length - (MERGE.lanes - 1))
+        first = s * SECTION + across * MERGE.lanes
+        origin = MERGE.one(x, outer, 0)
+        lanes, r = moments_of(x, outer, first, full, WIDTH * MERGE.lanes, origin, MERGE, -1)
+        for lane in kl.static_range(MERGE.lanes):
             found = found + Moments(lanes.mean[lane], lanes.squares[lane], lanes.count)
-        if LANES > 1:
-            for q in range(r, kl.minimum(r + LANES, stop)):
-                value = read(x, outer, q, 1, -1, KIND, None) - origin
-                found = found + Moments(value, value * 0, 1)
+        if MERGE.lanes > 1:
+            for q in range(r, kl.minimum(r + MERGE.lanes, stop)):
+                found = found + of_one(MERGE.one(x, outer, q) - origin)
     found = kl.workgroup_reduce(kl.add, found, width=WIDTH)
     if inside and across == 0:
         if means is None:
-            result = found.squares / kl.cast(divisor, KIND)
+            result = found.squares / kl.cast(divisor, MERGE.kind)
             squares[row] = kl.sqrt(result) if ROOT else result
         else:
             index = unravelled(row, lead)
@@ -147,78 +139,55 @@ def moments_by_workgroup(
 
 @kernel
 def moments_of_columns(
-    x: Any, means: Any, squares: Any, *, KIND: Any, LANES: int, SECTION: int
+    x: Any, means: Any, squares: Any, *, MERGE: Any, STRIP: int, SECTION: int
 ) -> None:
     """Mean and squared deviations of sections of the last axis, neighbours lying along another.
 
-    A work-item does a vector of `LANES` rows, which lie along the last axis but one.
+    A work-item does `STRIP` vectors of rows, which lie along the last axis but one, side by side:
+    a few elements of each in turn.
     """
     lead = x.shape[: x.ndim - 1]
-    length = x.shape[x.ndim - 1]
+    axis = x.ndim - 2
     sections = means.shape[means.ndim - 1]
     rows = product_of(lead)
-    vectors = kl.cdiv(rows, LANES)
-    item = kl.global_id(0)
-    s = item // vectors
-    row = item % vectors * LANES
-    if s < sections:
-        stop = kl.minimum(s * SECTION + SECTION, length)
-        outer = unravelled(row, lead)
-        origin = read(x, outer, 0, LANES, x.ndim - 2, KIND, None)
-        found, _ = moments_of(x, outer, s * SECTION, stop, 1, origin, LANES, x.ndim - 2, KIND)
-        keep_lanes(means, row, s, found.mean, LANES)
-        keep_lanes(squares, row, s, found.squares, LANES)
-
-
-@kernel
-def moments_of_strips(
-    x: Any, means: Any, squares: Any, *, KIND: Any, LANES: int, STRIP: int, SECTION: int
-) -> None:
-    """`moments_of_columns` of `STRIP` vectors side by side, read a row after the other."""
-    lead = x.shape[: x.ndim - 1]
-    sections = means.shape[means.ndim - 1]
-    rows = product_of(lead)
-    strips = kl.cdiv(rows, LANES * STRIP)
+    strips = kl.cdiv(rows, MERGE.lanes * STRIP)
     item = kl.global_id(0)
     s = item // strips
-    row = item % strips * (LANES * STRIP)
+    row = item % strips * (MERGE.lanes * STRIP)
     if s < sections:
-        strip = kl.private((STRIP,), (KIND, KIND), lanes=LANES)
-        vectors = kl.minimum(kl.cdiv(rows - row, LANES), STRIP)
-        zero = kl.splat(kl.cast(0, KIND), LANES)
-        for k in range(vectors):
-            strip[k] = zero, zero
+        strip = kl.private((STRIP,), (MERGE.kind, MERGE.kind), lanes=MERGE.lanes)
+        vectors = kl.minimum(kl.cdiv(rows - row, MERGE.lanes), STRIP)
         first = s * SECTION
         stop = kl.minimum(first + SECTION, x.shape[x.ndim - 1])
-        whole = first + (stop - first) // _HELD * _HELD
-        for r in range(first, whole, _HELD):
+        if STRIP == 1:
+            alone = unravelled(row, lead)
+            origin = MERGE.read(x, alone, 0, axis)
+            found, _ = moments_of(x, alone, first, stop, 1, origin, MERGE, axis)
+            strip[0] = found.mean, found.squares
+        else:
+            zero = MERGE.spread(MERGE.nothing())
             for k in range(vectors):
-                outer = unravelled(row + k * LANES, lead)
-                origin = read(x, outer, 0, LANES, x.ndim - 2, KIND, None)
-                more = moments_of_few(x, outer, r, 1, origin, LANES, x.ndim - 2, KIND)
-                mean, spread = strip[k]
-                found = Moments(mean, spread, r - first) + more
-                strip[k] = found.mean, found.squares
-        for r in range(whole, stop):
-            for k in range(vectors):
-                outer = unravelled(row + k * LANES, lead)
-                origin = read(x, outer, 0, LANES, x.ndim - 2, KIND, None)
-                value = read(x, outer, r, LANES, x.ndim - 2, KIND, None) - origin
-                mean, spread = strip[k]
-                found = Moments(mean, spread, r - first) + Moments(value, value * 0, 1)
-                strip[k] = found.mean, found.squares
+                strip[k] = zero, zero
+            whole = first + (stop - first) // _HELD * _HELD
+            for r in range(first, whole, _HELD):
+                for k in range(vectors):
+                    outer = unravelled(row + k * MERGE.lanes, lead)
+                    origin = MERGE.read(x, outer, 0, axis)
+                    mean, spread = strip[k]
+                    found = Moments(mean, spread, r - first)
+                    found = found + moments_of_few(x, outer, r, 1, origin, MERGE, axis)
+                    strip[k] = found.mean, found.squares
+            for r in range(whole, stop):
+                for k in range(vectors):
+                    outer = unravelled(row + k * MERGE.lanes, lead)
+                    value = MERGE.read(x, outer, r, axis) - MERGE.read(x, outer, 0, axis)
+                    mean, spread = strip[k]
+                    found = Moments(mean, spread, r - first) + of_one(value)
+                    strip[k] = found.mean, found.squares
         for k in range(vectors):
             mean, spread = strip[k]
-            keep_lanes(means, row + k * LANES, s, mean, LANES)
-            keep_lanes(squares, row + k * LANES, s, spread, LANES)
-
-
-@function
-def keep_lanes(out: Any, row: Any, s: Any, value: Any, LANES: Any) -> None:
-    """Writes what belongs to section `s` of `LANES` rows from `row` on."""
-    for lane in kl.static_range(LANES):
-        at = unravelled(row + lane, out.shape[: out.ndim - 1])
-        out[*at, s] = value[lane]
+            keep_lanes(means, row + k * MERGE.lanes, s, mean, MERGE.lanes)
+            keep_lanes(squares, row + k * MERGE.lanes, s, spread, MERGE.lanes)
 
 
 @kernel

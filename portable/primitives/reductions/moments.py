@@ -9,6 +9,7 @@ from __future__ import annotations
 from math import prod
 from typing import Any, Final
 
+from portable import lang as kl
 from portable.dtypes import DType
 from portable.primitives.base.geometry import power_of_two
 from portable.primitives.base.recipe import Recipe
@@ -18,10 +19,10 @@ from portable.primitives.reductions.axis import (
     lanes_for,
     lies_crosswise,
 )
+from portable.primitives.reductions.merging import Merge
 from portable.primitives.reductions.moment_kernels import (
     moments_by_workgroup,
     moments_of_columns,
-    moments_of_strips,
     variances,
 )
 
@@ -43,7 +44,8 @@ def variance(recipe: Recipe, x: Any, kind: DType, divisor: Any, root: bool) -> A
     out = recipe.empty((rows,), x.dtype)
     lanes = lanes_for(x, kind, -1)
     if not lies_crosswise(x) and cut(x, lanes).sections == 1:
-        _moments_of_rows(recipe, x, (None, out), divisor, KIND=kind, LANES=lanes, ROOT=root)
+        made = (None, out)
+        _moments_of_rows(recipe, x, made, _in_lanes(kind, lanes), divisor, ROOT=root)
         return out
     means, squares, section = _moments(recipe, x, kind)
     sections = means.shape[-1]
@@ -72,52 +74,44 @@ def variance(recipe: Recipe, x: Any, kind: DType, divisor: Any, root: bool) -> A
     return out
 
 
+def _in_lanes(kind: DType, lanes: int) -> Merge:
+    return Merge(kl.add, kind, 0, lanes=lanes)
+
+
 def _moments(recipe: Recipe, x: Any, kind: DType) -> tuple[Any, Any, int]:
     """Means and squared deviations of sections of the last axis, and how long these are."""
     crosswise = lies_crosswise(x)
-    lanes = lanes_for(x, kind, -2 if crosswise else -1)
-    constants = {"KIND": kind, "LANES": lanes}
+    merge = _in_lanes(kind, lanes_for(x, kind, -2 if crosswise else -1))
     if crosswise:
-        return _moments_of_columns(recipe, x, kind, constants)
-    how = cut(x, lanes)
+        return _moments_of_columns(recipe, x, merge)
+    how = cut(x, merge.lanes)
     made = _two_empty(recipe, (*x.shape[:-1], how.sections), kind)
-    _moments_of_rows(recipe, x, made, None, **constants)
+    _moments_of_rows(recipe, x, made, merge, None)
     return *made, how.section
 
 
 def _moments_of_rows(
-    recipe: Recipe, x: Any, made: tuple[Any, Any], divisor: Any, **constants: Any
+    recipe: Recipe, x: Any, made: tuple[Any, Any], merge: Merge, divisor: Any, **constants: Any
 ) -> None:
-    how = cut(x, constants["LANES"])
-    recipe.launch(
-        moments_by_workgroup,
-        how.groups * how.items,
-        how.items,
-        x,
-        *made,
-        divisor,
-        WIDTH=how.width,
-        TALL=how.tall,
-        SECTION=how.section,
-        **constants,
-    )
+    how = cut(x, merge.lanes)
+    given = *made, divisor
+    constants = {"MERGE": merge, **how.constants(), **constants}
+    recipe.launch(moments_by_workgroup, how.groups * how.items, how.items, x, *given, **constants)
 
 
 def _two_empty(recipe: Recipe, shape: tuple[int, ...], kind: DType) -> tuple[Any, Any]:
     return recipe.empty(shape, kind), recipe.empty(shape, kind)
 
 
-def _moments_of_columns(
-    recipe: Recipe, x: Any, kind: DType, constants: dict[str, Any]
-) -> tuple[Any, Any, int]:
-    vectors = -(-prod(x.shape[:-1]) // constants["LANES"])
-    if x.device.capabilities.lone_work_items:
-        moments, group, section = moments_of_strips, 1, _CPU_DEPTH
-        constants["STRIP"] = min(_CPU_STRIP, vectors)
-        vectors = -(-vectors // constants["STRIP"])
-    else:
-        moments, group, section = moments_of_columns, _COLUMN_GROUP, column_sections(x, vectors)
+def _moments_of_columns(recipe: Recipe, x: Any, merge: Merge) -> tuple[Any, Any, int]:
+    vectors = -(-prod(x.shape[:-1]) // merge.lanes)
+    alone = x.device.capabilities.lone_work_items
+    strip = min(_CPU_STRIP, vectors) if alone else 1
+    strips = -(-vectors // strip)
+    section = _CPU_DEPTH if alone else column_sections(x, strips)
     sections = -(-x.shape[-1] // section)
-    made = _two_empty(recipe, (*x.shape[:-1], sections), kind)
-    recipe.launch(moments, vectors * sections, group, x, *made, SECTION=section, **constants)
+    made = _two_empty(recipe, (*x.shape[:-1], sections), merge.kind)
+    group = 1 if alone else _COLUMN_GROUP
+    constants = {"MERGE": merge, "STRIP": strip, "SECTION": section}
+    recipe.launch(moments_of_columns, strips * sections, group, x, *made, **constants)
     return *made, section

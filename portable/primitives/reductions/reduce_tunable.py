@@ -13,7 +13,8 @@ from portable.backend import Capabilities, Device
 from portable.dtypes import DType, float32
 from portable.primitives.base.borrowed import fetched, stored
 from portable.primitives.base.recipe import Recipe
-from portable.primitives.reductions.axis import Merge, reduced
+from portable.primitives.reductions.axis import reduced
+from portable.primitives.reductions.merging import Merge
 from portable.primitives.reductions.tuning import SPACE, trying
 from portable.tune.space import Parameters
 from portable.tune.tunable import Size, Tunable, parse_extents

@@ -1,4 +1,4 @@
-"""Reductions along one axis."""
+"""Reductions along one axis, and what they do to elements."""
 
 from __future__ import annotations
 
@@ -14,11 +14,10 @@ __all__ = [
     "all_true",
     "both",
     "either",
-    "folded",
     "how_many_true",
     "is_true",
+    "keep_lanes",
     "product",
-    "read",
     "reduce_columns",
     "square_size",
     "total",
@@ -81,109 +80,61 @@ def how_many_true(x: Any) -> Any:
 
 
 @function
-def read(x: Any, outer: Any, r: Any, lanes: Any, AXIS: Any, KIND: Any, MAP: Any) -> Any:
-    """One operand, or `lanes` of them along an axis, converted."""
-    value = x[*outer, r] if lanes == 1 else kl.vload(x, *outer, r, lanes=lanes, axis=AXIS)
-    if MAP is not None:
-        value = MAP(value)
-    return value if KIND is None else kl.cast(value, KIND)
-
-
-@function
-def folded(value: Any, lanes: Any, MERGE: Any) -> Any:
-    """The lanes of a vector merged by halves."""
-    if lanes == 1:
-        return value
-    items = ()
+def keep_lanes(out: Any, row: Any, s: Any, value: Any, lanes: Any) -> None:
+    """Writes what belongs to section `s` of `lanes` rows from `row` on."""
     for lane in kl.static_range(lanes):
-        items = (*items, value[lane])  # type: ignore[assignment]
-    width = lanes
-    for _ in kl.static_range(4):
-        if width > 1:
-            width = width // 2
-            merged = ()
-            for lane in kl.static_range(width):
-                merged = (*merged, MERGE(items[lane], items[lane + width]))  # type: ignore[assignment]
-            items = merged
-    return items[0]  # type: ignore[misc]
+        at = unravelled(row + lane, out.shape[: out.ndim - 1])
+        out[*at, s] = value[lane]
 
 
 @function
-def merged_on(
-    x: Any,
-    outer: Any,
-    first: Any,
-    start: Any,
-    AHEAD: Any,
-    LANES: Any,
-    KIND: Any,
-    MAP: Any,
-    MERGE: Any,
-) -> Any:
+def merged_on(x: Any, outer: Any, first: Any, start: Any, AHEAD: Any, MERGE: Any) -> Any:
     """`start` and `AHEAD` vectors along the last axis."""
     merged = start
     for k in kl.static_range(AHEAD):
-        merged = MERGE(merged, read(x, outer, first + k, LANES, x.ndim - 2, KIND, MAP))
+        merged = MERGE(merged, MERGE.read(x, outer, first + k, x.ndim - 2))
     return merged
 
 
 @kernel
-def reduce_columns(
-    x: Any,
-    out: Any,
-    *,
-    MERGE: Any,
-    MAP: Any,
-    KIND: Any,
-    INITIAL: Any,
-    LANES: int,
-    STRIP: int,
-    SECTION: int,
-) -> None:
+def reduce_columns(x: Any, out: Any, *, MERGE: Any, STRIP: int, SECTION: int) -> None:
     """Merges sections of `SECTION` elements of the last axis, neighbours lying along another.
 
-    A work-item does `STRIP` vectors of `LANES` rows, which lie along the last axis but one.
+    A work-item does `STRIP` vectors of rows, which lie along the last axis but one.
     """
     lead = x.shape[: x.ndim - 1]
     length = x.shape[x.ndim - 1]
     sections = out.shape[out.ndim - 1]
     rows = product_of(lead)
-    strips = kl.cdiv(rows, LANES * STRIP)
+    strips = kl.cdiv(rows, MERGE.lanes * STRIP)
     item = kl.global_id(0)
     s = item // strips
-    row = item % strips * (LANES * STRIP)
+    row = item % strips * (MERGE.lanes * STRIP)
     if s < sections:
-        neutral = kl.cast(INITIAL, KIND)
-        strip = kl.private((STRIP,), KIND, lanes=LANES)
+        strip = kl.private((STRIP,), MERGE.kind, lanes=MERGE.lanes)
         for k in range(STRIP):
-            strip[k] = kl.splat(neutral, LANES) if LANES > 1 else neutral
-        count = kl.minimum(kl.cdiv(rows - row, LANES), STRIP)
-        stop = kl.minimum(s * SECTION + SECTION, length)
+            strip[k] = MERGE.spread(MERGE.nothing())
+        count = kl.minimum(kl.cdiv(rows - row, MERGE.lanes), STRIP)
+        first = s * SECTION
+        stop = kl.minimum(first + SECTION, length)
         if STRIP == 1:
             alone = unravelled(row, lead)
             merged = strip[0]
-            for r in kl.range(s * SECTION, stop, unroll=_AHEAD):
-                merged = MERGE(merged, read(x, alone, r, LANES, x.ndim - 2, KIND, MAP))
+            for r in kl.range(first, stop, unroll=_AHEAD):
+                merged = merged_on(x, alone, r, merged, 1, MERGE)
             strip[0] = merged
         else:
-            whole = s * SECTION + (stop - s * SECTION) // _AHEAD * _AHEAD
-            for r in range(s * SECTION, whole, _AHEAD):
+            whole = first + (stop - first) // _AHEAD * _AHEAD
+            for r in range(first, whole, _AHEAD):
                 for k in range(count):
-                    outer = unravelled(row + k * LANES, lead)
-                    strip[k] = merged_on(x, outer, r, strip[k], _AHEAD, LANES, KIND, MAP, MERGE)
+                    outer = unravelled(row + k * MERGE.lanes, lead)
+                    strip[k] = merged_on(x, outer, r, strip[k], _AHEAD, MERGE)
             for r in range(whole, stop):
                 for k in range(count):
-                    outer = unravelled(row + k * LANES, lead)
-                    strip[k] = merged_on(x, outer, r, strip[k], 1, LANES, KIND, MAP, MERGE)
+                    outer = unravelled(row + k * MERGE.lanes, lead)
+                    strip[k] = merged_on(x, outer, r, strip[k], 1, MERGE)
         for k in range(count):
-            done = strip[k]
-            if LANES > 1:
-                for lane in kl.static_range(LANES):
-                    at = unravelled(row + k * LANES + lane, lead)
-                    out[*at, s] = done[lane]
-            else:
-                at_one = unravelled(row + k, lead)
-                out[*at_one, s] = done
+            keep_lanes(out, row + k * MERGE.lanes, s, strip[k], MERGE.lanes)
 
 
 @function

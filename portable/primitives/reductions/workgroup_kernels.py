@@ -13,7 +13,7 @@ from portable.lang.arrivals import arrived_last
 from portable.lang.function import function
 from portable.lang.kernel import kernel
 from portable.primitives.maps.elementwise_kernel import product_of, unravelled
-from portable.primitives.reductions.reduction_kernels import folded, read, wins
+from portable.primitives.reductions.reduction_kernels import wins
 
 __all__ = ["best_by_workgroup", "reduce_at_once", "reduce_by_workgroup"]
 
@@ -23,18 +23,7 @@ _CHAINS = 4
 
 @function
 def merged_of(
-    x: Any,
-    outer: Any,
-    begin: Any,
-    stop: Any,
-    jump: Any,
-    MERGE: Any,
-    MAP: Any,
-    KIND: Any,
-    INITIAL: Any,
-    LANES: Any,
-    WIDTH: Any,
-    AHEAD: Any,
+    x: Any, outer: Any, begin: Any, stop: Any, jump: Any, MERGE: Any, WIDTH: Any, AHEAD: Any
 ) -> Any:
     """What this work-item's elements come to; neighbours take neighbouring vectors.
 
@@ -42,45 +31,31 @@ def merged_of(
     them, and goes on `jump` elements further. It counts what is left, since positions beyond the
     end may not fit into an index.
     """
-    result = kl.cast(INITIAL, KIND)
-    across = kl.local_id(0) % WIDTH * LANES
-    full = kl.minimum(stop, x.shape[x.ndim - 1] - (LANES - 1))
-    stride = WIDTH * LANES
-    totals = kl.private((_CHAINS,), KIND, lanes=LANES)
+    across = kl.local_id(0) % WIDTH * MERGE.lanes
+    full = kl.minimum(stop, x.shape[x.ndim - 1] - (MERGE.lanes - 1))
+    stride = WIDTH * MERGE.lanes
+    totals = kl.private((_CHAINS,), MERGE.kind, lanes=MERGE.lanes)
     for c in kl.static_range(_CHAINS):
-        totals[c] = kl.splat(result, LANES)
+        totals[c] = MERGE.spread(MERGE.nothing())
     r, left = begin + across, full - begin - across
     while left > (AHEAD - 1) * stride:
-        ahead = [
-            read(x, outer, r + k * stride, LANES, -1, KIND, MAP) for k in kl.static_range(AHEAD)
-        ]
+        ahead = [MERGE.read(x, outer, r + k * stride) for k in kl.static_range(AHEAD)]
         for k in kl.static_range(AHEAD):
             totals[k % _CHAINS] = MERGE(totals[k % _CHAINS], ahead[k])
         r, left = r + jump, left - jump
     while left > 0:
-        totals[0] = MERGE(totals[0], read(x, outer, r, LANES, -1, KIND, MAP))
+        totals[0] = MERGE(totals[0], MERGE.read(x, outer, r))
         r, left = r + stride, left - stride
-    merged = MERGE(MERGE(totals[0], totals[1]), MERGE(totals[2], totals[3]))
-    result = folded(merged, LANES, MERGE)
-    if LANES > 1:
-        for k in range(kl.minimum(left + (stop - full), LANES)):
-            result = MERGE(result, read(x, outer, r + k, 1, -1, KIND, MAP))
+    result = MERGE.folded(MERGE(MERGE(totals[0], totals[1]), MERGE(totals[2], totals[3])))
+    if MERGE.lanes > 1:
+        for k in range(kl.minimum(left + (stop - full), MERGE.lanes)):
+            result = MERGE(result, MERGE.one(x, outer, r + k))
     return result
 
 
 @kernel
 def reduce_by_workgroup(
-    x: Any,
-    out: Any,
-    *,
-    MERGE: Any,
-    MAP: Any,
-    KIND: Any,
-    INITIAL: Any,
-    LANES: int,
-    WIDTH: int,
-    TALL: int,
-    SECTION: int,
+    x: Any, out: Any, *, MERGE: Any, WIDTH: int, TALL: int, SECTION: int
 ) -> None:
     """Merges sections of `SECTION` elements of the last axis: ``out[..., s]`` is the `s`-th's.
 
@@ -94,13 +69,11 @@ def reduce_by_workgroup(
     row = group // sections * TALL + item // WIDTH
     inside = row < product_of(lead)
     outer = unravelled(row, lead)
-    result = kl.cast(INITIAL, KIND)
+    result = MERGE.nothing()
     if inside:
-        begin, jump = s * SECTION, _CHAINS * WIDTH * LANES
+        begin, jump = s * SECTION, _CHAINS * WIDTH * MERGE.lanes
         stop = kl.minimum(begin + SECTION, x.shape[x.ndim - 1])
-        result = merged_of(
-            x, outer, begin, stop, jump, MERGE, MAP, KIND, INITIAL, LANES, WIDTH, _CHAINS
-        )
+        result = merged_of(x, outer, begin, stop, jump, MERGE, WIDTH, _CHAINS)
     result = kl.workgroup_reduce(MERGE, result, width=WIDTH)
     if inside and item % WIDTH == 0:
         out[*outer, s] = result
@@ -108,18 +81,7 @@ def reduce_by_workgroup(
 
 @kernel
 def reduce_at_once(
-    x: Any,
-    parts: Any,
-    counts: Any,
-    out: Any,
-    *,
-    MERGE: Any,
-    MAP: Any,
-    KIND: Any,
-    INITIAL: Any,
-    LANES: int,
-    WIDTH: int,
-    AHEAD: int,
+    x: Any, parts: Any, counts: Any, out: Any, *, MERGE: Any, WIDTH: int, AHEAD: int
 ) -> None:
     """Merges the last axis: each workgroup a part into `parts`, the last one of a row those.
 
@@ -132,16 +94,16 @@ def reduce_at_once(
     group = kl.group_id(0)
     s, row = group % sections, group // sections
     outer = unravelled(row, lead)
-    length, tile = x.shape[x.ndim - 1], AHEAD * WIDTH * LANES
+    length, tile = x.shape[x.ndim - 1], AHEAD * WIDTH * MERGE.lanes
     section = kl.cdiv(kl.cdiv(length, tile), sections) * tile
     begin = s * section
     stop = begin + kl.minimum(section, length - begin)
-    own = merged_of(x, outer, begin, stop, tile, MERGE, MAP, KIND, INITIAL, LANES, WIDTH, AHEAD)
+    own = merged_of(x, outer, begin, stop, tile, MERGE, WIDTH, AHEAD)
     own = kl.workgroup_reduce(MERGE, own)
     if item == 0:
         parts[*outer, s] = own
     if arrived_last(counts, row, sections):
-        rest = kl.cast(INITIAL, KIND)
+        rest = MERGE.nothing()
         for q in range(item, sections, WIDTH):
             rest = MERGE(rest, parts[*outer, q])
         rest = kl.workgroup_reduce(MERGE, rest)

@@ -13,17 +13,17 @@ order. Blocks are added up in the same way by everyone: results do not depend on
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 from portable import lang as kl
 from portable.lang.function import function
 from portable.lang.kernel import kernel
 from portable.primitives.maps.elementwise_kernel import product_of, unravelled
-from portable.primitives.reductions.reduction_kernels import folded
-from portable.primitives.scans.lookback_kernels import joined, looked_at, publish
-from portable.primitives.scans.scan_kernels import last_of, running_totals
+from portable.primitives.scans.lookback_kernels import Board, joined
+from portable.primitives.scans.scan_kernels import running_totals
 
-__all__ = ["scan_blocks_in_turn", "scan_rows"]
+__all__ = ["Blocks", "scan_blocks_in_turn", "scan_rows"]
 
 _LOW = 0xFFFFFFFF
 """The lower half of a word."""
@@ -39,185 +39,142 @@ def ticket_drawn(state: Any, draws: Any) -> Any:
     return ticket
 
 
-@function
-def spread(value: Any, LANES: Any) -> Any:
-    """A number in every lane."""
-    return kl.splat(value, LANES) if LANES > 1 else value
+@dataclass(frozen=True)
+class Blocks:
+    """How rows are cut into blocks, and written; a constant of the kernels.
 
-
-@function
-def taken(x: Any, outer: Any, r: Any, LANES: Any, KIND: Any, AHEAD: Any = 0) -> Any:
-    """A vector of a row, or an element."""
-    if LANES > 1:
-        return kl.cast(kl.vload(x, *outer, r, lanes=LANES, ahead=AHEAD), KIND)
-    return kl.cast(x[*outer, r], KIND)
-
-
-@function
-def written(
-    out: Any,
-    outer: Any,
-    r: Any,
-    before: Any,
-    carried: Any,
-    totals: Any,
-    MERGE: Any,
-    LANES: Any,
-    STREAMING: Any,
-) -> Any:
-    """Writes the totals of a vector of a block; gives what the block comes to up to its end.
-
-    `before` is the total before the block, `carried` that of the block before the vector: apart,
-    since a block's own totals are smaller, and rounded less, than those of the row.
+    Attributes
+    ----------
+    merge : Merge
+        What is done, and how many neighbours are a vector.
+    size : int
+        Elements of a block.
+    shift : int
+        1 where the first element of the result is the total of nothing.
+    streaming : bool
+        Whether the result is more than the caches hold.
+    patience : int
+        How often a total is looked for before what is missing is added up.
+    ahead : int
+        For so many elements before they are read they are sent.
     """
-    done = MERGE(before, MERGE(carried, totals))
-    if LANES > 1:
-        kl.vstore(out, *outer, r, done, streaming=STREAMING)
-    else:
-        out[*outer, r] = done
-    return MERGE(carried, spread(last_of(totals, LANES), LANES))
 
+    merge: Any
+    size: int
+    shift: int
+    streaming: bool
+    patience: int = 0
+    ahead: int = 0
 
-@function
-def rest_written(
-    x: Any,
-    out: Any,
-    outer: Any,
-    begin: Any,
-    stop: Any,
-    before: Any,
-    carried: Any,
-    MERGE: Any,
-    KIND: Any,
-    INITIAL: Any,
-    LANES: Any,
-    SHIFT: Any,
-    STREAMING: Any,
-) -> Any:
-    """Writes the running totals from `begin` to a block's `stop`; gives the block's own."""
-    whole = begin + (stop - begin) // LANES * LANES
-    for r in range(begin, whole, LANES):
-        totals = running_totals(taken(x, outer, r, LANES, KIND), LANES, KIND, INITIAL, MERGE)
-        place = r + SHIFT
-        carried = written(out, outer, place, before, carried, totals, MERGE, LANES, STREAMING)
-    one = last_of(carried, LANES)
-    first = last_of(before, LANES)
-    for r in range(whole, stop):
-        one = MERGE(one, kl.cast(x[*outer, r], KIND))
-        out[*outer, r + SHIFT] = MERGE(first, one)
-    return one
+    @function
+    def taken(self, x: Any, outer: Any, r: Any, AHEAD: Any = 0) -> Any:
+        """A vector of a row."""
+        lanes = self.merge.lanes
+        return kl.cast(kl.vload(x, *outer, r, lanes=lanes, ahead=AHEAD), self.merge.kind)
 
+    @function
+    def written(self, out: Any, outer: Any, r: Any, before: Any, carried: Any, totals: Any) -> Any:
+        """Writes the totals of a vector of a block; gives what the block comes to up to its end.
 
-@function
-def rest_added_up(
-    x: Any, outer: Any, begin: Any, stop: Any, sums: Any, MERGE: Any, KIND: Any, LANES: Any
-) -> Any:
-    """What the lanes of `sums` and the elements from `begin` to `stop` come to."""
-    whole = begin + (stop - begin) // LANES * LANES
-    for r in range(begin, whole, LANES):
-        sums = MERGE(sums, taken(x, outer, r, LANES, KIND))
-    total = folded(sums, LANES, MERGE)
-    for r in range(whole, stop):
-        total = MERGE(total, kl.cast(x[*outer, r], KIND))
-    return total
+        `before` is the total before the block, `carried` that of the block before the vector:
+        apart, since a block's own totals are smaller, and rounded less, than those of the row.
+        """
+        done = self.merge(before, self.merge(carried, totals))
+        kl.vstore(out, *outer, r + self.shift, done, streaming=self.streaming)
+        return self.merge(carried, self.merge.spread(totals[self.merge.lanes - 1]))
 
+    @function
+    def rest_written(
+        self, x: Any, out: Any, outer: Any, begin: Any, stop: Any, before: Any, carried: Any
+    ) -> Any:
+        """Writes the running totals from `begin` to a block's `stop`; gives the block's own."""
+        lanes = self.merge.lanes
+        whole = begin + (stop - begin) // lanes * lanes
+        for r in range(begin, whole, lanes):
+            totals = running_totals(self.taken(x, outer, r), self.merge)
+            carried = self.written(out, outer, r, before, carried, totals)
+        one = carried[lanes - 1]
+        first = before[lanes - 1]
+        for r in range(whole, stop):
+            one = self.merge(one, self.merge.one(x, outer, r))
+            out[*outer, r + self.shift] = self.merge(first, one)
+        return one
 
-@function
-def added_up(
-    x: Any, outer: Any, block: Any, MERGE: Any, KIND: Any, INITIAL: Any, LANES: Any, BLOCK: Any
-) -> Any:
-    """The total of a block of a row."""
-    begin = block * BLOCK
-    stop = kl.minimum(begin + BLOCK, x.shape[x.ndim - 1])
-    nothing = spread(kl.cast(INITIAL, KIND), LANES)
-    return rest_added_up(x, outer, begin, stop, nothing, MERGE, KIND, LANES)
+    @function
+    def rest_added_up(self, x: Any, outer: Any, begin: Any, stop: Any, sums: Any) -> Any:
+        """What the lanes of `sums` and the elements from `begin` to `stop` come to."""
+        whole = begin + (stop - begin) // self.merge.lanes * self.merge.lanes
+        for r in range(begin, whole, self.merge.lanes):
+            sums = self.merge(sums, self.taken(x, outer, r))
+        total = self.merge.folded(sums)
+        for r in range(whole, stop):
+            total = self.merge(total, self.merge.one(x, outer, r))
+        return total
 
+    @function
+    def added_up(self, x: Any, outer: Any, block: Any) -> Any:
+        """The total of a block of a row."""
+        begin = block * self.size
+        stop = kl.minimum(begin + self.size, x.shape[x.ndim - 1])
+        nothing = self.merge.spread(self.merge.nothing())
+        return self.rest_added_up(x, outer, begin, stop, nothing)
 
-@function
-def before_block(
-    x: Any,
-    state: Any,
-    outer: Any,
-    row: Any,
-    block: Any,
-    mark: Any,
-    MERGE: Any,
-    KIND: Any,
-    INITIAL: Any,
-    LANES: Any,
-    BLOCK: Any,
-    PATIENCE: Any,
-) -> Any:
-    """The row's total before a block, if need be from the last one published; `row` is its slot."""
-    PIECES = KIND.itemsize // 4
-    words = kl.private((PIECES,), kl.u64)
-    total = kl.cast(INITIAL, KIND)
-    known = block
-    missing = block > 0
-    looks = 0
-    while missing:
-        missing = not looked_at(state, row + known - 1, mark, words, 0, PIECES)
-        if not missing:
-            total = joined(words, 0, KIND)
-        elif looks < PATIENCE:
-            looks = looks + 1
-        else:
-            known = known - 1
-            missing = known > 0
-    for b in range(known, block):
-        total = MERGE(total, added_up(x, outer, b, MERGE, KIND, INITIAL, LANES, BLOCK))
-        publish(state, row + b, total, mark, KIND)
-    return total
+    @function
+    def before_block(self, x: Any, board: Any, outer: Any, row: Any, block: Any) -> Any:
+        """The row's total before a block, if need be from the last one published.
+
+        `row` is the slot of the row's first block.
+        """
+        KIND = self.merge.kind
+        PIECES = KIND.itemsize // 4
+        words = kl.private((PIECES,), kl.u64)
+        total = self.merge.nothing()
+        known = block
+        missing = block > 0
+        looks = 0
+        while missing:
+            missing = not board.looked_at(row + known - 1, words, 0, PIECES)
+            if not missing:
+                total = joined(words, 0, KIND)
+            elif looks < self.patience:
+                looks = looks + 1
+            else:
+                known = known - 1
+                missing = known > 0
+        for b in range(known, block):
+            total = self.merge(total, self.added_up(x, outer, b))
+            board.publish(row + b, total, KIND)
+        return total
 
 
 @kernel
-def scan_blocks_in_turn(
-    x: Any,
-    state: Any,
-    out: Any,
-    *,
-    MERGE: Any,
-    KIND: Any,
-    INITIAL: Any,
-    LANES: int,
-    BLOCK: int,
-    PATIENCE: int,
-    AHEAD: int,
-    SHIFT: int,
-    STREAMING: bool,
-) -> None:
-    """Running totals of the last axis, in blocks of `BLOCK` elements for which work-items draw.
+def scan_blocks_in_turn(x: Any, state: Any, out: Any, *, BLOCKS: Any) -> None:
+    """Running totals of the last axis, in blocks for which work-items draw.
 
     `state` has a word for the tickets and, for each block, one for each piece of 32 bits of a
     number; it holds zeros before the first launch and stays as it is until the next over as many
-    blocks by as many work-items. A total is looked for `PATIENCE` times before what is missing is
-    added up. Elements are sent for `AHEAD` of them before. `SHIFT` is 1 where the first element of
-    `out` is the total of nothing.
+    blocks by as many work-items.
     """
+    MERGE, BLOCK = BLOCKS.merge, BLOCKS.size
     lead = x.shape[: x.ndim - 1]
     length = x.shape[x.ndim - 1]
     blocks = kl.cdiv(length, BLOCK)
     total = product_of(lead) * blocks
-    nothing = kl.cast(INITIAL, KIND)
     # Each work-item draws a ticket at first, and one more for each block that it gets.
     draws = total + kl.num_groups(0)
     ticket = ticket_drawn(state, draws)
-    mark = ((ticket >> 32) + 1) & _LOW
+    board = Board(state, ((ticket >> 32) + 1) & _LOW)
     number = kl.cast(ticket & _LOW, draws.dtype)
-    own = nothing
+    own = MERGE.nothing()
     if number < total:
-        first = unravelled(number // blocks, lead)
-        own = added_up(x, first, number % blocks, MERGE, KIND, INITIAL, LANES, BLOCK)
+        own = BLOCKS.added_up(x, unravelled(number // blocks, lead), number % blocks)
     while number < total:
         outer = unravelled(number // blocks, lead)
         block = number % blocks
-        before = before_block(
-            x, state, outer, number - block, block, mark,
-            MERGE, KIND, INITIAL, LANES, BLOCK, PATIENCE,
-        )  # fmt: skip
-        publish(state, number, MERGE(before, own), mark, KIND)
-        if SHIFT == 1 and block == 0:
-            out[*outer, 0] = nothing
+        before = BLOCKS.before_block(x, board, outer, number - block, block)
+        board.publish(number, MERGE(before, own), MERGE.kind)
+        if BLOCKS.shift == 1 and block == 0:
+            out[*outer, 0] = MERGE.nothing()
         number = kl.cast(ticket_drawn(state, draws) & _LOW, draws.dtype)
         next_outer = unravelled(kl.minimum(number, total - 1) // blocks, lead)
         begin, next_begin = block * BLOCK, number % blocks * BLOCK
@@ -226,61 +183,39 @@ def scan_blocks_in_turn(
         if number >= total:
             next_stop = next_begin
         both = 0
-        raised, carried = spread(before, LANES), spread(nothing, LANES)
+        raised, carried = MERGE.spread(before), MERGE.spread(MERGE.nothing())
         sums = carried
         # Scalars that are added up in two loops come out otherwise than in one: Intel's compiler
         # (2026.22.10) adds up parts of a loop's side by side.
-        if LANES > 1:
-            both = kl.minimum(stop - begin, next_stop - next_begin) // LANES * LANES
-            for r in range(0, both, LANES):
-                mine = taken(x, outer, begin + r, LANES, KIND)
-                new = taken(x, next_outer, next_begin + r, LANES, KIND, AHEAD)
-                totals = running_totals(mine, LANES, KIND, INITIAL, MERGE)
-                place = begin + r + SHIFT
-                carried = written(
-                    out, outer, place, raised, carried, totals, MERGE, LANES, STREAMING
-                )
+        if MERGE.lanes > 1:
+            both = kl.minimum(stop - begin, next_stop - next_begin) // MERGE.lanes * MERGE.lanes
+            for r in range(0, both, MERGE.lanes):
+                mine = BLOCKS.taken(x, outer, begin + r)
+                new = BLOCKS.taken(x, next_outer, next_begin + r, BLOCKS.ahead)
+                totals = running_totals(mine, MERGE)
+                carried = BLOCKS.written(out, outer, begin + r, raised, carried, totals)
                 sums = MERGE(sums, new)
-        rest_written(
-            x, out, outer, begin + both, stop, raised, carried,
-            MERGE, KIND, INITIAL, LANES, SHIFT, STREAMING,
-        )  # fmt: skip
-        own = rest_added_up(x, next_outer, next_begin + both, next_stop, sums, MERGE, KIND, LANES)
+        BLOCKS.rest_written(x, out, outer, begin + both, stop, raised, carried)
+        own = BLOCKS.rest_added_up(x, next_outer, next_begin + both, next_stop, sums)
 
 
 @kernel
-def scan_rows(
-    x: Any,
-    out: Any,
-    *,
-    MERGE: Any,
-    KIND: Any,
-    INITIAL: Any,
-    LANES: int,
-    BLOCK: int,
-    ROWS: int,
-    SHIFT: int,
-    STREAMING: bool,
-) -> None:
+def scan_rows(x: Any, out: Any, *, BLOCKS: Any, ROWS: int) -> None:
     """Running totals of the last axis: a work-item sweeps over each of `ROWS` rows.
 
-    In blocks of `BLOCK` elements, a multiple of `LANES`, so that sums are rounded less.
-    `SHIFT` is 1 where the first element of `out` is the total of nothing.
+    In blocks, which are whole vectors, so that sums are rounded less.
     """
-    kl.static_assert(BLOCK % LANES == 0, "blocks are whole vectors")
+    MERGE, BLOCK = BLOCKS.merge, BLOCKS.size
+    kl.static_assert(BLOCK % MERGE.lanes == 0, "blocks are whole vectors")
     lead = x.shape[: x.ndim - 1]
     length = x.shape[x.ndim - 1]
     first = kl.global_id(0) * ROWS
-    nothing = kl.cast(INITIAL, KIND)
     for row in range(first, kl.minimum(first + ROWS, product_of(lead))):
         outer = unravelled(row, lead)
-        if SHIFT == 1:
-            out[*outer, 0] = nothing
-        before, fresh = nothing, spread(nothing, LANES)
+        if BLOCKS.shift == 1:
+            out[*outer, 0] = MERGE.nothing()
+        before, fresh = MERGE.nothing(), MERGE.spread(MERGE.nothing())
         for begin in range(0, length, BLOCK):
             stop = kl.minimum(begin + BLOCK, length)
-            own = rest_written(
-                x, out, outer, begin, stop, spread(before, LANES), fresh,
-                MERGE, KIND, INITIAL, LANES, SHIFT, STREAMING,
-            )  # fmt: skip
+            own = BLOCKS.rest_written(x, out, outer, begin, stop, MERGE.spread(before), fresh)
             before = MERGE(before, own)

@@ -13,8 +13,8 @@ from typing import Any, Final
 from portable.primitives.base.geometry import power_of_two
 from portable.primitives.base.recipe import Recipe
 from portable.primitives.maps.work import streams
-from portable.primitives.reductions.axis import Merge
-from portable.primitives.scans.block_kernels import scan_blocks_in_turn, scan_rows
+from portable.primitives.reductions.merging import Merge
+from portable.primitives.scans.block_kernels import Blocks, scan_blocks_in_turn, scan_rows
 from portable.primitives.scans.kept_state import kept_state
 
 __all__ = ["scan_in_blocks"]
@@ -48,27 +48,18 @@ def scan_in_blocks(recipe: Recipe, x: Any, out: Any, merge: Merge, shift: int, l
     """
     capabilities = x.device.capabilities
     rows, length = prod(x.shape[:-1]), x.shape[-1]
-    constants = {"LANES": lanes, "SHIFT": shift, **merge.constants()}
-    constants["STREAMING"] = streams(out.nbytes, capabilities)
+    merge, streaming = merge.taking(lanes), streams(out.nbytes, capabilities)
     wanted = capabilities.compute_units * _BLOCKS_PER_UNIT
     most = _MOST_BYTES // x.dtype.itemsize
     block = min(most, max(_SHORTEST, power_of_two(-(-rows * length // wanted))))
     if rows >= wanted or length <= block:
         many = min(max(1, _TOGETHER // length), -(-rows // wanted))
-        recipe.launch(
-            scan_rows, -(-rows // many), 1, x, out, BLOCK=_SHORTEST, ROWS=many, **constants
-        )
+        whole = Blocks(merge, _SHORTEST, shift, streaming)
+        recipe.launch(scan_rows, -(-rows // many), 1, x, out, BLOCKS=whole, ROWS=many)
         return
     blocks = rows * -(-length // block)
-    recipe.launch(
-        scan_blocks_in_turn,
-        min(blocks, capabilities.compute_units),
-        1,
-        x,
-        kept_state(recipe, x.device, blocks, merge.kind.itemsize),
-        out,
-        BLOCK=block,
-        PATIENCE=_PATIENCE,
-        AHEAD=_BYTES_AHEAD // x.dtype.itemsize,
-        **constants,
-    )
+    state = kept_state(recipe, x.device, blocks, merge.kind.itemsize)
+    items = min(blocks, capabilities.compute_units)
+    ahead = _BYTES_AHEAD // x.dtype.itemsize
+    cut = Blocks(merge, block, shift, streaming, _PATIENCE, ahead)
+    recipe.launch(scan_blocks_in_turn, items, 1, x, state, out, BLOCKS=cut)

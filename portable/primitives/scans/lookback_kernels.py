@@ -15,23 +15,16 @@ has no part, so that results do not depend on it.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 from portable import lang as kl
 from portable.lang.function import function
 from portable.lang.kernel import kernel
 from portable.primitives.maps.elementwise_kernel import product_of, unravelled
-from portable.primitives.scans.scan_kernels import (
-    before_vector,
-    loaded,
-    padded,
-    raised,
-    running_totals,
-    stored,
-    tile_added_up,
-)
+from portable.primitives.scans.scan_kernels import Tile, padded, running_totals
 
-__all__ = ["scan_in_turn"]
+__all__ = ["Board", "LookBack", "drawn", "handed_out", "joined", "pieces_of", "scan_in_turn"]
 
 _PARTS = 8
 """Into how many parts a block of totals is cut, a work-item each."""
@@ -83,316 +76,216 @@ def joined(words: Any, first: Any, KIND: Any) -> Any:
     return kl.bitcast(low | (words[first + 1] << 32), KIND)
 
 
-@function
-def publish(state: Any, slot: Any, value: Any, mark: Any, KIND: Any) -> None:
-    """Lets others see a total."""
-    PIECES = KIND.itemsize // 4
-    pieces = pieces_of(value, KIND)
-    for p in kl.static_range(PIECES):
-        kl.atomic_store(state, 1 + slot * PIECES + p, pieces[p] | (mark << 32))
+@dataclass(frozen=True)
+class Board:
+    """Where totals are published: the words, and the mark of those of this launch."""
 
+    state: Any
+    mark: Any
 
-@function
-def looked_at(state: Any, slot: Any, mark: Any, words: Any, place: Any, PIECES: Any) -> Any:
-    """Whether a total has been published; its pieces go into `words` from `place` on."""
-    complete = True
-    for p in kl.static_range(PIECES):
-        words[place + p] = kl.atomic_load(state, 1 + slot * PIECES + p)
-    for p in kl.static_range(PIECES):
-        complete = complete & ((words[place + p] >> 32) == mark)
-    return complete
+    @function
+    def publish(self, slot: Any, value: Any, KIND: Any) -> None:
+        """Lets others see a total."""
+        PIECES = KIND.itemsize // 4
+        pieces = pieces_of(value, KIND)
+        for p in kl.static_range(PIECES):
+            kl.atomic_store(self.state, 1 + slot * PIECES + p, pieces[p] | (self.mark << 32))
 
-
-@function
-def gathered(
-    state: Any,
-    row: Any,
-    first: Any,
-    tile: Any,
-    mark: Any,
-    window: Any,
-    KIND: Any,
-    INITIAL: Any,
-    WIDTH: Any,
-    SPAN: Any,
-) -> None:
-    """Waits for the totals of the tiles from `first` to `tile`, at most `SPAN` blocks of them.
-
-    `row` is the number of the row's first tile.
-    """
-    PIECES = KIND.itemsize // 4
-    item = kl.local_id(0)
-    words = kl.private((SPAN * PIECES,), kl.u64)
-    complete = False
-    while not complete:
+    @function
+    def looked_at(self, slot: Any, words: Any, place: Any, PIECES: Any) -> Any:
+        """Whether a total has been published; its pieces go into `words` from `place` on."""
         complete = True
-        for b in kl.static_range(SPAN):
-            at = first + b * WIDTH + item
-            if at < tile:
-                seen = looked_at(state, row + at, mark, words, b * PIECES, PIECES)
-                complete = complete & seen
-    kl.barrier()
-    for b in kl.static_range(SPAN):
-        value = kl.cast(INITIAL, KIND)
-        if first + b * WIDTH + item < tile:
-            value = joined(words, b * PIECES, KIND)
-        window[b * padded(WIDTH, _BANKS) + padded(item, _BANKS)] = value
-    kl.barrier()
+        for p in kl.static_range(PIECES):
+            words[place + p] = kl.atomic_load(self.state, 1 + slot * PIECES + p)
+        for p in kl.static_range(PIECES):
+            complete = complete & ((words[place + p] >> 32) == self.mark)
+        return complete
 
 
-@function
-def added_in_parts(window: Any, parts: Any, MERGE: Any, WIDTH: Any, SPAN: Any) -> None:
-    """Adds up each of `_PARTS` parts of each block."""
-    item = kl.local_id(0)
-    LENGTH = WIDTH // _PARTS
-    if item < SPAN * _PARTS:
-        begin = item % _PARTS * LENGTH
-        place = item // _PARTS * padded(WIDTH, _BANKS)
-        part = window[place + padded(begin, _BANKS)]
-        for k in kl.static_range(1, LENGTH):
-            part = MERGE(part, window[place + padded(begin + k, _BANKS)])
-        parts[item] = part
-    kl.barrier()
+@dataclass(frozen=True)
+class LookBack:
+    """How workgroups hold tiles, and how many of those before they look at; a constant.
 
-
-@function
-def before_tile(
-    state: Any,
-    row: Any,
-    tile: Any,
-    mark: Any,
-    known: Any,
-    base: Any,
-    window: Any,
-    parts: Any,
-    MERGE: Any,
-    KIND: Any,
-    INITIAL: Any,
-    WIDTH: Any,
-    SPAN: Any,
-) -> Any:
-    """The row's total before a tile; also how many blocks are `known`, and the total of those.
-
-    Those before are `base`. A block is as many tiles as a workgroup has work-items.
+    Attributes
+    ----------
+    tile : Tile
+        What each holds.
+    span : int
+        Blocks of tiles that are looked at together; a block is as many as a tile has work-items.
     """
-    carried = base
-    first = known * WIDTH
-    while first < tile:
-        gathered(state, row, first, tile, mark, window, KIND, INITIAL, WIDTH, SPAN)
-        added_in_parts(window, parts, MERGE, WIDTH, SPAN)
-        for b in kl.static_range(SPAN):
-            if first < tile:
-                block = parts[b * _PARTS]
-                for k in kl.static_range(1, _PARTS):
-                    block = MERGE(block, parts[b * _PARTS + k])
-                carried = MERGE(carried, block)
-                first = first + WIDTH
-                if first <= tile:
-                    base = carried
-                    known = known + 1
-    return carried, known, base
+
+    tile: Tile
+    span: int
+
+    @function
+    def gathered(self, board: Any, row: Any, first: Any, tile: Any, window: Any) -> None:
+        """Waits for the totals of the tiles from `first` to `tile`, as many as are looked at.
+
+        `row` is the number of the row's first tile.
+        """
+        KIND, WIDTH = self.tile.merge.kind, self.tile.width
+        PIECES = KIND.itemsize // 4
+        item = kl.local_id(0)
+        words = kl.private((self.span * PIECES,), kl.u64)
+        complete = False
+        while not complete:
+            complete = True
+            for b in kl.static_range(self.span):
+                at = first + b * WIDTH + item
+                if at < tile:
+                    seen = board.looked_at(row + at, words, b * PIECES, PIECES)
+                    complete = complete & seen
+        kl.barrier()
+        for b in kl.static_range(self.span):
+            value = self.tile.merge.nothing()
+            if first + b * WIDTH + item < tile:
+                value = joined(words, b * PIECES, KIND)
+            window[b * padded(WIDTH, _BANKS) + padded(item, _BANKS)] = value
+        kl.barrier()
+
+    @function
+    def added_in_parts(self, window: Any, parts: Any) -> None:
+        """Adds up each of `_PARTS` parts of each block."""
+        item = kl.local_id(0)
+        LENGTH = self.tile.width // _PARTS
+        if item < self.span * _PARTS:
+            begin = item % _PARTS * LENGTH
+            place = item // _PARTS * padded(self.tile.width, _BANKS)
+            part = window[place + padded(begin, _BANKS)]
+            for k in kl.static_range(1, LENGTH):
+                part = self.tile.merge(part, window[place + padded(begin + k, _BANKS)])
+            parts[item] = part
+        kl.barrier()
+
+    @function
+    def before_tile(
+        self, board: Any, row: Any, tile: Any, known: Any, base: Any, window: Any, parts: Any
+    ) -> Any:
+        """The row's total before a tile; also how many blocks are `known`, and their total.
+
+        Those before are `base`.
+        """
+        carried = base
+        first = known * self.tile.width
+        while first < tile:
+            self.gathered(board, row, first, tile, window)
+            self.added_in_parts(window, parts)
+            for b in kl.static_range(self.span):
+                if first < tile:
+                    block = parts[b * _PARTS]
+                    for k in kl.static_range(1, _PARTS):
+                        block = self.tile.merge(block, parts[b * _PARTS + k])
+                    carried = self.tile.merge(carried, block)
+                    first = first + self.tile.width
+                    if first <= tile:
+                        base = carried
+                        known = known + 1
+        return carried, known, base
 
 
 @function
-def sent_for(x: Any, buffer: Any, number: Any, tiles: Any, lead: Any, TILE: Any) -> None:
+def sent_for(x: Any, buffer: Any, number: Any, tiles: Any, TILE: Any) -> None:
     """Starts to copy a tile into local memory, where there is one of this number."""
+    lead = x.shape[: x.ndim - 1]
     if number < product_of(lead) * tiles:
         outer = unravelled(number // tiles, lead)
-        begin = number % tiles * TILE
-        kl.copy_async(buffer, x[*outer, begin : begin + TILE])
+        begin = number % tiles * TILE.size
+        kl.copy_async(buffer, x[*outer, begin : begin + TILE.size])
     kl.copy_commit()
 
 
 @function
-def taken_over(
-    x: Any,
-    number: Any,
-    tiles: Any,
-    buffer: Any,
-    fresh: Any,
-    MERGE: Any,
-    KIND: Any,
-    INITIAL: Any,
-    LANES: Any,
-    WIDTH: Any,
-    STRIPS: Any,
-) -> None:
+def taken_over(x: Any, number: Any, tiles: Any, buffer: Any, fresh: Any, TILE: Any) -> None:
     """Takes this work-item's vectors of a tile that has been copied, as running totals of each."""
     length = x.shape[x.ndim - 1]
-    TILE = WIDTH * STRIPS * LANES
-    begin = number % tiles * TILE
+    begin = number % tiles * TILE.size
     item = kl.local_id(0)
     kl.copy_wait(0)
     kl.barrier()
-    if begin + TILE <= length:
-        for strip in kl.static_range(STRIPS):
-            r = (strip * WIDTH + item) * LANES
-            vector = kl.vload(buffer, r, lanes=LANES) if LANES > 1 else buffer[r]
-            fresh[strip] = kl.cast(vector, KIND)
+    if begin + TILE.size <= length:
+        for strip in kl.static_range(TILE.strips):
+            fresh[strip] = TILE.merge.read(buffer, (), TILE.place_of(strip, item))
     else:
         outer = unravelled(number // tiles, x.shape[: x.ndim - 1])
-        for strip in kl.static_range(STRIPS):
-            r = begin + (strip * WIDTH + item) * LANES
-            fresh[strip] = loaded(x, outer, r, length, LANES, KIND, INITIAL)
-    for strip in kl.static_range(STRIPS):
-        fresh[strip] = running_totals(fresh[strip], LANES, KIND, INITIAL, MERGE)
+        for strip in kl.static_range(TILE.strips):
+            fresh[strip] = TILE.loaded(x, outer, begin + TILE.place_of(strip, item), length)
+    for strip in kl.static_range(TILE.strips):
+        fresh[strip] = running_totals(fresh[strip], TILE.merge)
     kl.barrier()
 
 
 @function
-def announced(
-    state: Any,
-    number: Any,
-    mark: Any,
-    fresh: Any,
-    totals: Any,
-    halves: Any,
-    MERGE: Any,
-    KIND: Any,
-    INITIAL: Any,
-    LANES: Any,
-    WIDTH: Any,
-    STRIPS: Any,
-) -> None:
+def announced(board: Any, number: Any, fresh: Any, totals: Any, halves: Any, TILE: Any) -> None:
     """Publishes the total of a tile and turns the running totals of vectors into those of it."""
-    sums = tile_added_up(
-        fresh, totals, halves[0], halves[1], MERGE, KIND, INITIAL, LANES, WIDTH, STRIPS
-    )
+    sums = TILE.added_up(fresh, totals, halves[0], halves[1])
     if kl.local_id(0) == 0:
-        publish(state, number, sums[WIDTH - 1], mark, KIND)
-    for strip in kl.static_range(STRIPS):
-        own = before_vector(strip, totals, sums, MERGE, WIDTH, STRIPS)
-        fresh[strip] = raised(own, fresh[strip], MERGE, LANES)
+        board.publish(number, sums[TILE.width - 1], TILE.merge.kind)
+    for strip in kl.static_range(TILE.strips):
+        fresh[strip] = TILE.raised(TILE.before_vector(strip, totals, sums), fresh[strip])
 
 
 @function
 def written(
-    out: Any,
-    row: Any,
-    tile: Any,
-    lead: Any,
-    carried: Any,
-    held: Any,
-    MERGE: Any,
-    KIND: Any,
-    INITIAL: Any,
-    LANES: Any,
-    WIDTH: Any,
-    STRIPS: Any,
-    SHIFT: Any,
+    out: Any, outer: Any, tile: Any, carried: Any, held: Any, TILE: Any, SHIFT: Any
 ) -> None:
     """Writes a tile, `carried` before it."""
-    outer = unravelled(row, lead)
     if SHIFT == 1 and tile == 0 and kl.local_id(0) == 0:
-        out[*outer, 0] = kl.cast(INITIAL, KIND)
-    for strip in kl.static_range(STRIPS):
-        vector = (tile * STRIPS + strip) * WIDTH + kl.local_id(0)
-        done = raised(carried, held[strip], MERGE, LANES)
-        stored(out, outer, vector * LANES + SHIFT, out.shape[out.ndim - 1], done, LANES)
+        out[*outer, 0] = TILE.merge.nothing()
+    for strip in kl.static_range(TILE.strips):
+        r = tile * TILE.size + TILE.place_of(strip, kl.local_id(0)) + SHIFT
+        TILE.stored(out, outer, r, out.shape[out.ndim - 1], TILE.raised(carried, held[strip]))
 
 
 @kernel
-def scan_in_turn(
-    x: Any,
-    state: Any,
-    out: Any,
-    *,
-    MERGE: Any,
-    KIND: Any,
-    INITIAL: Any,
-    LANES: int,
-    WIDTH: int,
-    STRIPS: int,
-    SPAN: int,
-    SHIFT: int,
-) -> None:
-    """Running totals of the last axis, in tiles for which workgroups of `WIDTH` draw tickets.
+def scan_in_turn(x: Any, state: Any, out: Any, *, LOOK: Any, SHIFT: int) -> None:
+    """Running totals of the last axis, in tiles for which workgroups draw tickets.
 
     `state` has a word for the tickets and, for each tile, one for each piece of 32 bits of a
     number; it holds zeros before the first launch and stays as it is until the next over as many
-    tiles by as many workgroups. `SPAN` blocks of `WIDTH` tiles are looked at together. `SHIFT` is 1
-    where the first element of `out` is the total of nothing.
+    tiles by as many workgroups. `SHIFT` is 1 where the first element of `out` is the total of
+    nothing.
     """
-    kl.static_assert(WIDTH % _PARTS == 0, "blocks of tiles are cut into equal parts")
-    kl.static_assert(WIDTH >= SPAN * _PARTS, "each part has a work-item")
+    TILE, MERGE = LOOK.tile, LOOK.tile.merge
+    kl.static_assert(TILE.width % _PARTS == 0, "blocks of tiles are cut into equal parts")
+    kl.static_assert(TILE.width >= LOOK.span * _PARTS, "each part has a work-item")
     lead = x.shape[: x.ndim - 1]
-    TILE = WIDTH * STRIPS * LANES
-    VECTORS, WINDOW = padded(STRIPS * WIDTH, STRIPS), SPAN * padded(WIDTH, _BANKS)
-    tiles = kl.cdiv(x.shape[x.ndim - 1], TILE)
+    VECTORS, WINDOW = padded(TILE.strips * TILE.width, TILE.strips), padded(TILE.width, _BANKS)
+    tiles = kl.cdiv(x.shape[x.ndim - 1], TILE.size)
     total = product_of(lead) * tiles
-    buffer = kl.local((TILE,), x.dtype)
-    totals = kl.local((max(VECTORS, WINDOW),), KIND)
-    halves = kl.local((2, WIDTH), KIND)
-    parts = kl.local((SPAN * _PARTS,), KIND)
-    fresh = kl.private((STRIPS,), KIND, lanes=LANES)
-    held = kl.private((STRIPS,), KIND, lanes=LANES)
+    buffer = kl.local((TILE.size,), x.dtype)
+    totals = kl.local((max(VECTORS, LOOK.span * WINDOW),), MERGE.kind)
+    halves = kl.local((2, TILE.width), MERGE.kind)
+    parts = kl.local((LOOK.span * _PARTS,), MERGE.kind)
+    fresh = kl.private((TILE.strips,), MERGE.kind, lanes=MERGE.lanes)
+    held = kl.private((TILE.strips,), MERGE.kind, lanes=MERGE.lanes)
     # Each workgroup draws three tickets at first, and one more for each tile that it gets.
     draws = total + 3 * kl.num_groups(0)
     ticket = drawn(state)
-    mark = ((kl.workgroup_uniform(ticket) >> 32) + 1) & _LOW
+    board = Board(state, ((kl.workgroup_uniform(ticket) >> 32) + 1) & _LOW)
     newest = handed_out(ticket, state, draws)
     ticket = drawn(state)
-    sent_for(x, buffer, newest, tiles, lead, TILE)
+    sent_for(x, buffer, newest, tiles, TILE)
     following = handed_out(ticket, state, draws)
     upcoming = handed_out(drawn(state), state, draws)
     waiting = total
     none = kl.cast(0, total.dtype)
-    known_row, known, base = none, none, kl.cast(INITIAL, KIND)
+    known_row, known, base = none, none, MERGE.nothing()
     while newest < total or waiting < total:
         ticket = kl.cast(0, kl.u64)
         if newest < total:
             ticket = drawn(state)
-            taken_over(x, newest, tiles, buffer, fresh, MERGE, KIND, INITIAL, LANES, WIDTH, STRIPS)
-            sent_for(x, buffer, following, tiles, lead, TILE)
-            announced(
-                state,
-                newest,
-                mark,
-                fresh,
-                totals,
-                halves,
-                MERGE,
-                KIND,
-                INITIAL,
-                LANES,
-                WIDTH,
-                STRIPS,
-            )
+            taken_over(x, newest, tiles, buffer, fresh, TILE)
+            sent_for(x, buffer, following, tiles, TILE)
+            announced(board, newest, fresh, totals, halves, TILE)
         if waiting < total:
             row, tile = waiting // tiles, waiting % tiles
             if row != known_row:
-                known_row, known, base = row, none, kl.cast(INITIAL, KIND)
-            carried, known, base = before_tile(
-                state,
-                waiting - tile,
-                tile,
-                mark,
-                known,
-                base,
-                totals,
-                parts,
-                MERGE,
-                KIND,
-                INITIAL,
-                WIDTH,
-                SPAN,
+                known_row, known, base = row, none, MERGE.nothing()
+            carried, known, base = LOOK.before_tile(
+                board, waiting - tile, tile, known, base, totals, parts
             )
-            written(
-                out,
-                row,
-                tile,
-                lead,
-                carried,
-                held,
-                MERGE,
-                KIND,
-                INITIAL,
-                LANES,
-                WIDTH,
-                STRIPS,
-                SHIFT,
-            )
-        for strip in kl.static_range(STRIPS):
+            written(out, unravelled(row, lead), tile, carried, held, TILE, SHIFT)
+        for strip in kl.static_range(TILE.strips):
             held[strip] = fresh[strip]
         waiting, newest, following = newest, following, upcoming
         upcoming = handed_out(ticket, state, draws)

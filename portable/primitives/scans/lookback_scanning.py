@@ -6,9 +6,10 @@ from math import prod
 from typing import Any, Final
 
 from portable.primitives.base.recipe import Recipe
-from portable.primitives.reductions.axis import Merge
+from portable.primitives.reductions.merging import Merge
 from portable.primitives.scans.kept_state import kept_state
-from portable.primitives.scans.lookback_kernels import scan_in_turn
+from portable.primitives.scans.lookback_kernels import LookBack, scan_in_turn
+from portable.primitives.scans.scan_kernels import Tile
 
 __all__ = ["scan_in_tiles"]
 
@@ -43,20 +44,10 @@ def scan_in_tiles(recipe: Recipe, x: Any, out: Any, merge: Merge, shift: int, la
     # Rows of a few tiles are shared out evenly.
     strips = -(-x.shape[-1] // (_GROUP * lanes * along))
     tiles = prod(x.shape[:-1]) * along
-    recipe.launch(
-        scan_in_turn,
-        min(tiles, device.capabilities.compute_units * _GROUPS_PER_UNIT) * _GROUP,
-        _GROUP,
-        x,
-        kept_state(recipe, device, tiles, kind.itemsize),
-        out,
-        LANES=lanes,
-        WIDTH=_GROUP,
-        STRIPS=strips,
-        SPAN=_SPAN,
-        SHIFT=shift,
-        **merge.constants(),
-    )
+    groups = min(tiles, device.capabilities.compute_units * _GROUPS_PER_UNIT)
+    state = kept_state(recipe, device, tiles, kind.itemsize)
+    look = LookBack(Tile(merge.taking(lanes), _GROUP, strips), _SPAN)
+    recipe.launch(scan_in_turn, groups * _GROUP, _GROUP, x, state, out, LOOK=look, SHIFT=shift)
 
 
 def _most_strips(given: int, size: int, lanes: int, local_memory: int) -> int:

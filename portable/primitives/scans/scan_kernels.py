@@ -1,11 +1,11 @@
 """Running totals along the last axis in which the work-items of a workgroup share the work.
 
-A tile is a part of a row that a workgroup holds in registers: `WIDTH` work-items take `STRIPS`
-vectors of `LANES` each, neighbouring work-items neighbouring vectors.
+A tile is a part of a row that a workgroup holds in registers; see `Tile`.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 from portable import lang as kl
@@ -13,206 +13,164 @@ from portable.lang.function import function
 from portable.lang.kernel import kernel
 from portable.primitives.maps.elementwise_kernel import product_of, unravelled
 
-__all__ = [
-    "before_vector",
-    "loaded",
-    "padded",
-    "raised",
-    "running_totals",
-    "scan_by_workgroup",
-    "stored",
-    "tile_added_up",
-]
+__all__ = ["Tile", "padded", "running_totals", "scan_by_workgroup"]
 
 
 @function
-def loaded(x: Any, outer: Any, r: Any, stop: Any, LANES: Any, KIND: Any, INITIAL: Any) -> Any:
-    """`LANES` elements from `r` on, the neutral one beyond `stop`."""
-    neutral = kl.cast(INITIAL, KIND)
-    if LANES == 1:
-        value = neutral
-        if r < stop:
-            value = kl.cast(x[*outer, r], KIND)
-        return value
-    vector = kl.splat(neutral, LANES)
-    if r + LANES <= stop:
-        vector = kl.cast(kl.vload(x, *outer, r, lanes=LANES), KIND)
-    else:
-        items = ()
-        for lane in kl.static_range(LANES):
-            one = neutral
-            if r + lane < stop:
-                one = kl.cast(x[*outer, r + lane], KIND)
-            items = (*items, one)  # type: ignore[assignment]
-        vector = kl.vector(*items)
-    return vector
-
-
-@function
-def running_totals(values: Any, LANES: Any, KIND: Any, INITIAL: Any, MERGE: Any) -> Any:
+def running_totals(values: Any, MERGE: Any) -> Any:
     """In each lane the total up to it, by doubling steps."""
     totals = values
     reach = 1
     for _ in kl.static_range(4):
-        if reach < LANES:
-            items = ()
-            for lane in kl.static_range(LANES):
-                before = kl.cast(INITIAL, KIND) if lane < reach else totals[lane - reach]
-                items = (*items, before)  # type: ignore[assignment]
-            totals = MERGE(kl.vector(*items), totals)
+        if reach < MERGE.lanes:
+            before = [
+                MERGE.nothing() if lane < reach else totals[lane - reach]
+                for lane in kl.static_range(MERGE.lanes)
+            ]
+            totals = MERGE(kl.vector(*before), totals)
             reach = reach * 2
     return totals
 
 
 @function
-def last_of(values: Any, LANES: Any) -> Any:
-    """The last lane, or the number itself."""
-    return values[LANES - 1] if LANES > 1 else values
+def padded(at: Any, EVERY: Any) -> Any:
+    """Where a total is kept: a place is left out for every `EVERY`, against bank conflicts."""
+    return at + at // EVERY if EVERY > 1 else at
 
 
-@function
-def stored(out: Any, outer: Any, r: Any, stop: Any, values: Any, LANES: Any) -> None:
-    """Writes `LANES` elements from `r` on, none beyond `stop`."""
-    if LANES == 1:
-        if r < stop:
-            out[*outer, r] = values
-    elif r + LANES <= stop:
-        kl.vstore(out, *outer, r, values)
-    else:
-        for lane in kl.static_range(LANES):
-            if r + lane < stop:
-                out[*outer, r + lane] = values[lane]
+@dataclass(frozen=True)
+class Tile:
+    """How a workgroup holds a part of a row, or of several; a constant of kernels.
 
-
-@function
-def tile_loaded(
-    x: Any,
-    outer: Any,
-    tile: Any,
-    stop: Any,
-    MERGE: Any,
-    KIND: Any,
-    INITIAL: Any,
-    LANES: Any,
-    WIDTH: Any,
-    STRIPS: Any,
-) -> Any:
-    """This work-item's vectors of the tile that begins at `tile`, as running totals of each."""
-    across = kl.local_id(0) % WIDTH
-    raw = ()
-    for strip in kl.static_range(STRIPS):
-        r = tile + (strip * WIDTH + across) * LANES
-        raw = (*raw, loaded(x, outer, r, stop, LANES, KIND, INITIAL))  # type: ignore[assignment]
-    mine = ()
-    for strip in kl.static_range(STRIPS):
-        mine = (*mine, running_totals(raw[strip], LANES, KIND, INITIAL, MERGE))  # type: ignore[assignment]
-    return mine
-
-
-@function
-def padded(at: Any, STRIPS: Any) -> Any:
-    """Where a total is kept: a place is left out for every `STRIPS`, against bank conflicts."""
-    return at + at // STRIPS if STRIPS > 1 else at
-
-
-@function
-def vector_place(strip: Any, WIDTH: Any, STRIPS: Any) -> Any:
-    """Where the total of a vector of this work-item is kept."""
-    item = kl.local_id(0)
-    across = item % WIDTH
-    row = (item - across) * STRIPS
-    if WIDTH % STRIPS == 0:
-        # Its parts, of which all but a constant are the same for every strip.
-        return padded(row, STRIPS) + padded(across, STRIPS) + strip * padded(WIDTH, STRIPS)
-    return padded(row + strip * WIDTH + across, STRIPS)
-
-
-@function
-def add_up(sums: Any, spare: Any, MERGE: Any, WIDTH: Any) -> Any:
-    """Running totals of the numbers of `WIDTH` work-items each, four at a time; in one of both."""
-    item = kl.local_id(0)
-    across = item % WIDTH
-    kl.barrier()
-    reach = 1
-    for _ in kl.static_range(5):
-        if reach < WIDTH:
-            total = sums[item]
-            for k in kl.static_range(1, 4):
-                if k * reach < WIDTH and across >= k * reach:
-                    total = MERGE(sums[item - k * reach], total)
-            spare[item] = total
-            kl.barrier()
-            sums, spare = spare, sums
-            reach = reach * 4
-    return sums
-
-
-@function
-def tile_added_up(
-    mine: Any,
-    totals: Any,
-    sums: Any,
-    spare: Any,
-    MERGE: Any,
-    KIND: Any,
-    INITIAL: Any,
-    LANES: Any,
-    WIDTH: Any,
-    STRIPS: Any,
-) -> Any:
-    """Running totals of `STRIPS` vectors each, in `sums` or `spare`; those within in `totals`.
-
-    The last of a row's sums is the total of its tile.
+    Attributes
+    ----------
+    merge : Merge
+        What is done, and how many neighbours are a vector.
+    width : int
+        Work-items of a row, which take neighbouring vectors.
+    strips : int
+        How many vectors each of them holds, `width` vectors apart.
     """
-    item = kl.local_id(0)
-    for strip in kl.static_range(STRIPS):
-        totals[vector_place(strip, WIDTH, STRIPS)] = last_of(mine[strip], LANES)
-    kl.barrier()
-    below = kl.cast(INITIAL, KIND)
-    for k in kl.static_range(STRIPS):
-        place = padded(item * STRIPS, STRIPS) + k
-        total = totals[place]
-        totals[place] = below
-        below = MERGE(below, total)
-    sums[item] = below
-    return add_up(sums, spare, MERGE, WIDTH)
 
+    merge: Any
+    width: int
+    strips: int
 
-@function
-def before_vector(strip: Any, totals: Any, sums: Any, MERGE: Any, WIDTH: Any, STRIPS: Any) -> Any:
-    """The total of what comes before a vector of this work-item in its tile."""
-    item = kl.local_id(0)
-    across = item % WIDTH
-    at = (strip * WIDTH + across) // STRIPS
-    if WIDTH % STRIPS == 0:
-        at = strip * (WIDTH // STRIPS) + across // STRIPS
-    before = totals[vector_place(strip, WIDTH, STRIPS)]
-    if at > 0:
-        before = MERGE(sums[item - across + at - 1], before)
-    return before
+    @property
+    def size(self) -> int:
+        """Elements of a tile."""
+        return int(self.width * self.strips * self.merge.lanes)
 
+    @function
+    def place_of(self, strip: Any, across: Any) -> Any:
+        """Where in its tile a vector of a work-item begins."""
+        return (strip * self.width + across) * self.merge.lanes
 
-@function
-def raised(by: Any, values: Any, MERGE: Any, LANES: Any) -> Any:
-    """A vector, or a number, with one number added in front."""
-    return MERGE(kl.splat(by, LANES) if LANES > 1 else by, values)
+    @function
+    def loaded(self, x: Any, outer: Any, r: Any, stop: Any) -> Any:
+        """The vector from `r` on, with nothing beyond `stop`."""
+        neutral = self.merge.nothing()
+        if self.merge.lanes == 1:
+            value = neutral
+            if r < stop:
+                value = self.merge.one(x, outer, r)
+            return value
+        vector = self.merge.spread(neutral)
+        if r + self.merge.lanes <= stop:
+            vector = self.merge.read(x, outer, r)
+        else:
+            items = ()
+            for lane in kl.static_range(self.merge.lanes):
+                one = neutral
+                if r + lane < stop:
+                    one = self.merge.one(x, outer, r + lane)
+                items = (*items, one)  # type: ignore[assignment]
+            vector = kl.vector(*items)
+        return vector
+
+    @function
+    def stored(self, out: Any, outer: Any, r: Any, stop: Any, values: Any) -> None:
+        """Writes a vector from `r` on, nothing beyond `stop`."""
+        if r + self.merge.lanes <= stop:
+            kl.vstore(out, *outer, r, values)
+        elif self.merge.lanes > 1:
+            for lane in kl.static_range(self.merge.lanes):
+                if r + lane < stop:
+                    out[*outer, r + lane] = values[lane]
+
+    @function
+    def total_place(self, strip: Any) -> Any:
+        """Where the total of a vector of this work-item is kept."""
+        item = kl.local_id(0)
+        across = item % self.width
+        row = (item - across) * self.strips
+        if self.width % self.strips == 0:
+            # Its parts, of which all but a constant are the same for every strip.
+            start = padded(row, self.strips) + padded(across, self.strips)
+            return start + strip * padded(self.width, self.strips)
+        return padded(row + strip * self.width + across, self.strips)
+
+    @function
+    def add_up(self, sums: Any, spare: Any) -> Any:
+        """Running totals of the work-items' numbers of a row, four at a time; in one of both."""
+        item = kl.local_id(0)
+        across = item % self.width
+        kl.barrier()
+        reach = 1
+        for _ in kl.static_range(5):
+            if reach < self.width:
+                total = sums[item]
+                for k in kl.static_range(1, 4):
+                    if k * reach < self.width and across >= k * reach:
+                        total = self.merge(sums[item - k * reach], total)
+                spare[item] = total
+                kl.barrier()
+                sums, spare = spare, sums
+                reach = reach * 4
+        return sums
+
+    @function
+    def added_up(self, mine: Any, totals: Any, sums: Any, spare: Any) -> Any:
+        """Running totals of `strips` vectors each, in `sums` or `spare`; those within in `totals`.
+
+        `mine` are this work-item's vectors, as running totals of each. The last of a row's sums is
+        the total of its tile.
+        """
+        item = kl.local_id(0)
+        for strip in kl.static_range(self.strips):
+            totals[self.total_place(strip)] = mine[strip][self.merge.lanes - 1]
+        kl.barrier()
+        below = self.merge.nothing()
+        for k in kl.static_range(self.strips):
+            place = padded(item * self.strips, self.strips) + k
+            total = totals[place]
+            totals[place] = below
+            below = self.merge(below, total)
+        sums[item] = below
+        return self.add_up(sums, spare)
+
+    @function
+    def before_vector(self, strip: Any, totals: Any, sums: Any) -> Any:
+        """The total of what comes before a vector of this work-item in its tile."""
+        item = kl.local_id(0)
+        across = item % self.width
+        at = (strip * self.width + across) // self.strips
+        if self.width % self.strips == 0:
+            at = strip * (self.width // self.strips) + across // self.strips
+        before = totals[self.total_place(strip)]
+        if at > 0:
+            before = self.merge(sums[item - across + at - 1], before)
+        return before
+
+    @function
+    def raised(self, by: Any, values: Any) -> Any:
+        """A vector with one number added in front."""
+        return self.merge(self.merge.spread(by), values)
 
 
 @kernel
 def scan_by_workgroup(
-    x: Any,
-    starts: Any,
-    out: Any,
-    *,
-    MERGE: Any,
-    KIND: Any,
-    INITIAL: Any,
-    LANES: int,
-    WIDTH: int,
-    TALL: int,
-    STRIPS: int,
-    SECTION: int,
-    SHIFT: int,
+    x: Any, starts: Any, out: Any, *, TILE: Any, TALL: int, SECTION: int, SHIFT: int
 ) -> None:
     """Running totals within sections of the last axis, going on from `starts` where given.
 
@@ -223,31 +181,33 @@ def scan_by_workgroup(
     length = x.shape[x.ndim - 1]
     sections = kl.cdiv(length, SECTION)
     item = kl.local_id(0)
-    across = item % WIDTH
+    across = item % TILE.width
     group = kl.group_id(0)
     s = group % sections
-    row = group // sections * TALL + item // WIDTH
+    row = group // sections * TALL + item // TILE.width
     inside = row < product_of(lead)
     outer = unravelled(row, lead)
-    totals = kl.local((padded(STRIPS * WIDTH * TALL, STRIPS),), KIND)
-    halves = kl.local((2, WIDTH * TALL), KIND)
-    carried = kl.cast(INITIAL, KIND)
+    totals = kl.local((padded(TILE.strips * TILE.width * TALL, TILE.strips),), TILE.merge.kind)
+    halves = kl.local((2, TILE.width * TALL), TILE.merge.kind)
+    carried = TILE.merge.nothing()
     if starts is not None and s > 0 and inside:
-        carried = kl.cast(starts[*outer, s - 1], KIND)
+        carried = kl.cast(starts[*outer, s - 1], TILE.merge.kind)
     if SHIFT == 1 and s == 0 and across == 0 and inside:
         out[*outer, 0] = carried
     first = s * SECTION
     end = kl.minimum(first + SECTION, length)
     stop = kl.where(inside, end, first)
-    for tile in range(first, end, WIDTH * STRIPS * LANES):
-        mine = tile_loaded(x, outer, tile, stop, MERGE, KIND, INITIAL, LANES, WIDTH, STRIPS)
-        sums = tile_added_up(
-            mine, totals, halves[0], halves[1], MERGE, KIND, INITIAL, LANES, WIDTH, STRIPS
-        )
-        for strip in kl.static_range(STRIPS):
-            r = tile + (strip * WIDTH + across) * LANES
-            own = before_vector(strip, totals, sums, MERGE, WIDTH, STRIPS)
-            done = raised(MERGE(carried, own), mine[strip], MERGE, LANES)
-            stored(out, outer, r + SHIFT, stop + SHIFT, done, LANES)
+    for tile in range(first, end, TILE.size):
+        raw = [
+            TILE.loaded(x, outer, tile + TILE.place_of(strip, across), stop)
+            for strip in kl.static_range(TILE.strips)
+        ]
+        mine = [running_totals(vector, TILE.merge) for vector in raw]
+        sums = TILE.added_up(mine, totals, halves[0], halves[1])
+        for strip in kl.static_range(TILE.strips):
+            r = tile + TILE.place_of(strip, across)
+            own = TILE.before_vector(strip, totals, sums)
+            done = TILE.raised(TILE.merge(carried, own), mine[strip])
+            TILE.stored(out, outer, r + SHIFT, stop + SHIFT, done)
         # The next tile's sums are written behind a barrier, which all come to after reading these.
-        carried = MERGE(carried, sums[item - across + WIDTH - 1])
+        carried = TILE.merge(carried, sums[item - across + TILE.width - 1])

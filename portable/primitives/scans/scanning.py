@@ -18,13 +18,14 @@ from portable.dtypes import DType
 from portable.primitives.base.geometry import power_of_two
 from portable.primitives.base.recipe import Recipe
 from portable.primitives.maps.work import streams
-from portable.primitives.reductions.axis import Merge, cut, lanes_for
+from portable.primitives.reductions.axis import cut, lanes_for
+from portable.primitives.reductions.merging import Merge
 from portable.primitives.reductions.reduction_kernels import reduce_columns
 from portable.primitives.reductions.workgroup_kernels import reduce_by_workgroup
 from portable.primitives.scans.block_scanning import scan_in_blocks
 from portable.primitives.scans.column_kernels import scan_columns
 from portable.primitives.scans.lookback_scanning import scan_in_tiles
-from portable.primitives.scans.scan_kernels import scan_by_workgroup
+from portable.primitives.scans.scan_kernels import Tile, scan_by_workgroup
 from portable.primitives.scans.strip_scanning import scan_in_strips, strips_may_wait
 
 __all__ = ["scanned"]
@@ -91,61 +92,30 @@ def _scan_rows(
     lanes, width, strips = tile
     rows = prod(x.shape[:-1])
     tall = max(1, min(_GROUP, x.device.capabilities.max_workgroup) // width)
-    recipe.launch(
-        scan_by_workgroup,
-        -(-rows // tall) * width * tall,
-        width * tall,
-        x,
-        None,
-        out,
-        LANES=lanes,
-        WIDTH=width,
-        TALL=tall,
-        STRIPS=strips,
-        SECTION=width * strips * lanes,
-        SHIFT=shift,
-        **merge.constants(),
-    )
+    held = Tile(merge.taking(lanes), width, strips)
+    constants = {"TILE": held, "TALL": tall, "SECTION": held.size, "SHIFT": shift}
+    items = width * tall
+    recipe.launch(scan_by_workgroup, -(-rows // tall) * items, items, x, None, out, **constants)
 
 
 def _scan_sections(
     recipe: Recipe, x: Any, out: Any, merge: Merge, shift: int, lanes: int, strips: int
 ) -> None:
     """Sums the sections, scans the sums, scans the sections."""
-    how = cut(x, lanes)
+    how, merge = cut(x, lanes), merge.taking(lanes)
     starts = None
     if how.sections > 1:
         totals = recipe.empty((*x.shape[:-1], how.sections), merge.kind)
+        constants = {"MERGE": merge, **how.constants()}
         recipe.launch(
-            reduce_by_workgroup,
-            how.groups * how.items,
-            how.items,
-            x,
-            totals,
-            MAP=None,
-            LANES=lanes,
-            WIDTH=how.width,
-            TALL=how.tall,
-            SECTION=how.section,
-            **merge.constants(),
+            reduce_by_workgroup, how.groups * how.items, how.items, x, totals, **constants
         )
         starts = recipe.empty(totals.shape, merge.kind)
         scanned(recipe, totals, starts, merge, 0)
-    recipe.launch(
-        scan_by_workgroup,
-        prod(x.shape[:-1]) * how.sections * how.width,
-        how.width,
-        x,
-        starts,
-        out,
-        LANES=lanes,
-        WIDTH=how.width,
-        TALL=1,
-        STRIPS=strips,
-        SECTION=how.section,
-        SHIFT=shift,
-        **merge.constants(),
-    )
+    items = prod(x.shape[:-1]) * how.sections * how.width
+    held = Tile(merge, how.width, strips)
+    constants = {"TILE": held, "TALL": 1, "SECTION": how.section, "SHIFT": shift}
+    recipe.launch(scan_by_workgroup, items, how.width, x, starts, out, **constants)
 
 
 def _scan_columns(recipe: Recipe, x: Any, out: Any, merge: Merge, shift: int) -> None:
@@ -163,25 +133,17 @@ def _scan_columns(recipe: Recipe, x: Any, out: Any, merge: Merge, shift: int) ->
         scan_in_strips(recipe, x, out, merge, shift, lanes)
         return
     starts = None
-    constants = {"LANES": lanes, "STRIP": strip, "SECTION": section, **merge.constants()}
+    merge = merge.taking(lanes)
+    constants = {"MERGE": merge, "STRIP": strip, "SECTION": section}
     if sections > 1:
         starts = _crosswise(recipe, x, sections, merge.kind)
-        recipe.launch(reduce_columns, strips * sections, group, x, starts, MAP=None, **constants)
+        recipe.launch(reduce_columns, strips * sections, group, x, starts, **constants)
         if sections > _FEW:
             totals, starts = starts, _crosswise(recipe, x, sections, merge.kind)
             scanned(recipe, totals, starts, merge, 0)
-    recipe.launch(
-        scan_columns,
-        strips * sections,
-        group,
-        x,
-        starts,
-        out,
-        STARTS=1 if sections > _FEW else _FEW,
-        SHIFT=shift,
-        STREAMING=streams(out.nbytes, capabilities),
-        **constants,
-    )
+    constants["STARTS"] = 1 if sections > _FEW else _FEW
+    constants |= {"SHIFT": shift, "STREAMING": streams(out.nbytes, capabilities)}
+    recipe.launch(scan_columns, strips * sections, group, x, starts, out, **constants)
 
 
 def _cpu_strip(vectors: int, capabilities: Capabilities) -> int:

@@ -7,9 +7,9 @@ from typing import Any, Final
 
 from portable.backend import Capabilities
 from portable.primitives.base.recipe import Recipe
-from portable.primitives.reductions.axis import Merge
+from portable.primitives.reductions.merging import Merge
 from portable.primitives.scans.kept_state import kept_state
-from portable.primitives.scans.strip_lookback_kernels import scan_strips_in_turn
+from portable.primitives.scans.strip_lookback_kernels import Strip, scan_strips_in_turn
 
 __all__ = ["scan_in_strips", "strips_may_wait"]
 
@@ -56,17 +56,7 @@ def scan_in_strips(recipe: Recipe, x: Any, out: Any, merge: Merge, shift: int, l
     depth = max(1, _BYTES_PER_ITEM // (lanes * kind.itemsize))
     tiles = -(-columns // (_WIDTH * lanes)) * -(-length // (tall * depth))
     groups = min(tiles, device.capabilities.compute_units * _GROUPS_PER_UNIT)
-    recipe.launch(
-        scan_strips_in_turn,
-        groups * _WIDTH * tall,
-        _WIDTH * tall,
-        x,
-        kept_state(recipe, device, 2 * tiles * _WIDTH * lanes, kind.itemsize),
-        out,
-        LANES=lanes,
-        WIDTH=_WIDTH,
-        TALL=tall,
-        DEPTH=depth,
-        SHIFT=shift,
-        **merge.constants(),
-    )
+    state = kept_state(recipe, device, 2 * tiles * _WIDTH * lanes, kind.itemsize)
+    constants = {"STRIP": Strip(merge.taking(lanes), _WIDTH, tall, depth), "SHIFT": shift}
+    items = _WIDTH * tall
+    recipe.launch(scan_strips_in_turn, groups * items, items, x, state, out, **constants)

@@ -121,8 +121,9 @@ def _vstore(
 
 
 @handles("vector")
-def _vector(builder: Builder, elements: tuple[Any, ...]) -> Value:
-    _check_lanes(builder, len(elements))
+def _vector(builder: Builder, elements: tuple[Any, ...]) -> Value | Complex:
+    if _check_lanes(builder, len(elements)) == 1 and isinstance(elements[0], Complex):
+        return elements[0]
     values = unify(builder, *elements)
     if any(v.lanes > 1 for v in values):
         builder.fail("kl.vector takes scalars")
