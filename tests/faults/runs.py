@@ -41,7 +41,14 @@ from portable.primitives.scans.lookback_kernels import LookBack, scan_in_turn
 from portable.primitives.scans.scan_kernels import Tile as TileOfRows
 from portable.primitives.scans.scan_kernels import scan_by_workgroup
 from portable.primitives.scans.strip_lookback_kernels import Strip, scan_strips_in_turn
-from portable.primitives.sorts.radix_kernels import count_digits, place_digits
+from portable.primitives.sorts.bucket_kernels import (
+    Sorting,
+    Splitters,
+    count_buckets,
+    place_in_buckets,
+    sort_parts,
+)
+from portable.primitives.sorts.keys import Order
 from portable.primitives.sorts.sorting_kernels import merge_runs, sort_runs
 from portable.primitives.sorts.sweep_sorting import Tile, sweep_sorted
 
@@ -479,14 +486,19 @@ def sorting_tile_by_tile() -> None:
 
 
 @run
-def sorting_by_sections() -> None:
-    """Work-items alone, each with a section of its own."""
+def sorting_by_buckets() -> None:
+    """Work-items alone, each with a section of its own, and then with a bucket."""
     a = np.random.default_rng(1).integers(0, 200, 70).astype(np.uint8)
-    counts, out = empty(256, 3, kind=int32), empty(70, kind=uint8)
-    how = {"SECTION": 32, "DIGIT": 0, "KIND": "u", "BITS": 8, "DESCENDING": False}
-    count_digits[3, 1](a, counts, **how)
-    ends = np.cumsum(counts.reshape(-1)).reshape(256, 3)
-    place_digits[3, 1](a, None, (ends - counts).astype(np.int32), out, None, **how)
+    order = Order("u", 8, False)
+    counts, buckets = empty(8, 3, kind=int32), empty(70, kind=uint8)
+    splitters = Splitters(order, 4)
+    count_buckets[3, 1](
+        a, np.sort(a[:8]), counts, buckets, SPLITTERS=splitters, SECTION=32, LANES=1
+    )
+    starts = (np.cumsum(counts.reshape(-1)).reshape(8, 3) - counts).astype(np.int32)
+    out, spare = empty(70, kind=uint8), empty(70, kind=uint8)
+    place_in_buckets[3, 1](a, buckets, starts, out, None, COUNT=8, SECTION=32)
+    sort_parts[4, 1](None, starts, out, spare, None, None, SORTING=Sorting(order, 4, 2))
     np.testing.assert_array_equal(out, np.sort(a))
 
 

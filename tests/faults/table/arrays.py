@@ -17,7 +17,7 @@ COLLECTIVES: Final = "portable.lang.collectives:"
 REDUCTIONS: Final = PRIMITIVES + "reductions.workgroup_kernels:"
 ORDER: Final = PRIMITIVES + "sorts.tile_order:"
 SWEEP: Final = PRIMITIVES + "sorts.sweep_kernels:"
-RADIX: Final = PRIMITIVES + "sorts.radix_kernels:"
+BUCKETS: Final = PRIMITIVES + "sorts.bucket_kernels:"
 MASKS: Final = PRIMITIVES + "masks.mask_kernels:"
 COMPACTION: Final = PRIMITIVES + "masks.compaction_kernels:"
 FOURIER: Final = "portable.array.fourier.kernels:"
@@ -26,28 +26,28 @@ ARRAYS: Final = (
     fault(
         "a total is published before it is made",
         LOOKBACK + "announced",
-        "publish(state, number, sums[WIDTH - 1], mark, KIND)",
-        "publish(state, number, sums[WIDTH - 2], mark, KIND)",
+        "board.publish(number, sums[TILE.width - 1], TILE.merge.kind)",
+        "board.publish(number, sums[TILE.width - 2], TILE.merge.kind)",
         "totals_looked_back_at",
         "result",
     ),
     fault(
         "totals of the launch before count as this one's",
-        LOOKBACK + "looked_at",
-        "(words[place + p] >> 32) == mark",
+        LOOKBACK + "Board.looked_at",
+        "(words[place + p] >> 32) == self.mark",
         "(words[place + p] >> 32) != 0",
         "totals_looked_back_at",
         "result",
     ),
     without_barrier(
-        LOOKBACK + "gathered",
+        LOOKBACK + "LookBack.gathered",
         1,
         2,
         "a window is added up before it is gathered",
         "totals_looked_back_at",
     ),
     without_barrier(
-        LOOKBACK + "added_in_parts",
+        LOOKBACK + "LookBack.added_in_parts",
         0,
         1,
         "parts are merged before they are there",
@@ -72,24 +72,24 @@ ARRAYS: Final = (
         "totals of tiles are not published",
         LOOKBACK + "announced",
         "kl.local_id(0) == 0",
-        "kl.local_id(0) == WIDTH",
+        "kl.local_id(0) == TILE.width",
         "totals_looked_back_at",
         "wait",
         patience=200,
     ),
     fault(
         "the total of one block too few is taken",
-        BLOCKS + "before_block",
-        "looked_at(state, row + known - 1, mark, words, 0, PIECES)",
-        "looked_at(state, row + kl.maximum(known - 2, 0), mark, words, 0, PIECES)",
+        BLOCKS + "Blocks.before_block",
+        "board.looked_at(row + known - 1, words, 0, PIECES)",
+        "board.looked_at(row + kl.maximum(known - 2, 0), words, 0, PIECES)",
         "totals_of_blocks",
         "result",
     ),
     fault(
         "a strip waits for a tile that comes later",
         STRIPS + "scan_strips_in_turn",
-        "slot(number - distance * strips, total, what, KIND, LANES, WIDTH)",
-        "slot(number + strips, total, what, KIND, LANES, WIDTH)",
+        "STRIP.slot(number - distance * strips, total, what)",
+        "STRIP.slot(number + strips, total, what)",
         "totals_of_strips",
         "wait",
         patience=200,
@@ -102,7 +102,7 @@ ARRAYS: Final = (
         "totals_of_strips",
     ),
     without_barrier(
-        SCANS + "add_up",
+        SCANS + "Tile.add_up",
         1,
         2,
         "a round of sums begins before the one before is done",
@@ -154,8 +154,8 @@ ARRAYS: Final = (
     fault(
         "the rest of a row is merged twice",
         REDUCTIONS + "merged_of",
-        "kl.minimum(left + (stop - full), LANES)",
-        "kl.minimum(left + (stop - full) + 1, LANES)",
+        "kl.minimum(left + (stop - full), MERGE.lanes)",
+        "kl.minimum(left + (stop - full) + 1, MERGE.lanes)",
         "reductions_at_once",
         "bounds",
     ),
@@ -228,10 +228,10 @@ ARRAYS: Final = (
     ),
     fault(
         "a section loses its last element",
-        RADIX + "place_digits",
+        BUCKETS + "place_in_buckets",
         "kl.minimum(s * SECTION + SECTION, length)",
         "kl.minimum(s * SECTION + SECTION - 1, length)",
-        "sorting_by_sections",
+        "sorting_by_buckets",
         "result",
     ),
     fault(
