@@ -12,9 +12,9 @@ import pytest
 from portable import dtypes, to_numpy
 from portable.backend import Device
 from portable.primitives.base.recipe import Recipe
-from portable.primitives.sorts import radix_sorting, sweep_sorting
+from portable.primitives.sorts import bucket_sorting, sweep_sorting
+from portable.primitives.sorts.bucket_sorting import bucket_sorted
 from portable.primitives.sorts.merge_sorting import merge_sorted
-from portable.primitives.sorts.radix_sorting import radix_sorted
 from portable.primitives.sorts.sweep_sorting import Tile, sweep_sorted
 
 RNG = np.random.default_rng(0)
@@ -22,7 +22,7 @@ DTYPES = ["bool", "int8", "uint16", "int32", "uint64", "int64", "float16", "floa
 TILE = Tile(1, 64)
 METHODS = {
     "merge": merge_sorted,
-    "radix": radix_sorted,
+    "rows": bucket_sorted,
     "tile": partial(sweep_sorted, tile=Tile(3, 32)),
     "tiles": partial(sweep_sorted, tile=TILE),
 }
@@ -104,9 +104,22 @@ def test_on_the_device(ours: Device, method: str) -> None:
     check(ours, method, numbers("float32", (2, 70)))
 
 
-def test_sections(ours: Device, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(radix_sorting, "_SHORTEST_SECTION", 32)
-    check(ours, "radix", numbers("uint16", (2, 131)), order=False)
+@pytest.mark.parametrize("dtype", ["uint16", "float32", "complex64"])
+def test_buckets(ours: Device, monkeypatch: pytest.MonkeyPatch, dtype: str) -> None:
+    monkeypatch.setattr(bucket_sorting, "_SHORTEST", 300)
+    check(ours, "rows", numbers(dtype, (2, 331)), order=dtype != "uint16")
+
+
+@pytest.mark.parametrize("moves", ["none", "few", "many"])
+def test_keys_that_crowd_together(ours: Device, moves: str) -> None:
+    """The highest bits that differ tell one element from the others, and these not apart."""
+    a = np.arange(1, 203)
+    if moves == "few":
+        a[::10], a[1::10] = a[1::10], a[::10].copy()
+    elif moves == "many":
+        RNG.shuffle(a)
+    a[77] = 2**60
+    check(ours, "rows", a)
 
 
 @pytest.mark.parametrize("dtype", ["int16", "float16", "float32"])

@@ -10,7 +10,7 @@ from portable.primitives.base.recipe import Recipe
 from portable.primitives.reductions.merging import Merge
 from portable.primitives.reductions.reduction_kernels import total
 from portable.primitives.scans.scanning import scanned
-from portable.primitives.sorts.radix_kernels import DIGIT_BITS
+from portable.primitives.sorts.keys import DIGIT_BITS
 
 __all__ = [
     "Pass",

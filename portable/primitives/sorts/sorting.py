@@ -7,9 +7,9 @@ from typing import Any, Final
 
 from portable.dtypes import int64
 from portable.primitives.base.recipe import Plans, Recipe
+from portable.primitives.sorts.bucket_sorting import bucket_sorted
 from portable.primitives.sorts.merge_sorting import RUN, merge_sorted
 from portable.primitives.sorts.radix_passes import digits_of
-from portable.primitives.sorts.radix_sorting import radix_sorted
 from portable.primitives.sorts.sweep_sorting import can_sweep, sweep_sorted
 
 __all__ = ["sorted_along_last"]
@@ -38,7 +38,7 @@ def _method_for(x: Any) -> Callable[..., tuple[Any, Any]]:
     length = x.shape[-1]
     per_digit = length // digits_of(x.dtype)
     if x.device.capabilities.lone_work_items:
-        return radix_sorted if per_digit >= _FEW_ALONE else merge_sorted
+        return bucket_sorted if per_digit >= _FEW_ALONE else merge_sorted
     together = per_digit >= _FEW_TOGETHER or (x.size <= _LITTLE and length > RUN)
     return sweep_sorted if together and can_sweep(x) else merge_sorted
 

@@ -16,7 +16,7 @@ from portable import lang as kl
 from portable.lang.function import function
 from portable.lang.kernel import kernel
 from portable.primitives.maps.elementwise_kernel import unravelled
-from portable.primitives.sorts.radix_kernels import DIGIT_BITS, RADIX, digit_in, key_at
+from portable.primitives.sorts.keys import DIGIT_BITS, RADIX, digit_in, key_at
 from portable.primitives.sorts.tile_order import DIGIT_AT, note_of, order_notes, place_in, room
 
 __all__ = ["count_by_workgroup", "place_by_workgroup", "sort_by_workgroup"]

@@ -20,7 +20,7 @@ from portable.primitives.base.geometry import power_of_two
 from portable.primitives.base.recipe import Recipe
 from portable.primitives.base.storage import contiguous_strides
 from portable.primitives.maps.creation_kernels import counted, generated
-from portable.primitives.sorts.radix_kernels import DIGIT_BITS, RADIX
+from portable.primitives.sorts.keys import DIGIT_BITS, RADIX
 from portable.primitives.sorts.radix_passes import (
     begins_of,
     buffers_for,

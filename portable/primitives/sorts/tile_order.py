@@ -12,7 +12,7 @@ from typing import Any
 
 from portable import lang as kl
 from portable.lang.function import function
-from portable.primitives.sorts.radix_kernels import DIGIT_BITS, RADIX, digit_of
+from portable.primitives.sorts.keys import DIGIT_BITS, RADIX, digit_of
 
 __all__ = ["DIGIT_AT", "note_of", "order_notes", "place_in", "room"]
 

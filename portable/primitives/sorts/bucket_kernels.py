@@ -1,0 +1,370 @@
+"""Sorting where each work-item has a core to itself: into buckets, and each in its core's caches.
+
+Splitters are drawn from the elements, so that buckets are about alike however those are spread, and
+an element equal to a splitter has a bucket of its own kind, in which all are equal (M. Axtmann,
+S. Witt, D. Ferizovic, P. Sanders, "Engineering in-place sorting algorithms", ACM TOPC 9, 2022; here
+not in place). What a core then holds it orders by the highest bits in which its keys differ, the
+lower half of them first, and what these leave out of order by insertion: few elements, unless keys
+crowd together, where all bits are gone through. All steps keep equal elements in order.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from portable import lang as kl
+from portable.lang.function import function
+from portable.lang.kernel import kernel
+from portable.primitives.maps.elementwise_kernel import product_of, unravelled
+from portable.primitives.reductions.merging import folded
+from portable.primitives.sorts.keys import Order
+
+__all__ = ["Splitters", "count_buckets", "draw_samples", "place_in_buckets", "sort_parts"]
+
+_TOGETHER = 8
+"""Elements whose buckets are looked for side by side."""
+_MOST_MOVES = 4
+"""Moves for each element after which insertion gives up."""
+
+
+@function
+def mixed(k: Any) -> Any:
+    """Bits that look drawn by chance."""
+    x = (kl.cast(k, kl.u32) + 1) * 0x9E3779B1
+    x = (x ^ (x >> 15)) * 0x85EBCA77
+    return x ^ (x >> 13)
+
+
+@kernel
+def draw_samples(x: Any, out: Any) -> None:
+    """Elements of each row, one from each of as many parts as `out` is long."""
+    k = kl.global_id(0)
+    if k < product_of(out.shape):
+        at = unravelled(k, out.shape)
+        part = x.shape[x.ndim - 1] // out.shape[out.ndim - 1]
+        n = at[out.ndim - 1]
+        here = n * part + kl.cast(mixed(k) % kl.cast(part, kl.u32), n.dtype)
+        out[*at] = x[*at[: out.ndim - 1], here]
+
+
+@dataclass(frozen=True)
+class Splitters:
+    """What divides elements into buckets; a constant of kernels.
+
+    Attributes
+    ----------
+    order : Order
+        Of the elements.
+    count : int
+        Ranges between splitters, a power of two.
+    """
+
+    order: Order
+    count: int
+
+    @property
+    def levels(self) -> int:
+        """How deep the tree is."""
+        return self.count.bit_length() - 1
+
+    @function
+    def gather(self, samples: Any, outer: Any, tree: Any) -> None:
+        """Keys of sorted samples as a search tree: of node `j` the children are ``2 * j`` and next.
+
+        The keys in order follow, the greatest of all at their end.
+        """
+        every = samples.shape[samples.ndim - 1] // self.count
+        for k in range(self.count):
+            key = self.order.key(samples[*outer, kl.minimum(k + 1, self.count - 1) * every])
+            tree[self.count + k] = key
+        for j in range(1, self.count):
+            level = 31 - kl.clz(kl.cast(j, kl.u32))
+            wide = self.count >> kl.cast(level, kl.i32)
+            first = (j - (kl.cast(1, kl.i32) << kl.cast(level, kl.i32))) * wide
+            tree[j] = tree[self.count + first + wide // 2 - 1]
+
+    @function
+    def buckets_of(self, keys: Any, tree: Any) -> Any:
+        """For each key twice the range that it is in, and one more if it equals its splitter."""
+        nodes = [kl.cast(1, kl.i32) for _ in keys]
+        for _ in kl.static_range(self.levels):
+            nodes = [
+                2 * j + kl.cast(tree[j] < key, kl.i32) for j, key in zip(nodes, keys, strict=True)
+            ]
+        ranges = [2 * (j - self.count) for j in nodes]
+        if self.order.kind == "c":
+            return ranges  # elements with equal real parts are still to be put in order
+        equal = [kl.cast(tree[j] == key, kl.i32) for j, key in zip(nodes, keys, strict=True)]
+        return [r + e for r, e in zip(ranges, equal, strict=True)]
+
+
+@kernel
+def count_buckets(
+    x: Any, samples: Any, counts: Any, buckets: Any, *, SPLITTERS: Any, SECTION: int, LANES: int
+) -> None:
+    """``counts[..., b, s]``: how many elements of section `s` are of bucket `b`.
+
+    ``buckets`` says of which each is, ``samples`` are sorted.
+    """
+    lead = x.shape[: x.ndim - 1]
+    length = x.shape[x.ndim - 1]
+    sections = kl.cdiv(length, SECTION)
+    item = kl.global_id(0)
+    if item < product_of(lead) * sections:
+        outer = unravelled(item // sections, lead)
+        s = item % sections
+        tree = kl.private((2 * SPLITTERS.count,), SPLITTERS.order.key(x[*outer, 0]).dtype)
+        SPLITTERS.gather(samples, outer, tree)
+        own = kl.private((2 * SPLITTERS.count,), kl.i32)
+        for b in range(2 * SPLITTERS.count):
+            own[b] = 0
+        first, stop = s * SECTION, kl.minimum(s * SECTION + SECTION, length)
+        whole = first + (stop - first) // _TOGETHER * _TOGETHER
+        for i in range(first, whole, _TOGETHER):
+            if LANES > 1:
+                both = SPLITTERS.order.key(kl.vload(x, *outer, i, lanes=_TOGETHER))
+                keys = [both[u] for u in kl.static_range(_TOGETHER)]
+            else:
+                keys = [SPLITTERS.order.key(x[*outer, i + u]) for u in kl.static_range(_TOGETHER)]
+            found = SPLITTERS.buckets_of(keys, tree)
+            for u in kl.static_range(_TOGETHER):
+                buckets[*outer, i + u] = found[u]
+                own[found[u]] = own[found[u]] + 1
+        for i in range(whole, stop):
+            alone = SPLITTERS.buckets_of((SPLITTERS.order.key(x[*outer, i]),), tree)
+            buckets[*outer, i] = alone[0]
+            own[alone[0]] = own[alone[0]] + 1
+        for b in range(2 * SPLITTERS.count):
+            counts[*outer, b, s] = own[b]
+
+
+@kernel
+def place_in_buckets(
+    x: Any, buckets: Any, starts: Any, out: Any, order: Any, *, COUNT: int, SECTION: int
+) -> None:
+    """Moves elements to `COUNT` buckets, `starts` being where each section's of one begin.
+
+    `order`, where each was, may be None.
+    """
+    lead = x.shape[: x.ndim - 1]
+    length = x.shape[x.ndim - 1]
+    sections = kl.cdiv(length, SECTION)
+    item = kl.global_id(0)
+    if item < product_of(lead) * sections:
+        outer = unravelled(item // sections, lead)
+        s = item % sections
+        places = kl.private((COUNT,), starts.dtype)
+        for b in range(COUNT):
+            places[b] = starts[*outer, b, s]
+        for i in range(s * SECTION, kl.minimum(s * SECTION + SECTION, length)):
+            b = buckets[*outer, i]
+            place = places[b]
+            places[b] = place + 1
+            out[*outer, place] = x[*outer, i]
+            if order is not None:
+                order[*outer, place] = kl.cast(i, order.dtype)
+
+
+@dataclass(frozen=True)
+class Line:
+    """A row of elements, and where each was at first; None where nobody asks, or each is there."""
+
+    elements: Any
+    places: Any
+    outer: Any
+
+    @function
+    def some(self, i: Any, lanes: Any = 1) -> Any:
+        """Neighbouring elements."""
+        return kl.vload(self.elements, *self.outer, i, lanes=lanes)
+
+    @function
+    def was(self, i: Any) -> Any:
+        """Where an element was."""
+        return i if self.places is None else self.places[*self.outer, i]
+
+    @function
+    def put(self, i: Any, element: Any, was: Any) -> None:
+        """Writes both."""
+        self.elements[*self.outer, i] = element
+        if self.places is not None:
+            self.places[*self.outer, i] = kl.cast(was, self.places.dtype)
+
+
+@dataclass(frozen=True)
+class Sorting:
+    """How a work-item sorts a part of a row; a constant of kernels.
+
+    Attributes
+    ----------
+    order : Order
+        Of the elements.
+    digit : int
+        Bits by which it moves elements at a time.
+    lanes : int
+        Neighbours whose keys it works out at a time.
+    """
+
+    order: Order
+    digit: int
+    lanes: int
+
+    @function
+    def digits_of(self, elements: Any, part: Any, lowest: Any, shift: Any) -> Any:
+        """Two digits of how far keys are above another, from bit `shift` on."""
+        above = (self.order.part(elements, part) - lowest) >> shift
+        mask = (1 << self.digit) - 1
+        high = above >> kl.cast(self.digit, lowest.dtype)
+        return kl.cast(above & mask, kl.i32), kl.cast(high & mask, kl.i32)
+
+    @function
+    def count(self, line: Any, i: Any, lanes: Any, counts: Any, key: Any) -> None:
+        """Counts both digits of some elements."""
+        low, high = self.digits_of(line.some(i, lanes), *key)
+        for lane in kl.static_range(lanes):
+            counts[low[lane]] = counts[low[lane]] + 1
+            above = high[lane] + (1 << self.digit)
+            counts[above] = counts[above] + 1
+
+    @function
+    def move(
+        self, line: Any, out: Any, i: Any, lanes: Any, places: Any, HIGH: Any, key: Any
+    ) -> None:
+        """Moves some elements to where the next of their digit belongs."""
+        elements = line.some(i, lanes)
+        digits = self.digits_of(elements, *key)[HIGH] + (HIGH << self.digit)
+        for lane in kl.static_range(lanes):
+            place = places[digits[lane]]
+            places[digits[lane]] = place + 1
+            out.put(place, elements[lane], line.was(i + lane))
+
+    @function
+    def by_two_digits(
+        self, source: Any, spare: Any, out: Any, first: Any, stop: Any, key: Any
+    ) -> None:
+        """Brings a part in the order of two digits; `key` says of what, as in `digits_of`."""
+        RADIX = 1 << self.digit
+        places = kl.private((2 * RADIX,), first.dtype)
+        for d in range(2 * RADIX):
+            places[d] = kl.cast(0, first.dtype)
+        whole = first + (stop - first) // self.lanes * self.lanes
+        for i in range(first, whole, self.lanes):
+            self.count(source, i, self.lanes, places, key)
+        for i in range(whole, stop):
+            self.count(source, i, 1, places, key)
+        below, below_high = first, first
+        for d in range(RADIX):
+            count, count_high = places[d], places[RADIX + d]
+            places[d], places[RADIX + d] = below, below_high
+            below, below_high = below + count, below_high + count_high
+        for HIGH in kl.static_range(2):
+            line, to = (spare, out) if HIGH else (source, spare)
+            for i in range(first, whole, self.lanes):
+                self.move(line, to, i, self.lanes, places, HIGH, key)
+            for i in range(whole, stop):
+                self.move(line, to, i, 1, places, HIGH, key)
+
+    @function
+    def ordered_from(self, line: Any, i: Any, stop: Any) -> Any:
+        """From `i` on the first vector that is not in order, or that ends beyond `stop`."""
+        ahead = i
+        fine = ahead + self.lanes <= stop
+        while fine:
+            keys = self.order.key(line.some(ahead, self.lanes))
+            fallen = kl.where(self.order.key(line.some(ahead - 1, self.lanes)) > keys, 1, 0)
+            if folded(fallen, self.lanes, kl.add) > 0:
+                fine = False
+            else:
+                ahead = ahead + self.lanes
+                fine = ahead + self.lanes <= stop
+        return ahead
+
+    @function
+    def by_insertion(self, line: Any, first: Any, stop: Any) -> Any:
+        """Moves each element to its place among those before it, unless that takes many moves.
+
+        Returns whether all are in order.
+        """
+        left = (stop - first) * _MOST_MOVES
+        i = first + 1
+        while (i < stop) & (left > 0):
+            i = self.ordered_from(line, i, stop)
+            for n in range(i, kl.minimum(i + self.lanes, stop)):
+                element, was, j = line.some(n), line.was(n), n
+                key = self.order.key(element)
+                above = self.order.key(line.some(n - 1))
+                while above > key:
+                    line.put(j, line.some(j - 1), line.was(j - 1))
+                    j = j - 1
+                    above = key
+                    if j > first:
+                        above = self.order.key(line.some(j - 1))
+                if j < n:
+                    line.put(j, element, was)
+                    left = left - (n - j)
+            i = i + self.lanes
+        return left > 0
+
+    @function
+    def range_of(self, line: Any, first: Any, stop: Any) -> Any:
+        """The least and the greatest key."""
+        lowest = self.order.key(line.some(first))
+        highest = lowest
+        whole = first + (stop - first) // self.lanes * self.lanes
+        least, most = kl.splat(lowest, self.lanes), kl.splat(lowest, self.lanes)
+        for i in range(first, whole, self.lanes):
+            keys = self.order.key(line.some(i, self.lanes))
+            least, most = kl.minimum(least, keys), kl.maximum(most, keys)
+        for i in range(whole, stop):
+            key = self.order.key(line.some(i))
+            lowest, highest = kl.minimum(lowest, key), kl.maximum(highest, key)
+        lowest = kl.minimum(lowest, folded(least, self.lanes, kl.minimum))
+        return lowest, kl.maximum(highest, folded(most, self.lanes, kl.maximum))
+
+    @function
+    def whole(self, source: Any, spare: Any, out: Any, first: Any, stop: Any) -> None:
+        """Sorts by all bits, of complex numbers those of the imaginary parts first."""
+        zero = self.order.key(source.some(first)) * 0
+        for part in kl.static_range(2 if self.order.kind == "c" else 1):
+            for shift in kl.static_range(0, self.order.bits, 2 * self.digit):
+                key = (part, zero, kl.cast(shift, zero.dtype))
+                if part == 0 and shift == 0:
+                    self.by_two_digits(source, spare, out, first, stop, key)
+                else:
+                    self.by_two_digits(out, spare, out, first, stop, key)
+
+
+@kernel
+def sort_parts(
+    x: Any, starts: Any, out: Any, spare: Any, order: Any, spare_order: Any, *, SORTING: Any
+) -> None:
+    """Sorts rows of `x` into those of `out`, or without `x` the even buckets of those of `out`.
+
+    `starts` are as `place_in_buckets` takes them, None for whole rows. `order` and its spare, where
+    elements were, may be None.
+    """
+    lead = out.shape[: out.ndim - 1]
+    buckets = 1 if starts is None else starts.shape[starts.ndim - 2] // 2
+    item = kl.global_id(0)
+    if item < product_of(lead) * buckets:
+        outer = unravelled(item // buckets, lead)
+        target, between = Line(out, order, outer), Line(spare, spare_order, outer)
+        source = target if x is None else Line(x, None, outer)
+        first, stop = kl.cast(0, item.dtype), kl.cast(out.shape[out.ndim - 1], item.dtype)
+        if starts is not None:
+            bucket = item % buckets * 2
+            first = kl.cast(starts[*outer, bucket, 0], item.dtype)
+            stop = kl.cast(starts[*outer, bucket + 1, 0], item.dtype)
+        if first < stop:
+            if SORTING.order.kind == "c":
+                SORTING.whole(source, between, target, first, stop)
+            else:
+                lowest, highest = SORTING.range_of(source, first, stop)
+                bits = 8 * lowest.dtype.itemsize - kl.cast(kl.clz(highest - lowest), kl.i32)
+                left = kl.maximum(bits - 2 * SORTING.digit, 0)
+                if (bits > 0) | (x is not None):
+                    key = (0, lowest, kl.cast(left, lowest.dtype))
+                    SORTING.by_two_digits(source, between, target, first, stop, key)
+                if left > 0 and not SORTING.by_insertion(target, first, stop):
+                    SORTING.whole(target, between, target, first, stop)

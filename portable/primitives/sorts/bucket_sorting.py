@@ -1,0 +1,122 @@
+"""Sorting on processors: how rows are cut into sections and buckets, and launched.
+
+The floor is to read elements twice to find their buckets and to write them once, and then what a
+core takes for a bucket in its caches.
+"""
+
+from __future__ import annotations
+
+from math import prod
+from typing import Any, Final
+
+from portable.dtypes import int64, uint8, uint16
+from portable.primitives.base.geometry import power_of_two
+from portable.primitives.base.recipe import Recipe
+from portable.primitives.sorts.bucket_kernels import (
+    Sorting,
+    Splitters,
+    count_buckets,
+    draw_samples,
+    place_in_buckets,
+    sort_parts,
+)
+from portable.primitives.sorts.keys import Order
+from portable.primitives.sorts.radix_passes import begins_of, in_words, keys_of, place_for
+
+__all__ = ["bucket_sorted"]
+
+_SECTIONS_PER_UNIT: Final = 2
+_SHORTEST: Final = 1 << 14
+# Bytes of a bucket, of which a core's caches are to hold two.
+_BYTES: Final = 1 << 18
+_FEWEST: Final = 8
+_MOST: Final = 512
+_SAMPLES: Final = 16
+_LONG: Final = 4096
+_LONG_DIGIT: Final = 11
+_SHORT_DIGIT: Final = 8
+_LANES: Final = 8
+
+
+def bucket_sorted(
+    recipe: Recipe, x: Any, descending: bool, *, values: bool, order: bool
+) -> tuple[Any, Any]:
+    """The last axis of `x` sorted, and where its elements were; what is not asked for is None.
+
+    Parameters
+    ----------
+    recipe : Recipe
+        The steps.
+    x : Storage
+        An array of it, not empty.
+    descending : bool
+        Whether the greatest come first.
+    values, order : bool
+        Whether the elements in order, and where they were, are wanted.
+    """
+    keys = keys_of(x.dtype, descending)
+    how = Order(keys["KIND"], keys["BITS"], descending)
+    out = recipe.empty(x.shape, x.dtype)
+    places = recipe.empty(x.shape, int64) if order else None
+    if x.shape[-1] < _SHORTEST:
+        _sort(recipe, x, None, (out, places), how)
+    else:
+        starts = _into_buckets(recipe, x, out, places, how)
+        _sort(recipe, None, starts, (out, places), how)
+    return (out if values else None), places
+
+
+def _sort(recipe: Recipe, x: Any, starts: Any, found: tuple[Any, Any], how: Order) -> None:
+    """Sorts rows, or the buckets that begin at `starts`, a work-item each."""
+    out, places = found
+    rows, length = prod(out.shape[:-1]), out.shape[-1]
+    spare = recipe.empty(out.shape, out.dtype)
+    spare_places = None if places is None else recipe.empty(out.shape, place_for(length))
+    buckets = 1 if starts is None else starts.shape[-2] // 2
+    digit = _LONG_DIGIT if length // buckets >= _LONG else _SHORT_DIGIT
+    arrays = in_words(x), starts, in_words(out), in_words(spare), places, spare_places
+    recipe.launch(
+        sort_parts,
+        rows * buckets,
+        1,
+        *arrays,
+        SORTING=Sorting(how, digit, _lanes(x if starts is None else out)),
+    )
+
+
+def _into_buckets(recipe: Recipe, x: Any, out: Any, places: Any, how: Order) -> Any:
+    """Moves the elements of rows to buckets; where each section's of a bucket begin."""
+    lead, length = x.shape[:-1], x.shape[-1]
+    wanted = power_of_two(-(-length * x.dtype.itemsize // _BYTES))
+    splitters = Splitters(how, min(_MOST, max(_FEWEST, wanted)))
+    count = 2 * splitters.count
+    samples = recipe.empty((*lead, _SAMPLES * splitters.count), x.dtype)
+    recipe.launch(draw_samples, samples.size, 1, in_words(x), in_words(samples))
+    ordered = recipe.empty(samples.shape, x.dtype)
+    _sort(recipe, samples, None, (ordered, None), how)
+    section = _section(x)
+    items = prod(lead) * -(-length // section)
+    buckets = recipe.empty(x.shape, uint8 if count <= 256 else uint16)
+    counts = recipe.empty((*lead, count, -(-length // section)), place_for(length))
+    given = in_words(x), in_words(ordered), counts, buckets
+    recipe.launch(
+        count_buckets, items, 1, *given, SPLITTERS=splitters, SECTION=section, LANES=_lanes(x)
+    )
+    starts = begins_of(recipe, counts, counts.dtype)
+    arrays = in_words(x), buckets, starts, in_words(out), places
+    recipe.launch(place_in_buckets, items, 1, *arrays, COUNT=count, SECTION=section)
+    return starts
+
+
+def _section(x: Any) -> int:
+    """Elements of a row for a work-item; a whole row where rows are many."""
+    wanted = x.device.capabilities.compute_units * _SECTIONS_PER_UNIT
+    sections = -(-wanted // prod(x.shape[:-1]))
+    section: int = -(-x.shape[-1] // sections)
+    return section
+
+
+def _lanes(x: Any) -> int:
+    """Neighbours whose keys are worked out at a time."""
+    side_by_side = x.strides[-1] == x.dtype.itemsize and not x.dtype.is_complex
+    return _LANES if side_by_side else 1
