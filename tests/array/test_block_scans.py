@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -10,13 +11,14 @@ import pytest
 
 import portable
 import portable.array as xp
-from portable.backend import Device
+from portable.backend import Capabilities, Device
 from portable.dtypes import DType, complex64, complex128, float32, float64, int32, int64
 from portable.primitives.maps import work
 from portable.primitives.reductions.merging import Merge
 from portable.primitives.reductions.reduction_kernels import product, total
 from portable.primitives.scans import block_scanning
 from portable.primitives.scans.block_kernels import Blocks, scan_blocks_in_turn, scan_rows
+from portable.primitives.scans.tuning import Lines
 
 RNG = np.random.default_rng(0)
 BLOCK = 40
@@ -29,6 +31,12 @@ KINDS = [
     ("complex64", complex64, 1),
     ("complex128", complex128, 1),
 ]
+
+
+def _in_short_blocks(lines_for: Any, capabilities: Capabilities) -> Lines:
+    """As the table says, in blocks of fewer elements."""
+    found: Lines = lines_for(capabilities)
+    return found._replace(shortest=64)
 
 
 def cut_by(size: int, kind: DType, lanes: int, shift: int) -> Blocks:
@@ -115,7 +123,8 @@ def test_whole_rows(ours: Device, given: str, kind: DType, lanes: int, rows: int
 def test_blocks_and_strips_that_pass_the_caches_by(
     ours: Device, shape: tuple[int, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(block_scanning, "_SHORTEST", 64)
+    short = partial(_in_short_blocks, block_scanning.lines_for)
+    monkeypatch.setattr(block_scanning, "lines_for", short)
     monkeypatch.setattr(work, "_STREAMED", 0)
     a = RNG.integers(-9, 9, shape).astype(np.float32)
     x = ours.from_numpy(a)

@@ -1,38 +1,66 @@
-"""Reductions are cut as the table says, and what is searched is right."""
+"""Primitives are cut as the table says, and what is searched is right."""
 
 from __future__ import annotations
 
+from itertools import islice
+
 import numpy as np
+import pytest
 
 import portable as pt
 from portable.backend import Device
 from portable.dtypes import float32
+from portable.primitives import tunables
 from portable.primitives.base.borrowed import stored
-from portable.primitives.reductions import tuning
+from portable.primitives.maps import tuning as maps
+from portable.primitives.reductions import tuning as reductions
 from portable.primitives.reductions.axis import cut
-from portable.primitives.reductions.reduce_tunable import TUNABLE
+from portable.primitives.scans import tuning as scans
+from portable.primitives.sorts.tuning import pieces_for
 from tests.support.capabilities import made_up
 
+TABLED = {
+    "map": maps.shares_for,
+    "reduce": reductions.shares_for,
+    "reduce_columns": reductions.columns_for,
+    "scan": scans.lines_for,
+    "scan_columns": scans.columns_for,
+    "sort": pieces_for,
+    "transpose": maps.squares_for,
+}
 
-def test_every_device_has_a_choice() -> None:
-    for alone in (False, True):
-        shares = tuning.shares_for(made_up(lone_work_items=alone, max_workgroup=64))
-        assert shares.group == (1 if alone else 64)
+
+@pytest.mark.parametrize("kernel", TABLED)
+@pytest.mark.parametrize("alone", [False, True])
+def test_every_device_has_a_choice(kernel: str, alone: bool) -> None:
+    found = TABLED[kernel](made_up(lone_work_items=alone, max_workgroup=1024))
+    assert (found.group == 1) == alone
 
 
-def test_choices_are_tried(device: Device) -> None:
-    chosen = [
-        choice
-        for choice in TUNABLE.space.choices(float32, device.capabilities)
-        if (choice["AHEAD"], choice["VECTORS"]) == (2, 1024)
-    ][:2]
-    problem = TUNABLE.problem(device.for_arrays(), float32, (30_001,))
-    own = device.for_arrays()
-    x = stored(own, pt.asarray(np.ones(1 << 20, np.float32), device=own))
-    for choice in chosen:
+def test_workgroups_are_no_larger_than_a_device_has_them() -> None:
+    small = made_up(lone_work_items=False, max_workgroup=64)
+    for found in (reductions.shares_for, reductions.columns_for, scans.rows_for, maps.shares_for):
+        assert found(small).group == 64
+
+
+SIZES = {"REDUCE": (30_001,), "SCAN": (70_001,), "SORT": (30_001,), "MAP": (3_001,)}
+
+
+@pytest.mark.parametrize("name", tunables.__all__)
+def test_choices_are_tried(device: Device, name: str) -> None:
+    tunable = getattr(tunables, name)
+    chosen = list(islice(tunable.space.choices(float32, device.capabilities), 0, None))
+    problem = tunable.problem(device.for_arrays(), float32, SIZES.get(name, (70, 90)))
+    for choice in (chosen[0], chosen[-1]):
         problem.run(choice)
         assert problem.error() < 1
-        with tuning.trying(choice):
-            assert tuning.shares_for(device.capabilities).vectors == 1024
-            assert cut(x, 1).section >= 1024
-    assert tuning.shares_for(device.capabilities).vectors != 1024
+
+
+def test_plans_are_made_with_what_is_tried(device: Device) -> None:
+    own, shares_for = device.for_arrays(), reductions.shares_for
+    x = stored(own, pt.asarray(np.ones(1 << 20, np.float32), device=own))
+    choices = reductions.SPACE.choices(float32, device.capabilities)
+    with shares_for.trying(next(c for c in choices if c["VECTORS"] == 1024)):
+        assert shares_for(device.capabilities).vectors == 1024
+        assert cut(x, 1).section >= 1024
+    assert shares_for(device.capabilities).vectors != 1024

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Final
+from functools import partial
+from typing import Any, Final
 
 import numpy as np
 import pytest
 
 import portable
+from portable.backend import Capabilities
 from portable.primitives.scans import block_scanning
+from portable.primitives.scans.tuning import Lines
 from portable.sim import checks
 from tests.profiles.operations import CASES, close, few_units, random
 
@@ -28,6 +31,12 @@ WAITING: Final = {
 """Rings, look-back over tiles, strips and digits, last workgroups that merge, packs."""
 
 
+def _in_short_blocks(lines_for: Any, capabilities: Capabilities) -> Lines:
+    """As the table says, in blocks of fewer elements."""
+    found: Lines = lines_for(capabilities)
+    return found._replace(shortest=64)
+
+
 @pytest.mark.parametrize("schedule", SCHEDULES)
 @pytest.mark.parametrize(("name", "case"), [(n, c) for n, cases in WAITING.items() for c in cases])
 def test_as_planned_there(name: str, case: str, schedule: str) -> None:
@@ -39,7 +48,8 @@ def test_as_planned_there(name: str, case: str, schedule: str) -> None:
 @pytest.mark.parametrize("schedule", SCHEDULES)
 def test_blocks_of_a_long_row(monkeypatch: pytest.MonkeyPatch, schedule: str) -> None:
     """As processors scan them, in blocks of fewer elements than theirs."""
-    monkeypatch.setattr(block_scanning, "_SHORTEST", 64)
+    short = partial(_in_short_blocks, block_scanning.lines_for)
+    monkeypatch.setattr(block_scanning, "lines_for", short)
     device, a = few_units("intel-cpu"), random((1500,))
     with portable.use(device), checks(schedule=schedule):
         xp = portable.xp(device)

@@ -22,18 +22,11 @@ from portable.primitives.maps.exchange_kernels import (
     exchange_tiles,
 )
 from portable.primitives.maps.operation import Operation
+from portable.primitives.maps.tuning import Squares, squares_for
 from portable.primitives.maps.work import streams
 
 __all__ = ["crosswise_axis", "exchange_launch", "seen_crosswise"]
 
-_CPU_TILE: Final = 64
-_CPU_BLOCK: Final = 512
-_CPU_BLOCKS_PER_UNIT: Final = 8
-_GPU_TILE: Final = 32
-_GPU_EDGE: Final = 128
-_GPU_GROUP: Final = 256
-_GPU_BYTES: Final = 8
-_GPU_TILES_PER_UNIT: Final = 2
 _SHORTEST: Final = 16
 _MOST_LANES: Final = 16
 # Intel's compiler (2026.22.10) does not come to an end with squares of 16 narrow integers.
@@ -120,13 +113,14 @@ def exchange_launch(
         Whether no operand overlaps the result.
     """
     capabilities = out.device.capabilities
+    share = squares_for(capabilities)
     if capabilities.lone_work_items:
         kinds = [x.dtype for x in (*args, out) if isinstance(x, Storage)]
         vector = operation.vector and not compute.is_complex
         lanes = _lanes((*kinds, compute), out.shape, capabilities) if vector else 1
         block = _block(out.shape, capabilities)
         line = lanes * out.dtype.itemsize
-        constants |= {"BLOCK": block, "EDGE": _CPU_TILE, "LANES": lanes}
+        constants |= {"BLOCK": block, "EDGE": share.tile, "LANES": lanes}
         constants |= {
             "ALONG": line < capabilities.cache_line,
             "STREAMING": streams(out.nbytes, capabilities),
@@ -136,8 +130,8 @@ def exchange_launch(
         lanes = 1
         if operation.vector and not compute.is_complex:
             lanes = _tile_lanes(args, constants["HOW"], out, capabilities)
-        width = _width(lanes)
-        tall = _GPU_GROUP // width
+        width = _width(lanes, share)
+        tall = share.group // width
         constants |= {"WIDTH": width, "TALL": tall, "LANES": lanes}
         tiles = _squares(out.shape, width * lanes)
         launcher = exchange_tiles[(tiles * width, tall), (width, tall)]
@@ -162,7 +156,7 @@ def _tile_lanes(
 ) -> int:
     """How many neighbours a GPU's work-items take at a time on both sides.
 
-    So many that even of the narrowest operand they move `_GPU_BYTES`, as far as tiles find room.
+    So many that even of the narrowest operand they move `Squares.size` bytes, if tiles find room.
     """
     arrays = [x for x in args if isinstance(x, Storage)]
     if any(x.dtype.is_complex for x in (*arrays, out)):
@@ -172,26 +166,28 @@ def _tile_lanes(
         for x, word in zip(args, how, strict=True)
         if word in (CROSSWISE, CROSSWISE_REVERSED)
     ]
-    lanes: int = max(1, _GPU_BYTES // min(x.dtype.itemsize for x in (*arrays, out)))
-    while lanes > 1 and (
-        sum(sizes) * _width(lanes) * (_width(lanes) + 1) * lanes**2 > capabilities.local_memory
-        or _squares(out.shape, _width(lanes) * lanes)
-        < _GPU_TILES_PER_UNIT * capabilities.compute_units
-    ):
+    share = squares_for(capabilities)
+    lanes: int = max(1, share.size // min(x.dtype.itemsize for x in (*arrays, out)))
+    while lanes > 1:
+        width = _width(lanes, share)
+        many = _squares(out.shape, width * lanes) >= share.groups * capabilities.compute_units
+        if many and sum(sizes) * width * (width + 1) * lanes**2 <= capabilities.local_memory:
+            break
         lanes //= 2
     return lanes
 
 
-def _width(lanes: int) -> int:
+def _width(lanes: int, share: Squares) -> int:
     """Work-items along a tile's edge."""
-    return min(_GPU_TILE, _GPU_EDGE // lanes)
+    return min(share.tile, share.edge // lanes)
 
 
 def _block(shape: Shape, capabilities: Capabilities) -> int:
     """The edge of the squares that work-items do: large, but enough of them."""
-    block = _CPU_BLOCK
-    wanted = _CPU_BLOCKS_PER_UNIT * capabilities.compute_units
-    while block > _CPU_TILE and _squares(shape, block) < wanted:
+    share = squares_for(capabilities)
+    block = share.edge
+    wanted = share.groups * capabilities.compute_units
+    while block > share.tile and _squares(shape, block) < wanted:
         block //= 2
     return block
 

@@ -9,19 +9,15 @@ from typing import Final
 from portable.backend import Capabilities
 from portable.dtypes import DType, float16
 from portable.primitives.base.geometry import power_of_two
+from portable.primitives.maps.tuning import shares_for
 
 __all__ = ["conversion_of", "streams", "vector_lanes", "work_of"]
 
 _WIDE_ENOUGH: Final = 4
 _HALF: Final = 4
 """A half takes as many bytes in a processor's registers."""
-_GPU_VECTOR: Final = 16
-_GPU_LOADED: Final = 64
-_CPU_CHUNK: Final = 16384
 _STREAMED: Final = 1 << 25
 """What a processor's caches hold for whoever reads a result next."""
-_CPU_TILE: Final = 64
-_GROUP: Final = 256
 
 
 def conversion_of(kind: DType, wanted: DType | None) -> DType | None:
@@ -79,8 +75,9 @@ def _cpu_lanes(kinds: Sequence[DType], widest: int) -> int:
 
 def _gpu_lanes(kinds: Sequence[DType], capabilities: Capabilities) -> int:
     widest = max(kind.itemsize for kind in kinds)
-    lanes = min(_GPU_VECTOR, capabilities.vector_bytes) // widest
-    return max(lanes, min(_GPU_VECTOR // kinds[-1].itemsize, _GPU_LOADED // widest))
+    share = shares_for(capabilities)
+    lanes = min(share.vector, capabilities.vector_bytes) // widest
+    return max(lanes, min(share.vector // kinds[-1].itemsize, share.loaded // widest))
 
 
 def work_of(
@@ -104,13 +101,13 @@ def work_of(
         Whether an operand's neighbours do not lie along the rows.
     """
     inner, rows = shape[-1], prod(shape[:-1])
+    share = shares_for(capabilities)
     if capabilities.lone_work_items and strided and len(shape) > 1:
-        tiles = -(-inner // _CPU_TILE), -(-rows // _CPU_TILE)
-        return _CPU_TILE, _CPU_TILE, tiles, (1, 1)
+        tiles = -(-inner // share.tile), -(-rows // share.tile)
+        return share.tile, share.tile, tiles, (1, 1)
     if capabilities.lone_work_items:
-        many = max(1, _CPU_CHUNK // inner)
-        return _CPU_CHUNK, many, (-(-inner // _CPU_CHUNK), -(-rows // many)), (1, 1)
+        many = max(1, share.chunk // inner)
+        return share.chunk, many, (-(-inner // share.chunk), -(-rows // many)), (1, 1)
     wide = -(-inner // lanes)
-    group = min(_GROUP, capabilities.max_workgroup)
-    across = min(group, power_of_two(wide))
-    return lanes, 1, (wide, rows), (across, group // across if rows > 1 else 1)
+    across = min(share.group, power_of_two(wide))
+    return lanes, 1, (wide, rows), (across, share.group // across if rows > 1 else 1)

@@ -13,12 +13,12 @@ from portable.primitives.base.geometry import collapsed, power_of_two
 from portable.primitives.base.numbers import number_for
 from portable.primitives.base.recipe import Plans, Recipe, resizable
 from portable.primitives.base.storage import Storage
+from portable.primitives.maps.tuning import shares_for
 from portable.primitives.masks.mask_assignment_kernels import expand, expand_by_workgroup, fill
 from portable.primitives.masks.mask_bits import cut_of, how_many, in_line, in_words, packed
 
 __all__ = ["assigned", "filled"]
 
-_CPU_CHUNK: Final = 16384
 _GROUP: Final = 256
 _AHEAD: Final = 8
 
@@ -95,15 +95,15 @@ def _cut(
 ) -> tuple[tuple[int, int], tuple[int, int], dict[str, int]]:
     """The ndrange and the workgroup of `fill`, and how it is cut."""
     inner, rows = shape[-1], prod(shape[:-1])
-    if capabilities.lone_work_items:
-        many = max(1, _CPU_CHUNK // inner)
-        how = {"WIDTH": 1, "AHEAD": 1, "CHUNK": _CPU_CHUNK, "ROWS": many}
-        return (-(-inner // _CPU_CHUNK), -(-rows // many)), (1, 1), how
-    group = min(_GROUP, capabilities.max_workgroup)
-    width = min(group, power_of_two(inner))
+    share = shares_for(capabilities)
+    if share.group == 1:
+        many = max(1, share.chunk // inner)
+        how = {"WIDTH": 1, "AHEAD": 1, "CHUNK": share.chunk, "ROWS": many}
+        return (-(-inner // share.chunk), -(-rows // many)), (1, 1), how
+    width = min(share.group, power_of_two(inner))
     ahead = min(_AHEAD, power_of_two(-(-inner // width)))
     how = {"WIDTH": width, "AHEAD": ahead, "CHUNK": width * ahead, "ROWS": 1}
-    tall = group // width if rows > 1 else 1
+    tall = share.group // width if rows > 1 else 1
     return (-(-inner // (width * ahead)) * width, rows), (width, tall), how
 
 

@@ -19,7 +19,7 @@ from portable.primitives.moves.selection import MOST
 
 __all__ = ["bad_index_flag", "check_flag", "check_in", "complaint", "positions_in"]
 
-_CPU_CHUNK: Final = 4096
+_CHUNK: Final = 4096
 _GROUP: Final = 256
 
 
@@ -97,7 +97,7 @@ def check_in(recipe: Recipe, indices: Sequence[Any], extents: Sequence[int], fla
         return
     if 0 in extents:
         raise BadIndexError("an index into a dimension without elements")
-    chunk, group = (_CPU_CHUNK, 1) if flag.device.capabilities.lone_work_items else (1, _GROUP)
+    chunk, group = (_CHUNK, 1) if flag.device.capabilities.lone_work_items else (1, _GROUP)
     for first in range(0, len(indices), MOST):
         some = slice(first, first + MOST)
         limits = [int64.numpy.type(n) for n in extents[some]]

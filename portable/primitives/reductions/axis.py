@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from math import prod
 from typing import Any, Final
 
-from portable.backend import Capabilities
 from portable.dtypes import DType
 from portable.primitives.base.by_queue import zeros_by_queue
 from portable.primitives.base.geometry import collapsed, power_of_two
@@ -20,7 +19,7 @@ from portable.primitives.base.storage import contiguous_strides
 from portable.primitives.reductions.merging import Merge
 from portable.primitives.reductions.reduction_kernels import reduce_columns
 from portable.primitives.reductions.strip_kernels import reduce_strips
-from portable.primitives.reductions.tuning import shares_for
+from portable.primitives.reductions.tuning import Columns, columns_for, shares_for
 from portable.primitives.reductions.workgroup_kernels import reduce_at_once, reduce_by_workgroup
 
 __all__ = [
@@ -36,14 +35,7 @@ __all__ = [
 _MOST_LANES: Final = 16
 _WIDEST_REGISTERS: Final = 64
 _GPU_COLUMNS_PER_UNIT: Final = 512
-# So few rows that the pages and cache lines of a strip of them stay at hand for the next columns.
-_CPU_DEPTH: Final = 256
-_CPU_STRIP: Final = 512
 _GPU_DEPTH: Final = 32
-_GROUP: Final = 256
-_STRIP_WIDTH: Final = 32
-_STRIP_SHALLOWEST: Final = 8
-_STRIP_GROUPS_PER_UNIT: Final = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,26 +172,27 @@ def _pass_at_once(recipe: Recipe, x: Any, width: int, merge: Merge, result: DTyp
 
 
 def _pass_over_columns(recipe: Recipe, x: Any, merge: Merge, result: DType) -> Any:
-    if not x.device.capabilities.lone_work_items:
-        return _pass_over_strips(recipe, x, merge, result)
+    share = columns_for(x.device.capabilities)
+    if share.group > 1:
+        return _pass_over_strips(recipe, x, merge, result, share)
     rows = prod(x.shape[:-1])
-    strip = min(_CPU_STRIP, -(-rows // merge.lanes))
+    strip = min(share.width, -(-rows // merge.lanes))
     strips = -(-rows // (merge.lanes * strip))
-    sections = -(-x.shape[-1] // _CPU_DEPTH)
+    sections = -(-x.shape[-1] // share.depth)
     out = recipe.empty((*x.shape[:-1], sections), result if sections == 1 else merge.kind)
-    constants = {"MERGE": merge, "STRIP": strip, "SECTION": _CPU_DEPTH}
+    constants = {"MERGE": merge, "STRIP": strip, "SECTION": share.depth}
     recipe.launch(reduce_columns, strips * sections, 1, x, out, **constants)
     return out
 
 
-def _pass_over_strips(recipe: Recipe, x: Any, merge: Merge, result: DType) -> Any:
+def _pass_over_strips(recipe: Recipe, x: Any, merge: Merge, result: DType, share: Columns) -> Any:
     """Columns on a GPU: in one launch, where workgroups see what others have written before."""
     capabilities = x.device.capabilities
     columns, lanes = prod(x.shape[:-1]), merge.lanes
-    width, tall = _strip(columns, x.shape[-1], lanes, capabilities)
+    width, tall = _strip(-(-columns // lanes), x.shape[-1], share)
     strips = -(-columns // (width * lanes))
-    most = max(1, capabilities.compute_units * _STRIP_GROUPS_PER_UNIT // strips)
-    sections = min(most, max(1, x.shape[-1] // (tall * _STRIP_SHALLOWEST)))
+    most = max(1, capabilities.compute_units * share.groups // strips)
+    sections = min(most, max(1, x.shape[-1] // (tall * share.depth)))
     alone = sections == 1
     parts = recipe.empty((sections, columns), result if alone else merge.kind)
     counts = out = None
@@ -221,13 +214,12 @@ def _pass_over_strips(recipe: Recipe, x: Any, merge: Merge, result: DType) -> An
     )
 
 
-def _strip(columns: int, length: int, lanes: int, capabilities: Capabilities) -> tuple[int, int]:
+def _strip(vectors: int, length: int, share: Columns) -> tuple[int, int]:
     """Work-items of a workgroup along neighbours, and down the columns."""
-    group = min(_GROUP, capabilities.max_workgroup)
-    width = min(group, power_of_two(-(-columns // lanes)))
-    while width > _STRIP_WIDTH and length >= 2 * _STRIP_SHALLOWEST * (group // width):
+    width = min(share.group, power_of_two(vectors))
+    while width > share.width and length >= 2 * share.depth * (share.group // width):
         width //= 2
-    return width, group // width
+    return width, share.group // width
 
 
 def column_sections(x: Any, strips: int) -> int:

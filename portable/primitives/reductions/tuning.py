@@ -1,19 +1,21 @@
-"""Into how many parts reductions are cut; what ``portable tune reduce`` searches."""
+"""Into how many parts reductions are cut; what ``portable tune reduce`` and its like search."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-from contextvars import ContextVar
-from functools import lru_cache
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from portable.backend import Capabilities
-from portable.dtypes import DType, float32
+from portable.dtypes import DType
+from portable.tune.in_use import InUse
 from portable.tune.space import Parameters, Space
-from portable.tune.table import lookup, state
 
-__all__ = ["SPACE", "Shares", "shares_for", "trying"]
+__all__ = ["COLUMNS", "SPACE", "Columns", "Shares", "columns_for", "shares_for", "suits"]
+
+
+def suits(choice: Parameters, dtype: DType, capabilities: Capabilities) -> bool:
+    """Whether a choice leaves work-items to themselves just where they are best used so."""
+    del dtype
+    return bool((choice["GROUP"] == 1) == capabilities.lone_work_items)
 
 
 class Shares(NamedTuple):
@@ -40,11 +42,6 @@ class Shares(NamedTuple):
     vectors: int
 
 
-def _fits(choice: Parameters, dtype: DType, capabilities: Capabilities) -> bool:
-    del dtype
-    return bool((choice["GROUP"] == 1) == capabilities.lone_work_items)
-
-
 SPACE: Final = Space(
     "reduce",
     {
@@ -54,38 +51,56 @@ SPACE: Final = Space(
         "AHEAD": (2, 4, 8, 16),
         "VECTORS": (1024, 4096, 16384),
     },
-    _fits,
+    suits,
 )
-
-_tried: Final[ContextVar[Parameters | None]] = ContextVar("tried", default=None)
-
-
-@contextmanager
-def trying(choice: Parameters) -> Iterator[None]:
-    """A context in which plans are made with a choice, whatever the table says."""
-    token = _tried.set(choice)
-    try:
-        yield
-    finally:
-        _tried.reset(token)
-
-
-def shares_for(capabilities: Capabilities) -> Shares:
-    """What the table says of a device; it is searched with `float32` and holds for every dtype."""
-    tried = _tried.get()
-    if tried is not None:
-        return _shares(tried, capabilities)
-    return _tabled(capabilities, state())
-
-
-@lru_cache(maxsize=256)
-def _tabled(capabilities: Capabilities, table: Any) -> Shares:
-    """As of one state of the user's table."""
-    del table
-    choices = lookup(SPACE, float32, capabilities)
-    return _shares(next(c for c in choices if _fits(c, float32, capabilities)), capabilities)
 
 
 def _shares(choice: Parameters, capabilities: Capabilities) -> Shares:
     group = min(choice["GROUP"], capabilities.max_workgroup)
     return Shares(group, choice["GROUPS"], choice["AT_ONCE"], choice["AHEAD"], choice["VECTORS"])
+
+
+shares_for: Final = InUse(SPACE, _shares)
+"""How a device shares a reduction along neighbours."""
+
+
+class Columns(NamedTuple):
+    """How a device's work-items share a reduction whose neighbours lie along another axis.
+
+    Attributes
+    ----------
+    group : int
+        Work-items of a workgroup at most.
+    width : int
+        Work-items along neighbours, or vectors of a work-item that is alone.
+    depth : int
+        Elements of the axis for each work-item: at least so many, or if it is alone at most.
+    groups : int
+        Workgroups wanted for each compute unit.
+    """
+
+    group: int
+    width: int
+    depth: int
+    groups: int
+
+
+COLUMNS: Final = Space(
+    "reduce_columns",
+    {
+        "GROUP": (1, 128, 256, 512),
+        "WIDTH": (16, 32, 64, 128, 256, 512, 1024),
+        "DEPTH": (4, 8, 16, 64, 128, 256, 512),
+        "GROUPS": (2, 4, 8),
+    },
+    suits,
+)
+
+
+def _columns(choice: Parameters, capabilities: Capabilities) -> Columns:
+    group = min(choice["GROUP"], capabilities.max_workgroup)
+    return Columns(group, choice["WIDTH"], choice["DEPTH"], choice["GROUPS"])
+
+
+columns_for: Final = InUse(COLUMNS, _columns)
+"""How a device shares a reduction of columns."""

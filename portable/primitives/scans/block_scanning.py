@@ -16,17 +16,12 @@ from portable.primitives.maps.work import streams
 from portable.primitives.reductions.merging import Merge
 from portable.primitives.scans.block_kernels import Blocks, scan_blocks_in_turn, scan_rows
 from portable.primitives.scans.kept_state import kept_state
+from portable.primitives.scans.tuning import lines_for
 
 __all__ = ["scan_in_blocks"]
 
-# Bytes of a block: more than it costs to draw the next one, which waits until all that was written
-# has left the core; less than the core's part of the last of the caches.
-_MOST_BYTES: Final = 1 << 20
-_BYTES_AHEAD: Final = 1 << 13
-_SHORTEST: Final = 1 << 14
 # About as long as it takes to add up a block.
 _PATIENCE: Final = 1 << 13
-_BLOCKS_PER_UNIT: Final = 8
 _TOGETHER: Final = 1 << 14
 
 
@@ -49,17 +44,18 @@ def scan_in_blocks(recipe: Recipe, x: Any, out: Any, merge: Merge, shift: int, l
     capabilities = x.device.capabilities
     rows, length = prod(x.shape[:-1]), x.shape[-1]
     merge, streaming = merge.taking(lanes), streams(out.nbytes, capabilities)
-    wanted = capabilities.compute_units * _BLOCKS_PER_UNIT
-    most = _MOST_BYTES // x.dtype.itemsize
-    block = min(most, max(_SHORTEST, power_of_two(-(-rows * length // wanted))))
+    share = lines_for(capabilities)
+    wanted = capabilities.compute_units * share.groups
+    most = share.size // x.dtype.itemsize
+    block = min(most, max(share.shortest, power_of_two(-(-rows * length // wanted))))
     if rows >= wanted or length <= block:
         many = min(max(1, _TOGETHER // length), -(-rows // wanted))
-        whole = Blocks(merge, _SHORTEST, shift, streaming)
+        whole = Blocks(merge, share.shortest, shift, streaming)
         recipe.launch(scan_rows, -(-rows // many), 1, x, out, BLOCKS=whole, ROWS=many)
         return
     blocks = rows * -(-length // block)
     state = kept_state(recipe, x.device, blocks, merge.kind.itemsize)
     items = min(blocks, capabilities.compute_units)
-    ahead = _BYTES_AHEAD // x.dtype.itemsize
+    ahead = share.ahead // x.dtype.itemsize
     cut = Blocks(merge, block, shift, streaming, _PATIENCE, ahead)
     recipe.launch(scan_blocks_in_turn, items, 1, x, state, out, BLOCKS=cut)

@@ -27,16 +27,12 @@ from portable.primitives.scans.column_kernels import scan_columns
 from portable.primitives.scans.lookback_scanning import scan_in_tiles
 from portable.primitives.scans.scan_kernels import Tile, scan_by_workgroup
 from portable.primitives.scans.strip_scanning import scan_in_strips, strips_may_wait
+from portable.primitives.scans.tuning import columns_for, rows_for
 
 __all__ = ["scanned"]
 
-_GPU_BYTES_PER_ITEM: Final = 128
-_NEIGHBOURS: Final = 8
-_GROUP: Final = 256
 _COLUMN_GROUP: Final = 64
-_CPU_STRIP: Final = 256
-_CPU_NARROWEST: Final = 16
-_CPU_STRIPS_PER_UNIT: Final = 2
+_NARROWEST: Final = 16
 _FEW: Final = 32
 _SHALLOWEST: Final = 16
 _SHALLOW: Final = 64
@@ -80,9 +76,10 @@ def scanned(recipe: Recipe, x: Any, out: Any, merge: Merge, shift: int) -> None:
 def _tile(length: int, lanes: int, kind: DType, capabilities: Capabilities) -> tuple[int, int]:
     """Work-items along a row, and how many vectors each of them holds."""
     vectors = power_of_two(-(-length // lanes))
-    most = max(1, _GPU_BYTES_PER_ITEM // (lanes * kind.itemsize))
-    strips = min(most, max(1, vectors // _NEIGHBOURS))
-    return min(_GROUP, capabilities.max_workgroup, vectors // strips), strips
+    share = rows_for(capabilities)
+    most = max(1, share.size // (lanes * kind.itemsize))
+    strips = min(most, max(1, vectors // share.neighbours))
+    return min(share.group, vectors // strips), strips
 
 
 def _scan_rows(
@@ -91,7 +88,7 @@ def _scan_rows(
     """A tile for each row, and as many rows for a workgroup as it has work-items for."""
     lanes, width, strips = tile
     rows = prod(x.shape[:-1])
-    tall = max(1, min(_GROUP, x.device.capabilities.max_workgroup) // width)
+    tall = max(1, rows_for(x.device.capabilities).group // width)
     held = Tile(merge.taking(lanes), width, strips)
     constants = {"TILE": held, "TALL": tall, "SECTION": held.size, "SHIFT": shift}
     items = width * tall
@@ -123,7 +120,7 @@ def _scan_columns(recipe: Recipe, x: Any, out: Any, merge: Merge, shift: int) ->
     cpu = capabilities.lone_work_items
     rows, length = prod(x.shape[:-1]), x.shape[-1]
     lanes = min(lanes_for(x, merge.kind, -2), lanes_for(out, merge.kind, -2))
-    strip = _cpu_strip(-(-rows // lanes), capabilities) if cpu else 1
+    strip = _strip(-(-rows // lanes), capabilities) if cpu else 1
     strips = -(-rows // (lanes * strip))
     group = 1 if cpu else _COLUMN_GROUP
     wanted = -(-capabilities.compute_units * (1 if cpu else 512) // strips)
@@ -146,10 +143,11 @@ def _scan_columns(recipe: Recipe, x: Any, out: Any, merge: Merge, shift: int) ->
     recipe.launch(scan_columns, strips * sections, group, x, starts, out, **constants)
 
 
-def _cpu_strip(vectors: int, capabilities: Capabilities) -> int:
-    """Vectors side by side for a work-item of a processor: few enough that all have work."""
-    wanted = capabilities.compute_units * _CPU_STRIPS_PER_UNIT
-    return min(_CPU_STRIP, vectors, max(_CPU_NARROWEST, -(-vectors // wanted)))
+def _strip(vectors: int, capabilities: Capabilities) -> int:
+    """Vectors side by side for a work-item that is alone: few enough that all have work."""
+    share = columns_for(capabilities)
+    wanted = capabilities.compute_units * share.groups
+    return min(share.width, vectors, max(_NARROWEST, -(-vectors // wanted)))
 
 
 def _shallowest(length: int) -> int:

@@ -22,18 +22,15 @@ from portable.primitives.sorts.bucket_kernels import (
 )
 from portable.primitives.sorts.keys import Order
 from portable.primitives.sorts.radix_passes import begins_of, in_words, keys_of, place_for
+from portable.primitives.sorts.tuning import pieces_for
 
 __all__ = ["bucket_sorted"]
 
-_SECTIONS_PER_UNIT: Final = 2
 _SHORTEST: Final = 1 << 14
-# Bytes of a bucket, of which a core's caches are to hold two.
-_BYTES: Final = 1 << 18
 _FEWEST: Final = 8
 _MOST: Final = 512
 _SAMPLES: Final = 16
 _LONG: Final = 4096
-_LONG_DIGIT: Final = 11
 _SHORT_DIGIT: Final = 8
 _LANES: Final = 8
 
@@ -73,7 +70,8 @@ def _sort(recipe: Recipe, x: Any, starts: Any, found: tuple[Any, Any], how: Orde
     spare = recipe.empty(out.shape, out.dtype)
     spare_places = None if places is None else recipe.empty(out.shape, place_for(length))
     buckets = 1 if starts is None else starts.shape[-2] // 2
-    digit = _LONG_DIGIT if length // buckets >= _LONG else _SHORT_DIGIT
+    long = length // buckets >= _LONG
+    digit = pieces_for(out.device.capabilities).digit if long else _SHORT_DIGIT
     arrays = in_words(x), starts, in_words(out), in_words(spare), places, spare_places
     recipe.launch(
         sort_parts,
@@ -87,7 +85,8 @@ def _sort(recipe: Recipe, x: Any, starts: Any, found: tuple[Any, Any], how: Orde
 def _into_buckets(recipe: Recipe, x: Any, out: Any, places: Any, how: Order) -> Any:
     """Moves the elements of rows to buckets; where each section's of a bucket begin."""
     lead, length = x.shape[:-1], x.shape[-1]
-    wanted = power_of_two(-(-length * x.dtype.itemsize // _BYTES))
+    share = pieces_for(x.device.capabilities)
+    wanted = power_of_two(-(-length * x.dtype.itemsize // share.size))
     splitters = Splitters(how, min(_MOST, max(_FEWEST, wanted)))
     count = 2 * splitters.count
     samples = recipe.empty((*lead, _SAMPLES * splitters.count), x.dtype)
@@ -110,7 +109,8 @@ def _into_buckets(recipe: Recipe, x: Any, out: Any, places: Any, how: Order) -> 
 
 def _section(x: Any) -> int:
     """Elements of a row for a work-item; a whole row where rows are many."""
-    wanted = x.device.capabilities.compute_units * _SECTIONS_PER_UNIT
+    capabilities = x.device.capabilities
+    wanted = capabilities.compute_units * pieces_for(capabilities).groups
     sections = -(-wanted // prod(x.shape[:-1]))
     section: int = -(-x.shape[-1] // sections)
     return section

@@ -15,8 +15,8 @@ __all__ = ["RUN", "merge_sorted"]
 
 RUN: Final = 16
 """Elements of a row that GPUs sort without merging."""
-# Longer than any row that a CPU sorts in this way: then one launch does all.
-_CPU_RUN: Final = 128
+# Longer than any row that is sorted so where work-items are alone: one launch does all.
+_RUN_ALONE: Final = 128
 _PIECE: Final = 16
 _GROUP: Final = 64
 
@@ -40,7 +40,7 @@ def merge_sorted(
     length, rows = x.shape[-1], prod(x.shape[:-1])
     kind = "i" if x.dtype.is_integer else x.dtype.kind
     constants = {"KIND": kind, "DESCENDING": descending}
-    run = _CPU_RUN if x.device.capabilities.lone_work_items else RUN
+    run = _RUN_ALONE if x.device.capabilities.lone_work_items else RUN
     now = _new(recipe, x, order)
     items = rows * -(-length // run)
     recipe.launch(sort_runs, items, _GROUP, x, *now, RUN=run, **constants)

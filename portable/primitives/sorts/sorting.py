@@ -12,7 +12,7 @@ from portable.primitives.sorts.merge_sorting import RUN, merge_sorted
 from portable.primitives.sorts.radix_passes import digits_of
 from portable.primitives.sorts.sweep_sorting import can_sweep, sweep_sorted
 
-__all__ = ["sorted_along_last"]
+__all__ = ["method_for", "sorted_along_last"]
 
 # Elements of a row for each digit up to which merging costs less.
 _FEW_ALONE: Final = 8
@@ -27,13 +27,13 @@ def _write_sort(x: Any, descending: bool, values: bool, order: bool) -> Callable
     if not x.size:
         found = recipe.empty(x.shape, x.dtype), recipe.empty(x.shape, int64)
     else:
-        found = _method_for(x)(recipe, x, descending, values=values, order=order)
+        found = method_for(x)(recipe, x, descending, values=values, order=order)
     return recipe.finish(
         *[array for array, wanted in zip(found, (values, order), strict=True) if wanted]
     )
 
 
-def _method_for(x: Any) -> Callable[..., tuple[Any, Any]]:
+def method_for(x: Any) -> Callable[..., tuple[Any, Any]]:
     """How the rows of `x` are sorted: where work-items have caches and long loops, each its own."""
     length = x.shape[-1]
     per_digit = length // digits_of(x.dtype)

@@ -35,10 +35,10 @@ from portable.primitives.sorts.sweep_kernels import (
     place_by_workgroup,
     sort_by_workgroup,
 )
+from portable.primitives.sorts.tuning import pieces_for
 
 __all__ = ["Tile", "can_sweep", "sweep_sorted", "tile_for"]
 
-_WIDTH: Final = 256
 _NARROWEST: Final = 32
 # Odd, so that work-items next to each other find theirs in different banks.
 _EACHES: Final = (3, 7, 11, 15)
@@ -51,7 +51,7 @@ _AHEAD: Final = 8
 # Two bits of a count say what it counts.
 _LONGEST_IN_32_BITS: Final = 2**30 - 1
 _LANES: Final = 4
-_COUNTING_GROUPS_PER_UNIT: Final = 8
+_GROUP: Final = 256
 _SHORTEST_SECTION: Final = 16384
 
 
@@ -70,26 +70,30 @@ class Tile(NamedTuple):
 def tile_for(x: Any, capabilities: Capabilities) -> Tile:
     """Tiles for rows like those of `x`; empty where local memory has no room for any."""
     length, rows = x.shape[-1], prod(x.shape[:-1])
-    eaches = [e for e in _EACHES if _bytes_for(x, e) <= capabilities.local_memory] or [0]
+    share = pieces_for(capabilities)
+    fitting = [e for e in _EACHES if e <= share.each]
+    room = capabilities.local_memory
+    eaches = [e for e in fitting if _bytes_for(x, e, share.group) <= room] or [0]
     width = _NARROWEST
     if rows < capabilities.compute_units * _ROWS_PER_UNIT:
-        width = min(_WIDTH, max(width, power_of_two(-(-length // _EACHES[0]))))
-    while width < _WIDTH and length > eaches[-1] * width:
+        width = min(share.group, max(width, power_of_two(-(-length // _EACHES[0]))))
+    while width < share.group and length > eaches[-1] * width:
         width *= 2
     return Tile(next((each for each in eaches if length <= each * width), eaches[-1]), width)
 
 
-def _bytes_for(x: Any, each: int) -> int:
+def _bytes_for(x: Any, each: int, width: int) -> int:
     """Local memory of the widest workgroup, if its work-items hold `each` elements of `x`."""
     digits = RADIX * (int32.itemsize + place_for(x.shape[-1]).itemsize)
     elements: int = each * x.dtype.itemsize + max(each, _COUNTERS) * uint32.itemsize
-    return digits + elements * _WIDTH + _ALIGNMENT
+    return digits + elements * width + _ALIGNMENT
 
 
 def can_sweep(x: Any) -> bool:
     """Whether the device of `x` has workgroups and local memory for tiles of its elements."""
     capabilities: Capabilities = x.device.capabilities
-    return tile_for(x, capabilities).each > 0 and capabilities.max_workgroup >= _WIDTH
+    wide = capabilities.max_workgroup >= pieces_for(capabilities).group > 1
+    return wide and tile_for(x, capabilities).each > 0
 
 
 def sweep_sorted(
@@ -178,7 +182,7 @@ class _Waits:
         self._zeros = _zeros(recipe, size, uint32 if length <= _LONGEST_IN_32_BITS else uint64)
         counts = _part(self._zeros, self._states, (rows, digits * RADIX))
         capabilities = x.device.capabilities
-        wanted = capabilities.compute_units * _COUNTING_GROUPS_PER_UNIT
+        wanted = capabilities.compute_units * pieces_for(capabilities).groups
         section = max(_SHORTEST_SECTION, power_of_two(-(-length * rows // wanted)))
         _count(recipe, x, counts, np.int32(0), digits, section, how)
         counts = _part(self._zeros, self._states, (rows, digits, RADIX, 1))
@@ -209,7 +213,7 @@ def _zeros(recipe: Recipe, count: int, dtype: DType) -> Any:
     """A new array of zeros."""
     zeros, zero = recipe.empty((count,), dtype), np.int32(0)
     formula = {"OP": counted, "KIND": int32, "STORED": dtype, "LANES": _LANES, "CHUNK": _LANES}
-    recipe.launch(generated, -(-count // _LANES), _WIDTH, zero, zero, zeros, **formula)
+    recipe.launch(generated, -(-count // _LANES), _GROUP, zero, zero, zeros, **formula)
     return zeros
 
 

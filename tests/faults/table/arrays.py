@@ -232,7 +232,7 @@ ARRAYS: Final = (
         "kl.minimum(s * SECTION + SECTION, length)",
         "kl.minimum(s * SECTION + SECTION - 1, length)",
         "sorting_by_buckets",
-        "result",
+        "uninitialised",
     ),
     fault(
         "a merge reads beyond the second run",

@@ -1,0 +1,61 @@
+"""What the table of tuned parameters says of a device, in the form in which plans ask for it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from functools import lru_cache
+from typing import Any, Final, Generic, TypeVar
+
+from portable.backend import Capabilities
+from portable.dtypes import float32
+from portable.tune.space import Parameters, Space
+from portable.tune.table import lookup, state
+
+__all__ = ["InUse"]
+
+T = TypeVar("T")
+
+
+class InUse(Generic[T]):
+    """The parameters of a kernel for a device: the first of the table's choices that fits it.
+
+    They are searched with `float32` and hold for every dtype.
+
+    Parameters
+    ----------
+    space : Space
+        The kernel's.
+    make : callable
+        Makes of a choice, for a device with such `Capabilities`, what plans work with.
+    """
+
+    def __init__(self, space: Space, make: Callable[[Parameters, Capabilities], T]) -> None:
+        self.space: Final = space
+        self._make = make
+        self._tried: ContextVar[Parameters | None] = ContextVar(space.kernel, default=None)
+        self._tabled = lru_cache(maxsize=256)(self._looked_up)
+
+    def __call__(self, capabilities: Capabilities) -> T:
+        """What the table says of a device, or what is being tried."""
+        tried = self._tried.get()
+        if tried is not None:
+            return self._make(tried, capabilities)
+        return self._tabled(capabilities, state())
+
+    @contextmanager
+    def trying(self, choice: Parameters) -> Iterator[None]:
+        """A context in which plans are made with a choice, whatever the table says."""
+        token = self._tried.set(choice)
+        try:
+            yield
+        finally:
+            self._tried.reset(token)
+
+    def _looked_up(self, capabilities: Capabilities, table: Any) -> T:
+        """As of one state of the user's table."""
+        del table
+        choices = lookup(self.space, float32, capabilities)
+        fitting = (c for c in choices if self.space.fits(c, float32, capabilities))
+        return self._make(next(fitting), capabilities)
