@@ -196,8 +196,8 @@ def _run_packs(work: Any, sync: Any, n: int, stage: Stage, place: dict[str, int]
                 work, sync, n, b, SWEEPS=stage.sweeps, **_of_items(stage), **place
             )
         case "ring":
-            ahead = {"SWEEPS": stage.sweeps, "AHEAD": stage.ahead, "BEHIND": stage.behind}
-            ring_packs[packs, items](work, sync, n, B=b, **ahead, **place)
+            ring = stage.ring(place["PITCH"], place["TOP"])
+            ring_packs[packs, items](work, sync, n, RING=ring)
 
 
 def _run_waves(work: Any, n: int, stage: Stage, place: dict[str, int]) -> None:

@@ -11,7 +11,8 @@ from portable.backend import Capabilities
 from portable.dtypes import DType
 from portable.linalg.band_items import item_elements
 from portable.linalg.band_kernels import CREW
-from portable.linalg.band_ring import ring_elements
+from portable.linalg.band_ring import Ring
+from portable.linalg.band_tiles import tile_shape
 
 __all__ = ["Plan", "Stage", "plan_for", "sweeps_of_wave"]
 
@@ -96,9 +97,17 @@ class Stage:
                 _require(self.items == 1, "a work-item has a sweep to itself")
             case "ring":
                 _require(whole, "the ring leaves a bidiagonal matrix")
-                _require(self.items == 2 * b, "a sweep has a work-item for each row of a hop")
+                tile = tile_shape(b, self.items // 2)
+                _require(self.items % 2 == 0 and tile is not None, "a sweep has two sub-groups")
+                _require(tile is None or tile.order == b, "blocks are whole parts of sub-groups")
                 _require(self.ahead >= 1, "a block is asked for before a step waits for it")
                 _require(self.behind >= 0, "no block leaves before the last sweep is done with it")
+
+    def ring(self, pitch: int, top: int) -> Ring:
+        """What the kernel of the ring is told, for a working storage laid out so."""
+        tile = tile_shape(self.bandwidth, self.items // 2)
+        assert tile is not None
+        return Ring(tile, self.sweeps, self.ahead, self.behind, pitch, top)
 
     @property
     def lag(self) -> int:
@@ -240,14 +249,14 @@ def _by_items(
 
 def _in_ring(u: int, dtype: DType, capabilities: Capabilities) -> Stage | None:
     """The ring with the most sweeps that fit, if any; only bulk copies make it worth its while."""
-    b = _rounded(u, 4)
-    if "bulk" not in capabilities.async_copy:
+    tile = tile_shape(u, capabilities.sub_group_size)
+    if "bulk" not in capabilities.async_copy or tile is None:
         return None
+    b, items = tile.order, 2 * tile.items
     room = _local_memory(capabilities) // dtype.register.itemsize - 256
     for sweeps in _RING_SWEEPS:
-        stage = Stage(b, b, "ring", items=2 * b, sweeps=sweeps)
-        elements = ring_elements(b, sweeps, stage.ahead, stage.behind)
-        if elements <= room and stage.items * sweeps <= _RING_ITEMS:
+        stage = Stage(b, b, "ring", items=items, sweeps=sweeps)
+        if stage.ring(0, 0).elements <= room and items * sweeps <= _RING_ITEMS:
             return stage
     return None
 

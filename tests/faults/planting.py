@@ -62,6 +62,7 @@ def _function(where: str) -> FunctionType:
         if not hasattr(found, part):
             raise PlaceError(f"there is no {name} in {module}; bring tests/faults/table up to date")
         found = getattr(found, part)
+    found = found.fget if isinstance(found, property) else found
     found = inspect.unwrap(getattr(found, "python", found))
     assert isinstance(found, FunctionType), f"{where} is no function"
     return found

@@ -218,25 +218,25 @@ def band_in_steps() -> None:
 
 @run
 def band_in_a_ring() -> None:
-    chased(30, 4, Stage(4, 4, "ring", items=8, sweeps=2))
+    chased(30, 4, Stage(4, 4, "ring", items=16, sweeps=2))
 
 
 @run
 def band_in_a_ring_on_an_h200() -> None:
     """With the copy engine's instructions in the place of its words."""
     with pt.use("simulator:h200"):
-        chased(22, 4, Stage(4, 4, "ring", items=8, sweeps=2))
+        chased(30, 8, Stage(8, 8, "ring", items=64, sweeps=2))
 
 
 @run
 def band_in_a_ring_of_many_sweeps() -> None:
     """As many as are more than a block has columns."""
-    chased(40, 3, Stage(4, 4, "ring", items=8, sweeps=8))
+    chased(40, 3, Stage(4, 4, "ring", items=16, sweeps=8))
 
 
 @run
 def band_in_a_ring_with_blocks_under_way() -> None:
-    chased(34, 4, Stage(4, 4, "ring", items=8, sweeps=2, ahead=2, behind=2))
+    chased(34, 4, Stage(4, 4, "ring", items=16, sweeps=2, ahead=2, behind=2))
 
 
 # -- dense matrices --------------------------------------------------------------------------

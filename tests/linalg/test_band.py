@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,15 +13,13 @@ import portable
 from portable.backend import Device
 from portable.dtypes import dtype as dtype_of
 from portable.errors import DTypeError, ShapeError
-from portable.linalg import band, band_ring, band_to_bidiagonal
+from portable.linalg import band_to_bidiagonal
 from portable.linalg.band import chase
 from portable.linalg.band_shapes import Plan, Stage, plan_for
 from portable.linalg.magnitude import largest_magnitude
 from portable.sim import SCHEDULES, checks
-from portable.sim.errors import RaceError
 from tests.linalg.matrices import TOLERANCE, dense, matrices
 from tests.support.lapack import bdsqr
-from tests.support.planting import planted
 
 DTYPES = ["float16", "float32", "float64"]
 
@@ -126,19 +123,25 @@ def test_half_precision_neither_overflows_nor_vanishes(device: Device, scale: fl
     check(ab, *reduced(device, ab))
 
 
-STAGES = {
-    "vectors": [Stage(8, 8, "vectors", lanes=4, rows=4, sweeps=3, every=2)],
-    "items": [Stage(5, 5, "items", items=12, sweeps=2)],
-    "items in turn": [Stage(5, 5, "items", items=4, sweeps=3)],
-    "steps": [Stage(5, 3, "items", items=8, sweeps=3), Stage(3, 3, "items", items=8, sweeps=2)],
-    "ring": [Stage(8, 8, "ring", items=16, sweeps=2)],
-    "ring of one": [Stage(8, 8, "ring", items=16)],
-    "steps and ring": [
-        Stage(5, 2, "items", items=8, sweeps=2),
-        Stage(4, 4, "ring", items=8, sweeps=3, ahead=2, behind=2),
-    ],
-}
-"""Bands of five superdiagonals in every residency."""
+def stages(name: str, device: Device) -> tuple[Stage, ...]:
+    """Bands of five superdiagonals in a residency."""
+    blocks = {"residency": "ring", "items": 2 * device.capabilities.sub_group_size}
+    found = {
+        "vectors": [Stage(8, 8, "vectors", lanes=4, rows=4, sweeps=3, every=2)],
+        "items": [Stage(5, 5, "items", items=12, sweeps=2)],
+        "items in turn": [Stage(5, 5, "items", items=4, sweeps=3)],
+        "steps": [Stage(5, 3, "items", items=8, sweeps=3), Stage(3, 3, "items", items=8, sweeps=2)],
+        "ring": [Stage(8, 8, sweeps=2, **blocks)],
+        "ring of one": [Stage(8, 8, **blocks)],
+        "steps and ring": [
+            Stage(5, 2, "items", items=8, sweeps=2),
+            Stage(4, 4, sweeps=3, ahead=2, behind=2, **blocks),
+        ],
+    }
+    return tuple(found[name])
+
+
+NAMES = ["vectors", "items", "items in turn", "steps", "ring", "ring of one", "steps and ring"]
 
 
 def planned(device: Device, ab: np.ndarray, plan: Plan) -> tuple[np.ndarray, np.ndarray]:
@@ -167,7 +170,7 @@ def test_each_residency_on_each_device(device: Device, name: str, dtype: str) ->
     if not workgroups_may_wait(device):
         pytest.skip(f"{device.name} lacks forward progress or ordered atomics")
     kind = dtype_of(dtype)
-    plan = Plan(tuple(STAGES[name]), True, kind.register if name == "vectors" else kind)
+    plan = Plan(stages(name, device), True, kind.register if name == "vectors" else kind)
     ab = random_band(23, 5, dtype)
     check(ab, *planned(device, ab, plan))
 
@@ -175,41 +178,35 @@ def test_each_residency_on_each_device(device: Device, name: str, dtype: str) ->
 @pytest.mark.parametrize("name", ["vectors", "items in turn", "steps"])
 def test_each_residency_in_waves(device: Device, name: str) -> None:
     ab = random_band(23, 5, "float32")
-    check(ab, *planned(device, ab, Plan(tuple(STAGES[name]), False, dtype_of("float32"))))
+    check(ab, *planned(device, ab, Plan(stages(name, device), False, dtype_of("float32"))))
 
 
 @pytest.mark.parametrize("schedule", ["held", "newest", "round_robin"])
-@pytest.mark.parametrize("name", list(STAGES))
+@pytest.mark.parametrize("name", NAMES)
 def test_packs_are_free_of_races_in_any_order(name: str, schedule: str) -> None:
     ab = random_band(17, 5, "float32")
-    plan = Plan(tuple(STAGES[name]), True, dtype_of("float32"))
+    device = portable.device("simulator")
+    plan = Plan(stages(name, device), True, dtype_of("float32"))
     with checks(schedule=schedule, resident=3):
-        check(ab, *planned(portable.device("simulator"), ab, plan))
-
-
-def reduced_as_on_hopper(schedule: str) -> None:
-    """Three superdiagonals in a ring, packs of eight sweeps over blocks of four columns."""
-    device = portable.device("simulator:h200")
-    assert plan_for(3, 40, dtype_of("float64"), device.capabilities).stages == (
-        Stage(4, 4, "ring", items=8, sweeps=8),
-    )
-    ab = random_band(40, 3, "float64")
-    with checks(schedule=schedule, resident=3):
-        check(ab, *reduced(device, ab))
+        check(ab, *planned(device, ab, plan))
 
 
 @pytest.mark.parametrize("schedule", SCHEDULES)
 def test_packs_of_more_sweeps_than_a_block_has_columns(schedule: str) -> None:
-    reduced_as_on_hopper(schedule)
+    device = portable.device("simulator")
+    plan = Plan((Stage(4, 4, "ring", items=16, sweeps=8),), True, dtype_of("float64"))
+    ab = random_band(40, 3, "float64")
+    with checks(schedule=schedule, resident=3):
+        check(ab, *planned(device, ab, plan))
 
 
-def test_a_pack_that_follows_the_one_before_too_closely_is_found(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    wrong = planted(band_ring, tmp_path, ("REACH = kl.cdiv(SWEEPS, B)", "REACH = 1"))
-    monkeypatch.setattr(band, "ring_packs", wrong.ring_packs)
-    with pytest.raises(RaceError, match=r"ring_packs.*race on w"):
-        reduced_as_on_hopper("random")
+def test_the_ring_of_an_h200_is_free_of_races() -> None:
+    device = portable.device("simulator:h200")
+    stage = plan_for(7, 30, dtype_of("float32"), device.capabilities).stages[-1]
+    assert (stage.residency, stage.bandwidth, stage.items) == ("ring", 8, 64)
+    ab = random_band(30, 7, "float32")
+    with checks(schedule="held", resident=3):
+        check(ab, *reduced(device, ab))
 
 
 def test_takes_views_and_writes_to_out(device: Device) -> None:

@@ -70,8 +70,8 @@ def hops(capabilities: Capabilities, dtype: str, u: int) -> list[Program]:
         items = (stage.items * stage.sweeps + CREW, 1, 1)
         shape = {"SWEEPS": stage.sweeps, **place}
         if stage.residency == "ring":
-            shape |= {"B": b, "AHEAD": stage.ahead, "BEHIND": stage.behind}
-            found.append(program(ring_packs, capabilities, items, work, sync, 9, **shape))
+            ring = stage.ring(plan.pitch, plan.top)
+            found.append(program(ring_packs, capabilities, items, work, sync, 9, RING=ring))
             continue
         shape |= {"T": stage.reflector, "ITEMS": stage.items, "LAG": stage.lag}
         found.append(program(item_packs, capabilities, items, work, sync, 9, b, **shape))

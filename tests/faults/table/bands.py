@@ -11,40 +11,42 @@ __all__ = ["BANDS"]
 LINALG: Final = "portable.linalg."
 RING: Final = LINALG + "band_ring:"
 BAND: Final = LINALG + "band_kernels:"
+TILES: Final = LINALG + "band_tiles:"
 ITEMS: Final = LINALG + "band_items:"
 
 BANDS: Final = (
     fault(
         "a pack follows the one before by one block where it overlaps two",
-        RING + "ring_packs",
-        "REACH = kl.cdiv(SWEEPS, B)",
-        "REACH = 1",
+        RING + "Ring.reach",
+        "-(-self.sweeps // self.tile.order)",
+        "1",
         "band_in_a_ring_of_many_sweeps",
         "race",
     ),
     fault(
         "the ring waits for one block fewer where it has run out of blocks",
         RING + "ring_packs",
-        "seen = awaited(sync, pack, seen, loaded + REACH + 1)\n"
-        "free = kl.minimum(coming, seen - REACH - 1)",
-        "seen = awaited(sync, pack, seen, loaded + REACH)\nfree = kl.minimum(coming, seen - REACH)",
+        "seen = awaited(sync, pack, seen, loaded, RING)\n"
+        "loaded = load_blocks(traffic, pack, loaded, coming, seen, RING)",
+        "seen = awaited(sync, pack, seen, loaded - 1, RING)\n"
+        "loaded = load_blocks(traffic, pack, loaded, coming, seen + 1, RING)",
         "band_in_a_ring",
         "race",
         schedule="held",
     ),
     fault(
         "a pack overlaps one block more than it takes the one before to",
-        RING + "ring_packs",
-        "REACH = kl.cdiv(SWEEPS, B)",
-        "REACH = kl.cdiv(SWEEPS, B) - 1",
+        RING + "Ring.reach",
+        "-(-self.sweeps // self.tile.order)",
+        "-(-self.sweeps // self.tile.order) - 1",
         "band_in_a_ring",
         "race",
     ),
     fault(
         "the progress of a pack is read relaxed",
         RING + "awaited",
-        'kl.atomic_load(sync, pack, order="acquire")',
-        "kl.atomic_load(sync, pack)",
+        'kl.atomic_load(sync, pack.number, order="acquire")',
+        "kl.atomic_load(sync, pack.number)",
         "band_in_a_ring",
         "race",
     ),
@@ -59,24 +61,24 @@ BANDS: Final = (
     fault(
         "progress is published one block early",
         RING + "ring_packs",
-        "publish(sync, pack, left - BEHIND + 1)",
-        "publish(sync, pack, left - BEHIND + 2)",
+        "publish(sync, pack.number, left - RING.behind + 1)",
+        "publish(sync, pack.number, left - RING.behind + 2)",
         "band_in_a_ring",
         "race",
     ),
     fault(
         "blocks that are still on their way out count as done",
         RING + "ring_packs",
-        "publish(sync, pack, left - BEHIND + 1)",
-        "publish(sync, pack, left + 1)",
+        "publish(sync, pack.number, left - RING.behind + 1)",
+        "publish(sync, pack.number, left + 1)",
         "band_in_a_ring_with_blocks_under_way",
         "race",
     ),
     fault(
         "blocks on their way out are published without waiting for them",
         RING + "ring_packs",
-        "kl.copy_wait(BEHIND)",
-        "kl.copy_wait(BEHIND + 1)",
+        "kl.copy_wait(RING.behind)",
+        "kl.copy_wait(RING.behind + 1)",
         "band_in_a_ring",
         "copy",
     ),
@@ -90,17 +92,17 @@ BANDS: Final = (
     ),
     fault(
         "the ring is one slot too short",
-        RING + "ring_packs",
-        "SLOTS = _LAG * SWEEPS + AHEAD + BEHIND + 1",
-        "SLOTS = _LAG * SWEEPS + AHEAD + BEHIND",
+        RING + "Ring.slots",
+        "_LAG * self.sweeps + self.ahead + self.behind + 1",
+        "_LAG * self.sweeps + self.ahead + self.behind",
         "band_in_a_ring",
         "copy",
     ),
     fault(
         "the phase of a completion is off by one",
         RING + "ring_packs",
-        "(step + 1) // SLOTS % 2",
-        "(step + 2) // SLOTS % 2",
+        "(step + 1) // RING.slots % 2",
+        "(step + 2) // RING.slots % 2",
         "band_in_a_ring",
         "copy",
     ),
@@ -113,7 +115,7 @@ BANDS: Final = (
     ),
     fault(
         "a hop's columns do not wrap round in the ring",
-        RING + "wrapped",
+        TILES + "within",
         "kl.where(column >= ring.shape[0], column - ring.shape[0], column)",
         "column",
         "band_in_a_ring",

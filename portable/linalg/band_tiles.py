@@ -1,0 +1,205 @@
+"""Blocks of a band in the registers of a sub-group, and reflectors applied to them.
+
+A block of `B` rows and columns is dealt out to a grid of work-items: rows in turn, columns in runs,
+so that sums along a row or a column are a few additions and a few shuffles, and so that neighbours
+in local memory, where a column has ``3 B`` places, fall on different banks.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Final
+
+from portable import lang as kl
+from portable.lang.function import function
+from portable.linalg.band_items import mirror
+
+__all__ = ["Tile", "TileShape", "tile_shape"]
+
+_GRIDS: Final = {1: (1, 1), 8: (4, 2), 16: (4, 4), 32: (8, 4), 64: (8, 8)}
+_STAGES: Final = 6
+"""Shuffles that a sum over a sub-group takes at most."""
+
+
+@dataclass(frozen=True, slots=True)
+class TileShape:
+    """How a block is dealt out.
+
+    Attributes
+    ----------
+    order : int
+        Rows and columns of the block, a multiple of both extents of the grid.
+    down, across : int
+        The grid: work-items that share a column, and a row.
+    """
+
+    order: int
+    down: int
+    across: int
+
+    @property
+    def rows(self) -> int:
+        """Rows that a work-item has a part of, `down` apart."""
+        return self.order // self.down
+
+    @property
+    def columns(self) -> int:
+        """Columns that it has a part of, side by side."""
+        return self.order // self.across
+
+    @property
+    def items(self) -> int:
+        """Work-items of the grid, a sub-group."""
+        return self.down * self.across
+
+
+def tile_shape(b: int, sub_group_size: int) -> TileShape | None:
+    """The shape for blocks of at least `b` rows and columns; None if no grid has so many items."""
+    if sub_group_size not in _GRIDS:
+        return None
+    down, across = _GRIDS[sub_group_size]
+    widest = max(down, across)
+    return TileShape(-(-b // widest) * widest, down, across)
+
+
+@dataclass(frozen=True)
+class Tile:
+    """A work-item's part of a block, and its place in the grid."""
+
+    x: Any
+    down: Any
+    across: Any
+
+    @function
+    def row(self, a: Any, SHAPE: Any) -> Any:
+        """The row of the block that its `a`-th row is."""
+        return self.down + SHAPE.down * a
+
+    @function
+    def column(self, b: Any, SHAPE: Any) -> Any:
+        """The column of the block that its `b`-th column is."""
+        return self.across * SHAPE.columns + b
+
+    @function
+    def fetch(self, ring: Any, first: Any, place: int, SHAPE: Any) -> None:
+        """Loads a block whose column 0 is `first` in the ring, its row 0 at `place` there."""
+        if first + SHAPE.order <= ring.shape[0]:
+            self.load(ring, first, place, SHAPE, False)
+        else:
+            self.load(ring, first, place, SHAPE, True)
+
+    @function
+    def keep(self, ring: Any, first: Any, place: int, SHAPE: Any) -> None:
+        """Stores what `fetch` loads."""
+        if first + SHAPE.order <= ring.shape[0]:
+            self.store(ring, first, place, SHAPE, False)
+        else:
+            self.store(ring, first, place, SHAPE, True)
+
+    @function
+    def load(self, ring: Any, first: Any, place: int, SHAPE: Any, WRAPS: bool) -> None:
+        """As `fetch`; few blocks go beyond the ring's end (`WRAPS`), the others need no look."""
+        for b in kl.static_range(SHAPE.columns):
+            c = self.column(b, SHAPE)
+            column = within(first + c, ring) if WRAPS else first + c
+            for a in kl.static_range(SHAPE.rows):
+                self.x[a, b] = ring[column, place + self.row(a, SHAPE) - c]
+
+    @function
+    def store(self, ring: Any, first: Any, place: int, SHAPE: Any, WRAPS: bool) -> None:
+        """As `keep`."""
+        for b in kl.static_range(SHAPE.columns):
+            c = self.column(b, SHAPE)
+            column = within(first + c, ring) if WRAPS else first + c
+            for a in kl.static_range(SHAPE.rows):
+                ring[column, place + self.row(a, SHAPE) - c] = self.x[a, b]
+
+    @function
+    def combine(self, v: Any, pivot: Any, SHAPE: Any, TURNED: bool) -> None:
+        """Applies the reflector made of `v` to the rows of the block, or `TURNED` to its columns.
+
+        `pivot` is the row, the first or the last, or the first column, that is `v` itself; -1 for
+        none.
+        """
+        held, lines = held_of(SHAPE, TURNED), held_of(SHAPE, not TURNED)
+        kind = self.x.dtype
+        own = kl.private(held, kind)
+        sums, heads = kl.private(lines + 1, kind), kl.private(lines, kind)
+        has_first = self.down == 0 if TURNED else self.across == 0
+        for i in kl.static_range(held):
+            own[i] = v[self.row(i, SHAPE) if TURNED else self.column(i, SHAPE)]
+        own[0] = kl.where(has_first, 0, own[0])
+        self.multiply(own, sums, heads, SHAPE, TURNED)
+        add_up(sums, lines + 1, SHAPE, TURNED)
+        beta, head, scale = mirror(v[0], sums[lines])
+        own[0] = kl.where(has_first, head, own[0])
+        for line in kl.static_range(lines):
+            share = scale * (head * heads[line] + sums[line])
+            for i in kl.static_range(held):
+                changed = element(self.x, line, i, TURNED) - share * own[i]
+                set_element(self.x, line, i, changed, TURNED)
+            if line == 0 or (line == lines - 1 and not TURNED):
+                number = self.column(line, SHAPE) if TURNED else self.row(line, SHAPE)
+                if number == pivot:
+                    for i in kl.static_range(held):
+                        set_element(self.x, line, i, 0, TURNED)
+                    if has_first:
+                        set_element(self.x, line, 0, beta, TURNED)
+
+    @function
+    def multiply(self, own: Any, sums: Any, heads: Any, SHAPE: Any, TURNED: bool) -> None:
+        """A work-item's part of the products of the lines with a vector, and of it with itself.
+
+        `heads` are the lines' first elements.
+        """
+        held, lines = held_of(SHAPE, TURNED), held_of(SHAPE, not TURNED)
+        sums[lines] = own[0] * own[0]
+        for i in kl.static_range(1, held):
+            sums[lines] = sums[lines] + own[i] * own[i]
+        source = self.across * SHAPE.down if TURNED else self.down
+        for line in kl.static_range(lines):
+            heads[line] = kl.sub_group_shuffle(element(self.x, line, 0, TURNED), source)
+            sums[line] = own[0] * element(self.x, line, 0, TURNED)
+            for i in kl.static_range(1, held):
+                sums[line] = sums[line] + own[i] * element(self.x, line, i, TURNED)
+
+
+@function
+def held_of(SHAPE: Any, TURNED: bool) -> int:
+    """Elements that a work-item has of a row, or of a column."""
+    return SHAPE.rows if TURNED else SHAPE.columns
+
+
+@function
+def element(x: Any, line: int, i: int, TURNED: bool) -> Any:
+    """Element `i` of a row, or of a column."""
+    return x[i, line] if TURNED else x[line, i]
+
+
+@function
+def set_element(x: Any, line: int, i: int, value: Any, TURNED: bool) -> None:
+    """Sets what `element` gives."""
+    if TURNED:
+        x[i, line] = value
+    else:
+        x[line, i] = value
+
+
+@function
+def within(column: Any, ring: Any) -> Any:
+    """A column of the ring that may be beyond its end, once round."""
+    return kl.where(column >= ring.shape[0], column - ring.shape[0], column)
+
+
+@function
+def add_up(sums: Any, COUNT: int, SHAPE: Any, TURNED: bool) -> None:
+    """Sums over the work-items that share a row, or a column; the last first, which is waited for.
+
+    Side by side, since a shuffle takes long to arrive.
+    """
+    FIRST = 1 if TURNED else SHAPE.down
+    BEYOND = SHAPE.down if TURNED else SHAPE.items
+    for step in kl.static_range(_STAGES):
+        if FIRST << step < BEYOND:
+            for i in kl.static_range(COUNT - 1, -1, -1):
+                sums[i] = sums[i] + kl.sub_group_shuffle_xor(sums[i], FIRST << step)
