@@ -19,8 +19,9 @@ from portable.linalg.band_kernels import (
     vector_packs,
     vector_wave,
 )
+from portable.linalg.band_plan import Plan, Stage, sweeps_of_wave
 from portable.linalg.band_ring import ring_packs
-from portable.linalg.band_shapes import Plan, Stage, plan_for, sweeps_of_wave
+from portable.linalg.band_shapes import plan_for
 from portable.linalg.magnitude import largest_magnitude, require_finite
 from portable.linalg.operands import common_dtype, overlap
 from portable.namespace import device_of_arrays

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import lru_cache
-from itertools import pairwise
-from typing import Final, Literal
+from typing import Final
 
 from portable.backend import Capabilities
 from portable.dtypes import DType
 from portable.linalg.band_items import item_elements
 from portable.linalg.band_kernels import CREW
-from portable.linalg.band_ring import Ring
+from portable.linalg.band_plan import Plan, Stage, rounded
 from portable.linalg.band_tiles import tile_shape
 
-__all__ = ["Plan", "Stage", "plan_for", "sweeps_of_wave"]
+__all__ = ["plan_for"]
 
 _MOST_SWEEPS: Final = 32
 _MOST_STEPS: Final = 8
@@ -36,152 +34,6 @@ _RING_MOST: Final = 48
 _RING_ITEMS: Final = 256
 _RING_SWEEPS: Final = (8, 4, 2)
 """Odd numbers of sweeps share an H200's four schedulers unevenly: three take longer than two."""
-
-
-@dataclass(frozen=True, slots=True)
-class Stage:
-    """One reduction of a band to a narrower one.
-
-    Attributes
-    ----------
-    bandwidth : int
-        Superdiagonals that the hops work with, at least those of the matrix: the others are zeros.
-    reflector : int
-        The length of reflectors; one less superdiagonals go. At most `bandwidth`, and exactly that
-        where the band becomes bidiagonal.
-    residency : {"vectors", "items", "ring"}
-        Where the band is worked on: by a work-item alone in `lanes` wide vectors; by work-items
-        side by side, in global memory; or by them in local memory.
-    lanes : int
-        Rows of a vector.
-    rows : int
-        Vectors of rows that are combined at a time; twice `bandwidth` is a multiple of ``lanes *
-        rows``.
-    items : int
-        Work-items of a sweep.
-    sweeps : int
-        Sweeps of a pack.
-    every : int
-        Steps between looks at the pack before, in vectors.
-    ahead, behind : int
-        In the ring: how many blocks are on their way in ahead of what is needed, and on their way
-        out without being waited for.
-
-    Raises
-    ------
-    ValueError
-        For what the kernels of the residency do not hold for.
-    """
-
-    bandwidth: int
-    reflector: int
-    residency: Literal["vectors", "items", "ring"]
-    lanes: int = 1
-    rows: int = 1
-    items: int = 1
-    sweeps: int = 1
-    every: int = 1
-    ahead: int = 1
-    behind: int = 0
-
-    def __post_init__(self) -> None:
-        b, whole = self.bandwidth, self.reflector == self.bandwidth
-        least = min(self.lanes, self.rows, self.items, self.sweeps, self.every)
-        _require(2 <= self.reflector <= b, "a reflector has 2 elements, and at most the bandwidth")
-        _require(least >= 1, "lanes, rows, items, sweeps and steps are 1 at least")
-        match self.residency:
-            case "vectors":
-                _require(whole, "work-items alone leave a bidiagonal matrix")
-                _require(b % self.lanes == 0, "reflectors are whole vectors")
-                _require(2 * b % (self.lanes * self.rows) == 0, "rows go in whole parts")
-                _require(self.items == 1, "a work-item has a sweep to itself")
-            case "ring":
-                _require(whole, "the ring leaves a bidiagonal matrix")
-                tile = tile_shape(b, self.items // 2)
-                _require(self.items % 2 == 0 and tile is not None, "a sweep has two sub-groups")
-                _require(tile is None or tile.order == b, "blocks are whole parts of sub-groups")
-                _require(self.ahead >= 1, "a block is asked for before a step waits for it")
-                _require(self.behind >= 0, "no block leaves before the last sweep is done with it")
-
-    def ring(self, pitch: int, top: int) -> Ring:
-        """What the kernel of the ring is told, for a working storage laid out so."""
-        tile = tile_shape(self.bandwidth, self.items // 2)
-        assert tile is not None
-        return Ring(tile, self.sweeps, self.ahead, self.behind, pitch, top)
-
-    @property
-    def lag(self) -> int:
-        """Hops between neighbouring sweeps of a pack."""
-        return 2 if self.reflector == self.bandwidth else 1
-
-    def sweep_count(self, n: int) -> int:
-        """Sweeps that have a hop."""
-        return n - 2 - self.bandwidth + self.reflector
-
-    def pack_count(self, n: int) -> int:
-        """Packs of them."""
-        return -(-self.sweep_count(n) // self.sweeps)
-
-
-@dataclass(frozen=True, slots=True)
-class Plan:
-    """A reduction to bidiagonal form.
-
-    Attributes
-    ----------
-    stages : tuple of Stage
-        One after another.
-    persistent : bool
-        Whether one launch makes all hops of a stage; else each wave is one.
-    storage : DType
-        The type of the working storage. Half precision stays in half where the band is only in
-        global memory; in vectors and in the ring it is kept in single: converting costs more than
-        the memory (on an H200 0.245 s instead of 0.142 s at n = 32768, b = 32).
-
-    Raises
-    ------
-    ValueError
-        For stages that do not follow from each other or do not end in bidiagonal form.
-    """
-
-    stages: tuple[Stage, ...]
-    persistent: bool
-    storage: DType
-
-    def __post_init__(self) -> None:
-        residencies = {stage.residency for stage in self.stages}
-        for before, after in pairwise(self.stages):
-            left = before.bandwidth - before.reflector + 1
-            _require(after.bandwidth >= left, "a stage works with all that the one before leaves")
-        if self.stages:
-            last = self.stages[-1]
-            _require(last.reflector == last.bandwidth, "the last stage leaves a bidiagonal matrix")
-        if "ring" in residencies:
-            _require(self.persistent, "in the ring, workgroups wait for each other")
-        if "vectors" in residencies:
-            b = self.stages[0].bandwidth
-            _require(len(self.stages) == 1, "vectors are in a stage of their own")
-            _require((self.pitch, self.top) == (3 * b, 2 * b), "vectors find columns 3 b apart")
-
-    @property
-    def top(self) -> int:
-        """The diagonal's place in a column of the working storage; the vectors' way is aligned."""
-        return _rounded(max((x.bandwidth + x.reflector for x in self.stages), default=1), 4)
-
-    @property
-    def pitch(self) -> int:
-        """Places of a column."""
-        return self.top + _rounded(max((x.reflector for x in self.stages), default=1), 4)
-
-
-def _require(holds: bool, what: str) -> None:
-    """What the kernels take for granted of their plan."""
-    if not holds:
-        raise ValueError(f"a plan that no kernel of bands was made for: {what}")
-
-
-def _rounded(x: int, multiple: int) -> int:
-    return -(-x // multiple) * multiple
 
 
 @lru_cache(maxsize=1024)
@@ -207,7 +59,7 @@ def _in_vectors(u: int, n: int, dtype: DType, capabilities: Capabilities) -> Sta
     """
     size = dtype.register.itemsize
     lanes = max(4, min(capabilities.vector_bytes // size, 1 << (u - 1).bit_length()))
-    bandwidth = _rounded(u, lanes)
+    bandwidth = rounded(u, lanes)
     rows = 4 if (2 * bandwidth // lanes) % 4 == 0 else 2
     lag = n // bandwidth // (2 * capabilities.compute_units)
     fitting = _WINDOWS // (6 * bandwidth * bandwidth * size)
@@ -239,7 +91,7 @@ def _by_items(
     size = dtype.register.itemsize
     most = min(_REGISTERS // size, capabilities.max_workgroup, capabilities.max_workgroup_shape[0])
     most -= CREW
-    items = min(_rounded(b + reflector, 32), most, _ITEMS)
+    items = min(rounded(b + reflector, 32), most, _ITEMS)
     room = _local_memory(capabilities) // size
     while items > 32 and item_elements(reflector, items) > room:
         items //= 2
@@ -263,11 +115,3 @@ def _in_ring(u: int, dtype: DType, capabilities: Capabilities) -> Stage | None:
 
 def _local_memory(capabilities: Capabilities) -> int:
     return max(capabilities.local_memory, capabilities.local_memory_opt_in)
-
-
-def sweeps_of_wave(wave: int, n: int, stage: Stage) -> tuple[int, int]:
-    """The first and last sweep r that have a hop ``wave - (lag + 1) r``."""
-    b, apart = stage.bandwidth, stage.lag + 1
-    begin = 1 + b - stage.reflector
-    first = -((n - 2 - begin - wave * b) // (apart * b - 1))
-    return max(0, first), min(wave // apart, stage.sweep_count(n) - 1)

@@ -165,7 +165,7 @@ class Tile:
 
 
 @function
-def held_of(SHAPE: Any, TURNED: bool) -> int:
+def held_of(SHAPE: Any, TURNED: bool) -> Any:
     """Elements that a work-item has of a row, or of a column."""
     return SHAPE.rows if TURNED else SHAPE.columns
 

@@ -2,12 +2,14 @@
 
 One-sided Jacobi rotations (M. Hestenes, J. SIAM 6 (1958)) make the columns of a matrix orthogonal;
 their lengths are then the singular values. All pairs of columns come up once a sweep, in the rounds
-of a tournament, whose pairs are disjoint: each is one work-item's.
+of a tournament, whose pairs are disjoint: each is the work of some neighbouring work-items, which
+share its rows out.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, Final
 
 from portable import lang as kl
 from portable.lang.function import function
@@ -15,35 +17,74 @@ from portable.lang.kernel import kernel
 from portable.linalg.gemm_kernels import matrix_of
 from portable.linalg.magnitude import power_bits, scaled_by
 
-__all__ = ["jacobi_svdvals"]
+__all__ = ["JacobiShape", "jacobi_svdvals"]
+
+_HELD: Final = 16
+"""Rows up to which a work-item keeps its part of both columns in registers."""
+
+
+@dataclass(frozen=True, slots=True)
+class JacobiShape:
+    """How a matrix, or its transpose, is laid out.
+
+    Attributes
+    ----------
+    rows, columns : int
+        Its extents.
+    lanes : int
+        Rows of a vector, where one work-item goes through all pairs.
+    parts : int
+        Neighbouring work-items that share a pair, a power of two; 1 with vectors.
+    sweeps : int
+        Sweeps at most.
+    turned : bool
+        Whether it is the transpose.
+    """
+
+    rows: int
+    columns: int
+    lanes: int
+    parts: int
+    sweeps: int
+    turned: bool
+
+    @property
+    def length(self) -> int:
+        """Rows that each of the work-items has of a column, made up with zeros."""
+        return -(-self.rows // self.step)
+
+    @property
+    def step(self) -> int:
+        """Rows that go at once."""
+        return self.lanes * self.parts
+
+    @property
+    def pitch(self) -> int:
+        """Places of a column in local memory.
+
+        Work-items side by side find neighbouring columns in different banks.
+        """
+        return self.step * (self.length if self.lanes > 1 else self.length | 1)
+
+    @property
+    def elements(self) -> int:
+        """Elements of local memory."""
+        return self.columns * (self.pitch + 1)
 
 
 @kernel
-def jacobi_svdvals(
-    a: Any, values: Any, largest: Any, *, M: int, N: int, LANES: int, SWEEPS: int, TURNED: bool
-) -> None:
+def jacobi_svdvals(a: Any, values: Any, largest: Any, *, SHAPE: JacobiShape) -> None:
     """``values[i]``: the singular values of the i-th matrix of `a`, the largest first.
 
-    ``largest[i]`` is its largest magnitude, NaN if it holds one. The matrix, or `TURNED` its
-    transpose, has `N` columns, `M` rows and a number of rows of zeros that makes up vectors of
-    `LANES`. Local memory: about ``M N`` elements.
+    ``largest[i]`` is its largest magnitude, NaN if it holds one.
     """
     kind = values.dtype
-    MP = kl.cdiv(M, LANES) * LANES
-    w = kl.local((N, MP if LANES > 1 else MP | 1), kind)
+    N = SHAPE.columns
+    w = kl.local((N, SHAPE.pitch), kind)
     lengths = kl.local(N, kind)
     going = kl.local(2, kl.i32)
     item, items, batch = kl.local_id(0), kl.local_size(0), kl.group_id(0)
-    matrix = matrix_of(a, a, batch)
-    for column in range(item, N, items):
-        best = kl.cast(0, kind)
-        for row in range(M):
-            x = kl.cast(matrix[column, row] if TURNED else matrix[row, column], kind)
-            best = kl.maximum(best, kl.abs(x))
-            w[column, row] = x
-        for row in range(M, MP):
-            w[column, row] = 0
-        lengths[column] = best
+    fetch(matrix_of(a, a, batch), w, lengths, SHAPE)
     if item == 0:
         going[0] = 1
         going[1] = 0
@@ -55,92 +96,153 @@ def jacobi_svdvals(
         largest[batch] = best
     field = power_bits(best, 0)
     for column in range(item, N, items):
-        for row in range(M):
+        for row in range(SHAPE.rows):
             w[column, row] = scaled_by(w[column, row], field, 1)
     kl.barrier()
-    for sweep in range(SWEEPS):
+    for sweep in range(SHAPE.sweeps):
         if kl.workgroup_uniform(going[sweep % 2]) != 0:
-            one_sweep(w, going, sweep, M, N, LANES)
+            one_sweep(w, going, sweep, SHAPE)
         kl.barrier()
     for column in range(item, N, items):
-        lengths[column] = kl.sqrt(dot(w, column, column, M, LANES))
+        lengths[column] = kl.sqrt(squared(w, column, SHAPE))
     kl.barrier()
     for column in range(item, N, items):
         own = lengths[column]
-        rank = 0
-        for other in range(N):
-            x = lengths[other]
-            if x > own or (x == own and other < column):
-                rank = rank + 1
-        if own != own:
-            rank = column
-        values[batch, rank] = scaled_by(own, field, -1)
+        values[batch, rank_of(lengths, column, N)] = scaled_by(own, field, -1)
 
 
 @function
-def dot(w: Any, p: Any, q: Any, M: int, LANES: int) -> Any:
-    """The product of two columns."""
+def fetch(matrix: Any, w: Any, lengths: Any, SHAPE: JacobiShape) -> None:
+    """Copies the matrix, zeros where rows are made up; `lengths` are the columns' largest."""
+    kind = w.dtype
+    for column in range(kl.local_id(0), SHAPE.columns, kl.local_size(0)):
+        best = kl.cast(0, kind)
+        for row in range(SHAPE.rows):
+            x = kl.cast(matrix[column, row] if SHAPE.turned else matrix[row, column], kind)
+            best = kl.maximum(best, kl.abs(x))
+            w[column, row] = x
+        for row in range(SHAPE.rows, SHAPE.step * SHAPE.length):
+            w[column, row] = 0
+        lengths[column] = best
+
+
+@function
+def squared(w: Any, column: Any, SHAPE: JacobiShape) -> Any:
+    """The square of a column's length, by one work-item."""
     total = kl.cast(0, w.dtype)
-    if LANES == 1:
-        for row in kl.range(M, unroll=4):
-            total = total + w[p, row] * w[q, row]
-    else:
-        sums = kl.splat(total, LANES)
-        for row in range(0, M, LANES):
-            sums = sums + kl.vload(w, p, row, lanes=LANES) * kl.vload(w, q, row, lanes=LANES)
-        for lane in kl.static_range(LANES):
-            total = total + sums[lane]
+    for row in kl.range(SHAPE.rows, unroll=4):
+        total = total + w[column, row] * w[column, row]
     return total
 
 
 @function
-def one_sweep(w: Any, going: Any, sweep: Any, M: int, N: int, LANES: int) -> None:
+def rank_of(lengths: Any, column: Any, N: int) -> Any:
+    """How many columns are longer; where there is NaN the column's number, so that all differ."""
+    own = lengths[column]
+    rank = 0
+    for other in range(N):
+        x = lengths[other]
+        if x > own or (x == own and other < column):
+            rank = rank + 1
+    return kl.where(own == own, rank, column)
+
+
+@function
+def one_sweep(w: Any, going: Any, sweep: Any, SHAPE: JacobiShape) -> None:
     """All rounds of a sweep; leaves in ``going`` whether another one is needed."""
-    item, items = kl.local_id(0), kl.local_size(0)
+    item, pairs = kl.local_id(0) // SHAPE.parts, kl.local_size(0) // SHAPE.parts
+    N = SHAPE.columns
     PLAYERS = (N + 1) // 2 * 2
     turned = 0
     for turn in range(PLAYERS - 1):
-        for pair in range(item, PLAYERS // 2, items):
+        for start in range(0, PLAYERS // 2, pairs):
+            pair = start + item
             p = (turn + pair) % (PLAYERS - 1)
             q = (turn + (PLAYERS - 1) - pair) % (PLAYERS - 1)
             if pair == 0:
                 q = PLAYERS - 1
-            if kl.maximum(p, q) < N and rotate(w, p, q, M, LANES):
+            playing = pair < PLAYERS // 2 and kl.maximum(p, q) < N
+            if rotate(w, p, q, playing, SHAPE):
                 turned = 1
         kl.barrier()
-    if item == 0:
+    if kl.local_id(0) == 0:
         going[sweep % 2] = 0
     if turned != 0:
         kl.atomic_store(going, (sweep + 1) % 2, 1)
 
 
 @function
-def rotate(w: Any, p: Any, q: Any, M: int, LANES: int) -> Any:
-    """Makes two columns orthogonal; whether they were not so already.
+def rotate(w: Any, p: Any, q: Any, playing: Any, SHAPE: JacobiShape) -> Any:
+    """Makes two columns orthogonal, if they are `playing`; whether they were not so already.
 
     In H. Rutishauser's form, Numer. Math. 9 (1966): small angles make small rounding errors.
     """
     kind = w.dtype
     ENOUGH = 2.0**-21 if kind == kl.f32 else 2.0**-50
-    alpha = dot(w, p, p, M, LANES)
-    beta = dot(w, q, q, M, LANES)
-    gamma = dot(w, p, q, M, LANES)
-    needed = kl.abs(gamma) > ENOUGH * kl.sqrt(alpha) * kl.sqrt(beta)
+    alpha, beta, gamma = products(w, p, q, playing, SHAPE)
+    needed = playing and kl.abs(gamma) > ENOUGH * kl.sqrt(alpha) * kl.sqrt(beta)
     if needed:
         zeta = (beta - alpha) / (2 * gamma)
         t = kl.copysign(1 / (kl.abs(zeta) + kl.sqrt(1 + zeta * zeta)), zeta)
         c = 1 / kl.sqrt(1 + t * t)
         s = c * t
         turn = s / (1 + c)
-        if LANES == 1:
-            for row in kl.range(M, unroll=4):
-                x, y = w[p, row], w[q, row]
-                w[p, row] = x - s * (y + turn * x)
-                w[q, row] = y + s * (x - turn * y)
-        else:
-            for row in range(0, M, LANES):
-                first = kl.vload(w, p, row, lanes=LANES)
-                second = kl.vload(w, q, row, lanes=LANES)
-                kl.vstore(w, p, row, first - s * (second + turn * first))
-                kl.vstore(w, q, row, second + s * (first - turn * second))
+        for i in kl.range(SHAPE.length, unroll=-1 if SHAPE.length <= _HELD else 4):
+            row = row_of(i, SHAPE)
+            x, y = part_of(w, p, row, SHAPE), part_of(w, q, row, SHAPE)
+            set_part(w, p, row, x - s * (y + turn * x), SHAPE)
+            set_part(w, q, row, y + s * (x - turn * y), SHAPE)
     return needed
+
+
+@function
+def products(w: Any, p: Any, q: Any, playing: Any, SHAPE: JacobiShape) -> Any:
+    """The squares of two columns' lengths, and their product, for all who share them."""
+    sums = kl.private(3, w.dtype, lanes=SHAPE.lanes)
+    zero = kl.cast(0, w.dtype)
+    for i in kl.static_range(3):
+        sums[i] = zero if SHAPE.lanes == 1 else kl.splat(zero, SHAPE.lanes)
+    if playing:
+        for i in kl.range(SHAPE.length, unroll=-1 if SHAPE.length <= _HELD else 4):
+            row = row_of(i, SHAPE)
+            x, y = part_of(w, p, row, SHAPE), part_of(w, q, row, SHAPE)
+            sums[0] = sums[0] + x * x
+            sums[1] = sums[1] + y * y
+            sums[2] = sums[2] + x * y
+    if SHAPE.lanes > 1:
+        return in_all(sums[0], SHAPE), in_all(sums[1], SHAPE), in_all(sums[2], SHAPE)
+    for step in kl.static_range(6):
+        if 1 << step < SHAPE.parts:
+            for i in kl.static_range(3):
+                sums[i] = sums[i] + kl.sub_group_shuffle_xor(sums[i], 1 << step)
+    return sums[0], sums[1], sums[2]
+
+
+@function
+def in_all(x: Any, SHAPE: JacobiShape) -> Any:
+    """The sum of a vector's lanes."""
+    total = x[0]
+    for lane in kl.static_range(1, SHAPE.lanes):
+        total = total + x[lane]
+    return total
+
+
+@function
+def row_of(i: Any, SHAPE: JacobiShape) -> Any:
+    """The row that a work-item's `i`-th part of a column begins at."""
+    return i * SHAPE.step + kl.local_id(0) % SHAPE.parts
+
+
+@function
+def part_of(w: Any, column: Any, row: Any, SHAPE: JacobiShape) -> Any:
+    """An element of a column, or a vector of them."""
+    return w[column, row] if SHAPE.lanes == 1 else kl.vload(w, column, row, lanes=SHAPE.lanes)
+
+
+@function
+def set_part(w: Any, column: Any, row: Any, value: Any, SHAPE: JacobiShape) -> None:
+    """Sets what `part_of` gives."""
+    if SHAPE.lanes == 1:
+        w[column, row] = value
+    else:
+        kl.vstore(w, column, row, value)

@@ -19,7 +19,7 @@ from portable.linalg.bidiagonal import bidiagonal_svdvals
 from portable.linalg.dense import SCALED_TO, reduced
 from portable.linalg.dense_kernels import store_values
 from portable.linalg.dense_shapes import dense_shape, tuned
-from portable.linalg.jacobi_kernels import jacobi_svdvals
+from portable.linalg.jacobi_kernels import JacobiShape, jacobi_svdvals
 from portable.linalg.magnitude import largest_magnitude, require_finite
 from portable.linalg.operands import common_dtype
 from portable.namespace import device_of_arrays
@@ -36,7 +36,16 @@ Progress = Callable[[Stage, float], None]
 """Is told which part of a stage is done, from 0 to 1."""
 
 _DTYPES: Final = (kl.f16, kl.f32, kl.f64)
-_SMALL: Final = 32
+_FEW: Final = 32
+"""Columns up to which a work-item alone rotates them."""
+
+_SMALL: Final = 64
+"""Columns up to which a workgroup does: one launch, and all matrices at once."""
+
+_PARTS: Final = 4
+"""Work-items that share a pair of columns, if they are not long."""
+
+_ROWS_OF_PART: Final = 16
 _SWEEPS: Final = 30
 _LINE: Final = 64
 
@@ -74,8 +83,8 @@ def svdvals(a: ArrayT, *, check_finite: bool = True, progress: Progress | None =
 
     Notes
     -----
-    Up to 32 rows or columns, where a matrix fits into local memory: one-sided Jacobi rotations, all
-    matrices in one launch. Otherwise `dense_to_band`, `band_to_bidiagonal` and
+    Up to 32 rows or columns, 64 where work-items are many, if a matrix fits into local memory:
+    one-sided Jacobi rotations, all matrices in one launch. Otherwise `dense_to_band`, `band_to_bidiagonal` and
     `bidiagonal_svdvals`, a matrix after the other, with the bandwidth that the tuning table has for
     the device. The stages follow each other on the device; nothing but the flag of `check_finite`
     is read from it. Beside `a` one copy of a matrix is held, in single precision for half, and O(m)
@@ -95,8 +104,9 @@ def svdvals(a: ArrayT, *, check_finite: bool = True, progress: Progress | None =
     *lead, m, n = (int(x) for x in a.shape)
     values = device.empty((prod(lead), min(m, n)), kind)
     if prod(values.shape) > 0:
-        if _suits_jacobi(m, n, kind, device.capabilities):
-            _by_jacobi(device, a, values, check_finite)
+        shape = _jacobi_shape(m, n, kind, device.capabilities)
+        if shape is not None:
+            _by_jacobi(device, a, values, shape, check_finite)
         else:
             checks: Any = {"check_finite": check_finite, "progress": progress}
             first_accepted(
@@ -111,29 +121,32 @@ def svdvals(a: ArrayT, *, check_finite: bool = True, progress: Progress | None =
 # -- small matrices -------------------------------------------------------------------------------
 
 
-def _lanes(kind: DType, can: Capabilities) -> int:
-    return min(can.vector_bytes, 32) // kind.itemsize if can.lone_work_items else 1
+def _jacobi_shape(m: int, n: int, kind: DType, can: Capabilities) -> JacobiShape | None:
+    """The layout for rotations; None unless columns are few and a matrix fits into local memory."""
+    rows, columns = max(m, n), min(m, n)
+    lanes, parts = 1, 1
+    if can.lone_work_items:
+        lanes = min(can.vector_bytes, 32) // kind.itemsize
+    else:
+        parts = min(_PARTS, can.sub_group_size)
+        most = 2 * min(can.max_workgroup, can.max_workgroup_shape[0])
+        while parts * 2 * _ROWS_OF_PART <= rows and parts * 2 <= can.sub_group_size:
+            parts *= 2
+        while parts > 1 and parts * columns > most:
+            parts //= 2
+    shape = JacobiShape(rows, columns, lanes, parts, _SWEEPS, m < n)
+    room = max(can.local_memory, can.local_memory_opt_in) - 64
+    fits = (shape.elements + 2 * columns) * kind.itemsize <= room
+    return shape if fits and columns <= (_FEW if can.lone_work_items else _SMALL) else None
 
 
-def _suits_jacobi(m: int, n: int, kind: DType, can: Capabilities) -> bool:
-    """Whether the columns are few, and fit into local memory with what goes beside them."""
-    lanes = _lanes(kind, can)
-    longest, count = max(m, n), min(m, n)
-    elements = (-(-longest // lanes) * lanes | (lanes == 1)) * count + 2 * count
-    return count <= _SMALL and elements * kind.itemsize <= can.local_memory - 64
-
-
-def _by_jacobi(device: Device, a: Any, values: Any, check_finite: bool) -> None:
-    batch, n = values.shape
-    can = device.capabilities
+def _by_jacobi(device: Device, a: Any, values: Any, shape: JacobiShape, check_finite: bool) -> None:
+    batch = values.shape[0]
     kind = kl.f32 if values.dtype.itemsize == 4 else kl.f64
     largest = device.empty((batch,), kind)
-    items = 1 if can.lone_work_items else max(1, n // 2)
-    jacobi_svdvals[groups(batch), items](
-        a, values, largest,
-        M=int(max(a.shape[-2:])), N=n, LANES=_lanes(kind, can), SWEEPS=_SWEEPS,
-        TURNED=a.shape[-2] < a.shape[-1],
-    )  # fmt: skip
+    lone = device.capabilities.lone_work_items
+    items = 1 if lone else max(1, (shape.columns + 1) // 2) * shape.parts
+    jacobi_svdvals[groups(batch), items](a, values, largest, SHAPE=shape)
     if check_finite:
         require_finite(device, largest_magnitude(device, largest), "svdvals")
 

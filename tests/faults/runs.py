@@ -18,7 +18,7 @@ from portable import nn
 from portable.backend import Device
 from portable.dtypes import dtype, float32, int32, int64, uint8, uint64
 from portable.linalg.band import chase
-from portable.linalg.band_shapes import Plan, Stage
+from portable.linalg.band_plan import Plan, Stage
 from portable.linalg.dense import reduced
 from portable.linalg.dense_shapes import DenseShape
 from portable.linalg.gemm_kernels import gemm_naive, gemm_tiled, gemm_tiles, keep

@@ -15,7 +15,8 @@ from portable.dtypes import dtype as dtype_of
 from portable.errors import DTypeError, ShapeError
 from portable.linalg import band_to_bidiagonal
 from portable.linalg.band import chase
-from portable.linalg.band_shapes import Plan, Stage, plan_for
+from portable.linalg.band_plan import Plan, Stage
+from portable.linalg.band_shapes import plan_for
 from portable.linalg.magnitude import largest_magnitude
 from portable.sim import SCHEDULES, checks
 from tests.linalg.matrices import TOLERANCE, dense, matrices

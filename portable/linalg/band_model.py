@@ -1,0 +1,112 @@
+"""How long a device takes to a bulge chase, worked out beforehand from its plan.
+
+Two things bound a stage. All of its steps have to be made, side by side on as many units as there
+are: its *work*. And packs of sweeps follow each other at a distance, so that the last one begins
+late, however many units there are: its *chain*. It counts the steps by which a pack trails the one
+before, and what it takes to hand progress and blocks from one to the other. A step takes a latency
+(barriers, reading what a reflector is made of, a root and a division) and what the sweeps of a pack
+move through local memory or caches, which they share. (E. Ringoot, R. Alomairy, A. Edelman, "A
+GPU-resident memory-aware algorithm for accelerating bidiagonalization of banded matrices", arXiv
+2510.12705, finds the same: the chase is bound by latencies and caches, never by arithmetic.)
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from functools import cache, lru_cache
+from importlib.resources import files
+from typing import Any
+
+from portable.backend import Capabilities
+from portable.dtypes import DType
+from portable.linalg.band_plan import Plan, Stage
+from portable.tune.table import device_keys
+
+__all__ = ["Rates", "predicted"]
+
+
+@dataclass(frozen=True, slots=True)
+class Rates:
+    """What a device was seen to do in a residency; times are in microseconds.
+
+    Attributes
+    ----------
+    step : float
+        The latency of a step.
+    element : float
+        What each thousand elements of a hop add to it, for every sweep of a pack.
+    hand : float
+        From the end of a pack's step to the beginning of the one in the next pack that waits for
+        it.
+    launch : float
+        A launch.
+    """
+
+    step: float
+    element: float
+    hand: float
+    launch: float
+
+
+def predicted(plan: Plan, n: int, capabilities: Capabilities) -> float:
+    """Seconds that a matrix of `n` columns is expected to take."""
+    kind = plan.storage.register
+    total = sum(_stage_time(x, n, plan.persistent, kind, capabilities) for x in plan.stages)
+    return 1e-6 * total
+
+
+def _stage_time(
+    stage: Stage, n: int, persistent: bool, kind: DType, capabilities: Capabilities
+) -> float:
+    """Microseconds of a stage."""
+    rates = _rates(stage.residency, kind, capabilities)
+    units = max(1, capabilities.compute_units)
+    if not persistent:
+        return _waves(stage, n, rates, units)
+    step, every = _step(stage, rates), max(1, stage.every)
+    packs = stage.pack_count(n)
+    apart = stage.lag * stage.sweeps + _trailing(stage)
+    length = n / stage.bandwidth
+    chain = packs * (apart * step + rates.hand * every) + length * step
+    work = packs * (length / 2 + apart) * step / min(units, packs)
+    return rates.launch + max(chain, work)
+
+
+def _step(stage: Stage, rates: Rates) -> float:
+    """Microseconds of a step: a hop of every sweep of the pack, one after another in vectors."""
+    elements = stage.sweeps * 4e-3 * stage.bandwidth * stage.reflector * rates.element
+    latency = stage.sweeps * rates.step if stage.residency == "vectors" else rates.step
+    return latency + elements
+
+
+def _trailing(stage: Stage) -> int:
+    """Steps by which a pack trails the one before beyond what its sweeps take."""
+    match stage.residency:
+        case "vectors":
+            return 2 * stage.every
+        case "ring":
+            return stage.ahead + stage.behind
+        case _:
+            return 1
+
+
+def _waves(stage: Stage, n: int, rates: Rates, units: int) -> float:
+    """Microseconds where each wave of hops is a launch."""
+    waves = (stage.lag + 1) * stage.sweep_count(n)
+    beside = n / stage.bandwidth / (stage.lag + 1)
+    return waves * (rates.launch + _step(stage, rates) * max(1.0, beside / units))
+
+
+@lru_cache(maxsize=64)
+def _rates(residency: str, kind: DType, capabilities: Capabilities) -> Rates:
+    """Those of the device, or of one like it."""
+    table = _table()[kind.name]
+    key = next(key for key in device_keys(capabilities) if residency in table.get(key, {}))
+    return Rates(**table[key][residency])
+
+
+@cache
+def _table() -> Any:
+    resource = files("portable_data") / "tuning" / "band_rates.json"
+    return json.loads(resource.read_text(encoding="utf-8"))
