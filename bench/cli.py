@@ -12,6 +12,7 @@ from typing import Any, Final
 import click
 from rich.table import Table
 
+from portable.backend import Device
 from portable.console import show
 from portable.errors import DataError, PortableError
 from portable.files import write_whole
@@ -25,12 +26,20 @@ from portable_bench.operation import Effort, Operation
 from portable_bench.page import page
 from portable_bench.peer_tables import peer_tables, remarks
 from portable_bench.plan import devices_named, dtypes_named, operations_named, plan
+from portable_bench.predictions import predictions
 from portable_bench.results import Cell, Results, load, write
 from portable_bench.roof import roofs, with_roofs
 from portable_bench.run import Job, measured
 from portable_bench.scale_cli import scale
 from portable_bench.scaling import fits, models
-from portable_bench.tables import change_table, fit_table, ladder_table, model_table, tables
+from portable_bench.tables import (
+    change_table,
+    fit_table,
+    ladder_table,
+    model_table,
+    prediction_table,
+    tables,
+)
 
 __all__ = ["bench"]
 
@@ -66,6 +75,7 @@ bench.add_command(scale)
 @click.option("--sweep", "effort", flag_value="sweep", help="Many sizes, to see how times grow.")
 @click.option("--ladder", is_flag=True, help="Every algorithm from the plainest to the fastest.")
 @click.option("--roof/--no-roof", "roof", default=True, help="Measure what devices can do, too.")
+@click.option("--model", is_flag=True, help="What models of the devices predict, beside.")
 @click.option("--seconds", type=click.FloatRange(min=0), help="Time for the samples of a cell.")
 @click.option("--budget", type=click.FloatRange(min=0), help="Time for the whole run, in seconds.")
 @click.option(
@@ -85,6 +95,7 @@ def run(
     effort: Effort,
     ladder: bool,
     roof: bool,
+    model: bool,
     seconds: float | None,
     budget: float | None,
     patience: float | None,
@@ -136,7 +147,10 @@ def run(
                 (html_path, lambda: _write_page(html_path, results)),
                 (plot_path, lambda: _plot(plot_path, cells, ladders)),
             ]
-            _put_out(outputs, [*_tables(cells, ladders), *_changed(baseline, cells)], results)
+            made = [*_tables(cells, ladders), *_changed(baseline, cells)]
+            if model:
+                made += _predicted(cells, devices)
+            _put_out(outputs, made, results)
         except KeyboardInterrupt:
             _tell("interrupted")
         except PortableError as error:  # no process to measure in
@@ -270,6 +284,11 @@ def _plot(path: Path | None, cells: Sequence[Cell], ladders: Sequence[Cell]) -> 
 
 def _changed(baseline: Results | None, cells: Sequence[Cell]) -> list[Table]:
     return [change_table(changes(baseline.cells, cells))] if baseline else []
+
+
+def _predicted(cells: Sequence[Cell], devices: Sequence[Device]) -> list[Table]:
+    found = predictions(cells, {x.name: x.capabilities for x in devices})
+    return [prediction_table(found)] if found else []
 
 
 def _tables(cells: Sequence[Cell], ladders: Sequence[Cell]) -> list[Table]:

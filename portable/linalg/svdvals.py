@@ -83,10 +83,11 @@ def svdvals(a: ArrayT, *, check_finite: bool = True, progress: Progress | None =
 
     Notes
     -----
-    Up to 32 rows or columns, 64 where work-items are many, if a matrix fits into local memory:
-    one-sided Jacobi rotations, all matrices in one launch. Otherwise `dense_to_band`, `band_to_bidiagonal` and
-    `bidiagonal_svdvals`, a matrix after the other, with the bandwidth that the tuning table has for
-    the device. The stages follow each other on the device; nothing but the flag of `check_finite`
+    Up to 32 rows or columns, 64 where work-items are many, if a matrix fits into local memory: one-
+    sided Jacobi rotations, all matrices in one launch. Otherwise `dense_to_band`,
+    `band_to_bidiagonal` and `bidiagonal_svdvals`, a matrix after the other, with the bandwidth that
+    the tuning table has for the device. The stages follow each other on the device; nothing but the
+    flag of `check_finite`
     is read from it. Beside `a` one copy of a matrix is held, in single precision for half, and O(m)
     numbers.
 

@@ -10,7 +10,7 @@ from portable.backend import Capabilities, Program
 from portable.linalg.bidiagonal_kernels import multisect
 from portable.linalg.dense_kernels import clear_below, load_dense, store_band, store_values
 from portable.linalg.dense_shapes import dense_shape, tuned
-from portable.linalg.jacobi_kernels import jacobi_svdvals
+from portable.linalg.jacobi_kernels import JacobiShape, jacobi_svdvals
 from portable.linalg.panel_kernels import factor_panel
 from portable.linalg.reflector_kernels import apply_reflectors
 from portable.linalg.reflector_tree import Level, Panel, Reflectors
@@ -50,14 +50,14 @@ def others(capabilities: Capabilities, dtype: str) -> list[Program]:
     a, given = np.empty((9, 9), register.numpy), np.empty((9, 9), kind.numpy)
     batch, d = np.empty((3, 9, 9), kind.numpy), np.empty(9, register.numpy)
     table = np.empty(16, integer.numpy)
-    small = {"M": 9, "N": 9, "LANES": 1, "SWEEPS": 30, "TURNED": False}
+    small = JacobiShape(rows=9, columns=9, lanes=1, parts=4, sweeps=30, turned=False)
     levels = {"LEVELS": 4, "BITS": 26, "LEFT": 2, "SPLIT": 3, "INT": integer}
     return [
         program(load_dense, capabilities, TILE, given, d, a, TARGET=20, TURNED=True),
         program(clear_below, capabilities, TILE, a),
         program(store_band, capabilities, TILE, a, d, a, TARGET=20, SCALED=False),
         program(store_values, capabilities, LINE, d, d, a, 1, TARGET=20),
-        program(jacobi_svdvals, capabilities, (4, 1, 1), batch, a, d, **small),
+        program(jacobi_svdvals, capabilities, (20, 1, 1), batch, a, d, SHAPE=small),
         program(multisect, capabilities, LINE, a, table, d, d, **levels),
     ]
 
