@@ -21,7 +21,7 @@ from portable.linalg.operands import common_dtype
 from portable.namespace import device_of_arrays
 from portable.typing import ArrayT
 
-__all__ = ["bidiagonal_svdvals"]
+__all__ = ["bidiagonal_svdvals", "bisected"]
 
 _DTYPES: Final = (kl.f16, kl.f32, kl.f64)
 _LEFT: Final = {"f32": 1, "f64": 2}
@@ -88,7 +88,7 @@ def bidiagonal_svdvals(d: ArrayT, e: ArrayT, *, check_finite: bool = True) -> Ar
     largest = largest_magnitude(device, *arrays)
     if check_finite:
         require_finite(device, largest, "bidiagonal_svdvals")
-    _bisect(device, d, e if n > 1 else None, largest, values)
+    bisected(device, (d, e), largest, values)
     return values  # type: ignore[no-any-return]
 
 
@@ -101,8 +101,14 @@ def _checked_length(d: Any, e: Any) -> int:
     return int(d.shape[0])
 
 
-def _bisect(device: Device, d: Any, e: Any, largest: Any, values: Any) -> None:
+def bisected(device: Device, diagonals: tuple[Any, Any], largest: Any, values: Any) -> None:
+    """Puts the singular values of a bidiagonal matrix that is not empty into `values`.
+
+    `largest` is an array of one number that no entry exceeds by much, and which they do not stay
+    far below.
+    """
     n = values.shape[0]
+    d, e = diagonals[0], diagonals[1] if n > 1 else None
     kind = kl.f32 if values.dtype.itemsize == 4 else kl.f64
     q = device.empty((2, n), kind)
     squares[n, _WORKGROUP](d, e, largest, q)

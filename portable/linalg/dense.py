@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from math import isqrt
 from typing import Any, Final
 
 from portable import lang as kl
@@ -121,10 +122,14 @@ def reduced(
     bandwidth: int,
     shape: DenseShape,
     *,
-    scaled: bool = False,
+    scales: Any = None,
     progress: Progress | None = None,
 ) -> Any:
-    """The band of a matrix that is not empty, laid out by `shape`; left `scaled` if so wanted."""
+    """The band of a matrix that is not empty, laid out by `shape`.
+
+    Given an array of two numbers as `scales`, the band is left scaled: so that its largest element
+    would be the first if it were the matrix, and no singular value exceeds the second.
+    """
     m, n = (int(x) for x in (max(a.shape), min(a.shape)))
     kind = dtype(largest.dtype)
     work = device.empty((m, n), kind)
@@ -141,7 +146,8 @@ def reduced(
         sweep.eliminate(panel)
         report(panel)
     ab = device.empty((bandwidth + 1, n), kind)
-    store_band[(n, bandwidth + 1), _TILE](work, largest, ab, TARGET=SCALED_TO, SCALED=scaled)
+    bound = 2.0 ** (SCALED_TO + 1 + (isqrt(m * n) + 1).bit_length())
+    store_band[(n, bandwidth + 1), _TILE](work, largest, ab, scales, bound, TARGET=SCALED_TO)
     return ab
 
 

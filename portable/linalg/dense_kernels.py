@@ -37,10 +37,12 @@ def clear_below(a: Any) -> None:
 
 
 @kernel
-def store_band(a: Any, largest: Any, ab: Any, *, TARGET: int, SCALED: bool) -> None:
+def store_band(a: Any, largest: Any, ab: Any, scales: Any, bound: Any, *, TARGET: int) -> None:
     """The upper band in diagonal-ordered form, zeros where no element is.
 
-    Scaled back, unless it is to stay `SCALED`.
+    Scaled back, unless `scales` is an array of two numbers: then the band stays as it is, and they
+    become what the largest element of the matrix was scaled to, and the `bound` of its singular
+    values.
     """
     column, place = kl.global_id(0), kl.global_id(1)
     if place < ab.shape[0] and column < ab.shape[1]:
@@ -48,9 +50,12 @@ def store_band(a: Any, largest: Any, ab: Any, *, TARGET: int, SCALED: bool) -> N
         value = kl.cast(0, a.dtype)
         if row >= 0:
             value = a[row, column]
-            if not SCALED:
+            if scales is None:
                 value = scaled_by(value, power_bits(largest[0], TARGET), -1)
         ab[place, column] = value
+    if scales is not None and place == 0 and column == 0:
+        scales[0] = scaled_by(largest[0], power_bits(largest[0], TARGET), 1)
+        scales[1] = kl.cast(bound, scales.dtype)
 
 
 @kernel

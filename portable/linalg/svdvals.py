@@ -14,8 +14,9 @@ from portable.dtypes import DType
 from portable.errors import ShapeError
 from portable.interchange import takes_other_libraries
 from portable.lang.geometry import groups
-from portable.linalg.band import band_to_bidiagonal
-from portable.linalg.bidiagonal import bidiagonal_svdvals
+from portable.linalg.band import chase
+from portable.linalg.band_shapes import plan_for
+from portable.linalg.bidiagonal import bisected
 from portable.linalg.dense import SCALED_TO, reduced
 from portable.linalg.dense_kernels import store_values
 from portable.linalg.dense_shapes import dense_shape, tuned
@@ -189,9 +190,13 @@ def _one_in_stages(
     bandwidth = max(1, min(choice["BANDWIDTH"], min(a.shape) - 1))
     shape = dense_shape(choice, bandwidth, kind, device.capabilities)
     follow = None if progress is None else lambda done: progress("band", done)
-    ab = reduced(device, a, largest, bandwidth, shape, scaled=True, progress=follow)
-    d, e = band_to_bidiagonal(ab, check_finite=False)
+    scales, n = device.empty((2,), kind), int(min(a.shape))
+    ab = reduced(device, a, largest, bandwidth, shape, scales=scales, progress=follow)
+    diagonals = device.empty((n,), kind), device.empty((n - 1,), kind)
+    plan = plan_for(min(bandwidth, n - 1), n, kind, device.capabilities)
+    chase(device, ab, scales[:1], diagonals, plan)
     tell("bidiagonal", 1)
-    found = bidiagonal_svdvals(d, e, check_finite=False)
+    found = device.empty((n,), kind)
+    bisected(device, diagonals, scales[1:], found)
     tell("values", 1)
     return found

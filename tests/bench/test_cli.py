@@ -71,9 +71,10 @@ def test_everything_that_can_be_written(tmp_path: Path) -> None:
     assert "scaling" in done.output
     assert "N^" in done.output
     assert "band" in html.read_text(encoding="utf-8")
-    done = typed(*words, "--baseline", str(results))
+    done = typed(*words, "--baseline", str(results), "--model")
     assert done.exit_code == 0, done.output
     assert "changes" in done.output
+    assert "predicted by models" in done.output
     again = tmp_path / "again.html"
     done = typed("report", str(results), str(again))
     assert done.exit_code == 0, done.output

@@ -141,8 +141,11 @@ def test_left_scaled_the_largest_element_is_a_known_power_of_two() -> None:
     a = np.diag(np.array([3.0, 5.0, 4.0], np.float32)) * np.float32(1e-30)
     shape = DenseShape(4, 2, 4, 1, (1, 1), 5, 1, 0, True)
     with portable.use("simulator"):
-        ab = reduced(device, a, largest_magnitude(device, a), 1, shape, scaled=True)
+        scales = device.empty((2,), portable.float32)
+        ab = reduced(device, a, largest_magnitude(device, a), 1, shape, scales=scales)
     assert 2.0**SCALED_TO <= np.max(np.abs(ab)) < 2.0 ** (SCALED_TO + 1)
+    assert scales[0] == np.max(np.abs(ab))
+    assert np.linalg.svd(np.diag(ab[1]) + np.diag(ab[0, 1:], 1))[1][0] <= scales[1]
 
 
 @pytest.mark.needs_processor

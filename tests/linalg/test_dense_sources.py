@@ -55,7 +55,7 @@ def others(capabilities: Capabilities, dtype: str) -> list[Program]:
     return [
         program(load_dense, capabilities, TILE, given, d, a, TARGET=20, TURNED=True),
         program(clear_below, capabilities, TILE, a),
-        program(store_band, capabilities, TILE, a, d, a, TARGET=20, SCALED=False),
+        program(store_band, capabilities, TILE, a, d, a, d, 8.0, TARGET=20),
         program(store_values, capabilities, LINE, d, d, a, 1, TARGET=20),
         program(jacobi_svdvals, capabilities, (20, 1, 1), batch, a, d, SHAPE=small),
         program(multisect, capabilities, LINE, a, table, d, d, **levels),

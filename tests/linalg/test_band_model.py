@@ -1,0 +1,24 @@
+"""The model of the chase: what it says of every device, and beside times that were measured."""
+
+from __future__ import annotations
+
+import pytest
+
+from portable import dtypes, profiles
+from portable.dtypes import DType
+from portable.linalg.band_model import predicted
+from portable.linalg.band_shapes import plan_for
+
+
+@pytest.mark.parametrize("dtype", [dtypes.float16, dtypes.float32, dtypes.float64])
+@pytest.mark.parametrize("name", profiles.names())
+def test_every_device_is_given_a_time_that_grows(name: str, dtype: DType) -> None:
+    can = profiles.load(name).capabilities
+    for u in (2, 32, 130):
+        times = [predicted(plan_for(u, n, dtype, can), n, can) for n in (1000, 4000, 16000)]
+        assert 0 < times[0] < times[1] < times[2] < 1e4
+
+
+def test_a_bidiagonal_matrix_takes_no_time() -> None:
+    can = profiles.load("h200").capabilities
+    assert predicted(plan_for(1, 1000, dtypes.float32, can), 1000, can) == 0
