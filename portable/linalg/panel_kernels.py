@@ -8,7 +8,7 @@ the triangle, the others keep what is of no more use.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 from portable import lang as kl
 from portable.lang.arrivals import arrived_last
@@ -71,9 +71,8 @@ def node_across_items(a: Any, q: Any, panel: Any, node: Any, SHAPE: Any, TURNED:
     group = kl.local_id(1)
     ROWS = FAN * P // lanes
     held = kl.private((COLS, ROWS), kind)
-    tail = kl.local((2, FAN * P), kind)
-    head = kl.local(2, kind)
     gram = kl.local((P, P + 1), kind)
+    shared = Shared(kl.local((2, FAN * P), kind), kl.local(2, kind), gram)
     for i in range(kl.local_linear_id(), P * P, lanes * kl.local_size(1)):
         gram[i // P, i % P] = 0
     rows = extent_of(a, TURNED)
@@ -91,7 +90,7 @@ def node_across_items(a: Any, q: Any, panel: Any, node: Any, SHAPE: Any, TURNED:
     for turn in range(kl.cdiv(width, COLS)):
         for c in kl.static_range(COLS):
             if turn * COLS + c < width:
-                eliminate(held, tail, head, gram, turn, c, P, COLS, ROWS)
+                eliminate(held, shared, turn, c, SHAPE)
     kl.barrier()
     for r in kl.static_range(ROWS):
         at = r * lanes + lane
@@ -110,46 +109,46 @@ def node_across_items(a: Any, q: Any, panel: Any, node: Any, SHAPE: Any, TURNED:
     store_factor(q.t, gram, node.index, P)
 
 
+class Shared(NamedTuple):
+    """What the work-items of a node have in local memory.
+
+    Attributes
+    ----------
+    tail : array, shape (2, rows)
+        The column that is eliminated below its pivot, zeros above; two of them in turn.
+    head : array, shape (2,)
+        The pivots.
+    gram : array, shape (P, P + 1)
+        What T is made of: products of V's columns above the diagonal, tau on it.
+    """
+
+    tail: Any
+    head: Any
+    gram: Any
+
+
 @function
-def eliminate(
-    held: Any,
-    tail: Any,
-    head: Any,
-    gram: Any,
-    turn: Any,
-    c: int,
-    P: int,
-    COLS: int,
-    ROWS: int,
-) -> None:
+def eliminate(held: Any, shared: Shared, turn: Any, c: int, SHAPE: DenseShape) -> None:
     """Column `c` of the work-items whose turn it is: its reflector, applied to the columns after.
 
     Those before are columns of V by now; what would be subtracted from them is what T is made of.
     """
     lanes, lane, group = kl.local_size(0), kl.local_id(0), kl.local_id(1)
-    kind = held.dtype
+    P, COLS, ROWS, kind = SHAPE.panel, SHAPE.columns, held.shape[1], held.dtype
     own = turn * COLS + c
     slot = own % 2
     if group == turn:
         for r in kl.static_range(ROWS):
             at = r * lanes + lane
-            tail[slot, at] = kl.where(at > own, held[c, r], held[c, r] * 0)
+            shared.tail[slot, at] = kl.where(at > own, held[c, r], held[c, r] * 0)
             if at == own:
-                head[slot] = held[c, r]
+                shared.head[slot] = held[c, r]
     kl.barrier()
-    below = kl.private(ROWS, kind)
-    sums = kl.private(COLS + 1, kind)
-    for i in kl.static_range(COLS + 1):
-        sums[i] = 0
-    for r in kl.static_range(ROWS):
-        below[r] = tail[slot, r * lanes + lane]
-        sums[COLS] = sums[COLS] + below[r] * below[r]
-        for k in kl.static_range(COLS):
-            sums[k] = sums[k] + below[r] * held[k, r]
-    heads = kl.private(COLS, kind)
+    below, sums, heads = kl.private(ROWS, kind), kl.private(COLS + 1, kind), kl.private(COLS, kind)
+    multiply(held, shared.tail[slot], below, sums)
     own_row(held, heads, own, P, COLS)
     add_up(sums, COLS + 1)
-    beta, tau, factor = reflector(head[slot], sums[COLS])
+    beta, tau, factor = reflector(shared.head[slot], sums[COLS])
     for r in kl.static_range(ROWS):
         below[r] = factor * below[r]
         if r * lanes < P:
@@ -158,20 +157,44 @@ def eliminate(
         product = heads[k] + factor * sums[k]
         column = group * COLS + k
         if column < own and lane == 0:
-            gram[column, own] = product
+            shared.gram[column, own] = product
         share = kl.where(column > own, tau * product, tau * 0)
         for r in kl.static_range(ROWS):
             held[k, r] = held[k, r] - share * below[r]
     if group == turn:
-        for r in kl.static_range(ROWS):
-            if r * lanes < P:
-                at = r * lanes + lane
-                held[c, r] = kl.where(at > own, below[r], held[c, r])
-                held[c, r] = kl.where(at == own, beta, held[c, r])
-            else:
-                held[c, r] = below[r]
+        put_reflector(held, below, beta, own, c, P)
         if lane == 0:
-            gram[own, own] = tau
+            shared.gram[own, own] = tau
+
+
+@function
+def multiply(held: Any, tail: Any, below: Any, sums: Any) -> None:
+    """A work-item's part of the products of its columns with `tail`, and of that with itself.
+
+    Its rows of `tail` are left in `below`; the last of the sums is the product with itself.
+    """
+    lanes, lane = kl.local_size(0), kl.local_id(0)
+    COLS, ROWS = held.shape
+    for i in kl.static_range(COLS + 1):
+        sums[i] = 0
+    for r in kl.static_range(ROWS):
+        below[r] = tail[r * lanes + lane]
+        sums[COLS] = sums[COLS] + below[r] * below[r]
+        for k in kl.static_range(COLS):
+            sums[k] = sums[k] + below[r] * held[k, r]
+
+
+@function
+def put_reflector(held: Any, below: Any, beta: Any, own: Any, c: int, P: int) -> None:
+    """Column `c` becomes what the reflector leaves of it, `beta`, and the reflector below that."""
+    lanes, lane = kl.local_size(0), kl.local_id(0)
+    for r in kl.static_range(held.shape[1]):
+        if r * lanes < P:
+            at = r * lanes + lane
+            held[c, r] = kl.where(at > own, below[r], held[c, r])
+            held[c, r] = kl.where(at == own, beta, held[c, r])
+        else:
+            held[c, r] = below[r]
 
 
 @function
