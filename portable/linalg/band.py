@@ -198,7 +198,7 @@ def _run_packs(work: Any, sync: Any, n: int, stage: Stage, place: dict[str, int]
             )
         case "ring":
             ring = stage.ring(place["PITCH"], place["TOP"])
-            ring_packs[packs, items](work, sync, n, RING=ring)
+            ring_packs[packs, ring.items](work, sync, n, RING=ring)
 
 
 def _run_waves(work: Any, n: int, stage: Stage, place: dict[str, int]) -> None:

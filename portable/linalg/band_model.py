@@ -23,7 +23,7 @@ from portable.dtypes import DType
 from portable.linalg.band_plan import Plan, Stage
 from portable.tune.table import device_keys
 
-__all__ = ["Rates", "predicted"]
+__all__ = ["Rates", "predicted", "stage_time"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,11 +52,11 @@ class Rates:
 def predicted(plan: Plan, n: int, capabilities: Capabilities) -> float:
     """Seconds that a matrix of `n` columns is expected to take."""
     kind = plan.storage.register
-    total = sum(_stage_time(x, n, plan.persistent, kind, capabilities) for x in plan.stages)
+    total = sum(stage_time(x, n, plan.persistent, kind, capabilities) for x in plan.stages)
     return 1e-6 * total
 
 
-def _stage_time(
+def stage_time(
     stage: Stage, n: int, persistent: bool, kind: DType, capabilities: Capabilities
 ) -> float:
     """Microseconds of a stage."""
@@ -64,11 +64,11 @@ def _stage_time(
     units = max(1, capabilities.compute_units)
     if not persistent:
         return _waves(stage, n, rates, units)
-    step, every = _step(stage, rates), max(1, stage.every)
+    step = _step(stage, rates)
     packs = stage.pack_count(n)
     apart = stage.lag * stage.sweeps + _trailing(stage)
     length = n / stage.bandwidth
-    chain = packs * (apart * step + rates.hand * every) + length * step
+    chain = packs * (apart * step + rates.hand) + length * step
     work = packs * (length / 2 + apart) * step / min(units, packs)
     return rates.launch + max(chain, work)
 

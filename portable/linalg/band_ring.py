@@ -10,9 +10,10 @@ the left reflector combines and then the right one of the hop after, is read and
 them. So an element is read and written once a hop, and half of the reflectors find what they
 combine at hand.
 
-Two sub-groups more follow the pack before and publish how far this one is, half of it beside each
-kind of reflector, so that waiting for memory costs a step nothing as long as it takes no longer
-than the reflectors.
+Three sub-groups more follow the pack before and load, store, and publish how far this one is, half
+of it beside each kind of reflector, so that waiting for memory costs a step nothing as long as it
+takes no longer than the reflectors. Who publishes has no copies under way, for which a release
+would wait.
 
 A pack begins `SWEEPS` columns after the one before. So its block j overlaps at most `reach`, which
 is ``ceil(SWEEPS / B)``, blocks of that one beyond block j, and waits for it to be done with them.
@@ -27,13 +28,13 @@ from typing import Any, Final, NamedTuple
 from portable import lang as kl
 from portable.lang.function import function
 from portable.lang.kernel import kernel
-from portable.linalg.band_kernels import CREW, FINISHED, publish, taken_pack
+from portable.linalg.band_kernels import FINISHED, publish, taken_pack
 from portable.linalg.band_tiles import Tile, TileShape, within
 
 __all__ = ["Ring", "ring_packs"]
 
 _LAG: Final = 2
-_HALF: Final = CREW // 2
+_THIRD: Final = 32
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,12 +60,11 @@ class Ring:
     behind: int
     pitch: int
     top: int
-    apart: bool = False
 
     @property
     def slots(self) -> int:
-        """Blocks that the ring has room for."""
-        return _LAG * self.sweeps + self.ahead + self.behind + 1
+        """Blocks that the ring has room for: one is asked for when another has left."""
+        return _LAG * self.sweeps + self.ahead + self.behind
 
     @property
     def reach(self) -> int:
@@ -81,6 +81,11 @@ class Ring:
     def workers(self) -> int:
         """Work-items that hold blocks."""
         return 2 * self.tile.items * self.sweeps
+
+    @property
+    def items(self) -> int:
+        """Work-items of the workgroup."""
+        return self.workers + 3 * _THIRD
 
 
 class Pack(NamedTuple):
@@ -135,8 +140,9 @@ def ring_packs(w: Any, sync: Any, n: Any, *, RING: Ring) -> None:
     sweep, upper = kl.minimum(member // 2, SWEEPS - 1), member % 2 == 1
     tile = own_tile(kind, RING.tile)
     crew = kl.local_id(0) - RING.workers
-    loads, stores = crew >= 0 and crew < _HALF, crew >= _HALF
-    traffic = Traffic(w, ring, arrived, crew % _HALF)
+    loads = crew >= 0 and crew < _THIRD
+    stores = crew >= _THIRD and crew < 2 * _THIRD
+    traffic = Traffic(w, ring, arrived, crew % _THIRD)
     seen, loaded = kl.where(pack.number == 0, FINISHED, 0), 0
     if loads:
         begun = kl.minimum(RING.ahead, pack.blocks - 1)
@@ -154,11 +160,8 @@ def ring_packs(w: Any, sync: Any, n: Any, *, RING: Ring) -> None:
         left = step - 1 - _LAG * (SWEEPS - 1)
         coming = kl.minimum(step + 1 + RING.ahead, pack.blocks - 1)
         right_reflectors(ring, rows[sweep], columns[sweep], tile, hop, upper, RING.tile)
-        if loads and loaded <= coming:
-            if seen < coming + RING.reach + 1:
-                seen = kl.atomic_load(sync, pack.number, order="acquire")
-            if not RING.apart:
-                loaded = load_blocks(traffic, pack, loaded, coming, seen, RING)
+        if loads and loaded <= coming and seen < coming + RING.reach + 1:
+            seen = kl.atomic_load(sync, pack.number, order="acquire")
         if stores:
             if left >= 0:
                 store_block(traffic, pack, left, RING)
@@ -168,11 +171,11 @@ def ring_packs(w: Any, sync: Any, n: Any, *, RING: Ring) -> None:
         left_reflectors(ring, rows[sweep], columns[sweep], tile, hop, upper, RING.tile)
         if hop.number == -1 and upper and member < 2 * SWEEPS:
             first_row(ring, rows[sweep], tile, sweep, RING.tile)
-        if loads and loaded <= (coming if RING.apart else kl.minimum(step + 2, coming)):
+        if loads and loaded <= coming:
             if loaded <= step + 2:
                 seen = awaited(sync, pack, seen, loaded, RING)
             loaded = load_blocks(traffic, pack, loaded, coming, seen, RING)
-        if crew == _HALF and left >= RING.behind:
+        if crew == 2 * _THIRD and left >= RING.behind:
             publish(sync, pack.number, left - RING.behind + 1)
     kl.barrier()
     if stores:
@@ -181,7 +184,7 @@ def ring_packs(w: Any, sync: Any, n: Any, *, RING: Ring) -> None:
         kl.copy_commit()
         kl.copy_wait(0)
     kl.barrier()
-    if crew == _HALF:
+    if crew == 2 * _THIRD:
         publish(sync, pack.number, FINISHED)
 
 
@@ -233,7 +236,7 @@ def load_blocks(traffic: Any, pack: Any, loaded: Any, last: Any, seen: Any, RING
             if lane == 0:
                 kl.bulk_copy(ring, (slot * B, 0), w, column * PITCH, 3 * B * B, arrived[slot])
         else:
-            for c in range(lane, B, _HALF):
+            for c in range(lane, B, _THIRD):
                 source = (column + c) * PITCH + RING.top - 2 * B
                 kl.bulk_copy(ring, (slot * B + c, 0), w, source, 3 * B, arrived[slot])
         block += 1
@@ -251,7 +254,7 @@ def store_block(traffic: Any, pack: Any, block: Any, RING: Ring) -> None:
         if lane == 0:
             kl.bulk_copy(w, column * PITCH, ring, (slot * B, 0), 3 * B * B)
     else:
-        for c in range(lane, B, _HALF):
+        for c in range(lane, B, _THIRD):
             target = (column + c) * PITCH + RING.top - 2 * B
             kl.bulk_copy(w, target, ring, (slot * B + c, 0), 3 * B)
 

@@ -9,6 +9,7 @@ from portable.backend import Capabilities
 from portable.dtypes import DType
 from portable.linalg.band_items import item_elements
 from portable.linalg.band_kernels import CREW
+from portable.linalg.band_model import stage_time
 from portable.linalg.band_plan import Plan, Stage, rounded
 from portable.linalg.band_tiles import tile_shape
 
@@ -45,7 +46,7 @@ def plan_for(u: int, n: int, dtype: DType, capabilities: Capabilities) -> Plan:
         return Plan((), persistent, dtype)
     if capabilities.lone_work_items:
         return Plan((_in_vectors(u, n, dtype, capabilities),), persistent, dtype.register)
-    stages = _stages(u, dtype, capabilities, persistent)
+    stages = _stages(u, n, dtype, capabilities, persistent)
     ring = stages[-1].residency == "ring"
     return Plan(stages, persistent, dtype.register if ring else dtype)
 
@@ -69,18 +70,18 @@ def _in_vectors(u: int, n: int, dtype: DType, capabilities: Capabilities) -> Sta
 
 
 def _stages(
-    u: int, dtype: DType, capabilities: Capabilities, persistent: bool
+    u: int, n: int, dtype: DType, capabilities: Capabilities, persistent: bool
 ) -> tuple[Stage, ...]:
     """Down to a narrow band in steps, then to bidiagonal form at once."""
     narrow = _NARROW
-    if persistent and _in_ring(_RING_MOST, dtype, capabilities):
+    if persistent and _in_ring(_RING_MOST, n, dtype, capabilities):
         narrow = _RING_MOST
     stages = []
     while u > narrow:
         narrower = max(narrow, u - _STEP)
         stages.append(_by_items(u, u - narrower + 1, dtype, capabilities, persistent))
         u = narrower
-    ring = _in_ring(u, dtype, capabilities) if persistent else None
+    ring = _in_ring(u, n, dtype, capabilities) if persistent else None
     return (*stages, ring or _by_items(u, u, dtype, capabilities, persistent))
 
 
@@ -99,18 +100,23 @@ def _by_items(
     return Stage(b, reflector, "items", items=items, sweeps=max(1, fitting) if persistent else 1)
 
 
-def _in_ring(u: int, dtype: DType, capabilities: Capabilities) -> Stage | None:
-    """The ring with the most sweeps that fit, if any; only bulk copies make it worth its while."""
+def _in_ring(u: int, n: int, dtype: DType, capabilities: Capabilities) -> Stage | None:
+    """The ring of those that fit which the model finds fastest, if any.
+
+    Only bulk copies make it worth its while.
+    """
     tile = tile_shape(u, capabilities.sub_group_size)
     if "bulk" not in capabilities.async_copy or tile is None:
         return None
-    b, items = tile.order, 2 * tile.items
     room = _local_memory(capabilities) // dtype.register.itemsize - 256
-    for sweeps in _RING_SWEEPS:
-        stage = Stage(b, b, "ring", items=items, sweeps=sweeps)
-        if stage.ring(0, 0).elements <= room and items * sweeps <= _RING_ITEMS:
-            return stage
-    return None
+    found = (
+        Stage(tile.order, tile.order, "ring", items=2 * tile.items, sweeps=sweeps)
+        for sweeps in _RING_SWEEPS
+        if 2 * tile.items * sweeps <= _RING_ITEMS
+    )
+    fitting = [x for x in found if x.ring(0, 0).elements <= room]
+    kind = dtype.register
+    return min(fitting, key=lambda x: stage_time(x, n, True, kind, capabilities), default=None)
 
 
 def _local_memory(capabilities: Capabilities) -> int:

@@ -26,10 +26,8 @@ BANDS: Final = (
     fault(
         "the ring waits for one block fewer where it has run out of blocks",
         RING + "ring_packs",
-        "seen = awaited(sync, pack, seen, loaded, RING)\n"
-        "loaded = load_blocks(traffic, pack, loaded, coming, seen, RING)",
-        "seen = awaited(sync, pack, seen, loaded - 1, RING)\n"
-        "loaded = load_blocks(traffic, pack, loaded, coming, seen + 1, RING)",
+        "seen = awaited(sync, pack, seen, loaded, RING)",
+        "seen = awaited(sync, pack, seen, loaded - 1, RING) + 1",
         "band_in_a_ring",
         "race",
         schedule="held",
@@ -80,7 +78,7 @@ BANDS: Final = (
         "kl.copy_wait(RING.behind)",
         "kl.copy_wait(RING.behind + 1)",
         "band_in_a_ring",
-        "copy",
+        "race",
     ),
     fault(
         "the last blocks are not waited for",
@@ -93,8 +91,8 @@ BANDS: Final = (
     fault(
         "the ring is one slot too short",
         RING + "Ring.slots",
-        "_LAG * self.sweeps + self.ahead + self.behind + 1",
         "_LAG * self.sweeps + self.ahead + self.behind",
+        "_LAG * self.sweeps + self.ahead + self.behind - 1",
         "band_in_a_ring",
         "copy",
     ),
