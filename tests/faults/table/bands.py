@@ -78,7 +78,7 @@ BANDS: Final = (
         "kl.copy_wait(RING.behind)",
         "kl.copy_wait(RING.behind + 1)",
         "band_in_a_ring",
-        "race",
+        "copy",
     ),
     fault(
         "the last blocks are not waited for",
@@ -94,7 +94,7 @@ BANDS: Final = (
         "_LAG * self.sweeps + self.ahead + self.behind",
         "_LAG * self.sweeps + self.ahead + self.behind - 1",
         "band_in_a_ring",
-        "copy",
+        "race",
     ),
     fault(
         "the phase of a completion is off by one",
