@@ -86,20 +86,9 @@ def band_to_bidiagonal(
     computation but where half precision is kept in global memory only; and O(n). There are ``n^2 /
     (2 b)`` hops of ``16 b^2`` operations in a stage that leaves a bidiagonal matrix.
 
-    On a CPU a hop makes ``6 b^2`` loads and ``4 b^2`` stores of cached elements, in vectors that
-    cross cache lines: at one such store or load a cycle 640 cycles for b = 32 in vectors of 16, or
-    about 0.2 us. Two cores with AVX-512 took 0.19 s in single and 0.28 s in double precision at n =
-    8192, both all the time: 0.37 and 0.54 us a hop and core.
-
-    On a GPU the chain of dependent steps counts: neighbouring sweeps are two hops apart, each a
-    right and a left reflector, and with packs of S sweeps the next pack starts ``2 S + 2`` steps
-    later. At b = 32 in single precision an H200 took 3.9 us a sweep, 1.56 us a step with packs of
-    four (n = 8192, 32768, 65536: 0.031, 0.128, 0.278 s), and 5.5 us a sweep in double precision
-    with packs of two (n = 32768: 0.179 s). In a CUDA C version of the kernel a right reflector
-    took 1120 cycles and a left one 1130 with four sweeps side by side, 730 and 820 with two, bound
-    by local memory's bandwidth and by the latency of load, sum, root, division and store; two hops
-    of the latter a sweep would be 0.06 s at n = 32768, which is the floor of this design. A stage
-    that drops 32 of 128 superdiagonals took 9.9 us a sweep.
+    Dependent steps and what they move through caches and local memory take the time, not
+    arithmetic. `portable bench band --model` shows what a model of that predicts, by which plans
+    are chosen.
 
     Examples
     --------
