@@ -25,6 +25,9 @@ __all__ = ["exchanged", "is_other", "like", "stream_of", "takes_other_libraries"
 _Parameters = ParamSpec("_Parameters")
 _Result = TypeVar("_Result")
 
+_NONE: Final = frozenset({type(None), bool, int, float, str})
+"""Types of most arguments beside arrays."""
+
 _other: Final[dict[type, bool]] = {np.ndarray: False}
 """Whether arrays of a type are of a library that is no backend's."""
 
@@ -70,7 +73,7 @@ def exchanged(
     function: Callable[..., _Result], args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> _Result:
     """A call with arrays of other libraries: what `takes_other_libraries` makes of it."""
-    others = [x for x in _leaves([*args, *kwargs.values()]) if is_other(x)]
+    others = [x for x in _leaves((*args, *kwargs.values())) if type(x) not in _NONE and is_other(x)]
     device = device_of(*others)
     exchange = _Exchange(device, others[0])
     stream = stream_of(others)
@@ -106,7 +109,10 @@ class _Exchange:
 
     def taken(self, x: Any) -> Any:
         """An argument as the operation takes it."""
-        if type(x) is tuple:
+        kind = type(x)
+        if kind in _NONE:
+            return x
+        if kind is tuple:
             return tuple(map(self.taken, x))
         if not is_other(x):
             return x

@@ -193,6 +193,7 @@ class Registry:
         self._lock = fork_safe_lock()
         self._loaded: dict[str, _Loaded] | None = None
         self._best: Device | None = None
+        self._known: dict[str, Device] = {}
         self._at_work: dict[Device, None] = {}
         self._claims: tuple[_Claim, ...] = ()
         self.chosen: ContextVar[_Choice | None] = ContextVar("portable_device", default=None)
@@ -243,7 +244,13 @@ class Registry:
         """The device of that name, or the one in use."""
         if name is None:
             return self.current()
-        return name if isinstance(name, Device) else self._named(name)
+        if isinstance(name, Device):
+            return name
+        known = self._known.get(name) if type(name) is str else None
+        if known is None:
+            known = self._named(name)
+            self._known[name] = known  # a name that means a device means it for good
+        return known
 
     def current(self) -> Device:
         """The device in use."""

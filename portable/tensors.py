@@ -119,7 +119,9 @@ def stream_of(tensor: Any) -> int | None:
     """The address of the stream that PyTorch works on where the tensor is; None on the host."""
     if not tensor.is_cuda:
         return None
-    return int(sys.modules["torch"].cuda.current_stream(tensor.device).cuda_stream)
+    torch, index = sys.modules["torch"], tensor.device.index
+    raw = getattr(torch._C, "_cuda_getCurrentRawStream", None)  # no stream object is made
+    return int(raw(index) if raw else torch.cuda.current_stream(index).cuda_stream)
 
 
 def tensor_over(array: Any) -> Any:

@@ -324,8 +324,9 @@ class Launcher:
                 continue
             if device is None:
                 keys[0] = device = self._device_of(kind, x)
-            if not device.owns(x):
+            elif not device.owns(x) and device_of(x) is not device:
                 device_of(*[y for y in leaves or args if is_array(y)])
+            if not device.owns(x):
                 x = on_device(device, x)
             view = device.view(x)
             views.append(view)
