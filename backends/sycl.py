@@ -5,6 +5,8 @@ from __future__ import annotations
 import ctypes
 import dataclasses
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+from contextvars import ContextVar
 from importlib.util import find_spec
 from typing import Any
 
@@ -34,9 +36,10 @@ from portable.errors import (
     OutOfMemoryError,
 )
 from portable.notices import warn_once
-from portable.queues import Mark, MarkTimer
+from portable.queues import Mark, MarkTimer, Queue
 from portable_backends.drivers import announce, remedy, was_used_before
 from portable_backends.gate import Gate
+from portable_backends.sycl_streams import SYCLStream, Timekeeper, orders_of
 
 __all__ = ["SYCLBackend", "SYCLDevice"]
 
@@ -99,36 +102,6 @@ def _create(queue: Any, source: str, options: str) -> Any:
     return create(queue, source, options)
 
 
-class _Mark(Mark):
-    """A barrier in a queue beside dpnp's, which waits for its work and holds up the next."""
-
-    def __init__(self, queue: Any, timekeeper: Any) -> None:
-        from dpctl.utils import SequentialOrderManager
-
-        with _GATE.lock:
-            order = SequentialOrderManager[queue]
-            self._event = timekeeper.submit_barrier(order.submitted_events)
-            order.add_event_pair(self._event, self._event)
-
-    @property
-    def reached(self) -> bool:
-        """Whether the barrier is complete."""
-        import dpctl
-
-        return bool(self._event.execution_status == dpctl.event_status_type.complete)
-
-    def wait(self) -> None:
-        """Wait for the barrier."""
-        self._event.wait()
-
-    def seconds_after(self, earlier: Any) -> float:
-        """By the device's clock."""
-        earlier.wait()
-        self.wait()
-        first, last = earlier._event.profiling_info_end, self._event.profiling_info_end
-        return 1e-9 * float(last - first)
-
-
 class SYCLExecutable(Executable):
     """A kernel on the queue that dpnp uses, ordered with dpnp's own work by its events."""
 
@@ -156,11 +129,15 @@ class SYCLExecutable(Executable):
         if recording is None:
             self._submit(self._sizes(groups), bound)
             return
-        with recording.between(self._device, self._entry_of(groups)):
+        with self._recorded(recording, groups):
             self._submit(self._sizes(groups), bound)
 
-    def _entry_of(self, groups: tuple[int, int, int]) -> timeline.Entry:
-        return timeline.Entry(self._entry, "launch", groups, self._workgroup)
+    def _recorded(
+        self, recording: timeline.Recording, groups: tuple[int, int, int]
+    ) -> AbstractContextManager[None]:
+        """A context in which one launch is noted."""
+        entry = timeline.Entry(self._entry, "launch", groups, self._workgroup)
+        return recording.between(self._device, entry, self._device.current_queue())
 
     def prepare(self, groups: tuple[int, int, int], arguments: Sequence[Any]) -> Callable[[], None]:
         """A launch whose arguments are converted once."""
@@ -200,7 +177,7 @@ class _Prepared:
         if recording is None:
             self._event = executable._submit(self._sizes, self._bound, keep=False)
             return
-        with recording.between(executable._device, executable._entry_of(self._groups)):
+        with executable._recorded(recording, self._groups):
             self._event = executable._submit(self._sizes, self._bound, keep=False)
 
     def __del__(self) -> None:
@@ -230,10 +207,12 @@ class SYCLDevice(Device):
         self.name = name
         self.words = words_of(twin)
         self.capabilities: Capabilities = dataclasses.replace(
-            capabilities_of(twin), pointer_offsets=True, streams=False
+            capabilities_of(twin), pointer_offsets=True, streams=orders_of() is not None
         )
         self.sycl_queue = queue
-        self._timekeeper: Any = None
+        self.gate = _GATE
+        self.stream: ContextVar[SYCLStream | None] = ContextVar(f"stream of {name}", default=None)
+        self._timekeeper = Timekeeper(self)
         self._twin = twin
         _queues.add(queue)
         _GATE.open()
@@ -347,15 +326,21 @@ class SYCLDevice(Device):
         return MemoryUse(None, None, free, int(device.global_mem_size))
 
     def mark(self) -> Mark:
-        """In a queue that records times, ordered with dpnp's, which does not."""
-        import dpctl
+        """At the end of this thread's stream, or of what is in none."""
+        from dpctl.utils import SequentialOrderManager
 
-        if self._timekeeper is None:
-            queue = self.sycl_queue
-            self._timekeeper = dpctl.SyclQueue(
-                queue.sycl_context, queue.sycl_device, property="enable_profiling"
-            )
-        return _Mark(self.sycl_queue, self._timekeeper)
+        stream = self.stream.get()
+        if stream is not None:
+            return stream.mark()
+        return self._timekeeper.mark(SequentialOrderManager[self.sycl_queue])
+
+    def queue(self) -> Queue:
+        """A chain of events of its own."""
+        return SYCLStream(self) if self.capabilities.streams else super().queue()
+
+    def current_queue(self) -> SYCLStream | None:
+        """This thread's stream."""
+        return self.stream.get()
 
     def adopt(self, array: Any) -> Any:
         """A dpnp array over another library's memory on this device."""
