@@ -32,6 +32,9 @@ _MANY: Final = 6
 
 _SIMULATOR: Final = "simulator"
 
+_OF_USERS: Final = ("tests/docs/", "tests/test_examples.py")
+"""Tests of which every case runs on a device of each backend."""
+
 _OF_OPERATIONS: Final = tuple(
     f"tests/{room}/"
     for room in ("array", "conv", "gf2", "linalg", "nn", "numerics", "primitives", "random_numbers")
@@ -104,6 +107,7 @@ def spared(cases: Sequence[tuple[str, str]]) -> list[str]:
     if not names:
         return [""] * len(cases)
     first, further = names[0], names[1:]
+    of_backends = {name.partition(":")[0]: name for name in reversed(names)}.values()
     leading = {_file(case): _function(case) for case, _ in reversed(cases)}
     totals = Counter((_function(case), name) for case, name in cases)
     seen: Counter[tuple[str, str]] = Counter()
@@ -117,7 +121,9 @@ def spared(cases: Sequence[tuple[str, str]]) -> list[str]:
         if large and name in further and leading[_file(case)] != test:
             turn = further[crc32(test.encode()) % len(further)]
         reason = ""
-        if name != turn:
+        if test.startswith(_OF_USERS) and name in of_backends:
+            reason = ""
+        elif name != turn:
             reason = f"it is the turn of another device of the processor than {name}"
         elif not is_first and name in further and _draw(case, _EVERY):
             reason = f"{name} is not the processor's first device"
