@@ -22,6 +22,9 @@ _LIKE: Final = {bfloat16: float16, int8: float32}
 _COPIED: Final = 24
 """Multiplications in whose time a work-item that has a core to itself copies an element."""
 
+_FINISHED: Final = 40
+"""The same for clearing, finishing and storing an element of a tile."""
+
 _CROWD: Final = 4
 """How much longer such a device takes over tiles for workgroups of many work-items."""
 
@@ -145,13 +148,14 @@ def _ranked(
 
 
 def _cost(choice: Parameters, product: Product, units: int) -> float:
-    """Multiplications of the busiest core, and what it copies, which costs as much as so many.
+    """Multiplications of the busiest core at each of the sum's steps, or what takes as long.
 
-    A work-item alone leaves out what a tile holds beyond the result. Cores take tiles in their
-    order; of many, each has as much to do.
+    A work-item alone leaves out what a tile holds beyond the result, but for clearing and finishing
+    it. Cores take tiles in their order; of many, each has as much to do.
     """
     rows, columns = _lengths(product.m, choice["BM"]), _lengths(product.n, choice["BN"])
-    tiles = [float(m * n + _COPIED * (m + n)) for m in rows for n in columns] * product.batch
+    each = _FINISHED * choice["BM"] * choice["BN"] / max(1, product.k)
+    tiles = [m * n + _COPIED * (m + n) + each for m in rows for n in columns] * product.batch
     crowd = 1 if choice["WORKGROUP"] == 1 else _CROWD
     if len(tiles) > _MANY * units:
         return crowd * (sum(tiles) / units + max(tiles) / 2)

@@ -93,3 +93,10 @@ def test_cores_have_as_much_to_do_as_each_other(edge: int) -> None:
     busiest = max(sum(areas[: len(areas) // 2]), sum(areas[len(areas) // 2 :]))
     assert busiest <= 0.6 * edge * edge
     assert (tile["BM"] >= 192) == (edge > 256)
+
+
+@pytest.mark.parametrize("edge", [1, 8, 48])
+def test_a_core_clears_no_tile_much_larger_than_the_result(edge: int) -> None:
+    cores = portable.device("simulator:intel-cpu").capabilities
+    tile = tried(cores, float32, edge)[0]
+    assert tile["BM"] * tile["BN"] <= 64 * 64
