@@ -154,7 +154,7 @@ def _cost(choice: Parameters, product: Product, units: int) -> float:
     it. Cores take tiles in their order; of many, each has as much to do.
     """
     rows, columns = _lengths(product.m, choice["BM"]), _lengths(product.n, choice["BN"])
-    each = _FINISHED * choice["BM"] * choice["BN"] / max(1, product.k)
+    each = float(_FINISHED * choice["BM"] * choice["BN"] / max(1, product.k))
     tiles = [m * n + _COPIED * (m + n) + each for m in rows for n in columns] * product.batch
     crowd = 1 if choice["WORKGROUP"] == 1 else _CROWD
     if len(tiles) > _MANY * units:
