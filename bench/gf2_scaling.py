@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
+from itertools import pairwise
 from statistics import linear_regression, median
 from time import perf_counter
 from typing import Any, Final
@@ -173,24 +174,26 @@ def _begun(
 
 
 def _alone(member: Member, known: gf2.BitMatrix, rows: gf2.BitMatrix, leads: Any) -> Costs:
-    """What the parts cost where one has all stripes."""
+    """What the parts cost where one has all stripes, by the device's clock."""
     work = _begun(member, known, rows, leads, Turn())
-    count, applied = work.layout.stripes, []
-    chosen = solved = 0.0
-
-    def done(launch: Callable[..., None], *args: int) -> float:
-        start = perf_counter()
-        launch(*args)
-        member.device.synchronize()
-        return perf_counter() - start
-
+    count, mark = work.layout.stripes, member.device.mark
+    seen = []
     for stripe in range(count):
-        chosen += done(work.choose, stripe)
-        solved += done(work.solve, stripe, stripe + 1, count)
-        if stripe + 1 < count:
-            applied.append((count - stripe - 1, done(work.add, stripe, stripe + 1, count)))
-    begins, applies = _line(applied)
-    return Costs(chosen / count, solved / count, begins, applies, 0.0)
+        marks = [mark()]
+        work.choose(stripe)
+        marks.append(mark())
+        work.solve(stripe, stripe + 1, count)
+        marks.append(mark())
+        work.add(stripe, stripe + 1, count)
+        marks.append(mark())
+        seen.append(marks)
+    chosen, solved, applied = (
+        [after.seconds_after(before) for before, after in zip(*pair, strict=True)]
+        for pair in pairwise(zip(*seen, strict=True))
+    )
+    lasting = [(count - 1 - i, seconds) for i, seconds in enumerate(applied[:-1])]
+    begins, applies = _line(lasting)
+    return Costs(sum(chosen) / count, sum(solved) / count, begins, applies, 0.0)
 
 
 def _line(points: list[tuple[int, float]]) -> tuple[float, float]:
