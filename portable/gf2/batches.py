@@ -56,9 +56,23 @@ def unfinished_folder(out: Name) -> Path:
 def eliminate_in_batches(
     files: Files, memory: int, member: Member, stages: Stages | None = None
 ) -> NDArray[np.bool_]:
-    """`portable.gf2.eliminate_file` with at most about `memory` bytes of columns at a time.
+    """`portable.gf2.eliminate_file` in batches of columns.
 
-    Members of a group share each batch out, and need a folder that all of them see.
+    Parameters
+    ----------
+    files : Files
+        What is read and written.
+    memory : int
+        About how many bytes of columns a member holds at a time.
+    member : Member
+        One of those who share each batch out; all of them see the same folder.
+    stages : callable, optional
+        Is told how far each stage is.
+
+    Returns
+    -------
+    array of bool
+        Which rows were promoted.
     """
     folder = unfinished_folder(files.out)
     with member.agreeing():

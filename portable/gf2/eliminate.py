@@ -55,10 +55,9 @@ def eliminate(
 ) -> Eliminated:
     """The special Gaussian elimination of Groebner bases' computation.
 
-    Each row in order is reduced by the eliminator of its leading column for as long as there is
-    one. A row that comes to rest on a column without eliminator is that column's eliminator for all
-    later rows; one that vanishes stays as an empty row. The highest column of a row is its
-    leading one.
+    Each row in order is reduced by the eliminator of its leading (highest) column for as long as
+    there is one. One that comes to rest is its column's eliminator for all later rows; one that
+    vanishes stays as an empty row.
 
     Parameters
     ----------

@@ -64,7 +64,22 @@ def read_matrix(
 
 
 def write_matrix(path: Name, matrix: BitMatrix, *, progress: Progress | None = None) -> None:
-    """Writes a matrix, packed if the name ends in ``.gf2``, else as text; whole or not at all."""
+    """Writes a matrix whole or not at all.
+
+    Parameters
+    ----------
+    path : path
+        Of packed words if the name ends in ``.gf2``, else of text.
+    matrix : BitMatrix
+        On any device.
+    progress : callable, optional
+        Is told the part of text that has been written.
+
+    Raises
+    ------
+    OSError
+        If that fails, or, before anything is written, if there is not room enough.
+    """
     if Path(path).suffix == SUFFIX:
         write_packed(path, matrix.to_words(), matrix.shape[1])
     else:

@@ -60,7 +60,17 @@ class Turn(NamedTuple):
 
 
 def count_of_turn(words: int, shape: Shape, turn: Turn) -> int:
-    """How many stripes each turn has of so many words, those beyond the last word included."""
+    """How many stripes each turn has, those beyond the last word included.
+
+    Parameters
+    ----------
+    words : int
+        Of a row.
+    shape : Shape
+        How wide stripes are.
+    turn : Turn
+        How many take turns.
+    """
     return max(-(-words // (shape.width * turn.size)), 1)
 
 
@@ -76,6 +86,20 @@ def striped(
 
     Of the stripes those whose turn it is are taken, as many of each turn: beyond the last stripe
     are zeros.
+
+    Parameters
+    ----------
+    matrix : BitMatrix, shape (m, n)
+    order : Order
+        Of its columns.
+    shape : Shape
+        How stripes are laid out.
+    beside : BitMatrix, shape (m, k), optional
+        In the same order.
+    turn : Turn
+        Which stripes are taken.
+    room : array of uint64, shape (stripes, max(m, 1), words), optional
+        Where they go.
     """
     device, rows = matrix.device, matrix.shape[0]
     count = order.words + (0 if beside is None else Order(beside.shape[1], order.backward).words)
@@ -101,10 +125,24 @@ def unstriped(
     out: Any = None,
     parts: int = 1,
 ) -> Any:
-    """The words of a matrix from its stripes, from word `first` on, into `out` or a new array.
+    """The words of a matrix from its stripes, into `out` or a new array.
 
-    `rows` are the rows of the stripes to take, -1 for an empty one; all in order if left out. The
-    stripes may be of several `parts`, one after the other, of which each has every so manieth.
+    Parameters
+    ----------
+    work : array of uint64, shape (stripes, rows, words)
+    order : Order
+        Of the columns of the matrix.
+    device : Device
+        Where the stripes are.
+    shape : Shape
+        How they are laid out.
+    rows : array of int32, optional
+        The rows to take, -1 for an empty one; all in order if left out.
+    first : int
+        The word of the stripes that the matrix begins with.
+    out : array of uint64, shape (rows, words of a row), optional
+    parts : int
+        How many parts the stripes are of, one after the other: each has every so manieth stripe.
     """
     if out is None:
         count = int(work.shape[1]) if rows is None else int(rows.shape[0])

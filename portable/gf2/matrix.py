@@ -107,6 +107,15 @@ class BitMatrix:
     ) -> Self:
         """The matrix of which each row is given by the columns of its ones, in any order.
 
+        Parameters
+        ----------
+        rows : sequence of sequence of int
+            The columns of the ones of each row.
+        columns : int
+            How many columns there are.
+        device : str or Device, optional
+            Where it goes; the device in use if left out.
+
         Raises
         ------
         DataError
@@ -116,7 +125,17 @@ class BitMatrix:
 
     @classmethod
     def from_words(cls, words: Words, columns: int, *, device: str | Device | None = None) -> Self:
-        """NumPy's words on a device, which shares them if it takes NumPy's arrays."""
+        """NumPy's words on a device, which shares them if it takes NumPy's arrays.
+
+        Parameters
+        ----------
+        words : array of uint64, shape (rows, words of a row)
+            Bits beyond the last column are zeros.
+        columns : int
+            How many columns there are.
+        device : str or Device, optional
+            Where it goes; the device in use if left out.
+        """
         target = registry.device(device)
         held = words if target.owns(words) else target.from_numpy(words)
         return cls(held, columns, device=target)

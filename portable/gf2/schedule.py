@@ -37,8 +37,20 @@ def run_stripes(
     """Eliminates the columns of stripes `first` to `last`, those before being in `memory`.
 
     Stripe g is held by member ``(g - first) % size``. While the pivots of a stripe travel, those
-    of the stripe before are applied to all but the next one, which goes first. `follow` is told how
-    many stripes are done.
+    of the stripe before are applied to all but the next one, which goes first.
+
+    Parameters
+    ----------
+    work : Elimination
+        Of this member's stripes.
+    member : Member
+        One of those who share them.
+    first, last : int
+        The stripes whose pivots are chosen.
+    memory : Memory, optional
+        Of earlier stripes, and for those of now.
+    follow : callable, optional
+        Is told how many stripes are done, which makes it wait for the device.
     """
     for stripe in range(first):
         _recall(work, stripe, memory)

@@ -31,7 +31,22 @@ __all__ = ["eliminate_files_together"]
 def eliminate_files_together(
     files: Files, member: Member, stages: Stages | None = None
 ) -> NDArray[np.bool_]:
-    """`eliminate_file` by the members of a group; errors are raised in all of them alike."""
+    """`eliminate_file` by the members of a group; errors are raised in all of them alike.
+
+    Parameters
+    ----------
+    files : Files
+        What is read and written.
+    member : Member
+        One of the group.
+    stages : callable, optional
+        Is told how far each stage is.
+
+    Returns
+    -------
+    array of bool
+        Which rows were promoted.
+    """
     part = member.rank, member.size
     with member.agreeing():
         (held, wide), (given, found) = (

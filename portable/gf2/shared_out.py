@@ -143,7 +143,15 @@ def eliminated_together(
     shape: Shape,
     progress: Progress | None = None,
 ) -> tuple[Words, NDArray[np.bool_]]:
-    """This member's words of the reduced rows, and which rows were promoted; see `Share`."""
+    """This member's words of the reduced rows, and which rows were promoted.
+
+    Parameters
+    ----------
+    eliminators, rows, leads, shares, member, shape
+        As of `Share`.
+    progress : callable, optional
+        Is told which part of the work is done.
+    """
     share = Share(rows, eliminators, leads, shares, member, shape)
     follow = None if progress is None else lambda done: progress(done / shares.last)
     if len(rows):
@@ -159,9 +167,20 @@ def eliminated_everywhere(
     wanted: bool,
     progress: Progress | None = None,
 ) -> tuple[BitMatrix | None, NDArray[np.bool_]]:
-    """The reduced rows where they are `wanted`, on the member's device, and the promoted ones.
+    """The reduced rows, on the member's device, and which of them were promoted.
 
-    All members give the same matrices, which need not be on their devices.
+    Parameters
+    ----------
+    member : Member
+        One of a group, of which all call this.
+    eliminators, rows : BitMatrix
+        The same for all members, though not on the devices of all.
+    leads : array of int64
+        The leading columns of the eliminators.
+    wanted : bool
+        Whether this member is to have the reduced rows; None stands for them elsewhere.
+    progress : callable, optional
+        Is told by the first member which part of the work is done.
     """
     order, shape = Order(rows.shape[1], backward=True), shape_for_all(member)
     turn = Turn(member.rank, member.size)

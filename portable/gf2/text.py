@@ -255,6 +255,16 @@ def write_text(
 ) -> None:
     """Writes rows as text, each number followed by a blank; the file is whole or not there.
 
+    Parameters
+    ----------
+    path : path
+        The file.
+    words : array of uint64, shape (rows, words of a row)
+    columns : int
+        Of the matrix.
+    progress : callable, optional
+        Is told how much has been written.
+
     Raises
     ------
     OSError
@@ -281,7 +291,7 @@ def text_bytes(words: Words, columns: int) -> int:
 def write_lines(
     file: BinaryIO, words: Words, columns: int, *, progress: Progress | None = None
 ) -> None:
-    """Writes rows as text to an open file."""
+    """Writes rows to an open file, as `write_text` does."""
     step = max(_PIECE // max(columns, 1), 1)
     for start in range(0, len(words), step):
         _write_rows(file, words[start : start + step], columns)

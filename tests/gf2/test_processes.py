@@ -104,7 +104,7 @@ group(MPI.COMM_WORLD, device="simulator").run(lambda member: member.together(lam
 
 @pytest.mark.needs_processor
 @pytest.mark.parametrize("count", [2, 3])
-def test_the_command_underrun_processes(tmp_path: Path, count: int) -> None:
+def test_the_command_by_processes(tmp_path: Path, count: int) -> None:
     known, rows, expected = _files(tmp_path)
     out = tmp_path / "out.txt"
     command = "from portable.cli import main; main()"
