@@ -80,8 +80,7 @@ def eliminate(
     Returns
     -------
     Eliminated
-        The reduced rows and which of them were promoted: bit for bit those of the serial
-        algorithm, whatever the device and its layout.
+        The reduced rows and which were promoted, bit for bit as by the serial algorithm.
 
     Raises
     ------
@@ -90,9 +89,9 @@ def eliminate(
     DataError
         For an empty eliminator, or two with one leading column.
     DeviceMismatchError
-        If the matrices are on different devices and `device` is not given.
+        For matrices of different devices, unless `device` is given.
     ValueError
-        If `group` is given along with `device` or `comm`.
+        For a `group` along with `device` or `comm`.
 
     Notes
     -----
