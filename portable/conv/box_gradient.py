@@ -22,7 +22,7 @@ from portable.tune.table import state
 
 __all__ = ["BoxGradient"]
 
-_ENOUGH: Final = 2
+_ENOUGH: Final = 4
 """Workgroups for each compute unit above which sums are not cut further."""
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from functools import lru_cache
+from typing import Any, NamedTuple
 
 from portable.tune.space import Parameters
 
@@ -37,7 +38,7 @@ class Tiling(NamedTuple):
     @classmethod
     def of(cls, choice: Parameters) -> Tiling:
         """That of a choice of the tuning table; gemm's have no splits."""
-        return cls(
+        return _tiling(
             choice["BM"],
             choice["BN"],
             choice["BK"],
@@ -46,3 +47,9 @@ class Tiling(NamedTuple):
             choice.get("SPLIT", False),
             choice.get("APART", False),
         )
+
+
+@lru_cache(maxsize=1024)
+def _tiling(*values: Any) -> Tiling:
+    """The same object for the same values, by which launches know them again."""
+    return Tiling(*values)

@@ -88,7 +88,7 @@ class WinogradBlocks(Method):
         room = workspace[: items * elements * depth * self._tiles]
         v = self.device.namespace().reshape(room, size)
 
-        def use(choice: Parameters) -> None:
+        def use(plan: BlockPlan) -> None:
             convolve_blocks[groups(items), 1](
                 x,
                 u,
@@ -97,12 +97,17 @@ class WinogradBlocks(Method):
                 bias,
                 self.stages.tiles_from(first),
                 self._parts,
-                PLAN=BlockPlan(self.stages.by, self.shape.window.padding, Tiling.of(choice)),
+                PLAN=plan,
                 ACTIVATION=activation,
                 ACC=self.workspace_kind,
             )
 
-        first_accepted(self._choices, use)
+        first_accepted(self._plans, use)
+
+    @cached_property
+    def _plans(self) -> tuple[BlockPlan, ...]:
+        by, padding = self.stages.by, self.shape.window.padding
+        return tuple(BlockPlan(by, padding, Tiling.of(choice)) for choice in self._choices)
 
     @cached_property
     def _choices(self) -> tuple[Parameters, ...]:

@@ -22,7 +22,7 @@ from portable.tune.table import state
 
 __all__ = ["WinogradGradient"]
 
-_ENOUGH: Final = 8
+_ENOUGH: Final = 4
 """Tiles of products for each compute unit above which sums are not cut further."""
 
 _MANY: Final = 4096

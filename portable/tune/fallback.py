@@ -7,14 +7,14 @@ from contextlib import suppress
 from typing import TypeVar
 
 from portable.errors import CompileError, LaunchError, UnsupportedError
-from portable.tune.space import Parameters
 
 __all__ = ["first_accepted"]
 
+_Choice = TypeVar("_Choice")
 _Result = TypeVar("_Result")
 
 
-def first_accepted(choices: Sequence[Parameters], use: Callable[[Parameters], _Result]) -> _Result:
+def first_accepted(choices: Sequence[_Choice], use: Callable[[_Choice], _Result]) -> _Result:
     """What `use` makes of the first choice that the device compiles and launches.
 
     Raises
