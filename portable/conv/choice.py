@@ -26,16 +26,20 @@ class _Costs(NamedTuple):
         As long as an element of a transformed tile takes to be written and read.
     gathered : float
         As long as an operation takes in a product whose operand is gathered from images.
+    lanes : int
+        Tiles of which blocks are multiples.
     """
 
     word: float
     gathered: float
+    lanes: int
 
 
-_DEDICATED: Final = _Costs(120.0, 2.7)
+_DEDICATED: Final = _Costs(120.0, 2.7, 1)
 """Where local memory is storage of its own; measured on an H200."""
 
-_CACHED: Final = _Costs(24.0, 1.5)
+_CACHED: Final = _Costs(24.0, 1.5, 16)
+"""Where it is cached memory; measured on two cores with vectors of 64 bytes."""
 
 _TILES: Final = (2, 3, 4, 5, 6)
 """Results of Winograd's tiles along a dimension."""
@@ -101,6 +105,7 @@ def _winograd_cost(shape: Geometry, results: int, by: _Costs) -> float:
     """Of products, of transformed tiles and results, and of reading transformed filters."""
     height, width = shape.result
     tiles = shape.images * -(-height // results) * -(-width // results)
+    tiles = -(-tiles // by.lanes) * by.lanes
     filters = float(shape.channels // shape.groups * shape.filters)
     words = tiles * (shape.channels + shape.filters) + filters / 2
     return transforms(results, TAPS).inputs ** 2 * (2 * tiles * filters + by.word * words)
