@@ -63,12 +63,9 @@ def test_on_an_h200(name: str, ran: set[str]) -> None:
     assert error < (1e-3 if dtype is np.float16 else 1e-5)
 
 
-@pytest.mark.parametrize(
-    ("name", "wanted"),
-    [("boxes by the copy engine", "tensor.load.4"), ("patches", "mma.f16.m16n8k16")],
-)
-def test_gradients_by_filters_on_an_h200(name: str, wanted: str, ran: set[str]) -> None:
-    case, algorithm, _, dtype, _ = CASES[name]
+@pytest.mark.parametrize("name", ["boxes by the copy engine", "patches"])
+def test_gradients_by_filters_on_an_h200(name: str, ran: set[str]) -> None:
+    case, algorithm, _, dtype, wanted = CASES[name]
     x, w = case.images(dtype)
     dy = results(case, x, w).astype(dtype)
     last = (np.ascontiguousarray(a.transpose(0, 2, 3, 1)) for a in (x, dy))
