@@ -22,12 +22,6 @@ PAGES = [
 ]
 
 
-NOT_SIMULATED = {
-    "docs/explanation/launch.md": "it shows generated source, of which a simulator has none",
-}
-"""Pages that take a device with a compiler, and why."""
-
-
 def blocks(page: Path) -> list[str]:
     """The blocks of a page, each on the lines where it stands, for messages and for kernels."""
     text = page.read_text()
@@ -45,9 +39,6 @@ def blocks(page: Path) -> list[str]:
 def test_blocks_run(
     page: Path, device: Device, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    reason = NOT_SIMULATED.get(page.relative_to(ROOT).as_posix(), "")
-    if reason and device.interprets:
-        pytest.skip(reason)
     monkeypatch.chdir(tmp_path)  # some write files
     before = pt.device()
     pt.use(device)
