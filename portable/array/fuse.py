@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from portable.array.fused_kernel import MOST_INPUTS, MOST_OUTPUTS, fused
+from portable.array.fused_kernel import MOST_INPUTS, MOST_OUTPUTS, Steps, fused
 from portable.array.fused_operands import Operand, array_operand, handle_of, number_operand
 from portable.array.fused_reduction import ReductionPlan, plan_of_reductions
 from portable.array.traced import Trace, Traced
@@ -24,7 +24,7 @@ from portable.namespace import device_of, on_device
 from portable.primitives.base.geometry import broadcast_shapes, broadcast_strides, collapsed
 from portable.primitives.base.numbers import number_for
 from portable.primitives.base.storage import contiguous_strides
-from portable.primitives.maps.elementwise_kernel import FULL
+from portable.primitives.maps.elementwise_kernel import FULL, Share
 from portable.primitives.maps.work import streams, vector_lanes, work_of
 
 __all__ = ["Fused", "fuse"]
@@ -204,17 +204,11 @@ def _launch(
         lanes = vector_lanes(kinds, counted[-1], device.capabilities, streaming=streaming)
     chunk, rows, ndrange, workgroup = work_of(counted, lanes, device.capabilities, strided=strided)
     constants = {
-        "HOW": tuple(x.how for x in operands),
-        "STEPS": tuple(trace.steps),
+        "STEPS": Steps(tuple(x.how for x in operands), tuple(trace.steps)),
         "RESULTS": tuple(x.number for x in results),
-        "LANES": lanes,
-        "CHUNK": chunk,
-        "ROWS": rows,
-        "STREAMING": streaming,
+        "SHARE": Share(lanes, chunk, rows, streaming),
     }
-    unused_inputs = [None] * (MOST_INPUTS - len(operands))
-    unused_outputs = [None] * (MOST_OUTPUTS - len(made))
-    args = (*(x.given for x in operands), *unused_inputs, *made, *unused_outputs)
+    args = (tuple(x.given for x in operands), tuple(made))
     return fused[ndrange, workgroup].repeatable_on(device, args, constants)
 
 
@@ -238,10 +232,7 @@ def _run(
             numbers.append(number_for(x, kind) if kind is not None else None)
             handles.append(None if view is None else handle_of(view, layout, interpreted))
             offsets.append(0 if view is None else view.offset)
-        spare = MOST_INPUTS - len(handles)
-        handles += [None] * spare
-        offsets += [0] * spare
-        numbers += [None] * (spare + MOST_OUTPUTS)
+        numbers += [None] * len(made)
         for x in made:
             view = device.view(x)
             strides = contiguous_strides(plan.counted, view.dtype.itemsize)

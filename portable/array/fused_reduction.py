@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from math import prod
 from typing import Any, Final
 
 import numpy as np
 
-from portable.array.fused_kernel import MOST_INPUTS, MOST_OUTPUTS
+from portable.array.fused_kernel import Steps
 from portable.array.fused_operands import (
     Bound,
     Operand,
@@ -19,11 +19,7 @@ from portable.array.fused_operands import (
     handle_of,
     number_operand,
 )
-from portable.array.fused_reduction_kernel import (
-    MOST_DIMENSIONS,
-    MOST_REDUCTIONS,
-    fused_reduction,
-)
+from portable.array.fused_reduction_kernel import MOST_DIMENSIONS, Reductions, fused_reduction
 from portable.array.traced import Trace, Traced, refuse
 from portable.backend import ArrayView, Capabilities, Device
 from portable.dtypes import DType, bool_, dtype
@@ -147,28 +143,27 @@ def plan_of_reductions(
         for x, v in zip(inputs, views, strict=True)
     )
     work = _work(device.capabilities, trace, operands, extents, kept)
-    kinds = tuple(r.kind for r in trace.reductions)
+    kinds = tuple(r.merge.kind for r in trace.reductions)
     made = tuple(x.dtype for x in results)
-    constants = {
-        "HOW": tuple(x.how for x in operands),
-        "STEPS": tuple(trace.steps),
-        "VALUES": tuple(r.value for r in trace.reductions),
-        "MERGES": tuple(r.constants() for r in trace.reductions),
-        "AFTER": tuple(trace.after.steps),
-        "RESULTS": tuple(x.number for x in results),
-    }
+    reductions = Reductions(
+        Steps(tuple(x.how for x in operands), tuple(trace.steps)),
+        tuple(r.value for r in trace.reductions),
+        tuple(r.merge for r in trace.reductions),
+        tuple(r.is_mean for r in trace.reductions),
+        tuple(trace.after.steps),
+        tuple(x.number for x in results),
+    )
     alone = work.sections == 1 or device.capabilities.memory_orders == "acq_rel"
     first = second = None
     if work.rows:
         outs = [_like(device, (work.rows,), kind) for kind in made]
         parts = _parts(device, work, kinds)
         given = [x.given for x in operands]
-        first = _launch(device, given, parts, outs if alone else [], work, constants)
+        first = _launch(device, given, parts, outs if alone else [], work, reductions)
         if not alone:
             again = _of_parts(work)
-            merging = constants | {
-                "HOW": (FULL,) * len(kinds), "STEPS": (), "VALUES": tuple(range(len(kinds))),
-            }  # fmt: skip
+            as_they_are = Steps((FULL,) * len(kinds), ())
+            merging = replace(reductions, steps=as_they_are, values=tuple(range(len(kinds))))
             second = _launch(device, parts, [], outs, again, merging)
     ranges = tuple(trace.ranges)
     return ReductionPlan(
@@ -223,7 +218,7 @@ def _lanes(
 ) -> int:
     full = [x.given for x in operands if x.how == FULL]
     kinds = [dtype(x.given.dtype) for x in operands if x.number is None]
-    merged = [r.kind for r in trace.reductions]
+    merged = [r.merge.kind for r in trace.reductions]
     if not trace.vector or bool_ in merged or any(v.strides[-1] != v.dtype.itemsize for v in full):
         return 1
     lanes = vector_lanes([*kinds, *merged], extents[-1], can)
@@ -263,21 +258,19 @@ def _launch(
     parts: Sequence[ArrayView],
     outs: Sequence[ArrayView],
     work: _Work,
-    constants: dict[str, Any],
+    reductions: Reductions,
 ) -> Repeatable:
     """The launch for arrays like these."""
     counts = device.view(_counts(device, work.rows)()) if parts and outs else None
-    args = [
-        *_padded(given, MOST_INPUTS), *_padded(parts, MOST_REDUCTIONS), counts,
-        *_padded(outs, MOST_OUTPUTS), *_padded(work.extents, MOST_DIMENSIONS, 1),
-        work.sections, work.count,
-    ]  # fmt: skip
-    own = {
-        "KEPT": work.kept, "DIMS": len(work.extents), "LANES": work.lanes, "WIDTH": work.width,
+    args = (
+        tuple(given), tuple(parts), counts, tuple(outs), work.extents, work.sections, work.count,
+    )  # fmt: skip
+    constants = {
+        "REDUCTIONS": reductions, "KEPT": work.kept, "LANES": work.lanes, "WIDTH": work.width,
     }  # fmt: skip
     groups = work.rows * work.sections
     launcher = fused_reduction[groups * work.width, work.width]
-    return launcher.repeatable_on(device, tuple(args), constants | own)
+    return launcher.repeatable_on(device, args, constants)
 
 
 def _run(
@@ -292,8 +285,7 @@ def _run(
     count: int | None = None,
 ) -> None:
     """Launches it; results are written by the `last` launch."""
-    nothing: Bound = (None, 0, None)
-    counts = nothing
+    counts: Bound = (None, 0, None)
     if parts and last:
         view = device.view(_counts(device, work.rows)())
         counts = (view.handle, view.offset, None)
@@ -301,20 +293,10 @@ def _run(
     for v in outs if last else ():
         layout = ((work.rows,), contiguous_strides((work.rows,), v.dtype.itemsize))
         ends.append((handle_of(v, layout, device.interprets), v.offset, None))
-    numbers = [
-        *_padded(work.extents, MOST_DIMENSIONS, 1), work.sections,
-        work.count if count is None else count,
-    ]  # fmt: skip
+    numbers = [*work.extents, work.sections, work.count if count is None else count]
     arguments: list[Bound] = [
-        *_padded(inputs, MOST_INPUTS, nothing),
-        *_padded([(v.handle, v.offset, None) for v in parts], MOST_REDUCTIONS, nothing),
-        counts,
-        *_padded(ends, MOST_OUTPUTS, nothing),
+        *inputs, *[(v.handle, v.offset, None) for v in parts], counts, *ends,
         *[(None, 0, n) for n in numbers],
-    ]
+    ]  # fmt: skip
     handles, offsets, values = zip(*arguments, strict=True)
     launch(handles, offsets, values)
-
-
-def _padded(items: Sequence[Any], length: int, spare: Any = None) -> list[Any]:
-    return [*items, *[spare] * (length - len(items))]

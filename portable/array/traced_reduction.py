@@ -15,6 +15,7 @@ from portable.primitives.base.numbers import highest, lowest
 from portable.primitives.base.promotion import accumulator
 from portable.primitives.maps.operation import conversion_to
 from portable.primitives.reductions import reduction_kernels as k
+from portable.primitives.reductions.merging import Merge
 
 __all__ = ["REDUCTIONS", "Reduction", "reduction"]
 
@@ -27,12 +28,8 @@ class Reduction:
     ----------
     value : int
         Its number among the values of a trace.
-    merge : Function
-        Merges two of them.
-    kind : DType
-        The type to merge in.
-    initial : number
-        The neutral element.
+    merge : Merge
+        How.
     is_mean : bool
         Whether the result is divided by the number of elements.
     result : DType
@@ -42,47 +39,42 @@ class Reduction:
     """
 
     value: int
-    merge: Any
-    kind: DType
-    initial: Any
+    merge: Merge
     is_mean: bool
     result: DType
     empty: bool = True
-
-    def constants(self) -> tuple[Any, ...]:
-        """As the kernel takes it."""
-        return self.merge, self.kind, self.initial, self.is_mean
 
 
 def _sum(x: Any) -> Reduction:
     x = _as_number(x)
     result = accumulator(x.dtype) if x.dtype.is_integer else x.dtype
-    return Reduction(x.number, k.total, accumulator(x.dtype), 0, False, result)
+    return Reduction(x.number, Merge(k.total, accumulator(x.dtype), 0), False, result)
 
 
 def _prod(x: Any) -> Reduction:
     x = _as_number(x)
     result = accumulator(x.dtype) if x.dtype.is_integer else x.dtype
-    return Reduction(x.number, k.product, accumulator(x.dtype), 1, False, result)
+    return Reduction(x.number, Merge(k.product, accumulator(x.dtype), 1), False, result)
 
 
 def _mean(x: Any) -> Reduction:
     if x.dtype.kind in "biu":
         x = x.record(conversion_to(x.trace.default("f")), (x,))
-    return Reduction(x.number, k.total, accumulator(x.dtype), 0, True, x.dtype)
+    return Reduction(x.number, Merge(k.total, accumulator(x.dtype), 0), True, x.dtype)
 
 
 def _best(x: Any, merge: Any, neutral: Callable[[DType], float]) -> Reduction:
     kind: DType = x.dtype
     if kind.kind not in "iuf":
         raise DTypeError(f"the least and the greatest are of real numbers, not {kind.name}")
-    return Reduction(x.number, merge, kind.register, neutral(kind), False, kind, empty=False)
+    merged = Merge(merge, kind.register, neutral(kind))
+    return Reduction(x.number, merged, False, kind, empty=False)
 
 
 def _vote(x: Any, merge: Any, initial: bool) -> Reduction:
     if x.dtype is not bool_:
         x = x.record(OPERATIONS["not_equal"], (x, 0))
-    return Reduction(x.number, merge, bool_, initial, False, bool_)
+    return Reduction(x.number, Merge(merge, bool_, initial), False, bool_)
 
 
 def _as_number(x: Any) -> Any:

@@ -11,11 +11,12 @@ from portable.array.fourier.access import PAIRED, SPLIT
 from portable.array.fourier.kernels import transform_by_workgroup
 from portable.array.fourier.recombination_kernel import recombine_rows
 from portable.array.fourier.row_pair_kernels import join_row_pairs, split_row_pairs
-from portable.array.fused_kernel import MOST_INPUTS, MOST_OUTPUTS, fused
+from portable.array.fused_kernel import Steps, fused
 from portable.backend import Capabilities, Program
 from portable.lang.emit import generate
 from portable.lang.kernel import Kernel
-from portable.lang.signature import ArraySpec, ScalarSpec, Specialisation, StaticSpec
+from portable.lang.signature import ArraySpec, CompositeSpec, ScalarSpec, Specialisation, StaticSpec
+from portable.primitives.maps.elementwise_kernel import Formula, Share
 from portable.primitives.maps.exchange_kernels import exchange_tiles
 from portable.primitives.masks.compaction_kernels import compact_by_workgroup
 from portable.primitives.masks.mask_assignment_kernels import expand_by_workgroup, fill
@@ -79,15 +80,7 @@ STEPS = (
     (kl.tanh, ((2, None),), None),
     (kl.add, ((3, None), (1, None)), None),
 )
-FUSED = {
-    "HOW": ("full", "full"),
-    "STEPS": STEPS,
-    "RESULTS": (4,),
-    "LANES": 4,
-    "CHUNK": 4,
-    "ROWS": 1,
-    "STREAMING": False,
-}
+FUSED = {"STEPS": Steps(("full", "full"), STEPS), "RESULTS": (4,), "SHARE": Share(4, 4, 1, False)}
 NUMBERS = ArraySpec(kl.u64, ("any", "unit"), aligned=True)
 TABLE = ArraySpec(kl.u64, ("unit",), aligned=True)
 SCALE = ScalarSpec("float", kl.f32)
@@ -108,7 +101,7 @@ LAUNCHES: dict[str, tuple[Kernel, tuple[int, int, int], tuple[Any, ...], dict[st
     "fused": (
         fused,
         (256, 1, 1),
-        (LINE, LINE, *(NONE,) * (MOST_INPUTS - 2), LINE, *(NONE,) * (MOST_OUTPUTS - 1)),
+        (CompositeSpec(tuple, (LINE, LINE)), CompositeSpec(tuple, (LINE,))),
         FUSED,
     ),
     "reduce": (reduce_by_workgroup, (256, 1, 1), (MATRIX, MATRIX), {"MERGE": SUM, **SHARED}),
@@ -264,11 +257,9 @@ LAUNCHES: dict[str, tuple[Kernel, tuple[int, int, int], tuple[Any, ...], dict[st
     "exchange": (
         exchange_tiles,
         (32, 8, 1),
-        (CROSSWISE, NONE, NONE, MATRIX),
+        (CompositeSpec(tuple, (CROSSWISE,)), MATRIX),
         {
-            "OP": kl.negative,
-            "HOW": ("crosswise",),
-            "KINDS": (None,),
+            "FORMULA": Formula(kl.negative, ("crosswise",), (None,)),
             "WIDTH": 32,
             "TALL": 8,
             "LANES": 2,

@@ -2,13 +2,25 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 from portable import lang as kl
 from portable.lang.function import function
 from portable.lang.kernel import kernel
 
-__all__ = ["FULL", "NUMBER", "REVERSED", "ROW", "elementwise", "product_of", "unravelled"]
+__all__ = [
+    "FULL",
+    "NUMBER",
+    "REVERSED",
+    "ROW",
+    "Formula",
+    "Share",
+    "elementwise",
+    "product_of",
+    "taken",
+    "unravelled",
+]
 
 FULL = "full"
 """An operand with a dimension for each of the result's."""
@@ -43,15 +55,6 @@ def unravelled(position: Any, shape: Any) -> Any:
 
 
 @function
-def turned(x: Any, lanes: Any) -> Any:
-    """The lanes of a vector in reverse."""
-    items = ()
-    for lane in kl.static_range(lanes):
-        items = (x[lane], *items)  # type: ignore[assignment]
-    return kl.vector(*items)
-
-
-@function
 def taken(x: Any, how: Any, kind: Any, outer: Any, j: Any, lanes: Any) -> Any:
     """An operand's element, or `lanes` of them, converted."""
     if how == NUMBER:
@@ -60,70 +63,106 @@ def taken(x: Any, how: Any, kind: Any, outer: Any, j: Any, lanes: Any) -> Any:
         value = x[*outer]
     elif how == REVERSED:
         last = x.shape[x.ndim - 1] - lanes - j
-        if lanes == 1:
-            value = x[*outer, last]
-        else:
-            value = turned(kl.vload(x, *outer, last, lanes=lanes), lanes)
-    elif lanes == 1:
-        value = x[*outer, j]
+        ahead = kl.vload(x, *outer, last, lanes=lanes)
+        value = kl.vector(*[ahead[lane] for lane in kl.static_range(lanes - 1, -1, -1)])
     else:
         value = kl.vload(x, *outer, j, lanes=lanes)
     if kind is not None:
         value = kl.cast(value, kind)
-    return kl.splat(value, lanes) if lanes > 1 and how in (NUMBER, ROW) else value
+    return kl.splat(value, lanes) if how in (NUMBER, ROW) else value
 
 
-@function
-def operated(
-    x: Any, y: Any, z: Any, outer: Any, j: Any, lanes: Any, OP: Any, HOW: Any, KINDS: Any
-) -> Any:
-    """The operation on the operands that there are."""
-    a = taken(x, HOW[0], KINDS[0], outer, j, lanes)
-    if len(HOW) == 1:
-        return OP(a)
-    b = taken(y, HOW[1], KINDS[1], outer, j, lanes)
-    if len(HOW) == 2:
-        return OP(a, b)
-    return OP(a, b, taken(z, HOW[2], KINDS[2], outer, j, lanes))
+@dataclass(frozen=True)
+class Share:
+    """How work-items share rows of elements; a constant of kernels.
+
+    Attributes
+    ----------
+    lanes : int
+        Neighbours that are taken at a time.
+    chunk, rows : int
+        Neighbours of a row, and rows, for each work-item.
+    streaming : bool
+        Whether the result is more than the caches hold.
+    """
+
+    lanes: int
+    chunk: int
+    rows: int
+    streaming: bool
+
+    @function
+    def sweep(self, shape: Any, body: Any) -> None:
+        """Has `body` do what is this work-item's of a shape: ``body.do(outer, j, lanes)``.
+
+        The last dimension is counted in vectors, the rest of a row one by one; the other dimensions
+        together are the rows.
+        """
+        inner = shape[len(shape) - 1]
+        lead = shape[: len(shape) - 1]
+        start = kl.global_id(0) * self.chunk
+        first = kl.global_id(1) * self.rows
+        if start < inner:
+            stop = kl.minimum(start + self.chunk, inner)
+            whole = start + (stop - start) // self.lanes * self.lanes
+            # A GPU's work-item has one vector: copies of the loops would cost it registers.
+            copies = 1 if self.chunk == self.lanes else 0
+            last = kl.minimum(first + self.rows, product_of(lead))
+            for row in kl.range(first, last, unroll=copies):
+                outer = unravelled(row, lead)
+                if self.lanes > 1:
+                    for j in kl.range(start, whole, self.lanes, unroll=copies):
+                        body.do(outer, j, self.lanes)
+                for j in kl.range(whole if self.lanes > 1 else start, stop, unroll=copies):
+                    body.do(outer, j, 1)
+
+
+@dataclass(frozen=True)
+class Formula:
+    """An operation, and what it is done to; a constant of kernels.
+
+    Attributes
+    ----------
+    op : Function
+        The operation.
+    how : tuple of str
+        Of each operand how it is to be read: `FULL`, ...
+    kinds : tuple of (DType or None)
+        What each is converted to.
+    """
+
+    op: Any
+    how: Any
+    kinds: Any
+
+    @function
+    def value(self, arrays: Any, outer: Any, j: Any, lanes: Any) -> Any:
+        """The operation on operands' elements, or on `lanes` of them."""
+        return self.op(
+            *[
+                taken(arrays[n], self.how[n], self.kinds[n], outer, j, lanes)
+                for n in kl.static_range(len(self.how))
+            ]
+        )
+
+
+@dataclass(frozen=True)
+class _Elements:
+    """What a sweep does to one element, or to a vector of them."""
+
+    formula: Formula
+    arrays: Any
+    out: Any
+    streaming: bool
+
+    @function
+    def do(self, outer: Any, j: Any, lanes: Any) -> None:
+        """Works it out."""
+        value = self.formula.value(self.arrays, outer, j, lanes)
+        kl.vstore(self.out, *outer, j, value, streaming=self.streaming)
 
 
 @kernel
-def elementwise(
-    x: Any,
-    y: Any,
-    z: Any,
-    out: Any,
-    *,
-    OP: Any,
-    HOW: Any,
-    KINDS: Any,
-    LANES: int,
-    CHUNK: int,
-    ROWS: int,
-    STREAMING: bool,
-) -> None:
-    """``out = OP(x, y, z)``: each work-item does `CHUNK` neighbours of `ROWS` rows.
-
-    The last dimension is counted in vectors of `LANES`, the rest of a row one by one; the other
-    dimensions together are the rows. `y` and `z` may be None. `STREAMING` says that `out` is more
-    than the caches hold.
-    """
-    inner = out.shape[out.ndim - 1]
-    lead = out.shape[: out.ndim - 1]
-    rows = product_of(lead)
-    start = kl.global_id(0) * CHUNK
-    first = kl.global_id(1) * ROWS
-    if start < inner:
-        stop = kl.minimum(start + CHUNK, inner)
-        whole = start + (stop - start) // LANES * LANES
-        # A GPU's work-item has one vector: copies of the loops would cost it registers.
-        copies = 1 if CHUNK == LANES else 0
-        for row in kl.range(first, kl.minimum(first + ROWS, rows), unroll=copies):
-            outer = unravelled(row, lead)
-            if LANES > 1:
-                for j in kl.range(start, whole, LANES, unroll=copies):
-                    value = operated(x, y, z, outer, j, LANES, OP, HOW, KINDS)
-                    kl.vstore(out, *outer, j, value, streaming=STREAMING)
-            for j in kl.range(whole if LANES > 1 else start, stop, unroll=copies):
-                value = operated(x, y, z, outer, j, 1, OP, HOW, KINDS)
-                out[*outer, j] = value
+def elementwise(arrays: Any, out: Any, *, FORMULA: Any, SHARE: Any) -> None:
+    """``out = OP(*arrays)``, the arrays being operands as `FORMULA` reads them."""
+    SHARE.sweep(out.shape, _Elements(FORMULA, arrays, out, SHARE.streaming))

@@ -18,7 +18,15 @@ from portable.primitives.base.geometry import broadcast_shapes, broadcast_stride
 from portable.primitives.base.numbers import number_for
 from portable.primitives.base.recipe import Launch, Recipe, repeatable, shifted
 from portable.primitives.base.storage import Storage
-from portable.primitives.maps.elementwise_kernel import FULL, NUMBER, REVERSED, ROW, elementwise
+from portable.primitives.maps.elementwise_kernel import (
+    FULL,
+    NUMBER,
+    REVERSED,
+    ROW,
+    Formula,
+    Share,
+    elementwise,
+)
 from portable.primitives.maps.exchange import crosswise_axis, exchange_launch, seen_crosswise
 from portable.primitives.maps.expression import Expression
 from portable.primitives.maps.operation import Operation, described
@@ -108,7 +116,7 @@ def applied(recipe: Recipe, operation: Operation, *operands: Any, out: Any) -> N
     compute, _ = _types(operation, operands, out.device)
     launch = _bind(operation, operands, out, compute, disjoint=True)
     numbers = [x if isinstance(x, Storage) else number_for(x, compute) for x in operands]
-    recipe.add(launch, (*numbers, *(None,) * (3 - len(numbers)), out))
+    recipe.add(launch, (*numbers, out))
 
 
 def recorded(recipe: Recipe, operation: Operation, *operands: Any) -> Any:
@@ -129,17 +137,18 @@ def _types(operation: Operation, operands: Sequence[Any], device: Device) -> tup
 
 
 def _launch(plan: _ElementwisePlan, operands: tuple[Any, ...], out: Any) -> None:
-    handles: list[Any] = [None, None, None, out.buffer]
-    offsets: list[Any] = [0, 0, 0, out.offset]
-    numbers: list[Any] = [None, None, None, None]
-    for i, x in enumerate(operands):
-        if isinstance(x, Storage):
-            handles[i] = x.buffer
-            offsets[i] = x.offset
+    if plan.launch is None:
+        return
+    handles: list[Any] = []
+    offsets: list[Any] = []
+    numbers: list[Any] = [None] * (len(operands) + 1)
+    for x in (*operands, out):
+        is_array = isinstance(x, Storage)
+        handles.append(x.buffer if is_array else None)
+        offsets.append(x.offset if is_array else 0)
     for i, kind in plan.numbers:
         numbers[i] = number_for(operands[i], kind)
-    if plan.launch is not None:
-        plan.launch(handles, offsets, numbers)
+    plan.launch(handles, offsets, numbers)
 
 
 def check_operands(name: str, operands: Sequence[Any]) -> Device:
@@ -242,11 +251,11 @@ def _bind(
         how.append(word)
         kinds.append(conversion_of(array.dtype, kind))
     target = out.viewed(shape, steps[-1])
-    constants = {"OP": operation.function(compute), "HOW": tuple(how), "KINDS": tuple(kinds)}
+    formula = Formula(operation.function(compute), tuple(how), tuple(kinds))
     if axis is None:
-        launch = _elementwise_launch(operation, args, target, compute, constants, disjoint=disjoint)
+        launch = _elementwise_launch(operation, args, target, compute, formula, disjoint=disjoint)
     else:
-        launch = exchange_launch(operation, args, target, compute, constants, disjoint=disjoint)
+        launch = exchange_launch(operation, args, target, compute, formula, disjoint=disjoint)
     return shifted(launch, [_shift(x, view) for x, view in zip(operands, args, strict=False)])
 
 
@@ -260,11 +269,11 @@ def _elementwise_launch(
     args: Sequence[Any],
     out: Storage,
     compute: DType,
-    constants: dict[str, Any],
+    formula: Formula,
     *,
     disjoint: bool,
 ) -> Launch:
-    how = constants["HOW"]
+    how = formula.how
     # What is written in place has been read already.
     streaming = disjoint and streams(out.nbytes, out.device.capabilities)
     lanes = 1 if compute.is_complex else _lanes(operation, args, how, out, streaming=streaming)
@@ -273,9 +282,9 @@ def _elementwise_launch(
     chunk, rows, ndrange, workgroup = work_of(
         out.shape, lanes, out.device.capabilities, strided=strided
     )
-    constants |= {"LANES": lanes, "CHUNK": chunk, "ROWS": rows, "STREAMING": streaming}
-    filled = (*args, *(None,) * (3 - len(args)), out)
-    return repeatable(elementwise[ndrange, workgroup], filled, constants, disjoint=disjoint)
+    constants = {"FORMULA": formula, "SHARE": Share(lanes, chunk, rows, streaming)}
+    launcher = elementwise[ndrange, workgroup]
+    return repeatable(launcher, (tuple(args), out), constants, disjoint=disjoint)
 
 
 def _seen(x: Storage, shape: tuple[int, ...], strides: tuple[int, ...]) -> tuple[str, Storage]:

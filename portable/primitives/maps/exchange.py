@@ -15,6 +15,7 @@ from portable.backend import Capabilities
 from portable.dtypes import DType
 from portable.primitives.base.recipe import Launch, repeatable
 from portable.primitives.base.storage import Storage
+from portable.primitives.maps.elementwise_kernel import Formula
 from portable.primitives.maps.exchange_kernels import (
     CROSSWISE,
     CROSSWISE_REVERSED,
@@ -89,13 +90,11 @@ def exchange_launch(
     args: Sequence[Any],
     out: Storage,
     compute: DType,
-    constants: dict[str, Any],
+    formula: Formula,
     *,
     disjoint: bool,
 ) -> Launch:
     """A launch for operands of which some lie along the last axis but one.
-
-    `constants` are ``OP``, ``HOW`` and ``KINDS``, as kernels take them.
 
     Parameters
     ----------
@@ -107,8 +106,8 @@ def exchange_launch(
         The result.
     compute : DType
         In which to compute.
-    constants : dict
-        ``OP``, ``HOW`` and ``KINDS`` of the kernel; others are added.
+    formula : Formula
+        The same as kernels take it.
     disjoint : bool
         Whether no operand overlaps the result.
     """
@@ -120,7 +119,7 @@ def exchange_launch(
         lanes = _lanes((*kinds, compute), out.shape, capabilities) if vector else 1
         block = _block(out.shape, capabilities)
         line = lanes * out.dtype.itemsize
-        constants |= {"BLOCK": block, "EDGE": share.tile, "LANES": lanes}
+        constants = {"FORMULA": formula, "BLOCK": block, "EDGE": share.tile, "LANES": lanes}
         constants |= {
             "ALONG": line < capabilities.cache_line,
             "STREAMING": streams(out.nbytes, capabilities),
@@ -129,14 +128,13 @@ def exchange_launch(
     else:
         lanes = 1
         if operation.vector and not compute.is_complex:
-            lanes = _tile_lanes(args, constants["HOW"], out, capabilities)
+            lanes = _tile_lanes(args, formula.how, out, capabilities)
         width = _width(lanes, share)
         tall = share.group // width
-        constants |= {"WIDTH": width, "TALL": tall, "LANES": lanes}
+        constants = {"FORMULA": formula, "WIDTH": width, "TALL": tall, "LANES": lanes}
         tiles = _squares(out.shape, width * lanes)
         launcher = exchange_tiles[(tiles * width, tall), (width, tall)]
-    filled = (*args, *(None,) * (3 - len(args)), out)
-    return repeatable(launcher, filled, constants, disjoint=disjoint)
+    return repeatable(launcher, (tuple(args), out), constants, disjoint=disjoint)
 
 
 def _lanes(kinds: Sequence[DType], shape: Shape, capabilities: Capabilities) -> int:

@@ -9,12 +9,13 @@ is. Arguments are those of `portable.primitives.maps.elementwise_kernel.elementw
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 from portable import lang as kl
 from portable.lang.function import function
 from portable.lang.kernel import kernel
-from portable.primitives.maps.elementwise_kernel import taken, unravelled
+from portable.primitives.maps.elementwise_kernel import Formula, taken, unravelled
 
 __all__ = ["CROSSWISE", "CROSSWISE_REVERSED", "exchange_blocks", "exchange_tiles"]
 
@@ -55,24 +56,6 @@ def along_column(x: Any, how: Any, row: Any, lanes: Any) -> Any:
     return row
 
 
-@function
-def applied(OP: Any, values: Any) -> Any:
-    """The operation on one to three operands."""
-    if len(values) == 1:
-        return OP(values[0])
-    if len(values) == 2:
-        return OP(values[0], values[1])
-    return OP(values[0], values[1], values[2])
-
-
-@function
-def operand(x: Any, how: Any, kind: Any, outer: Any, row: Any, column: Any) -> Any:
-    """One element of an operand, converted."""
-    if lies_across(how):
-        return converted(x[*outer, along_column(x, how, row, 1), column], kind)
-    return taken(x, how, kind, (*outer, row), column, 1)
-
-
 # -- between vector lanes -------------------------------------------------------------------
 
 
@@ -91,9 +74,10 @@ def turned(vectors: Any, LANES: Any) -> Any:
                 # The upper of two vectors takes what is behind the middle of their blocks.
                 upper = i // half % 2
                 lower = i - half * upper
-                lanes = ()
-                for k in kl.static_range(LANES):
-                    lanes = (*lanes, k + half * upper + k // half % 2 * (LANES - half))  # type: ignore[assignment]
+                lanes = [
+                    k + half * upper + k // half % 2 * (LANES - half)
+                    for k in kl.static_range(LANES)
+                ]
                 mixed = kl.shuffle2(vectors[lower], vectors[lower + half], lanes)
                 moved = (*moved, mixed)  # type: ignore[assignment]
             vectors = moved
@@ -103,19 +87,16 @@ def turned(vectors: Any, LANES: Any) -> Any:
 @function
 def rows_of(x: Any, how: Any, kind: Any, outer: Any, row: Any, column: Any, LANES: Any) -> Any:
     """The vectors of a crosswise operand for the rows of a square of `LANES`, converted."""
-    found = ()
     first = along_column(x, how, row, LANES)
     ahead = _AHEAD * LANES if how == CROSSWISE else -_AHEAD * LANES
-    for k in kl.static_range(LANES):
-        at = kl.vload(x, *outer, first, column + k, lanes=LANES, axis=x.ndim - 2, ahead=ahead)
-        found = (*found, converted(at, kind))  # type: ignore[assignment]
-    found = turned(found, LANES)
+    columns = [
+        kl.vload(x, *outer, first, column + k, lanes=LANES, axis=x.ndim - 2, ahead=ahead)
+        for k in kl.static_range(LANES)
+    ]
+    found = turned([converted(vector, kind) for vector in columns], LANES)
     if how == CROSSWISE:
         return found
-    last_first = ()
-    for r in kl.static_range(LANES):
-        last_first = (*last_first, found[LANES - 1 - r])  # type: ignore[assignment]
-    return last_first
+    return [found[LANES - 1 - r] for r in kl.static_range(LANES)]
 
 
 # -- in local memory ------------------------------------------------------------------------
@@ -151,138 +132,137 @@ def bring(
                         tile[r, kl.local_id(0), far + c] = x[*outer, row, left + far + c]
 
 
-@function
-def exchanged_from(
-    tiles: Any,
-    arrays: Any,
-    outer: Any,
-    top: Any,
-    left: Any,
-    down: Any,
-    across: Any,
-    lanes: Any,
-    OP: Any,
-    HOW: Any,
-    KINDS: Any,
-    LANES: Any,
-) -> Any:
-    """The operation on `lanes` neighbours of the result, `down` and `across` into a square."""
-    values = ()
-    for n in kl.static_range(len(HOW)):
-        if lies_across(HOW[n]):
-            at = (*place_of(down, LANES), across)
-            value = kl.vload(tiles[n], *at, lanes=lanes) if lanes > 1 else tiles[n][*at]
-            value = converted(value, KINDS[n])
-        else:
-            value = taken(arrays[n], HOW[n], KINDS[n], (*outer, top + down), left + across, lanes)
-        values = (*values, value)  # type: ignore[assignment]
-    return applied(OP, values)
+@dataclass(frozen=True)
+class _Square:
+    """A square of the result, operands that lie crosswise being in tiles."""
+
+    formula: Formula
+    arrays: Any
+    tiles: Any
+    outer: Any
+    top: Any
+    left: Any
+
+    @function
+    def operand(self, n: Any, down: Any, across: Any, lanes: Any, LANES: Any) -> Any:
+        """Neighbours of an operand, `down` and `across` into the square."""
+        how, kind = self.formula.how[n], self.formula.kinds[n]
+        if lies_across(how):
+            place = (*place_of(down, LANES), across)
+            return converted(kl.vload(self.tiles[n], *place, lanes=lanes), kind)
+        outer = (*self.outer, self.top + down)
+        return taken(self.arrays[n], how, kind, outer, self.left + across, lanes)
+
+    @function
+    def value(self, down: Any, across: Any, lanes: Any, LANES: Any) -> Any:
+        """The operation on neighbours, `down` and `across` into the square."""
+        return self.formula.op(
+            *[
+                self.operand(n, down, across, lanes, LANES)
+                for n in kl.static_range(len(self.formula.how))
+            ]
+        )
 
 
 @kernel
 def exchange_tiles(
-    x: Any,
-    y: Any,
-    z: Any,
-    out: Any,
-    *,
-    OP: Any,
-    HOW: Any,
-    KINDS: Any,
-    WIDTH: int,
-    TALL: int,
-    LANES: int,
+    arrays: Any, out: Any, *, FORMULA: Any, WIDTH: int, TALL: int, LANES: int
 ) -> None:
-    """``out = OP(x, y, z)``: a workgroup of ``WIDTH, TALL`` does a square of `WIDTH` vectors."""
-    arrays = (x, y, z)
+    """``out = OP(*arrays)``: a workgroup of ``WIDTH, TALL`` does a square of `WIDTH` vectors."""
     EDGE = WIDTH * LANES
     down, across = out.shape[out.ndim - 2], out.shape[out.ndim - 1]
     top, left, outer = square(kl.group_id(0), out.shape, EDGE)
     tiles = ()
-    for n in kl.static_range(len(HOW)):
-        if lies_across(HOW[n]):
+    for n in kl.static_range(len(FORMULA.how)):
+        if lies_across(FORMULA.how[n]):
             tile = kl.local((LANES, WIDTH, EDGE + LANES), arrays[n].dtype)
-            bring(tile, arrays[n], HOW[n], outer, top, left, WIDTH, TALL, LANES)
+            bring(tile, arrays[n], FORMULA.how[n], outer, top, left, WIDTH, TALL, LANES)
             tiles = (*tiles, tile)  # type: ignore[assignment]
         else:
             tiles = (*tiles, None)  # type: ignore[assignment]
     kl.barrier()
+    here = _Square(FORMULA, arrays, tiles, outer, top, left)
     i, j = kl.local_id(0) * LANES, kl.local_id(1)
     for k in kl.static_range(0, EDGE, TALL):
         row = top + j + k
         if row < down:
             if LANES > 1 and left + i + LANES <= across:
-                done = exchanged_from(
-                    tiles, arrays, outer, top, left, j + k, i, LANES, OP, HOW, KINDS, LANES
-                )
-                kl.vstore(out, *outer, row, left + i, done)
+                kl.vstore(out, *outer, row, left + i, here.value(j + k, i, LANES, LANES))
             else:
                 for c in kl.static_range(LANES):
                     if left + i + c < across:
-                        out[*outer, row, left + i + c] = exchanged_from(
-                            tiles, arrays, outer, top, left, j + k, i + c, 1, OP, HOW, KINDS, LANES
-                        )
+                        out[*outer, row, left + i + c] = here.value(j + k, i + c, 1, LANES)
 
 
 # -- in whole vectors -----------------------------------------------------------------------
 
 
-@function
-def exchanged(
-    arrays: Any,
-    out: Any,
-    outer: Any,
-    row: Any,
-    column: Any,
-    OP: Any,
-    HOW: Any,
-    KINDS: Any,
-    LANES: Any,
-    STREAMING: Any,
-) -> None:
-    """Does a square of `LANES`, whole vectors at a time."""
-    sources = ()
-    for n in kl.static_range(len(HOW)):
-        if lies_across(HOW[n]):
-            rows = rows_of(arrays[n], HOW[n], KINDS[n], outer, row, column, LANES)
+@dataclass(frozen=True)
+class _Block:
+    """What a work-item that is alone does to squares of a matrix."""
+
+    formula: Formula
+    arrays: Any
+    out: Any
+    outer: Any
+
+    @function
+    def whole(self, row: Any, column: Any, LANES: Any, STREAMING: Any) -> None:
+        """Does a square of `LANES`, whole vectors at a time."""
+        count = len(self.formula.how)
+        sources = ()
+        for n in kl.static_range(count):
+            how, kind = self.formula.how[n], self.formula.kinds[n]
+            rows = None
+            if lies_across(how):
+                rows = rows_of(self.arrays[n], how, kind, self.outer, row, column, LANES)
             sources = (*sources, rows)  # type: ignore[assignment]
-        else:
-            sources = (*sources, None)  # type: ignore[assignment]
-    for r in kl.static_range(LANES):
+        for r in kl.static_range(LANES):
+            outer = (*self.outer, row + r)
+            values = ()
+            for n in kl.static_range(count):
+                how, kind = self.formula.how[n], self.formula.kinds[n]
+                if lies_across(how):
+                    values = (*values, sources[n][r])  # type: ignore[assignment]
+                else:
+                    own = taken(self.arrays[n], how, kind, outer, column, LANES)
+                    values = (*values, own)  # type: ignore[assignment]
+            kl.vstore(self.out, *outer, column, self.formula.op(*values), streaming=STREAMING)
+
+    @function
+    def one(self, row: Any, column: Any) -> None:
+        """Does one element."""
         values = ()
-        for n in kl.static_range(len(HOW)):
-            if lies_across(HOW[n]):
-                value = sources[n][r]  # type: ignore[var-annotated]
+        for n in kl.static_range(len(self.formula.how)):
+            x, how, kind = self.arrays[n], self.formula.how[n], self.formula.kinds[n]
+            if lies_across(how):
+                own = converted(x[*self.outer, along_column(x, how, row, 1), column], kind)
             else:
-                value = taken(arrays[n], HOW[n], KINDS[n], (*outer, row + r), column, LANES)
-            values = (*values, value)  # type: ignore[assignment]
-        kl.vstore(out, *outer, row + r, column, applied(OP, values), streaming=STREAMING)
+                own = taken(x, how, kind, (*self.outer, row), column, 1)
+            values = (*values, own)  # type: ignore[assignment]
+        self.out[*self.outer, row, column] = self.formula.op(*values)
 
 
 @kernel
 def exchange_blocks(
-    x: Any,
-    y: Any,
-    z: Any,
+    arrays: Any,
     out: Any,
     *,
-    OP: Any,
-    HOW: Any,
-    KINDS: Any,
+    FORMULA: Any,
     BLOCK: int,
     EDGE: int,
     LANES: int,
     ALONG: bool,
     STREAMING: bool,
 ) -> None:
-    """``out = OP(x, y, z)``: a work-item does a square of `BLOCK`, in squares of `LANES` vectors.
+    """``out = OP(*arrays)``: a work-item does a square of `BLOCK`, in squares of `LANES` vectors.
 
     Those follow each other within squares of `EDGE`, so that lines of the caches and pages of which
     one took a part are at hand for the next; along the result's rows first if `ALONG`.
     """
-    arrays = (x, y, z)
     down, across = out.shape[out.ndim - 2], out.shape[out.ndim - 1]
     block_top, block_left, outer = square(kl.global_id(0), out.shape, BLOCK)
+    here = _Block(FORMULA, arrays, out, outer)
     bottom = kl.minimum(block_top + BLOCK, down)
     right = kl.minimum(block_left + BLOCK, across)
     for left in range(block_left, right, EDGE):
@@ -292,12 +272,8 @@ def exchange_blocks(
                     row, column = (far, near) if ALONG else (near, far)
                     row, column = row + top, column + left
                     if LANES > 1 and row + LANES <= bottom and column + LANES <= right:
-                        exchanged(arrays, out, outer, row, column, OP, HOW, KINDS, LANES, STREAMING)
+                        here.whole(row, column, LANES, STREAMING)
                     else:
                         for r in range(row, kl.minimum(row + LANES, bottom)):
                             for c in range(column, kl.minimum(column + LANES, right)):
-                                values = ()
-                                for n in kl.static_range(len(HOW)):
-                                    one = operand(arrays[n], HOW[n], KINDS[n], outer, r, c)
-                                    values = (*values, one)  # type: ignore[assignment]
-                                out[*outer, r, c] = applied(OP, values)
+                                here.one(r, c)
