@@ -22,7 +22,7 @@ from portable.primitives.sorts.keys import Order
 
 __all__ = ["Splitters", "count_buckets", "draw_samples", "place_in_buckets", "sort_parts"]
 
-_TOGETHER = 8
+_TOGETHER = 16
 """Elements whose buckets are looked for side by side."""
 _MOST_MOVES = 4
 """Moves for each element after which insertion gives up."""
