@@ -56,7 +56,17 @@ def namespace(api_version: str | None) -> ModuleType:
 
 
 def to_device(x: Storage, device: Any, stream: Any) -> Any:
-    """`x` on another device, through the host."""
+    """`x` on another device, through the host.
+
+    Parameters
+    ----------
+    x : Array
+        What to copy.
+    device : Device or str
+        Where to, or ``"cpu"`` for the host.
+    stream : object
+        None: the queue in use.
+    """
     _check_stream(stream)
     target = registry.device(device)
     if target is x.device:
@@ -133,6 +143,19 @@ def dlpack(
     copy: bool | None,
 ) -> Any:
     """The memory, where the host has it too; else a copy on the host, for those who ask for one.
+
+    Parameters
+    ----------
+    x : Storage
+        The array.
+    stream : object
+        None: the queue in use.
+    max_version : tuple of int or None
+        The newest version that the caller knows.
+    dl_device : tuple of int or None
+        Where the memory is wanted, in the words of DLPack.
+    copy : bool or None
+        Whether a copy is wanted; None: where it is needed.
 
     Raises
     ------

@@ -48,7 +48,17 @@ def number_operand(x: Traced) -> Operand:
 
 
 def array_operand(view: ArrayView, counted: Shape, step: Shape) -> Operand:
-    """An array of which a kernel counts the extents so, with these strides."""
+    """An array of which a kernel counts the extents so, with these strides.
+
+    Parameters
+    ----------
+    view : ArrayView
+        The array.
+    counted : tuple of int
+        The extents.
+    step : tuple of int
+        The strides, in bytes.
+    """
     row = step[-1] == 0
     layout = (counted[:-1], step[:-1]) if row else (counted, step)
     given = view._replace(shape=layout[0], strides=layout[1], layout=None)
@@ -56,7 +66,17 @@ def array_operand(view: ArrayView, counted: Shape, step: Shape) -> Operand:
 
 
 def handle_of(view: ArrayView, layout: tuple[Shape, Shape] | None, interpreted: bool) -> Any:
-    """What the kernel takes; where it is run itself, the array as the kernel counts it."""
+    """What the kernel takes; where it is run itself, the array as the kernel counts it.
+
+    Parameters
+    ----------
+    view : ArrayView
+        The array.
+    layout : tuple or None
+        Its shape and strides as the kernel counts them.
+    interpreted : bool
+        Whether the device runs kernels itself.
+    """
     if not interpreted or layout is None:
         return view.handle
     return as_strided(view.handle, *layout)
@@ -68,7 +88,19 @@ def bound(
     views: Sequence[ArrayView | None],
     interpreted: bool,
 ) -> list[Bound]:
-    """The inputs of one launch."""
+    """The inputs of one launch.
+
+    Parameters
+    ----------
+    operands : sequence of Operand
+        The inputs as the plan has them.
+    args : sequence
+        What the function was called with.
+    views : sequence of (ArrayView or None)
+        The arrays among them.
+    interpreted : bool
+        Whether the device runs kernels itself.
+    """
     found: list[Bound] = []
     for operand, x, view in zip(operands, args, views, strict=True):
         if view is None or operand.number is not None:

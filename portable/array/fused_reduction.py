@@ -131,7 +131,23 @@ def plan_of_reductions(
     results: Sequence[Traced],
     several: bool,
 ) -> ReductionPlan:
-    """The plan of a function whose results are made of reductions."""
+    """The plan of a function whose results are made of reductions.
+
+    Parameters
+    ----------
+    device : Device
+        Where.
+    trace : Trace
+        What was recorded.
+    inputs : sequence of Traced
+        What stands for the arguments.
+    views : sequence of (ArrayView or None)
+        The arrays among them.
+    results : sequence of Traced
+        What the function returned.
+    several : bool
+        Whether that was a tuple.
+    """
     assert trace.merged is not None
     assert trace.after is not None
     shape, axes = trace.merged

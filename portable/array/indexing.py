@@ -54,6 +54,15 @@ def get(x: Any, key: Any) -> Array:
 def put(x: Any, key: Any, value: Any) -> None:
     """``x[key] = value``, in the dtype of `x`; of the values for an element named twice one stays.
 
+    Parameters
+    ----------
+    x : Array
+        What is written to.
+    key : object
+        An index as of ``x[key]``.
+    value : Array or number
+        Broadcasts to what the index names.
+
     Raises
     ------
     BadIndexError
@@ -90,7 +99,17 @@ def put(x: Any, key: Any, value: Any) -> None:
 
 
 def updated(operation: Operation, x: _A, other: Any) -> _A:
-    """The in-place form of an operator: `x` holds the result afterwards."""
+    """The in-place form of an operator: `x` holds the result afterwards.
+
+    Parameters
+    ----------
+    operation : Operation
+        What to do.
+    x : Array
+        The left operand.
+    other : Array or number
+        The right one, which broadcasts to `x`.
+    """
     if isinstance(other, np.generic):
         other = other.item()
     if not isinstance(other, Storage | int | float | complex):

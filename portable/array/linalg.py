@@ -426,7 +426,17 @@ def diagonal(x: Array, /, *, offset: int = 0) -> Array:
 
 
 def trace(x: Array, /, *, offset: int = 0, dtype: Any = None) -> Array:
-    """The sums of diagonals."""
+    """The sums of diagonals.
+
+    Parameters
+    ----------
+    x : Array
+        Matrices in its last two dimensions.
+    offset : int
+        Which diagonal: so many above the main one.
+    dtype : dtype, optional
+        Of the result, as of `portable.array.sum`.
+    """
     check_arrays("trace", x)
     return summed(diagonal(x, offset=offset), axis=-1, dtype=dtype)
 

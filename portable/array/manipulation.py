@@ -311,7 +311,17 @@ _joined: Final = Plans(_write_join)
 
 
 def joined(recipe: Recipe, parts: Sequence[Any], axis: int) -> Any:
-    """Arrays of a recipe joined along an axis, as a new one."""
+    """Arrays of a recipe joined along an axis, as a new one.
+
+    Parameters
+    ----------
+    recipe : Recipe
+        The steps.
+    parts : sequence of Storage
+        Arrays of it, alike but for their extents along the axis.
+    axis : int
+        Along which, counted from the front.
+    """
     first = parts[0]
     for x in parts:
         rest = (*x.shape[:axis], *x.shape[axis + 1 :])

@@ -47,7 +47,17 @@ def is_mask(item: Any) -> bool:
 
 
 def check_mask(x: Any, mask: Any, dim: int) -> None:
-    """Refuses a mask of another shape than that of the dimensions of `x` from `dim` on."""
+    """Refuses a mask of another shape than that of the dimensions of `x` from `dim` on.
+
+    Parameters
+    ----------
+    x : Array
+        What is indexed.
+    mask : Array
+        Bools.
+    dim : int
+        The first dimension that it is for.
+    """
     found = x.shape[dim : dim + mask.ndim]
     # The standard takes an extent of 0 for any other: nothing is chosen.
     fits = all(n in (m, 0) for n, m in zip(mask.shape, found, strict=False))

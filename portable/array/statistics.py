@@ -54,7 +54,19 @@ Axis = int | tuple[int, ...] | None
 
 
 def check_kind(name: str, x: Any, kinds: str, wanted: str) -> None:
-    """Refuses what is no array of a dtype of these kinds, which are `wanted` in words."""
+    """Refuses what is no array of a dtype of these kinds, which are `wanted` in words.
+
+    Parameters
+    ----------
+    name : str
+        The function, as users call it.
+    x : object
+        What it was given.
+    kinds : str
+        Letters of the kinds of dtype that it takes.
+    wanted : str
+        These in words.
+    """
     check_operands(name, (x,))
     if x.dtype.kind not in kinds:
         raise DTypeError(f"{name} takes {wanted}, not {x.dtype.name}")
@@ -250,7 +262,19 @@ def sum(x: Array, /, *, axis: Axis = None, dtype: Any = None, keepdims: bool = F
 
 
 def summed_in(recipe: Recipe, x: Any, axes: tuple[int, ...], kind: DType) -> Any:
-    """The sum along axes of an array of a recipe, a new array of it, in `kind`."""
+    """The sum along axes of an array of a recipe, a new array of it, in `kind`.
+
+    Parameters
+    ----------
+    recipe : Recipe
+        The steps.
+    x : Storage
+        An array of it.
+    axes : tuple of int
+        Which go, counted from the front.
+    kind : DType
+        Of the result.
+    """
     shape = reduced_shape(x.shape, axes)
     if not x.size:
         out = recipe.empty(shape, kind)
@@ -265,6 +289,17 @@ def merged_sizes(x: Array, order: float, /, *, axis: Axis = None, keepdims: bool
     """Along axes (None: all) the sum of sizes for 1, the greatest for inf, the least for -inf.
 
     For 2 the sum of their squares, as wide as floats are summed.
+
+    Parameters
+    ----------
+    x : Array
+        Floating-point numbers.
+    order : {1, 2, inf, -inf}
+        What is wanted of the sizes.
+    axis : int or tuple of int, optional
+        Along which; all by default.
+    keepdims : bool
+        Whether these axes stay with extent 1.
     """
     if axis == () or not x.ndim:
         x, axis, keepdims = expand_dims(x, axis=-1), -1, False

@@ -30,7 +30,19 @@ def is_numpys(xp: Any) -> bool:
 
 
 def like(xp: Any, x: Any, values: Any, dtype: Any = None) -> Any:
-    """A host's values as an array of the library, on the device of `x`."""
+    """A host's values as an array of the library, on the device of `x`.
+
+    Parameters
+    ----------
+    xp : namespace
+        The library.
+    x : array
+        Whose device to use.
+    values : array_like
+        Numbers on the host.
+    dtype : dtype, optional
+        Of the result.
+    """
     return xp.asarray(values, dtype=dtype, device=device_of_library(x))
 
 
@@ -42,6 +54,17 @@ def default_float(xp: Any, x: Any) -> Any:
 
 def floating(name: str, xp: Any, x: Any, kinds: tuple[str, ...] = ("real floating",)) -> Any:
     """The array itself if it is of floats (of these `kinds`), integers converted to floats.
+
+    Parameters
+    ----------
+    name : str
+        The function, as users call it.
+    xp : namespace
+        The library.
+    x : array
+        What it was given.
+    kinds : tuple of str
+        What is taken as it is, in the words of ``isdtype``.
 
     Raises
     ------

@@ -67,7 +67,21 @@ def median(x: Any, /, *, axis: Axis = None, keepdims: bool = False) -> Any:
 def percentile(
     x: Any, q: Any, /, *, axis: Axis = None, method: Method = "linear", keepdims: bool = False
 ) -> Any:
-    """`quantile` of ``q / 100``."""
+    """`quantile` of ``q / 100``.
+
+    Parameters
+    ----------
+    x : array
+        As of `quantile`.
+    q : array_like
+        Percent, from 0 to 100.
+    axis : int or tuple of int, optional
+        Along which; all by default.
+    method : str
+        As of `quantile`.
+    keepdims : bool
+        Whether these axes stay with extent 1.
+    """
     return quantile(x, _on_host(q) / 100, axis=axis, method=method, keepdims=keepdims)
 
 

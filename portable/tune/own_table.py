@@ -156,6 +156,19 @@ def record(
     Processes that do this at the same time wait for each other. A file that is no table is kept
     under another name, which is told.
 
+    Parameters
+    ----------
+    kernel : str
+        The kernel.
+    dtype : DType
+        What was searched for.
+    key : str
+        The device.
+    choices : sequence of mapping
+        What was found, that for the largest problems first.
+    path : Path, optional
+        Another table than the user's.
+
     Raises
     ------
     OSError

@@ -49,14 +49,34 @@ def device_keys(capabilities: Capabilities) -> tuple[str, ...]:
 
 
 def lookup(space: Space, dtype: DType, capabilities: Capabilities) -> list[Parameters]:
-    """All choices for a device, most particular key first; the later ones are fallbacks."""
+    """All choices for a device, most particular key first; the later ones are fallbacks.
+
+    Parameters
+    ----------
+    space : Space
+        The kernel's.
+    dtype : DType
+        For which.
+    capabilities : Capabilities
+        The device's.
+    """
     return [choice for entry in lookup_entries(space, dtype, capabilities) for choice in entry]
 
 
 def lookup_entries(
     space: Space, dtype: DType, capabilities: Capabilities
 ) -> list[tuple[Parameters, ...]]:
-    """The same by entries: for the very device, for others like it."""
+    """The same by entries: for the very device, for others like it.
+
+    Parameters
+    ----------
+    space : Space
+        The kernel's.
+    dtype : DType
+        For which.
+    capabilities : Capabilities
+        The device's.
+    """
     now = state()
     tables = {now[0]: _own(now), "the table of the package": _load_shipped(space.kernel)}
     entries = (

@@ -28,6 +28,15 @@ class Problem(Protocol):
 def parse_extents(text: str, *, axes: str, example: str) -> Size:
     """``n`` for all of `axes`, such as ``"MxN"``, or one number for each.
 
+    Parameters
+    ----------
+    text : str
+        What was typed.
+    axes : str
+        Names of the extents with an ``x`` between.
+    example : str
+        What the complaint shows.
+
     Raises
     ------
     ValueError

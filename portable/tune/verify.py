@@ -20,7 +20,17 @@ def unit_roundoff(dtype: DType) -> float:
 
 
 def worst_error(found: np.ndarray[Any, Any], exact: Any, allowed: Any) -> float:
-    """The largest error in units of what is allowed; infinite for NaN where a number should be."""
+    """The largest error in units of what is allowed; infinite for NaN where a number should be.
+
+    Parameters
+    ----------
+    found : ndarray
+        A result.
+    exact : array_like
+        What it should be.
+    allowed : array_like
+        By how much it may differ.
+    """
     with np.errstate(all="ignore"):
         ratios = np.abs(found - exact) / allowed
     same = (found == exact) | (np.isnan(found) & np.isnan(exact))

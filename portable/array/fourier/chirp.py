@@ -37,7 +37,23 @@ def chirp_and_its_transform(n: int, m: int) -> tuple[Table, Table]:
 def transform_of_any_length(
     recipe: Recipe, x: Any, out: Any, n: int, kind: DType, options: PassOptions
 ) -> None:
-    """As `passes.transform`, for any `n`."""
+    """As `passes.transform`, for any `n`.
+
+    Parameters
+    ----------
+    recipe : Recipe
+        The steps.
+    x : Storage
+        Lines along its last axis.
+    out : Storage
+        Where they go.
+    n : int
+        Elements of a transform.
+    kind : DType
+        Of the complex numbers, or of their parts.
+    options : PassOptions
+        Scale, conjugation and what else a pass does on the way.
+    """
     way = transform if is_smooth(n) else _chirp_transform
     way(recipe, x, out, n, kind, options)
 

@@ -45,6 +45,21 @@ def transform_from_real(
     """As `passes.transform`, of an even number `n` of reals into ``n // 2 + 1`` elements.
 
     Of `options`, the conjugation at the end and the scale count.
+
+    Parameters
+    ----------
+    recipe : Recipe
+        The steps.
+    x : Storage
+        Lines along its last axis.
+    out : Storage
+        Where they go.
+    n : int
+        Elements of a transform.
+    kind : DType
+        Of the complex numbers, or of their parts.
+    options : PassOptions
+        Scale, conjugation and what else a pass does on the way.
     """
     half, source = n // 2, as_pairs(x)
     options = PassOptions(
@@ -65,6 +80,21 @@ def transform_to_real(
     """As `passes.transform`, of ``n // 2 + 1`` elements into an even number `n` of reals.
 
     Of `options`, the conjugation at the beginning and the scale count.
+
+    Parameters
+    ----------
+    recipe : Recipe
+        The steps.
+    x : Storage
+        Lines along its last axis.
+    out : Storage
+        Where they go.
+    n : int
+        Elements of a transform.
+    kind : DType
+        Of the complex numbers, or of their parts.
+    options : PassOptions
+        Scale, conjugation and what else a pass does on the way.
     """
     half, target = n // 2, as_pairs(out)
     last = PassOptions(scale=options.scale, parts=PAIRED)

@@ -127,14 +127,36 @@ class Pass:
 
 
 def lies_across(x: Any, step: int = 1, inner: int = 1) -> bool:
-    """Whether neighbouring elements in memory are of neighbouring lines."""
+    """Whether neighbouring elements in memory are of neighbouring lines.
+
+    Parameters
+    ----------
+    x : Storage
+        Lines along its last axis.
+    step : int
+        So many elements of a line lie between those of a transform.
+    inner : int
+        So many transforms lie beside each other in a line.
+    """
     if step > 1 and inner == 1:
         return True
     return bool(x.ndim > 1 and x.shape[-2] > 1 and abs(x.strides[-2]) < abs(x.strides[-1]))
 
 
 def rotations_between(recipe: Recipe, device: Device, kind: DType, step: Pass) -> tuple[Any, Any]:
-    """The two tables of the rotations after a pass; None where there are none."""
+    """The two tables of the rotations after a pass; None where there are none.
+
+    Parameters
+    ----------
+    recipe : Recipe
+        The steps.
+    device : Device
+        Where.
+    kind : DType
+        Of the complex numbers, or of their parts.
+    step : Pass
+        The pass.
+    """
     if not step.turned:
         return None, None
     width = max(_NARROWEST, 1 << (step.step_in.bit_length() + 1) // 2)
@@ -149,7 +171,17 @@ def with_few_dimensions(x: Any) -> Any:
 
 
 def found_table(recipe: Recipe, find: Callable[[], tuple[Any, ...]], place: int = 0) -> Any:
-    """One of several tables, looked up in each run."""
+    """One of several tables, looked up in each run.
+
+    Parameters
+    ----------
+    recipe : Recipe
+        The steps.
+    find : callable
+        Gives the tables.
+    place : int
+        Which of them.
+    """
     return recipe.found(lambda: find()[place])
 
 

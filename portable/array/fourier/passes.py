@@ -60,12 +60,36 @@ def transform(recipe: Recipe, x: Any, out: Any, n: int, kind: DType, options: Pa
 
 
 def is_one_pass(x: Any, out: Any, n: int, kind: DType) -> bool:
-    """Whether `transform` takes one pass over memory."""
+    """Whether `transform` takes one pass over memory.
+
+    Parameters
+    ----------
+    x : Storage
+        Lines along its last axis.
+    out : Storage
+        Where they go.
+    n : int
+        Elements of a line.
+    kind : DType
+        Of the complex numbers, or of their parts.
+    """
     return len(_parts(x, out, n, kind)) == 1
 
 
 def rows_beside_each_other(recipe: Recipe, x: Any, n: int, kind: DType) -> Any:
-    """A new array of rows of `n` that lie as those of another do, in one dimension but the last."""
+    """A new array of rows of `n` that lie as those of another do, in one dimension but the last.
+
+    Parameters
+    ----------
+    recipe : Recipe
+        The steps.
+    x : Storage
+        Lines along its last axis.
+    n : int
+        Elements of a line.
+    kind : DType
+        Of the complex numbers, or of their parts.
+    """
     rows = prod(x.shape[:-1])
     inner = _rows_side_by_side(x, x)
     return _rows_like(recipe.empty((rows * n,), kind), rows // inner, inner, n)

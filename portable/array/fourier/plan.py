@@ -51,6 +51,15 @@ def radices(n: int, largest: int, *, mixed: bool = True) -> tuple[int, ...]:
 
     Powers of two are shared evenly, so that stages are alike, and multiplied by odd primes if
     `mixed`; ``(1,)`` for one element.
+
+    Parameters
+    ----------
+    n : int
+        The product.
+    largest : int
+        The greatest radix but for primes.
+    mixed : bool
+        Whether powers of two are multiplied by odd primes.
     """
     primes = prime_factors(n)
     twos = primes.count(2)

@@ -24,7 +24,17 @@ _GROUP: Final = 256
 
 
 def rows_pair_up(x: Any, n: int, kind: DType) -> bool:
-    """Whether rows of reals are to be taken in pairs: they can be, and it saves a pass at least."""
+    """Whether rows of reals are to be taken in pairs: they can be, and it saves a pass at least.
+
+    Parameters
+    ----------
+    x : Storage
+        Lines along its last axis.
+    n : int
+        Elements of a line.
+    kind : DType
+        Of the complex numbers, or of their parts.
+    """
     size = x.dtype.itemsize
     together = x.ndim == 2 and x.shape[0] % 2 == 0 and x.shape[1] == n
     if not together or x.strides != (n * size, size):
@@ -35,7 +45,23 @@ def rows_pair_up(x: Any, n: int, kind: DType) -> bool:
 def pairs_from_real(
     recipe: Recipe, x: Any, out: Any, n: int, kind: DType, options: PassOptions
 ) -> None:
-    """As `even_reals.transform_from_real`, of an odd number of reals."""
+    """As `even_reals.transform_from_real`, of an odd number of reals.
+
+    Parameters
+    ----------
+    recipe : Recipe
+        The steps.
+    x : Storage
+        Lines along its last axis.
+    out : Storage
+        Where they go.
+    n : int
+        Elements of a transform.
+    kind : DType
+        Of the complex numbers, or of their parts.
+    options : PassOptions
+        Scale, conjugation and what else a pass does on the way.
+    """
     held = recipe.empty((x.shape[0] // 2, n), kind)
     transform_of_any_length(recipe, _halved(x), held, n, kind, PassOptions(parts=HALVED))
     options = PassOptions(conjugate_after=options.conjugate_after, scale=options.scale / 2)
@@ -45,7 +71,23 @@ def pairs_from_real(
 def pairs_to_real(
     recipe: Recipe, x: Any, out: Any, n: int, kind: DType, options: PassOptions
 ) -> None:
-    """As `even_reals.transform_to_real`, into an odd number of reals."""
+    """As `even_reals.transform_to_real`, into an odd number of reals.
+
+    Parameters
+    ----------
+    recipe : Recipe
+        The steps.
+    x : Storage
+        Lines along its last axis.
+    out : Storage
+        Where they go.
+    n : int
+        Elements of a transform.
+    kind : DType
+        Of the complex numbers, or of their parts.
+    options : PassOptions
+        Scale, conjugation and what else a pass does on the way.
+    """
     held = recipe.empty((out.shape[0] // 2, n), kind)
     _launch(recipe, join_row_pairs, x, held, n, kind, PassOptions(options.conjugate), held.size)
     last = PassOptions(scale=options.scale, parts=HALVED)

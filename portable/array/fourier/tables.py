@@ -77,6 +77,15 @@ def between_passes(length: int, step: int, width: int) -> tuple[Table, Table]:
     """``exp(-2 pi i q k / (length step))`` for k below `length` and q below `step`.
 
     As products of ``coarse[q // width, k]`` and ``fine[k, q % width]``.
+
+    Parameters
+    ----------
+    length : int
+        Elements of the pass.
+    step : int
+        Elements between those of a transform.
+    width : int
+        Columns of the fine table.
     """
     k, n = np.arange(length), length * step
     coarse = roots(np.arange(0, step, width)[:, None] * k % n, n)

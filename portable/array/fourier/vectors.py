@@ -36,7 +36,19 @@ _LONGEST_ALONE: Final = 2048
 
 
 def parts_in_vectors(x: Any, out: Any, n: int, kind: DType) -> tuple[int, ...]:
-    """The lengths of the passes: one if a worker's memory holds a line in each lane."""
+    """The lengths of the passes: one if a worker's memory holds a line in each lane.
+
+    Parameters
+    ----------
+    x : Storage
+        Lines along its last axis.
+    out : Storage
+        Where they go.
+    n : int
+        Elements of a line.
+    kind : DType
+        Of the complex numbers, or of their parts.
+    """
     lanes = lanes_of(x.device.capabilities, kind)
     most = _CACHE // (2 * lanes * kind.itemsize)
     if n <= (most if prod(x.shape[:-1]) >= lanes else _LONGEST_ALONE):
@@ -50,7 +62,21 @@ def lanes_of(capabilities: Capabilities, kind: DType) -> int:
 
 
 def launch_in_vectors(recipe: Recipe, x: Any, out: Any, step: Pass, kind: DType) -> None:
-    """The launch of a pass."""
+    """The launch of a pass.
+
+    Parameters
+    ----------
+    recipe : Recipe
+        The steps.
+    x : Storage
+        Lines along its last axis.
+    out : Storage
+        Where they go.
+    step : Pass
+        The pass.
+    kind : DType
+        Of the complex numbers, or of their parts.
+    """
     device, options, n = x.device, step.options, step.length
     lines = prod(x.shape[:-1]) * step.step_in
     run = _run(x, step)

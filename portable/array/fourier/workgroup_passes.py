@@ -40,7 +40,19 @@ _SEGMENT: Final = 128
 
 
 def parts_by_workgroups(x: Any, out: Any, n: int, kind: DType) -> tuple[int, ...]:
-    """The lengths of the passes: one if a workgroup holds a line, and some that lie across."""
+    """The lengths of the passes: one if a workgroup holds a line, and some that lie across.
+
+    Parameters
+    ----------
+    x : Storage
+        Lines along its last axis.
+    out : Storage
+        Where they go.
+    n : int
+        Elements of a line.
+    kind : DType
+        Of the complex numbers, or of their parts.
+    """
     capabilities = x.device.capabilities
     beside = lies_across(x) or lies_across(out)
     lines = _SECTOR // kind.itemsize
@@ -104,7 +116,21 @@ def power_below(n: int) -> int:
 
 
 def launch_by_workgroups(recipe: Recipe, x: Any, out: Any, step: Pass, kind: DType) -> None:
-    """The launch of a pass."""
+    """The launch of a pass.
+
+    Parameters
+    ----------
+    recipe : Recipe
+        The steps.
+    x : Storage
+        Lines along its last axis.
+    out : Storage
+        Where they go.
+    step : Pass
+        The pass.
+    kind : DType
+        Of the complex numbers, or of their parts.
+    """
     device, options = x.device, step.options
     steps = _stages(step, kind)
     shape = _shape(x, out, step, steps, kind)

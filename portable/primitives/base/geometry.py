@@ -118,7 +118,17 @@ def normalized_axes(axes: int | Sequence[int] | None, ndim: int) -> tuple[int, .
 
 
 def reduced_shape(shape: Shape, axes: Shape, keepdims: bool = False) -> Shape:
-    """The shape without some axes, counted from the front; with `keepdims` they have extent 1."""
+    """The shape without some axes, counted from the front; with `keepdims` they have extent 1.
+
+    Parameters
+    ----------
+    shape : tuple of int
+        The extents.
+    axes : tuple of int
+        Which go, counted from the front.
+    keepdims : bool
+        Whether they stay with extent 1.
+    """
     return tuple(1 if a in axes else n for a, n in enumerate(shape) if keepdims or a not in axes)
 
 

@@ -109,8 +109,18 @@ def check_in(recipe: Recipe, indices: Sequence[Any], extents: Sequence[int], fla
 def positions_in(recipe: Recipe, indices: Sequence[Any], extents: Sequence[int], flag: Any) -> Any:
     """Where in dimensions of `extents`, counted in C order, the elements named lie.
 
-    Steps of a recipe, to one dimension; a `flag` says whether an index is bad. Parameters are
-    those of `check_in`.
+    Steps of a recipe, to one dimension; a `flag` says whether an index is bad.
+
+    Parameters
+    ----------
+    recipe : Recipe
+        The steps.
+    indices : sequence of Array
+        One per dimension, of one shape; negative ones count from the end.
+    extents : sequence of int
+        The dimensions.
+    flag : Array
+        What `bad_index_flag` gives.
     """
     size = prod(indices[0].shape)
     if 0 in extents and size:

@@ -20,7 +20,17 @@ _SIZE: Final = uint32.itemsize
 
 
 def counted_in_words(x: Any, axes: tuple[int, ...], merge: Merge) -> tuple[Any, Merge]:
-    """How the true ones of `x` are added up along `axes`: as what, and how."""
+    """How the true ones of `x` are added up along `axes`: as what, and how.
+
+    Parameters
+    ----------
+    x : Storage
+        Bools.
+    axes : tuple of int
+        Along which, counted from the front.
+    merge : Merge
+        How numbers of true ones are added up.
+    """
     for axis in axes:
         if _falls_in_words(x, axis):
             return _words(x, axis), replace(merge, first=how_many_true)
@@ -33,6 +43,15 @@ def in_words(x: Any, axes: tuple[int, ...], merge: Merge) -> tuple[Any, Merge, D
     Where bools lie side by side along one of the axes, whether four of them are true is one
     comparison; where they do along the last of the other axes, four are merged at once and the
     result is in words as well. It stays with bools where they lie otherwise.
+
+    Parameters
+    ----------
+    x : Storage
+        Bools.
+    axes : tuple of int
+        Along which, counted from the front.
+    merge : Merge
+        How bools are merged.
     """
     kept = [a for a in range(x.ndim) if a not in axes]
     neutral = bool(merge.initial)

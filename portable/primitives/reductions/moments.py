@@ -39,6 +39,19 @@ def variance(recipe: Recipe, x: Any, kind: DType, divisor: Any, root: bool) -> A
     """Variances along the last axis, or deviations if `root`, computed in `kind`.
 
     One dimension, in C order of the other axes.
+
+    Parameters
+    ----------
+    recipe : Recipe
+        The steps.
+    x : Storage
+        An array of it, not empty.
+    kind : DType
+        In which to compute.
+    divisor : number
+        What squared deviations are divided by.
+    root : bool
+        Whether deviations are wanted.
     """
     rows, length = prod(x.shape[:-1]), x.shape[-1]
     out = recipe.empty((rows,), x.dtype)

@@ -13,7 +13,17 @@ __all__ = ["COLUMNS", "SPACE", "Columns", "Shares", "columns_for", "shares_for",
 
 
 def suits(choice: Parameters, dtype: DType, capabilities: Capabilities) -> bool:
-    """Whether a choice leaves work-items to themselves just where they are best used so."""
+    """Whether a choice leaves work-items to themselves just where they are best used so.
+
+    Parameters
+    ----------
+    choice : mapping
+        Parameters, ``GROUP`` among them.
+    dtype : DType
+        Does not matter.
+    capabilities : Capabilities
+        The device's.
+    """
     del dtype
     return bool((choice["GROUP"] == 1) == capabilities.lone_work_items)
 

@@ -50,7 +50,17 @@ def place_for(length: int) -> DType:
 
 
 def begins_of(recipe: Recipe, counts: Any, place: DType) -> Any:
-    """Where each digit's elements begin in each section, ``counts[..., d, s]`` being how many."""
+    """Where each digit's elements begin in each section, ``counts[..., d, s]`` being how many.
+
+    Parameters
+    ----------
+    recipe : Recipe
+        The steps.
+    counts : Storage
+        Counts, of shape (..., digits, sections).
+    place : DType
+        Of the positions.
+    """
     *lead, digits, sections = counts.shape
     line = counts.viewed((*lead, digits * sections), (*counts.strides[:-2], counts.strides[-1]))
     starts = recipe.empty((*lead, digits * sections + 1), place)
@@ -83,6 +93,15 @@ def buffers_for(recipe: Recipe, x: Any, *, values: bool, order: bool) -> list[tu
     """Elements and positions that the last pass writes, and those that passes write in between.
 
     What no pass writes is None.
+
+    Parameters
+    ----------
+    recipe : Recipe
+        The steps.
+    x : Storage
+        What is sorted.
+    values, order : bool
+        Whether elements in order, and where they were, are wanted.
     """
     digits = digits_of(x.dtype)
     out = recipe.empty(x.shape, x.dtype) if values or digits > 2 else None
@@ -93,7 +112,17 @@ def buffers_for(recipe: Recipe, x: Any, *, values: bool, order: bool) -> list[tu
 
 
 def passes(x: Any, buffers: list[tuple[Any, Any]], *, values: bool) -> Iterator[Pass]:
-    """The passes over `x`, elements taken as words."""
+    """The passes over `x`, elements taken as words.
+
+    Parameters
+    ----------
+    x : Storage
+        What is sorted.
+    buffers : list of (Storage, Storage)
+        What `buffers_for` gives.
+    values : bool
+        Whether the elements in order are wanted.
+    """
     digits = digits_of(x.dtype)
     source, order = in_words(x), None
     for digit in range(digits):
