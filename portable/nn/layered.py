@@ -117,11 +117,13 @@ class LayeredTrainer:
             self._epoch_of.order[...] = order
             self._epoch_of.numbers[...] = numbers
             return self._epoch_of.run
-        run: Callable[[], object] = partial(self._steps, x, y, order, numbers)
-        if numbers.shape[0] <= _MOST_REPLAYED:
-            run = self._team.replay(self._model.device, run)
-        self._epoch_of = _Epoch(x, y, order, numbers, run)
-        return run
+        run = partial(self._steps, x, y, order, numbers)
+        if numbers.shape[0] > _MOST_REPLAYED:
+            return run
+        again = self._team.replay(self._model.device, run)
+        if again is not run:
+            self._epoch_of = _Epoch(x, y, order, numbers, again)
+        return again
 
     def prepare(self, x: Any, y: Any, order: Any, numbers: Any) -> Callable[[], object]:
         """One epoch of the same arrays of the device again and again, for measurements.

@@ -83,13 +83,7 @@ class MLP(Network):
         return type(self)(self.sizes, activation=self.activation, dtype=self.dtype, device=device)
 
     def check_inputs(self, x: Any, name: str = "x") -> Shape:
-        """The shape of the outputs for one of the samples in `x`.
-
-        Raises
-        ------
-        ShapeError, DTypeError, DeviceMismatchError
-            Unless `x` is a batch of inputs as `forward` takes them.
-        """
+        """As of `Network.check_inputs`; known before the layers are asked."""
         self.check_owned(name, x)
         if x.ndim != 2 or x.shape[1] != self.sizes[0]:
             raise ShapeError(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -573,6 +574,27 @@ def test_layers_that_know_no_bfloat16_say_so(device: Device) -> None:
     pytest.importorskip("ml_dtypes")
     with pytest.raises(DTypeError, match=r"Conv2d.* is worked out in float16, float32, float64"):
         Sequential(Conv2d(1, 1, 3), dtype="bfloat16", device=device)
+
+
+def test_replayed_epochs_are_the_same(device: Device, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where a device repeats work, an epoch's arrays are filled again for the next one."""
+    x, y = (device.from_numpy(part) for part in samples(9, SIZES, precision(device)))
+    found, replayed = [], []
+
+    def replay(work: Callable[[], object]) -> Callable[[], object]:
+        replayed.append(work)
+        return partial(work)
+
+    for repeats in (lambda work: work, replay):
+        monkeypatch.setattr(device, "replay", repeats)
+        model = MLP(SIZES, device=device, dtype=precision(device))
+        trainer = LayeredTrainer(model, Step(huber(0.5), Adam(0.1), 4))
+        for seed in range(3):
+            order = np.random.default_rng(seed).permutation(9).astype(np.int32)[None]
+            trainer.epochs(x, y, order, Adam(0.1).numbers(1 + 3 * seed, [0.1, 0.05, 0.02]))
+        found.append(model.state_dict())
+    assert len(replayed) == 1
+    assert all((found[0][name] == part).all() for name, part in found[1].items())
 
 
 def test_settings_are_known_and_complete(device: Device) -> None:
