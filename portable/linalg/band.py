@@ -145,15 +145,30 @@ def _results(
 
 
 def chase(device: Device, ab: Any, largest: Any, out: tuple[Any, Any], plan: Plan) -> None:
-    """Reduces a band as planned; without stages it is bidiagonal already."""
+    """Reduces a band as planned; without stages it is bidiagonal already.
+
+    Parameters
+    ----------
+    device : Device
+        Where.
+    ab : array, shape (u + 1, n)
+        The upper band in diagonal-ordered form.
+    largest : array, shape (1,)
+        Its largest magnitude.
+    out : (array, array)
+        Where the diagonal and the superdiagonal go, shapes (n,) and (n - 1,).
+    plan : Plan
+        Of stages for n columns.
+    """
     d, e = out
     n = d.shape[0]
     columns = n + 3 * max((x.bandwidth for x in plan.stages), default=1)
     work = device.empty((plan.pitch * columns,), plan.storage)
     needed = [1 + x.pack_count(n) for x in plan.stages]
     sync = device.empty((max(sum(needed), 1),), kl.i32)
-    place = {"PITCH": plan.pitch, "TOP": plan.top}
-    scale = {"TARGET": _exponent(plan.storage, ab.shape[0] - 1), **place}
+    place = {"pitch": plan.pitch, "top": plan.top}
+    target = _exponent(plan.storage, ab.shape[0] - 1)
+    scale = {"TARGET": target, "PITCH": plan.pitch, "TOP": plan.top}
     load_band[plan.pitch * columns, _WORKGROUP](ab, largest, work, sync, **scale)
     for number, stage in enumerate(plan.stages):
         start = sum(needed[:number])
@@ -182,11 +197,9 @@ def _run_packs(work: Any, sync: Any, n: int, stage: Stage, place: dict[str, int]
             vectors = {"LANES": stage.lanes, "ROWS": stage.rows}
             vector_packs[packs, 1](work, sync, n, B=b, **vectors, **ahead)
         case "items":
-            item_packs[packs, items](
-                work, sync, n, b, SWEEPS=stage.sweeps, **_of_items(stage), **place
-            )
+            item_packs[packs, items](work, sync, n, b, SHAPE=stage.item_shape(**place))
         case "ring":
-            ring = stage.ring(place["PITCH"], place["TOP"])
+            ring = stage.ring(**place)
             ring_packs[packs, ring.items](work, sync, n, RING=ring)
 
 
@@ -201,8 +214,5 @@ def _run_waves(work: Any, n: int, stage: Stage, place: dict[str, int]) -> None:
             vectors = {"LANES": stage.lanes, "ROWS": stage.rows}
             vector_wave[sweeps, 1](work, n, wave, first, B=b, **vectors)
         else:
-            item_wave[sweeps, stage.items](work, n, wave, first, b, **_of_items(stage), **place)
-
-
-def _of_items(stage: Stage) -> dict[str, int]:
-    return {"T": stage.reflector, "ITEMS": stage.items, "LAG": stage.lag}
+            shape = stage.item_shape(**place)
+            item_wave[sweeps, stage.items](work, n, wave, first, b, SHAPE=shape)

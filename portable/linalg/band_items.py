@@ -11,145 +11,150 @@ bidiagonal matrix, shorter reflectors a narrower band.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any, Final
 
 from portable import lang as kl
 from portable.lang.function import function
 from portable.linalg.band_hops import at
 
-__all__ = ["hop_by_items", "item_elements"]
+__all__ = ["ItemShape", "hop_by_items", "mirror"]
 
 
-def item_elements(reflector: int, items: int) -> int:
-    """Elements of local memory that a sweep takes."""
-    return items * (reflector | 1) + 2 * (reflector + 3)
+@dataclass(frozen=True, slots=True)
+class ItemShape:
+    """How the work-items of a workgroup share sweeps.
+
+    Attributes
+    ----------
+    reflector : int
+        The length of reflectors.
+    items : int
+        Work-items of a sweep.
+    sweeps : int
+        Sweeps of a workgroup.
+    pitch, top : int
+        Places of a column in the working storage, and the diagonal's.
+    lag : int
+        Hops between neighbouring sweeps of a pack.
+    """
+
+    reflector: int
+    items: int
+    sweeps: int
+    pitch: int = 0
+    top: int = 0
+    lag: int = 2
+
+    @property
+    def column(self) -> int:
+        """Places of a column in the tile, odd so that columns begin in different banks."""
+        return self.reflector | 1
+
+    @property
+    def vector(self) -> int:
+        """Places of what a reflector is made of, in whole vectors."""
+        return -(-self.reflector // 4) * 4
+
+    @property
+    def elements(self) -> int:
+        """Elements of local memory that a workgroup takes."""
+        return self.sweeps * (self.items * self.column + 2 * self.vector)
 
 
 @function
-def hop_by_items(
-    w: Any,
-    s: Any,
-    k: Any,
-    active: Any,
-    rows: Any,
-    columns: Any,
-    tile: Any,
-    B: Any,
-    T: int,
-    ITEMS: int,
-    PITCH: int,
-    TOP: int,
-    FRESH: bool,
-) -> None:
-    """Hop `k`, at `s`, by the work-items of a sweep; all of the workgroup come to its barriers.
+def hop_by_items(w: Any, hop: Any, parts: Any, B: Any, SHAPE: ItemShape, FRESH: bool) -> None:
+    """A hop by the work-items of a sweep; all of the workgroup come to its barriers.
 
-    `rows` holds the row that the right reflector is made of, which the hop before left there unless
-    `FRESH`; `columns` the column for the left one.
+    `hop` is its number, its place, and whether there is one. `parts` is what the sweep has in local
+    memory: the row that the right reflector is made of, which the hop before left there unless
+    `FRESH`; the column for the left one; and a tile.
     """
+    k, s, active = hop
+    rows, _, tile = parts
+    T, ITEMS = SHAPE.reflector, SHAPE.items
     own = kl.local_id(0) % ITEMS
     if active and (FRESH or k == 0):
         p = kl.where(k == 0, s - (B - T + 1), s - B)
         for c in range(own, T, ITEMS):
-            rows[c] = w[at(p, s + c, PITCH, TOP)]
+            rows[c] = w[at(p, s + c, SHAPE.pitch, SHAPE.top)]
     kl.barrier()
     if active:
         for chunk in range(0, B + T, ITEMS):
             if chunk + own < B + T:
-                combined_row(w, s, k, chunk + own, rows, columns, B, T, PITCH, TOP)
+                combined_row(w, hop, chunk + own, parts, B, SHAPE)
     kl.barrier()
     for chunk in range(0, B + T, ITEMS):
+        count = B + T - chunk
         if active:
-            tile_from_band(w, tile, s, chunk, B + T - chunk, own, T, ITEMS, PITCH, TOP)
+            tile_from_band(w, tile, s, chunk, count, SHAPE)
         kl.barrier()
         if active and chunk + own < B + T:
-            combined_column(tile, own, chunk + own, rows, columns, B, T)
+            combined_column(own, chunk + own, parts, B, SHAPE)
         kl.barrier()
         if active:
-            band_from_tile(w, tile, s, chunk, B + T - chunk, own, T, ITEMS, PITCH, TOP)
+            band_from_tile(w, tile, s, chunk, count, SHAPE)
 
 
 @function
-def tile_from_band(
-    w: Any,
-    tile: Any,
-    s: Any,
-    chunk: Any,
-    count: Any,
-    own: Any,
-    T: int,
-    ITEMS: int,
-    PITCH: int,
-    TOP: int,
-) -> None:
+def tile_from_band(w: Any, tile: Any, s: Any, chunk: Any, count: Any, SHAPE: ItemShape) -> None:
     """Reads `count` columns, but as many as there are work-items, all at once by way of registers.
 
     Neighbouring work-items take neighbouring places.
     """
+    T = SHAPE.reflector
+    own = kl.local_id(0) % SHAPE.items
     x = kl.private(T, tile.dtype)
     for part in kl.range(T, unroll=-1):
-        column, row = (own + part * ITEMS) // T, (own + part * ITEMS) % T
+        column, row = (own + part * SHAPE.items) // T, (own + part * SHAPE.items) % T
         x[part] = 0
         if column < count:
-            x[part] = w[at(s + row, s + chunk + column, PITCH, TOP)]
+            x[part] = w[at(s + row, s + chunk + column, SHAPE.pitch, SHAPE.top)]
     for part in kl.range(T, unroll=-1):
-        column, row = (own + part * ITEMS) // T, (own + part * ITEMS) % T
-        tile[column * (T | 1) + row] = x[part]
+        column, row = (own + part * SHAPE.items) // T, (own + part * SHAPE.items) % T
+        tile[column * SHAPE.column + row] = x[part]
 
 
 @function
-def band_from_tile(
-    w: Any,
-    tile: Any,
-    s: Any,
-    chunk: Any,
-    count: Any,
-    own: Any,
-    T: int,
-    ITEMS: int,
-    PITCH: int,
-    TOP: int,
-) -> None:
+def band_from_tile(w: Any, tile: Any, s: Any, chunk: Any, count: Any, SHAPE: ItemShape) -> None:
     """Writes what `tile_from_band` read."""
+    T = SHAPE.reflector
+    own = kl.local_id(0) % SHAPE.items
     for part in kl.range(T, unroll=-1):
-        column, row = (own + part * ITEMS) // T, (own + part * ITEMS) % T
+        column, row = (own + part * SHAPE.items) // T, (own + part * SHAPE.items) % T
         if column < count:
-            w[at(s + row, s + chunk + column, PITCH, TOP)] = tile[column * (T | 1) + row]
+            place = at(s + row, s + chunk + column, SHAPE.pitch, SHAPE.top)
+            w[place] = tile[column * SHAPE.column + row]
 
 
 @function
-def combined_row(
-    w: Any,
-    s: Any,
-    k: Any,
-    i: Any,
-    rows: Any,
-    columns: Any,
-    B: Any,
-    T: int,
-    PITCH: int,
-    TOP: int,
-) -> None:
+def combined_row(w: Any, hop: Any, i: Any, parts: Any, B: Any, SHAPE: ItemShape) -> None:
     """The right reflector on row ``s - B + i``."""
-    first = at(s - B + i, s, PITCH, TOP)
+    k, s, _ = hop
+    rows, columns, _ = parts
+    T = SHAPE.reflector
+    first = at(s - B + i, s, SHAPE.pitch, SHAPE.top)
     x = kl.private(T, rows.dtype)
     for c in kl.range(T, unroll=-1):
-        x[c] = w[first + c * (PITCH - 1)]
+        x[c] = w[first + c * (SHAPE.pitch - 1)]
     reflected(x, rows, i == kl.where(k == 0, T - 1, 0), T)
     for c in kl.range(T, unroll=-1):
-        w[first + c * (PITCH - 1)] = x[c]
+        w[first + c * (SHAPE.pitch - 1)] = x[c]
     if i >= B:
         columns[i - B] = x[0]
 
 
 @function
-def combined_column(tile: Any, own: Any, i: Any, rows: Any, columns: Any, B: Any, T: int) -> None:
+def combined_column(own: Any, i: Any, parts: Any, B: Any, SHAPE: ItemShape) -> None:
     """The left reflector on column ``s + i``, which stands in column `own` of the tile."""
+    rows, columns, tile = parts
+    T = SHAPE.reflector
     x = kl.private(T, rows.dtype)
     for r in kl.range(T, unroll=-1):
-        x[r] = tile[own * (T | 1) + r]
+        x[r] = tile[own * SHAPE.column + r]
     reflected(x, columns, i == 0, T)
     for r in kl.range(T, unroll=-1):
-        tile[own * (T | 1) + r] = x[r]
+        tile[own * SHAPE.column + r] = x[r]
     if i >= B:
         rows[i - B] = x[0]
 

@@ -22,7 +22,7 @@ from portable import lang as kl
 from portable.lang.function import function
 from portable.lang.kernel import kernel
 from portable.linalg.band_hops import at, hop_in_vectors
-from portable.linalg.band_items import hop_by_items
+from portable.linalg.band_items import ItemShape, hop_by_items
 from portable.linalg.magnitude import power_bits, scaled_by
 
 __all__ = [
@@ -145,74 +145,49 @@ def vector_packs(
 
 
 @kernel
-def item_wave(
-    w: Any,
-    n: Any,
-    wave: Any,
-    first: Any,
-    B: Any,
-    *,
-    T: int,
-    ITEMS: int,
-    LAG: int,
-    PITCH: int,
-    TOP: int,
-) -> None:
+def item_wave(w: Any, n: Any, wave: Any, first: Any, B: Any, *, SHAPE: ItemShape) -> None:
     """The hops of one wave, a workgroup each, from sweep `first` on."""
-    kind = kl.accumulator(w.dtype)
+    kind, T = kl.accumulator(w.dtype), SHAPE.reflector
     rows, columns = kl.local(T, kind), kl.local(T, kind)
-    tile = kl.local(ITEMS * (T | 1), kind)
+    tile = kl.local(SHAPE.items * SHAPE.column, kind)
     sweep = first + kl.group_id(0)
-    k = wave - (LAG + 1) * sweep
+    k = wave - (SHAPE.lag + 1) * sweep
     s = sweep + 1 + B - T + k * B
     active = k >= 0 and s <= n - 2
-    hop_by_items(w, s, k, active, rows, columns, tile, B, T, ITEMS, PITCH, TOP, True)
+    hop_by_items(w, (k, s, active), (rows, columns, tile), B, SHAPE, True)
 
 
 @kernel
-def item_packs(
-    w: Any,
-    sync: Any,
-    n: Any,
-    B: Any,
-    *,
-    T: int,
-    ITEMS: int,
-    SWEEPS: int,
-    LAG: int,
-    PITCH: int,
-    TOP: int,
-) -> None:
-    """All hops: a workgroup for each pack of `SWEEPS` sweeps, which go side by side.
+def item_packs(w: Any, sync: Any, n: Any, B: Any, *, SHAPE: ItemShape) -> None:
+    """All hops: a workgroup for each pack of sweeps, which go side by side.
 
     While the others make step t, one work-item more waits for what step t + 1 needs of the pack
     before and another publishes step t - 1, so that neither is waited for in its turn.
     """
     kind = kl.accumulator(w.dtype)
-    V = kl.cdiv(T, 4) * 4
-    rows, columns = kl.local((SWEEPS, V), kind), kl.local((SWEEPS, V), kind)
-    tile = kl.local((SWEEPS, ITEMS * (T | 1)), kind)
+    T, ITEMS, SWEEPS = SHAPE.reflector, SHAPE.items, SHAPE.sweeps
+    AHEAD = SHAPE.lag * SWEEPS
+    rows, columns = kl.local((SWEEPS, SHAPE.vector), kind), kl.local((SWEEPS, SHAPE.vector), kind)
+    tile = kl.local((SWEEPS, ITEMS * SHAPE.column), kind)
     pack = taken_pack(sync)
     own = kl.local_id(0)
     sweep = kl.minimum(own // ITEMS, SWEEPS - 1)
     computes = own < ITEMS * SWEEPS
     begin = pack * SWEEPS + 1 + B - T
-    steps = (n - 2 - begin) // B + 1 + LAG * (SWEEPS - 1)
+    steps = (n - 2 - begin) // B + 1 + SHAPE.lag * (SWEEPS - 1)
     if own == ITEMS * SWEEPS:
-        follow(sync, pack, 1 + LAG * SWEEPS)
+        follow(sync, pack, 1 + AHEAD)
     kl.barrier()
     for step in range(steps):
-        k = step - LAG * sweep
+        k = step - SHAPE.lag * sweep
         s = begin + sweep + k * B
         active = computes and k >= 0 and s <= n - 2
         if own == ITEMS * SWEEPS and step + 1 < steps:
-            follow(sync, pack, step + 2 + LAG * SWEEPS)
+            follow(sync, pack, step + 2 + AHEAD)
         if own == ITEMS * SWEEPS + CREW // 2 and step > 0:
             publish(sync, pack, step)
-        part = tile[sweep]
-        hop_by_items(
-            w, s, k, active, rows[sweep], columns[sweep], part, B, T, ITEMS, PITCH, TOP, False
-        )
+        parts = rows[sweep], columns[sweep], tile[sweep]
+        hop_by_items(w, (k, s, active), parts, B, SHAPE, False)
     kl.barrier()
     if own == 0:
         publish(sync, pack, FINISHED)

@@ -50,7 +50,17 @@ class Rates:
 
 
 def predicted(plan: Plan, n: int, capabilities: Capabilities) -> float:
-    """Seconds that a matrix of `n` columns is expected to take."""
+    """Seconds that a matrix is expected to take.
+
+    Parameters
+    ----------
+    plan : Plan
+        How it is reduced.
+    n : int
+        Columns.
+    capabilities : Capabilities
+        Of the device; the rates are its own, or those of devices like it.
+    """
     kind = plan.storage.register
     total = sum(stage_time(x, n, plan.persistent, kind, capabilities) for x in plan.stages)
     return 1e-6 * total
@@ -59,7 +69,21 @@ def predicted(plan: Plan, n: int, capabilities: Capabilities) -> float:
 def stage_time(
     stage: Stage, n: int, persistent: bool, kind: DType, capabilities: Capabilities
 ) -> float:
-    """Microseconds of a stage."""
+    """Microseconds of a stage.
+
+    Parameters
+    ----------
+    stage : Stage
+        Which.
+    n : int
+        Columns.
+    persistent : bool
+        Whether one launch makes all hops.
+    kind : DType
+        What is computed in.
+    capabilities : Capabilities
+        Of the device.
+    """
     rates = _rates(stage.residency, kind, capabilities)
     units = max(1, capabilities.compute_units)
     if not persistent:

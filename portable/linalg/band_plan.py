@@ -7,6 +7,7 @@ from itertools import pairwise
 from typing import Literal
 
 from portable.dtypes import DType
+from portable.linalg.band_items import ItemShape
 from portable.linalg.band_ring import Ring
 from portable.linalg.band_tiles import tile_shape
 
@@ -83,6 +84,10 @@ class Stage:
         tile = tile_shape(self.bandwidth, self.items // 2)
         assert tile is not None
         return Ring(tile, self.sweeps, self.ahead, self.behind, pitch, top)
+
+    def item_shape(self, pitch: int, top: int) -> ItemShape:
+        """What kernels of work-items are told, for a working storage laid out so."""
+        return ItemShape(self.reflector, self.items, self.sweeps, pitch, top, self.lag)
 
     @property
     def lag(self) -> int:
@@ -161,7 +166,17 @@ def rounded(x: int, multiple: int) -> int:
 
 
 def sweeps_of_wave(wave: int, n: int, stage: Stage) -> tuple[int, int]:
-    """The first and last sweep r that have a hop ``wave - (lag + 1) r``."""
+    """The first and last sweep r that have a hop ``wave - (lag + 1) r``.
+
+    Parameters
+    ----------
+    wave : int
+        The number of the wave.
+    n : int
+        Columns of the matrix.
+    stage : Stage
+        What is made in waves.
+    """
     b, apart = stage.bandwidth, stage.lag + 1
     begin = 1 + b - stage.reflector
     first = -((n - 2 - begin - wave * b) // (apart * b - 1))

@@ -7,7 +7,7 @@ from typing import Final
 
 from portable.backend import Capabilities
 from portable.dtypes import DType
-from portable.linalg.band_items import item_elements
+from portable.linalg.band_items import ItemShape
 from portable.linalg.band_kernels import CREW
 from portable.linalg.band_model import stage_time
 from portable.linalg.band_plan import Plan, Stage, rounded
@@ -39,7 +39,19 @@ _RING_SWEEPS: Final = (8, 4, 2)
 
 @lru_cache(maxsize=1024)
 def plan_for(u: int, n: int, dtype: DType, capabilities: Capabilities) -> Plan:
-    """The layout that suits a device: vectors on a CPU, work-items elsewhere."""
+    """The layout that suits a device: vectors on a CPU, work-items elsewhere.
+
+    Parameters
+    ----------
+    u : int
+        Superdiagonals.
+    n : int
+        Columns.
+    dtype : DType
+        Of the band.
+    capabilities : Capabilities
+        Of the device.
+    """
     ordered = capabilities.memory_orders == "acq_rel"
     persistent = capabilities.forward_progress and ordered
     if u < 2:
@@ -94,9 +106,9 @@ def _by_items(
     most -= CREW
     items = min(rounded(b + reflector, 32), most, _ITEMS)
     room = _local_memory(capabilities) // size
-    while items > 32 and item_elements(reflector, items) > room:
+    while items > 32 and ItemShape(reflector, items, 1).elements > room:
         items //= 2
-    fitting = min(most // items, room // item_elements(reflector, items), 4)
+    fitting = min(most // items, room // ItemShape(reflector, items, 1).elements, 4)
     return Stage(b, reflector, "items", items=items, sweeps=max(1, fitting) if persistent else 1)
 
 

@@ -104,8 +104,16 @@ def _checked_length(d: Any, e: Any) -> int:
 def bisected(device: Device, diagonals: tuple[Any, Any], largest: Any, values: Any) -> None:
     """Puts the singular values of a bidiagonal matrix that is not empty into `values`.
 
-    `largest` is an array of one number that no entry exceeds by much, and which they do not stay
-    far below.
+    Parameters
+    ----------
+    device : Device
+        Where.
+    diagonals : (array, array)
+        The diagonal and its neighbour, shapes (n,) and (n - 1,).
+    largest : array, shape (1,)
+        A number that no entry exceeds by much, and that they do not stay far below.
+    values : array, shape (n,)
+        Where the values go, the largest first.
     """
     n = values.shape[0]
     d, e = diagonals[0], diagonals[1] if n > 1 else None

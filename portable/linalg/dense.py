@@ -125,10 +125,30 @@ def reduced(
     scales: Any = None,
     progress: Progress | None = None,
 ) -> Any:
-    """The band of a matrix that is not empty, laid out by `shape`.
+    """The band of a matrix that is not empty.
 
-    Given an array of two numbers as `scales`, the band is left scaled: so that its largest element
-    would be the first if it were the matrix, and no singular value exceeds the second.
+    Parameters
+    ----------
+    device : Device
+        Where.
+    a : array, shape (m, n)
+        The matrix; it is not changed.
+    largest : array, shape (1,)
+        Its largest magnitude.
+    bandwidth : int
+        Superdiagonals of the result.
+    shape : DenseShape
+        The layout.
+    scales : array, shape (2,), optional
+        Where to put what the largest element was scaled to, and a bound of the singular values
+        then. Given these, the band is not scaled back.
+    progress : callable, optional
+        Is told which part of the work is done.
+
+    Returns
+    -------
+    array, shape (bandwidth + 1, min(m, n))
+        In diagonal-ordered form.
     """
     m, n = (int(x) for x in (max(a.shape), min(a.shape)))
     kind = dtype(largest.dtype)

@@ -61,7 +61,13 @@ class DenseShape:
 
 
 def local_elements(panel: int, fan: int, strip: int, padding: int) -> int:
-    """Elements of local memory that the combining workgroup takes at most."""
+    """Elements of local memory that the combining workgroup takes at most.
+
+    Parameters
+    ----------
+    panel, fan, strip, padding : int
+        As in `DenseShape`.
+    """
     reflectors = fan * panel * (panel + padding)
     block = fan * strip * (panel + padding)
     return reflectors + block + panel * panel + strip * (panel + padding)
@@ -98,9 +104,18 @@ SPACE: Final = Space(
 
 
 def tuned(dtype: DType, n: int, capabilities: Capabilities) -> tuple[Parameters, ...]:
-    """The table's choices for matrices of order `n` that the device has room for, the best first.
+    """The table's choices that the device has room for, the best first.
 
     The table lists choices from large matrices to small, each good down to its ``FROM``.
+
+    Parameters
+    ----------
+    dtype : DType
+        What is computed in.
+    n : int
+        The order of the matrices.
+    capabilities : Capabilities
+        Of the device.
     """
     return _tuned(dtype, n, capabilities, state())
 
@@ -115,7 +130,19 @@ def _tuned(dtype: DType, n: int, capabilities: Capabilities, table: Any) -> tupl
 def dense_shape(
     choice: Parameters, bandwidth: int, dtype: DType, capabilities: Capabilities
 ) -> DenseShape:
-    """The layout for a bandwidth by a choice of tuned parameters."""
+    """The layout for a bandwidth by a choice of tuned parameters.
+
+    Parameters
+    ----------
+    choice : dict
+        The parameters.
+    bandwidth : int
+        Superdiagonals that are to be left.
+    dtype : DType
+        What is computed in.
+    capabilities : Capabilities
+        Of the device.
+    """
     panel = min(choice["PANEL"], max(_NARROWEST, 1 << (bandwidth - 1).bit_length()))
     climb = capabilities.memory_orders == "acq_rel"
     padding = _padding(dtype, capabilities)

@@ -84,6 +84,15 @@ def _limited(count: int, most: int) -> int:
 def require_finite(device: Device, largest: Any, operation: str) -> None:
     """Reads one number from the device.
 
+    Parameters
+    ----------
+    device : Device
+        Where it is.
+    largest : array, shape (1,)
+        The number.
+    operation : str
+        Who asks, for the error.
+
     Raises
     ------
     ValueError

@@ -96,7 +96,17 @@ class Node:
 
 
 def level_sizes(rows: int, height: int, fan: int) -> list[int]:
-    """How many nodes each level of the tree over so many rows has, `height` of them a leaf."""
+    """How many nodes each level of the tree has, from the leaves up.
+
+    Parameters
+    ----------
+    rows : int
+        Rows of the panel.
+    height : int
+        Rows of a leaf.
+    fan : int
+        Nodes below each.
+    """
     counts = [max(1, -(-rows // height))]
     while counts[-1] > 1:
         counts.append(-(-counts[-1] // fan))

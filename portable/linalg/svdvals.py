@@ -165,7 +165,21 @@ def in_stages(
     check_finite: bool = True,
     progress: Progress | None = None,
 ) -> None:
-    """Puts the singular values of matrices that are not empty into `values`, a row each."""
+    """Puts the singular values of matrices that are not empty into `values`, a row each.
+
+    Parameters
+    ----------
+    device : Device
+        Where.
+    a : array, shape (..., m, n)
+        The matrices.
+    values : array, shape (matrices, min(m, n))
+        Where the values go.
+    choice : dict
+        Tuned parameters: the bandwidth between the stages, and panels.
+    check_finite, progress
+        As for `svdvals`.
+    """
     matrices = [a[index] for index in np.ndindex(*a.shape[:-2])] if a.ndim > 2 else [a]
     magnitudes = [largest_magnitude(device, x) for x in matrices]
     if check_finite:

@@ -63,22 +63,19 @@ def hops(capabilities: Capabilities, dtype: str, u: int) -> list[Program]:
     kind = dtypes.dtype(dtype)
     plan = plan_for(u, 2048, kind, replace(capabilities, forward_progress=True))
     work, sync = np.empty(900, plan.storage.numpy), np.empty(9, np.int32)
-    place = {"PITCH": plan.pitch, "TOP": plan.top}
+    place = {"pitch": plan.pitch, "top": plan.top}
     found = []
     for stage in plan.stages:
         b = stage.bandwidth
-        items = (stage.items * stage.sweeps + CREW, 1, 1)
-        shape = {"SWEEPS": stage.sweeps, **place}
         if stage.residency == "ring":
-            ring = stage.ring(plan.pitch, plan.top)
+            ring = stage.ring(**place)
             whole = (ring.items, 1, 1)
             found.append(program(ring_packs, capabilities, whole, work, sync, 9, RING=ring))
             continue
-        shape |= {"T": stage.reflector, "ITEMS": stage.items, "LAG": stage.lag}
-        found.append(program(item_packs, capabilities, items, work, sync, 9, b, **shape))
-        del shape["SWEEPS"]
-        alone = (stage.items, 1, 1)
-        found.append(program(item_wave, capabilities, alone, work, 9, 1, 0, b, **shape))
+        items, alone = (stage.items * stage.sweeps + CREW, 1, 1), (stage.items, 1, 1)
+        how = {"SHAPE": stage.item_shape(**place)}
+        found.append(program(item_packs, capabilities, items, work, sync, 9, b, **how))
+        found.append(program(item_wave, capabilities, alone, work, 9, 1, 0, b, **how))
     return found
 
 

@@ -139,8 +139,8 @@ BANDS: Final = (
     fault(
         "a pack by items follows too closely",
         BAND + "item_packs",
-        "follow(sync, pack, step + 2 + LAG * SWEEPS)",
-        "follow(sync, pack, step + LAG * SWEEPS)",
+        "follow(sync, pack, step + 2 + AHEAD)",
+        "follow(sync, pack, step + AHEAD)",
         "band_by_items",
         "race",
         seed=1,
@@ -200,8 +200,8 @@ BANDS: Final = (
     fault(
         "neighbouring waves touch",
         BAND + "item_wave",
-        "k = wave - (LAG + 1) * sweep",
-        "k = wave - LAG * sweep",
+        "k = wave - (SHAPE.lag + 1) * sweep",
+        "k = wave - SHAPE.lag * sweep",
         "band_in_waves",
         "race",
     ),
