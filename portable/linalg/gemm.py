@@ -215,7 +215,14 @@ def _again(plan: Plan, given: _Given, wanted: Wanted) -> None:
 def product_launches(a: Any, b: Any, out: Any) -> tuple[tuple[TileLaunch, ...], tuple[Any, ...]]:
     """What `gemm` launches for ``out = a @ b``, to be tried in turn, and the arguments.
 
-    For libraries that keep launches to repeat them; `out`, not empty, overlaps no operand.
+    For libraries that keep launches to repeat them.
+
+    Parameters
+    ----------
+    a, b : array
+        As in `gemm`.
+    out : array
+        Of the result's shape and dtype; it is not empty and overlaps no operand.
     """
     given = _Given(1.0, a, b, 0.0, None, None, out)
     plan = _plan_of(device_of_arrays(a, b, out), given, Wanted(False, keep, None, "auto"))

@@ -57,6 +57,13 @@ def key_of(
     """What products alike have in common, as far as it is cheap to say; None where it is not.
 
     The rest of it is up to the recogniser.
+
+    Parameters
+    ----------
+    a, b, beta, c, bias, out
+        As `gemm` is given them.
+    options : tuple
+        What else it is given, hashable where it is right.
     """
     try:
         return (

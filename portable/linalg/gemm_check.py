@@ -18,7 +18,15 @@ _Array = np.ndarray[Any, Any]
 
 
 def tolerance(k: int, kind: Any, accumulator: Any = None) -> float:
-    """``4 (K u_acc + u_out)``: the error allowed, over ``|alpha| |A| |B|`` and the like."""
+    """``4 (K u_acc + u_out)``: the error allowed, over ``|alpha| |A| |B|`` and the like.
+
+    Parameters
+    ----------
+    k : int
+        The extent that is summed over.
+    kind, accumulator : dtype
+        Of the result and of the sums; the latter by default as `gemm` sums.
+    """
     out = dtype(kind)
     return 4 * (k * unit_roundoff(dtype(accumulator or out.register)) + unit_roundoff(out))
 

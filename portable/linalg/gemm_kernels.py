@@ -124,6 +124,17 @@ def gemm_naive(
     """A work-item per element, reading a row and a column from global memory.
 
     Each product costs two loads: the device's caches decide the speed.
+
+    Parameters
+    ----------
+    alpha, beta : float or int
+        Factors, of the type to sum in.
+    a, b, c, bias, out : array
+        As `portable.linalg.gemm` has them; `c` and `bias` may be None.
+    ACC : DType
+        The type to sum in.
+    ACTIVATION : Function
+        Of an element, before it is rounded.
     """
     batch, row, column = tile_of_workgroup(out, kl.local_size(1), kl.local_size(0), 1)
     row, column = row + kl.local_id(1), column + kl.local_id(0)
@@ -154,6 +165,13 @@ def gemm_tiled(
 
     Each element read from global memory serves ``TILE`` products; each product still costs two
     loads from local memory.
+
+    Parameters
+    ----------
+    alpha, a, b, beta, c, bias, out, ACC, ACTIVATION
+        As in `gemm_naive`.
+    TILE : int
+        Edge of the tiles and of a workgroup.
     """
     batch, row, column = tile_of_workgroup(out, TILE, TILE, 1)
     left, right, result = matrices(a, b, out, batch)
@@ -196,16 +214,30 @@ def gemm_tiles(
     IN_PARTS: bool = False,
     SPLIT: Any = False,
 ) -> None:
-    """A workgroup per ``BM x BN`` tile of the result, held in registers or by matrix units.
+    """A workgroup per tile of the result, held in registers or by matrix units.
 
-    Tiles of the operands, ``BK`` deep, pass through a ring of ``STAGES`` in local memory; while one
-    is multiplied the next ones are on their way. With `APART` each is only asked for when it is
-    wanted: where multiplications run on their own, the device has work-items that do nothing but
-    copy, or ask its copy engine, and run ahead of the others. Local memory:
-    ``STAGES (BM + BN) BK`` elements and the padding that the device's layout wants.
+    Tiles of the operands pass through a ring in local memory; while one is multiplied the next ones
+    are on their way. Local memory: ``STAGES (BM + BN) BK`` elements and the padding that the
+    device's layout wants.
 
-    With `IN_PARTS` the sum over k is cut into as many parts as `out` has matrices along its first
-    dimension, for results of too few tiles to keep a device busy; `gemm_sums` adds them up.
+    Parameters
+    ----------
+    alpha, a, b, beta, c, bias, out, ACC, ACTIVATION
+        As in `gemm_naive`.
+    BM, BN, BK : int
+        Rows and columns of a tile of the result, and the depth of those of operands.
+    STAGES : int
+        Slots of the ring.
+    APART : bool
+        Whether a tile is only asked for when it is wanted: where multiplications run on their own,
+        the device has work-items that do nothing but copy, or ask its copy engine, and run ahead.
+    GROUP : int
+        Rows of tiles that are worked off side by side (`tile_position`).
+    UNITS, SPLIT : bool
+        Whether matrix units may multiply, and factors of single precision by parts.
+    IN_PARTS : bool
+        Whether the sum over k is cut into as many parts as `out` has matrices along its first
+        dimension, for results of too few tiles to keep a device busy; `gemm_sums` adds them up.
     """
     batch, row, column = tile_of_workgroup(out, BM, BN, GROUP)
     left, right, result = matrices(a, b, out, batch)
@@ -256,6 +288,13 @@ def gemm_sums(
     """A work-item per element of the result, of the sums that `gemm_tiles` left in `parts`.
 
     They are added up in the order of k, so that the same product has the same rounding errors.
+
+    Parameters
+    ----------
+    parts : array, shape (parts, ..., M, N)
+        The sums.
+    alpha, beta, c, bias, out, ACTIVATION
+        As in `gemm_naive`.
     """
     at = kl.global_id(0)
     m, n, count = out.shape[out.ndim - 2], out.shape[out.ndim - 1], matrices_of(out, 0)

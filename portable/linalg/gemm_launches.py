@@ -127,7 +127,17 @@ def in_order(
 def tiles_launch(
     parameters: Parameters, shape: tuple[int, ...], constants: dict[str, Any]
 ) -> TileLaunch:
-    """The tile kernel with one set of tuned parameters, for a result or its partial sums."""
+    """The tile kernel with one set of tuned parameters, for a result or its partial sums.
+
+    Parameters
+    ----------
+    parameters : mapping
+        A choice of the space "gemm".
+    shape : tuple of int
+        Of the result, (..., M, N), or of the partial ones, (parts, ..., M, N).
+    constants : dict
+        ``ACC`` and ``ACTIVATION``, and others that replace the usual ones.
+    """
     sizes = {name: value for name, value in parameters.items() if name != "WORKGROUP"}
     workgroup = (parameters["WORKGROUP"], 1, 1)
     launcher = _over_tiles(gemm_tiles, shape, parameters["BM"], parameters["BN"], workgroup)

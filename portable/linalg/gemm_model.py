@@ -105,7 +105,17 @@ def multiplying(choice: Parameters) -> int:
 
 
 def rates_of(choice: Parameters, dtype: DType, capabilities: Capabilities) -> Rates:
-    """The rates of a device, or of one like it, in the way that a choice of tiles multiplies."""
+    """The rates of a device, or of one like it, in the way that a choice of tiles multiplies.
+
+    Parameters
+    ----------
+    choice : mapping
+        Of the space "gemm".
+    dtype : DType
+        Of the operands.
+    capabilities : Capabilities
+        Of the device.
+    """
     units = capabilities.matrix_units if choice["UNITS"] else ()
     kind = "tf32" if dtype is float32 else dtype.short
     way = "units" if f"mma.{kind}" in units else "plain"
@@ -130,7 +140,21 @@ def _table() -> Any:
 def predicted(
     choice: Parameters, parts: int, product: Product, dtype: DType, capabilities: Capabilities
 ) -> float:
-    """Microseconds that a product is expected to take with a choice of tiles."""
+    """Microseconds that a product is expected to take with a choice of tiles.
+
+    Parameters
+    ----------
+    choice : mapping
+        Of the space "gemm".
+    parts : int
+        Into how many the sum is cut.
+    product : Product
+        Its extents.
+    dtype : DType
+        Of the operands.
+    capabilities : Capabilities
+        Of the device.
+    """
     rates = rates_of(choice, dtype, capabilities)
     compute_units = max(1, capabilities.compute_units)
     tiles = _tiles(choice, product) * parts
@@ -192,7 +216,17 @@ def _resident(choice: Parameters, dtype: DType, capabilities: Capabilities) -> i
 
 
 def parts_of(choice: Parameters, product: Product, capabilities: Capabilities) -> Iterator[int]:
-    """Into how many parts a sum over k may be cut with a choice of tiles."""
+    """Into how many parts a sum over k may be cut.
+
+    Parameters
+    ----------
+    choice : mapping
+        Of the space "gemm".
+    product : Product
+        Its extents.
+    capabilities : Capabilities
+        Of the device, which has enough to do with so many tiles.
+    """
     most = _ROUNDS * max(1, capabilities.compute_units)
     for parts in PARTS:
         deep = product.k >= parts * _DEEPEST * choice["BK"]

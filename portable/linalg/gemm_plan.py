@@ -98,7 +98,26 @@ def planned(
     wanted: Wanted,
     table: object,
 ) -> Plan:
-    """Checks the operands; `table` is the state of the user's table of tuned parameters."""
+    """What to do with operands of such forms, once they are checked.
+
+    Parameters
+    ----------
+    device : Device
+        Where they live.
+    a, b, c, bias, out : Form
+        Of what `gemm` takes by these names; None for what is not given.
+    b_columns : bool
+        Whether columns of `b` lie together, not rows.
+    wanted : Wanted
+        What is to be made of them.
+    table : object
+        The state of the user's table of tuned parameters.
+
+    Raises
+    ------
+    DTypeError, ShapeError
+        For what does not fit together.
+    """
     kind, result = _kinds(a, b, c=c, bias=bias, out=out)
     shape = _result_shape(a.shape, b.shape)
     if wanted.reads_c and c is None:

@@ -78,7 +78,17 @@ def row_multiples(
 
 
 def in_rows(device: Device, x: Any, multiple: int = ALIGNMENT) -> Any:
-    """The array, or where its rows and columns do not begin at such bytes a copy whose rows do."""
+    """The array, or where its rows and columns do not begin at such bytes a copy whose rows do.
+
+    Parameters
+    ----------
+    device : Device
+        Where it lives.
+    x : array, shape (..., M, N)
+        The matrices.
+    multiple : int
+        Bytes.
+    """
     view = device.view(x)
     if 0 in view.strides:
         return x
@@ -117,6 +127,13 @@ def copy_into_rows(x: Any, out: Any, *, EDGE: int) -> None:
     """A workgroup per square tile, which passes through local memory: either side may be columns.
 
     Local memory: ``EDGE**2`` elements.
+
+    Parameters
+    ----------
+    x, out : array, shape (..., M, N)
+        The matrices and where they go, of any strides.
+    EDGE : int
+        Of a tile.
     """
     batch, row, column = tile_of_workgroup(out, EDGE, EDGE, 1)
     source, target = matrix_of(x, out, batch), matrix_of(out, out, batch)

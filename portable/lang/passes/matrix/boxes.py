@@ -19,7 +19,17 @@ _MOST: Final = 256
 
 
 def boxed(pieces: Cut, panels: Callable[[s.CopyTile], tuple[s.CopyTile, ...]], work: Work) -> Cut:
-    """The loop with its copies made of `panels` by a copy engine, if it can make all of them."""
+    """The loop with its copies made by a copy engine, if it can make all of them.
+
+    Parameters
+    ----------
+    pieces : Cut
+        The loop.
+    panels : callable
+        Gives the copies of panels that one of a tile is made of.
+    work : Work
+        The kernel in progress.
+    """
     copies = tuple(
         y for x in pieces.copies for y in (panels(x) if isinstance(x, s.CopyTile) else (x,))
     )

@@ -31,7 +31,17 @@ _COLUMNS: Final = 8
 
 
 def in_quads(offsets: Sequence[Offset], target: Region, facts: Facts) -> bool:
-    """Whether registers at these offsets can be stored so, where all of the region exists."""
+    """Whether registers can be stored so, where all of the region exists.
+
+    Parameters
+    ----------
+    offsets : sequence of (int, int)
+        Of the registers' elements, row and column.
+    target : Region
+        Where they go.
+    facts : Facts
+        Of the kernel.
+    """
     first = tuple((8 * h, 8 * j + odd) for j in range(_LANES) for h in (0, 1) for odd in (0, 1))
     whole, rest = divmod(len(offsets), REGISTERS)
     groups = (offsets[i * REGISTERS : (i + 1) * REGISTERS] for i in range(whole))

@@ -145,9 +145,19 @@ def shape_of(
 ) -> Shape | None:
     """The instruction for element types on a device; None where it has none.
 
-    Where operands may be `split` there is one for single precision. Of double precision the deeper
-    one is taken where a `depth` of a product is an even number of its steps: on an H200 products
-    of 4096 took 0.97 of the time so. (One of 16 steps has operands that leave no registers.)
+    Of double precision the deeper one is taken where products have an even number of its steps: on
+    an H200 products of 4096 took 0.97 of the time so. (One 16 deep leaves too few registers.)
+
+    Parameters
+    ----------
+    operand, total : DType
+        Of factors and sums.
+    capabilities : Capabilities
+        Of the device.
+    depth : int
+        A divisor of the extents that are summed over.
+    split : bool
+        Whether factors of single precision may be split, for which there is one.
     """
     units = capabilities.matrix_units
     if split and "mma.tf32" in units and operand is total is float32:

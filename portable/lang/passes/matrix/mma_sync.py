@@ -29,7 +29,17 @@ _B: Final[_Use] = "b"
 
 
 def grid_of(extents: tuple[int, int], warps: int, shape: Shape) -> tuple[int, int] | None:
-    """Warps along rows and columns, for shares as square as can be; None where none fits."""
+    """Warps along rows and columns, for shares as square as can be; None where none fits.
+
+    Parameters
+    ----------
+    extents : (int, int)
+        Of an accumulator.
+    warps : int
+        How many hold it together.
+    shape : Shape
+        The instruction, of whose extents shares are multiples.
+    """
     rows, columns = extents
     fitting = [
         (down, warps // down)

@@ -14,7 +14,15 @@ __all__ = ["exists", "inside", "place"]
 
 
 def place(region: Region, row: e.Expression, column: e.Expression) -> tuple[e.Expression, ...]:
-    """The index into the region's array of an element of a two-dimensional region."""
+    """The index into its array of an element of a region.
+
+    Parameters
+    ----------
+    region : Region
+        Of two dimensions, or of more of which all but the last are counted as one.
+    row, column : Expression
+        Of the element in it.
+    """
     index = [_start(region, dim) for dim in range(region.array.ndim)]
     for dim, offset in zip(kept_dims(region), _offsets(region, row, column), strict=True):
         index[dim] = add(index[dim], offset)
