@@ -13,7 +13,7 @@ import portable as pt
 from portable import gf2
 from portable.conv import conv2d, conv2d_input_gradient
 from portable.conv import prepare as prepare_conv
-from portable.errors import DTypeError, UnsupportedError
+from portable.errors import DeviceMismatchError, DTypeError, UnsupportedError
 from portable.linalg import (
     band_to_bidiagonal,
     bidiagonal_svdvals,
@@ -21,6 +21,7 @@ from portable.linalg import (
     gemm,
     svdvals,
 )
+from portable.namespace import device_of
 from portable.nn import MLP, fit
 
 pytestmark = pytest.mark.needs_processor
@@ -51,7 +52,7 @@ CASES: dict[str, Callable[[Make], Any]] = {
     "conv2d": lambda m: conv2d(m(IMAGES), m(FILTERS), padding=1),
     "a prepared convolution": lambda m: prepare_conv(IMAGES.shape, m(FILTERS))(m(IMAGES)),
     "a gradient": lambda m: conv2d_input_gradient(m(GRADIENT), m(FILTERS), IMAGES.shape),
-    "MLP": lambda m: MLP([4, 8, 2], device="cpu", seed=1)(m(A)),
+    "MLP": lambda m: MLP([4, 8, 2], device=device_of(m(A)), seed=1)(m(A)),
     "gf2 of dense arrays": lambda m: (
         gf2.matmul(m(A > 0), gf2.nullspace(m(A > 0))),
         gf2.row_echelon(m(A > 0)).rows,
@@ -81,6 +82,10 @@ def test_results_are_arrays_of_the_library(library: Any) -> None:
 
 def test_numpy_arrays_go_with_them(library: Any) -> None:
     a = library.asarray(A)
+    if device_of(a) is not device_of(A):
+        with pytest.raises(DeviceMismatchError, match="asarray"):
+            gemm(a, np.ascontiguousarray(A.T))
+        return
     found = gemm(a, np.ascontiguousarray(A.T))
     assert isinstance(found, type(a))
     np.testing.assert_allclose(pt.to_numpy(found), A @ A.T, rtol=1e-5)
@@ -94,10 +99,12 @@ def test_an_out_is_given_back_as_it_was() -> None:
 
 
 def test_fit_takes_them(library: Any) -> None:
-    model, twin = (MLP([4, 8, 1], device="cpu", seed=2) for _ in range(2))
     x, y = library.asarray(A), library.asarray(A[:, :1])
+    device = device_of(x)
+    model, twin = (MLP([4, 8, 1], device=device, seed=2) for _ in range(2))
     fit(model, x, y, epochs=2, batch_size=3, validation=(x, y))
-    fit(twin, A, A[:, :1], epochs=2, batch_size=3)
+    own = [pt.asarray(a, device=device) for a in (A, A[:, :1])]
+    fit(twin, *own, epochs=2, batch_size=3)
     assert np.array_equal(model.state_dict()["0.weight"], twin.state_dict()["0.weight"])
 
 

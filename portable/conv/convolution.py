@@ -16,7 +16,7 @@ from portable.interchange import takes_other_libraries
 from portable.lang.function import Function
 from portable.linalg.gemm_kernels import keep, relu
 from portable.linalg.operands import common_dtype, views_overlap
-from portable.namespace import device_of_arrays
+from portable.namespace import device_of_arrays, on_device
 from portable.tune.table import state
 from portable.typing import ArrayT
 
@@ -126,6 +126,7 @@ def prepare(
     """
     given = [a for a in (w, bias, workspace) if a is not None]
     device = device_of_arrays(*given)
+    w, bias, workspace = (a if a is None else on_device(device, a) for a in (w, bias, workspace))
     kind = common_dtype("conv2d", DTYPES, w=w, bias=bias)
     way = _route(device, tuple(x_shape), tuple(w.shape), settings(**options), kind)
     filters = way.method.shape.filters
