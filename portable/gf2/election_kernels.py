@@ -429,11 +429,24 @@ def settle_by_items(tails: Any, transform: Any, columns: Any, shape: Any) -> Non
                 transform.finals[d] = more
             first, apart = item * shape.abreast, items * shape.abreast
             for i in kl.range(first, WORD, apart, unroll=shape.copies):
-                words = load_words(tails, (i,), shape.abreast)
-                hit = spread(words, d)
-                store_words(tails, (i,), words ^ hit & pivot, shape.abreast)
-                known = load_words(sums, (i,), shape.abreast)
-                store_words(sums, (i,), known ^ hit & more, shape.abreast)
+                add_if_hit(tails, sums, i, d, pivot, more, shape)
             kl.barrier()
     for c in kl.workgroup_range(WORD, unroll=shape.copies):
         transform.reduced[c] = sums[c]
+
+
+@function
+def add_if_hit(tails: Any, sums: Any, i: Any, d: Any, pivot: Any, more: Any, shape: Any) -> None:
+    """Adds a pivot to the words from `i` on that have its column `d`, and what it is the sum of.
+
+    The pivot has not, so that nobody writes what the others of a workgroup still read.
+    """
+    words = load_words(tails, (i,), shape.abreast)
+    hit = spread(words, d)
+    if shape.alone:
+        store_words(tails, (i,), words ^ hit & pivot, shape.abreast)
+        known = load_words(sums, (i,), shape.abreast)
+        store_words(sums, (i,), known ^ hit & more, shape.abreast)
+    elif hit != 0:
+        tails[i] = words ^ pivot
+        sums[i] = sums[i] ^ more

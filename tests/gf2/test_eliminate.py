@@ -71,12 +71,16 @@ def test_over_several_stripes(device: Device) -> None:
 
 
 @pytest.mark.parametrize(
-    "shape",
-    [Shape(4, 4, 1, (4, 8), 16, 32), Shape(5, 2, 2, (1, 1), 64, 64)],
-    ids=["shared stripes", "a stripe each"],
+    ("name", "shape"),
+    [
+        ("simulator", Shape(4, 4, 1, (4, 8), 16, 32)),
+        ("simulator", Shape(5, 2, 2, (1, 1), 64, 64)),
+        ("simulator:h200", Shape(4, 2, 2, (1, 16), 16, 16)),
+    ],
+    ids=["shared stripes", "a stripe each", "less than a sub-group"],
 )
-def test_both_schedules_without_races(shape: Shape) -> None:
-    check_layout(random_problem(7, 200, 20, 0.3), registry.device("simulator"), shape)
+def test_schedules_without_races(name: str, shape: Shape) -> None:
+    check_layout(random_problem(7, 150, 20, 0.3), registry.device(name), shape)
 
 
 def test_pivots_far_apart(device: Device) -> None:
