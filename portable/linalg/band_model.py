@@ -33,17 +33,20 @@ class Rates:
     Attributes
     ----------
     step : float
-        The latency of a step.
-    element : float
-        What each thousand elements of a hop add to it, for every sweep of a pack.
+        A step at least: the latency of barriers, of what a reflector is made of, of a root and a
+        division.
+    fixed, element : float
+        What a step takes where its sweeps share barriers and local memory, or caches, and what each
+        thousand elements of a hop add to it, for every sweep of a pack.
     hand : float
         From the end of a pack's step to the beginning of the one in the next pack that waits for
-        it.
+        it, beyond what the sweeps of a pack are apart.
     launch : float
         A launch.
     """
 
     step: float
+    fixed: float
     element: float
     hand: float
     launch: float
@@ -99,18 +102,22 @@ def stage_time(
 
 def _step(stage: Stage, rates: Rates) -> float:
     """Microseconds of a step: a hop of every sweep of the pack, one after another in vectors."""
-    elements = stage.sweeps * 4e-3 * stage.bandwidth * stage.reflector * rates.element
-    latency = stage.sweeps * rates.step if stage.residency == "vectors" else rates.step
-    return latency + elements
+    elements = 4e-3 * stage.bandwidth * stage.reflector * rates.element
+    if stage.residency == "vectors":
+        return stage.sweeps * (rates.fixed + elements)
+    return max(rates.step, rates.fixed + stage.sweeps * elements)
 
 
 def _trailing(stage: Stage) -> int:
-    """Steps by which a pack trails the one before beyond what its sweeps take."""
+    """Steps by which a pack trails the one before beyond what its sweeps take.
+
+    Blocks that are asked for ahead wait for nothing but memory.
+    """
     match stage.residency:
         case "vectors":
             return 2 * stage.every
         case "ring":
-            return stage.ahead + stage.behind
+            return stage.behind
         case _:
             return 1
 
