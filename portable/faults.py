@@ -34,6 +34,9 @@ class Fault(StrEnum):
     CRASHING_LOOPS = "crashing loops"
     """The compiler may crash on kernels that keep values in several loops that hold barriers."""
 
+    LOST_BRANCHES = "lost branches"
+    """What a branch assigns after a barrier in it may be forgotten where the branch ends."""
+
     WIDE_CALLS = "wide calls"
     """Built-in functions may get vectors of more than 32 bytes wrongly."""
 
@@ -50,5 +53,5 @@ INTEL_CPU: Final = frozenset({
 NVIDIA: Final = frozenset({Fault.FUSED_NEGATIVES})
 """Of NVIDIA's assembler, in CUDA and in OpenCL: seen in 12.9 to 13.2, not in 12.0 and 13.5."""
 
-POCL: Final = frozenset({Fault.WIDE_CALLS})
-"""Of PoCL, whose library may be built for another instruction set than kernels are."""
+POCL: Final = frozenset({Fault.WIDE_CALLS, Fault.LOST_BRANCHES})
+"""Of PoCL, 3.0 and 3.1, whose library may be built for another instruction set than kernels are."""

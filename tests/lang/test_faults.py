@@ -217,3 +217,45 @@ def test_devices_declare_the_faults_of_their_compilers(device: Device) -> None:
     }
     key = (capabilities.dialect, capabilities.kind, capabilities.vendor)
     assert capabilities.faults == wanted.get(key, frozenset())
+
+
+# -- barriers in branches -------------------------------------------------------------------------
+
+
+@pt.kernel
+def assigns_after_a_barrier(out, x, *, LOOP):
+    i, lid = kl.global_id(0), kl.local_id(0)
+    seen, tile = kl.local(8, kl.i32), kl.local(8, kl.i32)
+    found: kl.i32 = -100
+    seen[lid] = x[lid]
+    kl.barrier()
+    rounds = 0
+    if LOOP:
+        while rounds < 1 and kl.group_id(0) % 2 == 1:
+            rounds += 1
+            kl.barrier()
+            found = _last_of(seen, lid)
+    elif kl.group_id(0) % 2 == 1:
+        kl.barrier()
+        found = _last_of(seen, lid)
+    if lid < 4:
+        tile[lid] = x[lid]
+    kl.barrier()
+    out[i] = found + tile[lid % 4]
+
+
+@pt.function
+def _last_of(seen, lid):
+    total = seen[2]
+    for k in range(5, lid // 3 * 3, 3):
+        total = max(total, seen[k])
+    before = max(-31, total) if lid // 3 > 0 else -31
+    return max(before, seen[max(lid - 1, 0)]) if lid % 3 > 0 else before
+
+
+@pytest.mark.parametrize("loop", [False, True])
+def test_what_branches_assign_after_a_barrier_is_kept(device: Device, loop: bool) -> None:
+    x = np.array([11, 65, 65, 15, 69, 69, 13, 71], np.int32)
+    found = run(device, assigns_after_a_barrier[24, 8], np.zeros(24, np.int32), x, LOOP=loop)[0]
+    assigned = [-31, 11, 65, 65, 65, 69, 69, 69]
+    np.testing.assert_array_equal(found, [-100] * 8 + assigned + [-100] * 8 + np.tile(x[:4], 6))

@@ -6,8 +6,8 @@ out still means the same everywhere; the simulator runs it.
 
 `reduced` turns what the language promises into operators that other languages have, so that their
 printers only print: `bfloat16`, `places` of work-items, `sub_groups`, `operators` (floor division,
-saturation, shifts) and `loops`. `negations` and `complements` steer clear of faults of compilers
-that the device declares, and `wrapping` of what C leaves undefined.
+saturation, shifts) and `loops`. `negations`, `complements` and `joins` steer clear of faults of
+compilers that the device declares, and `wrapping` of what C leaves undefined.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from portable.lang.passes.bfloat16 import lower_bfloat16
 from portable.lang.passes.bindings import Bindings
 from portable.lang.passes.complements import lower_complements
 from portable.lang.passes.copies import lower_copies
+from portable.lang.passes.joins import meet_after_barriers
 from portable.lang.passes.loops import lower_loops
 from portable.lang.passes.matrix import lower_matrices
 from portable.lang.passes.negations import keep_negations, plain_negations
@@ -38,6 +39,7 @@ _AVOIDING: Final[dict[Fault, Callable[[Kernel], Kernel]]] = {
     Fault.FUSED_NEGATIVES: plain_negations,
     Fault.FORGOTTEN_NEGATIVES: keep_negations,
     Fault.LOST_COMPLEMENTS: lower_complements,
+    Fault.LOST_BRANCHES: meet_after_barriers,
 }
 
 
