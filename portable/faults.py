@@ -37,6 +37,9 @@ class Fault(StrEnum):
     LOST_BRANCHES = "lost branches"
     """What a branch assigns after a barrier in it may be forgotten where the branch ends."""
 
+    ROUNDED_CONSTANTS = "rounded constants"
+    """A branch in which a constant beyond the integers is rounded may be taken to be dead."""
+
     WIDE_CALLS = "wide calls"
     """Built-in functions may get vectors of more than 32 bytes wrongly."""
 
@@ -53,5 +56,5 @@ INTEL_CPU: Final = frozenset({
 NVIDIA: Final = frozenset({Fault.FUSED_NEGATIVES})
 """Of NVIDIA's assembler, in CUDA and in OpenCL: seen in 12.9 to 13.2, not in 12.0 and 13.5."""
 
-POCL: Final = frozenset({Fault.WIDE_CALLS, Fault.LOST_BRANCHES})
+POCL: Final = frozenset({Fault.WIDE_CALLS, Fault.LOST_BRANCHES, Fault.ROUNDED_CONSTANTS})
 """Of PoCL, 3.0 and 3.1, whose library may be built for another instruction set than kernels are."""

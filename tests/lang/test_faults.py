@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from typing import Any
 
@@ -259,3 +260,24 @@ def test_what_branches_assign_after_a_barrier_is_kept(device: Device, loop: bool
     found = run(device, assigns_after_a_barrier[24, 8], np.zeros(24, np.int32), x, LOOP=loop)[0]
     assigned = [-31, 11, 65, 65, 65, 69, 69, 69]
     np.testing.assert_array_equal(found, [-100] * 8 + assigned + [-100] * 8 + np.tile(x[:4], 6))
+
+
+# -- constants that are rounded -------------------------------------------------------------------
+
+
+@pt.kernel(contract=False)
+def rounds_constants(out, x):
+    i = kl.global_id(0)
+    large: kl.f32 = 2147483647
+    near: kl.f32 = 0.99999999999
+    out[i] = kl.rint(large) if x[1] > 49 else x[i]
+    out[i + 4] = kl.floor(near) + 2 * kl.ceil(-near) + (kl.trunc(large) - large)
+
+
+def test_rounded_constants_are_what_they_are_in_single_precision(device: Device) -> None:
+    x = np.array([3, 99, 10, 77], np.float32)
+    found = run(device, rounds_constants[4, 4], np.zeros(8, np.float32), x)[0]
+    np.testing.assert_array_equal(found, [2.0**31] * 4 + [-1] * 4)
+    capabilities = replace(NVIDIAS_OPENCL, faults=faults.POCL)
+    text = _program(rounds_constants[4, 4], capabilities, np.zeros(8, np.float32), x).source
+    assert not re.search(r"\b(rint|floor|ceil|trunc)\(", text)

@@ -6,8 +6,8 @@ out still means the same everywhere; the simulator runs it.
 
 `reduced` turns what the language promises into operators that other languages have, so that their
 printers only print: `bfloat16`, `places` of work-items, `sub_groups`, `operators` (floor division,
-saturation, shifts) and `loops`. `negations`, `complements` and `joins` steer clear of faults of
-compilers that the device declares, and `wrapping` of what C leaves undefined.
+saturation, shifts) and `loops`. `negations`, `complements`, `joins` and `rounding` steer clear of
+faults of compilers that the device declares, and `wrapping` of what C leaves undefined.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ from portable.lang.passes.matrix import lower_matrices
 from portable.lang.passes.negations import keep_negations, plain_negations
 from portable.lang.passes.operators import lower_operators
 from portable.lang.passes.places import launched_flat
+from portable.lang.passes.rounding import round_constants
 from portable.lang.passes.semantics import Semantics
 from portable.lang.passes.sub_groups import lower_sub_groups
 from portable.lang.passes.wrapping import wrap_signed
@@ -40,6 +41,7 @@ _AVOIDING: Final[dict[Fault, Callable[[Kernel], Kernel]]] = {
     Fault.FORGOTTEN_NEGATIVES: keep_negations,
     Fault.LOST_COMPLEMENTS: lower_complements,
     Fault.LOST_BRANCHES: meet_after_barriers,
+    Fault.ROUNDED_CONSTANTS: round_constants,
 }
 
 
