@@ -15,7 +15,14 @@ from portable.array.fused_kernel import Steps, fused
 from portable.backend import Capabilities, Program
 from portable.lang.emit import generate
 from portable.lang.kernel import Kernel
-from portable.lang.signature import ArraySpec, CompositeSpec, ScalarSpec, Specialisation, StaticSpec
+from portable.lang.signature import (
+    ArraySpec,
+    CompositeSpec,
+    ParameterSpec,
+    ScalarSpec,
+    Specialisation,
+    StaticSpec,
+)
 from portable.primitives.maps.elementwise_kernel import Formula, Share
 from portable.primitives.maps.exchange_kernels import exchange_tiles
 from portable.primitives.masks.compaction_kernels import compact_by_workgroup
@@ -54,6 +61,12 @@ from tests.support.compilers import (
     cuda_missing,
     hip_missing,
 )
+
+
+def all_of(*specs: ParameterSpec) -> CompositeSpec:
+    """A tuple of arguments."""
+    return CompositeSpec(tuple, specs)
+
 
 LINE = ArraySpec(kl.f32, ("unit",), aligned=True)
 MATRIX = ArraySpec(kl.f32, ("any", "unit"), aligned=True)
@@ -101,7 +114,7 @@ LAUNCHES: dict[str, tuple[Kernel, tuple[int, int, int], tuple[Any, ...], dict[st
     "fused": (
         fused,
         (256, 1, 1),
-        (CompositeSpec(tuple, (LINE, LINE)), CompositeSpec(tuple, (LINE,))),
+        (all_of(LINE, LINE), all_of(LINE)),
         FUSED,
     ),
     "reduce": (reduce_by_workgroup, (256, 1, 1), (MATRIX, MATRIX), {"MERGE": SUM, **SHARED}),
@@ -197,7 +210,7 @@ LAUNCHES: dict[str, tuple[Kernel, tuple[int, int, int], tuple[Any, ...], dict[st
     "scatter": (
         scatter,
         (256, 1, 1),
-        (BYTES, INDEX, NONE, NONE, FLAG, BYTES),
+        (BYTES, all_of(INDEX), FLAG, BYTES),
         {"AXIS": 0, "COUNT": 1, "NUMBER": False, "AT_ONCE": True, "CHUNK": 1, "ROWS": 1},
     ),
     "best": (
@@ -239,25 +252,25 @@ LAUNCHES: dict[str, tuple[Kernel, tuple[int, int, int], tuple[Any, ...], dict[st
     "check": (
         check,
         (256, 1, 1),
-        (INDEX, INDEX, INDEX, FLAG, LONG, LONG, LONG),
+        (all_of(INDEX, INDEX, INDEX), FLAG, all_of(LONG, LONG, LONG)),
         {"CHUNK": 1},
     ),
     "gather": (
         gather,
         (64, 4, 1),
-        (MATRIX, INDEX, INDEX, NONE, FLAG, LINE),
+        (MATRIX, all_of(INDEX, INDEX), FLAG, LINE),
         {"AXIS": 0, "COUNT": 2, "LANES": 4, "CHUNK": 4, "ROWS": 1},
     ),
     "copies": (
         copy_several,
         (256, 1, 1),
-        (LINE, BYTES, NONE, NONE, LINE, LINE, NONE, NONE),
+        (all_of(LINE, BYTES), all_of(LINE, LINE)),
         {"KINDS": (None, kl.f32), "CHUNK": 1},
     ),
     "exchange": (
         exchange_tiles,
         (32, 8, 1),
-        (CompositeSpec(tuple, (CROSSWISE,)), MATRIX),
+        (all_of(CROSSWISE), MATRIX),
         {
             "FORMULA": Formula(kl.negative, ("crosswise",), (None,)),
             "WIDTH": 32,

@@ -22,25 +22,12 @@ def copied(x: Any, out: Any, kind: Any, CHUNK: Any) -> None:
 
 
 @kernel
-def copy_several(
-    x0: Any,
-    x1: Any,
-    x2: Any,
-    x3: Any,
-    out0: Any,
-    out1: Any,
-    out2: Any,
-    out3: Any,
-    *,
-    KINDS: Any,
-    CHUNK: int,
-) -> None:
-    """``out0 = x0``, ``out1 = x1``, ...: as many as there are `KINDS`, the others being None.
+def copy_several(sources: Any, targets: Any, *, KINDS: Any, CHUNK: int) -> None:
+    """``targets[n] = sources[n]``, in the types of `KINDS`.
 
     Each is the work of the workgroups of one place along dimension 1 of the ndrange.
     """
     which = kl.global_id(1)
-    sources, targets = (x0, x1, x2, x3), (out0, out1, out2, out3)
     for i in kl.static_range(len(KINDS)):
         if which == i:
             copied(sources[i], targets[i], KINDS[i], CHUNK)

@@ -47,18 +47,10 @@ def _fewest_dimensions(x: Any, out: Any) -> tuple[Any, Any]:
 
 
 def _copy_several(recipe: Recipe, copies: Sequence[tuple[Any, Any]]) -> None:
-    missing = (None,) * (_MOST - len(copies))
     sources, targets = zip(*copies, strict=True)
     kinds = tuple(conversion_of(x.dtype, out.dtype) for x, out in copies)
     cpu = targets[0].device.capabilities.lone_work_items
     chunk, group = (_FEW, 1) if cpu else (1, _GROUP)
     widest = max(out.size for out in targets)
-    recipe.launch(
-        copy_several,
-        (-(-widest // chunk), len(copies)),
-        (group, 1),
-        *(*sources, *missing),
-        *(*targets, *missing),
-        KINDS=kinds,
-        CHUNK=chunk,
-    )
+    ndrange = -(-widest // chunk), len(copies)
+    recipe.launch(copy_several, ndrange, (group, 1), sources, targets, KINDS=kinds, CHUNK=chunk)

@@ -8,7 +8,7 @@ from portable import lang as kl
 from portable.lang.function import function
 from portable.lang.kernel import kernel
 from portable.primitives.maps.elementwise_kernel import product_of, unravelled
-from portable.primitives.moves.index_kernels import checked, chosen, given_by, named
+from portable.primitives.moves.index_kernels import checked, chosen, named
 
 __all__ = ["gather", "gather_along"]
 
@@ -18,14 +18,10 @@ def chosen_side_by_side(
     x: Any, indices: Any, flag: Any, outer: Any, j: Any, AXIS: Any, COUNT: Any, LANES: Any
 ) -> Any:
     """`LANES` elements from `j` on along the last dimension, the one that the indices are for."""
-    given = ()
-    for d in kl.static_range(len(indices)):
-        given = (*given, kl.vload(indices[d], j, lanes=LANES))  # type: ignore[assignment]
+    given = [kl.vload(index, j, lanes=LANES) for index in indices]
     items = ()
     for lane in kl.static_range(LANES):
-        one = ()
-        for d in kl.static_range(len(indices)):
-            one = (*one, given[d][lane])  # type: ignore[assignment]
+        one = [places[lane] for places in given]
         source = chosen(x, one, flag, (*outer, j + lane), AXIS, COUNT)
         items = (*items, x[*source])  # type: ignore[assignment]
     return kl.vector(*items)
@@ -34,9 +30,7 @@ def chosen_side_by_side(
 @kernel
 def gather(
     x: Any,
-    i: Any,
-    j: Any,
-    k: Any,
+    indices: Any,
     flag: Any,
     out: Any,
     *,
@@ -46,12 +40,11 @@ def gather(
     CHUNK: int,
     ROWS: int,
 ) -> None:
-    """``out[..., n, ...] = x[..., i[n], j[n], k[n], ...]``, `n` being in dimension `AXIS`.
+    """``out[..., n, ...] = x[..., i[n], j[n], ..., ...]``, `n` being in dimension `AXIS`.
 
-    `j` and `k` may be None; see `chosen`. Work is cut as in
-    `portable.primitives.maps.elementwise_kernel.elementwise`.
+    The indices are ``i, j, ...``: see `chosen`. Work is cut as in
+    `portable.primitives.maps.elementwise_kernel.Share`.
     """
-    indices = given_by(i, j, k)
     inner = out.shape[out.ndim - 1]
     lead = out.shape[: out.ndim - 1]
     start = kl.global_id(0) * CHUNK
@@ -84,7 +77,7 @@ def gather_along(
 ) -> None:
     """``out[..., n, ...] = x[..., index[..., n, ...], ...]``, `n` being in dimension `AXIS`.
 
-    Work is cut as in `portable.primitives.maps.elementwise_kernel.elementwise`.
+    Work is cut as in `portable.primitives.maps.elementwise_kernel.Share`.
     """
     inner = out.shape[out.ndim - 1]
     lead = out.shape[: out.ndim - 1]

@@ -13,8 +13,8 @@ from portable.primitives.base.recipe import Plans, Recipe
 from portable.primitives.base.storage import contiguous_strides
 from portable.primitives.maps.work import vector_lanes, work_of
 from portable.primitives.moves.gather_kernels import gather, gather_along
-from portable.primitives.moves.positions import bad_index_flag, check_flag, check_in, positions_in
-from portable.primitives.moves.selection import MOST, Selection, spread
+from portable.primitives.moves.positions import bad_index_flag, check_flag, check_in
+from portable.primitives.moves.selection import Selection, spread
 
 __all__ = ["gathered", "gathered_along", "taken"]
 
@@ -121,9 +121,6 @@ def _write_taken(arrays: tuple[Any, ...], axis: int, known: bool) -> Callable[..
     shape, indices = spread(tuple(given))
     if not known and not x.size:
         check_in(recipe, indices, x.shape[axis : axis + count], flag)
-    elif count > MOST:
-        indices = (positions_in(recipe, indices, x.shape[axis : axis + count], flag),)
-        flag = None
     out = _gather_in(recipe, x, indices, flag, axis, count)
     whole = (*out.shape[:axis], *shape, *out.shape[axis + 1 :])
     return recipe.finish(out.viewed(whole, contiguous_strides(whole, out.dtype.itemsize)))
@@ -150,8 +147,8 @@ def _gather_in(
         chunk, rows, ndrange, group = work_of(target.shape, lanes, capabilities, strided=False)
         cut = {"LANES": lanes, "CHUNK": chunk, "ROWS": rows}
         where = {"AXIS": axis, "COUNT": count}
-        given = (*indices, *(None,) * (MOST - len(indices)))
-        recipe.launch(gather, ndrange, group, source, *given, flag, target, **where, **cut)
+        arrays = (source, tuple(indices), flag, target)
+        recipe.launch(gather, ndrange, group, *arrays, **where, **cut)
     return out
 
 

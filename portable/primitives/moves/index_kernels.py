@@ -9,7 +9,7 @@ from portable.lang.function import function
 from portable.lang.kernel import kernel
 from portable.primitives.maps.elementwise_kernel import product_of, unravelled
 
-__all__ = ["check", "checked", "chosen", "given_by", "named", "places"]
+__all__ = ["check", "checked", "chosen", "named"]
 
 
 @function
@@ -30,21 +30,10 @@ def checked(given: Any, extent: Any, flag: Any) -> Any:
 
 
 @function
-def given_by(i: Any, j: Any, k: Any) -> Any:
-    """The arrays of indices that there are."""
-    if j is None:
-        return (i,)
-    return (i, j) if k is None else (i, j, k)
-
-
-@function
 def named(indices: Any, n: Any) -> Any:
     """What arrays of indices of one shape hold for the element that comes `n`-th in C order."""
     at = unravelled(n, indices[0].shape)
-    found = ()
-    for d in kl.static_range(len(indices)):
-        found = (*found, indices[d][*at])  # type: ignore[assignment]
-    return found
+    return [index[*at] for index in indices]
 
 
 @function
@@ -57,34 +46,18 @@ def chosen(x: Any, given: Any, flag: Any, at: Any, AXIS: Any, COUNT: Any) -> Any
     if len(given) < COUNT:
         inside = unravelled(given[0], x.shape[AXIS : AXIS + COUNT])
     else:
-        inside = ()
-        for d in kl.static_range(COUNT):
-            inside = (*inside, checked(given[d], x.shape[AXIS + d], flag))
+        inside = [checked(given[d], x.shape[AXIS + d], flag) for d in kl.static_range(COUNT)]
     return (*at[:AXIS], *inside, *at[AXIS + 1 :])
 
 
 @kernel
-def check(i: Any, j: Any, k: Any, flag: Any, n0: Any, n1: Any, n2: Any, *, CHUNK: int) -> None:
-    """Sets `flag` if one of the indices into dimensions of these extents is out of range.
+def check(indices: Any, flag: Any, extents: Any, *, CHUNK: int) -> None:
+    """Sets `flag` if one of the indices, of one shape, into dimensions of these extents is bad.
 
-    `j` and `k`, which are of the shape of `i`, may be None. Each work-item looks at `CHUNK`.
+    Each work-item looks at `CHUNK`.
     """
-    indices = given_by(i, j, k)
-    extents = (n0, n1, n2)
     start = kl.global_id(0) * CHUNK
-    for n in range(start, kl.minimum(start + CHUNK, product_of(i.shape))):
+    for n in range(start, kl.minimum(start + CHUNK, product_of(indices[0].shape))):
         given = named(indices, n)
         for d in kl.static_range(len(indices)):
             checked(given[d], extents[d], flag)
-
-
-@kernel
-def places(index: Any, out: Any, flag: Any, extent: Any, *, FIRST: bool) -> None:
-    """Adds a dimension to positions: ``out = out * extent + index``, or ``index`` the `FIRST` time.
-
-    Negative indices count from the end. Those out of range set `flag` and count as 0.
-    """
-    i = kl.global_id(0)
-    if i < out.shape[0]:
-        place = checked(index[*unravelled(i, index.shape)], extent, flag)
-        out[i] = place if FIRST else out[i] * extent + place

@@ -1,4 +1,4 @@
-"""Arrays of indices checked against the extents that they index, and as positions in C order."""
+"""Arrays of indices checked against the extents that they index."""
 
 from __future__ import annotations
 
@@ -14,10 +14,9 @@ from portable.dtypes import int64
 from portable.errors import BadIndexError
 from portable.primitives.base.borrowed import fetched, stored
 from portable.primitives.base.recipe import Recipe
-from portable.primitives.moves.index_kernels import check, places
-from portable.primitives.moves.selection import MOST
+from portable.primitives.moves.index_kernels import check
 
-__all__ = ["bad_index_flag", "check_flag", "check_in", "complaint", "positions_in"]
+__all__ = ["bad_index_flag", "check_flag", "check_in", "complaint"]
 
 _CHUNK: Final = 4096
 _GROUP: Final = 256
@@ -98,39 +97,8 @@ def check_in(recipe: Recipe, indices: Sequence[Any], extents: Sequence[int], fla
     if 0 in extents:
         raise BadIndexError("an index into a dimension without elements")
     chunk, group = (_CHUNK, 1) if flag.device.capabilities.lone_work_items else (1, _GROUP)
-    for first in range(0, len(indices), MOST):
-        some = slice(first, first + MOST)
-        limits = [int64.numpy.type(n) for n in extents[some]]
-        missing = (None,) * (MOST - len(limits))
-        given = *indices[some], *missing, flag, *limits, *missing
-        recipe.launch(check, -(-size // chunk), group, *given, CHUNK=chunk)
-
-
-def positions_in(recipe: Recipe, indices: Sequence[Any], extents: Sequence[int], flag: Any) -> Any:
-    """Where in dimensions of `extents`, counted in C order, the elements named lie.
-
-    Steps of a recipe, to one dimension; a `flag` says whether an index is bad.
-
-    Parameters
-    ----------
-    recipe : Recipe
-        The steps.
-    indices : sequence of Array
-        One per dimension, of one shape; negative ones count from the end.
-    extents : sequence of int
-        The dimensions.
-    flag : Array
-        What `bad_index_flag` gives.
-    """
-    size = prod(indices[0].shape)
-    if 0 in extents and size:
-        raise BadIndexError("an index into a dimension without elements")
-    out = recipe.empty((size,), int64)
-    for dim, (index, extent) in enumerate(zip(indices, extents, strict=True)):
-        if size:
-            given = index, out, flag, int64.numpy.type(extent)
-            recipe.launch(places, size, _GROUP, *given, FIRST=dim == 0)
-    return out
+    limits = tuple(int64.numpy.type(n) for n in extents)
+    recipe.launch(check, -(-size // chunk), group, tuple(indices), flag, limits, CHUNK=chunk)
 
 
 def complaint(index: np.ndarray[Any, Any], extent: int) -> str:

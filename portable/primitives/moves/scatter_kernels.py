@@ -8,7 +8,7 @@ from portable import lang as kl
 from portable.lang.function import function
 from portable.lang.kernel import kernel
 from portable.primitives.maps.elementwise_kernel import product_of, unravelled
-from portable.primitives.moves.index_kernels import checked, chosen, given_by, named
+from portable.primitives.moves.index_kernels import checked, chosen, named
 
 __all__ = ["scatter"]
 
@@ -48,9 +48,7 @@ def in_range(x: Any, indices: Any, flag: Any, AXIS: Any) -> Any:
 @kernel
 def scatter(
     x: Any,
-    i: Any,
-    j: Any,
-    k: Any,
+    indices: Any,
     flag: Any,
     values: Any,
     *,
@@ -61,14 +59,13 @@ def scatter(
     CHUNK: int,
     ROWS: int,
 ) -> None:
-    """``x[..., i[n], j[n], k[n], ...] = values[..., n, ...]``, `n` being in dimension `AXIS`.
+    """``x[..., i[n], j[n], ..., ...] = values[..., n, ...]``, `n` being in dimension `AXIS`.
 
-    `values` is a number if `NUMBER`. `j` and `k` may be None: see `index_kernels.chosen`. Nothing
-    is written if `flag` says that an index is bad, which each workgroup finds out by itself if
-    `AT_ONCE`. Work is cut as in `portable.primitives.maps.elementwise_kernel.elementwise`.
+    The indices are ``i, j, ...``: see `index_kernels.chosen`. `values` is a number if `NUMBER`.
+    Nothing is written if `flag` says that an index is bad, which each workgroup finds out by itself
+    if `AT_ONCE`. Work is cut as in `portable.primitives.maps.elementwise_kernel.Share`.
     """
-    indices = given_by(i, j, k)
-    shape = (*x.shape[:AXIS], product_of(i.shape), *x.shape[AXIS + COUNT :])
+    shape = (*x.shape[:AXIS], product_of(indices[0].shape), *x.shape[AXIS + COUNT :])
     inner = shape[len(shape) - 1]
     lead = shape[: len(shape) - 1]
     start = kl.global_id(0) * CHUNK

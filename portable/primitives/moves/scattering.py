@@ -16,10 +16,10 @@ from portable.primitives.base.numbers import number_for
 from portable.primitives.base.recipe import Number, Plans, Recipe
 from portable.primitives.base.storage import Storage
 from portable.primitives.maps.work import work_of
-from portable.primitives.moves.positions import bad_index_flag, check_flag, check_in, positions_in
+from portable.primitives.moves.positions import bad_index_flag, check_flag, check_in
 from portable.primitives.moves.reshaping import converted, reshaped
 from portable.primitives.moves.scatter_kernels import scatter
-from portable.primitives.moves.selection import MOST, Selection, spread
+from portable.primitives.moves.selection import Selection, spread
 
 __all__ = ["scattered"]
 
@@ -101,13 +101,11 @@ def _write_scatter(
     whole = (*x.shape[:axis], *shape, *x.shape[axis + count :])
     values = number or _spread(recipe, rest[count], x.dtype, whole)
     written = prod(whole) if x.size else 0
-    at_once = not known and 0 < written <= _FEW and count <= MOST
+    at_once = not known and 0 < written <= _FEW
     if known:
         flag = None
     elif not at_once:
         check_in(recipe, indices, extents, flag)
-    if count > MOST:
-        indices = (positions_in(recipe, indices, extents, flag),)
     if written:
         flat = (*x.shape[:axis], prod(shape), *x.shape[axis + count :])
         values = number or reshaped(recipe, values, flat)
@@ -147,5 +145,4 @@ def _scatter_in(
         values = source.viewed(shape, (*source.strides[: axis + 1], *step))
     chunk, rows, ndrange, group = work_of(shape, 1, x.device.capabilities, strided=False)
     how |= {"NUMBER": isinstance(values, Number), "CHUNK": chunk, "ROWS": rows}
-    given = (*indices, *(None,) * (MOST - len(indices)))
-    recipe.launch(scatter, ndrange, group, target, *given, flag, values, **how)
+    recipe.launch(scatter, ndrange, group, target, tuple(indices), flag, values, **how)

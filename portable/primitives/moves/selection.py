@@ -7,10 +7,7 @@ from typing import Any, NamedTuple
 from portable.errors import BadIndexError, ShapeError
 from portable.primitives.base.geometry import broadcast_shapes, broadcast_strides
 
-__all__ = ["MOST", "Selection", "first_dimensions", "spread"]
-
-MOST = 3
-"""How many dimensions kernels take an array of indices for; of more, positions are made first."""
+__all__ = ["Selection", "first_dimensions", "spread"]
 
 
 class Selection(NamedTuple):
