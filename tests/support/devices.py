@@ -4,7 +4,7 @@
 each backend and each compiler is there, but not each with each. Every case of a test runs on the
 simulator, on GPUs and on one of the processor's devices; on the others of the processor the first
 case of each test and one in eight of the rest. Tests of operations, whose kernels are large, do
-with less on processors: of many cases that the simulator runs all, every second is compiled there,
+with less on processors: of many cases that the simulator runs all, every third is compiled there,
 and all but the first test of a file are on one of those others in turn.
 """
 
@@ -26,8 +26,8 @@ __all__ = ["device_names", "lacks", "spared"]
 _EVERY: Final = 8
 """One case in so many of each test runs on the processor's further devices."""
 
-_EVERY_FIRST: Final = 2
-_MANY: Final = 6
+_EVERY_FIRST: Final = 3
+_MANY: Final = 5
 """One case in so many runs on its first device, of operations' tests with at least this many."""
 
 _SIMULATOR: Final = "simulator"
@@ -37,7 +37,17 @@ _OF_USERS: Final = ("tests/docs/", "tests/test_examples.py")
 
 _OF_OPERATIONS: Final = tuple(
     f"tests/{room}/"
-    for room in ("array", "conv", "gf2", "linalg", "nn", "numerics", "primitives", "random_numbers")
+    for room in (
+        "array",
+        "conv",
+        "gf2",
+        "linalg",
+        "nn",
+        "numerics",
+        "primitives",
+        "random_numbers",
+        "bench",
+    )
 )
 
 Need = tuple[str, Callable[[Device], bool]]
@@ -121,8 +131,9 @@ def spared(cases: Sequence[tuple[str, str]]) -> list[str]:
         if large and name in further and leading[_file(case)] != test:
             turn = further[crc32(test.encode()) % len(further)]
         reason = ""
-        if test.startswith(_OF_USERS) and name in of_backends:
-            reason = ""
+        if test.startswith(_OF_USERS):
+            others = name in names and name not in of_backends
+            reason = f"{name} is not its backend's first device" if others else ""
         elif name != turn:
             reason = f"it is the turn of another device of the processor than {name}"
         elif not is_first and name in further and _draw(case, _EVERY):
