@@ -41,7 +41,13 @@ def boxes(
     layout: Layout,
     choice: Parameters | None = None,
 ) -> Boxes | None:
-    """The method, or None where images would have to be rearranged for no gain."""
+    """The method, or None where images would have to be rearranged for no gain.
+
+    Parameters
+    ----------
+    device, shape, kind, layout, choice
+        As of `Method`.
+    """
     channels_last = layout == "NHWC"
     units = kind is float16 and "mma.f16" in device.capabilities.matrix_units
     if shape.groups > 1 or 0 in (*shape.result, shape.images, shape.channels, shape.filters):
@@ -195,7 +201,22 @@ class Boxes(Method):
 
 
 def channels_last(device: Device, x: Any, room: Any) -> Any:
-    """Images seen as (N, C, H, W), copied to the first of the channels of `room` (N, H, W, C)."""
+    """Images copied so that channels are neighbours.
+
+    Parameters
+    ----------
+    device : Device
+        Where they are.
+    x : array, shape (N, C, H, W)
+        The images, of any strides.
+    room : array, shape (N, H, W, C or more)
+        Where to put them.
+
+    Returns
+    -------
+    array, shape (N, H, W, C)
+        The first channels of `room`.
+    """
     space, (count, depth, height, width) = device.namespace(), x.shape
     pixels = space.reshape(x, (count, depth, height * width))
     rows = space.reshape(room, (count, height * width, room.shape[3]))
@@ -209,10 +230,19 @@ ONE_TAP: Final = Window((1, 1), (1, 1), (0, 0), (1, 1))
 
 @lru_cache(maxsize=4096)
 def box_of(count: int, places: Box, taps: Pair) -> Box:
-    """Images, rows and columns of `count` places that cover all with least left over.
+    """Images, rows and columns of boxes that cover all places with least left over.
 
     Boxes of few rows and columns cover best where there are many images, but read each pixel for
     more tiles.
+
+    Parameters
+    ----------
+    count : int
+        Places of a box.
+    places : (int, int, int)
+        Images, rows and columns to cover.
+    taps : (int, int)
+        Of the filter.
     """
 
     def cost(box: Box) -> float:

@@ -117,7 +117,16 @@ def prepare(
 ) -> Convolution:
     """A convolution for images of one shape: filters are transformed, workspace is there.
 
-    The parameters are those of `conv2d`. The filters are read now, the bias at each call.
+    Parameters
+    ----------
+    x_shape : tuple of int
+        The images' shape.
+    w : array, shape (K, C / groups, R, S)
+        The filters, which are read now.
+    bias : array, shape (K,), optional
+        Read at each call.
+    activation, workspace, **options
+        As of `conv2d`.
 
     Returns
     -------
@@ -145,8 +154,16 @@ def workspace_size(
 ) -> int:
     """Bytes of workspace that `conv2d` would ask for; 0 where it needs none.
 
-    The parameters are those of `conv2d`, with the filters' shape, the dtype of all arrays and the
-    device, the one in use if it is left out.
+    Parameters
+    ----------
+    x_shape, w_shape : tuple of int
+        Shapes of images and filters.
+    dtype : dtype or str
+        Of all arrays.
+    device : Device or str, optional
+        Where they are to be; the one in use if it is left out.
+    **options
+        As of `conv2d`.
     """
     where, kind = registry.device(device), _kind(dtype)
     method = _route(where, tuple(x_shape), tuple(w_shape), settings(**options), kind).method

@@ -49,7 +49,21 @@ class Gathered(Method):
 
 
 def image_gradient(device: Device, shape: Geometry, dy: Any, w: Any, out: Any) -> None:
-    """Makes the gradient by the images from that by the results."""
+    """Makes the gradient by the images from that by the results.
+
+    Parameters
+    ----------
+    device : Device
+        Where the arrays are.
+    shape : Geometry
+        Of the convolution.
+    dy : array, shape (N, K, H', W')
+        The gradient by the results.
+    w : array, shape (K, C / groups, R, S)
+        The filters.
+    out : array, shape (N, C, H, W)
+        Where to put it.
+    """
     space, count = device.namespace(), shape.groups
     filters, depth = shape.filters // count, shape.channels // count
     down, across = shape.window.taps
@@ -62,7 +76,23 @@ def image_gradient(device: Device, shape: Geometry, dy: Any, w: Any, out: Any) -
 def filter_gradient(
     device: Device, shape: Geometry, x: Any, dy: Any, out: Any, choice: Parameters | None = None
 ) -> None:
-    """Makes parts (S, K, C / groups, R, S) of the gradient by the filters."""
+    """Makes parts of the gradient by the filters, each of some of the images.
+
+    Parameters
+    ----------
+    device : Device
+        Where the arrays are.
+    shape : Geometry
+        Of the convolution.
+    x : array, shape (N, C, H, W)
+        The images.
+    dy : array, shape (N, K, H', W')
+        The gradient by the results.
+    out : array, shape (parts, K, C / groups, R, S)
+        Where to put them.
+    choice : mapping, optional
+        What to use instead of the table of tuned parameters.
+    """
     space = device.namespace()
     height, width = shape.result
     left = space.reshape(dy, (shape.images, shape.filters, height * width))

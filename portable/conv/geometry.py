@@ -87,7 +87,18 @@ def suits_winograd(shape: Geometry) -> bool:
 def geometry(
     x: tuple[int, ...], w: tuple[int, ...], stride: Pair, padding: Pair, dilation: Pair, groups: int
 ) -> Geometry:
-    """The convolution of images (N, C, H, W) with filters (K, C / groups, R, S).
+    """The convolution of images with filters.
+
+    Parameters
+    ----------
+    x : tuple of int
+        The images' shape (N, C, H, W).
+    w : tuple of int
+        The filters' shape (K, C / groups, R, S).
+    stride, padding, dilation : (int, int)
+        Vertically and horizontally.
+    groups : int
+        Parts of the channels that see each other.
 
     Raises
     ------
@@ -122,6 +133,15 @@ def geometry(
 
 def pair(name: str, value: Any, least: int) -> Pair:
     """A number for both directions, or one for each.
+
+    Parameters
+    ----------
+    name : str
+        What it is called, for the error.
+    value : int or (int, int)
+        What was given.
+    least : int
+        The smallest that it may be.
 
     Raises
     ------

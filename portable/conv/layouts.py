@@ -17,7 +17,17 @@ _TO_NCHW: Final = (0, 3, 1, 2)
 
 
 def as_nchw(device: Device, x: Any, layout: Layout) -> Any:
-    """A view of images or results as (N, C, H, W)."""
+    """A view of images or results as (N, C, H, W).
+
+    Parameters
+    ----------
+    device : Device
+        Where they are.
+    x : array
+        Of four dimensions.
+    layout : {"NCHW", "NHWC"}
+        Their order.
+    """
     return x if layout == "NCHW" else device.namespace().permute_dims(x, _TO_NCHW)
 
 

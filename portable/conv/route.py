@@ -104,7 +104,15 @@ def method_of(
     algorithm: Algorithm,
     choice: Parameters | None = None,
 ) -> Method:
-    """The method of an algorithm, with a choice instead of the table's if there is one."""
+    """The method of an algorithm.
+
+    Parameters
+    ----------
+    device, shape, kind, layout, choice
+        As of `Method`.
+    algorithm : str
+        Any but "auto".
+    """
     if algorithm == "vendor":
         return Vendor(device, shape, kind, layout)
     if algorithm == "direct":

@@ -53,6 +53,11 @@ def settings(
 ) -> Settings:
     """Checks options.
 
+    Parameters
+    ----------
+    stride, padding, dilation, groups, layout, algorithm
+        As of `portable.conv.conv2d`.
+
     Raises
     ------
     ValueError

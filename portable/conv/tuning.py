@@ -94,7 +94,12 @@ def best_known(
 ) -> str | None:
     """The algorithm that the table lists for just this shape; None where it lists none.
 
-    The table is that of convolutions, or of gradients by `weights`.
+    Parameters
+    ----------
+    capabilities, dtype, shape, table
+        As of `winograd_choices`.
+    weights : bool
+        Whether the table is that of gradients by filters.
     """
     found = _listed(capabilities, dtype, shape, table, weights)
     return next((choice["ALGORITHM"] for choice in found if choice["C"]), None)
@@ -110,9 +115,25 @@ def winograd_choices(
     table: Any,
     blocked: bool = True,
 ) -> tuple[Parameters, ...]:
-    """Choices for products with so many columns, the best first, all of them of one ``T``.
+    """Choices for products of Winograd's method, the best first, all of them of one ``T``.
 
-    The columns are tiles of images, in blocks of ``T``, if they are `blocked`.
+    Parameters
+    ----------
+    capabilities : Capabilities
+        Of the device.
+    dtype : DType
+        Of the products.
+    shape : Geometry
+        Of the convolution, whose filters are the products' rows.
+    columns : int
+        Of a product.
+    matrices : int
+        Products.
+    table : object
+        The state of the user's table.
+    blocked : bool
+        Whether columns are tiles of images, in blocks of ``T``; else they are channels, and the
+        gradient by filters is wanted.
     """
     filters = shape.filters // shape.groups
     known = _listed(capabilities, dtype, shape, table, not blocked)
@@ -125,7 +146,13 @@ def winograd_choices(
 def direct_choices(
     capabilities: Capabilities, dtype: DType, shape: Geometry, table: Any
 ) -> tuple[Parameters, ...]:
-    """Choices of tiles of places by filters, the best first; gemm's follow those of the table."""
+    """Choices of tiles of places by filters, the best first; gemm's follow those of the table.
+
+    Parameters
+    ----------
+    capabilities, dtype, shape, table
+        As of `winograd_choices`.
+    """
     height, width = shape.result
     size = (shape.images * height * width, shape.filters, 1)
     known = _listed(capabilities, dtype, shape, table, weights=False)
@@ -142,7 +169,15 @@ def sum_choices(
     size: tuple[int, int, int],
     table: Any,
 ) -> tuple[Parameters, ...]:
-    """Choices for the sums of gradients of (filters, channels, taps), the best first."""
+    """Choices for the sums of gradients by filters, the best first.
+
+    Parameters
+    ----------
+    capabilities, dtype, shape, table
+        As of `winograd_choices`.
+    size : (int, int, int)
+        Filters, channels and taps.
+    """
     known = _listed(capabilities, dtype, shape, table, weights=True)
     listed: list[Parameters] = [
         *(choice for choice in known if choice["ALGORITHM"] == "direct"),
