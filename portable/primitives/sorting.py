@@ -36,8 +36,9 @@ def sort(x: Any, *, axis: int = -1, descending: bool = False) -> Any:
 
     Notes
     -----
-    Long rows go by digits, on GPUs as Adinets and Merrill (2022, "Onesweep") do, short ones by
-    merging.
+    Long rows go by digits, on GPUs as Adinets and Merrill (2022, "Onesweep") do, on processors
+    within buckets as those of Axtmann et al. (2022, "Engineering in-place sorting algorithms");
+    short ones by merging.
     """
     return _along(x, axis, descending, True)
 
