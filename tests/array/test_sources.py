@@ -47,6 +47,7 @@ from portable.primitives.scans.lookback_kernels import LookBack, scan_in_turn
 from portable.primitives.scans.scan_kernels import Tile, scan_by_workgroup
 from portable.primitives.scans.strip_lookback_kernels import Strip, scan_strips_in_turn
 from portable.primitives.sorts.distinct_kernels import distinct_by_workgroup, pack_distinct
+from portable.primitives.sorts.keys import Order
 from portable.primitives.sorts.sorting_kernels import merge_runs, sort_runs
 from portable.primitives.sorts.sweep_kernels import (
     count_by_workgroup,
@@ -86,7 +87,7 @@ LONG = ScalarSpec("float", kl.i64)
 SECTIONS = {"WIDTH": 256, "AHEAD": 4, "FEW": 2048}
 SUM = Merge(total, kl.f32, 0, lanes=4)
 SHARED = {"WIDTH": 256, "TALL": 1, "SECTION": 16384}
-KEYS = {"WIDTH": 256, "KIND": "f", "BITS": 32, "DESCENDING": True}
+KEYS = {"WIDTH": 256, "ORDER": Order("f", 32, True)}
 COLUMNS = {"STRIP": 1, "SECTION": 64}
 STEPS = (
     (kl.multiply, ((0, None), (0.5, kl.f32, None)), None),

@@ -23,7 +23,7 @@ from portable.primitives.sorts.bucket_kernels import (
     sort_parts,
 )
 from portable.primitives.sorts.keys import Order
-from portable.primitives.sorts.radix_passes import begins_of, in_words, keys_of, place_for
+from portable.primitives.sorts.radix_passes import begins_of, in_words, order_of, place_for
 from portable.primitives.sorts.tuning import pieces_for
 
 __all__ = ["bucket_sorted"]
@@ -53,8 +53,7 @@ def bucket_sorted(
     values, order : bool
         Whether the elements in order, and where they were, are wanted.
     """
-    keys = keys_of(x.dtype, descending)
-    how = Order(keys["KIND"], keys["BITS"], descending)
+    how = order_of(x.dtype, descending)
     out = recipe.empty(x.shape, x.dtype)
     places = recipe.empty(x.shape, int64) if order else None
     if x.shape[-1] < _SHORTEST:

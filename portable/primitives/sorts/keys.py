@@ -8,7 +8,7 @@ from typing import Any
 from portable import lang as kl
 from portable.lang.function import function
 
-__all__ = ["DIGIT_BITS", "RADIX", "Order", "digit_in", "digit_of", "key_at"]
+__all__ = ["DIGIT_BITS", "RADIX", "Order", "digit_in", "key_at"]
 
 DIGIT_BITS = 8
 RADIX = 1 << DIGIT_BITS
@@ -70,12 +70,6 @@ def digit_in(key: Any, shift: Any, COUNT: Any, BITS: Any, DESCENDING: Any) -> An
     return mask - digit if DESCENDING else digit
 
 
-@function
-def digit_of(x: Any, shift: Any, COUNT: Any, KIND: Any, BITS: Any, DESCENDING: Any) -> Any:
-    """The `COUNT` bits of an element's keys from bit `shift` on."""
-    return digit_in(key_at(x, shift, KIND, BITS), shift, COUNT, BITS, DESCENDING)
-
-
 @dataclass(frozen=True)
 class Order:
     """How elements become keys; a constant of kernels.
@@ -107,3 +101,9 @@ class Order:
             top = top_bit(key, self.bits)
             return (top | (top - 1)) - key
         return key
+
+    @function
+    def digit(self, x: Any, shift: Any) -> Any:
+        """The `DIGIT_BITS` bits of an element's keys from bit `shift` of all of them on."""
+        key = key_at(x, shift, self.kind, self.bits)
+        return digit_in(key, shift, DIGIT_BITS, self.bits, self.descending)

@@ -10,7 +10,7 @@ from portable.primitives.base.recipe import Recipe
 from portable.primitives.reductions.merging import Merge
 from portable.primitives.reductions.reduction_kernels import total
 from portable.primitives.scans.scanning import scanned
-from portable.primitives.sorts.keys import DIGIT_BITS
+from portable.primitives.sorts.keys import DIGIT_BITS, Order
 
 __all__ = [
     "Pass",
@@ -18,7 +18,7 @@ __all__ = [
     "buffers_for",
     "digits_of",
     "in_words",
-    "keys_of",
+    "order_of",
     "passes",
     "place_for",
 ]
@@ -38,10 +38,9 @@ def in_words(x: Any) -> Any:
     return x.viewed(x.shape, x.strides, dtype=_WORDS[x.dtype.itemsize])
 
 
-def keys_of(kind: DType, descending: bool) -> dict[str, Any]:
+def order_of(kind: DType, descending: bool) -> Order:
     """As kernels take it how elements become keys; complex numbers have two."""
-    bits = 8 * kind.itemsize // (2 if kind.is_complex else 1)
-    return {"KIND": kind.kind, "BITS": bits, "DESCENDING": descending}
+    return Order(kind.kind, 8 * kind.itemsize // (2 if kind.is_complex else 1), descending)
 
 
 def place_for(length: int) -> DType:

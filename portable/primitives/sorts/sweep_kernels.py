@@ -53,9 +53,7 @@ def sort_by_workgroup(
     EACH: int,
     WIDTH: int,
     DIGITS: int,
-    KIND: str,
-    BITS: int,
-    DESCENDING: bool,
+    ORDER: Any,
 ) -> None:
     """Sorts rows that fit in a tile, a workgroup each; `out` or `order` may be None."""
     lead = x.shape[: x.ndim - 1]
@@ -72,7 +70,7 @@ def sort_by_workgroup(
     for shift in range(0, DIGITS * DIGIT_BITS, DIGIT_BITS):
         for k in kl.range(EACH, unroll=-1):
             at = place_in(line[item * EACH + k])
-            notes[k] = note_of(tile[at], at, at < length, shift, KIND, BITS, DESCENDING)
+            notes[k] = note_of(tile[at], at, at < length, shift, ORDER)
         kl.barrier()
         order_notes(notes, line, EACH, WIDTH)
     for k in kl.range(EACH, unroll=-1):
@@ -95,9 +93,7 @@ def count_by_workgroup(
     AHEAD: int,
     WIDTH: int,
     DIGITS: int,
-    KIND: str,
-    BITS: int,
-    DESCENDING: bool,
+    ORDER: Any,
 ) -> None:
     """Counts digits from bit `shift` on in sections of `SECTION` elements, a workgroup each.
 
@@ -122,12 +118,12 @@ def count_by_workgroup(
                 mine[k] = x[*outer, begin + k * WIDTH]
         for k in kl.range(AHEAD, unroll=-1):
             if begin + k * WIDTH < stop:
-                key = key_at(mine[k], shift, KIND, BITS)
+                key = key_at(mine[k], shift, ORDER.kind, ORDER.bits)
                 for p in kl.range(DIGITS, unroll=-1):
                     at = shift + p * DIGIT_BITS
-                    if KIND == "c":
-                        key = key_at(mine[k], at, KIND, BITS)
-                    d = digit_in(key, at, DIGIT_BITS, BITS, DESCENDING)
+                    if ORDER.kind == "c":
+                        key = key_at(mine[k], at, ORDER.kind, ORDER.bits)
+                    d = digit_in(key, at, DIGIT_BITS, ORDER.bits, ORDER.descending)
                     kl.atomic_add(found, p * RADIX + d, 1, scope="workgroup")
     kl.barrier()
     for j in range(item, DIGITS * RADIX, WIDTH):
@@ -238,9 +234,7 @@ def place_by_workgroup(
     *,
     EACH: int,
     WIDTH: int,
-    KIND: str,
-    BITS: int,
-    DESCENDING: bool,
+    ORDER: Any,
 ) -> None:
     """Brings the last axis in the order of the digit from bit `shift` on, a tile a workgroup.
 
@@ -287,7 +281,7 @@ def place_by_workgroup(
     else:
         for k in kl.range(EACH, unroll=-1):
             at = item * EACH + k
-            notes[k] = note_of(tile[at], at, at < valid, shift, KIND, BITS, DESCENDING)
+            notes[k] = note_of(tile[at], at, at < valid, shift, ORDER)
         order_notes(notes, line, EACH, WIDTH)
         where = (begins, row, place, number, state)
         find_ways(line, starts, ends, valid, *where, EACH, WIDTH)

@@ -26,7 +26,7 @@ from portable.primitives.sorts.radix_passes import (
     buffers_for,
     digits_of,
     in_words,
-    keys_of,
+    order_of,
     passes,
     place_for,
 )
@@ -115,7 +115,7 @@ def sweep_sorted(
         How much a workgroup holds; by default what suits the device.
     """
     tile = tile or tile_for(x, x.device.capabilities)
-    how = {"WIDTH": tile.width, **keys_of(x.dtype, descending)}
+    how = {"WIDTH": tile.width, "ORDER": order_of(x.dtype, descending)}
     if x.shape[-1] > tile.size:
         return _tile_by_tile(recipe, x, tile, values, order, how)
     out = recipe.empty(x.shape, x.dtype) if values else None

@@ -12,7 +12,7 @@ from typing import Any
 
 from portable import lang as kl
 from portable.lang.function import function
-from portable.primitives.sorts.keys import DIGIT_BITS, RADIX, digit_of
+from portable.primitives.sorts.keys import RADIX
 
 __all__ = ["DIGIT_AT", "note_of", "order_notes", "place_in", "room"]
 
@@ -139,11 +139,9 @@ def order_notes(notes: Any, line: Any, EACH: Any, WIDTH: Any) -> None:
 
 
 @function
-def note_of(
-    element: Any, at: Any, inside: Any, shift: Any, KIND: Any, BITS: Any, DESCENDING: Any
-) -> Any:
+def note_of(element: Any, at: Any, inside: Any, shift: Any, ORDER: Any) -> Any:
     """A note of an element; what lies outside its row has the last of all digits."""
-    digit = digit_of(element, shift, DIGIT_BITS, KIND, BITS, DESCENDING)
+    digit = ORDER.digit(element, shift)
     return kl.cast(at | (kl.where(inside, digit, RADIX - 1) << DIGIT_AT), kl.u32)
 
 
