@@ -113,7 +113,8 @@ def test_foreign_read_only_memory_stays_read_only(cpu: Device) -> None:
 
 def test_memory_of_older_pytorch_is_writable(cpu: Device) -> None:
     x = np.zeros(10, np.float32)
-    Tensor = type("Tensor", (Old,), {"__module__": "torch"})
+    parts = {"__module__": "torch", "numpy": lambda self: self._array}
+    Tensor = type("Tensor", (Old,), parts)
     shared = cpu.adopt(Tensor(x))
     assert shared.flags.writeable
     assert np.shares_memory(shared, x)
