@@ -17,9 +17,7 @@ from portable.backend import (
     ArrayView,
     Backend,
     Device,
-    Executable,
     MemoryUse,
-    Program,
     Unavailable,
     ViewCode,
     bytes_of,
@@ -28,6 +26,7 @@ from portable.dtypes import DType
 from portable.errors import DeviceMismatchError, OutOfMemoryError
 from portable.queues import HostMark, Mark
 from portable_backends.host_use import host_memory_use
+from portable_backends.runtime_device import RuntimeDevice
 
 __all__ = ["CPUBackend", "CPUDevice"]
 
@@ -35,7 +34,7 @@ _DLPACK_CPU = 1
 _PREFERENCE = ("intel", "pocl")
 
 
-class CPUDevice(Device):
+class CPUDevice(RuntimeDevice):
     """A processor through one OpenCL runtime.
 
     Parameters
@@ -68,22 +67,6 @@ class CPUDevice(Device):
             if shared
             else BufferMemory(self._runtime.context, self.capabilities.max_allocation)
         )
-
-    def compile(self, program: Program) -> Executable:
-        """Compile with the OpenCL runtime."""
-        return self._runtime.compile(program)
-
-    def program_facts(self) -> dict[str, str]:
-        """Drivers take their own binaries alone."""
-        return self._runtime.facts()
-
-    def export(self, program: Program) -> bytes:
-        """The driver's binary."""
-        return self._runtime.export(program)
-
-    def load(self, program: Program, code: bytes) -> Executable:
-        """Load the driver's binary."""
-        return self._runtime.load(program, code)
 
     def owns(self, array: object) -> bool:
         """Whether this is a NumPy array."""

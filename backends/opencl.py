@@ -13,9 +13,7 @@ from portable.backend import (
     ArrayView,
     Backend,
     Device,
-    Executable,
     MemoryUse,
-    Program,
     Refused,
     Timer,
     Unavailable,
@@ -24,6 +22,7 @@ from portable.backend import (
 )
 from portable.dtypes import DType
 from portable.queues import Mark, Queue
+from portable_backends.runtime_device import RuntimeDevice
 
 if TYPE_CHECKING:
     from portable.array.array import Array
@@ -31,7 +30,7 @@ if TYPE_CHECKING:
 __all__ = ["OpenCLBackend", "OpenCLDevice"]
 
 
-class OpenCLDevice(Device):
+class OpenCLDevice(RuntimeDevice):
     """One OpenCL device through PyOpenCL.
 
     Parameters
@@ -72,22 +71,6 @@ class OpenCLDevice(Device):
         if chosen.pool is None:
             chosen.pool = self._new_pool(chosen.handle)
         return chosen.pool
-
-    def compile(self, program: Program) -> Executable:
-        """Compile with the device's driver."""
-        return self._runtime.compile(program)
-
-    def program_facts(self) -> dict[str, str]:
-        """Drivers take their own binaries alone."""
-        return self._runtime.facts()
-
-    def export(self, program: Program) -> bytes:
-        """The driver's binary."""
-        return self._runtime.export(program)
-
-    def load(self, program: Program, code: bytes) -> Executable:
-        """Load the driver's binary."""
-        return self._runtime.load(program, code)
 
     def owns(self, array: object) -> bool:
         """Whether this is an array in this device's buffers."""
