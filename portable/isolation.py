@@ -9,7 +9,6 @@ import sys
 from collections.abc import Callable
 from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
-from types import TracebackType
 from typing import Any, Final, Generic, Self, TypeVar
 
 from portable.errors import DeviceFaultError, PortableError
@@ -61,12 +60,7 @@ class Isolated(Generic[_Answer]):
         self._start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.stop()
 
     def __call__(self, *arguments: Any) -> _Answer:

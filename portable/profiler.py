@@ -9,7 +9,6 @@ from contextlib import ExitStack, contextmanager
 from math import prod
 from pathlib import Path
 from time import perf_counter
-from types import TracebackType
 from typing import Any, Final, Self
 
 from rich.table import Table
@@ -73,12 +72,7 @@ class profile:  # noqa: N801  (read as a verb: `with portable.profile("trace.jso
             ) from None
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         timeline.end()
         try:
             synchronize()

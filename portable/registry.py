@@ -15,7 +15,6 @@ import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextvars import ContextVar
 from importlib.metadata import EntryPoint, entry_points
-from types import TracebackType
 from typing import NamedTuple, TypeVar
 
 from portable.backend import Backend, Device, Refused, Unavailable
@@ -484,12 +483,7 @@ class use:  # noqa: N801  (read as a verb: `portable.use("cpu")`)
         chosen.set(_Choice(self, chosen.get()))
         return self.device
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         choice = registry.chosen.get()
         while choice is not None and not choice.is_of(self):
             choice = choice.outer

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 from contextlib import AbstractContextManager
-from types import TracebackType
 from typing import Any, Self
 
 from portable import registry, reports
@@ -75,13 +74,8 @@ class Stream:
         self._entered.scopes.append(scope)
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self._entered.scopes.pop().__exit__(kind, error, traceback)
+    def __exit__(self, *_: object) -> None:
+        self._entered.scopes.pop().__exit__(None, None, None)
 
     def record(self) -> Event:
         """An event at the stream's end."""
@@ -223,12 +217,7 @@ class Timer:
         self._start.record()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._stop.record()
 
     @property

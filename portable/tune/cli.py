@@ -7,7 +7,6 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 from importlib.metadata import entry_points
 from time import monotonic
-from types import TracebackType
 from typing import Any, Final, Self
 
 import click
@@ -104,12 +103,7 @@ class _Searches:
         self._progress.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._progress.stop()
 
     def say(self, text: str) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from types import TracebackType
 from typing import Self
 
 from portable import isolation
@@ -36,12 +35,7 @@ class Isolated:
         self._evaluate.__enter__()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._evaluate.stop()
 
     def __call__(self, choice: Parameters, best: float) -> Trial:
