@@ -6,6 +6,7 @@ line of JSON. It never loads a driver, so that children may be forked.
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import sys
@@ -15,6 +16,7 @@ from typing import Any
 
 os.environ["PORTABLE_BACKEND"] = "simulator"
 
+import portable
 from portable.sim import checks, errors
 from tests.faults import runs
 from tests.faults.fault import Detector, Fault
@@ -63,6 +65,7 @@ def in_a_child(name: str) -> str:
     ours, theirs = os.pipe()
     child = os.fork()
     if child == 0:
+        gc.disable()  # it is over before much is garbage
         os.close(ours)
         with os.fdopen(theirs, "w") as answer:
             json.dump(tried(name), answer)
@@ -76,6 +79,8 @@ def in_a_child(name: str) -> str:
 
 def main() -> None:
     """Answers lines until there are no more."""
+    portable.device("simulator")  # found once, not by each child
+    gc.freeze()
     for line in sys.stdin:
         sys.stdout.write(in_a_child(line.strip()) + "\n")
         sys.stdout.flush()
