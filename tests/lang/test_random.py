@@ -46,7 +46,7 @@ def test_random_kernels(device: Device, tmp_path: Path, family: str) -> None:
 
 @pytest.mark.parametrize("family", FAMILIES)
 def test_many_random_kernels_in_the_simulator(tmp_path: Path, family: str) -> None:
-    @_profile(12)
+    @_profile(3 if family == "names" else 12)
     @given(random=st.randoms(use_true_random=False))
     def checked(random: Random) -> None:
         check(family, pt.device("simulator"), random, tmp_path)
