@@ -72,7 +72,17 @@ def takes_other_libraries(
 def exchanged(
     function: Callable[..., _Result], args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> _Result:
-    """A call with arrays of other libraries: what `takes_other_libraries` makes of it."""
+    """A call with arrays of other libraries: what `takes_other_libraries` makes of it.
+
+    Parameters
+    ----------
+    function : callable
+        The operation.
+    args : tuple
+        What it is given by position, arrays of other libraries among it.
+    kwargs : dict
+        What it is given by name.
+    """
     others = [x for x in _leaves((*args, *kwargs.values())) if type(x) not in _NONE and is_other(x)]
     device = device_of(*others)
     exchange = _Exchange(device, others[0])

@@ -209,7 +209,17 @@ def end() -> None:
 def copying(
     device: Marking, kind: Literal["to device", "from device"], nbytes: int
 ) -> AbstractContextManager[None]:
-    """A context in which one copy is enqueued, to be noted if a recording is on."""
+    """A context in which one copy is enqueued, to be noted if a recording is on.
+
+    Parameters
+    ----------
+    device : Marking
+        The device that copies.
+    kind : {"to device", "from device"}
+        Which way.
+    nbytes : int
+        How many bytes.
+    """
     now = recording
     if now is None:
         return nullcontext()
