@@ -28,6 +28,7 @@ _PATIENCE: Final = 300.0
 
 _PLAIN: Final = "-cl-opt-disable"
 _FINE, _REFUSED = 0, 3
+_EXCEPTIONS: Final = 0x80000000
 
 
 class Apart:
@@ -62,7 +63,7 @@ class Apart:
                 if tried is not options:
                     warn_once(_explained(program) + "; it runs without its optimisations, slower")
                 return binary, tried
-            if status == _REFUSED:
+            if not _crashed(status):
                 return b"", options
         raise CompileError(_explained(program), program.source, "the compiler crashed")
 
@@ -79,13 +80,19 @@ class Apart:
     def _compile(self, source: str, options: list[str]) -> tuple[int, bytes]:
         given = json.dumps({"wanted": self._wanted, "source": source, "options": options})
         done = subprocess.run(  # noqa: S603 - the command is our own
-            [sys.executable, "-m", __name__],
+            [sys.executable, "-P", "-m", __name__],  # -P: nothing of the current folder
             input=given.encode(),
+            env=os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
             capture_output=True,
             timeout=_PATIENCE,
             check=False,
         )
         return done.returncode, done.stdout
+
+
+def _crashed(status: int) -> bool:
+    """Whether a process ended by a signal, or as Windows ends one for an exception."""
+    return status < 0 or status >= _EXCEPTIONS
 
 
 def _explained(program: Program) -> str:

@@ -109,5 +109,6 @@ def test_a_compiler_that_always_crashes_is_an_error_that_says_what_to_change() -
         compiler.compile(program(4), [])
 
 
-def test_ordinary_errors_are_left_to_who_compiles_here() -> None:
-    assert Crashing(3).compile(program(3), ["-w"]) == (b"", ["-w"])
+@pytest.mark.parametrize("status", [1, 3])
+def test_ordinary_errors_are_left_to_who_compiles_here(status: int) -> None:
+    assert Crashing(status).compile(program(3), ["-w"]) == (b"", ["-w"])
