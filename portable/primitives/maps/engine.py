@@ -137,17 +137,17 @@ def _types(operation: Operation, operands: Sequence[Any], device: Device) -> tup
 
 
 def _launch(plan: _ElementwisePlan, operands: tuple[Any, ...], out: Any) -> None:
+    numbers: list[Any] = [None] * (len(operands) + 1)
+    for i, kind in plan.numbers:
+        numbers[i] = number_for(operands[i], kind)
     if plan.launch is None:
         return
     handles: list[Any] = []
     offsets: list[Any] = []
-    numbers: list[Any] = [None] * (len(operands) + 1)
     for x in (*operands, out):
         is_array = isinstance(x, Storage)
         handles.append(x.buffer if is_array else None)
         offsets.append(x.offset if is_array else 0)
-    for i, kind in plan.numbers:
-        numbers[i] = number_for(operands[i], kind)
     plan.launch(handles, offsets, numbers)
 
 
