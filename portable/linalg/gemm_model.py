@@ -8,7 +8,9 @@ that adds them up. None of this is faster than memory allows.
 
 The scheme is that of a roof (S. Williams, A. Waterman, D. Patterson, "Roofline", CACM 52 (2009))
 with quantised rounds, as the decomposition of M. Osama et al., "Stream-K", PPoPP 2023, starts from.
-Its constants and rates were first fitted to what 29 products took on an H200.
+Its constants and rates were fitted to what products took on an H200. There its first choice took at
+most 0.04 longer than the best of 7 to 42 choices of tiles and parts, for 28 products of all
+precisions; other devices have general rates, of which nothing was shown.
 """
 
 from __future__ import annotations
