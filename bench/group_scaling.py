@@ -202,7 +202,8 @@ class _Job:
         self._out = member.device.empty(plan.result_shape, dtype)
         self._gathered = plan.prepare(self._x, out=self._out)
         apart = prepare(self._x.shape, self._w, **settings)
-        self.work: Final = member.replay(partial(apart, self._x, out=self._part(member.rank)))
+        own = self._part(member.rank)
+        self.work: Final = member.device.replay(partial(apart, self._x, out=own))
 
     def _part(self, rank: int) -> Any:
         return self._out[rank * self._count : (rank + 1) * self._count]
