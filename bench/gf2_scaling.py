@@ -38,7 +38,7 @@ class Costs:
     chooses : float
         To choose the pivots of a stripe.
     solves : float
-        To bring the rows of a stripe's pivots up to date in a member's other stripes.
+        To bring the rows of a stripe's pivots up to date in others, before they are applied.
     begins : float
         To begin to apply a stripe's pivots to others, however many.
     applies : float
@@ -94,7 +94,7 @@ def predicted(stripes: int, members: int, costs: Costs) -> float:
 
     def apply(rank: int, first: int, last: int) -> None:
         count = len(_held(rank, members, first, last))
-        now[rank] += (costs.begins + costs.applies * count) if count else 0.0
+        now[rank] += (costs.solves + costs.begins + costs.applies * count) if count else 0.0
 
     for stripe in range(stripes):
         root = stripe % members
@@ -105,8 +105,6 @@ def predicted(stripes: int, members: int, costs: Costs) -> float:
                 apply(rank, stripe + 1, stripes)
             if rank != root:
                 now[rank] = max(now[rank], arrives)
-            if _held(rank, members, stripe + 1, stripes):
-                now[rank] += costs.solves
             if (stripe + 1) % members == rank:
                 apply(rank, stripe + 1, min(stripe + 2, stripes))
     return max(now)

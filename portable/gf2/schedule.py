@@ -59,14 +59,14 @@ def run_stripes(
         root = (stripe - first) % member.size
         arriving = _chosen(work, member, stripe, root, memory)
         if stripe > first:
-            work.add(stripe - 1, stripe + 1, last)
+            # Its small first launch lets the broadcast in, which finds no room beside its second.
+            work.follow(stripe - 1, stripe + 1, last)
         if arriving is not None:
             arriving.wait()
             if member.rank != root:
                 work.place(stripe)
-        work.solve(stripe, stripe + 1, last)
         if (root + 1) % member.size == member.rank:
-            work.add(stripe, stripe + 1, min(stripe + 2, last))
+            work.follow(stripe, stripe + 1, min(stripe + 2, last))
         if follow is not None:
             work.layout.device.synchronize()
             follow(stripe + 1)

@@ -76,6 +76,6 @@ def test_the_model_of_eliminations_is_their_schedule() -> None:
     assert predicted(5, 1, free) == 4 + 3 + 2 + 1
     # One of three stripes is followed by two, of which each member has one.
     assert predicted(3, 2, free) == 2
-    # Two stripes have others after them; pivots are applied to the next one, and to the last.
-    assert predicted(3, 1, Costs(0, 1, 2, 0, 0)) == 2 * 1 + 3 * 2
+    # Pivots of two stripes are applied to the next one, those of the first to the last one too.
+    assert predicted(3, 1, Costs(0, 1, 2, 0, 0)) == 3 * (1 + 2)
     assert predicted(4, 4, Costs(3, 0, 0, 0, 2)) == 4 * (3 + 2)

@@ -57,7 +57,7 @@ def test_text_that_a_device_has_no_room_for(
         return eliminate_in_batches(files, memory, *others)
 
     monkeypatch.setattr("portable.gf2.files.eliminate_in_batches", noted)
-    monkeypatch.setattr("portable.gf2.files._SHARE", 1e-6)
+    monkeypatch.setattr("portable.gf2.files._SHARE", 1e-9)
     gf2.eliminate_file(known, rows, tmp_path / "out.txt", device="cpu")
     assert (tmp_path / "out.txt").read_bytes() == expected.read_bytes()
     assert len(rooms) == 1
