@@ -254,6 +254,7 @@ class _Text:
         self.known = ("u", "v")
         self.add(0, "@pt.function")
         self.add(0, f"def helper(u, v={self.random.randrange(-3, 4)}):")
+        self.add(1, "u, v = u % 1000, v % 1000")  # products of them fit 32 bits
         self.add(1, "w = u, v")
         self.add(1, f"if {self.condition()}:")
         self.add(2, f"return {self.small()}")
