@@ -135,8 +135,8 @@ def stages(name: str, device: Device) -> tuple[Stage, ...]:
         "ring": [Stage(8, 8, sweeps=2, **blocks)],
         "ring of one": [Stage(8, 8, **blocks)],
         "steps and ring": [
-            Stage(5, 2, "items", items=8, sweeps=2),
-            Stage(4, 4, sweeps=3, ahead=2, behind=2, **blocks),
+            Stage(12, 5, "items", items=8, sweeps=2),
+            Stage(8, 8, sweeps=3, ahead=2, behind=2, **blocks),
         ],
     }
     return tuple(found[name])
