@@ -19,7 +19,7 @@ _USUAL_DEPTH: Final = 1024
 _LIKE: Final = {bfloat16: float16, int8: float32}
 """Types of which the table knows nothing, and those whose tiles they take."""
 
-_COPIED: Final = 24
+_COPIED: Final = 16
 """Multiplications in whose time a work-item that has a core to itself copies an element."""
 
 _FINISHED: Final = 40
@@ -36,6 +36,9 @@ _ORDER: Final = 0.01
 
 _GENERAL: Final = 0.25
 """What each entry of the table counts for that is less particular to the device than another."""
+
+_UNTUNED: Final = 2.0
+"""The same where a work-item has a core to itself: what was tuned there is taken."""
 
 
 def _fits(choice: Parameters, dtype: DType, capabilities: Capabilities) -> bool:
@@ -137,7 +140,8 @@ def _ranked(
     ranked: list[tuple[float, int, Parameters, int]] = []
     for at, (choice, level) in enumerate(found):
         if capabilities.lone_work_items:
-            ranked.append((_cost(choice, product, units), at, choice, 1))
+            cost = _cost(choice, product, units) * (1 + _UNTUNED * level)
+            ranked.append((cost, at, choice, 1))
             continue
         whole = algorithm in ("register", "pipelined")
         for parts in (1,) if whole else parts_of(choice, product, capabilities):
