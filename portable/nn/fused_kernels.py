@@ -272,7 +272,10 @@ def gradients_of_layers(
 def step_of_optimizer(
     weights: Any, gradient: Any, kept: Any, given: Any, limit: Any, RULE: Any, SHAPE: Any
 ) -> None:
-    """One step along the gradient, its norm limited first where there is a limit."""
+    """One step along the gradient, its norm limited first where there is a limit.
+
+    No barrier ends it: a work-item alone has what it wrote until the next samples are there.
+    """
     own, size = kl.local_linear_id(), SHAPE.size
     factor = kl.cast(1, weights.dtype)
     if limit is not None:
@@ -289,7 +292,6 @@ def step_of_optimizer(
         weights[i] = value
         for slot in kl.static_range(RULE.slots):
             kept[slot, i] = after[slot]
-    kl.barrier()
 
 
 @kernel

@@ -12,9 +12,9 @@ FUSED: Final = "portable.nn.fused_kernels:"
 
 NETWORKS: Final = (
     without_barrier(
-        FUSED + "values_of_layers",
-        0,
+        FUSED + "train_epochs",
         1,
+        2,
         "a layer begins before the one below is done",
         "training_in_one_launch",
     ),
@@ -31,20 +31,6 @@ NETWORKS: Final = (
         2,
         "gradients are made of slopes that are not there",
         "training_in_one_launch",
-    ),
-    without_barrier(
-        FUSED + "step_of_optimizer",
-        0,
-        1,
-        "losses are summed where a norm is still read",
-        "training_in_one_launch_with_a_limit",
-    ),
-    without_barrier(
-        FUSED + "sum_of_workgroup",
-        1,
-        2,
-        "a sum goes on before the last round is done",
-        "training_in_one_launch_with_a_limit",
     ),
     without_barrier(
         FUSED + "loss_of_rows",
