@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import gc
 from collections import Counter
+from collections.abc import Generator
 from typing import Any, Final
 
 import pytest
@@ -81,6 +82,20 @@ def pytest_collection_finish() -> None:
     """What is there by now stays: collectors of garbage need not look at it again and again."""
     gc.collect()
     gc.freeze()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_teardown(
+    item: pytest.Item, nextitem: pytest.Item | None
+) -> Generator[None, None, None]:
+    """What a file's tests leave for good, as kernels and their programs, is looked through once.
+
+    Else each collection goes through all of it: seconds, once some thousand tests have run.
+    """
+    yield
+    if nextitem is None or nextitem.path != item.path:
+        gc.collect()
+        gc.freeze()
 
 
 # -- what was not collected is counted at the end -------------------------------------------------

@@ -3,11 +3,8 @@
 from functools import partial
 from typing import Any
 
-from portable.backend import Capabilities
-from portable.dtypes import DType
 from portable.linalg import band_to_bidiagonal
-from portable.linalg.band_model import predicted
-from portable.linalg.band_shapes import plan_for
+from portable.linalg.band_shapes import predicted_time
 from portable_bench.lapack import gbbrd
 from portable_bench.operation import Case, Operation, Run, Shapes, Size, Sizes, Verifier, Work
 from portable_bench.peers import Peers, on_host
@@ -39,10 +36,9 @@ class Band(Operation):
         n, b = size
         return {"hop of the chain": 2.0 * n, "hop": n * n / (2 * b), "flop": 8.0 * n * n * b}
 
-    def predicted(self, size: Size, dtype: DType, capabilities: Capabilities) -> float:
+    def predicted(self, size: Size, *device: Any) -> float:
         """What `portable.linalg` chooses its plan by."""
-        n, b = size
-        return predicted(plan_for(min(b, n - 1), n, dtype, capabilities), n, capabilities)
+        return predicted_time(size[0], size[1], *device)
 
     def verifier(self, case: Case, ab: Any) -> Verifier:
         return SpectrumCheck(ab).error

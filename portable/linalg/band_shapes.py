@@ -9,11 +9,11 @@ from portable.backend import Capabilities
 from portable.dtypes import DType
 from portable.linalg.band_items import ItemShape
 from portable.linalg.band_kernels import CREW
-from portable.linalg.band_model import stage_time
+from portable.linalg.band_model import predicted, stage_time
 from portable.linalg.band_plan import Plan, Stage, rounded
 from portable.linalg.band_tiles import tile_shape
 
-__all__ = ["plan_for"]
+__all__ = ["plan_for", "predicted_time"]
 
 _MOST_SWEEPS: Final = 32
 _MOST_STEPS: Final = 8
@@ -65,6 +65,24 @@ def plan_for(u: int, n: int, dtype: DType, capabilities: Capabilities) -> Plan:
     stages = _stages(u, n, dtype, capabilities, persistent)
     ring = stages[-1].residency == "ring"
     return Plan(stages, persistent, dtype.register if ring else dtype)
+
+
+def predicted_time(n: int, u: int, dtype: DType, capabilities: Capabilities) -> float:
+    """Seconds that the reduction is predicted to take by the plan that suits a device.
+
+    Parameters
+    ----------
+    n : int
+        Columns.
+    u : int
+        Superdiagonals.
+    dtype : DType
+        Of the band.
+    capabilities : Capabilities
+        Of the device.
+    """
+    plan = plan_for(min(u, n - 1), n, dtype, capabilities)
+    return predicted(plan, n, capabilities)
 
 
 def _in_vectors(u: int, n: int, dtype: DType, capabilities: Capabilities) -> Stage:

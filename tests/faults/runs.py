@@ -320,11 +320,6 @@ def training_in_one_launch() -> None:
 
 
 @run
-def training_in_one_launch_with_a_limit() -> None:
-    trained(clip_norm=0.05)
-
-
-@run
 def training_layer_by_layer() -> None:
     fused.training_shape = lambda *given, **more: None  # type: ignore[assignment]
     trained(clip_norm=0.05)
