@@ -38,8 +38,8 @@ class Gate:
     lock : context manager
         Let in by it, a thread is alone. Look it up each time: it changes as the process forks
         or ends.
-    waiting : list
-        What threads wait for in the driver, outside of the lock: as many entries as threads.
+    waiting : set
+        One object for each thread that waits in the driver, outside of the lock.
     abandoned : set
         Threads that wait in the driver for what may never end, and which nobody waits for.
     opened : bool
@@ -57,7 +57,7 @@ class Gate:
 
     def __init__(self, name: str, drain: Callable[[], object], *, opened: bool = True) -> None:
         self.opened = False
-        self.waiting: list[object] = []
+        self.waiting: set[object] = set()
         self.abandoned: set[object] = set()
         self.lock: AbstractContextManager[Any] = threading.RLock()
         self._name = name

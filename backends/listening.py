@@ -16,7 +16,7 @@ from typing import Final
 from portable.errors import InterruptedLaunchError
 from portable_backends.gate import Gate
 
-__all__ = ["wait_listening"]
+__all__ = ["wait_interrupted", "wait_listening"]
 
 _LONG: Final = 0.01
 _GRACE: Final = 2.0
@@ -52,14 +52,27 @@ def wait_listening(gate: Gate, what: str, wait: Callable[[], None]) -> bool:
     try:
         waiter.listen()
     except KeyboardInterrupt:
-        gate.abandoned.add(waiter)  # first of all, since Ctrl-C may be pressed again at any time
-        if waiter.ends_soon():
-            raise
-        raise InterruptedLaunchError(
-            f"{what} still runs, and OpenCL ends no kernel; arrays that it was given are not to be "
-            "used, and this process will end without waiting for it"
-        ) from None
+        waiter.end_soon(what)
+        raise
     return perf_counter() - start > _LONG
+
+
+def wait_interrupted(gate: Gate, what: str, wait: Callable[[], None]) -> None:
+    """Wait, once Ctrl-C was heard, for what may have been left running.
+
+    Python may hear it just after a kernel was enqueued and before anything waits for it.
+
+    Parameters
+    ----------
+    gate, what, wait
+        As for `wait_listening`.
+
+    Raises
+    ------
+    InterruptedLaunchError
+        If it goes on two seconds later, or when Ctrl-C is pressed again.
+    """
+    _Waiter(gate, wait).end_soon(what)
 
 
 class _Waiter:
@@ -68,10 +81,12 @@ class _Waiter:
     def __init__(self, gate: Gate, wait: Callable[[], None]) -> None:
         self._gate = gate
         self._wait = wait
+        self._begun = False
         self._done = threading.Event()
         self._failure: BaseException | None = None
 
     def _work(self) -> None:
+        self._begun = True
         try:
             self._wait()
         except BaseException as error:  # noqa: BLE001  (raised where it is heard)
@@ -80,18 +95,33 @@ class _Waiter:
             self._done.set()
             self._gate.abandoned.discard(self)
 
+    def _begin(self) -> None:
+        threading.Thread(target=self._work, name="portable waits", daemon=True).start()
+
     def listen(self) -> None:
         """Start the thread and wait for it; what it raised is raised here."""
-        threading.Thread(target=self._work, name="portable waits", daemon=True).start()
+        self._begin()
         while not self._done.wait(_LOOK):
             pass
         if self._failure is not None:
             raise self._failure
 
-    def ends_soon(self) -> bool:
-        """Whether the thread ends within the grace; it is then no longer abandoned."""
+    def end_soon(self, what: str) -> None:
+        """Wait for the thread once Ctrl-C was heard.
+
+        Raises
+        ------
+        InterruptedLaunchError
+            If it does not end within the grace; it is then among the gate's abandoned ones.
+        """
+        self._gate.abandoned.add(self)  # first of all, since Ctrl-C may be pressed again
         with suppress(KeyboardInterrupt):
+            if not self._begun:  # Ctrl-C may have come before; two that wait do no harm
+                self._begin()
             self._done.wait(_GRACE)
-        if self._done.is_set():
-            self._gate.abandoned.discard(self)
-        return self._done.is_set()
+        if not self._done.is_set():
+            raise InterruptedLaunchError(
+                f"{what} still runs, and OpenCL ends no kernel; arrays that it was given are not "
+                "to be used, and this process will end without waiting for it"
+            ) from None
+        self._gate.abandoned.discard(self)

@@ -15,8 +15,8 @@ import pyopencl as cl
 from portable import timeline
 from portable.backend import Argument, Executable, Program
 from portable.dtypes import bool_
-from portable.errors import LaunchError
-from portable_backends.listening import wait_listening
+from portable.errors import InterruptedLaunchError, LaunchError
+from portable_backends.listening import wait_interrupted, wait_listening
 from portable_backends.opencl_capabilities import platform_word
 from portable_backends.opencl_errors import launch_error
 
@@ -152,16 +152,28 @@ class OpenCLExecutable(Executable):
                 set_(arguments)
                 queue = runtime.current() if runtime.has_chosen else runtime.queue
                 event = self._enqueue(queue, kernel, groups, self._workgroup, None, None, True)
+            self.launched = True
+            if runtime.blocking:
+                if self._may_be_long or runtime.gate.abandoned:
+                    self._listen(event)
+                else:
+                    runtime.wait(event)
         except (cl.Error, struct.error) as error:
             raise launch_error(error, f"launching {self._program.entry}") from error
-        self.launched = True
-        if runtime.blocking:
-            if self._may_be_long or runtime.gate.abandoned:
-                self._listen(event)
-            else:
-                runtime.wait(event)
+        except KeyboardInterrupt as error:
+            self._leave(error)
+            raise
         if noting is not None:
             noting(event)
+
+    def _leave(self, interruption: KeyboardInterrupt) -> None:
+        """Wait for a launch that Ctrl-C may have left between its beginning and its end.
+
+        The caller's arrays must not go away beneath it.
+        """
+        runtime = self._runtime
+        if runtime.blocking and not isinstance(interruption, InterruptedLaunchError):
+            wait_interrupted(runtime.gate, f"kernel {self._program.entry}", runtime.finish)
 
     def _listen(self, event: cl.Event) -> None:
         """Wait for a first launch, or one after a long one, so that Ctrl-C is heard."""
@@ -193,10 +205,13 @@ class OpenCLExecutable(Executable):
                 with runtime.gate.lock:
                     queue = runtime.current() if runtime.has_chosen else runtime.queue
                     event = enqueue(queue, kernel, groups, workgroup, None, None, True)
+                if runtime.blocking:
+                    runtime.wait(event)
             except cl.Error as error:
                 raise launch_error(error, f"launching {self._program.entry}") from error
-            if runtime.blocking:
-                runtime.wait(event)
+            except KeyboardInterrupt as error:
+                self._leave(error)
+                raise
             if noting is not None:
                 noting(event)
 

@@ -165,7 +165,7 @@ class Runtime:
         self._further: WeakSet[OpenCLQueue] = WeakSet()
         self._timekeeper: cl.CommandQueue | None = None
         self._clock = DeviceClock()
-        self.gate = Gate(name, self._finish)
+        self.gate = Gate(name, self.finish)
         self.programs = KeptPrograms(_KEPT_ON_CPU if is_cpu(device) else _KEPT)
 
     def compile(self, program: Program) -> OpenCLExecutable:
@@ -314,16 +314,17 @@ class Runtime:
 
     def wait(self, event: cl.Event) -> None:
         """Wait for one launch; a fault of the device becomes `DeviceFaultError`."""
-        waiting = self.gate.waiting
-        waiting.append(event)
+        waiting, mine = self.gate.waiting, object()
         try:
+            waiting.add(mine)
             event.wait()
         except cl.Error as error:
             raise self._fault(error) from error
         finally:
-            waiting.pop()
+            waiting.discard(mine)
 
-    def _finish(self) -> None:
+    def finish(self) -> None:
+        """Wait for everything enqueued, as the driver says it."""
         for queue in self._queues():
             queue.finish()
 

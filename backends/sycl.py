@@ -145,7 +145,10 @@ class SYCLExecutable(Executable):
         return _Prepared(self, groups, bound)
 
     def _submit(self, sizes: list[int], bound: list[Any], *, keep: bool = True) -> Any:
-        """Enqueue and return the event; the caller keeps the arguments alive unless `keep`."""
+        """Enqueue and return the event; the caller keeps the arguments alive unless `keep`.
+
+        Where Ctrl-C comes between, nothing may keep them alive, so that it waits for the kernel.
+        """
         queue = self._queue
         with _GATE.lock:
             try:
@@ -157,7 +160,15 @@ class SYCLExecutable(Executable):
                 order.add_event_pair(kept, event)
             except Exception as error:
                 raise LaunchError(f"launching {self._entry}: {error}") from error
+            except KeyboardInterrupt:
+                _waited(queue)
+                raise
         return event
+
+    def wait(self) -> None:
+        """Wait for all launches on its queue."""
+        with _GATE.lock:
+            _waited(self._queue)
 
 
 class _Prepared:
@@ -174,11 +185,15 @@ class _Prepared:
 
     def __call__(self) -> None:
         executable, recording = self._executable, timeline.recording
-        if recording is None:
-            self._event = executable._submit(self._sizes, self._bound, keep=False)
-            return
-        with executable._recorded(recording, self._groups):
-            self._event = executable._submit(self._sizes, self._bound, keep=False)
+        try:
+            if recording is None:
+                self._event = executable._submit(self._sizes, self._bound, keep=False)
+                return
+            with executable._recorded(recording, self._groups):
+                self._event = executable._submit(self._sizes, self._bound, keep=False)
+        except KeyboardInterrupt:  # it may have been enqueued without being noted
+            executable.wait()
+            raise
 
     def __del__(self) -> None:
         if self._event is not None:
