@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import portable
 from portable import dtypes as dt
 from portable.lang.emit import generate
 from portable.lang.ir import expressions as e
@@ -199,6 +200,15 @@ def test_options_become_flags() -> None:
     kernel = replace(loop_kernel(1), options=Options(contract=False, fastmath=True))
     assert set(generate(kernel, CUDA).flags) >= {"--fmad=false", "--use_fast_math"}
     assert set(generate(kernel, HIP).flags) >= {"-ffp-contract=off", "-ffast-math"}
+
+
+def test_intel_compiles_lone_work_items_of_processors_once() -> None:
+    processor, gpu = (portable.device(f"simulator:{x}").capabilities for x in ("intel-cpu", "arc"))
+    lone, crowd = (replace(loop_kernel(1), workgroup=(items, 1, 1)) for items in (1, 64))
+    hint = "__attribute__((intel_vec_len_hint(1)))"
+    assert hint in generate(lone, processor).source
+    assert hint not in generate(crowd, processor).source
+    assert hint not in generate(lone, gpu).source
 
 
 def test_large_local_memory_is_dynamic() -> None:
