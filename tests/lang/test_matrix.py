@@ -236,3 +236,54 @@ def test_one_tile_as_both_operands(device: Device, items: int, turn: bool) -> No
     launcher = square[pt.groups(1), items]
     _, found = run(device, launcher, x, np.zeros((16, 16), F32), N=16, TURN=turn)
     np.testing.assert_array_equal(found, x @ (x.T if turn else x))
+
+
+@pt.function
+def bent(value, row, column, factor):
+    return kl.maximum(factor * value - 1, kl.where(row % 3 == 0, value, -value))
+
+
+@pt.kernel
+def sums(a, b, out, seen, top, left, *, BM, BN, BK):
+    """Sums that begin with a number, grow in one loop, are changed and stored anywhere."""
+    tile_a, tile_b = kl.local((BM, BK), a.dtype), kl.local((BK, BN), b.dtype)
+    first = kl.matrix((BM, BN), kl.accumulator(a.dtype), scope="workgroup")
+    again = kl.matrix((BM, BN), kl.accumulator(a.dtype), scope="workgroup")
+    held = kl.local((BM, BN), kl.accumulator(a.dtype))
+    first.fill(3)
+    again.fill(-1)
+    for start in range(0, a.shape[1], BK):
+        kl.copy(tile_a, a[0:BM, start : start + BK])
+        kl.copy(tile_b, b[start : start + BK, 0:BN])
+        kl.barrier()
+        kl.mma(first, tile_a, tile_b)
+        kl.barrier()
+    first.map(bent, 0.5)
+    first.store(out[top : top + BM, left : left + BN])
+    for start in range(0, a.shape[1], BK):
+        kl.copy(tile_a, a[0:BM, start : start + BK])
+        kl.copy(tile_b, b[start : start + BK, 0:BN])
+        kl.barrier()
+        kl.mma(again, tile_a, tile_b)
+        kl.barrier()
+    again.store(held[0:BM, 0:BN])
+    kl.barrier()
+    for i in range(kl.local_linear_id(), BM * BN, kl.local_size(0)):
+        seen[i // BN, i % BN] = held[i // BN, i % BN]
+
+
+@pytest.mark.parametrize(("dtype", "bm", "bn"), [(F32, 13, 37), (F32, 24, 64), (F16, 13, 37)])
+def test_sums_of_one_loop(device: Device, dtype: Any, bm: int, bn: int) -> None:
+    """Of no, one and several rounds, wholly inside what they are stored to and across its edges."""
+    launcher = sums[pt.groups(1), 1]
+    for depth, top, left in ((0, 0, 0), (3, -2, 5), (8, 0, 0), (19, 4, -3)):
+        a, b = _pair(bm, bn, depth, dtype)
+        out, seen = np.full((bm, bn + 2), 77, dtype), np.zeros((bm, bn), F32)
+        sizes = {"BM": bm, "BN": bn, "BK": 8}
+        *_, out, seen = run(device, launcher, a, b, out, seen, top, left, **sizes)
+        total = 3 + _exact(a, b)
+        other = np.where(np.arange(bm)[:, None] % 3 == 0, total, -total)
+        whole = np.full((3 * bm, 3 * bn), 77.0)
+        whole[bm + top : 2 * bm + top, bn + left : 2 * bn + left] = np.maximum(total / 2 - 1, other)
+        np.testing.assert_array_equal(out, whole[bm : 2 * bm, bn : 2 * bn + 2])
+        np.testing.assert_array_equal(seen, _exact(a, b) - 1)

@@ -4,7 +4,8 @@ An accumulator is a private array of micro-tiles; a multiplication takes them in
 one after the other. Operand tiles are rewritten, where nothing but copies and multiplications
 touches them, to the layouts of `panels`, in the accumulator's type: converting once in the copy is
 cheaper than in every micro-tile that reads the element. What the next round of a loop copies is
-asked for while this one multiplies (`ahead`).
+asked for while this one multiplies (`ahead`). The sums of a loop that `summations` knows begin in
+registers and are finished and stored from there: between rounds only they lie in memory.
 """
 
 from __future__ import annotations
@@ -24,6 +25,8 @@ from portable.lang.passes.matrix.panels import Panels
 from portable.lang.passes.matrix.parts import Part, Tile, alike_dims, kept_dims
 from portable.lang.passes.matrix.regions import inside, place
 from portable.lang.passes.matrix.strategy import Strategy
+from portable.lang.passes.matrix.summations import Summation, summations
+from portable.lang.passes.matrix.vector_bodies import for_vector
 from portable.lang.passes.matrix.work import (
     Code,
     Work,
@@ -38,6 +41,10 @@ from portable.lang.passes.matrix.work import (
 )
 
 __all__ = ["Micro"]
+
+
+_Tile = tuple[e.Expression, e.Expression]
+"""The numbers of a micro-tile down and across an accumulator."""
 
 
 class _Plan(NamedTuple):
@@ -69,6 +76,8 @@ class Micro(Strategy):
         self._sums: dict[Fragment, Array] = {}
         self._panels: dict[Fragment | Array, Panels] = {}
         self._next: dict[s.Multiply, list[Region]] = {}
+        found = summations(work.kernel.body)
+        self._fused = {x: found[x] for x in part.accumulators if x in found}
 
     @classmethod
     def suits(cls, work: Work, part: Part) -> bool:
@@ -151,6 +160,8 @@ class Micro(Strategy):
 
     def fill(self, x: s.FragmentFill) -> s.Block:
         """Vectors of the value all over the array."""
+        if x.fragment in self._fused:
+            return ()
         code = self.work.code(x.loc)
         value = code.let("filling", _stored(x.value, x.fragment))
         held = self._panels.get(x.fragment)
@@ -189,6 +200,8 @@ class Micro(Strategy):
 
     def store(self, x: s.FragmentStore) -> s.Block:
         """Whole vectors of sums where they lie in the array, else element by element."""
+        if x.fragment in self._fused:
+            return ()
         code = self.work.code(x.loc)
         if x.fragment in self._panels:
             with self._each(code, x.fragment) as (row, column, at):
@@ -240,6 +253,8 @@ class Micro(Strategy):
 
     def elements(self, x: s.ForElements) -> s.Block:
         """Row after row, so that a compiler can make vectors of the columns."""
+        if x.fragment in self._fused:
+            return ()
         code = self.work.code(x.loc)
         array = self._array(x.fragment)
         with self._each(code, x.fragment) as (row, column, at):
@@ -311,11 +326,25 @@ class Micro(Strategy):
         return code.block
 
     def loop(self, x: s.For) -> s.Block | None:
-        """Left as it is; what its next round copies is remembered."""
-        for product in x.body:
-            if isinstance(product, s.Multiply):
-                self._next[product] = next_sources(x)
-        return None
+        """Left as it is; what its next round copies is remembered.
+
+        Sums that are finished in its last round are finished after it where it has none.
+        """
+        (product,) = (y for y in x.body if isinstance(y, s.Multiply))
+        self._next[product] = next_sources(x)
+        fused = self._fused.get(product.accumulator)
+        if fused is None:
+            return None
+        code, array = self.work.code(x.loc), self._sums[product.accumulator]
+        registers = self._registers(product.accumulator)
+        with (
+            code.when(fused.never),
+            code.loop("i", array.shape[0]) as i,
+            code.loop("j", array.shape[1]) as j,
+        ):
+            self._begin(code, fused, registers)
+            self._finish(code, fused, (i, j), registers)
+        return x, *code.block
 
     def multiply(self, x: s.Multiply) -> s.Block:
         """Micro-tile by micro-tile down each panel of columns."""
@@ -330,17 +359,100 @@ class Micro(Strategy):
             rows = code.let("tiles", self._tiles(m, x.accumulator.shape[0], micro.rows))
             columns = code.let("tiles", self._tiles(n, x.accumulator.shape[1], micro.columns))
             steps = code.let("depth", clamp(k, depth))
-        registers = self.work.private(
-            f"{x.accumulator.name}_c", array.dtype, (micro.rows, micro.vectors), micro.lanes
-        )
+        registers, fused = self._registers(x.accumulator), self._fused.get(x.accumulator)
         with code.loop("j", columns) as j, code.loop("i", rows) as i:
-            self._move(code, array, (i, j), registers, load=True)
+            self._take(code, fused, array, (i, j), registers)
             turn = add(mul(j, array.shape[0]), i)
             fetch_ahead(code, self._next.get(x, []), turn, array.shape[0] * array.shape[1])
             with code.loop("k", steps) as k_at:
                 self._step(code, x, (i, j, k_at), registers)
-            self._move(code, array, (i, j), registers, load=False)
+            self._put(code, fused, array, (i, j), registers)
         return code.block
+
+    def _registers(self, accumulator: Fragment) -> Array:
+        """Room for a micro-tile."""
+        micro, array = self._micro, self._sums[accumulator]
+        shape = (micro.rows, micro.vectors)
+        return self.work.private(f"{accumulator.name}_c", array.dtype, shape, micro.lanes)
+
+    def _take(
+        self, code: Code, fused: Summation | None, array: Array, tile: _Tile, registers: Array
+    ) -> None:
+        """Brings a micro-tile into registers, where fused sums begin in the first round."""
+        if fused is None:
+            self._move(code, array, tile, registers, load=True)
+            return
+        with code.when(fused.first):
+            self._begin(code, fused, registers)
+        with code.otherwise():
+            self._move(code, array, tile, registers, load=True)
+
+    def _put(
+        self, code: Code, fused: Summation | None, array: Array, tile: _Tile, registers: Array
+    ) -> None:
+        """Brings a micro-tile back, or to where fused sums go in the last round."""
+        if fused is None:
+            self._move(code, array, tile, registers, load=False)
+            return
+        with code.when(fused.last):
+            self._finish(code, fused, tile, registers)
+        with code.otherwise():
+            self._move(code, array, tile, registers, load=False)
+
+    def _begin(self, code: Code, fused: Summation, registers: Array) -> None:
+        """Sets a micro-tile to what sums begin with."""
+        kind = vector_type(registers.dtype, self._micro.lanes)
+        value = splat(_stored(fused.fill.value, fused.fill.fragment), kind)
+        with code.loop("u", self._micro.rows, unroll=-1) as u:
+            for v in range(self._micro.vectors):
+                code.store(registers, (u, code.index(v)), value)
+
+    def _finish(self, code: Code, fused: Summation, tile: _Tile, registers: Array) -> None:
+        """Finishes a micro-tile's sums and stores them, each whole vector at once.
+
+        A micro-tile that reaches beyond the target goes there through memory.
+        """
+        micro, target = self._micro, fused.store.target
+        rows, columns = fused.fill.fragment.shape
+        top, left = mul(tile[0], micro.rows), mul(tile[1], micro.columns)
+        kind = vector_type(registers.dtype, micro.lanes)
+        if fused.elements is not None:
+            with code.loop("u", micro.rows, unroll=-1) as u:
+                row = code.let("row", add(top, u))
+                for v in range(micro.vectors):
+                    at = (u, code.index(v))
+                    sums = code.load(registers, at, kind)
+                    code.store(registers, at, for_vector(code, fused.elements, row, sums))
+        array = self._sums[fused.fill.fragment]
+        first = place(target, top, left)
+        last_row, last_column = add(top, micro.rows - 1), add(left, micro.columns - 1)
+        whole = both(
+            smaller(last_row, rows) if array.shape[0] * micro.rows > rows else None,
+            smaller(last_column, columns) if array.shape[1] * micro.columns > columns else None,
+            inside(target, first),
+            inside(target, place(target, last_row, last_column)),
+        )
+        with code.when(whole), code.loop("u", micro.rows, unroll=-1) as u:
+            for v in range(micro.vectors):
+                index = place(target, add(top, u), add(left, v * micro.lanes))
+                values = code.load(registers, (u, code.index(v)), kind)
+                code.store(target.array, index, values, kept_dims(target)[-1])
+        if whole is not None:
+            with code.otherwise():
+                self._move(code, array, tile, registers, load=False)
+                self._store_tile(code, fused.store, tile)
+
+    def _store_tile(self, code: Code, x: s.FragmentStore, tile: _Tile) -> None:
+        """Stores what exists of a micro-tile of the array."""
+        micro = self._micro
+        with code.loop("u", micro.rows) as u:
+            row = code.let("row", add(mul(tile[0], micro.rows), u))
+            with (
+                code.when(smaller(row, x.fragment.shape[0])),
+                code.loop("x", micro.columns, step=micro.lanes) as first,
+            ):
+                column = code.let("column", add(mul(tile[1], micro.columns), first))
+                self._store_vector(code, x, row, column, (*tile, u, first))
 
     def _tiles(self, needed: e.Expression, most: int, size: int) -> e.Expression:
         count = add(clamp(needed, most), size - 1)
@@ -351,7 +463,7 @@ class Micro(Strategy):
         self,
         code: Code,
         array: Array,
-        tile: tuple[e.Expression, e.Expression],
+        tile: _Tile,
         registers: Array,
         load: bool,
     ) -> None:
