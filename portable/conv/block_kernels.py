@@ -12,10 +12,10 @@ from typing import Any, Final, NamedTuple
 from portable import lang as kl
 from portable.conv.geometry import Pair
 from portable.conv.points import Transforms
-from portable.conv.tiling import Tiling
 from portable.conv.winograd_kernels import line_of_tile, weighted
 from portable.lang.function import function
 from portable.lang.kernel import kernel
+from portable.linalg.tiling import Tiling
 
 __all__ = ["LANES", "BlockPlan", "convolve_blocks"]
 

@@ -12,10 +12,10 @@ from portable.conv.boxes import ONE_TAP, Boxes, box_of, channels_last
 from portable.conv.geometry import Window
 from portable.conv.layouts import as_nchw
 from portable.conv.method import most_workspace
-from portable.conv.tiling import Tiling
 from portable.conv.tuning import sum_choices
 from portable.lang.arguments import ALIGNMENT
 from portable.lang.geometry import groups
+from portable.linalg.tiling import Tiling
 from portable.tune.fallback import first_accepted
 from portable.tune.space import Parameters
 from portable.tune.table import state

@@ -8,19 +8,17 @@ outside of the images come by themselves.
 
 from __future__ import annotations
 
-from typing import Any, Final, NamedTuple
+from typing import Any, NamedTuple
 
 from portable import lang as kl
 from portable.conv.geometry import Window
-from portable.conv.tiling import Tiling
 from portable.lang.function import function
 from portable.lang.kernel import kernel
 from portable.linalg.gemm_kernels import tile_position
+from portable.linalg.operand_ring import multiply_steps, start_ring
+from portable.linalg.tiling import Tiling
 
 __all__ = ["BoxPlan", "arrange_filters", "gather_patches", "multiply_boxes", "sum_boxes"]
-
-GROUP: Final = 8
-"""Boxes of the same filters that follow each other before the next filters."""
 
 
 class BoxPlan(NamedTuple):
@@ -65,6 +63,33 @@ class Corner(NamedTuple):
         return x[n : n + images, y : y + height, z : z + width, first : first + COUNT]
 
 
+class Products(NamedTuple):
+    """Filters from the `first` on, and boxes of images as their taps see them from a corner."""
+
+    x: Any
+    w: Any
+    corner: Any
+    first: Any
+    filters: Any
+    PLAN: BoxPlan
+
+    @function
+    def start(self, tile_x: Any, tile_w: Any, step: Any) -> None:
+        """Starts to copy what a step multiplies, channels of one tap."""
+        (BK, BN), TAPS, first = tile_w.shape, self.PLAN.window.count, self.first
+        tap, channel = step % TAPS, step // TAPS * BK
+        seen = self.corner.seen(tap, self.PLAN.window)
+        kl.copy_async(tile_x, seen.box(self.x, self.PLAN.box, channel, BK))
+        kl.copy_async(tile_w, self.w[tap, channel : channel + BK, first : first + BN])
+
+    @function
+    def valid(self, step: Any) -> Any:
+        """All places of the box, and the filters and channels that there are."""
+        BM, _, BK = self.PLAN.tiling[0:3]
+        left = self.x.shape[3] - step // self.PLAN.window.count * BK
+        return BM, self.filters - self.first, left
+
+
 @kernel
 def multiply_boxes(
     x: Any, w: Any, out: Any, bias: Any, *, PLAN: BoxPlan, ACTIVATION: Any, ACC: Any
@@ -73,51 +98,23 @@ def multiply_boxes(
 
     Images `x` are (N, H, W, C), results `out` (N, H', W', K), filters `w` (taps, C, K); the
     stride is 1. A step multiplies channels of one tap; the taps of a channel follow each other,
-    since they see nearly the same pixels. The ring of tiles is gemm's. Local memory: ``stages
-    (rows + columns) depth`` elements of the tiling, whose rows are the box's places, and padding.
+    since they see nearly the same pixels. Local memory: ``stages (rows + columns) depth`` elements
+    of the tiling, whose rows are the box's places, and padding.
     """
     BM, BN, BK, STAGES = PLAN.tiling[0:4]
-    TAPS = PLAN.window.taps[0] * PLAN.window.taps[1]
     boxes, columns = boxes_of(out, PLAN.box), kl.cdiv(out.shape[3], BN)
-    box, column = tile_position(kl.group_id(0), boxes, columns, GROUP)
+    box, column = tile_position(kl.group_id(0), boxes, columns, PLAN.tiling.group)
     corner, first = corner_of(out, box, PLAN.box), column * BN
-    AHEAD = 0 if PLAN.tiling.apart else STAGES - 1
     tile_x = kl.local((STAGES, BM, BK), x.dtype)
     tile_w = kl.local((STAGES, BK, BN), w.dtype)
     acc = kl.matrix((BM, BN), ACC, scope="workgroup", units=PLAN.tiling.units)
     acc.fill(0)
-    for stage in kl.static_range(AHEAD):
-        start_copies(tile_x[stage], tile_w[stage], x, w, corner, first, stage, PLAN)
-    for step in range(TAPS * kl.cdiv(x.shape[3], BK)):
-        if AHEAD > 0:
-            kl.copy_wait(AHEAD - 1)
-            kl.barrier()
-        ahead = step + AHEAD
-        slot = ahead % STAGES
-        start_copies(tile_x[slot], tile_w[slot], x, w, corner, first, ahead, PLAN)
-        if AHEAD == 0:
-            kl.copy_wait(0)
-            kl.barrier()
-        now = step % STAGES
-        left = x.shape[3] - step // TAPS * BK
-        kl.mma(acc, tile_x[now], tile_w[now], valid=(BM, out.shape[3] - first, left))
-        if STAGES == 1:
-            kl.barrier()
+    products = Products(x, w, corner, first, out.shape[3], PLAN)
+    steps = PLAN.window.count * kl.cdiv(x.shape[3], BK)
+    start_ring((tile_x, tile_w), products, PLAN.tiling)
+    multiply_steps(acc, (tile_x, tile_w), products, (0, steps), PLAN.tiling)
     acc.map(activated, first, bias, ACTIVATION)
     acc.store(corner.box(out, PLAN.box, first, BN))
-
-
-@function
-def start_copies(
-    tile_x: Any, tile_w: Any, x: Any, w: Any, corner: Any, first: Any, step: Any, PLAN: BoxPlan
-) -> None:
-    """Starts to copy what a step multiplies."""
-    BK, BN = tile_w.shape
-    TAPS = PLAN.window.taps[0] * PLAN.window.taps[1]
-    tap, channel = step % TAPS, step // TAPS * BK
-    kl.copy_async(tile_x, corner.seen(tap, PLAN.window).box(x, PLAN.box, channel, BK))
-    kl.copy_async(tile_w, w[tap, channel : channel + BK, first : first + BN])
-    kl.copy_commit()
 
 
 @function
@@ -145,17 +142,44 @@ def activated(total: Any, i: Any, j: Any, first: Any, bias: Any, activation: Any
     return activation(total)
 
 
+class Sums(NamedTuple):
+    """Boxes of gradients from the `first` on, and of what a tap sees of images from there."""
+
+    dy: Any
+    x: Any
+    tap: Any
+    first: Any
+    row: Any
+    column: Any
+    PLAN: BoxPlan
+
+    @function
+    def start(self, tile_dy: Any, tile_x: Any, step: Any) -> None:
+        """Starts to copy what a step multiplies, the places of a box."""
+        BOX = self.PLAN.box
+        corner = corner_of(self.dy, self.first + step, BOX)
+        kl.copy_async(tile_dy, corner.box(self.dy, BOX, self.row, tile_dy.shape[1]))
+        seen = corner.seen(self.tap, self.PLAN.window)
+        kl.copy_async(tile_x, seen.box(self.x, BOX, self.column, tile_x.shape[1]))
+
+    @function
+    def valid(self, step: Any) -> Any:
+        """The filters and channels that there are, and all places of the box."""
+        PLACES = self.PLAN.tiling.depth
+        return self.dy.shape[3] - self.row, self.x.shape[3] - self.column, PLACES
+
+
 @kernel
 def sum_boxes(x: Any, dy: Any, out: Any, *, PLAN: BoxPlan, ACC: Any) -> None:
     """``out[s, t, k, c]`` sums ``dy[place, k] * x[what tap t sees from there, c]``.
 
     The sum is over part s of the results' places, in boxes; each part but the last has as many. A
     workgroup per tile of filters by channels, tap and part, taps next to each other, since they see
-    nearly the same pixels. Arrays, ring and local memory as of `multiply_boxes`, a step being the
-    places of a box.
+    nearly the same pixels. Arrays and local memory as of `multiply_boxes`, a step being the places
+    of a box.
     """
     BM, BN, PLACES, STAGES = PLAN.tiling[0:4]
-    TAPS = PLAN.window.taps[0] * PLAN.window.taps[1]
+    TAPS = PLAN.window.count
     rows, columns = kl.cdiv(dy.shape[3], BM), kl.cdiv(x.shape[3], BN)
     tap, tile = kl.group_id(0) % TAPS, kl.group_id(0) // TAPS % (rows * columns)
     part = kl.group_id(0) // (TAPS * rows * columns)
@@ -163,47 +187,15 @@ def sum_boxes(x: Any, dy: Any, out: Any, *, PLAN: BoxPlan, ACC: Any) -> None:
     boxes = boxes_of(dy, PLAN.box)
     each = kl.cdiv(boxes, out.shape[0])
     first = part * each
-    AHEAD = 0 if PLAN.tiling.apart else STAGES - 1
     tile_dy = kl.local((STAGES, PLACES, BM), dy.dtype)
     tile_x = kl.local((STAGES, PLACES, BN), x.dtype)
     acc = kl.matrix((BM, BN), ACC, scope="workgroup", units=PLAN.tiling.units)
     acc.fill(0)
-    for stage in kl.static_range(AHEAD):
-        corner = corner_of(dy, first + stage, PLAN.box)
-        start_sums(tile_x[stage], tile_dy[stage], x, dy, corner, tap, row, column, PLAN)
-    for step in range(kl.maximum(kl.minimum(boxes - first, each), 0)):
-        if AHEAD > 0:
-            kl.copy_wait(AHEAD - 1)
-            kl.barrier()
-        slot, corner = (step + AHEAD) % STAGES, corner_of(dy, first + step + AHEAD, PLAN.box)
-        start_sums(tile_x[slot], tile_dy[slot], x, dy, corner, tap, row, column, PLAN)
-        if AHEAD == 0:
-            kl.copy_wait(0)
-            kl.barrier()
-        now = step % STAGES
-        valid = (dy.shape[3] - row, x.shape[3] - column, PLACES)
-        kl.mma(acc, tile_dy[now].T, tile_x[now], valid=valid)
-        if STAGES == 1:
-            kl.barrier()
+    sums = Sums(dy, x, tap, first, row, column, PLAN)
+    steps = kl.maximum(kl.minimum(boxes - first, each), 0)
+    start_ring((tile_dy, tile_x), sums, PLAN.tiling)
+    multiply_steps(acc, (tile_dy, tile_x), sums, (0, steps), PLAN.tiling, True)
     acc.store(out[part, tap, row : row + BM, column : column + BN])
-
-
-@function
-def start_sums(
-    tile_x: Any,
-    tile_dy: Any,
-    x: Any,
-    dy: Any,
-    corner: Any,
-    tap: Any,
-    row: Any,
-    column: Any,
-    PLAN: BoxPlan,
-) -> None:
-    """Starts to copy a box of gradients and what a tap sees from it."""
-    kl.copy_async(tile_dy, corner.box(dy, PLAN.box, row, tile_dy.shape[1]))
-    kl.copy_async(tile_x, corner.seen(tap, PLAN.window).box(x, PLAN.box, column, tile_x.shape[1]))
-    kl.copy_commit()
 
 
 @kernel

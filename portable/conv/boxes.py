@@ -12,13 +12,13 @@ from portable.conv.box_kernels import BoxPlan, arrange_filters, gather_patches, 
 from portable.conv.geometry import Geometry, Layout, Pair, Window
 from portable.conv.layouts import as_nchw
 from portable.conv.method import Method, most_workspace
-from portable.conv.tiling import Tiling
 from portable.conv.tuning import direct_choices
 from portable.dtypes import DType, float16
 from portable.lang.arguments import ALIGNMENT
 from portable.lang.function import Function
 from portable.lang.geometry import groups
 from portable.linalg.gemm_rows import copy_into
+from portable.linalg.tiling import Tiling
 from portable.tune.fallback import first_accepted
 from portable.tune.space import Parameters
 from portable.tune.table import state

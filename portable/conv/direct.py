@@ -15,12 +15,12 @@ from portable.conv.direct_kernels import (
 from portable.conv.geometry import Geometry
 from portable.conv.layouts import as_nchw
 from portable.conv.method import Method
-from portable.conv.tiling import Tiling
 from portable.dtypes import dtype, float16
 from portable.lang.function import Function
 from portable.lang.geometry import groups
 from portable.linalg.gemm_kernels import keep
 from portable.linalg.gemm_tuning import candidates, multiplying
+from portable.linalg.tiling import Tiling
 from portable.tune.fallback import first_accepted
 from portable.tune.space import Parameters
 

@@ -11,19 +11,16 @@ which a place takes are made once for them, and once in a step for each of its r
 
 from __future__ import annotations
 
-from typing import Any, Final, NamedTuple
+from typing import Any, NamedTuple
 
 from portable import lang as kl
 from portable.conv.geometry import Window
-from portable.conv.tiling import Tiling
 from portable.lang.function import function
 from portable.lang.kernel import kernel
 from portable.linalg.gemm_kernels import tile_position
+from portable.linalg.tiling import Tiling
 
 __all__ = ["FilterGradient", "Gathering", "ImageGradient", "Results", "gathered_product"]
-
-GROUP: Final = 8
-"""Rows of tiles that follow each other before the next column."""
 
 
 class Spot(NamedTuple):
@@ -194,7 +191,7 @@ def gathered_product(
     rows, columns = kl.cdiv(m, BM), kl.cdiv(n, BN)
     index, batch = kl.group_id(0) % (rows * columns), kl.group_id(0) // (rows * columns)
     part, group = batch // GATHERING.groups, batch % GATHERING.groups
-    row, column = tile_position(index, rows, columns, GROUP)
+    row, column = tile_position(index, rows, columns, TILING.group)
     row, column = row * BM, column * BN
     images = kl.cdiv(x.shape[0], out.shape[0])
     first = part * images

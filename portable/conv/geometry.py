@@ -38,6 +38,11 @@ class Window:
     padding: Pair
     dilation: Pair
 
+    @property
+    def count(self) -> int:
+        """How many taps there are."""
+        return self.taps[0] * self.taps[1]
+
 
 @dataclass(frozen=True, slots=True)
 class Geometry:

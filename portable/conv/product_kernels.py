@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any, Final
 
 from portable import lang as kl
-from portable.conv.tiling import Tiling
 from portable.lang.function import function
 from portable.lang.kernel import kernel
+from portable.linalg.tiling import Tiling
 
 __all__ = ["multiply_many"]
 

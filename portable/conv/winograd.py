@@ -12,7 +12,6 @@ from portable.conv.layouts import as_nchw
 from portable.conv.method import Method, most_workspace
 from portable.conv.points import Transforms, transforms
 from portable.conv.product_kernels import multiply_many
-from portable.conv.tiling import Tiling
 from portable.conv.tuning import winograd_choices
 from portable.conv.winograd_kernels import (
     Tiles,
@@ -23,6 +22,7 @@ from portable.conv.winograd_kernels import (
 from portable.dtypes import DType
 from portable.lang.function import Function
 from portable.lang.geometry import groups
+from portable.linalg.tiling import Tiling
 from portable.tune.fallback import first_accepted
 from portable.tune.space import Parameters
 from portable.tune.table import state

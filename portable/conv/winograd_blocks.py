@@ -12,12 +12,12 @@ from typing import Any, Final
 
 from portable.conv.block_kernels import BlockPlan, convolve_blocks
 from portable.conv.method import Method, most_workspace
-from portable.conv.tiling import Tiling
 from portable.conv.tuning import winograd_choices
 from portable.conv.winograd import Winograd
 from portable.dtypes import DType
 from portable.lang.function import Function
 from portable.lang.geometry import groups
+from portable.linalg.tiling import Tiling
 from portable.tune.fallback import first_accepted
 from portable.tune.space import Parameters
 from portable.tune.table import state

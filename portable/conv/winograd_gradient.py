@@ -11,11 +11,11 @@ from math import prod
 from typing import Any, Final
 
 from portable.conv.product_kernels import multiply_many
-from portable.conv.tiling import Tiling
 from portable.conv.tuning import winograd_choices
 from portable.conv.winograd import Winograd
 from portable.conv.winograd_kernels import transform_gradient, transform_sums
 from portable.lang.geometry import groups
+from portable.linalg.tiling import Tiling
 from portable.tune.fallback import first_accepted
 from portable.tune.space import Parameters
 from portable.tune.table import state

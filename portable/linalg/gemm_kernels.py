@@ -6,11 +6,13 @@ have any strides; the leading dimensions of `a`, `b`, `c`, `bias` broadcast agai
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 from portable import lang as kl
 from portable.lang.function import function
 from portable.lang.kernel import kernel
+from portable.linalg.operand_ring import multiply_steps, start_ring
+from portable.linalg.tiling import Tiling
 
 __all__ = ["gemm_naive", "gemm_sums", "gemm_tiled", "gemm_tiles", "keep", "relu"]
 
@@ -149,18 +151,9 @@ def gemm_naive(
 
 @kernel
 def gemm_tiled(
-    alpha: Any,
-    a: Any,
-    b: Any,
-    beta: Any,
-    c: Any,
-    bias: Any,
-    out: Any,
-    *,
-    TILE: int,
-    ACC: Any,
-    ACTIVATION: Any,
-) -> None:
+    alpha: Any, a: Any, b: Any, beta: Any, c: Any, bias: Any, out: Any,
+    *, TILE: int, ACC: Any, ACTIVATION: Any,
+) -> None:  # fmt: skip
     """A work-item per element, square tiles of both operands in local memory.
 
     Each element read from global memory serves ``TILE`` products; each product still costs two
@@ -192,90 +185,69 @@ def gemm_tiled(
         result[row, column] = finished(total, terms, out, place, ACTIVATION)
 
 
+class Operands(NamedTuple):
+    """What a tile of a result is made of: matrices and their extents, and where it begins."""
+
+    left: Any
+    right: Any
+    row: Any
+    column: Any
+    first: Any
+    ends: Any
+    DEPTH: int
+
+    @function
+    def start(self, tile_a: Any, tile_b: Any, step: Any) -> None:
+        """Starts to copy the tiles of a step."""
+        (BM, BK), BN, row, column = tile_a.shape, tile_b.shape[1], self.row, self.column
+        begin = self.first + step * BK
+        kl.copy_async(tile_a, self.left[row : row + BM, begin : begin + BK])
+        kl.copy_async(tile_b, self.right[begin : begin + BK, column : column + BN])
+
+    @function
+    def valid(self, step: Any) -> Any:
+        """Rows, columns and products of a step that lie in the matrices."""
+        (m, n, k), BK = self.ends, self.DEPTH
+        return m - self.row, n - self.column, k - step * BK - self.first
+
+
 @kernel
 def gemm_tiles(
-    alpha: Any,
-    a: Any,
-    b: Any,
-    beta: Any,
-    c: Any,
-    bias: Any,
-    out: Any,
-    *,
-    BM: int,
-    BN: int,
-    BK: int,
-    STAGES: int,
-    APART: bool,
-    GROUP: int,
-    UNITS: bool,
-    ACC: Any,
-    ACTIVATION: Any,
-    IN_PARTS: bool = False,
-    SPLIT: Any = False,
-) -> None:
+    alpha: Any, a: Any, b: Any, beta: Any, c: Any, bias: Any, out: Any,
+    *, TILING: Tiling, ACC: Any, ACTIVATION: Any,
+) -> None:  # fmt: skip
     """A workgroup per tile of the result, held in registers or by matrix units.
 
     Tiles of the operands pass through a ring in local memory; while one is multiplied the next ones
-    are on their way. Local memory: ``STAGES (BM + BN) BK`` elements and the padding that the
-    device's layout wants.
+    are on their way. Local memory: ``stages (rows + columns) depth`` elements of the tiling and the
+    padding that the device's layout wants.
 
     Parameters
     ----------
     alpha, a, b, beta, c, bias, out, ACC, ACTIVATION
         As in `gemm_naive`.
-    BM, BN, BK : int
-        Rows and columns of a tile of the result, and the depth of those of operands.
-    STAGES : int
-        Slots of the ring.
-    APART : bool
-        Whether a tile is only asked for when it is wanted: where multiplications run on their own,
-        the device has work-items that do nothing but copy, or ask its copy engine, and run ahead.
-    GROUP : int
-        Rows of tiles that are worked off side by side (`tile_position`).
-    UNITS, SPLIT : bool
-        Whether matrix units may multiply, and factors of single precision by parts.
-    IN_PARTS : bool
-        Whether the sum over k is cut into as many parts as `out` has matrices along its first
-        dimension, for results of too few tiles to keep a device busy; `gemm_sums` adds them up.
+    TILING : Tiling
+        The tiles. Where it sums `in_parts`, `out` has a matrix of partial sums for each of them
+        along its first dimension, which `gemm_sums` adds up.
     """
-    batch, row, column = tile_of_workgroup(out, BM, BN, GROUP)
+    BM, BN, BK, STAGES = TILING[0:4]
+    batch, row, column = tile_of_workgroup(out, BM, BN, TILING.group)
     left, right, result = matrices(a, b, out, batch)
     m, n, k = result.shape[0], result.shape[1], left.shape[1]
-    if IN_PARTS:
-        most = kl.cdiv(kl.cdiv(k, BK), out.shape[0])
+    first, steps = 0, kl.cdiv(k, BK)
+    if TILING.in_parts:
+        most = kl.cdiv(steps, out.shape[0])
         before = batch // matrices_of(out, 1) * most
-        first, steps = before * BK, kl.minimum(kl.cdiv(k, BK) - before, most)
-    else:
-        first, steps = 0, kl.cdiv(k, BK)
-    AHEAD = 0 if APART else STAGES - 1
+        first, steps = before * BK, kl.minimum(steps - before, most)
     tile_a = kl.local((STAGES, BM, BK), a.dtype)
     tile_b = kl.local((STAGES, BK, BN), b.dtype)
-    acc = kl.matrix((BM, BN), ACC, scope="workgroup", units=UNITS, split=SPLIT)
+    acc = kl.matrix((BM, BN), ACC, scope="workgroup", units=TILING.units, split=TILING.split)
     acc.fill(0)
-    for stage in kl.static_range(AHEAD):
-        begin = first + stage * BK
-        kl.copy_async(tile_a[stage], left[row : row + BM, begin : begin + BK])
-        kl.copy_async(tile_b[stage], right[begin : begin + BK, column : column + BN])
-        kl.copy_commit()
-    for step in range(steps):
-        if AHEAD > 0:
-            kl.copy_wait(AHEAD - 1)
-            kl.barrier()
-        ahead = step + AHEAD
-        slot, start = ahead % STAGES, first + ahead * BK
-        kl.copy_async(tile_a[slot], left[row : row + BM, start : start + BK])
-        kl.copy_async(tile_b[slot], right[start : start + BK, column : column + BN])
-        kl.copy_commit()
-        if AHEAD == 0:
-            kl.copy_wait(0)
-            kl.barrier()
-        now = step % STAGES
-        kl.mma(acc, tile_a[now], tile_b[now], valid=(m - row, n - column, k - step * BK - first))
-        if STAGES == 1:
-            kl.barrier()
-    terms, first_place = (alpha, beta, c, bias), (batch, row, column)
-    acc.map(finished_in_tile, terms, out, first_place, ACTIVATION)
+    operands = Operands(left, right, row, column, first, (m, n, k), BK)
+    start_ring((tile_a, tile_b), operands, TILING)
+    multiply_steps(acc, (tile_a, tile_b), operands, (0, steps), TILING)
+    terms, place = (alpha, beta, c, bias), (batch, row, column)
+    acc.map(finished_in_tile, terms, out, place, ACTIVATION)
     if c is not None:  # which may be the result
         kl.barrier()
     acc.store(result[row : row + BM, column : column + BN])

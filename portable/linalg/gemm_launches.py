@@ -15,6 +15,7 @@ from portable.lang.launch import Launcher
 from portable.linalg.gemm_kernels import gemm_naive, gemm_sums, gemm_tiled, gemm_tiles, keep
 from portable.linalg.gemm_model import Product
 from portable.linalg.gemm_tuning import schemes
+from portable.linalg.tiling import Tiling
 from portable.tune.space import Parameters
 
 __all__ = ["TileLaunch", "in_order", "launches", "sums_launch", "tiles_launch"]
@@ -89,9 +90,8 @@ def _in_parts(
     """The tile kernel for a result, or for partial ones that `gemm_sums` adds up."""
     if parts == 1:
         return tiles_launch(choice, shape, constants)
-    sums = {"IN_PARTS": True, **constants, "ACTIVATION": keep}
-    launcher, sizes, _ = tiles_launch(choice, (parts, *shape), sums)
-    return TileLaunch(launcher, sizes, parts)
+    sums = {**constants, "ACTIVATION": keep}
+    return tiles_launch(choice, (parts, *shape), sums, parts)
 
 
 def in_order(
@@ -125,7 +125,7 @@ def in_order(
 
 
 def tiles_launch(
-    parameters: Parameters, shape: tuple[int, ...], constants: dict[str, Any]
+    parameters: Parameters, shape: tuple[int, ...], constants: dict[str, Any], parts: int = 1
 ) -> TileLaunch:
     """The tile kernel with one set of tuned parameters, for a result or its partial sums.
 
@@ -136,12 +136,16 @@ def tiles_launch(
     shape : tuple of int
         Of the result, (..., M, N), or of the partial ones, (parts, ..., M, N).
     constants : dict
-        ``ACC`` and ``ACTIVATION``, and others that replace the usual ones.
+        ``ACC`` and ``ACTIVATION``, and ``SPLIT`` where factors may be split.
+    parts : int
+        Into how many the sums are cut.
     """
-    sizes = {name: value for name, value in parameters.items() if name != "WORKGROUP"}
+    own = dict(constants)
+    split = own.pop("SPLIT", False)
+    tiling = Tiling.of(parameters, split=split, in_parts=parts > 1)
     workgroup = (parameters["WORKGROUP"], 1, 1)
-    launcher = _over_tiles(gemm_tiles, shape, parameters["BM"], parameters["BN"], workgroup)
-    return TileLaunch(launcher, {"IN_PARTS": False, "SPLIT": False, **sizes, **constants})
+    launcher = _over_tiles(gemm_tiles, shape, tiling.rows, tiling.columns, workgroup)
+    return TileLaunch(launcher, {"TILING": tiling, **own}, parts)
 
 
 def sums_launch(shape: tuple[int, ...], activation: Function) -> TileLaunch:

@@ -23,6 +23,7 @@ from portable.linalg.dense import reduced
 from portable.linalg.dense_shapes import DenseShape
 from portable.linalg.gemm_kernels import gemm_naive, gemm_tiled, gemm_tiles, keep
 from portable.linalg.magnitude import largest_magnitude
+from portable.linalg.tiling import Tiling
 from portable.nn import fused
 from portable.nn.stages.layer_product import transpose
 from portable.primitives.base.recipe import Recipe
@@ -108,8 +109,8 @@ def products_of_squares() -> None:
 
 
 def tiles(stages: int, apart: bool = False) -> None:
-    sizes = {"BM": 8, "BN": 8, "BK": 4, "GROUP": 2, "UNITS": False}
-    multiplied(gemm_tiles[4 * 8, 8], 11, 22, 13, **sizes, STAGES=stages, APART=apart)
+    tiling = Tiling(8, 8, 4, stages, units=False, apart=apart, group=2)
+    multiplied(gemm_tiles[4 * 8, 8], 11, 22, 13, TILING=tiling)
 
 
 @run
@@ -127,8 +128,8 @@ def products_into_an_operand() -> None:
     """``c`` is where the result goes."""
     a, b, c = random(11, 9), random(9, 13), random(11, 13)
     wanted = a @ b + c
-    sizes = {"BM": 8, "BN": 8, "BK": 4, "GROUP": 2, "UNITS": False, "STAGES": 2, "APART": False}
-    gemm_tiles[4 * 8, 8](1.0, a, b, 1.0, c, None, c, **sizes, ACC=float32, ACTIVATION=keep)
+    how = {"TILING": Tiling(8, 8, 4, 2, units=False, group=2), "ACC": float32, "ACTIVATION": keep}
+    gemm_tiles[4 * 8, 8](1.0, a, b, 1.0, c, None, c, **how)
     close(c, wanted)
 
 
@@ -144,9 +145,10 @@ def on_h200(m: int, n: int, k: int, items: int, kind: str, *, alike: int = 1, **
         if alike > 1:
             a, wanted = np.broadcast_to(a, (alike, m, k)), np.broadcast_to(wanted, (alike, m, n))
         out = empty(*wanted.shape, kind=kind)
-        how = {"GROUP": 2, "UNITS": True, "ACC": dtype(kind).register, "ACTIVATION": keep}
+        tiling = Tiling.of({**sizes, "GROUP": 2, "UNITS": True})
+        how = {"TILING": tiling, "ACC": dtype(kind).register, "ACTIVATION": keep}
         tiles = alike * -(-m // sizes["BM"]) * -(-n // sizes["BN"])
-        gemm_tiles[tiles * items, items](1.0, a, b, 0.0, None, None, out, **sizes, **how)
+        gemm_tiles[tiles * items, items](1.0, a, b, 0.0, None, None, out, **how)
         np.testing.assert_array_equal(out, wanted)
 
 

@@ -87,7 +87,9 @@ def test_a_rounds_operands_are_loaded_in_the_round_before(in_parts: bool, dtype:
     """
     specialised = wanted(dtype, CUDA, False)
     if in_parts:
-        constants = tuple({**dict(specialised.constants), "IN_PARTS": True}.items())
+        known = dict(specialised.constants)
+        tiling = known["TILING"]._replace(in_parts=True)
+        constants = tuple((known | {"TILING": tiling}).items())
         sums = ArraySpec(dtype, ("any", "any", "unit"), aligned=True)
         parameters = (*specialised.parameters[:-1], sums)
         specialised = replace(specialised, parameters=parameters, constants=constants)

@@ -10,6 +10,7 @@ __all__ = ["PRODUCTS", "UNITS"]
 
 LINALG: Final = "portable.linalg."
 GEMM: Final = LINALG + "gemm_kernels:"
+RING: Final = LINALG + "operand_ring:"
 APART: Final = "portable.lang.passes.matrix.warp_specialisation:"
 BULK: Final = "portable.lang.passes.bulk:"
 SETTLE: Final = "portable.lang.passes.matrix.wgmma_order:"
@@ -55,44 +56,44 @@ PRODUCTS: Final = (
     ),
     fault(
         "a copy is not waited for",
-        GEMM + "gemm_tiles",
+        RING + "multiply_steps",
         "kl.copy_wait(AHEAD - 1)",
         "kl.copy_wait(AHEAD)",
         "products_of_tiles",
         "copy",
     ),
     without_barrier(
-        GEMM + "gemm_tiles",
+        RING + "multiply_steps",
         0,
-        4,
+        3,
         "a tile is multiplied when only the own part of it has come",
         "products_of_tiles",
     ),
     fault(
         "a slot is filled one step early",
-        GEMM + "gemm_tiles",
+        RING + "multiply_steps",
         "ahead % STAGES",
         "(ahead + 1) % STAGES",
         "products_of_tiles",
         "copy",
     ),
     without_barrier(
-        GEMM + "gemm_tiles",
+        RING + "multiply_steps",
         2,
-        4,
+        3,
         "the only slot is filled while it is read",
         "products_of_tiles_in_turn",
     ),
     without_barrier(
         GEMM + "gemm_tiles",
-        3,
-        4,
+        0,
+        1,
         "an operand is overwritten before all have read it",
         "products_into_an_operand",
     ),
     fault(
         "more columns are said to be zeros than are",
-        GEMM + "gemm_tiles",
+        GEMM + "Operands.valid",
         "k - step * BK",
         "k - step * BK - 1",
         "products_of_tiles",

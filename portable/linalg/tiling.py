@@ -1,0 +1,70 @@
+"""How workgroups multiply tiles, as the table of tuned parameters has it."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+from portable.tune.space import Parameters
+
+__all__ = ["Tiling"]
+
+
+class Tiling(NamedTuple):
+    """A constant of kernels.
+
+    Attributes
+    ----------
+    rows, columns, depth : int
+        Of the result's tile, and of a step of the sums.
+    stages : int
+        Slots of the ring of operand tiles.
+    units : bool
+        Whether matrix units may multiply.
+    split : bool or "first"
+        Whether they may multiply single precision, as sums of two numbers of 11 bits, or rounded
+        to the first of them.
+    apart : bool
+        Whether a tile is only asked for when it is wanted: where multiplications run on their own,
+        the device has work-items that do nothing but copy, or ask its copy engine, and run ahead.
+    group : int
+        Rows of tiles that are worked off side by side (`tile_position`).
+    in_parts : bool
+        Whether sums are cut into parts, for results of too few tiles to keep a device busy.
+    """
+
+    rows: int
+    columns: int
+    depth: int
+    stages: int
+    units: bool
+    split: Any = False
+    apart: bool = False
+    group: int = 8
+    in_parts: bool = False
+
+    @property
+    def ahead(self) -> int:
+        """Steps that operands are asked for before they are multiplied."""
+        return 0 if self.apart else self.stages - 1
+
+    @classmethod
+    def of(cls, choice: Parameters, *, split: Any = False, in_parts: bool = False) -> Tiling:
+        """That of a choice of the tuning table, of which some say whether to split."""
+        return _tiling(
+            choice["BM"],
+            choice["BN"],
+            choice["BK"],
+            choice["STAGES"],
+            choice["UNITS"],
+            choice.get("SPLIT", split),
+            choice.get("APART", False),
+            choice.get("GROUP", 8),
+            in_parts,
+        )
+
+
+@lru_cache(maxsize=1024)
+def _tiling(*values: Any) -> Tiling:
+    """The same object for the same values, by which launches know them again."""
+    return Tiling(*values)
