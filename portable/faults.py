@@ -35,7 +35,10 @@ class Fault(StrEnum):
     """The compiler may crash on kernels that keep values in several loops that hold barriers."""
 
     LOST_BRANCHES = "lost branches"
-    """What a branch assigns after a barrier in it may be forgotten where the branch ends."""
+    """What a branch assigns after a barrier in it may be forgotten where the branch ends.
+
+    At the end of a round of a loop with barriers all work-items may branch as the first does.
+    """
 
     ROUNDED_CONSTANTS = "rounded constants"
     """A branch in which a constant beyond the integers is rounded may be taken to be dead."""

@@ -262,6 +262,33 @@ def test_what_branches_assign_after_a_barrier_is_kept(device: Device, loop: bool
     np.testing.assert_array_equal(found, [-100] * 8 + assigned + [-100] * 8 + np.tile(x[:4], 6))
 
 
+@pt.kernel
+def branches_as_rounds_end(out, x, *, CONTINUE):
+    lid, rounds, total = kl.local_id(0), 0, 0
+    while kl.workgroup_uniform(x[0]) > rounds:
+        rounds += 1
+        if CONTINUE:
+            if rounds < 3:
+                if lid % 3 == 0:
+                    out[lid, 0] = rounds
+                    total += lid + 1
+                continue
+        if lid % 3 == 1:
+            out[lid, 0] = -rounds
+            total += 10
+    out[lid, 1] = total
+
+
+@pytest.mark.parametrize("goes_on", [False, True])
+def test_work_items_branch_each_their_way_as_a_round_ends(device: Device, goes_on: bool) -> None:
+    x, lid = np.array([3], np.int32), np.arange(8)
+    launcher = branches_as_rounds_end[8, 8]
+    found = run(device, launcher, np.zeros((8, 2), np.int32), x, CONTINUE=goes_on)[0]
+    early, late = (lid % 3 == 0) * goes_on, lid % 3 == 1
+    totals = 2 * early * (lid + 1) + late * (10 if goes_on else 30)
+    np.testing.assert_array_equal(found, np.stack([2 * early - 3 * late, totals], axis=1))
+
+
 # -- constants that are rounded -------------------------------------------------------------------
 
 

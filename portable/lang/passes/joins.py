@@ -1,10 +1,14 @@
-"""Lets a workgroup meet again where branches and loops with barriers end.
+"""Lets a workgroup meet again where branches and loops with barriers end, and at a round's end.
 
 PoCL (3.0 and 3.1) runs the work-items of a workgroup in loops from one barrier to the next. Where
 one of two ways to a place leads through a barrier, as after an ``if`` that holds one, the code from
 that place to the next barrier belongs to two such loops, and variables assigned beyond the barrier
 were seen to have the values there that they had before the branch. A barrier at that place parts
 the loops. All work-items reach it, since all reach those within.
+
+PoCL itself ends each round of a loop with barriers in one, but puts it before the last branch where
+nothing follows what that branch skips: all work-items then go where the first one goes. A barrier
+of ours at a round's end follows it. Loops that count have the step there, which is enough.
 """
 
 from __future__ import annotations
@@ -13,13 +17,16 @@ from dataclasses import replace
 
 from portable.lang.ir import statements as s
 from portable.lang.ir.kernel import Kernel
-from portable.lang.ir.walk import all_statements, map_block
+from portable.lang.ir.walk import all_statements, map_block, map_blocks
 
 __all__ = ["meet_after_barriers"]
 
 
 def meet_after_barriers(kernel: Kernel) -> Kernel:
-    """The kernel with a barrier after each branch and loop in which there is one."""
+    """The kernel with a barrier after each branch and loop in which there is one.
+
+    Rounds of loops other than ``for`` end in one too, where there is one in the loop.
+    """
     if kernel.workgroup == (1, 1, 1):
         return kernel
     return replace(kernel, body=map_block(kernel.body, _joined))
@@ -31,4 +38,25 @@ def _joined(statement: s.Statement) -> s.Block:
     within = (x for block in statement.blocks() for x in all_statements(block))
     if not any(isinstance(x, s.Barrier | s.WorkgroupUniform) for x in within):
         return (statement,)
-    return statement, s.Barrier(statement.loc)
+    meeting = s.Barrier(statement.loc)
+    if isinstance(statement, s.Loop):
+        statement = replace(statement, body=_round(statement.body, meeting))
+    return statement, meeting
+
+
+def _round(body: s.Block, meeting: s.Barrier) -> s.Block:
+    """A loop's body with a barrier where it ends, and where it is left early for the next round."""
+    body = _before_continuing(body, meeting)
+    ended = isinstance(body[-1], s.Barrier | s.Break | s.Continue | s.Return)
+    return body if ended else (*body, meeting)
+
+
+def _before_continuing(block: s.Block, meeting: s.Barrier) -> s.Block:
+    """All work-items continue, or none does: the loop holds barriers."""
+    out: list[s.Statement] = []
+    for x in block:
+        if isinstance(x, s.Continue):
+            out.append(meeting)
+        own = isinstance(x, s.For | s.Loop)
+        out.append(x if own else map_blocks(x, lambda inner: _before_continuing(inner, meeting)))
+    return tuple(out)
