@@ -18,7 +18,7 @@ from portable.backend import Device
 from portable.dtypes import DType
 from portable.errors import DTypeError, ShapeError
 from portable.lang.function import function
-from portable.lang.structs import instance, is_composite, items_of, label
+from portable.lang.structs import declared_types, instance, is_composite, items_of, label
 from portable.namespace import device_of_arrays
 from portable.primitives.base.borrowed import released, stored
 from portable.primitives.base.storage import Storage
@@ -93,15 +93,26 @@ def _joined(kind: Any, items: Sequence[Any]) -> Any:
 def typed(x: Any, like: DType) -> Any:
     """A number, or a tuple or struct of numbers, as NumPy's scalars.
 
-    Python's integers become `int64`, its floats and complex numbers those of `like`'s precision.
+    A struct's fields that are annotated by dtypes have these. Else Python's integers become `int64`,
+    its floats and complex numbers those of `like`'s precision.
 
     Raises
     ------
     DTypeError
-        For what is no number.
+        For what is no number, or none of its field's dtype.
     """
-    if is_composite(type(x)):
-        return instance(type(x), tuple(typed(item, like) for item in items_of(x)))
+    kind = type(x)
+    if is_composite(kind):
+        declared = declared_types(kind) if kind is not tuple else {}
+        items = []
+        for position, item in enumerate(items_of(x)):
+            name = label(kind, position)
+            wanted = declared.get(name[1:])
+            if isinstance(wanted, DType):
+                items.append(_as_declared(item, wanted, kind.__name__ + name))
+            else:
+                items.append(typed(item, like))
+        return instance(kind, tuple(items))
     if isinstance(x, np.generic):
         return x
     if isinstance(x, bool):
@@ -114,6 +125,17 @@ def typed(x: Any, like: DType) -> Any:
     if isinstance(x, complex):
         return np.complex128(x) if wide else np.complex64(x)
     raise DTypeError(f"a total is made of numbers, not of {type(x).__name__} {x!r}")
+
+
+def _as_declared(x: Any, wanted: DType, name: str) -> Any:
+    """A number as a NumPy scalar of the dtype that its field is annotated by."""
+    try:
+        made = wanted.numpy.type(x)
+        if made == x or not wanted.is_integer:
+            return made
+    except (TypeError, ValueError, OverflowError):
+        pass
+    raise DTypeError(f"{name} is annotated as {wanted}, and {x!r} is no number of that type")
 
 
 def kinds_of(x: Any) -> tuple[Any, tuple[DType, ...]]:

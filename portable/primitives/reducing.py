@@ -158,8 +158,8 @@ def reduce(
     neutral : number, tuple or struct of numbers
         The total of nothing, which changes none that it is combined with. It may be left out for
         ``kl.add``, ``kl.multiply``, ``kl.maximum`` and ``kl.minimum`` of numbers. Where totals are
-        structs their fields have the types of these numbers; of Python's, integers are `int64` and
-        floats of the precision of `x`.
+        structs their fields have the types that they are annotated by, else those of these
+        numbers; of Python's, integers are `int64` and floats of the precision of `x`.
     each : function, optional
         Makes a total of an element: of ``(element)``, or of ``(element, position)``, the position
         counted in C order along the axes that go. Elements are totals by default.

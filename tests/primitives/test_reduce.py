@@ -124,6 +124,40 @@ def test_moments_along_axes(device: Device, axis: Any) -> None:
     np.testing.assert_allclose(pt.to_numpy(out.squares) / count, x.var(axis), rtol=1e-4)
 
 
+@dataclass(frozen=True)
+class Place:
+    """Declares the type of one field and leaves the other open."""
+
+    value: Any
+    index: kl.i32
+
+
+@pt.function
+def placed(value, place):
+    return Place(value, place)
+
+
+@pt.function
+def first_of_least(a, b):
+    first = (a.value == b.value) & (a.index < b.index)
+    return kl.where((a.value < b.value) | first, a, b)
+
+
+def test_totals_have_the_types_that_their_fields_declare() -> None:
+    x, nothing = values(50), Place(math.inf, 2**31 - 1)
+    total = primitives.reduce(x, first_of_least, neutral=nothing, each=placed)
+    upto = primitives.scan(x, first_of_least, neutral=nothing, each=placed)
+    assert total.index == upto.index[-1] == x.argmin()
+    assert (total.value.dtype, total.index.dtype) == (np.float32, np.int32)
+    assert (upto.value.dtype, upto.index.dtype) == (np.float32, np.int32)
+
+
+@pytest.mark.parametrize("index", [2**31, 0.5, math.inf, None, "1"])
+def test_a_neutral_element_that_is_none_of_its_field(index: Any) -> None:
+    with pytest.raises(DTypeError, match=r"Place\.index is annotated as i32, and .* no number"):
+        primitives.reduce(values(5), first_of_least, neutral=Place(math.inf, index), each=placed)
+
+
 @pytest.mark.parametrize("op", [longest, branching], ids=["vectors", "one by one"])
 @pytest.mark.parametrize("size", SIZES)
 def test_numbers(device: Device, op: Any, size: int) -> None:
