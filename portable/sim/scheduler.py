@@ -128,12 +128,12 @@ def _stuck(launch: Launch, running: list[_Runner]) -> None:
         return
     runner = running[0]
     assert runner.pause is not None
-    others = len(running) - 1
+    others = f"none of the {len(running) - 1} other" if len(running) > 1 else "no other"
     raise report.endless_wait(
         runner.workgroup,
         runner.pause.site,
-        f"endless wait: this loop changes nothing, and none of the {others} other running "
-        "workgroups can make what it waits for come true; it is waited in",
+        f"endless wait: this loop changes nothing, and {others} running workgroup can make what it "
+        "waits for come true; it is waited in",
         "a workgroup may wait only for one that started before it, such as one with a lower ticket",
     )
 

@@ -55,12 +55,19 @@ def test_tickets(seed: int, resident: int) -> None:
 
 def test_waiting_for_a_later_ticket() -> None:
     k, line = _chain(1)
-    with pytest.raises(EndlessWaitError, match=f"kernel.py:{line}:1.*endless wait") as caught:
+    with pytest.raises(EndlessWaitError, match=f"kernel.py:{line}:1.*none of the") as caught:
         run(k, zeros(), zeros(), zeros(), groups=4)
     assert caught.value.location.line == line
     assert caught.value.work_items[0].local_id == (0, 0, 0)
     with sim.checks(waits=False):
         run(k, zeros(), zeros(), zeros(), groups=4)
+
+
+def test_a_lone_workgroup_that_waits() -> None:
+    k = K(FLAG, workgroup=1)
+    k.spin_until(FLAG, 0, 1)
+    with pytest.raises(EndlessWaitError, match="and no other running workgroup can make what"):
+        run(k, zeros(), groups=1)
 
 
 def test_waiting_for_more_workgroups_than_run_at_once() -> None:
