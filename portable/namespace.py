@@ -155,9 +155,16 @@ def _foreign(array: Any) -> Device:
 
 
 def _no_array(thing: object) -> TypeError:
+    kind = type(thing)
+    if kind.__module__.partition(".")[0] == "jax":
+        return TypeError(
+            f"{kind.__name__} of JAX is no array: inside jax.jit, jax.grad and jax.vmap there are "
+            "none yet; call this outside, or from a jax.pure_callback"
+        )
+    name = kind.__name__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__name__}"
     return TypeError(
-        f"{type(thing).__module__}.{type(thing).__name__} is no array; expected a NumPy, CuPy, "
-        "dpnp or Portable array, or one that offers DLPack"
+        f"{name} is no array; expected a NumPy, CuPy, dpnp or Portable array, or one that offers "
+        "DLPack; portable.asarray(x) makes one of numbers and lists"
     )
 
 

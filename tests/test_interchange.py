@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
 
 import portable as pt
-from portable import gf2
+from portable import gf2, primitives
+from portable import lang as kl
 from portable.conv import conv2d, conv2d_input_gradient
 from portable.conv import prepare as prepare_conv
 from portable.errors import DeviceMismatchError, DTypeError, UnsupportedError
@@ -41,6 +42,16 @@ def halves(x: Any, y: Any) -> Any:
     return x / 2 + y, x - y
 
 
+class Pair(NamedTuple):
+    left: Any
+    right: Any
+
+
+@pt.function
+def outer(a: Any, b: Any) -> Any:
+    return Pair(kl.minimum(a.left, b.left), kl.maximum(a.right, b.right))
+
+
 CASES: dict[str, Callable[[Make], Any]] = {
     "gemm": lambda m: gemm(m(A), m(A).T, bias=m(A[:, 0])),
     "svdvals": lambda m: svdvals(m(A)),
@@ -53,6 +64,12 @@ CASES: dict[str, Callable[[Make], Any]] = {
     "a prepared convolution": lambda m: prepare_conv(IMAGES.shape, m(FILTERS))(m(IMAGES)),
     "a gradient": lambda m: conv2d_input_gradient(m(GRADIENT), m(FILTERS), IMAGES.shape),
     "MLP": lambda m: MLP([4, 8, 2], device=device_of(m(A)), seed=1)(m(A)),
+    "primitives": lambda m: (
+        primitives.reduce(m(A), axis=0),
+        *primitives.scan(Pair(m(A), m(-A)), outer, neutral=Pair(np.inf, -np.inf)),
+        *primitives.sort_by_key(m(A), (m(-A),))[1],
+        primitives.gather(m(A), m(np.arange(3))),
+    ),
     "gf2 of dense arrays": lambda m: (
         gf2.matmul(m(A > 0), gf2.nullspace(m(A > 0))),
         gf2.row_echelon(m(A > 0)).rows,

@@ -415,8 +415,9 @@ class Launcher:
             several = ", ".join(("n", "m", "k")[:asked])
             raise LaunchError(
                 f"{self._kernel.__name__} asks for its place in {asked} dimensions, and its "
-                f"ndrange is {self._ndrange[0]}: write [({several}), workgroup], or [({several}), None] for "
-                f"the default workgroup; Python takes [({several})] for [{several}]"
+                f"ndrange is {self._ndrange[0]}: write [({several}), workgroup], or "
+                f"[({several}), None] for the default workgroup; Python takes [({several})] for "
+                f"[{several}]"
             )
 
     def specialised(

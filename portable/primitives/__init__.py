@@ -1,8 +1,8 @@
 """Copies, maps, reductions, scans, sorts and more, on arrays of every library.
 
 What CUB, rocPRIM, Thrust and AcceleratedKernels.jl offer, written once: the functions take NumPy's,
-CuPy's, dpnp's and Portable's own arrays, run where these live, and return arrays of the same
-library. Operations are a user's own, marked `portable.function`; totals may be structs, kept as an
+CuPy's, dpnp's, Portable's own and (by DLPack) other libraries' arrays, run where these live, and
+return arrays of the same library. Operations are a user's own, marked `portable.function`; totals may be structs, kept as an
 array per field. The first call for arrays of a dtype, shape and strides makes a plan, which later
 ones repeat.
 

@@ -93,8 +93,8 @@ def _joined(kind: Any, items: Sequence[Any]) -> Any:
 def typed(x: Any, like: DType) -> Any:
     """A number, or a tuple or struct of numbers, as NumPy's scalars.
 
-    A struct's fields that are annotated by dtypes have these. Else Python's integers become `int64`,
-    its floats and complex numbers those of `like`'s precision.
+    A struct's fields that are annotated by dtypes have these. Else Python's integers become
+    `int64`, its floats and complex numbers those of `like`'s precision.
 
     Raises
     ------

@@ -15,6 +15,7 @@ from portable.lang.function import Function
 from portable.lang.structs import is_composite, items_of
 from portable.namespace import device_of_arrays
 from portable.primitives.base.borrowed import Borrowed, released, stored
+from portable.primitives.base.exchange import takes_other_libraries
 from portable.primitives.base.geometry import normalized_axes
 from portable.primitives.base.promotion import promoted
 from portable.primitives.base.recipe import Plans, Recipe
@@ -31,6 +32,7 @@ _CHUNK: Final = 4096
 _GROUP: Final = 256
 
 
+@takes_other_libraries
 def map(function: Any, x: Any, *, dtype: Any = None) -> Any:
     """A function of each element.
 
@@ -93,6 +95,7 @@ _mapped: Final = Plans(_write_map)
 # -- copies -----------------------------------------------------------------------------------
 
 
+@takes_other_libraries
 def copy(x: Any, out: Any = None) -> Any:
     """A copy of an array in C order, or in the memory of another one.
 
@@ -152,6 +155,7 @@ def _write_new(x: Storage, kind: DType) -> Callable[..., Any]:
 _copied: Final = Plans(_write_new)
 
 
+@takes_other_libraries
 def fill(out: Any, value: Any) -> Any:
     """Writes a number to every element of an array, converted to its dtype.
 
@@ -178,6 +182,7 @@ def fill(out: Any, value: Any) -> Any:
     return out
 
 
+@takes_other_libraries
 def transpose(x: Any, axes: Sequence[int] | None = None) -> Any:
     """A new array with dimensions in another order, contiguous.
 

@@ -17,6 +17,7 @@ from portable.lang.function import Function
 from portable.lang.signature import constant_key
 from portable.lang.structs import items_of
 from portable.primitives.base.borrowed import stored
+from portable.primitives.base.exchange import takes_other_libraries
 from portable.primitives.base.geometry import collapsed, normalized_axes, reduced_shape
 from portable.primitives.base.numbers import highest, lowest
 from portable.primitives.base.recipe import Plans, Recipe
@@ -135,6 +136,7 @@ def totals_of(x: Elements, op: Any, neutral: Any, each: Any, kind: Any) -> Total
     return Totals(op, each, x.kind, neutral, constant_key(neutral))
 
 
+@takes_other_libraries
 def reduce(
     x: Any,
     op: Any = kl.add,

@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from portable import lang as kl
 from portable.backend import Capabilities
+from portable.primitives.base.exchange import takes_other_libraries
 from portable.primitives.base.geometry import collapsed, normalized_axis, power_of_two
 from portable.primitives.base.recipe import Plans, Recipe
 from portable.primitives.base.storage import Storage
@@ -25,6 +26,7 @@ _GROUPS_PER_UNIT: Final = 8
 _SHORTEST: Final = 1 << 13
 
 
+@takes_other_libraries
 def scan(
     x: Any,
     op: Any = kl.add,

@@ -9,6 +9,7 @@ from portable.errors import DTypeError, ShapeError
 from portable.lang.function import Function
 from portable.namespace import device_of_arrays
 from portable.primitives.base.borrowed import released, stored
+from portable.primitives.base.exchange import takes_other_libraries
 from portable.primitives.base.geometry import normalized_axis
 from portable.primitives.base.storage import Storage
 from portable.primitives.elements import Elements
@@ -22,6 +23,7 @@ from portable.primitives.moves.selection import Selection
 __all__ = ["compact", "gather", "scatter"]
 
 
+@takes_other_libraries
 def gather(x: Any, indices: Any, *, axis: int = 0) -> Any:
     """Elements, or rows, by their positions along an axis; waits to learn whether all are there.
 
@@ -48,6 +50,7 @@ def gather(x: Any, indices: Any, *, axis: int = 0) -> Any:
     return released(taken(selection))
 
 
+@takes_other_libraries
 def scatter(out: Any, indices: Any, values: Any, *, axis: int = 0) -> Any:
     """Writes values to positions along an axis; waits to learn whether all are there.
 
@@ -92,6 +95,7 @@ def _selected(name: str, x: Any, indices: Any, axis: int) -> tuple[Selection, St
     return Selection(view, (index,), normalized_axis(axis, view.ndim), False), view
 
 
+@takes_other_libraries
 def compact(x: Any, keep: Any) -> Any:
     """The elements that are to be kept, in C order and in one dimension; waits for their number.
 

@@ -6,6 +6,7 @@ from typing import Any
 
 from portable.namespace import device_of_arrays
 from portable.primitives.base.borrowed import released, stored
+from portable.primitives.base.exchange import takes_other_libraries
 from portable.primitives.base.geometry import normalized_axis
 from portable.primitives.base.storage import Storage
 from portable.primitives.elements import Elements
@@ -16,6 +17,7 @@ from portable.primitives.sorts.sorting import sorted_along_last
 __all__ = ["argsort", "sort", "sort_by_key"]
 
 
+@takes_other_libraries
 def sort(x: Any, *, axis: int = -1, descending: bool = False) -> Any:
     """The elements along an axis in order.
 
@@ -43,6 +45,7 @@ def sort(x: Any, *, axis: int = -1, descending: bool = False) -> Any:
     return _along(x, axis, descending, True)
 
 
+@takes_other_libraries
 def argsort(x: Any, *, axis: int = -1, descending: bool = False) -> Any:
     """The positions by which `sort` orders the elements along an axis, of `int64`.
 
@@ -79,6 +82,7 @@ def _moved(x: Storage, source: int, to: int) -> Storage:
     return x.viewed(tuple(x.shape[d] for d in order), tuple(x.strides[d] for d in order))
 
 
+@takes_other_libraries
 def sort_by_key(keys: Any, values: Any, *, axis: int = -1, descending: bool = False) -> Any:
     """Keys in order, and what belongs to them in the same order.
 

@@ -218,3 +218,9 @@ def test_reductions_can_be_taken_to_the_host(device: Device) -> None:
     xp = namespace.xp(device)
     mean = xp.mean(xp.asarray([1.0, 2.0, 6.0], dtype=xp.float32))
     assert namespace.to_numpy(mean).tolist() == 3.0
+
+
+def test_what_jax_traces_is_told_from_arrays() -> None:
+    kind = type("DynamicJaxprTracer", (), {"__module__": "jax._src.interpreters.partial_eval"})
+    with pytest.raises(TypeError, match=r"DynamicJaxprTracer of JAX is no array: .* pure_callback"):
+        namespace.device_of(kind())

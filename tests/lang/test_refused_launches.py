@@ -155,9 +155,8 @@ def flat(x):
 def test_one_number_for_a_kernel_of_two_dimensions(device: Device, key: Any) -> None:
     x = device.from_numpy(np.zeros((4, 4), np.float32))
     with pt.use(device):
-        with pytest.raises(errors.LaunchError, match=r"in 2 dimensions, and its ndrange is 4: .*") as e:
+        with pytest.raises(errors.LaunchError, match=r"ndrange is 4: .* takes \[\(n, m\)\] for"):
             flat[key](x)
-        assert "Python takes [(n, m)] for [n, m]" in str(e.value)
         flat[(4, 1), (4, 1)](x)
 
 

@@ -1,0 +1,46 @@
+"""Arrays of libraries that are no backend's own, in structs and tuples as well."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import wraps
+from typing import Any, ParamSpec, TypeVar, cast
+
+from portable.interchange import exchanged, is_other
+from portable.lang.structs import flattened, mapped
+
+__all__ = ["takes_other_libraries"]
+
+_Parameters = ParamSpec("_Parameters")
+_Result = TypeVar("_Result")
+
+
+def takes_other_libraries(
+    function: Callable[_Parameters, _Result],
+) -> Callable[_Parameters, _Result]:
+    """As `portable.interchange.takes_other_libraries`, with arrays in structs as well."""
+
+    @wraps(function)
+    def call(*args: _Parameters.args, **kwargs: _Parameters.kwargs) -> _Result:
+        given = (*args, *kwargs.values())
+        parts = flattened(given)
+        if not any(map(is_other, parts)):
+            return function(*args, **kwargs)
+        results: list[_Result] = []
+
+        def of_parts(*parts: Any) -> tuple[Any, ...]:
+            taken = _with_parts(given, parts)
+            named = dict(zip(kwargs, taken[len(args) :], strict=True))
+            results.append(function(*taken[: len(args)], **named))
+            return tuple(flattened((results[0],)))
+
+        found = exchanged(of_parts, tuple(parts), {})
+        return cast(_Result, _with_parts((results[0],), found)[0])
+
+    return call
+
+
+def _with_parts(like: tuple[Any, ...], parts: tuple[Any, ...]) -> tuple[Any, ...]:
+    """The same structs and tuples around other parts."""
+    rest = iter(parts)
+    return mapped(like, lambda _: next(rest))
