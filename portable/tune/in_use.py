@@ -6,10 +6,12 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import lru_cache
+from itertools import chain
 from typing import Any, Final, Generic, TypeVar
 
 from portable.backend import Capabilities
 from portable.dtypes import float32
+from portable.errors import UnsupportedError
 from portable.tune.space import Parameters, Space
 from portable.tune.table import lookup, state
 
@@ -21,7 +23,9 @@ T = TypeVar("T")
 class InUse(Generic[T]):
     """The parameters of a kernel for a device: the first of the table's choices that fits it.
 
-    They are searched with `float32` and hold for every dtype.
+    They are searched with `float32` and hold for every dtype. Where the table says nothing, which
+    is so of kernels of other packages before they are tuned, it is the first choice of the space
+    that fits.
 
     Parameters
     ----------
@@ -56,6 +60,13 @@ class InUse(Generic[T]):
     def _looked_up(self, capabilities: Capabilities, table: Any) -> T:
         """As of one state of the user's table."""
         del table
-        choices = lookup(self.space, float32, capabilities)
-        fitting = (c for c in choices if self.space.fits(c, float32, capabilities))
-        return self._make(next(fitting), capabilities)
+        space = self.space
+        tuned = lookup(space, float32, capabilities)
+        fitting = (c for c in tuned if space.fits(c, float32, capabilities))
+        choice = next(chain(fitting, space.choices(float32, capabilities)), None)
+        if choice is None:
+            raise UnsupportedError(
+                f"no parameters of {space.kernel} fit {capabilities.name}: its Space's `fits` "
+                "refuses every choice"
+            )
+        return self._make(choice, capabilities)

@@ -51,6 +51,8 @@ def device_keys(capabilities: Capabilities) -> tuple[str, ...]:
 def lookup(space: Space, dtype: DType, capabilities: Capabilities) -> list[Parameters]:
     """All choices for a device, most particular key first; the later ones are fallbacks.
 
+    There are none for a kernel of another package that was never tuned.
+
     Parameters
     ----------
     space : Space
@@ -96,7 +98,10 @@ def _own(now: State) -> Table:
 @cache
 def _load_shipped(kernel: str) -> Table:
     resource = files(_SHIPPED) / "tuning" / f"{kernel}.json"
-    return {kernel: json.loads(resource.read_text(encoding="utf-8"))}
+    try:
+        return {kernel: json.loads(resource.read_text(encoding="utf-8"))}
+    except FileNotFoundError:  # a kernel of another package
+        return {}
 
 
 def _checked(space: Space, dtype: str, key: str, name: str, table: Table) -> Iterator[Parameters]:

@@ -68,7 +68,7 @@ class Tunable:
     parse_size : callable
         A size from the command line; ValueError says what is expected.
     flops : callable
-        What a problem of a size costs.
+        What a problem of a size costs, in operations of floats.
     problem : callable
         Makes a problem.
     entry : callable

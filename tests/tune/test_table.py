@@ -12,10 +12,12 @@ from typing import Any
 import pytest
 
 from portable.dtypes import float32, float64
+from portable.errors import UnsupportedError
 from portable.linalg.dense_shapes import SPACE as SVDVALS
 from portable.linalg.gemm_tuning import SPACE as GEMM
 from portable.linalg.gemm_tuning import SPACE_NT
 from portable.tune import own_table, table
+from portable.tune.in_use import InUse
 from portable.tune.space import Space
 from tests.bench.fakes import FakeDevice
 
@@ -46,6 +48,21 @@ def test_keys_go_from_the_device_to_everything() -> None:
     assert keys[0] == "ir:A fake"
     assert keys[-1] == "default"
     assert keys.index("nobody") < keys.index("cpu")
+
+
+def test_a_kernel_of_another_package_has_the_first_choice_that_fits(
+    own: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.undo()  # what is shipped is looked for as ever
+    monkeypatch.setenv("PORTABLE_TUNING", str(own))
+    space = Space("of_another_package", {"ROWS": (8, 1)}, lambda choice, *_: choice["ROWS"] < 8)
+    in_use = InUse(space, lambda choice, capabilities: choice)
+    assert table.lookup(space, float32, CAN) == []
+    assert in_use(CAN) == {"ROWS": 1}
+
+    none = Space("of_another_package", {"ROWS": (8, 1)}, lambda *given: False)
+    with pytest.raises(UnsupportedError, match="no parameters of of_another_package fit A fake"):
+        InUse(none, lambda choice, capabilities: choice)(CAN)
 
 
 def test_particular_entries_come_first(shipped: dict[str, Any]) -> None:
