@@ -123,15 +123,13 @@ def bisected(device: Device, diagonals: tuple[Any, Any], largest: Any, values: A
     levels = _levels(n, kind, device.capabilities)
     integer = kl.i32 if kind is kl.f32 else kl.i64
     table = device.empty((1 << levels,), integer)
-    tree = {"BITS": TREE_BITS[kind.short] - levels, "INT": integer}
     if device.capabilities.lone_work_items:
-        shape = _lanes(kind, device.capabilities)
+        shape, left = _lanes(kind, device.capabilities), _LEFT[kind.short]
         items = shape["LANES"] * shape["VECTORS"]
-        count_table[-(-(1 << levels) // items), 1](q, table, **tree, **shape)
-        bisect[-(-n // items), 1](
-            q, table, largest, values, LEVELS=levels, LEFT=_LEFT[kind.short], **tree, **shape
-        )
+        count_table[-(-(1 << levels) // items), 1](q, table, BITS=0, INT=integer, **shape)
+        bisect[-(-n // items), 1](q, table, largest, values, LEFT=left, INT=integer, **shape)
         return
+    tree = {"BITS": TREE_BITS[kind.short] - levels, "INT": integer}
     count_table[1 << levels, _WORKGROUP](q, table, LANES=1, VECTORS=1, **tree)
     multisect[n, _WORKGROUP](
         q, table, largest, values, LEVELS=levels, LEFT=_LEFT[kind.short], SPLIT=_SPLIT, **tree

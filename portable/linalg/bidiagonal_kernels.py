@@ -101,10 +101,21 @@ def counted(q: Any, points: Any, counts: Any, LANES: int, VECTORS: int, INT: Any
                 rest[v] = -points[v]
 
 
+@function
+def bits_below(table: Any, kind: Any) -> Any:
+    """How many bits follow those that the nodes of a table stand for."""
+    levels = 31 - kl.clz(kl.cast(table.shape[0], kl.i32))
+    return (31 if kind == kl.f32 else 63) - levels
+
+
 @kernel
 def count_table(q: Any, table: Any, *, BITS: int, LANES: int, VECTORS: int, INT: Any) -> None:
-    """``table[i]``: how many squared singular values lie below the bits ``i << BITS``."""
+    """``table[i]``: how many squared singular values lie below the bits ``i << BITS``.
+
+    0 for `BITS`: as many as follow from the size of the table, in a program that serves all sizes.
+    """
     kind = q.dtype
+    below = BITS if BITS > 0 else kl.cast(bits_below(table, kind), INT)
     first = kl.global_id(0) * (LANES * VECTORS)
     bits = kl.private(LANES, INT)
     points = kl.private(VECTORS, kind, lanes=LANES)
@@ -113,7 +124,7 @@ def count_table(q: Any, table: Any, *, BITS: int, LANES: int, VECTORS: int, INT:
     for v in kl.static_range(VECTORS):
         for lane in kl.static_range(LANES):
             node = kl.minimum(first + (v * LANES + lane), table.shape[0] - 1)
-            bits[lane] = kl.minimum(kl.cast(node, INT) << BITS, kl.cast(largest, INT))
+            bits[lane] = kl.minimum(kl.cast(node, INT) << below, kl.cast(largest, INT))
         points[v] = kl.bitcast(loaded(bits, 0, LANES), kind)
     counted(q, points, counts, LANES, VECTORS, INT)
     for v in kl.static_range(VECTORS):
@@ -135,6 +146,17 @@ def place_in_table(table: Any, rank: Any, LEVELS: int) -> Any:
     return node
 
 
+@function
+def node_of(table: Any, rank: Any) -> Any:
+    """As `place_in_table`, for tables of any size."""
+    node, step = 0, kl.cast(table.shape[0], kl.i32) >> 1
+    while step > 0:
+        if table[node + step] <= rank:
+            node = node + step
+        step = step >> 1
+    return node
+
+
 @kernel
 def bisect(
     q: Any,
@@ -142,8 +164,6 @@ def bisect(
     largest: Any,
     values: Any,
     *,
-    LEVELS: int,
-    BITS: int,
     LEFT: int,
     LANES: int,
     VECTORS: int,
@@ -151,27 +171,29 @@ def bisect(
 ) -> None:
     """Finds the singular values, the largest first, a work-item ``LANES * VECTORS`` of them.
 
-    The table holds the top `LEVELS` levels of the tree, and `BITS` more follow. The lowest `LEFT`
-    of them are not searched: the middle of what is left then is as accurate as promised.
+    The table holds the top levels of the tree. The lowest `LEFT` bits are not searched: the middle
+    of what is left then is as accurate as promised. One program serves all sizes, and only the
+    loops over vectors are unrolled, since a processor's compiler is slow.
     """
     kind = q.dtype
     n = q.shape[1]
     first = kl.global_id(0) * (LANES * VECTORS)
+    below = bits_below(table, kind)
     scratch = kl.private(LANES, INT)
     low = kl.private(VECTORS, INT, lanes=LANES)
     rank = kl.private(VECTORS, INT, lanes=LANES)
     points = kl.private(VECTORS, kind, lanes=LANES)
     counts = kl.private(VECTORS, INT, lanes=LANES)
     for v in kl.static_range(VECTORS):
-        for lane in kl.static_range(LANES):
+        for lane in kl.range(LANES, unroll=1):
             wanted = kl.maximum(n - 1 - (first + (v * LANES + lane)), 0)
             scratch[lane] = kl.cast(wanted, INT)
         rank[v] = loaded(scratch, 0, LANES)
-        for lane in kl.static_range(LANES):
-            node = place_in_table(table, scratch[lane], LEVELS)
-            scratch[lane] = kl.cast(node, INT) << BITS
+        for lane in kl.range(LANES, unroll=1):
+            node = node_of(table, scratch[lane])
+            scratch[lane] = kl.cast(node, INT) << kl.cast(below, INT)
         low[v] = loaded(scratch, 0, LANES)
-    for level in range(BITS - 1, LEFT - 1, -1):
+    for level in range(below - 1, LEFT - 1, -1):
         step = kl.cast(1, INT) << kl.cast(level, INT)
         for v in kl.static_range(VECTORS):
             points[v] = kl.bitcast(low[v] + spread(step, LANES), kind)
@@ -182,7 +204,7 @@ def bisect(
     field = power_bits(largest[0], scaled_target(kind))
     for v in kl.static_range(VECTORS):
         stored(scratch, 0, low[v], LANES)
-        for lane in kl.static_range(LANES):
+        for lane in kl.range(LANES, unroll=1):
             k = first + (v * LANES + lane)
             if k < n:
                 values[k] = singular_value(scratch[lane], field, LEFT, kind, INT)

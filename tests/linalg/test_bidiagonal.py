@@ -57,6 +57,19 @@ def test_random_against_lapack(device: Device, n: int, dtype: str) -> None:
     check(device, d, e, bdsqr(d, e))
 
 
+@pytest.mark.needs_processor
+def test_processors_compile_nothing_for_further_sizes(monkeypatch: pytest.MonkeyPatch) -> None:
+    device = portable.device("cpu")
+    rng = np.random.default_rng(4)
+    sizes = {n: (rng.standard_normal(n), rng.standard_normal(n - 1)) for n in (30, 20, 70)}
+    computed(device, *sizes.pop(30))
+    compiled: list[str] = []
+    monkeypatch.setattr(type(device), "compile", lambda _, program: compiled.append(program.entry))
+    for d, e in sizes.values():
+        check(device, d, e, bdsqr(d, e))
+    assert compiled == []
+
+
 @pytest.mark.needs_compiler
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("n", [333, 1500])

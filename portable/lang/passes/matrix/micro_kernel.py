@@ -232,7 +232,7 @@ class Micro(Strategy):
         with code.when(whole):
             values = code.load(array, at, vector_type(array.dtype, lanes))
             code.store(x.target.array, index, values, kept_dims(x.target)[-1])
-        with code.otherwise(), code.loop("lane", lanes) as lane:
+        with code.otherwise(), code.loop("lane", lanes, unroll=1) as lane:
             own = e.Binary("add", column, lane)
             with code.when(smaller(own, width)):
                 there = (*at[:-1], e.Binary("add", at[-1], lane))
