@@ -92,3 +92,20 @@ def test_every_entry_point_names_a_file(wheel: set[str], settings: dict[str, Any
     for value in [*values, *settings["project"]["scripts"].values()]:
         module = value.partition(":")[0].replace(".", "/")
         assert {f"{module}.py", f"{module}/__init__.py"} & wheel, value
+
+
+LATER = """
+import sys
+import portable
+
+assert "portable.array" not in sys.modules
+assert {"fuse", "use"} <= set(dir(portable))
+assert portable.array.concat
+assert portable.fuse.__module__ == "portable.array.fuse"
+"""
+
+
+def test_the_namespace_of_arrays_is_imported_when_asked_for() -> None:
+    subprocess.run([sys.executable, "-c", LATER], check=True)
+    with pytest.raises(AttributeError, match="'portable' has no attribute 'arrays'"):
+        _ = portable.arrays  # type: ignore[attr-defined]
