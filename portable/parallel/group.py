@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from socket import gethostname
 from typing import Any, Final
 
@@ -47,6 +47,11 @@ def group(where: Any, *, device: str | Device | None = None, patience: float = _
         return _over_processes(where, device, patience)
     if isinstance(where, str):
         where = [where]
+    if not isinstance(where, Iterable):
+        raise TypeError(
+            f"a group is made of devices, such as ['cuda:0', 'cuda:1'], or of a communicator of "
+            f"mpi4py, not of {type(where).__name__} {where!r}"
+        )
     devices = [registry.device(name) for name in where]
     if not devices:
         raise DeviceError("a group takes at least one device")

@@ -14,6 +14,7 @@ from portable.backend import Device
 from portable.collectives import Collectives
 from portable.dtypes import dtype
 from portable.errors import PortableError, ShapeError
+from portable.namespace import device_of, on_device
 from portable.parallel.lone import Lone
 from portable.parallel.meeting import COMBINE, Meeting, Operation, ParallelError
 
@@ -104,12 +105,12 @@ class Member:
         array
             `out`, or a new array like `x`.
         """
-        self._agree(f"all_reduce {op}", self._form(x))
+        self._agree(self._named("all_reduce", op), self._form(x))
         target = self._target(x.shape, x, out)
         if self._library is not None:
             self._library.all_reduce(x, target, op)
             return self._enqueued(target)
-        return self._brought(self._meeting.start_combine(self.device.to_numpy(x), op)(), target)
+        return self._brought(self._meeting.start_combine(self._on_host(x), op)(), target)
 
     def start_all_reduce(
         self, x: Any, op: Operation = "sum", *, out: Any = None, agreed: bool = False
@@ -134,11 +135,11 @@ class Member:
             Its `wait` comes before the result is used or `x` is written again.
         """
         if not agreed:
-            self._agree(f"start_all_reduce {op}", self._form(x))
+            self._agree(self._named("start_all_reduce", op), self._form(x))
         target = x if out is None else self._target(x.shape, x, out)
         if self._library is not None:
             return self._started(target, self._library.start_all_reduce(x, target, op))
-        arrived = self._meeting.start_combine(self.device.to_numpy(x), op)
+        arrived = self._meeting.start_combine(self._on_host(x), op)
 
         def wait() -> None:
             self._brought(arrived(), target)
@@ -156,7 +157,7 @@ class Member:
         out : array, shape (n, ...), optional
             Where to put the result.
         """
-        self._agree(f"reduce_scatter {op}", self._form(x))
+        self._agree(self._named("reduce_scatter", op), self._form(x))
         if x.shape[0] % self.size:
             raise ShapeError(f"{x.shape[0]} rows are not shared evenly by {self.size} members")
         target = self._target((x.shape[0] // self.size, *x.shape[1:]), x, out)
@@ -164,7 +165,7 @@ class Member:
             self._library.reduce_scatter(x, target, op)
             return self._enqueued(target)
         part = self.part(x.shape[0])
-        gathered = np.stack([y[part] for y in self._meeting.exchange(self.device.to_numpy(x))])
+        gathered = np.stack([y[part] for y in self._meeting.exchange(self._on_host(x))])
         return self._brought(COMBINE[op](gathered, axis=0), target)
 
     def all_gather(self, x: Any, *, out: Any = None) -> Any:
@@ -187,9 +188,7 @@ class Member:
         if self._library is not None:
             self._library.all_gather(x, target)
             return self._enqueued(target)
-        return self._brought(
-            np.concatenate(self._meeting.exchange(self.device.to_numpy(x))), target
-        )
+        return self._brought(np.concatenate(self._meeting.exchange(self._on_host(x))), target)
 
     def start_gather(self, x: Any, outs: Sequence[Any], *, agreed: bool = False) -> Transfer:
         """Begins to bring each member's `x` into ``outs[rank]`` of all, beside what comes next.
@@ -215,17 +214,18 @@ class Member:
             self._agree("start_gather", self._form(x))
         if self._library is not None:
             return self._started(outs, self._library.start_gather(x, outs))
-        for found, out in zip(self._meeting.exchange(self.device.to_numpy(x)), outs, strict=True):
+        for found, out in zip(self._meeting.exchange(self._on_host(x)), outs, strict=True):
             self._brought(found, out)
         return Transfer(outs)
 
     def broadcast(self, x: Any, root: int = 0) -> Any:
         """Member `root`'s array in all members' `x`, which is contiguous and is returned."""
+        self._check_rank("broadcast from", root)
         self._agree(f"broadcast from {root}", self._form(x))
         if self._library is not None:
             self._library.broadcast(x, root)
             return self._enqueued(x)
-        mine = self.device.to_numpy(x) if self.rank == root else None
+        mine = self._on_host(x) if self.rank == root else None
         return self._brought(self._meeting.exchange(mine)[root], x)
 
     def start_broadcast(self, x: Any, root: int = 0, *, agreed: bool = False) -> Transfer:
@@ -245,12 +245,13 @@ class Member:
         Transfer
             Its `wait` comes before `x` is used, or written by the root.
         """
+        self._check_rank("start_broadcast from", root)
         if not agreed:
             self._agree(f"start_broadcast from {root}", self._form(x))
         if self._library is not None:
             return self._started(x, self._library.start_broadcast(x, root))
         if self.rank == root:
-            host = np.ascontiguousarray(self.device.to_numpy(x))
+            host = np.ascontiguousarray(self._on_host(x))
         else:
             host = np.empty(tuple(x.shape), dtype(x.dtype).numpy)
         arrived = self._meeting.start_broadcast(host, root)
@@ -270,10 +271,12 @@ class Member:
 
     def send(self, x: Any, to: int) -> None:
         """Gives an array to another member, which calls `recv`."""
-        self._meeting.send(self.device.to_numpy(x), to)
+        self._check_rank("send to", to)
+        self._meeting.send(self._on_host(x), to)
 
     def recv(self, source: int, *, out: Any = None) -> Any:
         """The array that another member sends, in `out` or a new array."""
+        self._check_rank("recv from", source)
         found = self._meeting.receive(source)
         target = self.device.empty(found.shape, dtype(found.dtype)) if out is None else out
         return self._brought(found, target)
@@ -377,7 +380,25 @@ class Member:
 
         return Transfer(result, arrive)
 
+    def _on_host(self, x: Any) -> np.ndarray[Any, Any]:
+        return self.device.to_numpy(on_device(self.device, x))
+
+    def _named(self, what: str, op: Operation) -> str:
+        """A collective that combines elements, by its name."""
+        if op not in COMBINE:
+            raise ParallelError(f"{what} by {op!r}; there are {', '.join(COMBINE)}")
+        return f"{what} {op}"
+
+    def _check_rank(self, what: str, rank: int) -> None:
+        if rank not in range(self.size):
+            raise ParallelError(
+                f"{what} member {rank!r} of a group of {self.size}, whose ranks are 0 to "
+                f"{self.size - 1}"
+            )
+
     def _form(self, x: Any) -> tuple[Any, ...]:
+        if not hasattr(x, "dtype"):
+            device_of(x)  # says what is no array
         return tuple(x.shape), dtype(x.dtype).name
 
     def _target(self, shape: tuple[int, ...], x: Any, out: Any) -> Any:

@@ -14,7 +14,8 @@ import portable as pt
 from portable import parallel
 from portable.backend import Collectives, Device
 from portable.conv import conv2d, prepare_shared
-from portable.errors import DeviceError, ShapeError
+from portable.errors import DeviceError, DeviceMismatchError, ShapeError
+from portable.namespace import on_device
 from portable.parallel import Member, ParallelError
 
 SIZE = 3
@@ -203,6 +204,40 @@ def test_mistakes() -> None:
 
     with pytest.raises(ShapeError, match="out is"):
         together(pt.device("simulator"), strange)
+
+
+@pytest.mark.parametrize(
+    ("call", "reason"),
+    [
+        (lambda m: m.all_reduce(np.ones(2), "sun"), "all_reduce by 'sun'; there are sum, max, min"),
+        (lambda m: m.reduce_scatter(np.ones(3), "Max"), "reduce_scatter by 'Max'"),
+        (lambda m: m.send(np.ones(2), 3), "send to member 3 of a group of 3, whose ranks are 0 to"),
+        (lambda m: m.recv(-1), "recv from member -1"),
+        (lambda m: m.broadcast(np.ones(2), root=4), "broadcast from member 4"),
+        (lambda m: m.start_broadcast(np.ones(2), root="0"), "start_broadcast from member '0'"),
+        (lambda m: m.all_reduce([1, 2]), "list is no array"),
+    ],
+)
+def test_what_members_refuse(call: Any, reason: str) -> None:
+    with pytest.raises((ParallelError, TypeError), match=reason):
+        together(pt.device("simulator"), call)
+
+
+def test_arrays_whose_memory_a_member_cannot_take(device: Device) -> None:
+    x, group = np.ones(2, np.float32), parallel.group([device, device])
+    try:
+        on_device(device, x)
+    except DeviceMismatchError:
+        with pytest.raises(DeviceMismatchError, match=r"portable\.asarray\(x, device="):
+            group.run(lambda member: member.all_reduce(x))
+    else:
+        sums = group.run(lambda member: member.all_reduce(x))
+        assert [pt.to_numpy(y).tolist() for y in sums] == [[2, 2], [2, 2]]
+
+
+def test_a_group_of_no_devices() -> None:
+    with pytest.raises(TypeError, match=r"made of devices, .* not of int 3"):
+        parallel.group(3)
 
 
 class _Noted(Collectives):

@@ -174,7 +174,7 @@ def check_operands(name: str, operands: Sequence[Any]) -> Device:
         elif not isinstance(x, int | float | complex):
             raise TypeError(
                 f"{name} takes arrays and Python numbers, not {type(x).__module__}."
-                f"{type(x).__qualname__}; convert it with asarray"
+                f"{type(x).__qualname__}; convert it with xp.asarray(x), of the same namespace"
             )
     if device is None:
         raise TypeError(f"{name} needs at least one array; convert numbers with asarray")
@@ -187,7 +187,7 @@ def check_arrays(name: str, *things: Any) -> None:
         if not isinstance(x, Storage) and not isinstance(x, Expression):
             raise TypeError(
                 f"{name} takes arrays, not {type(x).__module__}.{type(x).__qualname__}; "
-                "convert it with asarray"
+                "convert it with xp.asarray(x), of the same namespace"
             )
 
 
