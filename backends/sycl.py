@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import ctypes
 import dataclasses
-from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import ContextVar
+from functools import cache
 from importlib.util import find_spec
 from typing import Any
 
@@ -71,6 +72,20 @@ def _waited(queue: Any) -> Any:
     SequentialOrderManager[queue].wait()
     queue.wait()
     return queue
+
+
+@cache
+def _use_first(queue: Any) -> None:
+    """Call what members of a group call first, in one thread.
+
+    Modules of dpctl and dpnp prepare themselves at their first call. A thread that does so lets go
+    of Python's lock meanwhile; one that then waits for it, holding that lock, waits for ever.
+    """
+    import dpnp
+
+    array = dpnp.array(np.zeros(1, np.float32), sycl_queue=queue)
+    array[...] = array + array
+    dpnp.asnumpy(array)
 
 
 def _as_is(handle: Any) -> Any:
@@ -227,6 +242,7 @@ class SYCLDevice(Device):
         self.sycl_queue = queue
         self.gate = _GATE
         self.stream: ContextVar[SYCLStream | None] = ContextVar(f"stream of {name}", default=None)
+        self._idle: list[SYCLStream] = []  # of threads that have ended, for the next ones
         self._timekeeper = Timekeeper(self)
         self._twin = twin
         _queues.add(queue)
@@ -348,6 +364,23 @@ class SYCLDevice(Device):
         if stream is not None:
             return stream.mark()
         return self._timekeeper.mark(SequentialOrderManager[self.sycl_queue])
+
+    def thread_scope(self) -> AbstractContextManager[Any]:
+        """A chain of events of its own, since threads cannot share dpctl's record of one."""
+        return self._apart() if self.capabilities.streams else nullcontext()
+
+    @contextmanager
+    def _apart(self) -> Iterator[None]:
+        with _GATE.lock:
+            _use_first(self.sycl_queue)
+            self.synchronize()
+            stream = self._idle.pop() if self._idle else SYCLStream(self)
+        try:
+            with stream.scope():
+                yield
+        finally:
+            stream.synchronize()
+            self._idle.append(stream)
 
     def queue(self) -> Queue:
         """A chain of events of its own."""

@@ -338,6 +338,16 @@ class Device(ABC):
         """May: its vendor's collectives among different devices of this backend and process."""
         return None
 
+    def thread_scope(self) -> AbstractContextManager[Any]:
+        """May: a context for one of several threads that use the device's array library at once.
+
+        For libraries that are not safe under threads by themselves. What was enqueued before is
+        done when it begins, and what is enqueued in it when it ends.
+        """
+        from contextlib import nullcontext
+
+        return nullcontext()
+
     def before_waits(self, ready: Callable[[], None]) -> AbstractContextManager[None]:
         """Must, with `collectives`: a context that calls `ready` before its thread is kept waiting.
 

@@ -214,7 +214,8 @@ def _called_beside_others(
     member: Member, function: Callable[..., Any], args: tuple[Any, ...]
 ) -> Any:
     """In a process that members share, where one may keep others out of the driver."""
-    with member.device.before_waits(member.settle):
+    device = member.device
+    with device.thread_scope(), device.before_waits(member.settle):
         result = _called(member, function, args)
         member.settle()
         return result

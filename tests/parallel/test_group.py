@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import portable as pt
-from portable import parallel
+from portable import parallel, registry
 from portable.backend import Collectives, Device
 from portable.conv import conv2d, prepare_shared
 from portable.errors import DeviceError, DeviceMismatchError, ShapeError
@@ -328,3 +328,19 @@ def test_a_collective_that_a_member_does_not_join_is_an_error(monkeypatch: Any) 
 
     with pytest.raises(ParallelError, match="member 1 has returned"):
         parallel.group(devices).run(work)
+
+
+@pytest.mark.parametrize("name", [d.name for d in registry.devices_of_backend("sycl")])
+def test_members_on_a_sycl_device_share_no_record_of_events(name: str) -> None:
+    """That of dpctl is not safe under threads: members that shared one were seen to stand still."""
+    from dpctl.utils import SequentialOrderManager
+
+    device = registry.device(name)
+    queue = pt.asarray(np.zeros(1, np.float32), device=device).sycl_queue
+
+    def work(member: Member) -> Any:
+        member.barrier()  # so that none has ended before another begins
+        return SequentialOrderManager[queue]
+
+    found = [*together(device, work), SequentialOrderManager[queue]]
+    assert len({id(order) for order in found}) == SIZE + 1
