@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import lru_cache
-from heapq import heapreplace
+from itertools import pairwise
 from typing import Any, Final
 
 from portable.backend import Capabilities, Device
@@ -19,11 +19,14 @@ _USUAL_DEPTH: Final = 1024
 _LIKE: Final = {bfloat16: float16, int8: float32}
 """Types of which the table knows nothing, and those whose tiles they take."""
 
-_COPIED: Final = 16
+_COPIED: Final = 14
 """Multiplications in whose time a work-item that has a core to itself copies an element."""
 
-_FINISHED: Final = 40
+_FINISHED: Final = 12
 """The same for clearing, finishing and storing an element of a tile."""
+
+_KEPT: Final = 4
+"""The same for bringing an unfinished element to memory and back."""
 
 _CROWD: Final = 4
 """How much longer such a device takes over tiles for workgroups of many work-items."""
@@ -41,10 +44,19 @@ _UNTUNED: Final = 2.0
 """The same where a work-item has a core to itself: what was tuned there is taken."""
 
 
+_CROWDS_ROWS: Final = 16
+"""Of what the rows of a tile are multiples but where a work-item multiplies alone.
+
+Such a one has tiles of a little more than an even share of 256, 512 or 1024 rows too.
+"""
+
+
 def _fits(choice: Parameters, dtype: DType, capabilities: Capabilities) -> bool:
     m, n, k, stages = (choice[name] for name in ("BM", "BN", "BK", "STAGES"))
     single = choice["WORKGROUP"] == 1
     if single != capabilities.lone_work_items or choice["WORKGROUP"] > capabilities.max_workgroup:
+        return False
+    if not single and m % _CROWDS_ROWS:
         return False
     width = max(dtype.itemsize, 4) if single else dtype.itemsize
     apart = choice["APART"]
@@ -64,7 +76,7 @@ def _may_be_apart(choice: Parameters, dtype: DType, capabilities: Capabilities) 
 
 
 _VALUES: Final = {
-    "BM": (16, 32, 48, 64, 96, 128, 192, 256, 384),
+    "BM": (16, 32, 48, 64, 96, 128, 132, 180, 192, 256, 264, 348, 384),
     "BN": (32, 64, 128, 192, 256, 384, 512),
     "BK": (8, 16, 32, 48, 64, 96, 128),
     "STAGES": (1, 2, 3, 4, 6, 8),
@@ -155,18 +167,25 @@ def _cost(choice: Parameters, product: Product, units: int) -> float:
     """Multiplications of the busiest core at each of the sum's steps, or what takes as long.
 
     A work-item alone leaves out what a tile holds beyond the result, but for clearing and finishing
-    it. Cores take tiles in their order; of many, each has as much to do.
+    it, and for bringing sums to memory and back with each tile of operands.
     """
     rows, columns = _lengths(product.m, choice["BM"]), _lengths(product.n, choice["BN"])
+    kept = 1 + _KEPT / choice["BK"]
     each = float(_FINISHED * choice["BM"] * choice["BN"] / max(1, product.k))
-    tiles = [m * n + _COPIED * (m + n) + each for m in rows for n in columns] * product.batch
+    tiles = [kept * m * n + _COPIED * (m + n) + each for m in rows for n in columns]
+    tiles *= product.batch
     crowd = 1 if choice["WORKGROUP"] == 1 else _CROWD
-    if len(tiles) > _MANY * units:
-        return crowd * (sum(tiles) / units + max(tiles) / 2)
-    cores = [0.0] * units
-    for tile in tiles:
-        heapreplace(cores, cores[0] + tile)
-    return crowd * max(cores)
+    fair: float = sum(tiles) / units + max(tiles) / 2
+    return crowd * (fair if len(tiles) > _MANY * units else min(fair, _busiest(tiles, units)))
+
+
+def _busiest(tiles: list[float], units: int) -> float:
+    """What falls to the busiest core where each takes its share of the tiles from one place on.
+
+    That is how Intel's runtime begins; who is done first takes over what others have not begun.
+    """
+    bounds = [core * len(tiles) // units for core in range(units + 1)]
+    return max(sum(tiles[low:high]) for low, high in pairwise(bounds))
 
 
 def _lengths(extent: int, tile: int) -> list[int]:

@@ -83,16 +83,17 @@ def test_the_model_picks_what_was_measured_to_be_best(
     assert (choice["BM"], choice["BN"]) in best
 
 
+@pytest.mark.parametrize("dtype", [float32, float64])
 @pytest.mark.parametrize("edge", [256, 512, 1024, 4096])
-def test_cores_have_as_much_to_do_as_each_other(edge: int) -> None:
-    """Large tiles copy less, where there are enough of them."""
+def test_cores_have_as_much_to_do_as_each_other(edge: int, dtype: DType) -> None:
+    """Large tiles copy less, where there are enough of them; a core begins with half of them."""
     cores = portable.device("simulator:intel-cpu").capabilities
-    tile = tried(cores, float32, edge)[0]
+    tile = tried(cores, dtype, edge)[0]
     rows, columns = (range(0, edge, tile[name]) for name in ("BM", "BN"))
     areas = [min(tile["BM"], edge - i) * min(tile["BN"], edge - j) for i in rows for j in columns]
     busiest = max(sum(areas[: len(areas) // 2]), sum(areas[len(areas) // 2 :]))
-    assert busiest <= 0.6 * edge * edge
-    assert (tile["BM"] >= 192) == (edge > 256)
+    assert busiest <= 0.53 * edge * edge
+    assert tile["BM"] >= 132
 
 
 @pytest.mark.parametrize("edge", [1, 8, 48])

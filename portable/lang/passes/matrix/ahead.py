@@ -22,7 +22,7 @@ from portable.lang.passes.matrix.work import Code, add, mul
 
 __all__ = ["fetch_ahead", "next_sources"]
 
-_MOST: Final = 8
+_MOST: Final = 12
 """Lines of one operand that are asked for before a micro-tile; where there are more, none are."""
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 from contextlib import ExitStack
 from dataclasses import dataclass
 from math import prod
+from typing import Final
 
 from portable.lang.ir import expressions as e
 from portable.lang.ir.types import Array, Region
@@ -17,6 +18,9 @@ from portable.lang.passes.matrix.parts import kept_dims
 from portable.lang.passes.matrix.work import Code, add, both, clamp, mul, number, vector_type
 
 __all__ = ["Panels"]
+
+_UNROLLED: Final = 4
+"""How many lines or panels of vectors are copied at a step."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,7 +226,10 @@ class _Copy:
         lane_low: e.Expression,
         lane_high: e.Expression,
     ) -> None:
-        """Whole vectors along each line, then what is left element by element."""
+        """Whole vectors along each line, then what is left element by element.
+
+        Panels are filled one after the other, so that what is written lies together.
+        """
         code, tile = self.code, self.tile
         inside = e.Select(e.Compare("gt", lane_low, code.index(0)), code.index(0), lane_high)
         vectors = inside if not isinstance(lane_low, e.Const) else lane_high
@@ -230,15 +237,26 @@ class _Copy:
         done = code.let("done", mul(self._quotient(vectors, tile.vector), tile.vector))
         whole = isinstance(done, e.Const)
         first = code.let("first", done if whole else e.Binary("max", done, lane_low))
+        if tile.panelled:
+            with (
+                code.loop("panel", panels) as panel,
+                code.loop("line", line_high, line_low, unroll=_UNROLLED) as line,
+            ):
+                self._panel(line, panel)
         with code.loop("line", line_high, line_low) as line:
-            with code.loop("panel", panels, unroll=2 if tile.panelled else 4) as panel:
-                for lane in range(0, tile.width, tile.vector):
-                    self._vector(line, panel, lane)
+            if not tile.panelled:
+                with code.loop("panel", panels, unroll=_UNROLLED) as panel:
+                    self._panel(line, panel)
             start = code.let("start", mul(panels, tile.width)) if tile.width > tile.vector else done
             with code.loop("lane", done, start, tile.vector) as lane_at:
                 self._vector_at(line, lane_at)
             with code.loop("lane", lane_high, first) as lane_at:
                 self._single(line, lane_at)
+
+    def _panel(self, line: e.Expression, panel: e.Expression) -> None:
+        """A line's vectors of a panel."""
+        for lane in range(0, self.tile.width, self.tile.vector):
+            self._vector(line, panel, lane)
 
     def _quotient(self, x: e.Expression, by: int) -> e.Expression:
         if isinstance(x, e.Const):
