@@ -187,5 +187,7 @@ def dtype(spec: object) -> DType:
     if found is None:
         known = ", ".join(d.name for d in ALL)
         hint = "; for bfloat16, pip install ml_dtypes" if "bfloat16" in str(spec) else ""
+        if isinstance(spec, np.dtype) and not spec.isnative:
+            hint = "; x.astype(x.dtype.newbyteorder('=')) has the bytes in this machine's order"
         raise DTypeError(f"{spec!r} is no supported dtype; supported are {known}{hint}")
     return found

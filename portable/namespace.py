@@ -216,7 +216,9 @@ def asarray(x: Any, *, device: str | Device | None = None) -> Any:
         return x if device is None else _from_host(_target(device), x)
     if not (hasattr(x, "__dlpack_device__") or _is_owned(x)):
         target = registry.device(None) if device is None else _target(device)
-        return _from_host(target, np.asarray(x))
+        made = np.asarray(x)
+        dtype(made.dtype)  # refuses what is made of text, dates or ragged lists
+        return _from_host(target, made)
     owner = _owner(x)
     target = owner if device is None else _target(device)
     if target.owns(x):

@@ -50,6 +50,8 @@ class profile:  # noqa: N801  (read as a verb: `with portable.profile("trace.jso
     ------
     LaunchError
         On entering, if a profile is on already.
+    FileNotFoundError
+        On entering, if there is no folder for the trace.
 
     Examples
     --------
@@ -63,6 +65,8 @@ class profile:  # noqa: N801  (read as a verb: `with portable.profile("trace.jso
         self.spans: tuple[Span, ...] = ()
 
     def __enter__(self) -> Self:
+        if self.path is not None and not self.path.absolute().parent.is_dir():
+            raise FileNotFoundError(f"no folder {self.path.parent} for the trace; make it first")
         synchronize()
         try:
             self._recording = timeline.begin()

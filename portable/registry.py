@@ -335,7 +335,8 @@ class Registry:
     def _devices_of(self, backend: str, name: str) -> tuple[Device, ...]:
         loaded = self.backends.get(backend)
         if loaded is None:
-            raise DeviceError(_no_such(name, self.backends))
+            meant = [d.name for d in self.devices() if backend in d.words]
+            raise DeviceError(_no_such(name, self.backends, meant))
         missing = loaded.unavailable
         if missing is not None:
             raise BackendUnavailableError(
@@ -362,10 +363,13 @@ def _select(found: Sequence[Device], rest: Sequence[str]) -> tuple[list[Device],
     return [d for d in found if not words or words[0] in d.words], int(numbers)
 
 
-def _no_such(name: str, existing: Iterable[str]) -> str:
+def _no_such(name: str, existing: Iterable[str], meant: Sequence[str] = ()) -> str:
     choices = sorted(existing)
-    near = difflib.get_close_matches(name.lower(), choices, n=1)
-    hint = f"; did you mean {near[0]!r}?" if near else ""
+    if name.lower() == "gpu":  # near to 'cpu', and not what is meant
+        near = list(meant)
+    else:
+        near = list(meant) or difflib.get_close_matches(name.lower(), choices, n=1)
+    hint = f"; did you mean {' or '.join(map(repr, near))}?" if near else ""
     return f"no device {name!r}; there are {_listed(choices)}{hint}"
 
 

@@ -165,6 +165,12 @@ def test_one_profile_at_a_time() -> None:
     assert timeline.recording is None
 
 
+def test_a_trace_with_no_folder_is_refused_before_anything_runs(tmp_path: Path) -> None:
+    profile = pt.profile(tmp_path / "nowhere" / "trace.json")
+    with pytest.raises(FileNotFoundError, match=r"no folder .*nowhere for the trace; make it"):
+        profile.__enter__()
+
+
 def test_a_profile_ends_with_an_error_in_its_block(device: Device) -> None:
     profile = pt.profile()
     x = _ones(device)

@@ -164,9 +164,10 @@ class Definition(ABC):
             try:
                 hash(constant_key(x))
             except TypeError:
+                takes = "as a constant it takes " if name in constants else "it takes arrays, "
                 raise LaunchError(
-                    f"{self.__name__} is given a {type(x).__name__} as {name}; it takes arrays, "
-                    "numbers, and hashable constants such as tuples of numbers"
+                    f"{self.__name__} is given a {type(x).__name__} as {name}; {takes}numbers, and "
+                    "hashable constants such as tuples of numbers"
                 ) from None
         raise LaunchError(f"an argument of {self.__name__} is not hashable")
 

@@ -69,6 +69,11 @@ class Launchable(Definition):
         flat = not isinstance(given, tuple | list | Groups)
         ndrange = given if isinstance(given, Groups) else sizes(given, "the ndrange")
         local = None if workgroup is None else sizes(workgroup, "the workgroup")
+        if flat and local is not None and local[1:] != (1, 1):
+            raise LaunchError(
+                f"the ndrange is {given} and the workgroup {workgroup}, of more dimensions: write "
+                f"{self.__name__}[(n, m), {workgroup}]"
+            )
         return Launcher(self, ndrange, local, flat=flat)
 
 

@@ -122,9 +122,10 @@ def plan_of(**settings: Unpack[Settings]) -> Plan:
     unknown = sorted(given.keys() - known)
     missing = sorted(Settings.__required_keys__ - given.keys())
     if unknown or missing:
+        wrong = [f"needs {', '.join(missing)}"] if missing else []
+        wrong += [f"knows no {', '.join(unknown)}"] if unknown else []
         raise TypeError(
-            f"fit takes the settings {', '.join(sorted(known))}; unknown: "
-            f"{', '.join(unknown) or 'none'}, missing: {', '.join(missing) or 'none'}"
+            f"fit {' and '.join(wrong)}; its settings are {', '.join(sorted(known))}, by name"
         )
     given["loss"] = _checked_loss(given.get("loss", "mse"))
     given["optimizer"] = _checked_optimizer(given.get("optimizer"))

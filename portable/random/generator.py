@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from math import prod
+from operator import index
 from typing import Any, Final
 
 import numpy as np
@@ -336,7 +338,10 @@ def _integer(kind: Any) -> DType:
 
 
 def _shape(shape: int | tuple[int, ...]) -> tuple[int, ...]:
-    extents = (shape,) if isinstance(shape, int) else tuple(shape)
+    try:
+        extents = tuple(map(index, shape)) if isinstance(shape, Iterable) else (index(shape),)
+    except TypeError:
+        raise ShapeError(f"a shape is an integer or several of them, not {shape!r}") from None
     if any(n < 0 for n in extents):
         raise ShapeError(f"a shape has no negative extents: {shape!r}")
     return extents

@@ -13,6 +13,7 @@ from portable.errors import (
     DeviceError,
     DeviceFaultError,
     DeviceMismatchError,
+    DTypeError,
 )
 from portable.lang.kernel import kernel
 from portable.linalg import gemm
@@ -220,7 +221,12 @@ def test_reductions_can_be_taken_to_the_host(device: Device) -> None:
     assert namespace.to_numpy(mean).tolist() == 3.0
 
 
+def test_what_no_array_is_made_of() -> None:
+    with pytest.raises(DTypeError, match="no supported dtype"):
+        namespace.asarray("text", device="cpu")
+
+
 def test_what_jax_traces_is_told_from_arrays() -> None:
     kind = type("DynamicJaxprTracer", (), {"__module__": "jax._src.interpreters.partial_eval"})
-    with pytest.raises(TypeError, match=r"DynamicJaxprTracer of JAX is no array: .* pure_callback"):
+    with pytest.raises(TypeError, match=r"DynamicJaxprTracer of JAX is no array: .*pure_callback"):
         namespace.device_of(kind())

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pytest
 
 import portable as pt
@@ -159,7 +160,33 @@ def k_converted(x):
     x[0] = x[0].astype(kl.f64)  # here x[0].
 
 
+def k_without_module(x):
+    x[global_id(0)] = 1  # here global_id  # noqa: F821
+
+
+def k_numpy(x):
+    x[0] = np.zeros(3)  # here np
+
+
+def k_transposed(x):
+    x[0] = x.T[0]  # here x.T
+
+
+def k_elements(x):
+    for value in x:  # here for
+        x[0] = value
+
+
+def k_text(x):
+    x[0] = x[0] * "2"  # here x[0] *
+
+
 MISTAKES = [
+    (k_without_module, "global_id is not defined", "write kl.global_id"),
+    (k_numpy, "zeros cannot be called", "kl.private"),
+    (k_transposed, "1-d f32 global array x has no attribute T", "of two dimensions T"),
+    (k_elements, "not 1-d f32 global array x", "for i in range(x.shape[0])"),
+    (k_text, "f32 value * the constant '2': the constant '2' is no number", ""),
     (k_calls_kernel, "other is a kernel", "@portable.function"),
     (k_launches_kernel, "other is a kernel", "@portable.function"),
     (k_yields, "Yield is not", "no generators"),
@@ -171,7 +198,7 @@ MISTAKES = [
     (k_array_as_condition, "must be a bool, not 1-d f32 global array x", "x is None"),
     (k_not_array, "must be a bool, not 1-d f32 global array x", "x is None"),
     (k_arrays_compared, "compared by element", ""),
-    (k_array_to_the_power, "array x ** the constant 2: arrays are worked on by element", ""),
+    (k_array_to_the_power, "array x ** the constant 2: arrays are worked on by element", "x[i, j]"),
     (k_array_negated, "by element", ""),
     (k_array_stored, "cannot be stored", "x[()]"),
     (k_shadowed, "the constant 3 cannot be called", ""),

@@ -151,7 +151,13 @@ def flat(x):
     x[kl.global_id(1), kl.global_id(0)] = 1
 
 
-@pytest.mark.parametrize("key", [4, (4, 4), (4, None), (4, (2, 2))], ids=str)
+def test_a_workgroup_of_more_dimensions_than_the_ndrange() -> None:
+    with pytest.raises(errors.LaunchError, match=r"simple\[\(n, m\), \(2, 2\)\]"):
+        simple[4, (2, 2)]
+    simple[4, (2, 1)], simple[pt.groups(4), (2, 2)]
+
+
+@pytest.mark.parametrize("key", [4, (4, 4), (4, None), (4, (2, 1))], ids=str)
 def test_one_number_for_a_kernel_of_two_dimensions(device: Device, key: Any) -> None:
     x = device.from_numpy(np.zeros((4, 4), np.float32))
     with pt.use(device):
@@ -179,6 +185,8 @@ def test_wrong_arguments(device: Device) -> None:
             greedy[4, 4](x)
         with pytest.raises(errors.LaunchError, match="given a list as VALUE; .*hashable"):
             simple[4, 4](x, VALUE=[1])
+        with pytest.raises(errors.LaunchError, match="a ndarray as VALUE; as a constant it"):
+            simple[4, 4](x, VALUE=np.zeros(3))
         with pytest.raises(errors.LaunchError, match="given a list as x; .*hashable"):
             doubled[1, 1]([1], x)
         with pytest.raises(errors.LaunchError, match=r"takes 2 arguments \(x, y\), not 1"):
@@ -223,9 +231,11 @@ def test_arrays_of_strange_dtypes(device: Device) -> None:
     if not device.owns(np.zeros(1)):
         pytest.skip("takes no NumPy arrays")
     with pt.use(device):
-        for x in (np.zeros(4, ">f4"), np.zeros(4, "M8[s]"), np.zeros(4, object)):
+        for x in (np.zeros(4, "M8[s]"), np.zeros(4, object)):
             with pytest.raises(errors.DTypeError, match="supported"):
                 simple[4, 4](x)
+        with pytest.raises(errors.DTypeError, match=r"newbyteorder\('='\)\) has the bytes in this"):
+            simple[4, 4](np.zeros(4, ">f4"))
 
 
 @pytest.mark.needs_processor

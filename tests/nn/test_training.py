@@ -601,5 +601,5 @@ def test_settings_are_known_and_complete(device: Device) -> None:
     model = MLP((1, 1), device=device)
     x = np.zeros((2, 1), np.float32)
     wrong: Any = {"epochs": 1, "batchsize": 1}
-    with pytest.raises(TypeError, match="unknown: batchsize, missing: batch_size"):
+    with pytest.raises(TypeError, match="fit needs batch_size and knows no batchsize"):
         fit(model, x, x, **wrong)

@@ -160,3 +160,9 @@ def test_mistakes() -> None:
     with pytest.raises(ShapeError, match="3 elements"):
         rng.choice(4, 1, p=np.ones(3))
     assert repr(rng) == "Generator(seed=0, stream=0, block=0)"
+
+
+@pytest.mark.parametrize("shape", ["5", 2.5, (2, None)])
+def test_what_is_no_shape(shape: Any) -> None:
+    with pytest.raises(ShapeError, match="integer or several of them"):
+        Generator(1, device="cpu").normal(shape)

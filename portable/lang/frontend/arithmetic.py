@@ -104,7 +104,13 @@ def _on_constants(builder: Builder, op: str, x: Any, y: Any) -> Any:
     except (ArithmeticError, TypeError, ValueError) as error:
         sign = _SIGN.get(op, op)
         if isinstance(x, View) or isinstance(y, View):
-            builder.fail(f"{describe(x)} {sign} {describe(y)}: arrays are worked on by element")
+            builder.fail(
+                f"{describe(x)} {sign} {describe(y)}: arrays are worked on by element",
+                "an element has an index for each dimension, such as x[i, j]",
+            )
+        for z in (x, y):
+            if z is None or isinstance(z, str):
+                builder.fail(f"{describe(x)} {sign} {describe(y)}: {describe(z)} is no number")
         builder.fail(f"{describe(x)} {sign} {describe(y)} is not possible: {error}")
 
 

@@ -202,6 +202,11 @@ def _call_hint(function: Any, name: str) -> str:
         return ""
     if getattr(builtins, name, None) is function:
         return "Python's own functions take compile-time constants here; write it as a loop"
+    if (getattr(function, "__module__", None) or "").partition(".")[0] == "numpy":
+        return (
+            "NumPy's functions are of whole arrays; a kernel says what is done with one element, "
+            "and has kl.private(shape, dtype) for an array of its own"
+        )
     if name == "<lambda>":
         return "define it by 'def' and mark it @portable.function"
     return "mark it @portable.function if it is a helper of kernels"

@@ -127,7 +127,9 @@ class NameTranslator(ABC):
             return variables.read(self.builder, found)
         if node.id not in self.frame.outer:
             known = [*self.frame.env, *self.frame.outer]
-            self.builder.fail(f"the name {node.id} is not defined", nearest_hint(node.id, known))
+            is_word = hasattr(words, node.id)
+            hint = f"write kl.{node.id}" if is_word else nearest_hint(node.id, known)
+            self.builder.fail(f"the name {node.id} is not defined", hint)
         return self._captured(node.id, self.frame.outer[node.id])
 
     def _captured(self, name: str, found: Any) -> Any:
@@ -193,7 +195,8 @@ class NameTranslator(ABC):
                 return View(view.array, view.starts, view.kept[::-1], view.extents[::-1])
             case _:
                 self.builder.fail(
-                    f"arrays in kernels have no attribute {name}", "they have shape, ndim, dtype, T"
+                    f"{describe(view)} has no attribute {name}",
+                    "arrays in kernels have shape, ndim and dtype; of two dimensions T as well",
                 )
 
     def _struct_attribute(self, struct: Struct, name: str) -> Any:

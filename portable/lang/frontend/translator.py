@@ -237,7 +237,10 @@ class Translator(BindingTranslator):
         if items is not None:
             # A round may assign the variables of which a later round's item is made.
             return self._repeat(node, self._snapshot("item", tuple(items)))
-        self.builder.fail(f"a loop runs over range(...), not {describe(over)}")
+        self.builder.fail(
+            f"a loop runs over range(...), not {describe(over)}",
+            "write for i in range(x.shape[0]): and take x[i]" if isinstance(over, View) else "",
+        )
 
     def _repeat(self, node: ast.For, items: Iterable[Any]) -> _End | None:
         """The body once per item, at compile time."""
