@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import fields, replace
 from typing import Any
 
 import pytest
 
 from portable import lang as kl
-from portable.array.fourier.access import PAIRED, SPLIT
-from portable.array.fourier.kernels import transform_by_workgroup
-from portable.array.fourier.recombination_kernel import recombine_rows
+from portable.array.fourier.access import MIRRORED, PAIRED, SPLIT, Source, Target
+from portable.array.fourier.kernels import Shape, transform_by_workgroup
+from portable.array.fourier.recombination_kernel import Turns, recombine_rows
 from portable.array.fourier.row_pair_kernels import join_row_pairs, split_row_pairs
 from portable.array.fused_kernel import Steps, fused
 from portable.backend import Capabilities, Program
@@ -69,6 +70,16 @@ def all_of(*specs: ParameterSpec) -> CompositeSpec:
     return CompositeSpec(tuple, specs)
 
 
+def struct_of(
+    kind: type, like: CompositeSpec | None = None, **given: ParameterSpec
+) -> CompositeSpec:
+    """A struct of arguments: those given, those of another, and None."""
+    items = like.items if like else (StaticSpec(None),) * len(fields(kind))
+    return CompositeSpec(
+        kind, tuple(given.get(f.name, old) for f, old in zip(fields(kind), items, strict=True))
+    )
+
+
 LINE = ArraySpec(kl.f32, ("unit",), aligned=True)
 MATRIX = ArraySpec(kl.f32, ("any", "unit"), aligned=True)
 CROSSWISE = ArraySpec(kl.f32, ("unit", "any"), aligned=True)
@@ -98,19 +109,9 @@ FUSED = {"STEPS": Steps(("full", "full"), STEPS), "RESULTS": (4,), "SHARE": Shar
 NUMBERS = ArraySpec(kl.u64, ("any", "unit"), aligned=True)
 TABLE = ArraySpec(kl.u64, ("unit",), aligned=True)
 SCALE = ScalarSpec("float", kl.f32)
-TRANSFORM = {
-    "KIND": kl.f32,
-    "N": 1000,
-    "RADICES": (10, 10, 10),
-    "LAYOUT": (32, 8, True),
-    "STAGED": True,
-    "WHOLE": False,
-    "IN": None,
-    "OUT": None,
-    "REAL": None,
-    "FITTING": True,
-}
-SPLIT_TRANSFORM = {**TRANSFORM, "STAGED": False, "IN": PAIRED, "REAL": SPLIT}
+NUMBERS_READ = struct_of(Source, array=NUMBERS, sign=SCALE)
+NUMBERS_WRITTEN = struct_of(Target, array=NUMBERS, sign=SCALE, scale=SCALE, imag_scale=SCALE)
+LINES = Shape(kl.f32, 1000, (10, 10, 10), 32, 8, True, True, False, False)
 LAUNCHES: dict[str, tuple[Kernel, tuple[int, int, int], tuple[Any, ...], dict[str, Any]]] = {
     "fused": (
         fused,
@@ -148,28 +149,57 @@ LAUNCHES: dict[str, tuple[Kernel, tuple[int, int, int], tuple[Any, ...], dict[st
         transform_by_workgroup,
         (256, 1, 1),
         (
-            *(NUMBERS, NUMBERS, TABLE, TABLE, TABLE, NUMBERS, NUMBERS),
-            *(*(SCALE,) * 4, COUNT, NONE, *(COUNT,) * 4),
+            struct_of(Source, NUMBERS_READ, table=TABLE, length=COUNT, step=COUNT, inner=COUNT),
+            struct_of(
+                Target,
+                NUMBERS_WRITTEN,
+                table=TABLE,
+                coarse=NUMBERS,
+                fine=NUMBERS,
+                step=COUNT,
+                step_in=COUNT,
+                inner=COUNT,
+            ),
+            TABLE,
+            COUNT,
         ),
-        TRANSFORM,
+        {"SHAPE": LINES},
     ),
     "transform of reals": (
         transform_by_workgroup,
         (256, 1, 1),
         (
-            *(MATRIX, NUMBERS, TABLE, NONE, NONE, NONE, NONE),
-            *(*(SCALE,) * 4, COUNT, TABLE, COUNT, NONE, NONE, NONE),
+            struct_of(
+                Source,
+                NUMBERS_READ,
+                array=MATRIX,
+                form=StaticSpec(PAIRED),
+                real=StaticSpec(SPLIT),
+                turns=TABLE,
+            ),
+            NUMBERS_WRITTEN,
+            TABLE,
+            COUNT,
         ),
-        SPLIT_TRANSFORM,
+        {"SHAPE": replace(LINES, staged=False, splits=True)},
     ),
     "recombination": (
         recombine_rows,
         (256, 1, 1),
-        (NUMBERS, NUMBERS, TABLE, TABLE, *(SCALE,) * 4, COUNT, COUNT),
+        (NUMBERS_READ, NUMBERS_WRITTEN, struct_of(Turns, coarse=TABLE, fine=TABLE), COUNT, COUNT),
         {"CHUNK": 1, "LANES": 1, "SIGN": 1, "ACROSS": True},
     ),
-    "twins parted": (split_row_pairs, (256, 1, 1), (NUMBERS, NUMBERS, *(SCALE,) * 4, COUNT), {}),
-    "twins joined": (join_row_pairs, (256, 1, 1), (NUMBERS, NUMBERS, *(SCALE,) * 4, COUNT), {}),
+    "twins parted": (split_row_pairs, (256, 1, 1), (NUMBERS_READ, NUMBERS_WRITTEN, COUNT), {}),
+    "twins joined": (
+        join_row_pairs,
+        (256, 1, 1),
+        (
+            struct_of(Source, NUMBERS_READ, real=StaticSpec(MIRRORED), length=COUNT),
+            NUMBERS_WRITTEN,
+            COUNT,
+        ),
+        {},
+    ),
     "pack": (pack_by_workgroup, (256, 1, 1), (MASK, STATE, WORDS, COUNTS), {"WIDTH": 256}),
     "compact": (
         compact_by_workgroup,

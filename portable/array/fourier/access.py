@@ -8,6 +8,7 @@ these rows in turn that begin with the same element.
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
 from typing import Any
 
 from portable import lang as kl
@@ -18,23 +19,21 @@ from portable.primitives.maps.elementwise_kernel import unravelled
 __all__ = [
     "ALONG",
     "BESIDE",
+    "FITTING",
     "HALVED",
     "MERGED",
     "MIRRORED",
     "PAIRED",
     "SPLIT",
     "WITHIN",
+    "Lines",
+    "Source",
+    "Target",
+    "conjugate",
     "element",
     "extent",
-    "number_at",
-    "pair_of",
-    "place_of",
-    "put_at",
+    "put",
     "recombined",
-    "row_of",
-    "scaled",
-    "start_of",
-    "turn_between",
 ]
 
 WITHIN = "within"
@@ -55,31 +54,8 @@ MERGED = "merged"
 SPLIT = "split"
 """Results of pairs of real numbers are made into half of the Hermitian row of these numbers."""
 
-
-@function
-def row_of(x: Any, line: Any, step: Any, inner: Any, FORM: Any) -> Any:
-    """The index of a line's row: all dimensions but the last. `step` and `inner` are None for 1."""
-    shape = x.shape[: x.ndim - 1]
-    if FORM == BESIDE:
-        shape = (*shape[: x.ndim - 2], shape[x.ndim - 2] // 2)
-    row = line
-    if step is not None:
-        row = line // step if inner is None else line // (step * inner) * inner + line % inner
-    return unravelled(row, shape)
-
-
-@function
-def start_of(line: Any, step: Any, inner: Any) -> Any:
-    """The element of its row with which a line begins, below `step`."""
-    if step is None:
-        return 0
-    return line % step if inner is None else line // inner % step
-
-
-@function
-def place_of(a: Any, start: Any, step: Any) -> Any:
-    """Which element of its row element `a` of a line is."""
-    return a if step is None else a * step + start
+FITTING = "fitting"
+"""Rows are as long as what is read of them, or written to them."""
 
 
 @function
@@ -103,7 +79,7 @@ def pair_of(row: Any, j: Any, part: int, FORM: Any) -> Any:
 
 
 @function
-def element(x: Any, row: Any, j: Any, FORM: Any) -> Any:
+def element(x: Any, row: Any, j: Any, FORM: Any = WITHIN) -> Any:
     """An element as a complex number, in words of 64 bits or of its type, or as `FORM` says."""
     if x.dtype == kl.u64:
         word = x[*row, j]
@@ -127,54 +103,9 @@ def element(x: Any, row: Any, j: Any, FORM: Any) -> Any:
 
 
 @function
-def number_at(
-    x: Any, row: Any, j: Any, sign: Any, table: Any, length: Any, turns: Any, FORM: Any, REAL: Any,
-    FITTING: bool,
-) -> Any:  # fmt: skip
-    """Element `j` of a row; zero beyond the end, which is not looked for if rows are `FITTING`.
-
-    It is conjugated if `sign` is -1, and multiplied by that of `table` unless that is None. If
-    `REAL` is `MIRRORED` or `MERGED`, the row is half of a Hermitian one of `length` elements, of
-    whose elements 0 and ``length / 2`` the real parts count.
-    """
-    if REAL == MERGED:
-        z = merged_at(x, row, j, sign, length // 2, turns, FORM, FITTING)
-        return z if table is None else times(z, factor_at(table, j))
-    if FITTING and REAL != MIRRORED:
-        z = element(x, row, j, FORM)
-        z = kl.complex(z.real, z.imag * sign)
-        return z if table is None else times(z, factor_at(table, j))
-    at = kl.minimum(j, length - j) if REAL == MIRRORED else j
-    end = extent(x, FORM)
-    inside = (at < end) & (j < length) if REAL == MIRRORED else at < end
-    z = element(x, row, kl.clip(at, 0, end - 1), FORM)
-    if REAL == MIRRORED:
-        alone = (at == 0) | (2 * at == length)
-        z = kl.complex(z.real, kl.where(alone, z.real * 0, kl.where(at < j, -z.imag, z.imag)))
-    z = kl.complex(z.real, z.imag * sign)
-    if table is not None:
-        z = times(z, factor_at(table, j))
-    return kl.complex(kl.where(inside, z.real, 0), kl.where(inside, z.imag, 0))
-
-
-@function
-def factor_at(table: Any, j: Any) -> Any:
-    """What an element is multiplied by on reading; those beyond the end are zero."""
-    return element(table, (), kl.minimum(j, extent(table, WITHIN) - 1), WITHIN)
-
-
-@function
-def merged_at(
-    x: Any, row: Any, j: Any, sign: Any, half: Any, turns: Any, FORM: Any, FITTING: bool
-) -> Any:
-    """Element `j` of `half` many, see `MERGED`; zero beyond."""
-    k = kl.minimum(j, half)
-    z = number_at(x, row, k, sign, None, None, None, FORM, None, FITTING)
-    other = number_at(x, row, half - k, sign, None, None, None, FORM, None, FITTING)
-    z = kl.complex(z.real, kl.where(k == 0, 0, z.imag))
-    other = kl.complex(other.real, kl.where(k == 0, 0, other.imag))
-    z = recombined(z, other, element(turns, (), kl.minimum(k, half - 1), WITHIN), 1)
-    return kl.complex(kl.where(j < half, z.real, 0), kl.where(j < half, z.imag, 0))
+def conjugate(z: Any) -> Any:
+    """The mirror image in the real axis."""
+    return kl.complex(z.real, -z.imag)
 
 
 @function
@@ -188,44 +119,218 @@ def recombined(z: Any, other: Any, turn: Any, SIGN: int) -> Any:
     return kl.complex(total.real - SIGN * gap.imag, total.imag + SIGN * gap.real)
 
 
-@function
-def turn_between(coarse: Any, fine: Any, start: Any, k: Any) -> Any:
-    """The rotation between two passes, by the product of two small tables' elements."""
-    width = extent(fine, WITHIN)
-    return times(
-        element(coarse, (start // width,), k, WITHIN), element(fine, (k,), start % width, WITHIN)
-    )
+@dataclass(frozen=True)
+class Lines:
+    """Where the lines of a pass lie in an array; counts of 1 are None.
 
-
-@function
-def scaled(z: Any, factor: Any, scales: Any) -> Any:
-    """What is done to a result: `scales` are (sign, scale of real parts, of imaginary parts).
-
-    A sign of -1 conjugates before the multiplication by `factor`, unless that is None.
+    Attributes
+    ----------
+    array : array
+        Their numbers, in rows along its last dimension.
+    form : str or None
+        How it holds the parts of complex numbers: `WITHIN`, ...; None as such, or real ones.
+    near : str or None
+        Where neighbouring lines lie that are taken together: `WITHIN`, `BESIDE` or `ALONG`.
+    step : int or None
+        Of how many lines a row consists.
+    inner : int or None
+        How many rows lie side by side.
+    fitting : str or None
+        `FITTING`, unless rows are filled up or cut off.
     """
-    if factor is not None:
-        z = times(kl.complex(z.real, z.imag * scales[0]), factor)
-    return kl.complex(z.real * scales[1], z.imag * scales[2])
+
+    array: Any
+    form: Any = None
+    near: Any = None
+    step: Any = None
+    inner: Any = None
+    fitting: Any = None
+
+    @function
+    def extent(self) -> Any:
+        """How many numbers a row has."""
+        return extent(self.array, self.form)
+
+    @function
+    def row(self, line: Any) -> Any:
+        """The index of a line's row: all dimensions but the last."""
+        shape = self.array.shape[: self.array.ndim - 1]
+        if self.form == BESIDE:
+            shape = (*shape[: self.array.ndim - 2], shape[self.array.ndim - 2] // 2)
+        if self.step is None:
+            return unravelled(line, shape)
+        if self.inner is None:
+            return unravelled(line // self.step, shape)
+        return unravelled(line // (self.step * self.inner) * self.inner + line % self.inner, shape)
+
+    @function
+    def start(self, line: Any) -> Any:
+        """The element of its row with which a line begins, below `step`."""
+        return _start_of(line, self.step, self.inner)
+
+    @function
+    def place(self, a: Any, start: Any) -> Any:
+        """Which element of its row element `a` of a line is that begins with another."""
+        return a if self.step is None else a * self.step + start
 
 
 @function
-def put_at(
-    out: Any, row: Any, k: Any, z: Any, table: Any, scales: Any, FORM: Any, FITTING: bool
-) -> None:
-    """Writes element `k` of a row unless it is beyond the end, see `number_at` and `scaled`."""
-    if FITTING or k < extent(out, FORM):
-        z = scaled(z, None if table is None else element(table, (), k, WITHIN), scales)
-        if out.dtype == kl.u64:
-            low = kl.cast(kl.bitcast(z.real, kl.u32), kl.u64)
-            out[*row, k] = low | (kl.cast(kl.bitcast(z.imag, kl.u32), kl.u64) << 32)
-        elif FORM == HALVED:
-            out[*row, k] = z.real
-            out[*row, extent(out, FORM) + k] = z.imag
-        elif FORM in (WITHIN, BESIDE) and not kl.target.lone_work_items:
-            place = pair_of(row, k, 0, FORM)
-            kl.vstore(out, *place, kl.vector(z.real, z.imag), axis=-1 if FORM == WITHIN else -2)
-        elif FORM is not None:
-            out[*pair_of(row, k, 0, FORM)] = z.real
-            out[*pair_of(row, k, 1, FORM)] = z.imag
-        else:
-            out[*row, k] = z if out.dtype.is_complex else z.real
+def _start_of(line: Any, step: Any, inner: Any) -> Any:
+    if step is None:
+        return 0
+    return line % step if inner is None else line // inner % step
+
+
+@dataclass(frozen=True)
+class Source(Lines):
+    """What a pass reads, and what is done to each number on the way.
+
+    Attributes
+    ----------
+    sign : number
+        -1 conjugates.
+    table : array or None
+        To multiply by, after that.
+    real : str or None
+        What transforms of real numbers need: rows are halves of Hermitian ones if `MIRRORED` or
+        `MERGED`, of whose elements 0 and ``length / 2`` the real parts count.
+    length : int or None
+        Of the Hermitian rows.
+    turns : array or None
+        The rotations by which elements are merged or split.
+    """
+
+    sign: Any = None
+    table: Any = None
+    real: Any = None
+    length: Any = None
+    turns: Any = None
+
+    @function
+    def element(self, row: Any, j: Any) -> Any:
+        """An element of a row, conjugated if that is asked for."""
+        z = element(self.array, row, j, self.form)
+        return kl.complex(z.real, z.imag * self.sign)
+
+    @function
+    def number(self, row: Any, j: Any) -> Any:
+        """Element `j` of a row; zero beyond the end, which is not looked for in `FITTING` rows."""
+        if self.real == MERGED:
+            return self.multiplied(self._merged(row, j), j)
+        if self.real == MIRRORED:
+            return self._mirrored(row, j)
+        if self.fitting == FITTING:
+            return self.multiplied(self.element(row, j), j)
+        end = self.extent()
+        return self._unless(j < end, self.element(row, kl.clip(j, 0, end - 1)), j)
+
+    @function
+    def multiplied(self, z: Any, j: Any) -> Any:
+        """What element `j` becomes by the table; those beyond its end are zero."""
+        if self.table is None:
+            return z
+        return times(z, element(self.table, (), kl.minimum(j, extent(self.table, WITHIN) - 1)))
+
+    @function
+    def _unless(self, inside: Any, z: Any, j: Any) -> Any:
+        """The same, or zero where it is not inside."""
+        z = self.multiplied(z, j)
+        return kl.complex(kl.where(inside, z.real, 0), kl.where(inside, z.imag, 0))
+
+    @function
+    def _mirrored(self, row: Any, j: Any) -> Any:
+        """Element `j` of a Hermitian row, see `MIRRORED`."""
+        at, end = kl.minimum(j, self.length - j), self.extent()
+        inside = (at < end) & (j < self.length)
+        z = element(self.array, row, kl.clip(at, 0, end - 1), self.form)
+        alone = (at == 0) | (2 * at == self.length)
+        imag = kl.where(alone, z.real * 0, kl.where(at < j, -z.imag, z.imag))
+        return self._unless(inside, kl.complex(z.real, imag * self.sign), j)
+
+    @function
+    def _merged(self, row: Any, j: Any) -> Any:
+        """Element `j` of half as many, see `MERGED`; zero beyond."""
+        half, plain = self.length // 2, replace(self, real=None, table=None)
+        k = kl.minimum(j, half)
+        z, other = plain.number(row, k), plain.number(row, half - k)
+        z = kl.complex(z.real, kl.where(k == 0, 0, z.imag))
+        other = kl.complex(other.real, kl.where(k == 0, 0, other.imag))
+        z = recombined(z, other, element(self.turns, (), kl.minimum(k, half - 1)), 1)
+        return kl.complex(kl.where(j < half, z.real, 0), kl.where(j < half, z.imag, 0))
+
+
+@dataclass(frozen=True)
+class Target(Lines):
+    """What a pass writes, and what is done to each number on the way.
+
+    Attributes
+    ----------
+    sign : number
+        -1 conjugates before the multiplication by `table`, if there is one.
+    scale, imag_scale : number
+        What the parts are multiplied by at last.
+    table : array or None
+        To multiply by.
+    coarse, fine : array or None
+        Rotations for a later pass are products of two small tables' elements; none of None.
+    step_in : int or None
+        Of how many lines a row consists that was read.
+    """
+
+    sign: Any = None
+    scale: Any = None
+    imag_scale: Any = None
+    table: Any = None
+    coarse: Any = None
+    fine: Any = None
+    step_in: Any = None
+
+    @function
+    def start_in(self, line: Any) -> Any:
+        """The element of the row that was read with which a line begins."""
+        return _start_of(line, self.step_in, self.inner)
+
+    @function
+    def turn(self, start: Any, k: Any) -> Any:
+        """The rotation of element `k` of a line for a later pass."""
+        width = extent(self.fine, WITHIN)
+        return times(
+            element(self.coarse, (start // width,), k), element(self.fine, (k,), start % width)
+        )
+
+    @function
+    def scaled(self, z: Any, factor: Any) -> Any:
+        """What is done to a result; `factor` is what stands for it in the table, if anything."""
+        if factor is not None:
+            z = times(kl.complex(z.real, z.imag * self.sign), factor)
+        return kl.complex(z.real * self.scale, z.imag * self.imag_scale)
+
+    @function
+    def finished(self, z: Any, k: Any) -> Any:
+        """What is done to the result that is element `k` of its row."""
+        return self.scaled(z, None if self.table is None else element(self.table, (), k))
+
+    @function
+    def put(self, row: Any, k: Any, z: Any) -> None:
+        """Writes element `k` of a row unless it is beyond the end."""
+        if self.fitting == FITTING or k < self.extent():
+            put(self.array, row, k, self.finished(z, k), self.form)
+
+
+@function
+def put(x: Any, row: Any, k: Any, z: Any, FORM: Any) -> None:
+    """Writes what `element` reads."""
+    if x.dtype == kl.u64:
+        low = kl.cast(kl.bitcast(z.real, kl.u32), kl.u64)
+        x[*row, k] = low | (kl.cast(kl.bitcast(z.imag, kl.u32), kl.u64) << 32)
+    elif FORM == HALVED:
+        x[*row, k] = z.real
+        x[*row, extent(x, FORM) + k] = z.imag
+    elif FORM in (WITHIN, BESIDE) and not kl.target.lone_work_items:
+        pair = kl.vector(z.real, z.imag)
+        kl.vstore(x, *pair_of(row, k, 0, FORM), pair, axis=-1 if FORM == WITHIN else -2)
+    elif FORM is not None:
+        x[*pair_of(row, k, 0, FORM)] = z.real
+        x[*pair_of(row, k, 1, FORM)] = z.imag
+    else:
+        x[*row, k] = z if x.dtype.is_complex else z.real

@@ -78,20 +78,13 @@ def dft(values: Any) -> Any:
     P = smallest_factor(R)
     if P == R:
         return _of_two(values) if R == 2 else _of_odd(values)
-    parts = ()
-    for p in kl.static_range(P):
-        parts = (*parts, dft(values[p::P]))  # type: ignore[assignment]
     Q = R // P
-    columns = ()
-    for q in kl.static_range(Q):
-        column = ()
-        for p in kl.static_range(P):
-            column = (*column, rotated(parts[p][q], p * q, R))  # type: ignore[assignment]
-        columns = (*columns, dft(column))  # type: ignore[assignment]
-    result = ()
-    for k in kl.static_range(R):
-        result = (*result, columns[k % Q][k // Q])  # type: ignore[assignment]
-    return result
+    parts = [dft(values[p::P]) for p in kl.static_range(P)]
+    columns = [
+        dft([rotated(parts[p][q], p * q, R) for p in kl.static_range(P)])
+        for q in kl.static_range(Q)
+    ]
+    return [columns[k % Q][k // Q] for k in kl.static_range(R)]
 
 
 @function
@@ -103,27 +96,25 @@ def _of_two(values: Any) -> Any:
 def _of_odd(values: Any) -> Any:
     """An odd prime length: pairs of mirror images share their cosines and sines."""
     R = len(values)
-    H = R // 2
-    sums = ()
-    gaps = ()
-    for j in kl.static_range(1, H + 1):
-        sums = (*sums, values[j] + values[R - j])  # type: ignore[assignment]
-        gaps = (*gaps, values[j] - values[R - j])  # type: ignore[assignment]
+    pairs = [_of_two((values[j], values[R - j])) for j in kl.static_range(1, R // 2 + 1)]
     first = values[0]
-    for j in kl.static_range(H):
-        first = first + sums[j]
-    result = (first,)
-    mirrored = ()
-    for k in kl.static_range(1, H + 1):
-        even = values[0]
-        odd = weighted(gaps[0], sine(k, R))  # type: ignore[misc]
-        for j in kl.static_range(H):
-            even = even + weighted(sums[j], cosine((j + 1) * k, R))
-            if j > 0:
-                odd = odd + weighted(gaps[j], sine((j + 1) * k, R))
-        result = (*result, kl.complex(even.real + odd.imag, even.imag - odd.real))  # type: ignore[assignment]
-        mirrored = (kl.complex(even.real - odd.imag, even.imag + odd.real), *mirrored)  # type: ignore[assignment]
-    return (*result, *mirrored)
+    for total, _ in pairs:
+        first = first + total
+    found = [_mirror_images(values[0], pairs, k, R) for k in kl.static_range(1, R // 2 + 1)]
+    return (first, *[near for near, _ in found], *[far for _, far in reversed(found)])
+
+
+@function
+def _mirror_images(first: Any, pairs: Any, k: int, n: int) -> Any:
+    """Elements `k` and ``n - k`` of a transform, of the sums and gaps of mirror images."""
+    even = first
+    odd = weighted(pairs[0][1], sine(k, n))
+    for j, (total, gap) in enumerate(pairs):
+        even = even + weighted(total, cosine((j + 1) * k, n))
+        if j > 0:
+            odd = odd + weighted(gap, sine((j + 1) * k, n))
+    near = kl.complex(even.real + odd.imag, even.imag - odd.real)
+    return near, kl.complex(even.real - odd.imag, even.imag + odd.real)
 
 
 @function

@@ -26,7 +26,7 @@ from portable.array.fourier.pass_options import (
 )
 from portable.array.fourier.passes import is_one_pass, rows_beside_each_other, transform
 from portable.array.fourier.plan import is_smooth
-from portable.array.fourier.recombination_kernel import recombine_rows
+from portable.array.fourier.recombination_kernel import Turns, recombine_rows
 from portable.array.fourier.tables import between_halves, between_long_halves
 from portable.array.fourier.vectors import lanes_of
 from portable.dtypes import DType, complex64, complex128, float32
@@ -126,12 +126,15 @@ def _recombine(
     find = partial(TABLES, x.device, kind, between_long_halves, half, _WIDTH)
     coarse, fine = found_table(recipe, find, 0), found_table(recipe, find, 1)
     given = (in_parts(y, WITHIN) if lanes > 1 else in_words(y) for y in (x, out, coarse, fine))
+    source, target, *tables = given
+    form = WITHIN if lanes > 1 else None
     recipe.launch(
         recombine_rows,
         rows * -(-(half // 2 + 1) // chunk),
         group,
-        *given,
-        *options.numbers(kind)[:4],
+        options.source(source, kind, form=form),
+        options.target(target, kind, form=form),
+        Turns(*tables),
         half,
         rows,
         CHUNK=chunk,

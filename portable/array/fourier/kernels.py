@@ -9,99 +9,115 @@ Fast Fourier Transform", 1992, section 1.7.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from math import prod
 from typing import Any
 
 from portable import lang as kl
-from portable.array.fourier.access import (
-    SPLIT,
-    WITHIN,
-    element,
-    number_at,
-    place_of,
-    put_at,
-    recombined,
-    row_of,
-    start_of,
-    turn_between,
-)
+from portable.array.fourier.access import element, recombined
 from portable.array.fourier.butterflies import dft, rotated, times
 from portable.lang.function import function
 from portable.lang.kernel import kernel
 
-__all__ = ["transform_by_workgroup"]
+__all__ = ["Shape", "transform_by_workgroup"]
 
 _SPACED = 32
 """Elements of local memory after which one is left out, against conflicts of its banks."""
 
 
-@function
-def slot(place: Any, line: Any, N: int, TALL: int, ACROSS: bool) -> Any:
-    """Where an element of a line stands in local memory."""
-    spaced = place + place // _SPACED
-    return spaced * TALL + line if ACROSS else line * (N + N // _SPACED) + spaced
+@dataclass(frozen=True)
+class Stage:
+    """A stage as the work-items of a line share it; a constant.
 
-
-@function
-def part_of(z: Any, PART: int) -> Any:
-    """The real (0) or imaginary (1) part."""
-    return z.real if PART == 0 else z.imag
-
-
-@function
-def counted(N: int, R: int, WIDTH: int, PAIRS: bool) -> int:
-    """How many butterflies of radix `R` a work-item does, or twice as many pairs."""
-    if PAIRS:
-        return 2 * (((N // R + 1) // 2 + WIDTH - 1) // WIDTH)
-    return (N // R + WIDTH - 1) // WIDTH
-
-
-@function
-def butterfly_of(t: Any, c: int, MANY: int, WIDTH: int, PAIRS: bool) -> Any:
-    """Which of a stage's butterflies a work-item does; the last one where there are no more.
-
-    If in `PAIRS`, by two that hold what is mirrored to each other's: the first and the middle one,
-    which hold what is mirrored to their own, or the first twice.
+    Attributes
+    ----------
+    radix : int
+        Elements of a butterfly.
+    many : int
+        Butterflies of a line.
+    before : int
+        The product of the radices of earlier stages.
+    width : int
+        Work-items of a line.
+    pairs : bool
+        Whether each does two that hold what is mirrored to each other's: the first and the middle
+        one, which hold what is mirrored to their own, or the first twice.
     """
-    if not PAIRS:
-        return kl.minimum(t + c * WIDTH, MANY - 1)
-    pair = kl.minimum(t + c // 2 * WIDTH, (MANY + 1) // 2 - 1)
-    if c % 2 == 0:
-        return pair
-    return kl.where(pair == 0, 0 if MANY % 2 else MANY // 2, MANY - pair)
 
+    radix: int
+    many: int
+    before: int
+    width: int
+    pairs: bool
 
-@function
-def is_there(t: Any, c: int, MANY: int, WIDTH: int, PAIRS: bool) -> Any:
-    """Whether there is a butterfly for a work-item to do."""
-    return t + c // 2 * WIDTH < (MANY + 1) // 2 if PAIRS else t + c * WIDTH < MANY
+    @property
+    def each(self) -> int:
+        """How many butterflies a work-item does."""
+        if self.pairs:
+            return 2 * -(-((self.many + 1) // 2) // self.width)
+        return -(-self.many // self.width)
 
+    @function
+    def butterfly(self, t: Any, c: int) -> Any:
+        """Which of them a work-item does as its `c`-th; the last one where there are no more."""
+        if not self.pairs:
+            return kl.minimum(t + c * self.width, self.many - 1)
+        pair = kl.minimum(t + c // 2 * self.width, (self.many + 1) // 2 - 1)
+        if c % 2 == 0:
+            return pair
+        return kl.where(pair == 0, 0 if self.many % 2 else self.many // 2, self.many - pair)
 
-@function
-def scatter(
-    memory: Any, held: Any, PART: int, t: Any, b: Any, S: int, R: int, N: int, LAYOUT: Any
-) -> None:
-    """Parts of a stage's results to where the next stage expects them."""
-    WIDTH, TALL, ACROSS = LAYOUT
-    for c in kl.static_range(len(held)):
-        i = t + c * WIDTH
-        if i < N // R:
-            to = i // S * (S * R) + i % S
-            for k in kl.static_range(R):
-                memory[slot(to + k * S, b, N, TALL, ACROSS)] = part_of(held[c][k], PART)
+    @function
+    def is_there(self, t: Any, c: int) -> Any:
+        """Whether there is a `c`-th butterfly for a work-item to do."""
+        if self.pairs:
+            return t + c // 2 * self.width < (self.many + 1) // 2
+        return t + c * self.width < self.many
 
+    @function
+    def butterflies(self, t: Any) -> Any:
+        """All of those."""
+        return [self.butterfly(t, c) for c in kl.static_range(self.each)]
 
-@function
-def gathered(memory: Any, t: Any, b: Any, R: int, N: int, LAYOUT: Any, PAIRS: bool) -> Any:
-    """Parts of what a stage of radix `R` takes."""
-    WIDTH, TALL, ACROSS = LAYOUT
-    found = ()
-    for c in kl.static_range(counted(N, R, WIDTH, PAIRS)):
-        i = butterfly_of(t, c, N // R, WIDTH, PAIRS)
-        parts = ()
-        for k in kl.static_range(R):
-            parts = (*parts, memory[slot(i + k * (N // R), b, N, TALL, ACROSS)])  # type: ignore[assignment]
-        found = (*found, parts)  # type: ignore[assignment]
-    return found
+    @function
+    def done(self, groups: Any, twiddles: Any, t: Any) -> Any:
+        """What the butterflies make of what they take."""
+        return [
+            dft([self.turned(group[k], twiddles, i, k) for k in kl.static_range(self.radix)])
+            for i, group in zip(self.butterflies(t), groups, strict=True)
+        ]
+
+    @function
+    def turned(self, z: Any, twiddles: Any, i: Any, k: int) -> Any:
+        """Rotated by ``exp(-2 pi i k (i % before) / (before radix))``: of the `i`-th the `k`-th."""
+        if k == 0 or self.before == 1:
+            return z
+        # The tables of all stages lie behind each other.
+        place = self.before - 1 + (k - 1) * self.before + i % self.before
+        return times(z, element(twiddles, (), place))
+
+    @function
+    def split(self, held: Any, turns: Any, t: Any) -> Any:
+        """Results of pairs of real numbers made into those of the numbers."""
+        return [self.split_group(held, c, turns, t) for c in kl.static_range(self.each)]
+
+    @function
+    def split_group(self, held: Any, c: int, turns: Any, t: Any) -> Any:
+        """Those of a work-item's `c`-th butterfly."""
+        turn = element(turns, (), self.butterfly(t, c))
+        first = t + c // 2 * self.width == 0
+        return [
+            recombined(z, self.mirrored(held, c, k, first), rotated(turn, k, 2 * self.radix), -1)
+            for k, z in enumerate(held[c])
+        ]
+
+    @function
+    def mirrored(self, held: Any, c: int, k: int, first: Any) -> Any:
+        """The result that is mirrored to one of a work-item's, whose pair may be the `first`."""
+        far = held[c - 1 if c % 2 else c + 1][self.radix - 1 - k]
+        middle = c % 2 and self.many % 2 == 0
+        own = held[c][self.radix - 1 - k if middle else (self.radix - k) % self.radix]
+        return chosen(first, own, far)
 
 
 @function
@@ -113,252 +129,248 @@ def chosen(condition: Any, z: Any, other: Any) -> Any:
 
 
 @function
-def mirrored_to(held: Any, c: int, k: int, first: Any, EVEN: bool) -> Any:
-    """The result that is mirrored to one of a work-item's, whose pair may be the `first`."""
-    R = len(held[c])
-    far = held[c - 1 if c % 2 else c + 1][R - 1 - k]
-    own = held[c][R - 1 - k if c % 2 and EVEN else (R - k) % R]
-    return chosen(first, own, far)
+def part_of(z: Any, PART: int) -> Any:
+    """The real (0) or imaginary (1) part."""
+    return z.real if PART == 0 else z.imag
+
+
+@dataclass(frozen=True)
+class Shape:
+    """How a workgroup shares lines; a constant of the kernel.
+
+    Attributes
+    ----------
+    kind : DType
+        Of the parts of numbers.
+    length : int
+        Of a line.
+    radices : tuple of int
+        Of the stages.
+    width, tall : int
+        Work-items of a line, and lines.
+    across : bool
+        Whether neighbouring work-items are at neighbouring lines, else along a line.
+    staged : bool
+        Whether they read the other way round.
+    whole : bool
+        Whether local memory has room for both parts of numbers, which else take turns.
+    splits : bool
+        Whether results are split: by work-items that hold those that are mirrored to each other.
+    """
+
+    kind: Any
+    length: int
+    radices: Any
+    width: int
+    tall: int
+    across: bool
+    staged: bool
+    whole: bool
+    splits: bool
+
+    @property
+    def group(self) -> int:
+        """Work-items of a workgroup."""
+        return self.width * self.tall
+
+    @property
+    def room(self) -> int:
+        """Places of local memory for one part of all numbers."""
+        if len(self.radices) == 1 and not self.staged:
+            return 1
+        return (self.length + self.length // _SPACED) * self.tall
+
+    @property
+    def stages(self) -> tuple[Stage, ...]:
+        """One after the other."""
+        last = len(self.radices) - 1
+        return tuple(
+            Stage(
+                radix, self.length // radix, prod(self.radices[:i]), self.width,
+                self.splits and i == last,
+            )
+            for i, radix in enumerate(self.radices)
+        )  # fmt: skip
+
+    @function
+    def slot(self, place: Any, line: Any) -> Any:
+        """Where an element of a line stands in local memory."""
+        spaced = place + place // _SPACED
+        if self.across:
+            return spaced * self.tall + line
+        return line * (self.length + self.length // _SPACED) + spaced
+
+    @function
+    def place_and_line(self, item: Any, m: int) -> Any:
+        """Which element a work-item reads for others, neighbours lying the other way."""
+        if self.across and self.length % self.group == 0:
+            # The line is the same for all work-items, so that it is looked up once.
+            return item + m * self.group % self.length, m * self.group // self.length
+        p = kl.minimum(item + m * self.group, self.length * self.tall - 1)
+        if self.across:
+            return p % self.length, p // self.length
+        return p // self.tall, p % self.tall
+
+
+@dataclass(frozen=True)
+class Item:
+    """A work-item: the line of the workgroup that it works at, and its number among those there."""
+
+    shape: Shape
+    line: Any
+    t: Any
+
+    @function
+    def gathered(self, memory: Any, stage: Any) -> Any:
+        """Parts of what a stage takes."""
+        return [
+            [
+                memory[self.shape.slot(i + k * stage.many, self.line)]
+                for k in kl.static_range(stage.radix)
+            ]
+            for i in stage.butterflies(self.t)
+        ]
+
+    @function
+    def exchanged(self, memory: Any, given: Any, stage: Any) -> Any:
+        """What a stage takes, once each work-item has put what is `given` where it belongs."""
+        real_parts, imag_parts = memory
+        given.put(real_parts, 0, self)
+        if self.shape.whole:
+            given.put(imag_parts, 1, self)
+        kl.barrier()
+        real = self.gathered(real_parts, stage)
+        if not self.shape.whole:
+            kl.barrier()
+            given.put(imag_parts, 1, self)
+            kl.barrier()
+        imag = self.gathered(imag_parts, stage)
+        return [
+            [kl.complex(x, y) for x, y in zip(*group, strict=True)]
+            for group in zip(real, imag, strict=True)
+        ]
+
+
+@dataclass(frozen=True)
+class Results:
+    """What a stage found."""
+
+    stage: Stage
+    groups: Any
+
+    @function
+    def put(self, memory: Any, PART: int, item: Any) -> None:
+        """Parts to where the next stage expects them."""
+        radix, before = self.stage.radix, self.stage.before
+        for c in kl.static_range(self.stage.each):
+            i = item.t + c * self.stage.width
+            if i < self.stage.many:
+                to = i // before * (before * radix) + i % before
+                for k in kl.static_range(radix):
+                    slot = item.shape.slot(to + k * before, item.line)
+                    memory[slot] = part_of(self.groups[c][k], PART)
+
+
+@dataclass(frozen=True)
+class ReadForOthers:
+    """What work-items have read in another order than they take it."""
+
+    numbers: Any
+
+    @function
+    def put(self, memory: Any, PART: int, item: Any) -> None:
+        """Parts to where the first stage expects them."""
+        shape, own = item.shape, kl.local_id(0)
+        for m in kl.static_range(len(self.numbers)):
+            place, line = shape.place_and_line(own, m)
+            if own + m * shape.group < shape.length * shape.tall:
+                memory[shape.slot(place, line)] = part_of(self.numbers[m], PART)
 
 
 @function
-def split(held: Any, turns: Any, t: Any, S: int, WIDTH: int) -> Any:
-    """Results of pairs of real numbers made into those of the numbers."""
-    found = ()
-    for c in kl.static_range(len(held)):
-        turn = element(turns, (), butterfly_of(t, c, S, WIDTH, True), WITHIN)
-        group = ()
-        for k in kl.static_range(len(held[c])):
-            other = mirrored_to(held, c, k, t + c // 2 * WIDTH == 0, S % 2 == 0)
-            z = recombined(held[c][k], other, rotated(turn, k, 2 * len(held[c])), -1)
-            group = (*group, z)  # type: ignore[assignment]
-        found = (*found, group)  # type: ignore[assignment]
-    return found
-
-
-@function
-def paired(real: Any, imag: Any) -> Any:
-    """Complex numbers of their parts, group by group."""
-    found = ()
-    for c in kl.static_range(len(real)):
-        group = ()
-        for k in kl.static_range(len(real[c])):
-            group = (*group, kl.complex(real[c][k], imag[c][k]))  # type: ignore[assignment]
-        found = (*found, group)  # type: ignore[assignment]
-    return found
-
-
-@function
-def staged(memory: Any, read: Any, PART: int, item: Any, N: int, LAYOUT: Any) -> None:
-    """Parts of what was read in another order to where the first stage expects them."""
-    WIDTH, TALL, ACROSS = LAYOUT
-    for m in kl.static_range(len(read)):
-        place, line = place_and_line(item, m, N, LAYOUT)
-        if item + m * (WIDTH * TALL) < N * TALL:
-            memory[slot(place, line, N, TALL, ACROSS)] = part_of(read[m], PART)
-
-
-@function
-def place_and_line(item: Any, m: int, N: int, LAYOUT: Any) -> Any:
-    """Which element a work-item reads for others, neighbours lying the other way."""
-    WIDTH, TALL, ACROSS = LAYOUT
-    GROUP = WIDTH * TALL
-    if ACROSS and N % GROUP == 0:
-        # The line is the same for all work-items, so that it is looked up once.
-        return item + m * GROUP % N, m * GROUP // N
-    p = kl.minimum(item + m * GROUP, N * TALL - 1)
-    return (p % N, p // N) if ACROSS else (p // TALL, p % TALL)
-
-
-@function
-def butterflies(groups: Any, twiddles: Any, t: Any, S: int, N: int, WIDTH: int, PAIRS: bool) -> Any:
-    """A stage's butterflies after rotations by ``exp(-2 pi i k (i % S) / (S R))``."""
-    found = ()
-    R = len(groups[0])
-    for c in kl.static_range(len(groups)):
-        i = butterfly_of(t, c, N // R, WIDTH, PAIRS)
-        turned = (groups[c][0],)
-        for k in kl.static_range(1, R):
-            z = groups[c][k]
-            if S > 1:
-                # The tables of all stages lie behind each other.
-                z = times(z, element(twiddles, (), S - 1 + (k - 1) * S + i % S, WITHIN))
-            turned = (*turned, z)  # type: ignore[assignment]
-        found = (*found, dft(turned))  # type: ignore[assignment]
-    return found
-
-
-@function
-def read_first(
-    x: Any, table: Any, sign: Any, length: Any, turns: Any, line: Any, step: Any, inner: Any,
-    t: Any, R: int, N: int, WIDTH: int, PAIRS: bool, HOW: Any,
-) -> Any:  # fmt: skip
-    """What the first stage takes, from the array; `HOW` is (IN, REAL, FITTING)."""
-    FORM, REAL, FITTING = HOW
-    row = row_of(x, line, step, inner, FORM)
-    start = start_of(line, step, inner)
-    found = ()
-    for c in kl.static_range(counted(N, R, WIDTH, PAIRS)):
-        i = butterfly_of(t, c, N // R, WIDTH, PAIRS)
-        group = ()
-        for k in kl.static_range(R):
-            j = place_of(i + k * (N // R), start, step)
-            z = number_at(x, row, j, sign, table, length, turns, FORM, REAL, FITTING)
-            group = (*group, z)  # type: ignore[assignment]
-        found = (*found, group)  # type: ignore[assignment]
-    return found
-
-
-@function
-def read_for_others(
-    x: Any, table: Any, sign: Any, length: Any, turns: Any, lines: Any, step: Any, inner: Any,
-    N: int, LAYOUT: Any, HOW: Any,
-) -> Any:  # fmt: skip
+def read_for_others(source: Any, first: Any, lines: Any, shape: Any) -> Any:
     """A work-item's share of what the workgroup's first stage takes, neighbours as they lie."""
-    FORM, REAL, FITTING = HOW
-    found = ()
-    for m in kl.static_range((N + LAYOUT[0] - 1) // LAYOUT[0]):
-        place, owner = place_and_line(kl.local_id(0), m, N, LAYOUT)
-        line = kl.minimum(kl.group_id(0) * LAYOUT[1] + owner, lines - 1)
-        j = place_of(place, start_of(line, step, inner), step)
-        row = row_of(x, line, step, inner, FORM)
-        z = number_at(x, row, j, sign, table, length, turns, FORM, REAL, FITTING)
-        found = (*found, z)  # type: ignore[assignment]
-    return found
+    return ReadForOthers(
+        [
+            read_one(source, *shape.place_and_line(kl.local_id(0), m), first, lines)
+            for m in kl.static_range(kl.cdiv(shape.length, shape.width))
+        ]
+    )
 
 
 @function
-def finish(
-    out: Any, held: Any, table: Any, coarse: Any, fine: Any, scales: Any, line: Any, step_in: Any,
-    step: Any, inner: Any, t: Any, S: int, WIDTH: int, PAIRS: bool, FORM: Any, FITTING: bool,
-) -> None:  # fmt: skip
+def read_one(source: Any, place: Any, owner: Any, first: Any, lines: Any) -> Any:
+    """An element of a line of the workgroup whose lines begin with the `first`."""
+    line = kl.minimum(first + owner, lines - 1)
+    j = source.place(place, source.start(line))
+    return source.number(source.row(line), j)
+
+
+@function
+def read_own(source: Any, line: Any, stage: Any, t: Any) -> Any:
+    """What the first stage takes, from the array."""
+    row, start = source.row(line), source.start(line)
+    return [
+        [
+            source.number(row, source.place(i + k * stage.many, start))
+            for k in kl.static_range(stage.radix)
+        ]
+        for i in stage.butterflies(t)
+    ]
+
+
+@function
+def write(target: Any, line: Any, held: Any, stage: Any, t: Any) -> None:
     """Writes what the last stage found."""
-    row = row_of(out, line, step, inner, FORM)
-    start, start_in = start_of(line, step, inner), start_of(line, step_in, inner)
-    for c in kl.static_range(len(held)):
-        i = butterfly_of(t, c, S, WIDTH, PAIRS)
-        if is_there(t, c, S, WIDTH, PAIRS):
-            if coarse is not None:
-                first = turn_between(coarse, fine, start_in, i)
-            for k in kl.static_range(len(held[c])):
+    row, start = target.row(line), target.start(line)
+    start_in = target.start_in(line)
+    for c in kl.static_range(stage.each):
+        i = stage.butterfly(t, c)
+        if stage.is_there(t, c):
+            if target.coarse is not None:
+                first = target.turn(start_in, i)
+            for k in kl.static_range(stage.radix):
                 z = held[c][k]
-                if coarse is not None:
+                if target.coarse is not None:
                     # In two factors: neighbours share the second, so that few of them are loaded.
                     turn = first
                     if k > 0:
-                        turn = times(first, turn_between(coarse, fine, start_in, k * S))
+                        turn = times(first, target.turn(start_in, k * stage.many))
                     z = times(z, turn)
-                put_at(out, row, place_of(i + k * S, start, step), z, table, scales, FORM, FITTING)
+                target.put(row, target.place(i + k * stage.many, start), z)
 
 
 @kernel
 def transform_by_workgroup(
-    x: Any,
-    out: Any,
-    twiddles: Any,
-    read_table: Any,
-    write_table: Any,
-    coarse: Any,
-    fine: Any,
-    sign: Any,
-    sign_between: Any,
-    scale: Any,
-    imag_scale: Any,
-    length: Any,
-    turns: Any,
-    lines: Any,
-    step_in: Any,
-    step_out: Any,
-    inner: Any,
-    *,
-    KIND: Any,
-    N: int,
-    RADICES: Any,
-    LAYOUT: Any,
-    STAGED: bool,
-    WHOLE: bool,
-    IN: Any,
-    OUT: Any,
-    REAL: Any,
-    FITTING: bool,
+    source: Any, target: Any, twiddles: Any, lines: Any, *, SHAPE: Any
 ) -> None:
-    """Transforms lines of `N`. `LAYOUT` is (WIDTH, TALL, ACROSS).
-
-    A workgroup does `TALL` lines with `WIDTH` work-items each. Neighbouring work-items are at
-    neighbouring lines if `ACROSS`, else along a line; the other way round for reading if `STAGED`.
-    Real and imaginary parts take turns in local memory unless it has room for the `WHOLE`. `IN` and
-    `OUT` say how complex numbers are stored, `REAL` what is done for transforms of real numbers,
-    `FITTING` that no rows that are read are filled up, and none that are written cut off.
-    """
-    WIDTH, TALL, ACROSS = LAYOUT
-    STAGES = len(RADICES)
-    item = kl.local_id(0)
-    b = item % TALL if ACROSS else item // WIDTH
-    t = item // TALL if ACROSS else item % WIDTH
-    first = kl.group_id(0) * TALL
+    """Transforms lines, each workgroup as many as it is tall."""
+    FIRST, LAST = SHAPE.stages[0], SHAPE.stages[len(SHAPE.stages) - 1]
+    local = kl.local_id(0)
+    b = local % SHAPE.tall if SHAPE.across else local // SHAPE.width
+    t = local // SHAPE.tall if SHAPE.across else local % SHAPE.width
+    item = Item(SHAPE, b, t)
+    first = kl.group_id(0) * SHAPE.tall
     line = kl.minimum(first + b, lines - 1)
-    SIZE = (N + N // _SPACED) * TALL if STAGES > 1 or STAGED else 1
-    memory = kl.local(SIZE, KIND)
-    other = kl.local(SIZE, KIND) if WHOLE else memory
-    # Results are split where a work-item holds those that are mirrored to each other.
-    PAIRS = REAL == SPLIT and STAGES == 1
-    if STAGED:
-        read = read_for_others(
-            x,
-            read_table,
-            sign,
-            length,
-            turns,
-            lines,
-            step_in,
-            inner,
-            N,
-            LAYOUT,
-            (IN, REAL, FITTING),
-        )
-        staged(memory, read, 0, item, N, LAYOUT)
-        if WHOLE:
-            staged(other, read, 1, item, N, LAYOUT)
-        kl.barrier()
-        real = gathered(memory, t, b, RADICES[0], N, LAYOUT, PAIRS)
-        if not WHOLE:
-            kl.barrier()
-            staged(other, read, 1, item, N, LAYOUT)
-            kl.barrier()
-        groups = paired(real, gathered(other, t, b, RADICES[0], N, LAYOUT, PAIRS))
+    real_parts = kl.local(SHAPE.room, SHAPE.kind)
+    memory = (real_parts, kl.local(SHAPE.room, SHAPE.kind) if SHAPE.whole else real_parts)
+    if SHAPE.staged:
+        read = read_for_others(source, first, lines, SHAPE)
+        groups = item.exchanged(memory, read, FIRST)
     else:
-        groups = read_first(
-            x, read_table, sign, length, turns, line, step_in, inner, t, RADICES[0], N, WIDTH,
-            PAIRS, (IN, REAL, FITTING),
-        )  # fmt: skip
-    S = 1
-    for stage in kl.static_range(STAGES - 1):
-        R = RADICES[stage]
-        held = butterflies(groups, twiddles, t, S, N, WIDTH, False)
-        PAIRS = REAL == SPLIT and stage == STAGES - 2
-        if stage > 0 or STAGED:
+        groups = read_own(source, line, FIRST, t)
+    for number in kl.static_range(1, len(SHAPE.stages)):
+        STAGE = SHAPE.stages[number - 1]
+        held = STAGE.done(groups, twiddles, t)
+        if number > 1 or SHAPE.staged:
             kl.barrier()
-        scatter(memory, held, 0, t, b, S, R, N, LAYOUT)
-        if WHOLE:
-            scatter(other, held, 1, t, b, S, R, N, LAYOUT)
-        kl.barrier()
-        real = gathered(memory, t, b, RADICES[stage + 1], N, LAYOUT, PAIRS)
-        if not WHOLE:
-            kl.barrier()
-            scatter(other, held, 1, t, b, S, R, N, LAYOUT)
-            kl.barrier()
-        groups = paired(real, gathered(other, t, b, RADICES[stage + 1], N, LAYOUT, PAIRS))
-        S = S * R
-    held = butterflies(groups, twiddles, t, S, N, WIDTH, REAL == SPLIT)
-    scales = (sign_between, scale, imag_scale)
-    if REAL == SPLIT:
+        groups = item.exchanged(memory, Results(STAGE, held), SHAPE.stages[number])
+    held = LAST.done(groups, twiddles, t)
+    if SHAPE.splits:
         if t == 0 and first + b < lines:
             z = held[0][0]
             last = kl.complex(2 * (z.real - z.imag), 0 * z.real)
-            put_at(out, row_of(out, line, None, None, OUT), N, last, None, scales, OUT, FITTING)
-        held = split(held, turns, t, S, WIDTH)
+            target.put(target.row(line), SHAPE.length, last)
+        held = LAST.split(held, source.turns, t)
     if first + b < lines:
-        finish(
-            out, held, write_table, coarse, fine, scales, line, step_in, step_out, inner, t, S,
-            WIDTH, REAL == SPLIT, OUT, FITTING,
-        )  # fmt: skip
+        write(target, line, held, LAST, t)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Final
 
-from portable.array.fourier.access import BESIDE
+from portable.array.fourier.access import BESIDE, Source, Target
 from portable.array.fourier.tables import TableCache, between_passes
 from portable.backend import Device
 from portable.dtypes import DType, complex64, uint64
@@ -87,13 +87,51 @@ class PassOptions:
         """How complex numbers are stored in an array; None if as such."""
         return None if x.dtype.is_complex else self.parts
 
-    def numbers(self, kind: DType) -> tuple[Any, ...]:
-        """As kernels take them: signs of imaginary parts, scales, and the length."""
+    def source(
+        self, array: Any, kind: DType, view: Callable[[Any], Any] | None = None, **lines: Any
+    ) -> Source:
+        """What a kernel reads.
+
+        Parameters
+        ----------
+        array : Storage
+            The numbers, as the kernel takes them.
+        kind : DType
+            Of the complex numbers.
+        view : callable, optional
+            Gives tables, or None of None, as the kernel takes them.
+        **lines
+            How lines lie in the array: fields of `portable.array.fourier.access.Lines`.
+        """
+        view = view or _as_it_is
+        return Source(
+            array,
+            sign=number_for(-1.0 if self.conjugate else 1.0, kind.real),
+            table=view(self.table),
+            real=self.real,
+            length=self.length,
+            turns=view(self.turns),
+            **lines,
+        )
+
+    def target(
+        self, array: Any, kind: DType, view: Callable[[Any], Any] | None = None, **lines: Any
+    ) -> Target:
+        """What a kernel writes; the parameters are those of `source`."""
         without_factors = self.factors is None and self.conjugate_before
         imag_scale = -self.scale if self.conjugate_after != without_factors else self.scale
-        signs = (-1.0 if self.conjugate else 1.0, -1.0 if self.conjugate_before else 1.0)
-        given = (*signs, self.scale, imag_scale)
-        return (*(number_for(x, kind.real) for x in given), self.length)
+        return Target(
+            array,
+            sign=number_for(-1.0 if self.conjugate_before else 1.0, kind.real),
+            scale=number_for(self.scale, kind.real),
+            imag_scale=number_for(imag_scale, kind.real),
+            table=(view or _as_it_is)(self.factors),
+            **lines,
+        )
+
+
+def _as_it_is(x: Any) -> Any:
+    return x
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,9 +159,32 @@ class Pass:
     turned: bool
     options: PassOptions
 
-    def counts(self) -> tuple[int | None, ...]:
-        """The steps and the rows side by side as kernels take them: 1 is None."""
-        return tuple(None if n == 1 else n for n in (self.step_in, self.step_out, self.inner))
+    def source(self, array: Any, kind: DType, view: Callable[[Any], Any], **lines: Any) -> Source:
+        """What a kernel reads, see `PassOptions.source`."""
+        counts = {"step": _count(self.step_in), "inner": _count(self.inner)}
+        return self.options.source(array, kind, view, **counts, **lines)
+
+    def target(
+        self,
+        array: Any,
+        kind: DType,
+        view: Callable[[Any], Any],
+        between: tuple[Any, Any],
+        **lines: Any,
+    ) -> Target:
+        """What a kernel writes, with the tables of the rotations after the pass, or None."""
+        counts = {
+            "step": _count(self.step_out),
+            "inner": _count(self.inner),
+            "step_in": _count(self.step_in),
+        }
+        coarse, fine = map(view, between)
+        return self.options.target(array, kind, view, coarse=coarse, fine=fine, **counts, **lines)
+
+
+def _count(n: int) -> int | None:
+    """As kernels take it."""
+    return None if n == 1 else n
 
 
 def lies_across(x: Any, step: int = 1, inner: int = 1) -> bool:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from portable.array.fourier.access import HALVED
+from portable.array.fourier.access import FITTING, HALVED, MIRRORED, Source, Target
 from portable.array.fourier.chirp import transform_of_any_length
 from portable.array.fourier.pass_options import PassOptions, in_words
 from portable.array.fourier.passes import is_one_pass
@@ -65,7 +65,15 @@ def pairs_from_real(
     held = recipe.empty((x.shape[0] // 2, n), kind)
     transform_of_any_length(recipe, _halved(x), held, n, kind, PassOptions(parts=HALVED))
     options = PassOptions(conjugate_after=options.conjugate_after, scale=options.scale / 2)
-    _launch(recipe, split_row_pairs, held, out, n, kind, options, out.size // 2)
+    source = options.source(in_words(held), kind, fitting=FITTING)
+    _launch(
+        recipe,
+        split_row_pairs,
+        source,
+        options.target(in_words(out), kind, fitting=FITTING),
+        n,
+        out.size // 2,
+    )
 
 
 def pairs_to_real(
@@ -89,7 +97,9 @@ def pairs_to_real(
         Scale, conjugation and what else a pass does on the way.
     """
     held = recipe.empty((out.shape[0] // 2, n), kind)
-    _launch(recipe, join_row_pairs, x, held, n, kind, PassOptions(options.conjugate), held.size)
+    first = PassOptions(options.conjugate, MIRRORED, n)
+    target = first.target(in_words(held), kind, fitting=FITTING)
+    _launch(recipe, join_row_pairs, first.source(in_words(x), kind), target, n, held.size)
     last = PassOptions(scale=options.scale, parts=HALVED)
     transform_of_any_length(recipe, held, _halved(out), n, kind, last)
 
@@ -101,16 +111,8 @@ def _halved(x: Any) -> Any:
 
 
 def _launch(
-    recipe: Recipe,
-    kernel: Kernel,
-    x: Any,
-    out: Any,
-    n: int,
-    kind: DType,
-    options: PassOptions,
-    items: int,
+    recipe: Recipe, kernel: Kernel, source: Source, target: Target, n: int, items: int
 ) -> None:
     """So many work-items."""
-    group = min(_GROUP, x.device.capabilities.max_workgroup)
-    given = in_words(x), in_words(out), *options.numbers(kind)[:4], n
-    recipe.launch(kernel, items, group, *given)
+    group = min(_GROUP, source.array.device.capabilities.max_workgroup)
+    recipe.launch(kernel, items, group, source, target, n)

@@ -7,6 +7,7 @@ and fro between two halves of a worker's own memory, which stays in the processo
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
 from typing import Any
 
 from portable import lang as kl
@@ -17,24 +18,18 @@ from portable.array.fourier.access import (
     PAIRED,
     SPLIT,
     WITHIN,
+    conjugate,
     element,
     extent,
-    number_at,
-    pair_of,
-    place_of,
-    put_at,
+    put,
     recombined,
-    row_of,
-    scaled,
-    start_of,
-    turn_between,
 )
 from portable.array.fourier.butterflies import dft, times
 from portable.array.fourier.plan import LARGEST_PRIME
 from portable.lang.function import function
 from portable.lang.kernel import kernel
 
-__all__ = ["transform_in_vectors"]
+__all__ = ["complex_vector", "put_complex_vector", "transform_in_vectors"]
 
 _RADICES = (2, 3, 4, 5, 8)
 """Those that have code of their own; the others are odd primes, which share code."""
@@ -51,97 +46,117 @@ def complex_vector(x: Any, before: Any, at: Any, after: Any, LANES: int) -> Any:
     AXIS = -1 - len(after)
     low = kl.vload(x, *before, at, *after, lanes=LANES, axis=AXIS)
     high = kl.vload(x, *before, at + LANES, *after, lanes=LANES, axis=AXIS)
-    real = ()
-    imag = ()
-    for lane in kl.static_range(LANES):
-        half = low if 2 * lane < LANES else high
-        real = (*real, half[2 * lane % LANES])  # type: ignore[assignment]
-        imag = (*imag, half[2 * lane % LANES + 1])  # type: ignore[assignment]
-    return kl.complex(kl.vector(*real), kl.vector(*imag))
+    parts = [(low if n < LANES else high)[n % LANES] for n in kl.static_range(2 * LANES)]
+    return kl.complex(kl.vector(*parts[::2]), kl.vector(*parts[1::2]))
 
 
 @function
 def put_complex_vector(x: Any, before: Any, at: Any, after: Any, z: Any, LANES: int) -> None:
     """Writes what `complex_vector` reads."""
-    HALF = LANES // 2
-    for part in kl.static_range(2):
-        mixed = ()
-        for lane in kl.static_range(part * HALF, part * HALF + HALF):
-            mixed = (*mixed, z.real[lane], z.imag[lane])  # type: ignore[assignment]
-        start = at + part * LANES
-        kl.vstore(x, *before, start, *after, kl.vector(*mixed), axis=-1 - len(after))
+    parts = [(z.imag if n % 2 else z.real)[n // 2] for n in kl.static_range(2 * LANES)]
+    for start in kl.static_range(0, 2 * LANES, LANES):
+        half = kl.vector(*parts[start : start + LANES])
+        kl.vstore(x, *before, at + start, *after, half, axis=-1 - len(after))
 
 
-@function
-def held_at(memory: Any, worker: Any, place: Any, LANES: int) -> Any:
-    """What a worker's memory holds at a place, in each lane."""
-    at = place * (2 * LANES)
-    if LANES == 1:
-        return kl.complex(memory[worker, at], memory[worker, at + 1])
-    real = kl.vload(memory, worker, at, lanes=LANES)
-    return kl.complex(real, kl.vload(memory, worker, at + LANES, lanes=LANES))
+@dataclass(frozen=True)
+class Workspace:
+    """A worker's own memory: at each place an element of so many lines, a lane each.
 
+    Attributes
+    ----------
+    memory : array
+        Of all workers, each of which has a row.
+    worker : int
+        Which of them it is.
+    lanes : int
+        A constant.
+    """
 
-@function
-def hold(memory: Any, worker: Any, place: Any, z: Any, LANES: int) -> None:
-    """Writes what `held_at` reads."""
-    at = place * (2 * LANES)
-    if LANES == 1:
-        memory[worker, at] = z.real
-        memory[worker, at + 1] = z.imag
-    else:
-        kl.vstore(memory, worker, at, z.real)
-        kl.vstore(memory, worker, at + LANES, z.imag)
+    memory: Any
+    worker: Any
+    lanes: int
 
+    @function
+    def held(self, place: Any) -> Any:
+        """What is held at a place, in each lane."""
+        at = place * (2 * self.lanes)
+        if self.lanes == 1:
+            return self.held_in(place, 0)
+        real = kl.vload(self.memory, self.worker, at, lanes=self.lanes)
+        return kl.complex(
+            real, kl.vload(self.memory, self.worker, at + self.lanes, lanes=self.lanes)
+        )
 
-@function
-def factors_at(table: Any, j: Any, HOW: str, LANES: int) -> Any:
-    """What neighbouring lines are multiplied by: the same number, unless they share a row."""
-    if table is None:
-        return None
-    if HOW == WITHIN:
-        return complex_vector(table, (), 2 * j, (), LANES)
-    return element(table, (), j, WITHIN)
+    @function
+    def hold(self, place: Any, z: Any) -> None:
+        """Writes what `held` reads."""
+        at = place * (2 * self.lanes)
+        if self.lanes == 1:
+            self.hold_in(place, 0, z)
+        else:
+            kl.vstore(self.memory, self.worker, at, z.real)
+            kl.vstore(self.memory, self.worker, at + self.lanes, z.imag)
+
+    @function
+    def held_in(self, place: Any, lane: Any) -> Any:
+        """What one of the lanes holds."""
+        at = place * (2 * self.lanes) + lane
+        return kl.complex(self.memory[self.worker, at], self.memory[self.worker, at + self.lanes])
+
+    @function
+    def hold_in(self, place: Any, lane: Any, z: Any) -> None:
+        """Writes what `held_in` reads."""
+        at = place * (2 * self.lanes) + lane
+        self.memory[self.worker, at] = z.real
+        self.memory[self.worker, at + self.lanes] = z.imag
+
+    @function
+    def vectors(self, count: int) -> Any:
+        """So many vectors in registers."""
+        return kl.private(count, self.memory.dtype, lanes=self.lanes)
 
 
 # -- neighbouring lines together ----------------------------------------------------------------
 
 
 @function
-def vector_at(
-    x: Any, row: Any, j: Any, sign: Any, table: Any, HOW: str, FORM: Any, LANES: int
-) -> Any:
-    """`number_at` of neighbouring lines, all of them there."""
-    last = len(row) - 1
-    if HOW == WITHIN and FORM is None:
-        found = kl.vload(x, *row, j, lanes=LANES)
-        z = kl.complex(found, found * 0)
-    elif HOW == WITHIN:
-        z = complex_vector(x, row, 2 * j, (), LANES)
-    elif FORM is None:
-        found = kl.vload(x, *row, j, lanes=LANES, axis=-2)
-        z = kl.complex(found, found * 0)
-    elif FORM == PAIRED:
-        found = kl.vload(x, *row, 2 * j, lanes=LANES, axis=-2)
-        z = kl.complex(found, kl.vload(x, *row, 2 * j + 1, lanes=LANES, axis=-2))
-    else:
-        z = complex_vector(x, row[:last], 2 * row[last], (j,), LANES)
-    z = kl.complex(z.real, z.imag * sign)
-    return z if table is None else times(z, factors_at(table, j, HOW, LANES))
+def factors_at(table: Any, j: Any, NEAR: Any, LANES: int) -> Any:
+    """What neighbouring lines are multiplied by: the same number, unless they share a row."""
+    if table is None:
+        return None
+    return complex_vector(table, (), 2 * j, (), LANES) if NEAR == WITHIN else element(table, (), j)
 
 
 @function
-def put_vector(
-    out: Any, row: Any, k: Any, z: Any, table: Any, scales: Any, HOW: str, FORM: Any, LANES: int
-) -> None:
-    """`put_at` of neighbouring lines, for all of which there is room."""
-    last = len(row) - 1
-    z = scaled(z, factors_at(table, k, HOW, LANES), scales)
-    if FORM is None:
-        kl.vstore(out, *row, k, z.real, axis=-1 if HOW == WITHIN else -2)
-    elif HOW == WITHIN:
+def read_vector(source: Any, row: Any, j: Any, LANES: int) -> Any:
+    """`Source.number` of neighbouring lines, all of them there."""
+    x, last = source.array, len(row) - 1
+    if source.form is None:
+        real = kl.vload(x, *row, j, lanes=LANES, axis=-1 if source.near == WITHIN else -2)
+        z = kl.complex(real, real * 0)
+    elif source.near == WITHIN:
+        z = complex_vector(x, row, 2 * j, (), LANES)
+    elif source.form == PAIRED:
+        real = kl.vload(x, *row, 2 * j, lanes=LANES, axis=-2)
+        z = kl.complex(real, kl.vload(x, *row, 2 * j + 1, lanes=LANES, axis=-2))
+    else:
+        z = complex_vector(x, row[:last], 2 * row[last], (j,), LANES)
+    z = kl.complex(z.real, z.imag * source.sign)
+    factor = factors_at(source.table, j, source.near, LANES)
+    return z if factor is None else times(z, factor)
+
+
+@function
+def write_vector(target: Any, row: Any, k: Any, z: Any, LANES: int) -> None:
+    """`Target.put` of neighbouring lines, for all of which there is room."""
+    out, last = target.array, len(row) - 1
+    z = target.scaled(z, factors_at(target.table, k, target.near, LANES))
+    if target.form is None:
+        kl.vstore(out, *row, k, z.real, axis=-1 if target.near == WITHIN else -2)
+    elif target.near == WITHIN:
         put_complex_vector(out, row, 2 * k, (), z, LANES)
-    elif FORM == PAIRED:
+    elif target.form == PAIRED:
         kl.vstore(out, *row, 2 * k, z.real, axis=-2)
         kl.vstore(out, *row, 2 * k + 1, z.imag, axis=-2)
     else:
@@ -149,13 +164,13 @@ def put_vector(
 
 
 @function
-def turned_vector(z: Any, coarse: Any, fine: Any, start: Any, k: Any, NEAR: str, LANES: int) -> Any:
-    """Rotations between passes of neighbouring lines, which begin alike unless they share a row."""
-    if NEAR != WITHIN:
-        return times(z, turn_between(coarse, fine, start, k))
-    width = extent(fine, WITHIN)
-    across = complex_vector(fine, (k,), 2 * (start % width), (), LANES)
-    return times(z, times(element(coarse, (start // width,), k, WITHIN), across))
+def turns(target: Any, start: Any, k: Any, LANES: int) -> Any:
+    """Rotations of neighbouring lines, which begin alike unless they share a row."""
+    if target.near != WITHIN:
+        return target.turn(start, k)
+    width = extent(target.fine, WITHIN)
+    across = complex_vector(target.fine, (k,), 2 * (start % width), (), LANES)
+    return times(element(target.coarse, (start // width,), k), across)
 
 
 # -- lines beside each other turned into vectors --------------------------------------------------
@@ -164,10 +179,7 @@ def turned_vector(z: Any, coarse: Any, fine: Any, start: Any, k: Any, NEAR: str,
 @function
 def interleaved(x: Any, y: Any, START: int, LANES: int) -> Any:
     """Half of the lanes of two vectors in turn."""
-    mixed = ()
-    for lane in kl.static_range(START, START + LANES // 2):
-        mixed = (*mixed, x[lane], y[lane])  # type: ignore[assignment]
-    return kl.vector(*mixed)
+    return kl.vector(*[(y if n % 2 else x)[START + n // 2] for n in kl.static_range(LANES)])
 
 
 @function
@@ -190,406 +202,337 @@ def transposed(square: Any, spare: Any, STEPS: int, LANES: int) -> Any:
 
 
 @function
-def read_square(
-    x: Any, memory: Any, worker: Any, line: Any, a: Any, sign: Any, table: Any, FORM: Any,
-    LANES: int,
-) -> None:  # fmt: skip
+def read_square(source: Any, work: Any, line: Any, a: Any) -> None:
     """As many real numbers of each line as there are lanes, from element `a` on."""
-    rows = kl.private(LANES, memory.dtype, lanes=LANES)
-    spare = kl.private(LANES, memory.dtype, lanes=LANES)
+    REAL, LANES = source.form is None, work.lanes
+    rows, spare = work.vectors(LANES), work.vectors(LANES)
     for lane in kl.range(LANES):
-        row = row_of(x, line + lane, None, None, FORM)
-        rows[lane] = kl.vload(x, *row, a if FORM is None else 2 * a, lanes=LANES)
+        row = source.row(line + lane)
+        rows[lane] = kl.vload(source.array, *row, a if REAL else 2 * a, lanes=LANES)
     columns = transposed(rows, spare, LANES, LANES)
-    for c in kl.range(LANES if FORM is None else LANES // 2):
-        if FORM is None:
+    for c in kl.range(LANES if REAL else LANES // 2):
+        if REAL:
             z = kl.complex(columns[c], columns[c] * 0)
         else:
-            z = kl.complex(columns[2 * c], columns[2 * c + 1] * sign)
-        if table is not None:
-            z = times(z, element(table, (), a + c, WITHIN))
-        hold(memory, worker, a + c, z, LANES)
+            z = kl.complex(columns[2 * c], columns[2 * c + 1] * source.sign)
+        if source.table is not None:
+            z = times(z, element(source.table, (), a + c))
+        work.hold(a + c, z)
 
 
 @function
-def write_square(
-    out: Any, memory: Any, worker: Any, source: Any, line: Any, a: Any, table: Any, scales: Any,
-    FORM: Any, LANES: int,
-) -> None:  # fmt: skip
-    """Writes what `read_square` reads."""
-    columns = kl.private(LANES, memory.dtype, lanes=LANES)
-    spare = kl.private(LANES, memory.dtype, lanes=LANES)
-    for c in kl.range(LANES if FORM is None else LANES // 2):
-        z = held_at(memory, worker, source + a + c, LANES)
-        z = scaled(z, None if table is None else element(table, (), a + c, WITHIN), scales)
-        if FORM is None:
+def write_square(target: Any, work: Any, found: Any, line: Any, a: Any) -> None:
+    """Writes what `read_square` reads, from places at `found` on."""
+    REAL, LANES = target.form is None, work.lanes
+    columns, spare = work.vectors(LANES), work.vectors(LANES)
+    for c in kl.range(LANES if REAL else LANES // 2):
+        z = target.finished(work.held(found + a + c), a + c)
+        if REAL:
             columns[c] = z.real
         else:
             columns[2 * c] = z.real
             columns[2 * c + 1] = z.imag
     rows = transposed(columns, spare, LANES, LANES)
     for lane in kl.range(LANES):
-        row = row_of(out, line + lane, None, None, FORM)
-        kl.vstore(out, *row, a if FORM is None else 2 * a, rows[lane])
+        row = target.row(line + lane)
+        kl.vstore(target.array, *row, a if REAL else 2 * a, rows[lane])
 
 
 @function
-def read_column(
-    x: Any, memory: Any, worker: Any, line: Any, a: Any, sign: Any, table: Any, FORM: Any,
-    LANES: int,
-) -> None:  # fmt: skip
+def read_column(source: Any, work: Any, line: Any, a: Any) -> None:
     """Element `a` of each line, which all of them have."""
-    real = ()
-    imag = ()
-    for lane in kl.static_range(LANES):
-        z = element(x, row_of(x, line + lane, None, None, FORM), a, FORM)
-        real = (*real, z.real)  # type: ignore[assignment]
-        imag = (*imag, z.imag)  # type: ignore[assignment]
-    z = kl.complex(kl.vector(*real), kl.vector(*imag) * sign)
-    hold(memory, worker, a, z if table is None else times(z, element(table, (), a, WITHIN)), LANES)
+    numbers = [source.element(source.row(line + k), a) for k in kl.static_range(work.lanes)]
+    z = kl.complex(kl.vector(*[z.real for z in numbers]), kl.vector(*[z.imag for z in numbers]))
+    work.hold(a, z if source.table is None else times(z, element(source.table, (), a)))
 
 
 @function
-def write_column(
-    out: Any, memory: Any, worker: Any, source: Any, line: Any, a: Any, table: Any, scales: Any,
-    FORM: Any, LANES: int,
-) -> None:  # fmt: skip
-    """Writes what `read_column` reads."""
-    z = held_at(memory, worker, source + a, LANES)
-    z = scaled(z, None if table is None else element(table, (), a, WITHIN), scales)
-    for lane in kl.static_range(LANES):
-        row = row_of(out, line + lane, None, None, FORM)
-        if FORM is None:
-            out[*row, a] = z.real[lane]
-        else:
-            out[*pair_of(row, a, 0, FORM)] = z.real[lane]
-            out[*pair_of(row, a, 1, FORM)] = z.imag[lane]
+def write_column(target: Any, work: Any, found: Any, line: Any, a: Any) -> None:
+    """Writes what `read_column` reads, from places at `found` on."""
+    z = target.finished(work.held(found + a), a)
+    for k in kl.static_range(work.lanes):
+        one = kl.complex(z.real[k], z.imag[k])
+        put(target.array, target.row(line + k), a, one, target.form)
 
 
 # -- lines one by one -----------------------------------------------------------------------------
 
 
 @function
-def read_lines(
-    x: Any, memory: Any, worker: Any, line: Any, count: Any, first: Any, stop: Any, step: Any,
-    inner: Any, sign: Any, table: Any, length: Any, FORM: Any, REAL: Any, LANES: int,
-) -> None:  # fmt: skip
+def read_lines(source: Any, work: Any, line: Any, count: Any, first: Any, stop: Any) -> None:
     """Elements from `first` to `stop`; lanes without a line get zeros."""
-    if count < LANES:
-        zero = kl.cast(0, sign.dtype)
-        nothing = zero if LANES == 1 else kl.splat(zero, LANES)
+    if count < work.lanes:
+        zero = kl.cast(0, source.sign.dtype)
+        nothing = zero if work.lanes == 1 else kl.splat(zero, work.lanes)
         for a in range(first, stop):
-            hold(memory, worker, a, kl.complex(nothing, nothing), LANES)
+            work.hold(a, kl.complex(nothing, nothing))
     for lane in range(count):
-        own = line + lane
-        row = row_of(x, own, step, inner, FORM)
+        row, start = source.row(line + lane), source.start(line + lane)
         for a in range(first, stop):
-            j = place_of(a, start_of(own, step, inner), step)
-            z = number_at(x, row, j, sign, table, length, None, FORM, REAL, False)
-            memory[worker, a * (2 * LANES) + lane] = z.real
-            memory[worker, a * (2 * LANES) + LANES + lane] = z.imag
+            work.hold_in(a, lane, source.number(row, source.place(a, start)))
 
 
 @function
 def write_lines(
-    out: Any, memory: Any, worker: Any, source: Any, line: Any, count: Any, first: Any, stop: Any,
-    step_in: Any, step: Any, inner: Any, coarse: Any, fine: Any, table: Any, scales: Any, FORM: Any,
-    LANES: int,
-) -> None:  # fmt: skip
-    """Elements from `first` to `stop`."""
+    target: Any, work: Any, found: Any, line: Any, count: Any, first: Any, stop: Any
+) -> None:
+    """Elements from `first` to `stop`, which are held from places at `found` on."""
     for lane in range(count):
-        own = line + lane
-        row = row_of(out, own, step, inner, FORM)
+        row, start = target.row(line + lane), target.start(line + lane)
         for a in range(first, stop):
-            at = (source + a) * (2 * LANES) + lane
-            z = kl.complex(memory[worker, at], memory[worker, at + LANES])
-            if coarse is not None:
-                z = times(z, turn_between(coarse, fine, start_of(own, step_in, inner), a))
-            k = place_of(a, start_of(own, step, inner), step)
-            put_at(out, row, k, z, table, scales, FORM, False)
+            z = work.held_in(found + a, lane)
+            if target.coarse is not None:
+                z = times(z, target.turn(target.start_in(line + lane), a))
+            target.put(row, target.place(a, start), z)
 
 
 # -- stages ---------------------------------------------------------------------------------------
 
 
-@function
-def stage(
-    memory: Any, worker: Any, source: Any, target: Any, n: Any, s: Any, twiddles: Any,
-    R: int, LANES: int,
-) -> None:  # fmt: skip
-    """One stage of radix `R` from places at `source` to places at `target`, after `s` elements."""
-    apart = n // R
-    for g in range(apart // s):
-        for k in range(s):
-            i = g * s + k
-            parts = (held_at(memory, worker, source + i, LANES),)
-            for q in kl.static_range(1, R):
-                z = held_at(memory, worker, source + i + q * apart, LANES)
-                turn = element(twiddles, (), s - 1 + (q - 1) * s + k, WITHIN)
-                parts = (*parts, times(z, turn))  # type: ignore[assignment]
-            found = dft(parts)
-            for q in kl.static_range(R):
-                hold(memory, worker, target + g * (s * R) + k + q * s, found[q], LANES)
+@dataclass(frozen=True)
+class Stage:
+    """One stage of lines of a length, between two halves of a workspace.
 
+    Attributes
+    ----------
+    work : Workspace
+        Where lines are held.
+    twiddles : array
+        The rotations of all stages.
+    begin, end : int
+        The places from which it takes numbers, and to which it brings them.
+    length : int
+        Of the lines.
+    before : int
+        The product of the radices of earlier stages.
+    """
 
-@function
-def stage_of_prime(
-    memory: Any, worker: Any, source: Any, target: Any, n: Any, s: Any, twiddles: Any,
-    R: Any, start: Any, LANES: int,
-) -> None:  # fmt: skip
-    """`stage` of an odd prime radix known at run time, whose roots are in the table at `start`."""
-    apart = n // R
-    H = LARGEST_PRIME // 2
-    sum_real = kl.private(H, memory.dtype, lanes=LANES)
-    sum_imag = kl.private(H, memory.dtype, lanes=LANES)
-    gap_real = kl.private(H, memory.dtype, lanes=LANES)
-    gap_imag = kl.private(H, memory.dtype, lanes=LANES)
-    for g in range(apart // s):
-        for k in range(s):
-            i = source + g * s + k
-            to = target + g * (s * R) + k
-            first = held_at(memory, worker, i, LANES)
-            total = first
-            for j in range(R // 2):
-                q, mirrored = j + 1, R - 1 - j
-                x = held_at(memory, worker, i + q * apart, LANES)
-                y = held_at(memory, worker, i + mirrored * apart, LANES)
-                x = times(x, element(twiddles, (), s - 1 + (q - 1) * s + k, WITHIN))
-                y = times(y, element(twiddles, (), s - 1 + (mirrored - 1) * s + k, WITHIN))
-                sum_real[j] = x.real + y.real
-                sum_imag[j] = x.imag + y.imag
-                gap_real[j] = x.real - y.real
-                gap_imag[j] = x.imag - y.imag
-                total = total + (x + y)
-            hold(memory, worker, to, total, LANES)
-            for q in range(1, R // 2 + 1):
-                even = first
-                odd = kl.cast(0, first.dtype)
-                power = 0
+    work: Workspace
+    twiddles: Any
+    begin: Any
+    end: Any
+    length: Any
+    before: Any
+
+    @function
+    def turned(self, place: Any, q: Any, k: Any) -> Any:
+        """What is held at a place, rotated as the `q`-th of what a butterfly takes, `k` its own."""
+        turn = element(self.twiddles, (), self.before - 1 + (q - 1) * self.before + k)
+        return times(self.work.held(place), turn)
+
+    @function
+    def of_radix(self, R: int) -> None:
+        """Butterflies of a radix known to the compiler."""
+        apart = self.length // R
+        for g in range(apart // self.before):
+            for k in range(self.before):
+                i = self.begin + g * self.before + k
+                others = [self.turned(i + q * apart, q, k) for q in kl.static_range(1, R)]
+                found = dft((self.work.held(i), *others))
+                to = self.end + g * (self.before * R) + k
+                for q in kl.static_range(R):
+                    self.work.hold(to + q * self.before, found[q])
+
+    @function
+    def of_prime(self, R: Any, roots: Any) -> None:
+        """Those of an odd prime radix known at run time; `roots` is where its roots begin."""
+        apart = self.length // R
+        real = self.work.memory.dtype
+        pairs = kl.private(LARGEST_PRIME // 2, (real,) * 4, lanes=self.work.lanes)
+        for g in range(apart // self.before):
+            for k in range(self.before):
+                i = self.begin + g * self.before + k
+                to = self.end + g * (self.before * R) + k
+                first = self.work.held(i)
+                total = first
                 for j in range(R // 2):
-                    power = power + q
-                    power = kl.where(power >= R, power - R, power)
-                    root = element(twiddles, (), start + power, WITHIN)
-                    c, d = root.real, root.imag
-                    even = kl.complex(even.real + sum_real[j] * c, even.imag + sum_imag[j] * c)
-                    odd = kl.complex(odd.real - gap_imag[j] * d, odd.imag + gap_real[j] * d)
-                hold(memory, worker, to + q * s, even + odd, LANES)
-                hold(memory, worker, to + (R - q) * s, even - odd, LANES)
+                    q, mirrored = j + 1, R - 1 - j
+                    x, y = (
+                        self.turned(i + q * apart, q, k),
+                        self.turned(i + mirrored * apart, mirrored, k),
+                    )
+                    pairs[j] = (x.real + y.real, x.imag + y.imag, x.real - y.real, x.imag - y.imag)
+                    total = total + (x + y)
+                self.work.hold(to, total)
+                for q in range(1, R // 2 + 1):
+                    even = first
+                    odd = kl.cast(0, first.dtype)
+                    power = 0
+                    for j in range(R // 2):
+                        power = power + q
+                        power = kl.where(power >= R, power - R, power)
+                        root = element(self.twiddles, (), roots + power)
+                        c, d = root.real, root.imag
+                        sum_real, sum_imag, gap_real, gap_imag = pairs[j]
+                        even = kl.complex(even.real + sum_real * c, even.imag + sum_imag * c)
+                        odd = kl.complex(odd.real - gap_imag * d, odd.imag + gap_real * d)
+                    self.work.hold(to + q * self.before, even + odd)
+                    self.work.hold(to + (R - q) * self.before, even - odd)
 
 
 @function
-def stages(memory: Any, worker: Any, n: Any, code: Any, twiddles: Any, LANES: int) -> Any:
+def all_stages(work: Any, n: Any, code: Any, twiddles: Any) -> Any:
     """All stages, whose radices are the hexadecimal digits of `code`; returns where they end.
 
     Behind the rotations of the stages, the table has the roots of the primes from 7 on.
     """
-    s = n // n
-    source = kl.cast(0, s.dtype)
+    before = n // n
+    begin = kl.cast(0, before.dtype)
     rest = code
-    while s < n:
+    while before < n:
         radix = kl.cast(rest % 16, kl.i32)
         rest = rest // 16
+        stage = Stage(work, twiddles, begin, n - begin, n, before)
         if radix == 7 or radix > 8:
-            start = n + kl.where(radix == 7, 0, kl.where(radix == 11, 7, 18))
-            stage_of_prime(
-                memory, worker, source, n - source, n, s, twiddles, radix, start, LANES
-            )  # fmt: skip
+            stage.of_prime(radix, n + kl.where(radix == 7, 0, kl.where(radix == 11, 7, 18)))
         else:
             for R in _RADICES:
                 if radix == R:
-                    stage(memory, worker, source, n - source, n, s, twiddles, R, LANES)
-        source = n - source
-        s = s * radix
-    return source
+                    stage.of_radix(R)
+        begin = n - begin
+        before = before * radix
+    return begin
 
 
 @function
-def mirror(memory: Any, worker: Any, n: Any, LANES: int) -> None:
-    """Hermitian lines of which the first half is there completed, see `number_at`."""
+def mirror(work: Any, n: Any) -> None:
+    """Hermitian lines of which the first half is there completed, see `MIRRORED`."""
     for k in range(1, (n + 1) // 2):
-        z = held_at(memory, worker, k, LANES)
-        hold(memory, worker, n - k, kl.complex(z.real, -z.imag), LANES)
-    first = held_at(memory, worker, 0, LANES)
-    hold(memory, worker, 0, kl.complex(first.real, first.real * 0), LANES)
+        work.hold(n - k, conjugate(work.held(k)))
+    first = work.held(0)
+    work.hold(0, kl.complex(first.real, first.real * 0))
     if n % 2 == 0:
-        middle = held_at(memory, worker, n // 2, LANES)
-        hold(memory, worker, n // 2, kl.complex(middle.real, middle.real * 0), LANES)
+        middle = work.held(n // 2)
+        work.hold(n // 2, kl.complex(middle.real, middle.real * 0))
 
 
 @function
-def recombine(
-    memory: Any, worker: Any, source: Any, n: Any, turns: Any, SIGN: int, LANES: int
-) -> None:
+def recombine(work: Any, begin: Any, n: Any, table: Any, SIGN: int) -> None:
     """Lines merged (`SIGN` 1) or split (-1) in place; with an element more before or behind it."""
-    first = held_at(memory, worker, source, LANES)
-    other = first.imag if SIGN == -1 else held_at(memory, worker, source + n, LANES).real
+    first = work.held(begin)
+    other = first.imag if SIGN == -1 else work.held(begin + n).real
     total, gap = first.real + other, first.real - other
     if SIGN == -1:
         nothing = gap * 0
-        hold(memory, worker, source, kl.complex(total * 2, nothing), LANES)
-        hold(memory, worker, source + n, kl.complex(gap * 2, nothing), LANES)
+        work.hold(begin, kl.complex(total * 2, nothing))
+        work.hold(begin + n, kl.complex(gap * 2, nothing))
     else:
-        hold(memory, worker, source, kl.complex(total, gap), LANES)
+        work.hold(begin, kl.complex(total, gap))
     for k in range(1, n // 2 + 1):
-        near = held_at(memory, worker, source + k, LANES)
-        far = held_at(memory, worker, source + n - k, LANES)
-        turn = element(turns, (), k, WITHIN)
-        hold(memory, worker, source + k, recombined(near, far, turn, SIGN), LANES)
+        near, far = work.held(begin + k), work.held(begin + n - k)
+        turn = element(table, (), k)
+        work.hold(begin + k, recombined(near, far, turn, SIGN))
         # The rotation of the mirrored element is the negative conjugate.
-        z = recombined(near, far, turn, -SIGN)
-        hold(memory, worker, source + n - k, kl.complex(z.real, -z.imag), LANES)
+        work.hold(begin + n - k, conjugate(recombined(near, far, turn, -SIGN)))
+
+
+# -- blocks of lines ------------------------------------------------------------------------------
 
 
 @function
-def read_block(
-    x: Any, memory: Any, worker: Any, line: Any, count: Any, n: Any, step: Any, inner: Any,
-    sign: Any, table: Any, length: Any, turns: Any, HOW: Any, REAL: Any, LANES: int,
-) -> None:  # fmt: skip
+def at_a_time(lines: Any, LANES: int) -> int:
+    """How many elements of each line are taken together."""
+    if lines.near != ALONG:
+        return 1
+    return LANES if lines.form is None else LANES // 2
+
+
+@function
+def elements_at_once(lines: Any, line: Any, n: Any, LANES: int) -> Any:
+    """How many of the first elements of neighbouring lines can be taken together."""
+    x, start = lines.array, lines.start(line)
+    # Of the last pair of a row, the second number may be missing.
+    end = x.shape[x.ndim - 1] // 2 if lines.form == PAIRED else lines.extent()
+    room = end - start - (LANES if lines.near == WITHIN else 1)
+    steps = room if lines.step is None else room // lines.step
+    return kl.where(room < 0, 0, kl.minimum(n, steps + 1))
+
+
+@function
+def read_block(source: Any, work: Any, line: Any, count: Any, n: Any) -> None:
     """Brings lines into a worker's memory, as many elements as possible together."""
-    NEAR, FORM = HOW
     # Whole rows that have no factors are completed when they are there.
-    LATER = REAL == MERGED or (REAL == MIRRORED and step is None and table is None)
+    ALONE = source.step is None and source.table is None
+    LATER = source.real == MERGED or (source.real == MIRRORED and ALONE)
     many = n
     if LATER:
-        many = n + 1 if REAL == MERGED else n // 2 + 1
+        many = n + 1 if source.real == MERGED else n // 2 + 1
     done = kl.cast(0, n.dtype)
-    if NEAR is not None and count == LANES:
-        SIDE = side_of(NEAR, FORM, LANES)
-        start = start_of(line, step, inner)
-        there = elements_at_once(whole(x, FORM), many, start, step, NEAR, LANES)
-        done = there // SIDE * SIDE
-        row = row_of(x, line, step, inner, FORM)
-        for a in range(0, done, SIDE):
-            if NEAR == ALONG:
-                read_square(x, memory, worker, line, a, sign, table, FORM, LANES)
+    if source.near is not None and count == work.lanes:
+        EACH = at_a_time(source, work.lanes)
+        there = elements_at_once(source, line, many, work.lanes)
+        done = there // EACH * EACH
+        row, start = source.row(line), source.start(line)
+        for a in range(0, done, EACH):
+            if source.near == ALONG:
+                read_square(source, work, line, a)
             else:
-                z = vector_at(x, row, place_of(a, start, step), sign, table, NEAR, FORM, LANES)
-                hold(memory, worker, a, z, LANES)
-        if NEAR == ALONG:
+                work.hold(a, read_vector(source, row, source.place(a, start), work.lanes))
+        if source.near == ALONG:
             for a in range(done, there):
-                read_column(x, memory, worker, line, a, sign, table, FORM, LANES)
+                read_column(source, work, line, a)
             done = there
+    given = replace(source, real=None) if LATER else source
     for begin in range(done, many, _STRETCH):
-        stop = kl.minimum(begin + _STRETCH, many)
-        read_lines(
-            x, memory, worker, line, count, begin, stop, step, inner, sign, table, length, FORM,
-            None if LATER or REAL == SPLIT else REAL, LANES,
-        )  # fmt: skip
-    if REAL == MERGED:
-        recombine(memory, worker, 0, n, turns, 1, LANES)
+        read_lines(given, work, line, count, begin, kl.minimum(begin + _STRETCH, many))
+    if source.real == MERGED:
+        recombine(work, 0, n, source.turns, 1)
     elif LATER:
-        mirror(memory, worker, n, LANES)
+        mirror(work, n)
 
 
 @function
-def write_block(
-    out: Any, memory: Any, worker: Any, source: Any, line: Any, count: Any, n: Any, step_in: Any,
-    step: Any, inner: Any, coarse: Any, fine: Any, table: Any, scales: Any, HOW: Any, LANES: int,
-) -> None:  # fmt: skip
-    """Takes lines from a worker's memory, as many elements as possible together."""
-    NEAR, FORM = HOW
+def write_block(target: Any, work: Any, found: Any, line: Any, count: Any, n: Any) -> None:
+    """Takes lines from places at `found` in a worker's memory, as `read_block` brings them."""
     done = kl.cast(0, n.dtype)
-    if NEAR is not None and count == LANES:
-        SIDE = side_of(NEAR, FORM, LANES)
-        start = start_of(line, step, inner)
-        there = elements_at_once(whole(out, FORM), n, start, step, NEAR, LANES)
-        done = there // SIDE * SIDE
-        row = row_of(out, line, step, inner, FORM)
-        for a in range(0, done, SIDE):
-            if NEAR == ALONG:
-                write_square(out, memory, worker, source, line, a, table, scales, FORM, LANES)
+    if target.near is not None and count == work.lanes:
+        EACH = at_a_time(target, work.lanes)
+        there = elements_at_once(target, line, n, work.lanes)
+        done = there // EACH * EACH
+        row, start = target.row(line), target.start(line)
+        for a in range(0, done, EACH):
+            if target.near == ALONG:
+                write_square(target, work, found, line, a)
             else:
-                z = held_at(memory, worker, source + a, LANES)
-                if coarse is not None:
-                    begin_in = start_of(line, step_in, inner)
-                    z = turned_vector(z, coarse, fine, begin_in, a, NEAR, LANES)
-                put_vector(out, row, place_of(a, start, step), z, table, scales, NEAR, FORM, LANES)
-        if NEAR == ALONG:
+                z = work.held(found + a)
+                if target.coarse is not None:
+                    z = times(z, turns(target, target.start_in(line), a, work.lanes))
+                write_vector(target, row, target.place(a, start), z, work.lanes)
+        if target.near == ALONG:
             for a in range(done, there):
-                write_column(out, memory, worker, source, line, a, table, scales, FORM, LANES)
+                write_column(target, work, found, line, a)
             done = there
     for begin in range(done, n, _STRETCH):
         stop = kl.minimum(begin + _STRETCH, n)
-        write_lines(
-            out, memory, worker, source, line, count, begin, stop, step_in, step, inner, coarse,
-            fine, table, scales, FORM, LANES,
-        )  # fmt: skip
-
-
-@function
-def side_of(NEAR: str, FORM: Any, LANES: int) -> int:
-    """How many elements of each line are taken at a time."""
-    if NEAR != ALONG:
-        return 1
-    return LANES if FORM is None else LANES // 2
-
-
-@function
-def whole(x: Any, FORM: Any) -> Any:
-    """How many numbers of a row lack nothing."""
-    return x.shape[x.ndim - 1] // 2 if FORM == PAIRED else extent(x, FORM)
-
-
-@function
-def elements_at_once(end: Any, n: Any, start: Any, step: Any, NEAR: str, LANES: int) -> Any:
-    """How many of the first elements of lines can be taken together, rows having `end`."""
-    room = end - start - (LANES if NEAR == WITHIN else 1)
-    steps = room if step is None else room // step
-    return kl.where(room < 0, 0, kl.minimum(n, steps + 1))
+        write_lines(target, work, found, line, count, begin, stop)
 
 
 @kernel
 def transform_in_vectors(
-    x: Any,
-    out: Any,
+    source: Any,
+    target: Any,
     memory: Any,
     twiddles: Any,
-    read_table: Any,
-    write_table: Any,
-    coarse: Any,
-    fine: Any,
-    sign: Any,
-    sign_between: Any,
-    scale: Any,
-    imag_scale: Any,
-    length: Any,
-    turns: Any,
     lines: Any,
     run: Any,
-    step_in: Any,
-    step_out: Any,
-    inner: Any,
     n: Any,
     code: Any,
     *,
     LANES: int,
-    IN: Any,
-    OUT: Any,
-    REAL: Any,
 ) -> None:
     """Transforms lines of `n`, each worker every so many blocks of up to `LANES` lines.
 
-    Blocks are cut from runs of `run` lines. `IN` and `OUT` are pairs: where neighbouring lines lie
-    (`WITHIN` rows or `BESIDE` each other; None if they cannot be taken as vectors), and how an
-    array holds the parts of complex numbers, None for numbers as such. `REAL` says what is done for
-    transforms of real numbers.
+    Blocks are cut from runs of `run` lines; the digits of `code` are the radices of the stages.
     """
-    worker = kl.global_id(0)
-    scales = (sign_between, scale, imag_scale)
+    work = Workspace(memory, kl.global_id(0), LANES)
     per_run = kl.cdiv(run, LANES)
-    for block in range(worker, lines // run * per_run, memory.shape[0]):
+    for block in range(kl.global_id(0), lines // run * per_run, memory.shape[0]):
         offset = block % per_run * LANES
         line = block // per_run * run + offset
         count = kl.minimum(run - offset, LANES)
-        read_block(
-            x, memory, worker, line, count, n, step_in, inner, sign, read_table, length, turns, IN,
-            REAL, LANES,
-        )  # fmt: skip
-        source = stages(memory, worker, n, code, twiddles, LANES)
-        if REAL == SPLIT:
-            recombine(memory, worker, source, n, turns, -1, LANES)
-        many = n + 1 if REAL == SPLIT else n
-        write_block(
-            out, memory, worker, source, line, count, many, step_in, step_out, inner, coarse, fine,
-            write_table, scales, OUT, LANES,
-        )  # fmt: skip
+        read_block(source, work, line, count, n)
+        found = all_stages(work, n, code, twiddles)
+        if source.real == SPLIT:
+            recombine(work, found, n, source.turns, -1)
+        many = n + 1 if source.real == SPLIT else n
+        write_block(target, work, found, line, count, many)

@@ -90,30 +90,27 @@ def launch_in_vectors(recipe: Recipe, x: Any, out: Any, step: Pass, kind: DType)
     steps = radices(n, _LARGEST_RADIX, mixed=False)
     find = partial(TABLES, device, kind, stage_rotations, steps)
     between = rotations_between(recipe, device, kind, step)
-    found = (found_table(recipe, find), options.table, options.factors, *between, options.turns)
-    *tables, turns = (in_parts(table, WITHIN) for table in found)
-    source, form_in = _as_taken(x, how_in, options)
-    target, form_out = _as_taken(out, how_out, options)
+    given, form_in = _as_taken(x, how_in, options)
+    made, form_out = _as_taken(out, how_out, options)
     recipe.launch(
         transform_in_vectors,
         workers,
         1,
-        source,
-        target,
+        step.source(given, kind, _table, near=how_in, form=form_in),
+        step.target(made, kind, _table, between, near=how_out, form=form_out),
         recipe.empty((workers, (4 * n + 2) * lanes), kind.real),
-        *tables,
-        *options.numbers(kind),
-        turns,
+        _table(found_table(recipe, find)),
         lines,
         run,
-        *step.counts(),
         n,
         np.int64(sum(r << 4 * i for i, r in enumerate(steps))),
         LANES=lanes,
-        IN=form_in,
-        OUT=form_out,
-        REAL=options.real,
     )
+
+
+def _table(x: Any) -> Any:
+    """A table as the kernel takes it."""
+    return in_parts(x, WITHIN)
 
 
 def _run(x: Any, step: Pass) -> int:
@@ -136,10 +133,8 @@ def _neighbours(x: Any, apart: int, step: Pass) -> str | None:
     return WITHIN if apart > 1 else ALONG
 
 
-def _as_taken(
-    x: Any, how: str | None, options: PassOptions
-) -> tuple[Any, tuple[str | None, str | None]]:
-    """An array as the kernel takes it, and what it is told of that."""
+def _as_taken(x: Any, how: str | None, options: PassOptions) -> tuple[Any, str | None]:
+    """An array as the kernel takes it, and how that holds the parts of complex numbers."""
     if how is None or not x.dtype.is_complex:
-        return x, (how, options.form(x))
-    return in_parts(x, how), (how, how)
+        return x, options.form(x)
+    return in_parts(x, how), how

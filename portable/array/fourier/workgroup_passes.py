@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import partial
 from math import prod
 from typing import Any, Final
 
-from portable.array.fourier.access import BESIDE, MERGED, MIRRORED, SPLIT, WITHIN
-from portable.array.fourier.kernels import transform_by_workgroup
+from portable.array.fourier.access import BESIDE, FITTING, MERGED, MIRRORED, SPLIT, WITHIN
+from portable.array.fourier.kernels import Shape, transform_by_workgroup
 from portable.array.fourier.pass_options import (
     TABLES,
     Pass,
@@ -67,22 +66,8 @@ def _elements(capabilities: Capabilities, kind: DType, held: int) -> int:
     return min(local, capabilities.max_workgroup * (held // kind.itemsize))
 
 
-def _local_memory(shape: _Shape, n: int, kind: DType) -> int:
-    """Bytes that whole numbers take, some room being left out among them."""
-    return shape.tall * n * kind.itemsize * 33 // 32
-
-
-@dataclass(frozen=True, slots=True)
-class _Shape:
-    """How a workgroup shares lines: `tall` of them, `width` work-items each."""
-
-    width: int
-    tall: int
-    across: bool
-    staged: bool
-
-
-def _shape(x: Any, out: Any, step: Pass, steps: tuple[int, ...], kind: DType) -> _Shape:
+def _shape(x: Any, out: Any, step: Pass, steps: tuple[int, ...], kind: DType) -> Shape:
+    """As wide as stages have butterflies, and as tall as memory is used well."""
     capabilities = x.device.capabilities
     across_in = lies_across(x, step.step_in, step.inner)
     across = lies_across(out, step.step_out, step.inner)
@@ -94,7 +79,10 @@ def _shape(x: Any, out: Any, step: Pass, steps: tuple[int, ...], kind: DType) ->
     comfortable = max(least, _elements(capabilities, kind, _HELD) // n)
     possible = min(comfortable, _elements(capabilities, kind, _MOST_HELD) // n)
     tall = power_below(max(1, min(max(_GROUP // width, most), possible, group)))
-    return _Shape(min(width, group // tall), tall, across, across != across_in)
+    # Whole numbers take so many bytes, some room being left out among them.
+    whole = tall * n * kind.itemsize * 33 // 32 <= capabilities.local_memory
+    splits, width = step.options.real == SPLIT, min(width, group // tall)
+    return Shape(kind.real, n, steps, width, tall, across, across != across_in, whole, splits)
 
 
 def _stages(step: Pass, kind: DType) -> tuple[int, ...]:
@@ -131,38 +119,24 @@ def launch_by_workgroups(recipe: Recipe, x: Any, out: Any, step: Pass, kind: DTy
     kind : DType
         Of the complex numbers, or of their parts.
     """
-    device, options = x.device, step.options
+    device = x.device
     steps = _stages(step, kind)
     shape = _shape(x, out, step, steps, kind)
     lines = prod(x.shape[:-1]) * step.step_in
-    find = partial(TABLES, device, kind, stage_rotations, steps)
-    source, form_in = _as_taken(x, options)
-    target, form_out = _as_taken(out, options)
+    twiddles = found_table(recipe, partial(TABLES, device, kind, stage_rotations, steps))
     between = rotations_between(recipe, device, kind, step)
-    found = (found_table(recipe, find), options.table, options.factors, *between, options.turns)
-    *tables, turns = (_table(table) for table in found)
-    group = shape.width * shape.tall
+    fitting = FITTING if _is_fitting(x, out, step) else None
+    given, form_in = _as_taken(x, step.options)
+    made, form_out = _as_taken(out, step.options)
     recipe.launch(
         transform_by_workgroup,
-        -(-lines // shape.tall) * group,
-        group,
-        source,
-        target,
-        *tables,
-        *options.numbers(kind),
-        turns,
+        -(-lines // shape.tall) * shape.group,
+        shape.group,
+        step.source(given, kind, _table, form=form_in, fitting=fitting),
+        step.target(made, kind, _table, between, form=form_out, fitting=fitting),
+        _table(twiddles),
         lines,
-        *step.counts(),
-        KIND=kind.real,
-        N=step.length,
-        RADICES=steps,
-        LAYOUT=(shape.width, shape.tall, shape.across),
-        STAGED=shape.staged,
-        WHOLE=_local_memory(shape, step.length, kind) <= device.capabilities.local_memory,
-        IN=form_in,
-        OUT=form_out,
-        REAL=options.real,
-        FITTING=_is_fitting(x, out, step),
+        SHAPE=shape,
     )
 
 
