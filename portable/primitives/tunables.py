@@ -20,9 +20,18 @@ from portable.primitives.maps.engine import applied, recorded
 from portable.primitives.maps.operation import Operation, conversion_to
 from portable.primitives.maps.tuning import shares_for as map_shares
 from portable.primitives.maps.tuning import squares_for
+from portable.primitives.masks.compaction import planned
+from portable.primitives.masks.tuning import sections_for
 from portable.primitives.reductions.axis import reduced
+from portable.primitives.reductions.best import best_along_last
 from portable.primitives.reductions.merging import Merge
-from portable.primitives.reductions.tuning import columns_for, shares_for
+from portable.primitives.reductions.moments import variance
+from portable.primitives.reductions.tuning import (
+    best_for,
+    columns_for,
+    moments_for,
+    shares_for,
+)
 from portable.primitives.scans import tuning as scans
 from portable.primitives.scans.scanning import scanned
 from portable.primitives.sorts.sorting import method_for
@@ -32,6 +41,8 @@ from portable.tune.space import Parameters
 from portable.tune.tunable import Size, Tunable, parse_extents
 
 __all__ = [
+    "ARGMAX_COLUMNS",
+    "COMPACT",
     "MAP",
     "REDUCE",
     "REDUCE_COLUMNS",
@@ -40,6 +51,10 @@ __all__ = [
     "SCAN_ROWS",
     "SORT",
     "TRANSPOSE",
+    "VARIANCE_COLUMNS",
+    "Task",
+    "recorded_task",
+    "tunable_of",
 ]
 
 _MOST_ERROR: Final = 1e-4
@@ -47,18 +62,18 @@ _SQUARE: Final = Operation("square", "f", kl.square)
 
 
 @dataclass(frozen=True, slots=True)
-class _Task:
+class Task:
     """An operation to tune, and what it comes to.
 
     Attributes
     ----------
-    write : callable
-        The steps that it takes, of a recipe and an array of it; gives the result.
+    plan : callable
+        What is to be done for arrays like one, as plans are made now; gives the result.
     expected : callable
         What NumPy makes of the same array, in double precision.
     """
 
-    write: Callable[[Recipe, Storage], Any]
+    plan: Callable[[Storage], Callable[[Storage], Any]]
     expected: Callable[[np.ndarray[Any, Any]], Any]
 
 
@@ -66,7 +81,7 @@ class _Problem:
     """A task on an array of random numbers."""
 
     def __init__(
-        self, in_use: InUse[Any], task: _Task, device: Device, dtype: DType, size: Size
+        self, in_use: InUse[Any], task: Task, device: Device, dtype: DType, size: Size
     ) -> None:
         host = np.random.default_rng(1).random(size, np.float32).astype(dtype.numpy)
         self._in_use, self._task = in_use, task
@@ -83,10 +98,8 @@ class _Problem:
         self._found = self._runs[key](self._x)
 
     def _written(self, choice: Parameters) -> Callable[[Any], Any]:
-        recipe = Recipe(self._x)
         with self._in_use.trying(choice):
-            found = self._task.write(recipe, self._x)
-        return recipe.finish(found)
+            return self._task.plan(self._x)
 
     def error(self) -> float:
         """Of the last result, over what is allowed."""
@@ -99,25 +112,53 @@ class _Problem:
 # -- tasks --------------------------------------------------------------------------------------
 
 
-def _sum_along(axis: int) -> _Task:
+def recorded_task(
+    write: Callable[[Recipe, Storage], Any], expected: Callable[[np.ndarray[Any, Any]], Any]
+) -> Task:
+    """A task whose steps are written into a recipe, which is given before the array."""
+
+    def plan(x: Storage) -> Callable[[Storage], Any]:
+        recipe = Recipe(x)
+        return recipe.finish(write(recipe, x))
+
+    return Task(plan, expected)
+
+
+def _sum_along(axis: int) -> Task:
     def write(recipe: Recipe, x: Storage) -> Any:
         return reduced(recipe, x, (axis,), Merge(kl.add, x.dtype.register, 0), x.dtype)
 
-    return _Task(write, lambda host: host.sum(axis=axis))
+    return recorded_task(write, lambda host: host.sum(axis=axis))
 
 
-def _totals_along(axis: int) -> _Task:
+def _totals_along(axis: int) -> Task:
     def write(recipe: Recipe, x: Storage) -> Any:
         out = recipe.empty(x.shape, x.dtype)
-        axes = [a for a in range(x.ndim) if a != axis] + [axis]
-        shape, *strides = (
-            tuple(values[a] for a in axes) for values in (x.shape, x.strides, out.strides)
-        )
-        lines = [array.viewed(shape, steps) for array, steps in zip((x, out), strides, strict=True)]
-        scanned(recipe, lines[0], lines[1], Merge(kl.add, x.dtype.register, 0), 0)
+        total = Merge(kl.add, x.dtype.register, 0)
+        scanned(recipe, _axis_last(x, axis), _axis_last(out, axis), total, 0)
         return out
 
-    return _Task(write, lambda host: host.cumsum(axis=axis))
+    return recorded_task(write, lambda host: host.cumsum(axis=axis))
+
+
+def _axis_last(x: Storage, axis: int) -> Storage:
+    axes = [a for a in range(x.ndim) if a != axis] + [axis]
+    return x.viewed(tuple(x.shape[a] for a in axes), tuple(x.strides[a] for a in axes))
+
+
+def _write_variance(recipe: Recipe, x: Storage) -> Any:
+    return variance(recipe, _axis_last(x, 0), x.dtype.register, x.shape[0], root=False)
+
+
+def _write_argmax(recipe: Recipe, x: Storage) -> Any:
+    return best_along_last(recipe, _axis_last(x, 0), largest=True)
+
+
+def _plan_kept(x: Storage) -> Callable[[Storage], Any]:
+    """Half of the elements, here and there."""
+    mask = stored(x.device, x.device.from_numpy(fetched(x) < 0.5))
+    keep = planned(mask, x)
+    return lambda x: keep(mask, x)
 
 
 def _write_sorted(recipe: Recipe, x: Storage) -> Any:
@@ -146,8 +187,18 @@ def _elements(size: Size) -> float:
     return float(prod(size))
 
 
-def _tunable(in_use: InUse[Any], task: _Task, few: Size, many: Size) -> Tunable:
-    """A task of a size for processors, and for devices that take more to be busy."""
+def tunable_of(in_use: InUse[Any], task: Task, few: Size, many: Size) -> Tunable:
+    """A task of a size for processors, and for devices that take more to be busy.
+
+    Parameters
+    ----------
+    in_use : InUse
+        What plans ask for the device's choice.
+    task : Task
+        What is tuned.
+    few, many : tuple of int
+        The shape of the array for processors, and for others.
+    """
     axes, example = ("N", str(many[0])) if len(few) == 1 else ("MxN", f"{many[0]}x{many[1]}")
     return Tunable(
         in_use.space,
@@ -162,19 +213,31 @@ def _tunable(in_use: InUse[Any], task: _Task, few: Size, many: Size) -> Tunable:
 _LINE: Final = ((1 << 23,), (1 << 26,))
 _MATRIX: Final = ((2048, 4096), (8192, 8192))
 
-MAP: Final = _tunable(map_shares, _Task(_write_squares, np.square), *_LINE)
+ARGMAX_COLUMNS: Final = tunable_of(
+    best_for, recorded_task(_write_argmax, partial(np.argmax, axis=0)), *_MATRIX
+)
+"""Where the greatest elements of columns are."""
+COMPACT: Final = tunable_of(
+    sections_for, Task(_plan_kept, lambda host: host[host.astype(np.float32) < 0.5]), *_LINE
+)
+"""What is true in a mask."""
+MAP: Final = tunable_of(map_shares, recorded_task(_write_squares, np.square), *_LINE)
 """Element-wise functions of a line."""
-REDUCE: Final = _tunable(shares_for, _sum_along(0), *_LINE)
+REDUCE: Final = tunable_of(shares_for, _sum_along(0), *_LINE)
 """The sum of a line."""
-REDUCE_COLUMNS: Final = _tunable(columns_for, _sum_along(0), *_MATRIX)
+REDUCE_COLUMNS: Final = tunable_of(columns_for, _sum_along(0), *_MATRIX)
 """The sums of columns."""
-SCAN: Final = _tunable(scans.lines_for, _totals_along(0), *_LINE)
+SCAN: Final = tunable_of(scans.lines_for, _totals_along(0), *_LINE)
 """Running totals of a line."""
-SCAN_ROWS: Final = _tunable(scans.rows_for, _totals_along(1), *_MATRIX)
+SCAN_ROWS: Final = tunable_of(scans.rows_for, _totals_along(1), *_MATRIX)
 """Running totals of rows."""
-SCAN_COLUMNS: Final = _tunable(scans.columns_for, _totals_along(0), *_MATRIX)
+SCAN_COLUMNS: Final = tunable_of(scans.columns_for, _totals_along(0), *_MATRIX)
 """Running totals of columns."""
-SORT: Final = _tunable(pieces_for, _Task(_write_sorted, np.sort), (1 << 21,), (1 << 24,))
+SORT: Final = tunable_of(pieces_for, recorded_task(_write_sorted, np.sort), (1 << 21,), (1 << 24,))
 """Sorting a line."""
-TRANSPOSE: Final = _tunable(squares_for, _Task(_write_turned, np.transpose), *_MATRIX)
+TRANSPOSE: Final = tunable_of(squares_for, recorded_task(_write_turned, np.transpose), *_MATRIX)
 """The transpose of a matrix, copied."""
+VARIANCE_COLUMNS: Final = tunable_of(
+    moments_for, recorded_task(_write_variance, partial(np.var, axis=0)), *_MATRIX
+)
+"""The variances of columns."""

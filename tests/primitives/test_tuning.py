@@ -8,25 +8,33 @@ import numpy as np
 import pytest
 
 import portable as pt
+from portable.array.fourier.tunable import TUNABLE as RFFT
+from portable.array.fourier.tuning import halves_for
 from portable.backend import Device
 from portable.dtypes import float32
 from portable.primitives import tunables
 from portable.primitives.base.borrowed import stored
 from portable.primitives.maps import tuning as maps
+from portable.primitives.masks.tuning import sections_for
 from portable.primitives.reductions import tuning as reductions
 from portable.primitives.reductions.axis import cut
 from portable.primitives.scans import tuning as scans
 from portable.primitives.sorts.tuning import pieces_for
+from portable.tune.tunable import Tunable
 from tests.support.capabilities import made_up
 
 TABLED = {
+    "argmax_columns": reductions.best_for,
+    "compact": sections_for,
     "map": maps.shares_for,
     "reduce": reductions.shares_for,
+    "rfft": halves_for,
     "reduce_columns": reductions.columns_for,
     "scan": scans.lines_for,
     "scan_columns": scans.columns_for,
     "sort": pieces_for,
     "transpose": maps.squares_for,
+    "variance_columns": reductions.moments_for,
 }
 
 
@@ -43,12 +51,20 @@ def test_workgroups_are_no_larger_than_a_device_has_them() -> None:
         assert found(small).group == 64
 
 
-SIZES = {"REDUCE": (30_001,), "SCAN": (70_001,), "SORT": (30_001,), "MAP": (3_001,)}
+TUNABLES = {x.space.kernel: x for x in (*vars(tunables).values(), RFFT) if isinstance(x, Tunable)}
+SIZES = {
+    "compact": (30_001,),
+    "map": (3_001,),
+    "reduce": (30_001,),
+    "rfft": (1, 4_112),
+    "scan": (70_001,),
+    "sort": (30_001,),
+}
 
 
-@pytest.mark.parametrize("name", tunables.__all__)
+@pytest.mark.parametrize("name", TUNABLES)
 def test_choices_are_tried(device: Device, name: str) -> None:
-    tunable = getattr(tunables, name)
+    tunable = TUNABLES[name]
     chosen = list(islice(tunable.space.choices(float32, device.capabilities), 0, None))
     problem = tunable.problem(device.for_arrays(), float32, SIZES.get(name, (70, 90)))
     for choice in (chosen[0], chosen[-1]):

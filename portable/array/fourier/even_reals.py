@@ -28,15 +28,14 @@ from portable.array.fourier.passes import is_one_pass, rows_beside_each_other, t
 from portable.array.fourier.plan import is_smooth
 from portable.array.fourier.recombination_kernel import Turns, recombine_rows
 from portable.array.fourier.tables import between_halves, between_long_halves
+from portable.array.fourier.tuning import halves_for
 from portable.array.fourier.vectors import lanes_of
 from portable.dtypes import DType, complex64, complex128, float32
 from portable.primitives.base.recipe import Recipe
 
 __all__ = ["transform_from_real", "transform_to_real"]
 
-_CPU_CHUNK: Final = 1024
 _WIDTH: Final = 256
-_GROUP: Final = 256
 
 
 def transform_from_real(
@@ -120,9 +119,8 @@ def _recombine(
     """Rows merged or split in a launch of its own."""
     capabilities = x.device.capabilities
     across, rows = lies_across(out), prod(x.shape[:-1])
-    lanes, chunk, group = 1, 1, min(_GROUP, capabilities.max_workgroup)
-    if capabilities.lone_work_items:
-        lanes, chunk, group = 1 if across else lanes_of(capabilities, kind), _CPU_CHUNK, 1
+    share = halves_for(capabilities)
+    lanes = lanes_of(capabilities, kind) if share.group == 1 and not across else 1
     find = partial(TABLES, x.device, kind, between_long_halves, half, _WIDTH)
     coarse, fine = found_table(recipe, find, 0), found_table(recipe, find, 1)
     given = (in_parts(y, WITHIN) if lanes > 1 else in_words(y) for y in (x, out, coarse, fine))
@@ -130,14 +128,14 @@ def _recombine(
     form = WITHIN if lanes > 1 else None
     recipe.launch(
         recombine_rows,
-        rows * -(-(half // 2 + 1) // chunk),
-        group,
+        rows * -(-(half // 2 + 1) // share.chunk),
+        share.group,
         options.source(source, kind, form=form),
         options.target(target, kind, form=form),
         Turns(*tables),
         half,
         rows,
-        CHUNK=chunk,
+        CHUNK=share.chunk,
         LANES=lanes,
         SIGN=sign,
         ACROSS=across,

@@ -33,13 +33,10 @@ from portable.primitives.masks.mask_bits import (
     in_words,
     packed,
 )
+from portable.primitives.masks.tuning import sections_for
 
-__all__ = ["compacted", "true_indices"]
+__all__ = ["compacted", "planned", "true_indices"]
 
-_CPU_FEW: Final = 4
-_GPU_AHEAD: Final = 8
-_GPU_FEW: Final = 2
-"""Below one in so many those that are true are looked for one by one."""
 _BYTE: Final = 8
 
 
@@ -84,6 +81,17 @@ def _write(arrays: tuple[Any, ...]) -> Callable[..., tuple[Any, int, int]]:
 
 
 _compaction: Final = Plans(_write)
+
+
+def planned(mask: Any, x: Any) -> Callable[[Any, Any], Any]:
+    """`compacted` of arrays like these, as plans are made now; for those who search them."""
+    run = _write((mask, x))
+
+    def kept(mask: Any, x: Any) -> Any:
+        out, count, _ = run(mask, x)
+        return out.viewed((count,), (out.dtype.itemsize,), out.offset)
+
+    return kept
 
 
 def _write_at_once(arrays: tuple[Any, ...], cut: Cut) -> Callable[..., tuple[Any, int, int]]:
@@ -133,15 +141,13 @@ def _write_counted_first(arrays: tuple[Any, ...], cut: Cut) -> Callable[..., tup
 
 def _kernel(cut: Cut, arrays: tuple[Any, ...]) -> tuple[Any, dict[str, int]]:
     """The kernel that writes what is kept, and its constants."""
+    share = sections_for(arrays[0].device.capabilities)
     if cut.width == 1:
         # Eight neighbours may then lie in three rows, for which there is no short way.
         narrow = len(arrays) == 1 and arrays[0].ndim > 1 and arrays[0].shape[-1] < _BYTE
-        return compact, {"SECTION": cut.section, "FEW": 64 if narrow else _CPU_FEW}
-    return compact_by_workgroup, {
-        "WIDTH": cut.width,
-        "AHEAD": _GPU_AHEAD,
-        "FEW": cut.section // _GPU_FEW,
-    }
+        return compact, {"SECTION": cut.section, "FEW": 64 if narrow else 64 // share.few}
+    few = cut.section // share.few
+    return compact_by_workgroup, {"WIDTH": cut.width, "AHEAD": share.ahead, "FEW": few}
 
 
 def _result(arrays: tuple[Any, ...]) -> tuple[int, DType]:

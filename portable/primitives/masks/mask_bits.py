@@ -11,6 +11,7 @@ from portable.primitives.base.borrowed import fetched
 from portable.primitives.base.geometry import power_of_two
 from portable.primitives.base.recipe import Recipe
 from portable.primitives.masks.mask_kernels import pack, pack_by_workgroup
+from portable.primitives.masks.tuning import sections_for
 from portable.primitives.reductions.merging import Merge
 from portable.primitives.reductions.reduction_kernels import total
 from portable.primitives.scans.scanning import scanned
@@ -28,9 +29,6 @@ __all__ = [
 
 AT_ONCE: Final = 8192
 """So many elements are worth no second launch, and a result of them may lie in a larger buffer."""
-_GROUP: Final = 256
-_CPU_ITEMS_PER_UNIT: Final = 8
-_CPU_SHORTEST: Final = 16384
 _BYTE: Final = 8
 
 
@@ -55,13 +53,13 @@ class Cut:
 def cut_of(size: int, device: Device) -> Cut:
     """Sections such that all compute units have work."""
     capabilities = device.capabilities
-    if capabilities.lone_work_items:
-        wanted = capabilities.compute_units * _CPU_ITEMS_PER_UNIT
-        section = max(_CPU_SHORTEST, power_of_two(-(-size // wanted)))
+    share = sections_for(capabilities)
+    if share.group == 1:
+        wanted = capabilities.compute_units * share.groups
+        section = max(share.shortest, power_of_two(-(-size // wanted)))
         return Cut(section, -(-size // section), 1, uint64)
-    width = min(_GROUP, capabilities.max_workgroup) // 32 * 32
-    section = width * 32
-    return Cut(section, -(-size // section), width, uint32)
+    section = share.group * 32
+    return Cut(section, -(-size // section), share.group, uint32)
 
 
 def packed(recipe: Recipe, mask: Any, cut: Cut) -> tuple[Any, Any]:

@@ -24,7 +24,7 @@ from portable.primitives.reductions.workgroup_kernels import reduce_at_once, red
 
 __all__ = [
     "Cut",
-    "column_sections",
+    "column_strips",
     "cut",
     "grouped",
     "lanes_for",
@@ -34,8 +34,6 @@ __all__ = [
 
 _MOST_LANES: Final = 16
 _WIDEST_REGISTERS: Final = 64
-_GPU_COLUMNS_PER_UNIT: Final = 512
-_GPU_DEPTH: Final = 32
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,10 +220,48 @@ def _strip(vectors: int, length: int, share: Columns) -> tuple[int, int]:
     return width, share.group // width
 
 
-def column_sections(x: Any, strips: int) -> int:
-    """How much of the last axis a work-item of a GPU does, where so many lie side by side."""
-    wanted = -(-x.device.capabilities.compute_units * _GPU_COLUMNS_PER_UNIT // strips)
-    return max(_GPU_DEPTH, power_of_two(-(-x.shape[-1] // wanted)))
+@dataclass(frozen=True, slots=True)
+class Strips:
+    """How columns are shared among work-items that do not share a strip.
+
+    Attributes
+    ----------
+    strip : int
+        Vectors of neighbours for each.
+    section, sections : int
+        Elements of the axis for each, and how many such sections there are.
+    items, group : int
+        Work-items, and those of a workgroup.
+    """
+
+    strip: int
+    section: int
+    sections: int
+    items: int
+    group: int
+
+
+def column_strips(x: Any, lanes: int, share: Columns) -> Strips:
+    """A vector of neighbours for each work-item, but for one that is alone a strip of them.
+
+    Parameters
+    ----------
+    x : Storage
+        Columns along its last axis.
+    lanes : int
+        Neighbours of a vector.
+    share : Columns
+        How the device shares them.
+    """
+    vectors = -(-prod(x.shape[:-1]) // lanes)
+    strip = min(share.width, vectors)
+    strips = -(-vectors // strip)
+    section = share.depth
+    if share.group > 1:
+        wanted = -(-x.device.capabilities.compute_units * share.groups * share.group // strips)
+        section = max(section, power_of_two(-(-x.shape[-1] // wanted)))
+    sections = -(-x.shape[-1] // section)
+    return Strips(strip, section, sections, strips * sections, share.group)
 
 
 def cut(x: Any, lanes: int) -> Cut:

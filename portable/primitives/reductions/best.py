@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-from math import prod
 from typing import Any, Final
 
 from portable.dtypes import DType, int32, int64
 from portable.primitives.base.recipe import Recipe
-from portable.primitives.reductions.axis import column_sections, cut, lanes_for, lies_crosswise
+from portable.primitives.reductions.axis import column_strips, cut, lanes_for, lies_crosswise
 from portable.primitives.reductions.best_kernels import best_blocks, best_columns
+from portable.primitives.reductions.tuning import best_for
 from portable.primitives.reductions.workgroup_kernels import best_by_workgroup
 
 __all__ = ["best_along_last"]
 
 _BLOCK: Final = 8192
-_CPU_STRIP: Final = 256
-_CPU_DEPTH: Final = 1024
-_COLUMN_GROUP: Final = 64
 
 
 def best_along_last(recipe: Recipe, x: Any, largest: bool) -> Any:
@@ -71,16 +68,10 @@ def _blocks(recipe: Recipe, x: Any, largest: bool) -> tuple[Any, Any]:
 
 
 def _columns(recipe: Recipe, x: Any, largest: bool, place: DType) -> tuple[Any, Any]:
-    cpu = x.device.capabilities.lone_work_items
     lanes = lanes_for(x, place, -2)
-    rows = prod(x.shape[:-1])
-    strip = min(_CPU_STRIP, -(-rows // lanes)) if cpu else 1
-    strips = -(-rows // (lanes * strip))
-    section = _CPU_DEPTH if cpu else column_sections(x, strips)
-    found = _new(recipe, x, -(-x.shape[-1] // section))
-    items = strips * found[0].shape[-1]
-    how = {"LANES": lanes, "STRIP": strip, "SECTION": section}
+    cut = column_strips(x, lanes, best_for(x.device.capabilities))
+    found = _new(recipe, x, cut.sections)
+    how = {"LANES": lanes, "STRIP": cut.strip, "SECTION": cut.section}
     kinds = {"KIND": x.dtype.register, "PLACE": place}
-    group = 1 if cpu else _COLUMN_GROUP
-    recipe.launch(best_columns, items, group, x, *found, LARGEST=largest, **kinds, **how)
+    recipe.launch(best_columns, cut.items, cut.group, x, *found, LARGEST=largest, **kinds, **how)
     return found

@@ -14,7 +14,7 @@ from portable.dtypes import DType
 from portable.primitives.base.geometry import power_of_two
 from portable.primitives.base.recipe import Recipe
 from portable.primitives.reductions.axis import (
-    column_sections,
+    column_strips,
     cut,
     lanes_for,
     lies_crosswise,
@@ -25,14 +25,11 @@ from portable.primitives.reductions.moment_kernels import (
     moments_of_columns,
     variances,
 )
+from portable.primitives.reductions.tuning import moments_for
 
 __all__ = ["variance"]
 
 _GROUP: Final = 256
-_COLUMN_GROUP: Final = 64
-# So few rows, and so many vectors of each, that a strip's running values stay in the first cache.
-_CPU_DEPTH: Final = 256
-_CPU_STRIP: Final = 128
 
 
 def variance(recipe: Recipe, x: Any, kind: DType, divisor: Any, root: bool) -> Any:
@@ -117,14 +114,8 @@ def _two_empty(recipe: Recipe, shape: tuple[int, ...], kind: DType) -> tuple[Any
 
 
 def _moments_of_columns(recipe: Recipe, x: Any, merge: Merge) -> tuple[Any, Any, int]:
-    vectors = -(-prod(x.shape[:-1]) // merge.lanes)
-    alone = x.device.capabilities.lone_work_items
-    strip = min(_CPU_STRIP, vectors) if alone else 1
-    strips = -(-vectors // strip)
-    section = _CPU_DEPTH if alone else column_sections(x, strips)
-    sections = -(-x.shape[-1] // section)
-    made = _two_empty(recipe, (*x.shape[:-1], sections), merge.kind)
-    group = 1 if alone else _COLUMN_GROUP
-    constants = {"MERGE": merge, "STRIP": strip, "SECTION": section}
-    recipe.launch(moments_of_columns, strips * sections, group, x, *made, **constants)
-    return *made, section
+    cut = column_strips(x, merge.lanes, moments_for(x.device.capabilities))
+    made = _two_empty(recipe, (*x.shape[:-1], cut.sections), merge.kind)
+    constants = {"MERGE": merge, "STRIP": cut.strip, "SECTION": cut.section}
+    recipe.launch(moments_of_columns, cut.items, cut.group, x, *made, **constants)
+    return *made, cut.section

@@ -9,7 +9,19 @@ from portable.dtypes import DType
 from portable.tune.in_use import InUse
 from portable.tune.space import Parameters, Space
 
-__all__ = ["COLUMNS", "SPACE", "Columns", "Shares", "columns_for", "shares_for", "suits"]
+__all__ = [
+    "BEST",
+    "COLUMNS",
+    "MOMENTS",
+    "SPACE",
+    "Columns",
+    "Shares",
+    "best_for",
+    "columns_for",
+    "moments_for",
+    "shares_for",
+    "suits",
+]
 
 
 def suits(choice: Parameters, dtype: DType, capabilities: Capabilities) -> bool:
@@ -114,3 +126,27 @@ def _columns(choice: Parameters, capabilities: Capabilities) -> Columns:
 
 columns_for: Final = InUse(COLUMNS, _columns)
 """How a device shares a reduction of columns."""
+
+
+def _stateful(kernel: str) -> Space:
+    """Of reductions of columns that remember more than a number, a vector for each work-item."""
+    return Space(
+        kernel,
+        {
+            "GROUP": (1, 64, 128, 256),
+            "WIDTH": (1, 64, 128, 256, 512),
+            "DEPTH": (32, 64, 128, 256, 512, 1024, 2048),
+            "GROUPS": (4, 8, 16),
+        },
+        lambda choice, dtype, capabilities: (
+            suits(choice, dtype, capabilities) and (choice["GROUP"] == 1 or choice["WIDTH"] == 1)
+        ),
+    )
+
+
+MOMENTS: Final = _stateful("variance_columns")
+moments_for: Final = InUse(MOMENTS, _columns)
+"""How a device shares variances of columns."""
+BEST: Final = _stateful("argmax_columns")
+best_for: Final = InUse(BEST, _columns)
+"""How a device shares a search for the greatest elements of columns."""
