@@ -26,6 +26,7 @@ from portable.backend import (
     Refused,
     Timer,
     Unavailable,
+    ViewCode,
     bytes_of,
 )
 from portable.dtypes import DType
@@ -40,7 +41,8 @@ from portable.notices import warn_once
 from portable.queues import Mark, MarkTimer, Queue
 from portable_backends.drivers import announce, remedy, was_used_before
 from portable_backends.gate import Gate
-from portable_backends.sycl_streams import SYCLStream, Timekeeper, orders_of
+from portable_backends.sycl_in_flight import InFlight
+from portable_backends.sycl_streams import SYCLStream, Timekeeper, follow, orders_of
 
 __all__ = ["SYCLBackend", "SYCLDevice"]
 
@@ -60,18 +62,19 @@ _SCALARS: dict[str, Any] = {
     "float64": ctypes.c_double,
 }
 
-_queues: set[Any] = set()
-_GATE = Gate("sycl", lambda: list(map(_waited, _queues)), opened=False)
+_devices: list[SYCLDevice] = []
+_GATE = Gate("sycl", lambda: list(map(_waited, _devices)), opened=False)
 """dpctl's record of a queue's events is not safe under threads: two that use it at once crash."""
 
 
-def _waited(queue: Any) -> Any:
-    """The queue, after what was enqueued and what gives up the arguments of it."""
+def _waited(device: SYCLDevice) -> SYCLDevice:
+    """The device, after what was enqueued and what gives up the arguments of it."""
     from dpctl.utils import SequentialOrderManager
 
-    SequentialOrderManager[queue].wait()
-    queue.wait()
-    return queue
+    SequentialOrderManager[device.sycl_queue].wait()
+    device.sycl_queue.wait()
+    device.in_flight.release()
+    return device
 
 
 @cache
@@ -171,19 +174,20 @@ class SYCLExecutable(Executable):
                 event = queue.submit_async(
                     self._kernel, bound, sizes, self._local, order.submitted_events
                 )
-                kept = queue._submit_keep_args_alive(bound, [event]) if keep else event
-                order.add_event_pair(kept, event)
+                if keep:
+                    self._device.in_flight.add(event, bound)
+                follow(order, event)
             except Exception as error:
                 raise LaunchError(f"launching {self._entry}: {error}") from error
             except KeyboardInterrupt:
-                _waited(queue)
+                _waited(self._device)
                 raise
         return event
 
     def wait(self) -> None:
         """Wait for all launches on its queue."""
         with _GATE.lock:
-            _waited(self._queue)
+            _waited(self._device)
 
 
 class _Prepared:
@@ -240,12 +244,13 @@ class SYCLDevice(Device):
             capabilities_of(twin), pointer_offsets=True, streams=orders_of() is not None
         )
         self.sycl_queue = queue
+        self.in_flight = InFlight()
         self.gate = _GATE
         self.stream: ContextVar[SYCLStream | None] = ContextVar(f"stream of {name}", default=None)
         self._idle: list[SYCLStream] = []  # of threads that have ended, for the next ones
         self._timekeeper = Timekeeper(self)
         self._twin = twin
-        _queues.add(queue)
+        _devices.append(self)
         _GATE.open()
 
     def compile(self, program: Program) -> Executable:
@@ -298,13 +303,34 @@ class SYCLDevice(Device):
             inner.flags.writable,
         )
 
+    def view_code(self, array: Any) -> ViewCode | None:
+        """How compiled code sees dpnp arrays like this one, if it is writable."""
+        inner = array.get_array()
+        if not inner.flags.writable:
+            return None
+        size = inner.itemsize
+        offset = f"{{x}}_inner._element_offset * {size}"
+        return ViewCode(
+            type(array),
+            same="({x}_inner := {x}.get_array()).dtype is {x}_dtype"
+            " and {x}_inner.shape == {x}_shape"
+            f" and tuple([s * {size} for s in {{x}}_inner.strides]) == {{x}}_strides"
+            " and {x}_inner.flags.writable and {x}_inner.sycl_queue == queue",
+            handle="{x}_inner.usm_data",
+            address="{x}_handle._pointer + " + offset,
+            offset=offset,
+            owner="None",
+            names={"queue": self.sycl_queue},
+        )
+
     def empty(self, shape: tuple[int, ...], dtype: DType) -> Any:
         """A new dpnp array in device memory."""
         import dpnp
         from dpctl.memory import USMAllocationError
 
         bytes_of(shape, dtype.itemsize)
-        _GATE.pass_through()
+        with _GATE.lock:
+            self.in_flight.release()
         try:
             return dpnp.empty(shape, dtype=dtype.numpy, sycl_queue=self.sycl_queue)
         except USMAllocationError as error:
@@ -328,7 +354,7 @@ class SYCLDevice(Device):
         """Wait for dpnp's and our work."""
         with _GATE.lock:
             try:
-                _waited(self.sycl_queue)
+                _waited(self)
             except Exception as error:
                 raise DeviceFaultError(
                     f"{self.name} failed while running earlier work: {error}"
