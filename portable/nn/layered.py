@@ -11,7 +11,7 @@ from typing import Any, Final
 import numpy as np
 
 from portable import lang as kl
-from portable.dtypes import dtype
+from portable.dtypes import DType, dtype
 from portable.lang.geometry import groups
 from portable.nn import layered_kernels as kernels
 from portable.nn.history import Epoch
@@ -26,6 +26,9 @@ from portable.nn.team import Alone, Team
 __all__ = ["LayeredTrainer"]
 
 _WORKGROUP: Final = 64
+_MOST_LANES: Final = 16
+"""Of a vector of the language, whatever a device has."""
+
 _MOST_REPLAYED: Final = 256
 """Steps of an epoch that are replayed as one; more are enqueued one by one."""
 
@@ -74,7 +77,7 @@ class LayeredTrainer:
         self._loss = loss_pass(device, step.loss, kind)
         self._counts = isinstance(step.loss, CrossEntropyLoss)
         length = model.layout.length
-        self._lanes = gcd(length, device.capabilities.vector_bytes // self._kind.itemsize)
+        self._lanes = self._widest(length, self._kind)
         self._master = self._zeros((length,)) if self._rounds else model.vector
         if self._rounds:
             kernels.copy_vector[length, _WORKGROUP](model.vector, self._master)
@@ -89,6 +92,11 @@ class LayeredTrainer:
         self._pass: TrainingPass | None = None
         self._wanted: Any = None
         self._epoch_of: _Epoch | None = None
+
+    def _widest(self, count: int, kind: DType) -> int:
+        """Lanes of the widest vectors of the device and the language that divide so many."""
+        widest = self._model.device.capabilities.vector_bytes // kind.itemsize
+        return gcd(count, min(max(1, widest), _MOST_LANES))
 
     def _zeros(self, shape: tuple[int, ...]) -> Any:
         return self._model.device.from_numpy(np.zeros(shape, self._kind.numpy))
@@ -155,8 +163,7 @@ class LayeredTrainer:
     def _take(self, x: Any, order: Any, first: int, out: Any) -> None:
         """Copies rows by vectors as wide as divide them."""
         rows, columns = out.shape
-        widest = self._model.device.capabilities.vector_bytes // dtype(out.dtype).itemsize
-        lanes = gcd(columns, max(1, widest))
+        lanes = self._widest(columns, dtype(out.dtype))
         kernels.take_rows[(columns // lanes, rows), None](x, order, first, out, LANES=lanes)
 
     def _ready(self, shape: tuple[int, ...], y: Any) -> TrainingPass:
