@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from portable import lang as kl
-from portable.gf2.table_kernels import WORD, build_tables, combination, nothing, store_words
+from portable.gf2.table_kernels import WORD, build_tables, combination, nothing
 from portable.lang.kernel import kernel
 
 __all__ = ["add_entries", "copy", "multiply_add", "multiply_tiles"]
@@ -33,9 +33,7 @@ def multiply_add(x: Any, steps: Any, *, CHAINS: int, LANES: int) -> None:
     it begins with, each number ends as 2, and `x` gets the means over chains.
     """
     kind = kl.accumulator(x.dtype)
-    half, one = kind(x[0]), kind(x[1])
-    if LANES > 1:
-        half, one = kl.splat(half, LANES), kl.splat(one, LANES)
+    half, one = kl.splat(kind(x[0]), LANES), kl.splat(kind(x[1]), LANES)
     y = kl.private((CHAINS,), kind, lanes=LANES)
     for chain in kl.static_range(CHAINS):
         y[chain] = one * (chain + kl.local_id(0) % 2)
@@ -45,10 +43,7 @@ def multiply_add(x: Any, steps: Any, *, CHAINS: int, LANES: int) -> None:
     total = y[0]
     for chain in kl.static_range(1, CHAINS):
         total = total + y[chain]
-    if LANES > 1:
-        kl.vstore(x, 2 + kl.global_id(0) * LANES, total / CHAINS)
-    else:
-        x[2 + kl.global_id(0)] = total / CHAINS
+    kl.vstore(x, 2 + kl.global_id(0) * LANES, total / CHAINS)
 
 
 @kernel
@@ -109,4 +104,4 @@ def add_entries(rows: Any, out: Any, steps: Any, *, shape: Any, chains: int) -> 
     found = nothing(shape.lanes)
     for chain in kl.static_range(chains):
         found = found ^ totals[chain] ^ combination(tables, sums[chain], at, shape)
-    store_words(out, (place, at), found, shape.lanes)
+    kl.vstore(out, place, at, found)

@@ -14,7 +14,7 @@ from __future__ import annotations
 from typing import Any, Final, NamedTuple
 
 from portable import lang as kl
-from portable.gf2.table_kernels import WORD, load_words, store_words
+from portable.gf2.table_kernels import WORD
 from portable.lang.function import function
 
 __all__ = [
@@ -294,12 +294,12 @@ def take_pivots(raw: Any, left: Any, basis: Any, columns: Any, shape: Any) -> No
     items, item = kl.local_size(0) * kl.local_size(1), kl.local_linear_id()
     step = items * shape.abreast
     for i in kl.range(item * shape.abreast, shape.batch, step, unroll=shape.copies):
-        words = load_words(raw, (i,), shape.abreast)
+        words = kl.vload(raw, i, lanes=shape.abreast)
         for place in kl.range(WORD, unroll=1 if shape.alone else 4):
             c = WORD - 1 - place
             if not shape.alone or columns & bit(c) != 0:
                 words = words ^ spread(words, c) & basis[c]
-        store_words(left, (i,), words, shape.abreast)
+        kl.vstore(left, i, words)
     kl.barrier()
 
 
@@ -346,8 +346,8 @@ def take_pivot(left: Any, pivot: Any, c: Any, at: Any, shape: Any) -> None:
     """Adds the pivot, row `at` of a batch, to those after it that have its column."""
     if shape.abreast > 1:
         for i in range(at // shape.abreast * shape.abreast, shape.batch, shape.abreast):
-            words = load_words(left, (i,), shape.abreast)
-            store_words(left, (i,), words ^ spread(words, c) & pivot, shape.abreast)
+            words = kl.vload(left, i, lanes=shape.abreast)
+            kl.vstore(left, i, words ^ spread(words, c) & pivot)
     else:
         for i in kl.workgroup_range(shape.batch, unroll=shape.copies):
             if i > at and left[i] & bit(c) != 0:
@@ -441,12 +441,12 @@ def add_if_hit(tails: Any, sums: Any, i: Any, d: Any, pivot: Any, more: Any, sha
 
     The pivot has not, so that nobody writes what the others of a workgroup still read.
     """
-    words = load_words(tails, (i,), shape.abreast)
+    words = kl.vload(tails, i, lanes=shape.abreast)
     hit = spread(words, d)
     if shape.alone:
-        store_words(tails, (i,), words ^ hit & pivot, shape.abreast)
-        known = load_words(sums, (i,), shape.abreast)
-        store_words(sums, (i,), known ^ hit & more, shape.abreast)
+        kl.vstore(tails, i, words ^ hit & pivot)
+        known = kl.vload(sums, i, lanes=shape.abreast)
+        kl.vstore(sums, i, known ^ hit & more)
     elif hit != 0:
         tails[i] = words ^ pivot
         sums[i] = sums[i] ^ more

@@ -35,9 +35,7 @@ from portable.gf2.table_kernels import (
     add_combinations,
     build_tables,
     combination,
-    load_words,
     nothing,
-    store_words,
 )
 from portable.lang.function import function
 from portable.lang.kernel import kernel
@@ -62,9 +60,9 @@ def pivot_words(state: Any, source: Any, s: Any, at: Any, lanes: int) -> Any:
     """A pivot's words from `at` on in stripe `s`; zeros where a column has none."""
     words = nothing(lanes)
     if source >= 0:
-        words = load_words(state.work, (s, source, at), lanes)
+        words = kl.vload(state.work, s, source, at, lanes=lanes)
     elif source != NO_SOURCE:
-        words = load_words(state.eliminators, (s, eliminator_source(source), at), lanes)
+        words = kl.vload(state.eliminators, s, eliminator_source(source), at, lanes=lanes)
     return words
 
 
@@ -75,7 +73,7 @@ def bring_pivots(state: Any, pivots: Any, panel: Any, s: Any, shape: Any) -> Non
     for x in kl.workgroup_range(WORD * parts, unroll=shape.copies):
         c, at = x // parts, x % parts * shape.lanes
         words = pivot_words(state, source_of(state, panel, c, shape), s, at, shape.lanes)
-        store_words(pivots, (c, at), words, shape.lanes)
+        kl.vstore(pivots, c, at, words)
     kl.barrier()
 
 
@@ -174,11 +172,11 @@ def add_sums(
         named = named | sum_of(state, panel, row, shape)
     if named != 0:
         for at in kl.static_range(0, shape.width, shape.lanes):
-            words = load_words(x, (*place, at), shape.lanes)
+            words = kl.vload(x, *place, at, lanes=shape.lanes)
             for panel in range(begin, end):
                 entries = tables[panel - begin, :, :, :]
                 words = words ^ combination(entries, sum_of(state, panel, row, shape), at, shape)
-            store_words(x, (*place, at), words, shape.lanes)
+            kl.vstore(x, *place, at, words)
 
 
 # -- many workgroups to a stripe ------------------------------------------------------------------
@@ -223,7 +221,7 @@ def advance_panel(
     parts = shape.width // shape.lanes
     for x in kl.workgroup_range(WORD * parts):
         place = (x // parts, x % parts * shape.lanes)
-        store_words(pivots, place, load_words(brought, place, shape.lanes), shape.lanes)
+        kl.vstore(pivots, *place, kl.vload(brought, *place, lanes=shape.lanes))
     build_name_tables(names, transform, shape)
     build_tables(tables, pivots, shape)
     top = kl.group_id(0) * shape.batch
@@ -266,7 +264,7 @@ def solve_pivots(state: Any, solved: Any, stripe: Any, first: Any, *, shape: Any
     for x in kl.workgroup_range(count):
         sources[x] = source_of(state, begin + x // WORD, x % WORD, shape)
         words = pivot_words(state, sources[x], s, at, part.lanes)
-        store_words(rows, (x, 0), words, part.lanes)
+        kl.vstore(rows, x, 0, words)
     kl.barrier()
     for panel in range(begin, end):
         top = (panel - begin) * WORD
@@ -274,10 +272,10 @@ def solve_pivots(state: Any, solved: Any, stripe: Any, first: Any, *, shape: Any
         for x in kl.workgroup_range(top + WORD, count):
             if sources[x] >= 0:
                 named = sum_of(state, panel, sources[x], shape)
-                words = load_words(rows, (x, 0), part.lanes)
+                words = kl.vload(rows, x, 0, lanes=part.lanes)
                 words = words ^ combination(tables, named, 0, part)
-                store_words(rows, (x, 0), words, part.lanes)
+                kl.vstore(rows, x, 0, words)
         kl.barrier()
     for x in kl.workgroup_range(count):
         target = (end - begin - 1 - x // WORD) * WORD + x % WORD
-        store_words(solved, (s, target, at), load_words(rows, (x, 0), part.lanes), part.lanes)
+        kl.vstore(solved, s, target, at, kl.vload(rows, x, 0, lanes=part.lanes))

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from portable import lang as kl
-from portable.gf2.table_kernels import load_words, nothing, store_words
+from portable.gf2.table_kernels import nothing
 from portable.lang.function import function
 from portable.lang.kernel import kernel
 
@@ -62,7 +62,7 @@ def to_stripes(
             place = begin + at
             if place >= 0 and place + lanes <= words.shape[1]:
                 found = turned_words(words, row, place, lanes, backward)
-                store_words(work, (s, row, at), found, lanes)
+                kl.vstore(work, s, row, at, found)
             else:
                 for i in kl.static_range(lanes):
                     if place + i >= 0:
@@ -76,8 +76,8 @@ def to_stripes(
 def turned_words(words: Any, row: Any, place: Any, lanes: int, backward: bool) -> Any:
     """The words of a row at some places in the order of elimination."""
     if not backward:
-        return reversed_bits(load_words(words, (row, place), lanes))
-    found = load_words(words, (row, words.shape[1] - lanes - place), lanes)
+        return reversed_bits(kl.vload(words, row, place, lanes=lanes))
+    found = kl.vload(words, row, words.shape[1] - lanes - place, lanes=lanes)
     return reversed_lanes(found, lanes)
 
 
@@ -117,7 +117,7 @@ def from_stripes(
             place = stripe * shape.width + at - first
             found = nothing(lanes)
             if source >= 0:
-                found = load_words(work, (held, source, at), lanes)
+                found = kl.vload(work, held, source, at, lanes=lanes)
             if place >= 0 and place + lanes <= words.shape[1]:
                 put_turned(words, row, place, found, lanes, backward)
             else:
@@ -132,9 +132,9 @@ def put_turned(words: Any, row: Any, place: Any, found: Any, lanes: int, backwar
     """Writes what `turned_words` reads."""
     if backward:
         at = words.shape[1] - lanes - place
-        store_words(words, (row, at), reversed_lanes(found, lanes), lanes)
+        kl.vstore(words, row, at, reversed_lanes(found, lanes))
     else:
-        store_words(words, (row, place), reversed_bits(found), lanes)
+        kl.vstore(words, row, place, reversed_bits(found))
 
 
 @kernel

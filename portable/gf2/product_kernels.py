@@ -10,9 +10,7 @@ from portable.gf2.table_kernels import (
     add_combinations,
     build_tables,
     combination,
-    load_words,
     nothing,
-    store_words,
 )
 from portable.lang.function import function
 from portable.lang.kernel import kernel
@@ -57,7 +55,7 @@ def multiply_block(
     for i in kl.static_range(COUNT):
         sums[i] = nothing(shape.lanes)
         if adds and first + own + i * apart < out.shape[1]:
-            sums[i] = load_words(out, (s, first + own + i * apart, at), shape.lanes)
+            sums[i] = kl.vload(out, s, first + own + i * apart, at, lanes=shape.lanes)
     for step in range(named.shape[0]):
         for i in kl.workgroup_range(shape.rows):
             names[i] = kl.cast(0, kl.u64)
@@ -70,7 +68,7 @@ def multiply_block(
         kl.barrier()
     for i in kl.static_range(COUNT):
         if first + own + i * apart < out.shape[1]:
-            store_words(out, (s, first + own + i * apart, at), sums[i], shape.lanes)
+            kl.vstore(out, s, first + own + i * apart, at, sums[i])
 
 
 @function
@@ -78,7 +76,7 @@ def clear_rows(out: Any, s: Any, first: Any, last: Any, shape: Any) -> None:
     """Zeros to the rows of a block."""
     for row in range(first, last):
         for at in kl.static_range(0, shape.width, shape.lanes):
-            store_words(out, (s, row, at), nothing(shape.lanes), shape.lanes)
+            kl.vstore(out, s, row, at, nothing(shape.lanes))
 
 
 @function
@@ -90,6 +88,6 @@ def bring_rows(rows: Any, part: Any, s: Any, top: Any, shape: Any) -> None:
         c, at = x // parts, x % parts * shape.lanes
         words = nothing(shape.lanes)
         if top + c < rows.shape[1]:
-            words = load_words(rows, (s, top + c, at), shape.lanes)
-        store_words(part, (c, at), words, shape.lanes)
+            words = kl.vload(rows, s, top + c, at, lanes=shape.lanes)
+        kl.vstore(part, c, at, words)
     kl.barrier()

@@ -20,9 +20,7 @@ __all__ = [
     "add_combinations",
     "build_tables",
     "combination",
-    "load_words",
     "nothing",
-    "store_words",
 ]
 
 WORD: Final = 64
@@ -33,25 +31,9 @@ CHANGES: Final = (0, 0, 1, 0, 2, 0, 1, 0)
 
 
 @function
-def load_words(x: Any, index: Any, lanes: int) -> Any:
-    """`lanes` neighbouring words along the last axis, the first at `index`, a tuple."""
-    return kl.vload(x, *index, lanes=lanes) if lanes > 1 else x[*index]
-
-
-@function
-def store_words(x: Any, index: Any, words: Any, lanes: int) -> None:
-    """Writes what `load_words` reads."""
-    if lanes > 1:
-        kl.vstore(x, *index, words)
-    else:
-        x[*index] = words
-
-
-@function
 def nothing(lanes: int) -> Any:
     """So many words of zeros."""
-    zero = kl.cast(0, kl.u64)
-    return kl.splat(zero, lanes) if lanes > 1 else zero
+    return kl.splat(kl.cast(0, kl.u64), lanes)
 
 
 @function
@@ -71,11 +53,11 @@ def build_tables(tables: Any, rows: Any, shape: Any) -> None:
         for b in kl.static_range(HIGH):
             if (high >> b) & 1 != 0:
                 words = words ^ row_or_nothing(rows, t * shape.bits + LOW + b, at, shape)
-        store_words(tables, (t, high << LOW, at), words, shape.lanes)
+        kl.vstore(tables, t, high << LOW, at, words)
         low = tuple(row_or_nothing(rows, t * shape.bits + b, at, shape) for b in range(LOW))
         for g in kl.static_range(1, 1 << LOW):
             words = words ^ low[CHANGES[g]]
-            store_words(tables, (t, (high << LOW) + (g ^ (g >> 1)), at), words, shape.lanes)
+            kl.vstore(tables, t, (high << LOW) + (g ^ (g >> 1)), at, words)
     kl.barrier()
 
 
@@ -84,7 +66,7 @@ def row_or_nothing(rows: Any, row: Any, at: Any, shape: Any) -> Any:
     """Words of a row, of which there may be none as the last table has fewer."""
     words = nothing(shape.lanes)
     if row < WORD:
-        words = load_words(rows, (row, at), shape.lanes)
+        words = kl.vload(rows, row, at, lanes=shape.lanes)
     return words
 
 
@@ -92,10 +74,10 @@ def row_or_nothing(rows: Any, row: Any, at: Any, shape: Any) -> Any:
 def combination(tables: Any, named: Any, at: Any, shape: Any) -> Any:
     """The sum of the rows that the bits of `named` name, its words from `at` on."""
     mask = (1 << shape.bits) - 1
-    total = load_words(tables, (0, kl.cast(named & mask, kl.i32), at), shape.lanes)
+    total = kl.vload(tables, 0, kl.cast(named & mask, kl.i32), at, lanes=shape.lanes)
     for t in kl.static_range(1, shape.tables):
         entry = kl.cast((named >> (t * shape.bits)) & mask, kl.i32)
-        total = total ^ load_words(tables, (t, entry, at), shape.lanes)
+        total = total ^ kl.vload(tables, t, entry, at, lanes=shape.lanes)
     return total
 
 
@@ -105,5 +87,5 @@ def add_combinations(work: Any, tables: Any, named: Any, s: Any, row: Any, shape
     step = kl.local_size(0) * shape.lanes
     for part in kl.static_range(shape.width // step):
         at = kl.local_id(0) * shape.lanes + part * step
-        words = load_words(work, (s, row, at), shape.lanes) ^ combination(tables, named, at, shape)
-        store_words(work, (s, row, at), words, shape.lanes)
+        words = kl.vload(work, s, row, at, lanes=shape.lanes)
+        kl.vstore(work, s, row, at, words ^ combination(tables, named, at, shape))

@@ -16,6 +16,7 @@ from typing import Any
 
 from portable import lang as kl
 from portable.lang.function import function
+from portable.linalg.sums import lane_sum
 
 __all__ = ["at", "hop_in_vectors", "reflector"]
 
@@ -46,15 +47,6 @@ def reflector(alpha: Any, tail: Any) -> Any:
 
 
 @function
-def lane_sum(x: Any, LANES: int) -> Any:
-    """The sum of a vector's lanes, in halves."""
-    if LANES == 2:
-        return x[0] + x[1]
-    half = LANES // 2
-    return lane_sum(x[:half] + x[half:], half)
-
-
-@function
 def row_reflector(w: Any, p: Any, s: Any, v: Any, B: int, LANES: int) -> Any:
     """Makes the reflector for row `p` in `v`, writes what it leaves of the row; returns tau."""
     step = 3 * B - 1
@@ -68,7 +60,7 @@ def row_reflector(w: Any, p: Any, s: Any, v: Any, B: int, LANES: int) -> Any:
     for c in kl.range(0, B, LANES, unroll=UNROLL):
         part = kl.vload(v, c, lanes=LANES)
         squares = squares + part * part
-    beta, tau, factor = reflector(alpha, lane_sum(squares, LANES))
+    beta, tau, factor = reflector(alpha, lane_sum(squares))
     for c in kl.range(0, B, LANES, unroll=UNROLL):
         kl.vstore(v, c, kl.vload(v, c, lanes=LANES) * factor)
     v[0] = 1
@@ -135,7 +127,7 @@ def combine_rows(w: Any, s: Any, B: int, LANES: int) -> None:
         part = kl.vload(w, start + i * LANES, lanes=LANES)
         squares = squares + part * part
         held[i] = part
-    beta, tau, factor = reflector(alpha, lane_sum(squares, LANES))
+    beta, tau, factor = reflector(alpha, lane_sum(squares))
     if tau != 0:
         for i in kl.range(PARTS, unroll=UNROLL):
             kl.vstore(v, i * LANES, held[i] * factor)
@@ -146,7 +138,7 @@ def combine_rows(w: Any, s: Any, B: int, LANES: int) -> None:
             for i in kl.range(PARTS, unroll=UNROLL):
                 held[i] = kl.vload(w, column + i * LANES, lanes=LANES)
                 total = total + held[i] * kl.vload(v, i * LANES, lanes=LANES)
-            share = tau * lane_sum(total, LANES)
+            share = tau * lane_sum(total)
             for i in kl.range(PARTS, unroll=UNROLL):
                 changed = held[i] - share * kl.vload(v, i * LANES, lanes=LANES)
                 kl.vstore(w, column + i * LANES, changed)

@@ -13,12 +13,11 @@ from typing import Any, Final
 from portable import lang as kl
 from portable.lang.function import function
 from portable.linalg.band_items import mirror
+from portable.linalg.sums import add_up_neighbours
 
 __all__ = ["Tile", "TileShape", "tile_shape"]
 
 _GRIDS: Final = {1: (1, 1), 8: (4, 2), 16: (4, 4), 32: (8, 4), 64: (8, 8)}
-_STAGES: Final = 6
-"""Shuffles that a sum over a sub-group takes at most."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +129,11 @@ class Tile:
             own[i] = v[self.row(i, SHAPE) if TURNED else self.column(i, SHAPE)]
         own[0] = kl.where(has_first, 0, own[0])
         self.multiply(own, sums, heads, SHAPE, TURNED)
-        add_up(sums, lines + 1, SHAPE, TURNED)
+        order = tuple(i for i in range(lines, -1, -1))  # the last is waited for
+        if TURNED:
+            add_up_neighbours(sums, order, SHAPE.down)
+        else:
+            add_up_neighbours(sums, order, SHAPE.items, SHAPE.down)
         beta, head, scale = mirror(v[0], sums[lines])
         own[0] = kl.where(has_first, head, own[0])
         for line in kl.static_range(lines):
@@ -189,17 +192,3 @@ def set_element(x: Any, line: int, i: int, value: Any, TURNED: bool) -> None:
 def within(column: Any, ring: Any) -> Any:
     """A column of the ring that may be beyond its end, once round."""
     return kl.where(column >= ring.shape[0], column - ring.shape[0], column)
-
-
-@function
-def add_up(sums: Any, COUNT: int, SHAPE: Any, TURNED: bool) -> None:
-    """Sums over the work-items that share a row, or a column; the last first, which is waited for.
-
-    Side by side, since a shuffle takes long to arrive.
-    """
-    FIRST = 1 if TURNED else SHAPE.down
-    BEYOND = SHAPE.down if TURNED else SHAPE.items
-    for step in kl.static_range(_STAGES):
-        if FIRST << step < BEYOND:
-            for i in kl.static_range(COUNT - 1, -1, -1):
-                sums[i] = sums[i] + kl.sub_group_shuffle_xor(sums[i], FIRST << step)

@@ -16,6 +16,7 @@ from portable.lang.function import function
 from portable.lang.kernel import kernel
 from portable.linalg.gemm_kernels import matrix_of
 from portable.linalg.magnitude import power_bits, scaled_by
+from portable.linalg.sums import add_up_neighbours, lane_sum
 
 __all__ = ["JacobiShape", "jacobi_svdvals"]
 
@@ -189,9 +190,10 @@ def rotate(w: Any, p: Any, q: Any, playing: Any, SHAPE: JacobiShape) -> Any:
         turn = s / (1 + c)
         for i in kl.range(SHAPE.length, unroll=-1 if SHAPE.length <= _HELD else 4):
             row = row_of(i, SHAPE)
-            x, y = part_of(w, p, row, SHAPE), part_of(w, q, row, SHAPE)
-            set_part(w, p, row, x - s * (y + turn * x), SHAPE)
-            set_part(w, q, row, y + s * (x - turn * y), SHAPE)
+            x = kl.vload(w, p, row, lanes=SHAPE.lanes)
+            y = kl.vload(w, q, row, lanes=SHAPE.lanes)
+            kl.vstore(w, p, row, x - s * (y + turn * x))
+            kl.vstore(w, q, row, y + s * (x - turn * y))
     return needed
 
 
@@ -199,50 +201,21 @@ def rotate(w: Any, p: Any, q: Any, playing: Any, SHAPE: JacobiShape) -> Any:
 def products(w: Any, p: Any, q: Any, playing: Any, SHAPE: JacobiShape) -> Any:
     """The squares of two columns' lengths, and their product, for all who share them."""
     sums = kl.private(3, w.dtype, lanes=SHAPE.lanes)
-    zero = kl.cast(0, w.dtype)
     for i in kl.static_range(3):
-        sums[i] = zero if SHAPE.lanes == 1 else kl.splat(zero, SHAPE.lanes)
+        sums[i] = kl.splat(kl.cast(0, w.dtype), SHAPE.lanes)
     if playing:
         for i in kl.range(SHAPE.length, unroll=-1 if SHAPE.length <= _HELD else 4):
             row = row_of(i, SHAPE)
-            x, y = part_of(w, p, row, SHAPE), part_of(w, q, row, SHAPE)
+            x = kl.vload(w, p, row, lanes=SHAPE.lanes)
+            y = kl.vload(w, q, row, lanes=SHAPE.lanes)
             sums[0] = sums[0] + x * x
             sums[1] = sums[1] + y * y
             sums[2] = sums[2] + x * y
-    if SHAPE.lanes > 1:
-        return in_all(sums[0], SHAPE), in_all(sums[1], SHAPE), in_all(sums[2], SHAPE)
-    for step in kl.static_range(6):
-        if 1 << step < SHAPE.parts:
-            for i in kl.static_range(3):
-                sums[i] = sums[i] + kl.sub_group_shuffle_xor(sums[i], 1 << step)
-    return sums[0], sums[1], sums[2]
-
-
-@function
-def in_all(x: Any, SHAPE: JacobiShape) -> Any:
-    """The sum of a vector's lanes."""
-    total = x[0]
-    for lane in kl.static_range(1, SHAPE.lanes):
-        total = total + x[lane]
-    return total
+    add_up_neighbours(sums, (0, 1, 2), SHAPE.parts)
+    return lane_sum(sums[0]), lane_sum(sums[1]), lane_sum(sums[2])
 
 
 @function
 def row_of(i: Any, SHAPE: JacobiShape) -> Any:
     """The row that a work-item's `i`-th part of a column begins at."""
     return i * SHAPE.step + kl.local_id(0) % SHAPE.parts
-
-
-@function
-def part_of(w: Any, column: Any, row: Any, SHAPE: JacobiShape) -> Any:
-    """An element of a column, or a vector of them."""
-    return w[column, row] if SHAPE.lanes == 1 else kl.vload(w, column, row, lanes=SHAPE.lanes)
-
-
-@function
-def set_part(w: Any, column: Any, row: Any, value: Any, SHAPE: JacobiShape) -> None:
-    """Sets what `part_of` gives."""
-    if SHAPE.lanes == 1:
-        w[column, row] = value
-    else:
-        kl.vstore(w, column, row, value)

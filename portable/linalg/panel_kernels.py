@@ -17,6 +17,7 @@ from portable.lang.kernel import kernel
 from portable.linalg.band_hops import reflector
 from portable.linalg.dense_shapes import DenseShape
 from portable.linalg.reflector_tree import Level, Node, Panel, Reflectors
+from portable.linalg.sums import add_up_neighbours
 
 __all__ = ["factor_panel"]
 
@@ -215,16 +216,10 @@ def own_row(held: Any, heads: Any, own: Any, P: int, COLS: int) -> None:
 
 @function
 def add_up(sums: Any, COUNT: int) -> None:
-    """Sums over the work-items along dimension 0, for each of them.
-
-    Side by side, since a shuffle takes long to arrive.
-    """
+    """Sums over the work-items along dimension 0, for each of them."""
     lanes, lane, group = kl.local_size(0), kl.local_id(0), kl.local_id(1)
     if kl.sub_group_size() == lanes:
-        for step in kl.static_range(6):
-            if 1 << step < lanes:
-                for i in kl.static_range(COUNT):
-                    sums[i] = sums[i] + kl.sub_group_shuffle_xor(sums[i], 1 << step)
+        add_up_neighbours(sums, tuple(i for i in range(COUNT)), lanes)
     elif lanes > 1:
         parts = kl.local((kl.local_size(1), COUNT, lanes + 1), sums.dtype)
         for i in kl.static_range(COUNT):

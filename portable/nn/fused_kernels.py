@@ -14,7 +14,7 @@ from typing import Any
 from portable import lang as kl
 from portable.lang.function import function
 from portable.lang.kernel import kernel
-from portable.nn.layered_kernels import sum_of_lanes
+from portable.linalg.sums import lane_sum
 from portable.nn.optimizers import row_of
 
 __all__ = ["forward_rows", "train_epochs"]
@@ -169,7 +169,7 @@ def gradients_of_layer(
         for i in kl.static_range(high):
             for j in kl.static_range(wide):
                 n, k = unit + i, into + j
-                total = sum_of_lanes(sums[i * wide + j], SHAPE.lanes)
+                total = lane_sum(sums[i * wide + j])
                 total = sum_of_neighbours(total, SHAPE.split)
                 there = (n < LAYER.outputs) & (k <= LAYER.inputs)
                 if there & (share == 0) & (item < tiles * SHAPE.split):

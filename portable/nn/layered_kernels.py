@@ -10,6 +10,7 @@ from typing import Any, Final
 from portable import lang as kl
 from portable.lang.function import function
 from portable.lang.kernel import kernel
+from portable.linalg.sums import lane_sum
 from portable.nn.optimizers import row_of
 
 __all__ = [
@@ -20,7 +21,6 @@ __all__ = [
     "copy_vector",
     "finish_step",
     "squares",
-    "sum_of_lanes",
     "take_rows",
     "update",
 ]
@@ -34,35 +34,6 @@ GOOD: Final = 2
 
 _GROWTH_INTERVAL: Final = 2000
 _LARGEST_SCALE: Final = 2.0**24
-
-
-@function
-def vector_of(x: Any, i: Any, LANES: int) -> Any:
-    """So many neighbours from x[i] on; the number itself where that is one."""
-    return x[i] if LANES == 1 else kl.vload(x, i, lanes=LANES)
-
-
-@function
-def put_vector(x: Any, i: Any, value: Any, LANES: int) -> None:
-    """Stores what `vector_of` would read."""
-    if LANES == 1:
-        x[i] = value
-    else:
-        kl.vstore(x, i, value)
-
-
-@function
-def sum_of_lanes(x: Any, LANES: int) -> Any:
-    """The sum of a vector's lanes, by halves; so many are a power of two up to 32."""
-    if LANES == 1:
-        return x
-    rest = x
-    width = LANES
-    for _ in kl.static_range(4):
-        if width > 2:
-            width = width // 2
-            rest = rest[:width] + rest[width:]
-    return rest[0] + rest[1]
 
 
 @kernel
@@ -83,7 +54,7 @@ def take_rows(x: Any, order: Any, first: Any, out: Any, *, LANES: int) -> None:
         source = first + row
         if order is not None:
             source = order[source]
-        put_vector(out[row], column, vector_of(x[source], column, LANES), LANES)
+        kl.vstore(out, row, column, kl.vload(x, source, column, lanes=LANES))
 
 
 @kernel
@@ -100,12 +71,12 @@ def squares(gradient: Any, control: Any, partial: Any, *, LANES: int) -> None:
         Neighbours that a work-item takes at a time; it divides n.
     """
     kind = kl.accumulator(gradient.dtype)
-    total = kl.splat(kl.cast(0, kind), LANES) if LANES > 1 else kl.cast(0, kind)
+    total = kl.splat(kl.cast(0, kind), LANES)
     back = 1 / control[SCALE]
     for i in range(kl.global_id(0) * LANES, gradient.shape[0], kl.global_size(0) * LANES):
-        value = kl.cast(vector_of(gradient, i, LANES), kind) * back
+        value = kl.cast(kl.vload(gradient, i, lanes=LANES), kind) * back
         total += value * value
-    found = kl.workgroup_reduce(kl.add, sum_of_lanes(total, LANES))
+    found = kl.workgroup_reduce(kl.add, lane_sum(total))
     if kl.local_id(0) == 0:
         partial[kl.group_id(0)] = found
 
@@ -198,14 +169,14 @@ def update(
         given = row_of(numbers, step, RULE.numbers)
         kept = ()
         for slot in kl.static_range(RULE.slots):
-            kept = (*kept, vector_of(state[slot], i, LANES))  # type: ignore[assignment]
-        slope = vector_of(gradient, i, LANES) * factor
-        value, kept = RULE.step(vector_of(parameters, i, LANES), slope, kept, given)
+            kept = (*kept, kl.vload(state[slot], i, lanes=LANES))  # type: ignore[assignment]
+        slope = kl.vload(gradient, i, lanes=LANES) * factor
+        value, kept = RULE.step(kl.vload(parameters, i, lanes=LANES), slope, kept, given)
         for slot in kl.static_range(RULE.slots):
-            put_vector(state[slot], i, kept[slot], LANES)
-        put_vector(parameters, i, value, LANES)
+            kl.vstore(state[slot], i, kept[slot])
+        kl.vstore(parameters, i, value)
         if rounded is not None:
-            put_vector(rounded, i, value, LANES)
+            kl.vstore(rounded, i, value)
 
 
 @kernel

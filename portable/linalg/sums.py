@@ -1,0 +1,43 @@
+"""Sums over the lanes of a vector, and over neighbouring work-items, as functions for kernels."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from portable import lang as kl
+from portable.lang.function import function
+
+__all__ = ["add_up_neighbours", "lane_sum"]
+
+_STAGES: Final = 6
+"""Shuffles that a sum over a sub-group takes at most."""
+
+
+@function
+def lane_sum(x: Any) -> Any:
+    """The sum of a vector's lanes, in halves; a number is its own."""
+    if x.lanes == 1:
+        return x
+    half = x.lanes // 2
+    return lane_sum(x[:half] + x[half:])
+
+
+@function
+def add_up_neighbours(sums: Any, WHICH: tuple[int, ...], END: int, APART: int = 1) -> None:
+    """Sums over work-items of a sub-group, `APART` from each other, in runs of `END`; for each.
+
+    Side by side, since a shuffle takes long to arrive.
+
+    Parameters
+    ----------
+    sums : array
+        What each work-item has.
+    WHICH : tuple of int
+        The elements that are summed, in the order in which they are wanted.
+    END, APART : int
+        Powers of two, both 1 for work-items that sum nothing.
+    """
+    for step in kl.static_range(_STAGES):
+        if APART << step < END:
+            for i in WHICH:
+                sums[i] = sums[i] + kl.sub_group_shuffle_xor(sums[i], APART << step)
