@@ -37,10 +37,7 @@ def apply_reflectors(
     node = Node(kl.group_id(0) // strips, level)
     going = node.number < level.nodes
     while going:
-        if TURNED:
-            combine_columns(a, q, row, start, node, SHAPE)
-        else:
-            combine_rows(a, q, row, start, node, SHAPE)
+        combine(a, q, (row, start), node, SHAPE, TURNED)
         going = False
         if SHAPE.climb and node.level.nodes > 1:
             siblings = node.siblings(SHAPE)
@@ -49,80 +46,65 @@ def apply_reflectors(
 
 
 @function
-def combine_rows(a: Any, q: Any, row: Any, start: Any, node: Any, SHAPE: Any) -> None:
-    """``A -= V (T^T (V^T A))`` for the rows of a node and the columns of a strip."""
-    P, FAN, STRIP, PAD = SHAPE.panel, SHAPE.fan, SHAPE.strip, SHAPE.padding
-    kind = a.dtype
-    block = kl.local((FAN, P, STRIP), kind)
-    reflectors = kl.local((FAN, P, P + PAD), kind)
-    factor = kl.local((P, P), kind)
-    product = kl.local((P, STRIP), kind)
-    chunks = node.chunks(a.shape[0] - row, SHAPE)
-    own = node.index * SHAPE.height
-    kl.copy_async(factor, q.t[node.index, 0:P, 0:P])
-    for chunk in range(chunks):
-        at = row + node.line(chunk, SHAPE)
-        kl.copy_async(block[chunk], a[at : at + P, start : start + STRIP])
-        from_row = own + chunk * P
-        kl.copy_async(reflectors[chunk, 0:P, 0:P], q.v[from_row : from_row + P, 0:P])
-    kl.copy_commit()
-    kl.copy_wait(0)
-    kl.barrier()
-    total = kl.matrix((P, STRIP), kind)
-    total.fill(0)
-    for chunk in range(chunks):
-        kl.mma(total, reflectors[chunk, 0:P, 0:P].T, block[chunk])
-    for i, j, value in kl.elements(total):
-        product[i, j] = value
-    kl.barrier()
-    total.fill(0)
-    kl.mma(total, factor, product)
-    kl.barrier()
-    for i, j, value in kl.elements(total):
-        product[i, j] = -value
-    kl.barrier()
-    for chunk in range(chunks):
-        at = row + node.line(chunk, SHAPE)
-        total.load(block[chunk])
-        kl.mma(total, reflectors[chunk, 0:P, 0:P], product)
-        total.store(a[at : at + P, start : start + STRIP])
+def block_of(a: Any, at: Any, start: Any, SHAPE: Any, TURNED: bool) -> Any:
+    """The rows of the matrix from `at` on in a strip; its columns where it is turned."""
+    P, STRIP = SHAPE.panel, SHAPE.strip
+    if TURNED:
+        return a[start : start + STRIP, at : at + P]
+    return a[at : at + P, start : start + STRIP]
 
 
 @function
-def combine_columns(a: Any, q: Any, row: Any, start: Any, node: Any, SHAPE: Any) -> None:
-    """``A -= ((A V) T) V^T`` for the columns of a node and the rows of a strip."""
-    P, FAN, STRIP, PAD = SHAPE.panel, SHAPE.fan, SHAPE.strip, SHAPE.padding
-    kind = a.dtype
-    block = kl.local((FAN, STRIP, P + PAD), kind)
+def add_product(total: Any, left: Any, right: Any, TURNED: bool) -> None:
+    """``total += left @ right``; `TURNED` where `total` and `right` stand transposed."""
+    if TURNED:
+        kl.mma(total, right, left.T)
+    else:
+        kl.mma(total, left, right)
+
+
+@function
+def combine(a: Any, q: Any, place: Any, node: Any, SHAPE: Any, TURNED: bool) -> None:
+    """``A -= V (T^T (V^T A))`` for the rows of a node and the columns of a strip.
+
+    `TURNED`: ``A -= ((A V) T) V^T`` for the columns of a node and the rows of a strip. `place` is
+    where the tree and the strip begin.
+    """
+    P, FAN, PAD, kind = SHAPE.panel, SHAPE.fan, SHAPE.padding, a.dtype
+    HEIGHT, WIDTH = (SHAPE.strip, P) if TURNED else (P, SHAPE.strip)
+    PITCH = WIDTH + PAD if TURNED else WIDTH
+    row, start = place
+    blocks = kl.local((FAN, HEIGHT, PITCH), kind)
     reflectors = kl.local((FAN, P, P + PAD), kind)
     factor = kl.local((P, P), kind)
-    product = kl.local((STRIP, P + PAD), kind)
-    chunks = node.chunks(a.shape[1] - row, SHAPE)
+    room = kl.local((HEIGHT, PITCH), kind)
+    product = room[0:HEIGHT, 0:WIDTH]
+    chunks = node.chunks((a.shape[1] if TURNED else a.shape[0]) - row, SHAPE)
     own = node.index * SHAPE.height
     kl.copy_async(factor, q.t[node.index, 0:P, 0:P])
     for chunk in range(chunks):
-        at = row + node.line(chunk, SHAPE)
-        kl.copy_async(block[chunk, 0:STRIP, 0:P], a[start : start + STRIP, at : at + P])
+        block = block_of(a, row + node.line(chunk, SHAPE), start, SHAPE, TURNED)
+        kl.copy_async(blocks[chunk, 0:HEIGHT, 0:WIDTH], block)
         from_row = own + chunk * P
         kl.copy_async(reflectors[chunk, 0:P, 0:P], q.v[from_row : from_row + P, 0:P])
     kl.copy_commit()
     kl.copy_wait(0)
     kl.barrier()
-    total = kl.matrix((STRIP, P), kind)
+    total = kl.matrix((HEIGHT, WIDTH), kind)
     total.fill(0)
     for chunk in range(chunks):
-        kl.mma(total, block[chunk, 0:STRIP, 0:P], reflectors[chunk, 0:P, 0:P])
+        block = blocks[chunk, 0:HEIGHT, 0:WIDTH]
+        add_product(total, reflectors[chunk, 0:P, 0:P].T, block, TURNED)
     for i, j, value in kl.elements(total):
         product[i, j] = value
     kl.barrier()
     total.fill(0)
-    kl.mma(total, product[0:STRIP, 0:P], factor.T)
+    add_product(total, factor, product, TURNED)
     kl.barrier()
     for i, j, value in kl.elements(total):
         product[i, j] = -value
     kl.barrier()
     for chunk in range(chunks):
-        at = row + node.line(chunk, SHAPE)
-        total.load(block[chunk, 0:STRIP, 0:P])
-        kl.mma(total, product[0:STRIP, 0:P], reflectors[chunk, 0:P, 0:P].T)
-        total.store(a[start : start + STRIP, at : at + P])
+        total.load(blocks[chunk, 0:HEIGHT, 0:WIDTH])
+        add_product(total, reflectors[chunk, 0:P, 0:P], product, TURNED)
+        total.store(block_of(a, row + node.line(chunk, SHAPE), start, SHAPE, TURNED))

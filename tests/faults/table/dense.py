@@ -91,14 +91,14 @@ DENSE: Final = (
         "bounds",
     ),
     without_barrier(
-        REFLECTORS + "combine_rows",
+        REFLECTORS + "combine",
         0,
         4,
         "blocks are multiplied when only the own part has come",
         "panels_by_items",
     ),
     without_barrier(
-        REFLECTORS + "combine_columns",
+        REFLECTORS + "combine",
         2,
         4,
         "a product is overwritten while it is multiplied",
@@ -106,7 +106,7 @@ DENSE: Final = (
     ),
     fault(
         "the block is read without waiting for its copy",
-        REFLECTORS + "combine_rows",
+        REFLECTORS + "combine",
         "kl.copy_wait(0)",
         "pass",
         "panels_by_items",
