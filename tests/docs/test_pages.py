@@ -8,6 +8,7 @@ import re
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 import portable as pt
@@ -86,3 +87,19 @@ def test_every_variable_of_the_environment_is_in_the_settings() -> None:
     used = set(re.findall(r"\"(PORTABLE_[A-Z_]*[A-Z])\"", text))
     page = (ROOT / "docs" / "reference" / "settings.md").read_text()
     assert {name for name in used if f"`{name}`" not in page} == set()
+
+
+@pytest.mark.filterwarnings("ignore::pyopencl.CompilerWarning")
+def test_the_backend_of_the_guide_runs_kernels_and_array_functions() -> None:
+    (text,) = blocks(ROOT / "docs" / "how-to" / "backend.md")
+    names: dict[str, Any] = {"__name__": "page"}
+    exec(compile(text, "<backend.md>", "exec", dont_inherit=True), names)
+    found = next((d for d in pt.devices() if d.backend == "opencl"), None)
+    if found is None:
+        pytest.skip("needs an OpenCL device")
+    device = names["MyDevice"](found._runtime.device)  # type: ignore[attr-defined]
+    x = device.from_numpy(np.arange(6, dtype=np.float32).reshape(2, 3))
+    added = x[:, ::-1] + 1
+    assert device.to_numpy(added).tolist() == [[3, 2, 1], [6, 5, 4]]
+    assert device.to_numpy(x.T).tolist() == [[0, 3], [1, 4], [2, 5]]
+    assert float(x.sum()) == 15
