@@ -1,4 +1,4 @@
-"""The kernels with which `portable.linalg.dense_to_band` begins and ends."""
+"""The kernels with which `portable.linalg.dense_to_band` begins and ends, and what clears."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def load_dense(a: Any, largest: Any, out: Any, *, TARGET: int, TURNED: bool) -> 
 
 @kernel
 def clear(x: Any) -> None:
-    """Zeros."""
+    """A vector of zeros."""
     i = kl.global_id(0)
     if i < x.shape[0]:
         x[i] = 0

@@ -13,6 +13,7 @@ import numpy as np
 from portable import lang as kl
 from portable.dtypes import DType, dtype
 from portable.lang.geometry import groups
+from portable.linalg.dense_kernels import clear
 from portable.nn import layered_kernels as kernels
 from portable.nn.history import Epoch
 from portable.nn.loss_passes import Sums, group_count, loss_pass
@@ -144,7 +145,7 @@ class LayeredTrainer:
         shape = tuple(x.shape[1:])
         ready = self._ready(shape, y)
         rows = self._model.device.namespace().reshape(x, (x.shape[0], prod(shape)))
-        kernels.clear[self._lost.shape[0], _WORKGROUP](self._lost)
+        clear[self._lost.shape[0], _WORKGROUP](self._lost)
         count = order.shape[0]
         for step, first in enumerate(range(0, count, self._batch)):
             whole = min(self._batch, count - first)
@@ -187,7 +188,7 @@ class LayeredTrainer:
 
     def _no_gradients(self) -> None:
         """The same where a batch is so small that others have all of it."""
-        kernels.clear[self._gradient.shape[0], _WORKGROUP](self._gradient)
+        clear[self._gradient.shape[0], _WORKGROUP](self._gradient)
         for index in reversed(range(len(self._model.layers))):
             self._tell(index)
 

@@ -17,7 +17,6 @@ __all__ = [
     "FACTOR",
     "GOOD",
     "SCALE",
-    "clear",
     "copy_vector",
     "finish_step",
     "squares",
@@ -185,11 +184,3 @@ def copy_vector(source: Any, target: Any) -> None:
     i = kl.global_id(0)
     if i < target.shape[0]:
         target[i] = source[i]
-
-
-@kernel
-def clear(x: Any) -> None:
-    """A vector of zeros."""
-    i = kl.global_id(0)
-    if i < x.shape[0]:
-        x[i] = 0

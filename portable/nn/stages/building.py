@@ -20,7 +20,7 @@ from portable.nn.layers import (
 from portable.nn.stages.activation import ActivationStage
 from portable.nn.stages.convolution import ConvolutionStage
 from portable.nn.stages.linear import LinearStage
-from portable.nn.stages.pooling import AvgPoolStage, MaxPoolStage
+from portable.nn.stages.pooling import PoolStage
 from portable.nn.stages.stage import Place, Stage
 
 __all__ = ["stages_of"]
@@ -66,8 +66,6 @@ def _stage(place: Place, layer: Layer) -> Stage:
         return LinearStage(place)
     if isinstance(layer, Conv2d):
         return ConvolutionStage(place, layer)
-    if isinstance(layer, MaxPool2d):
-        return MaxPoolStage(place, layer)
-    if isinstance(layer, AvgPool2d):
-        return AvgPoolStage(place, layer)
+    if isinstance(layer, MaxPool2d | AvgPool2d):
+        return PoolStage(place, layer)
     return ActivationStage(place)

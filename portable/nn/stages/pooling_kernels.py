@@ -14,7 +14,7 @@ from portable.conv.geometry import Pair
 from portable.lang.function import function
 from portable.lang.kernel import kernel
 
-__all__ = ["Pool", "average", "average_back", "greatest", "greatest_back"]
+__all__ = ["Pool", "pool", "pool_back"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +24,11 @@ class Pool:
     taps: Pair
     stride: Pair
     padding: Pair
+
+    @function
+    def corner(self, y: Any, z: Any) -> Any:
+        """The first row and column of a window, which may lie outside of the image."""
+        return y * self.stride[0] - self.padding[0], z * self.stride[1] - self.padding[1]
 
 
 @function
@@ -51,37 +56,29 @@ def greatest_of(x: Any, n: Any, channel: Any, top: Any, left: Any, POOL: Any) ->
     return best, found
 
 
-@kernel
-def greatest(x: Any, y: Any, *, POOL: Pool) -> None:
-    """The greatest of each window."""
-    i = kl.global_id(0)
-    if i < y.shape[0] * y.shape[1] * y.shape[2] * y.shape[3]:
-        n, channel, row, column = place_of(i, y.shape)
-        top, left = (
-            row * POOL.stride[0] - POOL.padding[0],
-            column * POOL.stride[1] - POOL.padding[1],
-        )
-        best, _ = greatest_of(x, n, channel, top, left, POOL)
-        y[n, channel, row, column] = best
+@function
+def mean_of(x: Any, n: Any, channel: Any, top: Any, left: Any, POOL: Any) -> Any:
+    """The mean of a window, with zeros outside of the image."""
+    total = kl.cast(0, kl.accumulator(x.dtype))
+    for r in kl.static_range(POOL.taps[0]):
+        for s in kl.static_range(POOL.taps[1]):
+            inside = top + r >= 0 and top + r < x.shape[2]
+            if inside and left + s >= 0 and left + s < x.shape[3]:
+                total += x[n, channel, top + r, left + s]
+    return total / (POOL.taps[0] * POOL.taps[1])
 
 
 @kernel
-def average(x: Any, y: Any, *, POOL: Pool) -> None:
-    """The mean of each window, with zeros outside of the image."""
+def pool(x: Any, y: Any, *, POOL: Pool, GREATEST: bool) -> None:
+    """The greatest of each window, or the mean."""
     i = kl.global_id(0)
     if i < y.shape[0] * y.shape[1] * y.shape[2] * y.shape[3]:
         n, channel, row, column = place_of(i, y.shape)
-        top, left = (
-            row * POOL.stride[0] - POOL.padding[0],
-            column * POOL.stride[1] - POOL.padding[1],
-        )
-        total = kl.cast(0, kl.accumulator(x.dtype))
-        for r in kl.static_range(POOL.taps[0]):
-            for s in kl.static_range(POOL.taps[1]):
-                inside = top + r >= 0 and top + r < x.shape[2]
-                if inside and left + s >= 0 and left + s < x.shape[3]:
-                    total += x[n, channel, top + r, left + s]
-        y[n, channel, row, column] = total / (POOL.taps[0] * POOL.taps[1])
+        top, left = POOL.corner(row, column)
+        if GREATEST:
+            y[n, channel, row, column] = greatest_of(x, n, channel, top, left, POOL)[0]
+        else:
+            y[n, channel, row, column] = mean_of(x, n, channel, top, left, POOL)
 
 
 @function
@@ -93,8 +90,8 @@ def windows_over(pixel: Any, count: Any, POOL: Any, d: int) -> Any:
 
 
 @kernel
-def greatest_back(x: Any, dy: Any, dx: Any, *, POOL: Pool) -> None:
-    """Each window's slope goes to the pixel that is its greatest."""
+def pool_back(x: Any, dy: Any, dx: Any, *, POOL: Pool) -> None:
+    """Each window's slope goes to the pixel that is its greatest; without `x` in equal parts."""
     i = kl.global_id(0)
     if i < dx.shape[0] * dx.shape[1] * dx.shape[2] * dx.shape[3]:
         n, channel, row, column = place_of(i, dx.shape)
@@ -103,26 +100,13 @@ def greatest_back(x: Any, dy: Any, dx: Any, *, POOL: Pool) -> None:
         total = kl.cast(0, kl.accumulator(dy.dtype))
         for y in range(above, below):
             for z in range(before, after):
-                top, left = (
-                    y * POOL.stride[0] - POOL.padding[0],
-                    z * POOL.stride[1] - POOL.padding[1],
-                )
-                _, found = greatest_of(x, n, channel, top, left, POOL)
-                if found == (row - top) * POOL.taps[1] + (column - left):
+                if x is None:
                     total += dy[n, channel, y, z]
+                else:
+                    top, left = POOL.corner(y, z)
+                    _, found = greatest_of(x, n, channel, top, left, POOL)
+                    if found == (row - top) * POOL.taps[1] + (column - left):
+                        total += dy[n, channel, y, z]
+        if x is None:
+            total = total / (POOL.taps[0] * POOL.taps[1])
         dx[n, channel, row, column] = total
-
-
-@kernel
-def average_back(dy: Any, dx: Any, *, POOL: Pool) -> None:
-    """Each window's slope goes to its pixels in equal parts."""
-    i = kl.global_id(0)
-    if i < dx.shape[0] * dx.shape[1] * dx.shape[2] * dx.shape[3]:
-        n, channel, row, column = place_of(i, dx.shape)
-        above, below = windows_over(row, dy.shape[2], POOL, 0)
-        before, after = windows_over(column, dy.shape[3], POOL, 1)
-        total = kl.cast(0, kl.accumulator(dy.dtype))
-        for y in range(above, below):
-            for z in range(before, after):
-                total += dy[n, channel, y, z]
-        dx[n, channel, row, column] = total / (POOL.taps[0] * POOL.taps[1])
