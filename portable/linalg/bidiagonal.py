@@ -11,9 +11,9 @@ from portable.errors import ShapeError
 from portable.interchange import takes_other_libraries
 from portable.linalg.bidiagonal_kernels import (
     TREE_BITS,
+    Search,
     bisect,
     count_table,
-    multisect,
     squares,
 )
 from portable.linalg.magnitude import largest_magnitude, require_finite
@@ -27,6 +27,7 @@ _DTYPES: Final = (kl.f16, kl.f32, kl.f64)
 _LEFT: Final = {"f32": 1, "f64": 2}
 _WORKGROUP: Final = 64
 _SPLIT: Final = 3
+_VECTORS: Final = 4
 _LEAVES_PER_UNIT: Final = 256
 
 
@@ -121,19 +122,26 @@ def bisected(device: Device, diagonals: tuple[Any, Any], largest: Any, values: A
     q = device.empty((2, n), kind)
     squares[n, _WORKGROUP](d, e, largest, q)
     levels = _levels(n, kind, device.capabilities)
+    search, workgroup = _search(levels, kind, device.capabilities)
+    table = device.empty((1 << levels,), search.integer)
+    items = -(-(1 << levels) // search.values), -(-n // search.values)
+    count_table[items[0], workgroup](q, table, SEARCH=search)
+    bisect[items[1], workgroup](q, table, largest, values, SEARCH=search)
+
+
+def _search(levels: int, kind: DType, can: Capabilities) -> tuple[Search, int]:
+    """How values are searched for by way of a table of so many levels, and by how many at a time.
+
+    Across vector lanes where a work-item has a core to itself, and several vectors hide each
+    other's divisions. Half the widest registers do as well, and PoCL 3.0 fails on comparisons of
+    whole ones.
+    """
+    bits, left = TREE_BITS[kind.short], _LEFT[kind.short]
     integer = kl.i32 if kind is kl.f32 else kl.i64
-    table = device.empty((1 << levels,), integer)
-    if device.capabilities.lone_work_items:
-        shape, left = _lanes(kind, device.capabilities), _LEFT[kind.short]
-        items = shape["LANES"] * shape["VECTORS"]
-        count_table[-(-(1 << levels) // items), 1](q, table, BITS=0, INT=integer, **shape)
-        bisect[-(-n // items), 1](q, table, largest, values, LEFT=left, INT=integer, **shape)
-        return
-    tree = {"BITS": TREE_BITS[kind.short] - levels, "INT": integer}
-    count_table[1 << levels, _WORKGROUP](q, table, LANES=1, VECTORS=1, **tree)
-    multisect[n, _WORKGROUP](
-        q, table, largest, values, LEVELS=levels, LEFT=_LEFT[kind.short], SPLIT=_SPLIT, **tree
-    )
+    if can.lone_work_items:
+        lanes = min(can.vector_bytes, 32) // kind.itemsize
+        return Search(bits, left, 0, 1, lanes, _VECTORS, integer), 1
+    return Search(bits, left, levels, _SPLIT, 1, 1, integer), _WORKGROUP
 
 
 def _levels(n: int, kind: DType, can: Capabilities) -> int:
@@ -147,11 +155,3 @@ def _levels(n: int, kind: DType, can: Capabilities) -> int:
         return levels
     levels = max(levels, (can.compute_units * _LEAVES_PER_UNIT).bit_length() - 1)
     return levels + (TREE_BITS[kind.short] - _LEFT[kind.short] - levels) % _SPLIT
-
-
-def _lanes(kind: DType, can: Capabilities) -> dict[str, int]:
-    """Across vector lanes on a CPU, where several vectors hide each other's divisions.
-
-    Half the widest registers do as well, and PoCL 3.0 fails on comparisons of whole ones.
-    """
-    return {"LANES": min(can.vector_bytes, 32) // kind.itemsize, "VECTORS": 4}

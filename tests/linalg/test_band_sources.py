@@ -24,7 +24,7 @@ from portable.linalg.band_kernels import (
 )
 from portable.linalg.band_ring import ring_packs
 from portable.linalg.band_shapes import plan_for
-from portable.linalg.bidiagonal_kernels import count_table, multisect, squares
+from portable.linalg.bidiagonal_kernels import Search, bisect, count_table, squares
 from portable.linalg.magnitude import largest_kernel
 from tests.support.compilers import (
     CUDA,
@@ -34,8 +34,6 @@ from tests.support.compilers import (
     cuda_missing,
     hip_missing,
 )
-
-ONE = {"LANES": 1, "VECTORS": 1}
 
 
 def program(
@@ -88,7 +86,7 @@ def programs(capabilities: Capabilities, dtype: str, u: int) -> list[Program]:
     work, sync = np.empty(900, kind.numpy), np.empty(9, np.int32)
     d = np.empty(9, register.numpy)
     q, table = np.empty((2, 9), register.numpy), np.empty(16, integer.numpy)
-    line, tree = (64, 1, 1), {"INT": integer, "BITS": 20}
+    line, search = (64, 1, 1), Search(24, 2, levels=4, split=3, lanes=1, vectors=1, integer=integer)
     scale = {"PITCH": 3 * u, "TOP": 2 * u, "TARGET": 8}
     return [
         program(largest_kernel, capabilities, line, ab, d, 0, SIZE=64, BAND=True),
@@ -96,8 +94,8 @@ def programs(capabilities: Capabilities, dtype: str, u: int) -> list[Program]:
         program(store_bidiagonal, capabilities, line, work, d, d, d, **scale),
         *hops(capabilities, dtype, u),
         program(squares, capabilities, line, d, d, d, q),
-        program(count_table, capabilities, line, q, table, **tree, **ONE),
-        program(multisect, capabilities, line, q, table, d, d, LEVELS=4, LEFT=2, SPLIT=3, **tree),
+        program(count_table, capabilities, line, q, table, SEARCH=search),
+        program(bisect, capabilities, line, q, table, d, d, SEARCH=search),
     ]
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from portable import dtypes
 from portable.backend import Capabilities, Program
-from portable.linalg.bidiagonal_kernels import multisect
+from portable.linalg.bidiagonal_kernels import Search, bisect
 from portable.linalg.dense_kernels import clear_below, load_dense, store_band, store_values
 from portable.linalg.dense_shapes import dense_shape, tuned
 from portable.linalg.jacobi_kernels import JacobiShape, jacobi_svdvals
@@ -51,14 +51,14 @@ def others(capabilities: Capabilities, dtype: str) -> list[Program]:
     batch, d = np.empty((3, 9, 9), kind.numpy), np.empty(9, register.numpy)
     table = np.empty(16, integer.numpy)
     small = JacobiShape(rows=9, columns=9, lanes=1, parts=4, sweeps=30, turned=False)
-    levels = {"LEVELS": 4, "BITS": 26, "LEFT": 2, "SPLIT": 3, "INT": integer}
+    search = Search(30, left=2, levels=4, split=3, lanes=1, vectors=1, integer=integer)
     return [
         program(load_dense, capabilities, TILE, given, d, a, TARGET=20, TURNED=True),
         program(clear_below, capabilities, TILE, a),
         program(store_band, capabilities, TILE, a, d, a, d, 8.0, TARGET=20),
         program(store_values, capabilities, LINE, d, d, a, 1, TARGET=20),
         program(jacobi_svdvals, capabilities, (20, 1, 1), batch, a, d, SHAPE=small),
-        program(multisect, capabilities, LINE, a, table, d, d, **levels),
+        program(bisect, capabilities, LINE, a, table, d, d, SEARCH=search),
     ]
 
 

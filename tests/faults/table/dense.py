@@ -114,7 +114,7 @@ DENSE: Final = (
     ),
     fault(
         "the last value has no guard",
-        BISECTION + "multisect",
+        BISECTION + "bisect",
         "k < n",
         "k <= n",
         "singular_values_of_two_diagonals",
@@ -123,8 +123,8 @@ DENSE: Final = (
     fault(
         "counts begin at one",
         BISECTION + "counted",
-        "spread(kl.cast(0, INT), LANES)",
-        "spread(kl.cast(1, INT), LANES)",
+        "kl.splat(kl.cast(0, INT), LANES)",
+        "kl.splat(kl.cast(1, INT), LANES)",
         "singular_values_of_two_diagonals",
         "result",
     ),
