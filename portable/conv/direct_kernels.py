@@ -31,6 +31,22 @@ class Spot(NamedTuple):
     z: Any
 
 
+@function
+def spot_of_tap(window: Window, t: Any, TURNED: bool = False) -> Any:
+    """What tap t, counted through the channels, sees from a place; `TURNED`: what sees that."""
+    down, across = window.taps
+    y, z = t // across % down * window.dilation[0], t % across * window.dilation[1]
+    if TURNED:
+        return Spot(t // (down * across), window.padding[0] - y, window.padding[1] - z)
+    return Spot(t // (down * across), y - window.padding[0], z - window.padding[1])
+
+
+@function
+def spot_of_result(window: Window, j: Any, extent: Any) -> Any:
+    """Of the j-th place of results that are `extent` wide."""
+    return Spot(0, j // extent * window.stride[0], j % extent * window.stride[1])
+
+
 class Results(NamedTuple):
     """``out[n, k, y, z]``: filters ``left[0, k, t]`` times what tap t sees.
 
@@ -44,19 +60,12 @@ class Results(NamedTuple):
     @function
     def by_row(self, t: Any) -> Any:
         """Of tap t."""
-        window = self.window
-        down, across = window.taps
-        return Spot(
-            t // (down * across),
-            t // across % down * window.dilation[0] - window.padding[0],
-            t % across * window.dilation[1] - window.padding[1],
-        )
+        return spot_of_tap(self.window, t)
 
     @function
     def by_column(self, j: Any) -> Any:
         """Of a place of the result."""
-        window = self.window
-        return Spot(0, j // self.extent * window.stride[0], j % self.extent * window.stride[1])
+        return spot_of_result(self.window, j, self.extent)
 
     @function
     def seen(self, x: Any, n: Any, first: Any, row: Any, column: Any) -> Any:
@@ -78,13 +87,7 @@ class ImageGradient(NamedTuple):
     @function
     def by_row(self, t: Any) -> Any:
         """Of a filter's tap."""
-        window = self.window
-        down, across = window.taps
-        return Spot(
-            t // (down * across),
-            window.padding[0] - t // across % down * window.dilation[0],
-            window.padding[1] - t % across * window.dilation[1],
-        )
+        return spot_of_tap(self.window, t, True)
 
     @function
     def by_column(self, j: Any) -> Any:
@@ -114,19 +117,12 @@ class FilterGradient(NamedTuple):
     @function
     def by_row(self, t: Any) -> Any:
         """Of a place of the result."""
-        window = self.window
-        return Spot(0, t // self.extent * window.stride[0], t % self.extent * window.stride[1])
+        return spot_of_result(self.window, t, self.extent)
 
     @function
     def by_column(self, j: Any) -> Any:
         """Of a tap."""
-        window = self.window
-        down, across = window.taps
-        return Spot(
-            j // (down * across),
-            j // across % down * window.dilation[0] - window.padding[0],
-            j % across * window.dilation[1] - window.padding[1],
-        )
+        return spot_of_tap(self.window, j)
 
     @function
     def seen(self, x: Any, n: Any, first: Any, row: Any, column: Any) -> Any:
