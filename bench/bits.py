@@ -21,7 +21,15 @@ _SAMPLE: Final = 24
 
 
 def product_check(a: Array, b: Array, columns: int) -> Callable[[Any], float]:
-    """Of ``c = a @ b``: whether ``c x = a (b x)`` for random x (R. Freivalds)."""
+    """Of ``c = a @ b``: whether ``c x = a (b x)`` for random x (R. Freivalds).
+
+    Parameters
+    ----------
+    a, b : numpy.ndarray of uint64, shape (rows, words)
+        The bits of each row, packed.
+    columns : int
+        How many bits of a row of `b` count.
+    """
     rng = np.random.default_rng(5)
     xs = [_random_row(rng, columns) for _ in range(_VECTORS)]
     expected = [_times(a, _packed(_times(b, x), a.shape[1])) for x in xs]

@@ -53,6 +53,13 @@ def changes_below(columns: int, rows: int, pivots: float) -> float:
     """Words that are changed below pivots, of which each 64 columns have so many.
 
     Rows that became pivots are done with.
+
+    Parameters
+    ----------
+    columns, rows : int
+        Of the matrix.
+    pivots : float
+        Of each 64 columns.
     """
     panels = -(-columns // _WORD)
     left = np.maximum(rows - pivots * np.arange(1, panels + 1), 0)

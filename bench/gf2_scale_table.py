@@ -23,7 +23,23 @@ __all__ = ["scale_elimination"]
 def scale_elimination(
     groups: Sequence[Group], first: bool, text: str, json_path: Path | None
 ) -> None:
-    """Measures groups, and shows and writes it where this process is the first."""
+    """Measures groups, and shows and writes it where this process is the first.
+
+    Parameters
+    ----------
+    groups : sequence of Group
+    first : bool
+        Whether this process is the first.
+    text : str
+        The sizes, COLUMNSxELIMINATORSxROWS.
+    json_path : path or None
+        Where to write the results.
+
+    Raises
+    ------
+    click.UsageError
+        For sizes that are none.
+    """
     try:
         ((columns, eliminators, rows),) = parse_sizes(text)
     except ValueError as error:

@@ -238,7 +238,15 @@ class Harness:
 
 
 def failed(operation: Operation, case: Case, reason: str) -> Cell:
-    """The cell of a case that was not measured."""
+    """The cell of a case that was not measured.
+
+    Parameters
+    ----------
+    operation : Operation
+    case : Case
+    reason : str
+        Why, for the reader.
+    """
     return Cell(
         operation.name,
         case.device.name,

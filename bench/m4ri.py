@@ -116,6 +116,14 @@ def m4ri_echelon(columns: int, *parts: Array) -> Run:
 
 
 def m4ri_product(n: int, a: Array, b: Array) -> Run:
-    """The product of squares, as a contender."""
+    """The product of squares, as a contender.
+
+    Parameters
+    ----------
+    n : int
+        Their rows and columns.
+    a, b : numpy.ndarray of uint64, shape (n, words)
+        The bits of each row, packed.
+    """
     left, right, out = M4RIMatrix((n, n), a), M4RIMatrix((n, n), b), M4RIMatrix((n, n))
     return out.returning(lambda: out.multiply(left, right))

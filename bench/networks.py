@@ -32,7 +32,16 @@ _SAMPLED: Final = 256
 
 
 def problem(samples: Shapes, widths: Sequence[int], kind: DType) -> tuple[Array, ...]:
-    """Samples of normal distribution, then the parameters of a network."""
+    """Samples of normal distribution, then the parameters of a network.
+
+    Parameters
+    ----------
+    samples : sequence of tuples
+        The shapes of inputs and targets.
+    widths : sequence of int
+        Of the network's layers, the input's first.
+    kind : DType
+    """
     random = np.random.default_rng(1)
     parts = [*(random.standard_normal(shape) for shape in samples), *_parameters(widths, random)]
     return tuple(part.astype(kind.numpy) for part in parts)
@@ -54,7 +63,16 @@ def outputs(xp: Any, *given: Any) -> Run:
 
 
 def forward(xp: Any, x: Any, w1: Any, b1: Any, w2: Any, b2: Any) -> tuple[Any, Any]:
-    """The hidden values and the outputs, by an array library's functions."""
+    """The hidden values and the outputs, by an array library's functions.
+
+    Parameters
+    ----------
+    xp : namespace
+        The library.
+    x : array, shape (samples, inputs)
+    w1, b1, w2, b2 : array
+        Weights (outputs, inputs) and biases (outputs,) of both layers.
+    """
     hidden = xp.matmul(x, w1.T) + b1
     hidden = xp.maximum(hidden, xp.zeros((), dtype=hidden.dtype))
     return hidden, xp.matmul(hidden, w2.T) + b2
@@ -73,7 +91,16 @@ def error_of_outputs(found: Array, x: Array, *layers: Array) -> float:
 
 
 def adam_steps(x: Array, y: Array, *layers: Array, steps: int) -> list[Array]:
-    """The parameters after as many steps of Adam, a step for each slice of the samples in turn."""
+    """The parameters after as many steps of Adam, a step for each slice of the samples in turn.
+
+    Parameters
+    ----------
+    x, y : numpy.ndarray, shapes (samples, inputs) and (samples, outputs)
+    *layers : numpy.ndarray
+        The parameters before.
+    steps : int
+        How many.
+    """
     state = [part.copy() for part in layers]
     means = [np.zeros_like(part) for part in state]
     squares = [np.zeros_like(part) for part in state]
@@ -101,6 +128,11 @@ def parameters_verifier(x: Array, y: Array, *layers: Array, steps: int) -> Verif
     Adam's steps are as long where a gradient is smaller than its rounding, which may turn them
     around, as elsewhere. In the root of the mean square over each layer's weights and biases, a
     hundredth of all steps together is allowed, and the rounding of what is found.
+
+    Parameters
+    ----------
+    x, y, *layers, steps
+        As of `adam_steps`.
     """
     exact = adam_steps(*(part.astype(np.float64) for part in (x, y, *layers)), steps=steps)
     half = x.dtype == np.float16

@@ -31,7 +31,16 @@ def called_forward(case: Case, x: Any, *parameters: Any) -> Run:
 
 
 def trained(case: Case, x: Any, y: Any, *parameters: Any) -> Run:
-    """Steps of Adam through the samples in order, each run from where the last one ended."""
+    """Steps of Adam through the samples in order, each run from where the last one ended.
+
+    Parameters
+    ----------
+    case : Case
+        Its size has the steps, the samples of a step and the widths of layers.
+    x, y : array, shapes (samples, inputs) and (samples, outputs)
+    *parameters : array
+        Weights and biases, layer by layer.
+    """
     steps, batch = case.size[:2]
     model = _network(case, case.size[2:], parameters)
     adam = Adam(RATE)

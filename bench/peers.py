@@ -41,12 +41,27 @@ class _Library:
 
 
 def peer(case: Case, name: str, prepare: Prepare) -> Contender:
-    """A peer that takes arrays of the case's device."""
+    """A peer that takes arrays of the case's device.
+
+    Parameters
+    ----------
+    case : Case
+    name : str
+        What the report calls it.
+    prepare : callable
+        Makes a run of the case's arrays.
+    """
     return Contender(name, prepare, case.device, peer=True)
 
 
 def on_host(case: Case, name: str, prepare: Prepare) -> list[Contender]:
-    """A peer that takes NumPy's arrays, not in half precision, where the device is a processor."""
+    """A peer that takes NumPy's arrays, not in half precision, where the device is a processor.
+
+    Parameters
+    ----------
+    case, name, prepare
+        As of `peer`.
+    """
     if case.device.capabilities.kind != "cpu" or case.dtype is float16:
         return []
     return [Contender(name, prepare, None, peer=True)]

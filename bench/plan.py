@@ -26,6 +26,17 @@ def plan(
 ) -> list[Planned]:
     """Every case, problem by problem, so that devices take turns at the same one.
 
+    Parameters
+    ----------
+    operations : sequence of Operation
+    devices : sequence of Device
+    dtypes : sequence of DType, or None
+        None for those that each operation measures by itself.
+    size_names : str or None
+        Sizes as the user wrote them; None for those of the effort.
+    effort : Effort
+        How much is measured.
+
     Raises
     ------
     ValueError

@@ -12,7 +12,18 @@ __all__ = ["prepared"]
 
 
 def prepared(case: Case, x: Any, w: Any, algorithm: Any) -> Run:
-    """Half precision with channels last, as matrix units want it, and as cuDNN gets it."""
+    """Half precision with channels last, as matrix units want it, and as cuDNN gets it.
+
+    Parameters
+    ----------
+    case : Case
+    x : array, shape (N, C, H, W)
+        The images.
+    w : array, shape (K, C, R, S)
+        The filters.
+    algorithm : str
+        As of `portable.conv.prepare`.
+    """
     n, k, height, width = x.shape[0], w.shape[0], x.shape[2] - 2, x.shape[3] - 2
     if case.dtype.itemsize != 2:
         plan = prepare(x.shape, w, algorithm=algorithm)

@@ -198,7 +198,16 @@ def line(cell: Cell) -> str:
 
 
 def write_lines(path: Path, environment: dict[str, Any], cells: Sequence[str]) -> None:
-    """`write` of cells that are text by now."""
+    """`write` of cells that are text by now.
+
+    Parameters
+    ----------
+    path : path
+    environment : dict
+        What the cells were measured with.
+    cells : sequence of str
+        Each as JSON.
+    """
     where, lines = json.dumps(finite(environment), indent=1), ",\n".join(cells)
     text = f'{{"schema": {SCHEMA},\n"environment": {where},\n"cells": [\n{lines}\n]}}\n'
     write_whole(path, text.encode())

@@ -74,7 +74,17 @@ def roofs(cells: Sequence[Cell]) -> dict[tuple[str, str], Roof]:
 
 
 def attained(cell: Cell, outcome: Outcome, roof: Roof | None) -> float | None:
-    """The fraction of what the roofline allows; None where that is not known."""
+    """The fraction of what the roofline allows; None where that is not known.
+
+    Parameters
+    ----------
+    cell : Cell
+        What was measured, with its work.
+    outcome : Outcome
+        A contender's time.
+    roof : Roof or None
+        What the device can do.
+    """
     if roof is None or cell.work is None or not outcome.timed:
         return None
     least = 0.0

@@ -46,7 +46,16 @@ def in_registers(case: Case, numbers: Any) -> Run:
 
 
 def by_matrix_units(case: Case, tiles: Parameters, numbers: Any) -> Run:
-    """The same in products of tiles, which are as large as those of `portable.linalg.gemm`."""
+    """The same in products of tiles, which are as large as those of `portable.linalg.gemm`.
+
+    Parameters
+    ----------
+    case : Case
+    tiles : mapping
+        A choice of the space "gemm".
+    numbers : array
+        What the kernel is told of the factors.
+    """
     device, kind = case.device, case.dtype
     m, n, k = (tiles[name] for name in ("BM", "BN", "BK"))
     count = 2 * device.capabilities.compute_units

@@ -47,7 +47,16 @@ def packed_header(rows: int, columns: int) -> bytes:
 
 
 def write_packed(path: str | os.PathLike[str], words: Words, columns: int) -> None:
-    """Writes the file whole or not at all."""
+    """Writes the file whole or not at all.
+
+    Parameters
+    ----------
+    path : path
+    words : array of uint64, shape (rows, words)
+        The bits of each row, packed.
+    columns : int
+        How many bits of a row count.
+    """
     data = np.ascontiguousarray(words).astype("<u8", copy=False)
     with writing_whole(path, size=data.nbytes) as file:
         file.write(packed_header(words.shape[0], columns))

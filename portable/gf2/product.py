@@ -131,7 +131,19 @@ def random(
 
 
 def require_one_device(operation: str, a: BitMatrix, b: BitMatrix) -> None:
-    """Refuses matrices of different devices."""
+    """Refuses matrices of different devices.
+
+    Parameters
+    ----------
+    operation : str
+        Who asks, for the error.
+    a, b : BitMatrix
+
+    Raises
+    ------
+    DeviceMismatchError
+        If they are on different ones.
+    """
     if a.device is not b.device:
         raise DeviceMismatchError(
             f"{operation}: one matrix is on {a.device.name}, the other on {b.device.name}; move "

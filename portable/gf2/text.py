@@ -291,7 +291,18 @@ def text_bytes(words: Words, columns: int) -> int:
 def write_lines(
     file: BinaryIO, words: Words, columns: int, *, progress: Progress | None = None
 ) -> None:
-    """Writes rows to an open file, as `write_text` does."""
+    """Writes rows to an open file, as `write_text` does.
+
+    Parameters
+    ----------
+    file : binary file
+    words : array of uint64, shape (rows, words)
+        The bits of each row, packed.
+    columns : int
+        How many bits of a row count.
+    progress : callable, optional
+        Told the part that is written, from 0 to 1.
+    """
     step = max(_PIECE // max(columns, 1), 1)
     for start in range(0, len(words), step):
         _write_rows(file, words[start : start + step], columns)

@@ -65,6 +65,9 @@ def gemm(
 ) -> ArrayT:
     """``activation(alpha a @ b + beta c + bias)``, where `a` and `b` live.
 
+    The arguments are BLAS' and what is done to a result on its way to memory; all but the operands
+    are given by name.
+
     Parameters
     ----------
     a : array, shape (..., M, K)

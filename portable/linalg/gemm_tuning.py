@@ -110,6 +110,18 @@ def candidates(
 
     For sums of a usual length, not cut into parts; for a `b` whose columns are contiguous those of
     "gemm_nt" come first.
+
+    Parameters
+    ----------
+    device : Device
+    dtype : DType
+        Of the operands.
+    algorithm : str
+        As of `portable.linalg.gemm`.
+    size : (int, int, int)
+        M, N and the number of matrices.
+    b_columns : bool
+        Whether the columns of `b` are contiguous, not its rows.
     """
     m, n, batch = size
     product = Product(m, n, _USUAL_DEPTH, batch)
@@ -124,6 +136,13 @@ def schemes(
 
     A model of the device ranks what its table lists (`gemm_model`). Where a work-item has a core to
     itself, large tiles do more with what they copy, but the core with most tiles sets the time.
+
+    Parameters
+    ----------
+    device, dtype, algorithm, b_columns
+        As of `candidates`.
+    product : Product
+        Its extents.
     """
     return _ranked(device.capabilities, dtype, algorithm, product, b_columns, state())
 

@@ -82,7 +82,14 @@ class _Shadow:
 
 
 def overlap(device: Device, x: Any, y: Any) -> bool:
-    """Whether two arrays of a device share an element; exactly so for all but contrived strides."""
+    """Whether two arrays share an element; exactly so for all but contrived strides.
+
+    Parameters
+    ----------
+    device : Device
+        Where both live.
+    x, y : array
+    """
     return views_overlap(device.view(x), device.view(y))
 
 

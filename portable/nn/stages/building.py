@@ -35,6 +35,17 @@ def stages_of(
 ) -> list[Stage]:
     """The stages in order; activations are left to the layer before them if that can apply them.
 
+    Parameters
+    ----------
+    device : Device
+    kind : DType
+        Of samples and parameters.
+    layers : tuple of Layer
+    parameters : list of tuples of arrays
+        Those of each layer.
+    shape : tuple of int
+        Of a sample.
+
     Raises
     ------
     ShapeError

@@ -38,7 +38,19 @@ def transpose(x: Any, out: Any, *, TILE: int, STEP: int) -> None:
 def layer_product(
     device: Device, x: Any, weight: Any, bias: Any, activation: Function | None, out: Any = None
 ) -> Any:
-    """``activation(x @ weight.T + bias)``, weights (outputs, inputs)."""
+    """``activation(x @ weight.T + bias)``.
+
+    Parameters
+    ----------
+    device : Device
+    x : array, shape (samples, inputs)
+    weight : array, shape (outputs, inputs)
+    bias : array, shape (outputs,), or None
+    activation : Function or None
+        Of a number.
+    out : array, shape (samples, outputs), optional
+        Where the result goes.
+    """
     across = weight.T
     if _transposes(device, x, weight):
         outputs, inputs = weight.shape
