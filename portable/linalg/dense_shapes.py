@@ -143,6 +143,15 @@ def dense_shape(
     capabilities : Capabilities
         Of the device.
     """
+    return _shape(tuple(choice.items()), bandwidth, dtype, capabilities)
+
+
+@lru_cache(maxsize=1024)
+def _shape(
+    chosen: tuple[tuple[str, int], ...], bandwidth: int, dtype: DType, capabilities: Capabilities
+) -> DenseShape:
+    """The very same for the same choice, by which launches are recognised."""
+    choice = dict(chosen)
     panel = min(choice["PANEL"], max(_NARROWEST, 1 << (bandwidth - 1).bit_length()))
     climb = capabilities.memory_orders == "acq_rel"
     padding = _padding(dtype, capabilities)
