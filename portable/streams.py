@@ -91,6 +91,8 @@ class Stream:
         LaunchError
             For an event that was never recorded.
         """
+        if not isinstance(other, Event | Stream):
+            raise TypeError(f"a stream waits for an Event or a Stream, not for {other!r}")
         event = other.record() if isinstance(other, Stream) else other
         if event.device is self.device:
             self._queue.wait_for(event.mark)

@@ -165,6 +165,11 @@ def test_one_profile_at_a_time() -> None:
     assert timeline.recording is None
 
 
+def test_a_stream_waits_for_events_and_streams_alone() -> None:
+    with pytest.raises(TypeError, match="waits for an Event or a Stream, not for 3"):
+        pt.Stream("simulator").wait(3)  # type: ignore[arg-type]
+
+
 def test_a_trace_with_no_folder_is_refused_before_anything_runs(tmp_path: Path) -> None:
     profile = pt.profile(tmp_path / "nowhere" / "trace.json")
     with pytest.raises(FileNotFoundError, match=r"no folder .*nowhere for the trace; make it"):

@@ -15,12 +15,12 @@ from portable.tune.stopwatch import Stopwatch
 from portable_bench.compiling import Compiling, distinct, shares
 from portable_bench.harness import Harness, Pace
 from portable_bench.matrix import measure_all
-from portable_bench.operation import Case
+from portable_bench.operation import Case, Work
 from portable_bench.peers import Peers
 from portable_bench.results import Cell, time_ratio
 from portable_bench.statistics import paired_ratio, spread
 from portable_bench.tables import ladder_table, tables
-from tests.bench.fakes import FakeClock, FakeDevice, Script, Scripted, Uncompiled
+from tests.bench.fakes import FakeClock, FakeDevice, Script, Scripted, Uncompiled, outcome
 
 CASE = Case(FakeDevice(), float32, (4,))
 
@@ -83,6 +83,24 @@ def test_samples_that_disagree_are_followed_by_more_and_marked() -> None:
     calm = measured(FakeClock(), pace, ours=Script(), peer=Script())
     (table,) = tables([calm])
     assert table.caption is None
+
+
+def test_notes_name_the_peers_and_which_of_ours_was_the_fastest() -> None:
+    cell = Cell("mlp", "fake", "f32", (4,), "4", Work(1.0, 1.0))
+    cell.outcomes = [
+        outcome("portable, prepared", 1.0),
+        outcome("portable, called", 2.0),
+        outcome("PyTorch", 3.0, peer=True),
+    ]
+
+    def notes() -> list[str]:
+        (table,) = tables([cell])
+        (text,) = next(column for column in table.columns if column.header == "notes").cells
+        return str(text).split("\n")
+
+    assert notes() == ["PyTorch", "ours: prepared"]
+    cell.outcomes = [outcome("portable", 1.0), outcome("PyTorch", 3.0, peer=True)]
+    assert notes() == ["PyTorch"]
 
 
 def test_the_time_for_a_cell_is_kept() -> None:
