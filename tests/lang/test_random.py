@@ -20,7 +20,10 @@ from tests.support.random_checks import FAMILIES, check
 from tests.support.random_coverage import LEFT_OUT, covered_statements, covered_words, missing_words
 
 FUZZ = int(os.environ.get("PORTABLE_FUZZ", "0"))
-_EXAMPLES = {"scalars": 8, "exchange": 5, "workgroups": 3, "moves": 4, "functions": 2, "names": 2}
+_EXAMPLES = {
+    "scalars": 8, "exchange": 5, "workgroups": 3, "control": 3, "moves": 4, "functions": 2,
+    "names": 2,
+}  # fmt: skip
 
 
 def _profile(examples: int) -> settings:

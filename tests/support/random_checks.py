@@ -23,6 +23,8 @@ from portable_backends.simulator import SimulatorDevice
 from tests.support import random_functions as functions
 from tests.support.launch import run
 from tests.support.random_arrays import CLOSE, random_program
+from tests.support.random_control import ITEMS as TOGETHER
+from tests.support.random_control import ROUNDS, VALUES, random_control
 from tests.support.random_exchange import ITEMS, LANES, random_exchange
 from tests.support.random_kernels import Recorder, evaluate, imported
 from tests.support.random_moves import random_moves
@@ -116,6 +118,13 @@ def _check_workgroups(device: Device, text: str, folder: Path) -> None:
     _against_simulator(device, launcher, [*_inputs(), *outs, *totals], text)
 
 
+def _check_control(device: Device, text: str, folder: Path) -> None:
+    x = np.array([3, -7, 10, 0, 5, 1, 2, 8] * 2, np.int32)
+    launcher = imported(text, folder).kernel[x.size, TOGETHER]
+    out = np.zeros((x.size, VALUES), np.int32)
+    _against_simulator(device, launcher, [x, out, *ROUNDS], text)
+
+
 def _check_names(device: Device, text: str, folder: Path) -> None:
     expected = name_inputs()
     as_python(text)(*expected)
@@ -188,12 +197,14 @@ FAMILIES: Final[dict[str, Callable[[Random], Case]]] = {
     "scalars": lambda random: Case(random_kernel(random), _check_scalars),
     "exchange": lambda random: Case(random_exchange(random), _check_exchange),
     "workgroups": lambda random: Case(random_workgroups(random, 1), _check_workgroups),
+    "control": lambda random: Case(random_control(random), _check_control),
     "moves": _moves,
     "functions": _functions,
     "names": lambda random: Case(random_names(random), _check_names),
 }
-"""Of scalars of each work-item; of vectors and complex numbers; of work-items that meet; of tiles
-copied and multiplied; of functions that round; of names whose sources change."""
+"""Of scalars of each work-item; of vectors and complex numbers; of work-items that meet; of
+branches and loops around barriers; of tiles copied and multiplied; of functions that round; of
+names whose sources change."""
 
 PROGRAMS: Final[dict[str, Callable[[Random], Case]]] = {"arrays": _arrays}
 """Of functions of arrays."""
