@@ -17,7 +17,7 @@ from portable import registry
 from portable.backend import Device
 from portable.dtypes import DType
 from portable.errors import PortableError
-from portable.tune.evaluate import evaluator_for
+from portable.tune.evaluate import TUNABLES, evaluator_of
 from portable.tune.isolation import Isolated
 from portable.tune.search import Search, Trial
 from portable.tune.space import Parameters
@@ -26,7 +26,6 @@ from portable.tune.tunable import Size, Tunable
 
 __all__ = ["tune"]
 
-_GROUP: Final = "portable.tunables"
 _INTERRUPTED: Final = 130
 """What a shell sees of a command that Ctrl-C ended."""
 _SECONDS: Final = click.FloatRange(min=0, min_open=True)
@@ -65,7 +64,8 @@ def tune(
     dtypes = _dtypes(tunable, device, dtype_names)
     key = device_keys(device.capabilities)[0]
     found: dict[str, dict[str, list[Parameters]]] = {}
-    with _Searches(tunable, device, budget, patience, len(dtypes) * len(sizes)) as searches:
+    count = len(dtypes) * len(sizes)
+    with _Searches(kernel, tunable, device, budget, patience, count) as searches:
         for dtype in dtypes:
             choices = _unique(searches.choices(dtype, sizes))
             if choices:
@@ -87,9 +87,16 @@ class _Searches:
     """
 
     def __init__(
-        self, tunable: Tunable, device: Device, budget: float, patience: float, count: int
+        self,
+        kernel: str,
+        tunable: Tunable,
+        device: Device,
+        budget: float,
+        patience: float,
+        count: int,
     ) -> None:
         self.interrupted = False
+        self._kernel = kernel
         self._tunable = tunable
         self._device = device
         self._budget = budget
@@ -131,7 +138,7 @@ class _Searches:
 
     def _best(self, dtype: DType, size: Size) -> Parameters | None:
         tunable, device = self._tunable, self._device
-        make = partial(evaluator_for, tunable.problem, device.name, dtype.name, size)
+        make = partial(evaluator_of, self._kernel, device.name, dtype.name, size)
         with Isolated(make, patience=self._patience) as evaluate:
             search = Search(
                 list(tunable.space.choices(dtype, device.capabilities)),
@@ -206,7 +213,7 @@ def _unique(choices: Sequence[Parameters]) -> list[Parameters]:
 
 
 def _known(kernel: str) -> Tunable:
-    entries = {entry.name: entry for entry in entry_points(group=_GROUP)}
+    entries = {entry.name: entry for entry in entry_points(group=TUNABLES)}
     if kernel not in entries:
         raise click.UsageError(f"unknown kernel {kernel!r}; there are {', '.join(sorted(entries))}")
     tunable: Any = entries[kernel].load()

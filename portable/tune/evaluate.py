@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from importlib.metadata import entry_points
 from typing import Final
 
 from portable import registry
@@ -15,7 +16,10 @@ from portable.tune.space import Parameters
 from portable.tune.stopwatch import Stopwatch
 from portable.tune.tunable import Problem, Size
 
-__all__ = ["Evaluator", "evaluator_for"]
+__all__ = ["TUNABLES", "Evaluator", "evaluator_for", "evaluator_of"]
+
+TUNABLES: Final = "portable.tunables"
+"""The group of entry points by which kernels that can be tuned are found."""
 
 _SAMPLES: Final = 5
 _SHORTEST: Final = 0.005
@@ -90,3 +94,19 @@ def evaluator_for(
     """
     found = registry.use(device).device  # NumPy arrays run on the device in use
     return Evaluator(problem(found, dtype(kind), size), found)
+
+
+def evaluator_of(kernel: str, device: str, kind: str, size: Size) -> Evaluator:
+    """The same of a kernel by its name in the group of entry points.
+
+    For processes of their own: what a `Tunable` is made of need not be pickled.
+
+    Parameters
+    ----------
+    kernel : str
+        The entry point's name.
+    device, kind, size
+        As of `evaluator_for`.
+    """
+    found = next(iter(entry_points(group=TUNABLES, name=kernel)))
+    return evaluator_for(found.load().problem, device, kind, size)
