@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.patience import PATIENCE
+
 _SAVE = """
 import os, resource, signal, sys
 from pathlib import Path
@@ -61,4 +63,4 @@ for save in (network, results, table):
 
 @pytest.mark.skipif(sys.platform == "win32", reason="files are limited as POSIX has it")
 def test_what_was_saved_stays(tmp_path: Path) -> None:
-    subprocess.run([sys.executable, "-c", _SAVE, str(tmp_path)], check=True, timeout=120)
+    subprocess.run([sys.executable, "-c", _SAVE, str(tmp_path)], check=True, timeout=PATIENCE)

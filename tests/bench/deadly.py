@@ -9,6 +9,7 @@ from collections.abc import Callable
 
 from portable.errors import DeviceFaultError
 from tests.bench.fakes import FakeClock, FakeDevice, Script, Scripted
+from tests.support.patience import PATIENCE
 
 
 def find(name: str) -> FakeDevice:
@@ -25,8 +26,14 @@ def fall_over(now: float) -> float:
 
 
 def block(now: float) -> float:
-    time.sleep(60)
+    time.sleep(2 * PATIENCE)
     return now
+
+
+def interrupt(now: float) -> float:
+    """As Ctrl-C would while the process that asked waits for this one."""
+    os.kill(os.getppid(), signal.SIGALRM)
+    return block(now)
 
 
 def as_its_process(now: float) -> float:

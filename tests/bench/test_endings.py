@@ -19,6 +19,7 @@ from portable_bench import cli
 from portable_bench.endings import Endings
 from portable_bench.results import Results, load
 from tests.bench.fakes import ENVIRONMENT
+from tests.support.patience import PATIENCE
 
 SIGNALS = {"SIGINT": 130, "SIGTERM": 143, "SIGKILL": -9}
 
@@ -46,12 +47,12 @@ def test_what_is_finished_is_kept_however_a_run_ends(tmp_path: Path) -> None:
     runs = {name: started(folder) for name, folder in folders.items()}
     try:
         for name, run in runs.items():
-            until = time.monotonic() + 120
+            until = time.monotonic() + PATIENCE
             while cells_in(folders[name] / "run.json") < 2 and time.monotonic() < until:
                 time.sleep(0.1)
             run.send_signal(getattr(signal, name))
         for name, run in runs.items():
-            status = run.wait(60)
+            status = run.wait(PATIENCE)
             out, err = ((folders[name] / file).read_text("utf-8") for file in ("out", "err"))
             assert status == SIGNALS[name], err
             assert [cell.size[0] for cell in load(folders[name] / "run.json").cells] == [4, 5]

@@ -13,6 +13,7 @@ from portable_bench.operation import Work
 from portable_bench.page import page
 from portable_bench.results import Cell, Outcome, Results
 from tests.bench.fakes import ENVIRONMENT, outcome
+from tests.support.patience import PATIENCE
 
 BROWSER = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("chrome")
 needs_browser = pytest.mark.skipif(BROWSER is None, reason="needs Chromium")
@@ -128,7 +129,7 @@ def browse(path: Path, width: int) -> dict[str, list[str]]:
         ],
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=PATIENCE,
         check=True,
     )
     complaints = [line for line in done.stderr.splitlines() if "CONSOLE" in line]

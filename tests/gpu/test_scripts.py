@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import subprocess
 import sys
 import time
 from pathlib import Path
@@ -10,9 +11,10 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from tests.gpu import perturb, sanitize
+from tests.gpu import perturb, sanitize, shards
 from tests.gpu.sanitize import Run, Tally, checked, is_finding
 from tests.gpu.shards import shards_of
+from tests.support.patience import PATIENCE
 
 SAMPLE = "tests/gpu/sample.py"
 NAME = SAMPLE + "::test_"
@@ -89,11 +91,21 @@ def test_findings_failures_and_deaths_are_told_apart(
 def test_a_shard_ends_in_time_and_the_next_call_goes_on(
     tmp_path: Path, sanitizer: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sanitize, "SHORTEST", 1)
+    """The time is over as soon as the test is there that hangs."""
+    hangs, waited = tmp_path / "hangs", shards._waited
+
+    def until_it_hangs(process: subprocess.Popen[bytes], seconds: float) -> bool:
+        while process.poll() is None and not hangs.exists():
+            time.sleep(0.01)
+        over = waited(process, 0.01 if hangs.exists() else seconds)
+        hangs.unlink(missing_ok=True)
+        return over
+
+    monkeypatch.setattr(shards, "_waited", until_it_hangs)
     tests = [NAME + word for word in ("passes", "hangs", "is_last")]
-    how = Run(
-        sanitizer, {"SAMPLE_HANGS": "1"}, time.monotonic() + 120, 12, 40, 1, tmp_path / "state.json"
-    )
+    end = time.monotonic() + PATIENCE
+    given = {"SAMPLE_HANGS": str(hangs)}
+    how = Run(sanitizer, given, end, PATIENCE, 40, 1, tmp_path / "state.json")
     (tally,) = checked(how, tests[:2], ["racecheck"]).values()
     assert tally.stuck == [NAME + "hangs"]
     (tally,) = checked(how, tests, ["racecheck"]).values()
@@ -111,7 +123,7 @@ def test_counts_of_perturbed_timings() -> None:
 
     jobs = [perturb.Job("cpu: tests", seed, work, {}) for seed in (1, 2)]
     late = perturb.Job("cpu: bands", 3, work, {})
-    (count,) = perturb.run(jobs, time.monotonic() + 120, 2).values()
+    (count,) = perturb.run(jobs, time.monotonic() + PATIENCE, 2).values()
     assert (count.right, count.wrong, count.seeds, count.unfinished) == (2, 2, {1, 2}, 0)
     assert sorted(count.told) == [f"seed {seed}: {NAME}fails" for seed in (1, 2)]
     (count,) = perturb.run([late], time.monotonic(), 1).values()

@@ -16,6 +16,7 @@ import portable as pt
 from portable import lang as kl
 from portable.backend import Device
 from portable.errors import LaunchError
+from tests.support.patience import PATIENCE
 
 
 class Points(NamedTuple):
@@ -99,7 +100,11 @@ def one(x):
 def test_a_prompt_that_keeps_no_source_says_so() -> None:
     """Python's until 3.12; later ones, IPython and notebooks keep theirs in `linecache`."""
     done = subprocess.run(
-        [sys.executable, "-i", "-q"], input=SESSION, capture_output=True, text=True, timeout=100
+        [sys.executable, "-i", "-q"],
+        input=SESSION,
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
     )
     assert "cannot become a kernel" in done.stderr or "KernelError" not in done.stderr
     if sys.version_info < (3, 13):

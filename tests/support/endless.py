@@ -1,4 +1,7 @@
-"""A process whose kernel does not end, until Ctrl-C."""
+"""A process whose kernels end when they are told to, or never, while Ctrl-C is pressed.
+
+It says how far it has come, and goes on when it is told to, so that nothing depends on time.
+"""
 
 from __future__ import annotations
 
@@ -11,31 +14,18 @@ import numpy as np
 
 import portable as pt
 from portable import lang as kl
+from portable_backends import listening
+from tests.support.patience import PATIENCE
+
+BEGUN, MAY_END, ENDED = 0, 1, 2
 
 
 @pt.kernel
-def endless(x: Any) -> None:
-    while x[0] == 0.0:
-        x[1] = x[1] + 1.0
-
-
-@pt.kernel
-def long(x: Any, rounds: int) -> None:
-    i = kl.global_id(0)
-    value = x[i]
-    for _ in range(rounds):
-        value = value * 0.5 + 1.0
-    x[i] = value
-
-
-def rounds_of(seconds: float) -> int:
-    """How many rounds of `long` take about so long."""
-    rounds = 1_000_000
-    x = np.zeros(1, np.float32)
-    long[1, 1](x, rounds)
-    start = time.perf_counter()
-    long[1, 1](x, rounds)
-    return int(rounds * seconds / (time.perf_counter() - start))
+def waiting(state: Any) -> None:
+    kl.atomic_store(state, BEGUN, 1)
+    while kl.atomic_load(state, MAY_END) == 0:
+        kl.atomic_add(state, BEGUN, 1)
+    state[ENDED] = 1
 
 
 def say(line: str) -> None:
@@ -43,19 +33,47 @@ def say(line: str) -> None:
     sys.stdout.flush()
 
 
+class _Noted(threading.Event):
+    """Says when it is waited for after Ctrl-C."""
+
+    def wait(self, timeout: float | None = None) -> bool:
+        if timeout == PATIENCE:
+            say("heard")
+        return super().wait(timeout)
+
+
+class _Waiter(listening._Waiter):  # type: ignore[misc]
+    """Gives kernels as long as it takes after Ctrl-C."""
+
+    def __init__(self, *arguments: Any) -> None:
+        super().__init__(*arguments)
+        self._done = _Noted()
+
+
+def watch(name: str, state: Any) -> None:
+    """Says when the kernel runs, then ends it when told to."""
+    while state[BEGUN] == 0:
+        time.sleep(0.001)
+    say(name)
+    sys.stdin.readline()
+    state[MAY_END] = 1
+
+
+def launch(name: str, state: Any) -> None:
+    """A kernel that runs until `watch` ends it."""
+    threading.Thread(target=watch, args=(name, state), daemon=True).start()
+    waiting[1, 1](state)
+
+
 def main(name: str) -> None:
+    listening._GRACE, listening._Waiter = PATIENCE, _Waiter
     pt.use(name)
-    rounds = rounds_of(0.8)
-    x = np.zeros(1, np.float32)
-    threading.Timer(0.1, say, ("long",)).start()
+    state = np.zeros(3, np.int32)
     try:
-        long[1, 1](x, rounds)
+        launch("long", state)
     except KeyboardInterrupt:
-        say(f"ended {x[0] == 2.0}")
-    y = np.zeros(2, np.float32)
-    endless[1, 1].lower(y)  # compiled
-    threading.Timer(0.1, say, ("endless",)).start()
-    endless[1, 1](y)
+        say(f"ended {state[ENDED] == 1}")
+    launch("endless", np.zeros(3, np.int32))
 
 
 if __name__ == "__main__":

@@ -11,9 +11,10 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.patience import PATIENCE
+
 __all__ = ["run_processes"]
 
-_SECONDS = 180
 _OPEN_MPI = {
     "OMPI_ALLOW_RUN_AS_ROOT": "1",
     "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
@@ -32,5 +33,5 @@ def run_processes(count: int, *arguments: str | Path) -> subprocess.CompletedPro
     command = [starter, "-n", str(count), sys.executable, *map(str, arguments)]
     environment = {**_OPEN_MPI, **os.environ}
     return subprocess.run(
-        command, capture_output=True, text=True, timeout=_SECONDS, check=False, env=environment
+        command, capture_output=True, text=True, timeout=PATIENCE, check=False, env=environment
     )

@@ -13,6 +13,7 @@ from portable.errors import DeviceFaultError
 from portable.tune.search import Trial
 from portable.tune.space import Parameters
 from portable.tune.tunable import Size
+from tests.support.patience import PATIENCE
 
 __all__ = ["Planted", "evaluator", "failing_evaluator", "planted_problem", "vanishing_evaluator"]
 
@@ -25,7 +26,10 @@ def obey(choice: Parameters) -> None:
         case "leave":
             os._exit(3)
         case "block":
-            time.sleep(600)
+            time.sleep(2 * PATIENCE)
+        case "interrupt":
+            os.kill(os.getppid(), signal.SIGALRM)
+            time.sleep(2 * PATIENCE)
         case "break":
             raise DeviceFaultError("an earlier kernel failed")
 
@@ -49,15 +53,33 @@ def vanishing_evaluator() -> Any:
 
 
 class Planted:
-    """A problem of which the choice says what it does."""
+    """A problem of which the choice says what it does, and how long the device takes for it.
+
+    It is a timer, too, of which all copies show the same time: that of the device.
+    """
+
+    def __init__(self) -> None:
+        self._now = self._begun = self._ended = 0.0
 
     def run(self, choice: Parameters) -> None:
         obey(choice)
-        time.sleep(1e-4 if choice["X"] == "fast" else 1e-2)
+        self._now += 1e-4 if choice["X"] == "fast" else 1e-2
 
     def error(self) -> float:
         return 0.0
 
+    def start(self) -> None:
+        self._begun = self._now
+
+    def stop(self) -> None:
+        self._ended = self._now
+
+    def seconds(self) -> float:
+        return self._ended - self._begun
+
 
 def planted_problem(device: Device, dtype: DType, size: Size) -> Planted:
-    return Planted()
+    """On a device, of this process alone, whose time passes as the problem says."""
+    problem = Planted()
+    device.timer = lambda: problem  # type: ignore[method-assign]
+    return problem

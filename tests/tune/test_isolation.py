@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import multiprocessing
-import signal
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -13,9 +13,11 @@ from click.testing import CliRunner
 from portable.dtypes import float32
 from portable.errors import PortableError
 from portable.tune import cli
-from portable.tune.isolation import Isolated
-from portable.tune.space import Space
+from portable.tune.isolation import Evaluate, Isolated
+from portable.tune.search import Trial
+from portable.tune.space import Parameters, Space
 from portable.tune.tunable import Tunable
+from tests.support.patience import PATIENCE, alarms_interrupt
 from tests.tune.planted import (
     evaluator,
     failing_evaluator,
@@ -24,13 +26,25 @@ from tests.tune.planted import (
 )
 
 
+class Impatient(Isolated):
+    """Waits long for all but the choice that blocks, and for that one hardly."""
+
+    def __init__(self, make: Callable[[], Evaluate], *, patience: float = PATIENCE) -> None:
+        super().__init__(make, patience=patience)
+        self._patience = patience
+
+    def __call__(self, choice: Parameters, best: float) -> Trial:
+        self._evaluate.patience = 0.2 if choice["X"] == "block" else self._patience
+        return super().__call__(choice, best)
+
+
 def test_a_lost_process_is_replaced() -> None:
-    with Isolated(evaluator, patience=1.0) as evaluate:
+    with Impatient(evaluator) as evaluate:
         first = evaluate({"X": "fast"}, 1.0)
         assert evaluate({"X": "slow"}, 1.0).seconds == first.seconds
         assert evaluate({"X": "die"}, 1.0).failure == "killed its process (SIGSEGV)"
         assert evaluate({"X": "leave"}, 1.0).failure == "killed its process (exit code 3)"
-        assert evaluate({"X": "block"}, 1.0).failure == "not done after 1 s"
+        assert evaluate({"X": "block"}, 1.0).failure == "not done after 0.2 s"
         assert evaluate({"X": "break"}, 1.0).failure == "an earlier kernel failed"
         last = evaluate({"X": "fast"}, 1.0)
         assert not last.failure
@@ -62,7 +76,8 @@ def test_a_search_passes_over_what_kills_its_process(monkeypatch: pytest.MonkeyP
     tunable = planted(choices)
     monkeypatch.setattr(cli, "_known", lambda kernel: tunable)
     monkeypatch.setattr(cli, "lookup", lambda *names: [])
-    words = ("planted", "--device", "cpu", "--size", "1", "--budget", "20", "--patience", "1")
+    monkeypatch.setattr(cli, "Isolated", Impatient)
+    words = ("planted", "--device", "cpu", "--size", "1", "--budget", "900", "--patience", "900")
     done = CliRunner().invoke(cli.tune, words)
     assert done.exit_code == 0, done.output
     (found,) = json.loads(done.stdout)["float32"].values()
@@ -75,27 +90,14 @@ def test_a_search_passes_over_what_kills_its_process(monkeypatch: pytest.MonkeyP
 def test_an_interrupt_ends_all_searches_and_keeps_what_was_found(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    asked: list[object] = []
-
-    def soon(*given: object) -> str:
-        """Asked for the best so far once there is one: the next choice blocks."""
-        if not asked:
-            signal.setitimer(signal.ITIMER_REAL, 0.2)
-        asked.append(given)
-        return ""
-
     table = tmp_path / "tuning.json"
     table.write_text("{}", encoding="utf-8")
     monkeypatch.setenv("PORTABLE_TUNING", str(table))
-    monkeypatch.setattr(cli, "_known", lambda kernel: planted(("fast", "block")))
+    monkeypatch.setattr(cli, "_known", lambda kernel: planted(("fast", "interrupt")))
     monkeypatch.setattr(cli, "lookup", lambda *names: [{"X": "fast"}])
-    monkeypatch.setattr(cli, "_rate", soon)
-    before = signal.signal(signal.SIGALRM, signal.default_int_handler)
-    try:
-        done = CliRunner().invoke(cli.tune, ("planted", "--device", "cpu", "--write"))
-    finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, before)
+    words = ("planted", "--device", "cpu", "--patience", "900", "--budget", "900", "--write")
+    with alarms_interrupt():
+        done = CliRunner().invoke(cli.tune, words)
     assert done.exit_code == 130, done.output
     assert "interrupted" in done.stderr
     assert list(json.loads(done.stdout)["float32"].values()) == [[{"X": "fast"}]]

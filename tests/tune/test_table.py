@@ -20,6 +20,7 @@ from portable.tune import own_table, table
 from portable.tune.in_use import InUse
 from portable.tune.space import Space
 from tests.bench.fakes import FakeDevice
+from tests.support.patience import PATIENCE
 
 CAN = FakeDevice().capabilities
 KERNEL = "made_up"
@@ -213,6 +214,6 @@ assert all(os.waitpid(process, 0)[1] == 0 for process in started)
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="makes its processes by forking")
 def test_twenty_processes_that_record_at_once_keep_twenty(own: Path) -> None:
-    subprocess.run([sys.executable, "-c", _RECORD_IN_TWENTY], check=True, timeout=120)
+    subprocess.run([sys.executable, "-c", _RECORD_IN_TWENTY], check=True, timeout=PATIENCE)
     found = json.loads(own.read_text(encoding="utf-8"))
     assert sorted(found[KERNEL]["float32"]) == sorted(f"device {n}" for n in range(20))
