@@ -96,7 +96,8 @@ def test_many_real_rows(ours: Device) -> None:
 @pytest.mark.parametrize("axis", [0, 1])
 def test_real_rows_along_and_across(ours: Device, axis: int) -> None:
     """Of even length, cut, filled up, misplaced by a number, and with a large prime factor."""
-    for rows, extent, n in lengths_for(ours, [(5, 20, 20)], [(17, 41, 38), (2, 9000, 9000)]):
+    long = [(2, 9000, 9000)] if axis else []
+    for rows, extent, n in lengths_for(ours, [(5, 20, 20)], [(17, 41, 38), *long]):
         a = numbers((rows, extent + 1), np.float64)
         x, a = ours.from_numpy(a if axis else a.T.copy()), a[:, 1:]
         x = x[:, 1:] if axis else x[1:]

@@ -44,10 +44,10 @@ FEW = {
     "integrate.cumulative_simpson": lambda x: integrate.cumulative_simpson(x, axis=0),
     "signal.fftconvolve": lambda x: signal.fftconvolve(x[:, 0], x[:5, 1]),
     "cluster.vq.whiten": cluster.vq.whiten,
-    "differentiate.derivative": lambda x: differentiate.derivative(lambda t: t**3, x[:, 0]).df,
     "constants.convert_temperature": lambda x: constants.convert_temperature(x, "C", "K"),
 }
 MORE = {
+    "differentiate.derivative": lambda x: differentiate.derivative(lambda t: t**3, x[:, 0]).df,
     "special.rel_entr": lambda x: special.rel_entr(x**2, x**2 + 1),
     **{
         f"stats.{name}": getattr(stats, name)

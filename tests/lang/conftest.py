@@ -1,12 +1,12 @@
 """Whatever the suite runs in the simulator is also generated and compiled as CUDA C++ and HIP C++.
 
-CUDA goes through NVRTC one program at a time; HIP through hipcc, which is slow to start, in
-batches.
+Compilers that are slow to start are given many programs at once.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
+from typing import Final
 
 import pytest
 
@@ -19,32 +19,67 @@ from portable.lang.signature import Specialisation
 from tests.support.compilers import (
     CUDA,
     HIP,
-    compile_cuda,
+    compile_cuda_together,
     compile_hip_together,
     cuda_missing,
     hip_missing,
 )
 
+_MANY: Final = 60
+"""Programs: hipcc takes as long to begin as over so many small ones."""
+
 
 class _Seen:
-    """The kernels that ran, and the HIP programs still to be compiled."""
+    """The kernels that ran, and the programs still to be compiled, by their sources."""
 
     def __init__(self) -> None:
         self.kernels: list[tuple[Kernel, Specialisation]] = []
+        self.cuda: dict[str, Program] = {}
         self.hip: dict[str, Program] = {}
         self.done: set[str] = set()
 
+    def keep(self) -> None:
+        """Generates what ran, unless it was compiled before."""
+        for kernel, wanted in self.kernels:
+            for target, programs in ((CUDA, self.cuda), (HIP, self.hip)):
+                program = _generated(kernel, wanted, target)
+                if program is not None and program.source not in self.done:
+                    programs[program.source] = program
+        self.kernels.clear()
+
+    def compile_for_cuda(self) -> None:
+        """Compiles what was kept."""
+        self._compile(self.cuda, cuda_missing(), compile_cuda_together)
+
+    def compile_for_hip(self) -> None:
+        """Compiles what was kept."""
+        self._compile(self.hip, hip_missing(), compile_hip_together)
+
+    def _compile(
+        self,
+        programs: dict[str, Program],
+        missing: str,
+        together: Callable[[Sequence[Program]], None],
+    ) -> None:
+        given = list(programs.values())
+        self.done.update(programs)
+        programs.clear()
+        if not missing:
+            together(given)
+
 
 @pytest.fixture(scope="session")
-def _seen() -> _Seen:
-    return _Seen()
+def _seen() -> Iterator[_Seen]:
+    seen = _Seen()
+    yield seen
+    seen.compile_for_hip()
 
 
 @pytest.fixture(autouse=True)
-def compiled_for_gpus(
+def generated_for_gpus(
     request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, _seen: _Seen
 ) -> Iterator[None]:
-    """After each test on the simulator, compiles for CUDA what it ran, and keeps it for HIP."""
+    """After each test on the simulator, generates what it ran for CUDA and HIP."""
     if "simulator" not in request.node.name:
         yield
         return
@@ -57,23 +92,16 @@ def compiled_for_gpus(
     monkeypatch.setattr(Kernel, "_compile", recording)
     _seen.kernels.clear()
     yield
-    for kernel, wanted in _seen.kernels:
-        cuda = _generated(kernel, wanted, CUDA)
-        if cuda is not None and cuda.source not in _seen.done and not cuda_missing():
-            _seen.done.add(cuda.source)
-            compile_cuda(cuda)
-        hip = _generated(kernel, wanted, HIP)
-        if hip is not None:
-            _seen.hip.setdefault(hip.source, hip)
+    _seen.keep()
 
 
 @pytest.fixture(scope="module", autouse=True)
-def compiled_for_hip(_seen: _Seen) -> Iterator[None]:
-    """At the end of each file, compiles for HIP what its tests ran."""
+def compiled_for_gpus(_seen: _Seen) -> Iterator[None]:
+    """At the end of each file, compiles what its tests ran; for HIP, once there is enough."""
     yield
-    programs, _seen.hip = list(_seen.hip.values()), {}
-    if not hip_missing():
-        compile_hip_together(programs)
+    _seen.compile_for_cuda()
+    if len(_seen.hip) >= _MANY:
+        _seen.compile_for_hip()
 
 
 def _generated(kernel: Kernel, wanted: Specialisation, target: Capabilities) -> Program | None:

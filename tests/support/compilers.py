@@ -9,7 +9,7 @@ import shutil
 import subprocess
 import tempfile
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -27,6 +27,7 @@ __all__ = [
     "HIP",
     "OpenCLDevice",
     "compile_cuda",
+    "compile_cuda_together",
     "compile_hip",
     "compile_hip_together",
     "cuda_missing",
@@ -103,10 +104,15 @@ def compile_cuda(program: Program, architecture: str = "sm_90") -> str:
     return ptx.rstrip(b"\0").decode()
 
 
-_BATCH = 60
-_QUICK = "-O1"
-"""Acceptance is what is checked. At -O3 LLVM takes minutes over some kernels of a workgroup of one,
-in which it knows every index and follows every value through local memory."""
+def compile_cuda_together(programs: Sequence[Program]) -> None:
+    """Compiles many with few calls of NVRTC, which takes longer to begin than over most of them.
+
+    Raises
+    ------
+    CompileError
+        With the log of the first one that is refused.
+    """
+    _together(programs, compile_cuda)
 
 
 # -- HIP --------------------------------------------------------------------------------------
@@ -144,29 +150,48 @@ def compile_hip_together(programs: Sequence[Program]) -> None:
     CompileError
         With the log of the first one that is refused.
     """
-    for first in range(0, len(programs), _BATCH):
-        some = programs[first : first + _BATCH]
-        try:
-            compile_hip(_joined(some))
-        except CompileError:
-            for program in some:  # to tell which; one may be right that does not bear company
-                compile_hip(program)
+    _together(programs, compile_hip, _QUICK)
 
 
-def _joined(programs: Sequence[Program]) -> Program:
+# -- many at once -----------------------------------------------------------------------------
+
+_BATCH = 60
+_QUICK = "-O1"
+"""Acceptance is what is checked. At -O3 LLVM takes minutes over some kernels of a workgroup of one,
+in which it knows every index and follows every value through local memory."""
+
+
+def _together(
+    programs: Sequence[Program], compiled: Callable[[Program], object], *flags: str
+) -> None:
+    """Programs that include the same headers, some at a time."""
+    alike: dict[tuple[str, ...], list[Program]] = {}
+    for program in programs:
+        alike.setdefault(_includes(program), []).append(program)
+    for found in alike.values():
+        for first in range(0, len(found), _BATCH):
+            some = found[first : first + _BATCH]
+            try:
+                compiled(_joined(some, flags))
+            except CompileError:
+                for program in some:  # to tell which; one may be right that does not bear company
+                    compiled(program)
+
+
+def _includes(program: Program) -> tuple[str, ...]:
+    return tuple(x for x in program.source.splitlines() if x.startswith("#include"))
+
+
+def _joined(programs: Sequence[Program], flags: Sequence[str]) -> Program:
     """One source of them all, each in a namespace."""
-    includes: dict[str, None] = {}
-    flags: dict[str, None] = {}
-    parts = []
+    parts = [*_includes(programs[0])]
     for number, program in enumerate(programs):
-        lines = program.source.splitlines()
-        includes |= dict.fromkeys(x for x in lines if x.startswith("#include"))
-        text = "\n".join(x for x in lines if not x.startswith("#include"))
-        text = re.sub(rf"\b{program.entry}\b(?=\()", f"{program.entry}_{number}", text, count=1)
+        lines = (x for x in program.source.splitlines() if not x.startswith("#include"))
+        named = f"{program.entry}_{number}"
+        text = re.sub(rf"\b{program.entry}\b(?=\()", named, "\n".join(lines), count=1)
         parts.append(f"namespace p{number} {{\n{text}\n}}\n")
-        flags |= dict.fromkeys(program.flags)
-    source = "\n".join([*includes, *parts])
-    return replace(programs[0], source=source, flags=(*flags, _QUICK))
+    wanted = dict.fromkeys(flag for program in programs for flag in program.flags)
+    return replace(programs[0], source="\n".join(parts), flags=(*wanted, *flags))
 
 
 # -- OpenCL -----------------------------------------------------------------------------------

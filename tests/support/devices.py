@@ -4,8 +4,9 @@
 each backend and each compiler is there, but not each with each. Every case of a test runs on the
 simulator, on GPUs and on one of the processor's devices; on the others of the processor the first
 case of each test and one in eight of the rest. Tests of operations, whose kernels are large, do
-with less on processors: of many cases that the simulator runs all, every third is compiled there,
-and all but the first test of a file are on one of those others in turn.
+with less on processors: of several cases that the simulator runs all, every third is compiled
+there; all but the first test of a file are on one of those others in turn, and of the others that
+have the first one's compiler it is the first case alone.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ _EVERY: Final = 8
 """One case in so many of each test runs on the processor's further devices."""
 
 _EVERY_FIRST: Final = 3
-_MANY: Final = 5
+_MANY: Final = 3
 """One case in so many runs on its first device, of operations' tests with at least this many."""
 
 _SIMULATOR: Final = "simulator"
@@ -117,6 +118,7 @@ def spared(cases: Sequence[tuple[str, str]]) -> list[str]:
     if not names:
         return [""] * len(cases)
     first, further = names[0], names[1:]
+    alike = [name for name in further if _compiler(name) == _compiler(first)]
     of_backends = {name.partition(":")[0]: name for name in reversed(names)}.values()
     leading = {_file(case): _function(case) for case, _ in reversed(cases)}
     totals = Counter((_function(case), name) for case, name in cases)
@@ -136,7 +138,9 @@ def spared(cases: Sequence[tuple[str, str]]) -> list[str]:
             reason = f"{name} is not its backend's first device" if others else ""
         elif name != turn:
             reason = f"it is the turn of another device of the processor than {name}"
-        elif not is_first and name in further and _draw(case, _EVERY):
+        elif (
+            not is_first and name in further and ((large and name in alike) or _draw(case, _EVERY))
+        ):
             reason = f"{name} is not the processor's first device"
         elif not is_first and name == first and large and simulated and _draw(case, _EVERY_FIRST):
             reason = f"{name} compiles them, and {_SIMULATOR} runs them all"
@@ -189,6 +193,10 @@ def _is_processor(device: Device) -> bool:
 
 def _runtime(device: Device) -> tuple[str, str]:
     return device.capabilities.name, device.capabilities.driver
+
+
+def _compiler(name: str) -> str:
+    return registry.device(name).capabilities.vendor
 
 
 def _is_double(device: Device) -> bool:
