@@ -207,9 +207,8 @@ def asarray(x: Any, *, device: str | Device | None = None) -> Any:
         What to take.
     device : str, Device or None
         Where to; None means the one that owns `x`, or the device in use for plain Python values.
-        By name the device whose arrays `xp` makes is meant: of ``"simulator"`` those of
-        `portable.array`. The device ``portable.device("simulator")`` itself takes NumPy's as they
-        are.
+        The array is one of those that `xp` makes for the device: for the simulator, one of
+        `portable.array`.
     """
     target: Device
     if isinstance(x, np.ndarray):  # whether or not kernels can run on the processor
@@ -230,8 +229,7 @@ def asarray(x: Any, *, device: str | Device | None = None) -> Any:
 
 def _target(device: str | Device) -> Device:
     """Where arrays go that are moved to a device."""
-    found = registry.device(device)
-    return found.for_arrays() if isinstance(device, str) else found
+    return registry.device(device).for_arrays()
 
 
 def _is_owned(x: Any) -> bool:

@@ -122,7 +122,7 @@ class SharedConvolution:
             Its `wait` comes before the others' results are used, or `out` is written again.
         """
         if out is None:
-            out = self.member.device.empty(self.result_shape, dtype(x.dtype))
+            out = self.member.maker(x).empty(self.result_shape, dtype(x.dtype))
         return PreparedConvolution(self.member, self._parts(x, out), out).start()
 
     def prepare(self, x: Any, *, out: Any) -> PreparedConvolution:

@@ -352,6 +352,11 @@ class Member:
         """
         self._meeting.settle()
 
+    def maker(self, x: Any) -> Device:
+        """The device that makes arrays like this one; the simulator takes two kinds."""
+        of_arrays = self.device.for_arrays()
+        return of_arrays if of_arrays.owns(x) else self.device
+
     # -- what they have in common -------------------------------------------------------------
 
     def _agree(self, what: str, form: tuple[Any, ...]) -> None:
@@ -403,7 +408,7 @@ class Member:
 
     def _target(self, shape: tuple[int, ...], x: Any, out: Any) -> Any:
         if out is None:
-            return self.device.empty(shape, dtype(x.dtype))
+            return self.maker(x).empty(shape, dtype(x.dtype))
         if tuple(out.shape) != tuple(shape) or dtype(out.dtype) is not dtype(x.dtype):
             raise ShapeError(
                 f"out is {tuple(out.shape)} {out.dtype}; the result is {tuple(shape)} {x.dtype}"
@@ -414,5 +419,5 @@ class Member:
         """An array of the host in one of the device."""
         if prod(target.shape):
             kept = host.astype(dtype(target.dtype).numpy, copy=False)
-            target[...] = self.device.from_numpy(np.ascontiguousarray(kept))
+            target[...] = self.maker(target).from_numpy(np.ascontiguousarray(kept))
         return target

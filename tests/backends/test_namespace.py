@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import portable
 from portable import lang as kl
 from portable import namespace, registry
 from portable.backend import Device
@@ -63,6 +64,14 @@ def test_asarray_moves_between_devices(device: Device) -> None:
     assert isinstance(back, np.ndarray)
     np.testing.assert_array_equal(back, array)
     np.testing.assert_array_equal(namespace.to_numpy(moved), array)
+
+
+def test_a_device_and_its_name_mean_the_same_arrays(device: Device) -> None:
+    host = np.ones((2, 2), np.float32)
+    for given in (host, [1.0, 2.0]):
+        by_name, by_device = (namespace.asarray(given, device=d) for d in (device.name, device))
+        assert type(by_name) is type(by_device)
+        assert (portable.to_numpy(by_name + by_device) == 2 * np.asarray(given)).all()
 
 
 def test_asarray_leaves_an_array_where_it_is(device: Device) -> None:

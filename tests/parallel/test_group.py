@@ -99,7 +99,7 @@ def test_layers_are_gathered_behind_each_other_again_and_again(device: Device) -
     def work(member: Member) -> Any:
         x = here(member, images[member.part(4)].copy())
         plans = [prepare_shared(member, x.shape, here(member, w), pieces=1) for _ in range(2)]
-        outs = [member.device.empty(plan.result_shape, pt.float32) for plan in plans]
+        outs = [here(member, np.empty(plan.result_shape, np.float32)) for plan in plans]
 
         def layers() -> None:
             for transfer in [p.start(x, out=out) for p, out in zip(plans, outs, strict=True)]:
@@ -125,7 +125,7 @@ def test_layers_are_gathered_behind_each_other_again_and_again(device: Device) -
 def test_one_member_has_its_own(device: Device, monkeypatch: Any) -> None:
     def work(member: Member) -> Any:
         x = here(member, np.arange(4, dtype=np.float32))
-        out = member.device.empty((4,), pt.float32)
+        out = here(member, np.empty(4, np.float32))
         with monkeypatch.context() as patch:
             patch.setattr(member.device, "to_numpy", None)  # nothing goes through the host
             member.start_gather(x, [x], agreed=True).wait()
