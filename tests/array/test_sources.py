@@ -26,7 +26,7 @@ from portable.lang.signature import (
 )
 from portable.primitives.maps.elementwise_kernel import Formula, Share
 from portable.primitives.maps.exchange_kernels import exchange_tiles
-from portable.primitives.masks.compaction_kernels import compact_by_workgroup
+from portable.primitives.masks.compaction_kernels import Mask, Results, compact_by_workgroup
 from portable.primitives.masks.mask_assignment_kernels import expand_by_workgroup, fill
 from portable.primitives.masks.mask_kernels import pack_by_workgroup
 from portable.primitives.moves.copy_kernels import copy_several
@@ -47,7 +47,7 @@ from portable.primitives.scans.column_kernels import scan_columns
 from portable.primitives.scans.lookback_kernels import LookBack, scan_in_turn
 from portable.primitives.scans.scan_kernels import Tile, scan_by_workgroup
 from portable.primitives.scans.strip_lookback_kernels import Strip, scan_strips_in_turn
-from portable.primitives.sorts.distinct_kernels import distinct_by_workgroup, pack_distinct
+from portable.primitives.sorts.distinct_kernels import Groups, distinct_by_workgroup, pack_distinct
 from portable.primitives.sorts.keys import Order
 from portable.primitives.sorts.sorting_kernels import merge_runs, sort_runs
 from portable.primitives.sorts.sweep_kernels import (
@@ -71,7 +71,7 @@ def all_of(*specs: ParameterSpec) -> CompositeSpec:
 
 
 def struct_of(
-    kind: type, like: CompositeSpec | None = None, **given: ParameterSpec
+    kind: type, like: CompositeSpec | None = None, /, **given: ParameterSpec
 ) -> CompositeSpec:
     """A struct of arguments: those given, those of another, and None."""
     items = like.items if like else (StaticSpec(None),) * len(fields(kind))
@@ -112,6 +112,7 @@ SCALE = ScalarSpec("float", kl.f32)
 NUMBERS_READ = struct_of(Source, array=NUMBERS, sign=SCALE)
 NUMBERS_WRITTEN = struct_of(Target, array=NUMBERS, sign=SCALE, scale=SCALE, imag_scale=SCALE)
 LINES = Shape(kl.f32, 1000, (10, 10, 10), 32, 8, True, True, False, False)
+ELEMENTS_KEPT = struct_of(Results, x=LINE, out=LINE, step=LONG)
 LAUNCHES: dict[str, tuple[Kernel, tuple[int, int, int], tuple[Any, ...], dict[str, Any]]] = {
     "fused": (
         fused,
@@ -204,26 +205,30 @@ LAUNCHES: dict[str, tuple[Kernel, tuple[int, int, int], tuple[Any, ...], dict[st
     "compact": (
         compact_by_workgroup,
         (256, 1, 1),
-        (MASK, NONE, WORDS, COUNTS, LINE, NONE, LINE, LONG, NONE),
+        (struct_of(Mask, flags=MASK, bits=WORDS, counts=COUNTS), ELEMENTS_KEPT, NONE),
         SECTIONS,
     ),
     "true indices": (
         compact_by_workgroup,
         (256, 1, 1),
-        (MASK, NONE, WORDS, COUNTS, NONE, MATRIX, INDEX, LONG, NONE),
+        (
+            struct_of(Mask, flags=MASK, bits=WORDS, counts=COUNTS),
+            struct_of(Results, like=MATRIX, out=INDEX, step=LONG),
+            NONE,
+        ),
         SECTIONS,
     ),
     "compact at once": (
         compact_by_workgroup,
         (256, 1, 1),
-        (MASK, STATE, NONE, NONE, LINE, NONE, LINE, LONG, INDEX),
+        (struct_of(Mask, flags=MASK, words=STATE), ELEMENTS_KEPT, INDEX),
         SECTIONS,
     ),
     "pack distinct": (pack_distinct, (256, 1, 1), (LINE, WORDS, COUNTS), {"WIDTH": 256}),
     "distinct": (
         distinct_by_workgroup,
         (256, 1, 1),
-        (LINE, INDEX, NONE, NONE, LINE, *(INDEX,) * 5),
+        (CompositeSpec(Groups, (LINE, INDEX, LINE, *(INDEX,) * 4)), NONE, NONE, INDEX),
         {"WIDTH": 256, "AHEAD": 4},
     ),
     "expand": (

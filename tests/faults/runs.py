@@ -27,7 +27,7 @@ from portable.linalg.tiling import Tiling
 from portable.nn import fused
 from portable.nn.stages.layer_product import transpose
 from portable.primitives.base.recipe import Recipe
-from portable.primitives.masks.compaction_kernels import compact_by_workgroup
+from portable.primitives.masks.compaction_kernels import Mask, Results, compact_by_workgroup
 from portable.primitives.masks.mask_kernels import pack_by_workgroup
 from portable.primitives.reductions.merging import Merge
 from portable.primitives.reductions.reduction_kernels import total
@@ -537,8 +537,8 @@ def elements_of_a_mask_by_sections() -> None:
     pack_by_workgroup[2 * 32, 32](a, None, bits, counts, **cut)
     out = empty(int(a.sum()), kind=int64)
     ends = np.cumsum(counts).astype(np.int32)
-    arrays = (a, None, bits, ends, None, a, out, a.sum(), None)
-    compact_by_workgroup[2 * 32, 32](*arrays, **cut, AHEAD=2, FEW=64)
+    given = (Mask(a, None, bits, ends), Results(None, a, out, a.sum()), None)
+    compact_by_workgroup[2 * 32, 32](*given, **cut, AHEAD=2, FEW=64)
     np.testing.assert_array_equal(out, np.flatnonzero(a))
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import zip_longest
 from typing import Any, Final
 
@@ -85,6 +86,8 @@ def resizable(
 ) -> Callable[..., None]:
     """A launch to be repeated with arrays like these or shorter, none overlapping one written.
 
+    It is called with the arrays and numbers, those of tuples and structs in their place.
+
     For results whose extent the host learns late, of kernels that do not ask for it: they need no
     plan for each.
 
@@ -93,13 +96,13 @@ def resizable(
     launcher : Launcher
         The kernel with its ndrange.
     args : tuple
-        Arrays of the greatest extents, and numbers.
+        Arrays of the greatest extents, numbers, and tuples and structs of both.
     constants : dict
         The kernel's keyword-only parameters.
     """
     first = _first_array(args)
     if first.device.interprets:
-        return lambda *given: launcher(*mapped(given, _interpreted), **constants)
+        return partial(_run_anew, launcher, args, constants)
     launch = repeatable(launcher, args, constants, disjoint=True)
 
     def repeated(*given: Any) -> None:
@@ -107,6 +110,14 @@ def resizable(
         launch(handles, [getattr(x, "offset", 0) for x in given], given)
 
     return repeated
+
+
+def _run_anew(
+    launcher: Launcher, like: tuple[Any, ...], constants: dict[str, Any], *given: Any
+) -> None:
+    """Launches it with these arrays and numbers in the places of those that it was made for."""
+    leaves = iter(given)
+    launcher(*mapped(like, lambda _: _interpreted(next(leaves))), **constants)
 
 
 def _interpreted(x: Any) -> Any:

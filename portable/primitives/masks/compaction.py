@@ -23,7 +23,12 @@ from portable.backend import Device
 from portable.dtypes import DType, int64
 from portable.primitives.base.borrowed import fetched, new, stored
 from portable.primitives.base.recipe import Plans, Recipe, resizable
-from portable.primitives.masks.compaction_kernels import compact, compact_by_workgroup
+from portable.primitives.masks.compaction_kernels import (
+    Mask,
+    Results,
+    compact,
+    compact_by_workgroup,
+)
 from portable.primitives.masks.mask_bits import (
     AT_ONCE,
     Cut,
@@ -102,9 +107,10 @@ def _write_at_once(arrays: tuple[Any, ...], cut: Cut) -> Callable[..., tuple[Any
     rows, dtype = _result(arrays)
     out = recipe.empty((rows * step,), dtype)
     found = recipe.empty((1,), int64)
-    read = (mask, in_words(mask, cut.word), None, None, *tables, *_sources(arrays))
+    read = Mask(mask, in_words(mask, cut.word), None, None)
+    results = _results(arrays, out, step)
     kernel, constants = _kernel(cut, arrays)
-    recipe.launch(kernel, cut.ndrange, cut.width, *read, out, np.int64(step), found, **constants)
+    recipe.launch(kernel, cut.ndrange, cut.width, read, results, *tables, found, **constants)
     run = recipe.finish(out, found)
 
     def at_once(*arrays: Any) -> tuple[Any, int, int]:
@@ -121,10 +127,9 @@ def _write_counted_first(arrays: tuple[Any, ...], cut: Cut) -> Callable[..., tup
     bits, counts = packed(recipe, mask, cut)
     rows, dtype = _result(arrays)
     out = mask.viewed((rows * mask.size,), (dtype.itemsize,), 0, dtype).at(None, 0)
-    step = np.int64(mask.size)
-    read = (mask, None, bits, counts, *tables, *_sources(arrays))
     kernel, constants = _kernel(cut, arrays)
-    write = resizable(kernel[cut.ndrange, cut.width], (*read, out, step, None), constants)
+    args = (Mask(mask, None, bits, counts), _results(arrays, out, mask.size), *tables, None)
+    write = resizable(kernel[cut.ndrange, cut.width], args, constants)
     pack_and_count = recipe.finish(bits, counts)
 
     def counted_first(*arrays: Any) -> tuple[Any, int, int]:
@@ -132,8 +137,8 @@ def _write_counted_first(arrays: tuple[Any, ...], cut: Cut) -> Callable[..., tup
         count = how_many(counts, cut)
         out = new(device, (rows * count,), dtype)
         if count:
-            read = (in_line(arrays[0]), None, bits, counts, *tables, *_sources(arrays))
-            write(*read, out, np.int64(count), None)
+            results = _results(arrays, out, count)
+            write(in_line(arrays[0]), None, bits, counts, *results, *tables, None)
         return out, count, count
 
     return counted_first
@@ -155,9 +160,11 @@ def _result(arrays: tuple[Any, ...]) -> tuple[int, DType]:
     return (arrays[0].ndim, int64) if len(arrays) == 1 else (1, arrays[1].dtype)
 
 
-def _sources(arrays: tuple[Any, ...]) -> tuple[Any, Any]:
-    """What to take from: an array, or the indices of another."""
-    return (None, arrays[0]) if len(arrays) == 1 else (in_line(arrays[1]), None)
+def _results(arrays: tuple[Any, ...], out: Any, step: int) -> Results:
+    """What is written of a mask and an array, or of a mask alone."""
+    if len(arrays) == 1:
+        return Results(None, arrays[0], out, np.int64(step))
+    return Results(in_line(arrays[1]), None, out, np.int64(step))
 
 
 def _tables(device: Device) -> tuple[Any, ...]:

@@ -2,28 +2,31 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 from portable import lang as kl
 from portable.lang.function import function
 from portable.lang.kernel import kernel
 from portable.primitives.maps.elementwise_kernel import product_of, unravelled
-from portable.primitives.masks.compaction_kernels import places_before
-from portable.primitives.masks.mask_kernels import lowest_bit
+from portable.primitives.masks.mask_kernels import (
+    Section,
+    before_group,
+    before_section,
+    element_if,
+    lowest_bit,
+)
 
 __all__ = ["expand", "expand_by_workgroup", "fill"]
 
 
 @function
-def flags_read(mask: Any, outer: Any, first: Any, stop: Any, WIDTH: Any, AHEAD: Any) -> Any:
-    """A few elements of a row of a mask from `first` on, `WIDTH` apart; none is true at `stop`."""
-    flags = ()
-    for u in kl.static_range(AHEAD):
-        flag = first + u * WIDTH < stop
-        if flag:
-            flag = mask[*outer, first + u * WIDTH]
-        flags = (*flags, flag)  # type: ignore[assignment]
-    return flags
+def flag_read(mask: Any, outer: Any, at: Any, stop: Any) -> Any:
+    """An element of a row of a mask; none is true from `stop` on."""
+    flag = at < stop
+    if flag:
+        flag = mask[*outer, at]
+    return flag
 
 
 @function
@@ -89,7 +92,7 @@ def fill(
                     x[*outer, j] = given
         else:
             for j in range(own, stop, WIDTH * AHEAD):
-                chosen = flags_read(mask, outer, j, stop, WIDTH, AHEAD)
+                chosen = [flag_read(mask, outer, j + u * WIDTH, stop) for u in range(AHEAD)]
                 for u in kl.static_range(AHEAD):
                     if chosen[u]:
                         x[*outer, j + u * WIDTH] = given
@@ -110,9 +113,7 @@ def expand(x: Any, bits: Any, counts: Any, values: Any, *, SECTION: int) -> None
     """
     s = kl.global_id(0)
     if s < counts.shape[0]:
-        k = kl.cast(0, s.dtype)
-        for before in range(s):
-            k = k + counts[before]
+        k = before_section(counts, s)
         for w in range(s * (SECTION // 64), kl.minimum((s + 1) * (SECTION // 64), bits.shape[0])):
             word = bits[w]
             while word != 0:
@@ -121,31 +122,35 @@ def expand(x: Any, bits: Any, counts: Any, values: Any, *, SECTION: int) -> None
                 word = word & (word - 1)
 
 
+@dataclass(frozen=True)
+class _Assigned:
+    """What is done to elements of a section that get a value: `Section.sweep`'s body."""
+
+    x: Any
+    values: Any
+    begin: Any
+    width: int
+
+    @function
+    def take(self, e: Any, chosen: Any, places: Any) -> None:
+        """Writes those that are chosen; all values are read before."""
+        values = [element_if(c, self.values, k) for c, k in zip(chosen, places, strict=True)]
+        for u in kl.static_range(len(chosen)):
+            if chosen[u]:
+                put(self.x, self.begin + e + u * self.width, values[u])
+
+
 @kernel
 def expand_by_workgroup(
     x: Any, bits: Any, counts_upto: Any, values: Any, *, WIDTH: int, AHEAD: int
 ) -> None:
     """As `expand`, a workgroup of `WIDTH` doing a section together, 32 elements a work-item.
 
-    `counts_upto` are how many are true up to each section's end. Neighbouring work-items take
-    neighbours, `AHEAD` of `values` being read before the first of `x` is written.
+    `counts_upto` are how many are true up to each section's end. `AHEAD` of `values` are read
+    before the first of `x` is written.
     """
     group = kl.group_id(0)
     begin = group * (WIDTH * 32)
     own = group * WIDTH + kl.local_id(0) // 32
-    done = kl.cast(0, counts_upto.dtype)
-    if group > 0:
-        done = counts_upto[group - 1]
-    size = product_of(x.shape) - begin
-    for turn in range(kl.cdiv(kl.minimum(WIDTH * 32, size), WIDTH * AHEAD)):
-        chosen, before = places_before(bits, own + turn * (WIDTH * AHEAD // 32), AHEAD, WIDTH)
-        e = begin + turn * (WIDTH * AHEAD) + kl.local_id(0)
-        read = ()
-        for u in kl.static_range(AHEAD):
-            value = kl.cast(0, values.dtype)
-            if chosen[u]:
-                value = values[done + before[u]]
-            read = (*read, value)  # type: ignore[assignment]
-        for u in kl.static_range(AHEAD):
-            if chosen[u]:
-                put(x, e + u * WIDTH, read[u])
+    section = Section(bits, own, before_group(counts_upto), begin, product_of(x.shape))
+    section.sweep(_Assigned(x, values, begin, WIDTH), WIDTH, AHEAD)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 from portable import lang as kl
@@ -9,14 +10,17 @@ from portable.lang.function import function
 from portable.lang.kernel import kernel
 
 __all__ = [
+    "Section",
+    "before_group",
+    "before_section",
     "bits_of",
-    "joined",
+    "element_if",
     "long_bits_of",
     "lowest_bit",
     "pack",
     "pack_by_workgroup",
+    "pack_words",
     "split_word",
-    "words_added_up",
 ]
 
 GATHER4 = 0x01020408
@@ -133,28 +137,101 @@ def words_added_up(word: Any, WIDTH: Any) -> Any:
     return before, before + count
 
 
+@dataclass(frozen=True)
+class Section:
+    """Elements of which a workgroup takes some together, 32 for each of its work-items.
+
+    Attributes
+    ----------
+    words : array
+        The bits of what is taken, as `packed_word` gives them.
+    own : int
+        Where in `words` the first is in which this work-item has a bit.
+    done : int
+        How many are taken before the section.
+    begin, size : int
+        The first element, and how many there are in all.
+    """
+
+    words: Any
+    own: Any
+    done: Any
+    begin: Any
+    size: Any
+
+    @function
+    def sweep(self, body: Any, WIDTH: Any, AHEAD: Any) -> None:
+        """Has `body` take them: ``body.take(e, chosen, places)``.
+
+        That is told of `AHEAD` elements, `WIDTH` apart from the `e`-th of the section on, whether
+        they are to be taken, and how many are before them. Neighbouring work-items have neighbours.
+        """
+        bit = kl.u32(1) << kl.cast(kl.local_id(0) % 32, kl.u32)
+        for turn in range(kl.cdiv(kl.minimum(WIDTH * 32, self.size - self.begin), WIDTH * AHEAD)):
+            first = self.own + turn * (WIDTH * AHEAD // 32)
+            pairs = [split_word(self.words[first + u * (WIDTH // 32)]) for u in range(AHEAD)]
+            chosen = [(word & bit) != 0 for word, _ in pairs]
+            before = [
+                count + kl.cast(kl.popcount(word & (bit - 1)), kl.i32) for word, count in pairs
+            ]
+            e = turn * (WIDTH * AHEAD) + kl.local_id(0)
+            body.take(e, chosen, [self.done + count for count in before])
+
+
 @function
-def joined(word: Any, before: Any) -> Any:
-    """The two in one word of 64 bits, those of the mask in the lower half."""
+def element_if(there: Any, x: Any, at: Any) -> Any:
+    """An element, or 0 if it is not there."""
+    value = kl.cast(0, x.dtype)
+    if there:
+        value = x[at]
+    return value
+
+
+@function
+def before_section(counts: Any, s: Any) -> Any:
+    """How many are taken before a section, if `counts` are those in each."""
+    total = kl.cast(0, s.dtype)
+    for before in range(s):
+        total = total + counts[before]
+    return total
+
+
+@function
+def before_group(counts_upto: Any) -> Any:
+    """How many are taken before a workgroup's section, if `counts_upto` are those to ends."""
+    done = kl.cast(0, counts_upto.dtype)
+    if kl.group_id(0) > 0:
+        done = counts_upto[kl.group_id(0) - 1]
+    return done
+
+
+@function
+def packed_word(word: Any, before: Any) -> Any:
+    """32 bits and how many are set before them, in one word, the bits in the lower half."""
     return (kl.cast(before, kl.u64) << 32) | kl.cast(word, kl.u64)
 
 
 @function
 def split_word(pair: Any) -> Any:
-    """What `joined` has joined."""
+    """What `packed_word` has joined."""
     return kl.cast(pair & 0xFFFFFFFF, kl.u32), kl.cast(pair >> 32, kl.i32)
+
+
+@function
+def pack_words(word: Any, at: Any, bits: Any, counts: Any, WIDTH: Any) -> Any:
+    """Packs a word for each work-item of a workgroup; `counts` gets how many are set in all."""
+    before, upto = words_added_up(word, WIDTH)
+    bits[at] = packed_word(word, before)
+    if kl.local_id(0) == WIDTH - 1:
+        counts[kl.group_id(0)] = kl.cast(upto, counts.dtype)
+    return upto
 
 
 @kernel
 def pack_by_workgroup(mask: Any, by_four: Any, bits: Any, counts: Any, *, WIDTH: int) -> None:
-    """The bits of a mask as `joined` has them, and how many are true in each workgroup's section.
+    """The bits of a mask as `packed_word` has them, and how many are true in each section.
 
     A work-item makes one word; there are words for all work-items.
     """
-    item = kl.local_id(0)
-    at = kl.group_id(0) * WIDTH + item
-    word = bits_of(mask, by_four, at)
-    before, upto = words_added_up(word, WIDTH)
-    bits[at] = joined(word, before)
-    if item == WIDTH - 1:
-        counts[kl.group_id(0)] = kl.cast(upto, counts.dtype)
+    at = kl.group_id(0) * WIDTH + kl.local_id(0)
+    pack_words(bits_of(mask, by_four, at), at, bits, counts, WIDTH)

@@ -19,6 +19,7 @@ from portable.primitives.base.recipe import Plans, Recipe, resizable
 from portable.primitives.base.storage import contiguous_strides
 from portable.primitives.masks.mask_bits import AT_ONCE, Cut, cut_of, how_many, running_counts
 from portable.primitives.sorts.distinct_kernels import (
+    Groups,
     count_distinct,
     distinct,
     distinct_by_workgroup,
@@ -115,7 +116,7 @@ def _write_at_once(line: Any, order: Any, wanted: Wanted, cut: Cut) -> Callable[
     kernel, constants = _kernel(cut)
     # Workgroups take bits besides the counts, of which there are none here.
     none = (None,) if cut.width == 1 else (None, None)
-    args = (line, order, *none, values, *rest, found)
+    args = (Groups(line, order, values, *rest), *none, found)
     recipe.launch(kernel, cut.ndrange, cut.width, *args, **constants)
     run = recipe.finish(found, values, *(x for x in rest if x is not None))
     present = [x is not None for x in rest]
@@ -151,7 +152,7 @@ def _write_counted_first(
     like = partial(_like, line)
     results = [like((line.size,), line.dtype), *_results(line.size, line.size, wanted, like)]
     given = (line.at(None, line.offset), None if order is None else order.at(None, order.offset))
-    args = (*given, *counted, *results, None)
+    args = (Groups(*given, *results), *counted, None)
     write = resizable(kernel[cut.ndrange, cut.width], args, constants)
     count_all = recipe.finish(*counted)
     device, size = line.device, np.int64(line.size)
@@ -163,7 +164,7 @@ def _write_counted_first(
         make = partial(new, device)
         values = make((count,), line.dtype)
         results = [values, *_results(line.size, count, wanted, make)]
-        write(line, order, *counted, *results, None)
+        write(line, order, *results, *counted, None)
         _, starts, firsts, inverse, sizes = results
         if sizes is not None:
             sizes_of[count, _GROUP](starts, sizes, size)

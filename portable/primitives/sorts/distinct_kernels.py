@@ -2,15 +2,27 @@
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 from portable import lang as kl
 from portable.lang.function import function
 from portable.lang.kernel import kernel
-from portable.primitives.masks.compaction_kernels import places_before
-from portable.primitives.masks.mask_kernels import joined, words_added_up
+from portable.primitives.masks.mask_kernels import (
+    Section,
+    before_group,
+    before_section,
+    pack_words,
+)
 
-__all__ = ["count_distinct", "distinct", "distinct_by_workgroup", "pack_distinct", "sizes_of"]
+__all__ = [
+    "Groups",
+    "count_distinct",
+    "distinct",
+    "distinct_by_workgroup",
+    "pack_distinct",
+    "sizes_of",
+]
 
 
 @function
@@ -31,14 +43,54 @@ def size_of(starts: Any, k: Any, count: Any, end: Any) -> Any:
     return stop - starts[k]
 
 
-@function
-def noted(x: Any, order: Any, i: Any, k: Any, values: Any, starts: Any, firsts: Any) -> None:
-    """Writes what is asked for of the `k`-th group, which begins with element `i`."""
-    values[k] = x[i]
-    if starts is not None:
-        starts[k] = kl.cast(i, kl.i64)
-    if firsts is not None:
-        firsts[k] = order[i]
+class Groups(NamedTuple):
+    """The groups of equal elements in a sorted line; what is None is left out.
+
+    Attributes
+    ----------
+    x : array
+        The line.
+    order : array or None
+        Where each element was before it was sorted.
+    values : array
+        Of which element each group is.
+    starts : array or None
+        Where it begins.
+    firsts : array or None
+        Where the first of it was.
+    inverse : array or None
+        The group of the element that was at each place.
+    sizes : array or None
+        How many elements each has.
+    """
+
+    x: Any
+    order: Any
+    values: Any
+    starts: Any
+    firsts: Any
+    inverse: Any
+    sizes: Any
+
+    @function
+    def note(self, i: Any, k: Any, new: Any) -> Any:
+        """Writes what is asked for of element `i`, before which `k` groups begin.
+
+        Returns how many do with it, which begins one if it is `new`.
+        """
+        if new:
+            self.values[k] = self.x[i]
+            if self.starts is not None:
+                self.starts[k] = kl.cast(i, kl.i64)
+            if self.firsts is not None:
+                self.firsts[k] = self.order[i]
+            k = k + 1
+        return k
+
+    @function
+    def place(self, i: Any, k: Any) -> None:
+        """Writes in which group element `i` is, up to which `k` begin."""
+        self.inverse[self.order[i]] = kl.cast(k - 1, kl.i64)
 
 
 @kernel
@@ -53,44 +105,27 @@ def count_distinct(x: Any, counts: Any, *, SECTION: int) -> None:
 
 
 @kernel
-def distinct(
-    x: Any,
-    order: Any,
-    counts: Any,
-    values: Any,
-    starts: Any,
-    firsts: Any,
-    inverse: Any,
-    sizes: Any,
-    found: Any,
-    *,
-    SECTION: int,
-) -> None:
-    """The groups of equal elements in a sorted line: of each its value, and where it begins.
+def distinct(groups: Any, counts: Any, found: Any, *, SECTION: int) -> None:
+    """Writes the groups of a sorted line.
 
-    Work-items do sections, `counts` being how many groups begin in each. `order` says where the
-    elements were: `firsts` becomes where the first of each group was, and ``inverse[n]`` the group
-    of the element that was the `n`-th. Without `counts` there is one section, and ``found[0]``
-    becomes how many groups there are, `sizes` how many elements each has. What is None is left out.
+    Work-items do sections, `counts` being how many groups begin in each. Without them there is one
+    section, and ``found[0]`` becomes how many groups there are; else sizes are not written.
     """
     s = kl.global_id(0)
-    size = x.shape[0]
+    size = groups.x.shape[0]
     if s * SECTION < size:
         k = kl.cast(0, s.dtype)
         if counts is not None:
-            for before in range(s):
-                k = k + counts[before]
+            k = before_section(counts, s)
         for i in range(s * SECTION, kl.minimum(s * SECTION + SECTION, size)):
-            if begins(x, i):
-                noted(x, order, i, k, values, starts, firsts)
-                k = k + 1
-            if inverse is not None:
-                inverse[order[i]] = kl.cast(k - 1, kl.i64)
+            k = groups.note(i, k, begins(groups.x, i))
+            if groups.inverse is not None:
+                groups.place(i, k)
         if counts is None:
             found[0] = kl.cast(k, kl.i64)
-            if sizes is not None:
+            if groups.sizes is not None:
                 for group in range(k):
-                    sizes[group] = size_of(starts, group, k, size)
+                    groups.sizes[group] = size_of(groups.starts, group, k, size)
 
 
 @kernel
@@ -113,62 +148,31 @@ def begins_packed(x: Any, first: Any) -> Any:
 @kernel
 def pack_distinct(x: Any, bits: Any, counts: Any, *, WIDTH: int) -> None:
     """As `mask_kernels.pack_by_workgroup`, a bit being whether a group begins."""
-    item = kl.local_id(0)
-    at = kl.group_id(0) * WIDTH + item
-    word = begins_packed(x, at * 32)
-    before, upto = words_added_up(word, WIDTH)
-    bits[at] = joined(word, before)
-    if item == WIDTH - 1:
-        counts[kl.group_id(0)] = kl.cast(upto, counts.dtype)
+    at = kl.group_id(0) * WIDTH + kl.local_id(0)
+    pack_words(begins_packed(x, at * 32), at, bits, counts, WIDTH)
 
 
-@function
-def section_noted(
-    x: Any,
-    order: Any,
-    words: Any,
-    own: Any,
-    done: Any,
-    begin: Any,
-    values: Any,
-    starts: Any,
-    firsts: Any,
-    inverse: Any,
-    WIDTH: Any,
-    AHEAD: Any,
-) -> None:
-    """Writes what is asked for of the groups that begin in a section, `done` beginning before it.
+@dataclass(frozen=True)
+class _Noted:
+    """What is done to the elements of a section: `Section.sweep`'s body."""
 
-    `own` is where in `words` the first is in which the work-item has a bit.
-    """
-    size = x.shape[0]
-    for turn in range(kl.cdiv(kl.minimum(WIDTH * 32, size - begin), WIDTH * AHEAD)):
-        chosen, before = places_before(words, own + turn * (WIDTH * AHEAD // 32), AHEAD, WIDTH)
-        for u in kl.static_range(AHEAD):
-            i = begin + (turn * AHEAD + u) * WIDTH + kl.local_id(0)
-            k = done + before[u]
-            if chosen[u]:
-                noted(x, order, i, k, values, starts, firsts)
-                k = k + 1
-            if inverse is not None and i < size:
-                inverse[order[i]] = kl.cast(k - 1, kl.i64)
+    groups: Groups
+    begin: Any
+    width: int
+
+    @function
+    def take(self, e: Any, chosen: Any, places: Any) -> None:
+        """Writes what is asked for of a few elements, of which those chosen begin a group."""
+        for u in kl.static_range(len(chosen)):
+            i = self.begin + e + u * self.width
+            k = self.groups.note(i, places[u], chosen[u])
+            if self.groups.inverse is not None and i < self.groups.x.shape[0]:
+                self.groups.place(i, k)
 
 
 @kernel
 def distinct_by_workgroup(
-    x: Any,
-    order: Any,
-    bits: Any,
-    counts_upto: Any,
-    values: Any,
-    starts: Any,
-    firsts: Any,
-    inverse: Any,
-    sizes: Any,
-    found: Any,
-    *,
-    WIDTH: int,
-    AHEAD: int,
+    groups: Any, bits: Any, counts_upto: Any, found: Any, *, WIDTH: int, AHEAD: int
 ) -> None:
     """As `distinct`, a workgroup of `WIDTH` doing a section together, 32 elements a work-item.
 
@@ -178,27 +182,20 @@ def distinct_by_workgroup(
     item = kl.local_id(0)
     group = kl.group_id(0)
     begin = group * (WIDTH * 32)
-    own = item // 32
+    size = groups.x.shape[0]
+    body = _Noted(groups, begin, WIDTH)
     if bits is None:
         words = kl.local((WIDTH,), kl.u64)
         count = kl.local((1,), kl.i32)
-        word = begins_packed(x, item * 32)
-        before, upto = words_added_up(word, WIDTH)
-        words[item] = joined(word, before)
+        upto = pack_words(begins_packed(groups.x, item * 32), item, words, found, WIDTH)
         if item == WIDTH - 1:
             count[0] = upto
-            found[0] = kl.cast(upto, kl.i64)
         kl.barrier()
-        what = (values, starts, firsts, inverse)
-        section_noted(x, order, words, own, 0, begin, *what, WIDTH, AHEAD)
-        if sizes is not None:
+        Section(words, item // 32, 0, begin, size).sweep(body, WIDTH, AHEAD)
+        if groups.sizes is not None:
             kl.barrier()
             for k in range(item, count[0], WIDTH):
-                sizes[k] = size_of(starts, k, count[0], x.shape[0])
+                groups.sizes[k] = size_of(groups.starts, k, count[0], size)
     else:
-        done = kl.cast(0, counts_upto.dtype)
-        if group > 0:
-            done = counts_upto[group - 1]
-        own = own + group * WIDTH
-        what = (values, starts, firsts, inverse)
-        section_noted(x, order, bits, own, done, begin, *what, WIDTH, AHEAD)
+        own = item // 32 + group * WIDTH
+        Section(bits, own, before_group(counts_upto), begin, size).sweep(body, WIDTH, AHEAD)
