@@ -62,11 +62,10 @@ class Steps:
     @function
     def values(self, arrays: Any, outer: Any, j: Any, lanes: Any) -> Any:
         """All values: the inputs' elements, or `lanes` of them, and the results of the steps."""
-        found = ()
-        for n in kl.static_range(len(self.how)):
-            found = (*found, taken(arrays[n], self.how[n], None, outer, j, lanes))  # type: ignore[assignment]
-        for n in kl.static_range(len(self.steps)):
-            does, sources, kind = self.steps[n]
+        found = [
+            taken(x, how, None, outer, j, lanes) for x, how in zip(arrays, self.how, strict=True)
+        ]
+        for does, sources, kind in self.steps:
             done = does(*[operand(found, source, lanes) for source in sources])
             found = (*found, wrapped(done, kind))  # type: ignore[assignment]
         return found

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
 import numpy as np
 
-from portable import lang as kl
 from portable.array.creation import eye, zeros
 from portable.array.data_types import finfo
 from portable.array.elementwise import greater, multiply, sqrt
@@ -25,12 +24,12 @@ from portable.array.manipulation import (
 )
 from portable.array.operations import OPERATIONS
 from portable.array.products import cross, matmul, matrix_transpose, tensordot, vecdot
+from portable.array.real_operations import power_of_size
 from portable.array.statistics import count_nonzero, merged_sizes, summed_in
 from portable.array.statistics import max as greatest
 from portable.array.statistics import sum as summed
 from portable.dtypes import int64
 from portable.errors import DTypeError, ShapeError
-from portable.lang.function import function
 from portable.linalg.svdvals import svdvals as singular_values
 from portable.primitives.base.geometry import normalized_axes, reduced_shape
 from portable.primitives.base.recipe import Plans, Recipe
@@ -542,12 +541,7 @@ def _write_norm(x: Any, ord: float, axis: Any, keepdims: bool) -> Callable[..., 
 _norm: Final = Plans(_write_norm)
 
 
-@function
-def _power_of_size(x: Any, order: Any) -> Any:
-    return kl.pow(kl.abs(x), order)
-
-
-_POWER_OF_SIZE: Final = Operation("vector_norm", "f", _power_of_size, vector=False)
+_POWER_OF_SIZE: Final = Operation("vector_norm", "f", power_of_size, vector=False)
 
 
 def matrix_norm(

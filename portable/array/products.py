@@ -6,7 +6,6 @@ from collections.abc import Callable, Sequence
 from math import prod
 from typing import TYPE_CHECKING, Any, Final
 
-from portable import lang as kl
 from portable.array.manipulation import (
     broadcast_to,
     expand_dims,
@@ -14,18 +13,17 @@ from portable.array.manipulation import (
     permute_dims,
 )
 from portable.array.operations import OPERATIONS
+from portable.array.product_kernels import cross_products, plain_product
 from portable.array.statistics import summed_in
 from portable.dtypes import DType
 from portable.errors import CompileError, DTypeError, LaunchError, ShapeError, UnsupportedError
-from portable.lang.kernel import kernel
 from portable.linalg.gemm import no_tiles, product_launches
-from portable.linalg.gemm_kernels import keep, matrix_of
+from portable.linalg.gemm_kernels import keep
 from portable.linalg.gemm_launches import in_order
 from portable.primitives.base.geometry import broadcast_shapes, normalized_axes, normalized_axis
 from portable.primitives.base.promotion import promoted_on
 from portable.primitives.base.recipe import Plans, Recipe, repeatable
 from portable.primitives.base.storage import contiguous_strides
-from portable.primitives.maps.elementwise_kernel import product_of, unravelled
 from portable.primitives.maps.engine import check_arrays, check_operands, recorded
 from portable.primitives.moves.reshaping import converted, reshaped
 from portable.tune.table import recent_state
@@ -37,35 +35,6 @@ __all__ = ["cross", "matmul", "matrix_transpose", "tensordot", "vecdot"]
 
 _EDGE: Final = 8
 _GROUP: Final = 64
-
-
-@kernel
-def plain_product(a: Any, b: Any, out: Any, *, ACC: Any) -> None:
-    """A work-item per element, for the dtypes that `gemm` does not take."""
-    column, row, batch = kl.global_id(0), kl.global_id(1), kl.global_id(2)
-    left, right, result = (
-        matrix_of(a, out, batch),
-        matrix_of(b, out, batch),
-        matrix_of(out, out, batch),
-    )
-    if (row < result.shape[0]) & (column < result.shape[1]):
-        total = kl.cast(0, ACC)
-        for k in range(left.shape[1]):
-            total = total + kl.cast(left[row, k], ACC) * kl.cast(right[k, column], ACC)
-        result[row, column] = total
-
-
-@kernel(contract=False)
-def cross_products(x: Any, y: Any, out: Any, *, KIND: Any) -> None:
-    """A work-item per vector of three along the last axis."""
-    row = kl.global_id(0)
-    lead = out.shape[: out.ndim - 1]
-    if row < product_of(lead):
-        outer = unravelled(row, lead)
-        for i in kl.static_range(3):
-            j, k = (i + 1) % 3, (i + 2) % 3
-            plus = kl.cast(x[*outer, j], KIND) * kl.cast(y[*outer, k], KIND)
-            out[*outer, i] = plus - kl.cast(x[*outer, k], KIND) * kl.cast(y[*outer, j], KIND)
 
 
 def _common(name: str, x1: Array, x2: Array) -> DType:

@@ -18,6 +18,7 @@ __all__ = [
     "limited",
     "limited_above",
     "limited_below",
+    "power_of_size",
     "same",
     "selected",
     "shifted_left",
@@ -106,6 +107,12 @@ def integer_power(x: Any, y: Any) -> Any:
         square = square * square
         rest = rest >> 1
     return result
+
+
+@function
+def power_of_size(x: Any, order: Any) -> Any:
+    """The absolute value to a power."""
+    return kl.pow(kl.abs(x), order)
 
 
 @function

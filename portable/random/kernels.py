@@ -42,48 +42,37 @@ def fill(
 @function
 def uniform32(seed: Any, index: Any, stream: Any, low: Any, size: Any) -> Any:
     """Four f32 from `low` to ``low + size``."""
-    a, b, c, d = random.uniform(seed, index, stream)
-    return low + size * a, low + size * b, low + size * c, low + size * d
+    return [low + size * x for x in random.uniform(seed, index, stream)]
 
 
 @function
 def uniform64(seed: Any, index: Any, stream: Any, low: Any, size: Any) -> Any:
     """Two f64 from `low` to ``low + size``."""
-    a, b = random.uniform64(seed, index, stream)
-    return low + size * a, low + size * b
+    return [low + size * x for x in random.uniform64(seed, index, stream)]
 
 
 @function
 def normal32(seed: Any, index: Any, stream: Any, mean: Any, deviation: Any) -> Any:
     """Four f32 of a normal distribution."""
-    a, b, c, d = random.normal(seed, index, stream)
-    return mean + deviation * a, mean + deviation * b, mean + deviation * c, mean + deviation * d
+    return [mean + deviation * x for x in random.normal(seed, index, stream)]
 
 
 @function
 def normal64(seed: Any, index: Any, stream: Any, mean: Any, deviation: Any) -> Any:
     """Two f64 of a normal distribution."""
-    a, b = random.normal64(seed, index, stream)
-    return mean + deviation * a, mean + deviation * b
+    return [mean + deviation * x for x in random.normal64(seed, index, stream)]
 
 
 @function
 def exponential32(seed: Any, index: Any, stream: Any, low: Any, scale: Any) -> Any:
     """Four f32, `low` and more, of an exponential distribution: at most ``16.7 scale`` more."""
-    a, b, c, d = random.uniform(seed, index, stream)
-    return (
-        low - scale * kl.log1p(-a),
-        low - scale * kl.log1p(-b),
-        low - scale * kl.log1p(-c),
-        low - scale * kl.log1p(-d),
-    )
+    return [low - scale * kl.log1p(-x) for x in random.uniform(seed, index, stream)]
 
 
 @function
 def exponential64(seed: Any, index: Any, stream: Any, low: Any, scale: Any) -> Any:
     """Two f64, `low` and more, of an exponential distribution: at most ``36.8 scale`` more."""
-    a, b = random.uniform64(seed, index, stream)
-    return low - scale * kl.log1p(-a), low - scale * kl.log1p(-b)
+    return [low - scale * kl.log1p(-x) for x in random.uniform64(seed, index, stream)]
 
 
 # -- integers -------------------------------------------------------------------------------------
@@ -96,12 +85,10 @@ def exponential64(seed: Any, index: Any, stream: Any, low: Any, scale: Any) -> A
 def integers32(seed: Any, index: Any, stream: Any, low: Any, size: Any) -> Any:
     """Four i64 from `low` to ``low + size - 1``, `size` from 1 to 2**32 - 1 in u32."""
     words = random.bits(seed, index, stream)
-    return (
-        low + int64(bounded32(words, 0, seed, index, stream, size)),
-        low + int64(bounded32(words, 1, seed, index, stream, size)),
-        low + int64(bounded32(words, 2, seed, index, stream, size)),
-        low + int64(bounded32(words, 3, seed, index, stream, size)),
-    )
+    return [
+        low + int64(bounded32(words, lane, seed, index, stream, size))
+        for lane in kl.static_range(4)
+    ]
 
 
 @function
@@ -120,23 +107,21 @@ def bounded32(words: Any, lane: int, seed: Any, index: Any, stream: Any, size: A
 @function
 def integers64(seed: Any, index: Any, stream: Any, low: Any, size: Any) -> Any:
     """Two 64-bit integers from `low` on, `size` of them in u64; 0 means all 2**64."""
-    a, b, c, d = random.bits(seed, index, stream)
-    return (
-        low + low.dtype(bounded64(joined(a, b), 0, seed, index, stream, size)),
-        low + low.dtype(bounded64(joined(c, d), 2, seed, index, stream, size)),
-    )
+    words = random.bits(seed, index, stream)
+    return [low + low.dtype(bounded64(words, lane, seed, index, stream, size)) for lane in (0, 2)]
 
 
 @function
-def bounded64(x: Any, lane: int, seed: Any, index: Any, stream: Any, size: Any) -> Any:
+def bounded64(words: Any, lane: int, seed: Any, index: Any, stream: Any, size: Any) -> Any:
     """As `bounded32`, of words `lane` and ``lane + 1``."""
+    x = joined(words[lane], words[lane + 1])
     attempt = uint32(0)
     if x * size < size:
         threshold = (uint64(0) - size) % size
         while x * size < threshold:
             attempt += 1
-            words = random.bits(seed, index, stream, attempt)
-            x = joined(words[lane], words[lane + 1])
+            again = random.bits(seed, index, stream, attempt)
+            x = joined(again[lane], again[lane + 1])
     return kl.where(size == 0, x, kl.mulhi(x, size))
 
 

@@ -7,6 +7,7 @@ from typing import Any
 from portable import lang as kl
 from portable.lang.function import function
 from portable.lang.kernel import kernel
+from portable.primitives.maps.elementwise_kernel import lane_numbers
 
 __all__ = ["counted", "counted_down", "diagonal_of_ones", "generated", "spaced"]
 
@@ -31,10 +32,7 @@ def fill(a: Any, b: Any, out: Any, OP: Any, KIND: Any, STORED: Any, LANES: Any, 
         stop = kl.minimum(start + CHUNK, out.shape[0])
         whole = start + (stop - start) // LANES * LANES
         if LANES > 1:
-            ascending = ()
-            for lane in kl.static_range(LANES):
-                ascending = (*ascending, kl.cast(lane, KIND))  # type: ignore[assignment]
-            steps = kl.vector(*ascending)
+            steps = lane_numbers(KIND, LANES)
             for i in range(start, whole, LANES):
                 kl.vstore(out, i, kl.cast(OP(steps + kl.cast(i, KIND), a, b, KIND), STORED))
         for i in range(whole if LANES > 1 else start, stop):

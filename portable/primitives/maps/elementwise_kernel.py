@@ -17,6 +17,7 @@ __all__ = [
     "Formula",
     "Share",
     "elementwise",
+    "lane_numbers",
     "product_of",
     "taken",
     "unravelled",
@@ -52,6 +53,12 @@ def unravelled(position: Any, shape: Any) -> Any:
     if len(shape) > 0:
         index = (rest, *index)  # type: ignore[assignment]
     return index
+
+
+@function
+def lane_numbers(kind: Any, lanes: Any) -> Any:
+    """The vector of a type whose elements are the numbers of its lanes."""
+    return kl.vector(*[kl.cast(lane, kind) for lane in kl.static_range(lanes)])
 
 
 @function

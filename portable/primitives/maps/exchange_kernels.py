@@ -69,19 +69,19 @@ def turned(vectors: Any, LANES: Any) -> Any:
     for _ in kl.static_range(4):
         if half > 1:
             half = half // 2
-            moved = ()
-            for i in kl.static_range(LANES):
-                # The upper of two vectors takes what is behind the middle of their blocks.
-                upper = i // half % 2
-                lower = i - half * upper
-                lanes = [
-                    k + half * upper + k // half % 2 * (LANES - half)
-                    for k in kl.static_range(LANES)
-                ]
-                mixed = kl.shuffle2(vectors[lower], vectors[lower + half], lanes)
-                moved = (*moved, mixed)  # type: ignore[assignment]
-            vectors = moved
+            vectors = [mixed(vectors, i, half) for i in kl.static_range(LANES)]
     return vectors
+
+
+@function
+def mixed(vectors: Any, i: int, half: int) -> Any:
+    """Vector `i` after blocks of half the edge have changed places."""
+    LANES = len(vectors)
+    # The upper of two vectors takes what is behind the middle of their blocks.
+    upper = i // half % 2
+    lower = i - half * upper
+    lanes = [k + half * upper + k // half % 2 * (LANES - half) for k in kl.static_range(LANES)]
+    return kl.shuffle2(vectors[lower], vectors[lower + half], lanes)
 
 
 @function
@@ -172,14 +172,13 @@ def exchange_tiles(
     EDGE = WIDTH * LANES
     down, across = out.shape[out.ndim - 2], out.shape[out.ndim - 1]
     top, left, outer = square(kl.group_id(0), out.shape, EDGE)
-    tiles = ()
-    for n in kl.static_range(len(FORMULA.how)):
-        if lies_across(FORMULA.how[n]):
-            tile = kl.local((LANES, WIDTH, EDGE + LANES), arrays[n].dtype)
-            bring(tile, arrays[n], FORMULA.how[n], outer, top, left, WIDTH, TALL, LANES)
-            tiles = (*tiles, tile)  # type: ignore[assignment]
-        else:
-            tiles = (*tiles, None)  # type: ignore[assignment]
+    tiles = [
+        kl.local((LANES, WIDTH, EDGE + LANES), x.dtype) if lies_across(how) else None
+        for x, how in zip(arrays, FORMULA.how, strict=True)
+    ]
+    for x, how, tile in zip(arrays, FORMULA.how, tiles, strict=True):
+        if tile is not None:
+            bring(tile, x, how, outer, top, left, WIDTH, TALL, LANES)
     kl.barrier()
     here = _Square(FORMULA, arrays, tiles, outer, top, left)
     i, j = kl.local_id(0) * LANES, kl.local_id(1)
@@ -209,37 +208,28 @@ class _Block:
     @function
     def whole(self, row: Any, column: Any, LANES: Any, STREAMING: Any) -> None:
         """Does a square of `LANES`, whole vectors at a time."""
-        count = len(self.formula.how)
-        sources = ()
-        for n in kl.static_range(count):
-            how, kind = self.formula.how[n], self.formula.kinds[n]
-            rows = None
-            if lies_across(how):
-                rows = rows_of(self.arrays[n], how, kind, self.outer, row, column, LANES)
-            sources = (*sources, rows)  # type: ignore[assignment]
+        operands = tuple(zip(self.arrays, self.formula.how, self.formula.kinds, strict=True))
+        turned_rows = [
+            rows_of(x, how, kind, self.outer, row, column, LANES) if lies_across(how) else None
+            for x, how, kind in operands
+        ]
         for r in kl.static_range(LANES):
             outer = (*self.outer, row + r)
-            values = ()
-            for n in kl.static_range(count):
-                how, kind = self.formula.how[n], self.formula.kinds[n]
-                if lies_across(how):
-                    values = (*values, sources[n][r])  # type: ignore[assignment]
-                else:
-                    own = taken(self.arrays[n], how, kind, outer, column, LANES)
-                    values = (*values, own)  # type: ignore[assignment]
+            values = [
+                taken(*operand, outer, column, LANES) if rows is None else rows[r]
+                for operand, rows in zip(operands, turned_rows, strict=True)
+            ]
             kl.vstore(self.out, *outer, column, self.formula.op(*values), streaming=STREAMING)
 
     @function
     def one(self, row: Any, column: Any) -> None:
         """Does one element."""
-        values = ()
-        for n in kl.static_range(len(self.formula.how)):
-            x, how, kind = self.arrays[n], self.formula.how[n], self.formula.kinds[n]
-            if lies_across(how):
-                own = converted(x[*self.outer, along_column(x, how, row, 1), column], kind)
-            else:
-                own = taken(x, how, kind, (*self.outer, row), column, 1)
-            values = (*values, own)  # type: ignore[assignment]
+        values = [
+            converted(x[*self.outer, along_column(x, how, row, 1), column], kind)
+            if lies_across(how)
+            else taken(x, how, kind, (*self.outer, row), column, 1)
+            for x, how, kind in zip(self.arrays, self.formula.how, self.formula.kinds, strict=True)
+        ]
         self.out[*self.outer, row, column] = self.formula.op(*values)
 
 

@@ -36,10 +36,10 @@ class Mask(NamedTuple):
     flags : array
         What is true, or not zero.
     words : array or None
-        The same as integers that hold several bools: of 64 bits, or for workgroups 32.
+        The same as integers that hold several: of 64 bits, or for workgroups 32.
     bits : array or None
-        The mask's bits in words of 64, or for workgroups as `pack_by_workgroup` leaves them. Without
-        them there is one section.
+        Its bits in words of 64, or for workgroups as `pack_by_workgroup` leaves them. Without them
+        there is one section.
     counts : array or None
         How many are true in each section, or for workgroups up to each section's end.
     """

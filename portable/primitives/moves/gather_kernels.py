@@ -19,12 +19,11 @@ def chosen_side_by_side(
 ) -> Any:
     """`LANES` elements from `j` on along the last dimension, the one that the indices are for."""
     given = [kl.vload(index, j, lanes=LANES) for index in indices]
-    items = ()
-    for lane in kl.static_range(LANES):
-        one = [places[lane] for places in given]
-        source = chosen(x, one, flag, (*outer, j + lane), AXIS, COUNT)
-        items = (*items, x[*source])  # type: ignore[assignment]
-    return kl.vector(*items)
+    found = [
+        chosen(x, [places[lane] for places in given], flag, (*outer, j + lane), AXIS, COUNT)
+        for lane in kl.static_range(LANES)
+    ]
+    return kl.vector(*[x[*source] for source in found])
 
 
 @kernel

@@ -7,7 +7,7 @@ from typing import Any
 from portable import lang as kl
 from portable.lang.function import function
 from portable.lang.kernel import kernel
-from portable.primitives.maps.elementwise_kernel import product_of, unravelled
+from portable.primitives.maps.elementwise_kernel import lane_numbers, product_of, unravelled
 
 __all__ = ["triangle"]
 
@@ -19,10 +19,7 @@ def kept(value: Any, column: Any, edge: Any, BELOW: Any, KIND: Any, LANES: Any) 
     columns = column
     if LANES > 1:
         zero = kl.splat(zero, LANES)
-        ascending = ()
-        for lane in kl.static_range(LANES):
-            ascending = (*ascending, kl.cast(lane, column.dtype))  # type: ignore[assignment]
-        columns = kl.vector(*ascending) + column
+        columns = lane_numbers(column.dtype, LANES) + column
     inside = columns <= edge if BELOW else columns >= edge
     return kl.where(inside, value, zero)
 

@@ -12,7 +12,7 @@ from portable import lang as kl
 from portable.lang.arrivals import arrived_last
 from portable.lang.function import function
 from portable.lang.kernel import kernel
-from portable.primitives.maps.elementwise_kernel import product_of, unravelled
+from portable.primitives.maps.elementwise_kernel import lane_numbers, product_of, unravelled
 from portable.primitives.reductions.reduction_kernels import wins
 
 __all__ = ["best_by_workgroup", "reduce_at_once", "reduce_by_workgroup"]
@@ -149,7 +149,7 @@ def best_by_workgroup(
         found = found_at(x, places, outer, here, PLACE)
         if LANES > 1:
             full = kl.minimum(stop, length - (LANES - 1))
-            steps = kl.vector(*[kl.cast(lane, PLACE) for lane in kl.static_range(LANES)])
+            steps = lane_numbers(PLACE, LANES)
             each = Found(kl.splat(found.value, LANES), kl.splat(found.place, LANES))
             while r < full:
                 new = Found(kl.vload(x, *outer, r, lanes=LANES), steps + kl.cast(r, PLACE))

@@ -69,24 +69,23 @@ class Tile:
     @function
     def loaded(self, x: Any, outer: Any, r: Any, stop: Any) -> Any:
         """The vector from `r` on, with nothing beyond `stop`."""
-        neutral = self.merge.nothing()
         if self.merge.lanes == 1:
-            value = neutral
-            if r < stop:
-                value = self.merge.one(x, outer, r)
-            return value
-        vector = self.merge.spread(neutral)
+            return self.one(x, outer, r, stop)
+        vector = self.merge.spread(self.merge.nothing())
         if r + self.merge.lanes <= stop:
             vector = self.merge.read(x, outer, r)
         else:
-            items = ()
-            for lane in kl.static_range(self.merge.lanes):
-                one = neutral
-                if r + lane < stop:
-                    one = self.merge.one(x, outer, r + lane)
-                items = (*items, one)  # type: ignore[assignment]
-            vector = kl.vector(*items)
+            lanes = kl.static_range(self.merge.lanes)
+            vector = kl.vector(*[self.one(x, outer, r + lane, stop) for lane in lanes])
         return vector
+
+    @function
+    def one(self, x: Any, outer: Any, r: Any, stop: Any) -> Any:
+        """The element at `r`, or nothing beyond `stop`."""
+        value = self.merge.nothing()
+        if r < stop:
+            value = self.merge.one(x, outer, r)
+        return value
 
     @function
     def stored(self, out: Any, outer: Any, r: Any, stop: Any, values: Any) -> None:
