@@ -344,7 +344,21 @@ def write(target: Any, line: Any, held: Any, stage: Any, t: Any) -> None:
 def transform_by_workgroup(
     source: Any, target: Any, twiddles: Any, lines: Any, *, SHAPE: Any
 ) -> None:
-    """Transforms lines, each workgroup as many as it is tall."""
+    """Transforms lines, each workgroup as many as it is tall.
+
+    Parameters
+    ----------
+    source : Source
+        What is read.
+    target : Target
+        What is written.
+    twiddles : array
+        The rotations of the stages, see `portable.array.fourier.tables.stage_rotations`.
+    lines : int
+        How many there are.
+    SHAPE : Shape
+        How a workgroup shares them.
+    """
     FIRST, LAST = SHAPE.stages[0], SHAPE.stages[len(SHAPE.stages) - 1]
     local = kl.local_id(0)
     b = local % SHAPE.tall if SHAPE.across else local // SHAPE.width

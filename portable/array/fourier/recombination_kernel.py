@@ -82,8 +82,23 @@ def recombine_rows(
 ) -> None:  # fmt: skip
     """Merges (`SIGN` 1) or splits (-1) rows, each work-item `CHUNK` elements and their mirrors.
 
-    Neighbouring work-items are at neighbouring rows if `ACROSS`, else along a row. If there are
-    `LANES`, the arrays hold the parts of complex numbers.
+    Parameters
+    ----------
+    source : Source
+        What is read.
+    target : Target
+        What is written.
+    turns : Turns
+        The rotations, by ``exp(-pi i k / n)``.
+    n, rows : int
+        How many elements rows of halves have, and how many rows there are.
+    CHUNK, LANES : int
+        Elements for a work-item, and of a vector. If that is not 1, the arrays hold the parts of
+        complex numbers.
+    SIGN : int
+        1 or -1.
+    ACROSS : bool
+        Whether neighbouring work-items are at neighbouring rows, else along a row.
     """
     many = n // 2 + 1
     chunks = kl.cdiv(many, CHUNK)

@@ -520,9 +520,26 @@ def transform_in_vectors(
     *,
     LANES: int,
 ) -> None:
-    """Transforms lines of `n`, each worker every so many blocks of up to `LANES` lines.
+    """Transforms lines, each worker every so many blocks of up to `LANES` of them.
 
-    Blocks are cut from runs of `run` lines; the digits of `code` are the radices of the stages.
+    Parameters
+    ----------
+    source : Source
+        What is read.
+    target : Target
+        What is written.
+    memory : array
+        A row for each worker, with room for its lines twice, and an element of each more.
+    twiddles : array
+        The rotations of the stages, see `portable.array.fourier.tables.stage_rotations`.
+    lines, run : int
+        How many there are, and of how many neighbours blocks are cut.
+    n : int
+        Elements of a line.
+    code : int
+        Its hexadecimal digits are the radices of the stages.
+    LANES : int
+        Lines of a vector.
     """
     work = Workspace(memory, kl.global_id(0), LANES)
     per_run = kl.cdiv(run, LANES)
