@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ import portable.array as xp
 from portable.backend import Device
 from portable.errors import DTypeError, ShapeError
 from portable.primitives.maps import engine, work
+from portable_backends.simulator import ArraySimulatorDevice
 
 QUICK = settings(
     max_examples=8,
@@ -111,6 +113,24 @@ def test_long_rows_and_broadcast_along_them(ours: Device, dtype: str) -> None:
     close(x * x[:, :1], a * a[:, :1])
     close(x[:, 1:] - x[:, :-1], a[:, 1:] - a[:, :-1])
     close(xp.exp(x.T), np.exp(a.T))
+
+
+def test_more_short_rows_than_a_launch_has_workgroups() -> None:
+    """As 2**22 rows of three are on an H200."""
+    capabilities = portable.device("simulator:h200").capabilities
+    device = ArraySimulatorDevice("few", replace(capabilities, max_groups=(2**31 - 1, 3, 3)))
+    a = np.arange(2100, dtype=np.float32).reshape(700, 3)
+    x, row = device.from_numpy(a), device.from_numpy(a[1])
+    close(x + row, a + a[1])
+    close(portable.fuse(lambda u, v: u * v + 1)(x, row), a * a[1] + 1)
+    close(xp.tril(x), np.tril(a))
+    places = np.arange(700)[::-1].copy()
+    close(x[device.from_numpy(places)], a[places])
+    x[device.from_numpy(places)] = device.from_numpy(a)
+    close(x, a[places])
+    wide = xp.zeros((700, 6), dtype=xp.float32, device=device)
+    wide[:, ::2][device.from_numpy(a % 5 < 2)] = 1
+    close(wide[:, ::2], (a % 5 < 2).astype(np.float32))
 
 
 @pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])

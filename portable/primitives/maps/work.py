@@ -11,7 +11,7 @@ from portable.dtypes import DType, float16
 from portable.primitives.base.geometry import power_of_two
 from portable.primitives.maps.tuning import shares_for
 
-__all__ = ["conversion_of", "streams", "vector_lanes", "work_of"]
+__all__ = ["conversion_of", "rows_for_each", "streams", "vector_lanes", "work_of"]
 
 _WIDE_ENOUGH: Final = 4
 _HALF: Final = 4
@@ -87,7 +87,8 @@ def work_of(
 
     A CPU gets few long work-items, or square tiles where an operand is strided along the rows (as
     a transpose is), whose cache lines then serve a tile's worth of rows. A GPU gets one vector for
-    each work-item in workgroups as wide as the rows.
+    each work-item in workgroups as wide as the rows, and of several rows where a launch cannot have
+    so many workgroups.
 
     Parameters
     ----------
@@ -110,4 +111,21 @@ def work_of(
         return share.chunk, many, (-(-inner // share.chunk), -(-rows // many)), (1, 1)
     wide = -(-inner // lanes)
     across = min(share.group, power_of_two(wide))
-    return lanes, 1, (wide, rows), (across, share.group // across if rows > 1 else 1)
+    tall = share.group // across if rows > 1 else 1
+    many = rows_for_each(rows, tall, capabilities)
+    return lanes, many, (wide, -(-rows // many)), (across, tall)
+
+
+def rows_for_each(rows: int, tall: int, capabilities: Capabilities) -> int:
+    """How many rows a work-item does: one, unless a launch has too few workgroups along them.
+
+    Parameters
+    ----------
+    rows : int
+        In all.
+    tall : int
+        Work-items of a workgroup along them, the ndrange's dimension 1.
+    capabilities : Capabilities
+        The device's.
+    """
+    return -(-rows // (tall * capabilities.max_groups[1]))

@@ -14,6 +14,7 @@ from portable.primitives.base.numbers import number_for
 from portable.primitives.base.recipe import Plans, Recipe, resizable
 from portable.primitives.base.storage import Storage
 from portable.primitives.maps.tuning import shares_for
+from portable.primitives.maps.work import rows_for_each
 from portable.primitives.masks.mask_assignment_kernels import expand, expand_by_workgroup, fill
 from portable.primitives.masks.mask_bits import cut_of, how_many, in_line, in_words, packed
 
@@ -102,9 +103,10 @@ def _cut(
         return (-(-inner // share.chunk), -(-rows // many)), (1, 1), how
     width = min(share.group, power_of_two(inner))
     ahead = min(_AHEAD, power_of_two(-(-inner // width)))
-    how = {"WIDTH": width, "AHEAD": ahead, "CHUNK": width * ahead, "ROWS": 1}
     tall = share.group // width if rows > 1 else 1
-    return (-(-inner // (width * ahead)) * width, rows), (width, tall), how
+    many = rows_for_each(rows, tall, capabilities)
+    how = {"WIDTH": width, "AHEAD": ahead, "CHUNK": width * ahead, "ROWS": many}
+    return (-(-inner // (width * ahead)) * width, -(-rows // many)), (width, tall), how
 
 
 def _write_assignment(arrays: tuple[Any, ...], start: int) -> Callable[..., None]:
