@@ -78,6 +78,30 @@ def with_biases(model: Sequential) -> Sequential:
     return model
 
 
+def test_classes_are_learnt(device: Device) -> None:
+    """Which quarter of an image is bright."""
+    random = np.random.default_rng(0)
+    y = random.integers(0, 4, 96)
+    x = random.standard_normal((96, 1, 4, 4)).astype(np.float32) / 2
+    for image, side in zip(x, y, strict=True):
+        image[0, 2 * (side // 2) :, 2 * (side % 2) :][:2, :2] += 2
+    model = Sequential(Conv2d(1, 4, 2), ReLU(), Flatten(), Linear(36, 4), device=device)
+    history = fit(
+        model,
+        x,
+        y,
+        loss="cross_entropy",
+        optimizer=Adam(0.03),
+        epochs=2 if device.interprets else 10,
+        batch_size=32,
+        validation=1 / 3,
+    )
+    told = pt.to_numpy(model(device.from_numpy(x[64:]))).argmax(1) == y[64:]
+    assert history.validation_accuracy[-1] == told.mean()
+    assert len(history.accuracy) == history.epochs
+    assert told.mean() > (0.5 if device.interprets else 0.9)
+
+
 def check_gradient(model: Sequential, loss: CrossEntropyLoss, tolerance: float) -> None:
     """What plain descent at a rate of 1 takes off, against differences of NumPy's loss."""
     classes = model.layers[-1].output_shape((model.layers[-1].fans()[0],))[0]
@@ -115,30 +139,6 @@ def test_outputs_and_gradients_of_all_layers(device: Device) -> None:
 def test_gradients_in_half_precision(device: Device) -> None:
     model = Sequential(*PLAIN, dtype="float16", device=device)
     check_gradient(with_biases(model), CrossEntropyLoss(), 6e-3)
-
-
-def test_classes_are_learnt(device: Device) -> None:
-    """Which quarter of an image is bright."""
-    random = np.random.default_rng(0)
-    y = random.integers(0, 4, 96)
-    x = random.standard_normal((96, 1, 4, 4)).astype(np.float32) / 2
-    for image, side in zip(x, y, strict=True):
-        image[0, 2 * (side // 2) :, 2 * (side % 2) :][:2, :2] += 2
-    model = Sequential(Conv2d(1, 4, 2), ReLU(), Flatten(), Linear(36, 4), device=device)
-    history = fit(
-        model,
-        x,
-        y,
-        loss="cross_entropy",
-        optimizer=Adam(0.03),
-        epochs=2 if device.interprets else 10,
-        batch_size=32,
-        validation=1 / 3,
-    )
-    told = pt.to_numpy(model(device.from_numpy(x[64:]))).argmax(1) == y[64:]
-    assert history.validation_accuracy[-1] == told.mean()
-    assert len(history.accuracy) == history.epochs
-    assert told.mean() > (0.5 if device.interprets else 0.9)
 
 
 def test_perceptrons_tell_classes_too(device: Device) -> None:

@@ -4,7 +4,7 @@
 each backend and each compiler is there, but not each with each. Every case of a test runs on the
 simulator, on GPUs and on one of the processor's devices; on the others of the processor the first
 case of each test and one in eight of the rest. Tests of operations, whose kernels are large, do
-with less on processors: of several cases that the simulator runs all, every third is compiled
+with less on processors: of several cases that the simulator runs all, every sixth is compiled
 there; all but the first test of a file are on one of those others in turn, and of the others that
 have the first one's compiler it is the first case alone.
 """
@@ -27,7 +27,7 @@ __all__ = ["device_names", "lacks", "spared"]
 _EVERY: Final = 8
 """One case in so many of each test runs on the processor's further devices."""
 
-_EVERY_FIRST: Final = 3
+_EVERY_FIRST: Final = 6
 _MANY: Final = 3
 """One case in so many runs on its first device, of operations' tests with at least this many."""
 
