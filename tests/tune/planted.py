@@ -10,12 +10,20 @@ from typing import Any
 from portable.backend import Device
 from portable.dtypes import DType
 from portable.errors import DeviceFaultError
+from portable.tune.evaluate import Evaluator, evaluator_for
 from portable.tune.search import Trial
 from portable.tune.space import Parameters
 from portable.tune.tunable import Size
 from tests.support.patience import PATIENCE
 
-__all__ = ["Planted", "evaluator", "failing_evaluator", "planted_problem", "vanishing_evaluator"]
+__all__ = [
+    "Planted",
+    "evaluator",
+    "failing_evaluator",
+    "planted_evaluator",
+    "planted_problem",
+    "vanishing_evaluator",
+]
 
 
 def obey(choice: Parameters) -> None:
@@ -83,3 +91,8 @@ def planted_problem(device: Device, dtype: DType, size: Size) -> Planted:
     problem = Planted()
     device.timer = lambda: problem  # type: ignore[method-assign]
     return problem
+
+
+def planted_evaluator(kernel: str, device: str, kind: str, size: Size) -> Evaluator:
+    """In place of `portable.tune.evaluate.evaluator_of`, which finds what is installed."""
+    return evaluator_for(planted_problem, device, kind, size)

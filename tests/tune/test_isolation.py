@@ -21,6 +21,7 @@ from tests.support.patience import PATIENCE, alarms_interrupt
 from tests.tune.planted import (
     evaluator,
     failing_evaluator,
+    planted_evaluator,
     planted_problem,
     vanishing_evaluator,
 )
@@ -75,6 +76,7 @@ def test_a_search_passes_over_what_kills_its_process(monkeypatch: pytest.MonkeyP
     choices = ("die", "slow", "block", "fast")
     tunable = planted(choices)
     monkeypatch.setattr(cli, "_known", lambda kernel: tunable)
+    monkeypatch.setattr(cli, "evaluator_of", planted_evaluator)
     monkeypatch.setattr(cli, "lookup", lambda *names: [])
     monkeypatch.setattr(cli, "Isolated", Impatient)
     words = ("planted", "--device", "cpu", "--size", "1", "--budget", "900", "--patience", "900")
@@ -94,6 +96,7 @@ def test_an_interrupt_ends_all_searches_and_keeps_what_was_found(
     table.write_text("{}", encoding="utf-8")
     monkeypatch.setenv("PORTABLE_TUNING", str(table))
     monkeypatch.setattr(cli, "_known", lambda kernel: planted(("fast", "interrupt")))
+    monkeypatch.setattr(cli, "evaluator_of", planted_evaluator)
     monkeypatch.setattr(cli, "lookup", lambda *names: [{"X": "fast"}])
     words = ("planted", "--device", "cpu", "--patience", "900", "--budget", "900", "--write")
     with alarms_interrupt():
