@@ -15,7 +15,7 @@ from portable.conv.direct_kernels import (
 from portable.conv.geometry import Geometry
 from portable.conv.layouts import as_nchw
 from portable.conv.method import Method
-from portable.dtypes import dtype, float16
+from portable.dtypes import DType, dtype, float16
 from portable.lang.function import Function
 from portable.lang.geometry import groups
 from portable.linalg.gemm_kernels import keep
@@ -24,13 +24,16 @@ from portable.linalg.tiling import Tiling
 from portable.tune.fallback import first_accepted
 from portable.tune.space import Parameters
 
-__all__ = ["Gathered", "filter_gradient", "image_gradient", "parts"]
+__all__ = ["Gathered", "filter_gradient", "image_gradient", "parts", "tiles_for"]
 
 _ENOUGH: Final = 2
 """Tiles for each compute unit above which the images of a gradient are not cut further."""
 
 _TILE: Final = 64
 """About the edge of a tile."""
+
+_SLOTS: Final = 2
+"""Tiles of each operand in local memory."""
 
 
 class Gathered(Method):
@@ -141,8 +144,31 @@ def _launch(
         )
 
     rung = "auto" if kind is float16 else "register"
-    choices = candidates(device, kind, rung, (m, n, count)) if tried is None else (tried,)
+    choices = tiles_for(device, kind, rung, (m, n, count)) if tried is None else (tried,)
     first_accepted(choices, use)
+
+
+def tiles_for(
+    device: Device, kind: DType, rung: str, size: tuple[int, int, int]
+) -> tuple[Parameters, ...]:
+    """The tiles of `gemm` of which local memory holds two slots, the best first.
+
+    Others would be refused at each launch, after all that goes before it.
+
+    Parameters
+    ----------
+    device : Device
+    kind : DType
+        Of images and filters.
+    rung : str
+        An algorithm of `gemm`.
+    size : (int, int, int)
+        Rows and columns of the matrices, and how many there are.
+    """
+    can = device.capabilities
+    room = max(can.local_memory, can.local_memory_opt_in) // (_SLOTS * kind.itemsize)
+    found = candidates(device, kind, rung, size)
+    return tuple(x for x in found if (x["BM"] + x["BN"]) * x["BK"] <= room) or found
 
 
 def _in_c_order(device: Device, x: Any) -> bool:

@@ -12,6 +12,7 @@ import portable as pt
 from portable.backend import Device
 from portable.conv import prepare
 from portable.conv.conv_tunable import TUNABLE, TUNABLE_WEIGHTS
+from portable.conv.direct import tiles_for
 from portable.conv.tuning import entry_of, winograd_choices
 from portable.tune.table import device_keys, lookup, record, state, user_table
 from portable.tune.tunable import Tunable
@@ -31,6 +32,15 @@ def choice(device: Device, **others: Any) -> dict[str, Any]:
     """One that every device takes, of Winograd's method."""
     found = lookup(TUNABLE.space, pt.float32, device.capabilities)[0]
     return {name: found[name] for name in TUNABLE.space.values} | others
+
+
+def test_gathered_products_take_tiles_that_a_device_has_room_for() -> None:
+    device = pt.device("simulator:intel-cpu")
+    found = tiles_for(device, pt.float32, "register", (1024, 1024, 1))
+    assert found
+    for tile in found:
+        slots = 2 * (tile["BM"] + tile["BN"]) * tile["BK"] * pt.float32.itemsize
+        assert slots <= device.capabilities.local_memory
 
 
 def test_an_entry_for_a_shape_is_for_that_shape(device: Device) -> None:
