@@ -38,14 +38,14 @@ def factor_panel(
     If the shape says so (`climb`) the last workgroup to arrive goes on to the next level; else each
     level is a launch.
     """
-    node = Node(kl.group_id(0), level)
+    node, matrix = Node(kl.group_id(0), level), a.T if TURNED else a
     panel = Panel(panel.row * UNIT, panel.column * UNIT, panel.width)
     going = node.number < level.nodes
     while going:
         if SHAPE.lanes > 1:
-            node_in_vectors(a, q, panel, node, SHAPE, TURNED)
+            node_in_vectors(matrix, q, panel, node, SHAPE, TURNED)
         else:
-            node_across_items(a, q, panel, node, SHAPE, TURNED)
+            node_across_items(matrix, q, panel, node, SHAPE)
         going = False
         if SHAPE.climb and node.level.nodes > 1:
             siblings = node.siblings(SHAPE)
@@ -53,17 +53,11 @@ def factor_panel(
             going = arrived_last(q.counts, node.index, siblings)
 
 
-@function
-def extent_of(a: Any, TURNED: bool) -> Any:
-    """The rows of the matrix as the panel sees it."""
-    return a.shape[1] if TURNED else a.shape[0]
-
-
 # -- a workgroup: rows across dimension 0, columns across dimension 1 -----------------------------
 
 
 @function
-def node_across_items(a: Any, q: Any, panel: Any, node: Any, SHAPE: Any, TURNED: bool) -> None:
+def node_across_items(a: Any, q: Any, panel: Any, node: Any, SHAPE: Any) -> None:
     """A node by a workgroup whose work-items hold `COLS` columns of every so many rows each."""
     P, FAN, COLS = SHAPE.panel, SHAPE.fan, SHAPE.columns
     row, start, width = panel
@@ -76,18 +70,14 @@ def node_across_items(a: Any, q: Any, panel: Any, node: Any, SHAPE: Any, TURNED:
     shared = Shared(kl.local((2, FAN * P), kind), kl.local(2, kind), gram)
     for i in range(kl.local_linear_id(), P * P, lanes * kl.local_size(1)):
         gram[i // P, i % P] = 0
-    rows = extent_of(a, TURNED)
     own = group * COLS
     for r in kl.static_range(ROWS):
         at = r * lanes + lane
         place = row + node.line(at // P, SHAPE) + at % P
         for c in kl.static_range(COLS):
             held[c, r] = 0
-            if place < rows and own + c < width:
-                if TURNED:
-                    held[c, r] = a[start + own + c, place]
-                else:
-                    held[c, r] = a[place, start + own + c]
+            if place < a.shape[0] and own + c < width:
+                held[c, r] = a[place, start + own + c]
     for turn in range(kl.cdiv(width, COLS)):
         for c in kl.static_range(COLS):
             if turn * COLS + c < width:
@@ -101,12 +91,8 @@ def node_across_items(a: Any, q: Any, panel: Any, node: Any, SHAPE: Any, TURNED:
             q.v[node.index * SHAPE.height + at, own + c] = below
             if r * lanes < P:
                 place = row + node.line(0, SHAPE) + at
-                if at < P and place < rows and own + c < width:
-                    above = kl.where(at > own + c, held[c, r] * 0, held[c, r])
-                    if TURNED:
-                        a[start + own + c, place] = above
-                    else:
-                        a[place, start + own + c] = above
+                if at < P and place < a.shape[0] and own + c < width:
+                    a[place, start + own + c] = kl.where(at > own + c, held[c, r] * 0, held[c, r])
     store_factor(q.t, gram, node.index, P)
 
 
@@ -309,7 +295,7 @@ def node_in_vectors(a: Any, q: Any, panel: Any, node: Any, SHAPE: Any, TURNED: b
             y = w[r, after]
             for i in kl.static_range(PARTS):
                 sums[i] = sums[i] + y * kl.vload(w, r, i * LANES, lanes=LANES)
-    store_vectors(a, q.v, w, factors, panel, node, used, SHAPE, TURNED)
+    store_vectors(a, q.v, w, factors, panel, node, used, SHAPE)
     for j in range(P):
         for i in kl.static_range(PARTS):
             value = zero
@@ -331,17 +317,16 @@ def fetch(a: Any, w: Any, panel: Any, node: Any, SHAPE: Any, TURNED: bool) -> An
     """Fills `w` with the rows of a node; returns how many there are."""
     P, FAN = SHAPE.panel, SHAPE.fan
     row, start, width = panel
-    rows = extent_of(a, TURNED)
     used = 0
     for chunk in range(FAN):
         first = row + node.line(chunk, SHAPE)
-        count = kl.clip(rows - first, 0, P)
+        count = kl.clip(a.shape[0] - first, 0, P)
         if count > 0:
             used = chunk * P + count
         if TURNED:
             for c in range(width):
                 for r in range(count):
-                    w[chunk * P + r, c] = a[start + c, first + r]
+                    w[chunk * P + r, c] = a[first + r, start + c]
         else:
             for r in range(count):
                 for c in range(width):
@@ -354,7 +339,7 @@ def fetch(a: Any, w: Any, panel: Any, node: Any, SHAPE: Any, TURNED: bool) -> An
 
 @function
 def store_vectors(
-    a: Any, v: Any, w: Any, factors: Any, panel: Any, node: Any, used: Any, SHAPE: Any, TURNED: bool
+    a: Any, v: Any, w: Any, factors: Any, panel: Any, node: Any, used: Any, SHAPE: Any
 ) -> None:
     """Writes V, and the triangle into the first chunk of the node."""
     P, FAN, LANES = SHAPE.panel, SHAPE.fan, SHAPE.lanes
@@ -363,11 +348,7 @@ def store_vectors(
     target = node.index * SHAPE.height
     for r in range(kl.minimum(P, used)):
         for c in range(width):
-            above = kl.where(c < r, w[r, c] * 0, w[r, c])
-            if TURNED:
-                a[start + c, first + r] = above
-            else:
-                a[first + r, start + c] = above
+            a[first + r, start + c] = kl.where(c < r, w[r, c] * 0, w[r, c])
     for r in range(FAN * P):
         for i in kl.static_range(P // LANES):
             value = kl.splat(factors[0] * 0, LANES)

@@ -85,7 +85,7 @@ DENSE: Final = (
     fault(
         "a panel's rows beyond the matrix are read",
         PANEL + "node_across_items",
-        "place < rows and own + c < width",
+        "place < a.shape[0] and own + c < width",
         "own + c < width",
         "panels_by_items",
         "bounds",
