@@ -2,7 +2,8 @@
 
 What is transformed stays in the core's caches: a block of tiles of all channels is transformed,
 multiplied with the filters, some of them at a time, and their results are transformed back. Vectors
-hold neighbouring tiles.
+hold neighbouring tiles. One after the other, as `winograd_kernels` has them, the stages took 1.2 to
+1.4 of the time on a core (64 channels of 28 x 28 and 32 of 56 x 56 pixels, single precision).
 """
 
 from __future__ import annotations

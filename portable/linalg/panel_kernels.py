@@ -4,6 +4,10 @@ A panel is `width` columns (or, `TURNED`, rows) of the matrix from a row on. Eac
 (`reflector_tree`) leaves ``Q = I - V T V^T``: `v` holds its rows of V below each other, `t` the
 transposed T. Columns of V beyond `width` are zeros. The first chunk of a node is overwritten with
 the triangle, the others keep what is of no more use.
+
+There are two algorithms. Work-items that share a node hold its rows in registers, so that every
+loop over them is unrolled; one alone has thousands of elements, which it goes through by vectors
+in loops, its rows staying in its caches.
 """
 
 from __future__ import annotations
