@@ -15,6 +15,7 @@ from portable.array.manipulation import (
 from portable.array.operations import OPERATIONS
 from portable.array.product_kernels import cross_products, plain_product
 from portable.array.statistics import summed_in
+from portable.array.vector_product_kernels import sum_of_rows, sums_along_rows
 from portable.dtypes import DType
 from portable.errors import CompileError, DTypeError, LaunchError, ShapeError, UnsupportedError
 from portable.linalg.gemm import no_tiles, product_launches
@@ -35,6 +36,10 @@ __all__ = ["cross", "matmul", "matrix_transpose", "tensordot", "vecdot"]
 
 _EDGE: Final = 8
 _GROUP: Final = 64
+_MOST_LANES: Final = 16
+_ROWS: Final = 8
+_VECTORS: Final = 8
+"""Sums that a work-item alone keeps in registers at a time: enough that none waits for another."""
 
 
 def _common(name: str, x1: Array, x2: Array) -> DType:
@@ -100,7 +105,8 @@ def _multiplied(recipe: Recipe, a: Any, b: Any, kind: DType) -> Any:
     if not out.size:
         return out
     if kind.is_float:
-        _launch_product(recipe, a, b, out)
+        if not _launch_vector_product(recipe, a, b, out):
+            _launch_product(recipe, a, b, out)
         return out
     edge = 1 if a.device.capabilities.lone_work_items else _EDGE
     ndrange = (out.shape[-1], out.shape[-2], prod(lead))
@@ -108,6 +114,39 @@ def _multiplied(recipe: Recipe, a: Any, b: Any, kind: DType) -> Any:
     accumulator = kind if kind.is_complex else kind.register
     recipe.launch(plain_product, ndrange, group, a, b, out, ACC=accumulator)
     return out
+
+
+def _launch_vector_product(recipe: Recipe, a: Any, b: Any, out: Any) -> bool:
+    """A product with one row or column as work-items alone do it best; False if this is none."""
+    capabilities = a.device.capabilities
+    if not capabilities.lone_work_items or out.ndim != 2 or 1 not in out.shape:
+        return False
+    if out.shape[1] == 1:
+        matrix, vector, result = a, _line(b, 0), _line(out, 0)
+    else:
+        matrix, vector, result = matrix_transpose(b), _line(a, 1), _line(out, 1)
+    size = out.dtype.itemsize
+    lanes = min(max(capabilities.vector_bytes // size, 2), _MOST_LANES)
+    options = {"ACC": out.dtype.register, "LANES": lanes}
+    rows = matrix.shape[0]
+    if vector.strides != (size,):
+        return False
+    if matrix.strides[1] == size:
+        items = -(-rows // _ROWS)
+        recipe.launch(sums_along_rows, items, 1, matrix, vector, result, ROWS=_ROWS, **options)
+    elif matrix.strides[0] == size:
+        blocks, rest = divmod(rows, _VECTORS * lanes)
+        items = blocks + -(-rest // lanes)
+        across = matrix_transpose(matrix)
+        recipe.launch(sum_of_rows, items, 1, across, vector, result, VECTORS=_VECTORS, **options)
+    else:
+        return False
+    return True
+
+
+def _line(matrix: Any, axis: int) -> Any:
+    """The one row or column of a matrix, along an axis, as a vector."""
+    return matrix.viewed((matrix.shape[axis],), (matrix.strides[axis],))
 
 
 def _launch_product(recipe: Recipe, a: Any, b: Any, out: Any) -> None:

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import portable
+import portable as pt
 import portable.array as xp
 from portable.backend import Device
 from portable.errors import ShapeError
@@ -151,6 +152,39 @@ def test_products(ours: Device, dtype: str) -> None:
     same(x @ x[0, 0], a @ a[0, 0], 1e-4)
     same(xp.tensordot(x, x, axes=((0, 1), (0, 1))), np.tensordot(a, a, ((0, 1), (0, 1))), 1e-4)
     same(xp.vecdot(x, x), np.vecdot(a, a), 1e-4)
+
+
+def _check_vector_products(device: Device, shape: tuple[int, int], dtype: str) -> None:
+    """With matrices in both orders and views of them, within the rounding of |a| |x|."""
+    a = RNG.standard_normal(shape).astype(dtype)
+    x, y = (RNG.standard_normal(n).astype(dtype) for n in (shape[1], shape[0]))
+    ours, right, left = (device.from_numpy(v) for v in (a, x, y))
+    for found, rows, vector in (
+        (ours @ right, a, x),
+        (right @ ours.mT, a, x),
+        (left @ ours, a.T, y),
+        (ours.mT @ left, a.T, y),
+        (ours[::2] @ right, a[::2], x),
+        (ours[:, ::-1] @ right[::-1], a[:, ::-1], x[::-1]),
+    ):
+        exact = rows.astype(np.float64) @ vector.astype(np.float64)
+        bound = np.abs(rows).astype(np.float64) @ np.abs(vector).astype(np.float64)
+        error = np.abs(pt.to_numpy(found).astype(np.float64) - exact)
+        assert (error <= 8 * np.finfo(dtype).eps * bound).all()
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
+def test_products_with_vectors(ours: Device, dtype: str) -> None:
+    _check_vector_products(ours, (37, 173), dtype)
+    _check_vector_products(ours, (173, 37), dtype)
+
+
+@pytest.mark.parametrize("shape", [(1, 1), (1, 40), (40, 1), (8, 16), (9, 128), (130, 17)])
+def test_products_with_vectors_as_processors_do_them(shape: tuple[int, int]) -> None:
+    device = pt.device("simulator:intel-cpu").for_arrays()
+    _check_vector_products(device, shape, "float32")
+    none = device.from_numpy(np.zeros((3, 0), np.float32))
+    same(none @ device.from_numpy(np.zeros(0, np.float32)), np.zeros(3, np.float32))
 
 
 def test_linalg(ours: Device) -> None:
