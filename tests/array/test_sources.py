@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import fields, replace
+from dataclasses import fields, is_dataclass, replace
 from typing import Any
 
 import pytest
@@ -74,9 +74,10 @@ def struct_of(
     kind: type, like: CompositeSpec | None = None, /, **given: ParameterSpec
 ) -> CompositeSpec:
     """A struct of arguments: those given, those of another, and None."""
-    items = like.items if like else (StaticSpec(None),) * len(fields(kind))
+    names = [f.name for f in fields(kind)] if is_dataclass(kind) else kind.__annotations__
+    items = like.items if like else (StaticSpec(None),) * len(names)
     return CompositeSpec(
-        kind, tuple(given.get(f.name, old) for f, old in zip(fields(kind), items, strict=True))
+        kind, tuple(given.get(name, old) for name, old in zip(names, items, strict=True))
     )
 
 

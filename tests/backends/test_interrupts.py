@@ -10,12 +10,22 @@ from typing import Any
 import numpy as np
 import pytest
 
+import portable as pt
+from portable import lang as kl
 from portable import registry
 from portable.backend import Device
-from tests.support.endless import long
 
 _ROUNDS = 50_000_000
 """Take a tenth of a second, in which whoever does not wait goes on."""
+
+
+@pt.kernel
+def long(x: Any, rounds: int) -> None:
+    i = kl.global_id(0)
+    value = x[i]
+    for _ in range(rounds):
+        value = value * 0.5 + 1.0
+    x[i] = value
 
 
 def _interrupted_after(function: Callable[..., Any]) -> Callable[..., Any]:
