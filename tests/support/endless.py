@@ -33,11 +33,16 @@ def say(line: str) -> None:
     sys.stdout.flush()
 
 
+_unheard: list[str] = []
+"""The kernel that runs, until Ctrl-C was heard."""
+
+
 class _Noted(threading.Event):
-    """Says when it is waited for after Ctrl-C."""
+    """Says when a kernel is waited for after Ctrl-C, the first time: what is left may be, too."""
 
     def wait(self, timeout: float | None = None) -> bool:
-        if timeout == PATIENCE:
+        if timeout == PATIENCE and _unheard:
+            _unheard.clear()
             say("heard")
         return super().wait(timeout)
 
@@ -61,6 +66,7 @@ def watch(name: str, state: Any) -> None:
 
 def launch(name: str, state: Any) -> None:
     """A kernel that runs until `watch` ends it."""
+    _unheard.append(name)
     threading.Thread(target=watch, args=(name, state), daemon=True).start()
     waiting[1, 1](state)
 
