@@ -71,10 +71,14 @@ class Task:
         What is to be done for arrays like one, as plans are made now; gives the result.
     expected : callable
         What NumPy makes of the same array, in double precision.
+    mixes : bool
+        Whether each element of the result comes of all that are given, so that those which happen
+        to be small are no more exact than the others.
     """
 
     plan: Callable[[Storage], Callable[[Storage], Any]]
     expected: Callable[[np.ndarray[Any, Any]], Any]
+    mixes: bool = False
 
 
 class _Problem:
@@ -104,16 +108,19 @@ class _Problem:
     def error(self) -> float:
         """Of the last result, over what is allowed."""
         found, self._found = fetched(self._found).reshape(self._expected.shape), None
-        return float((np.abs(found - self._expected) / (1 + np.abs(self._expected))).max()) / (
-            _MOST_ERROR
-        )
+        sizes = np.abs(self._expected)
+        least = np.sqrt(np.mean(sizes**2)) if self._task.mixes else 1.0
+        return float((np.abs(found - self._expected) / (least + sizes)).max()) / _MOST_ERROR
 
 
 # -- tasks --------------------------------------------------------------------------------------
 
 
 def recorded_task(
-    write: Callable[[Recipe, Storage], Any], expected: Callable[[np.ndarray[Any, Any]], Any]
+    write: Callable[[Recipe, Storage], Any],
+    expected: Callable[[np.ndarray[Any, Any]], Any],
+    *,
+    mixes: bool = False,
 ) -> Task:
     """A task whose steps are written into a recipe, which is given before the array."""
 
@@ -121,7 +128,7 @@ def recorded_task(
         recipe = Recipe(x)
         return recipe.finish(write(recipe, x))
 
-    return Task(plan, expected)
+    return Task(plan, expected, mixes)
 
 
 def _sum_along(axis: int) -> Task:

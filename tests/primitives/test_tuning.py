@@ -66,10 +66,17 @@ SIZES = {
 def test_choices_are_tried(device: Device, name: str) -> None:
     tunable = TUNABLES[name]
     chosen = list(islice(tunable.space.choices(float32, device.capabilities), 0, None))
-    problem = tunable.problem(device.for_arrays(), float32, SIZES.get(name, (70, 90)))
+    problem = tunable.problem(device, float32, SIZES.get(name, (70, 90)))
     for choice in (chosen[0], chosen[-1]):
         problem.run(choice)
         assert problem.error() < 1
+
+
+@pytest.mark.needs_compiler
+def test_long_transforms_are_right_where_they_happen_to_be_small(device: Device) -> None:
+    problem = RFFT.problem(device, float32, (2, 1 << 21))
+    problem.run(next(iter(RFFT.space.choices(float32, device.capabilities))))
+    assert problem.error() < 1
 
 
 def test_plans_are_made_with_what_is_tried(device: Device) -> None:

@@ -11,6 +11,7 @@ import numpy as np
 
 from portable.backend import Device
 from portable.dtypes import DType
+from portable.primitives.base.borrowed import stored
 
 __all__ = [
     "Table",
@@ -120,7 +121,7 @@ class TableCache:
                 return found  # type: ignore[no-any-return]
         made = make(*args)
         tables = tuple(
-            device.from_numpy(np.ascontiguousarray(table, dtype.numpy))
+            stored(device, device.from_numpy(np.ascontiguousarray(table, dtype.numpy)))
             for table in (made if isinstance(made, tuple) else (made,))
         )
         with self._lock:

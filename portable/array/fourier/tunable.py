@@ -26,5 +26,5 @@ def _write(recipe: Recipe, x: Storage) -> Any:
 
 
 TUNABLE: Final[Tunable] = tunable_of(
-    halves_for, recorded_task(_write, np.fft.rfft), (2, 1 << 21), (4, 1 << 24)
+    halves_for, recorded_task(_write, np.fft.rfft, mixes=True), (2, 1 << 21), (4, 1 << 24)
 )
