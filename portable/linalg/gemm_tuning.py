@@ -19,7 +19,7 @@ _USUAL_DEPTH: Final = 1024
 _LIKE: Final = {bfloat16: float16, int8: float32}
 """Types of which the table knows nothing, and those whose tiles they take."""
 
-_COPIED: Final = 14
+_COPIED: Final = 10
 """Multiplications in whose time a work-item that has a core to itself copies an element."""
 
 _FINISHED: Final = 12
@@ -47,7 +47,7 @@ _UNTUNED: Final = 2.0
 _CROWDS_ROWS: Final = 16
 """Of what the rows of a tile are multiples but where a work-item multiplies alone.
 
-Such a one has tiles of a little more than an even share of 256, 512 or 1024 rows too.
+Such a one has tiles of a little more than an even share of 256 or 512 rows too.
 """
 
 
@@ -76,7 +76,7 @@ def _may_be_apart(choice: Parameters, dtype: DType, capabilities: Capabilities) 
 
 
 _VALUES: Final = {
-    "BM": (16, 32, 48, 64, 96, 128, 132, 180, 192, 256, 264, 348, 384),
+    "BM": (16, 32, 48, 64, 96, 128, 132, 192, 256, 264, 384),
     "BN": (32, 64, 128, 192, 256, 384, 512),
     "BK": (8, 16, 32, 48, 64, 96, 128),
     "STAGES": (1, 2, 3, 4, 6, 8),
