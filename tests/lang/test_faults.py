@@ -289,6 +289,34 @@ def test_work_items_branch_each_their_way_as_a_round_ends(device: Device, goes_o
     np.testing.assert_array_equal(found, np.stack([2 * early - 3 * late, totals], axis=1))
 
 
+@pt.kernel
+def branches_as_a_branch_ends(out, x):
+    lid, total = kl.local_id(0), 0
+    if kl.workgroup_uniform(x[0]) > 2:
+        kl.barrier()
+        if lid % 3 == 1:
+            out[lid, 0] = 7
+            total += 10
+    elif lid % 3 == 2:
+        total = 3
+    out[lid, 1] = total
+
+
+@pytest.mark.parametrize("first", [2, 3])
+def test_work_items_branch_each_their_way_as_a_branch_ends(device: Device, first: int) -> None:
+    x, lid = np.array([first], np.int32), np.arange(8)
+    out = np.zeros((8, 2), np.int32)
+    found = run(device, branches_as_a_branch_ends[8, 8], out, x)[0]
+    taken, other = (lid % 3 == 1) * (first > 2), (lid % 3 == 2) * (first <= 2)
+    np.testing.assert_array_equal(found, np.stack([7 * taken, 10 * taken + 3 * other], axis=1))
+    texts = [
+        _program(branches_as_a_branch_ends[8, 8], capabilities, out, x).source
+        for capabilities in (NVIDIAS_OPENCL, replace(NVIDIAS_OPENCL, faults=faults.POCL))
+    ]
+    plain, mended = (text.count("barrier(") for text in texts)
+    assert mended == plain + 3  # as both sides end, and after the branch
+
+
 # -- constants that are rounded -------------------------------------------------------------------
 
 

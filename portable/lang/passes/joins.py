@@ -8,7 +8,8 @@ the loops. All work-items reach it, since all reach those within.
 
 PoCL itself ends each round of a loop with barriers in one, but puts it before the last branch where
 nothing follows what that branch skips: all work-items then go where the first one goes. A barrier
-of ours at a round's end follows it. Loops that count have the step there, which is enough.
+of ours at a round's end follows it. Loops that count have the step there, which is enough. The same
+was seen of a branch with barriers that ends in a branch without one, so that its sides end in one.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ __all__ = ["meet_after_barriers"]
 def meet_after_barriers(kernel: Kernel) -> Kernel:
     """The kernel with a barrier after each branch and loop in which there is one.
 
-    Rounds of loops other than ``for`` end in one too, where there is one in the loop.
+    The sides of such a branch end in one too, and so do the rounds of such a loop but for ``for``.
     """
     if kernel.workgroup == (1, 1, 1):
         return kernel
@@ -40,15 +41,23 @@ def _joined(statement: s.Statement) -> s.Block:
         return (statement,)
     meeting = s.Barrier(statement.loc)
     if isinstance(statement, s.Loop):
-        statement = replace(statement, body=_round(statement.body, meeting))
+        return replace(statement, body=_round(statement.body, meeting)), meeting
+    if isinstance(statement, s.If):
+        then, orelse = _ended(statement.then, meeting), _ended(statement.orelse, meeting)
+        return replace(statement, then=then, orelse=orelse), meeting
     return statement, meeting
 
 
 def _round(body: s.Block, meeting: s.Barrier) -> s.Block:
     """A loop's body with a barrier where it ends, and where it is left early for the next round."""
-    body = _before_continuing(body, meeting)
-    ended = isinstance(body[-1], s.Barrier | s.Break | s.Continue | s.Return)
-    return body if ended else (*body, meeting)
+    return _ended(_before_continuing(body, meeting), meeting)
+
+
+def _ended(block: s.Block, meeting: s.Barrier) -> s.Block:
+    """A block with a barrier where its end is reached."""
+    if not block or isinstance(block[-1], s.Barrier | s.Break | s.Continue | s.Return):
+        return block
+    return *block, meeting
 
 
 def _before_continuing(block: s.Block, meeting: s.Barrier) -> s.Block:
