@@ -317,6 +317,34 @@ def test_work_items_branch_each_their_way_as_a_branch_ends(device: Device, first
     assert mended == plain + 3  # as both sides end, and after the branch
 
 
+@pt.kernel
+def branches_in_a_loop_apart(out, x):
+    lid, total, rounds = kl.local_id(0), 0, 0
+    kl.barrier()
+    while rounds < x[0]:
+        rounds += 1
+        if lid % 3 == 1:
+            continue
+        if total < lid:
+            out[lid, 0] += rounds
+        else:
+            total += lid + 1
+    out[lid, 1] = total
+
+
+def test_loops_beside_barriers_end_their_rounds_in_fences_on_pocl(device: Device) -> None:
+    x, out = np.array([3], np.int32), np.zeros((8, 2), np.int32)
+    found = run(device, branches_in_a_loop_apart[8, 8], out, x)[0]
+    expected = [[0, 3], [0, 0], [6, 0], [6, 0], [0, 0], [6, 0], [6, 0], [0, 0]]
+    np.testing.assert_array_equal(found, expected)
+    capabilities = replace(NVIDIAS_OPENCL, faults=faults.POCL)
+    launcher = branches_in_a_loop_apart[8, 8]
+    plain, mended = (
+        _program(launcher, c, out, x).source.count("fence") for c in (NVIDIAS_OPENCL, capabilities)
+    )
+    assert mended == plain + 2  # before `continue`, and at the end
+
+
 # -- constants that are rounded -------------------------------------------------------------------
 
 

@@ -9,7 +9,9 @@ the loops. All work-items reach it, since all reach those within.
 PoCL itself ends each round of a loop with barriers in one, but puts it before the last branch where
 nothing follows what that branch skips: all work-items then go where the first one goes. A barrier
 of ours at a round's end follows it. Loops that count have the step there, which is enough. The same
-was seen of a branch with barriers that ends in a branch without one, so that its sides end in one.
+was seen of a branch with barriers that ends in a branch without one, so that its sides end in one,
+and of loops without any in kernels with barriers, to which PoCL adds its own where all work-items
+go round as often: there a fence, which work-items may reach apart, is enough.
 """
 
 from __future__ import annotations
@@ -28,16 +30,23 @@ def meet_after_barriers(kernel: Kernel) -> Kernel:
 
     The sides of such a branch end in one too, and so do the rounds of such a loop but for ``for``.
     """
-    if kernel.workgroup == (1, 1, 1):
+    if kernel.workgroup == (1, 1, 1) or not _meets(kernel.body):
         return kernel
     return replace(kernel, body=map_block(kernel.body, _joined))
+
+
+def _meets(block: s.Block) -> bool:
+    """Whether work-items meet anywhere in a block."""
+    return any(isinstance(x, s.Barrier | s.WorkgroupUniform) for x in all_statements(block))
 
 
 def _joined(statement: s.Statement) -> s.Block:
     if not isinstance(statement, s.If | s.For | s.Loop):
         return (statement,)
-    within = (x for block in statement.blocks() for x in all_statements(block))
-    if not any(isinstance(x, s.Barrier | s.WorkgroupUniform) for x in within):
+    if not any(_meets(block) for block in statement.blocks()):
+        if isinstance(statement, s.Loop):
+            fence = s.Fence("acq_rel", "workgroup", statement.loc)
+            return (replace(statement, body=_round(statement.body, fence)),)
         return (statement,)
     meeting = s.Barrier(statement.loc)
     if isinstance(statement, s.Loop):
@@ -48,24 +57,26 @@ def _joined(statement: s.Statement) -> s.Block:
     return statement, meeting
 
 
-def _round(body: s.Block, meeting: s.Barrier) -> s.Block:
-    """A loop's body with a barrier where it ends, and where it is left early for the next round."""
-    return _ended(_before_continuing(body, meeting), meeting)
+def _round(body: s.Block, end: s.Barrier | s.Fence) -> s.Block:
+    """A loop's body with `end` where it ends, and where it is left early for the next round.
+
+    With a barrier that is right where the loop holds barriers: all work-items continue, or none.
+    """
+    return _ended(_before_continuing(body, end), end)
 
 
-def _ended(block: s.Block, meeting: s.Barrier) -> s.Block:
-    """A block with a barrier where its end is reached."""
+def _ended(block: s.Block, end: s.Barrier | s.Fence) -> s.Block:
+    """A block with `end` where its end is reached."""
     if not block or isinstance(block[-1], s.Barrier | s.Break | s.Continue | s.Return):
         return block
-    return *block, meeting
+    return *block, end
 
 
-def _before_continuing(block: s.Block, meeting: s.Barrier) -> s.Block:
-    """All work-items continue, or none does: the loop holds barriers."""
+def _before_continuing(block: s.Block, end: s.Barrier | s.Fence) -> s.Block:
     out: list[s.Statement] = []
     for x in block:
         if isinstance(x, s.Continue):
-            out.append(meeting)
+            out.append(end)
         own = isinstance(x, s.For | s.Loop)
-        out.append(x if own else map_blocks(x, lambda inner: _before_continuing(inner, meeting)))
+        out.append(x if own else map_blocks(x, lambda inner: _before_continuing(inner, end)))
     return tuple(out)
