@@ -27,23 +27,26 @@ compiled_apart = pytest.importorskip("portable_backends.compiled_apart")
 INTEL = made_up(faults=faults.INTEL_CPU, dialect="opencl", vendor="intel", kind="cpu")
 
 
-def meets_in_loops(x, out, n, *, LOOPS):
+def meets_in_loops(x, out, n, *, LOOPS, PAIRS=1):
     i = kl.local_id(0)
     tile = kl.local(8, kl.i32)
     total = x[i]
     for _ in kl.static_range(LOOPS):
         for step in range(n):
-            tile[i] = total + step
-            kl.barrier()
-            total += tile[7 - i]
-            kl.barrier()
+            for _ in kl.static_range(PAIRS):
+                tile[i] = total + step
+                kl.barrier()
+                total += tile[7 - i]
+                kl.barrier()
     out[i] = total
 
 
-def program(loops: int, items: int = 8, capabilities: Capabilities = INTEL) -> Program:
+def program(
+    loops: int, items: int = 8, capabilities: Capabilities = INTEL, pairs: int = 1
+) -> Program:
     """The kernel as it is emitted for Intel's compiler."""
     array = ArraySpec(pt.int32, ("unit",))
-    specs, constants = (array, array, ScalarSpec("int")), (("LOOPS", loops),)
+    specs, constants = (array, array, ScalarSpec("int")), (("LOOPS", loops), ("PAIRS", pairs))
     wanted = Specialisation(specs, constants, (items, 1, 1), False, True, Options())
     return generate(translate(meets_in_loops, wanted, capabilities), capabilities)
 
@@ -53,6 +56,12 @@ def test_many_loops_with_barriers_are_a_hazard_where_the_fault_is_declared() -> 
     assert not program(2).hazards
     assert not program(3, items=1).hazards
     assert not program(3, capabilities=replace(INTEL, faults=frozenset())).hazards
+
+
+def test_a_loop_with_many_barriers_is_a_hazard_too() -> None:
+    assert program(1, pairs=4).hazards == {Fault.CRASHING_LOOPS}
+    assert not program(1, pairs=3).hazards
+    assert not program(1, items=1, pairs=4).hazards
 
 
 @pytest.fixture
