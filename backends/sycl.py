@@ -184,11 +184,6 @@ class SYCLExecutable(Executable):
                 raise
         return event
 
-    def wait(self) -> None:
-        """Wait for all launches on its queue."""
-        with _GATE.lock:
-            _waited(self._device)
-
 
 class _Prepared:
     """A launch with its arguments, which it keeps alive until the last one it enqueued is done."""
@@ -211,7 +206,7 @@ class _Prepared:
             with executable._recorded(recording, self._groups):
                 self._event = executable._submit(self._sizes, self._bound, keep=False)
         except KeyboardInterrupt:  # it may have been enqueued without being noted
-            executable.wait()
+            executable._device.synchronize()
             raise
 
     def __del__(self) -> None:
