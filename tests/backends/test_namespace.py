@@ -232,7 +232,7 @@ def test_reductions_can_be_taken_to_the_host(device: Device) -> None:
 
 def test_what_no_array_is_made_of() -> None:
     with pytest.raises(DTypeError, match="no supported dtype"):
-        namespace.asarray("text", device="cpu")
+        namespace.asarray("text", device="simulator")
 
 
 def test_what_jax_traces_is_told_from_arrays() -> None:

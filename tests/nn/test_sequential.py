@@ -58,7 +58,8 @@ PLAIN: tuple[Layer, ...] = (Conv2d(2, 3, 3), ReLU(), MaxPool2d(2), Flatten(), Li
 
 @pytest.fixture(autouse=True)
 def _in_use(request: pytest.FixtureRequest) -> Iterator[None]:
-    with pt.use(request.getfixturevalue("device") if "device" in request.fixturenames else "cpu"):
+    takes_one = "device" in request.fixturenames
+    with pt.use(request.getfixturevalue("device") if takes_one else "simulator"):
         yield
 
 

@@ -143,19 +143,22 @@ def first_of_least(a, b):
     return kl.where((a.value < b.value) | first, a, b)
 
 
-def test_totals_have_the_types_that_their_fields_declare() -> None:
+def test_totals_have_the_types_that_their_fields_declare(device: Device) -> None:
     x, nothing = values(50), Place(math.inf, 2**31 - 1)
-    total = primitives.reduce(x, first_of_least, neutral=nothing, each=placed)
-    upto = primitives.scan(x, first_of_least, neutral=nothing, each=placed)
-    assert total.index == upto.index[-1] == x.argmin()
-    assert (total.value.dtype, total.index.dtype) == (np.float32, np.int32)
-    assert (upto.value.dtype, upto.index.dtype) == (np.float32, np.int32)
+    here = on(device, x)
+    total = primitives.reduce(here, first_of_least, neutral=nothing, each=placed)
+    upto = primitives.scan(here, first_of_least, neutral=nothing, each=placed)
+    assert pt.to_numpy(total.index) == pt.to_numpy(upto.index)[-1] == x.argmin()
+    for found in (total, upto):
+        assert pt.to_numpy(found.value).dtype == np.float32
+        assert pt.to_numpy(found.index).dtype == np.int32
 
 
 @pytest.mark.parametrize("index", [2**31, 0.5, math.inf, None, "1"])
 def test_a_neutral_element_that_is_none_of_its_field(index: Any) -> None:
+    x = on(pt.device("simulator"), values(5))
     with pytest.raises(DTypeError, match=r"Place\.index is annotated as i32, and .* no number"):
-        primitives.reduce(values(5), first_of_least, neutral=Place(math.inf, index), each=placed)
+        primitives.reduce(x, first_of_least, neutral=Place(math.inf, index), each=placed)
 
 
 @pytest.mark.parametrize("op", [longest, branching], ids=["vectors", "one by one"])

@@ -165,4 +165,4 @@ def test_mistakes() -> None:
 @pytest.mark.parametrize("shape", ["5", 2.5, (2, None)])
 def test_what_is_no_shape(shape: Any) -> None:
     with pytest.raises(ShapeError, match="integer or several of them"):
-        Generator(1, device="cpu").normal(shape)
+        Generator(1, device="simulator").normal(shape)
