@@ -20,6 +20,7 @@ from portable_bench.compare import changes, regressions
 from portable_bench.endings import Endings
 from portable_bench.environment import differences
 from portable_bench.harness import Pace
+from portable_bench.heat_plot import plot_heat
 from portable_bench.join import joined
 from portable_bench.ladder_plot import plot_ladders
 from portable_bench.operation import Effort, Operation
@@ -46,6 +47,7 @@ __all__ = ["bench"]
 _QUICK: Final = 108.0
 _PATH: Final = click.Path(dir_okay=False, path_type=Path)
 _GIVEN: Final = click.Path(exists=True, dir_okay=False, path_type=Path)
+_PICTURES: Final = (".png", ".svg", ".pdf")
 
 
 class _Bench(click.Group):
@@ -195,11 +197,15 @@ def join(first: Path, more: Sequence[Path], out: Path) -> None:
 
 @bench.command()
 @click.argument("results", type=_GIVEN)
-@click.argument("html", type=_PATH)
-def report(results: Path, html: Path) -> None:
-    """Write the report of a file of results."""
-    _check_writable(html)
-    _write_page(html, _loaded(results))
+@click.argument("out", type=_PATH)
+def report(results: Path, out: Path) -> None:
+    """Write the report of a file of results: a page, or its heat map as .png, .svg or .pdf."""
+    _check_writable(out)
+    found = _loaded(results)
+    if out.suffix in _PICTURES:
+        plot_heat(found, out)
+    else:
+        _write_page(out, found)
 
 
 # -- the options --------------------------------------------------------------------------------
@@ -222,7 +228,7 @@ def _check_plot(path: Path | None, ladder: bool) -> None:
         return
     if not ladder:
         raise click.UsageError("--plot draws the ladder; add --ladder")
-    if path.suffix not in (".png", ".svg", ".pdf"):
+    if path.suffix not in _PICTURES:
         raise click.UsageError(f"--plot {path}: expected .png, .svg or .pdf")
 
 
