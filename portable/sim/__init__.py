@@ -8,9 +8,12 @@ device's capabilities it runs what would be emitted for that device.
 Where to read what a statement means: plain accesses in `access` and `memory`, control flow in
 `control`, `atomics`, `collective` operations, asynchronous `transfers` and `copies`, matrix
 `fragments`; arithmetic in `values`; what orders accesses in `clocks`, `synchronise` and `races`;
-which workgroup runs when in `scheduler`, which part of one in `strands`. What passes make of copies
+which workgroup runs when in `scheduler`, which part of one in `turns`. What passes make of copies
 and fragments: `instructions`, with `mbarriers`, `bulk`, `matrix_units` and `warpgroups`; what is
 under way beside the work-items in `flights`, `copies` and `products`, what it sees in `proxies`.
+
+A workgroup is put together in `group`, `memory`, `copies` and `workgroup`, each adding what the
+modules above it ask for, so that none imports what imports it.
 """
 
 from portable.sim.run import Simulation, run

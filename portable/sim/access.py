@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
 from portable.lang.ir import expressions as e
 from portable.lang.ir import statements as s
 from portable.lang.ir.types import lanes_of, scalar_of
 from portable.sim import report
-from portable.sim.memory import Access, Site, advanced, locate, read, write
+from portable.sim.expressions import Evaluate
+from portable.sim.memory import Access, advanced, locate, read, write
 from portable.sim.steps import Builder, Plain, Step, step
+from portable.sim.touches import Site
 from portable.sim.values import Value
-
-if TYPE_CHECKING:
-    from portable.sim.expressions import Evaluate
-    from portable.sim.workgroup import Workgroup
+from portable.sim.workgroup import Workgroup
 
 
 def _is_fixed(statement: s.Load | s.Store, lanes: int) -> bool:

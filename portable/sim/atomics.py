@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
 
 from portable.lang.ir import statements as s
 from portable.sim.memory import Access, locate
 from portable.sim.shadow import AccessKind
-from portable.sim.steps import Builder, Pause, Pauses, Plain, Running, Step, step
+from portable.sim.steps import Builder, Pauses, Plain, Step, step
+from portable.sim.strands import Pause, Running
 from portable.sim.synchronise import fence, synchronise
 from portable.sim.values import Value
-
-if TYPE_CHECKING:
-    from portable.sim.workgroup import Workgroup
+from portable.sim.workgroup import Workgroup
 
 _CHAINS: Final[dict[str, np.ufunc]] = {
     "add": np.add,

@@ -3,25 +3,76 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
 from portable.errors import DTypeError, LaunchError, ShapeError
-from portable.lang.ir.types import Array, Layout
+from portable.lang.ir.types import Array, Layout, lanes_of, scalar_of
 from portable.sim import untouched
 from portable.sim.flights import Flights
+from portable.sim.launch import Launch
 from portable.sim.memory import Buffer
 from portable.sim.races import RaceCells
 from portable.sim.shadow import Shadow
 from portable.sim.values import Value
 
-if TYPE_CHECKING:
-    from portable.sim.launch import Launch
+__all__ = ["Arguments", "allocate", "bind", "keep_written"]
 
-__all__ = ["allocate", "bind_arrays", "keep_written"]
+
+@dataclass(frozen=True, slots=True)
+class Arguments:
+    """What a launch was given, as its workgroups take it.
+
+    Attributes
+    ----------
+    buffers : dict of Array to Buffer
+        Global arrays.
+    scalars, blank : dict of str to numpy.ndarray
+        Scalar parameters, and variables before their first assignment, for each work-item.
+    records : list
+        Memory that has a record of what was written: address, granule in bytes, the record.
+    """
+
+    buffers: dict[Array, Buffer]
+    scalars: dict[str, Value]
+    blank: dict[str, Value]
+    records: list[tuple[int, int, Value]]
+
+
+def bind(launch: Launch, given: Sequence[Any], unwritten: frozenset[str]) -> Arguments:
+    """The arguments of a launch, one per parameter; the arrays named `unwritten` hold nothing.
+
+    Raises
+    ------
+    LaunchError
+        If they are not what the kernel takes.
+    """
+    kernel, size = launch.kernel, launch.threads.work_items
+    if len(given) != len(kernel.parameters):
+        raise LaunchError(
+            f"{kernel.name} takes {len(kernel.parameters)} arguments, not {len(given)}"
+        )
+    arrays: dict[Array, Any] = {}
+    scalars: dict[str, Value] = {}
+    for parameter, argument in zip(kernel.parameters, given, strict=True):
+        if isinstance(parameter, Array):
+            arrays[parameter] = argument
+        else:
+            kind = parameter.type.numpy  # type: ignore[union-attr]
+            scalars[parameter.name] = np.full(size, argument, kind)
+    blank = {v.name: _blank(v.type, size) for v in kernel.variables}
+    records: list[tuple[int, int, Value]] = []
+    return Arguments(_bind_arrays(launch, arrays, unwritten, records), scalars, blank, records)
+
+
+def _blank(kind: Any, size: int) -> Value:
+    """Zeros of a type, for variables before their first assignment."""
+    lanes = lanes_of(kind)
+    return np.zeros((size,) if lanes == 1 else (size, lanes), scalar_of(kind).numpy)
 
 
 def allocate(array: Array, work_items: int, launch: Launch) -> Buffer:
@@ -71,16 +122,19 @@ class _Bound:
     blank: bool
 
 
-def bind_arrays(
-    launch: Launch, arguments: dict[Array, Any], blank: frozenset[str]
+def _bind_arrays(
+    launch: Launch,
+    arguments: dict[Array, Any],
+    unwritten: frozenset[str],
+    records: list[tuple[int, int, Value]],
 ) -> dict[Array, Buffer]:
     """Buffers for the global arrays; those that overlap in memory share a shadow."""
     bound = [
-        _bind(array, argument, array in launch.survey.written, array.name in blank)
+        _bind(array, argument, array in launch.survey.written, array.name in unwritten)
         for array, argument in arguments.items()
     ]
     for region in _regions([b for b in bound if b.high > b.low]):
-        _share_shadow(launch, region)
+        _share_shadow(launch, region, records)
     return {b.buffer.array: b.buffer for b in bound}
 
 
@@ -128,7 +182,9 @@ def _regions(bound: list[_Bound]) -> list[list[_Bound]]:
     return groups
 
 
-def _share_shadow(launch: Launch, region: list[_Bound]) -> None:
+def _share_shadow(
+    launch: Launch, region: list[_Bound], records: list[tuple[int, int, Value]]
+) -> None:
     low, high = min(b.low for b in region), max(b.high for b in region)
     granule = math.gcd(*(b.component for b in region), *(b.low - low for b in region))
     written = _written(region, low, high, granule) if launch.settings.uninitialised else None
@@ -139,7 +195,7 @@ def _share_shadow(launch: Launch, region: list[_Bound]) -> None:
         b.buffer.spans = b.component // granule
         b.buffer.shift = (b.low - low) // granule
     if written is not None:
-        launch.blanks.append((low, granule, written))
+        records.append((low, granule, written))
 
 
 def _written(region: list[_Bound], low: int, high: int, granule: int) -> Value | None:
@@ -155,7 +211,7 @@ def _written(region: list[_Bound], low: int, high: int, granule: int) -> Value |
     return np.logical_not(unwritten.reshape(-1, granule).any(axis=1))
 
 
-def keep_written(launch: Launch) -> None:
+def keep_written(arguments: Arguments) -> None:
     """Remember beyond the launch which memory of `untouched.empty` it has written."""
-    for low, granule, written in launch.blanks:
+    for low, granule, written in arguments.records:
         untouched.wrote(low, np.repeat(written, granule))

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
 from portable.lang.ir import statements as s
@@ -16,9 +14,7 @@ from portable.sim.memory import Access, Buffer, indexed, locate
 from portable.sim.steps import Builder, Plain, Step
 from portable.sim.transfers import Run, check_contiguous
 from portable.sim.values import Value
-
-if TYPE_CHECKING:
-    from portable.sim.workgroup import Workgroup
+from portable.sim.workgroup import Workgroup
 
 _ALIGNMENT = 16
 

@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
 from portable.lang.ir import statements as s
 from portable.lang.ir.walk import all_statements
 from portable.sim.active import Active, LoopMasks
-from portable.sim.steps import Builder, Pause, Pauses, Plain, Running, Step, step
-from portable.sim.strands import apart, divided
+from portable.sim.expressions import Evaluate
+from portable.sim.steps import Builder, Pauses, Plain, Runs, Step, step
+from portable.sim.strands import Pause, Running
+from portable.sim.turns import apart, divided
 from portable.sim.values import Value, select
-
-if TYPE_CHECKING:
-    from portable.sim.expressions import Evaluate
-    from portable.sim.steps import Runs
-    from portable.sim.workgroup import Workgroup
+from portable.sim.workgroup import Workgroup
 
 __all__ = ["assign"]
 

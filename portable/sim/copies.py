@@ -9,18 +9,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from functools import cached_property
+from typing import Final
 
 import numpy as np
 
 from portable.lang.ir.types import Array
-from portable.sim.memory import Access
+from portable.sim.memory import Access, MemoryGroup
+from portable.sim.proxies import Proxies
 from portable.sim.values import Value
 
-if TYPE_CHECKING:
-    from portable.sim.workgroup import Workgroup
-
-__all__ = ["Copies", "Engine", "Transfer"]
+__all__ = ["Copies", "CopyGroup", "Engine", "Transfer"]
 
 _LUCK: Final = 0.4
 _MANY: Final = 256
@@ -57,9 +56,9 @@ class Transfer:
     size: int = 0
     landed: bool = False
     ended: bool = False
-    watchers: list[Callable[[Workgroup], None]] = field(default_factory=list)
+    watchers: list[Callable[[CopyGroup], None]] = field(default_factory=list)
 
-    def begin(self, w: Workgroup) -> None:
+    def begin(self, w: CopyGroup) -> None:
         """Check both ends, and mark them as in use."""
         for access, kind in ((self.source, "read"), (self.target, "write")):
             shadow = access.buffer.shadow
@@ -71,7 +70,7 @@ class Transfer:
             if shadow.flights is not None:
                 shadow.flights.begin(access, kind == "write")
 
-    def land(self, w: Workgroup) -> None:
+    def land(self, w: CopyGroup) -> None:
         """Move the data."""
         if self.landed:
             return
@@ -82,7 +81,7 @@ class Transfer:
         for watcher in self.watchers:
             watcher(w)
 
-    def end(self, w: Workgroup, thread: int | None = None) -> None:
+    def end(self, w: CopyGroup, thread: int | None = None) -> None:
         """It has been waited for; `thread` of the workgroup made its accesses, else its items."""
         if self.ended:
             return
@@ -113,7 +112,7 @@ class Engine:
     def __init__(self) -> None:
         self.flying: list[Transfer] = []
 
-    def start(self, w: Workgroup, transfer: Transfer) -> None:
+    def start(self, w: CopyGroup, transfer: Transfer) -> None:
         """A copy starts; where the settings say so, it or an older one lands at once."""
         transfer.begin(w)
         match w.settings.completion:
@@ -131,12 +130,12 @@ class Engine:
         """Those that have landed."""
         self.flying = [t for t in self.flying if not t.landed]
 
-    def perhaps(self, w: Workgroup) -> None:
+    def perhaps(self, w: CopyGroup) -> None:
         """Where copies land at random, let one do so now and then."""
         if w.settings.completion == "random" and w.launch.chance.random() < _LUCK:
             self.advance(w)
 
-    def advance(self, w: Workgroup) -> bool:
+    def advance(self, w: CopyGroup) -> bool:
         """Let a copy land; whether there was one under way."""
         self._forget()
         if not self.flying:
@@ -145,6 +144,20 @@ class Engine:
         at = len(self.flying) - 1 if late else w.launch.chance.randrange(len(self.flying))
         self.flying.pop(at).land(w)
         return True
+
+
+class CopyGroup(MemoryGroup):
+    """A workgroup with what copies beside its work-items."""
+
+    @cached_property
+    def engine(self) -> Engine:
+        """What moves the data of all copies."""
+        return Engine()
+
+    @cached_property
+    def proxies(self) -> Proxies:
+        """What the asynchronous proxy sees."""
+        return Proxies(self.size, self.launch.threads.stride)
 
 
 class Copies:
@@ -170,7 +183,7 @@ class Copies:
         self.waits: dict[tuple[Array, int], int] = {}
 
     def add(
-        self, w: Workgroup, source: Access, target: Access, items: Value, proxy: str = "generic"
+        self, w: CopyGroup, source: Access, target: Access, items: Value, proxy: str = "generic"
     ) -> None:
         """Start a copy in the open groups of these work-items."""
         transfer = Transfer(source, target, items, self._closed[items], proxy)
@@ -181,7 +194,7 @@ class Copies:
         """Close the open groups of these work-items."""
         self._closed[items] += 1
 
-    def wait(self, w: Workgroup, items: Value, pending: int) -> None:
+    def wait(self, w: CopyGroup, items: Value, pending: int) -> None:
         """These work-items wait for all but so many of their closed groups."""
         finished = self._closed[items] - pending
         self._finished[items] = np.maximum(self._finished[items], finished)

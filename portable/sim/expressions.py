@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -12,15 +11,13 @@ from portable.lang.elementwise import FUNCTIONS
 from portable.lang.ir import expressions as e
 from portable.lang.ir.types import lanes_of, scalar_of
 from portable.sim import report, values
+from portable.sim.touches import Site
 from portable.sim.values import Value
-
-if TYPE_CHECKING:
-    from portable.sim.memory import Site
-    from portable.sim.workgroup import Workgroup
+from portable.sim.workgroup import Workgroup
 
 __all__ = ["Evaluate", "evaluator"]
 
-Evaluate = Callable[["Workgroup"], Value]
+Evaluate = Callable[[Workgroup], Value]
 """Gives a value for every work-item, active or not; inactive ones get something harmless."""
 
 

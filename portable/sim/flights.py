@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
 
+from portable.sim.touches import Touch
 from portable.sim.values import Value
-
-if TYPE_CHECKING:
-    from portable.sim.memory import Access
 
 __all__ = ["COPY", "PRODUCT", "Flights"]
 
@@ -32,21 +30,21 @@ class Flights:
         self.count = 0
         self._reads: Value = np.zeros(granules, np.int32)
         self._writes: Value = np.zeros(granules, np.int32)
-        self._access: dict[int, tuple[Access, str]] = {}
+        self._access: dict[int, tuple[Touch, str]] = {}
 
-    def begin(self, access: Access, writes: bool, what: str = COPY) -> None:
+    def begin(self, access: Touch, writes: bool, what: str = COPY) -> None:
         """Something that reads or writes these granules starts."""
         self._access[id(access)] = access, what
         np.add.at(self._writes if writes else self._reads, access.granules, 1)
         self.count += 1
 
-    def end(self, access: Access, writes: bool) -> None:
+    def end(self, access: Touch, writes: bool) -> None:
         """It is done."""
         del self._access[id(access)]
         np.subtract.at(self._writes if writes else self._reads, access.granules, 1)
         self.count -= 1
 
-    def touched(self, granules: Value, writes: bool) -> tuple[int, Access, str] | None:
+    def touched(self, granules: Value, writes: bool) -> tuple[int, Touch, str] | None:
         """The first of these granules that must not be accessed yet, whose it is, and what is."""
         busy = self._writes[granules]
         if writes:

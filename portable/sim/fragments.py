@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
 from portable.errors import Location
@@ -11,14 +9,14 @@ from portable.lang.ir import statements as s
 from portable.lang.ir.types import Fragment, Region, Scope
 from portable.sim.active import Active
 from portable.sim.control import assign
-from portable.sim.memory import Site, read, write
+from portable.sim.memory import read, write
 from portable.sim.regions import Part
 from portable.sim.report import broken_promise, not_uniform
-from portable.sim.steps import Builder, Pauses, Plain, Running, Step, step
+from portable.sim.steps import Builder, Pauses, Plain, Step, step
+from portable.sim.strands import Running
+from portable.sim.touches import Site
 from portable.sim.values import Value
-
-if TYPE_CHECKING:
-    from portable.sim.workgroup import Workgroup
+from portable.sim.workgroup import Workgroup
 
 
 class _Holders:

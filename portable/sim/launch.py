@@ -4,22 +4,16 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
-from portable.errors import LaunchError
+from portable.errors import Location
 from portable.lang.ir.kernel import Kernel
-from portable.lang.ir.types import Array
-from portable.sim import binding
 from portable.sim.active import Active
 from portable.sim.errors import OtherAccess, WorkItemId
-from portable.sim.memory import Buffer, Site
 from portable.sim.settings import Settings
-from portable.sim.strands import WARPGROUP
 from portable.sim.survey import Survey
-from portable.sim.values import Value
-from portable.sim.workgroup import Threads, Workgroup
+from portable.sim.threads import WARPGROUP, Threads
 
 __all__ = ["Launch"]
 
@@ -37,8 +31,8 @@ class Launch:
         Workgroups along each dimension.
     group_count : int
         Workgroups in all.
-    sites : sequence of Site
-        The kernel's statements by number.
+    places : sequence of Location
+        Of the kernel's statements by number.
     threads : Threads
         How threads are numbered.
     survey : Survey
@@ -49,12 +43,6 @@ class Launch:
         All work-items of a workgroup, and none.
     local_ids : tuple of numpy.ndarray
         Local ids of the work-items along each dimension.
-    buffers : dict of Array to Buffer
-        Global arrays.
-    scalars, blank : dict of str to numpy.ndarray
-        Scalar parameters, and variables before their first assignment.
-    blanks : list
-        Memory that has a record of what was written: address, granule in bytes, the record.
     version : int
         Counts changes to global memory.
     """
@@ -63,14 +51,14 @@ class Launch:
         self,
         kernel: Kernel,
         survey: Survey,
-        sites: Sequence[Site],
+        places: Sequence[Location],
         groups: tuple[int, int, int],
         settings: Settings,
     ) -> None:
         self.kernel = kernel
         self.settings = settings
         self.groups = groups
-        self.sites = sites
+        self.places = places
         self.group_count = groups[0] * groups[1] * groups[2]
         x, y, z = kernel.workgroup
         item = np.arange(x * y * z)
@@ -80,36 +68,7 @@ class Launch:
         self.everyone = Active(np.ones(x * y * z, np.bool_))
         self.nobody = Active(np.zeros(x * y * z, np.bool_))
         self.survey = survey
-        self.buffers: dict[Array, Buffer] = {}
-        self.scalars: dict[str, Value] = {}
-        self.blank: dict[str, Value] = {}
-        self.blanks: list[tuple[int, int, Value]] = []
         self.version = 0
-
-    def bind(self, arguments: Sequence[Any], blank: frozenset[str]) -> None:
-        """Bind the arguments, one per parameter."""
-        parameters = self.kernel.parameters
-        if len(arguments) != len(parameters):
-            raise LaunchError(
-                f"{self.kernel.name} takes {len(parameters)} arguments, not {len(arguments)}"
-            )
-        arrays: dict[Array, Any] = {}
-        for parameter, argument in zip(parameters, arguments, strict=True):
-            if isinstance(parameter, Array):
-                arrays[parameter] = argument
-            else:
-                kind = parameter.type.numpy  # type: ignore[union-attr]
-                size = self.threads.work_items
-                self.scalars[parameter.name] = np.full(size, argument, kind)
-        self.buffers = binding.bind_arrays(self, arrays, blank)
-
-    def start(self, number: int) -> Workgroup:
-        """A new workgroup, about to begin."""
-        w = Workgroup(self, number)
-        if not self.blank:
-            self.blank = {v.name: w.undefined(v.type) for v in self.kernel.variables}
-            w.env.update(self.blank)
-        return w
 
     def work_item(self, group: int, item: int) -> WorkItemId:
         """The name of a thread of a workgroup."""
@@ -137,4 +96,4 @@ class Launch:
     def other_access(self, kind: str, site: int, thread: int) -> OtherAccess:
         """An earlier access, for a report."""
         group, item = divmod(thread, self.threads.stride)
-        return OtherAccess(kind, self.sites[site].location, self.work_item(group, item))
+        return OtherAccess(kind, self.places[site], self.work_item(group, item))

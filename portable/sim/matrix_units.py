@@ -6,7 +6,7 @@ After the pictures in the PTX manual, "Matrix Fragments for mma.m16n8k16" and th
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
 
@@ -15,12 +15,11 @@ from portable.lang.ir import statements as s
 from portable.sim import report
 from portable.sim.control import assign
 from portable.sim.instructions import instruction, worked_out
-from portable.sim.memory import Access, Site, locate, read, write
+from portable.sim.memory import Access, locate, read, write
 from portable.sim.steps import Builder, Plain, Step
+from portable.sim.touches import Site
 from portable.sim.values import Value
-
-if TYPE_CHECKING:
-    from portable.sim.workgroup import Workgroup
+from portable.sim.workgroup import Workgroup
 
 WARP: Final = 32
 _LANE: Final = np.arange(WARP)

@@ -3,29 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-from portable.errors import Location
 from portable.lang.ir.types import Array
 from portable.sim import report
+from portable.sim.group import Group
+from portable.sim.launch import Launch
+from portable.sim.shadow import Shadow
+from portable.sim.touches import Site
 from portable.sim.values import Value
 
-if TYPE_CHECKING:
-    from portable.sim.shadow import Shadow
-    from portable.sim.workgroup import Workgroup
-
-__all__ = ["Access", "Buffer", "Site", "advanced", "indexed", "locate", "read", "write"]
-
-
-@dataclass(frozen=True, slots=True)
-class Site:
-    """A statement of the kernel, and the array it accesses if any."""
-
-    number: int
-    location: Location
-    array: Array | None = None
+__all__ = ["Access", "Buffer", "MemoryGroup", "advanced", "indexed", "locate", "read", "write"]
 
 
 @dataclass(slots=True, eq=False)
@@ -123,6 +112,11 @@ class Access:
         self._granules: Value | None = None
 
     @property
+    def array(self) -> Array:
+        """The kernel's array."""
+        return self.buffer.array
+
+    @property
     def granules(self) -> Value:
         """The granules of the buffer's shadow that are accessed."""
         if self._granules is None:
@@ -134,7 +128,7 @@ class Access:
                 self._granules = (first[:, None] + np.arange(b.spans)).reshape(-1)
         return self._granules
 
-    def threads(self, w: Workgroup) -> Value:
+    def threads(self, w: Group) -> Value:
         """The thread that accesses each granule."""
         threads = self.items + w.number * w.clock.stride
         return np.repeat(threads, self.buffer.spans) if self.buffer.spans > 1 else threads
@@ -160,8 +154,28 @@ class Access:
         return values if self.kept is None else values[self.kept]
 
 
+class MemoryGroup(Group):
+    """A workgroup with the memory of the kernel's arrays.
+
+    Attributes
+    ----------
+    buffers : dict of Array to Buffer
+        Global, local and private arrays.
+    """
+
+    def __init__(self, launch: Launch, number: int) -> None:
+        super().__init__(launch, number)
+        self.buffers: dict[Array, Buffer] = {}
+
+    def changed(self, buffer: Buffer) -> None:
+        """Note that memory has changed; other workgroups may be waiting for it."""
+        self.changes += 1
+        if buffer.array.space == "global":
+            self.launch.version += 1
+
+
 def locate(
-    w: Workgroup,
+    w: MemoryGroup,
     site: Site,
     index: tuple[Value, ...],
     items: Value,
@@ -187,7 +201,7 @@ def locate(
 
 
 def _inside(
-    w: Workgroup, site: Site, buffer: Buffer, index: tuple[Value, ...], items: Value, clip: bool
+    w: MemoryGroup, site: Site, buffer: Buffer, index: tuple[Value, ...], items: Value, clip: bool
 ) -> Value | None:
     """Which elements are inside the array; None where all are."""
     bad: Value | None = None
@@ -198,11 +212,11 @@ def _inside(
     if bad is None:
         return None
     if w.settings.bounds and not clip:
-        raise report.out_of_bounds(w, site, buffer, index, items, bad)
+        raise report.out_of_bounds(w, site, buffer.extents, index, items, bad)
     return ~bad
 
 
-def read(w: Workgroup, access: Access) -> Value:
+def read(w: MemoryGroup, access: Access) -> Value:
     """The components' values, checked."""
     shadow = access.buffer.shadow
     if shadow is not None:
@@ -210,7 +224,7 @@ def read(w: Workgroup, access: Access) -> Value:
     return access.complete(access.buffer.data[access.offsets])
 
 
-def write(w: Workgroup, access: Access, values: Value) -> None:
+def write(w: MemoryGroup, access: Access, values: Value) -> None:
     """Give the components new values, checked; the later of two work-items prevails."""
     shadow = access.buffer.shadow
     if shadow is not None:

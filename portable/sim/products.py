@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
 
 from portable.sim import report
 from portable.sim.clocks import Clock
+from portable.sim.copies import CopyGroup
 from portable.sim.flights import PRODUCT
-from portable.sim.memory import Access, Site
-from portable.sim.strands import WARPGROUP
+from portable.sim.memory import Access
+from portable.sim.threads import WARPGROUP
+from portable.sim.touches import Site
 from portable.sim.values import Value
-
-if TYPE_CHECKING:
-    from portable.sim.workgroup import Workgroup
 
 __all__ = ["Product", "Products"]
 
@@ -88,7 +87,7 @@ class Products:
         closed = [product for groups in self._closed.values() for g in groups for product in g]
         return closed + [product for group in self._open.values() for product in group]
 
-    def add(self, w: Workgroup, warpgroup: int, product: Product) -> None:
+    def add(self, w: CopyGroup, warpgroup: int, product: Product) -> None:
         """A multiplication begins."""
         if warpgroup not in self._fenced and w.settings.copies:
             raise report.registers_unfenced(w, product.site)
@@ -108,7 +107,7 @@ class Products:
         self._open.setdefault(warpgroup, []).append(product)
         self._hold(w, warpgroup, product.registers)
 
-    def _hold(self, w: Workgroup, warpgroup: int, registers: tuple[str, ...]) -> None:
+    def _hold(self, w: CopyGroup, warpgroup: int, registers: tuple[str, ...]) -> None:
         """Keep the sums apart; the registers hold no number meanwhile."""
         if (warpgroup, registers) in self._held:
             return
@@ -122,7 +121,7 @@ class Products:
         """Close the group of those that have begun."""
         self._closed.setdefault(warpgroup, []).append(self._open.pop(warpgroup, []))
 
-    def wait(self, w: Workgroup, warpgroup: int, pending: int) -> None:
+    def wait(self, w: CopyGroup, warpgroup: int, pending: int) -> None:
         """Wait for all groups but so many."""
         groups = self._closed.get(warpgroup, [])
         done, left = groups[: len(groups) - pending], groups[max(len(groups) - pending, 0) :]
@@ -137,7 +136,7 @@ class Products:
         if not left and not self._open.get(warpgroup):
             self._release(w, warpgroup)
 
-    def _end(self, w: Workgroup, warpgroup: int, finished: list[Product]) -> None:
+    def _end(self, w: CopyGroup, warpgroup: int, finished: list[Product]) -> None:
         """The operands may be overwritten by whoever knows of the wait."""
         thread = w.launch.threads.warpgroups + warpgroup
         for product in finished:
@@ -154,7 +153,7 @@ class Products:
         first = warpgroup * WARPGROUP
         w.clock.acquire_together(np.arange(first, min(first + WARPGROUP, w.size)), known)
 
-    def _release(self, w: Workgroup, warpgroup: int) -> None:
+    def _release(self, w: CopyGroup, warpgroup: int) -> None:
         """The registers hold the sums again, and may be written to."""
         self._fenced.discard(warpgroup)
         rows = slice(warpgroup * WARPGROUP, (warpgroup + 1) * WARPGROUP)

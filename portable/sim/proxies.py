@@ -8,17 +8,13 @@ for local memory, the other for all. (PTX ISA, "Proxies".)
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
 from portable.sim import report
 from portable.sim.clocks import Clock, joined
+from portable.sim.group import Group
+from portable.sim.memory import Access
 from portable.sim.values import Value
-
-if TYPE_CHECKING:
-    from portable.sim.memory import Access
-    from portable.sim.workgroup import Workgroup
 
 __all__ = ["Proxies"]
 
@@ -39,7 +35,7 @@ class Proxies:
         self._everywhere: dict[int, Clock] = {}
         self._shared: Clock | None = None
 
-    def fence(self, w: Workgroup, everywhere: bool = False) -> None:
+    def fence(self, w: Group, everywhere: bool = False) -> None:
         """A fence by every active work-item: all that it knows of is behind it."""
         if everywhere:
             for item in w.active.ids.tolist():
@@ -85,7 +81,7 @@ class Proxies:
                 made[id(known)] = np.maximum(before, published)
             self._known[item] = made[id(known)]
 
-    def check(self, w: Workgroup, access: Access, kind: str) -> None:
+    def check(self, w: Group, access: Access, kind: str) -> None:
         """An access through the asynchronous proxy must see the latest writes of work-items."""
         shadow = access.buffer.shadow
         if shadow is None or shadow.races is None or not w.settings.copies:
@@ -96,7 +92,7 @@ class Proxies:
         threads, times, sites = latest
         items = access.threads(w) % w.clock.stride
         doubtful = (times > 0) & w.launch.threads.generic(threads % w.clock.stride)
-        sees = self._sees_local if access.buffer.array.space == "local" else self._sees_global
+        sees = self._sees_local if access.array.space == "local" else self._sees_global
         for item in np.unique(items[doubtful]).tolist():
             mine = np.flatnonzero(doubtful & (items == item))
             unseen = mine[~sees(w, item, threads[mine], times[mine])]
@@ -104,14 +100,14 @@ class Proxies:
                 at = int(unseen[0])
                 raise report.unfenced(w, access, kind, at, int(threads[at]), int(sites[at]))
 
-    def _sees_local(self, w: Workgroup, item: int, threads: Value, times: Value) -> Value:
+    def _sees_local(self, w: Group, item: int, threads: Value, times: Value) -> Value:
         """Which writes by threads at times are behind a fence that a work-item knows of."""
         own = threads - w.number * w.clock.stride
         seen: Value = times <= self._known.get(item, self._common)[own]
         seen |= (own == item) & (times <= self._own[item])
         return seen
 
-    def _sees_global(self, w: Workgroup, item: int, threads: Value, times: Value) -> Value:
+    def _sees_global(self, w: Group, item: int, threads: Value, times: Value) -> Value:
         """The same of global memory."""
         known = self._everywhere.get(item, self._shared)
         writes = np.stack([threads, times], 1)

@@ -12,15 +12,13 @@ unordered among themselves, and all of them count.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
+from portable.sim.group import Group
+from portable.sim.touches import Touch
 from portable.sim.values import Value
-
-if TYPE_CHECKING:
-    from portable.sim.memory import Access
-    from portable.sim.workgroup import Workgroup
 
 __all__ = ["Collision", "RaceCells"]
 
@@ -58,7 +56,7 @@ class _Records:
     # -- asking -------------------------------------------------------------------------------
 
     def collision(
-        self, w: Workgroup, granules: Value, threads: Value, together: bool
+        self, w: Group, granules: Value, threads: Value, together: bool
     ) -> Collision | None:
         """The first of these accesses that some earlier access here does not happen before."""
         late = np.flatnonzero(~self._before(w, granules, threads, together))
@@ -70,7 +68,7 @@ class _Records:
                 return Collision(i, self.kind, other, int(self.site[granule]))
         return self._spilled_collision(w, granules, threads)
 
-    def _before(self, w: Workgroup, granules: Value, threads: Value, together: bool) -> Value:
+    def _before(self, w: Group, granules: Value, threads: Value, together: bool) -> Value:
         """Where the common floors alone order the accesses."""
         earlier = self.thread[granules]
         before: Value = self.time[granules] <= w.clock.common.floors[earlier // self.stride]
@@ -78,9 +76,7 @@ class _Records:
             before |= earlier == threads
         return before
 
-    def _first_unknown(
-        self, w: Workgroup, granules: Value, threads: Value, late: Value
-    ) -> int | None:
+    def _first_unknown(self, w: Group, granules: Value, threads: Value, late: Value) -> int | None:
         """The first of some positions whose work-item does not know of the earlier access."""
         if w.clock.plain:
             return int(late[0])
@@ -91,9 +87,7 @@ class _Records:
         ]
         return min((x for x in found if x is not None), default=None)
 
-    def _unknown_alone(
-        self, w: Workgroup, granules: Value, threads: Value, late: Value
-    ) -> int | None:
+    def _unknown_alone(self, w: Group, granules: Value, threads: Value, late: Value) -> int | None:
         """The same where one thread accessed each; equal questions are asked once."""
         if not late.size:
             return None
@@ -106,7 +100,7 @@ class _Records:
                 return int(late[i])
         return None
 
-    def _askers(self, w: Workgroup, threads: Value) -> Value:
+    def _askers(self, w: Group, threads: Value) -> Value:
         """For each thread a work-item that knows the same, the same for many."""
         items = threads % self.stride
         asker = np.zeros(self.stride, np.int64)
@@ -117,7 +111,7 @@ class _Records:
         return found
 
     def _unknown_among_many(
-        self, w: Workgroup, granules: Value, threads: Value, late: Value
+        self, w: Group, granules: Value, threads: Value, late: Value
     ) -> int | None:
         """The same where many did; the log names them."""
         if not late.size:
@@ -135,7 +129,7 @@ class _Records:
                 return int(late[i])
         return None
 
-    def _unknown_to(self, w: Workgroup, item: int, workgroup: int) -> Value:
+    def _unknown_to(self, w: Group, item: int, workgroup: int) -> Value:
         """The granules that threads of a workgroup accessed, which a work-item does not know of."""
         out = [np.zeros(0, np.int64)]
         for granules, threads, time in self._since(w, workgroup):
@@ -144,7 +138,7 @@ class _Records:
                 out.append(granules[np.isin(threads, unknown)])
         return np.concatenate(out)
 
-    def _since(self, w: Workgroup, workgroup: int) -> Iterator[tuple[Value, Value, int]]:
+    def _since(self, w: Group, workgroup: int) -> Iterator[tuple[Value, Value, int]]:
         """The accesses of a workgroup after what is commonly known, latest first."""
         assert self._log is not None
         for entry in reversed(self._log.get(workgroup, ())):
@@ -152,9 +146,7 @@ class _Records:
                 break
             yield entry
 
-    def _all_known(
-        self, w: Workgroup, granule: int, workgroup: int, item: int, thread: int
-    ) -> bool:
+    def _all_known(self, w: Group, granule: int, workgroup: int, item: int, thread: int) -> bool:
         """Whether each of the many accesses of a workgroup is ordered."""
         return all(
             earlier == thread or w.clock.knows(item, earlier, time)
@@ -162,7 +154,7 @@ class _Records:
             for earlier in threads[granules == granule].tolist()
         )
 
-    def _spilled_collision(self, w: Workgroup, granules: Value, threads: Value) -> Collision | None:
+    def _spilled_collision(self, w: Group, granules: Value, threads: Value) -> Collision | None:
         if not self.spilled:
             return None
         for i, granule in enumerate(granules.tolist()):
@@ -184,7 +176,7 @@ class _Records:
 
     # -- telling ------------------------------------------------------------------------------
 
-    def replace(self, w: Workgroup, granules: Value, threads: Value, site: int) -> None:
+    def replace(self, w: Group, granules: Value, threads: Value, site: int) -> None:
         """These accesses stand for all earlier ones."""
         self.thread[granules] = threads
         self.time[granules] = w.clock.time
@@ -197,7 +189,7 @@ class _Records:
             for granule in granules.tolist():
                 self.spilled.pop(granule, None)
 
-    def add(self, w: Workgroup, granules: Value, threads: Value, site: int, together: bool) -> None:
+    def add(self, w: Group, granules: Value, threads: Value, site: int, together: bool) -> None:
         """These accesses join those that they are not ordered after."""
         if self._log is not None:
             self._log.setdefault(w.number, []).append((granules, threads, w.clock.time))
@@ -213,13 +205,13 @@ class _Records:
         if not own.all():
             self._spill(w, late[~own], who[~own], site)
 
-    def _put(self, w: Workgroup, granules: Value, threads: Value, site: int) -> None:
+    def _put(self, w: Group, granules: Value, threads: Value, site: int) -> None:
         self.replace(w, granules, threads, site)
         lost = self.thread[granules] != threads
         if lost.any():
             self._crowd(w, granules[lost], self.thread[granules[lost]], threads[lost])
 
-    def _crowd(self, w: Workgroup, granules: Value, first: Value, second: Value) -> None:
+    def _crowd(self, w: Group, granules: Value, first: Value, second: Value) -> None:
         """Mark granules as accessed by many, two of whom are given."""
         if self.pair is None:
             self.pair = np.zeros((self.thread.size, 2), np.int32)
@@ -228,7 +220,7 @@ class _Records:
         self.pair[granules[new], 1] = second[new]
         self.thread[granules] = w.number * self.stride + self.many
 
-    def _spill(self, w: Workgroup, granules: Value, threads: Value, site: int) -> None:
+    def _spill(self, w: Group, granules: Value, threads: Value, site: int) -> None:
         for granule, thread in zip(granules.tolist(), threads.tolist(), strict=True):
             self.spilled.setdefault(granule, {})[thread] = (w.clock.time, site)
 
@@ -251,7 +243,7 @@ class RaceCells:
         self._ordered = ordered
         self._kinds: dict[str, _Records] = {}
 
-    def collision(self, w: Workgroup, access: Access, kind: str) -> Collision | None:
+    def collision(self, w: Group, access: Touch, kind: str) -> Collision | None:
         """The first earlier access that a new one of this kind races with, if any."""
         granules, threads = access.granules, access.threads(w)
         for other in _CONFLICTS[kind]:
@@ -262,7 +254,7 @@ class RaceCells:
                     return found
         return None
 
-    def record(self, w: Workgroup, access: Access, kind: str) -> Collision | None:
+    def record(self, w: Group, access: Touch, kind: str) -> Collision | None:
         """Remember an access; two plain writes of one statement to one place collide."""
         granules, threads = access.granules, access.threads(w)
         records = self._kinds.get(kind)
@@ -275,7 +267,7 @@ class RaceCells:
         return self._record_write(w, records, granules, threads, access.site.number)
 
     def _record_write(
-        self, w: Workgroup, records: _Records, granules: Value, threads: Value, site: int
+        self, w: Group, records: _Records, granules: Value, threads: Value, site: int
     ) -> Collision | None:
         records.replace(w, granules, threads, site)
         for kind, others in self._kinds.items():

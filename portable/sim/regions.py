@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, cast
+from typing import cast
 
 import numpy as np
 
 from portable.lang.ir.expressions import Expression
 from portable.lang.ir.types import Region
-from portable.sim.memory import Access, Site, locate
+from portable.sim.memory import Access, locate
 from portable.sim.steps import Builder
+from portable.sim.touches import Site
 from portable.sim.values import Value
-
-if TYPE_CHECKING:
-    from portable.sim.workgroup import Workgroup
+from portable.sim.workgroup import Workgroup
 
 __all__ = ["Part"]
 

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
 
+from portable.lang.ir.types import Array
 from portable.sim import errors
+from portable.sim.group import Group
+from portable.sim.races import Collision
+from portable.sim.touches import Site, Touch
 from portable.sim.values import Value
-
-if TYPE_CHECKING:
-    from portable.sim.memory import Access, Buffer, Site
-    from portable.sim.races import Collision
-    from portable.sim.workgroup import Workgroup
 
 __all__ = [
     "NOBODY_COMES",
@@ -44,7 +43,7 @@ NOBODY_COMES: Final = (
 )
 
 
-def _about(w: Workgroup, site: Site, items: Any = ()) -> dict[str, Any]:
+def _about(w: Group, site: Site, items: Any = ()) -> dict[str, Any]:
     """What every report holds."""
     return {
         "location": site.location,
@@ -54,63 +53,69 @@ def _about(w: Workgroup, site: Site, items: Any = ()) -> dict[str, Any]:
     }
 
 
-def _element(access: Access, position: int) -> str:
-    array = access.buffer.array
+def _element(access: Touch, position: int) -> str:
+    array = access.array
     return f"{array.name}[{', '.join(map(str, access.element(position)))}]"
 
 
 def out_of_bounds(
-    w: Workgroup, site: Site, buffer: Buffer, index: tuple[Value, ...], items: Value, bad: Value
+    w: Group,
+    site: Site,
+    extents: tuple[int, ...],
+    index: tuple[Value, ...],
+    items: Value,
+    bad: Value,
 ) -> errors.OutOfBoundsError:
-    """Some elements, where `bad`, lie outside the array."""
+    """Some elements, where `bad`, lie outside the site's array of these extents."""
+    array = site.array
+    assert array is not None
     where = np.flatnonzero(bad)
     first = tuple(int(i[where[0]]) for i in index)
     text = ", ".join(map(str, first))
     return errors.OutOfBoundsError(
-        f"index out of bounds: {buffer.array.name}[{text}] of {buffer.array.space} array "
-        f"{buffer.array.name} with shape {buffer.extents}",
+        f"index out of bounds: {array.name}[{text}] of {array.space} array {array.name} "
+        f"with shape {extents}",
         index=first,
-        hint=_guard(buffer, first),
+        hint=_guard(array, extents, first),
         **_about(w, site, items[where]),
     )
 
 
-def _guard(buffer: Buffer, index: tuple[int, ...]) -> str:
+def _guard(array: Array, extents: tuple[int, ...], index: tuple[int, ...]) -> str:
     """What keeps an index inside, by the first dimension in which it is not."""
-    extents = enumerate(zip(index, buffer.extents, strict=False))
-    dim, at = next(((d, i) for d, (i, n) in extents if not 0 <= i < n), (0, 0))
+    places = enumerate(zip(index, extents, strict=False))
+    dim, at = next(((d, i) for d, (i, n) in places if not 0 <= i < n), (0, 0))
     if at < 0:
         return "negative indices do not wrap; guard the access, for instance with `if i >= 0:`"
-    text = f"guard the access, for instance with `if i < {buffer.array.name}.shape[{dim}]:`"
+    text = f"guard the access, for instance with `if i < {array.name}.shape[{dim}]:`"
     padded = "; an ndrange is padded to whole workgroups"
-    return text + (padded if buffer.array.space == "global" else "")
+    return text + (padded if array.space == "global" else "")
 
 
-def failed_check(w: Workgroup, site: Site, message: str, items: Any) -> errors.FailedCheckError:
+def failed_check(w: Group, site: Site, message: str, items: Any) -> errors.FailedCheckError:
     """What the author held for certain does not hold for some work-items."""
     text = f"check failed: {message}" if message else "check failed"
     return errors.FailedCheckError(text, **_about(w, site, items))
 
 
-def uninitialised(w: Workgroup, access: Access, positions: Value) -> errors.UninitialisedReadError:
+def uninitialised(w: Group, access: Touch, positions: Value) -> errors.UninitialisedReadError:
     """Some positions are read and nothing has written them."""
     first = int(positions[0])
     return errors.UninitialisedReadError(
-        f"read of {_element(access, first)} ({access.buffer.array.space}), "
-        "which nothing has written",
+        f"read of {_element(access, first)} ({access.array.space}), which nothing has written",
         index=access.element(first),
         **_about(w, access.site, [access.item(int(p)) for p in positions]),
     )
 
 
-def race(w: Workgroup, access: Access, kind: str, collision: Collision) -> errors.RaceError:
+def race(w: Group, access: Touch, kind: str, collision: Collision) -> errors.RaceError:
     """An access is unordered with an earlier one."""
     other = w.launch.other_access(collision.kind, collision.site, collision.thread)
     mine = w.work_item(access.item(collision.position))
     inside = mine.group_id == other.work_item.group_id
     by_itself = other.location.line == access.site.location.line
     return errors.RaceError(
-        f"race on {_element(access, collision.position)} ({access.buffer.array.space}): {kind}",
+        f"race on {_element(access, collision.position)} ({access.array.space}): {kind}",
         index=access.element(collision.position),
         other=other,
         hint=_BETWEEN if not inside else _ITSELF if by_itself else _INSIDE,
@@ -130,12 +135,12 @@ _BETWEEN = (
 
 
 def in_flight(
-    w: Workgroup, access: Access, kind: str, position: int, beside: Access, what: str
+    w: Group, access: Touch, kind: str, position: int, beside: Touch, what: str
 ) -> errors.AsyncCopyError:
     """An access to memory that something under way has not done with."""
     other = w.launch.other_access(what, beside.site.number, int(beside.threads(w)[0]))
     return errors.AsyncCopyError(
-        f"{kind} of {_element(access, position)} ({access.buffer.array.space}), "
+        f"{kind} of {_element(access, position)} ({access.array.space}), "
         f"which an {what} is still working on",
         index=access.element(position),
         other=other,
@@ -144,7 +149,7 @@ def in_flight(
     )
 
 
-def divergence(w: Workgroup, site: Site, what: str, missing: Value) -> errors.DivergenceError:
+def divergence(w: Group, site: Site, what: str, missing: Value) -> errors.DivergenceError:
     """Some work-items do not reach a collective operation with the others."""
     first = w.work_item(int(missing[0]))
     return errors.DivergenceError(
@@ -156,7 +161,7 @@ def divergence(w: Workgroup, site: Site, what: str, missing: Value) -> errors.Di
 
 
 def not_uniform(
-    w: Workgroup, site: Site, what: str, values: Value, expected: Value
+    w: Group, site: Site, what: str, values: Value, expected: Value
 ) -> errors.NotUniformError:
     """Active work-items have other values than expected, which are those of one among them."""
     differs = values != expected
@@ -168,17 +173,17 @@ def not_uniform(
     )
 
 
-def broken_promise(w: Workgroup, site: Site, what: str, items: Value) -> errors.BrokenPromiseError:
+def broken_promise(w: Group, site: Site, what: str, items: Value) -> errors.BrokenPromiseError:
     """What the IR promises of an operand does not hold for some work-items."""
     return errors.BrokenPromiseError(f"broken promise: {what}", **_about(w, site, items))
 
 
-def endless_wait(w: Workgroup, site: Site, reason: str, hint: str = "") -> errors.EndlessWaitError:
+def endless_wait(w: Group, site: Site, reason: str, hint: str = "") -> errors.EndlessWaitError:
     """A workgroup waits for what will not come."""
     return errors.EndlessWaitError(reason, hint=hint, **_about(w, site, w.active.ids))
 
 
-def not_contiguous(w: Workgroup, access: Access) -> errors.AsyncCopyError:
+def not_contiguous(w: Group, access: Touch) -> errors.AsyncCopyError:
     """A bulk copy of elements that are no neighbours in memory."""
     return errors.AsyncCopyError(
         f"bulk copy at {_element(access, 0)} of elements that are not contiguous in memory",
@@ -187,14 +192,14 @@ def not_contiguous(w: Workgroup, access: Access) -> errors.AsyncCopyError:
     )
 
 
-def part_of_element(w: Workgroup, site: Site, size: int) -> errors.AsyncCopyError:
+def part_of_element(w: Group, site: Site, size: int) -> errors.AsyncCopyError:
     """A bulk copy of a part of an element."""
     return errors.AsyncCopyError(
         f"bulk copy of {size} bytes, which are no whole elements", **_about(w, site, w.active.ids)
     )
 
 
-def misaligned(w: Workgroup, site: Site, size: int, items: Value) -> errors.AsyncCopyError:
+def misaligned(w: Group, site: Site, size: int, items: Value) -> errors.AsyncCopyError:
     """Addresses that are no multiples of what is copied at once."""
     return errors.AsyncCopyError(
         f"asynchronous copy of {size} bytes at an address that is no multiple of that",
@@ -202,7 +207,7 @@ def misaligned(w: Workgroup, site: Site, size: int, items: Value) -> errors.Asyn
     )
 
 
-def no_row(w: Workgroup, access: Access, position: int) -> errors.AsyncCopyError:
+def no_row(w: Group, access: Touch, position: int) -> errors.AsyncCopyError:
     """An instruction moves 16 bytes that are no neighbours or not aligned."""
     return errors.AsyncCopyError(
         f"{_element(access, position)} does not begin 16 aligned bytes of a row",
@@ -211,7 +216,7 @@ def no_row(w: Workgroup, access: Access, position: int) -> errors.AsyncCopyError
     )
 
 
-def wrong_phase(w: Workgroup, site: Site, phase: int, due: int) -> errors.AsyncCopyError:
+def wrong_phase(w: Group, site: Site, phase: int, due: int) -> errors.AsyncCopyError:
     """A wait for the wrong use of a slot."""
     return errors.AsyncCopyError(
         f"bulk wait for phase {phase} where phase {due} is due",
@@ -221,11 +226,11 @@ def wrong_phase(w: Workgroup, site: Site, phase: int, due: int) -> errors.AsyncC
 
 
 def unfenced(
-    w: Workgroup, access: Access, kind: str, position: int, thread: int, site: int
+    w: Group, access: Touch, kind: str, position: int, thread: int, site: int
 ) -> errors.AsyncCopyError:
     """The asynchronous proxy does not see the latest write of a work-item."""
     return errors.AsyncCopyError(
-        f"{kind} of {_element(access, position)} ({access.buffer.array.space}) through the "
+        f"{kind} of {_element(access, position)} ({access.array.space}) through the "
         "asynchronous proxy, which does not see what was written there",
         index=access.element(position),
         other=w.launch.other_access("write", site, thread),
@@ -234,7 +239,7 @@ def unfenced(
     )
 
 
-def early_phase(w: Workgroup, site: Site, announced: int, thread: int) -> errors.AsyncCopyError:
+def early_phase(w: Group, site: Site, announced: int, thread: int) -> errors.AsyncCopyError:
     """A phase may be over before all bytes of its copies are announced."""
     return errors.AsyncCopyError(
         "nothing orders the last arrival at an mbarrier after the announcement of bytes: the phase "
@@ -245,7 +250,7 @@ def early_phase(w: Workgroup, site: Site, announced: int, thread: int) -> errors
     )
 
 
-def product_under_way(w: Workgroup, site: Site) -> errors.AsyncCopyError:
+def product_under_way(w: Group, site: Site) -> errors.AsyncCopyError:
     """A sum is used, or a workgroup ends, before its multiplications are waited for."""
     return errors.AsyncCopyError(
         "a sum whose multiplications nothing has waited for",
@@ -254,7 +259,7 @@ def product_under_way(w: Workgroup, site: Site) -> errors.AsyncCopyError:
     )
 
 
-def registers_unfenced(w: Workgroup, site: Site) -> errors.AsyncCopyError:
+def registers_unfenced(w: Group, site: Site) -> errors.AsyncCopyError:
     """A multiplication may not see what was written to the registers of its sum."""
     return errors.AsyncCopyError(
         "a multiplication whose sum may have been written to since the last fence for registers",
@@ -262,7 +267,7 @@ def registers_unfenced(w: Workgroup, site: Site) -> errors.AsyncCopyError:
     )
 
 
-def too_many_arrivals(w: Workgroup, site: Site, count: int) -> errors.AsyncCopyError:
+def too_many_arrivals(w: Group, site: Site, count: int) -> errors.AsyncCopyError:
     """More work-items arrive at an mbarrier than a phase was made for."""
     return errors.AsyncCopyError(
         f"more than the {count} arrivals that the mbarrier was made for",
@@ -271,10 +276,10 @@ def too_many_arrivals(w: Workgroup, site: Site, count: int) -> errors.AsyncCopyE
     )
 
 
-def never_waited(w: Workgroup, access: Access) -> errors.AsyncCopyError:
+def never_waited(w: Group, access: Touch) -> errors.AsyncCopyError:
     """A workgroup has ended with a copy to global memory under way."""
     return errors.AsyncCopyError(
-        f"asynchronous copy to {access.buffer.array.name} that nothing waits for",
+        f"asynchronous copy to {access.array.name} that nothing waits for",
         hint="commit the copy and wait for it before the kernel ends",
         **_about(w, access.site, access.items[:1]),
     )

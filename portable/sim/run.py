@@ -27,7 +27,8 @@ from portable.sim import (
 from portable.sim.launch import Launch
 from portable.sim.scheduler import run_workgroups
 from portable.sim.settings import Settings, current
-from portable.sim.steps import Builder, Running
+from portable.sim.steps import Builder
+from portable.sim.strands import Running
 from portable.sim.survey import Survey
 from portable.sim.workgroup import Workgroup
 
@@ -72,7 +73,7 @@ class Simulation:
         builder = Builder(kernel)
         self._survey = Survey(kernel)
         self._body = builder.block(kernel.body)
-        self._sites = builder.sites
+        self._places = [site.location for site in builder.sites]
 
     def _whole(self, w: Workgroup) -> Running:
         yield from self._body(w)
@@ -89,13 +90,13 @@ class Simulation:
         """Run it; parameters are those of `run`."""
         if min(groups) < 1:
             raise LaunchError(f"a launch needs workgroups along each dimension, not {groups}")
-        launch = Launch(self.kernel, self._survey, self._sites, groups, settings or current())
+        launch = Launch(self.kernel, self._survey, self._places, groups, settings or current())
         with np.errstate(all="ignore"):
-            launch.bind(arguments, frozenset(uninitialised))
+            bound = binding.bind(launch, arguments, frozenset(uninitialised))
             try:
-                run_workgroups(launch, self._whole)
+                run_workgroups(launch, bound, self._whole)
             finally:
-                binding.keep_written(launch)
+                binding.keep_written(bound)
 
 
 def run(

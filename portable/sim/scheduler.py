@@ -13,9 +13,10 @@ from dataclasses import dataclass
 from typing import Final
 
 from portable.sim import report
+from portable.sim.binding import Arguments
 from portable.sim.launch import Launch
 from portable.sim.settings import Schedule
-from portable.sim.steps import Pause, Running
+from portable.sim.strands import Pause, Running
 from portable.sim.workgroup import Workgroup
 
 __all__ = ["run_workgroups"]
@@ -80,7 +81,9 @@ def _order(launch: Launch, chance: random.Random) -> list[int]:
     return order
 
 
-def run_workgroups(launch: Launch, body: Callable[[Workgroup], Running]) -> None:
+def run_workgroups(
+    launch: Launch, arguments: Arguments, body: Callable[[Workgroup], Running]
+) -> None:
     """Run all workgroups to their ends, or to the first fault.
 
     At most `Settings.resident` run at once, and one starts only when another has ended: no
@@ -94,7 +97,7 @@ def run_workgroups(launch: Launch, body: Callable[[Workgroup], Running]) -> None
     idle_turns, version, turn = 0, 0, 0
     while running or unstarted:
         while unstarted and len(running) < settings.resident:
-            w = launch.start(unstarted.pop())
+            w = Workgroup(launch, arguments, unstarted.pop())
             running.append(_Runner(w, body(w), launch.group_count - len(unstarted) - 1))
         ready = [r for r in running if r.ready(launch.version)]
         if not ready:

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import numpy as np
 
 from portable.sim import report
 from portable.sim.clocks import Published
 from portable.sim.flights import Flights
+from portable.sim.group import Group
 from portable.sim.races import RaceCells
+from portable.sim.touches import Touch
 from portable.sim.values import Value
-
-if TYPE_CHECKING:
-    from portable.sim.memory import Access
-    from portable.sim.workgroup import Workgroup
 
 __all__ = ["AccessKind", "Shadow"]
 
@@ -55,12 +53,12 @@ class Shadow:
         """Whether nothing is checked."""
         return self.written is None and self.races is None and self.flights is None
 
-    def access(self, w: Workgroup, access: Access, kind: AccessKind) -> None:
+    def access(self, w: Group, access: Touch, kind: AccessKind) -> None:
         """Check an access and remember it."""
         self.check(w, access, kind)
         self.record(w, access, kind)
 
-    def check(self, w: Workgroup, access: Access, kind: AccessKind) -> None:
+    def check(self, w: Group, access: Touch, kind: AccessKind) -> None:
         """Report what is wrong with an access, if anything."""
         if self.flights is not None and self.flights.count:
             self._check_flights(w, access, kind)
@@ -73,13 +71,13 @@ class Shadow:
             if collision is not None:
                 raise report.race(w, access, kind, collision)
 
-    def _check_flights(self, w: Workgroup, access: Access, kind: AccessKind) -> None:
+    def _check_flights(self, w: Group, access: Touch, kind: AccessKind) -> None:
         assert self.flights is not None
         found = self.flights.touched(access.granules, kind in _WRITES)
         if found is not None:
             raise report.in_flight(w, access, kind, *found)
 
-    def record(self, w: Workgroup, access: Access, kind: AccessKind) -> None:
+    def record(self, w: Group, access: Touch, kind: AccessKind) -> None:
         """Remember an access that is in order."""
         if self.written is not None and kind in _WRITES:
             self.written[access.granules] = True

@@ -6,10 +6,10 @@ yields a `Pause` where another workgroup may go on.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import singledispatch
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from portable.errors import Location, UnsupportedError
 from portable.lang.ir import statements as s
@@ -17,37 +17,14 @@ from portable.lang.ir.expressions import Const, Expression
 from portable.lang.ir.kernel import Kernel
 from portable.lang.ir.types import Array
 from portable.sim.expressions import Evaluate, evaluator
-from portable.sim.memory import Site
+from portable.sim.strands import Running
+from portable.sim.touches import Site
+from portable.sim.workgroup import Workgroup
 
-if TYPE_CHECKING:
-    from portable.sim.workgroup import Workgroup
-
-__all__ = ["Builder", "Pause", "Pauses", "Plain", "Running", "Runs", "Step", "step"]
-
-
-@dataclass(frozen=True, slots=True)
-class Pause:
-    """A place where another workgroup, or another strand of this one, may go on.
-
-    Attributes
-    ----------
-    site : Site
-        The place.
-    stuck : bool
-        Whether the workgroup can only repeat itself until others change global memory: the
-        end of a round of a loop at which everything stands as it stood at the round's start.
-    until : callable or None
-        Where only other strands of the workgroup can change something (`strands`): whether
-        they have.
-    """
-
-    site: Site
-    stuck: bool
-    until: Callable[[], bool] | None = None
+__all__ = ["Builder", "Pauses", "Plain", "Runs", "Step", "step"]
 
 
-Running = Generator[Pause, None, None]
-Runs = Callable[["Workgroup"], Running]
+Runs = Callable[[Workgroup], Running]
 
 
 @dataclass(frozen=True, slots=True)

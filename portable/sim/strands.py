@@ -1,34 +1,41 @@
-"""Parts of a workgroup that go their own ways for a while.
-
-Work-items mostly run in step. Where the branches of an `If` wait for each other at mbarriers, each
-warpgroup of each branch becomes a strand with its own variables, and the strands take turns until
-all have come to the end of their branch. `Settings.turns` says which goes on when several can.
-"""
+"""Work-items on their way through a block: where they pause, and strands that go on alone."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
 
-import numpy as np
-
-from portable.sim import report
 from portable.sim.active import Active, LoopMasks
-from portable.sim.steps import Pause, Running
-from portable.sim.values import Value, select
+from portable.sim.group import Group
+from portable.sim.touches import Site
+from portable.sim.values import Value
 
-if TYPE_CHECKING:
-    from portable.sim.memory import Site
-    from portable.sim.workgroup import Workgroup
-
-__all__ = ["WARPGROUP", "Strand", "apart", "divided"]
-
-WARPGROUP: Final = 128
-"""Work-items that multiply together; none waits without the others."""
+__all__ = ["Pause", "Running", "Strand"]
 
 
-_FAIRNESS: Final = 1 / 16
+@dataclass(frozen=True, slots=True)
+class Pause:
+    """A place where another workgroup, or another strand of this one, may go on.
+
+    Attributes
+    ----------
+    site : Site
+        The place.
+    stuck : bool
+        Whether the workgroup can only repeat itself until others change global memory: the
+        end of a round of a loop at which everything stands as it stood at the round's start.
+    until : callable or None
+        Where only other strands of the workgroup can change something (`turns`): whether
+        they have.
+    """
+
+    site: Site
+    stuck: bool
+    until: Callable[[], bool] | None = None
+
+
+Running = Generator[Pause, None, None]
+"""The rest of a block: the places at which others may go on."""
 
 
 @dataclass(slots=True, eq=False)
@@ -62,7 +69,7 @@ class Strand:
     seen: tuple[int, int] = (0, 0)
     ended: bool = False
 
-    def ready(self, w: Workgroup) -> bool:
+    def ready(self, w: Group) -> bool:
         """Whether it may do something new."""
         if self.ended or self.pause is None:
             return not self.ended
@@ -70,7 +77,7 @@ class Strand:
             return self.pause.until()
         return not self.pause.stuck or self.seen != (w.changes, w.launch.version)
 
-    def turn(self, w: Workgroup) -> Pause | None:
+    def turn(self, w: Group) -> Pause | None:
         """Run until the next pause, which is given, or to the end."""
         saved = w.env, w.active, w.loops
         w.env, w.active, w.loops = self.env, self.active, self.loops
@@ -80,76 +87,3 @@ class Strand:
         w.env, w.active, w.loops = saved
         self.seen = w.changes, w.launch.version
         return self.pause
-
-
-def divided(
-    w: Workgroup, branches: Sequence[tuple[Active, Callable[[Workgroup], Running]]]
-) -> list[Strand]:
-    """The strands of some blocks and those who run each."""
-    out = []
-    warpgroup = np.arange(w.size) // WARPGROUP
-    for members, block in branches:
-        for number in np.unique(warpgroup[members.ids]):
-            mine = members.where(warpgroup == number)
-            out.append(Strand(mine, mine, dict(w.env), list(w.loops), block(w)))
-    return out
-
-
-def apart(w: Workgroup, site: Site, strands: list[Strand], assigned: Sequence[str]) -> Running:
-    """Run strands to their ends, then go on in step with the variables that they `assigned`."""
-    if w.strands is None:
-        w.strands = list(strands)
-        yield from _take_turns(w, w.strands)
-        w.strands = None
-    else:
-        w.strands += strands
-        while not all(x.ended for x in strands):
-            yield Pause(site, False, lambda: all(x.ended for x in strands))
-    for name in assigned:
-        for x in strands:
-            if x.env[name] is not w.env[name]:
-                w.env[name] = select(x.members.mask, x.env[name], w.env[name])
-    w.active = Active(np.logical_or.reduce([x.active.mask for x in strands]))
-
-
-def _take_turns(w: Workgroup, strands: list[Strand]) -> Running:
-    while any(not x.ended for x in strands):
-        ready = [x for x in strands if x.ready(w)]
-        if not ready:
-            if w.engine.advance(w):
-                continue
-            if not (yield from _stuck(w, strands)):
-                return
-            continue
-        strand = _chosen(w, ready)
-        pause = strand.turn(w)
-        w.engine.perhaps(w)
-        if pause is not None and not pause.stuck and pause.until is None:
-            yield pause
-
-
-def _chosen(w: Workgroup, ready: list[Strand]) -> Strand:
-    """The one to go on; one that only loops is not preferred for ever."""
-    chance = w.launch.chance
-    if w.settings.turns == "random" or chance.random() < _FAIRNESS:
-        return chance.choice(ready)
-    prefer = min if w.settings.turns == "first" else max
-    return prefer(ready, key=lambda x: int(x.members.ids[0]))
-
-
-def _stuck(w: Workgroup, strands: list[Strand]) -> Generator[Pause, None, bool]:
-    """Other workgroups may help one that loops; nobody helps those that wait at mbarriers."""
-    pauses = [x.pause for x in strands if not x.ended and x.pause is not None]
-    for pause in pauses:
-        if pause.stuck:
-            yield pause
-            return True
-    if w.settings.waits:
-        waiting = next(x for x in strands if not x.ended)
-        w.active = waiting.active
-        assert waiting.pause is not None
-        raise report.endless_wait(w, waiting.pause.site, report.NOBODY_COMES)
-    for x in strands:
-        x.running.close()
-        x.ended = True
-    return False

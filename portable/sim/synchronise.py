@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from portable.lang.ir import statements as s
 from portable.sim.clocks import Clock, Published, joined
+from portable.sim.memory import Access
 from portable.sim.values import Value
-
-if TYPE_CHECKING:
-    from portable.sim.memory import Access
-    from portable.sim.workgroup import Workgroup
+from portable.sim.workgroup import Workgroup
 
 __all__ = ["fence", "synchronise"]
 

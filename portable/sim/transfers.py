@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
 from portable.errors import Location
@@ -12,13 +10,12 @@ from portable.lang.ir.types import Array
 from portable.sim import report
 from portable.sim.copies import Transfer
 from portable.sim.expressions import Evaluate, check_uniform
-from portable.sim.memory import Access, Site, advanced, locate
+from portable.sim.memory import Access, advanced, locate
 from portable.sim.regions import Part
 from portable.sim.steps import Builder, Plain, Step, step
+from portable.sim.touches import Site
 from portable.sim.values import Value
-
-if TYPE_CHECKING:
-    from portable.sim.workgroup import Workgroup
+from portable.sim.workgroup import Workgroup
 
 __all__ = ["Run", "check_contiguous", "finish"]
 

@@ -5,7 +5,7 @@ After the PTX manual, "Asynchronous Warpgroup Level Matrix Shared Memory Layout"
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
 
@@ -14,14 +14,13 @@ from portable.lang.ir.types import Array
 from portable.sim import report
 from portable.sim.control import assign
 from portable.sim.instructions import instruction, worked_out
-from portable.sim.memory import Access, Site, indexed
+from portable.sim.memory import Access, indexed
 from portable.sim.products import Product
 from portable.sim.steps import Builder, Plain, Step
-from portable.sim.strands import WARPGROUP
+from portable.sim.threads import WARPGROUP
+from portable.sim.touches import Site
 from portable.sim.values import Value
-
-if TYPE_CHECKING:
-    from portable.sim.workgroup import Workgroup
+from portable.sim.workgroup import Workgroup
 
 _DEPTH: Final = 16
 
