@@ -60,6 +60,15 @@ def layout_number(
     """A number that stands for all that a launch specialises on in an array; negative.
 
     The same layout has another number once very many others were asked for.
+
+    Parameters
+    ----------
+    dtype : numpy.dtype
+    shape, strides : tuple of int
+        In elements, and in bytes.
+    address : int
+        Of the first element; what counts is its alignment.
+    writable : bool
     """
     key = (dtype, shape, strides, not address % ALIGNMENT, writable)
     if len(_layouts) >= _MOST_LAYOUTS:
@@ -180,7 +189,17 @@ def _byte_range(shape: tuple[int, ...], strides: tuple[int, ...], itemsize: int)
 
 
 def needs_index64(views: Sequence[ArrayView], keys: Sequence[Any], work_items: int) -> bool:
-    """Whether any index could come near 2^31."""
+    """Whether any index could come near 2^31.
+
+    Parameters
+    ----------
+    views : sequence of ArrayView
+        The arrays of a launch.
+    keys : sequence
+        What a launch specialises on in its arguments, as of `scalar_key`.
+    work_items : int
+        Of the padded ndrange.
+    """
     if work_items >= _LIMIT or "wide" in keys:
         return True
     return any(_far(view) for view in views)

@@ -120,7 +120,19 @@ def filling_of(
     views: Sequence[ArrayView | None],
     executable: Executable,
 ) -> Filling:
-    """The filling for a program's arguments and a launch's."""
+    """The filling for a program's arguments and a launch's.
+
+    Parameters
+    ----------
+    arguments : sequence of Argument
+        Of the program.
+    specs : tuple of ParameterSpec
+        Of the launch's arguments, in order.
+    views : sequence of ArrayView or None
+        The same as arrays; None for numbers.
+    executable : Executable
+        What takes them.
+    """
     owners, leaves = owners_of(specs), leaf_specs(specs)
     made = Filling([None] * len(arguments))
     for position, argument in enumerate(arguments):

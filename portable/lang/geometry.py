@@ -95,6 +95,14 @@ def check_workgroup(workgroup: Three, capabilities: Capabilities) -> None:
 def group_counts(ndrange: Three | Groups, workgroup: Three, capabilities: Capabilities) -> Three:
     """How many workgroups cover an ndrange.
 
+    Parameters
+    ----------
+    ndrange : (int, int, int) or Groups
+        In work-items, or in workgroups.
+    workgroup : (int, int, int)
+    capabilities : Capabilities
+        Of the device.
+
     Raises
     ------
     LaunchError

@@ -122,7 +122,17 @@ def recorded_task(
     *,
     mixes: bool = False,
 ) -> Task:
-    """A task whose steps are written into a recipe, which is given before the array."""
+    """A task whose steps are written into a recipe, which is given before the array.
+
+    Parameters
+    ----------
+    write : callable
+        ``write(recipe, x)`` returns what the recipe ends with.
+    expected : callable
+        What NumPy gives for the array.
+    mixes : bool
+        As of `Task`.
+    """
 
     def plan(x: Storage) -> Callable[[Storage], Any]:
         recipe = Recipe(x)

@@ -46,6 +46,14 @@ class Arguments:
 def bind(launch: Launch, given: Sequence[Any], unwritten: frozenset[str]) -> Arguments:
     """The arguments of a launch, one per parameter; the arrays named `unwritten` hold nothing.
 
+    Parameters
+    ----------
+    launch : Launch
+    given : sequence
+        NumPy arrays and numbers.
+    unwritten : set of str
+        Names of array parameters.
+
     Raises
     ------
     LaunchError
@@ -76,7 +84,16 @@ def _blank(kind: Any, size: int) -> Value:
 
 
 def allocate(array: Array, work_items: int, launch: Launch) -> Buffer:
-    """The memory of a local or private array, holding nothing in particular."""
+    """The memory of a local or private array, holding nothing in particular.
+
+    Parameters
+    ----------
+    array : Array
+    work_items : int
+        Of a workgroup, each of which has its own of a private array.
+    launch : Launch
+        What is checked in it.
+    """
     layout = array.layout or Layout.row_major(array.shape)
     width = 2 if array.dtype.is_complex else array.lanes
     private = array.space == "private"

@@ -18,7 +18,15 @@ __all__ = ["assign"]
 
 
 def assign(w: Workgroup, name: str, value: Value) -> None:
-    """Give a variable a new value for the active work-items."""
+    """Give a variable a new value for the active work-items.
+
+    Parameters
+    ----------
+    w : Workgroup
+    name : str
+    value : numpy.ndarray
+        For each work-item.
+    """
     w.env[name] = value if w.active.full else select(w.active.mask, value, w.env[name])
 
 

@@ -22,7 +22,15 @@ Evaluate = Callable[[Workgroup], Value]
 
 
 def evaluator(x: e.Expression, size: int, site: Site) -> Evaluate:
-    """The function that evaluates an expression for `size` work-items at a statement."""
+    """The function that evaluates an expression for `size` work-items at a statement.
+
+    Parameters
+    ----------
+    x : Expression
+    size : int
+    site : Site
+        The statement.
+    """
 
     def inner(child: e.Expression) -> Evaluate:
         return evaluator(child, size, site)

@@ -50,6 +50,14 @@ def worked_out(statement: s.Instruction, b: Builder, items: int, meaning: Meanin
     """The step of what gives outputs new values, from their old ones and the inputs.
 
     `items` neighbours execute it together.
+
+    Parameters
+    ----------
+    statement : Instruction
+    b : Builder
+    items : int
+    meaning : callable
+        From the old outputs and the inputs to the new outputs.
     """
     site = b.site(statement.loc)
     inputs = b.expressions(statement.inputs, site)

@@ -182,7 +182,21 @@ def locate(
     component: Value | int = 0,
     clip: bool = False,
 ) -> Access:
-    """Find components by index, one per entry; outside the array is a fault unless `clip`."""
+    """Find components by index, one per entry; outside the array is a fault unless `clip`.
+
+    Parameters
+    ----------
+    w : MemoryGroup
+    site : Site
+        The statement, with its array.
+    index : tuple of numpy.ndarray
+        For each dimension.
+    items : numpy.ndarray of int
+        Who accesses each.
+    component : numpy.ndarray of int, or int
+        The part of each element, as of `Buffer.data`.
+    clip : bool
+    """
     assert site.array is not None
     buffer = w.buffers[site.array]
     wide = tuple(i.astype(np.int64, copy=False) for i in index)
@@ -225,7 +239,15 @@ def read(w: MemoryGroup, access: Access) -> Value:
 
 
 def write(w: MemoryGroup, access: Access, values: Value) -> None:
-    """Give the components new values, checked; the later of two work-items prevails."""
+    """Give the components new values, checked; the later of two work-items prevails.
+
+    Parameters
+    ----------
+    w : MemoryGroup
+    access : Access
+    values : numpy.ndarray
+        For all components that were asked for.
+    """
     shadow = access.buffer.shadow
     if shadow is not None:
         shadow.access(w, access, "write")
@@ -243,7 +265,16 @@ def indexed(buffer: Buffer, offsets: Value) -> tuple[Value, ...]:
 
 
 def advanced(index: list[Value], steps: Value, extents: tuple[int, ...]) -> tuple[Value, ...]:
-    """Indices so many elements further, the last dimension fastest, the first without end."""
+    """Indices so many elements further, the last dimension fastest, the first without end.
+
+    Parameters
+    ----------
+    index : list of numpy.ndarray
+        For each dimension.
+    steps : numpy.ndarray of int
+        How many elements.
+    extents : tuple of int
+    """
     out = list(index)
     carry = steps
     for d in range(len(index) - 1, 0, -1):

@@ -66,7 +66,20 @@ def out_of_bounds(
     items: Value,
     bad: Value,
 ) -> errors.OutOfBoundsError:
-    """Some elements, where `bad`, lie outside the site's array of these extents."""
+    """Some elements, where `bad`, lie outside the site's array of these extents.
+
+    Parameters
+    ----------
+    w : Group
+    site : Site
+        The statement.
+    extents : tuple of int
+    index : tuple of numpy.ndarray
+        For each dimension.
+    items : numpy.ndarray of int
+        Who accesses each.
+    bad : numpy.ndarray of bool
+    """
     array = site.array
     assert array is not None
     where = np.flatnonzero(bad)
@@ -93,13 +106,32 @@ def _guard(array: Array, extents: tuple[int, ...], index: tuple[int, ...]) -> st
 
 
 def failed_check(w: Group, site: Site, message: str, items: Any) -> errors.FailedCheckError:
-    """What the author held for certain does not hold for some work-items."""
+    """What the author held for certain does not hold for some work-items.
+
+    Parameters
+    ----------
+    w : Group
+    site : Site
+        The check.
+    message : str
+        The author's.
+    items : sequence of int
+        For whom it failed.
+    """
     text = f"check failed: {message}" if message else "check failed"
     return errors.FailedCheckError(text, **_about(w, site, items))
 
 
 def uninitialised(w: Group, access: Touch, positions: Value) -> errors.UninitialisedReadError:
-    """Some positions are read and nothing has written them."""
+    """Some positions are read and nothing has written them.
+
+    Parameters
+    ----------
+    w : Group
+    access : Touch
+    positions : numpy.ndarray of int
+        Among the granules of the access.
+    """
     first = int(positions[0])
     return errors.UninitialisedReadError(
         f"read of {_element(access, first)} ({access.array.space}), which nothing has written",
@@ -109,7 +141,17 @@ def uninitialised(w: Group, access: Touch, positions: Value) -> errors.Uninitial
 
 
 def race(w: Group, access: Touch, kind: str, collision: Collision) -> errors.RaceError:
-    """An access is unordered with an earlier one."""
+    """An access is unordered with an earlier one.
+
+    Parameters
+    ----------
+    w : Group
+    access : Touch
+    kind : str
+        As of `portable.sim.shadow.AccessKind`.
+    collision : Collision
+        With what.
+    """
     other = w.launch.other_access(collision.kind, collision.site, collision.thread)
     mine = w.work_item(access.item(collision.position))
     inside = mine.group_id == other.work_item.group_id
@@ -137,7 +179,19 @@ _BETWEEN = (
 def in_flight(
     w: Group, access: Touch, kind: str, position: int, beside: Touch, what: str
 ) -> errors.AsyncCopyError:
-    """An access to memory that something under way has not done with."""
+    """An access to memory that something under way has not done with.
+
+    Parameters
+    ----------
+    w : Group
+    access : Touch
+    kind : str
+        As of `portable.sim.shadow.AccessKind`.
+    position : int
+        Among the granules of the access.
+    beside, what : Touch, str
+        What is under way, and what it is called.
+    """
     other = w.launch.other_access(what, beside.site.number, int(beside.threads(w)[0]))
     return errors.AsyncCopyError(
         f"{kind} of {_element(access, position)} ({access.array.space}), "
@@ -150,7 +204,18 @@ def in_flight(
 
 
 def divergence(w: Group, site: Site, what: str, missing: Value) -> errors.DivergenceError:
-    """Some work-items do not reach a collective operation with the others."""
+    """Some work-items do not reach a collective operation with the others.
+
+    Parameters
+    ----------
+    w : Group
+    site : Site
+        The operation.
+    what : str
+        What it is called.
+    missing : numpy.ndarray of int
+        Who is not here.
+    """
     first = w.work_item(int(missing[0]))
     return errors.DivergenceError(
         f"{what} that not all of its work-items reach: {missing.size} missing, "
@@ -163,7 +228,18 @@ def divergence(w: Group, site: Site, what: str, missing: Value) -> errors.Diverg
 def not_uniform(
     w: Group, site: Site, what: str, values: Value, expected: Value
 ) -> errors.NotUniformError:
-    """Active work-items have other values than expected, which are those of one among them."""
+    """Active work-items have other values than expected, which are those of one among them.
+
+    Parameters
+    ----------
+    w : Group
+    site : Site
+        The statement.
+    what : str
+        What has to be the same for all.
+    values, expected : numpy.ndarray
+        Of the active work-items.
+    """
     differs = values != expected
     rows = np.flatnonzero(differs.reshape(len(differs), -1).any(axis=1))
     return errors.NotUniformError(
@@ -174,12 +250,32 @@ def not_uniform(
 
 
 def broken_promise(w: Group, site: Site, what: str, items: Value) -> errors.BrokenPromiseError:
-    """What the IR promises of an operand does not hold for some work-items."""
+    """What the IR promises of an operand does not hold for some work-items.
+
+    Parameters
+    ----------
+    w : Group
+    site : Site
+        The statement.
+    what : str
+        What was promised.
+    items : numpy.ndarray of int
+        For whom it does not hold.
+    """
     return errors.BrokenPromiseError(f"broken promise: {what}", **_about(w, site, items))
 
 
 def endless_wait(w: Group, site: Site, reason: str, hint: str = "") -> errors.EndlessWaitError:
-    """A workgroup waits for what will not come."""
+    """A workgroup waits for what will not come.
+
+    Parameters
+    ----------
+    w : Group
+    site : Site
+        Where it waits.
+    reason, hint : str
+        Why it is endless, and what to do.
+    """
     return errors.EndlessWaitError(reason, hint=hint, **_about(w, site, w.active.ids))
 
 
@@ -193,14 +289,34 @@ def not_contiguous(w: Group, access: Touch) -> errors.AsyncCopyError:
 
 
 def part_of_element(w: Group, site: Site, size: int) -> errors.AsyncCopyError:
-    """A bulk copy of a part of an element."""
+    """A bulk copy of a part of an element.
+
+    Parameters
+    ----------
+    w : Group
+    site : Site
+        The copy.
+    size : int
+        Bytes that are copied at once.
+    """
     return errors.AsyncCopyError(
         f"bulk copy of {size} bytes, which are no whole elements", **_about(w, site, w.active.ids)
     )
 
 
 def misaligned(w: Group, site: Site, size: int, items: Value) -> errors.AsyncCopyError:
-    """Addresses that are no multiples of what is copied at once."""
+    """Addresses that are no multiples of what is copied at once.
+
+    Parameters
+    ----------
+    w : Group
+    site : Site
+        The copy.
+    size : int
+        Bytes that are copied at once.
+    items : numpy.ndarray of int
+        Whose addresses they are.
+    """
     return errors.AsyncCopyError(
         f"asynchronous copy of {size} bytes at an address that is no multiple of that",
         **_about(w, site, items),
@@ -208,7 +324,15 @@ def misaligned(w: Group, site: Site, size: int, items: Value) -> errors.AsyncCop
 
 
 def no_row(w: Group, access: Touch, position: int) -> errors.AsyncCopyError:
-    """An instruction moves 16 bytes that are no neighbours or not aligned."""
+    """An instruction moves 16 bytes that are no neighbours or not aligned.
+
+    Parameters
+    ----------
+    w : Group
+    access : Touch
+    position : int
+        Among the granules of the access.
+    """
     return errors.AsyncCopyError(
         f"{_element(access, position)} does not begin 16 aligned bytes of a row",
         index=access.element(position),
@@ -217,7 +341,16 @@ def no_row(w: Group, access: Touch, position: int) -> errors.AsyncCopyError:
 
 
 def wrong_phase(w: Group, site: Site, phase: int, due: int) -> errors.AsyncCopyError:
-    """A wait for the wrong use of a slot."""
+    """A wait for the wrong use of a slot.
+
+    Parameters
+    ----------
+    w : Group
+    site : Site
+        The wait.
+    phase, due : int
+        What is waited for, and what is next.
+    """
     return errors.AsyncCopyError(
         f"bulk wait for phase {phase} where phase {due} is due",
         hint="the phase is the number of earlier waits on the slot modulo 2",
@@ -228,7 +361,19 @@ def wrong_phase(w: Group, site: Site, phase: int, due: int) -> errors.AsyncCopyE
 def unfenced(
     w: Group, access: Touch, kind: str, position: int, thread: int, site: int
 ) -> errors.AsyncCopyError:
-    """The asynchronous proxy does not see the latest write of a work-item."""
+    """The asynchronous proxy does not see the latest write of a work-item.
+
+    Parameters
+    ----------
+    w : Group
+    access : Touch
+    kind : str
+        As of `portable.sim.shadow.AccessKind`.
+    position : int
+        Among the granules of the access.
+    thread, site : int
+        Who wrote, and the number of the statement.
+    """
     return errors.AsyncCopyError(
         f"{kind} of {_element(access, position)} ({access.array.space}) through the "
         "asynchronous proxy, which does not see what was written there",
@@ -240,7 +385,16 @@ def unfenced(
 
 
 def early_phase(w: Group, site: Site, announced: int, thread: int) -> errors.AsyncCopyError:
-    """A phase may be over before all bytes of its copies are announced."""
+    """A phase may be over before all bytes of its copies are announced.
+
+    Parameters
+    ----------
+    w : Group
+    site : Site
+        The last arrival.
+    announced, thread : int
+        The number of the statement that announced bytes, and who did.
+    """
     return errors.AsyncCopyError(
         "nothing orders the last arrival at an mbarrier after the announcement of bytes: the phase "
         "may be over too early",
@@ -268,7 +422,16 @@ def registers_unfenced(w: Group, site: Site) -> errors.AsyncCopyError:
 
 
 def too_many_arrivals(w: Group, site: Site, count: int) -> errors.AsyncCopyError:
-    """More work-items arrive at an mbarrier than a phase was made for."""
+    """More work-items arrive at an mbarrier than a phase was made for.
+
+    Parameters
+    ----------
+    w : Group
+    site : Site
+        The arrival.
+    count : int
+        Of a phase.
+    """
     return errors.AsyncCopyError(
         f"more than the {count} arrivals that the mbarrier was made for",
         hint="whoever arrives must have waited for the phase before",

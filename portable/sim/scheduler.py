@@ -88,6 +88,13 @@ def run_workgroups(
 
     At most `Settings.resident` run at once, and one starts only when another has ended: no
     workgroup may rely on one that has not started. A turn lasts until the workgroup pauses.
+
+    Parameters
+    ----------
+    launch : Launch
+    arguments : Arguments
+    body : callable
+        What runs the kernel's statements in a workgroup.
     """
     settings = launch.settings
     chance = random.Random(settings.seed)  # noqa: S311  (an order, no secret)

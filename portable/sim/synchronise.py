@@ -20,6 +20,15 @@ def synchronise(w: Workgroup, statement: s.Atomic, access: Access, stored: Value
 
     A store without release ends what earlier releases through its place have published; an
     operation that reads and writes hands it on.
+
+    Parameters
+    ----------
+    w : Workgroup
+    statement : Atomic
+    access : Access
+        Where.
+    stored : numpy.ndarray of bool
+        Which work-items wrote.
     """
     shadow = access.buffer.shadow
     if shadow is None:
@@ -72,7 +81,14 @@ def _narrower(x: s.MemoryScope, y: s.MemoryScope) -> s.MemoryScope:
 
 
 def fence(w: Workgroup, order: s.MemoryOrder, scope: s.MemoryScope) -> None:
-    """A fence of every active work-item."""
+    """A fence of every active work-item.
+
+    Parameters
+    ----------
+    w : Workgroup
+    order : MemoryOrder
+    scope : MemoryScope
+    """
     if not w.settings.races:
         return
     for item in w.active.ids.tolist():

@@ -39,7 +39,16 @@ def divided(
 
 
 def apart(w: Workgroup, site: Site, strands: list[Strand], assigned: Sequence[str]) -> Running:
-    """Run strands to their ends, then go on in step with the variables that they `assigned`."""
+    """Run strands to their ends, then go on in step with the variables that they `assigned`.
+
+    Parameters
+    ----------
+    w : Workgroup
+    site : Site
+        The branch.
+    strands : list of Strand
+    assigned : sequence of str
+    """
     if w.strands is None:
         w.strands = list(strands)
         yield from _take_turns(w, w.strands)

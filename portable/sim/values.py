@@ -84,7 +84,14 @@ COMPARE: Final[dict[CompareOp, Callable[[Value, Value], Value]]] = {
 
 
 def cast(x: Value, target: DType, storage: DType | None = None) -> Value:
-    """Convert to a register type, then narrow as if stored to and loaded from `storage`."""
+    """Convert to a register type, then narrow as if stored to and loaded from `storage`.
+
+    Parameters
+    ----------
+    x : numpy.ndarray
+    target : DType
+    storage : DType, optional
+    """
     if x.dtype.kind == "f" and target.is_integer:
         out = _saturated(x, target)
     else:
@@ -106,7 +113,13 @@ def _saturated(x: Value, target: DType) -> Value:
 
 
 def select(condition: Value, x: Value, y: Value) -> Value:
-    """`x` where `condition`, else `y`; a scalar condition covers all lanes."""
+    """`x` where `condition`, else `y`; a scalar condition covers all lanes.
+
+    Parameters
+    ----------
+    condition : numpy.ndarray of bool
+    x, y : numpy.ndarray
+    """
     if condition.ndim < x.ndim:
         condition = condition[:, None]
     return np.where(condition, x, y)

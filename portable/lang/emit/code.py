@@ -62,7 +62,15 @@ def wrapped(code: Code, level: Level) -> str:
 
 
 def infix(operator: str, level: Level, x: Code, y: Code) -> Code:
-    """``x operator y``, left-associative; the less familiar precedences are spelled out."""
+    """``x operator y``, left-associative; the less familiar precedences are spelled out.
+
+    Parameters
+    ----------
+    operator : str
+    level : Level
+        How tightly it binds.
+    x, y : Code
+    """
     if level in _BITWISE:
         left, right = wrapped(x, Level.UNARY), wrapped(y, Level.UNARY)
     elif level in (Level.LOGICAL_OR, Level.LOGICAL_AND):

@@ -29,6 +29,15 @@ def half_mover(context: Context, word: Literal["load", "store"], space: str, lan
 
     NVIDIA's ``vloada_half8`` and ``vstorea_half8`` move them one by one, at a quarter of the
     memory's speed; on private memory they are conversions between registers.
+
+    Parameters
+    ----------
+    context : Context
+        Where the function is declared.
+    word : {"load", "store"}
+    space : str
+        Of the memory.
+    lanes : int
     """
     name = f"pt_{word}_half{lanes}_{space}"
     text = (_LOAD if word == "load" else _STORE).format(

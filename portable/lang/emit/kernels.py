@@ -27,7 +27,16 @@ _RISKY_BARRIERS = 8
 
 
 def print_kernel(kernel: Kernel, capabilities: Capabilities, dialect: Dialect) -> Program:
-    """The program of a kernel whose copies and fragments have been lowered."""
+    """The program of a kernel whose copies and fragments have been lowered.
+
+    Parameters
+    ----------
+    kernel : Kernel
+    capabilities : Capabilities
+        Of the device that it is for.
+    dialect : Dialect
+        The language that it is printed in.
+    """
     context = Context.of(kernel, capabilities, dialect)
     return _Printer(context).program()
 

@@ -15,7 +15,15 @@ __all__ = ["literal"]
 
 
 def literal(value: float, kind: DType, dialect: Dialect) -> Code:
-    """A constant of a register type, the same value to the last bit."""
+    """A constant of a register type, the same value to the last bit.
+
+    Parameters
+    ----------
+    value : float
+    kind : DType
+    dialect : Dialect
+        The language that it is printed in.
+    """
     if kind.kind == "b":
         return Code("true" if value else "false")
     if kind.is_integer:

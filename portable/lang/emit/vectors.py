@@ -39,7 +39,15 @@ def vector_name(printer: Printer, kind: Vector) -> str:
 
 
 def lane(printer: Printer, text: str, index: int, kind: Vector) -> str:
-    """One lane of the vector whose postfix text is given, as a scalar."""
+    """One lane of the vector whose postfix text is given, as a scalar.
+
+    Parameters
+    ----------
+    printer : Printer
+    text : str
+    index : int
+    kind : Vector
+    """
     if not printer.dialect.native_vectors:
         return f"{text}.lane[{index}]"
     plain = f"{text}.s{_SHUFFLED[index]}"
@@ -47,7 +55,14 @@ def lane(printer: Printer, text: str, index: int, kind: Vector) -> str:
 
 
 def made(printer: Printer, lanes: Sequence[str], kind: Vector) -> str:
-    """A vector from the texts of its lanes."""
+    """A vector from the texts of its lanes.
+
+    Parameters
+    ----------
+    printer : Printer
+    lanes : sequence of str
+    kind : Vector
+    """
     name = vector_name(printer, kind)
     if not printer.dialect.native_vectors:
         return f"{name}{{{{{', '.join(lanes)}}}}}"

@@ -81,7 +81,15 @@ _BITWISE: Final = ("and", "or", "xor", "shl", "shr")
 
 
 def binary(builder: Builder, op: e.BinaryOp, x: Number, y: Number) -> Any:
-    """``x op y`` for constants, values, vectors and complex numbers."""
+    """``x op y`` for constants, values, vectors and complex numbers.
+
+    Parameters
+    ----------
+    builder : Builder
+    op : str
+        As of `portable.lang.ir.expressions.Binary`.
+    x, y : number or Value
+    """
     if not is_number(x) or not is_number(y):
         return _on_constants(builder, op, x, y)
     if isinstance(x, Complex | complex) or isinstance(y, Complex | complex):
@@ -145,7 +153,15 @@ def _simplified(builder: Builder, op: e.BinaryOp, x: e.Expression, y: e.Expressi
 
 
 def compare(builder: Builder, op: e.CompareOp, x: Any, y: Any) -> Any:
-    """A comparison; objects known at compile time (dtypes, None, strings) compare as in Python."""
+    """A comparison; objects known at compile time (dtypes, None, strings) compare as in Python.
+
+    Parameters
+    ----------
+    builder : Builder
+    op : str
+        As of `portable.lang.ir.expressions.Compare`.
+    x, y : anything
+    """
     for one, other in ((x, y), (y, x)):
         if isinstance(one, View) and other is not None:
             builder.fail(f"{describe(x)} and {describe(y)}: arrays are compared by element")
@@ -205,7 +221,14 @@ def _on_one(builder: Builder, function: Callable[[Any], Any], x: Any) -> Any:
 
 
 def select(builder: Builder, condition: Any, x: Any, y: Any) -> Any:
-    """`x` where `condition`, else `y`, both evaluated."""
+    """`x` where `condition`, else `y`, both evaluated.
+
+    Parameters
+    ----------
+    builder : Builder
+    condition : bool or Value
+    x, y : number, Value, or tuples and structs of them
+    """
     if isinstance(condition, bool):
         return x if condition else y
     if not isinstance(condition, Value) or condition.dtype is not bool_:
@@ -240,7 +263,13 @@ def _select_items(builder: Builder, condition: Value, x: Any, y: Any) -> Any:
 
 
 def power(builder: Builder, x: Number, y: Number) -> Any:
-    """``x ** y``: by multiplication for small constant integers, else the function ``pow``."""
+    """``x ** y``: by multiplication for small constant integers, else the function ``pow``.
+
+    Parameters
+    ----------
+    builder : Builder
+    x, y : number or Value
+    """
     if not isinstance(x, Value | Complex) and not isinstance(y, Value | Complex):
         return _on_constants(builder, "pow", x, y)
     if isinstance(y, int) and not isinstance(y, bool) and 0 <= y <= 64:

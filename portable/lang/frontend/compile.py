@@ -42,6 +42,15 @@ def translate(
 ) -> Kernel:
     """Translates, infers and checks one specialisation of a kernel.
 
+    Parameters
+    ----------
+    function : callable
+        The kernel as the user wrote it.
+    wanted : Specialisation
+        Types of its arguments, its constants and its options.
+    capabilities : Capabilities
+        Of the device, which the kernel may ask for.
+
     Raises
     ------
     KernelError

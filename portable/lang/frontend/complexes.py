@@ -30,7 +30,15 @@ def as_complex(builder: Builder, x: Number) -> Complex:
 
 
 def binary(builder: Builder, op: e.BinaryOp, x: Number, y: Number) -> Complex:
-    """``x op y`` for + - * /; a real operand stays one, so that no infinity meets its zero."""
+    """``x op y`` for + - * /; a real operand stays one, so that no infinity meets its zero.
+
+    Parameters
+    ----------
+    builder : Builder
+    op : str
+        As of `portable.lang.ir.expressions.Binary`.
+    x, y : number or Value
+    """
     from portable.lang.complex_functions import OPERATORS, REAL_LEFT, REAL_RIGHT
 
     if op not in OPERATORS:
@@ -53,7 +61,14 @@ def _operand(builder: Builder, x: Number) -> Number:
 
 
 def compare(builder: Builder, op: e.CompareOp, x: Number, y: Number) -> Value:
-    """``==`` and ``!=``."""
+    """``==`` and ``!=``.
+
+    Parameters
+    ----------
+    builder : Builder
+    op : {"eq", "ne"}
+    x, y : number or Value
+    """
     if op not in ("eq", "ne"):
         builder.fail("complex numbers have no order", "compare x.real or kl.abs(x)")
     a, b = unify(builder, x, y)

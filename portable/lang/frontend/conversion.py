@@ -68,7 +68,13 @@ def register_of(builder: Builder, dtype: DType) -> DType:
 
 
 def promote_dtypes(builder: Builder, x: DType, y: DType) -> DType:
-    """The register type that two strong register types meet in."""
+    """The register type that two strong register types meet in.
+
+    Parameters
+    ----------
+    builder : Builder
+    x, y : DType
+    """
     if x is y:
         return x
     if bool_ in (x, y):
@@ -186,7 +192,15 @@ def as_value(builder: Builder, x: Number) -> Value:
 
 
 def as_type(builder: Builder, x: Number, dtype: DType) -> Value:
-    """A number implicitly converted to a register type, which must hold its kind."""
+    """A number implicitly converted to a register type, which must hold its kind.
+
+    Parameters
+    ----------
+    builder : Builder
+    x : number or Value
+    dtype : DType
+        The register type.
+    """
     if isinstance(x, Value):
         if x.dtype is dtype:
             return Value(x.expr)
@@ -250,7 +264,15 @@ def _rounded(x: float, dtype: DType) -> float:
 
 
 def cast(builder: Builder, x: Number, dtype: DType) -> Value | Complex:
-    """An explicit conversion, as ``kl.i8(x)`` asks for."""
+    """An explicit conversion, as ``kl.i8(x)`` asks for.
+
+    Parameters
+    ----------
+    builder : Builder
+    x : number or Value
+    dtype : DType
+        Of any width; it is narrowed to, and widened again.
+    """
     if dtype.is_complex:
         zero = e.Const(0.0, dtype.real)
         parts = x if isinstance(x, Complex) else Complex(as_value(builder, x), Value(zero))
@@ -334,7 +356,15 @@ def _saturated(x: float, dtype: DType) -> int:
 
 
 def as_bool(builder: Builder, x: Number, what: str = "a condition") -> e.Expression:
-    """A run-time condition; numbers are refused, since C and Python disagree on NaN and -0."""
+    """A run-time condition; numbers are refused, since C and Python disagree on NaN and -0.
+
+    Parameters
+    ----------
+    builder : Builder
+    x : number or Value
+    what : str
+        For the error.
+    """
     if isinstance(x, bool):
         return e.Const(x, bool_)
     if not isinstance(x, Value) or x.type is not bool_:
@@ -348,6 +378,13 @@ def constant_truth(builder: Builder, x: Any, what: str = "a condition") -> bool:
     """Whether something known at compile time is true, as in Python.
 
     Refuses what would always be: arrays, run-time complex numbers and words that nobody calls.
+
+    Parameters
+    ----------
+    builder : Builder
+    x : anything
+    what : str
+        For the error.
     """
     if isinstance(x, Complex | View | StructView | Struct) or word_of(x):
         hint = {Complex: "compare it: write x != 0", View: "write x is None, or compare elements"}

@@ -59,6 +59,13 @@ def subscript(builder: Builder, view: View, index: Any) -> View:
 
     Slices take ``start:stop`` without a step; where both are run-time values, their difference must
     be a constant, as in ``a[m : m + TILE]``.
+
+    Parameters
+    ----------
+    builder : Builder
+    view : View
+    index : anything
+        What stands between the brackets.
     """
     starts = list(view.starts)
     kept: list[int] = []
@@ -113,7 +120,15 @@ def _split(x: e.Expression) -> tuple[e.Expression | None, int]:
 
 
 def place(builder: Builder, view: View, index: Any) -> tuple[e.Expression, ...]:
-    """The full index into the view's array of the one element that `index` names."""
+    """The full index into the view's array of the one element that `index` names.
+
+    Parameters
+    ----------
+    builder : Builder
+    view : View
+    index : anything
+        What stands between the brackets: an integer for each dimension.
+    """
     part = subscript(builder, view, index)
     if part.ndim:
         builder.fail(
@@ -130,6 +145,16 @@ def region(
 
     Where it `joins`, a view of more dimensions is taken for one of two: all but its last are
     counted as one.
+
+    Parameters
+    ----------
+    builder : Builder
+    x : View
+    ndim : int, optional
+        How many dimensions it must have.
+    what : str
+        What it is, for the error.
+    joins : bool
     """
     transposed = False
     if not isinstance(x, View):
@@ -156,7 +181,20 @@ def region(
 def load(
     builder: Builder, view: View, index: Any, lanes: int = 1, axis: int = -1, ahead: int = 0
 ) -> Any:
-    """An element, or `lanes` neighbours along a dimension of the view."""
+    """An element, or `lanes` neighbours along a dimension of the view.
+
+    Parameters
+    ----------
+    builder : Builder
+    view : View
+    index : anything
+        What stands between the brackets: an integer for each dimension.
+    lanes : int
+    axis : int
+        The dimension of the neighbours.
+    ahead : int
+        How many elements further memory may be fetched to the caches; 0 for none.
+    """
     array = view.array
     where = place(builder, view, index)
     register = register_of(builder, array.dtype)
@@ -197,7 +235,20 @@ def _load_one(
 def store(
     builder: Builder, view: View, index: Any, value: Any, axis: int = -1, streaming: bool = False
 ) -> None:
-    """Writes an element, or neighbours along a dimension of the view if `value` is a vector."""
+    """Writes an element, or neighbours along a dimension of the view if `value` is a vector.
+
+    Parameters
+    ----------
+    builder : Builder
+    view : View
+    index : anything
+        What stands between the brackets: an integer for each dimension.
+    value : number or Value
+    axis : int
+        The dimension of the neighbours.
+    streaming : bool
+        Whether nothing reads it soon, so that caches need not keep it.
+    """
     array = view.array
     if isinstance(value, View | tuple) or not is_number(value):
         hint = "take its elements: such as x[i], or x[()] of a 0-d array"
@@ -225,7 +276,14 @@ def _whole_vector(builder: Builder, array: Array, value: Value) -> Value:
 
 
 def store_value(builder: Builder, array: Array, value: Any) -> Value:
-    """A number converted to the register type of an array's elements; only within its kind."""
+    """A number converted to the register type of an array's elements; only within its kind.
+
+    Parameters
+    ----------
+    builder : Builder
+    array : Array
+    value : number or Value
+    """
     register = register_of(builder, array.dtype)
     if isinstance(value, Complex | complex):
         builder.fail(f"a complex number stored in {array.dtype.short} array {array.name}")

@@ -67,7 +67,16 @@ def refuse_mutable(builder: Builder, kind: Any) -> None:
 
 
 def make(builder: Builder, kind: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
-    """``Kind(...)``: of constants alone as Python makes it, else field by field."""
+    """``Kind(...)``: of constants alone as Python makes it, else field by field.
+
+    Parameters
+    ----------
+    builder : Builder
+    kind : type
+        The struct's class.
+    args, kwargs : list, dict
+        What it is called with.
+    """
     if not any(map(at_run_time, (*args, *kwargs.values()))):
         return _made_by_python(builder, kind, args, kwargs)
     _refuse_constructors(builder, kind)
@@ -141,7 +150,15 @@ def typed(builder: Builder, struct: Any) -> Any:
 
 
 def replaced(builder: Builder, struct: Any, changes: dict[str, Any]) -> Any:
-    """``dataclasses.replace(struct, field=...)``, or ``struct._replace(field=...)``."""
+    """``dataclasses.replace(struct, field=...)``, or ``struct._replace(field=...)``.
+
+    Parameters
+    ----------
+    builder : Builder
+    struct : Struct or constant
+    changes : dict
+        New values by the names of fields.
+    """
     if not isinstance(struct, Struct):
         builder.fail(f"replace takes a struct, not {describe(struct)}")
     names = field_names(struct.kind)
@@ -164,6 +181,12 @@ def as_tuple(builder: Builder, struct: Any) -> tuple[Any, ...]:
 
 def class_attribute(builder: Builder, struct: Struct, name: str) -> Any:
     """A method, property or constant of a struct's class.
+
+    Parameters
+    ----------
+    builder : Builder
+    struct : Struct
+    name : str
 
     Raises
     ------
@@ -205,6 +228,13 @@ def comparison_of(builder: Builder, op: str, x: Any, y: Any) -> tuple[MethodType
     """The method for ``x op y``, such as ``==``, and what it is called with; None without one.
 
     Where a class has none of its own, structs are equal whose fields are.
+
+    Parameters
+    ----------
+    builder : Builder
+    op : str
+        As of `portable.lang.ir.expressions.Compare`.
+    x, y : anything
     """
     own, reflected = (f"__{name}__" for name in (op, _REFLECTED[op]))
     for one, name, other in ((x, own, y), (y, reflected, x)):
@@ -217,7 +247,13 @@ def comparison_of(builder: Builder, op: str, x: Any, y: Any) -> tuple[MethodType
 
 
 def negates_equality(builder: Builder, x: Any, y: Any) -> bool:
-    """Whether ``x != y`` is ``not x == y`` by a method; tuples have a ``!=`` of their own."""
+    """Whether ``x != y`` is ``not x == y`` by a method; tuples have a ``!=`` of their own.
+
+    Parameters
+    ----------
+    builder : Builder
+    x, y : anything
+    """
     kinds = [one.kind for one in (x, y) if isinstance(one, Struct)]
     if any(issubclass(kind, tuple) for kind in kinds):
         return False
@@ -239,7 +275,14 @@ def _refuse_pythons(builder: Builder, struct: Struct, name: str) -> None:
 
 
 def operator_of(name: str, x: Any, y: Any) -> tuple[MethodType, Any] | None:
-    """The method for ``x op y`` and what it is called with; None where neither has one."""
+    """The method for ``x op y`` and what it is called with; None where neither has one.
+
+    Parameters
+    ----------
+    name : str
+        Of the operator, as ``add`` of ``__add__``.
+    x, y : anything
+    """
     own = bound_method(x, f"__{name}__")
     if own is not None:
         return own, y
@@ -278,7 +321,15 @@ def is_callable(x: object) -> bool:
 
 
 def load(builder: Builder, view: View | StructView, index: Any) -> Any:
-    """An element, of a struct all of its fields."""
+    """An element, of a struct all of its fields.
+
+    Parameters
+    ----------
+    builder : Builder
+    view : View or StructView
+    index : anything
+        What stands between the brackets: an integer for each dimension.
+    """
     if isinstance(view, View):
         return memory.load(builder, view, index)
     items = tuple(load(builder, item, index) for item in view.items)
@@ -286,7 +337,15 @@ def load(builder: Builder, view: View | StructView, index: Any) -> Any:
 
 
 def part(builder: Builder, view: StructView, index: Any) -> Any:
-    """What subscripts select of an array of structs: a struct, or a smaller array of them."""
+    """What subscripts select of an array of structs: a struct, or a smaller array of them.
+
+    Parameters
+    ----------
+    builder : Builder
+    view : StructView
+    index : anything
+        What stands between the brackets.
+    """
     items = tuple(
         part(builder, item, index)
         if isinstance(item, StructView)
@@ -298,7 +357,16 @@ def part(builder: Builder, view: StructView, index: Any) -> Any:
 
 
 def store(builder: Builder, view: View | StructView, index: Any, value: Any) -> None:
-    """Writes an element, of a struct all of its fields."""
+    """Writes an element, of a struct all of its fields.
+
+    Parameters
+    ----------
+    builder : Builder
+    view : View or StructView
+    index : anything
+        What stands between the brackets: an integer for each dimension.
+    value : number, Value, or struct of them
+    """
     if isinstance(view, View):
         memory.store(builder, view, index, value)
         return

@@ -242,6 +242,15 @@ def rebuilt(function: Callable[[Any, str], Any], x: Any, name: str) -> Any:
 
     That of an extent ends in `SHAPE`.
 
+    Parameters
+    ----------
+    function : callable
+        ``function(x, name)`` of each `Value` and `Expression`.
+    x : anything
+        What a name of the kernel stands for.
+    name : str
+        Of the whole; those of its parts begin with it.
+
     Raises
     ------
     TypeError

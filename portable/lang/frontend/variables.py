@@ -96,7 +96,17 @@ def same(x: Any, y: Any) -> bool:
 
 
 def new(builder: Builder, key: Any, name: str, sample: Any) -> Any:
-    """A variable that can hold what `sample` is, or a tuple or struct of such."""
+    """A variable that can hold what `sample` is, or a tuple or struct of such.
+
+    Parameters
+    ----------
+    builder : Builder
+    key : anything
+        What the variable is known by.
+    name : str
+        What it is called in the program.
+    sample : number, Value, or tuple or struct of them
+    """
     if items_in(sample) is not None:
         made = (
             new(builder, (key, i), name + part, item)
@@ -152,7 +162,17 @@ def _join(builder: Builder, key: Any, value: Any) -> None:
 
 
 def assign(builder: Builder, target: Any, value: Any, name: str) -> None:
-    """Gives a variable a new value, widening its type where needed."""
+    """Gives a variable a new value, widening its type where needed.
+
+    Parameters
+    ----------
+    builder : Builder
+    target : anything
+        What `new` gave.
+    value : number, Value, or tuple or struct of them
+    name : str
+        The user's, for errors.
+    """
     if items_in(target) is not None:
         _assign_items(builder, target, value, name)
         return

@@ -42,7 +42,15 @@ def reinterpret(x: e.Expression, kind: ValueType) -> e.Expression:
 
 
 def compare(op: e.CompareOp, x: e.Expression, value: float) -> e.Compare:
-    """Whether `x` compares so with a number."""
+    """Whether `x` compares so with a number.
+
+    Parameters
+    ----------
+    op : str
+        As of `portable.lang.ir.expressions.Compare`.
+    x : Expression
+    value : float
+    """
     return e.Compare(op, x, constant(value, x.type))
 
 

@@ -53,7 +53,16 @@ def lower(kernel: Kernel, capabilities: Capabilities) -> Kernel:
 
 
 def reduced(kernel: Kernel, capabilities: Capabilities, semantics: Semantics) -> Kernel:
-    """A kernel that `lower` gave, in operators of a language that means them by `semantics`."""
+    """A kernel that `lower` gave, in operators of a language that means them by `semantics`.
+
+    Parameters
+    ----------
+    kernel : Kernel
+    capabilities : Capabilities
+        Of the device.
+    semantics : Semantics
+        What the language's operators mean.
+    """
     kernel = launched_flat(lower_bfloat16(kernel), semantics)
     bindings = Bindings(Facts(kernel))
     kernel = lower_sub_groups(kernel, bindings)

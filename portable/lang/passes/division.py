@@ -55,7 +55,15 @@ class Known:
 
 
 def floordiv(x: e.Expression, y: e.Expression, known: Known, name: Name) -> e.Expression:
-    """``x // y`` of integers; 0 where `y` is 0."""
+    """``x // y`` of integers; 0 where `y` is 0.
+
+    Parameters
+    ----------
+    x, y : Expression
+    known : Known
+    name : callable
+        Gives what stands for a value that is used more than once.
+    """
     if known.constant == 0:
         return constant(0, x.type)
     if known.constant == -1:
@@ -79,7 +87,13 @@ def floordiv(x: e.Expression, y: e.Expression, known: Known, name: Name) -> e.Ex
 
 
 def mod(x: e.Expression, y: e.Expression, known: Known, name: Name) -> e.Expression:
-    """``x % y`` of integers, with the divisor's sign; 0 where `y` is 0."""
+    """``x % y`` of integers, with the divisor's sign; 0 where `y` is 0.
+
+    Parameters
+    ----------
+    x, y, known, name
+        As of `floordiv`.
+    """
     if known.constant in (0, -1):
         return constant(0, x.type)
     if known.power is not None:
@@ -133,7 +147,13 @@ def _has_other_sign(remainder: e.Expression, y: e.Expression, bounds: Interval) 
 
 
 def float_mod(x: e.Expression, y: e.Expression, name: Name) -> e.Expression:
-    """``x % y`` of floats: the exact remainder, moved to the divisor's sign."""
+    """``x % y`` of floats: the exact remainder, moved to the divisor's sign.
+
+    Parameters
+    ----------
+    x, y, name
+        As of `floordiv`.
+    """
     x, y = name(x, "dividend"), name(y, "divisor")
     remainder = name(_call("fmod", x, y), "remainder")
     moved = e.Select(_differ(remainder, y), e.Binary("add", remainder, y), remainder)
@@ -144,6 +164,11 @@ def float_floordiv(x: e.Expression, y: e.Expression, name: Name) -> e.Expression
     """``x // y`` of floats, as Python and NumPy work it out.
 
     What the exact remainder leaves is divided and rounded to the nearest integer.
+
+    Parameters
+    ----------
+    x, y, name
+        As of `floordiv`.
     """
     x, y = name(x, "dividend"), name(y, "divisor")
     remainder = name(_call("fmod", x, y), "remainder")

@@ -27,7 +27,16 @@ __all__ = ["float_extreme", "lower_operators"]
 
 
 def lower_operators(kernel: Kernel, semantics: Semantics, bindings: Bindings) -> Kernel:
-    """The kernel in operators, and words for places, that every language has."""
+    """The kernel in operators, and words for places, that every language has.
+
+    Parameters
+    ----------
+    kernel : Kernel
+    semantics : Semantics
+        What the language's operators mean.
+    bindings : Bindings
+        The kernel's names and what they are bound to.
+    """
     return replace(kernel, body=_Operators(kernel, semantics, bindings).block(kernel.body))
 
 
@@ -139,7 +148,15 @@ def _saturated(x: e.Expression, kind: ValueType, target: DType) -> e.Expression:
 
 
 def float_extreme(op: e.BinaryOp, x: e.Expression, y: e.Expression, name: Name) -> e.Expression:
-    """The lesser or greater of two floats; a NaN is handed on."""
+    """The lesser or greater of two floats; a NaN is handed on.
+
+    Parameters
+    ----------
+    op : {"min", "max"}
+    x, y : Expression
+    name : callable
+        Gives what stands for a value that is used more than once.
+    """
     x, y = name(x, "first"), name(y, "second")
     beyond = e.Compare("lt" if op == "min" else "gt", x, y)
     return e.Select(e.Binary("or", beyond, e.Compare("ne", x, x)), x, y)

@@ -143,7 +143,12 @@ def floor(x: Any) -> Any:
 
 @elementwise
 def fma(x: Any, y: Any, z: Any) -> Any:
-    """``x * y + z``, rounded once."""
+    """``x * y + z``, rounded once.
+
+    Parameters
+    ----------
+    x, y, z : number or vector of floats
+    """
 
 
 @elementwise

@@ -41,7 +41,15 @@ def _matrix(
 
 
 def fragment_of(builder: Builder, x: Any, word: str) -> Fragment:
-    """An argument that must be a matrix."""
+    """An argument that must be a matrix.
+
+    Parameters
+    ----------
+    builder : Builder
+    x : anything
+    word : str
+        Who asks, for the error.
+    """
     if not isinstance(x, Fragment):
         builder.fail(f"{word} takes a kl.matrix, not {describe(x)}")
     return x
