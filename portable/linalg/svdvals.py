@@ -20,6 +20,7 @@ from portable.linalg.bidiagonal import bisected
 from portable.linalg.dense import SCALED_TO, reduced
 from portable.linalg.dense_kernels import store_values
 from portable.linalg.dense_shapes import dense_shape, tuned
+from portable.linalg.direct import Direct, direct_layout, direct_svdvals
 from portable.linalg.jacobi_kernels import JacobiShape, jacobi_svdvals
 from portable.linalg.magnitude import largest_magnitude, require_finite
 from portable.linalg.operands import common_dtype
@@ -32,6 +33,8 @@ __all__ = ["Progress", "Stage", "in_stages", "svdvals"]
 
 Stage = Literal["band", "bidiagonal", "values"]
 """The parts of the work: dense to banded, banded to bidiagonal, bidiagonal to singular values."""
+
+STAGES: Final[tuple[Stage, ...]] = ("band", "bidiagonal", "values")
 
 Progress = Callable[[Stage, float], None]
 """Is told which part of a stage is done, from 0 to 1."""
@@ -85,12 +88,13 @@ def svdvals(a: ArrayT, *, check_finite: bool = True, progress: Progress | None =
     Notes
     -----
     Up to 32 rows or columns, 64 where work-items are many, if a matrix fits into local memory: one-
-    sided Jacobi rotations, all matrices in one launch. Otherwise `dense_to_band`,
-    `band_to_bidiagonal` and `bidiagonal_svdvals`, a matrix after the other, with the bandwidth that
-    the tuning table has for the device. The stages follow each other on the device; nothing but the
-    flag of `check_finite`
-    is read from it. Beside `a` one copy of a matrix is held, in single precision for half, and O(m)
-    numbers.
+    sided Jacobi rotations, all matrices in one launch. Others follow each other. One that stays in
+    a core's caches is reduced straight to bidiagonal form, column by column, each in one pass over
+    the matrix. The rest go through `dense_to_band` and `band_to_bidiagonal`, with the bandwidth
+    that the tuning table has for the device. `bidiagonal_svdvals` is the last stage of both.
+    The stages follow each other on the device; nothing but the flag of `check_finite` is read from
+    it. Beside `a` one copy of a matrix is held, in single precision for half, and O(m) numbers;
+    each thread keeps those of the last eight sizes that were reduced straight.
 
     Examples
     --------
@@ -111,10 +115,14 @@ def svdvals(a: ArrayT, *, check_finite: bool = True, progress: Progress | None =
             _by_jacobi(device, a, values, shape, check_finite)
         else:
             checks: Any = {"check_finite": check_finite, "progress": progress}
-            first_accepted(
-                tuned(kind, min(m, n), device.capabilities),
-                lambda choice: in_stages(device, a, values, choice, **checks),
-            )
+            straight = direct_layout(max(m, n), min(m, n), kind, device.capabilities)
+            if straight is not None:
+                directly(device, a, values, straight, **checks)
+            else:
+                first_accepted(
+                    tuned(kind, min(m, n), device.capabilities),
+                    lambda choice: in_stages(device, a, values, choice, **checks),
+                )
     if not lead:
         return values[0]  # type: ignore[no-any-return]
     return values if len(lead) == 1 else device.namespace().reshape(values, (*lead, min(m, n)))  # type: ignore[no-any-return]
@@ -156,6 +164,34 @@ def _by_jacobi(device: Device, a: Any, values: Any, shape: JacobiShape, check_fi
 # -- others ---------------------------------------------------------------------------------------
 
 
+def directly(
+    device: Device,
+    a: Any,
+    values: Any,
+    layout: Direct,
+    *,
+    check_finite: bool = True,
+    progress: Progress | None = None,
+) -> None:
+    """Puts the singular values of matrices that are not empty into `values`, a row each.
+
+    Parameters
+    ----------
+    device, a, values, check_finite, progress
+        As for `in_stages`.
+    layout : Direct
+        How the work is laid out.
+    """
+
+    def found(matrix: Any, largest: Any) -> Any:
+        result = direct_svdvals(device, matrix, largest, layout)
+        for stage in STAGES:
+            _tell(device, progress, stage)
+        return result
+
+    _one_by_one(device, a, values, found, check_finite)
+
+
 def in_stages(
     device: Device,
     a: Any,
@@ -180,26 +216,42 @@ def in_stages(
     check_finite, progress
         As for `svdvals`.
     """
+
+    def found(matrix: Any, largest: Any) -> Any:
+        return _one_in_stages(device, matrix, largest, choice, progress)
+
+    _one_by_one(device, a, values, found, check_finite)
+
+
+def _one_by_one(
+    device: Device,
+    a: Any,
+    values: Any,
+    scaled_values: Callable[[Any, Any], Any],
+    check_finite: bool,
+) -> None:
+    """Calls `scaled_values` with each matrix and its largest magnitude, and scales back."""
     matrices = [a[index] for index in np.ndindex(*a.shape[:-2])] if a.ndim > 2 else [a]
     magnitudes = [largest_magnitude(device, x) for x in matrices]
     if check_finite:
         one = magnitudes[0] if len(magnitudes) == 1 else largest_magnitude(device, *magnitudes)
         require_finite(device, one, "svdvals")
     for row, (matrix, largest) in enumerate(zip(matrices, magnitudes, strict=True)):
-        found = _one_in_stages(device, matrix, largest, choice, progress)
+        found = scaled_values(matrix, largest)
         store_values[found.shape[0], _LINE](found, largest, values, row, TARGET=SCALED_TO)
+
+
+def _tell(device: Device, progress: Progress | None, stage: Stage) -> None:
+    """Says that a stage is done, once it is."""
+    if progress is not None:
+        device.synchronize()
+        progress(stage, 1)
 
 
 def _one_in_stages(
     device: Device, a: Any, largest: Any, choice: Parameters, progress: Progress | None
 ) -> Any:
     """The singular values of one matrix, scaled."""
-
-    def tell(stage: Stage, done: float) -> None:
-        if progress is not None:
-            device.synchronize()
-            progress(stage, done)
-
     kind = kl.f32 if largest.dtype.itemsize == 4 else kl.f64
     bandwidth = max(1, min(choice["BANDWIDTH"], min(a.shape) - 1))
     shape = dense_shape(choice, bandwidth, kind, device.capabilities)
@@ -209,8 +261,8 @@ def _one_in_stages(
     diagonals = device.empty((n,), kind), device.empty((n - 1,), kind)
     plan = plan_for(min(bandwidth, n - 1), n, kind, device.capabilities)
     chase(device, ab, scales[:1], diagonals, plan)
-    tell("bidiagonal", 1)
+    _tell(device, progress, "bidiagonal")
     found = device.empty((n,), kind)
     bisected(device, diagonals, scales[1:], found)
-    tell("values", 1)
+    _tell(device, progress, "values")
     return found

@@ -10,6 +10,7 @@ from portable.backend import Capabilities, Program
 from portable.linalg.bidiagonal_kernels import Search, bisect
 from portable.linalg.dense_kernels import clear_below, load_dense, store_band, store_values
 from portable.linalg.dense_shapes import dense_shape, tuned
+from portable.linalg.direct_kernels import DirectShape, Scratch, bidiagonalize, load_padded
 from portable.linalg.jacobi_kernels import JacobiShape, jacobi_svdvals
 from portable.linalg.panel_kernels import factor_panel
 from portable.linalg.reflector_kernels import apply_reflectors
@@ -51,6 +52,10 @@ def others(capabilities: Capabilities, dtype: str) -> list[Program]:
     batch, d = np.empty((3, 9, 9), kind.numpy), np.empty(9, register.numpy)
     table = np.empty(16, integer.numpy)
     small = JacobiShape(rows=9, columns=9, lanes=1, parts=4, sweeps=30, turned=False)
+    direct = DirectShape(lanes=16 // register.itemsize, rows=4, team=32, teams=2)
+    scratch = Scratch(
+        a, a, np.empty((2, 2, 9), register.numpy), np.empty((2, 2, 9), register.numpy)
+    )
     search = Search(30, left=2, levels=4, split=3, lanes=1, vectors=1, integer=integer)
     return [
         program(load_dense, capabilities, TILE, given, d, a, TARGET=20, TURNED=True),
@@ -58,6 +63,8 @@ def others(capabilities: Capabilities, dtype: str) -> list[Program]:
         program(store_band, capabilities, TILE, a, d, a, d, 8.0, TARGET=20),
         program(store_values, capabilities, LINE, d, d, a, 1, TARGET=20),
         program(jacobi_svdvals, capabilities, (20, 1, 1), batch, a, d, SHAPE=small),
+        program(load_padded, capabilities, TILE, given, d, a, d, 8.0, TARGET=20, TURNED=True),
+        program(bidiagonalize, capabilities, LINE, a, scratch, d, d, 0, 1, SHAPE=direct),
         program(bisect, capabilities, LINE, a, table, d, d, SEARCH=search),
     ]
 

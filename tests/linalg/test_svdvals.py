@@ -12,8 +12,10 @@ from portable.backend import Device
 from portable.dtypes import dtype as dtype_of
 from portable.errors import DTypeError, ShapeError
 from portable.linalg import svdvals
+from portable.linalg.dense_shapes import tuned
 from portable.linalg.svdvals import in_stages
 from portable.sim import checks
+from portable.tune.space import Parameters
 from tests.linalg.matrices import TOLERANCE, matrices
 
 DTYPES = ["float16", "float32", "float64"]
@@ -43,9 +45,8 @@ def on(device: Device, a: np.ndarray, **options: Any) -> np.ndarray:
     return device.to_numpy(found)
 
 
-def staged(device: Device, a: np.ndarray, bandwidth: int = 8, **options: Any) -> np.ndarray:
+def staged(device: Device, a: np.ndarray, choice: Parameters = SMALL, **options: Any) -> np.ndarray:
     """By the three stages, however small the matrix is."""
-    choice = {**SMALL, "BANDWIDTH": bandwidth}
     with portable.use(device.name):
         values = device.empty((1, min(a.shape)), dtype_of(a.dtype).register)
         in_stages(device, device.from_numpy(a), values, choice, **options)
@@ -65,6 +66,13 @@ def test_small_matrices(device: Device, shape: tuple[int, ...], dtype: str) -> N
 def test_larger_matrices(device: Device, shape: tuple[int, ...], dtype: str) -> None:
     a = random_matrices(shape, dtype)
     check(a, on(device, a))
+
+
+@pytest.mark.needs_compiler
+def test_the_stages_as_tuned(device: Device) -> None:
+    a = random_matrices((300, 257), "float32")
+    choice = tuned(portable.float32, 257, device.capabilities)[0]
+    check(a, staged(device, a, choice), choice["BANDWIDTH"])
 
 
 @pytest.mark.parametrize("shape", [(1, 1), (2, 2), (3, 1), (12, 19), (35, 9)], ids=str)

@@ -1,0 +1,183 @@
+"""Singular values of dense matrices of moderate size, straight by way of bidiagonal form."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable
+from functools import lru_cache
+from math import isqrt
+from threading import local
+from typing import Any, Final, NamedTuple
+
+from portable import lang as kl
+from portable.backend import Capabilities, Device
+from portable.dtypes import DType
+from portable.lang.geometry import groups
+from portable.linalg.bidiagonal import bisected
+from portable.linalg.dense import SCALED_TO
+from portable.linalg.direct_kernels import DirectShape, Scratch, bidiagonalize, load_padded
+
+__all__ = ["Direct", "direct_layout", "direct_svdvals"]
+
+_CACHED: Final = 4 << 20
+"""Bytes of a matrix up to which a core alone is faster than panels are on all of them."""
+
+_TALL: Final = 5 / 3
+_CACHED_TALL: Final = 512 << 10
+"""The same of one that is so many times as tall as wide: panels soon make a triangle of it."""
+
+_MOST_COLUMNS: Final = 0
+"""Columns up to which a launch a column takes less time than panels, where work-items are many: no
+such device was measured yet."""
+
+_ALONE: Final = 128
+"""Columns up to which one workgroup makes all steps in less time than launches take."""
+
+_ROWS: Final = 4
+_TEAM: Final = 32
+_ITEMS: Final = 256
+_ROWS_OF_GROUP: Final = 32
+_TILE: Final = (32, 8)
+_KEPT: Final = 8
+"""Plans that a thread keeps: their arrays, and what replays their launches."""
+
+
+class Direct(NamedTuple):
+    """A layout.
+
+    Attributes
+    ----------
+    shape : DirectShape
+        Of a workgroup's part.
+    groups : int
+        Workgroups. One makes all steps in a launch, of several a launch makes one step.
+    """
+
+    shape: DirectShape
+    groups: int
+
+
+@lru_cache(maxsize=1024)
+def direct_layout(m: int, n: int, kind: DType, can: Capabilities) -> Direct | None:
+    """The layout for matrices of that size; None for those that are reduced to a band first.
+
+    Parameters
+    ----------
+    m, n : int
+        Rows and columns, m >= n.
+    kind : DType
+        What is computed in.
+    can : Capabilities
+        Of the device.
+    """
+    lanes, size = max(can.vector_bytes // kind.itemsize, 1), m * n * kind.itemsize
+    if size > (_CACHED if m <= _TALL * n else _CACHED_TALL):
+        return None
+    if can.lone_work_items:
+        return Direct(DirectShape(lanes, _ROWS, 1, 1), 1)
+    if n > _MOST_COLUMNS:
+        return None
+    team = can.sub_group_size if can.sub_group_size > 1 else min(_TEAM, can.max_workgroup)
+    most = min(can.max_workgroup, can.max_workgroup_shape[0])
+    if n <= _ALONE:
+        return Direct(DirectShape(lanes, _ROWS, team, max(most // team, 1)), 1)
+    shape = DirectShape(lanes, _ROWS, team, max(min(_ITEMS, most) // team, 1))
+    return Direct(shape, -(-m // _ROWS_OF_GROUP))
+
+
+def direct_svdvals(device: Device, a: Any, largest: Any, layout: Direct) -> Any:
+    """The singular values of a matrix that is not empty, scaled as `SCALED_TO` says.
+
+    Parameters
+    ----------
+    device : Device
+        Where.
+    a : array, shape (m, n)
+        The matrix; it is not changed.
+    largest : array, shape (1,)
+        Its largest magnitude.
+    layout : Direct
+        How the work is laid out.
+
+    Returns
+    -------
+    array, shape (min(m, n),)
+        The largest first. The next call of this thread may overwrite it.
+    """
+    m, n = (int(x) for x in (max(a.shape), min(a.shape)))
+    kind = kl.f32 if largest.dtype.itemsize == 4 else kl.f64
+    plan = _plan(device, m, n, kind, layout)
+    arrays = plan.arrays
+    rows, pitch = arrays.work.shape
+    bound = 2.0 ** (SCALED_TO + 1 + (isqrt(m * n) + 1).bit_length())
+    turned = a.shape[0] < a.shape[1]
+    load_padded[(pitch, rows), _TILE](
+        a, largest, arrays.work, arrays.most, bound, TARGET=SCALED_TO, TURNED=turned
+    )
+    plan.run()
+    return arrays.found
+
+
+class _Arrays(NamedTuple):
+    """What is kept for matrices of one size: a copy, what is worked out of it, and room."""
+
+    work: Any
+    most: Any
+    scratch: Scratch
+    d: Any
+    e: Any
+    found: Any
+
+
+class _Plan(NamedTuple):
+    """Arrays, and what enqueues all that is done with the copy in them."""
+
+    arrays: _Arrays
+    run: Callable[[], object]
+
+
+_threads: Final = local()
+"""Each thread has plans of its own: nobody else's launches come between those of a call."""
+
+
+def _plan(device: Device, m: int, n: int, kind: DType, layout: Direct) -> _Plan:
+    """This thread's plan for the queue that it launches on."""
+    plans: OrderedDict[Any, _Plan] = _threads.__dict__.setdefault("plans", OrderedDict())
+    key = device.name, device.current_queue(), m, n, kind, layout
+    plan = plans.get(key)
+    if plan is None:
+        arrays = _arrays(device, m, n, kind, layout)
+        plan = plans[key] = _Plan(arrays, device.replay(lambda: _enqueue(device, arrays, layout)))
+        if len(plans) > _KEPT:
+            plans.popitem(last=False)
+    plans.move_to_end(key)
+    return plan
+
+
+def _arrays(device: Device, m: int, n: int, kind: DType, layout: Direct) -> _Arrays:
+    shape, count = layout
+    pitch = -(-n // shape.lanes) * shape.lanes
+
+    def empty(*extents: int) -> Any:
+        return device.empty(extents, kind)
+
+    scratch = Scratch(
+        left=empty(count, pitch),
+        right=empty(count, pitch),
+        sums=empty(count, shape.teams, pitch),
+        totals=empty(2, count, pitch),
+    )
+    work = empty(m + shape.rows - 1, pitch)
+    return _Arrays(work, empty(1), scratch, empty(n), empty(max(n - 1, 1)), empty(n))
+
+
+def _enqueue(device: Device, arrays: _Arrays, layout: Direct) -> None:
+    """All steps, and the values of the bidiagonal matrix that they leave."""
+    work, most, scratch, d, e, found = arrays
+    n = int(d.shape[0])
+    shape, count = layout
+    launch = bidiagonalize[groups(count), shape.items]
+    for first in range(-1, n) if count > 1 else (-1,):
+        last = first + 1 if count > 1 else n
+        launch(work, scratch, d, e, first, last, SHAPE=shape)
+    bisected(device, (d, e), most, found)

@@ -1,0 +1,286 @@
+"""The kernels that reduce a dense matrix straight to bidiagonal form.
+
+Householder reflectors eliminate a column and a row in turn (G. Golub, W. Kahan, J. SIAM Numer.
+Anal. 2 (1965)), in one pass over the matrix for both: a row is changed by the column's reflector,
+multiplied with the row's reflector and changed by that, and its share of the products that the next
+column's reflector needs is added up while it is at hand (G. Howell, J. Demmel, C. Fulton, S.
+Hammarling, K. Marmolejo, "Cache efficient bidiagonalization using BLAS 2.5 operators", ACM TOMS 34
+(2008)). Of a matrix that stays in a cache this takes less time than a band on the way.
+
+A step's pass is shared out by rows, a block of neighbouring ones at a time to a team: neighbouring
+work-items that go through the columns side by side. Each workgroup makes the reflectors for itself
+from what all have added up in the step before.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from portable import lang as kl
+from portable.lang.function import function
+from portable.lang.kernel import kernel
+from portable.linalg.band_hops import reflector
+from portable.linalg.magnitude import power_bits, scaled_by
+from portable.linalg.sums import lane_sum
+
+__all__ = ["DirectShape", "Scratch", "bidiagonalize", "load_padded"]
+
+
+@dataclass(frozen=True, slots=True)
+class DirectShape:
+    """How a pass is shared out.
+
+    Attributes
+    ----------
+    lanes : int
+        Columns of a vector.
+    rows : int
+        Rows of a block.
+    team : int
+        Work-items that share a block.
+    teams : int
+        Of a workgroup.
+    """
+
+    lanes: int
+    rows: int
+    team: int
+    teams: int
+
+    @property
+    def items(self) -> int:
+        """Work-items of a workgroup."""
+        return self.team * self.teams
+
+
+class Scratch(NamedTuple):
+    """What workgroups write down on the way; `pitch` columns are whole vectors.
+
+    Attributes
+    ----------
+    left, right : array, shape (groups, pitch)
+        By the elements of column `k`, and by the rows' products with `right`, the rows change.
+        Zeros up to column `k`.
+    sums : array, shape (groups, teams, pitch)
+        Each team's rows, times their elements of the next column, added up.
+    totals : array, shape (2, groups, pitch)
+        Each workgroup's such sums, after this step and the one before in turn.
+    """
+
+    left: Any
+    right: Any
+    sums: Any
+    totals: Any
+
+
+@kernel
+def load_padded(
+    a: Any, largest: Any, out: Any, most: Any, bound: Any, *, TARGET: int, TURNED: bool
+) -> None:
+    """The matrix, or its transpose, scaled by a power of two; zeros in further rows and columns.
+
+    ``most[0]`` becomes the `bound` of its singular values then.
+    """
+    column, row = kl.global_id(0), kl.global_id(1)
+    if row < out.shape[0] and column < out.shape[1]:
+        value = kl.cast(0, out.dtype)
+        if TURNED:
+            if row < a.shape[1] and column < a.shape[0]:
+                value = kl.cast(a[column, row], out.dtype)
+        elif row < a.shape[0] and column < a.shape[1]:
+            value = kl.cast(a[row, column], out.dtype)
+        out[row, column] = scaled_by(value, power_bits(largest[0], TARGET), 1)
+        if row == 0 and column == 0:
+            most[0] = kl.cast(bound, most.dtype)
+
+
+@kernel
+def bidiagonalize(
+    a: Any, scratch: Scratch, d: Any, e: Any, first: Any, last: Any, *, SHAPE: DirectShape
+) -> None:
+    """Makes steps `first` to ``last - 1`` of -1 to ``n - 1``; step -1 only adds up.
+
+    Several workgroups make one step in a launch. Step k leaves ``d[k]`` and ``e[k]``. Columns of
+    `a` are whole vectors; zeros follow its rows, one less than a block has.
+    """
+    for k in range(first, last):
+        tau = make_reflectors(a, scratch, d, e, k, SHAPE)
+        kl.barrier()
+        if k + 1 < d.shape[0]:
+            change_rows(a, scratch, k, tau, SHAPE)
+            kl.barrier()
+            if SHAPE.teams > 1:
+                add_teams(scratch, k, SHAPE)
+                kl.barrier()
+
+
+@function
+def total_in(scratch: Scratch, k: Any, column: Any) -> Any:
+    """What all workgroups added up for step `k` in a column, for every work-item."""
+    total = kl.cast(0, scratch.totals.dtype)
+    for group in range(kl.local_id(0), scratch.totals.shape[1], kl.local_size(0)):
+        total = total + scratch.totals[k % 2, group, column]
+    return kl.workgroup_reduce(kl.add, total)
+
+
+@function
+def make_reflectors(a: Any, scratch: Scratch, d: Any, e: Any, k: Any, SHAPE: DirectShape) -> Any:
+    """The reflectors of column `k` and of what that leaves of row `k`, as `Scratch` has them.
+
+    Returns tau of the row's.
+    """
+    zero, first = kl.cast(0, a.dtype), kl.local_id(0) == 0 and kl.group_id(0) == 0
+    if k < 0:
+        left_row(a, scratch, k, zero, zero, SHAPE)
+        return zero
+    beta, tau, factor = reflector(a[k, k], total_in(scratch, k, k))
+    if first:
+        d[k] = beta
+    if k + 1 == d.shape[0]:
+        return zero
+    head = a[k, k + 1]
+    head = head - tau * (head + factor * total_in(scratch, k, k + 1))
+    tail = left_row(a, scratch, k, tau, factor, SHAPE)
+    beta, tau, factor = reflector(head, kl.workgroup_reduce(kl.add, tail))
+    if first:
+        e[k] = beta
+    scale_row(scratch.right[kl.group_id(0)], k, factor, SHAPE)
+    return tau
+
+
+@function
+def left_row(a: Any, scratch: Scratch, k: Any, tau: Any, factor: Any, SHAPE: DirectShape) -> Any:
+    """What a column's reflector subtracts from rows, and what it leaves of its own.
+
+    Returns a work-item's part of the squares of that, but for its first element.
+    """
+    LANES, item, group = SHAPE.lanes, kl.local_id(0), kl.group_id(0)
+    left, right = scratch.left[group], scratch.right[group]
+    start = (k + 1) // LANES * LANES
+    zero = kl.splat(kl.cast(0, a.dtype), LANES)
+    squares = zero
+    for j in range(start + item * LANES, a.shape[1], SHAPE.items * LANES):
+        row, share = zero, zero
+        if k >= 0:
+            total = kl.vload(scratch.totals, k % 2, 0, j, lanes=LANES)
+            for other in kl.range(1, scratch.totals.shape[1], unroll=8 if SHAPE.items > 1 else 1):
+                total = total + kl.vload(scratch.totals, k % 2, other, j, lanes=LANES)
+            row = kl.vload(a, k, j, lanes=LANES)
+            share = tau * (row + factor * total)
+        kl.vstore(left, j, factor * share)
+        kl.vstore(right, j, row - share)
+        if j == start:
+            for before in range(start, k + 1):
+                left[before] = 0
+                right[before] = 0
+            right[k + 1] = 0
+        rest = kl.vload(right, j, lanes=LANES)
+        squares = squares + rest * rest
+    return lane_sum(squares)
+
+
+@function
+def scale_row(right: Any, k: Any, factor: Any, SHAPE: DirectShape) -> None:
+    """What is left of a row becomes its reflector: 1 in column ``k + 1``, the rest scaled."""
+    LANES, start = SHAPE.lanes, (k + 1) // SHAPE.lanes * SHAPE.lanes
+    for j in range(start + kl.local_id(0) * LANES, right.shape[0], SHAPE.items * LANES):
+        kl.vstore(right, j, factor * kl.vload(right, j, lanes=LANES))
+        if j == start:
+            right[k + 1] = 1
+
+
+class Block(NamedTuple):
+    """Neighbouring rows, and a number of each.
+
+    Attributes
+    ----------
+    first : int
+        The first row.
+    own : array, shape (rows,)
+        Their elements of column `k`, by which they take what the column's reflector subtracts.
+    x : array, shape (rows,)
+        By which they take the row's reflector.
+    c : array, shape (rows,)
+        Their changed elements of column ``k + 1``; 0 of row ``k + 1``.
+    """
+
+    first: Any
+    own: Any
+    x: Any
+    c: Any
+
+
+@function
+def change_rows(a: Any, scratch: Scratch, k: Any, tau: Any, SHAPE: DirectShape) -> None:
+    """Changes the rows below `k`, and adds them up for the next step."""
+    kind, LANES, ROWS, TEAM, TEAMS = a.dtype, SHAPE.lanes, SHAPE.rows, SHAPE.team, SHAPE.teams
+    group, team, lane = kl.group_id(0), kl.local_id(0) // TEAM, kl.local_id(0) % TEAM
+    left, right = scratch.left[group], scratch.right[group]
+    sums = scratch.sums[group, team] if TEAMS > 1 else scratch.totals[(k + 1) % 2, group]
+    start = (k + 1) // LANES * LANES + lane * LANES
+    for j in range(start, a.shape[1], TEAM * LANES):
+        kl.vstore(sums, j, kl.splat(kl.cast(0, kind), LANES))
+    own, x, c = kl.private(ROWS, kind), kl.private(ROWS, kind), kl.private(ROWS, kind)
+    products = kl.private(ROWS, kind, lanes=LANES)
+    for begin in range(k + 1, a.shape[0] - ROWS + 1, kl.num_groups(0) * TEAMS * ROWS):
+        block = Block(begin + (group * TEAMS + team) * ROWS, own, x, c)
+        there = block.first + ROWS <= a.shape[0]
+        for r in kl.static_range(ROWS):
+            own[r], c[r] = 0, 0
+            products[r] = kl.splat(kl.cast(0, kind), LANES)
+        if there:
+            multiply(a, (left, right), block, products, k, start, SHAPE)
+        for r in kl.static_range(ROWS):
+            x[r] = tau * kl.workgroup_reduce(kl.add, lane_sum(products[r]), width=TEAM)
+            c[r] = c[r] - own[r] * left[k + 1] - x[r] * right[k + 1]
+            if block.first + r == k + 1:
+                c[r] = 0
+        kl.barrier()
+        if there:
+            change(a, (left, right), block, sums, start, SHAPE)
+
+
+@function
+def multiply(
+    a: Any, by: Any, block: Block, products: Any, k: Any, start: Any, SHAPE: DirectShape
+) -> None:
+    """A work-item's part of the products of a block, changed from the left, with the reflector."""
+    LANES, ROWS = SHAPE.lanes, SHAPE.rows
+    left, right = by
+    i, own, _, c = block
+    for r in kl.static_range(ROWS):
+        own[r], c[r] = a[i + r, kl.maximum(k, 0)], a[i + r, k + 1]
+    for j in range(start, a.shape[1], SHAPE.team * LANES):
+        by_left, by_right = kl.vload(left, j, lanes=LANES), kl.vload(right, j, lanes=LANES)
+        for r in kl.static_range(ROWS):
+            value = kl.vload(a, i + r, j, lanes=LANES) - own[r] * by_left
+            products[r] = products[r] + value * by_right
+
+
+@function
+def change(a: Any, by: Any, block: Block, sums: Any, start: Any, SHAPE: DirectShape) -> None:
+    """Changes a block from both sides, and adds it up."""
+    LANES = SHAPE.lanes
+    left, right = by
+    i, own, x, c = block
+    for j in range(start, a.shape[1], SHAPE.team * LANES):
+        by_left, by_right = kl.vload(left, j, lanes=LANES), kl.vload(right, j, lanes=LANES)
+        total = kl.vload(sums, j, lanes=LANES)
+        for r in kl.static_range(SHAPE.rows):
+            value = kl.vload(a, i + r, j, lanes=LANES) - own[r] * by_left - x[r] * by_right
+            kl.vstore(a, i + r, j, value)
+            total = total + c[r] * value
+        kl.vstore(sums, j, total)
+
+
+@function
+def add_teams(scratch: Scratch, k: Any, SHAPE: DirectShape) -> None:
+    """Adds up what the teams of a workgroup added up."""
+    LANES, group = SHAPE.lanes, kl.group_id(0)
+    start = (k + 1) // LANES * LANES + kl.local_id(0) * LANES
+    for j in range(start, scratch.sums.shape[2], SHAPE.items * LANES):
+        total = kl.vload(scratch.sums, group, 0, j, lanes=LANES)
+        for team in kl.static_range(1, SHAPE.teams):
+            total = total + kl.vload(scratch.sums, group, team, j, lanes=LANES)
+        kl.vstore(scratch.totals, (k + 1) % 2, group, j, total)
