@@ -7,6 +7,7 @@ from typing import Any, Self
 
 from portable.array import conversion, indexing, manipulation
 from portable.array.methods import Methods
+from portable.array.numpy_functions import NumPyFunctions
 from portable.array.operations import OPERATIONS
 from portable.array.operators import Operators
 from portable.errors import ShapeError
@@ -18,7 +19,7 @@ Index = Any
 """An integer, slice, ``...``, None, an array of integers or bools, or a tuple of them."""
 
 
-class Array(Operators, Methods, Storage):
+class Array(Operators, Methods, NumPyFunctions, Storage):
     """An array of a device, as the Array API describes it.
 
     Made by `portable.xp` and its functions, which it also has as methods, by NumPy's names. Slices
@@ -28,9 +29,6 @@ class Array(Operators, Methods, Storage):
     """
 
     __slots__ = ()
-
-    __array_ufunc__ = None
-    __array_priority__ = 1000
 
     # -- what it is ------------------------------------------------------------------------
 

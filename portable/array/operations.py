@@ -9,7 +9,7 @@ from portable.array import real_operations as r
 from portable.dtypes import float64
 from portable.primitives.maps.operation import Operation
 
-__all__ = ["OPERATIONS"]
+__all__ = ["OF_UFUNCS", "OPERATIONS"]
 
 OPERATIONS: Final[dict[str, Operation]] = {
     x.name: x
@@ -80,3 +80,21 @@ OPERATIONS: Final[dict[str, Operation]] = {
         Operation("subtract", "iufc", kl.subtract),
     )
 }
+
+OF_UFUNCS: Final = {
+    "absolute": "abs",
+    "arccos": "acos",
+    "arccosh": "acosh",
+    "arcsin": "asin",
+    "arcsinh": "asinh",
+    "arctan": "atan",
+    "arctan2": "atan2",
+    "arctanh": "atanh",
+    "conjugate": "conj",
+    "invert": "bitwise_invert",
+    "left_shift": "bitwise_left_shift",
+    "power": "pow",
+    "right_shift": "bitwise_right_shift",
+    "rint": "round",
+}
+"""What operations are called of NumPy's element-wise functions that have other names."""

@@ -15,7 +15,7 @@ import numpy as np
 from portable import dtypes
 from portable.array import conversion, elementwise, manipulation
 from portable.array.fused_reduction_kernel import MOST_REDUCTIONS
-from portable.array.operations import OPERATIONS
+from portable.array.operations import OF_UFUNCS, OPERATIONS
 from portable.array.operators import Operators
 from portable.array.traced_reduction import REDUCTIONS, Reduction, reduction
 from portable.backend import Device
@@ -39,23 +39,7 @@ Step = tuple[Any, tuple[Source, ...], DType | None]
 """A function of the kernel language, its operands, and the narrow integers to wrap to, if any."""
 
 _NARROW: Final = 4
-_UFUNCS: Final = {
-    "absolute": "abs",
-    "arccos": "acos",
-    "arccosh": "acosh",
-    "arcsin": "asin",
-    "arcsinh": "asinh",
-    "arctan": "atan",
-    "arctan2": "atan2",
-    "arctanh": "atanh",
-    "conjugate": "conj",
-    "invert": "bitwise_invert",
-    "left_shift": "bitwise_left_shift",
-    "power": "pow",
-    "right_shift": "bitwise_right_shift",
-    "rint": "round",
-}
-_OF_UFUNCS: Final = {
+_REDUCING: Final = {
     "add": "sum",
     "logical_and": "all",
     "logical_or": "any",
@@ -220,9 +204,9 @@ class Traced(Operators, Expression):
 
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **options: Any) -> Any:
         """NumPy's functions by the Array API's names."""
-        if method == "reduce" and ufunc.__name__ in _OF_UFUNCS:
-            return self._reduced(_OF_UFUNCS[ufunc.__name__], options.pop("axis", 0), **options)
-        operation = OPERATIONS.get(_UFUNCS.get(ufunc.__name__, ufunc.__name__))
+        if method == "reduce" and ufunc.__name__ in _REDUCING:
+            return self._reduced(_REDUCING[ufunc.__name__], options.pop("axis", 0), **options)
+        operation = OPERATIONS.get(OF_UFUNCS.get(ufunc.__name__, ufunc.__name__))
         if operation is None or method != "__call__" or options:
             refuse(f"numpy.{ufunc.__name__}{'' if method == '__call__' else '.' + method}")
         plain = tuple(x.item() if isinstance(x, np.generic) else x for x in inputs)
