@@ -225,6 +225,27 @@ def divergence(w: Group, site: Site, what: str, missing: Value) -> errors.Diverg
     )
 
 
+def incomplete_warpgroup(w: Group, site: Site, what: str, items: int) -> errors.DivergenceError:
+    """The last work-items of a workgroup are too few for an instruction of warpgroups.
+
+    Parameters
+    ----------
+    w : Group
+        The workgroup.
+    site : Site
+        Where they are.
+    what : str
+        The instruction.
+    items : int
+        How many work-items are left beyond whole warpgroups.
+    """
+    return errors.DivergenceError(
+        f"{what} by {items} work-items, which are no warpgroup, reached",
+        hint="leave it to the work-items of whole warpgroups",
+        **_about(w, site, w.active.ids[-1:]),
+    )
+
+
 def not_uniform(
     w: Group, site: Site, what: str, values: Value, expected: Value
 ) -> errors.NotUniformError:

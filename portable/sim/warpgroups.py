@@ -47,11 +47,19 @@ def _(statement: s.Instruction, b: Builder) -> Step:
     site = b.site(statement.loc)
 
     def run(w: Workgroup) -> None:
-        w.meet_sub_groups(site, statement.name, WARPGROUP)
+        _meet(w, site, statement.name)
         for warpgroup in _present(w):
             w.products.fence(warpgroup)
 
     return Plain(run)
+
+
+def _meet(w: Workgroup, site: Site, what: str) -> None:
+    """All work-items of each warpgroup that is here at all, and it is a whole one."""
+    w.meet_sub_groups(site, what, WARPGROUP)
+    whole = w.size // WARPGROUP * WARPGROUP
+    if w.settings.divergence and (w.active.ids >= whole).any():
+        raise report.incomplete_warpgroup(w, site, what, w.size - whole)
 
 
 def _present(w: Workgroup) -> list[int]:
@@ -65,7 +73,7 @@ def _(statement: s.Instruction, b: Builder) -> Step:
     site = b.site(statement.loc)
 
     def run(w: Workgroup) -> None:
-        w.meet_sub_groups(site, statement.name, WARPGROUP)
+        _meet(w, site, statement.name)
         for warpgroup in _present(w):
             w.products.commit(warpgroup)
 
@@ -79,7 +87,7 @@ def _(statement: s.Instruction, b: Builder) -> Step:
     pending = int(last) if last.isdecimal() else 0
 
     def run(w: Workgroup) -> None:
-        w.meet_sub_groups(site, statement.name, WARPGROUP)
+        _meet(w, site, statement.name)
         for warpgroup in _present(w):
             w.products.wait(w, warpgroup, pending)
 
@@ -138,7 +146,7 @@ def _(statement: s.Instruction, b: Builder) -> Step:
     extents = 64, 2 * len(registers)
 
     def run(w: Workgroup) -> None:
-        w.meet_sub_groups(site, statement.name, WARPGROUP)
+        _meet(w, site, statement.name)
         descriptors = [x(w) for x in inputs[:2]]
         for warpgroup in _present(w):
             left, right = (_same(w, site, x, warpgroup) for x in descriptors)

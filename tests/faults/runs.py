@@ -171,6 +171,11 @@ def products_by_a_warpgroup_and_a_copy_engine() -> None:
 
 
 @run
+def products_by_a_warpgroup_and_a_warp() -> None:
+    on_h200(64, 64, 304, 160, **HALVES, APART=True)
+
+
+@run
 def products_by_warps() -> None:
     sizes = {"BM": 16, "BN": 16, "BK": 8, "STAGES": 3}
     on_h200(20, 20, 30, 32, "float64", **sizes, APART=False)

@@ -54,8 +54,9 @@ def lower_matrices(kernel: Kernel, capabilities: Capabilities) -> Kernel:
     body = started_early(kernel.body, lambda x: holders[x.accumulator].early)
     body = map_block(body, lambda x: _loop(x, holders))
     body = top + map_block(body, lambda x: _lowered(x, holders, tiles))
-    for kind in dict.fromkeys(type(strategy) for strategy in holders.values()):
-        body = kind.finish(body)
+    for kind in _STRATEGIES:
+        if made := [x for x in dict.fromkeys(holders.values()) if type(x) is kind]:
+            body = kind.finish(body, made)
     kept = (work.current(a) for a in kernel.arrays if a not in work.retired)
     return replace(
         kernel,

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import ClassVar
+from collections.abc import Sequence
+from typing import ClassVar, Self
 
 from portable.lang.ir import statements as s
 from portable.lang.passes.matrix.parts import Part
@@ -78,6 +79,6 @@ class Strategy(ABC):
         return None
 
     @classmethod
-    def finish(cls, body: s.Block) -> s.Block:
-        """The kernel's whole lowered body, with what this way of holding needs around barriers."""
+    def finish(cls, body: s.Block, made: Sequence[Self]) -> s.Block:
+        """The kernel's whole lowered body, with what those `made` of this kind need at barriers."""
         return body

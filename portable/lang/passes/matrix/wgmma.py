@@ -6,8 +6,9 @@ or the accumulator is used.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Final, Self
 
 from portable.dtypes import bfloat16, float16, float32, int32, uint64
 from portable.errors import Location
@@ -297,9 +298,9 @@ class Wgmma(Strategy):
                 code.emit(s.Instruction(name, registers, inputs, (), code.loc))
 
     @classmethod
-    def finish(cls, body: s.Block) -> s.Block:
-        """Waits and fences where barriers and copies are."""
-        return settled(body)
+    def finish(cls, body: s.Block, made: Sequence[Self]) -> s.Block:
+        """Fences where barriers and copies are, and waits where multiplications may be running."""
+        return settled(body, waiting=not all(x._apart for x in made))
 
     # -- the accumulator --------------------------------------------------------------------
 
@@ -308,23 +309,33 @@ class Wgmma(Strategy):
         registers = self._held[fragment].registers
         return wait(loc), *(s.Instruction("changed.f32", (r,), (), (), loc) for r in registers)
 
+    def _before_use(self, fragment: Fragment, loc: Location) -> s.Block:
+        """Where a loop is cut in two, those that multiply have waited in it.
+
+        The others must not: a warp that copies is no warpgroup, and what it does in vain as one is
+        undefined.
+        """
+        return () if self._apart else self._settled(fragment, loc)
+
     def fill(self, x: s.FragmentFill) -> s.Block:
         """Sets every element."""
-        return wait(x.loc), *self._held[x.fragment].fill(self.work, x)
+        waiting = () if self._apart else (wait(x.loc),)
+        return waiting + self._held[x.fragment].fill(self.work, x)
 
     def load(self, x: s.FragmentLoad) -> s.Block:
         """Reads the elements."""
-        return wait(x.loc), *self._own(self._held[x.fragment].load(self.work, x), x.loc)
+        waiting = () if self._apart else (wait(x.loc),)
+        return waiting + self._own(self._held[x.fragment].load(self.work, x), x.loc)
 
     def store(self, x: s.FragmentStore) -> s.Block:
         """Writes the elements."""
-        settled = self._settled(x.fragment, x.loc)
-        return settled + self._own(self._held[x.fragment].store(self.work, x), x.loc)
+        stored = self._own(self._held[x.fragment].store(self.work, x), x.loc)
+        return self._before_use(x.fragment, x.loc) + stored
 
     def elements(self, x: s.ForElements) -> s.Block:
         """Runs the body for each register."""
-        settled = self._settled(x.fragment, x.loc)
-        return settled + self._own(self._held[x.fragment].elements(self.work, x), x.loc)
+        body = self._own(self._held[x.fragment].elements(self.work, x), x.loc)
+        return self._before_use(x.fragment, x.loc) + body
 
     def _own(self, block: s.Block, loc: Location) -> s.Block:
         """For the warpgroups that hold something."""
