@@ -17,8 +17,9 @@ from typing import Any, Final
 from portable import lang as kl
 from portable.lang.function import function
 from portable.linalg.band_hops import at
+from portable.linalg.householder import mirror
 
-__all__ = ["ItemShape", "hop_by_items", "mirror"]
+__all__ = ["ItemShape", "hop_by_items"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,24 +180,6 @@ def reflected(x: Any, v: Any, pivot: Any, T: int) -> None:
     x[0] = kl.where(pivot, beta, x[0] - share * head)
     for c in kl.range(1, T, unroll=-1):
         x[c] = kl.where(pivot, x[c] * 0, x[c] - share * v[c])
-
-
-@function
-def mirror(alpha: Any, tail: Any) -> Any:
-    """``(beta, head, scale)`` of ``I - scale v v^T``, which maps x to ``(beta, 0, ..., 0)``.
-
-    v is x with `head` in place of its first number `alpha`, so that there is one division to wait
-    for; `tail` as for `reflector`.
-    """
-    small = 2.0**-900 if alpha.dtype == kl.f64 else 2.0**-100
-    beta = alpha
-    head = alpha * 0
-    scale = alpha * 0
-    if tail > small:
-        beta = -kl.copysign(kl.sqrt(alpha * alpha + tail), alpha)
-        head = alpha - beta
-        scale = -1 / (beta * head)
-    return beta, head, scale
 
 
 _CHAINS: Final = 4

@@ -107,18 +107,22 @@ def publish(sync: Any, pack: Any, done: Any) -> None:
 
 
 @function
-def vector_hop(w: Any, n: Any, sweep: Any, k: Any, B: int, LANES: int, ROWS: int) -> None:
+def vector_hop(
+    w: Any, n: Any, sweep: Any, k: Any, left: Any, B: int, LANES: int, ROWS: int, FRESH: bool
+) -> None:
     """Hop `k` of a sweep if there is one."""
     s = sweep + 1 + k * B
-    active = k >= 0 and sweep <= n - 3 and s <= n - 2
-    hop_in_vectors(w, kl.where(k == 0, sweep, s - B), s, active, B, LANES, ROWS)
+    if k >= 0 and sweep <= n - 3 and s <= n - 2:
+        hop_in_vectors(w, k, s, kl.where(k == 0, sweep, s - B), left, B, LANES, ROWS, FRESH)
 
 
 @kernel
 def vector_wave(w: Any, n: Any, wave: Any, first: Any, *, B: int, LANES: int, ROWS: int) -> None:
     """The hops of one wave, a work-item each, from sweep `first` on."""
+    kind = kl.accumulator(w.dtype)
+    left = kl.private(B, kind), kl.private(B, kind)
     sweep = first + kl.group_id(0)
-    vector_hop(w, n, sweep, wave - 3 * sweep, B, LANES, ROWS)
+    vector_hop(w, n, sweep, wave - 3 * sweep, left, B, LANES, ROWS, True)
 
 
 @kernel
@@ -130,6 +134,8 @@ def vector_packs(
     How many steps a pack has made is looked at and published each `EVERY` steps.
     """
     LAG = 2
+    kind = kl.accumulator(w.dtype)
+    rows, products = kl.private((SWEEPS, B), kind), kl.private((SWEEPS, B), kind)
     pack = taken_pack(sync)
     first = pack * SWEEPS
     steps = (n - 3 - first) // B + 1 + LAG * (SWEEPS - 1)
@@ -137,7 +143,8 @@ def vector_packs(
         follow(sync, pack, start + EVERY + LAG * SWEEPS)
         for step in range(start, kl.minimum(start + EVERY, steps)):
             for sweep in range(SWEEPS):
-                vector_hop(w, n, first + sweep, step - LAG * sweep, B, LANES, ROWS)
+                left = rows[sweep], products[sweep]
+                vector_hop(w, n, first + sweep, step - LAG * sweep, left, B, LANES, ROWS, False)
         publish(sync, pack, kl.where(start + EVERY >= steps, FINISHED, start + EVERY))
 
 

@@ -31,8 +31,7 @@ class Stage:
     lanes : int
         Rows of a vector.
     rows : int
-        Vectors of rows that are combined at a time; twice `bandwidth` is a multiple of ``lanes *
-        rows``.
+        Vectors of rows that are combined at a time; `bandwidth` is a multiple of ``lanes * rows``.
     items : int
         Work-items of a sweep.
     sweeps : int
@@ -69,7 +68,7 @@ class Stage:
             case "vectors":
                 _require(whole, "work-items alone leave a bidiagonal matrix")
                 _require(b % self.lanes == 0, "reflectors are whole vectors")
-                _require(2 * b % (self.lanes * self.rows) == 0, "rows go in whole parts")
+                _require(b % (self.lanes * self.rows) == 0, "rows go in whole parts")
                 _require(self.items == 1, "a work-item has a sweep to itself")
             case "ring":
                 _require(whole, "the ring leaves a bidiagonal matrix")

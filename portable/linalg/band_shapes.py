@@ -95,7 +95,8 @@ def _in_vectors(u: int, n: int, dtype: DType, capabilities: Capabilities) -> Sta
     size = dtype.register.itemsize
     lanes = max(4, min(capabilities.vector_bytes // size, 1 << (u - 1).bit_length()))
     bandwidth = rounded(u, lanes)
-    rows = 4 if (2 * bandwidth // lanes) % 4 == 0 else 2
+    parts = bandwidth // lanes
+    rows = next(rows for rows in (4, 2, 1) if parts % rows == 0)
     lag = n // bandwidth // (2 * capabilities.compute_units)
     fitting = _WINDOWS // (6 * bandwidth * bandwidth * size)
     sweeps = max(1, min(_MOST_SWEEPS, lag // 2, fitting))

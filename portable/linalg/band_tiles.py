@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from portable import lang as kl
 from portable.lang.function import function
-from portable.linalg.band_items import mirror
+from portable.linalg.householder import mirror
 from portable.linalg.sums import add_up_neighbours
 
 __all__ = ["Tile", "TileShape", "tile_shape"]

@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 from portable import lang as kl
 from portable.lang.function import function
 from portable.lang.kernel import kernel
-from portable.linalg.band_hops import reflector
+from portable.linalg.householder import reflector
 from portable.linalg.magnitude import power_bits, scaled_by
 from portable.linalg.sums import lane_sum
 

@@ -18,8 +18,8 @@ from portable import lang as kl
 from portable.lang.arrivals import arrived_last
 from portable.lang.function import function
 from portable.lang.kernel import kernel
-from portable.linalg.band_hops import reflector
 from portable.linalg.dense_shapes import DenseShape
+from portable.linalg.householder import reflector
 from portable.linalg.reflector_tree import Level, Node, Panel, Reflectors
 from portable.linalg.sums import add_up_neighbours
 

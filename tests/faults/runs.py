@@ -200,7 +200,7 @@ def chased(n: int, u: int, *stages: Stage, persistent: bool = True) -> None:
 
 @run
 def band_in_vectors() -> None:
-    chased(26, 4, Stage(4, 4, "vectors", lanes=4, rows=2, sweeps=2, every=1))
+    chased(26, 4, Stage(4, 4, "vectors", lanes=4, rows=1, sweeps=2, every=1))
 
 
 @run

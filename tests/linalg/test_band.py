@@ -128,7 +128,7 @@ def stages(name: str, device: Device) -> tuple[Stage, ...]:
     """Bands of five superdiagonals in a residency."""
     blocks = {"residency": "ring", "items": 2 * device.capabilities.sub_group_size}
     found = {
-        "vectors": [Stage(8, 8, "vectors", lanes=4, rows=4, sweeps=3, every=2)],
+        "vectors": [Stage(8, 8, "vectors", lanes=4, rows=2, sweeps=3, every=2)],
         "items": [Stage(5, 5, "items", items=12, sweeps=2)],
         "items in turn": [Stage(5, 5, "items", items=4, sweeps=3)],
         "steps": [Stage(5, 3, "items", items=8, sweeps=3), Stage(3, 3, "items", items=8, sweeps=2)],

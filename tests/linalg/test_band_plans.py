@@ -12,7 +12,7 @@ from portable.linalg.band_plan import Plan, Stage
 from portable.linalg.band_shapes import plan_for
 
 RING = Stage(8, 8, "ring", items=16, sweeps=2)
-ALONE = Stage(8, 8, "vectors", lanes=4, rows=4)
+ALONE = Stage(8, 8, "vectors", lanes=4, rows=2)
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,47 @@
+"""What a Householder reflector is made of: two forms."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from portable import lang as kl
+from portable.lang.function import function
+
+__all__ = ["mirror", "reflector"]
+
+
+@function
+def reflector(alpha: Any, tail: Any) -> Any:
+    """``(beta, tau, factor)`` of ``I - tau v v^T``, which maps x to ``(beta, 0, ..., 0)``.
+
+    `alpha` is the first number of x and `tail` the sum of the squares of the others; v is 1 and
+    the others times `factor`. A tail too small to be squared accurately is below all rounding
+    errors, since the matrix is scaled: it is dropped.
+    """
+    small = 2.0**-900 if alpha.dtype == kl.f64 else 2.0**-100
+    beta = alpha
+    tau = alpha * 0
+    factor = alpha * 0
+    if tail > small:
+        beta = -kl.copysign(kl.sqrt(alpha * alpha + tail), alpha)
+        tau = (beta - alpha) / beta
+        factor = 1 / (alpha - beta)
+    return beta, tau, factor
+
+
+@function
+def mirror(alpha: Any, tail: Any) -> Any:
+    """``(beta, head, scale)`` of ``I - scale v v^T``, which maps x to ``(beta, 0, ..., 0)``.
+
+    v is x with `head` in place of its first number `alpha`, so that there is one division to wait
+    for; `tail` as for `reflector`.
+    """
+    small = 2.0**-900 if alpha.dtype == kl.f64 else 2.0**-100
+    beta = alpha
+    head = alpha * 0
+    scale = alpha * 0
+    if tail > small:
+        beta = -kl.copysign(kl.sqrt(alpha * alpha + tail), alpha)
+        head = alpha - beta
+        scale = -1 / (beta * head)
+    return beta, head, scale
