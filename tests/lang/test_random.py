@@ -7,6 +7,9 @@ runs are the business of ``python -m tests.support.random_sweep``.
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
+import time
 from pathlib import Path
 from random import Random
 
@@ -16,6 +19,7 @@ from hypothesis import strategies as st
 
 import portable as pt
 from portable.backend import Device
+from tests.support import random_sweep
 from tests.support.random_checks import FAMILIES, check
 from tests.support.random_coverage import LEFT_OUT, covered_statements, covered_words, missing_words
 
@@ -70,3 +74,20 @@ def test_every_statement_is_in_random_kernels() -> None:
         "Continue", "For", "FunctionDef", "If", "IfExp", "Return", "Tuple", "UnaryOp", "While",
     }  # fmt: skip
     assert wanted <= covered_statements()
+
+
+@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="the system has no /proc")
+def test_silent_processes_are_ended_by_what_they_worked(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(random_sweep, "_PATIENCE", 0.2)
+    said = tmp_path / "said"
+    said.touch()
+    for body, limit in (("while True: pass", 60.0), ("import time; time.sleep(60)", 1.0)):
+        process = subprocess.Popen([sys.executable, "-c", body])
+        until = time.monotonic() + limit
+        random_sweep._watched(random_sweep.Sweep(tmp_path), process, said, until)
+        asleep = time.monotonic() >= until
+        process.kill()
+        process.wait()
+        assert asleep == ("sleep" in body)

@@ -30,7 +30,10 @@ _MADE: Final = FAMILIES | PROGRAMS
 _CHUNK: Final = 240
 """The most kernels of a process, which keeps about 2 MB for each."""
 _PATIENCE: Final = 240.0
-"""Seconds without a sign of life after which a process is ended."""
+"""Seconds of processor time without a sign of life after which a process is ended: what others do
+beside it takes none of them."""
+_SLEEP: Final = 1200.0
+"""The same by the clock, for a process that sleeps, and for systems that do not tell."""
 
 
 @dataclass
@@ -186,16 +189,27 @@ def _run_once(
     return said, "no sign of life" if late and time.monotonic() < until else ""
 
 
+def processor_time(process: int) -> float:
+    """Seconds that a process has worked, by the system's count of them; 0 where it has none."""
+    try:
+        stat = Path(f"/proc/{process}/stat").read_text()
+        user, system = stat.rpartition(")")[2].split()[11:13]
+        return (int(user) + int(system)) / os.sysconf("SC_CLK_TCK")
+    except (OSError, ValueError):
+        return 0.0
+
+
 def _watched(sweep: Sweep, process: subprocess.Popen[bytes], out: Path, until: float) -> _Said:
     """Notes what a process says until it ends, falls silent or the time is up."""
-    said, alive = _Said(), time.monotonic()
+    said, alive, worked = _Said(), time.monotonic(), 0.0
     while True:
         ended = process.poll() is not None
         before = said.lines
         said.note(sweep, out.read_text().split("\n")[:-1])
-        now = time.monotonic()
-        alive = now if said.lines > before else alive
-        if ended or now > until or now - alive > _PATIENCE:
+        now, work = time.monotonic(), processor_time(process.pid)
+        if said.lines > before:
+            alive, worked = now, work
+        if ended or now > until or work - worked > _PATIENCE or now - alive > _SLEEP:
             return said
         time.sleep(0.2)
 
