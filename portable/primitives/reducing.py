@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import cache, cached_property
 from math import prod
 from typing import Any, Final
 
@@ -62,12 +63,12 @@ class Totals:
         """Whether `each` is told positions."""
         return self.each is not None and _parameters(self.each) > 1
 
-    @property
+    @cached_property
     def kind(self) -> Any:
         """What totals are, as of `Elements.kind`."""
         return kinds_of(self.neutral)[0]
 
-    @property
+    @cached_property
     def kinds(self) -> tuple[DType, ...]:
         """The dtypes of their fields."""
         return kinds_of(self.neutral)[1]
@@ -127,6 +128,8 @@ def totals_of(x: Elements, op: Any, neutral: Any, each: Any, kind: Any) -> Total
                 "which total changes none that it is combined with? Say neutral=0 of a sum, or a "
                 "struct of numbers where totals are structs"
             )
+        if each is None:
+            return _of_numbers(op, first if kind is None else dtype(kind))
         neutral = _NEUTRAL[op](first if kind is None else dtype(kind))
     if kind is not None:
         neutral = dtype(kind).numpy.type(neutral)
@@ -134,6 +137,13 @@ def totals_of(x: Elements, op: Any, neutral: Any, each: Any, kind: Any) -> Total
         neutral = first.numpy.type(neutral)
     neutral = typed(neutral, first)
     return Totals(op, each, x.kind, neutral, constant_key(neutral))
+
+
+@cache
+def _of_numbers(op: Function, kind: DType) -> Totals:
+    """One of the language's own operations on numbers, which most calls ask for."""
+    neutral = _NEUTRAL[op](kind)
+    return Totals(op, None, None, neutral, constant_key(neutral))
 
 
 @takes_other_libraries

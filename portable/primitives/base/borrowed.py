@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from math import prod
 from typing import TYPE_CHECKING, Any, Self
 
@@ -16,7 +17,7 @@ from portable.primitives.base.storage import Storage
 if TYPE_CHECKING:
     from portable.backend import Device
 
-__all__ = ["Borrowed", "fetched", "new", "released", "stored"]
+__all__ = ["Borrowed", "borrowed", "fetched", "new", "released", "stored"]
 
 
 class Borrowed(Storage):
@@ -100,6 +101,19 @@ class _Place:
 def stored(device: Device, array: Any) -> Storage:
     """An array of a device, of whatever library, as plans take it."""
     return array if isinstance(array, Storage) else Borrowed(device, on_device(device, array))
+
+
+def borrowed(device: Device, make: Callable[[], Any]) -> Borrowed:
+    """What a device makes, of its own library.
+
+    Parameters
+    ----------
+    device : Device
+        Where.
+    make : callable
+        Such as `Device.maker` gives.
+    """
+    return Borrowed(device, make())
 
 
 def new(device: Device, shape: tuple[int, ...], kind: DType) -> Storage:

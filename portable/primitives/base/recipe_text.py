@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
+from math import prod
 from typing import Any, Final, NamedTuple
 
 from portable.backend import Device
 from portable.lang.filling import Wording
 from portable.lang.launch import Repeatable
 from portable.lang.maker import maker_of
-from portable.primitives.base.borrowed import Borrowed, new
-from portable.primitives.base.storage import Storage
+from portable.primitives.base.borrowed import Borrowed, borrowed, new
+from portable.primitives.base.storage import Storage, contiguous_strides
 
 __all__ = ["Launch", "Place", "RunText", "made_like"]
 
@@ -49,27 +50,25 @@ class RunText:
         self._count = self._given
         self._device: Device = given[0].device
         self._borrows = isinstance(given[0], Borrowed)
-        self._empty = made_like(given[0])
         self._names: dict[str, Any] = {}
         self._lines = [
             f"b{n}, o{n} = x{n}.buffer, x{n}.offset"
             for n, x in enumerate(given)
             if isinstance(x, Storage)
         ]
-        self._made: dict[int, Any] = {}
+        self._made: dict[int, tuple[Any, str]] = {}
 
     def make(self, like: Any) -> None:
         """The next array is new, and like this one."""
         n = self._next()
         make = self.named(self._maker(like))
         self._lines.append(f"x{n} = {make}(); {self._memory(n)}")
-        self._made[n] = like.at(None, 0)
+        self._made[n] = like.at(None, 0), make
 
     def _maker(self, like: Any) -> Callable[[], Any]:
         """What makes a new array like one that is known."""
-        if self._borrows:
-            return partial(self._empty, like.shape, like.dtype)
-        return self._device.maker(like.shape, like.dtype)
+        make = self._device.maker(like.shape, like.dtype)
+        return partial(borrowed, self._device, make) if self._borrows else make
 
     def find(self, function: Callable[[], Any]) -> None:
         """The next array is what a function gives."""
@@ -126,8 +125,7 @@ class RunText:
         return made
 
     def _result(self, x: Any, at: Place) -> str:
-        like = self._made.get(at.array)
-        if like is not None and not at.by and _alike(x, like):
+        if at.array in self._made and not at.by and self._shaped(at.array, x):
             return f"x{at.array}"
         fixed = [self.named(v) for v in (type(x), x.device, x.dtype, x.shape, x.strides)]
         kind, device, dtype, shape, strides = fixed
@@ -135,6 +133,17 @@ class RunText:
         if self._borrows:
             return f"x{at.array}.viewed({shape}, {strides}, {offset}, {dtype})"
         return f"{kind}({device}, b{at.array}, {dtype}, {shape}, {strides}, {offset})"
+
+    def _shaped(self, n: int, x: Any) -> bool:
+        """Whether new array `n` is this view; if all of it in another shape, it is made in that."""
+        like, make = self._made[n]
+        if _alike(x, like):
+            return True
+        if not (_contiguous(x) and _contiguous(like) and _size(x) == _size(like)):
+            return False
+        self._made[n] = x.at(None, 0), make
+        self._names[make] = self._maker(x)
+        return True
 
     def _next(self) -> int:
         self._count += 1
@@ -155,6 +164,15 @@ class RunText:
 def made_like(x: Any) -> Callable[..., Any]:
     """What makes new arrays of the library that `x` is of, by shape and dtype."""
     return partial(new, x.device) if isinstance(x, Borrowed) else x.device.empty
+
+
+def _contiguous(x: Any) -> bool:
+    strides: bool = x.strides == contiguous_strides(x.shape, x.dtype.itemsize)
+    return strides
+
+
+def _size(x: Any) -> tuple[Any, int]:
+    return x.dtype, prod(x.shape)
 
 
 def _alike(x: Any, y: Any) -> bool:
