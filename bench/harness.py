@@ -23,7 +23,7 @@ _AGAIN: Final = 2
 """How many times the usual rounds, and the usual patience, samples get that disagree."""
 _SLOW: Final = 1.5
 """A single sample beyond so many times the run before it met something that the run did not."""
-_LOOK: Final = 0.01
+_LOOK: Final = 0.005
 _IDLE: Final = 0.2
 """Of a core: the most that threads which sleep work."""
 
@@ -47,9 +47,9 @@ class Pace:
     short : float
         Seconds below which a run is preceded by one that is not counted.
     rest : float
-        Seconds at most after a library ran. The threads of OpenBLAS, oneMKL and OpenMP spin for
-        tens to hundreds of milliseconds after a call, waiting for the next one, and would take a
-        core from whoever is timed then.
+        Seconds at most before another contender is timed. Threads of OpenBLAS, oneMKL and OpenMP
+        spin for tens to hundreds of milliseconds after a call, those of Intel's runtime for one,
+        and would take a core from who is next: products on two cores took twice as long so.
     """
 
     sample: float = 0.01
@@ -198,12 +198,12 @@ class Harness:
         """Samples in turn, each round in the other order than the last."""
         pace = self.pace
         begun = self._clock()
-        last: _Runner | None = next((r for r in reversed(runners) if r.outcome.peer), None)
+        last: _Runner | None = None
         for done in range(pace.most_rounds):
             if self._are_enough(done, self._clock() - begun, runners):
                 break
             for runner in list(runners)[:: 1 if done % 2 else -1]:
-                if last is not None and last.outcome.peer and last is not runner:
+                if runner is not last:
                     self._rest()
                 last = runner
                 try:
@@ -222,7 +222,7 @@ class Harness:
         return done >= _AGAIN * pace.least_rounds or (done > 1 and spent > _AGAIN * pace.patience)
 
     def _rest(self) -> None:
-        """Waits for the threads of a library to sleep."""
+        """Waits for the threads that whoever ran last left spinning to sleep."""
         latest = self._clock() + self.pace.rest
         while self._clock() < latest:
             begun, before = self._clock(), self._worked()

@@ -109,22 +109,50 @@ def test_the_time_for_a_cell_is_kept() -> None:
     assert clock.now < 3
 
 
-def test_what_a_library_left_running_is_waited_for() -> None:
-    """Threads that spin for 0.1 s after each call of the peer's, and for ever."""
-    for spinning, most in ((0.1, 0.14), (1e9, 1.02)):
-        clock, waited = FakeClock(), []
+class Spinning:
+    """A process whose threads spin for so many seconds after each run of one contender."""
 
-        def sleep(seconds: float, clock: FakeClock = clock, waited: list[float] = waited) -> None:
-            waited.append(seconds)
-            clock.advance(seconds)
+    def __init__(self, seconds: float) -> None:
+        self.clock = FakeClock()
+        self.seconds = seconds
+        self.spun = self.left = 0.0
+        self.met: list[float] = []
+        """How long they would have gone on when the other contender began to run."""
 
-        def worked(spinning: float = spinning, waited: list[float] = waited) -> float:
-            return min(sum(waited), spinning)
+    def sleep(self, seconds: float) -> None:
+        self.clock.advance(seconds)
+        spun = min(seconds, self.left)
+        self.spun, self.left = self.spun + spun, self.left - spun
 
-        pace = Pace(cell=0, least_rounds=1)
-        harness = Harness(pace, clock, sleep, worked)
-        harness.measure(Scripted(clock, {"ours": Script(), "peer": Script()}), CASE)
-        assert 0.1 <= sum(waited) < most
+    def spins(self, now: float) -> float:
+        self.left = self.seconds
+        return 0.02
+
+    def is_next(self, now: float) -> float:
+        self.met.append(self.left)
+        return 0.02
+
+
+@pytest.mark.parametrize("spinning", ["ours", "peer"])
+def test_threads_that_a_contender_left_spinning_are_waited_for(spinning: str) -> None:
+    process = Spinning(0.1)
+    scripts = {name: Script(process.is_next) for name in ("ours", "peer")}
+    scripts[spinning] = Script(process.spins)
+    harness = Harness(Pace(cell=0.5), process.clock, process.sleep, lambda: process.spun)
+    cell = harness.measure(Scripted(process.clock, scripts), CASE)
+    assert len(cell.outcomes[0].samples) >= 3
+    verified_and_warm = 3
+    assert max(process.met[verified_and_warm:]) < 1e-9
+
+
+def test_threads_that_spin_for_ever_are_not_waited_for_long() -> None:
+    process = Spinning(1e9)
+    scripts = {"ours": Script(process.is_next), "peer": Script(process.spins)}
+    pace = Pace(cell=0, least_rounds=1)
+    Harness(pace, process.clock, process.sleep, lambda: process.spun).measure(
+        Scripted(process.clock, scripts), CASE
+    )
+    assert process.spun < 2.1 * pace.rest
 
 
 def test_a_drifting_clock_frequency_does_not_bend_the_ratio() -> None:
