@@ -2,10 +2,11 @@
 
 Tiles of the result are held in registers while tiles of the operands stream through local memory:
 the scheme of K. Goto and R. van de Geijn, "Anatomy of high-performance matrix multiplication", ACM
-TOMS 34 (2008), on CPUs and of V. Volkov and J. Demmel (SC 2008) on GPUs. No workspace is needed
-beyond the tiles but for partial sums, where a result has too few tiles for a device, and for large
-products of operands whose rows do not begin at multiples of 16 (`b`'s, of half precision, 32)
-bytes: GPUs with asynchronous copies work on copies.
+TOMS 34 (2008), on CPUs and of V. Volkov and J. Demmel (SC 2008) on GPUs. Beyond the tiles room is
+needed for partial sums, where a result has too few tiles for a device; for large products of
+operands whose rows do not begin at multiples of 16 (`b`'s, of half precision, 32) bytes, of which
+GPUs with asynchronous copies work on copies; and for large products on CPUs, which pack 4 KiB of
+each row of `a` and column of `b` at a time, and keep up to 128 MiB for the next product.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ from portable.lang.function import Function
 from portable.linalg.gemm_again import key_of, known_product, seen_again
 from portable.linalg.gemm_kernels import keep, relu
 from portable.linalg.gemm_launches import TileLaunch, in_order
+from portable.linalg.gemm_packed import kept_room
 from portable.linalg.gemm_plan import (
     ALGORITHMS,
     PRECISIONS,
@@ -117,10 +119,8 @@ def gemm(
     >>> portable.linalg.gemm(a, a.T, alpha=2)[0, 0]
     6.0
     """
-    if type(alpha) is not float:
-        alpha = _factor("alpha", alpha)
-    if type(beta) is not float:
-        beta = _factor("beta", beta)
+    alpha = alpha if type(alpha) is float else _factor("alpha", alpha)
+    beta = beta if type(beta) is float else _factor("beta", beta)
     options = activation, accumulate, algorithm, precision
     key = key_of(a, b, beta, c, bias, out, options)
     known = known_product(key)
@@ -148,6 +148,8 @@ def prepare_gemm(
     precision: Precision = "full",
 ) -> Callable[[], None]:
     """The cheapest product of the same arrays again and again, as a function.
+
+    It takes what `gemm` takes, by the same names, so that a call is prepared by its other name.
 
     Parameters
     ----------
@@ -324,7 +326,7 @@ def _made(given: _Given, options: _Options, key: Any) -> Any:
         plan, args = _in_rows(plan, given, result, wanted)
         launch = _run(plan, args)
         as_given = args[1] is given.a and args[2] is given.b and args[4] is given.c
-        if key is not None and launch.parts == 1 and as_given:
+        if key is not None and launch.alone and as_given:
             seen_again(key, plan, launch, args)
     return result
 
@@ -397,7 +399,9 @@ def _run(plan: Plan, args: tuple[Any, ...]) -> TileLaunch:
     """Runs the first launch that builds and is accepted, and gives it."""
 
     def use(launch: TileLaunch) -> None:
-        for step, own in in_order(launch, args, plan.activation, plan.device.empty):
+        device = plan.device
+        empty = device.empty if launch.packing is None else partial(kept_room, device)
+        for step, own in in_order(launch, args, plan.activation, empty):
             step.launcher(*own, **step.constants)
 
     return _first(plan, args, use)

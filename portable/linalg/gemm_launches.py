@@ -14,6 +14,8 @@ from portable.lang.kernel import Kernel
 from portable.lang.launch import Launcher
 from portable.linalg.gemm_kernels import gemm_naive, gemm_sums, gemm_tiled, gemm_tiles, keep
 from portable.linalg.gemm_model import Product
+from portable.linalg.gemm_packed import Packing, packed_steps, packing_for, packing_pays
+from portable.linalg.gemm_packed_kernels import multiply_strips
 from portable.linalg.gemm_tuning import schemes
 from portable.linalg.tiling import Tiling
 from portable.tune.space import Parameters
@@ -38,11 +40,19 @@ class TileLaunch(NamedTuple):
         By name.
     parts : int
         Into how many the sums are cut; of several, it makes partial results (`in_order`).
+    packing : Packing or None
+        How operands are packed first (`in_order`).
     """
 
     launcher: Launcher
     constants: dict[str, Any]
     parts: int = 1
+    packing: Packing | None = None
+
+    @property
+    def alone(self) -> bool:
+        """Whether it makes the product by itself."""
+        return self.parts == 1 and self.packing is None
 
 
 def launches(
@@ -53,6 +63,7 @@ def launches(
     algorithm: str,
     constants: dict[str, Any],
     b_columns: bool,
+    plain: bool = False,
 ) -> Iterator[TileLaunch]:
     """What to try for a result of a shape, the best first.
 
@@ -68,6 +79,9 @@ def launches(
         ``ACC`` and ``ACTIVATION``.
     b_columns : bool
         Whether the columns of `b` are contiguous, not its rows.
+    plain : bool
+        Whether sums of products, of the type to sum in, are all that is done to operands: others
+        are not packed.
     """
     square = (_EDGE, _EDGE, 1)
     if algorithm == "vendor" or 0 in shape:
@@ -80,8 +94,17 @@ def launches(
     else:
         *lead, m, n = shape
         product = Product(m, n, k, prod(lead))
+        if plain and algorithm in ("auto", "matrix") and packing_pays(product, device.capabilities):
+            yield _packed(device, m, constants["ACC"])
         for choice, parts in schemes(device, kind, algorithm, product, b_columns):
             yield _in_parts(choice, parts, shape, constants)
+
+
+def _packed(device: Device, rows: int, accumulator: DType) -> TileLaunch:
+    """The kernel for packed operands, after those that pack (`in_order`)."""
+    packing = packing_for(device.capabilities, accumulator)
+    launcher = multiply_strips[groups(packing.groups(rows)), (1, 1, 1)]
+    return TileLaunch(launcher, {"PLAN": packing, "ACC": accumulator}, packing=packing)
 
 
 def _in_parts(
@@ -111,10 +134,15 @@ def in_order(
     activation : Function
         What is applied at last.
     empty : callable
-        Makes room for partial results.
+        Makes room for partial results, or packed operands.
     """
-    if launch.parts == 1:
+    if launch.alone:
         yield launch, args
+        return
+    if launch.packing is not None:
+        accumulator = launch.constants["ACC"]
+        for launcher, own, constants in packed_steps(launch.packing, args, accumulator, empty):
+            yield TileLaunch(launcher, constants), own
         return
     alpha, a, b, beta, c, bias, out = args
     shape = tuple(out.shape)

@@ -11,6 +11,7 @@ from portable.backend import Device
 from portable.dtypes import DType, dtype
 from portable.errors import DTypeError, ShapeError
 from portable.lang.function import Function
+from portable.linalg.gemm_kernels import keep
 from portable.linalg.gemm_launches import TileLaunch, launches
 from portable.linalg.gemm_rows import row_multiples
 from portable.linalg.operands import broadcast_shape, broadcasts_to, common_dtype
@@ -132,11 +133,18 @@ def planned(
     if _splits_factors(device, kind, accumulator, wanted):
         algorithm = "tf32"
         constants["SPLIT"] = True if wanted.precision == "tf32x3" else "first"
-    tried = launches(device, kind, shape, k, algorithm, constants, b_columns)
+    plain = bias is None and _is_plain(kind, accumulator, wanted)
+    tried = launches(device, kind, shape, k, algorithm, constants, b_columns, plain)
     rows = None
     if wanted.algorithm in ("auto", "matrix"):
         rows = row_multiples(device.capabilities, kind, shape, k, b_columns)
     return Plan(device, kind, result, shape, wanted.activation, tuple(tried), rows)
+
+
+def _is_plain(kind: DType, accumulator: DType, wanted: Wanted) -> bool:
+    """Whether sums of products are all that is asked for, in the type that operands are read as."""
+    alone = not wanted.reads_c and wanted.activation is keep
+    return alone and accumulator is kind.register and not kind.is_integer
 
 
 def _splits_factors(device: Device, kind: DType, accumulator: DType, wanted: Wanted) -> bool:

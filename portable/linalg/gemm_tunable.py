@@ -38,8 +38,8 @@ class _Product:
 
     def run(self, choice: Parameters) -> None:
         """Enqueues the product."""
-        launcher, constants, _ = tiles_launch(choice, self._unset.shape, self._constants)
-        launcher(1.0, *self._operands, 0.0, None, None, self._out, **constants)
+        launch = tiles_launch(choice, self._unset.shape, self._constants)
+        launch.launcher(1.0, *self._operands, 0.0, None, None, self._out, **launch.constants)
 
     def error(self) -> float:
         """The error of the last result, after which the result is NaN again."""

@@ -1,0 +1,211 @@
+"""How products of packed operands are launched, and where a core's work-item had better pack them.
+
+A tile of `gemm_tiles` copies what it needs of both operands, which every other tile of its rows or
+columns copies too. Packing each operand once instead wants room for it, so that long sums are cut:
+of a slab of columns of the left operand and rows of the right one both are packed and multiplied
+before the next, and the result holds the sums between them.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from functools import lru_cache
+from itertools import accumulate
+from math import prod
+from typing import Any, Final, NamedTuple
+
+from portable.backend import Capabilities, Device
+from portable.dtypes import DType, dtype
+from portable.lang.geometry import groups
+from portable.lang.launch import Launcher
+from portable.lang.passes.matrix.micro_shape import MicroShape
+from portable.linalg.gemm_model import Product
+from portable.linalg.gemm_packed_kernels import multiply_strips, pack_right
+from portable.namespace import device_of_arrays
+
+__all__ = ["Packing", "kept_room", "packed_steps", "packing_for", "packing_pays"]
+
+Step = tuple[Launcher, tuple[Any, ...], dict[str, Any]]
+Empty = Callable[[tuple[int, ...], DType], Any]
+
+_SLAB: Final = 4096
+"""Bytes of a row of the left operand in a slab: 132 rows take a quarter of a core's cache."""
+
+_AHEAD: Final = 2048
+"""Bytes that a micro-tile asks for before it multiplies them: products of 1024 took 0.94 so."""
+
+_ROWS: Final = 132
+"""Of the left operand at most that a work-item packs before it multiplies them."""
+
+_DEPTH: Final = 256
+"""Products for which it packs rows at a time: short runs of a row are slow to read."""
+
+_RIGHT: Final = (16, 16)
+"""Strips, and products of each, of a tile in which the right operand is packed, for that too."""
+
+_LINE: Final = 64
+"""Elements at whose multiples strips begin, which is where lines of caches do."""
+
+_ALONE: Final = (1, 1, 1)
+
+_FEWEST_USES: Final = 512
+"""Of each element that is packed."""
+
+_FEWEST_PRODUCTS: Final = 2**30
+"""Multiplications of a product from which on packing pays."""
+
+_MOST_KEPT: Final = 2**27
+"""Bytes that a thread keeps for the next product: memory that is new is slow to touch."""
+
+
+class Packing(NamedTuple):
+    """How operands are packed and multiplied; a constant of `multiply_strips`.
+
+    Attributes
+    ----------
+    micro : MicroShape
+        What a core holds in its registers.
+    slab : int
+        Products of each sum between packing.
+    depth : int
+        Columns of the left operand that are packed at a time.
+    ahead : int
+        Elements that the right operand is asked for beforehand.
+    cores : int
+        Of the device.
+    """
+
+    micro: MicroShape
+    slab: int
+    depth: int
+    ahead: int
+    cores: int
+
+    def groups(self, rows: int) -> int:
+        """Work-items for a result of so many rows: as many for each core."""
+        return _up(-(-rows // _ROWS), self.cores)
+
+
+@lru_cache(maxsize=64)
+def packing_for(capabilities: Capabilities, accumulator: DType) -> Packing:
+    """How to pack for a device whose work-items have cores to themselves.
+
+    Parameters
+    ----------
+    capabilities : Capabilities
+        Of the device.
+    accumulator : DType
+        What to sum in; operands are packed as that.
+    """
+    shape = _ROWS, 512
+    micro = MicroShape.choose(capabilities.vector_bytes, accumulator, [shape], padding=True)
+    size, cores = accumulator.itemsize, max(1, capabilities.compute_units)
+    return Packing(micro, _SLAB // size, _DEPTH, _AHEAD // size, cores)
+
+
+def packing_pays(product: Product, capabilities: Capabilities) -> bool:
+    """Whether it does, by what was measured on two cores of a Xeon.
+
+    Parameters
+    ----------
+    product : Product
+        Its extents.
+    capabilities : Capabilities
+        Of the device.
+    """
+    m, n, k = product.m, product.n, product.k
+    large = min(m, n) >= _FEWEST_USES and m * n * k >= _FEWEST_PRODUCTS
+    return capabilities.lone_work_items and product.batch == 1 and large
+
+
+def packed_steps(
+    plan: Packing, args: tuple[Any, ...], accumulator: DType, empty: Empty
+) -> Iterator[Step]:
+    """The launches that make a product, one after the other, each with arguments and constants.
+
+    Parameters
+    ----------
+    plan : Packing
+        The tiles.
+    args : tuple
+        ``(alpha, a, b, beta, c, bias, out)``, of which `c` and `bias` are None.
+    accumulator : DType
+        The type to sum in.
+    empty : callable
+        Makes room for the packed operands.
+    """
+    alpha, a, b, _, _, _, out = args
+    k = int(a.shape[1])
+    slabs = max(1, -(-k // plan.slab))
+    depth = max(1, -(-k // slabs))
+    left, right, sums = _rooms(plan, out, depth, slabs > 1, accumulator, empty)
+    multiply = multiply_strips[groups(plan.groups(out.shape[0])), _ALONE]
+    for first in range(0, max(1, k), depth):
+        last = first + depth >= k
+        yield _packed_right(plan, b[first : first + depth], right)
+        factor, target = (alpha, out) if last else (1.0, sums)
+        before = sums if first else None
+        given = factor, a[:, first : first + depth], left, right, before, target
+        yield multiply, given, {"PLAN": plan, "ACC": accumulator}
+
+
+def _rooms(
+    plan: Packing, out: Any, depth: int, several: bool, accumulator: DType, empty: Empty
+) -> list[Any]:
+    """Arrays for the strips of both operands, and for the sums between several slabs.
+
+    They begin where lines of caches do. The result holds the sums where it can.
+    """
+    (m, n), micro = out.shape, plan.micro
+    left = _up(m, micro.rows) // micro.rows, depth, micro.rows
+    right = _up(-(-n // micro.columns), _RIGHT[0]), depth, micro.columns
+    own = several and dtype(out.dtype) is not accumulator
+    shapes: tuple[tuple[int, ...], ...] = (left, right, (m, n)) if own else (left, right)
+    sizes = [_up(prod(shape), _LINE) for shape in shapes]
+    room = empty((sum(sizes) + _LINE,), accumulator)
+    address = device_of_arrays(room).view(room).address
+    begins = accumulate(sizes, initial=-address // accumulator.itemsize % _LINE)
+    made = [room[at : at + prod(x)].reshape(x) for at, x in zip(begins, shapes, strict=False)]
+    return made if own else [*made, out]
+
+
+def _packed_right(plan: Packing, x: Any, out: Any) -> Step:
+    (strips, depth, width), (count, most) = out.shape, _RIGHT
+    tiles = strips // count * -(-depth // most)
+    constants = {"DEPTH": most, "COLUMNS": count * width, "WIDTH": width}
+    return pack_right[groups(tiles), _ALONE], (x, out), constants | {"LANES": plan.micro.lanes}
+
+
+def _up(x: int, step: int) -> int:
+    return -(-x // step) * step
+
+
+class _Kept(threading.local):
+    """The room of a thread's last product by device; queues do one thread's work in order."""
+
+    def __init__(self) -> None:
+        self.rooms: dict[tuple[Device, DType], Any] = {}
+
+
+_kept = _Kept()
+
+
+def kept_room(device: Device, shape: tuple[int, ...], kind: DType) -> Any:
+    """Room for one product after the other, of one dimension: not another's before it is done.
+
+    Parameters
+    ----------
+    device : Device
+        Where.
+    shape : (int,)
+        How much.
+    kind : DType
+        Of what.
+    """
+    room = _kept.rooms.get((device, kind))
+    if room is None or room.shape[0] < shape[0]:
+        room = device.empty(shape, kind)
+        if shape[0] * kind.itemsize <= _MOST_KEPT:
+            _kept.rooms[device, kind] = room
+    return room

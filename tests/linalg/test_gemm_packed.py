@@ -1,0 +1,130 @@
+"""Products of packed operands: what they compute, when they are chosen, what they keep."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+import portable
+from portable.backend import Device
+from portable.dtypes import dtype as dtype_of
+from portable.linalg import gemm, gemm_launches, gemm_packed, prepare_gemm
+from portable.linalg.gemm_check import tolerance
+from portable.linalg.gemm_launches import launches
+from portable.linalg.gemm_model import Product
+from portable.linalg.gemm_packed import kept_room, packed_steps, packing_for, packing_pays
+from portable.linalg.gemm_plan import planned
+from portable.tune.verify import worst_error
+
+Array = np.ndarray[Any, Any]
+
+
+def operands(m: int, n: int, k: int, dtype: str = "float32") -> tuple[Array, Array]:
+    random = np.random.default_rng([m, n, k])
+    a, b = random.standard_normal((m, k)), random.standard_normal((k, n))
+    return a.astype(dtype), b.astype(dtype)
+
+
+def assert_product(found: Array, a: Array, b: Array, alpha: float = 1) -> None:
+    kind = np.longdouble if a.dtype == np.float64 else np.float64
+    exact = alpha * (a.astype(kind) @ b.astype(kind))
+    size = abs(alpha) * (abs(a.astype(kind)) @ abs(b.astype(kind)))
+    assert found.dtype == a.dtype
+    assert worst_error(found, exact, tolerance(a.shape[1], a.dtype) * size) <= 1
+
+
+def packed(device: Device, a: Any, b: Any, alpha: float, slab: int) -> Any:
+    """The product by way of slabs of so many terms of its sums."""
+    kind = dtype_of(a.dtype)
+    plan = packing_for(device.capabilities, kind.register)
+    plan = plan._replace(slab=slab, depth=16)
+    out = device.empty((a.shape[0], b.shape[1]), kind)
+    args = (alpha, a, b, 0.0, None, None, out)
+    for launcher, own, constants in packed_steps(plan, args, kind.register, device.empty):
+        launcher(*own, **constants)
+    return device.to_numpy(out)
+
+
+@pytest.fixture
+def core(device: Device) -> Iterator[Device]:
+    """A device whose work-items have cores to themselves, in use."""
+    if not device.capabilities.lone_work_items:
+        pytest.skip(f"{device.name} has workgroups of many work-items")
+    with portable.use(device):
+        yield device
+
+
+@pytest.mark.parametrize(("dtype", "slab"), [("float16", 100), ("float32", 20), ("float64", 100)])
+def test_slabs_and_edges(core: Device, dtype: str, slab: int) -> None:
+    """Three slabs or one, of more than one tile, none of which is whole."""
+    a, b = operands(29, 141, 50, dtype)
+    found = packed(core, core.from_numpy(a), core.from_numpy(b), 0.5, slab)
+    assert_product(found, a, b, 0.5)
+
+
+def test_operands_of_any_strides(core: Device) -> None:
+    a, b = operands(29, 141, 50)
+    columns = core.from_numpy(a.T.copy()).T, core.from_numpy(b.T.copy()).T
+    assert_product(packed(core, *columns, 1, 100), a, b)
+    wide = core.from_numpy(np.repeat(a, 2, 1)), core.from_numpy(np.repeat(b, 2, 0))
+    assert_product(packed(core, wide[0][:, ::2], wide[1][::2], 1, 100), a, b)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32"])
+def test_simulated_for_a_core_without_races(dtype: str) -> None:
+    """Half precision's sums between slabs are not rounded: they have a place of their own."""
+    device = portable.device("simulator:intel-cpu")
+    a, b = operands(13, 33, 7, dtype)
+    with portable.use(device):
+        assert_product(packed(device, a, b, 1, 4), a, b)
+
+
+def test_products_call_for_it_and_keep_their_room(
+    core: Device, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Called and prepared, the same room serves products that are smaller, of this thread alone."""
+    monkeypatch.setattr(gemm_launches, "packing_pays", lambda *_: True)
+    monkeypatch.setattr(gemm_packed, "_kept", gemm_packed._Kept())
+    planned.cache_clear()
+    try:
+        for m, n, k in ((40, 70, 60), (30, 70, 50)):
+            a, b = operands(m, n, k)
+            left, right = core.from_numpy(a), core.from_numpy(b)
+            for _ in range(5):
+                assert_product(core.to_numpy(gemm(left, right)), a, b)
+            out = core.empty((m, n), dtype_of("float32"))
+            product = prepare_gemm(left, right, out=out, alpha=3)
+            product()
+            product()
+            assert_product(core.to_numpy(out), a, b, 3)
+        (room,) = gemm_packed._kept.rooms.values()
+        assert kept_room(core, (10,), dtype_of("float32")) is room
+        others: list[Any] = []
+        thread = threading.Thread(
+            target=lambda: others.append(kept_room(core, (10,), dtype_of("float32")))
+        )
+        thread.start()
+        thread.join()
+        assert others[0] is not room
+    finally:
+        planned.cache_clear()
+
+
+def test_where_it_is_chosen() -> None:
+    """Large plain products of processors."""
+    core, gpu = (portable.device(f"simulator:{name}") for name in ("intel-cpu", "h200"))
+    large = Product(1024, 1024, 1024)
+    assert packing_pays(large, core.capabilities)
+    assert not packing_pays(large, gpu.capabilities)
+    assert not packing_pays(Product(1024, 1024, 1024, 2), core.capabilities)
+    assert not packing_pays(Product(128, 8192, 8192), core.capabilities)
+    assert not packing_pays(Product(256, 256, 256), core.capabilities)
+    kind = dtype_of("float32")
+    constants = {"ACC": kind, "ACTIVATION": gemm_launches.keep}
+    for plain in (True, False):
+        first = next(launches(core, kind, (1024, 1024), 1024, "auto", constants, False, plain))
+        assert (first.packing is not None) is plain
