@@ -123,7 +123,7 @@ def test_the_choices_for_large_problems(
     choices = [x for space in spaces for x in lookup(space, kind, device.capabilities)]
     for choice in choices[:2]:
         out = device.from_numpy(np.full((m, n), np.nan, dtype))
-        launcher, sizes, _ = tiles_launch(choice, (m, n), constants)
+        launcher, sizes, *_ = tiles_launch(choice, (m, n), constants)
         launcher(1.0, left, right, 0.0, None, None, out, **sizes)
         assert_right(device.to_numpy(out), a, b)
 

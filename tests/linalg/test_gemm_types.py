@@ -176,7 +176,7 @@ def test_matrix_units_as_the_simulator_runs_them(
     wanted = request.getfixturevalue("bf16") if kind == "bf16" else kind
     a, b = normal((72, 264), wanted, 0), normal((264, 64), wanted, 1)
     out = np.full((72, 64), np.nan, wanted)
-    launcher, constants, _ = tiles_launch(tile, out.shape, {"ACC": kl.f32, "ACTIVATION": keep})
+    launcher, constants, *_ = tiles_launch(tile, out.shape, {"ACC": kl.f32, "ACTIVATION": keep})
     with portable.use("simulator:h200"):
         launcher(1.0, a, b, 0.0, None, None, out, **constants)
     assert_right(out, a, b, tolerance(264, out.dtype) + bound)

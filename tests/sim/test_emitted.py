@@ -63,7 +63,7 @@ def test_products(case: str, completion: str, turns: str, ran: set[str]) -> None
     a, b = (rng.integers(-4, 5, shape).astype(kind.numpy) for shape in ((m, k), (k, n)))
     c = np.full((m, n), np.nan, kind.numpy)
     how = {"ACC": kind.register, "ACTIVATION": keep}
-    launcher, constants, _ = tiles_launch(choice, c.shape, how)
+    launcher, constants, *_ = tiles_launch(choice, c.shape, how)
     with portable.use(f"simulator:{profile}"), sim.checks(completion=completion, turns=turns):
         launcher(1.0, a, b, 0.0, None, None, c, **constants)
     assert wanted in ran
