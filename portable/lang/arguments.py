@@ -165,9 +165,9 @@ def array_spec(view: ArrayView) -> ArraySpec:
 
 
 def _boxed(shape: tuple[int, ...], apart: Sequence[int]) -> bool:
-    """Whether a copy engine takes the array, of which all strides but one are given, in bytes.
+    """Whether a copy engine takes an array of this shape, as NVIDIA's ``cuTensorMapEncodeTiled``.
 
-    So NVIDIA's driver describes it (``cuTensorMapEncodeTiled``).
+    `apart` are the strides in bytes, but for the dimension along which elements are neighbours.
     """
     plain = len(apart) + 1 == len(shape) <= _MOST_BOXED
     return plain and all(0 < n < 2**31 for n in shape) and all(0 < b < 2**40 for b in apart)

@@ -1,4 +1,4 @@
-"""Who comes last goes on with what the others have done: nobody waits.
+"""The last workgroup to finish its part goes on with what all have written, so that none waits.
 
 A helper function of the language itself, for kernels of devices that order memory between
 workgroups (`portable.backend.Capabilities.memory_orders`).
@@ -16,9 +16,18 @@ __all__ = ["arrived_last"]
 
 @function
 def arrived_last(counts: Any, place: Any, siblings: Any) -> Any:
-    """Whether this workgroup is the last of `siblings` to come to a place; if so it is free again.
+    """Whether this workgroup is the last of so many to call this with the same `place`.
 
-    What the others wrote before can then be read. `counts` holds zeros where nobody came yet.
+    The last one can read what the others wrote before they called it, and leaves the count at zero
+    for the next launch.
+
+    Parameters
+    ----------
+    counts : array of int
+        How many have called, by place; zeros at first.
+    place : int
+    siblings : int
+        The workgroups that share the place.
     """
     kl.barrier()
     before = 0

@@ -82,7 +82,7 @@ class CheckedExecutable(Executable):
     def boxes(
         self, argument: Argument, shape: tuple[int, ...], strides: tuple[int, ...]
     ) -> Callable[[Any], Any]:
-        """The program's own."""
+        """As the program without checks describes arrays to a copy engine."""
         return self._executable.boxes(argument, shape, strides)
 
 

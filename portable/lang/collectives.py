@@ -101,7 +101,7 @@ def doublings(count: int) -> tuple[int, ...]:
 
 @function
 def _begin(group: Any) -> Any:
-    """What an earlier collective left has been read by all."""
+    """Waits until all have read what an earlier collective left in local memory."""
     if group.used:
         kl.barrier()
 
@@ -279,7 +279,7 @@ def _scanned_by_sub_groups(
 
 @function
 def _combined(op: Any, scratch: Any, first: Any, end: Any, step: Any) -> Any:
-    """The elements from the first on, whether or not it is before the end."""
+    """Every `step`-th element from `first` to before `end` combined; `first` itself in any case."""
     total = scratch[first]
     for k in range(first + step, end, step):
         total = op(total, scratch[k])
@@ -338,7 +338,10 @@ def all_true(x: Any, group: Any, scratch: Any) -> Any:
 
 @function
 def _shared(op: Any, x: Any, group: Any, scratch: Any) -> Any:
-    """What sub-groups found, handed out to the work-items of each: every one has some."""
+    """The results of all sub-groups, some for each work-item of a sub-group, combined by it.
+
+    A result may go to several work-items, which votes do not mind.
+    """
     own = kl.sub_group_local_id()
     _begin(group)
     if own == 0:

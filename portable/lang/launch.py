@@ -447,7 +447,7 @@ class Launcher:
 
 
 def _kind_of(x: Any) -> bool | None:
-    """What `_known_types` says from now on of arguments of a type."""
+    """Whether an argument is an array, or None for tuples and structs; remembered by its type."""
     kind = type(x)
     if len(_known_types) >= _MAX_TYPES:
         _known_types.clear()

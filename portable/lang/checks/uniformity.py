@@ -123,7 +123,7 @@ class _Analysis:
                 return self._inner(x)
 
     def _inner(self, x: e.Expression) -> _Grade:
-        """Of what is worked out from other values."""
+        """The grade of a value that is worked out from others: the worst of theirs."""
         grades = [self._grade(child) for child in children(x)]
         if not grades and not isinstance(x, e.Const | e.Extent | e.Stride):
             raise TypeError(f"whether {type(x).__name__} is uniform is not known here")
@@ -222,7 +222,7 @@ class _Analysis:
                 return _Grade.VARYING
 
     def _meet(self, statement: s.Statement, flow: _Flow) -> None:
-        """Refuses what not all may get to who must, or what is not the same for them."""
+        """Refuses what not all may reach who have to, and operands that differ but must not."""
         needed, what = _SCOPES[statement.together()], _called(statement)
         self._collective(statement, flow, needed, what)
         if statement.alike and self.reporting and self._worst(operands(statement)) > needed:

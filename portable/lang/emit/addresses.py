@@ -71,7 +71,7 @@ class Addresses:
                 return Code(context.size_argument("stride", array, dim))
 
     def _in_swizzle(self, array: Array, layout: Layout, index: Sequence[e.Expression]) -> Code:
-        """Rows further by whole turns of the swizzle are a constant apart."""
+        """The offset; of rows a multiple of the pattern's height apart, as one plus a constant."""
         row = swizzled_row(layout, array.shape)
         base, further = _apart(index[row])
         turns = further if further > 0 and further % layout.swizzle == 0 else 0

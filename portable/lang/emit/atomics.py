@@ -316,7 +316,7 @@ class Atomics:
 
 
 def _float_operation(op: str, x: e.Expression, y: e.Expression) -> e.Expression:
-    """Of two names."""
+    """What an atomic operation on floats works out, of two names."""
     match op:
         case "add" | "sub":
             return e.Binary(op, x, y)

@@ -261,7 +261,7 @@ def negates_equality(builder: Builder, x: Any, y: Any) -> bool:
 
 
 def _refuse_pythons(builder: Builder, struct: Struct, name: str) -> None:
-    """A comparison of a class's own that is Python's, or none at all but by identity."""
+    """Refuses to compare structs by a method that is plain Python, or by identity alone."""
     found = inspect.getattr_static(struct.kind, name)
     written = getattr(found, "__code__", None)
     by_identity = found is object.__eq__

@@ -86,5 +86,5 @@ def _is_minus_one(value: float, dtype: DType) -> bool:
 
 
 def unknown_ones(dtype: DType) -> e.Expression:
-    """-1, by way of there being workgroups."""
+    """-1, worked out from the number of workgroups so that the compiler does not know it."""
     return e.Unary("neg", e.Cast(e.Compare("ne", _GROUPS, e.Const(0, int32)), dtype))

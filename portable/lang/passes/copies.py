@@ -420,7 +420,7 @@ class _Lowering:
         return tuple(body)
 
     def _own_number(self, tile: _Tile) -> e.Expression:
-        """This work-item's among those that copy."""
+        """The number of this work-item among those that copy."""
         own = linear_local_id(self._kernel.workgroup, self._index)
         return own if tile.copy.by is None else _remainder(own, tile.items)
 

@@ -47,7 +47,7 @@ class Known:
         return self.dividend.low >= 0 and self.divisor.low >= 0
 
     def may_be(self, number: int) -> bool:
-        """Whether the divisor may be a number."""
+        """Whether the divisor may be this number."""
         return self.divisor.low <= number <= self.divisor.high
 
 

@@ -131,6 +131,6 @@ class _SubGroups:
     def _taken_in(
         self, op: e.BinaryOp, value: e.Expression, source: e.Expression, inside: e.Expression
     ) -> e.Expression:
-        """A value with another work-item's, where there is that one."""
+        """A value combined with that of another work-item, or alone where there is no such one."""
         other = self._shuffled(value, e.Select(inside, source, self._own))
         return self._bindings.bind(e.Select(inside, e.Binary(op, value, other), value), "value")
