@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from portable import lang as kl
 from portable import registry
 from portable.backend import Device
+from portable.gf2.blocks import multiply_blocks
 from portable.gf2.election_kernels import NO_COLUMN, State, Transform
 from portable.gf2.elimination_kernels import (
     advance_panel,
@@ -23,7 +24,6 @@ from portable.gf2.elimination_kernels import (
 from portable.gf2.layout import WORD, Order, Turn, striped, unstriped
 from portable.gf2.layout_kernels import begin_marks, find_beyond
 from portable.gf2.matrix import BitMatrix
-from portable.gf2.product_kernels import multiply_stripes
 from portable.gf2.tuning import Shape, shape_for
 from portable.lang.geometry import groups
 
@@ -38,9 +38,9 @@ _LINE: Final = 256
 def owners_of(leads: NDArray[np.int64], order: Order) -> NDArray[np.int32]:
     """The eliminator that leads at each place, -1 where there is none; as `State` has them."""
     owners = np.full(WORD * order.words, -1, np.int32)
-    owners[order.turned(np.arange(order.columns, WORD * order.words))] = NO_COLUMN
-    owners[order.turned(leads)] = np.arange(leads.size)
-    return owners
+    owners[order.columns :] = NO_COLUMN
+    owners[leads] = np.arange(leads.size, dtype=np.int32)
+    return order.by_place(owners)
 
 
 @dataclass(frozen=True, slots=True)
@@ -261,12 +261,15 @@ class Elimination:
             if shape.alone:
                 self._advance(stripe, stripes, 1, 0)
                 return
-            panels, work = len(layout.panels(stripe)), self.state.work[stripes]
-            blocks = groups(-(-int(work.shape[1]) // shape.rows), len(held))
-            multiply_stripes[blocks, shape.workgroup](
-                self.told(stripe)[:, WORD:], self._solved[stripes, : panels * WORD], work,
-                shape=shape, adds=True,
-            )  # fmt: skip
+            panels = len(layout.panels(stripe))
+            multiply_blocks(
+                self.told(stripe)[:, WORD:],
+                self._solved[stripes, : panels * WORD],
+                self.state.work[stripes],
+                shape=shape,
+                capabilities=layout.device.capabilities,
+                adds=True,
+            )
 
     def _held(self, first: int, last: int) -> range:
         """Where the stripes are held that come from number `first` on before `last`."""

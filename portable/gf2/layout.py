@@ -44,6 +44,11 @@ class Order:
         """Words of a row."""
         return -(-self.columns // WORD)
 
+    def by_place(self, x: NDArray[Any]) -> NDArray[Any]:
+        """What is given for each column, of whole words, in the order of places."""
+        words = x.reshape(self.words, WORD)
+        return (words[::-1] if self.backward else words[:, ::-1]).ravel()
+
     def turned(self, x: NDArray[np.int64]) -> NDArray[np.int64]:
         """Columns to places, which are 64 times the panel and the bit in its words; and back."""
         word, bit = x >> 6, x & (WORD - 1)  # far quicker than to divide

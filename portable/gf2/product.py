@@ -10,12 +10,12 @@ from portable import lang as kl
 from portable import registry
 from portable.backend import Device
 from portable.errors import DeviceMismatchError, ShapeError
+from portable.gf2.blocks import multiply_blocks
 from portable.gf2.dense import takes_dense
 from portable.gf2.layout import Order, striped, unstriped
 from portable.gf2.layout_kernels import random_words, transpose_blocks
 from portable.gf2.matrix import BitMatrix
 from portable.gf2.packing import word_count
-from portable.gf2.product_kernels import multiply_stripes
 from portable.gf2.tuning import Shape, shape_for
 from portable.lang.geometry import groups
 
@@ -71,8 +71,8 @@ def matmul(a: BitMatrix, b: BitMatrix, *, shape: Shape | None = None) -> BitMatr
         rows = striped(b, order, layout)
         stripes, m = int(rows.shape[0]), a.shape[0]
         out = device.empty((stripes, m, layout.width), kl.u64)
-        multiply_stripes[groups(-(-m // layout.rows), stripes), layout.workgroup](
-            named[:, :, 0], rows, out, shape=layout, adds=False
+        multiply_blocks(
+            named[:, :, 0], rows, out, shape=layout, capabilities=device.capabilities, adds=False
         )
         return BitMatrix(unstriped(out, order, device, layout), b.shape[1], device=device)
 

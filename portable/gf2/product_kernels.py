@@ -19,8 +19,10 @@ __all__ = ["multiply_stripes"]
 
 
 @kernel
-def multiply_stripes(named: Any, rows: Any, out: Any, *, shape: Any, adds: bool) -> None:
-    """A block of rows of a stripe of ``out = named @ rows``, or of ``out + named @ rows``.
+def multiply_stripes(
+    named: Any, rows: Any, out: Any, height: Any, *, shape: Any, adds: bool
+) -> None:
+    """A block of `height` rows of a stripe of ``out = named @ rows``, or of ``out + named @ rows``.
 
     ``named[place, row]`` are the words of the first matrix from its last columns on, `rows` and
     `out` stripes. The rows of a block are kept in registers where work-items share it, for all
@@ -28,8 +30,8 @@ def multiply_stripes(named: Any, rows: Any, out: Any, *, shape: Any, adds: bool)
     """
     tables = kl.local((shape.tables, 1 << shape.bits, shape.width), kl.u64)
     part = kl.local((WORD, shape.width), kl.u64)
-    s, first = kl.group_id(1), kl.group_id(0) * shape.rows
-    last = kl.minimum(first + shape.rows, out.shape[1])
+    s, first = kl.group_id(1), kl.group_id(0) * height
+    last = kl.minimum(first + height, out.shape[1])
     if shape.alone:
         if not adds:
             clear_rows(out, s, first, last, shape)
@@ -39,35 +41,37 @@ def multiply_stripes(named: Any, rows: Any, out: Any, *, shape: Any, adds: bool)
             for row in range(first, last):
                 add_combinations(out, tables, named[step, row], s, row, shape)
     else:
-        multiply_block(named, rows, out, tables, part, first, shape, adds)
+        multiply_block(named, rows, out, tables, part, (first, last), shape, adds)
 
 
 @function
 def multiply_block(
-    named: Any, rows: Any, out: Any, tables: Any, part: Any, first: Any, shape: Any, adds: bool
+    named: Any, rows: Any, out: Any, tables: Any, part: Any, block: Any, shape: Any, adds: bool
 ) -> None:
-    """A block of rows, by work-items that keep them in registers for all tables in turn."""
+    """Some rows, by work-items that keep them in registers for all tables in turn."""
     s, apart = kl.group_id(1), kl.local_size(1)
+    first, last = block
     COUNT = shape.rows // apart
     sums = kl.private(COUNT, kl.u64, lanes=shape.lanes)
     names = kl.local(shape.rows, kl.u64)
     own, at = kl.local_id(1), kl.local_id(0) * shape.lanes
     for i in kl.static_range(COUNT):
         sums[i] = nothing(shape.lanes)
-        if adds and first + own + i * apart < out.shape[1]:
+        if adds and first + own + i * apart < last:
             sums[i] = kl.vload(out, s, first + own + i * apart, at, lanes=shape.lanes)
     for step in range(named.shape[0]):
         for i in kl.workgroup_range(shape.rows):
             names[i] = kl.cast(0, kl.u64)
-            if first + i < out.shape[1]:
+            if first + i < last:
                 names[i] = named[step, first + i]
         bring_rows(rows, part, s, (named.shape[0] - 1 - step) * WORD, shape)
         build_tables(tables, part, shape)
         for i in kl.static_range(COUNT):
-            sums[i] = sums[i] ^ combination(tables, names[own + i * apart], at, shape)
+            if first + i * apart < last:
+                sums[i] = sums[i] ^ combination(tables, names[own + i * apart], at, shape)
         kl.barrier()
     for i in kl.static_range(COUNT):
-        if first + own + i * apart < out.shape[1]:
+        if first + own + i * apart < last:
             kl.vstore(out, s, first + own + i * apart, at, sums[i])
 
 

@@ -40,7 +40,8 @@ class Shape:
     workgroup : (int, int)
         Work-items along a stripe and along rows; (1, 1) where one has a stripe to itself.
     rows : int
-        Rows that a workgroup combines with one set of tables, where workgroups share a stripe.
+        Rows that a workgroup combines with one set of tables at most, where workgroups share a
+        stripe.
     batch : int
         Rows among which pivots are looked for at a time.
     """
@@ -100,6 +101,12 @@ class Shape:
     def alone(self) -> bool:
         """Whether a work-item has a stripe to itself."""
         return self.workgroup == (1, 1)
+
+    def resident(self, capabilities: Capabilities) -> int:
+        """Workgroups of a product that a compute unit has local memory for, of one at least."""
+        room = max(capabilities.local_memory, capabilities.local_memory_opt_in)
+        taken = 8 * (self.width * ((self.tables << self.bits) + _WORD) + self.rows)
+        return max(room // taken, 1)
 
 
 def _local_bytes(choice: Parameters) -> int:

@@ -10,6 +10,8 @@ from hypothesis import strategies as st
 from portable import gf2
 from portable.backend import Device
 from portable.errors import DataError, DeviceMismatchError, ShapeError
+from portable.gf2.blocks import block_rows
+from portable.gf2.tuning import Shape
 from tests.gf2.reference import row_reduced
 
 _SHAPES = [(0, 0), (0, 4), (4, 0), (1, 1), (3, 130), (130, 3), (64, 64), (100, 100), (70, 150)]
@@ -79,6 +81,23 @@ def test_products(device: Device, m: int, k: int, n: int) -> None:
     left, right = (gf2.BitMatrix.from_dense(x, device=device) for x in (a, b))
     np.testing.assert_array_equal(gf2.matmul(left, right).to_dense(), product(a, b))
     np.testing.assert_array_equal(gf2.transpose(left).to_dense(), a.T)
+
+
+@pytest.mark.parametrize("height", [16, 48])
+def test_blocks_of_any_height(device: Device, monkeypatch: pytest.MonkeyPatch, height: int) -> None:
+    monkeypatch.setattr("portable.gf2.blocks.block_rows", lambda *_: height)
+    a, b = (gf2.random(shape, seed=1, device=device) for shape in ((100, 130), (130, 150)))
+    shape = Shape(4, 2, 1, (2, 16), 64, 32)
+    expected = product(a.to_dense(), b.to_dense())
+    np.testing.assert_array_equal(gf2.matmul(a, b, shape=shape).to_dense(), expected)
+
+
+def test_rounds_of_workgroups_are_even() -> None:
+    shape = Shape(6, 16, 2, (8, 32), 512, 256)
+    assert block_rows(shape, 512 * 264, 1, 132, 2) == 512
+    assert block_rows(shape, 512 * 264 + 1, 1, 132, 2) < 512
+    assert block_rows(shape, 54274, 1, 132, 2) == 416
+    assert block_rows(shape, 1, 1, 132, 2) == 32
 
 
 def test_large_products(device: Device) -> None:
