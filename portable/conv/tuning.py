@@ -19,6 +19,7 @@ __all__ = [
     "direct_choices",
     "entry_of",
     "sum_choices",
+    "tiles_of_blocks",
     "winograd_choices",
 ]
 
@@ -140,6 +141,22 @@ def winograd_choices(
     found = [c for c in known if c["ALGORITHM"] != "direct"]
     ranked = _ranked(found, (filters, columns, matrices), dtype, capabilities, blocked)
     return tuple(choice for choice in ranked if choice["T"] == ranked[0]["T"])
+
+
+def tiles_of_blocks(
+    capabilities: Capabilities, dtype: DType, shape: Geometry, table: Any
+) -> tuple[int, ...]:
+    """Tiles of a block that the table lists, for just this shape if it does, else for all.
+
+    Parameters
+    ----------
+    capabilities, dtype, shape, table
+        As of `winograd_choices`.
+    """
+    known = _listed(capabilities, dtype, shape, table, weights=False)
+    found = [choice for choice in known if choice["ALGORITHM"] != "direct"]
+    own = [choice for choice in found if choice["C"]]
+    return tuple(sorted({choice["T"] for choice in own or found}))
 
 
 @lru_cache(maxsize=1024)

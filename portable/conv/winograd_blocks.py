@@ -10,22 +10,33 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Final
 
-from portable.conv.block_kernels import BlockPlan, convolve_blocks
+from portable.conv.block_kernels import BlockPlan, convolve_blocks, pack_filters
+from portable.conv.block_transforms import LANES
+from portable.conv.geometry import TAPS
 from portable.conv.method import Method, most_workspace
-from portable.conv.tuning import winograd_choices
+from portable.conv.tuning import tiles_of_blocks
 from portable.conv.winograd import Winograd
 from portable.dtypes import DType
 from portable.lang.function import Function
 from portable.lang.geometry import groups
-from portable.linalg.tiling import Tiling
-from portable.tune.fallback import first_accepted
-from portable.tune.space import Parameters
 from portable.tune.table import state
 
 __all__ = ["WinogradBlocks"]
 
-_TRANSFORM: Final = 24
-"""Filters whose products take as long as to transform a block's tiles."""
+_TRANSFORM: Final = 50
+"""Filters whose products, but for reading, take as long as to transform as many tiles."""
+
+_TILE_READ: Final = 3
+"""Filters of a panel for which reading a vector of tiles takes as long as their products."""
+
+_FILTER_READ: Final = 20
+"""Tiles for which reading an element of a filter takes as long as their products."""
+
+_WIDE: Final = 64
+"""Bytes of the vectors of processors that have 32 registers for them; others have 16."""
+
+_SUMS: Final = 3 / 4
+"""The part of the registers that hold sums."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,99 +64,102 @@ class WinogradBlocks(Method):
         return self.kind.register
 
     def filters(self, w: Any, turned: bool = False) -> Any:
-        """Filters, transformed: a matrix for each element and group."""
-        return self.stages.filters(w, turned)
+        """Filters, transformed: panels of them for each group."""
+        shape, kind = self.shape, self.workspace_kind
+        extents = shape.groups, self._panels, self._elements, self._depth, self.plan.filters
+        u = self.device.empty(extents, kind)
+        if self._depth:
+            filters = shape.groups * self._panels * self.plan.filters
+            constants = {"BY": self.plan.by, "TAPS": TAPS, "TURNED": turned, "ACC": kind}
+            pack_filters[(self._depth, filters), None](w, u, **constants)
+        return u
 
     def workspace(self) -> tuple[int, int]:
         """Elements of workspace to ask for, and the fewest that are of use: those of a block."""
-        blocks = -(-self.stages.total // self._tiles)
-        most = max(1, most_workspace(self.device) // self.workspace_kind.itemsize // self._each)
-        return min(blocks, most) * self._each, self._each
+        blocks, each = -(-self.stages.total // self.plan.tiles), self._each
+        most = max(1, most_workspace(self.device) // self.workspace_kind.itemsize // each)
+        return min(blocks, most) * each, each
 
     def run(
         self, x: Any, filters: Any, out: Any, bias: Any, activation: Function, workspace: Any
     ) -> None:
         """Makes results from transformed filters."""
-        total, step = self.stages.total, workspace.shape[0] // self._each
-        for first in range(0, total, step * self._tiles):
-            blocks = min(step, -(-(total - first) // self._tiles))
-            self._convolve(x, filters, out, bias, activation, workspace, first, blocks)
-
-    def _convolve(
-        self,
-        x: Any,
-        u: Any,
-        out: Any,
-        bias: Any,
-        activation: Function,
-        workspace: Any,
-        first: int,
-        blocks: int,
-    ) -> None:
-        """The results of so many blocks."""
-        items, (elements, depth) = blocks * self._items, self._extents
-        size = (items, elements, depth, self._tiles)
-        room = workspace[: items * elements * depth * self._tiles]
-        v = self.device.namespace().reshape(room, size)
-
-        def use(plan: BlockPlan) -> None:
+        total, tiles, parts = self.stages.total, self.plan.tiles, self._parts
+        step = workspace.shape[0] // self._each
+        for first in range(0, total, step * tiles):
+            blocks = min(step, -(-(total - first) // tiles))
+            items = blocks * parts * self.shape.groups
+            v = workspace[: blocks * self._each]
             convolve_blocks[groups(items), 1](
                 x,
-                u,
-                v,
+                filters,
+                self.device.namespace().reshape(v, (items, self._elements, self._depth + 1, tiles)),
                 out,
                 bias,
                 self.stages.tiles_from(first),
-                self._parts,
-                PLAN=plan,
+                parts,
+                PLAN=self.plan,
                 ACTIVATION=activation,
                 ACC=self.workspace_kind,
             )
 
-        first_accepted(self._plans, use)
-
-    @cached_property
-    def _plans(self) -> tuple[BlockPlan, ...]:
-        by, padding = self.stages.by, self.shape.window.padding
-        return tuple(BlockPlan(by, padding, Tiling.of(choice)) for choice in self._choices)
-
-    @cached_property
-    def _choices(self) -> tuple[Parameters, ...]:
-        if self.choice is not None:
-            return (self.choice,)
-        can, kind, shape = self.device.capabilities, self.workspace_kind, self.shape
-        return winograd_choices(can, kind, shape, self.stages.total, shape.groups, state())
-
-    @cached_property
-    def _tiles(self) -> int:
-        """Tiles of a block."""
-        return int(self._choices[0]["BN"])
-
-    @cached_property
-    def _extents(self) -> tuple[int, int]:
-        """Elements of a tile, and channels of a group."""
-        return self.stages.by.inputs**2, max(1, self.shape.channels // self.shape.groups)
-
-    @cached_property
-    def _parts(self) -> int:
-        """Work-items for a block and group: more of them transform the same tiles again."""
-        shape, rows = self.shape, int(self._choices[0]["BM"])
-        filters = -(-shape.filters // shape.groups // rows)
-        units = max(1, self.device.capabilities.compute_units)
-        blocks = -(-self.stages.total // self._tiles) * shape.groups
-
-        def cost(parts: int) -> int:
-            return -(-blocks * parts // units) * (_TRANSFORM + -(-filters // parts) * rows)
-
-        return min(range(1, max(1, min(filters, units)) + 1), key=cost)
+    @property
+    def plan(self) -> BlockPlan:
+        """How work-items take blocks."""
+        return self._chosen[0]
 
     @property
-    def _items(self) -> int:
-        """Work-items for a block."""
-        return self._parts * self.shape.groups
+    def _parts(self) -> int:
+        """Work-items for a block and group: more of them transform the same tiles again."""
+        return self._chosen[1]
 
     @cached_property
+    def _chosen(self) -> tuple[BlockPlan, int]:
+        """The plan and parts by which the last core is done first."""
+        units = range(1, max(1, self.device.capabilities.compute_units) + 1)
+        choices = [(plan, parts) for plan in self._plans() for parts in units]
+        return min(choices, key=lambda choice: self._cost(*choice))
+
+    def _plans(self) -> list[BlockPlan]:
+        """Those whose sums fill the registers, or two thirds of them."""
+        can, by, padding = self.device.capabilities, self.stages.by, self.shape.window.padding
+        registers = int(_SUMS * (32 if can.vector_bytes >= _WIDE else 16))
+        each = -(-LANES * self.workspace_kind.itemsize // can.vector_bytes)
+        tuned = tiles_of_blocks(can, self.workspace_kind, self.shape, state())
+        plans = []
+        for tiles in (self.choice["T"],) if self.choice else tuned:
+            vectors = 2 if tiles % (2 * LANES) == 0 and each == 1 else 1
+            most = registers // (vectors * each)
+            rows = range(-(-2 * most // 3), most + 1)
+            plans += [BlockPlan(by, padding, tiles, filters, vectors) for filters in rows]
+        return plans
+
+    def _cost(self, plan: BlockPlan, parts: int) -> float:
+        """What the busiest core has to do, in products of an element of a filter and of a tile."""
+        shape, units = self.shape, max(1, self.device.capabilities.compute_units)
+        panels = -(-shape.filters // shape.groups // plan.filters)
+        blocks = -(-self.stages.total // plan.tiles) * shape.groups
+        reading = _TILE_READ / plan.filters + _FILTER_READ / (plan.vectors * LANES)
+        filters = -(-panels // parts) * plan.filters
+        return -(-blocks * parts // units) * plan.tiles * (_TRANSFORM + filters * (1 + reading))
+
+    @cached_property
+    def _panels(self) -> int:
+        """Panels of a group's filters."""
+        return -(-self.shape.filters // self.shape.groups // self.plan.filters)
+
+    @property
+    def _elements(self) -> int:
+        """Elements of a tile."""
+        return self.stages.by.inputs**2
+
+    @property
+    def _depth(self) -> int:
+        """Channels of a group."""
+        return self.shape.channels // self.shape.groups
+
+    @property
     def _each(self) -> int:
         """Elements of workspace for a block."""
-        elements, depth = self._extents
-        return self._items * elements * depth * self._tiles
+        items = self._parts * self.shape.groups
+        return items * self._elements * (self._depth + 1) * self.plan.tiles

@@ -23,6 +23,8 @@ __all__ = [
     "transform_images",
     "transform_results",
     "transform_sums",
+    "transformed_filter",
+    "weighted",
 ]
 
 
@@ -58,18 +60,34 @@ def transform_filters(w: Any, u: Any, *, BY: Transforms, TAPS: int, TURNED: bool
     c, k = kl.global_id(0), kl.global_id(1)
     filters, depth = u.shape[2], u.shape[3]
     if c < depth and k < u.shape[1] * filters:
-        tile = kl.private((TAPS, TAPS), ACC)
-        for i in kl.static_range(TAPS):
-            for j in kl.static_range(TAPS):
-                if TURNED:
-                    own = k // filters * depth + c
-                    tile[i, j] = ACC(w[own, k % filters, TAPS - 1 - i, TAPS - 1 - j])
-                else:
-                    tile[i, j] = ACC(w[k, c, i, j])
-        full = transformed(BY.filter, tile, TAPS)
+        full = transformed_filter(w, k, c, filters, depth, BY, TAPS, TURNED, ACC)
         for i in kl.static_range(BY.inputs):
             for j in kl.static_range(BY.inputs):
                 u[i * BY.inputs + j, k // filters, k % filters, c] = full[i, j]
+
+
+@function
+def transformed_filter(
+    w: Any,
+    k: Any,
+    c: Any,
+    filters: Any,
+    depth: Any,
+    BY: Transforms,
+    TAPS: int,
+    TURNED: bool,
+    ACC: Any,
+) -> Any:
+    """Channel c of filter k of all groups, which have so many filters and channels, transformed."""
+    tile = kl.private((TAPS, TAPS), ACC)
+    for i in kl.static_range(TAPS):
+        for j in kl.static_range(TAPS):
+            if TURNED:
+                own = k // filters * depth + c
+                tile[i, j] = ACC(w[own, k % filters, TAPS - 1 - i, TAPS - 1 - j])
+            else:
+                tile[i, j] = ACC(w[k, c, i, j])
+    return transformed(BY.filter, tile, TAPS)
 
 
 class Tiles(NamedTuple):

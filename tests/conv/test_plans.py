@@ -9,7 +9,7 @@ import pytest
 
 import portable as pt
 from portable import sim
-from portable.conv import conv2d, conv2d_weight_gradient
+from portable.conv import conv2d, conv2d_weight_gradient, prepare
 from portable.lang.ir import statements as s
 from portable.lang.ir.walk import all_statements
 
@@ -83,9 +83,31 @@ def test_gradients_by_filters_on_an_h200(name: str, ran: set[str]) -> None:
     assert np.abs(found - expected).max() < 1e-3 * largest.max()
 
 
-def test_blocks_of_tiles_on_a_processor() -> None:
-    case = Case((2, 4, 7, 6), (6, 2, 3, 3), padding=(1, 0), groups=2)
+BLOCKS = {
+    "groups and few tiles": (
+        Case((2, 4, 7, 6), (6, 2, 3, 3), padding=(1, 0), groups=2), "winograd3",
+    ),
+    "long lines and panels": (Case((1, 2, 5, 37), (27, 2, 3, 3), padding=(1, 1)), "winograd2"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", BLOCKS)
+def test_blocks_of_tiles_on_a_processor(name: str) -> None:
+    case, algorithm = BLOCKS[name]
     x, w = case.images(np.float32)
+    bias = np.linspace(-1, 1, w.shape[0], dtype=np.float32)
     with pt.use("simulator:intel-cpu"), sim.checks(completion="early"):
-        found = conv2d(x, w, algorithm="winograd3", **case.settings)
-    assert np.abs(found - results(case, x, w)).max() < 1e-5 * bounds(case, x, w)
+        found = conv2d(x, w, bias=bias, activation="relu", algorithm=algorithm, **case.settings)  # type: ignore[arg-type]
+    expected = np.maximum(results(case, x, w) + bias[:, None, None], 0)
+    assert np.abs(found - expected).max() < 1e-5 * bounds(case, x, w)
+
+
+def test_few_tiles_are_shared_out_by_filters() -> None:
+    """All cores of a processor are at work where the tiles of an image make one block."""
+    with pt.use("simulator:intel-cpu"):
+        units = pt.device().capabilities.compute_units
+        one = prepare((1, 64, 8, 8), np.zeros((64, 64, 3, 3), np.float32), padding=1)
+        many = prepare((1, 64, 64, 64), np.zeros((64, 64, 3, 3), np.float32), padding=1)
+    assert units > 1
+    assert one._route.method._parts == units
+    assert many._route.method._parts == 1

@@ -13,7 +13,7 @@ from portable.backend import Device
 from portable.conv import prepare
 from portable.conv.conv_tunable import TUNABLE, TUNABLE_WEIGHTS
 from portable.conv.direct import tiles_for
-from portable.conv.tuning import entry_of, winograd_choices
+from portable.conv.tuning import entry_of, tiles_of_blocks, winograd_choices
 from portable.tune.table import device_keys, lookup, record, state, user_table
 from portable.tune.tunable import Tunable
 
@@ -63,6 +63,7 @@ def test_blocks_are_as_the_table_has_them(device: Device) -> None:
     record("conv", pt.float32, key, [entry])
     found = winograd_choices(device.capabilities, pt.float32, shape, 10**6, 36, state())
     assert (found[0]["T"], found[0]["RUN"]) == (64, 4)
+    assert tiles_of_blocks(device.capabilities, pt.float32, shape, state()) == (64,)
 
 
 @pytest.mark.parametrize("algorithm", ["direct", "winograd2"])
