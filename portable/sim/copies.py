@@ -147,7 +147,7 @@ class Engine:
 
 
 class CopyGroup(MemoryGroup):
-    """A workgroup with what copies beside its work-items."""
+    """A workgroup with the engine of its asynchronous copies, and what their proxy sees."""
 
     @cached_property
     def engine(self) -> Engine:

@@ -1,4 +1,4 @@
-"""A workgroup as what runs beneath it knows it: its work-items, and what they know."""
+"""A workgroup as the lowest modules know it: its work-items, their variables and knowledge."""
 
 from __future__ import annotations
 
