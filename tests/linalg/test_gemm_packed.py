@@ -117,13 +117,14 @@ def test_products_call_for_it_and_keep_their_room(
 def test_where_it_is_chosen() -> None:
     """Large plain products of processors."""
     core, gpu = (portable.device(f"simulator:{name}") for name in ("intel-cpu", "h200"))
+    kind, double = dtype_of("float32"), dtype_of("float64")
     large = Product(1024, 1024, 1024)
-    assert packing_pays(large, core.capabilities)
-    assert not packing_pays(large, gpu.capabilities)
-    assert not packing_pays(Product(1024, 1024, 1024, 2), core.capabilities)
-    assert not packing_pays(Product(128, 8192, 8192), core.capabilities)
-    assert not packing_pays(Product(256, 256, 256), core.capabilities)
-    kind = dtype_of("float32")
+    assert packing_pays(large, kind, core.capabilities)
+    assert not packing_pays(large, kind, gpu.capabilities)
+    assert not packing_pays(large, double, core.capabilities)
+    assert packing_pays(Product(2048, 2048, 2048), double, core.capabilities)
+    for other in (Product(1024, 1024, 1024, 2), Product(128, 8192, 8192), Product(256, 256, 256)):
+        assert not packing_pays(other, kind, core.capabilities)
     constants = {"ACC": kind, "ACTIVATION": gemm_launches.keep}
     for plain in (True, False):
         first = next(launches(core, kind, (1024, 1024), 1024, "auto", constants, False, plain))
