@@ -26,6 +26,8 @@ class _Costs(NamedTuple):
         As long as an element of a transformed tile takes to be written and read.
     made : float
         As long as it takes to be made, for each element of a tile.
+    filter : float
+        As long as an element of a transformed filter takes to be read.
     gathered : float
         As long as an operation takes in a product whose operand is gathered from images.
     lanes : int
@@ -34,14 +36,15 @@ class _Costs(NamedTuple):
 
     word: float
     made: float
+    filter: float
     gathered: float
     lanes: int
 
 
-_DEDICATED: Final = _Costs(120.0, 0.0, 2.7, 1)
+_DEDICATED: Final = _Costs(120.0, 0.0, 60.0, 2.7, 1)
 """Where local memory is storage of its own; measured on an H200."""
 
-_CACHED: Final = _Costs(0.0, 2.0, 10.0, 16)
+_CACHED: Final = _Costs(0.0, 1.8, 20.0, 10.0, 16)
 """Where it is cached memory; measured on two cores with vectors of 64 bytes."""
 
 _TILES: Final = (2, 3, 4, 5, 6)
@@ -110,6 +113,6 @@ def _winograd_cost(shape: Geometry, results: int, by: _Costs) -> float:
     tiles = shape.images * -(-height // results) * -(-width // results)
     tiles = -(-tiles // by.lanes) * by.lanes
     filters = float(shape.channels // shape.groups * shape.filters)
-    words = tiles * (shape.channels + shape.filters) + filters / 2
     elements = transforms(results, TAPS).inputs ** 2
-    return elements * (2 * tiles * filters + (by.word + by.made * elements) * words)
+    words = (by.word + by.made * elements) * tiles * (shape.channels + shape.filters)
+    return elements * (2 * tiles * filters + words + by.filter * filters)
