@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Any
 
 from portable.backend import Device
@@ -36,13 +36,13 @@ class Route:
     algorithm: Algorithm
     method: Method
 
-    @property
+    @cached_property
     def result_shape(self) -> tuple[int, ...]:
         """Of the results, in their layout."""
         shape = self.method.shape
         return self._laid_out(shape.images, shape.filters, *shape.result)
 
-    @property
+    @cached_property
     def image_shape(self) -> tuple[int, ...]:
         """Of the images, in their layout."""
         shape = self.method.shape

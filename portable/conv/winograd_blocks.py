@@ -148,17 +148,17 @@ class WinogradBlocks(Method):
         """Panels of a group's filters."""
         return -(-self.shape.filters // self.shape.groups // self.plan.filters)
 
-    @property
+    @cached_property
     def _elements(self) -> int:
         """Elements of a tile."""
         return self.stages.by.inputs**2
 
-    @property
+    @cached_property
     def _depth(self) -> int:
         """Channels of a group."""
         return self.shape.channels // self.shape.groups
 
-    @property
+    @cached_property
     def _each(self) -> int:
         """Elements of workspace for a block."""
         items = self._parts * self.shape.groups
