@@ -77,7 +77,9 @@ SPACE: Final = Space("conv", _VALUES, _fits, _USUAL)
 """Tiles of the product, and by Winograd's method how many tiles of images are in a block, ``T``.
 
 A workgroup makes its tile of products for ``RUN`` blocks one after the other; `SPLIT` is as of
-`portable.lang.matrix`. An entry for a shape also says by which algorithm it is fastest.
+`portable.lang.matrix`. An entry for a shape also says by which algorithm it is fastest. Where
+work-items are alone, images with channels first take only the algorithm and ``T`` from it: the rest
+of `portable.conv.block_kernels.BlockPlan` follows from these.
 """
 
 SPACE_WEIGHTS: Final = Space("conv_weights", _VALUES, _fits, _USUAL)
