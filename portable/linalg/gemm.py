@@ -383,9 +383,10 @@ def _in_rows(
     if plan.rows is None:
         return plan, args
     alpha, a, b, *rest = args
-    a, rows = (in_rows(plan.device, x, n) for x, n in zip((a, b), plan.rows, strict=True))
+    device, wants = plan.device, plan.rows
+    a, rows = in_rows(device, a, wants.a), in_rows(device, b, wants.b, wants.turned)
     if rows is not b:
-        plan = _plan_of(plan.device, given, wanted, rows)
+        plan = _plan_of(device, given, wanted, rows)
     return plan, (alpha, a, rows, *rest)
 
 

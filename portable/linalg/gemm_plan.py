@@ -13,7 +13,7 @@ from portable.errors import DTypeError, ShapeError
 from portable.lang.function import Function
 from portable.linalg.gemm_kernels import keep
 from portable.linalg.gemm_launches import TileLaunch, launches
-from portable.linalg.gemm_rows import row_multiples
+from portable.linalg.gemm_rows import Rows, row_multiples
 from portable.linalg.operands import broadcast_shape, broadcasts_to, common_dtype
 
 __all__ = [
@@ -75,7 +75,7 @@ class Wanted(NamedTuple):
 class Plan:
     """What calls with operands of the same forms share; its launches are to be tried in turn.
 
-    Operands whose rows do not begin at multiples of so many bytes, of a and b, are copied: `rows`.
+    Operands whose rows do not lie as `rows` has it are copied.
     """
 
     device: Device
@@ -84,7 +84,7 @@ class Plan:
     shape: tuple[int, ...]
     activation: Function
     launches: tuple[TileLaunch, ...]
-    rows: tuple[int, int] | None
+    rows: Rows | None
 
 
 @lru_cache(maxsize=4096)
@@ -138,6 +138,8 @@ def planned(
     rows = None
     if wanted.algorithm in ("auto", "matrix"):
         rows = row_multiples(device.capabilities, kind, shape, k, b_columns)
+    if rows is not None and algorithm == "tf32":
+        rows = rows._replace(turned=False)
     return Plan(device, kind, result, shape, wanted.activation, tuple(tried), rows)
 
 

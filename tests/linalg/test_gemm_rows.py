@@ -14,7 +14,7 @@ from portable.dtypes import DType, float16, float32, float64
 from portable.errors import OutOfMemoryError
 from portable.lang.arguments import array_spec
 from portable.linalg import gemm, gemm_rows, prepare_gemm
-from portable.linalg.gemm_rows import in_rows, row_multiples
+from portable.linalg.gemm_rows import Rows, in_rows, row_multiples
 from tests.support.compilers import CUDA
 
 CASES = [((3, 5), "float16"), ((70, 131), "float16"), ((2, 3, 9, 67), "float32")]
@@ -90,6 +90,30 @@ def test_prepared_products_of_copies(monkeypatch: pytest.MonkeyPatch) -> None:
             a += 1
 
 
+def test_columns_of_b_are_turned_into_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By a kernel of their own, before products of single precision; not for matrix units."""
+    monkeypatch.setattr(gemm_rows, "_FEWEST_PRODUCTS", {float32: 1})
+    monkeypatch.setattr(gemm_rows, "_FEWEST_USES", 1)
+    monkeypatch.setattr(gemm_rows, "_FEWEST_ROWS_TURNED", 8)
+    copied: list[Any] = []
+    copy = gemm_rows.copy_into
+
+    def copy_into(x: Any, out: Any) -> None:
+        copied.append(x)
+        copy(x, out)
+
+    monkeypatch.setattr(gemm_rows, "copy_into", copy_into)
+    a, b = (counted(shape, "float32") % 7 for shape in ((8, 12), (12, 20)))
+    columns = np.ascontiguousarray(b.T).T
+    with portable.use("simulator:h200"):
+        assert (gemm(a, columns) == a @ b).all()
+        assert len(copied) == 1
+        assert copied[0] is columns
+        gemm(a, b)
+        gemm(a, columns, precision="tf32")
+        assert len(copied) == 1
+
+
 class Lent:
     """An array of another library."""
 
@@ -120,7 +144,7 @@ def test_large_products_of_narrow_types_are_worth_copies() -> None:
     large, thin, small = (2, 1024, 1024), (1, 2**30), (64, 64)
     kinds = [float16, float32, float64]
     found = [row_multiples(CUDA, kind, large, 1024, False) for kind in kinds]
-    assert found == [(16, 16), (16, 16), None]
+    assert found == [Rows(16, 16), Rows(16, 16), None]
     assert not any(row_multiples(CUDA, float16, shape, 64, False) for shape in (thin, small))
     plain = replace(CUDA, async_copy=frozenset())
     assert row_multiples(plain, float16, large, 1024, False) is None
@@ -129,14 +153,16 @@ def test_large_products_of_narrow_types_are_worth_copies() -> None:
 @pytest.mark.parametrize(
     ("kind", "edge", "b_columns", "multiples"),
     [
-        (float16, 4104, False, (16, 32)),
-        (float16, 4104, True, (16, 16)),
-        (float16, 1032, False, (16, 16)),
-        (float32, 4104, False, (16, 16)),
+        (float16, 4104, False, Rows(16, 32)),
+        (float16, 4104, True, Rows(16, 16)),
+        (float16, 1032, False, Rows(16, 16)),
+        (float32, 4104, False, Rows(16, 16)),
+        (float32, 4104, True, Rows(16, 16, turned=True)),
+        (float32, 1032, True, Rows(16, 16)),
     ],
 )
-def test_a_copy_engine_wants_the_rows_of_b_in_sectors(
-    kind: DType, edge: int, b_columns: bool, multiples: tuple[int, int]
+def test_how_the_rows_of_b_should_lie(
+    kind: DType, edge: int, b_columns: bool, multiples: Rows
 ) -> None:
     engine = replace(CUDA, async_copy=CUDA.async_copy | {"tensor"})
     assert row_multiples(engine, kind, (edge, edge), edge, b_columns) == multiples

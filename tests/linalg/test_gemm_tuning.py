@@ -10,6 +10,8 @@ import pytest
 
 import portable
 from portable.dtypes import DType, float16, float32, float64
+from portable.linalg.gemm_kernels import keep
+from portable.linalg.gemm_launches import launches
 from portable.linalg.gemm_model import Product
 from portable.linalg.gemm_tuning import candidates, schemes
 from tests.support.compilers import CUDA
@@ -101,3 +103,17 @@ def test_a_core_clears_no_tile_much_larger_than_the_result(edge: int) -> None:
     cores = portable.device("simulator:intel-cpu").capabilities
     tile = tried(cores, float32, edge)[0]
     assert tile["BM"] * tile["BN"] <= 64 * 64
+
+
+def test_what_tiles_side_by_side_share_stays_in_the_cache() -> None:
+    """Fewer rows of tiles share columns where rows are long, and where both are many."""
+    device, constants = portable.device("simulator:h200"), {"ACC": float64, "ACTIVATION": keep}
+
+    def shared(m: int, n: int, k: int) -> int:
+        first = next(launches(device, float64, (m, n), k, "auto", constants, False))
+        tiling = first.constants["TILING"]
+        return int(tiling.group * tiling.rows)
+
+    assert shared(4096, 4096, 4096) * 4096 * 8 <= 2**25
+    assert shared(8192, 8192, 8192) * 8192 * 8 <= 2**25
+    assert shared(8192, 256, 8192) * 8192 * 8 > 2**25
