@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from functools import lru_cache
 from itertools import accumulate
 from math import prod
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from portable.backend import Capabilities, Device
 from portable.dtypes import DType, dtype
@@ -21,7 +21,7 @@ from portable.lang.geometry import groups
 from portable.lang.launch import Launcher
 from portable.lang.passes.matrix.micro_shape import MicroShape
 from portable.linalg.gemm_model import Product
-from portable.linalg.gemm_packed_kernels import multiply_strips, pack_right
+from portable.linalg.gemm_packed_kernels import Packing, multiply_strips, pack_right
 from portable.namespace import device_of_arrays
 
 __all__ = ["Packing", "kept_room", "packed_steps", "packing_for", "packing_pays"]
@@ -63,34 +63,6 @@ _MOST_KEPT: Final = 2**27
 """Bytes that a thread keeps for the next product: memory that is new is slow to touch."""
 
 
-class Packing(NamedTuple):
-    """How operands are packed and multiplied; a constant of `multiply_strips`.
-
-    Attributes
-    ----------
-    micro : MicroShape
-        What a core holds in its registers.
-    slab : int
-        Products of each sum between packing.
-    depth : int
-        Columns of the left operand that are packed at a time.
-    ahead : int
-        Elements that the right operand is asked for beforehand.
-    cores : int
-        Of the device.
-    """
-
-    micro: MicroShape
-    slab: int
-    depth: int
-    ahead: int
-    cores: int
-
-    def groups(self, rows: int) -> int:
-        """Work-items for a result of so many rows: as many for each core."""
-        return _up(-(-rows // _ROWS), self.cores)
-
-
 @lru_cache(maxsize=64)
 def packing_for(capabilities: Capabilities, accumulator: DType) -> Packing:
     """How to pack for a device whose work-items have cores to themselves.
@@ -105,7 +77,7 @@ def packing_for(capabilities: Capabilities, accumulator: DType) -> Packing:
     shape = _ROWS, 512
     micro = MicroShape.choose(capabilities.vector_bytes, accumulator, [shape], padding=True)
     size, cores = accumulator.itemsize, max(1, capabilities.compute_units)
-    return Packing(micro, _SLAB // size, _DEPTH, _AHEAD // size, cores)
+    return Packing(micro, _SLAB // size, _ROWS, _DEPTH, _AHEAD // size, cores)
 
 
 def packing_pays(product: Product, accumulator: DType, capabilities: Capabilities) -> bool:

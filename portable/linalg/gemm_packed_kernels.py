@@ -10,14 +10,45 @@ scheme is that of K. Goto and R. van de Geijn,
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 from portable import lang as kl
 from portable.lang.function import function
 from portable.lang.kernel import kernel
 from portable.lang.passes.matrix.micro_shape import MicroShape
 
-__all__ = ["multiply_strips", "pack_right"]
+__all__ = ["Packing", "multiply_strips", "pack_right"]
+
+
+class Packing(NamedTuple):
+    """How operands are packed and multiplied.
+
+    Attributes
+    ----------
+    micro : MicroShape
+        What a core holds in its registers.
+    slab : int
+        Products of each sum between packing.
+    rows : int
+        Of the left operand at most that a work-item packs before it multiplies them.
+    depth : int
+        Products for which it packs them at a time.
+    ahead : int
+        Elements that the right operand is asked for beforehand.
+    cores : int
+        Of the device.
+    """
+
+    micro: MicroShape
+    slab: int
+    rows: int
+    depth: int
+    ahead: int
+    cores: int
+
+    def groups(self, rows: int) -> int:
+        """Work-items for a result of so many rows: as many for each core."""
+        return -(-rows // (self.rows * self.cores)) * self.cores
 
 
 @kernel
@@ -94,7 +125,7 @@ def start_sums(sums: Any, edge: Any, before: Any, row: Any, column: Any, MICRO: 
 
 
 @function
-def add_up(sums: Any, left: Any, right: Any, at: Any, depth: Any, PLAN: Any) -> None:
+def add_up(sums: Any, left: Any, right: Any, at: Any, depth: Any, PLAN: Packing) -> None:
     """Adds the products of two strips."""
     MICRO = PLAN.micro
     for k in range(depth):
@@ -129,7 +160,7 @@ def put_sums(
 
 @kernel
 def multiply_strips(
-    factor: Any, a: Any, left: Any, right: Any, before: Any, out: Any, *, PLAN: Any, ACC: Any
+    factor: Any, a: Any, left: Any, right: Any, before: Any, out: Any, *, PLAN: Packing, ACC: Any
 ) -> None:
     """A work-item for some strips of rows, which it multiplies by one strip of columns at a time.
 
@@ -150,7 +181,7 @@ def multiply_strips(
     out : array, shape (M, N)
         The result.
     PLAN : Packing
-        The micro-tile and how operands are read.
+        How it does so.
     ACC : DType
         The type to sum in.
     """
