@@ -101,6 +101,10 @@ def test_products_call_for_it_and_keep_their_room(
             product()
             product()
             assert_product(core.to_numpy(out), a, b, 3)
+        spread = core.from_numpy(np.zeros((m, 2 * n), np.float32))
+        gemm(left, right, out=spread[:, ::2])
+        assert_product(core.to_numpy(spread)[:, ::2], a, b)
+        assert not core.to_numpy(spread)[:, 1::2].any()
         (room,) = gemm_packed._kept.rooms.values()
         assert kept_room(core, (10,), dtype_of("float32")) is room
         others: list[Any] = []
