@@ -25,12 +25,6 @@ __all__ = ["TileLaunch", "in_order", "launches", "sums_launch", "tiles_launch"]
 _EDGE: Final = 16
 """Edge of the square tiles of the rungs "naive" and "tiled", one work-item per element."""
 
-_SHARED: Final = 2**25
-"""Bytes of a left operand that tiles side by side find in the last cache of a large GPU.
-
-On an H200 (50 MB) products of 8192 in double precision took up to 0.91 of the time within it.
-"""
-
 _LINE: Final = 256
 """Work-items of a workgroup that adds partial sums up."""
 
@@ -104,7 +98,7 @@ def launches(
         if plain and best and packing_pays(product, accumulator, device.capabilities):
             yield _packed(device, m, accumulator)
         for choice, parts in schemes(device, kind, algorithm, product, b_columns):
-            yield _in_parts(_in_cache(choice, product, kind), parts, shape, constants)
+            yield _in_parts(choice, parts, shape, constants)
 
 
 def _packed(device: Device, rows: int, accumulator: DType) -> TileLaunch:
@@ -112,16 +106,6 @@ def _packed(device: Device, rows: int, accumulator: DType) -> TileLaunch:
     packing = packing_for(device.capabilities, accumulator)
     launcher = multiply_strips[groups(packing.groups(rows)), (1, 1, 1)]
     return TileLaunch(launcher, {"PLAN": packing, "ACC": accumulator}, packing=packing)
-
-
-def _in_cache(choice: Parameters, product: Product, kind: DType) -> Parameters:
-    """The choice with fewer rows of tiles side by side, where what they share leaves the cache."""
-    rows, group = choice["BM"], choice["GROUP"]
-    if min(product.m // rows, product.n // choice["BN"]) <= group:
-        return choice
-    while group > 1 and group * rows * product.k * kind.itemsize > _SHARED:
-        group //= 2
-    return choice if group == choice["GROUP"] else {**choice, "GROUP": group}
 
 
 def _in_parts(
