@@ -53,7 +53,7 @@ _RAMP: Final = 4.0
 _BESIDE: Final = 0.15
 """What arithmetic and memory traffic cost each other."""
 
-_SHARED: Final = 2**25
+_SHARED: Final = 40 * 2**20
 """Bytes of a left operand that rows of tiles side by side find in the last cache of a large GPU."""
 
 _LEAVING: Final = 0.05
