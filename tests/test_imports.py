@@ -27,9 +27,9 @@ _FLOORS: Final = (
 )
 """The packages from the top down; modules beside them belong to none."""
 
-_OPEN: Final = {"portable.array", "portable.nn"}
+_OPEN: Final = {"portable.array"}
 """Packages that have circles for type checkers: an array's methods are the functions that take
-arrays, and name the class; what runs a perceptron is called by it."""
+arrays, and name the class."""
 
 
 def imported(tree: ast.AST, modules: Mapping[str, object]) -> Iterator[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Final
 
 from portable import lang as kl
@@ -46,7 +47,7 @@ def lane_sums(x: Any, COUNT: int, LANES: int) -> Any:
 
 
 @function
-def add_up_neighbours(sums: Any, WHICH: tuple[int, ...], END: int, APART: int = 1) -> None:
+def add_up_neighbours(sums: Any, WHICH: Sequence[Any], END: int, APART: int = 1) -> None:
     """Sums over work-items of a sub-group, `APART` from each other, in runs of `END`; for each.
 
     Side by side, since a shuffle takes long to arrive.
@@ -55,7 +56,7 @@ def add_up_neighbours(sums: Any, WHICH: tuple[int, ...], END: int, APART: int = 
     ----------
     sums : array
         What each work-item has.
-    WHICH : tuple of int
+    WHICH : sequence of indices
         The elements that are summed, in the order in which they are wanted.
     END, APART : int
         Powers of two, both 1 for work-items that sum nothing.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
 
@@ -13,23 +13,20 @@ from portable.errors import LaunchError
 from portable.lang.geometry import groups
 from portable.lang.launch import Launcher
 from portable.nn.fused_kernels import forward_rows, train_epochs
-from portable.nn.fused_parts import FusedLoss, FusedNet, Samples, Trained
+from portable.nn.fused_parts import FusedLoss, FusedNet, Perceptron, Samples
 from portable.nn.fused_shapes import Shape, forward_shape, training_shape
 from portable.nn.history import Epoch
 from portable.nn.layered_kernels import copy_vector
 from portable.nn.losses import Loss
 from portable.nn.optimizers import rule_of
-from portable.nn.step import Step
-
-if TYPE_CHECKING:
-    from portable.nn.mlp import MLP
+from portable.nn.step import Step, Trained
 
 __all__ = ["FusedTrainer", "fused_forward"]
 
 _WORKGROUP: Final = 64
 
 
-def fused_forward(model: MLP, count: int) -> tuple[Launcher, dict[str, Any]] | None:
+def fused_forward(model: Perceptron, count: int) -> tuple[Launcher, dict[str, Any]] | None:
     """The launcher and the constants for `count` samples; None if layers one by one do better.
 
     The arguments are the inputs, the vector of parameters, and where to put the outputs.
@@ -40,7 +37,7 @@ def fused_forward(model: MLP, count: int) -> tuple[Launcher, dict[str, Any]] | N
     shape = forward_shape(can, model.layout, model.sizes, model.dtype, count)
     if shape is None:
         return None
-    constants = {"NET": FusedNet.of(model), "SHAPE": shape}
+    constants = {"NET": FusedNet.forward(model), "SHAPE": shape}
     return forward_rows[groups(-(-count // shape.rows)), shape.size], constants
 
 
@@ -49,7 +46,7 @@ class FusedTrainer:
 
     Parameters
     ----------
-    model : MLP
+    model : Perceptron
         What is trained; its parameters are up to date after every epoch.
     step : Step
         Its loss is a `Loss`.
@@ -57,7 +54,7 @@ class FusedTrainer:
         How it is cut up.
     """
 
-    def __init__(self, model: MLP, step: Step, shape: Shape) -> None:
+    def __init__(self, model: Perceptron, step: Step, shape: Shape) -> None:
         loss, optimizer = step.loss, step.optimizer
         assert isinstance(loss, Loss)
         device, kind = model.device, model.dtype.register
@@ -74,13 +71,13 @@ class FusedTrainer:
         self._levels = device.from_numpy(np.array(loss.parameters, kind.numpy))
         self._shape = shape
         self._constants: dict[str, Any] = {
-            "NET": FusedNet.of(model),
+            "NET": FusedNet.training(model),
             "LOSS": FusedLoss.of(loss, model.sizes[-1]),
             "RULE": rule_of(optimizer),
         }
 
     @staticmethod
-    def shape(model: MLP, step: Step) -> Shape | None:
+    def shape(model: Perceptron, step: Step) -> Shape | None:
         """How a network can be cut up for this; None if layers one by one do better."""
         if not isinstance(step.loss, Loss):
             return None

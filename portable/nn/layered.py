@@ -16,12 +16,13 @@ from portable.lang.geometry import groups
 from portable.linalg.dense_kernels import clear
 from portable.nn import layered_kernels as kernels
 from portable.nn.history import Epoch
-from portable.nn.loss_passes import Sums, group_count, loss_pass
+from portable.nn.loss_kernels import Batch, Sums
+from portable.nn.loss_passes import group_count, loss_pass
 from portable.nn.losses import CrossEntropyLoss
 from portable.nn.network import Network
 from portable.nn.optimizers import rule_of
 from portable.nn.stages import TrainingPass
-from portable.nn.step import Step
+from portable.nn.step import Step, Trained
 from portable.nn.team import Alone, Team
 
 __all__ = ["LayeredTrainer"]
@@ -182,7 +183,7 @@ class LayeredTrainer:
         """Enqueues the gradients of so many samples of a whole batch."""
         ready.forward(count)
         predicted, slopes = ready.outputs(count)
-        losses = self._loss(predicted, self._wanted[:count], slopes, self._control, whole)
+        losses = self._loss(Batch(predicted, self._wanted[:count], slopes, self._control, whole))
         ready.backward(count, self._tell)
         return losses
 
@@ -207,10 +208,10 @@ class LayeredTrainer:
                 self._gradient, self._control, squared, LANES=self._lanes
             )
         kernels.finish_step[_WORKGROUP, _WORKGROUP](
-            sums.losses, sums.hits, squared, self._control, self._lost, self._clip, HALF=self._half
+            sums, squared, self._control, self._lost, self._clip, HALF=self._half
         )
         rounded = self._model.vector if self._rounds else None
         kernels.update[length // self._lanes, _WORKGROUP](
-            self._master, rounded, self._gradient, self._state, numbers, step, self._control,
-            RULE=self._rule, LANES=self._lanes,
+            Trained(self._master, rounded, self._state, numbers), self._gradient, step,
+            self._control, RULE=self._rule, LANES=self._lanes,
         )  # fmt: skip

@@ -11,7 +11,6 @@ from portable import lang as kl
 from portable.lang.function import function
 from portable.lang.kernel import kernel
 from portable.linalg.sums import lane_sum
-from portable.nn.optimizers import row_of
 
 __all__ = [
     "FACTOR",
@@ -91,40 +90,37 @@ def total_of(x: Any) -> Any:
 
 @kernel
 def finish_step(
-    losses: Any, hits: Any, squared: Any, control: Any, lost: Any, limit: Any, *, HALF: bool
+    sums: Any, squared: Any, control: Any, lost: Any, limit: Any, *, HALF: bool
 ) -> None:
     """Adds the loss to ``lost[0]``, and decides by what factor the gradient counts.
 
-    `hits` are samples whose class was found, which are counted in ``lost[1]``; None where there are
-    no classes. `squared` is None where its norm is not needed; `limit` is the largest norm allowed,
-    or None. In half precision a gradient that is not finite is left out and the scale halved, and
-    after many good steps doubled (Micikevicius et al., "Mixed precision training", ICLR 2018). One
-    workgroup.
+    Samples whose class was found are counted in ``lost[1]``. In half precision a gradient that is
+    not finite is left out and the scale halved, and after many good steps doubled (Micikevicius et
+    al., "Mixed precision training", ICLR 2018). One workgroup.
 
     Parameters
     ----------
-    losses, hits, squared : array
-        Parts of sums; the last two may be None.
+    sums : Sums
+    squared : array or None
+        Parts of the gradient's square; None where its norm is not needed.
     control : array, shape (3,)
         See the module.
     lost : array, shape (2,)
     limit : float or None
+        The largest norm allowed.
     HALF : bool
         Whether losses are scaled.
     """
     kind = control.dtype
-    own = kl.local_id(0)
-    loss = total_of(losses)
-    found = kl.cast(0, kind)
-    if hits is not None:
-        found = total_of(hits)
+    loss = total_of(sums.losses)
+    found = kl.cast(0, kind) if sums.hits is None else total_of(sums.hits)
     factor = 1 / control[SCALE]
     if squared is not None:
         norm = kl.sqrt(total_of(squared))
         if limit is not None:
             factor = factor * kl.minimum(limit / (norm + 1e-6), 1.0)
     kl.barrier()
-    if own == 0:
+    if kl.local_id(0) == 0:
         lost[0] = lost[0] + loss
         lost[1] = lost[1] + found
         if HALF:
@@ -142,20 +138,15 @@ def finish_step(
 
 
 @kernel
-def update(
-    parameters: Any, rounded: Any, gradient: Any, state: Any, numbers: Any, step: Any,
-    control: Any, *, RULE: Any, LANES: int,
-) -> None:  # fmt: skip
-    """One step of an optimizer; `rounded`, where given, gets the parameters in fewer bits.
+def update(trained: Any, gradient: Any, step: Any, control: Any, *, RULE: Any, LANES: int) -> None:
+    """One step of an optimizer.
 
     Parameters
     ----------
-    parameters, rounded, gradient : array, shape (n,)
-        `rounded` may be None.
-    state : array, shape (slots, n)
-    numbers : array, shape (steps, count)
+    trained : Trained
+    gradient : array, shape (n,)
     step : int
-        Its row of `numbers`.
+        Its row of ``trained.numbers``.
     control : array, shape (3,)
         See the module.
     RULE : Rule
@@ -164,18 +155,12 @@ def update(
     """
     i = kl.global_id(0) * LANES
     factor = control[FACTOR]
-    if i < parameters.shape[0] and factor > 0:
-        given = row_of(numbers, step, RULE.numbers)
-        kept = ()
-        for slot in kl.static_range(RULE.slots):
-            kept = (*kept, kl.vload(state[slot], i, lanes=LANES))  # type: ignore[assignment]
+    if i < gradient.shape[0] and factor > 0:
+        given = [trained.numbers[step, j] for j in range(RULE.numbers)]
         slope = kl.vload(gradient, i, lanes=LANES) * factor
-        value, kept = RULE.step(kl.vload(parameters, i, lanes=LANES), slope, kept, given)
-        for slot in kl.static_range(RULE.slots):
-            kl.vstore(state[slot], i, kept[slot])
-        kl.vstore(parameters, i, value)
-        if rounded is not None:
-            kl.vstore(rounded, i, value)
+        value = RULE.follow(trained.parameters, trained.state, i, slope, given, LANES)
+        if trained.rounded is not None:
+            kl.vstore(trained.rounded, i, value)
 
 
 @kernel

@@ -2,55 +2,82 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 from portable import lang as kl
+from portable.lang.function import function
 from portable.lang.kernel import kernel
 from portable.nn.layered_kernels import SCALE
 
-__all__ = ["cross_entropy", "loss_and_slopes"]
+__all__ = ["Batch", "Sums", "cross_entropy", "loss_and_slopes"]
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """Outputs for some samples, and what they are held against.
+
+    Attributes
+    ----------
+    predicted : array, shape (n, outputs)
+    wanted : array, shape (n, targets)
+        Numbers, or one class for each sample.
+    slopes : array, shape (n, outputs), or None
+        What gets the loss's slope for each output.
+    control : array or None
+        As of `portable.nn.layered_kernels`; it has the scale of slopes.
+    rows : int
+        Samples that the loss is a mean over, of which those here may be a part.
+    """
+
+    predicted: Any
+    wanted: Any
+    slopes: Any
+    control: Any
+    rows: Any
+
+    @function
+    def scale(self, terms: Any) -> Any:
+        """What slopes are multiplied by where the loss is a mean over so many terms."""
+        kind = kl.accumulator(self.predicted.dtype)
+        scale = kl.cast(1, kind) / kl.cast(terms, kind)
+        return scale if self.slopes is None else scale * self.control[SCALE]
+
+
+@dataclass(frozen=True, slots=True)
+class Sums:
+    """Vectors whose sums are the loss over the samples, and the samples whose class was found.
+
+    The second is None where there are no classes.
+    """
+
+    losses: Any
+    hits: Any = None
 
 
 @kernel
-def loss_and_slopes(
-    predicted: Any,
-    wanted: Any,
-    levels: Any,
-    control: Any,
-    slopes: Any,
-    partial: Any,
-    rows: Any,
-    *,
-    TERM: Any,
-    LEVELS: int,
-) -> None:
+def loss_and_slopes(batch: Any, levels: Any, partial: Any, *, TERM: Any, LEVELS: int) -> None:
     """The loss's slope for each output, and each workgroup's sum of the loss.
 
-    `slopes` may be None. The loss is a mean over `rows` samples, of which those here may be a part.
     Each column of targets belongs to as many outputs as there are levels.
 
     Parameters
     ----------
-    predicted, slopes : array, shape (n, columns)
-    wanted : array, shape (n, columns / LEVELS)
+    batch : Batch
     levels : array, shape (LEVELS,)
-    control : array
-        As of `portable.nn.layered_kernels`; it has the scale of slopes.
     partial : array, shape (workgroups,)
-    rows : int
     TERM : Function
         ``TERM(error, level)`` returns the loss and its slope.
     LEVELS : int
     """
+    predicted, slopes = batch.predicted, batch.slopes
     kind = kl.accumulator(predicted.dtype)
     columns = predicted.shape[1]
     total = kl.cast(0, kind)
-    scale = kl.cast(1, kind) / kl.cast(rows * columns, kind)
-    if slopes is not None:
-        scale = scale * control[SCALE]
+    scale = batch.scale(batch.rows * columns)
     for i in range(kl.global_id(0), predicted.shape[0] * columns, kl.global_size(0)):
         row, column = i // columns, i % columns
-        error = predicted[row, column] - wanted[row, column // LEVELS]
+        error = predicted[row, column] - batch.wanted[row, column // LEVELS]
         loss, slope = TERM(error, levels[column % LEVELS])
         total += loss
         if slopes is not None:
@@ -61,37 +88,25 @@ def loss_and_slopes(
 
 
 @kernel
-def cross_entropy(
-    predicted: Any,
-    classes: Any,
-    smoothing: Any,
-    control: Any,
-    slopes: Any,
-    partial: Any,
-    hits: Any,
-    rows: Any,
-) -> None:
+def cross_entropy(batch: Any, smoothing: Any, sums: Any) -> None:
     """The same for ``log(sum(exp(outputs))) - outputs[class]``; a workgroup takes rows in turn.
 
-    `hits` gets each workgroup's count of rows whose first greatest output is that of their class.
+    A row whose first greatest output is that of its class counts as found.
 
     Parameters
     ----------
-    predicted, slopes : array, shape (n, classes)
-    classes : array of int, shape (n, 1)
+    batch : Batch
     smoothing : float
         What all classes share of a row's target.
-    control, rows
-        As of `loss_and_slopes`.
-    partial, hits : array, shape (workgroups,)
+    sums : Sums
+        Of arrays (workgroups,).
     """
+    predicted, slopes = batch.predicted, batch.slopes
     kind = kl.accumulator(predicted.dtype)
     columns = predicted.shape[1]
     losses, found = kl.cast(0, kind), kl.cast(0, kind)
     part = smoothing / kl.cast(columns, kind)
-    scale = kl.cast(1, kind) / kl.cast(rows, kind)
-    if slopes is not None:
-        scale = scale * control[SCALE]
+    scale = batch.scale(batch.rows)
     for row in range(kl.group_id(0), predicted.shape[0], kl.num_groups(0)):
         most = kl.cast(float("-inf"), kind)
         for column in kl.workgroup_range(columns):
@@ -107,7 +122,7 @@ def cross_entropy(
         total = kl.workgroup_reduce(kl.add, total)
         below = kl.workgroup_reduce(kl.add, below)
         first = kl.workgroup_reduce(kl.minimum, first)
-        wanted = classes[row, 0]
+        wanted = batch.wanted[row, 0]
         own = kl.cast(predicted[row, wanted], kind) - most
         losses += kl.log(total) - (1 - smoothing) * own - part * below
         found += kl.where(first == wanted, kl.cast(1, kind), kl.cast(0, kind))
@@ -117,5 +132,5 @@ def cross_entropy(
                 target = part + kl.where(column == wanted, 1 - smoothing, smoothing * 0)
                 slopes[row, column] = (share - target) * scale
     if kl.local_id(0) == 0:
-        partial[kl.group_id(0)] = losses
-        hits[kl.group_id(0)] = found
+        sums.losses[kl.group_id(0)] = losses
+        sums.hits[kl.group_id(0)] = found

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
 from math import prod
 from typing import Any, Final
 
@@ -13,10 +12,11 @@ from portable.backend import Device
 from portable.dtypes import DType
 from portable.lang.geometry import groups
 from portable.nn import loss_kernels as kernels
+from portable.nn.loss_kernels import Batch, Sums
 from portable.nn.losses import AnyLoss, CrossEntropyLoss, Loss
 from portable.nn.network import Network
 
-__all__ = ["LossPass", "MeanLoss", "Sums", "group_count", "loss_pass"]
+__all__ = ["LossPass", "MeanLoss", "group_count", "loss_pass"]
 
 _WORKGROUP: Final = 64
 _MAX_GROUPS: Final = 1024
@@ -25,27 +25,12 @@ _AT_ONCE: Final = 2**28
 """Bytes that one layer's results may come to when samples are only looked at."""
 
 
-@dataclass(frozen=True, slots=True)
-class Sums:
-    """Vectors whose sums are the loss over the samples, and the samples whose class was found.
-
-    The second is None where there are no classes.
-    """
-
-    losses: Any
-    hits: Any = None
-
-
 class LossPass(ABC):
     """Enqueues the loss of a batch."""
 
     @abstractmethod
-    def __call__(self, predicted: Any, wanted: Any, slopes: Any, control: Any, rows: int) -> Sums:
-        """Sums for outputs and targets (n, ...), and `slopes` by the outputs unless that is None.
-
-        The loss is a mean over `rows` samples, of which these may be a part; `control` has what the
-        slopes are scaled by.
-        """
+    def __call__(self, batch: Batch) -> Sums:
+        """Its sums; the batch's slopes are filled."""
 
 
 class _Elementwise(LossPass):
@@ -56,12 +41,11 @@ class _Elementwise(LossPass):
         self._levels = device.from_numpy(np.array(loss.parameters, kind.register.numpy))
         self._partial = device.empty((_MAX_GROUPS,), kind.register)
 
-    def __call__(self, predicted: Any, wanted: Any, slopes: Any, control: Any, rows: int) -> Sums:
-        partial = self._partial[: group_count(prod(predicted.shape))]
+    def __call__(self, batch: Batch) -> Sums:
+        partial = self._partial[: group_count(prod(batch.predicted.shape))]
         kernels.loss_and_slopes[groups(partial.shape[0]), _WORKGROUP](
-            predicted, wanted, self._levels, control, slopes, partial, rows,
-            TERM=self._term, LEVELS=self._levels.shape[0],
-        )  # fmt: skip
+            batch, self._levels, partial, TERM=self._term, LEVELS=self._levels.shape[0]
+        )
         return Sums(partial)
 
 
@@ -73,11 +57,11 @@ class _CrossEntropy(LossPass):
         self._lone = device.capabilities.lone_work_items
         self._losses, self._hits = (device.empty((_MAX_GROUPS,), kind.register) for _ in range(2))
 
-    def __call__(self, predicted: Any, wanted: Any, slopes: Any, control: Any, rows: int) -> Sums:
-        count = min(int(predicted.shape[0]), _MAX_GROUPS)
+    def __call__(self, batch: Batch) -> Sums:
+        count = min(int(batch.predicted.shape[0]), _MAX_GROUPS)
         sums = Sums(self._losses[:count], self._hits[:count])
         kernels.cross_entropy[groups(count), 1 if self._lone else _WORKGROUP](
-            predicted, wanted, self._smoothing, control, slopes, sums.losses, sums.hits, rows
+            batch, self._smoothing, sums
         )
         return sums
 
@@ -121,7 +105,7 @@ class MeanLoss:
         predicted = self._model.forward(x)
         if predicted.ndim != 2:
             predicted = device.namespace().reshape(predicted, (x.shape[0], -1))
-        found = self._loss(predicted, y, None, None, int(x.shape[0]))
+        found = self._loss(Batch(predicted, y, None, None, int(x.shape[0])))
         losses = device.to_numpy(found.losses).astype(np.float64).sum()
         hits = 0.0 if found.hits is None else device.to_numpy(found.hits).astype(np.float64).sum()
         return float(losses), float(hits)

@@ -15,7 +15,7 @@ import numpy as np
 from portable import lang as kl
 from portable.lang.function import Function, function
 
-__all__ = ["SGD", "Adam", "AdamW", "Optimizer", "Rule", "row_of", "rule_of"]
+__all__ = ["SGD", "Adam", "AdamW", "Optimizer", "Rule", "rule_of"]
 
 
 class Optimizer(Protocol):
@@ -83,26 +83,22 @@ class Rule:
     slots: int
     numbers: int
 
+    @function
+    def follow(
+        self, parameters: Any, state: Any, i: Any, slope: Any, given: Any, LANES: int = 1
+    ) -> Any:
+        """A step of the parameters from the `i`-th on along their slope; returns them."""
+        kept = [kl.vload(state[slot], i, lanes=LANES) for slot in range(self.slots)]
+        value, kept = self.step(kl.vload(parameters, i, lanes=LANES), slope, kept, given)
+        for slot in kl.static_range(self.slots):
+            kl.vstore(state[slot], i, kept[slot])
+        kl.vstore(parameters, i, value)
+        return value
+
 
 def rule_of(optimizer: Optimizer) -> Rule:
     """That of an optimizer."""
     return Rule(optimizer.rule, optimizer.slots, optimizer.numbers(1, [0.0]).shape[1])
-
-
-@function
-def row_of(numbers: Any, row: Any, COUNT: int) -> Any:
-    """The numbers of a row, as a tuple.
-
-    Parameters
-    ----------
-    numbers : array, shape (rows, COUNT)
-    row : int
-    COUNT : int
-    """
-    found = ()
-    for j in kl.static_range(COUNT):
-        found = (*found, numbers[row, j])  # type: ignore[assignment]
-    return found
 
 
 @dataclass(frozen=True, slots=True)

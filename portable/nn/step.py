@@ -1,13 +1,14 @@
-"""What a step of a training does."""
+"""What a step of a training does, and to what."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 from portable.nn.losses import AnyLoss
 from portable.nn.optimizers import Optimizer
 
-__all__ = ["Step"]
+__all__ = ["Step", "Trained"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,3 +31,16 @@ class Step:
     optimizer: Optimizer
     batch: int
     clip_norm: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Trained:
+    """Arrays that training changes, and a row of numbers for each step of the optimizer.
+
+    `rounded` gets the parameters in fewer bits, or is None.
+    """
+
+    parameters: Any
+    rounded: Any
+    state: Any
+    numbers: Any

@@ -18,12 +18,14 @@ from portable.lang.structs import flattened
 from portable.nn import MLP, Adam, layered_kernels, loss_kernels, mse
 from portable.nn.activations import ACTIVATIONS
 from portable.nn.fused_kernels import forward_rows, train_epochs
-from portable.nn.fused_parts import FusedLoss, FusedNet, Samples, Trained
+from portable.nn.fused_parts import FusedLoss, FusedNet, Samples
 from portable.nn.fused_shapes import forward_shape, training_shape
 from portable.nn.layout import layout_of
+from portable.nn.loss_kernels import Batch, Sums
 from portable.nn.mlp import perceptron
 from portable.nn.optimizers import rule_of
 from portable.nn.stages import slope_kernels
+from portable.nn.step import Trained
 from tests.support.compilers import CUDA, HIP, compile_cuda, compile_hip, cuda_missing, hip_missing
 
 SIZES = (10, 64, 1)
@@ -55,24 +57,27 @@ def programs(can: Capabilities, dtype: str) -> Iterator[Program]:
     images = x.reshape(50, 10, 10)
     order, line = np.empty((2, 500), np.int32), np.empty(9, register.numpy)
     model = MLP(SIZES, dtype=dtype, device="simulator")
-    net, rule = FusedNet.of(model), rule_of(Adam())
+    rule = rule_of(Adam())
     shape = forward_shape(can, layout, SIZES, kind, 500)
     assert shape is not None
-    yield program(forward_rows, can, shape.size, x, y[:, 0], y, NET=net, SHAPE=shape)
+    yield program(
+        forward_rows, can, shape.size, x, y[:, 0], y, NET=FusedNet.forward(model), SHAPE=shape
+    )
     shape = training_shape(can, layout, SIZES, kind, batch=256, slots=2, targets=1)
     assert shape is not None
     samples, trained = Samples(x, y, order), Trained(vector, half, state, state)
     yield program(
         train_epochs, can, shape.size, samples, trained, line, line, 256, 1.0,
-        NET=net, LOSS=FusedLoss.of(mse, 1), RULE=rule, SHAPE=shape,
+        NET=FusedNet.training(model), LOSS=FusedLoss.of(mse, 1), RULE=rule, SHAPE=shape,
     )  # fmt: skip
     own = layered_kernels
     yield program(own.take_rows, can, 64, x, order[0], 0, x, LANES=2)
     yield program(
-        loss_kernels.loss_and_slopes, can, 64, y, y, line, line, y, line, 500,
+        loss_kernels.loss_and_slopes, can, 64, Batch(y, y, y, line, 500), line, line,
         TERM=mse.term, LEVELS=1,
     )  # fmt: skip
-    yield program(loss_kernels.cross_entropy, can, 64, x, order.T, 0.1, line, x, line, line, 500)
+    classes, sums = Batch(x, order.T, x, line, 500), Sums(line, line)
+    yield program(loss_kernels.cross_entropy, can, 64, classes, 0.1, sums)
     yield program(slope_kernels.slopes_back, can, 64, x, x, state, SLOPE=relu.slope, SECTION=64)
     yield program(
         slope_kernels.channel_slopes_back, can, 64, images, images, state,
@@ -80,10 +85,8 @@ def programs(can: Capabilities, dtype: str) -> Iterator[Program]:
     )  # fmt: skip
     yield program(slope_kernels.column_totals, can, 64, state, line)
     yield program(own.squares, can, 64, line, line, line, LANES=4)
-    yield program(own.finish_step, can, 64, line, line, line, line, line, 1.0, HALF=True)
-    yield program(
-        own.update, can, 64, vector, half, vector, state, state, 0, line, RULE=rule, LANES=4
-    )
+    yield program(own.finish_step, can, 64, sums, line, line, line, 1.0, HALF=True)
+    yield program(own.update, can, 64, trained, vector, 0, line, RULE=rule, LANES=4)
     yield program(own.copy_vector, can, 64, vector, vector)
 
 

@@ -20,18 +20,18 @@ class ActivationStage(Stage):
         """A work-item for each number."""
         assert self.place.activation is not None
         kernels.apply[prod(y.shape), _WORKGROUP](
-            self._matrix(x), self._matrix(y), FUNCTION=self.place.activation.function
+            self._matrix(x), self._matrix(y), None, FUNCTION=self.place.activation.function
         )
 
     def backward(self, flow: Flow, gradients: tuple[Any, ...], scratch: Any) -> None:
         """A work-item for each number."""
         assert self.place.activation is not None
         if flow.dx is not None:
-            kernels.slopes_through[prod(flow.y.shape), _WORKGROUP](
-                self._matrix(flow.dy),
+            kernels.apply[prod(flow.y.shape), _WORKGROUP](
                 self._matrix(flow.y),
                 self._matrix(flow.dx),
-                SLOPE=self.place.activation.slope,
+                self._matrix(flow.dy),
+                FUNCTION=self.place.activation.slope,
             )
 
     def _matrix(self, x: Any) -> Any:

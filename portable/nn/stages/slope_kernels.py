@@ -7,27 +7,18 @@ from typing import Any
 from portable import lang as kl
 from portable.lang.kernel import kernel
 
-__all__ = ["apply", "channel_slopes_back", "column_totals", "slopes_back", "slopes_through"]
+__all__ = ["apply", "channel_slopes_back", "column_totals", "slopes_back"]
 
 
 @kernel
-def apply(x: Any, y: Any, *, FUNCTION: Any) -> None:
-    """A function of each number of two matrices."""
-    columns = y.shape[1]
+def apply(x: Any, out: Any, slopes: Any, *, FUNCTION: Any) -> None:
+    """A function of each number of a matrix, times the slope that stands there if there are any."""
+    columns = out.shape[1]
     i = kl.global_id(0)
-    if i < y.shape[0] * columns:
-        kind = kl.accumulator(x.dtype)
-        y[i // columns, i % columns] = FUNCTION(kl.cast(x[i // columns, i % columns], kind))
-
-
-@kernel
-def slopes_through(dy: Any, y: Any, dx: Any, *, SLOPE: Any) -> None:
-    """Slopes, matrices all, times the slope of an activation whose values are `y`."""
-    columns = y.shape[1]
-    i = kl.global_id(0)
-    if i < y.shape[0] * columns:
+    if i < out.shape[0] * columns:
         row, column = i // columns, i % columns
-        dx[row, column] = dy[row, column] * SLOPE(y[row, column])
+        value = FUNCTION(kl.cast(x[row, column], kl.accumulator(x.dtype)))
+        out[row, column] = value if slopes is None else slopes[row, column] * value
 
 
 @kernel
