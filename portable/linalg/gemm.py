@@ -5,7 +5,8 @@ the scheme of K. Goto and R. van de Geijn, "Anatomy of high-performance matrix m
 TOMS 34 (2008), on CPUs and of V. Volkov and J. Demmel (SC 2008) on GPUs. Beyond the tiles room is
 needed for partial sums, where a result has too few tiles for a device; for large products of
 operands whose rows do not begin at multiples of 16 (`b`'s, of half precision, 32) bytes, of which
-GPUs with asynchronous copies work on copies; and for large products on CPUs, which pack 4 KiB of
+GPUs with asynchronous copies work on copies, as of a `b` of single precision whose columns are
+contiguous; and for large products on CPUs, which pack 4 KiB of
 each row of `a` and column of `b` at a time, and keep up to 128 MiB for the next product.
 """
 
