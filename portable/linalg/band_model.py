@@ -43,6 +43,8 @@ class Rates:
         it, beyond what the sweeps of a pack are apart.
     launch : float
         A launch.
+    alone : float
+        What each thousand elements of a hop add at least, however few sweeps share the step.
     """
 
     step: float
@@ -50,6 +52,7 @@ class Rates:
     element: float
     hand: float
     launch: float
+    alone: float = 0.0
 
 
 def predicted(plan: Plan, n: int, capabilities: Capabilities) -> float:
@@ -93,7 +96,7 @@ def stage_time(
         return _waves(stage, n, rates, units)
     step = _step(stage, rates)
     packs = stage.pack_count(n)
-    apart = stage.lag * stage.sweeps + _trailing(stage)
+    apart = _apart(stage)
     length = n / stage.bandwidth
     chain = packs * (apart * step + rates.hand) + length * step
     work = packs * (length / 2 + apart) * step / min(units, packs)
@@ -105,21 +108,23 @@ def _step(stage: Stage, rates: Rates) -> float:
     elements = 4e-3 * stage.bandwidth * stage.reflector * rates.element
     if stage.residency == "vectors":
         return stage.sweeps * (rates.fixed + elements)
-    return max(rates.step, rates.fixed + stage.sweeps * elements)
+    least = 4e-3 * stage.bandwidth * stage.reflector * rates.alone
+    return max(rates.step, rates.fixed + max(least, stage.sweeps * elements))
 
 
-def _trailing(stage: Stage) -> int:
-    """Steps by which a pack trails the one before beyond what its sweeps take.
+def _apart(stage: Stage) -> float:
+    """Steps by which a pack trails the one before: what its sweeps take, and what follows at once.
 
-    Blocks that are asked for ahead wait for nothing but memory.
+    In the ring a step is two turns, and sweeps are three turns apart. The first sweep of a pack
+    waits for a whole block that the last one of the pack before is done with, two turns later.
     """
     match stage.residency:
         case "vectors":
-            return 2 * stage.every
+            return stage.lag * stage.sweeps + 2 * stage.every
         case "ring":
-            return stage.behind
+            return 1.5 * stage.sweeps + 1
         case _:
-            return 1
+            return stage.lag * stage.sweeps + 1
 
 
 def _waves(stage: Stage, n: int, rates: Rates, units: int) -> float:

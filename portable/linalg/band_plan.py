@@ -38,9 +38,8 @@ class Stage:
         Sweeps of a pack.
     every : int
         Steps between looks at the pack before, in vectors.
-    ahead, behind : int
-        In the ring: how many blocks are on their way in ahead of what is needed, and on their way
-        out without being waited for.
+    ahead : int
+        In the ring: turns, of a reflector each, that a block is asked for before it is needed.
 
     Raises
     ------
@@ -57,7 +56,6 @@ class Stage:
     sweeps: int = 1
     every: int = 1
     ahead: int = 1
-    behind: int = 0
 
     def __post_init__(self) -> None:
         b, whole = self.bandwidth, self.reflector == self.bandwidth
@@ -76,13 +74,12 @@ class Stage:
                 _require(self.items % 2 == 0 and tile is not None, "a sweep has two sub-groups")
                 _require(tile is None or tile.order == b, "blocks are whole parts of sub-groups")
                 _require(self.ahead >= 1, "a block is asked for before a step waits for it")
-                _require(self.behind >= 0, "no block leaves before the last sweep is done with it")
 
     def ring(self, pitch: int, top: int) -> Ring:
         """What the kernel of the ring is told, for a working storage laid out so."""
         tile = tile_shape(self.bandwidth, self.items // 2)
         assert tile is not None
-        return Ring(tile, self.sweeps, self.ahead, self.behind, pitch, top)
+        return Ring(tile, self.sweeps, self.ahead, pitch, top)
 
     def item_shape(self, pitch: int, top: int) -> ItemShape:
         """What kernels of work-items are told, for a working storage laid out so."""

@@ -1,8 +1,6 @@
 """All hops of a bulge chase with what a pack of sweeps works on in local memory: a ring of columns.
 
-Blocks of `B` columns, which hold band and what fills in, come into the ring in bulk, asked for
-`AHEAD` steps before the first sweep of the pack needs them, and leave it behind the last. The
-sweeps go two hops apart: all their right reflectors, a barrier, all their left ones, a barrier.
+In a turn each sweep makes one reflector, right and left ones in turn, and a barrier follows.
 
 A sweep has two sub-groups, each with a block of B rows and columns in its registers. The one on the
 diagonal is read before the right reflector and written after the left one. The one above it, which
@@ -10,14 +8,17 @@ the left reflector combines and then the right one of the hop after, is read and
 them. So an element is read and written once a hop, and half of the reflectors find what they
 combine at hand.
 
-Three sub-groups more follow the pack before and load, store, and publish how far this one is, half
-of it beside each kind of reflector, so that waiting for memory costs a step nothing as long as it
-takes no longer than the reflectors. Who publishes has no copies under way, for which a release
-would wait.
+Neighbouring sweeps are three turns apart. What a sweep then combines has been left by the one
+before but for the last row's last element, where that one is about to put the only number that it
+leaves of a row or of a column. This number is the norm of what its reflector is made of, which lies
+in local memory: the sweep works it out for itself, in the time in which it waits for its own sums.
 
-A pack begins `SWEEPS` columns after the one before. So its block j overlaps at most `reach`, which
-is ``ceil(SWEEPS / B)``, blocks of that one beyond block j, and waits for it to be done with them.
-The next pack starts ``2 SWEEPS + AHEAD + BEHIND + reach`` steps after this one.
+Blocks of `B` columns come into the ring in bulk. What no later sweep of the pack changes leaves for
+global memory at once: all that the last sweep combines, and the row and the column that each sweep
+eliminates. Two sub-groups more follow the pack before and load, and publish how far this one is.
+
+A pack begins `SWEEPS` columns after the one before, a column after the last sweep of that one. So
+what its block j holds is left when that sweep has made hop ``j + 1``.
 """
 
 from __future__ import annotations
@@ -29,12 +30,12 @@ from portable import lang as kl
 from portable.lang.function import function
 from portable.lang.kernel import kernel
 from portable.linalg.band_kernels import FINISHED, publish, taken_pack
-from portable.linalg.band_tiles import Tile, TileShape, within
+from portable.linalg.band_tiles import Corner, Tile, TileShape, within
 
 __all__ = ["Ring", "ring_packs"]
 
-_LAG: Final = 2
-_THIRD: Final = 32
+_APART: Final = 3
+_HALF: Final = 32
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,9 +48,8 @@ class Ring:
         How a sub-group holds a block; its order is the bandwidth.
     sweeps : int
         Sweeps of the pack.
-    ahead, behind : int
-        Blocks that are on their way in ahead of what is needed, at least 1, and on their way out
-        without being waited for.
+    ahead : int
+        Turns that a block is asked for before it is needed, at least 1.
     pitch, top : int
         Places of a column in the working storage, and the diagonal's.
     """
@@ -57,25 +57,19 @@ class Ring:
     tile: TileShape
     sweeps: int
     ahead: int
-    behind: int
     pitch: int
     top: int
 
     @property
     def slots(self) -> int:
-        """Blocks that the ring has room for: one is asked for when another has left."""
-        return _LAG * self.sweeps + self.ahead + self.behind
-
-    @property
-    def reach(self) -> int:
-        """Blocks of the pack before, beyond the same, that a block overlaps."""
-        return -(-self.sweeps // self.tile.order)
+        """Blocks that the ring has room for: one is asked for when another is done with."""
+        return (_APART * self.sweeps + self.ahead) // 2
 
     @property
     def elements(self) -> int:
         """Elements of local memory that a workgroup takes."""
         b = self.tile.order
-        return 3 * b * b * self.slots + 2 * b * self.sweeps
+        return 3 * b * b * self.slots + 2 * self.tile.vector * self.sweeps
 
     @property
     def workers(self) -> int:
@@ -85,116 +79,113 @@ class Ring:
     @property
     def items(self) -> int:
         """Work-items of the workgroup."""
-        return self.workers + 3 * _THIRD
+        return self.workers + 2 * _HALF
 
 
 class Pack(NamedTuple):
-    """A pack, the first row that its hops combine, and its blocks, hops and steps."""
+    """A pack, the first row that its hops combine, and its blocks, last hop and turns."""
 
     number: Any
     begin: Any
     last_hop: Any
     blocks: Any
-    steps: Any
+    turns: Any
 
 
 class Hop(NamedTuple):
-    """A sweep's hop of a step.
+    """A sweep's hop of a turn.
 
-    `first` is its first column in the ring. Where it is not `active`, a block above may be left of
-    the hop before (`after`).
+    It begins in `row` and the column of that number, `first` in the ring. Where it is not `active`,
+    a block above may be left of the hop before (`after`). `begins` is the turn before the first.
+    The sweep before `leads` if it has a hop one further. The next sweep has none here where the hop
+    `ends` the matrix.
     """
 
     number: Any
+    sweep: Any
+    row: Any
     first: Any
     active: Any
     after: Any
+    begins: Any
+    leads: Any
+    ends: Any
 
 
-class Traffic(NamedTuple):
-    """Where blocks come from and go to."""
+class Memory(NamedTuple):
+    """Where blocks come from and go to, and what reflectors are made of."""
 
     w: Any
     ring: Any
     arrived: Any
-    lane: Any
+    vectors: Any
 
 
 @kernel
 def ring_packs(w: Any, sync: Any, n: Any, *, RING: Ring) -> None:
     """All hops: a workgroup for each pack.
 
-    ``sync[1 + g]`` is how many blocks pack g is done with. Block j of a pack begins at column ``1 +
-    j B`` after its first row; it waits for blocks up to ``j + reach`` of the pack before.
+    ``sync[1 + g]`` is how many hops the last sweep of pack g has made. Block j of a pack begins at
+    column ``1 + j B`` after its first row. It is needed in turn ``2 j - 1``, and read for the last
+    time in turn ``2 j - 3 + 3 SWEEPS``, by the right reflector of that sweep.
     """
-    kl.static_assert(RING.ahead >= 1 and RING.behind >= 0, "a step waits for what none asked for")
+    kl.static_assert(RING.ahead >= 1, "a turn waits for what none asked for")
     kl.static_assert(RING.tile.items == kl.sub_group_size(), "a block is a sub-group's")
     B, SWEEPS = RING.tile.order, RING.sweeps
     kind = kl.accumulator(w.dtype)
     ring = kl.local((RING.slots * B, 3 * B), w.dtype)
-    rows, columns = kl.local((SWEEPS, B), kind), kl.local((SWEEPS, B), kind)
+    vectors = kl.local((2 * SWEEPS, RING.tile.vector), kind)
     arrived = kl.completion(RING.slots)
+    memory = Memory(w, ring, arrived, vectors)
     pack = pack_of(taken_pack(sync), n, RING)
 
     member = kl.sub_group_id()
     sweep, upper = kl.minimum(member // 2, SWEEPS - 1), member % 2 == 1
+    works = member < 2 * SWEEPS
     tile = own_tile(kind, RING.tile)
     crew = kl.local_id(0) - RING.workers
-    loads = crew >= 0 and crew < _THIRD
-    stores = crew >= _THIRD and crew < 2 * _THIRD
-    traffic = Traffic(w, ring, arrived, crew % _THIRD)
+    loads = crew >= 0 and crew < _HALF
     seen, loaded = kl.where(pack.number == 0, FINISHED, 0), 0
     if loads:
-        begun = kl.minimum(RING.ahead, pack.blocks - 1)
-        seen = awaited(sync, pack, seen, begun, RING)
-        loaded = load_blocks(traffic, pack, loaded, begun, seen, RING)
+        seen = awaited(sync, pack, seen, 0, RING)
+        begun = kl.minimum(RING.ahead // 2, pack.blocks - 1)
+        loaded = load_blocks(memory, pack, loaded, begun, seen, RING)
     kl.bulk_wait(arrived[0], 0)
     if member == 1:
-        first_row(ring, rows[0], tile, 0, RING.tile)
-    for step in range(pack.steps):
-        if step + 1 < pack.blocks:
-            kl.bulk_wait(arrived[(step + 1) % RING.slots], (step + 1) // RING.slots % 2)
+        first_row(memory, tile, hop_of(-1, 0, pack, n, works, RING), RING.tile)
+    for turn in range(pack.turns):
+        needed = (turn + 1) // 2
+        if turn % 2 == 1 and needed < pack.blocks:
+            kl.bulk_wait(arrived[needed % RING.slots], needed // RING.slots % 2)
         else:
             kl.barrier()
-        hop = hop_of(step - _LAG * sweep, sweep, pack, n, member < 2 * SWEEPS, RING)
-        left = step - 1 - _LAG * (SWEEPS - 1)
-        coming = kl.minimum(step + 1 + RING.ahead, pack.blocks - 1)
-        right_reflectors(ring, rows[sweep], columns[sweep], tile, hop, upper, RING.tile)
-        if loads and loaded <= coming and seen < coming + RING.reach + 1:
-            seen = kl.atomic_load(sync, pack.number, order="acquire")
-        if stores:
-            if left >= 0:
-                store_block(traffic, pack, left, RING)
-            kl.copy_commit()
-            kl.copy_wait(RING.behind)
-        kl.barrier()
-        left_reflectors(ring, rows[sweep], columns[sweep], tile, hop, upper, RING.tile)
-        if hop.number == -1 and upper and member < 2 * SWEEPS:
-            first_row(ring, rows[sweep], tile, sweep, RING.tile)
-        if loads and loaded <= coming:
-            if loaded <= step + 2:
-                seen = awaited(sync, pack, seen, loaded, RING)
-            loaded = load_blocks(traffic, pack, loaded, coming, seen, RING)
-        if crew == 2 * _THIRD and left >= RING.behind:
-            publish(sync, pack.number, left - RING.behind + 1)
+        place = turn - _APART * sweep
+        hop = hop_of(place // 2, sweep, pack, n, works, RING)
+        if place % 2 == 0:
+            right_reflectors(memory, tile, hop, upper, RING)
+        else:
+            left_reflectors(memory, tile, hop, upper, RING)
+        if loads:
+            coming = kl.minimum((turn + 1 + RING.ahead) // 2, pack.blocks - 1)
+            if loaded <= coming:
+                due = kl.minimum((turn + 2) // 2, coming)
+                seen = looked(sync, pack, seen, loaded, due, coming, RING)
+                loaded = load_blocks(memory, pack, loaded, coming, seen, RING)
+        done = turn + 1 - _APART * SWEEPS
+        if crew == _HALF and done >= 0 and done % 2 == 0:
+            publish(sync, pack.number, done // 2 + 1)
     kl.barrier()
-    if stores:
-        for block in range(pack.last_hop + 1, pack.blocks):
-            store_block(traffic, pack, block, RING)
-        kl.copy_commit()
-        kl.copy_wait(0)
-    kl.barrier()
-    if crew == 2 * _THIRD:
+    if crew == _HALF:
         publish(sync, pack.number, FINISHED)
 
 
 @function
 def pack_of(number: Any, n: Any, RING: Ring) -> Any:
-    """A pack; in its last step the last block above the diagonal is written back."""
+    """A pack; in its last turn the last block above the diagonal leaves."""
     begin = number * RING.sweeps + 1
     last_hop = (n - 2 - begin) // RING.tile.order
     blocks = last_hop + (3 if RING.sweeps > 1 else 2)
-    return Pack(number, begin, last_hop, blocks, last_hop + 2 + _LAG * (RING.sweeps - 1))
+    return Pack(number, begin, last_hop, blocks, 2 * last_hop + _APART * RING.sweeps)
 
 
 @function
@@ -204,31 +195,47 @@ def hop_of(number: Any, sweep: Any, pack: Any, n: Any, works: Any, RING: Ring) -
     row = pack.begin + sweep + number * B
     begun = works and number >= 0
     first = number % RING.slots * B + sweep
-    return Hop(number, first, begun and row <= n - 2, begun and row - B <= n - 2)
+    active, after = begun and row <= n - 2, begun and row - B <= n - 2
+    begins, leads = works and number == -1, sweep > 0 and row + B <= n - 1
+    return Hop(number, sweep, row, first, active, after, begins, leads, row == n - 2)
 
 
 # -- blocks that come and leave ------------------------------------------------------------------
 
 
 @function
+def looked(sync: Any, pack: Any, seen: Any, loaded: Any, due: Any, coming: Any, RING: Ring) -> Any:
+    """The progress of the pack before after a look, if blocks up to `coming` need one.
+
+    As many looks as it takes while a block is due.
+    """
+    found = seen
+    if found < coming + 2:
+        found = kl.atomic_load(sync, pack.number, order="acquire")
+    if loaded <= due:
+        found = awaited(sync, pack, found, due, RING)
+    return found
+
+
+@function
 def awaited(sync: Any, pack: Any, seen: Any, block: Any, RING: Ring) -> Any:
     """The progress of the pack before, last `seen`, when it has come to what a block needs."""
     found = seen
-    while found < block + RING.reach + 1:
+    while found < block + 2:
         found = kl.atomic_load(sync, pack.number, order="acquire")
     return found
 
 
 @function
-def load_blocks(traffic: Any, pack: Any, loaded: Any, last: Any, seen: Any, RING: Ring) -> Any:
+def load_blocks(memory: Any, pack: Any, loaded: Any, last: Any, seen: Any, RING: Ring) -> Any:
     """Starts copying blocks into their slots, from `loaded` up to `last`; returns the next to load.
 
     Those that the pack before is done with, having come as far as `seen`. Column by column where
     the working storage has more places in each.
     """
-    w, ring, arrived, lane = traffic
-    B, PITCH = RING.tile.order, RING.pitch
-    block, free = loaded, kl.minimum(last, seen - RING.reach - 1)
+    w, ring, arrived, _ = memory
+    B, PITCH, lane = RING.tile.order, RING.pitch, kl.local_id(0) - RING.workers
+    block, free = loaded, kl.minimum(last, seen - 2)
     while block <= free:
         slot = block % RING.slots
         column = pack.begin + block * B
@@ -236,27 +243,11 @@ def load_blocks(traffic: Any, pack: Any, loaded: Any, last: Any, seen: Any, RING
             if lane == 0:
                 kl.bulk_copy(ring, (slot * B, 0), w, column * PITCH, 3 * B * B, arrived[slot])
         else:
-            for c in range(lane, B, _THIRD):
+            for c in range(lane, B, _HALF):
                 source = (column + c) * PITCH + RING.top - 2 * B
                 kl.bulk_copy(ring, (slot * B + c, 0), w, source, 3 * B, arrived[slot])
         block += 1
     return block
-
-
-@function
-def store_block(traffic: Any, pack: Any, block: Any, RING: Ring) -> None:
-    """Starts copying a block to where it came from."""
-    w, ring, _, lane = traffic
-    B, PITCH = RING.tile.order, RING.pitch
-    slot = block % RING.slots
-    column = pack.begin + block * B
-    if PITCH == 3 * B:
-        if lane == 0:
-            kl.bulk_copy(w, column * PITCH, ring, (slot * B, 0), 3 * B * B)
-    else:
-        for c in range(lane, B, _THIRD):
-            target = (column + c) * PITCH + RING.top - 2 * B
-            kl.bulk_copy(w, target, ring, (slot * B + c, 0), 3 * B)
 
 
 # -- reflectors ----------------------------------------------------------------------------------
@@ -274,50 +265,90 @@ def own_tile(kind: Any, SHAPE: TileShape) -> Any:
 
 
 @function
-def first_row(ring: Any, row: Any, tile: Any, sweep: Any, SHAPE: TileShape) -> None:
+def first_row(memory: Any, tile: Any, hop: Any, SHAPE: TileShape) -> None:
     """The row that a sweep eliminates, one above its first block, which lies in slot 0.
 
     The rows above it in its block are eliminated: zeros.
     """
-    B = SHAPE.order
+    ring, vectors = memory.ring, memory.vectors
+    B, row = SHAPE.order, 2 * hop.sweep
+    corner = corner_of(vectors, hop, row - 2, row, True)
+    left = kl.cast(0, vectors.dtype)
+    if corner.missing:
+        left = corner.value(B)
+    values = kl.private(SHAPE.columns, vectors.dtype)
     for b in kl.static_range(SHAPE.columns):
         c = tile.column(b, SHAPE)
-        value = ring[sweep + c, 2 * B - 1 - c]
-        tile.x[SHAPE.rows - 1, b] = kl.where(tile.down == SHAPE.down - 1, value, value * 0)
-        if tile.down == 0:
-            row[c] = value
+        values[b] = left
+        if not (corner.missing and c == B - 1):
+            values[b] = ring[hop.sweep + c, 2 * B - 1 - c]
+        tile.x[SHAPE.rows - 1, b] = kl.where(tile.down == SHAPE.down - 1, values[b], 0)
+    tile.leave_row(values, vectors[row], SHAPE)
 
 
 @function
-def right_reflectors(
-    ring: Any, row: Any, column: Any, tile: Any, hop: Any, upper: Any, SHAPE: TileShape
-) -> None:
-    """The right reflector of a hop, made of `row`; leaves the `column` for the left one."""
-    B = SHAPE.order
+def corner_of(vectors: Any, hop: Any, other: Any, own: Any, wanted: Any) -> Any:
+    """The corner of a block: what the sweep before makes of vector `other`, where it `leads`."""
+    missing = wanted and hop.leads
+    return Corner(missing, vectors[kl.where(missing, other, own)])
+
+
+@function
+def right_reflectors(memory: Any, tile: Any, hop: Any, upper: Any, RING: Ring) -> None:
+    """The right reflector of a hop, made of the sweep's row; leaves the column for the left one."""
+    vectors, SHAPE = memory.vectors, RING.tile
+    B, row = SHAPE.order, 2 * hop.sweep
     if hop.active:
+        corner = corner_of(vectors, hop, row - 1, row, not upper)
         if not upper:
-            tile.fetch(ring, hop.first, 2 * B, SHAPE)
+            tile.fetch(memory.ring, hop.first, 2 * B, corner.missing, SHAPE)
         pivot = kl.where(hop.number == 0, B - 1, 0)
-        tile.combine(row, kl.where(upper, pivot, -1), SHAPE, False)
-        if not upper and tile.across == 0:
-            for a in kl.static_range(SHAPE.rows):
-                column[tile.row(a, SHAPE)] = tile.x[a, 0]
+        tile.combine(vectors[row], kl.where(upper, pivot, -1), corner, SHAPE, False)
+        if not upper:
+            tile.leave_column(tile.x[:, 0], vectors[row + 1], SHAPE)
     if hop.after and upper:
-        tile.keep(ring, hop.first, B, SHAPE)
+        keep(memory, tile, hop, hop.number == 0, tile.down == 0, B, RING, False)
 
 
 @function
-def left_reflectors(
-    ring: Any, row: Any, column: Any, tile: Any, hop: Any, upper: Any, SHAPE: TileShape
-) -> None:
-    """The left reflector of a hop, made of `column`; leaves the `row` for the next right one."""
-    B = SHAPE.order
+def left_reflectors(memory: Any, tile: Any, hop: Any, upper: Any, RING: Ring) -> None:
+    """The left reflector of a hop, made of the column; leaves the row for the next right one."""
+    vectors, SHAPE = memory.vectors, RING.tile
+    B, column = SHAPE.order, 2 * hop.sweep + 1
     if hop.active:
+        corner = corner_of(vectors, hop, column - 3, column, upper)
         if upper:
-            tile.fetch(ring, within(hop.first + B, ring), B, SHAPE)
-        tile.combine(column, kl.where(upper, -1, 0), SHAPE, True)
-        if not upper:
-            tile.keep(ring, hop.first, 2 * B, SHAPE)
-        elif tile.down == 0:
+            above = within(hop.first + B, memory.ring)
+            tile.fetch(memory.ring, above, B, corner.missing, SHAPE)
+        tile.combine(vectors[column], kl.where(upper, -1, 0), corner, SHAPE, True)
+        if upper:
+            tile.leave_row(tile.x[0], vectors[column - 1], SHAPE)
+        else:
+            keep(memory, tile, hop, hop.ends, tile.across == 0, 2 * B, RING, True)
+    if hop.begins and upper:
+        first_row(memory, tile, hop, SHAPE)
+
+
+@function
+def keep(
+    memory: Any, tile: Any, hop: Any, alone: Any, edge: Any, place: int, RING: Ring, TURNED: bool
+) -> None:
+    """Keeps a block for the next sweep, and sends to global memory what that one does not change.
+
+    It is the first row or column (`TURNED`), which those have who are at the `edge`; or all of it,
+    where there is no next sweep in the pack or none that comes here (`alone`).
+    """
+    SHAPE, PITCH = RING.tile, RING.pitch
+    if hop.sweep + 1 < RING.sweeps:
+        tile.keep(memory.ring, hop.first, place, SHAPE)
+    start = hop.row * PITCH + RING.top + place - 2 * SHAPE.order
+    if alone or hop.sweep + 1 == RING.sweeps:
+        for a in kl.static_range(SHAPE.rows):
             for b in kl.static_range(SHAPE.columns):
-                row[tile.column(b, SHAPE)] = tile.x[0, b]
+                at = start + tile.row(a, SHAPE) + tile.column(b, SHAPE) * (PITCH - 1)
+                memory.w[at] = tile.x[a, b]
+    elif edge:
+        for a in kl.static_range(SHAPE.rows if TURNED else 1):
+            for b in kl.static_range(1 if TURNED else SHAPE.columns):
+                at = start + tile.row(a, SHAPE) + tile.column(b, SHAPE) * (PITCH - 1)
+                memory.w[at] = tile.x[a, b]

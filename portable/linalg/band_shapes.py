@@ -31,12 +31,13 @@ _STEP: Final = 32
 _NARROW: Final = 32
 """Superdiagonals that go at once in the last stage, where more do not fit into a ring."""
 
-_RING_MOST: Final = 48
-_RING_ITEMS: Final = 256
-_AHEAD: Final = {8: 2, 4: 2, 2: 1}
-"""Blocks asked for ahead, by the sweeps of a pack: on an H200 four sweeps took 34.9 ms with two and
-42.2 with one (n = 8192, b = 32, single precision), two sweeps in double precision 49 and 42."""
+_RING_WIDTHS: Final = (64, 48, 32)
+"""Superdiagonals that a ring may begin with."""
 
+_BLOCK: Final = 512
+"""Bytes of a block that a work-item has in registers, at most."""
+
+_RING_ITEMS: Final = 256
 _RING_SWEEPS: Final = (8, 4, 2)
 """Odd numbers of sweeps share an H200's four schedulers unevenly: three take longer than two."""
 
@@ -107,17 +108,23 @@ def _in_vectors(u: int, n: int, dtype: DType, capabilities: Capabilities) -> Sta
 def _stages(
     u: int, n: int, dtype: DType, capabilities: Capabilities, persistent: bool
 ) -> tuple[Stage, ...]:
-    """Down to a narrow band in steps, then to bidiagonal form at once."""
-    narrow = _NARROW
-    if persistent and _in_ring(_RING_MOST, n, dtype, capabilities):
-        narrow = _RING_MOST
-    stages = []
-    while u > narrow:
-        narrower = max(narrow, u - _STEP)
-        stages.append(_by_items(u, u - narrower + 1, dtype, capabilities, persistent))
-        u = narrower
-    ring = _in_ring(u, n, dtype, capabilities) if persistent else None
-    return (*stages, ring or _by_items(u, u, dtype, capabilities, persistent))
+    """Down to a narrow band in steps, then to bidiagonal form at once: the fastest by the model."""
+
+    def stages(narrow: int) -> tuple[Stage, ...]:
+        steps, wide = [], u
+        while wide > narrow:
+            narrower = max(narrow, wide - _STEP)
+            steps.append(_by_items(wide, wide - narrower + 1, dtype, capabilities, persistent))
+            wide = narrower
+        ring = _in_ring(wide, n, dtype, capabilities) if persistent else None
+        return (*steps, ring or _by_items(wide, wide, dtype, capabilities, persistent))
+
+    def time(found: tuple[Stage, ...]) -> float:
+        kind = dtype.register
+        return sum(stage_time(x, n, persistent, kind, capabilities) for x in found)
+
+    rings = [b for b in _RING_WIDTHS if persistent and _in_ring(b, n, dtype, capabilities)]
+    return min((stages(b) for b in rings or (_NARROW,)), key=time)
 
 
 def _by_items(
@@ -144,9 +151,11 @@ def _in_ring(u: int, n: int, dtype: DType, capabilities: Capabilities) -> Stage 
     if "bulk" not in capabilities.async_copy or tile is None:
         return None
     b, items = tile.order, 2 * tile.items
+    if tile.rows * tile.columns * dtype.register.itemsize > _BLOCK:
+        return None
     room = _local_memory(capabilities) // dtype.register.itemsize - 256
     found = (
-        Stage(b, b, "ring", items=items, sweeps=sweeps, ahead=_AHEAD[sweeps])
+        Stage(b, b, "ring", items=items, sweeps=sweeps)
         for sweeps in _RING_SWEEPS
         if items * sweeps <= _RING_ITEMS
     )

@@ -15,7 +15,7 @@ from portable.lang.function import function
 from portable.linalg.householder import mirror
 from portable.linalg.sums import add_up_neighbours
 
-__all__ = ["Tile", "TileShape", "tile_shape"]
+__all__ = ["Corner", "Tile", "TileShape", "tile_shape", "within"]
 
 _GRIDS: Final = {1: (1, 1), 8: (4, 2), 16: (4, 4), 32: (8, 4), 64: (8, 8)}
 
@@ -51,6 +51,11 @@ class TileShape:
         """Work-items of the grid, a sub-group."""
         return self.down * self.across
 
+    @property
+    def vector(self) -> int:
+        """Places of what a reflector is made of: its numbers, and its tail at place `order`."""
+        return self.order + 4
+
 
 def tile_shape(b: int, sub_group_size: int) -> TileShape | None:
     """The shape for blocks of at least `b` rows and columns; None if no grid has so many items."""
@@ -59,6 +64,25 @@ def tile_shape(b: int, sub_group_size: int) -> TileShape | None:
     down, across = _GRIDS[sub_group_size]
     widest = max(down, across)
     return TileShape(-(-b // widest) * widest, down, across)
+
+
+@dataclass(frozen=True)
+class Corner:
+    """The last element of a block's last row.
+
+    Where it is `missing` it is about to become what a reflector makes of `vector`.
+    """
+
+    missing: Any
+    vector: Any
+
+    @function
+    def value(self, order: int) -> Any:
+        """The element where it is missing, else zero."""
+        found = self.vector[0] * 0
+        if self.missing:
+            found, _, _ = mirror(self.vector[0], self.vector[order])
+        return found
 
 
 @dataclass(frozen=True)
@@ -80,12 +104,21 @@ class Tile:
         return self.across * SHAPE.columns + b
 
     @function
-    def fetch(self, ring: Any, first: Any, place: int, SHAPE: Any) -> None:
-        """Loads a block whose column 0 is `first` in the ring, its row 0 at `place` there."""
+    def has_corner(self, SHAPE: Any) -> Any:
+        """Whether the last element of the last row is its own."""
+        return self.down == SHAPE.down - 1 and self.across == SHAPE.across - 1
+
+    @function
+    def fetch(self, ring: Any, first: Any, place: int, missing: Any, SHAPE: Any) -> None:
+        """Loads a block whose column 0 is `first` in the ring, its row 0 at `place` there.
+
+        Where its corner is `missing` it becomes zero.
+        """
+        lacks = missing and self.has_corner(SHAPE)
         if first + SHAPE.order <= ring.shape[0]:
-            self.load(ring, first, place, SHAPE, False)
+            self.load(ring, first, place, lacks, SHAPE, False)
         else:
-            self.load(ring, first, place, SHAPE, True)
+            self.load(ring, first, place, lacks, SHAPE, True)
 
     @function
     def keep(self, ring: Any, first: Any, place: int, SHAPE: Any) -> None:
@@ -96,13 +129,18 @@ class Tile:
             self.store(ring, first, place, SHAPE, True)
 
     @function
-    def load(self, ring: Any, first: Any, place: int, SHAPE: Any, WRAPS: bool) -> None:
+    def load(self, ring: Any, first: Any, place: int, lacks: Any, SHAPE: Any, WRAPS: bool) -> None:
         """As `fetch`; few blocks go beyond the ring's end (`WRAPS`), the others need no look."""
         for b in kl.static_range(SHAPE.columns):
             c = self.column(b, SHAPE)
             column = within(first + c, ring) if WRAPS else first + c
             for a in kl.static_range(SHAPE.rows):
-                self.x[a, b] = ring[column, place + self.row(a, SHAPE) - c]
+                if a + 1 == SHAPE.rows and b + 1 == SHAPE.columns:
+                    self.x[a, b] = 0
+                    if not lacks:
+                        self.x[a, b] = ring[column, place + self.row(a, SHAPE) - c]
+                else:
+                    self.x[a, b] = ring[column, place + self.row(a, SHAPE) - c]
 
     @function
     def store(self, ring: Any, first: Any, place: int, SHAPE: Any, WRAPS: bool) -> None:
@@ -114,30 +152,25 @@ class Tile:
                 ring[column, place + self.row(a, SHAPE) - c] = self.x[a, b]
 
     @function
-    def combine(self, v: Any, pivot: Any, SHAPE: Any, TURNED: bool) -> None:
+    def combine(self, v: Any, pivot: Any, corner: Any, SHAPE: Any, TURNED: bool) -> None:
         """Applies the reflector made of `v` to the rows of the block, or `TURNED` to its columns.
 
         `pivot` is the row, the first or the last, or the first column, that is `v` itself; -1 for
-        none.
+        none. A corner that is missing is put in.
         """
         held, lines = held_of(SHAPE, TURNED), held_of(SHAPE, not TURNED)
-        kind = self.x.dtype
-        own = kl.private(held, kind)
-        sums, heads = kl.private(lines + 1, kind), kl.private(lines, kind)
+        own, sums = kl.private(held, self.x.dtype), kl.private(lines, self.x.dtype)
         has_first = self.down == 0 if TURNED else self.across == 0
+        beta, head, scale = mirror(v[0], v[SHAPE.order])
         for i in kl.static_range(held):
             own[i] = v[self.row(i, SHAPE) if TURNED else self.column(i, SHAPE)]
-        own[0] = kl.where(has_first, 0, own[0])
-        self.multiply(own, sums, heads, SHAPE, TURNED)
-        order = tuple(i for i in range(lines, -1, -1))  # the last is waited for
-        if TURNED:
-            add_up_neighbours(sums, order, SHAPE.down)
-        else:
-            add_up_neighbours(sums, order, SHAPE.items, SHAPE.down)
-        beta, head, scale = mirror(v[0], sums[lines])
         own[0] = kl.where(has_first, head, own[0])
+        left = corner.value(SHAPE.order)
+        if self.has_corner(SHAPE):
+            self.x[SHAPE.rows - 1, SHAPE.columns - 1] += left
+        self.multiply(own, sums, SHAPE, TURNED)
         for line in kl.static_range(lines):
-            share = scale * (head * heads[line] + sums[line])
+            share = scale * sums[line]
             for i in kl.static_range(held):
                 changed = element(self.x, line, i, TURNED) - share * own[i]
                 set_element(self.x, line, i, changed, TURNED)
@@ -150,21 +183,49 @@ class Tile:
                         set_element(self.x, line, 0, beta, TURNED)
 
     @function
-    def multiply(self, own: Any, sums: Any, heads: Any, SHAPE: Any, TURNED: bool) -> None:
-        """A work-item's part of the products of the lines with a vector, and of it with itself.
-
-        `heads` are the lines' first elements.
-        """
+    def multiply(self, own: Any, sums: Any, SHAPE: Any, TURNED: bool) -> None:
+        """The products of the lines with a vector, whose first number is waited for."""
         held, lines = held_of(SHAPE, TURNED), held_of(SHAPE, not TURNED)
-        sums[lines] = own[0] * own[0]
-        for i in kl.static_range(1, held):
-            sums[lines] = sums[lines] + own[i] * own[i]
-        source = self.across * SHAPE.down if TURNED else self.down
         for line in kl.static_range(lines):
-            heads[line] = kl.sub_group_shuffle(element(self.x, line, 0, TURNED), source)
-            sums[line] = own[0] * element(self.x, line, 0, TURNED)
-            for i in kl.static_range(1, held):
-                sums[line] = sums[line] + own[i] * element(self.x, line, i, TURNED)
+            sums[line] = 0
+            for i in kl.static_range(held - 1, -1, -1):
+                sums[line] += own[i] * element(self.x, line, i, TURNED)
+        self.add_up(sums, lines, SHAPE, TURNED)
+
+    @function
+    def add_up(self, sums: Any, COUNT: int, SHAPE: Any, TURNED: bool) -> None:
+        """Sums over those who share a row, or `TURNED` a column."""
+        if TURNED:
+            add_up_neighbours(sums, tuple(i for i in range(COUNT)), SHAPE.down)
+        else:
+            add_up_neighbours(sums, tuple(i for i in range(COUNT)), SHAPE.items, SHAPE.down)
+
+    @function
+    def leave_row(self, values: Any, vector: Any, SHAPE: Any) -> None:
+        """Leaves the first row, which `values` are of, for a reflector."""
+        self.leave(values, vector, self.across == 0, SHAPE, False)
+        if self.down == 0:
+            for b in kl.static_range(SHAPE.columns):
+                vector[self.column(b, SHAPE)] = values[b]
+
+    @function
+    def leave_column(self, values: Any, vector: Any, SHAPE: Any) -> None:
+        """Leaves the first column for a reflector."""
+        self.leave(values, vector, self.down == 0, SHAPE, True)
+        if self.across == 0:
+            for a in kl.static_range(SHAPE.rows):
+                vector[self.row(a, SHAPE)] = values[a]
+
+    @function
+    def leave(self, values: Any, vector: Any, has_first: Any, SHAPE: Any, TURNED: bool) -> None:
+        """Leaves the sum of the squares of all values but the first."""
+        tail = kl.private(1, self.x.dtype)
+        tail[0] = kl.where(has_first, 0, values[0] * values[0])
+        for i in kl.static_range(1, held_of(SHAPE, TURNED)):
+            tail[0] += values[i] * values[i]
+        self.add_up(tail, 1, SHAPE, TURNED)
+        if self.down == 0 and self.across == 0:
+            vector[SHAPE.order] = tail[0]
 
 
 @function

@@ -192,22 +192,6 @@ UNITS: Final = (
         "divergence",
     ),
     fault(
-        "a band's own writes are not fenced for the copy engine",
-        BULK + "_Bulk._issue",
-        'fence, s.Instruction("bulk.store", (), (size,), places, x.loc)',
-        '(s.Instruction("bulk.store", (), (size,), places, x.loc),)',
-        "band_in_a_ring_on_an_h200",
-        "copy",
-    ),
-    fault(
-        "blocks that leave by the copy engine are not waited for",
-        BULK + "_Bulk.statement",
-        '(s.Instruction("bulk.wait", (), (count,), (), loc), x)',
-        "(x,)",
-        "band_in_a_ring_on_an_h200",
-        "copy",
-    ),
-    fault(
         "an mbarrier is not told of the bytes to come",
         BULK + "_Bulk._issue",
         's.Instruction("mbarrier.expect_tx", (), (size,), (slot,), x.loc)',
