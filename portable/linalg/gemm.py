@@ -6,8 +6,8 @@ TOMS 34 (2008), on CPUs and of V. Volkov and J. Demmel (SC 2008) on GPUs. Beyond
 needed for partial sums, where a result has too few tiles for a device; for large products of
 operands whose rows do not begin at multiples of 16 (`b`'s, of half precision, 32) bytes, of which
 GPUs with asynchronous copies work on copies, as of a `b` of single precision whose columns are
-contiguous; and for large products on CPUs, which pack 4 KiB of
-each row of `a` and column of `b` at a time, and keep up to 128 MiB for the next product.
+contiguous; and for large products on CPUs, which pack 4 KiB of each row of `a` and column of `b` at
+a time, and keep up to 128 MiB for the next product.
 """
 
 from __future__ import annotations
@@ -150,7 +150,7 @@ def prepare_gemm(
 ) -> Callable[[], None]:
     """The cheapest product of the same arrays again and again, as a function.
 
-    It takes what `gemm` takes, by the same names, so that a call is prepared by its other name.
+    The arguments are those of `gemm`, so that a call is prepared by changing its name.
 
     Parameters
     ----------
