@@ -9,6 +9,7 @@ import numpy as np
 
 from portable.collectives import Collectives
 from portable.errors import DTypeError
+from portable_backends.peer_copies import copy, offered, opened
 
 __all__ = ["in_one_process", "joined", "key"]
 
@@ -25,6 +26,9 @@ _TYPES: Final = {
     "float32": "NCCL_FLOAT32",
     "float64": "NCCL_FLOAT64",
 }
+_URGENT: Final = -1
+"""The priority of what goes on beside kernels: it is small, and others wait for it."""
+
 _OPERATIONS: Final = {"sum": "NCCL_SUM", "max": "NCCL_MAX", "min": "NCCL_MIN"}
 
 
@@ -115,6 +119,38 @@ class _Part(Collectives):
         self._nccl.groupEnd()
         return _awaited(beside.record())
 
+    def offer(self, arrays: Sequence[Any]) -> object | None:
+        """Where their memory is, for others."""
+        return offered(arrays)
+
+    def writer(
+        self, offers: Sequence[Any]
+    ) -> Callable[[Sequence[tuple[Any, int]]], Callable[[], None]] | None:
+        """Its copy engines write, on the same stream as `start_gather`."""
+        places = opened(offers)
+        if places is None:
+            return None
+        import cupy
+
+        nothing = cupy.zeros(1, np.int32)
+
+        def start(writes: Sequence[tuple[Any, int]]) -> Callable[[], None]:
+            beside = self._stream_beside()
+            self._meet(nothing, beside.ptr)  # all are ready to be written to
+            for array, number in writes:
+                for addresses in places.addresses:
+                    if addresses[number] != array.data.ptr:
+                        copy(addresses[number], array, beside.ptr)
+            self._meet(nothing, beside.ptr)  # all have written
+            return _awaited(beside.record())
+
+        return start
+
+    def _meet(self, nothing: Any, stream: int) -> None:
+        """Has a stream wait until those of all devices have come as far: they add up nothing."""
+        address, kind = nothing.data.ptr, self._type(nothing)
+        self._communicator.allReduce(address, address, 1, kind, self._operation("sum"), stream)
+
     def start_broadcast(self, x: Any, root: int) -> Callable[[], None]:
         """On the same stream as `start_gather`."""
         beside = self._stream_beside()
@@ -128,7 +164,7 @@ class _Part(Collectives):
         import cupy
 
         if self._beside is None:
-            self._beside = cupy.cuda.Stream(non_blocking=True)
+            self._beside = cupy.cuda.Stream(non_blocking=True, priority=_URGENT)
         self._beside.wait_event(cupy.cuda.get_current_stream().record())
         return self._beside
 

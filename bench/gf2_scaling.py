@@ -101,12 +101,12 @@ def predicted(stripes: int, members: int, costs: Costs) -> float:
         now[root] += costs.chooses
         arrives = now[root] + (costs.tells if members > 1 else 0.0)
         for rank in range(members):
-            if stripe:
+            if stripe and members > 1:
                 apply(rank, stripe + 1, stripes)
             if rank != root:
                 now[rank] = max(now[rank], arrives)
             if (stripe + 1) % members == rank:
-                apply(rank, stripe + 1, min(stripe + 2, stripes))
+                apply(rank, stripe + 1, stripes if members == 1 else min(stripe + 2, stripes))
     return max(now)
 
 
@@ -207,8 +207,8 @@ def _told(member: Member, rows: int) -> float:
     width = shape_for(member.device.capabilities).width
     told = member.device.empty((width, WORD + rows), kl.u64)
     told[...] = 0
-    tell = partial(member.start_broadcast, told, agreed=True)
-    return median(_together(member, lambda: tell().wait()) for _ in range(2 * _ROUNDS))
+    tell = member.prepare_broadcast([told])
+    return median(_together(member, lambda: tell(0, 0).wait()) for _ in range(2 * _ROUNDS))
 
 
 def _together(member: Member, work: Callable[[], Any]) -> float:

@@ -80,5 +80,28 @@ class Collectives(ABC):
     def start_broadcast(self, x: Any, root: int) -> Callable[[], None]:
         """Must: the same of `broadcast`."""
 
+    def offer(self, arrays: Sequence[Any]) -> object | None:
+        """May: what other devices need to write into arrays of this one; None if they cannot."""
+        return None
+
+    def writer(
+        self, offers: Sequence[Any]
+    ) -> Callable[[Sequence[tuple[Any, int]]], Callable[[], None]] | None:
+        """May: what writes into the arrays that all devices offer.
+
+        Parameters
+        ----------
+        offers : sequence
+            What each device offers, by number; its arrays stay where they are.
+
+        Returns
+        -------
+        callable or None
+            It takes pairs of an array and the number of those, one of each device, that it is to be
+            written to. All devices call it, each with its own pairs, and what it returns makes what
+            is enqueued from then on wait for all of them. None if this device cannot write there.
+        """
+        return None
+
     def abort(self) -> None:  # noqa: B027 - a library may have no such thing
         """May: end what is under way, since others will not come; it is of no use any more."""

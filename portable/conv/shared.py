@@ -123,7 +123,7 @@ class SharedConvolution:
         """
         if out is None:
             out = self.member.maker(x).empty(self.result_shape, dtype(x.dtype))
-        return PreparedConvolution(self.member, self._parts(x, out), out).start()
+        return PreparedConvolution(self._parts(x, out, self._once), out).start()
 
     def prepare(self, x: Any, *, out: Any) -> PreparedConvolution:
         """The same images' results again and again at the least cost.
@@ -133,38 +133,42 @@ class SharedConvolution:
         x, out : array
             As of a call; they must stay where they are.
         """
-        replay = self.member.device.replay
-        parts = [replace(part, work=replay(part.work)) for part in self._parts(x, out)]
-        return PreparedConvolution(self.member, parts, out)
+        replay, gather = self.member.device.replay, self.member.prepare_gather
+        parts = [replace(part, work=replay(part.work)) for part in self._parts(x, out, gather)]
+        return PreparedConvolution(parts, out)
 
-    def _parts(self, x: Any, out: Any) -> list[_Part]:
-        """What there is to do, piece by piece."""
+    def _once(self, own: Any, places: Sequence[Any]) -> Callable[[], Transfer]:
+        """What begins a gather that may not come again."""
+        return partial(self.member.start_gather, own, places, agreed=True)
+
+    def _parts(
+        self, x: Any, out: Any, gather: Callable[[Any, Sequence[Any]], Callable[[], Transfer]]
+    ) -> list[_Part]:
+        """What there is to do, piece by piece; `gather` says what begins a gather."""
         rank, count = self.member.rank, self._images
         own = out[rank * count :][:count] if self._gather else out
         found = []
         for piece in self._pieces:
             target = own[piece]
             work = partial(self._plans[target.shape[0]], x[piece], out=target)
-            begins = range(piece.start, out.shape[0], count) if self._gather else ()
+            begins = range(piece.start, out.shape[0], count)
             places = [out[begin : begin + target.shape[0]] for begin in begins]
-            found.append(_Part(work, target, places))
+            found.append(_Part(work, gather(target, places) if self._gather else None))
         return found
 
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """A piece of a member's results: what works it out, and where it goes on each member."""
+    """A piece of a member's results: what works it out, and what begins to gather it."""
 
     work: Callable[[], object]
-    own: Any
-    places: Sequence[Any]
+    gather: Callable[[], Transfer] | None
 
 
 class PreparedConvolution:
     """A shared convolution of certain arrays; made by `SharedConvolution.prepare`."""
 
-    def __init__(self, member: Member, parts: Sequence[_Part], out: Any) -> None:
-        self._member = member
+    def __init__(self, parts: Sequence[_Part], out: Any) -> None:
         self._parts = parts
         self._out = out
 
@@ -177,8 +181,8 @@ class PreparedConvolution:
         transfers: list[Transfer] = []
         for part in self._parts:
             part.work()
-            if part.places:
-                transfers.append(self._member.start_gather(part.own, part.places, agreed=True))
+            if part.gather is not None:
+                transfers.append(part.gather())
 
         def wait() -> None:
             for transfer in transfers:

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 from portable.gf2.elimination import Elimination
-from portable.parallel.member import Member, Transfer
+from portable.parallel.member import Member
 
 __all__ = ["Memory", "run_stripes"]
 
@@ -37,7 +37,8 @@ def run_stripes(
     """Eliminates the columns of stripes `first` to `last`, those before being in `memory`.
 
     Stripe g is held by member ``(g - first) % size``. While the pivots of a stripe travel, those
-    of the stripe before are applied to all but the next one, which goes first.
+    of the stripe before are applied to all but the next one, which goes first. Alone a member waits
+    for nobody, and applies pivots to all stripes at once.
 
     Parameters
     ----------
@@ -57,8 +58,10 @@ def run_stripes(
         work.follow(stripe, first, last)
     for stripe in range(first, last):
         root = (stripe - first) % member.size
-        arriving = _chosen(work, member, stripe, root, memory)
-        if stripe > first:
+        if member.rank == root:
+            _choose(work, stripe, memory)
+        arriving = work.tell(member, stripe, root) if member.size > 1 else None
+        if stripe > first and member.size > 1:
             # Its small first launch lets the broadcast in, which finds no room beside its second.
             work.follow(stripe - 1, stripe + 1, last)
         if arriving is not None:
@@ -66,7 +69,7 @@ def run_stripes(
             if member.rank != root:
                 work.place(stripe)
         if (root + 1) % member.size == member.rank:
-            work.follow(stripe, stripe + 1, min(stripe + 2, last))
+            work.follow(stripe, stripe + 1, last if member.size == 1 else min(stripe + 2, last))
         if follow is not None:
             work.layout.device.synchronize()
             follow(stripe + 1)
@@ -80,13 +83,8 @@ def _recall(work: Elimination, stripe: int, memory: Memory | None) -> None:
     work.place(stripe)
 
 
-def _chosen(
-    work: Elimination, member: Member, stripe: int, root: int, memory: Memory | None
-) -> Transfer | None:
-    """Chooses a stripe's pivots, or has them chosen by `root`, and starts sending them to all."""
-    told = work.told(stripe)
-    if member.rank == root:
-        work.choose(stripe)
-        if memory is not None:
-            memory.write(stripe, work.layout.device.to_numpy(told))
-    return member.start_broadcast(told, root, agreed=True) if member.size > 1 else None
+def _choose(work: Elimination, stripe: int, memory: Memory | None) -> None:
+    """Chooses a stripe's pivots."""
+    work.choose(stripe)
+    if memory is not None:
+        memory.write(stripe, work.layout.device.to_numpy(work.told(stripe)))

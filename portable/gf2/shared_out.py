@@ -185,9 +185,9 @@ def eliminated_everywhere(
     order, shape = Order(rows.shape[1], backward=True), shape_for_all(member)
     turn = Turn(member.rank, member.size)
     known, given = (_brought(member, x) for x in (eliminators, rows))
-    each = count_of_turn(order.words, shape, turn), rows.shape[0], shape.width
-    parts = member.device.empty((member.size * each[0], *each[1:]), kl.u64)
-    own = parts[member.rank * each[0] : (member.rank + 1) * each[0]]
+    each = count_of_turn(order.words, shape, turn)
+    held = member.device.empty((member.size * each, rows.shape[0], shape.width), kl.u64)
+    parts = [held[i * each : (i + 1) * each] for i in range(member.size)]
     work = Elimination.of(
         given,
         order,
@@ -195,7 +195,7 @@ def eliminated_everywhere(
         leads=leads,
         shape=shape,
         turn=turn,
-        room=own,
+        room=parts[member.rank],
     )
     del known, given
     stripes = work.layout.stripes
@@ -203,10 +203,10 @@ def eliminated_everywhere(
     follow = None if tell is None else lambda done: tell(done / stripes)
     run_stripes(work, member, 0, stripes, follow=follow)
     if member.size > 1:
-        member.all_gather(own, out=parts)
+        member.start_gather(parts[member.rank], parts, agreed=True).wait()
     if not wanted:
         return None, work.promoted()
-    words = unstriped(parts, order, member.device, shape, parts=member.size)
+    words = unstriped(held, order, member.device, shape, parts=member.size)
     return BitMatrix(words, order.columns, device=member.device), work.promoted()
 
 

@@ -238,6 +238,7 @@ class ThreadMeeting(Meeting):
         self.rank = rank
         self.size = room.size
         self._room = room
+        self._broadcasts = [0] * room.size
 
     def exchange(self, value: Any) -> list[Any]:
         """By way of the room."""
@@ -260,10 +261,12 @@ class ThreadMeeting(Meeting):
         return self._room.receive(self.rank, source)
 
     def start_broadcast(self, x: Array, root: int) -> Callable[[], Array]:
-        """By way of the room; the root waits for nobody."""
+        """By way of the room; the root waits for nobody. They may be waited for in any order."""
+        kind = f"broadcast {self._broadcasts[root]}"
+        self._broadcasts[root] += 1
         if self.rank != root:
-            return lambda: self._room.receive(self.rank, root, "broadcast")
+            return lambda: self._room.receive(self.rank, root, kind)
         for to in range(self.size):
             if to != root:
-                self._room.send(root, x, to, "broadcast")
+                self._room.send(root, x, to, kind)
         return lambda: x

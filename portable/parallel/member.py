@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from math import prod
 from typing import Any, Final
 
@@ -217,6 +218,57 @@ class Member:
         for found, out in zip(self._meeting.exchange(self._on_host(x)), outs, strict=True):
             self._brought(found, out)
         return Transfer(outs)
+
+    def prepare_gather(self, x: Any, outs: Sequence[Any]) -> Callable[[], Transfer]:
+        """What begins the same gather at each call, at the least cost to what goes on beside it.
+
+        All members call it, and what it gives, together. GPUs of one machine write straight into
+        each other's memory where they can, which leaves their units to kernels.
+
+        Parameters
+        ----------
+        x, outs
+            As of `start_gather`; they must stay where they are.
+        """
+        self._agree("prepare_gather", self._form(x))
+        write = self._writer(outs)
+        if write is None:
+            return partial(self.start_gather, x, outs, agreed=True)
+        return lambda: self._started(outs, write([(x, self.rank)]))
+
+    def prepare_broadcast(self, arrays: Sequence[Any]) -> Callable[[int, int], Transfer]:
+        """What begins a broadcast of one of these arrays at each call, as of `prepare_gather`.
+
+        Parameters
+        ----------
+        arrays : sequence of array
+            Contiguous and alike; they must stay where they are.
+
+        Returns
+        -------
+        callable
+            Takes the number of an array and the root.
+        """
+        self._agree("prepare_broadcast", (len(arrays), *map(self._form, arrays[:1])))
+        write = self._writer(arrays)
+
+        def start(number: int, root: int) -> Transfer:
+            if write is None:
+                return self.start_broadcast(arrays[number], root, agreed=True)
+            writes = [(arrays[number], number)] if self.rank == root else []
+            return self._started(arrays[number], write(writes))
+
+        return start
+
+    def _writer(
+        self, arrays: Sequence[Any]
+    ) -> Callable[[Sequence[tuple[Any, int]]], Callable[[], None]] | None:
+        """What writes into all members' arrays, where the vendor's library lets each of them."""
+        offers = self.exchange(None if self._library is None else self._library.offer(arrays))
+        if self._library is None or None in offers:
+            return None
+        write = self._library.writer(offers)
+        return write if all(self.exchange(write is not None)) else None
 
     def broadcast(self, x: Any, root: int = 0) -> Any:
         """Member `root`'s array in all members' `x`, which is contiguous and is returned."""

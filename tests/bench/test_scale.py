@@ -51,10 +51,10 @@ def test_half_of_the_sums_goes_on_beside_the_way_back() -> None:
 
 
 def test_gathers_go_on_beside_the_next_layers() -> None:
-    """A third of what goes on beside something else is lost."""
-    assert in_turn([2.0, 2.0], [1.0, 1.0]) == pytest.approx(5 + 1 / 3)
-    assert in_turn([1.0, 1.0], [4.0, 4.0]) == pytest.approx(9 + 1 / 3)
-    assert in_turn([1.0, 5.0], [2.0, 1.0]) == pytest.approx(7 + 2 / 3)
+    """A fifth of what goes on beside something else is lost."""
+    assert in_turn([2.0, 2.0], [1.0, 1.0]) == pytest.approx(5 + 1 / 5)
+    assert in_turn([1.0, 1.0], [4.0, 4.0]) == pytest.approx(9 + 1 / 5)
+    assert in_turn([1.0, 5.0], [2.0, 1.0]) == pytest.approx(7 + 2 / 5)
 
 
 @pytest.mark.needs_processor
@@ -76,6 +76,6 @@ def test_the_model_of_eliminations_is_their_schedule() -> None:
     assert predicted(5, 1, free) == 4 + 3 + 2 + 1
     # One of three stripes is followed by two, of which each member has one.
     assert predicted(3, 2, free) == 2
-    # Pivots of two stripes are applied to the next one, those of the first to the last one too.
-    assert predicted(3, 1, Costs(0, 1, 2, 0, 0)) == 3 * (1 + 2)
+    # One applies pivots of a stripe to all after it at once; of two, the second does nothing else.
+    assert predicted(3, 1, Costs(0, 1, 2, 0, 0)) == 2 * (1 + 2)
     assert predicted(4, 4, Costs(3, 0, 0, 0, 2)) == 4 * (3 + 2)

@@ -61,6 +61,16 @@ def test_gathers_and_messages(device: Device) -> None:
             f"{source}>{member.rank}" for source in range(SIZE)
         ]
         assert (last == 2).all()
+        again = member.prepare_gather(x, outs)
+        for more in (10, 20):
+            x[...] = here(member, np.full((2, 2), more + member.rank, np.int32))
+            found = np.concatenate([pt.to_numpy(y) for y in again().wait()])
+            assert np.array_equal(found, gathered + more)
+        y = here(member, np.full((2, 2), -member.rank, np.int32))
+        tell = member.prepare_broadcast([x, y])
+        one, other = tell(0, 2), tell(1, 2)
+        assert (pt.to_numpy(other.wait()) == -2).all()
+        assert (pt.to_numpy(one.wait()) == 22).all()
         return gathered, np.concatenate(parts), received, root
 
     for rank, (gathered, parts, received, root) in enumerate(together(device, work)):
@@ -261,13 +271,51 @@ class _Noted(Collectives):
     start_gather = start_broadcast = _start
 
 
-def noting(monkeypatch: Any) -> tuple[list[int], list[Device]]:
+class _Copying(_Noted):
+    """One that may write into others' memory, or find out that it cannot."""
+
+    def __init__(self, joined: list[int], rank: int, offers: bool, writes: bool) -> None:
+        super().__init__(joined, rank)
+        self._offers, self._writes = offers, writes
+
+    def offer(self, arrays: Any) -> Any:
+        return self.rank if self._offers else None
+
+    def writer(self, offers: Any) -> Any:
+        assert list(offers) == [0, 1]
+        return (lambda writes: lambda: None) if self._writes else None
+
+
+def noting(monkeypatch: Any, kind: Any = _Noted) -> tuple[list[int], list[Device]]:
     """Two devices with a library that notes who has joined its collectives."""
     joined: list[int] = []
-    parts = [_Noted(joined, rank) for rank in range(2)]
+    parts = [kind(joined, rank) for rank in range(2)]
     devices = [pt.device("simulator"), pt.device("simulator:arrays")]
     monkeypatch.setattr(devices[0], "collectives", lambda _: parts)
     return joined, devices
+
+
+@pytest.mark.parametrize("refuses", [None, "offers", "writes"])
+def test_all_members_write_into_others_memory_or_none(
+    monkeypatch: Any, refuses: str | None
+) -> None:
+    def part(joined: list[int], rank: int) -> Collectives:
+        able = {"offers": True, "writes": True}
+        if refuses is not None and rank == 1:
+            able[refuses] = False
+        return _Copying(joined, rank, **able)
+
+    joined, devices = noting(monkeypatch, part)
+
+    def work(member: Member) -> None:
+        x = np.zeros(2, np.float32)
+        start = member.prepare_gather(x, [x, x])
+        assert [start().wait() for _ in range(2)] == [[x, x]] * 2
+        tell = member.prepare_broadcast([x, x])
+        assert tell(0, 1).wait() is x
+
+    parallel.group(devices).run(work)
+    assert len(joined) == (0 if refuses is None else 6)
 
 
 def test_transfers_have_arrived_when_all_have_enqueued_them(monkeypatch: Any) -> None:

@@ -1,0 +1,134 @@
+"""Writing into other GPUs' memory, with a CuPy that notes what it is asked for."""
+
+from __future__ import annotations
+
+import os
+import sys
+from contextlib import nullcontext
+from socket import gethostname
+from types import ModuleType, SimpleNamespace
+from typing import Any
+
+import pytest
+
+from portable_backends import nccl
+from portable_backends.peer_copies import Offer, opened
+
+
+class _RuntimeError(RuntimeError):
+    """As CuPy raises for what CUDA refuses."""
+
+    def __init__(self, status: int) -> None:
+        super().__init__(status)
+        self.status = status
+
+
+class _Runtime:
+    """What `cupy.cuda.runtime` is asked for."""
+
+    is_hip = False
+    CUDARuntimeError = _RuntimeError
+
+    def __init__(self, noted: list[Any]) -> None:
+        self.noted = noted
+        self.refused: set[bytes] = set()
+        self.status = 704
+
+    def getDevice(self) -> int:  # noqa: N802 - CuPy's name
+        return 0
+
+    def ipcOpenMemHandle(self, handle: bytes, flags: int) -> int:  # noqa: N802
+        if handle in self.refused:
+            raise _RuntimeError(1)
+        return 1000 * handle[0]
+
+    def ipcCloseMemHandle(self, base: int) -> None:  # noqa: N802
+        self.noted.append(("closed", base))
+
+    def deviceEnablePeerAccess(self, peer: int) -> None:  # noqa: N802
+        self.noted.append(("enabled", peer))
+        raise _RuntimeError(self.status)
+
+    def memcpyAsync(self, target: int, source: int, size: int, kind: int, stream: int) -> None:  # noqa: N802
+        self.noted.append(("copied", target, source, size, stream))
+
+
+class _Stream:
+    ptr = 5
+
+    def record(self) -> Any:
+        return "event"
+
+    def wait_event(self, event: Any) -> None:
+        pass
+
+
+@pytest.fixture
+def runtime(monkeypatch: pytest.MonkeyPatch) -> _Runtime:
+    found = _Runtime([])
+    cuda: Any = ModuleType("cupy.cuda")
+    cuda.runtime = found
+    cuda.Device = lambda index: _Device()
+    cuda.Stream = lambda **_: _Stream()
+    cuda.get_current_stream = _Stream
+    module: Any = ModuleType("cupy")
+    module.cuda = cuda
+    module.zeros = lambda count, kind: _array(7, count * 4)
+    monkeypatch.setitem(sys.modules, "cupy", module)
+    monkeypatch.setitem(sys.modules, "cupy.cuda", cuda)
+    return found
+
+
+class _Device(nullcontext[None]):
+    def synchronize(self) -> None:
+        pass
+
+
+def _array(address: int, size: int) -> Any:
+    return SimpleNamespace(data=SimpleNamespace(ptr=address), nbytes=size, dtype="int32")
+
+
+def _offer(number: int, host: str | None = None, process: int = -1, device: int = 1) -> Offer:
+    return Offer(host or gethostname(), process, device, bytes([number]), 10, (0, 64))
+
+
+def test_processes_open_each_others_memory_until_it_is_given_up(runtime: _Runtime) -> None:
+    places = opened([_offer(1, process=os.getpid(), device=0), _offer(2), _offer(3)])
+    assert places is not None
+    assert places.addresses == [(10, 74), (2000, 2064), (3000, 3064)]
+    assert not runtime.noted
+    del places
+    assert runtime.noted == [("closed", 2000), ("closed", 3000)]
+
+
+def test_threads_let_copies_go_straight(runtime: _Runtime) -> None:
+    places = opened([_offer(1, process=os.getpid()), _offer(2, process=os.getpid(), device=0)])
+    assert places is not None
+    assert places.addresses == [(10, 74), (10, 74)]
+    assert runtime.noted == [("enabled", 1)]
+    runtime.status = 217  # there is no way from one to the other
+    assert opened([_offer(1, process=os.getpid())]) is None
+
+
+def test_memory_that_cannot_be_written_to(runtime: _Runtime) -> None:
+    assert opened([_offer(1), _offer(2, host="elsewhere")]) is None
+    runtime.refused.add(bytes([2]))
+    assert opened([_offer(1), _offer(2)]) is None
+    assert runtime.noted == [("closed", 1000)]
+
+
+def test_nothing_is_written_before_all_are_ready(
+    runtime: _Runtime, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def meet(*args: Any) -> None:
+        runtime.noted.append(("met", args[-1]))
+
+    names = SimpleNamespace(NCCL_INT32=2, NCCL_SUM=0)
+    part = nccl._Part(names, SimpleNamespace(allReduce=meet), rank=0, size=2)
+    monkeypatch.setattr(nccl, "_awaited", lambda event: event)
+    write = part.writer([_offer(1, process=os.getpid(), device=0), _offer(2)])
+    assert write is not None
+    assert write([(_array(74, 8), 1)]) == "event"
+    assert write([]) == "event"
+    copied = ("copied", 2064, 74, 8, 5)
+    assert runtime.noted == [("met", 5), copied, ("met", 5), ("met", 5), ("met", 5)]
