@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any, Final
 
 from portable import lang as kl
@@ -15,20 +16,25 @@ from portable.linalg.bidiagonal_kernels import (
     bisect,
     count_table,
     squares,
+    team_of,
 )
 from portable.linalg.magnitude import largest_magnitude, require_finite
 from portable.linalg.operands import common_dtype
 from portable.namespace import device_of_arrays
 from portable.typing import ArrayT
 
-__all__ = ["bidiagonal_svdvals", "bisected"]
+__all__ = ["SPLITS", "bidiagonal_svdvals", "bisected", "search_for"]
 
 _DTYPES: Final = (kl.f16, kl.f32, kl.f64)
 _LEFT: Final = {"f32": 1, "f64": 2}
 _WORKGROUP: Final = 64
-_SPLIT: Final = 3
+SPLITS: Final = (5, 4, 3, 2, 1)
+"""Levels of a pass that are tried: the nodes of five are a sub-group of 32 work-items."""
+
 _VECTORS: Final = 4
 _LEAVES_PER_UNIT: Final = 256
+_ITEMS_PER_UNIT: Final = 512
+"""Work-items of a unit beyond which they wait for each other rather than for their divisions."""
 
 
 @takes_other_libraries
@@ -69,8 +75,8 @@ def bidiagonal_svdvals(d: ArrayT, e: ArrayT, *, check_finite: bool = True) -> Ar
     takes the bits of the type, less log2(n), in passes over the matrix, one division a row: about
     ``n^2 (30 - log2 n)`` divisions in single and ``n^2 (61 - log2 n)`` in double precision, whose
     rate is the floor. On a GPU the latency of ``n`` dependent divisions a pass is, up to some ten
-    thousand values: there a table of all units' making stands for the first 15 passes, and three
-    bits are found in each of the others, 6 in single and 16 in double precision.
+    thousand values: there a table of all units' making stands for the first 15 passes, and up to
+    five bits are found in each of the others, 4 in single and 10 in double precision.
 
     Examples
     --------
@@ -121,37 +127,44 @@ def bisected(device: Device, diagonals: tuple[Any, Any], largest: Any, values: A
     kind = kl.f32 if values.dtype.itemsize == 4 else kl.f64
     q = device.empty((2, n), kind)
     squares[n, _WORKGROUP](d, e, largest, q)
-    levels = _levels(n, kind, device.capabilities)
-    search, workgroup = _search(levels, kind, device.capabilities)
+    search, levels, workgroup = search_for(n, kind, device.capabilities)
     table = device.empty((1 << levels,), search.integer)
-    items = -(-(1 << levels) // search.values), -(-n // search.values)
+    items = -(-(1 << levels) // search.values), -(-n // search.values) * search.team
     count_table[items[0], workgroup](q, table, SEARCH=search)
     bisect[items[1], workgroup](q, table, largest, values, SEARCH=search)
 
 
-def _search(levels: int, kind: DType, can: Capabilities) -> tuple[Search, int]:
-    """How values are searched for by way of a table of so many levels, and by how many at a time.
+@lru_cache(maxsize=1024)
+def search_for(n: int, kind: DType, can: Capabilities) -> tuple[Search, int, int]:
+    """How n values are searched for: by a table of how many levels, in workgroups of how many.
 
     Across vector lanes where a work-item has a core to itself, and several vectors hide each
     other's divisions. Half the widest registers do as well, and PoCL 3.0 fails on comparisons of
-    whole ones.
+    whole ones. Where work-items are many, the tree of the table has a leaf for each that the device
+    holds, and what is left to do makes whole passes.
+
+    Parameters
+    ----------
+    n : int
+        How many.
+    kind : DType
+        Of the matrix.
+    can : Capabilities
+        Of the device.
     """
     bits, left = TREE_BITS[kind.short], _LEFT[kind.short]
     integer = kl.i32 if kind is kl.f32 else kl.i64
-    if can.lone_work_items:
-        lanes = min(can.vector_bytes, 32) // kind.itemsize
-        return Search(bits, left, 0, 1, lanes, _VECTORS, integer), 1
-    return Search(bits, left, levels, _SPLIT, 1, 1, integer), _WORKGROUP
-
-
-def _levels(n: int, kind: DType, can: Capabilities) -> int:
-    """Levels of the tree in the table: enough for n values.
-
-    Where work-items are many, the tree has a leaf for each that the device holds, and what is left
-    to do makes whole passes.
-    """
     levels = max(1, (n - 1).bit_length())
     if can.lone_work_items:
-        return levels
+        lanes = min(can.vector_bytes, 32) // kind.itemsize
+        return Search(bits, left, 0, 1, lanes, _VECTORS, integer), levels, 1
+    split = _levels_together(n, can)
     levels = max(levels, (can.compute_units * _LEAVES_PER_UNIT).bit_length() - 1)
-    return levels + (TREE_BITS[kind.short] - _LEFT[kind.short] - levels) % _SPLIT
+    levels += (bits - left - levels) % split
+    return Search(bits, left, levels, split, 1, 1, integer), levels, _WORKGROUP
+
+
+def _levels_together(n: int, can: Capabilities) -> int:
+    """Levels of a pass: more of them take fewer passes, until units have no time for all nodes."""
+    room = can.compute_units * _ITEMS_PER_UNIT
+    return min(SPLITS, key=lambda split: max(1.0, n * team_of(split) / room) / split)

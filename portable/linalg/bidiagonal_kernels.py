@@ -21,7 +21,7 @@ from portable.lang.function import function
 from portable.lang.kernel import kernel
 from portable.linalg.magnitude import power_bits, scaled_by
 
-__all__ = ["TREE_BITS", "Search", "bisect", "count_table", "squares"]
+__all__ = ["TREE_BITS", "Search", "bisect", "count_table", "squares", "team_of"]
 
 TREE_BITS: Final = {"f32": 31, "f64": 63}
 """Bits that order the positive numbers of a type."""
@@ -63,7 +63,7 @@ class Search(NamedTuple):
         The top levels that are in the table; 0 for as many as its size says, in a program that
         serves all sizes.
     split : int
-        Levels in a pass, whose nodes' counts wait for their divisions side by side.
+        Levels in a pass; where there are several, neighbouring work-items count at their nodes.
     lanes, vectors : int
         Neighbouring values of a vector, and vectors of a work-item.
     integer : DType
@@ -80,8 +80,24 @@ class Search(NamedTuple):
 
     @property
     def values(self) -> int:
-        """Values of a work-item."""
+        """Values of a work-item, or of those that share a pass."""
         return self.lanes * self.vectors
+
+    @property
+    def team(self) -> int:
+        """Work-items that share a pass."""
+        return team_of(self.split)
+
+
+def team_of(split: int) -> int:
+    """Work-items that share a pass of so many levels: one for each node, and one more of several.
+
+    Parameters
+    ----------
+    split : int
+        How many.
+    """
+    return 1 << split if split > 1 else 1
 
 
 @function
@@ -163,19 +179,20 @@ def place_in_table(table: Any, rank: Any, SEARCH: Search) -> Any:
 
 @kernel
 def bisect(q: Any, table: Any, largest: Any, values: Any, *, SEARCH: Search) -> None:
-    """Finds the singular values, the largest first, a work-item ``SEARCH.values`` of them.
+    """Finds the singular values, the largest first, ``SEARCH.values`` of them by each team.
 
     A work-item alone takes vectors of values and a level in a pass, so that no count is for
     nothing, and only loops over vectors are unrolled, since a processor's compiler is slow. Many
-    work-items hide the wait for divisions with one value each and several levels.
+    work-items count at all nodes of several levels at once, since they wait for divisions anyhow.
     """
     kind, n, LANES, VECTORS, INT = q.dtype, q.shape[1], SEARCH.lanes, SEARCH.vectors, SEARCH.integer
-    POINTS, SPLIT = (1 << SEARCH.split) - 1, SEARCH.split
-    first, below = kl.global_id(0) * SEARCH.values, bits_below(table, SEARCH)
+    TEAM, SPLIT = SEARCH.team, SEARCH.split
+    first, below = kl.global_id(0) // TEAM * SEARCH.values, bits_below(table, SEARCH)
+    own = kl.cast(kl.local_id(0) % TEAM + 1, INT)
+    one, zero = kl.cast(1, INT), kl.cast(0, INT)
     scratch = kl.private(LANES, INT)
     low, rank = kl.private(VECTORS, INT, lanes=LANES), kl.private(VECTORS, INT, lanes=LANES)
-    points = kl.private(VECTORS * POINTS, kind, lanes=LANES)
-    counts = kl.private(VECTORS * POINTS, INT, lanes=LANES)
+    points, counts = kl.private(VECTORS, kind, lanes=LANES), kl.private(VECTORS, INT, lanes=LANES)
     for v in kl.static_range(VECTORS):
         for lane in kl.range(LANES, unroll=1):
             wanted = kl.maximum(n - 1 - (first + (v * LANES + lane)), 0)
@@ -188,22 +205,19 @@ def bisect(q: Any, table: Any, largest: Any, values: Any, *, SEARCH: Search) -> 
     for level in range(below - SPLIT, SEARCH.left - 1, -SPLIT):
         shift = kl.cast(level, INT)
         for v in kl.static_range(VECTORS):
-            for p in kl.static_range(POINTS):
-                above = kl.splat(kl.cast(p + 1, INT) << shift, LANES)
-                points[v * POINTS + p] = kl.bitcast(low[v] + above, kind)
+            points[v] = kl.bitcast(low[v] + kl.splat(own << shift, LANES), kind)
         counted(q, points, counts, SEARCH)
-        one, zero = kl.cast(1, INT), kl.cast(0, INT)
         for v in kl.static_range(VECTORS):
-            steps = kl.splat(zero, LANES)
-            for p in kl.static_range(POINTS):
-                steps = steps + kl.where(counts[v * POINTS + p] <= rank[v], one, zero)
+            steps = kl.where(counts[v] <= rank[v], one, zero)
+            if TEAM > 1:
+                steps = kl.workgroup_reduce(kl.add, kl.where(own < TEAM, steps, zero), width=TEAM)
             low[v] = low[v] + (steps << shift)
     field = power_bits(largest[0], scaled_target(kind))
     for v in kl.static_range(VECTORS):
         kl.vstore(scratch, 0, low[v])
         for lane in kl.range(LANES, unroll=1):
             k = first + (v * LANES + lane)
-            if k < n:
+            if k < n and own == 1:
                 values[k] = singular_value(scratch[lane], field, kind, SEARCH)
 
 

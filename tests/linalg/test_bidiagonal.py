@@ -12,6 +12,7 @@ import portable
 from portable.backend import Device
 from portable.errors import DTypeError, ShapeError
 from portable.linalg import bidiagonal_svdvals
+from portable.linalg.bidiagonal import search_for
 from tests.support.lapack import bdsqr
 
 TOLERANCE = {"float32": 1e-5, "float64": 1e-13}
@@ -55,6 +56,19 @@ def test_random_against_lapack(device: Device, n: int, dtype: str) -> None:
     rng = np.random.default_rng(n)
     d, e = rng.standard_normal(n).astype(dtype), rng.standard_normal(n - 1).astype(dtype)
     check(device, d, e, bdsqr(d, e))
+
+
+@pytest.mark.parametrize("split", [1, 2, 3])
+def test_any_number_of_levels_in_a_pass(monkeypatch: pytest.MonkeyPatch, split: int) -> None:
+    """Five where values are few, fewer where units have no time for all nodes."""
+    device, rng = portable.device("simulator"), np.random.default_rng(split)
+    assert search_for(9, portable.float64, device.capabilities)[0].split == 5
+    assert search_for(10**6, portable.float64, device.capabilities)[0].split == 1
+    monkeypatch.setattr("portable.linalg.bidiagonal.SPLITS", (split,))
+    search_for.cache_clear()
+    d, e = rng.standard_normal(9), rng.standard_normal(8)
+    check(device, d, e, bdsqr(d, e))
+    search_for.cache_clear()
 
 
 @pytest.mark.needs_processor
