@@ -352,7 +352,7 @@ class CuPyDevice(Device):
         """By CUDA graphs; CuPy has none for ROCm."""
         from portable_backends.cupy_graphs import Replay
 
-        return Replay(self, work) if self.backend == "cuda" else work
+        return Replay(self, work) if self.capabilities.replays else work
 
     def stream_scope(self) -> AbstractContextManager[Any]:
         """A context in which this device is CuPy's current one."""

@@ -32,6 +32,7 @@ def cuda_capabilities(properties: _Properties, driver: str) -> Capabilities:
         memory_orders="acq_rel",
         forward_progress=level >= (7, 0),
         native_half=level >= (5, 3),
+        replays=True,
         faults=faults.NVIDIA,
         **_common(properties),
     )

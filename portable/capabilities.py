@@ -68,6 +68,9 @@ class Capabilities:
         Whether kernels work on host memory without a copy.
     streams : bool
         Whether its streams run beside each other; else all are one queue, in order.
+    replays : bool
+        Whether many launches that were recorded are enqueued again in far less time than each by
+        itself (`portable.backend.Device.replay`).
     subnormals32 : bool
         Whether ``float32`` keeps subnormal numbers.
     rounded_division32 : bool
@@ -109,6 +112,7 @@ class Capabilities:
     forward_progress: bool = False
     unified_memory: bool = False
     streams: bool = False
+    replays: bool = False
     subnormals32: bool = True
     rounded_division32: bool = True
     global_memory: int = 0

@@ -15,7 +15,7 @@ from what all have added up in the step before.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from portable import lang as kl
 from portable.lang.function import function
@@ -25,6 +25,9 @@ from portable.linalg.magnitude import power_bits, scaled_by
 from portable.linalg.sums import lane_sum
 
 __all__ = ["DirectShape", "Scratch", "bidiagonalize", "load_padded"]
+
+_AHEAD: Final = 8
+"""Sums that are loaded side by side where work-items are many, which wait long for each load."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +52,11 @@ class DirectShape:
     teams: int
 
     @property
+    def ahead(self) -> int:
+        """Sums that are loaded side by side: teams, or workgroups, had better be a multiple."""
+        return _AHEAD if self.items > 1 else 1
+
+    @property
     def items(self) -> int:
         """Work-items of a workgroup."""
         return self.team * self.teams
@@ -60,12 +68,13 @@ class Scratch(NamedTuple):
     Attributes
     ----------
     left, right : array, shape (groups, pitch)
-        By the elements of column `k`, and by the rows' products with `right`, the rows change.
-        Zeros up to column `k`.
-    sums : array, shape (groups, teams, pitch)
-        Each team's rows, times their elements of the next column, added up.
+        What rows lose: `left` as often as their element of column `k` says, then `right`, the
+        row's reflector, as often as their product with it says. Zeros up to column `k`.
+    sums : array, shape (groups, teams, pitch), or None
+        Each team's rows, times their elements of the next column, added up; None of one workgroup.
     totals : array, shape (2, groups, pitch)
-        Each workgroup's such sums, after this step and the one before in turn.
+        Each workgroup's such sums, after this step and the one before in turn; each team's, shape
+        (2, teams, pitch), of one workgroup.
     """
 
     left: Any
@@ -110,18 +119,9 @@ def bidiagonalize(
         if k + 1 < d.shape[0]:
             change_rows(a, scratch, k, tau, SHAPE)
             kl.barrier()
-            if SHAPE.teams > 1:
+            if scratch.sums is not None:
                 add_teams(scratch, k, SHAPE)
                 kl.barrier()
-
-
-@function
-def total_in(scratch: Scratch, k: Any, column: Any) -> Any:
-    """What all workgroups added up for step `k` in a column, for every work-item."""
-    total = kl.cast(0, scratch.totals.dtype)
-    for group in range(kl.local_id(0), scratch.totals.shape[1], kl.local_size(0)):
-        total = total + scratch.totals[k % 2, group, column]
-    return kl.workgroup_reduce(kl.add, total)
 
 
 @function
@@ -130,64 +130,74 @@ def make_reflectors(a: Any, scratch: Scratch, d: Any, e: Any, k: Any, SHAPE: Dir
 
     Returns tau of the row's.
     """
-    zero, first = kl.cast(0, a.dtype), kl.local_id(0) == 0 and kl.group_id(0) == 0
+    left, right = scratch.left[kl.group_id(0)], scratch.right[kl.group_id(0)]
+    first, turn = kl.local_id(0) == 0 and kl.group_id(0) == 0, kl.cast(0, a.dtype)
+    heads = kl.local(2, a.dtype)
     if k < 0:
-        left_row(a, scratch, k, zero, zero, SHAPE)
-        return zero
-    beta, tau, factor = reflector(a[k, k], total_in(scratch, k, k))
-    if first:
-        d[k] = beta
-    if k + 1 == d.shape[0]:
-        return zero
-    head = a[k, k + 1]
-    head = head - tau * (head + factor * total_in(scratch, k, k + 1))
-    tail = left_row(a, scratch, k, tau, factor, SHAPE)
-    beta, tau, factor = reflector(head, kl.workgroup_reduce(kl.add, tail))
-    if first:
-        e[k] = beta
-    scale_row(scratch.right[kl.group_id(0)], k, factor, SHAPE)
-    return tau
+        for j in range(kl.local_id(0), a.shape[1], SHAPE.items):
+            left[j], right[j] = 0, 0
+    else:
+        own, head = a[k, k], a[k, kl.minimum(k + 1, a.shape[1] - 1)]
+        add_totals(left, heads, scratch.totals, k, SHAPE)
+        kl.barrier()
+        beta, tau, factor = reflector(own, heads[0])
+        if first:
+            d[k] = beta
+        if k + 1 < d.shape[0]:
+            head = head - tau * (head + factor * heads[1])
+            tail = kl.workgroup_reduce(kl.add, left_row(a, left, right, k, (tau, factor), SHAPE))
+            beta, tau, factor = reflector(head, tail)
+            turn = tau * factor * factor
+            if kl.local_id(0) == ((k + 1) // SHAPE.lanes - k // SHAPE.lanes) % SHAPE.items:
+                right[k + 1] = head - beta
+            if first:
+                e[k] = beta
+    return turn
 
 
 @function
-def left_row(a: Any, scratch: Scratch, k: Any, tau: Any, factor: Any, SHAPE: DirectShape) -> Any:
+def add_totals(left: Any, heads: Any, totals: Any, k: Any, SHAPE: DirectShape) -> None:
+    """What all added up for step `k`, in `left`; that of columns `k` and ``k + 1`` in `heads`."""
+    LANES, slot, start = SHAPE.lanes, k % 2, k // SHAPE.lanes * SHAPE.lanes
+    for j in range(start + kl.local_id(0) * LANES, left.shape[0], SHAPE.items * LANES):
+        total = kl.splat(kl.cast(0, totals.dtype), LANES)
+        for part in kl.range(totals.shape[1], unroll=SHAPE.ahead):
+            total = total + kl.vload(totals, slot, part, j, lanes=LANES)
+        kl.vstore(left, j, total)
+        if j <= k + 1:
+            for lane in kl.static_range(LANES):
+                if j + lane >= k and j + lane <= k + 1:
+                    heads[j + lane - k] = total if LANES == 1 else total[lane]
+
+
+@function
+def left_row(a: Any, left: Any, right: Any, k: Any, by: Any, SHAPE: DirectShape) -> Any:
     """What a column's reflector subtracts from rows, and what it leaves of its own.
 
     Returns a work-item's part of the squares of that, but for its first element.
     """
-    LANES, item, group = SHAPE.lanes, kl.local_id(0), kl.group_id(0)
-    left, right = scratch.left[group], scratch.right[group]
-    start = (k + 1) // LANES * LANES
-    zero = kl.splat(kl.cast(0, a.dtype), LANES)
-    squares = zero
-    for j in range(start + item * LANES, a.shape[1], SHAPE.items * LANES):
-        row, share = zero, zero
-        if k >= 0:
-            total = kl.vload(scratch.totals, k % 2, 0, j, lanes=LANES)
-            for other in kl.range(1, scratch.totals.shape[1], unroll=8 if SHAPE.items > 1 else 1):
-                total = total + kl.vload(scratch.totals, k % 2, other, j, lanes=LANES)
-            row = kl.vload(a, k, j, lanes=LANES)
-            share = tau * (row + factor * total)
-        kl.vstore(left, j, factor * share)
-        kl.vstore(right, j, row - share)
-        if j == start:
-            for before in range(start, k + 1):
-                left[before] = 0
-                right[before] = 0
-            right[k + 1] = 0
-        rest = kl.vload(right, j, lanes=LANES)
+    LANES, start = SHAPE.lanes, k // SHAPE.lanes * SHAPE.lanes
+    tau, factor = by
+    squares = kl.splat(kl.cast(0, a.dtype), LANES)
+    for j in range(start + kl.local_id(0) * LANES, a.shape[1], SHAPE.items * LANES):
+        row = kl.vload(a, k, j, lanes=LANES)
+        share = tau * (row + factor * kl.vload(left, j, lanes=LANES))
+        rest, share = row - share, factor * share
+        if j <= k + 1:
+            rest, share = zeros_up_to(rest, k + 1 - j), zeros_up_to(share, k - j)
+        kl.vstore(left, j, share)
+        kl.vstore(right, j, rest)
         squares = squares + rest * rest
     return lane_sum(squares)
 
 
 @function
-def scale_row(right: Any, k: Any, factor: Any, SHAPE: DirectShape) -> None:
-    """What is left of a row becomes its reflector: 1 in column ``k + 1``, the rest scaled."""
-    LANES, start = SHAPE.lanes, (k + 1) // SHAPE.lanes * SHAPE.lanes
-    for j in range(start + kl.local_id(0) * LANES, right.shape[0], SHAPE.items * LANES):
-        kl.vstore(right, j, factor * kl.vload(right, j, lanes=LANES))
-        if j == start:
-            right[k + 1] = 1
+def zeros_up_to(x: Any, last: Any) -> Any:
+    """A vector with zeros in its lanes up to `last`."""
+    zero = kl.cast(0, x.dtype)
+    if x.lanes == 1:
+        return kl.where(last < 0, x, zero)
+    return kl.vector(*[kl.where(last < i, x[i], zero) for i in kl.static_range(x.lanes)])
 
 
 class Block(NamedTuple):
@@ -217,7 +227,9 @@ def change_rows(a: Any, scratch: Scratch, k: Any, tau: Any, SHAPE: DirectShape) 
     kind, LANES, ROWS, TEAM, TEAMS = a.dtype, SHAPE.lanes, SHAPE.rows, SHAPE.team, SHAPE.teams
     group, team, lane = kl.group_id(0), kl.local_id(0) // TEAM, kl.local_id(0) % TEAM
     left, right = scratch.left[group], scratch.right[group]
-    sums = scratch.sums[group, team] if TEAMS > 1 else scratch.totals[(k + 1) % 2, group]
+    by_left, by_right = left[k + 1], right[k + 1]
+    alone = scratch.sums is None
+    sums = scratch.totals[(k + 1) % 2, team] if alone else scratch.sums[group, team]
     start = (k + 1) // LANES * LANES + lane * LANES
     for j in range(start, a.shape[1], TEAM * LANES):
         kl.vstore(sums, j, kl.splat(kl.cast(0, kind), LANES))
@@ -233,7 +245,7 @@ def change_rows(a: Any, scratch: Scratch, k: Any, tau: Any, SHAPE: DirectShape) 
             multiply(a, (left, right), block, products, k, start, SHAPE)
         for r in kl.static_range(ROWS):
             x[r] = tau * kl.workgroup_reduce(kl.add, lane_sum(products[r]), width=TEAM)
-            c[r] = c[r] - own[r] * left[k + 1] - x[r] * right[k + 1]
+            c[r] = c[r] - own[r] * by_left - x[r] * by_right
             if block.first + r == k + 1:
                 c[r] = 0
         kl.barrier()

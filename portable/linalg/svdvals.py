@@ -41,10 +41,10 @@ Progress = Callable[[Stage, float], None]
 
 _DTYPES: Final = (kl.f16, kl.f32, kl.f64)
 _FEW: Final = 32
-"""Columns up to which a work-item alone rotates them."""
+"""Columns up to which rotations take the least time."""
 
-_SMALL: Final = 64
-"""Columns up to which a workgroup does: one launch, and all matrices at once."""
+_FEW_OF_MANY: Final = 64
+"""The same of several matrices where work-items are many: one launch, and all at once."""
 
 _PARTS: Final = 4
 """Work-items that share a pair of columns, if they are not long."""
@@ -87,14 +87,15 @@ def svdvals(a: ArrayT, *, check_finite: bool = True, progress: Progress | None =
 
     Notes
     -----
-    Up to 32 rows or columns, 64 where work-items are many, if a matrix fits into local memory: one-
-    sided Jacobi rotations, all matrices in one launch. Others follow each other. One that stays in
-    a core's caches is reduced straight to bidiagonal form, column by column, each in one pass over
-    the matrix. The rest go through `dense_to_band` and `band_to_bidiagonal`, with the bandwidth
-    that the tuning table has for the device. `bidiagonal_svdvals` is the last stage of both.
-    The stages follow each other on the device; nothing but the flag of `check_finite` is read from
-    it. Beside `a` one copy of a matrix is held, in single precision for half, and O(m) numbers;
-    each thread keeps those of the last eight sizes that were reduced straight.
+    Up to 32 rows or columns, 64 of several matrices where work-items are many, if a matrix fits
+    into local memory: one-sided Jacobi rotations, all matrices in one launch. Others follow each
+    other. One that stays in a core's caches, or has up to 128 columns where work-items are many,
+    on CUDA rows of up to 4 KiB, is reduced straight to bidiagonal form, column by column, each in
+    one pass over the matrix. The rest go through `dense_to_band` and `band_to_bidiagonal`, with the
+    bandwidth that the tuning table has for the device. `bidiagonal_svdvals` is the last stage of
+    both. The stages follow each other on the device; nothing but the flag of `check_finite` is read
+    from it. Beside `a` one copy of a matrix is held, in single precision for half, and O(m)
+    numbers; each thread keeps those of the last eight sizes that were reduced straight.
 
     Examples
     --------
@@ -110,7 +111,7 @@ def svdvals(a: ArrayT, *, check_finite: bool = True, progress: Progress | None =
     *lead, m, n = (int(x) for x in a.shape)
     values = device.empty((prod(lead), min(m, n)), kind)
     if prod(values.shape) > 0:
-        shape = _jacobi_shape(m, n, kind, device.capabilities)
+        shape = _jacobi_shape((prod(lead), m, n), kind, device.capabilities)
         if shape is not None:
             _by_jacobi(device, a, values, shape, check_finite)
         else:
@@ -131,9 +132,13 @@ def svdvals(a: ArrayT, *, check_finite: bool = True, progress: Progress | None =
 # -- small matrices -------------------------------------------------------------------------------
 
 
-def _jacobi_shape(m: int, n: int, kind: DType, can: Capabilities) -> JacobiShape | None:
+def _jacobi_shape(
+    shape: tuple[int, int, int], kind: DType, can: Capabilities
+) -> JacobiShape | None:
     """The layout for rotations; None unless columns are few and a matrix fits into local memory."""
+    batch, m, n = shape
     rows, columns = max(m, n), min(m, n)
+    most_columns = _FEW_OF_MANY if batch > 1 and not can.lone_work_items else _FEW
     lanes, parts = 1, 1
     if can.lone_work_items:
         lanes = min(can.vector_bytes, 32) // kind.itemsize
@@ -144,10 +149,10 @@ def _jacobi_shape(m: int, n: int, kind: DType, can: Capabilities) -> JacobiShape
             parts *= 2
         while parts > 1 and parts * columns > most:
             parts //= 2
-    shape = JacobiShape(rows, columns, lanes, parts, _SWEEPS, m < n)
+    found = JacobiShape(rows, columns, lanes, parts, _SWEEPS, m < n)
     room = max(can.local_memory, can.local_memory_opt_in) - 64
-    fits = (shape.elements + 2 * columns) * kind.itemsize <= room
-    return shape if fits and columns <= (_FEW if can.lone_work_items else _SMALL) else None
+    fits = (found.elements + 2 * columns) * kind.itemsize <= room
+    return found if fits and columns <= most_columns else None
 
 
 def _by_jacobi(device: Device, a: Any, values: Any, shape: JacobiShape, check_finite: bool) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,7 @@ from portable.linalg.direct_kernels import DirectShape
 from portable.linalg.svdvals import directly
 from portable.sim import checks
 from tests.linalg.matrices import TOLERANCE, matrices
+from tests.support.compilers import CUDA
 
 LAYOUTS = {
     "an item": Direct(DirectShape(lanes=4, rows=4, team=1, teams=1), 1),
@@ -52,12 +54,14 @@ def test_layouts_are_right_and_free_of_races(shape: tuple[int, int], layout: str
         check(a, laid_out(portable.device("simulator"), a, LAYOUTS[layout]))
 
 
-@pytest.mark.parametrize("dtype", ["float32", "float64"])
-@pytest.mark.parametrize("name", list(matrices(9)))
+@pytest.mark.parametrize(
+    ("name", "dtype"), [*((name, "float32") for name in matrices(7)), ("graded", "float64")]
+)
 def test_matrices_of_every_kind(device: Device, name: str, dtype: str) -> None:
-    a = matrices(9)[name].astype(dtype)
-    layout = direct_layout(9, 9, dtypes.dtype(dtype), device.capabilities)
-    check(a, laid_out(device, a, layout or LAYOUTS["a workgroup"]))
+    a = matrices(7)[name].astype(dtype)
+    layout = direct_layout(7, 7, dtypes.dtype(dtype), device.capabilities)
+    assert layout is not None
+    check(a, laid_out(device, a, layout))
 
 
 @pytest.mark.needs_compiler
@@ -82,7 +86,8 @@ def test_threads_do_not_meet() -> None:
 def test_progress_tells_of_every_stage(device: Device) -> None:
     told: list[tuple[str, float]] = []
     a = random_matrix(9, 9, "float32")
-    layout = direct_layout(9, 9, dtypes.float32, device.capabilities) or LAYOUTS["a workgroup"]
+    layout = direct_layout(9, 9, dtypes.float32, device.capabilities)
+    assert layout is not None
     laid_out(device, a, layout, progress=lambda stage, done: told.append((stage, done)))
     assert told == [("band", 1), ("bidiagonal", 1), ("values", 1)]
 
@@ -93,3 +98,16 @@ def test_large_and_tall_matrices_go_by_way_of_a_band() -> None:
     assert direct_layout(200, 200, dtypes.float64, can) is not None
     assert direct_layout(4000, 4000, dtypes.float32, can) is None
     assert direct_layout(9000, 100, dtypes.float32, can) is None
+
+
+def test_a_launch_a_column_only_where_launches_are_replayed() -> None:
+    replays = replace(CUDA, replays=True)
+    replayed = direct_layout(500, 500, dtypes.float64, replays)
+    assert replayed is not None
+    assert replayed.groups > 1
+    assert direct_layout(800, 800, dtypes.float64, replays) is None
+    one_by_one = replace(CUDA, replays=False)
+    assert direct_layout(500, 500, dtypes.float32, one_by_one) is None
+    alone = direct_layout(128, 128, dtypes.float32, one_by_one)
+    assert alone is not None
+    assert alone.groups == 1
