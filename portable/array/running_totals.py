@@ -14,7 +14,7 @@ from portable.primitives.base.geometry import normalized_axis
 from portable.primitives.base.promotion import accumulator
 from portable.primitives.base.recipe import Plans, Recipe
 from portable.primitives.maps.engine import check_operands, recorded
-from portable.primitives.reductions import reduction_kernels as k
+from portable.primitives.reductions import operations as k
 from portable.primitives.reductions.merging import Merge
 from portable.primitives.scans.scanning import scanned
 

@@ -24,7 +24,7 @@ from portable.primitives.base.storage import Storage, contiguous_strides
 from portable.primitives.maps.engine import applied, check_operands, recorded
 from portable.primitives.maps.operation import conversion_to
 from portable.primitives.moves.reshaping import converted
-from portable.primitives.reductions import reduction_kernels as k
+from portable.primitives.reductions import operations as k
 from portable.primitives.reductions.axis import grouped, reduced
 from portable.primitives.reductions.bool_words import counted_in_words, in_words
 from portable.primitives.reductions.merging import Merge

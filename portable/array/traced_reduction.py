@@ -14,7 +14,7 @@ from portable.errors import DTypeError
 from portable.primitives.base.numbers import highest, lowest
 from portable.primitives.base.promotion import accumulator
 from portable.primitives.maps.operation import conversion_to
-from portable.primitives.reductions import reduction_kernels as k
+from portable.primitives.reductions import operations as k
 from portable.primitives.reductions.merging import Merge
 
 __all__ = ["REDUCTIONS", "Reduction", "reduction"]

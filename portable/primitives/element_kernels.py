@@ -13,11 +13,9 @@ from portable.lang.function import function
 from portable.lang.kernel import kernel
 from portable.primitives.elements import element_at, put_at
 from portable.primitives.maps.elementwise_kernel import product_of, unravelled
+from portable.primitives.reductions.merging import CHAINS
 
 __all__ = ["How", "map_elements", "reduce_elements", "scan_elements"]
-
-_CHAINS = 4
-"""Totals that a work-item adds to in turn, so that none waits for the one before."""
 
 
 @dataclass(frozen=True)
@@ -56,39 +54,25 @@ class How:
 
 
 @kernel
-def reduce_elements(
-    arrays: Any, neutral: Any, out: Any, *, HOW: Any, WIDTH: int, TALL: int, SECTION: int
-) -> None:
-    """Reduces sections of `SECTION` elements of each row: ``out[..., s]`` is the `s`-th's total.
-
-    A workgroup does one section of `TALL` rows, `WIDTH` work-items each.
-    """
-    shape = arrays[0].shape
-    lead = shape[: HOW.lead]
-    sections = out[0].shape[HOW.lead]
-    item = kl.local_id(0)
-    group = kl.group_id(0)
-    s = group % sections
-    row = group // sections * TALL + item // WIDTH
-    inside = row < product_of(lead)
-    outer = unravelled(row, lead)
+def reduce_elements(arrays: Any, neutral: Any, out: Any, *, HOW: Any, CUT: Any) -> None:
+    """Reduces sections of each row, cut as `CUT` says: ``out[..., s]`` is the `s`-th's total."""
+    shape, width = arrays[0].shape, CUT.width
+    own = CUT.own(shape[: HOW.lead], product_of(shape[HOW.lead :]))
     total = neutral
-    if inside:
-        first = s * SECTION + item % WIDTH
-        stop = kl.minimum(s * SECTION + SECTION, product_of(shape[HOW.lead :]))
-        whole = first + kl.maximum(stop - first, 0) // (_CHAINS * WIDTH) * (_CHAINS * WIDTH)
-        totals = tuple([neutral for _ in range(_CHAINS)])
-        for i in range(first, whole, _CHAINS * WIDTH):
-            totals = tuple(
-                [HOW.op(totals[k], HOW.value(arrays, outer, i + k * WIDTH)) for k in range(_CHAINS)]
-            )
-        for i in range(whole, stop, WIDTH):
-            total = HOW.op(total, HOW.value(arrays, outer, i))
-        for k in kl.static_range(_CHAINS):
+    if own.inside:
+        first = own.first + kl.local_id(0) % width
+        whole = first + kl.maximum(own.stop - first, 0) // (CHAINS * width) * (CHAINS * width)
+        totals = tuple([neutral for _ in range(CHAINS)])
+        for i in range(first, whole, CHAINS * width):
+            more = [HOW.value(arrays, own.outer, i + k * width) for k in range(CHAINS)]
+            totals = tuple([HOW.op(totals[k], more[k]) for k in range(CHAINS)])
+        for i in range(whole, own.stop, width):
+            total = HOW.op(total, HOW.value(arrays, own.outer, i))
+        for k in kl.static_range(CHAINS):
             total = HOW.op(total, totals[k])
-    total = kl.workgroup_reduce(HOW.op, total, width=WIDTH)
-    if inside and item % WIDTH == 0:
-        put_at(out, (*outer, s), total, HOW.total)
+    total = kl.workgroup_reduce(HOW.op, total, width=width)
+    if own.inside and kl.local_id(0) % width == 0:
+        put_at(out, (*own.outer, own.number), total, HOW.total)
 
 
 @kernel

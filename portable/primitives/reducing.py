@@ -268,18 +268,9 @@ def _by_elements(
         outer, length = views[0].shape[:lead], prod(views[0].shape[lead:])
         shares = cut(views[0].viewed((prod(outer), length), (0, 0)), 1)
         out = _new(recipe, (*outer, shares.sections), totals)
-        recipe.launch(
-            reduce_elements,
-            shares.groups * shares.items,
-            shares.items,
-            views,
-            totals.neutral,
-            out,
-            HOW=how,
-            WIDTH=shares.width,
-            TALL=shares.tall,
-            SECTION=shares.section,
-        )
+        items, given = shares.groups * shares.items, (views, totals.neutral, out)
+        constants = {"HOW": how, "CUT": shares.constant}
+        recipe.launch(reduce_elements, items, shares.items, *given, **constants)
         if shares.sections == 1:
             return out
         views, how = out, totals.how(lead, again=True)

@@ -15,7 +15,7 @@ from portable.backend import Capabilities, Device
 from portable.dtypes import DType, complex64, complex128, float32, float64, int32, int64
 from portable.primitives.maps import work
 from portable.primitives.reductions.merging import Merge
-from portable.primitives.reductions.reduction_kernels import product, total
+from portable.primitives.reductions.operations import product, total
 from portable.primitives.scans import block_scanning
 from portable.primitives.scans.block_kernels import Blocks, scan_blocks_in_turn, scan_rows
 from portable.primitives.scans.tuning import Lines

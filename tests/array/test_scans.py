@@ -12,7 +12,7 @@ import portable.array as xp
 from portable.backend import Device
 from portable.dtypes import DType, complex64, complex128, float32, float64, int32, int64
 from portable.primitives.reductions.merging import Merge
-from portable.primitives.reductions.reduction_kernels import product, total
+from portable.primitives.reductions.operations import product, total
 from portable.primitives.scans.lookback_kernels import LookBack, scan_in_turn
 from portable.primitives.scans.scan_kernels import Tile
 from portable.primitives.scans.strip_lookback_kernels import Strip, scan_strips_in_turn

@@ -33,13 +33,14 @@ from portable.primitives.moves.copy_kernels import copy_several
 from portable.primitives.moves.gather_kernels import gather
 from portable.primitives.moves.index_kernels import check
 from portable.primitives.moves.scatter_kernels import scatter
-from portable.primitives.reductions.best_kernels import best_columns
+from portable.primitives.reductions.best_kernels import Best
+from portable.primitives.reductions.column_kernels import reduce_columns
 from portable.primitives.reductions.merging import Merge
-from portable.primitives.reductions.moment_kernels import moments_by_workgroup
-from portable.primitives.reductions.reduction_kernels import reduce_columns, total
+from portable.primitives.reductions.moment_kernels import Spread
+from portable.primitives.reductions.operations import total
+from portable.primitives.reductions.sections import Sections
 from portable.primitives.reductions.strip_kernels import reduce_strips
 from portable.primitives.reductions.workgroup_kernels import (
-    best_by_workgroup,
     reduce_at_once,
     reduce_by_workgroup,
 )
@@ -98,7 +99,7 @@ COUNT, NONE = ScalarSpec("int"), StaticSpec(None)
 LONG = ScalarSpec("float", kl.i64)
 SECTIONS = {"WIDTH": 256, "AHEAD": 4, "FEW": 2048}
 SUM = Merge(total, kl.f32, 0, lanes=4)
-SHARED = {"WIDTH": 256, "TALL": 1, "SECTION": 16384}
+SHARED = Sections(16384, 256)
 KEYS = {"WIDTH": 256, "ORDER": Order("f", 32, True)}
 COLUMNS = {"STRIP": 1, "SECTION": 64}
 STEPS = (
@@ -121,14 +122,24 @@ LAUNCHES: dict[str, tuple[Kernel, tuple[int, int, int], tuple[Any, ...], dict[st
         (all_of(LINE, LINE), all_of(LINE)),
         FUSED,
     ),
-    "reduce": (reduce_by_workgroup, (256, 1, 1), (MATRIX, MATRIX), {"MERGE": SUM, **SHARED}),
+    "reduce": (
+        reduce_by_workgroup,
+        (256, 1, 1),
+        (all_of(MATRIX), all_of(MATRIX)),
+        {"FOLD": SUM, "CUT": SHARED},
+    ),
     "reduce at once": (
         reduce_at_once,
         (256, 1, 1),
         (MATRIX, MATRIX, COUNTS, LINE),
         {"MERGE": SUM, "WIDTH": 256, "AHEAD": 4},
     ),
-    "columns": (reduce_columns, (64, 1, 1), (MATRIX, MATRIX), {"MERGE": SUM.taking(1), **COLUMNS}),
+    "columns": (
+        reduce_columns,
+        (64, 1, 1),
+        (MATRIX, all_of(MATRIX)),
+        {"FOLD": SUM.taking(1), **COLUMNS},
+    ),
     "strips": (
         reduce_strips,
         (256, 1, 1),
@@ -136,16 +147,22 @@ LAUNCHES: dict[str, tuple[Kernel, tuple[int, int, int], tuple[Any, ...], dict[st
         {"MERGE": SUM, "WIDTH": 32, "TALL": 8},
     ),
     "moments": (
-        moments_by_workgroup,
+        reduce_by_workgroup,
         (256, 1, 1),
-        (MATRIX, MATRIX, MATRIX, NONE),
-        {"MERGE": SUM, **SHARED},
+        (all_of(MATRIX), all_of(MATRIX, MATRIX, NONE)),
+        {"FOLD": Spread(SUM, kl.i32), "CUT": SHARED},
     ),
     "variances at once": (
-        moments_by_workgroup,
+        reduce_by_workgroup,
         (256, 1, 1),
-        (MATRIX, NONE, LINE, SCALE),
-        {"MERGE": SUM, **SHARED, "ROOT": True},
+        (all_of(MATRIX), all_of(NONE, MATRIX, SCALE)),
+        {"FOLD": Spread(SUM, kl.i32, root=True), "CUT": replace(SHARED, one=True)},
+    ),
+    "variances of parts": (
+        reduce_by_workgroup,
+        (256, 1, 1),
+        (all_of(MATRIX, MATRIX, COUNT), all_of(NONE, MATRIX, SCALE)),
+        {"FOLD": Spread(SUM.taking(1), kl.i32, 16384), "CUT": replace(SHARED, one=True)},
     ),
     "transform": (
         transform_by_workgroup,
@@ -251,16 +268,16 @@ LAUNCHES: dict[str, tuple[Kernel, tuple[int, int, int], tuple[Any, ...], dict[st
         {"AXIS": 0, "COUNT": 1, "NUMBER": False, "AT_ONCE": True, "CHUNK": 1, "ROWS": 1},
     ),
     "best": (
-        best_by_workgroup,
+        reduce_by_workgroup,
         (256, 1, 1),
-        (MATRIX, NONE, MATRIX, PLACES),
-        {"LARGEST": True, "PLACE": kl.i32, "LANES": 4, **SHARED},
+        (all_of(MATRIX, NONE), all_of(MATRIX, PLACES)),
+        {"FOLD": Best(True, kl.f32, kl.i32, 4), "CUT": SHARED},
     ),
     "scan": (
         scan_by_workgroup,
         (256, 1, 1),
         (MATRIX, MATRIX, MATRIX),
-        {"TILE": Tile(SUM, 256, 4), "TALL": 1, "SECTION": 16384, "SHIFT": 1},
+        {"TILE": Tile(SUM, 256, 4), "CUT": SHARED, "SHIFT": 1},
     ),
     "scan in turn": (
         scan_in_turn,
@@ -281,10 +298,10 @@ LAUNCHES: dict[str, tuple[Kernel, tuple[int, int, int], tuple[Any, ...], dict[st
         {"MERGE": SUM.taking(1), **COLUMNS, "STARTS": 32, "SHIFT": 0, "STREAMING": False},
     ),
     "best of columns": (
-        best_columns,
+        reduce_columns,
         (64, 1, 1),
-        (MATRIX, MATRIX, PLACES),
-        {"LARGEST": False, "KIND": kl.f32, "PLACE": kl.i32, "LANES": 1, **COLUMNS},
+        (MATRIX, all_of(MATRIX, PLACES)),
+        {"FOLD": Best(False, kl.f32, kl.i32, 1), **COLUMNS},
     ),
     "check": (
         check,

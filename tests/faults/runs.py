@@ -29,11 +29,12 @@ from portable.nn.stages.layer_product import transpose
 from portable.primitives.base.recipe import Recipe
 from portable.primitives.masks.compaction_kernels import Mask, Results, compact_by_workgroup
 from portable.primitives.masks.mask_kernels import pack_by_workgroup
+from portable.primitives.reductions.best_kernels import Best
 from portable.primitives.reductions.merging import Merge
-from portable.primitives.reductions.reduction_kernels import total
+from portable.primitives.reductions.operations import total
+from portable.primitives.reductions.sections import Sections
 from portable.primitives.reductions.strip_kernels import reduce_strips
 from portable.primitives.reductions.workgroup_kernels import (
-    best_by_workgroup,
     reduce_at_once,
     reduce_by_workgroup,
 )
@@ -399,7 +400,8 @@ def collectives() -> None:
 def reductions_together() -> None:
     a = np.random.default_rng(1).integers(-9, 9, (3, 150)).astype(np.int32)
     out = empty(3, 1, kind=int32)
-    reduce_by_workgroup[2 * 32, 32](a, out, MERGE=PAIRS, WIDTH=16, TALL=2, SECTION=150)
+    cut = Sections(150, 16, 2, one=True)
+    reduce_by_workgroup[2 * 32, 32]((a,), (out,), FOLD=PAIRS, CUT=cut)
     np.testing.assert_array_equal(out[:, 0], a.sum(1))
 
 
@@ -440,7 +442,8 @@ def totals_of_sections() -> None:
     a = integers(3, 75)
     out = empty(3, 75, kind=int32)
     tile = TileOfRows(PAIRS, 8, 2)
-    scan_by_workgroup[2 * 16, 16](a, None, out, TILE=tile, TALL=2, SECTION=75, SHIFT=0)
+    cut = Sections(75, 8, 2, one=True)
+    scan_by_workgroup[2 * 16, 16](a, None, out, TILE=tile, CUT=cut, SHIFT=0)
     np.testing.assert_array_equal(out, np.cumsum(a, axis=1))
 
 
@@ -457,8 +460,8 @@ def reductions_of_strips() -> None:
 def positions_of_the_greatest() -> None:
     a = integers(3, 75)
     values, out = empty(3, 1, kind=int32), empty(3, 1, kind=int64)
-    how = {"LARGEST": True, "PLACE": int32, "LANES": 2, "WIDTH": 16, "TALL": 2, "SECTION": 75}
-    best_by_workgroup[2 * 32, 32](a, None, values, out, **how)
+    how = {"FOLD": Best(True, int32, int32, 2), "CUT": Sections(75, 16, 2, one=True)}
+    reduce_by_workgroup[2 * 32, 32]((a, None), (values, out), **how)
     np.testing.assert_array_equal(out[:, 0], a.argmax(1))
 
 

@@ -13,7 +13,7 @@ from portable.primitives.base.recipe import Recipe
 from portable.primitives.masks.mask_kernels import pack, pack_by_workgroup
 from portable.primitives.masks.tuning import sections_for
 from portable.primitives.reductions.merging import Merge
-from portable.primitives.reductions.reduction_kernels import total
+from portable.primitives.reductions.operations import total
 from portable.primitives.scans.scanning import scanned
 
 __all__ = [

@@ -16,18 +16,21 @@ from portable.primitives.base.by_queue import zeros_by_queue
 from portable.primitives.base.geometry import collapsed, power_of_two
 from portable.primitives.base.recipe import Recipe
 from portable.primitives.base.storage import contiguous_strides
+from portable.primitives.reductions.column_kernels import reduce_columns
 from portable.primitives.reductions.merging import Merge
-from portable.primitives.reductions.reduction_kernels import reduce_columns
+from portable.primitives.reductions.sections import Sections
 from portable.primitives.reductions.strip_kernels import reduce_strips
 from portable.primitives.reductions.tuning import Columns, columns_for, shares_for
 from portable.primitives.reductions.workgroup_kernels import reduce_at_once, reduce_by_workgroup
 
 __all__ = [
     "Cut",
+    "Strips",
     "column_strips",
     "cut",
     "grouped",
     "lanes_for",
+    "launch_by_workgroup",
     "lies_crosswise",
     "reduced",
 ]
@@ -61,9 +64,10 @@ class Cut:
         """Work-items of a workgroup."""
         return self.width * self.tall
 
-    def constants(self) -> dict[str, int]:
+    @property
+    def constant(self) -> Sections:
         """As kernels take it."""
-        return {"WIDTH": self.width, "TALL": self.tall, "SECTION": self.section}
+        return Sections(self.section, self.width, self.tall, self.sections == 1)
 
 
 def reduced(recipe: Recipe, x: Any, axes: tuple[int, ...], merge: Merge, result: DType) -> Any:
@@ -147,9 +151,17 @@ def _pass(recipe: Recipe, x: Any, merge: Merge, first: Any, result: DType) -> An
     if how.sections > 1 and x.device.capabilities.memory_orders == "acq_rel":
         return _pass_at_once(recipe, x, how.width, merge, result)
     out = recipe.empty((*x.shape[:-1], how.sections), result if how.sections == 1 else merge.kind)
-    constants = {"MERGE": merge, **how.constants()}
-    recipe.launch(reduce_by_workgroup, how.groups * how.items, how.items, x, out, **constants)
+    launch_by_workgroup(recipe, (x,), (out,), merge, how)
     return out
+
+
+def launch_by_workgroup(
+    recipe: Recipe, arrays: tuple[Any, ...], outs: tuple[Any, ...], fold: Any, how: Cut
+) -> None:
+    """The launch of `reduce_by_workgroup`, which says what it takes, over rows that are cut so."""
+    items = how.groups * how.items
+    constants = {"FOLD": fold, "CUT": how.constant}
+    recipe.launch(reduce_by_workgroup, items, how.items, arrays, outs, **constants)
 
 
 def _pass_at_once(recipe: Recipe, x: Any, width: int, merge: Merge, result: DType) -> Any:
@@ -178,8 +190,8 @@ def _pass_over_columns(recipe: Recipe, x: Any, merge: Merge, result: DType) -> A
     strips = -(-rows // (merge.lanes * strip))
     sections = -(-x.shape[-1] // share.depth)
     out = recipe.empty((*x.shape[:-1], sections), result if sections == 1 else merge.kind)
-    constants = {"MERGE": merge, "STRIP": strip, "SECTION": share.depth}
-    recipe.launch(reduce_columns, strips * sections, 1, x, out, **constants)
+    constants = {"FOLD": merge, "STRIP": strip, "SECTION": share.depth}
+    recipe.launch(reduce_columns, strips * sections, 1, x, (out,), **constants)
     return out
 
 
@@ -239,6 +251,11 @@ class Strips:
     sections: int
     items: int
     group: int
+
+    def launch(self, recipe: Recipe, x: Any, outs: tuple[Any, ...], fold: Any) -> None:
+        """The launch of `reduce_columns`, which says what it takes."""
+        constants = {"FOLD": fold, "STRIP": self.strip, "SECTION": self.section}
+        recipe.launch(reduce_columns, self.items, self.group, x, outs, **constants)
 
 
 def column_strips(x: Any, lanes: int, share: Columns) -> Strips:

@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Any
 
+from portable import lang as kl
 from portable.dtypes import DType, int32, int64
+from portable.primitives.base.numbers import highest, lowest
 from portable.primitives.base.recipe import Recipe
-from portable.primitives.reductions.axis import column_strips, cut, lanes_for, lies_crosswise
-from portable.primitives.reductions.best_kernels import best_blocks, best_columns
+from portable.primitives.reductions.axis import (
+    column_strips,
+    cut,
+    lanes_for,
+    launch_by_workgroup,
+    lies_crosswise,
+)
+from portable.primitives.reductions.best_kernels import Best, best_blocks
+from portable.primitives.reductions.merging import Merge
 from portable.primitives.reductions.tuning import best_for
-from portable.primitives.reductions.workgroup_kernels import best_by_workgroup
 
 __all__ = ["best_along_last"]
-
-_BLOCK: Final = 8192
 
 
 def best_along_last(recipe: Recipe, x: Any, largest: bool) -> Any:
@@ -52,9 +58,8 @@ def _by_workgroup(
     lanes = lanes_for(x, place, -1) if places is None else 1
     how = cut(x, lanes)
     found = _new(recipe, x, how.sections)
-    given = x, places, *found
-    constants = {"LARGEST": largest, "PLACE": place, "LANES": lanes, **how.constants()}
-    recipe.launch(best_by_workgroup, how.groups * how.items, how.items, *given, **constants)
+    fold = Best(largest, x.dtype.register, place, lanes)
+    launch_by_workgroup(recipe, (x, places), found, fold, how)
     return found
 
 
@@ -62,7 +67,9 @@ def _blocks(recipe: Recipe, x: Any, largest: bool) -> tuple[Any, Any]:
     lanes = lanes_for(x, x.dtype, -1)
     how = cut(x, lanes)
     found = _new(recipe, x, how.sections)
-    constants = {"LARGEST": largest, "LANES": lanes, "BLOCK": _BLOCK, "SECTION": how.section}
+    op, neutral = (kl.maximum, lowest) if largest else (kl.minimum, highest)
+    merge = Merge(op, x.dtype.register, neutral(x.dtype), lanes=lanes)
+    constants = {"MERGE": merge, "LARGEST": largest, "CUT": how.constant}
     recipe.launch(best_blocks, how.groups, 1, x, *found, **constants)
     return found
 
@@ -71,7 +78,5 @@ def _columns(recipe: Recipe, x: Any, largest: bool, place: DType) -> tuple[Any, 
     lanes = lanes_for(x, place, -2)
     cut = column_strips(x, lanes, best_for(x.device.capabilities))
     found = _new(recipe, x, cut.sections)
-    how = {"LANES": lanes, "STRIP": cut.strip, "SECTION": cut.section}
-    kinds = {"KIND": x.dtype.register, "PLACE": place}
-    recipe.launch(best_columns, cut.items, cut.group, x, *found, LARGEST=largest, **kinds, **how)
+    cut.launch(recipe, x, found, Best(largest, x.dtype.register, place, lanes))
     return found

@@ -1,45 +1,27 @@
-"""The positions of least and greatest elements along one axis, where work-items do long stretches.
-
-What work-items find together is in `workgroup_kernels.best_by_workgroup`.
-"""
+"""The positions of least and greatest elements along one axis."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 from portable import lang as kl
 from portable.lang.function import function
 from portable.lang.kernel import kernel
-from portable.primitives.maps.elementwise_kernel import product_of, unravelled
-from portable.primitives.reductions.merging import folded
-from portable.primitives.reductions.reduction_kernels import keep_lanes, wins
+from portable.primitives.maps.elementwise_kernel import lane_numbers
+from portable.primitives.reductions.merging import CHAINS
 
-__all__ = ["best_blocks", "best_columns"]
+__all__ = ["Best", "best_blocks"]
 
-_CHAINS = 4
-"""Vectors of which a work-item finds the best in turn, so that none waits for the one before."""
+_BLOCK = 8192
+"""Elements of which a work-item that is alone finds the best value at a time."""
 
 
 @function
-def best_value(x: Any, outer: Any, first: Any, stop: Any, LANES: Any, LARGEST: Any) -> Any:
-    """The least or greatest element from `first` to `stop` of a row; NaN if there is one."""
-    merge = kl.maximum if LARGEST else kl.minimum
-    result = x[*outer, first]
-    r = first
-    span = _CHAINS * LANES
-    if LANES > 1 and first + span <= stop:
-        best = [kl.vload(x, *outer, r + c * LANES, lanes=LANES) for c in kl.static_range(_CHAINS)]
-        r = r + span
-        while r + span <= stop:
-            best = [
-                merge(best[c], kl.vload(x, *outer, r + c * LANES, lanes=LANES))
-                for c in kl.static_range(_CHAINS)
-            ]
-            r = r + span
-        result = folded(merge(merge(best[0], best[1]), merge(best[2], best[3])), LANES, merge)
-    for q in range(r, stop):
-        result = merge(result, x[*outer, q])
-    return result
+def wins(x: Any, y: Any, LARGEST: Any) -> Any:
+    """Whether a later `x` wins over an earlier `y`: by value, or as the first NaN."""
+    better = x > y if LARGEST else x < y
+    return better | ((x != x) & (y == y))
 
 
 @function
@@ -48,86 +30,142 @@ def same(x: Any, y: Any) -> Any:
     return (x == y) | ((x != x) & (y != y))
 
 
+@dataclass(frozen=True)
+class Found:
+    """An element, or a vector of some, and its position."""
+
+    value: Any
+    place: Any
+
+
+@dataclass(frozen=True)
+class Best:
+    """How least or greatest elements are found; a constant of kernels.
+
+    Of `reduce_by_workgroup` and `reduce_columns`. The former reads an array and the positions of
+    its elements, or None: their own; both write values and positions.
+
+    Attributes
+    ----------
+    largest : bool
+        Whether the greatest are looked for.
+    kind, place : DType
+        In which values are compared, and positions counted.
+    lanes : int
+        How many neighbours are a vector.
+    """
+
+    largest: bool
+    kind: Any
+    place: Any
+    lanes: int
+
+    @function
+    def __call__(self, x: Any, y: Any) -> Any:
+        """The one of two that is greater, or less, or else comes first."""
+        tied = same(x.value, y.value) & (y.place < x.place)
+        return kl.where(wins(y.value, x.value, self.largest) | tied, y, x)
+
+    @function
+    def nothing(self) -> Any:
+        """What work-items without a row have."""
+        return Found(kl.cast(0, self.kind), kl.cast(0, self.place))
+
+    @function
+    def at(self, arrays: Any, outer: Any, r: Any) -> Any:
+        """The element at `r` of a row, and its position: `r`, or what is given."""
+        x, places = arrays
+        return Found(x[*outer, r], kl.cast(r if places is None else places[*outer, r], self.place))
+
+    @function
+    def of_section(self, arrays: Any, own: Any, WIDTH: Any) -> Any:
+        """The best of this work-item's elements; without any, it has the section's first."""
+        x, lanes = arrays[0], self.lanes
+        r = own.first + kl.local_id(0) % WIDTH * lanes
+        found = self.at(arrays, own.outer, kl.where(r < own.stop, r, own.first))
+        if lanes > 1:
+            full = kl.minimum(own.stop, x.shape[x.ndim - 1] - (lanes - 1))
+            steps = lane_numbers(self.place, lanes)
+            each = Found(kl.splat(found.value, lanes), kl.splat(found.place, lanes))
+            while r < full:
+                values = kl.vload(x, *own.outer, r, lanes=lanes)
+                new = Found(values, steps + kl.cast(r, self.place))
+                each = kl.where(wins(new.value, each.value, self.largest), new, each)
+                r = r + WIDTH * lanes
+            for lane in kl.static_range(lanes):
+                found = self(found, Found(each.value[lane], each.place[lane]))
+        end = kl.minimum(r + lanes, own.stop) if lanes > 1 else own.stop
+        for q in range(r, end, 1 if lanes > 1 else WIDTH):
+            one = self.at(arrays, own.outer, q)
+            found = kl.where(wins(one.value, found.value, self.largest), one, found)
+        return found
+
+    @function
+    def put(self, outs: Any, own: Any, found: Any) -> None:
+        """Writes a value and its position."""
+        outs[0][*own.outer, own.number] = found.value
+        outs[1][*own.outer, own.number] = kl.cast(found.place, kl.i64)
+
+    # -- of columns -----------------------------------------------------------------------------
+
+    @property
+    def held(self) -> Any:
+        """The types of values and positions."""
+        return (self.kind, self.place)
+
+    @function
+    def started(self, x: Any, outer: Any, r: Any) -> Any:
+        """The elements at `r`, and their position."""
+        value = kl.vload(x, *outer, r, lanes=self.lanes, axis=x.ndim - 2)
+        return value, kl.splat(kl.cast(r, self.place), self.lanes)
+
+    @function
+    def further(self, x: Any, outer: Any, r: Any, done: Any, totals: Any, COUNT: int) -> Any:
+        """The best of these and of `COUNT` elements along the last axis."""
+        best = Found(*totals)
+        for k in kl.static_range(COUNT):
+            new = Found(*self.started(x, outer, r + k))
+            best = kl.where(wins(new.value, best.value, self.largest), new, best)
+        return best.value, best.place
+
+
 @kernel
-def best_blocks(
-    x: Any, values: Any, out: Any, *, LARGEST: bool, LANES: int, BLOCK: int, SECTION: int
-) -> None:
+def best_blocks(x: Any, values: Any, out: Any, *, MERGE: Any, LARGEST: bool, CUT: Any) -> None:
     """The least or greatest element of each section of the last axis, and its position.
 
-    A work-item does a section: it finds the best value of each `BLOCK` elements, and then where in
-    the first of the best blocks that is.
+    For work-items that do long stretches alone: each finds the best value of every `_BLOCK`
+    elements of its section, and then where in the first of the best blocks that is. So it compares
+    no positions, which costs several times as much where many small elements make a vector.
+
+    Parameters
+    ----------
+    x : array
+        What is read.
+    values, out : array
+        The best value of each section, and its position.
+    MERGE : Merge
+        Finds the better value of two.
+    LARGEST : bool
+        Whether the greatest are looked for.
+    CUT : Sections
+        How rows are cut.
     """
     lead = x.shape[: x.ndim - 1]
-    length = x.shape[x.ndim - 1]
-    sections = out.shape[out.ndim - 1]
-    item = kl.global_id(0)
-    if item < product_of(lead) * sections:
-        outer = unravelled(item // sections, lead)
-        s = item % sections
-        stop = kl.minimum(s * SECTION + SECTION, length)
-        place = s * SECTION
-        best = x[*outer, place]
-        for block in range(place, stop, BLOCK):
-            end = kl.minimum(block + BLOCK, stop)
-            value = best_value(x, outer, block, end, LANES, LARGEST)
-            if wins(value, best, LARGEST):
-                best = value
-                place = block
-        span = 16 * LANES
-        here = False
-        while not here:
-            end = kl.minimum(place + span, stop)
-            here = same(best_value(x, outer, place, end, LANES, LARGEST), best)
-            place = kl.where(here, place, place + span)
-        while not same(x[*outer, place], best):
-            place = place + 1
-        values[*outer, s] = best
-        out[*outer, s] = kl.cast(place, kl.i64)
-
-
-@kernel
-def best_columns(
-    x: Any,
-    values: Any,
-    out: Any,
-    *,
-    LARGEST: bool,
-    KIND: Any,
-    PLACE: Any,
-    LANES: int,
-    STRIP: int,
-    SECTION: int,
-) -> None:
-    """The same where neighbours lie along the last axis but one.
-
-    A work-item does `STRIP` vectors of `LANES` rows; values are compared in `KIND`, positions
-    counted in `PLACE`.
-    """
-    lead = x.shape[: x.ndim - 1]
-    length = x.shape[x.ndim - 1]
-    sections = out.shape[out.ndim - 1]
-    rows = product_of(lead)
-    strips = kl.cdiv(rows, LANES * STRIP)
-    item = kl.global_id(0)
-    s = item // strips
-    row = item % strips * (LANES * STRIP)
-    if s < sections:
-        first = s * SECTION
-        strip = kl.private((STRIP,), KIND, lanes=LANES)
-        places = kl.private((STRIP,), PLACE, lanes=LANES)
-        count = kl.minimum(kl.cdiv(rows - row, LANES), STRIP)
-        for k in range(count):
-            outer = unravelled(row + k * LANES, lead)
-            strip[k] = kl.vload(x, *outer, first, lanes=LANES, axis=x.ndim - 2)
-            places[k] = kl.splat(kl.cast(first, PLACE), LANES)
-        for r in range(first + 1, kl.minimum(first + SECTION, length)):
-            at = kl.splat(kl.cast(r, PLACE), LANES)
-            for k in range(count):
-                outer = unravelled(row + k * LANES, lead)
-                new = kl.vload(x, *outer, r, lanes=LANES, axis=x.ndim - 2)
-                won = wins(new, strip[k], LARGEST)
-                strip[k] = kl.where(won, new, strip[k])
-                places[k] = kl.where(won, at, places[k])
-        for k in range(count):
-            keep_lanes(values, row + k * LANES, s, strip[k], LANES)
-            keep_lanes(out, row + k * LANES, s, kl.cast(places[k], kl.i64), LANES)
+    own = CUT.own(lead, x.shape[x.ndim - 1])
+    outer, place, jump = own.outer, own.first, CHAINS * MERGE.lanes
+    best = x[*outer, place]
+    for block in range(place, own.stop, _BLOCK):
+        end = kl.minimum(block + _BLOCK, own.stop)
+        value = MERGE.along(x, outer, block, end, jump, 1, CHAINS)
+        if wins(value, best, LARGEST):
+            best = value
+            place = block
+    here = False
+    while not here:
+        end = kl.minimum(place + 4 * jump, own.stop)
+        here = same(MERGE.along(x, outer, place, end, jump, 1, CHAINS), best)
+        place = kl.where(here, place, place + 4 * jump)
+    while not same(x[*outer, place], best):
+        place = place + 1
+    values[*outer, own.number] = best
+    out[*outer, own.number] = kl.cast(place, kl.i64)

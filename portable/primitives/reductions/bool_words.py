@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from portable.dtypes import DType, bool_, uint32
 from portable.primitives.reductions.merging import Merge
-from portable.primitives.reductions.reduction_kernels import (
+from portable.primitives.reductions.operations import (
     TRUE_WORD,
     all_true,
     how_many_true,

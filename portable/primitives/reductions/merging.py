@@ -8,13 +8,10 @@ from typing import Any
 from portable import lang as kl
 from portable.lang.function import function
 
-__all__ = ["Merge", "folded", "read"]
+__all__ = ["CHAINS", "Merge", "folded"]
 
-
-@function
-def read(x: Any, outer: Any, r: Any, lanes: Any, axis: Any, kind: Any) -> Any:
-    """`lanes` elements along an axis, at `r` of the last one, in a type."""
-    return kl.cast(kl.vload(x, *outer, r, lanes=lanes, axis=axis), kind)
+CHAINS = 4
+"""Totals that a work-item adds to in turn, so that none waits for the one before."""
 
 
 @function
@@ -88,3 +85,68 @@ class Merge:
     def folded(self, values: Any) -> Any:
         """What the lanes come to."""
         return folded(values, self.lanes, self.op)
+
+    # -- of rows, see `workgroup_kernels.reduce_by_workgroup` --------------------------------------
+
+    @function
+    def of_section(self, arrays: Any, own: Any, WIDTH: Any) -> Any:
+        """What this work-item's elements of a section come to."""
+        jump = CHAINS * WIDTH * self.lanes
+        return self.along(arrays[0], own.outer, own.first, own.stop, jump, WIDTH, CHAINS)
+
+    @function
+    def along(
+        self, x: Any, outer: Any, begin: Any, stop: Any, jump: Any, WIDTH: Any, AHEAD: Any
+    ) -> Any:
+        """What this work-item's elements come to; neighbours take neighbouring vectors.
+
+        From `begin` on it takes `AHEAD` vectors, `WIDTH` of them apart, reads them all before it
+        merges them, and goes on `jump` elements further. It counts what is left, since positions
+        beyond the end may not fit into an index.
+        """
+        across = kl.local_id(0) % WIDTH * self.lanes
+        full = kl.minimum(stop, x.shape[x.ndim - 1] - (self.lanes - 1))
+        stride = WIDTH * self.lanes
+        totals = kl.private((CHAINS,), self.kind, lanes=self.lanes)
+        for c in kl.static_range(CHAINS):
+            totals[c] = self.spread(self.nothing())
+        r, left = begin + across, full - begin - across
+        while left > (AHEAD - 1) * stride:
+            ahead = [self.read(x, outer, r + k * stride) for k in kl.static_range(AHEAD)]
+            for k in kl.static_range(AHEAD):
+                totals[k % CHAINS] = self(totals[k % CHAINS], ahead[k])
+            r, left = r + jump, left - jump
+        while left > 0:
+            totals[0] = self(totals[0], self.read(x, outer, r))
+            r, left = r + stride, left - stride
+        result = self.folded(self(self(totals[0], totals[1]), self(totals[2], totals[3])))
+        if self.lanes > 1:
+            for k in range(kl.minimum(left + (stop - full), self.lanes)):
+                result = self(result, self.one(x, outer, r + k))
+        return result
+
+    @function
+    def put(self, arrays: Any, own: Any, total: Any) -> None:
+        """Writes the total of a section."""
+        arrays[0][*own.outer, own.number] = total
+
+    # -- of columns, see `column_kernels.reduce_columns` -------------------------------------------
+
+    @property
+    def held(self) -> Any:
+        """The types of which totals are held."""
+        return (self.kind,)
+
+    @function
+    def started(self, x: Any, outer: Any, r: Any) -> Any:
+        """The totals of nothing, in each lane."""
+        return (self.spread(self.nothing()),)
+
+    @function
+    def further(self, x: Any, outer: Any, r: Any, done: Any, totals: Any, COUNT: int) -> Any:
+        """Totals and `COUNT` vectors along the last axis, all of them read before the first."""
+        merged = totals[0]
+        ahead = [self.read(x, outer, r + k, x.ndim - 2) for k in kl.static_range(COUNT)]
+        for k in kl.static_range(COUNT):
+            merged = self(merged, ahead[k])
+        return (merged,)

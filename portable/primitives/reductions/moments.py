@@ -6,25 +6,26 @@ counting bytes read of 2^26 `float32`.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from math import prod
 from typing import Any, Final
 
+import numpy as np
+
 from portable import lang as kl
-from portable.dtypes import DType
+from portable.dtypes import DType, int32, int64
 from portable.primitives.base.geometry import power_of_two
 from portable.primitives.base.recipe import Recipe
 from portable.primitives.reductions.axis import (
+    Cut,
     column_strips,
     cut,
     lanes_for,
+    launch_by_workgroup,
     lies_crosswise,
 )
 from portable.primitives.reductions.merging import Merge
-from portable.primitives.reductions.moment_kernels import (
-    moments_by_workgroup,
-    moments_of_columns,
-    variances,
-)
+from portable.primitives.reductions.moment_kernels import Spread
 from portable.primitives.reductions.tuning import moments_for
 
 __all__ = ["variance"]
@@ -50,72 +51,45 @@ def variance(recipe: Recipe, x: Any, kind: DType, divisor: Any, root: bool) -> A
     root : bool
         Whether deviations are wanted.
     """
-    rows, length = prod(x.shape[:-1]), x.shape[-1]
-    out = recipe.empty((rows,), x.dtype)
-    lanes = lanes_for(x, kind, -1)
-    if not lies_crosswise(x) and cut(x, lanes).sections == 1:
-        made = (None, out)
-        _moments_of_rows(recipe, x, made, _in_lanes(kind, lanes), divisor, ROOT=root)
-        return out
-    means, squares, section = _moments(recipe, x, kind)
-    sections = means.shape[-1]
-    flat = [
-        m.viewed((rows, sections), (sections * kind.itemsize, kind.itemsize))
-        for m in (means, squares)
-    ]
-    capabilities = x.device.capabilities
-    group = 1 if capabilities.lone_work_items else min(_GROUP, capabilities.max_workgroup)
-    width = min(group, power_of_two(sections))
-    tall = group // width
-    recipe.launch(
-        variances,
-        -(-rows // tall) * group,
-        group,
-        *flat,
-        length,
-        divisor,
-        out,
-        KIND=kind,
-        WIDTH=width,
-        TALL=tall,
-        SECTION=section,
-        ROOT=root,
-    )
-    return out
-
-
-def _in_lanes(kind: DType, lanes: int) -> Merge:
-    return Merge(kl.add, kind, 0, lanes=lanes)
-
-
-def _moments(recipe: Recipe, x: Any, kind: DType) -> tuple[Any, Any, int]:
-    """Means and squared deviations of sections of the last axis, and how long these are."""
+    rows = prod(x.shape[:-1])
+    place = int32 if x.shape[-1] < 2**31 else int64
+    out = recipe.empty((*x.shape[:-1], 1), x.dtype)
     crosswise = lies_crosswise(x)
-    merge = _in_lanes(kind, lanes_for(x, kind, -2 if crosswise else -1))
-    if crosswise:
-        return _moments_of_columns(recipe, x, merge)
-    how = cut(x, merge.lanes)
-    made = _two_empty(recipe, (*x.shape[:-1], how.sections), kind)
-    _moments_of_rows(recipe, x, made, merge, None)
+    fold = Spread(Merge(kl.add, kind, 0, lanes=lanes_for(x, kind, -2 if crosswise else -1)), place)
+    how = cut(x, fold.lanes)
+    if not crosswise and how.sections == 1:
+        launch_by_workgroup(recipe, (x,), (None, out, divisor), replace(fold, root=root), how)
+    else:
+        means, squares, section = _of_sections(recipe, x, fold)
+        last = Spread(fold.merge.taking(1), place, section, root)
+        arrays = means, squares, np.int64(x.shape[-1])
+        launch_by_workgroup(recipe, arrays, (None, out, divisor), last, _whole(means))
+    return out.viewed((rows,), (out.dtype.itemsize,))
+
+
+def _of_sections(recipe: Recipe, x: Any, fold: Spread) -> tuple[Any, Any, int]:
+    """Means and squared deviations of sections of the last axis, and how long these are."""
+    if lies_crosswise(x):
+        columns = column_strips(x, fold.lanes, moments_for(x.device.capabilities))
+        made = _two_empty(recipe, x, columns.sections, fold)
+        columns.launch(recipe, x, made, fold)
+        return *made, columns.section
+    how = cut(x, fold.lanes)
+    made = _two_empty(recipe, x, how.sections, fold)
+    launch_by_workgroup(recipe, (x,), (*made, None), fold, how)
     return *made, how.section
 
 
-def _moments_of_rows(
-    recipe: Recipe, x: Any, made: tuple[Any, Any], merge: Merge, divisor: Any, **constants: Any
-) -> None:
-    how = cut(x, merge.lanes)
-    given = *made, divisor
-    constants = {"MERGE": merge, **how.constants(), **constants}
-    recipe.launch(moments_by_workgroup, how.groups * how.items, how.items, x, *given, **constants)
-
-
-def _two_empty(recipe: Recipe, shape: tuple[int, ...], kind: DType) -> tuple[Any, Any]:
+def _two_empty(recipe: Recipe, x: Any, sections: int, fold: Spread) -> tuple[Any, Any]:
+    shape, kind = (*x.shape[:-1], sections), fold.merge.kind
     return recipe.empty(shape, kind), recipe.empty(shape, kind)
 
 
-def _moments_of_columns(recipe: Recipe, x: Any, merge: Merge) -> tuple[Any, Any, int]:
-    cut = column_strips(x, merge.lanes, moments_for(x.device.capabilities))
-    made = _two_empty(recipe, (*x.shape[:-1], cut.sections), merge.kind)
-    constants = {"MERGE": merge, "STRIP": cut.strip, "SECTION": cut.section}
-    recipe.launch(moments_of_columns, cut.items, cut.group, x, *made, **constants)
-    return *made, cut.section
+def _whole(x: Any) -> Cut:
+    """Rows in one section each, whatever their length."""
+    capabilities = x.device.capabilities
+    rows, length = prod(x.shape[:-1]), x.shape[-1]
+    group = 1 if capabilities.lone_work_items else min(_GROUP, capabilities.max_workgroup)
+    width = min(group, power_of_two(length))
+    tall = group // width
+    return Cut(width, tall, power_of_two(length), 1, -(-rows // tall))

@@ -11,7 +11,6 @@ from typing import Any
 from portable import lang as kl
 from portable.lang.function import function
 from portable.lang.kernel import kernel
-from portable.primitives.maps.elementwise_kernel import product_of, unravelled
 
 __all__ = ["Tile", "padded", "running_totals", "scan_by_workgroup"]
 
@@ -168,45 +167,44 @@ class Tile:
 
 
 @kernel
-def scan_by_workgroup(
-    x: Any, starts: Any, out: Any, *, TILE: Any, TALL: int, SECTION: int, SHIFT: int
-) -> None:
-    """Running totals within sections of the last axis, going on from `starts` where given.
+def scan_by_workgroup(x: Any, starts: Any, out: Any, *, TILE: Any, CUT: Any, SHIFT: int) -> None:
+    """Running totals within sections of the last axis, in tiles of these.
 
-    A workgroup does one section of `TALL` rows, in tiles. `SHIFT` is 1 where the first element of
-    `out` is the total of nothing.
+    Parameters
+    ----------
+    x : array
+        What is read.
+    starts : array or None
+        What running totals go on from: the total up to the end of each section.
+    out : array
+        The result, whose first element is the total of nothing if it has one more.
+    TILE : Tile
+        What a workgroup holds.
+    CUT : Sections
+        How rows are cut, and shared.
+    SHIFT : int
+        How many elements more than `x` the rows of `out` have.
     """
     lead = x.shape[: x.ndim - 1]
-    length = x.shape[x.ndim - 1]
-    sections = kl.cdiv(length, SECTION)
     item = kl.local_id(0)
     across = item % TILE.width
-    group = kl.group_id(0)
-    s = group % sections
-    row = group // sections * TALL + item // TILE.width
-    inside = row < product_of(lead)
-    outer = unravelled(row, lead)
-    totals = kl.local((padded(TILE.strips * TILE.width * TALL, TILE.strips),), TILE.merge.kind)
-    halves = kl.local((2, TILE.width * TALL), TILE.merge.kind)
+    own = CUT.own(lead, x.shape[x.ndim - 1])
+    totals = kl.local((padded(TILE.strips * TILE.width * CUT.tall, TILE.strips),), TILE.merge.kind)
+    halves = kl.local((2, TILE.width * CUT.tall), TILE.merge.kind)
     carried = TILE.merge.nothing()
-    if starts is not None and s > 0 and inside:
-        carried = kl.cast(starts[*outer, s - 1], TILE.merge.kind)
-    if SHIFT == 1 and s == 0 and across == 0 and inside:
-        out[*outer, 0] = carried
-    first = s * SECTION
-    end = kl.minimum(first + SECTION, length)
-    stop = kl.where(inside, end, first)
-    for tile in range(first, end, TILE.size):
-        raw = [
-            TILE.loaded(x, outer, tile + TILE.place_of(strip, across), stop)
-            for strip in kl.static_range(TILE.strips)
-        ]
+    if starts is not None and own.number > 0 and own.inside:
+        carried = kl.cast(starts[*own.outer, own.number - 1], TILE.merge.kind)
+    if SHIFT == 1 and own.number == 0 and across == 0 and own.inside:
+        out[*own.outer, 0] = carried
+    stop = kl.where(own.inside, own.stop, own.first)
+    for tile in range(own.first, own.stop, TILE.size):
+        places = [tile + TILE.place_of(strip, across) for strip in kl.static_range(TILE.strips)]
+        raw = [TILE.loaded(x, own.outer, place, stop) for place in places]
         mine = [running_totals(vector, TILE.merge) for vector in raw]
         sums = TILE.added_up(mine, totals, halves[0], halves[1])
         for strip in kl.static_range(TILE.strips):
-            r = tile + TILE.place_of(strip, across)
-            own = TILE.before_vector(strip, totals, sums)
-            done = TILE.raised(TILE.merge(carried, own), mine[strip])
-            TILE.stored(out, outer, r + SHIFT, stop + SHIFT, done)
+            before = TILE.merge(carried, TILE.before_vector(strip, totals, sums))
+            done = TILE.raised(before, mine[strip])
+            TILE.stored(out, own.outer, places[strip] + SHIFT, stop + SHIFT, done)
         # The next tile's sums are written behind a barrier, which all come to after reading these.
         carried = TILE.merge(carried, sums[item - across + TILE.width - 1])

@@ -10,6 +10,7 @@ square matrix (`float64` 0.94).
 
 from __future__ import annotations
 
+from dataclasses import replace
 from math import prod
 from typing import Any, Final
 
@@ -18,10 +19,9 @@ from portable.dtypes import DType
 from portable.primitives.base.geometry import power_of_two
 from portable.primitives.base.recipe import Recipe
 from portable.primitives.maps.work import streams
-from portable.primitives.reductions.axis import cut, lanes_for
+from portable.primitives.reductions.axis import Strips, cut, lanes_for, launch_by_workgroup
 from portable.primitives.reductions.merging import Merge
-from portable.primitives.reductions.reduction_kernels import reduce_columns
-from portable.primitives.reductions.workgroup_kernels import reduce_by_workgroup
+from portable.primitives.reductions.sections import Sections
 from portable.primitives.scans.block_scanning import scan_in_blocks
 from portable.primitives.scans.column_kernels import scan_columns
 from portable.primitives.scans.lookback_scanning import scan_in_tiles
@@ -90,7 +90,8 @@ def _scan_rows(
     rows = prod(x.shape[:-1])
     tall = max(1, rows_for(x.device.capabilities).group // width)
     held = Tile(merge.taking(lanes), width, strips)
-    constants = {"TILE": held, "TALL": tall, "SECTION": held.size, "SHIFT": shift}
+    cut = Sections(held.size, width, tall, one=True)
+    constants = {"TILE": held, "CUT": cut, "SHIFT": shift}
     items = width * tall
     recipe.launch(scan_by_workgroup, -(-rows // tall) * items, items, x, None, out, **constants)
 
@@ -103,15 +104,12 @@ def _scan_sections(
     starts = None
     if how.sections > 1:
         totals = recipe.empty((*x.shape[:-1], how.sections), merge.kind)
-        constants = {"MERGE": merge, **how.constants()}
-        recipe.launch(
-            reduce_by_workgroup, how.groups * how.items, how.items, x, totals, **constants
-        )
+        launch_by_workgroup(recipe, (x,), (totals,), merge, how)
         starts = recipe.empty(totals.shape, merge.kind)
         scanned(recipe, totals, starts, merge, 0)
     items = prod(x.shape[:-1]) * how.sections * how.width
     held = Tile(merge, how.width, strips)
-    constants = {"TILE": held, "TALL": 1, "SECTION": how.section, "SHIFT": shift}
+    constants = {"TILE": held, "CUT": replace(how.constant, tall=1), "SHIFT": shift}
     recipe.launch(scan_by_workgroup, items, how.width, x, starts, out, **constants)
 
 
@@ -134,7 +132,9 @@ def _scan_columns(recipe: Recipe, x: Any, out: Any, merge: Merge, shift: int) ->
     constants = {"MERGE": merge, "STRIP": strip, "SECTION": section}
     if sections > 1:
         starts = _crosswise(recipe, x, sections, merge.kind)
-        recipe.launch(reduce_columns, strips * sections, group, x, starts, **constants)
+        Strips(strip, section, sections, strips * sections, group).launch(
+            recipe, x, (starts,), merge
+        )
         if sections > _FEW:
             totals, starts = starts, _crosswise(recipe, x, sections, merge.kind)
             scanned(recipe, totals, starts, merge, 0)

@@ -8,7 +8,7 @@ from typing import Any, Final, NamedTuple
 from portable.dtypes import DType, int32, int64, uint8, uint16, uint32, uint64
 from portable.primitives.base.recipe import Recipe
 from portable.primitives.reductions.merging import Merge
-from portable.primitives.reductions.reduction_kernels import total
+from portable.primitives.reductions.operations import total
 from portable.primitives.scans.scanning import scanned
 from portable.primitives.sorts.keys import DIGIT_BITS, Order
 

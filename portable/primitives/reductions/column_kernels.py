@@ -1,0 +1,68 @@
+"""Reductions of columns by work-items that do not share a strip of them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from portable import lang as kl
+from portable.lang.function import function
+from portable.lang.kernel import kernel
+from portable.primitives.maps.elementwise_kernel import product_of, unravelled
+
+__all__ = ["reduce_columns"]
+
+_AHEAD = 8
+"""Rows whose vectors a work-item takes before it goes on to the next ones of each."""
+
+
+@function
+def keep_lanes(out: Any, row: Any, s: Any, value: Any, lanes: Any) -> None:
+    """Writes what belongs to section `s` of `lanes` rows from `row` on."""
+    for lane in kl.static_range(lanes):
+        at = unravelled(row + lane, out.shape[: out.ndim - 1])
+        out[*at, s] = kl.cast(value[lane], out.dtype)
+
+
+@kernel
+def reduce_columns(x: Any, outs: Any, *, FOLD: Any, STRIP: int, SECTION: int) -> None:
+    """Reduces sections of the last axis, neighbours lying along the one before.
+
+    A work-item does `STRIP` vectors of neighbours side by side, a few elements of each in turn.
+
+    Parameters
+    ----------
+    x : array
+        What is read.
+    outs : tuple of array
+        What totals are made of, in the order of `FOLD.held`: ``outs[n][..., s]`` of section `s`.
+    FOLD : Merge, Best or Spread
+        What is done: the totals ``FOLD.started`` begins with, the types that hold them, and how
+        ``FOLD.further`` goes on from such.
+    STRIP, SECTION : int
+        Vectors of a work-item, and elements of a section.
+    """
+    lead = x.shape[: x.ndim - 1]
+    rows = product_of(lead)
+    strips = kl.cdiv(rows, FOLD.lanes * STRIP)
+    item = kl.global_id(0)
+    s = item // strips
+    row = item % strips * (FOLD.lanes * STRIP)
+    if s < outs[0].shape[x.ndim - 1]:
+        strip = kl.private((STRIP,), FOLD.held, lanes=FOLD.lanes)
+        count = 1 if STRIP == 1 else kl.minimum(kl.cdiv(rows - row, FOLD.lanes), STRIP)
+        first = s * SECTION
+        stop = kl.minimum(first + SECTION, x.shape[x.ndim - 1])
+        for k in range(count):
+            strip[k] = FOLD.started(x, unravelled(row + k * FOLD.lanes, lead), first)
+        whole = first + (stop - first) // _AHEAD * _AHEAD
+        for r in range(first, whole, _AHEAD):
+            for k in range(count):
+                outer = unravelled(row + k * FOLD.lanes, lead)
+                strip[k] = FOLD.further(x, outer, r, r - first, strip[k], _AHEAD)
+        for r in range(whole, stop):
+            for k in range(count):
+                outer = unravelled(row + k * FOLD.lanes, lead)
+                strip[k] = FOLD.further(x, outer, r, r - first, strip[k], 1)
+        for k in range(count):
+            for n in kl.static_range(len(outs)):
+                keep_lanes(outs[n], row + k * FOLD.lanes, s, strip[k][n], FOLD.lanes)

@@ -1,0 +1,71 @@
+"""What reductions do to elements."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from portable.lang.function import function
+
+__all__ = [
+    "TRUE_WORD",
+    "all_true",
+    "both",
+    "either",
+    "how_many_true",
+    "is_true",
+    "product",
+    "square_size",
+    "total",
+]
+
+
+TRUE_WORD = 0x01010101
+"""Four bools that are true, read as one integer."""
+
+
+@function
+def total(x: Any, y: Any) -> Any:
+    """The sum."""
+    return x + y
+
+
+@function
+def product(x: Any, y: Any) -> Any:
+    """The product."""
+    return x * y
+
+
+@function
+def both(x: Any, y: Any) -> Any:
+    """Logical and."""
+    return x & y
+
+
+@function
+def either(x: Any, y: Any) -> Any:
+    """Logical or."""
+    return x | y
+
+
+@function
+def is_true(x: Any) -> Any:
+    """Whether a number is not zero."""
+    return x != 0
+
+
+@function
+def square_size(x: Any) -> Any:
+    """The square of a complex number's size."""
+    return x.real * x.real + x.imag * x.imag
+
+
+@function
+def all_true(x: Any) -> Any:
+    """Whether four bools read as one integer are true."""
+    return x == TRUE_WORD
+
+
+@function
+def how_many_true(x: Any) -> Any:
+    """How many of four bools read as one integer are true: the sum of its bytes."""
+    return (x * TRUE_WORD) >> 24
