@@ -26,9 +26,9 @@ from portable.lang.signature import (
 )
 from portable.primitives.maps.elementwise_kernel import Formula, Share
 from portable.primitives.maps.exchange_kernels import exchange_tiles
-from portable.primitives.masks.compaction_kernels import Mask, Results, compact_by_workgroup
-from portable.primitives.masks.mask_assignment_kernels import expand_by_workgroup, fill
-from portable.primitives.masks.mask_kernels import pack_by_workgroup
+from portable.primitives.masks.compaction_kernels import Results
+from portable.primitives.masks.mask_assignment_kernels import Assigned, Cut, fill
+from portable.primitives.masks.mask_kernels import Mask, pack_by_workgroup, take_by_workgroup
 from portable.primitives.moves.copy_kernels import copy_several
 from portable.primitives.moves.gather_kernels import gather
 from portable.primitives.moves.index_kernels import check
@@ -48,7 +48,7 @@ from portable.primitives.scans.column_kernels import scan_columns
 from portable.primitives.scans.lookback_kernels import LookBack, scan_in_turn
 from portable.primitives.scans.scan_kernels import Tile, scan_by_workgroup
 from portable.primitives.scans.strip_lookback_kernels import Strip, scan_strips_in_turn
-from portable.primitives.sorts.distinct_kernels import Groups, distinct_by_workgroup, pack_distinct
+from portable.primitives.sorts.distinct_kernels import Beginnings, Groups
 from portable.primitives.sorts.keys import Order
 from portable.primitives.sorts.sorting_kernels import merge_runs, sort_runs
 from portable.primitives.sorts.sweep_kernels import (
@@ -219,15 +219,20 @@ LAUNCHES: dict[str, tuple[Kernel, tuple[int, int, int], tuple[Any, ...], dict[st
         ),
         {},
     ),
-    "pack": (pack_by_workgroup, (256, 1, 1), (MASK, STATE, WORDS, COUNTS), {"WIDTH": 256}),
+    "pack": (
+        pack_by_workgroup,
+        (256, 1, 1),
+        (struct_of(Mask, flags=MASK, words=STATE), WORDS, COUNTS),
+        {"WIDTH": 256},
+    ),
     "compact": (
-        compact_by_workgroup,
+        take_by_workgroup,
         (256, 1, 1),
         (struct_of(Mask, flags=MASK, bits=WORDS, counts=COUNTS), ELEMENTS_KEPT, NONE),
         SECTIONS,
     ),
     "true indices": (
-        compact_by_workgroup,
+        take_by_workgroup,
         (256, 1, 1),
         (
             struct_of(Mask, flags=MASK, bits=WORDS, counts=COUNTS),
@@ -237,29 +242,42 @@ LAUNCHES: dict[str, tuple[Kernel, tuple[int, int, int], tuple[Any, ...], dict[st
         SECTIONS,
     ),
     "compact at once": (
-        compact_by_workgroup,
+        take_by_workgroup,
         (256, 1, 1),
         (struct_of(Mask, flags=MASK, words=STATE), ELEMENTS_KEPT, INDEX),
-        SECTIONS,
+        {**SECTIONS, "FEW": 0},
     ),
-    "pack distinct": (pack_distinct, (256, 1, 1), (LINE, WORDS, COUNTS), {"WIDTH": 256}),
-    "distinct": (
-        distinct_by_workgroup,
+    "pack distinct": (
+        pack_by_workgroup,
         (256, 1, 1),
-        (CompositeSpec(Groups, (LINE, INDEX, LINE, *(INDEX,) * 4)), NONE, NONE, INDEX),
-        {"WIDTH": 256, "AHEAD": 4},
+        (struct_of(Beginnings, x=LINE), WORDS, COUNTS),
+        {"WIDTH": 256},
+    ),
+    "distinct": (
+        take_by_workgroup,
+        (256, 1, 1),
+        (
+            struct_of(Beginnings, x=LINE),
+            CompositeSpec(Groups, (LINE, INDEX, LINE, *(INDEX,) * 4)),
+            INDEX,
+        ),
+        {"WIDTH": 256, "AHEAD": 4, "FEW": 0},
     ),
     "expand": (
-        expand_by_workgroup,
+        take_by_workgroup,
         (256, 1, 1),
-        (MATRIX, WORDS, COUNTS, LINE),
-        {"WIDTH": 256, "AHEAD": 4},
+        (
+            struct_of(Mask, flags=MASK, bits=WORDS, counts=COUNTS),
+            struct_of(Assigned, x=MATRIX, values=LINE),
+            NONE,
+        ),
+        {"WIDTH": 256, "AHEAD": 4, "FEW": 0},
     ),
     "fill": (
         fill,
         (256, 1, 1),
         (MASK, NONE, COUNT, BYTES),
-        {"NUMBER": True, "ROW": False, "WIDTH": 256, "AHEAD": 8, "CHUNK": 2048, "ROWS": 1},
+        {"NUMBER": True, "ROW": False, "CUT": Cut(256, 8, 2048, 1)},
     ),
     "scatter": (
         scatter,

@@ -27,8 +27,8 @@ from portable.linalg.tiling import Tiling
 from portable.nn import fused
 from portable.nn.stages.layer_product import transpose
 from portable.primitives.base.recipe import Recipe
-from portable.primitives.masks.compaction_kernels import Mask, Results, compact_by_workgroup
-from portable.primitives.masks.mask_kernels import pack_by_workgroup
+from portable.primitives.masks.compaction_kernels import Results
+from portable.primitives.masks.mask_kernels import Mask, pack_by_workgroup, take_by_workgroup
 from portable.primitives.reductions.best_kernels import Best
 from portable.primitives.reductions.merging import Merge
 from portable.primitives.reductions.operations import total
@@ -542,11 +542,11 @@ def elements_of_a_mask_by_sections() -> None:
     a[1024:1090] = False
     cut = {"WIDTH": 32}
     bits, counts = empty(2 * 32, kind=uint64), empty(2, kind=int32)
-    pack_by_workgroup[2 * 32, 32](a, None, bits, counts, **cut)
+    pack_by_workgroup[2 * 32, 32](Mask(a), bits, counts, **cut)
     out = empty(int(a.sum()), kind=int64)
     ends = np.cumsum(counts).astype(np.int32)
     given = (Mask(a, None, bits, ends), Results(None, a, out, a.sum()), None)
-    compact_by_workgroup[2 * 32, 32](*given, **cut, AHEAD=2, FEW=64)
+    take_by_workgroup[2 * 32, 32](*given, **cut, AHEAD=2, FEW=64)
     np.testing.assert_array_equal(out, np.flatnonzero(a))
 
 

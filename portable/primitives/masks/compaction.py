@@ -23,12 +23,7 @@ from portable.backend import Device
 from portable.dtypes import DType, int64
 from portable.primitives.base.borrowed import fetched, new, stored
 from portable.primitives.base.recipe import Plans, Recipe, resizable
-from portable.primitives.masks.compaction_kernels import (
-    Mask,
-    Results,
-    compact,
-    compact_by_workgroup,
-)
+from portable.primitives.masks.compaction_kernels import Results
 from portable.primitives.masks.mask_bits import (
     AT_ONCE,
     Cut,
@@ -38,6 +33,7 @@ from portable.primitives.masks.mask_bits import (
     in_words,
     packed,
 )
+from portable.primitives.masks.mask_kernels import Mask, take, take_by_workgroup
 from portable.primitives.masks.tuning import sections_for
 
 __all__ = ["compacted", "planned", "true_indices"]
@@ -66,7 +62,7 @@ def true_indices(x: Any) -> tuple[Any, ...]:
 
 
 def _kept(*arrays: Any) -> tuple[Any, ...]:
-    """What `compact` writes for a mask, or for a mask and an array."""
+    """What is written for a mask, or for a mask and an array."""
     out, count, step = _compaction.run(arrays)
     size = out.dtype.itemsize
     rows = 1 if len(arrays) > 1 else arrays[0].ndim
@@ -109,7 +105,7 @@ def _write_at_once(arrays: tuple[Any, ...], cut: Cut) -> Callable[..., tuple[Any
     found = recipe.empty((1,), int64)
     read = Mask(mask, in_words(mask, cut.word), None, None)
     results = _results(arrays, out, step)
-    kernel, constants = _kernel(cut, arrays)
+    kernel, constants = _kernel(cut, arrays, at_once=True)
     recipe.launch(kernel, cut.ndrange, cut.width, read, results, *tables, found, **constants)
     run = recipe.finish(out, found)
 
@@ -144,15 +140,17 @@ def _write_counted_first(arrays: tuple[Any, ...], cut: Cut) -> Callable[..., tup
     return counted_first
 
 
-def _kernel(cut: Cut, arrays: tuple[Any, ...]) -> tuple[Any, dict[str, int]]:
+def _kernel(
+    cut: Cut, arrays: tuple[Any, ...], *, at_once: bool = False
+) -> tuple[Any, dict[str, int]]:
     """The kernel that writes what is kept, and its constants."""
     share = sections_for(arrays[0].device.capabilities)
     if cut.width == 1:
         # Eight neighbours may then lie in three rows, for which there is no short way.
         narrow = len(arrays) == 1 and arrays[0].ndim > 1 and arrays[0].shape[-1] < _BYTE
-        return compact, {"SECTION": cut.section, "FEW": 64 if narrow else 64 // share.few}
-    few = cut.section // share.few
-    return compact_by_workgroup, {"WIDTH": cut.width, "AHEAD": share.ahead, "FEW": few}
+        return take, {"SECTION": cut.section, "FEW": 64 if narrow else 64 // share.few}
+    few = 0 if at_once else cut.section // share.few
+    return take_by_workgroup, {"WIDTH": cut.width, "AHEAD": share.ahead, "FEW": few}
 
 
 def _result(arrays: tuple[Any, ...]) -> tuple[int, DType]:

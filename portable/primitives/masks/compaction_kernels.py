@@ -1,8 +1,4 @@
-"""What is true in a mask, written without gaps: by work-items alone, or by a workgroup together.
-
-One kernel for both would cost one of them: work-items that are alone skip 64 elements at a time and
-write eight places without looking at bits, which in a workgroup would all go to the same memory.
-"""
+"""What is true in a mask, written without gaps: the elements of an array, or where they are."""
 
 from __future__ import annotations
 
@@ -11,43 +7,10 @@ from typing import Any, NamedTuple
 
 from portable import lang as kl
 from portable.lang.function import function
-from portable.lang.kernel import kernel
 from portable.primitives.maps.elementwise_kernel import unravelled
-from portable.primitives.masks.mask_kernels import (
-    Section,
-    before_group,
-    before_section,
-    bits_of,
-    element_if,
-    long_bits_of,
-    lowest_bit,
-    pack_words,
-    split_word,
-)
+from portable.primitives.masks.mask_kernels import element_if
 
-__all__ = ["Mask", "Results", "compact", "compact_by_workgroup"]
-
-
-class Mask(NamedTuple):
-    """A mask in one dimension, and what is known of it.
-
-    Attributes
-    ----------
-    flags : array
-        What is true, or not zero.
-    words : array or None
-        The same as integers that hold several: of 64 bits, or for workgroups 32.
-    bits : array or None
-        Its bits in words of 64, or for workgroups as `pack_by_workgroup` leaves them. Without them
-        there is one section.
-    counts : array or None
-        How many are true in each section, or for workgroups up to each section's end.
-    """
-
-    flags: Any
-    words: Any
-    bits: Any
-    counts: Any
+__all__ = ["Results"]
 
 
 class Results(NamedTuple):
@@ -69,6 +32,24 @@ class Results(NamedTuple):
     like: Any
     out: Any
     step: Any
+
+    @function
+    def look(self, k: Any, first: Any, word: Any) -> None:
+        """Does nothing to elements that are not chosen."""
+
+    @function
+    def of_section(self, own: Any, WIDTH: Any) -> Any:
+        """What a workgroup does to a section."""
+        return _Kept(self, start_at(own.begin, self.like, WIDTH), WIDTH)
+
+    @function
+    def finish(self, count: Any, first: Any, step: Any) -> None:
+        """Nothing is left to do."""
+
+    @function
+    def has_all(self, first: Any, count: Any) -> Any:
+        """Whether there are so many elements from one on, or none are looked at."""
+        return self.x is None or first + count <= self.x.shape[0]
 
     @function
     def put(self, k: Any, at: Any) -> None:
@@ -129,41 +110,6 @@ class Results(NamedTuple):
                     row, column = row + 1, column - extent
 
 
-@kernel
-def compact(mask: Any, results: Any, places: Any, found: Any, *, SECTION: int, FEW: int) -> None:
-    """Writes what is kept where a mask is true.
-
-    A work-item does `SECTION` elements. If there is one section only, `found` becomes how many are
-    kept, and the result has room for 64 more. ``places[b]`` are those of the bits in a byte `b`.
-    Where more than `FEW` of 64 are true they are not looked for one by one.
-    """
-    s = kl.global_id(0)
-    size = mask.flags.shape[0]
-    if s * SECTION < size:
-        k = kl.cast(0, s.dtype)
-        if mask.counts is None:
-            end = k + size + 64
-        else:
-            k = before_section(mask.counts, s)
-            end = k + mask.counts[s]
-        for i in range(s * SECTION, kl.minimum(s * SECTION + SECTION, size), 64):
-            if mask.bits is None:
-                word = long_bits_of(mask.flags, mask.words, i)
-            else:
-                word = mask.bits[i // 64]
-            count = kl.cast(kl.popcount(word), kl.i32)
-            if count > FEW and k + 64 <= end and (results.x is None or i + 64 <= size):
-                results.put_many(k, i, word, places)
-                k = k + count
-                word = kl.u64(0)
-            while word != 0:
-                results.put(k, i + lowest_bit(word))
-                k = k + 1
-                word = word & (word - 1)
-        if found is not None:
-            found[0] = kl.cast(k, kl.i64)
-
-
 @dataclass(frozen=True)
 class Start:
     """Where a section of `size` elements begins; of indices also in which row and column.
@@ -204,12 +150,20 @@ def start_at(begin: Any, like: Any, WIDTH: Any) -> Any:
 
 
 @dataclass(frozen=True)
-class _Taken:
+class _Kept:
     """What is done to elements that a section keeps: `Section.sweep`'s body."""
 
     results: Results
     start: Start
     width: int
+
+    @function
+    def take_one(self, e: Any, place: Any) -> None:
+        """Writes element `e` of the section."""
+        if self.results.x is None:
+            self.results.put_index(place, self.start.index(e, self.results.like))
+        else:
+            self.results.out[place] = self.results.x[self.start.begin + e]
 
     @function
     def take(self, e: Any, chosen: Any, places: Any) -> None:
@@ -227,52 +181,3 @@ class _Taken:
                     self.results.put_index(places[u], index)
                 else:
                     self.results.out[places[u]] = values[u]
-
-
-@function
-def few_kept(
-    pair: Any, here: Any, done: Any, results: Any, begin: Any, WIDTH: Any, FEW: Any
-) -> None:
-    """Writes what a section keeps, no more than `FEW`: their places go through local memory."""
-    item = kl.local_id(0)
-    places = kl.local((FEW,), kl.u16)
-    word, place = split_word(pair)
-    while word != 0:
-        places[place] = kl.cast(item * 32 + lowest_bit(word), kl.u32)
-        place = place + 1
-        word = word & (word - 1)
-    kl.barrier()
-    start = start_at(begin, results.like, WIDTH)
-    for k in range(item, here, WIDTH):
-        e = kl.cast(places[k], kl.i32)
-        if results.x is None:
-            results.put_index(done + k, start.index(e, results.like))
-        else:
-            results.out[done + k] = results.x[begin + e]
-
-
-@kernel
-def compact_by_workgroup(
-    mask: Any, results: Any, found: Any, *, WIDTH: int, AHEAD: int, FEW: int
-) -> None:
-    """As `compact`, a workgroup of `WIDTH` doing a section together, 32 elements a work-item."""
-    item = kl.local_id(0)
-    group = kl.group_id(0)
-    begin = group * (WIDTH * 32)
-    size = mask.flags.shape[0]
-    if mask.bits is None:
-        words = kl.local((WIDTH,), kl.u64)
-        pack_words(bits_of(mask.flags, mask.words, item), item, words, found, WIDTH)
-        kl.barrier()
-        body = _Taken(results, start_at(begin, results.like, WIDTH), WIDTH)
-        Section(words, item // 32, 0, begin, size).sweep(body, WIDTH, AHEAD)
-    else:
-        done = before_group(mask.counts)
-        here = kl.assume_uniform(kl.cast(mask.counts[group] - done, kl.i32))
-        if here <= FEW:
-            pair = mask.bits[group * WIDTH + item]
-            few_kept(pair, here, done, results, begin, WIDTH, FEW)
-        else:
-            body = _Taken(results, start_at(begin, results.like, WIDTH), WIDTH)
-            own = item // 32 + group * WIDTH
-            Section(mask.bits, own, done, begin, size).sweep(body, WIDTH, AHEAD)

@@ -15,8 +15,9 @@ from portable.primitives.base.recipe import Plans, Recipe, resizable
 from portable.primitives.base.storage import Storage
 from portable.primitives.maps.tuning import shares_for
 from portable.primitives.maps.work import rows_for_each
-from portable.primitives.masks.mask_assignment_kernels import expand, expand_by_workgroup, fill
+from portable.primitives.masks.mask_assignment_kernels import Assigned, Cut, fill
 from portable.primitives.masks.mask_bits import cut_of, how_many, in_line, in_words, packed
+from portable.primitives.masks.mask_kernels import Mask, take, take_by_workgroup
 
 __all__ = ["assigned", "filled"]
 
@@ -70,7 +71,7 @@ def _write_fill(arrays: tuple[Any, ...]) -> Callable[..., None]:
     number = len(arrays) == 2
     ndrange, workgroup, cut = _cut(shape, x.device.capabilities)
     value = number_for(0, x.dtype) if number else arrays[2].at(None, 0)
-    constants = {"NUMBER": number, "ROW": row, **cut}
+    constants = {"NUMBER": number, "ROW": row, "CUT": cut}
     by_eight = None
     if len(shape) == 1 and not row and x.device.capabilities.lone_work_items:
         by_eight = in_words(mask.viewed(shape, steps), uint64)
@@ -93,20 +94,20 @@ _fill: Final = Plans(_write_fill)
 
 def _cut(
     shape: tuple[int, ...], capabilities: Capabilities
-) -> tuple[tuple[int, int], tuple[int, int], dict[str, int]]:
+) -> tuple[tuple[int, int], tuple[int, int], Cut]:
     """The ndrange and the workgroup of `fill`, and how it is cut."""
     inner, rows = shape[-1], prod(shape[:-1])
     share = shares_for(capabilities)
     if share.group == 1:
         many = max(1, share.chunk // inner)
-        how = {"WIDTH": 1, "AHEAD": 1, "CHUNK": share.chunk, "ROWS": many}
-        return (-(-inner // share.chunk), -(-rows // many)), (1, 1), how
+        ndrange = -(-inner // share.chunk), -(-rows // many)
+        return ndrange, (1, 1), Cut(1, 1, share.chunk, many)
     width = min(share.group, power_of_two(inner))
     ahead = min(_AHEAD, power_of_two(-(-inner // width)))
     tall = share.group // width if rows > 1 else 1
     many = rows_for_each(rows, tall, capabilities)
-    how = {"WIDTH": width, "AHEAD": ahead, "CHUNK": width * ahead, "ROWS": many}
-    return (-(-inner // (width * ahead)) * width, -(-rows // many)), (width, tall), how
+    ndrange = -(-inner // (width * ahead)) * width, -(-rows // many)
+    return ndrange, (width, tall), Cut(width, ahead, width * ahead, many)
 
 
 def _write_assignment(arrays: tuple[Any, ...], start: int) -> Callable[..., None]:
@@ -118,12 +119,16 @@ def _write_assignment(arrays: tuple[Any, ...], start: int) -> Callable[..., None
     shape, (steps,) = collapsed(x.shape, [x.strides])
     target = x.viewed(shape, steps).at(None, 0)
     values = x.viewed((x.size,), (x.dtype.itemsize,)).at(None, start)
+    given = Mask(in_line(mask), None, bits, counts), Assigned(target, values)
     if cut.width == 1:
-        launcher, constants = expand[cut.sections, 1], {"SECTION": cut.section}
+        launcher, constants = take[cut.sections, 1], {"SECTION": cut.section, "FEW": 64}
+        args: tuple[Any, ...] = (*given, None, None)
     else:
-        launcher = expand_by_workgroup[cut.ndrange, cut.width]
-        constants = {"WIDTH": cut.width, "AHEAD": _AHEAD}
-    launch = resizable(launcher, (target, bits, counts, values), constants)
+        launcher = take_by_workgroup[cut.ndrange, cut.width]
+        constants = {"WIDTH": cut.width, "AHEAD": _AHEAD, "FEW": 0}
+        args = (*given, None)
+    launch = resizable(launcher, args, constants)
+    rest = args[2:]
     pack_and_count = recipe.finish(bits, counts)
 
     def run(x: Any, mask: Any, values: Any) -> None:
@@ -131,7 +136,7 @@ def _write_assignment(arrays: tuple[Any, ...], start: int) -> Callable[..., None
         count = how_many(counts, cut)
         _check_count(values, count)
         if count:
-            launch(target.at(x.buffer, x.offset), bits, counts, values)
+            launch(in_line(mask), None, bits, counts, target.at(x.buffer, x.offset), values, *rest)
 
     return run
 

@@ -3,21 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from portable import lang as kl
 from portable.lang.function import function
 from portable.lang.kernel import kernel
 from portable.primitives.maps.elementwise_kernel import product_of, unravelled
-from portable.primitives.masks.mask_kernels import (
-    Section,
-    before_group,
-    before_section,
-    element_if,
-    lowest_bit,
-)
+from portable.primitives.masks.mask_kernels import element_if
 
-__all__ = ["expand", "expand_by_workgroup", "fill"]
+__all__ = ["Assigned", "Cut", "fill"]
 
 
 @function
@@ -50,107 +44,117 @@ def filled_in_eights(mask: Any, by_eight: Any, value: Any, x: Any, start: Any, s
             x[j] = value
 
 
+@dataclass(frozen=True)
+class Cut:
+    """How rows are shared among workgroups; a constant of `fill`.
+
+    Attributes
+    ----------
+    width : int
+        Work-items along a row.
+    ahead : int
+        Elements of the mask that each reads before it writes the first of the array.
+    chunk, rows : int
+        Neighbours of a row, and rows, of a workgroup.
+    """
+
+    width: int
+    ahead: int
+    chunk: int
+    rows: int
+
+
 @kernel
 def fill(
-    mask: Any,
-    by_eight: Any,
-    value: Any,
-    x: Any,
-    *,
-    NUMBER: bool,
-    ROW: bool,
-    WIDTH: int,
-    AHEAD: int,
-    CHUNK: int,
-    ROWS: int,
+    mask: Any, by_eight: Any, value: Any, x: Any, *, NUMBER: bool, ROW: bool, CUT: Any
 ) -> None:
-    """``x[mask] = value``, `value` being a number or an array without dimensions.
+    """``x[mask] = value``.
 
-    With `ROW` the mask lacks the last dimension of `x`, along which it is the same. `WIDTH`
-    work-items do `CHUNK` neighbours of `ROWS` rows each, `AHEAD` elements of the mask being read
-    before the first of `x` is written. `by_eight` is a mask of one dimension as integers of 64
-    bits, or None.
+    Parameters
+    ----------
+    mask : array
+        What is true; it lacks the last dimension of `x` if that is all the same to it.
+    by_eight : array or None
+        A mask of one dimension as integers of 64 bits.
+    value : number or array
+        An array has no dimensions.
+    x : array
+        What is written.
+    NUMBER, ROW : bool
+        Whether `value` is a number, and whether `mask` lacks a dimension.
+    CUT : Cut
+        How the work is shared.
     """
     inner = x.shape[x.ndim - 1]
     lead = x.shape[: x.ndim - 1]
-    begin = kl.group_id(0) * CHUNK
+    begin = kl.group_id(0) * CUT.chunk
     own = begin + kl.local_id(0)
-    stop = kl.minimum(begin + CHUNK, inner)
-    first = kl.global_id(1) * ROWS
+    stop = kl.minimum(begin + CUT.chunk, inner)
+    first = kl.global_id(1) * CUT.rows
     given = value if NUMBER else value[()]
-    for row in range(first, kl.minimum(first + ROWS, product_of(lead))):
+    for row in range(first, kl.minimum(first + CUT.rows, product_of(lead))):
         outer = unravelled(row, lead)
         if by_eight is not None:
             filled_in_eights(mask, by_eight, given, x, begin, stop)
         elif ROW:
             if mask[*outer]:
-                for j in range(own, stop, WIDTH):
-                    x[*outer, j] = given
-        elif AHEAD == 1:
-            for j in range(own, stop, WIDTH):
-                if mask[*outer, j]:
+                for j in range(own, stop, CUT.width):
                     x[*outer, j] = given
         else:
-            for j in range(own, stop, WIDTH * AHEAD):
-                chosen = [flag_read(mask, outer, j + u * WIDTH, stop) for u in range(AHEAD)]
-                for u in kl.static_range(AHEAD):
+            for j in range(own, stop, CUT.width * CUT.ahead):
+                places = [j + u * CUT.width for u in range(CUT.ahead)]
+                chosen = [flag_read(mask, outer, place, stop) for place in places]
+                for u in kl.static_range(CUT.ahead):
                     if chosen[u]:
-                        x[*outer, j + u * WIDTH] = given
+                        x[*outer, places[u]] = given
 
 
-@function
-def put(x: Any, at: Any, value: Any) -> None:
-    """Writes the element of `x` that comes `at`-th in C order."""
-    x[*unravelled(at, x.shape)] = value
+class Assigned(NamedTuple):
+    """An array to elements of which those of another are assigned in turn.
 
-
-@kernel
-def expand(x: Any, bits: Any, counts: Any, values: Any, *, SECTION: int) -> None:
-    """``x[mask] = values``, `values` having one dimension.
-
-    A work-item does `SECTION` elements, `counts` being how many are true in each. `bits` are those
-    of the mask in words of 64.
+    Attributes
+    ----------
+    x : array
+        What is assigned to.
+    values : array
+        What is assigned, in one dimension.
     """
-    s = kl.global_id(0)
-    if s < counts.shape[0]:
-        k = before_section(counts, s)
-        for w in range(s * (SECTION // 64), kl.minimum((s + 1) * (SECTION // 64), bits.shape[0])):
-            word = bits[w]
-            while word != 0:
-                put(x, w * 64 + lowest_bit(word), values[k])
-                k = k + 1
-                word = word & (word - 1)
-
-
-@dataclass(frozen=True)
-class _Assigned:
-    """What is done to elements of a section that get a value: `Section.sweep`'s body."""
 
     x: Any
     values: Any
+
+    @function
+    def put(self, k: Any, at: Any) -> None:
+        """Assigns the `k`-th value to the element that comes `at`-th in C order."""
+        self.x[*unravelled(at, self.x.shape)] = self.values[k]
+
+    @function
+    def look(self, k: Any, first: Any, word: Any) -> None:
+        """Does nothing to elements that are not chosen."""
+
+    @function
+    def of_section(self, own: Any, WIDTH: Any) -> Any:
+        """What a workgroup does to a section."""
+        return _AssignedTogether(self, own.begin, WIDTH)
+
+    @function
+    def finish(self, count: Any, first: Any, step: Any) -> None:
+        """Nothing is left to do."""
+
+
+@dataclass(frozen=True)
+class _AssignedTogether:
+    """What is done to elements of a section that get a value: `Section.sweep`'s body."""
+
+    target: Assigned
     begin: Any
     width: int
 
     @function
     def take(self, e: Any, chosen: Any, places: Any) -> None:
         """Writes those that are chosen; all values are read before."""
-        values = [element_if(c, self.values, k) for c, k in zip(chosen, places, strict=True)]
+        x, given = self.target.x, self.target.values
+        values = [element_if(c, given, k) for c, k in zip(chosen, places, strict=True)]
         for u in kl.static_range(len(chosen)):
             if chosen[u]:
-                put(self.x, self.begin + e + u * self.width, values[u])
-
-
-@kernel
-def expand_by_workgroup(
-    x: Any, bits: Any, counts_upto: Any, values: Any, *, WIDTH: int, AHEAD: int
-) -> None:
-    """As `expand`, a workgroup of `WIDTH` doing a section together, 32 elements a work-item.
-
-    `counts_upto` are how many are true up to each section's end. `AHEAD` of `values` are read
-    before the first of `x` is written.
-    """
-    group = kl.group_id(0)
-    begin = group * (WIDTH * 32)
-    own = group * WIDTH + kl.local_id(0) // 32
-    section = Section(bits, own, before_group(counts_upto), begin, product_of(x.shape))
-    section.sweep(_Assigned(x, values, begin, WIDTH), WIDTH, AHEAD)
+                x[*unravelled(self.begin + e + u * self.width, x.shape)] = values[u]

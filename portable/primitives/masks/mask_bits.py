@@ -10,7 +10,7 @@ from portable.dtypes import DType, bool_, int32, int64, uint8, uint32, uint64
 from portable.primitives.base.borrowed import fetched
 from portable.primitives.base.geometry import power_of_two
 from portable.primitives.base.recipe import Recipe
-from portable.primitives.masks.mask_kernels import pack, pack_by_workgroup
+from portable.primitives.masks.mask_kernels import Mask, pack, pack_by_workgroup
 from portable.primitives.masks.tuning import sections_for
 from portable.primitives.reductions.merging import Merge
 from portable.primitives.reductions.operations import total
@@ -24,7 +24,7 @@ __all__ = [
     "in_line",
     "in_words",
     "packed",
-    "running_counts",
+    "packed_of",
 ]
 
 AT_ONCE: Final = 8192
@@ -74,22 +74,36 @@ def packed(recipe: Recipe, mask: Any, cut: Cut) -> tuple[Any, Any]:
     cut : Cut
         Into which sections.
     """
-    kind = int32 if mask.size < 2**31 else int64
-    counts = recipe.empty((cut.sections,), kind)
-    words = in_words(mask, cut.word)
+    return packed_of(recipe, Mask(mask, in_words(mask, cut.word)), mask.size, cut)
+
+
+def packed_of(recipe: Recipe, source: Any, size: int, cut: Cut) -> tuple[Any, Any]:
+    """The bits of what is chosen of so many elements, and how many, as of `packed`.
+
+    Parameters
+    ----------
+    recipe : Recipe
+        The steps.
+    source : Mask or alike
+        What chooses.
+    size : int
+        Of how many elements.
+    cut : Cut
+        Into which sections.
+    """
+    counts = recipe.empty((cut.sections,), int32 if size < 2**31 else int64)
     if cut.width == 1:
-        bits = recipe.empty((-(-mask.size // 64),), uint64)
+        bits = recipe.empty((-(-size // 64),), uint64)
         in_bytes = bits.viewed((bits.size * _BYTE,), (1,), dtype=uint8)
-        recipe.launch(pack, cut.sections, 1, mask, words, in_bytes, counts, SECTION=cut.section)
+        recipe.launch(pack, cut.sections, 1, source, in_bytes, counts, SECTION=cut.section)
         return bits, counts
     bits = recipe.empty((cut.ndrange,), uint64)
-    recipe.launch(
-        pack_by_workgroup, cut.ndrange, cut.width, mask, words, bits, counts, WIDTH=cut.width
-    )
-    return bits, running_counts(recipe, counts)
+    given = source, bits, counts
+    recipe.launch(pack_by_workgroup, cut.ndrange, cut.width, *given, WIDTH=cut.width)
+    return bits, _running_counts(recipe, counts)
 
 
-def running_counts(recipe: Recipe, counts: Any) -> Any:
+def _running_counts(recipe: Recipe, counts: Any) -> Any:
     """How many are true up to the end of each section."""
     if counts.size == 1:
         return counts

@@ -1,34 +1,38 @@
-"""Masks as bits: 32 or 64 neighbours to a word, the first in the lowest bit."""
+"""Masks as bits, and what is done to elements that are chosen: alone, or by a workgroup together.
+
+32 or 64 neighbours are a word, the first in the lowest bit. What chooses is a *source*: a `Mask`,
+or another struct like it. What is done is a *target*: it keeps elements, assigns to them, or tells
+groups of equal ones.
+
+One kernel for work-items alone and together would cost one of them: those that are alone skip 64
+elements at a time and write eight places without looking at bits, which in a workgroup would all go
+to the same memory.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from portable import lang as kl
 from portable.lang.function import function
 from portable.lang.kernel import kernel
 
 __all__ = [
+    "Mask",
     "Section",
-    "before_group",
-    "before_section",
-    "bits_of",
+    "bits_one_by_one",
     "element_if",
-    "long_bits_of",
-    "lowest_bit",
     "pack",
     "pack_by_workgroup",
-    "pack_words",
-    "split_word",
+    "take",
+    "take_by_workgroup",
 ]
 
 GATHER4 = 0x01020408
 """Times four bytes that are 0 or 1: these as bits, 24 places up, and nothing above them."""
 GATHER8 = 0x0102040810204080
 """The same for eight bytes, 56 places up."""
-ROW = 16
-"""Work-items whose counts each of them adds up alone."""
 
 
 @function
@@ -38,103 +42,163 @@ def lowest_bit(word: Any) -> Any:
 
 
 @function
-def bits_one_by_one(mask: Any, first: Any, count: Any, KIND: Any) -> Any:
-    """Which of the elements from `first` on are not zero; `count` bits of a `KIND` at most."""
+def bits_one_by_one(source: Any, first: Any, count: Any, KIND: Any) -> Any:
+    """Which of the elements from `first` on are chosen; `count` bits of a `KIND` at most."""
     word = kl.cast(0, KIND)
-    for place in range(kl.minimum(count, mask.shape[0] - first)):
-        element = mask[first + place]
-        true = element if mask.dtype == kl.bool_ else element != 0
-        word = word | (kl.cast(true, KIND) << kl.cast(place, KIND))
+    for place in range(kl.minimum(count, source.size() - first)):
+        word = word | (kl.cast(source.chooses(first + place), KIND) << kl.cast(place, KIND))
     return word
 
 
-@function
-def bits_of(mask: Any, by_four: Any, at: Any) -> Any:
-    """The `at`-th word of a mask's bits: elements that are true, or not zero; none behind its end.
+class Mask(NamedTuple):
+    """A mask in one dimension, and what is known of it.
 
-    `by_four` is the mask as integers of 32 bits, or None.
+    Attributes
+    ----------
+    flags : array
+        What is true, or not zero.
+    words : array or None
+        The same as integers that hold several: of 64 bits, or for workgroups 32.
+    bits : array or None
+        Its bits in words of 64, or for workgroups as `pack_by_workgroup` leaves them. Without them
+        there is one section.
+    counts : array or None
+        How many are true in each section, or for workgroups up to each section's end.
     """
-    word = kl.u32(0)
-    first = at * 32
-    if by_four is None:
-        word = bits_one_by_one(mask, first, 32, kl.u32)
-    elif first + 32 <= mask.shape[0]:
-        for half in kl.static_range(2):
-            four = kl.vload(by_four, at * 8 + half * 4, lanes=4)
-            for lane in kl.static_range(4):
-                some = (four[lane] * kl.u32(GATHER4)) >> 24
-                word = word | (some << (16 * half + 4 * lane))
-    else:
-        word = bits_one_by_one(mask, first, 32, kl.u32)
-    return word
+
+    flags: Any
+    words: Any = None
+    bits: Any = None
+    counts: Any = None
+
+    @function
+    def size(self) -> Any:
+        """How many elements it has."""
+        return self.flags.shape[0]
+
+    @function
+    def chooses(self, i: Any) -> Any:
+        """Whether it is true, or not zero, at a place."""
+        return self.flags[i] if self.flags.dtype == kl.bool_ else self.flags[i] != 0
+
+    @function
+    def word(self, at: Any) -> Any:
+        """The `at`-th word of 32 bits; none is set behind its end."""
+        word = kl.u32(0)
+        if self.words is None or at * 32 + 32 > self.size():
+            word = bits_one_by_one(self, at * 32, 32, kl.u32)
+        else:
+            for half in kl.static_range(2):
+                four = kl.vload(self.words, at * 8 + half * 4, lanes=4)
+                for lane in kl.static_range(4):
+                    some = (four[lane] * kl.u32(GATHER4)) >> 24
+                    word = word | (some << (16 * half + 4 * lane))
+        return word
+
+    @function
+    def long_word(self, first: Any) -> Any:
+        """64 bits from that of an element on."""
+        word = kl.u64(0)
+        if self.words is None or first + 64 > self.size():
+            word = bits_one_by_one(self, first, 64, kl.u64)
+        else:
+            for byte in kl.static_range(8):
+                some = (self.words[first // 8 + byte] * kl.u64(GATHER8)) >> 56
+                word = word | (some << (8 * byte))
+        return word
 
 
-@function
-def long_bits_of(mask: Any, by_eight: Any, first: Any) -> Any:
-    """The same of 64 elements, with `by_eight`, the mask as integers of 64 bits."""
-    word = kl.u64(0)
-    if by_eight is None:
-        word = bits_one_by_one(mask, first, 64, kl.u64)
-    elif first + 64 <= mask.shape[0]:
-        for byte in kl.static_range(8):
-            some = (by_eight[first // 8 + byte] * kl.u64(GATHER8)) >> 56
-            word = word | (some << (8 * byte))
-    else:
-        word = bits_one_by_one(mask, first, 64, kl.u64)
-    return word
+# -- by work-items alone --------------------------------------------------------------------------
 
 
 @kernel
-def pack(mask: Any, by_eight: Any, bits: Any, counts: Any, *, SECTION: int) -> None:
-    """The bits of a mask in bytes, and how many are true in each section.
+def pack(source: Any, bits: Any, counts: Any, *, SECTION: int) -> None:
+    """The bits of what is chosen in bytes, and how many are in each section.
 
-    A work-item does `SECTION` elements. `by_eight` is the mask as integers of 64 bits, or None; the
-    bytes are so many that words of 64 bits can be read.
+    Parameters
+    ----------
+    source : Mask or alike
+        What chooses.
+    bits : array
+        Bytes, so many that words of 64 bits can be read.
+    counts : array
+        How many elements of each section are chosen.
+    SECTION : int
+        Elements of a section, which a work-item does; whole words of 64 bits.
     """
     s = kl.global_id(0)
     if s < counts.shape[0]:
         first = s * SECTION
-        stop = kl.minimum(first + SECTION, mask.shape[0])
+        stop = kl.minimum(first + SECTION, source.size())
         whole = first
         count = kl.cast(0, counts.dtype)
-        if by_eight is not None:
+        if source.words is not None:
             whole = first + (stop - first) // 64 * 64
             found = kl.splat(kl.u64(0), 8)
             for i in range(first, whole, 64):
-                eight = kl.vload(by_eight, i // 8, lanes=8)
+                eight = kl.vload(source.words, i // 8, lanes=8)
                 found = found + kl.popcount(eight)
                 kl.vstore(bits, i // 8, kl.cast((eight * kl.u64(GATHER8)) >> 56, kl.u32))
             for lane in kl.static_range(8):
                 count = count + kl.cast(found[lane], counts.dtype)
         for i in range(whole, stop, 64):
-            word = bits_one_by_one(mask, i, 64, kl.u64)
+            word = source.long_word(i)
             count = count + kl.cast(kl.popcount(word), counts.dtype)
             for byte in kl.static_range(8):
                 bits[i // 8 + byte] = kl.cast(word >> (8 * byte), kl.u32)
         counts[s] = count
 
 
-@function
-def words_added_up(word: Any, WIDTH: Any) -> Any:
-    """How many bits of a workgroup's words are set before a work-item's own, and up to its end."""
-    item = kl.local_id(0)
-    count = kl.cast(kl.popcount(word), kl.i32)
-    sums = kl.local((WIDTH,), kl.i32)
-    tops = kl.local((WIDTH // ROW,), kl.i32)
-    sums[item] = count
-    kl.barrier()
-    row = item // ROW
-    before = 0
-    for other in kl.static_range(ROW - 1):
-        if other < item % ROW:
-            before = before + sums[row * ROW + other]
-    if item % ROW == ROW - 1:
-        tops[row] = before + count
-    kl.barrier()
-    for other in kl.static_range(WIDTH // ROW - 1):
-        if other < row:
-            before = before + tops[other]
-    return before, before + count
+@kernel
+def take(source: Any, target: Any, places: Any, found: Any, *, SECTION: int, FEW: int) -> None:
+    """Does what is to be done to elements that are chosen, in order.
+
+    Parameters
+    ----------
+    source : Mask or alike
+        What chooses.
+    target : Results, Assigned or Groups
+        What is done: ``target.put`` to one element, ``target.put_many`` to those of a word, and
+        ``target.look`` to all of which a word tells, chosen or not.
+    places : array or None
+        ``places[b]`` are those of the bits in a byte `b`; for `FEW` below 64.
+    found : array or None
+        Becomes how many are chosen, if there is one section only.
+    SECTION : int
+        Elements of a section, which a work-item does.
+    FEW : int
+        Where more of 64 are chosen they are not looked for one by one. Below 64, and if there is
+        one section only, results have room for 64 more.
+    """
+    s = kl.global_id(0)
+    size = source.size()
+    if s * SECTION < size:
+        k = kl.cast(0, s.dtype)
+        end = k + size + 64
+        if source.counts is not None:
+            for before in range(s):
+                k = k + source.counts[before]
+            end = k + source.counts[s]
+        for i in range(s * SECTION, kl.minimum(s * SECTION + SECTION, size), 64):
+            word = source.long_word(i) if source.bits is None else source.bits[i // 64]
+            target.look(k, i, word)
+            if FEW < 64:
+                count = kl.cast(kl.popcount(word), kl.i32)
+                if count > FEW and k + 64 <= end and target.has_all(i, 64):
+                    target.put_many(k, i, word, places)
+                    k = k + count
+                    word = kl.u64(0)
+            while word != 0:
+                lowest = kl.popcount((word & (~word + 1)) - 1)
+                target.put(k, i + kl.cast(lowest, kl.i32))
+                k = k + 1
+                word = word & (word - 1)
+        if found is not None:
+            found[0] = kl.cast(k, kl.i64)
+            target.finish(k, 0, 1)
+
+
+# -- by a workgroup together ----------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -151,6 +215,8 @@ class Section:
         How many are taken before the section.
     begin, size : int
         The first element, and how many there are in all.
+    count : int
+        How many are taken.
     """
 
     words: Any
@@ -158,6 +224,7 @@ class Section:
     done: Any
     begin: Any
     size: Any
+    count: Any
 
     @function
     def sweep(self, body: Any, WIDTH: Any, AHEAD: Any) -> None:
@@ -188,24 +255,6 @@ def element_if(there: Any, x: Any, at: Any) -> Any:
 
 
 @function
-def before_section(counts: Any, s: Any) -> Any:
-    """How many are taken before a section, if `counts` are those in each."""
-    total = kl.cast(0, s.dtype)
-    for before in range(s):
-        total = total + counts[before]
-    return total
-
-
-@function
-def before_group(counts_upto: Any) -> Any:
-    """How many are taken before a workgroup's section, if `counts_upto` are those to ends."""
-    done = kl.cast(0, counts_upto.dtype)
-    if kl.group_id(0) > 0:
-        done = counts_upto[kl.group_id(0) - 1]
-    return done
-
-
-@function
 def packed_word(word: Any, before: Any) -> Any:
     """32 bits and how many are set before them, in one word, the bits in the lower half."""
     return (kl.cast(before, kl.u64) << 32) | kl.cast(word, kl.u64)
@@ -218,20 +267,93 @@ def split_word(pair: Any) -> Any:
 
 
 @function
-def pack_words(word: Any, at: Any, bits: Any, counts: Any, WIDTH: Any) -> Any:
-    """Packs a word for each work-item of a workgroup; `counts` gets how many are set in all."""
-    before, upto = words_added_up(word, WIDTH)
+def pack_words(word: Any, at: Any, bits: Any, counts: Any) -> Any:
+    """Packs a word of each work-item; `counts` gets how many bits are set in all, and so do all."""
+    own = kl.cast(kl.popcount(word), kl.i32)
+    before, total = kl.workgroup_scan(kl.add, own, inclusive=False, initial=0, total=True)
     bits[at] = packed_word(word, before)
-    if kl.local_id(0) == WIDTH - 1:
-        counts[kl.group_id(0)] = kl.cast(upto, counts.dtype)
-    return upto
+    if kl.local_id(0) == 0:
+        counts[kl.group_id(0)] = kl.cast(total, counts.dtype)
+    return total
 
 
 @kernel
-def pack_by_workgroup(mask: Any, by_four: Any, bits: Any, counts: Any, *, WIDTH: int) -> None:
-    """The bits of a mask as `packed_word` has them, and how many are true in each section.
+def pack_by_workgroup(source: Any, bits: Any, counts: Any, *, WIDTH: int) -> None:
+    """The bits of what is chosen as `packed_word` has them, and how many are in each section.
 
-    A work-item makes one word; there are words for all work-items.
+    Parameters
+    ----------
+    source : Mask or alike
+        What chooses.
+    bits : array
+        A word for each work-item.
+    counts : array
+        How many elements of each section are chosen, 32 a work-item.
+    WIDTH : int
+        Work-items of a workgroup.
     """
     at = kl.group_id(0) * WIDTH + kl.local_id(0)
-    pack_words(bits_of(mask, by_four, at), at, bits, counts, WIDTH)
+    pack_words(source.word(at), at, bits, counts)
+
+
+@function
+def own_section(source: Any, found: Any, WIDTH: Any) -> Any:
+    """The section of a workgroup; `found` becomes how many are chosen if there is but one."""
+    item, group = kl.local_id(0), kl.group_id(0)
+    if source.bits is None:
+        words = kl.local((WIDTH,), kl.u64)
+        count = pack_words(source.word(item), item, words, found)
+        kl.barrier()
+        return Section(words, item // 32, 0, 0, source.size(), count)
+    done = kl.cast(0, source.counts.dtype)
+    if group > 0:
+        done = source.counts[group - 1]
+    count = kl.assume_uniform(kl.cast(source.counts[group] - done, kl.i32))
+    first = group * WIDTH
+    return Section(source.bits, first + item // 32, done, first * 32, source.size(), count)
+
+
+@function
+def take_few(own: Any, body: Any, WIDTH: Any, FEW: Any) -> None:
+    """Has `body` do what a section chooses, no more than `FEW`: through places in local memory."""
+    item = kl.local_id(0)
+    places = kl.local((FEW,), kl.u16)
+    word, place = split_word(own.words[own.own - item // 32 + item])
+    while word != 0:
+        lowest = kl.popcount((word & (~word + 1)) - 1)
+        places[place] = kl.cast(item * 32 + kl.cast(lowest, kl.i32), kl.u32)
+        place = place + 1
+        word = word & (word - 1)
+    kl.barrier()
+    for k in range(item, own.count, WIDTH):
+        body.take_one(kl.cast(places[k], kl.i32), own.done + k)
+
+
+@kernel
+def take_by_workgroup(
+    source: Any, target: Any, found: Any, *, WIDTH: int, AHEAD: int, FEW: int
+) -> None:
+    """As `take`, a workgroup doing a section together, 32 elements a work-item.
+
+    Parameters
+    ----------
+    source, target, found
+        As `take` has them, but that it is ``target.of_section`` what says how things are done.
+    WIDTH : int
+        Work-items of a workgroup.
+    AHEAD : int
+        Elements that each takes before it does anything to the first.
+    FEW : int
+        So many of a section are gone through by themselves; none, if 0.
+    """
+    own = own_section(source, found, WIDTH)
+    body = target.of_section(own, WIDTH)
+    if FEW == 0:
+        own.sweep(body, WIDTH, AHEAD)
+    elif own.count <= FEW:
+        take_few(own, body, WIDTH, FEW)
+    else:
+        own.sweep(body, WIDTH, AHEAD)
+    if source.bits is None:
+        kl.barrier()
+        target.finish(own.count, kl.local_id(0), WIDTH)

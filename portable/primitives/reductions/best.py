@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 from portable import lang as kl
 from portable.dtypes import DType, int32, int64
@@ -20,6 +20,8 @@ from portable.primitives.reductions.merging import Merge
 from portable.primitives.reductions.tuning import best_for
 
 __all__ = ["best_along_last"]
+
+_BLOCK: Final = 8192
 
 
 def best_along_last(recipe: Recipe, x: Any, largest: bool) -> Any:
@@ -69,7 +71,7 @@ def _blocks(recipe: Recipe, x: Any, largest: bool) -> tuple[Any, Any]:
     found = _new(recipe, x, how.sections)
     op, neutral = (kl.maximum, lowest) if largest else (kl.minimum, highest)
     merge = Merge(op, x.dtype.register, neutral(x.dtype), lanes=lanes)
-    constants = {"MERGE": merge, "LARGEST": largest, "CUT": how.constant}
+    constants = {"MERGE": merge, "LARGEST": largest, "BLOCK": _BLOCK, "CUT": how.constant}
     recipe.launch(best_blocks, how.groups, 1, x, *found, **constants)
     return found
 

@@ -13,9 +13,6 @@ from portable.primitives.reductions.merging import CHAINS
 
 __all__ = ["Best", "best_blocks"]
 
-_BLOCK = 8192
-"""Elements of which a work-item that is alone finds the best value at a time."""
-
 
 @function
 def wins(x: Any, y: Any, LARGEST: Any) -> Any:
@@ -130,10 +127,12 @@ class Best:
 
 
 @kernel
-def best_blocks(x: Any, values: Any, out: Any, *, MERGE: Any, LARGEST: bool, CUT: Any) -> None:
+def best_blocks(
+    x: Any, values: Any, out: Any, *, MERGE: Any, LARGEST: bool, BLOCK: int, CUT: Any
+) -> None:
     """The least or greatest element of each section of the last axis, and its position.
 
-    For work-items that do long stretches alone: each finds the best value of every `_BLOCK`
+    For work-items that do long stretches alone: each finds the best value of every `BLOCK`
     elements of its section, and then where in the first of the best blocks that is. So it compares
     no positions, which costs several times as much where many small elements make a vector.
 
@@ -147,6 +146,8 @@ def best_blocks(x: Any, values: Any, out: Any, *, MERGE: Any, LARGEST: bool, CUT
         Finds the better value of two.
     LARGEST : bool
         Whether the greatest are looked for.
+    BLOCK : int
+        Elements of which the best value is found at a time.
     CUT : Sections
         How rows are cut.
     """
@@ -154,8 +155,8 @@ def best_blocks(x: Any, values: Any, out: Any, *, MERGE: Any, LARGEST: bool, CUT
     own = CUT.own(lead, x.shape[x.ndim - 1])
     outer, place, jump = own.outer, own.first, CHAINS * MERGE.lanes
     best = x[*outer, place]
-    for block in range(place, own.stop, _BLOCK):
-        end = kl.minimum(block + _BLOCK, own.stop)
+    for block in range(place, own.stop, BLOCK):
+        end = kl.minimum(block + BLOCK, own.stop)
         value = MERGE.along(x, outer, block, end, jump, 1, CHAINS)
         if wins(value, best, LARGEST):
             best = value

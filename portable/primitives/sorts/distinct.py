@@ -13,19 +13,13 @@ from typing import Any, Final
 
 import numpy as np
 
-from portable.dtypes import DType, int32, int64, uint64
+from portable.dtypes import DType, int64
 from portable.primitives.base.borrowed import fetched, new
 from portable.primitives.base.recipe import Plans, Recipe, resizable
 from portable.primitives.base.storage import contiguous_strides
-from portable.primitives.masks.mask_bits import AT_ONCE, Cut, cut_of, how_many, running_counts
-from portable.primitives.sorts.distinct_kernels import (
-    Groups,
-    count_distinct,
-    distinct,
-    distinct_by_workgroup,
-    pack_distinct,
-    sizes_of,
-)
+from portable.primitives.masks.mask_bits import AT_ONCE, Cut, cut_of, how_many, packed_of
+from portable.primitives.masks.mask_kernels import take, take_by_workgroup
+from portable.primitives.sorts.distinct_kernels import Beginnings, Groups, sizes_of
 
 __all__ = ["Distinct", "Wanted", "distinct_of"]
 
@@ -101,10 +95,11 @@ def _results(size: int, count: int, wanted: Wanted, empty: Callable[..., Any]) -
     ]
 
 
-def _kernel(cut: Cut) -> tuple[Any, dict[str, int]]:
+def _kernel(cut: Cut) -> tuple[Any, tuple[None, ...], dict[str, int]]:
+    """The kernel that writes groups, what it takes besides, and its constants."""
     if cut.width == 1:
-        return distinct, {"SECTION": cut.section}
-    return distinct_by_workgroup, {"WIDTH": cut.width, "AHEAD": _AHEAD}
+        return take, (None,), {"SECTION": cut.section, "FEW": 64}
+    return take_by_workgroup, (), {"WIDTH": cut.width, "AHEAD": _AHEAD, "FEW": 0}
 
 
 def _write_at_once(line: Any, order: Any, wanted: Wanted, cut: Cut) -> Callable[..., Distinct]:
@@ -113,10 +108,8 @@ def _write_at_once(line: Any, order: Any, wanted: Wanted, cut: Cut) -> Callable[
     found = next(lines)
     rest = _results(line.size, line.size, wanted, lambda *_: next(lines))
     values = recipe.empty((line.size,), line.dtype)
-    kernel, constants = _kernel(cut)
-    # Workgroups take bits besides the counts, of which there are none here.
-    none = (None,) if cut.width == 1 else (None, None)
-    args = (Groups(line, order, values, *rest), *none, found)
+    kernel, none, constants = _kernel(cut)
+    args = Beginnings(line), Groups(line, order, values, *rest), *none, found
     recipe.launch(kernel, cut.ndrange, cut.width, *args, **constants)
     run = recipe.finish(found, values, *(x for x in rest if x is not None))
     present = [x is not None for x in rest]
@@ -147,41 +140,29 @@ def _write_counted_first(
     line: Any, order: Any, wanted: Wanted, cut: Cut
 ) -> Callable[..., Distinct]:
     recipe = Recipe(line)
-    counted = _counted(recipe, line, cut)
-    kernel, constants = _kernel(cut)
+    counted = packed_of(recipe, Beginnings(line), line.size, cut)
+    kernel, none, constants = _kernel(cut)
     like = partial(_like, line)
     results = [like((line.size,), line.dtype), *_results(line.size, line.size, wanted, like)]
     given = (line.at(None, line.offset), None if order is None else order.at(None, order.offset))
-    args = (Groups(*given, *results), *counted, None)
+    args = Beginnings(given[0], *counted), Groups(*given, *results), *none, None
     write = resizable(kernel[cut.ndrange, cut.width], args, constants)
     count_all = recipe.finish(*counted)
     device, size = line.device, np.int64(line.size)
 
     def counted_first(line: Any, order: Any = None) -> Distinct:
         counted = count_all(line)
-        counted = counted if isinstance(counted, tuple) else (counted,)
-        count = how_many(counted[-1], cut)
+        count = how_many(counted[1], cut)
         make = partial(new, device)
         values = make((count,), line.dtype)
         results = [values, *_results(line.size, count, wanted, make)]
-        write(line, order, *results, *counted, None)
+        write(line, *counted, None, line, order, *results, *none, None)
         _, starts, firsts, inverse, sizes = results
         if sizes is not None:
             sizes_of[count, _GROUP](starts, sizes, size)
         return Distinct(values, firsts, inverse, sizes)
 
     return counted_first
-
-
-def _counted(recipe: Recipe, line: Any, cut: Cut) -> tuple[Any, ...]:
-    """How many groups begin in sections, after the bits of which elements do if there are any."""
-    counts = recipe.empty((cut.sections,), int32 if line.size < 2**31 else int64)
-    if cut.width == 1:
-        recipe.launch(count_distinct, cut.sections, 1, line, counts, SECTION=cut.section)
-        return (counts,)
-    bits = recipe.empty((cut.ndrange,), uint64)
-    recipe.launch(pack_distinct, cut.ndrange, cut.width, line, bits, counts, WIDTH=cut.width)
-    return bits, running_counts(recipe, counts)
 
 
 def _like(x: Any, shape: tuple[int, ...], kind: DType) -> Any:

@@ -1,4 +1,4 @@
-"""What differs from the element before it, in a sorted line: by work-items alone, or together."""
+"""Groups of equal elements in a sorted line: what begins one, and what is asked for of it."""
 
 from __future__ import annotations
 
@@ -8,30 +8,62 @@ from typing import Any, NamedTuple
 from portable import lang as kl
 from portable.lang.function import function
 from portable.lang.kernel import kernel
-from portable.primitives.masks.mask_kernels import (
-    Section,
-    before_group,
-    before_section,
-    pack_words,
-)
+from portable.primitives.masks.mask_kernels import bits_one_by_one
+from portable.primitives.reductions.merging import folded
 
-__all__ = [
-    "Groups",
-    "count_distinct",
-    "distinct",
-    "distinct_by_workgroup",
-    "pack_distinct",
-    "sizes_of",
-]
+__all__ = ["Beginnings", "Groups", "sizes_of"]
 
 
-@function
-def begins(x: Any, i: Any) -> Any:
-    """Whether an element is the first, or another than that before it; each NaN is."""
-    new = i == 0
-    if i > 0:
-        new = x[i] != x[i - 1]
-    return new
+class Beginnings(NamedTuple):
+    """Chooses what begins a group: a source of `portable.primitives.masks.mask_kernels`.
+
+    Attributes
+    ----------
+    x : array
+        The line.
+    bits, counts : array or None
+        As of `Mask`.
+    words : None
+        What a mask has.
+    """
+
+    x: Any
+    bits: Any = None
+    counts: Any = None
+    words: Any = None
+
+    @function
+    def size(self) -> Any:
+        """How many elements there are."""
+        return self.x.shape[0]
+
+    @function
+    def chooses(self, i: Any) -> Any:
+        """Whether an element is the first, or another than that before it; each NaN is."""
+        new = i == 0
+        if i > 0:
+            new = self.x[i] != self.x[i - 1]
+        return new
+
+    @function
+    def word(self, at: Any) -> Any:
+        """The `at`-th word of 32 bits; none is set behind the end."""
+        return bits_one_by_one(self, at * 32, 32, kl.u32)
+
+    @function
+    def long_word(self, first: Any) -> Any:
+        """64 bits from that of an element on, whole vectors being compared where there are such."""
+        x, lanes = self.x, min(16, 64 // self.x.dtype.itemsize)
+        word = kl.u64(0)
+        if x.dtype.is_complex or first == 0 or first + 64 > self.size():
+            word = bits_one_by_one(self, first, 64, kl.u64)
+        else:
+            bits = kl.vector(*[kl.i32(1 << lane) for lane in kl.static_range(lanes)])
+            for place in kl.static_range(0, 64, lanes):
+                old, new = [kl.vload(x, first + place - d, lanes=lanes) for d in (1, 0)]
+                some = folded(kl.where(old != new, bits, bits * 0), lanes, kl.add)
+                word = word | (kl.cast(some, kl.u64) << place)
+        return word
 
 
 @function
@@ -44,7 +76,7 @@ def size_of(starts: Any, k: Any, count: Any, end: Any) -> Any:
 
 
 class Groups(NamedTuple):
-    """The groups of equal elements in a sorted line; what is None is left out.
+    """What is asked for of groups of equal elements in a sorted line; what is None is left out.
 
     Attributes
     ----------
@@ -73,83 +105,33 @@ class Groups(NamedTuple):
     sizes: Any
 
     @function
-    def note(self, i: Any, k: Any, new: Any) -> Any:
-        """Writes what is asked for of element `i`, before which `k` groups begin.
-
-        Returns how many do with it, which begins one if it is `new`.
-        """
-        if new:
-            self.values[k] = self.x[i]
-            if self.starts is not None:
-                self.starts[k] = kl.cast(i, kl.i64)
-            if self.firsts is not None:
-                self.firsts[k] = self.order[i]
-            k = k + 1
-        return k
+    def put(self, k: Any, at: Any) -> None:
+        """Writes which element the `k`-th group is of, and where it begins."""
+        self.values[k] = self.x[at]
+        if self.starts is not None:
+            self.starts[k] = kl.cast(at, kl.i64)
+        if self.firsts is not None:
+            self.firsts[k] = self.order[at]
 
     @function
-    def place(self, i: Any, k: Any) -> None:
-        """Writes in which group element `i` is, up to which `k` begin."""
-        self.inverse[self.order[i]] = kl.cast(k - 1, kl.i64)
+    def look(self, k: Any, first: Any, word: Any) -> None:
+        """Writes in which groups elements are, of which 64 `word` says what begins one."""
+        if self.inverse is not None:
+            for place in range(kl.minimum(64, self.x.shape[0] - first)):
+                k = k + kl.cast((word >> kl.cast(place, kl.u64)) & 1, k.dtype)
+                self.inverse[self.order[first + place]] = kl.cast(k - 1, kl.i64)
 
+    @function
+    def of_section(self, own: Any, WIDTH: Any) -> Any:
+        """What a workgroup does to a section."""
+        return _Noted(self, own.begin, WIDTH)
 
-@kernel
-def count_distinct(x: Any, counts: Any, *, SECTION: int) -> None:
-    """How many groups begin in each section; a work-item does one."""
-    s = kl.global_id(0)
-    if s < counts.shape[0]:
-        count = kl.cast(0, counts.dtype)
-        for i in range(s * SECTION, kl.minimum(s * SECTION + SECTION, x.shape[0])):
-            count = count + kl.cast(begins(x, i), counts.dtype)
-        counts[s] = count
-
-
-@kernel
-def distinct(groups: Any, counts: Any, found: Any, *, SECTION: int) -> None:
-    """Writes the groups of a sorted line.
-
-    Work-items do sections, `counts` being how many groups begin in each. Without them there is one
-    section, and ``found[0]`` becomes how many groups there are; else sizes are not written.
-    """
-    s = kl.global_id(0)
-    size = groups.x.shape[0]
-    if s * SECTION < size:
-        k = kl.cast(0, s.dtype)
-        if counts is not None:
-            k = before_section(counts, s)
-        for i in range(s * SECTION, kl.minimum(s * SECTION + SECTION, size)):
-            k = groups.note(i, k, begins(groups.x, i))
-            if groups.inverse is not None:
-                groups.place(i, k)
-        if counts is None:
-            found[0] = kl.cast(k, kl.i64)
-            if groups.sizes is not None:
-                for group in range(k):
-                    groups.sizes[group] = size_of(groups.starts, group, k, size)
-
-
-@kernel
-def sizes_of(starts: Any, sizes: Any, end: Any) -> None:
-    """How many elements are in each group, the last of which ends at `end`."""
-    k = kl.global_id(0)
-    if k < sizes.shape[0]:
-        sizes[k] = size_of(starts, k, sizes.shape[0], end)
-
-
-@function
-def begins_packed(x: Any, first: Any) -> Any:
-    """Which of 32 elements begin a group; none are beyond the end."""
-    word = kl.u32(0)
-    for place in range(kl.minimum(32, x.shape[0] - first)):
-        word = word | (kl.cast(begins(x, first + place), kl.u32) << kl.cast(place, kl.u32))
-    return word
-
-
-@kernel
-def pack_distinct(x: Any, bits: Any, counts: Any, *, WIDTH: int) -> None:
-    """As `mask_kernels.pack_by_workgroup`, a bit being whether a group begins."""
-    at = kl.group_id(0) * WIDTH + kl.local_id(0)
-    pack_words(begins_packed(x, at * 32), at, bits, counts, WIDTH)
+    @function
+    def finish(self, count: Any, first: Any, step: Any) -> None:
+        """Writes every `step`-th group's size, once all `count` are known."""
+        if self.sizes is not None:
+            for k in range(first, count, step):
+                self.sizes[k] = size_of(self.starts, k, count, self.x.shape[0])
 
 
 @dataclass(frozen=True)
@@ -165,37 +147,16 @@ class _Noted:
         """Writes what is asked for of a few elements, of which those chosen begin a group."""
         for u in kl.static_range(len(chosen)):
             i = self.begin + e + u * self.width
-            k = self.groups.note(i, places[u], chosen[u])
+            if chosen[u]:
+                self.groups.put(places[u], i)
             if self.groups.inverse is not None and i < self.groups.x.shape[0]:
-                self.groups.place(i, k)
+                group = kl.cast(places[u], kl.i64) - kl.where(chosen[u], kl.i64(0), kl.i64(1))
+                self.groups.inverse[self.groups.order[i]] = group
 
 
 @kernel
-def distinct_by_workgroup(
-    groups: Any, bits: Any, counts_upto: Any, found: Any, *, WIDTH: int, AHEAD: int
-) -> None:
-    """As `distinct`, a workgroup of `WIDTH` doing a section together, 32 elements a work-item.
-
-    `bits` are as `pack_distinct` leaves them, `counts_upto` how many groups begin up to each
-    section's end. Without them there is one section.
-    """
-    item = kl.local_id(0)
-    group = kl.group_id(0)
-    begin = group * (WIDTH * 32)
-    size = groups.x.shape[0]
-    body = _Noted(groups, begin, WIDTH)
-    if bits is None:
-        words = kl.local((WIDTH,), kl.u64)
-        count = kl.local((1,), kl.i32)
-        upto = pack_words(begins_packed(groups.x, item * 32), item, words, found, WIDTH)
-        if item == WIDTH - 1:
-            count[0] = upto
-        kl.barrier()
-        Section(words, item // 32, 0, begin, size).sweep(body, WIDTH, AHEAD)
-        if groups.sizes is not None:
-            kl.barrier()
-            for k in range(item, count[0], WIDTH):
-                groups.sizes[k] = size_of(groups.starts, k, count[0], size)
-    else:
-        own = item // 32 + group * WIDTH
-        Section(bits, own, before_group(counts_upto), begin, size).sweep(body, WIDTH, AHEAD)
+def sizes_of(starts: Any, sizes: Any, end: Any) -> None:
+    """How many elements are in each group, the last of which ends at `end`."""
+    k = kl.global_id(0)
+    if k < sizes.shape[0]:
+        sizes[k] = size_of(starts, k, sizes.shape[0], end)

@@ -49,7 +49,11 @@ def room(EACH: Any, WIDTH: Any) -> Any:
 
 @function
 def total_before(line: Any, own: Any, WIDTH: Any) -> Any:
-    """The sum of two 16-bit halves over the work-items before, upper halves following all lower."""
+    """The sum of two 16-bit halves over the work-items before, upper halves following all lower.
+
+    In places of `line` that counters leave free: `kl.workgroup_scan` would take local memory of
+    its own, of which tiles need all where a device without sub-groups has 48 KiB.
+    """
     item = kl.local_id(0)
     first = WORDS * row_of_counters(WIDTH)
     groups = first + WIDTH // RAKE * (RAKE + 1)

@@ -14,12 +14,10 @@ STRIPS: Final = PRIMITIVES + "scans.strip_lookback_kernels:"
 BLOCKS: Final = PRIMITIVES + "scans.block_kernels:"
 SCANS: Final = PRIMITIVES + "scans.scan_kernels:"
 COLLECTIVES: Final = "portable.lang.collectives:"
-REDUCTIONS: Final = PRIMITIVES + "reductions.workgroup_kernels:"
 ORDER: Final = PRIMITIVES + "sorts.tile_order:"
 SWEEP: Final = PRIMITIVES + "sorts.sweep_kernels:"
 BUCKETS: Final = PRIMITIVES + "sorts.bucket_kernels:"
 MASKS: Final = PRIMITIVES + "masks.mask_kernels:"
-COMPACTION: Final = PRIMITIVES + "masks.compaction_kernels:"
 FOURIER: Final = "portable.array.fourier.kernels:"
 
 ARRAYS: Final = (
@@ -243,14 +241,7 @@ ARRAYS: Final = (
         "bounds",
     ),
     without_barrier(
-        MASKS + "words_added_up",
-        0,
-        2,
-        "bits are counted before others have told theirs",
-        "elements_of_a_mask",
-    ),
-    without_barrier(
-        COMPACTION + "few_kept",
+        MASKS + "take_few",
         0,
         1,
         "places are read before they are noted",
@@ -258,9 +249,9 @@ ARRAYS: Final = (
     ),
     fault(
         "a section begins one place early",
-        MASKS + "before_group",
-        "done = counts_upto[kl.group_id(0) - 1]",
-        "done = counts_upto[kl.group_id(0) - 1] - 1",
+        MASKS + "own_section",
+        "done = source.counts[group - 1]",
+        "done = source.counts[group - 1] - 1",
         "elements_of_a_mask_by_sections",
         "uninitialised",
     ),
@@ -273,9 +264,9 @@ ARRAYS: Final = (
         "uninitialised",
     ),
     without_barrier(
-        PRIMITIVES + "sorts.distinct_kernels:distinct_by_workgroup",
+        MASKS + "own_section",
         0,
-        2,
+        1,
         "groups are written before their bits are there",
         "distinct_values",
     ),
