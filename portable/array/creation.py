@@ -19,14 +19,12 @@ from portable.primitives.base.geometry import whole_numbers
 from portable.primitives.base.promotion import kind_of
 from portable.primitives.base.recipe import Launch, Plans, Recipe, repeatable
 from portable.primitives.base.storage import Storage
-from portable.primitives.maps.creation_kernels import (
-    diagonal_of_ones,
-)
+from portable.primitives.maps.elementwise_kernel import Share
 from portable.primitives.maps.engine import check_arrays, check_operands
 from portable.primitives.maps.operation import Operation
 from portable.primitives.maps.work import vector_lanes, work_of
 from portable.primitives.moves.copying import copy_in
-from portable.primitives.moves.triangle_kernels import triangle
+from portable.primitives.moves.triangle_kernels import ABOVE, BELOW, ON, triangle
 
 if TYPE_CHECKING:
     from portable.array.array import Array
@@ -329,7 +327,7 @@ def eye(
     out = target.empty(shape_of((n_rows, columns)), dtype_for(target, dtype))
     if out.size:
         launch = _diagonal(target, out.shape, out.dtype)
-        launch((out.buffer, None), (out.offset, 0), (None, _reachable(k, out)))
+        launch((None, out.buffer, None), (0, out.offset, 0), (None, None, _reachable(k, out)))
     return out  # type: ignore[no-any-return]
 
 
@@ -338,9 +336,9 @@ def _diagonal(device: Device, shape: tuple[int, ...], kind: DType) -> Launch:
     """The launch of `eye` for arrays alike."""
     lanes = vector_lanes((kind,), shape[1], device.capabilities)
     chunk, rows, ndrange, group = work_of(shape, lanes, device.capabilities, strided=False)
-    constants = {"KIND": kind.register, "LANES": lanes, "CHUNK": chunk, "ROWS": rows}
-    launcher = diagonal_of_ones[ndrange, group]
-    return repeatable(launcher, (device.empty(shape, kind), 0), constants, disjoint=True)
+    constants = {"SIDE": ON, "SHARE": Share(lanes, chunk, rows, False)}
+    args = (None, device.empty(shape, kind), 0)
+    return repeatable(triangle[ndrange, group], args, constants, disjoint=True)
 
 
 def _reachable(k: int, x: Array) -> int:
@@ -351,16 +349,16 @@ def _reachable(k: int, x: Array) -> int:
 def tril(x: Array, /, *, k: int = 0) -> Array:
     """The lower triangles, up to the diagonal `k`; zeros above it."""
     check_arrays("tril", x)
-    return _triangle(x, k, True)  # type: ignore[no-any-return]
+    return _triangle(x, k, BELOW)  # type: ignore[no-any-return]
 
 
 def triu(x: Array, /, *, k: int = 0) -> Array:
     """The upper triangles, from the diagonal `k` on; zeros below it."""
     check_arrays("triu", x)
-    return _triangle(x, k, False)  # type: ignore[no-any-return]
+    return _triangle(x, k, ABOVE)  # type: ignore[no-any-return]
 
 
-def _write_triangle(x: Any, k: int, below: bool) -> Callable[..., Any]:
+def _write_triangle(x: Any, k: int, side: str) -> Callable[..., Any]:
     """What `tril` and `triu` have to do for arrays like `x`."""
     if x.ndim < 2:
         raise ValueError(f"a triangle of an array of shape {x.shape}; it takes matrices")
@@ -371,11 +369,8 @@ def _write_triangle(x: Any, k: int, below: bool) -> Callable[..., Any]:
         neighbours = x.strides[-1] == x.dtype.itemsize
         lanes = vector_lanes((x.dtype,), x.shape[-1], capabilities) if neighbours else 1
         chunk, rows, ndrange, group = work_of(x.shape, lanes, capabilities, strided=not neighbours)
-        cut = {"LANES": lanes, "CHUNK": chunk, "ROWS": rows}
-        kind = x.dtype.register
-        recipe.launch(
-            triangle, ndrange, group, x, out, _reachable(k, x), BELOW=below, KIND=kind, **cut
-        )
+        how = {"SIDE": side, "SHARE": Share(lanes, chunk, rows, False)}
+        recipe.launch(triangle, ndrange, group, x, out, _reachable(k, x), **how)
     return recipe.finish(out)
 
 

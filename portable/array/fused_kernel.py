@@ -8,7 +8,7 @@ from typing import Any
 from portable import lang as kl
 from portable.lang.function import function
 from portable.lang.kernel import kernel
-from portable.primitives.maps.elementwise_kernel import taken
+from portable.primitives.maps.elementwise_kernel import Body, taken
 
 __all__ = ["MOST_INPUTS", "MOST_OUTPUTS", "Steps", "fused"]
 
@@ -72,7 +72,7 @@ class Steps:
 
 
 @dataclass(frozen=True)
-class _Elements:
+class _Elements(Body):
     """What a sweep does to one element of each array, or to a vector of them."""
 
     steps: Steps
@@ -82,7 +82,7 @@ class _Elements:
     streaming: bool
 
     @function
-    def do(self, outer: Any, j: Any, lanes: Any) -> None:
+    def do(self, outer: Any, row: Any, j: Any, lanes: Any) -> None:
         """Works out all values and keeps those of the `numbers`."""
         values = self.steps.values(self.inputs, outer, j, lanes)
         for k in kl.static_range(len(self.numbers)):

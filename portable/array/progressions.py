@@ -17,6 +17,7 @@ from portable.primitives.base.numbers import number_for
 from portable.primitives.base.promotion import kind_of, with_scalar
 from portable.primitives.base.recipe import Launch, repeatable
 from portable.primitives.maps.creation_kernels import counted, counted_down, spaced
+from portable.primitives.maps.elementwise_kernel import Share
 from portable.primitives.maps.work import vector_lanes, work_of
 
 if TYPE_CHECKING:
@@ -105,8 +106,8 @@ def _progression(
     number = number_for(0, kind)
     args = (number, number, number if ends else None, device.empty(shape, stored))
     operation = counted_down if kind.is_float and stored.is_integer else counted
-    constants = {"OP": operation, "KIND": kind, "STORED": stored, "LANES": lanes, "CHUNK": chunk}
-    launcher = spaced[ndrange[0], group[0]]
+    constants = {"OP": operation, "KIND": kind, "SHARE": Share(lanes, chunk, 1, False)}
+    launcher = spaced[ndrange, group]
     return repeatable(launcher, args, constants, disjoint=True)
 
 

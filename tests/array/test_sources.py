@@ -31,7 +31,7 @@ from portable.primitives.masks.mask_assignment_kernels import Assigned, Cut, fil
 from portable.primitives.masks.mask_kernels import Mask, pack_by_workgroup, take_by_workgroup
 from portable.primitives.moves.copy_kernels import copy_several
 from portable.primitives.moves.gather_kernels import gather
-from portable.primitives.moves.index_kernels import check
+from portable.primitives.moves.index_kernels import Where, check
 from portable.primitives.moves.scatter_kernels import scatter
 from portable.primitives.reductions.best_kernels import Best
 from portable.primitives.reductions.column_kernels import reduce_columns
@@ -283,7 +283,7 @@ LAUNCHES: dict[str, tuple[Kernel, tuple[int, int, int], tuple[Any, ...], dict[st
         scatter,
         (256, 1, 1),
         (BYTES, all_of(INDEX), FLAG, BYTES),
-        {"AXIS": 0, "COUNT": 1, "NUMBER": False, "AT_ONCE": True, "CHUNK": 1, "ROWS": 1},
+        {"WHERE": Where(0, 1), "NUMBER": False, "AT_ONCE": True, "SHARE": Share(1, 1, 1, False)},
     ),
     "best": (
         reduce_by_workgroup,
@@ -331,7 +331,7 @@ LAUNCHES: dict[str, tuple[Kernel, tuple[int, int, int], tuple[Any, ...], dict[st
         gather,
         (64, 4, 1),
         (MATRIX, all_of(INDEX, INDEX), FLAG, LINE),
-        {"AXIS": 0, "COUNT": 2, "LANES": 4, "CHUNK": 4, "ROWS": 1},
+        {"WHERE": Where(0, 2), "SHARE": Share(4, 4, 1, False)},
     ),
     "copies": (
         copy_several,

@@ -1,15 +1,16 @@
-"""Arrays from formulas."""
+"""Arithmetic progressions."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 from portable import lang as kl
 from portable.lang.function import function
 from portable.lang.kernel import kernel
-from portable.primitives.maps.elementwise_kernel import lane_numbers
+from portable.primitives.maps.elementwise_kernel import Body, lane_numbers
 
-__all__ = ["counted", "counted_down", "diagonal_of_ones", "generated", "spaced"]
+__all__ = ["counted", "counted_down", "spaced"]
 
 
 @function
@@ -24,61 +25,44 @@ def counted_down(i: Any, start: Any, step: Any, KIND: Any) -> Any:
     return kl.floor(counted(i, start, step, KIND))
 
 
-@function
-def fill(a: Any, b: Any, out: Any, OP: Any, KIND: Any, STORED: Any, LANES: Any, CHUNK: Any) -> None:
-    """``out[i] = OP(i, a, b)`` for this work-item's `CHUNK` elements."""
-    start = kl.global_id(0) * CHUNK
-    if start < out.shape[0]:
-        stop = kl.minimum(start + CHUNK, out.shape[0])
-        whole = start + (stop - start) // LANES * LANES
-        if LANES > 1:
-            steps = lane_numbers(KIND, LANES)
-            for i in range(start, whole, LANES):
-                kl.vstore(out, i, kl.cast(OP(steps + kl.cast(i, KIND), a, b, KIND), STORED))
-        for i in range(whole if LANES > 1 else start, stop):
-            out[i] = kl.cast(OP(i, a, b, KIND), STORED)
+@dataclass(frozen=True)
+class _Progression(Body):
+    """What a sweep does to neighbours of a line."""
+
+    op: Any
+    start: Any
+    step: Any
+    out: Any
+    kind: Any
+
+    @function
+    def do(self, outer: Any, row: Any, j: Any, lanes: Any) -> None:
+        """Works them out."""
+        i = lane_numbers(self.kind, lanes) + kl.cast(j, self.kind) if lanes > 1 else j
+        value = self.op(i, self.start, self.step, self.kind)
+        kl.vstore(self.out, *outer, j, kl.cast(value, self.out.dtype))
 
 
 @kernel(contract=False)
-def generated(
-    a: Any, b: Any, out: Any, *, OP: Any, KIND: Any, STORED: Any, LANES: int = 1, CHUNK: int = 1
-) -> None:
-    """``out[i] = OP(i, a, b)``: each work-item does `CHUNK` neighbours, in vectors of `LANES`."""
-    fill(a, b, out, OP, KIND, STORED, LANES, CHUNK)
+def spaced(start: Any, step: Any, last: Any, out: Any, *, OP: Any, KIND: Any, SHARE: Any) -> None:
+    """An arithmetic progression.
 
-
-@kernel(contract=False)
-def spaced(
-    a: Any, b: Any, last: Any, out: Any, *, OP: Any, KIND: Any, STORED: Any, LANES: int, CHUNK: int
-) -> None:
-    """An arithmetic progression, of which the last element is `last` unless that is None.
-
-    `OP` is `counted` or `counted_down`.
+    Parameters
+    ----------
+    start, step : number
+        The first element, and the gap between two.
+    last : number or None
+        The last element; None for that of the formula.
+    out : array
+        The result, of one dimension.
+    OP : Function
+        `counted` or `counted_down`.
+    KIND : DType
+        In which to compute.
+    SHARE : Share
+        How work-items share the elements.
     """
-    fill(a, b, out, OP, KIND, STORED, LANES, CHUNK)
+    SHARE.sweep(out.shape, _Progression(OP, start, step, out, KIND))
     end = out.shape[0] - 1
-    if last is not None and kl.global_id(0) == end // CHUNK:
-        out[end] = kl.cast(last, STORED)
-
-
-@kernel
-def diagonal_of_ones(out: Any, k: Any, *, KIND: Any, LANES: int, CHUNK: int, ROWS: int) -> None:
-    """Ones on the diagonal `k` above the main one, zeros elsewhere.
-
-    Work is cut as in `portable.primitives.maps.elementwise_kernel.elementwise`.
-    """
-    columns = out.shape[1]
-    start = kl.global_id(0) * CHUNK
-    first = kl.global_id(1) * ROWS
-    if start < columns:
-        stop = kl.minimum(start + CHUNK, columns)
-        whole = start + (stop - start) // LANES * LANES
-        zero = kl.cast(0, KIND)
-        for row in range(first, kl.minimum(first + ROWS, out.shape[0])):
-            if LANES > 1:
-                for j in range(start, whole, LANES):
-                    kl.vstore(out, row, j, kl.splat(zero, LANES))
-            for j in range(whole if LANES > 1 else start, stop):
-                out[row, j] = zero
-            if start <= row + k and row + k < stop:
-                out[row, row + k] = kl.cast(1, KIND)
+    if last is not None and kl.global_id(0) == end // SHARE.chunk:
+        out[end] = kl.cast(last, out.dtype)

@@ -14,6 +14,7 @@ __all__ = [
     "NUMBER",
     "REVERSED",
     "ROW",
+    "Body",
     "Formula",
     "Share",
     "elementwise",
@@ -100,10 +101,10 @@ class Share:
 
     @function
     def sweep(self, shape: Any, body: Any) -> None:
-        """Has `body` do what is this work-item's of a shape: ``body.do(outer, j, lanes)``.
+        """Has `body` do what is this work-item's of a shape: ``body.do(outer, row, j, lanes)``.
 
         The last dimension is counted in vectors, the rest of a row one by one; the other dimensions
-        together are the rows.
+        together are the rows, with the index `outer`, and ``body.row(outer)`` as `row`.
         """
         inner = shape[len(shape) - 1]
         lead = shape[: len(shape) - 1]
@@ -117,11 +118,22 @@ class Share:
             last = kl.minimum(first + self.rows, product_of(lead))
             for row in kl.range(first, last, unroll=copies):
                 outer = unravelled(row, lead)
+                given = body.row(outer)
                 if self.lanes > 1:
                     for j in kl.range(start, whole, self.lanes, unroll=copies):
-                        body.do(outer, j, self.lanes)
+                        body.do(outer, given, j, self.lanes)
                 for j in kl.range(whole if self.lanes > 1 else start, stop, unroll=copies):
-                    body.do(outer, j, 1)
+                    body.do(outer, given, j, 1)
+
+
+@dataclass(frozen=True)
+class Body:
+    """What a sweep does, of which nothing is known of a row beforehand."""
+
+    @function
+    def row(self, outer: Any) -> Any:
+        """Nothing."""
+        return None
 
 
 @dataclass(frozen=True)
@@ -154,7 +166,7 @@ class Formula:
 
 
 @dataclass(frozen=True)
-class _Elements:
+class _Elements(Body):
     """What a sweep does to one element, or to a vector of them."""
 
     formula: Formula
@@ -163,7 +175,7 @@ class _Elements:
     streaming: bool
 
     @function
-    def do(self, outer: Any, j: Any, lanes: Any) -> None:
+    def do(self, outer: Any, row: Any, j: Any, lanes: Any) -> None:
         """Works it out."""
         value = self.formula.value(self.arrays, outer, j, lanes)
         kl.vstore(self.out, *outer, j, value, streaming=self.streaming)

@@ -11,8 +11,10 @@ from portable.errors import BadIndexError
 from portable.primitives.base.geometry import broadcast_shapes, broadcast_strides, collapsed
 from portable.primitives.base.recipe import Plans, Recipe
 from portable.primitives.base.storage import contiguous_strides
+from portable.primitives.maps.elementwise_kernel import Share
 from portable.primitives.maps.work import vector_lanes, work_of
 from portable.primitives.moves.gather_kernels import gather, gather_along
+from portable.primitives.moves.index_kernels import Where
 from portable.primitives.moves.positions import bad_index_flag, check_flag, check_in
 from portable.primitives.moves.selection import Selection, spread
 
@@ -95,8 +97,8 @@ def _write_along(arrays: tuple[Any, ...], axis: int) -> Callable[..., Any]:
             for a, to in ((x, wide), (index, shape))
         )
         chunk, rows, ndrange, group = work_of(shape, 1, x.device.capabilities, strided=False)
-        cut = {"AXIS": axis, "CHUNK": chunk, "ROWS": rows}
-        recipe.launch(gather_along, ndrange, group, x, index, flag, out, **cut)
+        how = {"AXIS": axis, "SHARE": Share(1, chunk, rows, False)}
+        recipe.launch(gather_along, ndrange, group, x, index, flag, out, **how)
     return recipe.finish(out)
 
 
@@ -145,10 +147,9 @@ def _gather_in(
             kinds = (*(i.dtype for i in indices), x.dtype)
         lanes = vector_lanes(kinds, target.shape[-1], capabilities) if rows_alike else 1
         chunk, rows, ndrange, group = work_of(target.shape, lanes, capabilities, strided=False)
-        cut = {"LANES": lanes, "CHUNK": chunk, "ROWS": rows}
-        where = {"AXIS": axis, "COUNT": count}
+        how = {"WHERE": Where(axis, count), "SHARE": Share(lanes, chunk, rows, False)}
         arrays = (source, tuple(indices), flag, target)
-        recipe.launch(gather, ndrange, group, *arrays, **where, **cut)
+        recipe.launch(gather, ndrange, group, *arrays, **how)
     return out
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 from portable import lang as kl
@@ -9,7 +10,7 @@ from portable.lang.function import function
 from portable.lang.kernel import kernel
 from portable.primitives.maps.elementwise_kernel import product_of, unravelled
 
-__all__ = ["check", "checked", "chosen", "named"]
+__all__ = ["Where", "check", "checked", "named"]
 
 
 @function
@@ -36,18 +37,32 @@ def named(indices: Any, n: Any) -> Any:
     return [index[*at] for index in indices]
 
 
-@function
-def chosen(x: Any, given: Any, flag: Any, at: Any, AXIS: Any, COUNT: Any) -> Any:
-    """Where in `x` the element `at` of a selection lies.
+@dataclass(frozen=True)
+class Where:
+    """Which dimensions of an array indices are for; a constant of kernels.
 
-    `given` is what the indices hold for it: a place in each of the `COUNT` dimensions of `x` from
-    `AXIS` on, or one position in them, in C order, which is in range. Without a `flag` all are.
+    Attributes
+    ----------
+    axis, count : int
+        The first of them, and how many they are.
     """
-    if len(given) < COUNT:
-        inside = unravelled(given[0], x.shape[AXIS : AXIS + COUNT])
-    else:
-        inside = [checked(given[d], x.shape[AXIS + d], flag) for d in kl.static_range(COUNT)]
-    return (*at[:AXIS], *inside, *at[AXIS + 1 :])
+
+    axis: int
+    count: int
+
+    @function
+    def chosen(self, x: Any, given: Any, flag: Any, at: Any) -> Any:
+        """Where in `x` the element `at` of a selection lies.
+
+        `given` is what the indices hold for it: a place in each of the dimensions, or one position
+        in them, in C order, which is in range. Without a `flag` all are.
+        """
+        extents = x.shape[self.axis : self.axis + self.count]
+        if len(given) < self.count:
+            inside = unravelled(given[0], extents)
+        else:
+            inside = [checked(n, extent, flag) for n, extent in zip(given, extents, strict=True)]
+        return (*at[: self.axis], *inside, *at[self.axis + 1 :])
 
 
 @kernel

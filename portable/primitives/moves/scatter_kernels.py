@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 from portable import lang as kl
 from portable.lang.function import function
 from portable.lang.kernel import kernel
-from portable.primitives.maps.elementwise_kernel import product_of, unravelled
-from portable.primitives.moves.index_kernels import checked, chosen, named
+from portable.primitives.maps.elementwise_kernel import Body, product_of
+from portable.primitives.moves.index_kernels import Where, checked, named
 
 __all__ = ["scatter"]
 
@@ -45,41 +46,57 @@ def in_range(x: Any, indices: Any, flag: Any, AXIS: Any) -> Any:
     return bad[0] == 0
 
 
+@dataclass(frozen=True)
+class _Scattered(Body):
+    """What a sweep does to a value."""
+
+    x: Any
+    indices: Any
+    values: Any
+    where: Where
+    number: bool
+
+    @function
+    def do(self, outer: Any, row: Any, j: Any, lanes: Any) -> None:
+        """Writes it where the indices say."""
+        at = (*outer, j)
+        given = named(self.indices, at[self.where.axis])
+        value = self.values if self.number else self.values[*at]
+        put(self.x, self.where.chosen(self.x, given, None, at), value)
+
+
 @kernel
 def scatter(
-    x: Any,
-    indices: Any,
-    flag: Any,
-    values: Any,
-    *,
-    AXIS: int,
-    COUNT: int,
-    NUMBER: bool,
-    AT_ONCE: bool,
-    CHUNK: int,
-    ROWS: int,
-) -> None:
-    """``x[..., i[n], j[n], ..., ...] = values[..., n, ...]``, `n` being in dimension `AXIS`.
+    x: Any, indices: Any, flag: Any, values: Any,
+    *, WHERE: Any, NUMBER: bool, AT_ONCE: bool, SHARE: Any,
+) -> None:  # fmt: skip
+    """``x[..., i[n], j[n], ..., ...] = values[..., n, ...]``, unless an index is out of range.
 
-    The indices are ``i, j, ...``: see `index_kernels.chosen`. `values` is a number if `NUMBER`.
-    Nothing is written if `flag` says that an index is bad, which each workgroup finds out by itself
-    if `AT_ONCE`. Work is cut as in `portable.primitives.maps.elementwise_kernel.Share`.
+    Parameters
+    ----------
+    x : array
+        What is written.
+    indices : tuple of array
+        ``i, j, ...``, of integers and one shape: see `index_kernels.Where.chosen`.
+    flag : array or None
+        Says in its only element whether an index is out of range; None is none.
+    values : array or number
+        What is assigned, `n` being in the first of the dimensions.
+    WHERE : Where
+        The dimensions of `x` that the indices are for.
+    NUMBER : bool
+        Whether `values` is a number.
+    AT_ONCE : bool
+        Whether each workgroup finds out by itself if an index is out of range, and sets `flag`.
+    SHARE : Share
+        How work-items share the values, one at a time.
     """
-    shape = (*x.shape[:AXIS], product_of(indices[0].shape), *x.shape[AXIS + COUNT :])
-    inner = shape[len(shape) - 1]
-    lead = shape[: len(shape) - 1]
-    start = kl.global_id(0) * CHUNK
-    first = kl.global_id(1) * ROWS
     good = True
     if AT_ONCE:
-        good = in_range(x, indices, flag, AXIS)
+        good = in_range(x, indices, flag, WHERE.axis)
     elif flag is not None:
         good = flag[0] == 0
-    if start < inner and good:
-        stop = kl.minimum(start + CHUNK, inner)
-        for row in range(first, kl.minimum(first + ROWS, product_of(lead))):
-            outer = unravelled(row, lead)
-            for m in range(start, stop):
-                at = (*outer, m)
-                target = chosen(x, named(indices, at[AXIS]), None, at, AXIS, COUNT)
-                put(x, target, values if NUMBER else values[*at])
+    if good:
+        lead, behind = x.shape[: WHERE.axis], x.shape[WHERE.axis + WHERE.count :]
+        shape = (*lead, product_of(indices[0].shape), *behind)
+        SHARE.sweep(shape, _Scattered(x, indices, values, WHERE, NUMBER))

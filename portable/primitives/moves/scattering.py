@@ -15,7 +15,9 @@ from portable.primitives.base.geometry import broadcast_shapes, broadcast_stride
 from portable.primitives.base.numbers import number_for
 from portable.primitives.base.recipe import Number, Plans, Recipe
 from portable.primitives.base.storage import Storage
+from portable.primitives.maps.elementwise_kernel import Share
 from portable.primitives.maps.work import work_of
+from portable.primitives.moves.index_kernels import Where
 from portable.primitives.moves.positions import bad_index_flag, check_flag, check_in
 from portable.primitives.moves.reshaping import converted, reshaped
 from portable.primitives.moves.scatter_kernels import scatter
@@ -109,8 +111,7 @@ def _write_scatter(
     if written:
         flat = (*x.shape[:axis], prod(shape), *x.shape[axis + count :])
         values = number or reshaped(recipe, values, flat)
-        how = {"AXIS": axis, "COUNT": count, "AT_ONCE": at_once}
-        _scatter_in(recipe, x, indices, flag, values, how)
+        _scatter_in(recipe, x, indices, flag, values, Where(axis, count), at_once)
     return recipe.finish()
 
 
@@ -131,10 +132,11 @@ def _scatter_in(
     indices: tuple[Any, ...],
     flag: Any,
     values: Any,
-    how: dict[str, Any],
+    where: Where,
+    at_once: bool,
 ) -> None:
     """Values, one for each index of one shape, or a number, to where they say."""
-    axis, indexed = how["AXIS"], how["AXIS"] + how["COUNT"]
+    axis, indexed = where.axis, where.axis + where.count
     words = [_in_words(a) for a in (x, values) if isinstance(a, Storage)]
     behind = [words[0].strides[indexed:], *(a.strides[axis + 1 :] for a in words[1:])]
     rest, steps = collapsed(words[0].shape[indexed:], behind) if behind[0] else ((), behind)
@@ -144,5 +146,6 @@ def _scatter_in(
     for source, step in zip(words[1:], steps[1:], strict=True):
         values = source.viewed(shape, (*source.strides[: axis + 1], *step))
     chunk, rows, ndrange, group = work_of(shape, 1, x.device.capabilities, strided=False)
-    how |= {"NUMBER": isinstance(values, Number), "CHUNK": chunk, "ROWS": rows}
+    how = {"WHERE": where, "AT_ONCE": at_once, "SHARE": Share(1, chunk, rows, False)}
+    how["NUMBER"] = isinstance(values, Number)
     recipe.launch(scatter, ndrange, group, target, tuple(indices), flag, values, **how)

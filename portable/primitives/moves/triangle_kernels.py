@@ -1,50 +1,64 @@
-"""Matrices with one side of a diagonal left out."""
+"""Matrices with one side of a diagonal left out, and those with ones on it."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 from portable import lang as kl
 from portable.lang.function import function
 from portable.lang.kernel import kernel
-from portable.primitives.maps.elementwise_kernel import lane_numbers, product_of, unravelled
+from portable.primitives.maps.elementwise_kernel import Body, lane_numbers
 
-__all__ = ["triangle"]
+__all__ = ["ABOVE", "BELOW", "ON", "triangle"]
+
+BELOW = "below"
+"""What lies on a diagonal and below it."""
+ABOVE = "above"
+"""What lies on a diagonal and above it."""
+ON = "on"
+"""What lies on a diagonal."""
 
 
-@function
-def kept(value: Any, column: Any, edge: Any, BELOW: Any, KIND: Any, LANES: Any) -> Any:
-    """Elements of neighbouring columns, zero beyond the edge, or before it if not `BELOW`."""
-    zero = kl.cast(0, KIND)
-    columns = column
-    if LANES > 1:
-        zero = kl.splat(zero, LANES)
-        columns = lane_numbers(column.dtype, LANES) + column
-    inside = columns <= edge if BELOW else columns >= edge
-    return kl.where(inside, value, zero)
+@dataclass(frozen=True)
+class _Triangle(Body):
+    """What a sweep does to neighbours of a row."""
+
+    x: Any
+    out: Any
+    k: Any
+    side: str
+
+    @function
+    def do(self, outer: Any, row: Any, j: Any, lanes: Any) -> None:
+        """Writes those that lie on the side that is kept, and zeros for others."""
+        kind = self.out.dtype.register
+        value = kl.splat(kl.cast(1, kind), lanes)
+        if self.x is not None:
+            value = kl.vload(self.x, *outer, j, lanes=lanes)
+        columns = lane_numbers(j.dtype, lanes) + j if lanes > 1 else j
+        edge = outer[self.out.ndim - 2] + self.k
+        kept = columns == edge
+        if self.side != ON:
+            kept = columns <= edge if self.side == BELOW else columns >= edge
+        kl.vstore(self.out, *outer, j, kl.where(kept, value, kl.splat(kl.cast(0, kind), lanes)))
 
 
 @kernel
-def triangle(
-    x: Any, out: Any, k: Any, *, BELOW: bool, KIND: Any, LANES: int, CHUNK: int, ROWS: int
-) -> None:
-    """The matrices of `x` up to the diagonal `k`, from it on if not `BELOW`; zeros elsewhere.
+def triangle(x: Any, out: Any, k: Any, *, SIDE: str, SHARE: Any) -> None:
+    """The elements of matrices on one side of a diagonal; zeros elsewhere.
 
-    Work is cut as in `portable.primitives.maps.elementwise_kernel.elementwise`.
+    Parameters
+    ----------
+    x : array or None
+        The matrices, of the shape of `out`; None for ones.
+    out : array
+        The result.
+    k : int
+        The diagonal, counted from the main one up.
+    SIDE : str
+        What is kept: `BELOW`, `ABOVE` or `ON`.
+    SHARE : Share
+        How work-items share the elements.
     """
-    inner = out.shape[out.ndim - 1]
-    lead = out.shape[: out.ndim - 1]
-    start = kl.global_id(0) * CHUNK
-    first = kl.global_id(1) * ROWS
-    if start < inner:
-        stop = kl.minimum(start + CHUNK, inner)
-        whole = start + (stop - start) // LANES * LANES
-        for row in range(first, kl.minimum(first + ROWS, product_of(lead))):
-            outer = unravelled(row, lead)
-            edge = outer[out.ndim - 2] + k
-            if LANES > 1:
-                for j in range(start, whole, LANES):
-                    value = kl.vload(x, *outer, j, lanes=LANES)
-                    kl.vstore(out, *outer, j, kept(value, j, edge, BELOW, KIND, LANES))
-            for j in range(whole if LANES > 1 else start, stop):
-                out[*outer, j] = kept(x[*outer, j], j, edge, BELOW, KIND, 1)
+    SHARE.sweep(out.shape, _Triangle(x, out, k, SIDE))

@@ -19,7 +19,8 @@ from portable.dtypes import DType, int32, int64, uint32, uint64
 from portable.primitives.base.geometry import power_of_two
 from portable.primitives.base.recipe import Recipe
 from portable.primitives.base.storage import contiguous_strides
-from portable.primitives.maps.creation_kernels import counted, generated
+from portable.primitives.maps.creation_kernels import counted, spaced
+from portable.primitives.maps.elementwise_kernel import Share
 from portable.primitives.sorts.keys import DIGIT_BITS, RADIX
 from portable.primitives.sorts.radix_passes import (
     begins_of,
@@ -212,8 +213,9 @@ def _count(
 def _zeros(recipe: Recipe, count: int, dtype: DType) -> Any:
     """A new array of zeros."""
     zeros, zero = recipe.empty((count,), dtype), np.int32(0)
-    formula = {"OP": counted, "KIND": int32, "STORED": dtype, "LANES": _LANES, "CHUNK": _LANES}
-    recipe.launch(generated, -(-count // _LANES), _GROUP, zero, zero, zeros, **formula)
+    formula = {"OP": counted, "KIND": int32, "SHARE": Share(_LANES, _LANES, 1, False)}
+    items, group = (-(-count // _LANES), 1), (_GROUP, 1)
+    recipe.launch(spaced, items, group, zero, zero, None, zeros, **formula)
     return zeros
 
 
