@@ -52,10 +52,14 @@ from portable.primitives.sorts.distinct_kernels import Beginnings, Groups
 from portable.primitives.sorts.keys import Order
 from portable.primitives.sorts.sorting_kernels import merge_runs, sort_runs
 from portable.primitives.sorts.sweep_kernels import (
+    Counting,
+    Line,
+    Ways,
     count_by_workgroup,
     place_by_workgroup,
     sort_by_workgroup,
 )
+from portable.primitives.sorts.tile_order import Tile as SortTile
 from tests.support.compilers import (
     CUDA,
     HIP,
@@ -100,7 +104,7 @@ LONG = ScalarSpec("float", kl.i64)
 SECTIONS = {"WIDTH": 256, "AHEAD": 4, "FEW": 2048}
 SUM = Merge(total, kl.f32, 0, lanes=4)
 SHARED = Sections(16384, 256)
-KEYS = {"WIDTH": 256, "ORDER": Order("f", 32, True)}
+KEYS = {"ORDER": Order("f", 32, True)}
 COLUMNS = {"STRIP": 1, "SECTION": 64}
 STEPS = (
     (kl.multiply, ((0, None), (0.5, kl.f32, None)), None),
@@ -359,20 +363,25 @@ LAUNCHES: dict[str, tuple[Kernel, tuple[int, int, int], tuple[Any, ...], dict[st
     "sort together": (
         sort_by_workgroup,
         (256, 1, 1),
-        (BITS, BITS, PLACES),
-        {"EACH": 15, "DIGITS": 4, **KEYS},
+        (BITS, struct_of(Line, elements=BITS, places=PLACES)),
+        {"TILE": SortTile(15, 256), "DIGITS": 4, **KEYS},
     ),
     "count together": (
         count_by_workgroup,
         (256, 1, 1),
         (BITS, BITS, COUNT),
-        {"SECTION": 16384, "AHEAD": 8, "DIGITS": 4, **KEYS},
+        {"COUNTING": Counting(16384, 8, 256, 4), **KEYS},
     ),
     "place together": (
         place_by_workgroup,
         (256, 1, 1),
-        (BITS, PLACES, BEGINS, STATE, STATE, BITS, PLACES, COUNT),
-        {"EACH": 15, **KEYS},
+        (
+            struct_of(Line, elements=BITS, places=PLACES),
+            CompositeSpec(Ways, (BEGINS, STATE, STATE)),
+            struct_of(Line, elements=BITS, places=PLACES),
+            COUNT,
+        ),
+        {"TILE": SortTile(15, 256), **KEYS},
     ),
     "merge": (
         merge_runs,

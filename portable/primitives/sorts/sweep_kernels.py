@@ -1,7 +1,7 @@
 """A stable radix sort by workgroups: rows that one of them holds, and one pass a digit over longer.
 
-A tile is a part of a row of which each of `WIDTH` work-items holds `EACH` neighbours. It is brought
-in the order of a digit, and each digit's elements are written to where those of the tiles before
+A tile is a part of a row of which each work-item holds some neighbours. It is brought in the order
+of a digit, and each digit's elements are written to where those of the tiles before
 end: A. Adinets, D. Merrill, "Onesweep: A faster least significant digit radix sort for GPUs", 2022.
 How many of each digit come before is learnt by looking back: D. Merrill, M. Garland, "Single-pass
 parallel prefix scan with decoupled look-back", NVIDIA technical report NVR-2016-002. Workgroups
@@ -10,16 +10,24 @@ number themselves as they start, so that whom they wait for is running already.
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 from portable import lang as kl
 from portable.lang.function import function
 from portable.lang.kernel import kernel
 from portable.primitives.maps.elementwise_kernel import unravelled
 from portable.primitives.sorts.keys import DIGIT_BITS, RADIX, digit_in, key_at
-from portable.primitives.sorts.tile_order import DIGIT_AT, note_of, order_notes, place_in, room
+from portable.primitives.sorts.tile_order import DIGIT_AT, note_of, place_in
 
-__all__ = ["count_by_workgroup", "place_by_workgroup", "sort_by_workgroup"]
+__all__ = [
+    "Counting",
+    "Line",
+    "Ways",
+    "count_by_workgroup",
+    "place_by_workgroup",
+    "sort_by_workgroup",
+]
 
 OWN = 1
 """The status of a tile whose own count is published."""
@@ -29,86 +37,116 @@ AT_ONCE = 5
 """Elements that a work-item writes without waiting in between."""
 
 
-@function
-def load(x: Any, outer: Any, first: Any, valid: Any, tile: Any, EACH: Any, WIDTH: Any) -> None:
-    """Reads a tile of a row, neighbouring work-items neighbouring elements; a barrier follows."""
-    mine = kl.private((EACH,), x.dtype.register)
-    item = kl.local_id(0)
-    for k in kl.range(EACH, unroll=-1):
-        i = k * WIDTH + item
-        value = kl.cast(0, x.dtype.register)
-        if i < valid:
-            value = x[*outer, first + i]
-        mine[k] = value
-    for k in kl.range(EACH, unroll=-1):
-        tile[k * WIDTH + item] = mine[k]
+class Line(NamedTuple):
+    """Rows of elements along the last axis, as unsigned numbers, and where each was at first.
+
+    Attributes
+    ----------
+    elements : array or None
+        None where they are not written.
+    places : array or None
+        None where each is in its place, or nobody asks.
+    """
+
+    elements: Any
+    places: Any
+
+    @function
+    def put(self, at: Any, element: Any, was: Any) -> None:
+        """Writes an element, and where it was."""
+        if self.elements is not None:
+            self.elements[*at] = element
+        if self.places is not None:
+            self.places[*at] = kl.cast(was, self.places.dtype)
 
 
 @kernel
-def sort_by_workgroup(
-    x: Any,
-    out: Any,
-    order: Any,
-    *,
-    EACH: int,
-    WIDTH: int,
-    DIGITS: int,
-    ORDER: Any,
-) -> None:
-    """Sorts rows that fit in a tile, a workgroup each; `out` or `order` may be None."""
-    lead = x.shape[: x.ndim - 1]
+def sort_by_workgroup(x: Any, out: Any, *, TILE: Any, DIGITS: int, ORDER: Any) -> None:
+    """Sorts rows that fit in a tile, a workgroup each.
+
+    Parameters
+    ----------
+    x : array
+        What is sorted, as unsigned numbers.
+    out : Line
+        The result.
+    TILE : Tile
+        What a workgroup holds.
+    DIGITS : int
+        Of an element.
+    ORDER : Order
+        How elements become keys.
+    """
+    outer = unravelled(kl.group_id(0), x.shape[: x.ndim - 1])
     length = x.shape[x.ndim - 1]
-    outer = unravelled(kl.group_id(0), lead)
     item = kl.local_id(0)
-    tile = kl.local((EACH * WIDTH,), x.dtype)
-    line = kl.local((room(EACH, WIDTH),), kl.u32)
-    notes = kl.private((EACH,), kl.u32)
-    load(x, outer, 0, length, tile, EACH, WIDTH)
-    for k in kl.range(EACH, unroll=-1):
-        line[item * EACH + k] = kl.cast(item * EACH + k, kl.u32)
+    tile = TILE.loaded(x, outer, 0, length)
+    line = kl.local((TILE.room,), kl.u32)
+    notes = kl.private((TILE.each,), kl.u32)
+    for k in kl.range(TILE.each, unroll=-1):
+        line[item * TILE.each + k] = kl.cast(item * TILE.each + k, kl.u32)
     kl.barrier()
     for shift in range(0, DIGITS * DIGIT_BITS, DIGIT_BITS):
-        for k in kl.range(EACH, unroll=-1):
-            at = place_in(line[item * EACH + k])
+        for k in kl.range(TILE.each, unroll=-1):
+            at = place_in(line[item * TILE.each + k])
             notes[k] = note_of(tile[at], at, at < length, shift, ORDER)
         kl.barrier()
-        order_notes(notes, line, EACH, WIDTH)
-    for k in kl.range(EACH, unroll=-1):
-        i = k * WIDTH + item
+        TILE.order_notes(notes, line)
+    for k in kl.range(TILE.each, unroll=-1):
+        i = k * TILE.width + item
         if i < length:
             origin = place_in(line[i])
-            if out is not None:
-                out[*outer, i] = tile[origin]
-            if order is not None:
-                order[*outer, i] = kl.cast(origin, order.dtype)
+            out.put((*outer, i), tile[origin], origin)
+
+
+@dataclass(frozen=True)
+class Counting:
+    """How digits are counted; a constant of `count_by_workgroup`.
+
+    Attributes
+    ----------
+    section : int
+        Elements of a section, which a workgroup does.
+    ahead : int
+        How many elements a work-item reads before it counts them.
+    width : int
+        Work-items.
+    digits : int
+        How many digits of each element are counted.
+    """
+
+    section: int
+    ahead: int
+    width: int
+    digits: int
 
 
 @kernel
-def count_by_workgroup(
-    x: Any,
-    counts: Any,
-    shift: Any,
-    *,
-    SECTION: int,
-    AHEAD: int,
-    WIDTH: int,
-    DIGITS: int,
-    ORDER: Any,
-) -> None:
-    """Counts digits from bit `shift` on in sections of `SECTION` elements, a workgroup each.
+def count_by_workgroup(x: Any, counts: Any, shift: Any, *, COUNTING: Any, ORDER: Any) -> None:
+    """Counts digits of sections of the last axis.
 
-    ``counts[r, p * RADIX + d]``, which holds zeros, is how often in row `r` the `p`-th digit is
-    `d`; with a third dimension, how often that is so in each section. A work-item reads `AHEAD`
-    elements before it counts them.
+    Parameters
+    ----------
+    x : array
+        What is sorted, as unsigned numbers.
+    counts : array
+        ``counts[r, p * RADIX + d]``, which holds zeros: how often in row `r` the `p`-th digit is
+        `d`; with a third dimension, how often that is so in each section.
+    shift : int
+        The bit from which on digits are counted.
+    COUNTING : Counting
+        Into which sections rows are cut.
+    ORDER : Order
+        How elements become keys.
     """
-    lead = x.shape[: x.ndim - 1]
+    SECTION, AHEAD, WIDTH = COUNTING.section, COUNTING.ahead, COUNTING.width
     sections = kl.cdiv(x.shape[x.ndim - 1], SECTION)
     row, s = kl.group_id(0) // sections, kl.group_id(0) % sections
-    outer = unravelled(row, lead)
+    outer = unravelled(row, x.shape[: x.ndim - 1])
     stop = kl.minimum(s * SECTION + SECTION, x.shape[x.ndim - 1])
     item = kl.local_id(0)
-    found = kl.local((DIGITS * RADIX,), kl.i32)
-    for j in range(item, DIGITS * RADIX, WIDTH):
+    found = kl.local((COUNTING.digits * RADIX,), kl.i32)
+    for j in range(item, COUNTING.digits * RADIX, WIDTH):
         found[j] = 0
     kl.barrier()
     mine = kl.private((AHEAD,), x.dtype.register)
@@ -119,34 +157,18 @@ def count_by_workgroup(
         for k in kl.range(AHEAD, unroll=-1):
             if begin + k * WIDTH < stop:
                 key = key_at(mine[k], shift, ORDER.kind, ORDER.bits)
-                for p in kl.range(DIGITS, unroll=-1):
+                for p in kl.range(COUNTING.digits, unroll=-1):
                     at = shift + p * DIGIT_BITS
                     if ORDER.kind == "c":
                         key = key_at(mine[k], at, ORDER.kind, ORDER.bits)
                     d = digit_in(key, at, DIGIT_BITS, ORDER.bits, ORDER.descending)
                     kl.atomic_add(found, p * RADIX + d, 1, scope="workgroup")
     kl.barrier()
-    for j in range(item, DIGITS * RADIX, WIDTH):
+    for j in range(item, COUNTING.digits * RADIX, WIDTH):
         if counts.ndim == 3:
             counts[row, j, s] = found[j]
         elif found[j] > 0:
             kl.atomic_add(counts, (row, j), kl.cast(found[j], counts.dtype))
-
-
-@function
-def mark_digits(line: Any, starts: Any, ends: Any, valid: Any, EACH: Any) -> None:
-    """Where in a line of `valid` ordered notes each digit begins and ends."""
-    first = kl.local_id(0) * EACH
-    previous = kl.cast(line[kl.maximum(first - 1, 0)] >> DIGIT_AT, kl.i32)
-    for k in kl.range(EACH, unroll=AT_ONCE):
-        i = first + k
-        digit = kl.cast(line[i] >> DIGIT_AT, kl.i32)
-        if digit != previous and i < valid:
-            starts[digit] = kl.cast(i, starts.dtype)
-            ends[previous] = i
-        previous = digit
-    if first == 0:
-        ends[line[valid - 1] >> DIGIT_AT] = valid
 
 
 @function
@@ -169,123 +191,141 @@ def looked_back(state: Any, number: Any, tile: Any, digit: Any, count: Any) -> A
     return before
 
 
-@function
-def is_only_digit(begins: Any, row: Any, digit: Any, length: Any) -> Any:
-    """Whether all elements of a row have a digit, which then is in order."""
-    end = kl.cast(length, begins.dtype)
-    if digit < RADIX - 1:
-        end = begins[row, digit + 1]
-    return (begins[row, digit] == 0) & (end == length)
+class Ways(NamedTuple):
+    """Where elements of each digit belong.
 
-
-@function
-def find_ways(
-    line: Any,
-    starts: Any,
-    ends: Any,
-    valid: Any,
-    begins: Any,
-    row: Any,
-    place: Any,
-    number: Any,
-    state: Any,
-    EACH: Any,
-    WIDTH: Any,
-) -> None:
-    """How far elements of each digit go from their places in a line of `valid` ordered notes.
-
-    Left in `starts`, which like `ends` holds zeros; barriers around.
+    Attributes
+    ----------
+    begins : array
+        ``begins[r, d]`` is where in row `r` elements of digit `d` begin; where workgroups do not
+        wait, ``begins[r, d, t]`` where those of each tile do.
+    ticket, state : array or None
+        For workgroups that wait: zeros, `state` one for each digit of each tile, of which the two
+        highest bits are a status.
     """
-    mark_digits(line, starts, ends, valid, EACH)
-    kl.barrier()
-    for d in range(kl.local_id(0), RADIX, WIDTH):
-        inside = starts[d]
-        if state is None:
-            starts[d] = begins[row, d, place] - inside
-        else:
-            count = ends[d] - kl.cast(inside, kl.i32)
-            before = looked_back(state, number, place, d, count)
-            starts[d] = begins[row, d] + kl.cast(before, begins.dtype) - inside
-    kl.barrier()
+
+    begins: Any
+    ticket: Any
+    state: Any
+
+    @function
+    def is_only_digit(self, row: Any, digit: Any, length: Any) -> Any:
+        """Whether all elements of a row have a digit, which then is in order."""
+        end = kl.cast(length, self.begins.dtype)
+        if digit < RADIX - 1:
+            end = self.begins[row, digit + 1]
+        return (self.begins[row, digit] == 0) & (end == length)
+
+
+@dataclass(frozen=True)
+class _Digits:
+    """Where in a line of `valid` ordered notes each digit begins and ends: zeros at first."""
+
+    starts: Any
+    ends: Any
+    line: Any
+    valid: Any
+
+    @function
+    def mark(self, EACH: Any) -> None:
+        """Notes that of all digits there are."""
+        first = kl.local_id(0) * EACH
+        previous = kl.cast(self.line[kl.maximum(first - 1, 0)] >> DIGIT_AT, kl.i32)
+        for k in kl.range(EACH, unroll=AT_ONCE):
+            i = first + k
+            digit = kl.cast(self.line[i] >> DIGIT_AT, kl.i32)
+            if digit != previous and i < self.valid:
+                self.starts[digit] = kl.cast(i, self.starts.dtype)
+                self.ends[previous] = i
+            previous = digit
+        if first == 0:
+            self.ends[self.line[self.valid - 1] >> DIGIT_AT] = self.valid
+
+    @function
+    def find_ways(self, ways: Any, row: Any, place: Any, number: Any, TILE: Any) -> None:
+        """How far elements go from their places in the line, left in `starts`; barriers around."""
+        self.mark(TILE.each)
+        kl.barrier()
+        for d in range(kl.local_id(0), RADIX, TILE.width):
+            inside = self.starts[d]
+            if ways.state is None:
+                self.starts[d] = ways.begins[row, d, place] - inside
+            else:
+                count = self.ends[d] - kl.cast(inside, kl.i32)
+                before = looked_back(ways.state, number, place, d, count)
+                begin = ways.begins[row, d] + kl.cast(before, ways.begins.dtype)
+                self.starts[d] = begin - inside
+        kl.barrier()
 
 
 @function
-def move(
-    tile: Any, order: Any, out: Any, new_order: Any, outer: Any, first: Any, origin: Any, to: Any
-) -> None:
+def move(tile: Any, places: Any, made: Any, outer: Any, first: Any, origin: Any, to: Any) -> None:
     """Writes an element of the tile that begins at `first`, and where it was."""
-    if out is not None:
-        out[*outer, to] = tile[origin]
-    if new_order is not None:
-        was = first + origin if order is None else order[*outer, first + origin]
-        new_order[*outer, to] = kl.cast(was, new_order.dtype)
+    was = first + origin if places is None else places[*outer, first + origin]
+    made.put((*outer, to), tile[origin], was)
 
 
 @kernel
 def place_by_workgroup(
-    x: Any,
-    order: Any,
-    begins: Any,
-    ticket: Any,
-    state: Any,
-    out: Any,
-    new_order: Any,
-    shift: Any,
-    *,
-    EACH: int,
-    WIDTH: int,
-    ORDER: Any,
+    given: Any, ways: Any, made: Any, shift: Any, *, TILE: Any, ORDER: Any
 ) -> None:
-    """Brings the last axis in the order of the digit from bit `shift` on, a tile a workgroup.
+    """Brings the last axis in the order of a digit, a tile a workgroup.
 
-    ``begins[r, d]`` is where in row `r` elements of digit `d` begin. `ticket` and `state` hold
-    zeros, `state` one for each digit of each tile, of which the two highest bits are a status.
-    Where they are None, workgroups do not wait: ``begins[r, d, t]`` is where those of each tile
-    begin. `out`, `order` and `new_order` may be None. Where workgroups wait, rows are copied that
-    have but one digit.
+    Where workgroups wait, rows are copied that have but one digit.
+
+    Parameters
+    ----------
+    given, made : Line
+        What is read and written.
+    ways : Ways
+        Where elements of each digit belong.
+    shift : int
+        The bit with which the digit begins.
+    TILE : Tile
+        What a workgroup holds.
+    ORDER : Order
+        How elements become keys.
     """
-    lead = x.shape[: x.ndim - 1]
+    x, EACH, WIDTH = given.elements, TILE.each, TILE.width
     length = x.shape[x.ndim - 1]
-    tiles = kl.cdiv(length, EACH * WIDTH)
+    tiles = kl.cdiv(length, TILE.size)
     item = kl.local_id(0)
     number = kl.group_id(0)
     ordered = kl.local((1,), kl.i32)
-    if ticket is not None:
+    if ways.ticket is not None:
         own_ticket = kl.group_id(0)
         if item == 0:
-            own_ticket = kl.cast(kl.atomic_add(ticket, 0, 1), own_ticket.dtype)
+            own_ticket = kl.cast(kl.atomic_add(ways.ticket, 0, 1), own_ticket.dtype)
             ordered[0] = 0
         number = kl.workgroup_uniform(own_ticket)
     row, place = number // tiles, number % tiles
-    first = place * (EACH * WIDTH)
-    valid = kl.cast(kl.minimum(length - first, EACH * WIDTH), kl.i32)
-    outer = unravelled(row, lead)
-    starts = kl.local((RADIX,), begins.dtype)
+    first = place * TILE.size
+    valid = kl.cast(kl.minimum(length - first, TILE.size), kl.i32)
+    outer = unravelled(row, x.shape[: x.ndim - 1])
+    starts = kl.local((RADIX,), ways.begins.dtype)
     ends = kl.local((RADIX,), kl.i32)
-    tile = kl.local((EACH * WIDTH,), x.dtype)
-    line = kl.local((room(EACH, WIDTH),), kl.u32)
+    tile = TILE.loaded(x, outer, first, valid)
+    line = kl.local((TILE.room,), kl.u32)
     notes = kl.private((EACH,), kl.u32)
-    load(x, outer, first, valid, tile, EACH, WIDTH)
     in_order = False
     for d in range(item, RADIX, WIDTH):
         starts[d] = 0
         ends[d] = 0
-        if state is not None and is_only_digit(begins, row, d, length):
+        if ways.state is not None and ways.is_only_digit(row, d, length):
             ordered[0] = 1
     kl.barrier()
-    if state is not None:
+    if ways.state is not None:
         in_order = kl.assume_uniform(ordered[0] == 1)
     if in_order:
         for i in kl.range(item, valid, WIDTH, unroll=AT_ONCE):
-            move(tile, order, out, new_order, outer, first, i, first + i)
+            move(tile, given.places, made, outer, first, i, first + i)
     else:
         for k in kl.range(EACH, unroll=-1):
             at = item * EACH + k
             notes[k] = note_of(tile[at], at, at < valid, shift, ORDER)
-        order_notes(notes, line, EACH, WIDTH)
-        where = (begins, row, place, number, state)
-        find_ways(line, starts, ends, valid, *where, EACH, WIDTH)
+        TILE.order_notes(notes, line)
+        _Digits(starts, ends, line, valid).find_ways(ways, row, place, number, TILE)
         for i in kl.range(item, valid, WIDTH, unroll=AT_ONCE):
             note = line[i]
-            to = starts[note >> DIGIT_AT] + kl.cast(i, begins.dtype)
-            move(tile, order, out, new_order, outer, first, place_in(note), to)
+            to = starts[note >> DIGIT_AT] + kl.cast(i, starts.dtype)
+            move(tile, given.places, made, outer, first, place_in(note), to)

@@ -10,7 +10,7 @@ bits took as long, and 64 a tenth longer.
 from __future__ import annotations
 
 from math import prod
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import numpy as np
 
@@ -21,7 +21,7 @@ from portable.primitives.base.recipe import Recipe
 from portable.primitives.base.storage import contiguous_strides
 from portable.primitives.maps.creation_kernels import counted, spaced
 from portable.primitives.maps.elementwise_kernel import Share
-from portable.primitives.sorts.keys import DIGIT_BITS, RADIX
+from portable.primitives.sorts.keys import DIGIT_BITS, RADIX, Order
 from portable.primitives.sorts.radix_passes import (
     begins_of,
     buffers_for,
@@ -32,10 +32,14 @@ from portable.primitives.sorts.radix_passes import (
     place_for,
 )
 from portable.primitives.sorts.sweep_kernels import (
+    Counting,
+    Line,
+    Ways,
     count_by_workgroup,
     place_by_workgroup,
     sort_by_workgroup,
 )
+from portable.primitives.sorts.tile_order import Tile
 from portable.primitives.sorts.tuning import pieces_for
 
 __all__ = ["Tile", "can_sweep", "sweep_sorted", "tile_for"]
@@ -54,18 +58,6 @@ _LONGEST_IN_32_BITS: Final = 2**30 - 1
 _LANES: Final = 4
 _GROUP: Final = 256
 _SHORTEST_SECTION: Final = 16384
-
-
-class Tile(NamedTuple):
-    """Elements that a workgroup holds: `each` for every one of `width` work-items."""
-
-    each: int
-    width: int
-
-    @property
-    def size(self) -> int:
-        """How many in all."""
-        return self.each * self.width
 
 
 def tile_for(x: Any, capabilities: Capabilities) -> Tile:
@@ -116,37 +108,29 @@ def sweep_sorted(
         How much a workgroup holds; by default what suits the device.
     """
     tile = tile or tile_for(x, x.device.capabilities)
-    how = {"WIDTH": tile.width, "ORDER": order_of(x.dtype, descending)}
+    keys = order_of(x.dtype, descending)
     if x.shape[-1] > tile.size:
-        return _tile_by_tile(recipe, x, tile, values, order, how)
+        return _tile_by_tile(recipe, x, tile, values, order, keys)
     out = recipe.empty(x.shape, x.dtype) if values else None
     places = recipe.empty(x.shape, int64) if order else None
-    recipe.launch(
-        sort_by_workgroup,
-        prod(x.shape[:-1]) * tile.width,
-        tile.width,
-        in_words(x),
-        in_words(out),
-        places,
-        EACH=tile.each,
-        DIGITS=digits_of(x.dtype),
-        **how,
-    )
+    items, given = prod(x.shape[:-1]) * tile.width, (in_words(x), Line(in_words(out), places))
+    constants = {"TILE": tile, "DIGITS": digits_of(x.dtype), "ORDER": keys}
+    recipe.launch(sort_by_workgroup, items, tile.width, *given, **constants)
     return out, places
 
 
 def _tile_by_tile(
-    recipe: Recipe, x: Any, tile: Tile, values: bool, order: bool, how: dict[str, Any]
+    recipe: Recipe, x: Any, tile: Tile, values: bool, order: bool, keys: Order
 ) -> tuple[Any, Any]:
     """Passes over memory, one for each digit."""
     buffers = buffers_for(recipe, x, values=values, order=order)
     items = prod(x.shape[:-1]) * -(-x.shape[-1] // tile.size) * tile.width
-    waits = _Waits(recipe, in_words(x), tile, digits_of(x.dtype), how) if _can_wait(x) else None
-    constants = {"EACH": tile.each, **how}
+    waits = _Waits(recipe, in_words(x), tile, digits_of(x.dtype), keys) if _can_wait(x) else None
+    constants = {"TILE": tile, "ORDER": keys}
     for digit, source, was, out, becomes in passes(x, buffers, values=values):
         shift = np.int32(digit * DIGIT_BITS)
-        begins, *state = waits.of(digit) if waits else _of_tiles(recipe, source, tile, shift, how)
-        arrays = (source, was, begins, *state, out, becomes, shift)
+        ways = waits.of(digit) if waits else _of_tiles(recipe, source, tile, shift, keys)
+        arrays = (Line(source, was), ways, Line(out, becomes), shift)
         recipe.launch(place_by_workgroup, items, tile.width, *arrays, **constants)
     out, places = buffers[0]
     return (out if values else None), places
@@ -160,22 +144,18 @@ def _can_wait(x: Any) -> bool:
     )
 
 
-def _of_tiles(
-    recipe: Recipe, x: Any, tile: Tile, shift: Any, how: dict[str, Any]
-) -> tuple[Any, None, None]:
+def _of_tiles(recipe: Recipe, x: Any, tile: Tile, shift: Any, keys: Order) -> Ways:
     """Where in each row each tile's elements of a digit begin, and nothing to wait for."""
     rows, tiles = prod(x.shape[:-1]), -(-x.shape[-1] // tile.size)
     counts = recipe.empty((rows, RADIX, tiles), int32)
-    _count(recipe, x, counts, shift, 1, tile.size, how)
-    return begins_of(recipe, counts, place_for(x.shape[-1])), None, None
+    _count(recipe, x, counts, shift, Counting(tile.size, _AHEAD, tile.width, 1), keys)
+    return Ways(begins_of(recipe, counts, place_for(x.shape[-1])), None, None)
 
 
 class _Waits:
     """What passes need whose workgroups wait for each other; all digits are counted beforehand."""
 
-    def __init__(
-        self, recipe: Recipe, x: Any, tile: Tile, digits: int, how: dict[str, Any]
-    ) -> None:
+    def __init__(self, recipe: Recipe, x: Any, tile: Tile, digits: int, keys: Order) -> None:
         rows, length = prod(x.shape[:-1]), x.shape[-1]
         self._slots = rows * -(-length // tile.size) * RADIX
         self._states = digits * (1 + self._slots)
@@ -185,29 +165,26 @@ class _Waits:
         capabilities = x.device.capabilities
         wanted = capabilities.compute_units * pieces_for(capabilities).groups
         section = max(_SHORTEST_SECTION, power_of_two(-(-length * rows // wanted)))
-        _count(recipe, x, counts, np.int32(0), digits, section, how)
+        counting = Counting(section, _AHEAD, tile.width, digits)
+        _count(recipe, x, counts, np.int32(0), counting, keys)
         counts = _part(self._zeros, self._states, (rows, digits, RADIX, 1))
         self._begins = begins_of(recipe, counts, place_for(length))
 
-    def of(self, digit: int) -> tuple[Any, Any, Any]:
+    def of(self, digit: int) -> Ways:
         """Where a digit's elements begin, and a ticket and a state, both zeros, for its pass."""
         begins = self._begins.part((slice(None), digit, slice(None), 0))
         first = digit * (1 + self._slots)
-        return (
-            begins,
-            _part(self._zeros, first, (1,)),
-            _part(self._zeros, first + 1, (self._slots,)),
-        )
+        ticket = _part(self._zeros, first, (1,))
+        return Ways(begins, ticket, _part(self._zeros, first + 1, (self._slots,)))
 
 
 def _count(
-    recipe: Recipe, x: Any, counts: Any, shift: Any, digits: int, section: int, how: dict[str, Any]
+    recipe: Recipe, x: Any, counts: Any, shift: Any, counting: Counting, keys: Order
 ) -> None:
     """Counts digits from bit `shift` on."""
-    groups = prod(x.shape[:-1]) * -(-x.shape[-1] // section)
-    constants = {"SECTION": section, "AHEAD": _AHEAD, "DIGITS": digits, **how}
-    width = how["WIDTH"]
-    recipe.launch(count_by_workgroup, groups * width, width, x, counts, shift, **constants)
+    groups = prod(x.shape[:-1]) * -(-x.shape[-1] // counting.section)
+    items, constants = groups * counting.width, {"COUNTING": counting, "ORDER": keys}
+    recipe.launch(count_by_workgroup, items, counting.width, x, counts, shift, **constants)
 
 
 def _zeros(recipe: Recipe, count: int, dtype: DType) -> Any:

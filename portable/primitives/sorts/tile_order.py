@@ -1,20 +1,21 @@
 """A tile of elements brought in the order of a digit by the workgroup that holds it.
 
-Each of `WIDTH` work-items holds the notes of `EACH` neighbours. They are ordered in local memory by
-four bits of the digit and then by the other four: each work-item counts its own, which a sum over
-the workgroup turns into places (D. Merrill, A. Grimshaw, "High performance and scalable radix
-sorting", Parallel Processing Letters 21, 2011).
+Each work-item holds the notes of some neighbours. They are ordered in local memory by four bits of
+the digit and then by the other four: each work-item counts its own, which a sum over the workgroup
+turns into places (D. Merrill, A. Grimshaw, "High performance and scalable radix sorting", Parallel
+Processing Letters 21, 2011).
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 from portable import lang as kl
 from portable.lang.function import function
 from portable.primitives.sorts.keys import RADIX
 
-__all__ = ["DIGIT_AT", "note_of", "order_notes", "place_in", "room"]
+__all__ = ["DIGIT_AT", "Tile", "note_of", "place_in"]
 
 HALF = 4
 """Bits by which a tile is ordered at a time."""
@@ -30,116 +31,144 @@ BANKS = 32
 
 
 @function
-def row_of_counters(WIDTH: Any) -> Any:
-    """Places for a counter of each work-item: some are left out, against bank conflicts.
-
-    Counters next to each other are read by one work-item. Those of one are in the same bank where
-    neighbouring work-items read from one row, in several where they read from several rows.
-    """
-    together = BANKS if WIDTH >= WORDS * BANKS else 4
-    return kl.cdiv(WIDTH + WIDTH // BANKS, together) * together
-
-
-@function
-def room(EACH: Any, WIDTH: Any) -> Any:
-    """Places of a line: for the notes of a tile, or for counters and their sums."""
-    counting = WORDS * row_of_counters(WIDTH) + WIDTH // RAKE * (RAKE + 2)
-    return kl.maximum(EACH * WIDTH, counting)
-
-
-@function
-def total_before(line: Any, own: Any, WIDTH: Any) -> Any:
-    """The sum of two 16-bit halves over the work-items before, upper halves following all lower.
-
-    In places of `line` that counters leave free: `kl.workgroup_scan` would take local memory of
-    its own, of which tiles need all where a device without sub-groups has 48 KiB.
-    """
-    item = kl.local_id(0)
-    first = WORDS * row_of_counters(WIDTH)
-    groups = first + WIDTH // RAKE * (RAKE + 1)
-    line[first + item + item // RAKE] = own
-    kl.barrier()
-    if item < WIDTH // RAKE:
-        below = kl.cast(0, kl.u32)
-        for c in kl.range(RAKE, unroll=-1):
-            at = first + item * (RAKE + 1) + c
-            count = line[at]
-            line[at] = below
-            below = below + count
-        line[groups + item] = below
-    kl.barrier()
-    before, all_of_them = line[first + item + item // RAKE], kl.cast(0, kl.u32)
-    for group in kl.range(WIDTH // RAKE, unroll=-1):
-        before = before + kl.where(group < item // RAKE, line[groups + group], 0)
-        all_of_them = all_of_them + line[groups + group]
-    return before + (all_of_them << 16)
-
-
-@function
 def four_times(note: Any, FROM: Any) -> Any:
     """Four bits of a note, times four: by how much their counter is shifted."""
     return (note >> (FROM - 2)) & (MOST_EACH << 2)
 
 
-@function
-def order_by(notes: Any, line: Any, FROM: Any, EACH: Any, WIDTH: Any) -> None:
-    """Leaves in `line` the notes of all work-items in the order of their four bits from `FROM` on.
+@dataclass(frozen=True)
+class Tile:
+    """What a workgroup holds; a constant of kernels.
 
-    `line` holds counters meanwhile. A barrier comes before and after.
+    Attributes
+    ----------
+    each : int
+        How many neighbouring elements each work-item holds.
+    width : int
+        Work-items.
     """
-    kl.static_assert(EACH <= MOST_EACH, "more elements than a count of four bits can tell")
-    item = kl.local_id(0)
-    places = kl.private((EACH,), kl.i32)
-    counts = kl.cast(0, kl.u64)
-    for k in kl.range(EACH, unroll=-1):
-        by = kl.cast(four_times(notes[k], FROM), kl.u64)
-        places[k] = kl.cast(counts >> by, kl.i32) & MOST_EACH
-        counts = counts + (kl.cast(1, kl.u64) << by)
-    low, high = kl.cast(counts, kl.u32), kl.cast(counts >> 32, kl.u32)
-    ROW = row_of_counters(WIDTH)
-    across = item + item // BANKS
-    for w in kl.range(WORDS, unroll=-1):
-        both = ((low >> (w * HALF)) & MOST_EACH) | (((high >> (w * HALF)) & MOST_EACH) << 16)
-        line[w * ROW + across] = both
-    kl.barrier()
-    add_counters_up(line, WIDTH)
-    kl.barrier()
-    for k in kl.range(EACH, unroll=-1):
-        by_four = four_times(notes[k], FROM)
-        word = line[kl.cast((by_four & (WORDS * 4 - 1)) * (ROW // 4), kl.i32) + across]
-        places[k] = places[k] + kl.cast((word >> ((by_four >> 1) & 16)) & 0xFFFF, kl.i32)
-    kl.barrier()
-    for k in kl.range(EACH, unroll=-1):
-        line[places[k]] = notes[k]
-    kl.barrier()
 
+    each: int
+    width: int
 
-@function
-def add_counters_up(line: Any, WIDTH: Any) -> None:
-    """Turns counters into how many notes come before, each work-item neighbouring ones."""
-    at = kl.local_id(0) * WORDS % WIDTH
-    first = kl.local_id(0) * WORDS // WIDTH * row_of_counters(WIDTH) + at + at // BANKS
-    held = kl.private((WORDS,), kl.u32)
-    own = kl.cast(0, kl.u32)
-    for c in kl.range(WORDS, unroll=-1):
-        held[c] = own
-        own = own + line[first + c]
-    before = total_before(line, own, WIDTH)
-    for c in kl.range(WORDS, unroll=-1):
-        line[first + c] = before + held[c]
+    @property
+    def size(self) -> int:
+        """In elements."""
+        return self.each * self.width
 
+    @property
+    def row(self) -> int:
+        """Places for a counter of each work-item: some are left out, against bank conflicts.
 
-@function
-def order_notes(notes: Any, line: Any, EACH: Any, WIDTH: Any) -> None:
-    """Leaves in `line` the notes of all work-items in the order of their digits; barriers around.
+        Counters next to each other are read by one work-item. Those of one are in the same bank
+        where neighbouring work-items read from one row, in several where from several rows.
+        """
+        together = BANKS if self.width >= WORDS * BANKS else 4
+        return -(-(self.width + self.width // BANKS) // together) * together
 
-    `notes` are this work-item's, of neighbours.
-    """
-    order_by(notes, line, DIGIT_AT, EACH, WIDTH)
-    for k in kl.range(EACH, unroll=-1):
-        notes[k] = line[kl.local_id(0) * EACH + k]
-    kl.barrier()
-    order_by(notes, line, DIGIT_AT + HALF, EACH, WIDTH)
+    @property
+    def room(self) -> int:
+        """Places of a line: for the notes of a tile, or for counters and their sums."""
+        return max(self.size, WORDS * self.row + self.width // RAKE * (RAKE + 2))
+
+    @function
+    def total_before(self, line: Any, own: Any) -> Any:
+        """The sum of two 16-bit halves over the work-items before, the upper following all lower.
+
+        In places of `line` that counters leave free: `kl.workgroup_scan` would take local memory of
+        its own, of which tiles need all where a device without sub-groups has 48 KiB.
+        """
+        item = kl.local_id(0)
+        first = WORDS * self.row
+        groups = first + self.width // RAKE * (RAKE + 1)
+        line[first + item + item // RAKE] = own
+        kl.barrier()
+        if item < self.width // RAKE:
+            below = kl.cast(0, kl.u32)
+            for c in kl.range(RAKE, unroll=-1):
+                at = first + item * (RAKE + 1) + c
+                count = line[at]
+                line[at] = below
+                below = below + count
+            line[groups + item] = below
+        kl.barrier()
+        before, all_of_them = line[first + item + item // RAKE], kl.cast(0, kl.u32)
+        for group in kl.range(self.width // RAKE, unroll=-1):
+            before = before + kl.where(group < item // RAKE, line[groups + group], 0)
+            all_of_them = all_of_them + line[groups + group]
+        return before + (all_of_them << 16)
+
+    @function
+    def order_by(self, notes: Any, line: Any, FROM: Any) -> None:
+        """Leaves in `line` the notes of all work-items in the order of four bits from `FROM` on.
+
+        `line` holds counters meanwhile. A barrier comes before and after.
+        """
+        kl.static_assert(self.each <= MOST_EACH, "more elements than four bits can count")
+        item = kl.local_id(0)
+        places = kl.private((self.each,), kl.i32)
+        counts = kl.cast(0, kl.u64)
+        for k in kl.range(self.each, unroll=-1):
+            by = kl.cast(four_times(notes[k], FROM), kl.u64)
+            places[k] = kl.cast(counts >> by, kl.i32) & MOST_EACH
+            counts = counts + (kl.cast(1, kl.u64) << by)
+        low, high = kl.cast(counts, kl.u32), kl.cast(counts >> 32, kl.u32)
+        across = item + item // BANKS
+        for w in kl.range(WORDS, unroll=-1):
+            both = ((low >> (w * HALF)) & MOST_EACH) | (((high >> (w * HALF)) & MOST_EACH) << 16)
+            line[w * self.row + across] = both
+        kl.barrier()
+        self.add_counters_up(line)
+        kl.barrier()
+        for k in kl.range(self.each, unroll=-1):
+            by_four = four_times(notes[k], FROM)
+            row = kl.cast((by_four & (WORDS * 4 - 1)) * (self.row // 4), kl.i32)
+            word = line[row + across]
+            places[k] = places[k] + kl.cast((word >> ((by_four >> 1) & 16)) & 0xFFFF, kl.i32)
+        kl.barrier()
+        for k in kl.range(self.each, unroll=-1):
+            line[places[k]] = notes[k]
+        kl.barrier()
+
+    @function
+    def add_counters_up(self, line: Any) -> None:
+        """Turns counters into how many notes come before, each work-item neighbouring ones."""
+        at = kl.local_id(0) * WORDS % self.width
+        first = kl.local_id(0) * WORDS // self.width * self.row + at + at // BANKS
+        held = kl.private((WORDS,), kl.u32)
+        own = kl.cast(0, kl.u32)
+        for c in kl.range(WORDS, unroll=-1):
+            held[c] = own
+            own = own + line[first + c]
+        before = self.total_before(line, own)
+        for c in kl.range(WORDS, unroll=-1):
+            line[first + c] = before + held[c]
+
+    @function
+    def order_notes(self, notes: Any, line: Any) -> None:
+        """Leaves in `line` the notes of all work-items in the order of their digits.
+
+        `notes` are this work-item's, of neighbours. A barrier comes before and after.
+        """
+        self.order_by(notes, line, DIGIT_AT)
+        for k in kl.range(self.each, unroll=-1):
+            notes[k] = line[kl.local_id(0) * self.each + k]
+        kl.barrier()
+        self.order_by(notes, line, DIGIT_AT + HALF)
+
+    @function
+    def loaded(self, x: Any, outer: Any, first: Any, valid: Any) -> Any:
+        """A tile of a row, neighbouring work-items reading neighbours; a barrier is to follow."""
+        tile, mine = kl.local((self.size,), x.dtype), kl.private((self.each,), x.dtype.register)
+        for k in kl.range(self.each, unroll=-1):
+            i = k * self.width + kl.local_id(0)
+            value = kl.cast(0, x.dtype.register)
+            if i < valid:
+                value = x[*outer, first + i]
+            mine[k] = value
+        for k in kl.range(self.each, unroll=-1):
+            tile[k * self.width + kl.local_id(0)] = mine[k]
+        return tile
 
 
 @function
