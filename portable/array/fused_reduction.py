@@ -19,7 +19,14 @@ from portable.array.fused_operands import (
     handle_of,
     number_operand,
 )
-from portable.array.fused_reduction_kernel import MOST_DIMENSIONS, Reductions, fused_reduction
+from portable.array.fused_reduction_kernel import (
+    MOST_DIMENSIONS,
+    Extents,
+    Parts,
+    Reductions,
+    Shares,
+    fused_reduction,
+)
 from portable.array.traced import Trace, Traced, refuse
 from portable.backend import ArrayView, Capabilities, Device
 from portable.dtypes import DType, bool_, dtype
@@ -278,12 +285,10 @@ def _launch(
 ) -> Repeatable:
     """The launch for arrays like these."""
     counts = device.view(_counts(device, work.rows)()) if parts and outs else None
-    args = (
-        tuple(given), tuple(parts), counts, tuple(outs), work.extents, work.sections, work.count,
-    )  # fmt: skip
-    constants = {
-        "REDUCTIONS": reductions, "KEPT": work.kept, "LANES": work.lanes, "WIDTH": work.width,
-    }  # fmt: skip
+    extents = Extents(work.extents, work.sections, work.count)
+    args = tuple(given), Parts(tuple(parts), counts), tuple(outs), extents
+    shares = Shares(work.kept, work.lanes, work.width)
+    constants = {"REDUCTIONS": reductions, "SHARES": shares}
     groups = work.rows * work.sections
     launcher = fused_reduction[groups * work.width, work.width]
     return launcher.repeatable_on(device, args, constants)

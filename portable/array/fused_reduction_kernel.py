@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from portable import lang as kl
 from portable.array.fused_kernel import Steps
@@ -13,7 +13,15 @@ from portable.lang.kernel import kernel
 from portable.primitives.maps.elementwise_kernel import NUMBER, product_of, unravelled
 from portable.primitives.reductions.merging import folded
 
-__all__ = ["MOST_DIMENSIONS", "MOST_REDUCTIONS", "Reductions", "fused_reduction"]
+__all__ = [
+    "MOST_DIMENSIONS",
+    "MOST_REDUCTIONS",
+    "Extents",
+    "Parts",
+    "Reductions",
+    "Shares",
+    "fused_reduction",
+]
 
 MOST_DIMENSIONS = 4
 """Of what is left of arrays once dimensions that are one in memory are taken together."""
@@ -77,31 +85,85 @@ class Reductions:
                 outs[k][row] = values[self.results[k]]
 
 
+class Parts(NamedTuple):
+    """What workgroups find that share a result.
+
+    Attributes
+    ----------
+    found : tuple of array
+        Of each reduction an array by results and sections; empty where each has a workgroup.
+    counts : array or None
+        How many have come, zeros which are left so; None where a second launch merges.
+    """
+
+    found: Any
+    counts: Any
+
+
+class Extents(NamedTuple):
+    """What is merged.
+
+    Attributes
+    ----------
+    each : tuple of int
+        Those of arrays: the first of them of results, the others merged.
+    sections : int
+        Into how many the elements of a result are cut, a workgroup each.
+    count : int
+        How many elements a result is of.
+    """
+
+    each: Any
+    sections: Any
+    count: Any
+
+
+@dataclass(frozen=True)
+class Shares:
+    """How work-items share elements; a constant of the kernel.
+
+    Attributes
+    ----------
+    kept : int
+        How many extents are those of results.
+    lanes : int
+        Neighbours that are taken at a time.
+    width : int
+        Work-items of a workgroup.
+    """
+
+    kept: int
+    lanes: int
+    width: int
+
+
 @kernel
 def fused_reduction(
-    inputs: Any,
-    parts: Any,
-    counts: Any,
-    outs: Any,
-    extents: Any,
-    sections: Any,
-    count: Any,
-    *,
-    REDUCTIONS: Any,
-    KEPT: int,
-    LANES: int,
-    WIDTH: int,
+    inputs: Any, parts: Any, outs: Any, extents: Any, *, REDUCTIONS: Any, SHARES: Any
 ) -> None:
     """Does the steps for each element, merges what is reduced and does the steps that follow.
 
-    The first `KEPT` of the extents are those of the results, the rest is merged: a workgroup does
-    one of so many `sections` for one result. The last one to come merges all sections where
-    `counts` are given, zeros which are left so; else `parts` are all that is written (or where
-    there are none results, of `count` elements each).
+    Of sections that share a result the last one to come merges all, if it is told who came.
+
+    Parameters
+    ----------
+    inputs : tuple of array
+        The arrays that steps begin with.
+    parts : Parts
+        What sections come to.
+    outs : tuple of array
+        The results; empty where `parts` are all that is written.
+    extents : Extents
+        What is merged.
+    REDUCTIONS : Reductions
+        What is done.
+    SHARES : Shares
+        How work-items share the elements.
     """
+    KEPT, LANES, WIDTH, sections = SHARES.kept, SHARES.lanes, SHARES.width, extents.sections
     MERGES = REDUCTIONS.merges
-    kept, inner = extents[:KEPT], extents[len(extents) - 1]
-    lead = extents[KEPT : len(extents) - 1]
+    kept, inner = extents.each[:KEPT], extents.each[len(extents.each) - 1]
+    lead = extents.each[KEPT : len(extents.each) - 1]
     item, group = kl.local_id(0), kl.group_id(0)
     s, row = group % sections, group // sections
     index = unravelled(row, kept)
@@ -127,15 +189,15 @@ def fused_reduction(
         for j in kl.range(along * LANES + item, inner, WIDTH):
             REDUCTIONS.merge(ends, REDUCTIONS.steps.values(inputs, index, j, 1))
     own = REDUCTIONS.together(ends)
-    if len(parts) == 0:
-        REDUCTIONS.finish(own, count, outs, row)
+    if len(parts.found) == 0:
+        REDUCTIONS.finish(own, extents.count, outs, row)
     else:
         if item == 0:
             for k in kl.static_range(len(MERGES)):
-                parts[k][row, s] = own[k]
-        if counts is not None and arrived_last(counts, row, sections):
+                parts.found[k][row, s] = own[k]
+        if parts.counts is not None and arrived_last(parts.counts, row, sections):
             for k in kl.static_range(len(MERGES)):
                 ends[k][0] = MERGES[k].nothing()
                 for q in kl.range(item, sections, WIDTH):
-                    ends[k][0] = MERGES[k](ends[k][0], parts[k][row, q])
-            REDUCTIONS.finish(REDUCTIONS.together(ends), count, outs, row)
+                    ends[k][0] = MERGES[k](ends[k][0], parts.found[k][row, q])
+            REDUCTIONS.finish(REDUCTIONS.together(ends), extents.count, outs, row)

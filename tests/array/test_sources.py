@@ -44,7 +44,7 @@ from portable.primitives.reductions.workgroup_kernels import (
     reduce_at_once,
     reduce_by_workgroup,
 )
-from portable.primitives.scans.column_kernels import scan_columns
+from portable.primitives.scans.column_kernels import ColumnScan, scan_columns
 from portable.primitives.scans.lookback_kernels import LookBack, scan_in_turn
 from portable.primitives.scans.scan_kernels import Tile, scan_by_workgroup
 from portable.primitives.scans.strip_lookback_kernels import Strip, scan_strips_in_turn
@@ -317,7 +317,7 @@ LAUNCHES: dict[str, tuple[Kernel, tuple[int, int, int], tuple[Any, ...], dict[st
         scan_columns,
         (64, 1, 1),
         (MATRIX, NONE, MATRIX),
-        {"MERGE": SUM.taking(1), **COLUMNS, "STARTS": 32, "SHIFT": 0, "STREAMING": False},
+        {"SCAN": ColumnScan(SUM.taking(1), 1, 64, 32, 0, False)},
     ),
     "best of columns": (
         reduce_columns,

@@ -20,7 +20,7 @@ from portable import lang as kl
 from portable.lang.function import function
 from portable.lang.kernel import kernel
 from portable.primitives.maps.elementwise_kernel import product_of, unravelled
-from portable.primitives.scans.lookback_kernels import Board, joined
+from portable.primitives.scans.lookback_kernels import Board, joined, slot_of
 from portable.primitives.scans.scan_kernels import running_totals
 
 __all__ = ["Blocks", "scan_blocks_in_turn", "scan_rows"]
@@ -133,7 +133,7 @@ class Blocks:
         missing = block > 0
         looks = 0
         while missing:
-            missing = not board.looked_at(row + known - 1, words, 0, PIECES)
+            missing = not board.looked_at(slot_of(row + known - 1, KIND), words, 0, PIECES)
             if not missing:
                 total = joined(words, 0, KIND)
             elif looks < self.patience:
@@ -143,7 +143,7 @@ class Blocks:
                 missing = known > 0
         for b in range(known, block):
             total = self.merge(total, self.added_up(x, outer, b))
-            board.publish(row + b, total, KIND)
+            board.publish(slot_of(row + b, KIND), total, KIND)
         return total
 
 
@@ -172,7 +172,7 @@ def scan_blocks_in_turn(x: Any, state: Any, out: Any, *, BLOCKS: Any) -> None:
         outer = unravelled(number // blocks, lead)
         block = number % blocks
         before = BLOCKS.before_block(x, board, outer, number - block, block)
-        board.publish(number, MERGE(before, own), MERGE.kind)
+        board.publish(slot_of(number, MERGE.kind), MERGE(before, own), MERGE.kind)
         if BLOCKS.shift == 1 and block == 0:
             out[*outer, 0] = MERGE.nothing()
         number = kl.cast(ticket_drawn(state, draws) & _LOW, draws.dtype)

@@ -24,7 +24,7 @@ from portable.lang.kernel import kernel
 from portable.primitives.maps.elementwise_kernel import product_of, unravelled
 from portable.primitives.scans.scan_kernels import Tile, padded, running_totals
 
-__all__ = ["Board", "LookBack", "drawn", "handed_out", "joined", "pieces_of", "scan_in_turn"]
+__all__ = ["Board", "LookBack", "drawn", "handed_out", "joined", "scan_in_turn", "slot_of"]
 
 _PARTS = 8
 """Into how many parts a block of totals is cut, a work-item each."""
@@ -78,28 +78,44 @@ def joined(words: Any, first: Any, KIND: Any) -> Any:
 
 @dataclass(frozen=True)
 class Board:
-    """Where totals are published: the words, and the mark of those of this launch."""
+    """Where totals are published: words, each a piece of 32 bits with a mark above it.
+
+    Attributes
+    ----------
+    state : array
+        The words.
+    mark : int
+        That of this launch.
+    apart : int
+        How far the pieces of a number are apart; a constant.
+    """
 
     state: Any
     mark: Any
+    apart: int = 1
 
     @function
-    def publish(self, slot: Any, value: Any, KIND: Any) -> None:
-        """Lets others see a total."""
-        PIECES = KIND.itemsize // 4
+    def publish(self, first: Any, value: Any, KIND: Any) -> None:
+        """Lets others see a total, whose pieces go to words from `first` on."""
         pieces = pieces_of(value, KIND)
-        for p in kl.static_range(PIECES):
-            kl.atomic_store(self.state, 1 + slot * PIECES + p, pieces[p] | (self.mark << 32))
+        for p in kl.static_range(len(pieces)):
+            kl.atomic_store(self.state, first + p * self.apart, pieces[p] | (self.mark << 32))
 
     @function
-    def looked_at(self, slot: Any, words: Any, place: Any, PIECES: Any) -> Any:
-        """Whether a total has been published; its pieces go into `words` from `place` on."""
+    def looked_at(self, first: Any, words: Any, place: Any, PIECES: Any) -> Any:
+        """Whether so many pieces have been published; they go into `words` from `place` on."""
         complete = True
         for p in kl.static_range(PIECES):
-            words[place + p] = kl.atomic_load(self.state, 1 + slot * PIECES + p)
+            words[place + p] = kl.atomic_load(self.state, first + p * self.apart)
         for p in kl.static_range(PIECES):
             complete = complete & ((words[place + p] >> 32) == self.mark)
         return complete
+
+
+@function
+def slot_of(number: Any, KIND: Any) -> Any:
+    """The first word of a number's pieces, behind that for the tickets."""
+    return 1 + number * (KIND.itemsize // 4)
 
 
 @dataclass(frozen=True)
@@ -133,7 +149,7 @@ class LookBack:
             for b in kl.static_range(self.span):
                 at = first + b * WIDTH + item
                 if at < tile:
-                    seen = board.looked_at(row + at, words, b * PIECES, PIECES)
+                    seen = board.looked_at(slot_of(row + at, KIND), words, b * PIECES, PIECES)
                     complete = complete & seen
         kl.barrier()
         for b in kl.static_range(self.span):
@@ -219,7 +235,8 @@ def announced(board: Any, number: Any, fresh: Any, totals: Any, halves: Any, TIL
     """Publishes the total of a tile and turns the running totals of vectors into those of it."""
     sums = TILE.added_up(fresh, totals, halves[0], halves[1])
     if kl.local_id(0) == 0:
-        board.publish(number, sums[TILE.width - 1], TILE.merge.kind)
+        KIND = TILE.merge.kind
+        board.publish(slot_of(number, KIND), sums[TILE.width - 1], KIND)
     for strip in kl.static_range(TILE.strips):
         fresh[strip] = TILE.raised(TILE.before_vector(strip, totals, sums), fresh[strip])
 

@@ -23,7 +23,7 @@ from portable.primitives.reductions.axis import Strips, cut, lanes_for, launch_b
 from portable.primitives.reductions.merging import Merge
 from portable.primitives.reductions.sections import Sections
 from portable.primitives.scans.block_scanning import scan_in_blocks
-from portable.primitives.scans.column_kernels import scan_columns
+from portable.primitives.scans.column_kernels import ColumnScan, scan_columns
 from portable.primitives.scans.lookback_scanning import scan_in_tiles
 from portable.primitives.scans.scan_kernels import Tile, scan_by_workgroup
 from portable.primitives.scans.strip_scanning import scan_in_strips, strips_may_wait
@@ -129,7 +129,6 @@ def _scan_columns(recipe: Recipe, x: Any, out: Any, merge: Merge, shift: int) ->
         return
     starts = None
     merge = merge.taking(lanes)
-    constants = {"MERGE": merge, "STRIP": strip, "SECTION": section}
     if sections > 1:
         starts = _crosswise(recipe, x, sections, merge.kind)
         Strips(strip, section, sections, strips * sections, group).launch(
@@ -138,9 +137,9 @@ def _scan_columns(recipe: Recipe, x: Any, out: Any, merge: Merge, shift: int) ->
         if sections > _FEW:
             totals, starts = starts, _crosswise(recipe, x, sections, merge.kind)
             scanned(recipe, totals, starts, merge, 0)
-    constants["STARTS"] = 1 if sections > _FEW else _FEW
-    constants |= {"SHIFT": shift, "STREAMING": streams(out.nbytes, capabilities)}
-    recipe.launch(scan_columns, strips * sections, group, x, starts, out, **constants)
+    streaming, last = streams(out.nbytes, capabilities), 1 if sections > _FEW else _FEW
+    how = ColumnScan(merge, strip, section, last, shift, streaming)
+    recipe.launch(scan_columns, strips * sections, group, x, starts, out, SCAN=how)
 
 
 def _strip(vectors: int, capabilities: Capabilities) -> int:

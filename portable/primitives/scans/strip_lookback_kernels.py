@@ -18,7 +18,7 @@ from portable import lang as kl
 from portable.lang.function import function
 from portable.lang.kernel import kernel
 from portable.primitives.maps.elementwise_kernel import product_of, unravelled
-from portable.primitives.scans.lookback_kernels import drawn, handed_out, joined, pieces_of
+from portable.primitives.scans.lookback_kernels import Board, drawn, handed_out, joined
 
 __all__ = ["Strip", "scan_strips_in_turn"]
 
@@ -59,33 +59,24 @@ class Strip:
         return 1 + (what * total + number) * words + kl.local_id(0) % self.width
 
     @function
-    def publish(self, state: Any, first: Any, values: Any, mark: Any) -> None:
+    def publish(self, board: Any, first: Any, values: Any) -> None:
         """Lets others see totals, in a slot."""
-        PIECES = self.merge.kind.itemsize // 4
+        pieces = self.merge.kind.itemsize // 4 * self.width
         for lane in kl.static_range(self.merge.lanes):
-            pieces = pieces_of(values[lane], self.merge.kind)
-            for p in kl.static_range(PIECES):
-                word = pieces[p] | (mark << 32)
-                kl.atomic_store(state, first + (lane * PIECES + p) * self.width, word)
+            board.publish(first + lane * pieces, values[lane], self.merge.kind)
 
     @function
-    def seen(self, state: Any, first: Any, mark: Any, patient: Any) -> Any:
+    def seen(self, board: Any, first: Any, patient: Any) -> Any:
         """The totals in a slot, and whether they have been published; waits if `patient`."""
-        PIECES = self.merge.kind.itemsize // 4
-        words = kl.private((self.merge.lanes * PIECES,), kl.u64)
+        kind, lanes = self.merge.kind, self.merge.lanes
+        PIECES = kind.itemsize // 4
+        words = kl.private((lanes * PIECES,), kl.u64)
         complete = False
         waiting = True
         while waiting:
-            complete = True
-            for k in kl.static_range(self.merge.lanes * PIECES):
-                words[k] = kl.atomic_load(state, first + k * self.width)
-            for k in kl.static_range(self.merge.lanes * PIECES):
-                complete = complete & ((words[k] >> 32) == mark)
+            complete = board.looked_at(first, words, 0, lanes * PIECES)
             waiting = patient & (not complete)
-        values = [
-            joined(words, lane * PIECES, self.merge.kind)
-            for lane in kl.static_range(self.merge.lanes)
-        ]
+        values = [joined(words, lane * PIECES, kind) for lane in kl.static_range(lanes)]
         return kl.vector(*values), complete
 
     @function
@@ -149,7 +140,7 @@ def scan_strips_in_turn(x: Any, state: Any, out: Any, *, STRIP: Any, SHIFT: int)
     # Each workgroup draws one ticket at first, and one more for each tile that it gets.
     draws = total + kl.num_groups(0)
     ticket = drawn(state)
-    mark = ((kl.workgroup_uniform(ticket) >> 32) + 1) & _LOW
+    board = Board(state, ((kl.workgroup_uniform(ticket) >> 32) + 1) & _LOW, STRIP.width)
     number = handed_out(ticket, state, draws)
     while number < total:
         ticket = drawn(state)
@@ -168,14 +159,14 @@ def scan_strips_in_turn(x: Any, state: Any, out: Any, *, STRIP: Any, SHIFT: int)
                 before = MERGE(before, kl.vload(sums, k, across, lanes=MERGE.lanes))
         whole = MERGE(before, held[DEPTH - 1])
         if down == TALL - 1:
-            STRIP.publish(state, STRIP.slot(number, total, _OF_TILE), whole, mark)
+            STRIP.publish(board, STRIP.slot(number, total, _OF_TILE), whole)
         distance = down // 2 + 1
         what = down % 2
         value, complete = neutral, True
         if above >= distance:
             patient = (what == _OF_TILE) != (distance == TALL // 2)
             place = STRIP.slot(number - distance * strips, total, what)
-            value, complete = STRIP.seen(state, place, mark, patient)
+            value, complete = STRIP.seen(board, place, patient)
         kl.vstore(others, down, across, value)
         if what == _FROM_TOP:
             known[distance - 1, item] = kl.cast(complete, kl.i32)
@@ -183,7 +174,7 @@ def scan_strips_in_turn(x: Any, state: Any, out: Any, *, STRIP: Any, SHIFT: int)
         carried = STRIP.total_above(others, known, across)
         if down == TALL - 1:
             place = STRIP.slot(number, total, _FROM_TOP)
-            STRIP.publish(state, place, MERGE(carried, whole), mark)
+            STRIP.publish(board, place, MERGE(carried, whole))
         if SHIFT == 1 and above == 0 and down == 0 and inside:
             kl.vstore(out, *outer, 0, neutral, axis=out.ndim - 2)
         before = MERGE(carried, before)

@@ -24,8 +24,8 @@ ARRAYS: Final = (
     fault(
         "a total is published before it is made",
         LOOKBACK + "announced",
-        "board.publish(number, sums[TILE.width - 1], TILE.merge.kind)",
-        "board.publish(number, sums[TILE.width - 2], TILE.merge.kind)",
+        "board.publish(slot_of(number, KIND), sums[TILE.width - 1], KIND)",
+        "board.publish(slot_of(number, KIND), sums[TILE.width - 2], KIND)",
         "totals_looked_back_at",
         "result",
     ),
