@@ -29,7 +29,6 @@ __all__ = [
     "Lines",
     "Source",
     "Target",
-    "conjugate",
     "element",
     "extent",
     "put",
@@ -100,12 +99,6 @@ def element(x: Any, row: Any, j: Any, FORM: Any = WITHIN) -> Any:
         return kl.complex(x[*pair_of(row, j, 0, FORM)], x[*pair_of(row, j, 1, FORM)])
     found = x[*row, j]
     return found if x.dtype.is_complex else kl.complex(found, found * 0)
-
-
-@function
-def conjugate(z: Any) -> Any:
-    """The mirror image in the real axis."""
-    return kl.complex(z.real, -z.imag)
 
 
 @function

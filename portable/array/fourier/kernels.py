@@ -117,15 +117,7 @@ class Stage:
         far = held[c - 1 if c % 2 else c + 1][self.radix - 1 - k]
         middle = c % 2 and self.many % 2 == 0
         own = held[c][self.radix - 1 - k if middle else (self.radix - k) % self.radix]
-        return chosen(first, own, far)
-
-
-@function
-def chosen(condition: Any, z: Any, other: Any) -> Any:
-    """One of two complex numbers."""
-    return kl.complex(
-        kl.where(condition, z.real, other.real), kl.where(condition, z.imag, other.imag)
-    )
+        return kl.where(first, own, far)
 
 
 @function

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from portable import lang as kl
-from portable.array.fourier.access import WITHIN, conjugate, element, extent, recombined
+from portable.array.fourier.access import WITHIN, element, extent, recombined
 from portable.array.fourier.butterflies import times
 from portable.array.fourier.vector_kernels import complex_vector, put_complex_vector
 from portable.lang.function import function
@@ -48,7 +48,7 @@ def recombine_pair(
     turn = turns.one(k)
     target.put(row, k, recombined(z, other, turn, SIGN))
     # The rotation of the mirror image is the negative conjugate.
-    target.put(row, n - k, conjugate(recombined(z, other, turn, -SIGN)))
+    target.put(row, n - k, kl.conj(recombined(z, other, turn, -SIGN)))
 
 
 @function
@@ -71,7 +71,7 @@ def recombine_vectors(
     turn = turns.some(k, LANES)
     near = target.scaled(recombined(z, other, turn, SIGN), None)
     put_complex_vector(target.array, row, 2 * k, (), near, LANES)
-    far = target.scaled(conjugate(recombined(z, other, turn, -SIGN)), None)
+    far = target.scaled(kl.conj(recombined(z, other, turn, -SIGN)), None)
     put_complex_vector(target.array, row, 2 * mirrored, (), backwards(far, LANES), LANES)
 
 

@@ -18,7 +18,6 @@ from portable.array.fourier.access import (
     PAIRED,
     SPLIT,
     WITHIN,
-    conjugate,
     element,
     extent,
     put,
@@ -398,7 +397,7 @@ def all_stages(work: Any, n: Any, code: Any, twiddles: Any) -> Any:
 def mirror(work: Any, n: Any) -> None:
     """Hermitian lines of which the first half is there completed, see `MIRRORED`."""
     for k in range(1, (n + 1) // 2):
-        work.hold(n - k, conjugate(work.held(k)))
+        work.hold(n - k, kl.conj(work.held(k)))
     first = work.held(0)
     work.hold(0, kl.complex(first.real, first.real * 0))
     if n % 2 == 0:
@@ -423,7 +422,7 @@ def recombine(work: Any, begin: Any, n: Any, table: Any, SIGN: int) -> None:
         turn = element(table, (), k)
         work.hold(begin + k, recombined(near, far, turn, SIGN))
         # The rotation of the mirrored element is the negative conjugate.
-        work.hold(begin + n - k, conjugate(recombined(near, far, turn, -SIGN)))
+        work.hold(begin + n - k, kl.conj(recombined(near, far, turn, -SIGN)))
 
 
 # -- blocks of lines ------------------------------------------------------------------------------

@@ -78,8 +78,8 @@ ARRAYS: Final = (
     fault(
         "the total of one block too few is taken",
         BLOCKS + "Blocks.before_block",
-        "board.looked_at(row + known - 1, words, 0, PIECES)",
-        "board.looked_at(row + kl.maximum(known - 2, 0), words, 0, PIECES)",
+        "board.looked_at(slot_of(row + known - 1, KIND), words, 0, PIECES)",
+        "board.looked_at(slot_of(row + kl.maximum(known - 2, 0), KIND), words, 0, PIECES)",
         "totals_of_blocks",
         "result",
     ),
