@@ -54,25 +54,39 @@ class How:
 
 
 @kernel
-def reduce_elements(arrays: Any, neutral: Any, out: Any, *, HOW: Any, CUT: Any) -> None:
-    """Reduces sections of each row, cut as `CUT` says: ``out[..., s]`` is the `s`-th's total."""
-    shape, width = arrays[0].shape, CUT.width
-    own = CUT.own(shape[: HOW.lead], product_of(shape[HOW.lead :]))
+def reduce_elements(
+    arrays: Any, neutral: Any, out: Any, *, HOW: Any, WIDTH: int, TALL: int, SECTION: int
+) -> None:
+    """Reduces sections of `SECTION` elements of each row: ``out[..., s]`` is the `s`-th's total.
+
+    A workgroup does one section of `TALL` rows, `WIDTH` work-items each.
+    """
+    shape = arrays[0].shape
+    lead = shape[: HOW.lead]
+    sections = out[0].shape[HOW.lead]
+    item = kl.local_id(0)
+    group = kl.group_id(0)
+    s = group % sections
+    row = group // sections * TALL + item // WIDTH
+    inside = row < product_of(lead)
+    outer = unravelled(row, lead)
     total = neutral
-    if own.inside:
-        first = own.first + kl.local_id(0) % width
-        whole = first + kl.maximum(own.stop - first, 0) // (CHAINS * width) * (CHAINS * width)
+    if inside:
+        first = s * SECTION + item % WIDTH
+        stop = kl.minimum(s * SECTION + SECTION, product_of(shape[HOW.lead :]))
+        whole = first + kl.maximum(stop - first, 0) // (CHAINS * WIDTH) * (CHAINS * WIDTH)
         totals = tuple([neutral for _ in range(CHAINS)])
-        for i in range(first, whole, CHAINS * width):
-            more = [HOW.value(arrays, own.outer, i + k * width) for k in range(CHAINS)]
-            totals = tuple([HOW.op(totals[k], more[k]) for k in range(CHAINS)])
-        for i in range(whole, own.stop, width):
-            total = HOW.op(total, HOW.value(arrays, own.outer, i))
+        for i in range(first, whole, CHAINS * WIDTH):
+            totals = tuple(
+                [HOW.op(totals[k], HOW.value(arrays, outer, i + k * WIDTH)) for k in range(CHAINS)]
+            )
+        for i in range(whole, stop, WIDTH):
+            total = HOW.op(total, HOW.value(arrays, outer, i))
         for k in kl.static_range(CHAINS):
             total = HOW.op(total, totals[k])
-    total = kl.workgroup_reduce(HOW.op, total, width=width)
-    if own.inside and kl.local_id(0) % width == 0:
-        put_at(out, (*own.outer, own.number), total, HOW.total)
+    total = kl.workgroup_reduce(HOW.op, total, width=WIDTH)
+    if inside and item % WIDTH == 0:
+        put_at(out, (*outer, s), total, HOW.total)
 
 
 @kernel

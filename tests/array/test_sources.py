@@ -36,7 +36,7 @@ from portable.primitives.moves.scatter_kernels import scatter
 from portable.primitives.reductions.best_kernels import Best
 from portable.primitives.reductions.column_kernels import reduce_columns
 from portable.primitives.reductions.merging import Merge
-from portable.primitives.reductions.moment_kernels import Spread
+from portable.primitives.reductions.moment_kernels import Spread, variances
 from portable.primitives.reductions.operations import total
 from portable.primitives.reductions.sections import Sections
 from portable.primitives.reductions.strip_kernels import reduce_strips
@@ -163,10 +163,10 @@ LAUNCHES: dict[str, tuple[Kernel, tuple[int, int, int], tuple[Any, ...], dict[st
         {"FOLD": Spread(SUM, kl.i32, root=True), "CUT": replace(SHARED, one=True)},
     ),
     "variances of parts": (
-        reduce_by_workgroup,
+        variances,
         (256, 1, 1),
-        (all_of(MATRIX, MATRIX, COUNT), all_of(NONE, MATRIX, SCALE)),
-        {"FOLD": Spread(SUM.taking(1), kl.i32, 16384), "CUT": replace(SHARED, one=True)},
+        (MATRIX, MATRIX, COUNT, SCALE, LINE),
+        {"FOLD": Spread(SUM, kl.i32), "CUT": replace(SHARED, one=True), "PART": 16384},
     ),
     "transform": (
         transform_by_workgroup,
@@ -271,7 +271,7 @@ LAUNCHES: dict[str, tuple[Kernel, tuple[int, int, int], tuple[Any, ...], dict[st
         take_by_workgroup,
         (256, 1, 1),
         (
-            struct_of(Mask, flags=MASK, bits=WORDS, counts=COUNTS),
+            struct_of(Mask, bits=WORDS, counts=COUNTS),
             struct_of(Assigned, x=MATRIX, values=LINE),
             NONE,
         ),

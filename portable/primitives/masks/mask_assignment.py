@@ -119,7 +119,7 @@ def _write_assignment(arrays: tuple[Any, ...], start: int) -> Callable[..., None
     shape, (steps,) = collapsed(x.shape, [x.strides])
     target = x.viewed(shape, steps).at(None, 0)
     values = x.viewed((x.size,), (x.dtype.itemsize,)).at(None, start)
-    given = Mask(in_line(mask), None, bits, counts), Assigned(target, values)
+    given = Mask(None, None, bits, counts), Assigned(target, values)
     if cut.width == 1:
         launcher, constants = take[cut.sections, 1], {"SECTION": cut.section, "FEW": 64}
         args: tuple[Any, ...] = (*given, None, None)
@@ -136,7 +136,7 @@ def _write_assignment(arrays: tuple[Any, ...], start: int) -> Callable[..., None
         count = how_many(counts, cut)
         _check_count(values, count)
         if count:
-            launch(in_line(mask), None, bits, counts, target.at(x.buffer, x.offset), values, *rest)
+            launch(None, None, bits, counts, target.at(x.buffer, x.offset), values, *rest)
 
     return run
 

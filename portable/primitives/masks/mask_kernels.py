@@ -33,6 +33,8 @@ GATHER4 = 0x01020408
 """Times four bytes that are 0 or 1: these as bits, 24 places up, and nothing above them."""
 GATHER8 = 0x0102040810204080
 """The same for eight bytes, 56 places up."""
+ROW = 16
+"""Work-items whose counts each of them adds up alone."""
 
 
 @function
@@ -55,8 +57,8 @@ class Mask(NamedTuple):
 
     Attributes
     ----------
-    flags : array
-        What is true, or not zero.
+    flags : array or None
+        What is true, or not zero; None where the bits tell all.
     words : array or None
         The same as integers that hold several: of 64 bits, or for workgroups 32.
     bits : array or None
@@ -73,7 +75,9 @@ class Mask(NamedTuple):
 
     @function
     def size(self) -> Any:
-        """How many elements it has."""
+        """How many elements it has, or more, of which no bit is set, where only bits are given."""
+        if self.flags is None:
+            return self.bits.shape[0] * (64 if kl.target.lone_work_items else 32)
         return self.flags.shape[0]
 
     @function
@@ -179,8 +183,10 @@ def take(source: Any, target: Any, places: Any, found: Any, *, SECTION: int, FEW
             for before in range(s):
                 k = k + source.counts[before]
             end = k + source.counts[s]
-        for i in range(s * SECTION, kl.minimum(s * SECTION + SECTION, size), 64):
-            word = source.long_word(i) if source.bits is None else source.bits[i // 64]
+        WORDS = SECTION // 64
+        for w in range(s * WORDS, kl.minimum((s + 1) * WORDS, kl.cdiv(size, 64))):
+            i = w * 64
+            word = source.long_word(i) if source.bits is None else source.bits[w]
             target.look(k, i, word)
             if FEW < 64:
                 count = kl.cast(kl.popcount(word), kl.i32)
@@ -189,8 +195,8 @@ def take(source: Any, target: Any, places: Any, found: Any, *, SECTION: int, FEW
                     k = k + count
                     word = kl.u64(0)
             while word != 0:
-                lowest = kl.popcount((word & (~word + 1)) - 1)
-                target.put(k, i + kl.cast(lowest, kl.i32))
+                lowest = kl.cast(kl.popcount((word & (~word + 1)) - 1), kl.i32)
+                target.put(k, i + lowest)
                 k = k + 1
                 word = word & (word - 1)
         if found is not None:
@@ -267,14 +273,42 @@ def split_word(pair: Any) -> Any:
 
 
 @function
-def pack_words(word: Any, at: Any, bits: Any, counts: Any) -> Any:
-    """Packs a word of each work-item; `counts` gets how many bits are set in all, and so do all."""
-    own = kl.cast(kl.popcount(word), kl.i32)
-    before, total = kl.workgroup_scan(kl.add, own, inclusive=False, initial=0, total=True)
+def words_added_up(word: Any, WIDTH: Any) -> Any:
+    """How many bits of a workgroup's words are set before a work-item's own, and up to its end.
+
+    `kl.workgroup_scan` made ``x[mask]`` 3 to 8 % slower on an H200 through NVIDIA's OpenCL.
+    """
+    item = kl.local_id(0)
+    count = kl.cast(kl.popcount(word), kl.i32)
+    sums = kl.local((WIDTH,), kl.i32)
+    tops = kl.local((WIDTH // ROW,), kl.i32)
+    sums[item] = count
+    kl.barrier()
+    row = item // ROW
+    before = 0
+    for other in kl.static_range(ROW - 1):
+        if other < item % ROW:
+            before = before + sums[row * ROW + other]
+    if item % ROW == ROW - 1:
+        tops[row] = before + count
+    kl.barrier()
+    for other in kl.static_range(WIDTH // ROW - 1):
+        if other < row:
+            before = before + tops[other]
+    return before, before + count
+
+
+@function
+def pack_words(word: Any, at: Any, bits: Any, counts: Any, WIDTH: Any) -> Any:
+    """Packs a word of each work-item; `counts` gets how many bits are set in all.
+
+    Returns how many are up to its end.
+    """
+    before, upto = words_added_up(word, WIDTH)
     bits[at] = packed_word(word, before)
-    if kl.local_id(0) == 0:
-        counts[kl.group_id(0)] = kl.cast(total, counts.dtype)
-    return total
+    if kl.local_id(0) == WIDTH - 1:
+        counts[kl.group_id(0)] = kl.cast(upto, counts.dtype)
+    return upto
 
 
 @kernel
@@ -293,7 +327,7 @@ def pack_by_workgroup(source: Any, bits: Any, counts: Any, *, WIDTH: int) -> Non
         Work-items of a workgroup.
     """
     at = kl.group_id(0) * WIDTH + kl.local_id(0)
-    pack_words(source.word(at), at, bits, counts)
+    pack_words(source.word(at), at, bits, counts, WIDTH)
 
 
 @function
@@ -302,9 +336,12 @@ def own_section(source: Any, found: Any, WIDTH: Any) -> Any:
     item, group = kl.local_id(0), kl.group_id(0)
     if source.bits is None:
         words = kl.local((WIDTH,), kl.u64)
-        count = pack_words(source.word(item), item, words, found)
+        last = kl.local((1,), kl.i32)
+        upto = pack_words(source.word(item), item, words, found, WIDTH)
+        if item == WIDTH - 1:
+            last[0] = upto
         kl.barrier()
-        return Section(words, item // 32, 0, 0, source.size(), count)
+        return Section(words, item // 32, 0, 0, source.size(), last[0])
     done = kl.cast(0, source.counts.dtype)
     if group > 0:
         done = source.counts[group - 1]

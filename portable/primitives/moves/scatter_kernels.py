@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 from portable import lang as kl
 from portable.lang.function import function
 from portable.lang.kernel import kernel
-from portable.primitives.maps.elementwise_kernel import Body, product_of
-from portable.primitives.moves.index_kernels import Where, checked, named
+from portable.primitives.maps.elementwise_kernel import product_of, unravelled
+from portable.primitives.moves.index_kernels import checked, named
 
 __all__ = ["scatter"]
 
@@ -46,25 +45,6 @@ def in_range(x: Any, indices: Any, flag: Any, AXIS: Any) -> Any:
     return bad[0] == 0
 
 
-@dataclass(frozen=True)
-class _Scattered(Body):
-    """What a sweep does to a value."""
-
-    x: Any
-    indices: Any
-    values: Any
-    where: Where
-    number: bool
-
-    @function
-    def do(self, outer: Any, row: Any, j: Any, lanes: Any) -> None:
-        """Writes it where the indices say."""
-        at = (*outer, j)
-        given = named(self.indices, at[self.where.axis])
-        value = self.values if self.number else self.values[*at]
-        put(self.x, self.where.chosen(self.x, given, None, at), value)
-
-
 @kernel
 def scatter(
     x: Any, indices: Any, flag: Any, values: Any,
@@ -91,12 +71,25 @@ def scatter(
     SHARE : Share
         How work-items share the values, one at a time.
     """
+    shape = (
+        *x.shape[: WHERE.axis],
+        product_of(indices[0].shape),
+        *x.shape[WHERE.axis + WHERE.count :],
+    )
+    inner = shape[len(shape) - 1]
+    lead = shape[: len(shape) - 1]
+    start = kl.global_id(0) * SHARE.chunk
+    first = kl.global_id(1) * SHARE.rows
     good = True
     if AT_ONCE:
         good = in_range(x, indices, flag, WHERE.axis)
     elif flag is not None:
         good = flag[0] == 0
-    if good:
-        lead, behind = x.shape[: WHERE.axis], x.shape[WHERE.axis + WHERE.count :]
-        shape = (*lead, product_of(indices[0].shape), *behind)
-        SHARE.sweep(shape, _Scattered(x, indices, values, WHERE, NUMBER))
+    if start < inner and good:
+        stop = kl.minimum(start + SHARE.chunk, inner)
+        for row in range(first, kl.minimum(first + SHARE.rows, product_of(lead))):
+            outer = unravelled(row, lead)
+            for m in range(start, stop):
+                at = (*outer, m)
+                target = WHERE.chosen(x, named(indices, at[WHERE.axis]), None, at)
+                put(x, target, values if NUMBER else values[*at])

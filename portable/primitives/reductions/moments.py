@@ -25,7 +25,7 @@ from portable.primitives.reductions.axis import (
     lies_crosswise,
 )
 from portable.primitives.reductions.merging import Merge
-from portable.primitives.reductions.moment_kernels import Spread
+from portable.primitives.reductions.moment_kernels import Spread, variances
 from portable.primitives.reductions.tuning import moments_for
 
 __all__ = ["variance"]
@@ -54,17 +54,21 @@ def variance(recipe: Recipe, x: Any, kind: DType, divisor: Any, root: bool) -> A
     rows = prod(x.shape[:-1])
     place = int32 if x.shape[-1] < 2**31 else int64
     out = recipe.empty((*x.shape[:-1], 1), x.dtype)
+    flat = out.viewed((rows,), (out.dtype.itemsize,))
     crosswise = lies_crosswise(x)
     fold = Spread(Merge(kl.add, kind, 0, lanes=lanes_for(x, kind, -2 if crosswise else -1)), place)
     how = cut(x, fold.lanes)
     if not crosswise and how.sections == 1:
         launch_by_workgroup(recipe, (x,), (None, out, divisor), replace(fold, root=root), how)
     else:
-        means, squares, section = _of_sections(recipe, x, fold)
-        last = Spread(fold.merge.taking(1), place, section, root)
-        arrays = means, squares, np.int64(x.shape[-1])
-        launch_by_workgroup(recipe, arrays, (None, out, divisor), last, _whole(means))
-    return out.viewed((rows,), (out.dtype.itemsize,))
+        *moments, section = _of_sections(recipe, x, fold)
+        steps = moments[0].shape[-1] * kind.itemsize, kind.itemsize
+        given = [m.viewed((rows, m.shape[-1]), steps) for m in moments]
+        share = _whole(moments[0])
+        arrays = *given, np.int64(x.shape[-1]), divisor, flat
+        constants = {"FOLD": replace(fold, root=root), "CUT": share.constant, "PART": section}
+        recipe.launch(variances, share.groups * share.items, share.items, *arrays, **constants)
+    return flat
 
 
 def _of_sections(recipe: Recipe, x: Any, fold: Spread) -> tuple[Any, Any, int]:

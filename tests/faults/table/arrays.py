@@ -241,6 +241,13 @@ ARRAYS: Final = (
         "bounds",
     ),
     without_barrier(
+        MASKS + "words_added_up",
+        0,
+        2,
+        "bits are counted before others have told theirs",
+        "elements_of_a_mask",
+    ),
+    without_barrier(
         MASKS + "take_few",
         0,
         1,
