@@ -87,7 +87,7 @@ class Stage:
 
     @property
     def lag(self) -> int:
-        """Hops between neighbouring sweeps of a pack."""
+        """Hops between neighbouring sweeps of a pack; in the ring it is one and a half."""
         return 2 if self.reflector == self.bandwidth else 1
 
     def sweep_count(self, n: int) -> int:
