@@ -21,8 +21,11 @@ from portable.linalg.band import chase
 from portable.linalg.band_plan import Plan, Stage
 from portable.linalg.dense import reduced
 from portable.linalg.dense_shapes import DenseShape
+from portable.linalg.direct import Direct
+from portable.linalg.direct_kernels import DirectShape
 from portable.linalg.gemm_kernels import gemm_naive, gemm_tiled, gemm_tiles, keep
 from portable.linalg.magnitude import largest_magnitude
+from portable.linalg.svdvals import directly
 from portable.linalg.tiling import Tiling
 from portable.nn import fused
 from portable.nn.stages.layer_product import transpose
@@ -274,6 +277,14 @@ def panels_by_sub_groups() -> None:
 @run
 def panels_in_vectors() -> None:
     banded(21, 9, 4, DenseShape(4, 2, 4, 1, (1, 1), 6, 1, 0, True))
+
+
+@run
+def straight_to_two_diagonals() -> None:
+    a, device = random(1, 11, 9), pt.device()
+    values = device.empty((1, 9), pt.float32)
+    directly(device, a, values, Direct(DirectShape(lanes=2, rows=2, team=4, teams=3), 1))
+    close(values, np.linalg.svd(a, compute_uv=False))
 
 
 @run

@@ -11,6 +11,7 @@ __all__ = ["DENSE"]
 LINALG: Final = "portable.linalg."
 PANEL: Final = LINALG + "panel_kernels:"
 REFLECTORS: Final = LINALG + "reflector_kernels:"
+DIRECT: Final = LINALG + "direct_kernels:"
 BISECTION: Final = LINALG + "bidiagonal_kernels:"
 JACOBI: Final = LINALG + "jacobi_kernels:"
 
@@ -111,6 +112,27 @@ DENSE: Final = (
         "pass",
         "panels_by_items",
         "copy",
+    ),
+    without_barrier(
+        DIRECT + "make_reflectors",
+        0,
+        1,
+        "totals are read before they are there",
+        "straight_to_two_diagonals",
+    ),
+    without_barrier(
+        DIRECT + "change_rows",
+        0,
+        1,
+        "rows change while their team reads them",
+        "straight_to_two_diagonals",
+    ),
+    without_barrier(
+        DIRECT + "bidiagonalize",
+        0,
+        3,
+        "rows change by half a reflector",
+        "straight_to_two_diagonals",
     ),
     fault(
         "the last value has no guard",
