@@ -25,9 +25,7 @@ def start_ring(tiles: Any, operands: Any, TILING: Tiling) -> None:
 
 
 @function
-def multiply_steps(
-    acc: Any, tiles: Any, operands: Any, steps: Any, TILING: Tiling, TURNED: bool = False
-) -> None:
+def multiply_steps(acc: Any, tiles: Any, operands: Any, steps: Any, TILING: Tiling) -> None:
     """Adds the products of some steps to `acc`, and asks for the tiles of those ahead.
 
     Parameters
@@ -42,8 +40,6 @@ def multiply_steps(
         The first one, and the one after the last; calls go on where those before ended.
     TILING : Tiling
         How many slots there are, and how far ahead copies go.
-    TURNED : bool
-        Whether left tiles are (depth, rows).
     """
     AHEAD, STAGES = TILING.ahead, TILING.stages
     for step in range(steps[0], steps[1]):
@@ -58,7 +54,6 @@ def multiply_steps(
             kl.copy_wait(0)
             kl.barrier()
         now = step % STAGES
-        left = tiles[0][now].T if TURNED else tiles[0][now]
-        kl.mma(acc, left, tiles[1][now], valid=operands.valid(step))
+        kl.mma(acc, tiles[0][now], tiles[1][now], valid=operands.valid(step))
         if STAGES == 1:
             kl.barrier()
