@@ -26,7 +26,10 @@ from portable.linalg.sums import lane_sum, lane_sums
 
 __all__ = ["at", "hop_in_vectors"]
 
-_UNROLL: Final = 4
+_UNROLL: Final = 32
+"""Vectors of a column up to which loops over them are unrolled: what is indexed by a loop's number
+lies in memory and not in registers. On a processor with AVX-512, a band of 64 in double precision
+took 1.65 times as long where loops over 8 vectors were loops."""
 
 
 @function
