@@ -207,8 +207,8 @@ def _told(member: Member, rows: int) -> float:
     width = shape_for(member.device.capabilities).width
     told = member.device.empty((width, WORD + rows), kl.u64)
     told[...] = 0
-    tell = member.prepare_broadcast([told])
-    return median(_together(member, lambda: tell(0, 0).wait()) for _ in range(2 * _ROUNDS))
+    tell = partial(member.start_broadcast, told, agreed=True)
+    return median(_together(member, lambda: tell().wait()) for _ in range(2 * _ROUNDS))
 
 
 def _together(member: Member, work: Callable[[], Any]) -> float:

@@ -26,7 +26,6 @@ from portable.gf2.layout_kernels import begin_marks, find_beyond
 from portable.gf2.matrix import BitMatrix
 from portable.gf2.tuning import Shape, shape_for
 from portable.lang.geometry import groups
-from portable.parallel.member import Member, Transfer
 
 __all__ = ["Elimination", "Layout", "Progress", "owners_of"]
 
@@ -108,7 +107,6 @@ class Elimination:
         self._reduced: Final = reduced
         self.state: Final = self._begun(work, eliminators, owners)
         self._transform, self._brought, self._solved = self._scratch()
-        self._telling: Callable[[int, int], Transfer] | None = None
 
     @classmethod
     def of(
@@ -283,28 +281,9 @@ class Elimination:
 
         Its rows are panels, with the pivots' sources and which of them each row takes on.
         """
-        slots = self._slots()
-        return slots[stripe % len(slots)][: len(self.layout.panels(stripe))]
-
-    def _slots(self) -> list[Any]:
-        """The arrays that are told, each for every so manieth stripe."""
-        told, width = self.state.told, self.layout.shape.width
-        return [told[i : i + width] for i in range(0, int(told.shape[0]), width)]
-
-    def tell(self, member: Member, stripe: int, root: int) -> Transfer:
-        """Begins to tell all members of a group what member `root` has chosen.
-
-        Parameters
-        ----------
-        member : Member
-            The same at each call.
-        stripe, root : int
-            Whose pivots, and whose stripe.
-        """
-        slots = self._slots()
-        if self._telling is None:
-            self._telling = member.prepare_broadcast(slots)
-        return self._telling(stripe % len(slots), root)
+        panels = self.layout.panels(stripe)
+        slot = panels.start % int(self.state.told.shape[0])
+        return self.state.told[slot : slot + len(panels)]
 
     def place(self, stripe: int) -> None:
         """Notes where rows came to rest, as `told` has it of a stripe that another one chose."""

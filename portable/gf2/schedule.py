@@ -60,7 +60,9 @@ def run_stripes(
         root = (stripe - first) % member.size
         if member.rank == root:
             _choose(work, stripe, memory)
-        arriving = work.tell(member, stripe, root) if member.size > 1 else None
+        arriving = None
+        if member.size > 1:
+            arriving = member.start_broadcast(work.told(stripe), root, agreed=True)
         if stripe > first and member.size > 1:
             # Its small first launch lets the broadcast in, which finds no room beside its second.
             work.follow(stripe - 1, stripe + 1, last)
