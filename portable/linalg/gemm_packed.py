@@ -9,7 +9,7 @@ before the next, and the result holds the sums between them.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Hashable, Iterator
 from functools import lru_cache
 from itertools import accumulate
 from math import prod
@@ -161,30 +161,34 @@ def _up(x: int, step: int) -> int:
 
 
 class _Kept(threading.local):
-    """The room of a thread's last product by device; queues do one thread's work in order."""
+    """By device and type, the queue and the room of a thread's last product.
+
+    A queue does one thread's work in order; two may do theirs at the same time.
+    """
 
     def __init__(self) -> None:
-        self.rooms: dict[tuple[Device, DType], Any] = {}
+        self.rooms: dict[tuple[Device, DType], tuple[Hashable, Any]] = {}
 
 
 _kept = _Kept()
 
 
 def kept_room(device: Device, shape: tuple[int, ...], kind: DType) -> Any:
-    """Room for one product after the other, of one dimension: not another's before it is done.
+    """Room for a product on the current queue, which this thread's next one there may overwrite.
 
     Parameters
     ----------
     device : Device
         Where.
     shape : (int,)
-        How much.
+        How many elements at least.
     kind : DType
-        Of what.
+        Their type.
     """
-    room = _kept.rooms.get((device, kind))
-    if room is None or room.shape[0] < shape[0]:
+    current = device.current_queue()
+    queue, room = _kept.rooms.get((device, kind), (current, None))
+    if room is None or queue != current or room.shape[0] < shape[0]:
         room = device.empty(shape, kind)
         if shape[0] * kind.itemsize <= _MOST_KEPT:
-            _kept.rooms[device, kind] = room
+            _kept.rooms[device, kind] = current, room
     return room

@@ -105,7 +105,7 @@ def test_products_call_for_it_and_keep_their_room(
         gemm(left, right, out=spread[:, ::2])
         assert_product(core.to_numpy(spread)[:, ::2], a, b)
         assert not core.to_numpy(spread)[:, 1::2].any()
-        (room,) = gemm_packed._kept.rooms.values()
+        ((_, room),) = gemm_packed._kept.rooms.values()
         assert kept_room(core, (10,), dtype_of("float32")) is room
         others: list[Any] = []
         thread = threading.Thread(
@@ -116,6 +116,16 @@ def test_products_call_for_it_and_keep_their_room(
         assert others[0] is not room
     finally:
         planned.cache_clear()
+
+
+def test_streams_have_rooms_of_their_own(core: Device) -> None:
+    """Products on two of them may run at the same time."""
+    kind = dtype_of("float32")
+    room = kept_room(core, (10,), kind)
+    with portable.Stream(core):
+        other = kept_room(core, (10,), kind)
+        assert kept_room(core, (10,), kind) is other
+    assert (other is not room) == core.capabilities.streams
 
 
 def test_where_it_is_chosen() -> None:
