@@ -11,6 +11,9 @@ from portable_bench.operations.fft import Fft
 from portable_bench.operations.forward import Forward
 from portable_bench.operations.fuse import Fuse
 from portable_bench.operations.gemm import Gemm
+from portable_bench.operations.gemm_batch import GemmBatch
+from portable_bench.operations.gemm_nt import GemmNt
+from portable_bench.operations.gemm_tn import GemmTn
 from portable_bench.operations.gf2_echelon import Gf2Echelon
 from portable_bench.operations.gf2_eliminate import Gf2Eliminate
 from portable_bench.operations.gf2_matmul import Gf2Matmul
@@ -26,6 +29,9 @@ _ALL: Final = (
     Copy(),
     MultiplyAdd(),
     Gemm(),
+    GemmNt(),
+    GemmTn(),
+    GemmBatch(),
     Conv(),
     Band(),
     Svdvals(),

@@ -147,4 +147,5 @@ def test_adding_an_operation_is_a_short_file() -> None:
     folder = Path(str(files("portable_bench.operations")))
     lines = {path.name: len(path.read_text("utf-8").splitlines()) for path in folder.glob("*.py")}
     assert len(lines) >= len(OPERATIONS) - 3
+    del lines["__init__.py"]  # the list of all, a line or two each
     assert max(lines.values()) <= 50, lines
