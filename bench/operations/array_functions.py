@@ -5,7 +5,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from portable.array.creation import is_ours
+from portable.array.base.defaults import is_ours
 from portable.backend import Device
 from portable.dtypes import float32, float64
 from portable_bench.operation import Array, Case, Operation, Run, Shapes, Size, Sizes, Work

@@ -18,7 +18,7 @@ import math
 
 from portable.array import fft, linalg
 from portable.array.array import Array
-from portable.array.conversion import VERSION as __array_api_version__
+from portable.array.base.conversion import VERSION as __array_api_version__
 from portable.array.creation import (
     asarray,
     empty,
@@ -43,7 +43,7 @@ from portable.array.data_types import (
     isdtype,
     result_type,
 )
-from portable.array.elementwise import (
+from portable.array.functions.elementwise import (
     abs,
     acos,
     acosh,
@@ -113,7 +113,7 @@ from portable.array.elementwise import (
     trunc,
     where,
 )
-from portable.array.manipulation import (
+from portable.array.functions.manipulation import (
     astype,
     broadcast_arrays,
     broadcast_to,
@@ -130,15 +130,14 @@ from portable.array.manipulation import (
     tile,
     unstack,
 )
-from portable.array.products import (
+from portable.array.functions.products import (
     matmul,
     matrix_transpose,
     tensordot,
     vecdot,
 )
-from portable.array.progressions import arange, linspace
-from portable.array.running_totals import cumulative_prod, cumulative_sum, diff
-from portable.array.searching import (
+from portable.array.functions.running_totals import cumulative_prod, cumulative_sum, diff
+from portable.array.functions.searching import (
     argmax,
     argmin,
     nonzero,
@@ -146,17 +145,11 @@ from portable.array.searching import (
     take,
     take_along_axis,
 )
-from portable.array.sets import (
-    unique_all,
-    unique_counts,
-    unique_inverse,
-    unique_values,
-)
-from portable.array.sorting import (
+from portable.array.functions.sorting import (
     argsort,
     sort,
 )
-from portable.array.statistics import (
+from portable.array.functions.statistics import (
     all,
     any,
     count_nonzero,
@@ -167,6 +160,13 @@ from portable.array.statistics import (
     std,
     sum,
     var,
+)
+from portable.array.progressions import arange, linspace
+from portable.array.sets import (
+    unique_all,
+    unique_counts,
+    unique_inverse,
+    unique_values,
 )
 from portable.dtypes import bool_ as bool
 from portable.dtypes import (

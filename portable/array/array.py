@@ -5,11 +5,13 @@ from __future__ import annotations
 from types import ModuleType
 from typing import Any, Self
 
-from portable.array import conversion, indexing, manipulation
-from portable.array.methods import Methods
-from portable.array.numpy_functions import NumPyFunctions
-from portable.array.operations import OPERATIONS
-from portable.array.operators import Operators
+from portable.array.base import conversion
+from portable.array.base.operations import OPERATIONS
+from portable.array.base.operators import Operators
+from portable.array.functions import manipulation, products
+from portable.array.methods import indexing
+from portable.array.methods.numpy_functions import NumPyFunctions
+from portable.array.methods.numpy_methods import Methods
 from portable.errors import ShapeError
 from portable.primitives.base.storage import Storage
 
@@ -44,12 +46,7 @@ class Array(Operators, Methods, NumPyFunctions, Storage):
     @property
     def mT(self) -> Array:  # noqa: N802  (the Array API's name)
         """The transposes of the matrices in the last two dimensions, a view."""
-        if len(self.shape) < 2:
-            raise ShapeError(f"mT takes two dimensions or more, not an array of shape {self.shape}")
-        shape, strides = self.shape, self.strides
-        return self.viewed(
-            (*shape[:-2], shape[-1], shape[-2]), (*strides[:-2], strides[-1], strides[-2])
-        )
+        return products.matrix_transpose(self)
 
     def __array_namespace__(self, /, *, api_version: str | None = None) -> ModuleType:
         """The namespace of functions on such arrays."""
@@ -139,6 +136,14 @@ class Array(Operators, Methods, NumPyFunctions, Storage):
 
     def __hash__(self) -> int:
         raise TypeError("arrays can change, so they have no hash")
+
+    # -- products of matrices --------------------------------------------------------------------
+
+    def __matmul__(self, other: Any, /) -> Any:
+        return products.matmul(self, other) if isinstance(other, Storage) else NotImplemented
+
+    def __rmatmul__(self, other: Any, /) -> Any:
+        return products.matmul(other, self) if isinstance(other, Storage) else NotImplemented
 
     # -- operators in place ----------------------------------------------------------------
 

@@ -3,136 +3,44 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cache, lru_cache
-from typing import TYPE_CHECKING, Any, Final
+from functools import lru_cache
+from typing import Any, Final
 
-import numpy as np
-
-from portable import dtypes, registry
-from portable import lang as kl
-from portable.array.engine import apply
-from portable.array.manipulation import astype, copied
+from portable import dtypes
+from portable.array.array import Array
+from portable.array.base.conversion import to_device
+from portable.array.base.defaults import device_for, dtype_for, shape_of
+from portable.array.base.engine import filled
+from portable.array.base.host_values import from_host, number_of
+from portable.array.functions.manipulation import astype, copied
 from portable.backend import Device
-from portable.dtypes import DType, complex64, float32
-from portable.errors import DTypeError, ShapeError, UnsupportedError
-from portable.primitives.base.geometry import whole_numbers
+from portable.dtypes import DType
+from portable.errors import DTypeError, ShapeError
 from portable.primitives.base.promotion import kind_of
 from portable.primitives.base.recipe import Launch, Plans, Recipe, repeatable
 from portable.primitives.base.storage import Storage
 from portable.primitives.maps.elementwise_kernel import Share
 from portable.primitives.maps.engine import check_arrays, check_operands
-from portable.primitives.maps.operation import Operation
 from portable.primitives.maps.work import vector_lanes, work_of
 from portable.primitives.moves.copying import copy_in
 from portable.primitives.moves.triangle_kernels import ABOVE, BELOW, ON, triangle
 
-if TYPE_CHECKING:
-    from portable.array.array import Array
-
 __all__ = [
     "asarray",
-    "default_dtype",
-    "device_for",
-    "dtype_for",
     "empty",
     "empty_like",
     "eye",
-    "filling",
     "from_dlpack",
     "full",
     "full_like",
-    "is_ours",
     "meshgrid",
-    "number_of",
     "ones",
     "ones_like",
-    "shape_of",
     "tril",
     "triu",
     "zeros",
     "zeros_like",
 ]
-
-
-def device_for(device: Any) -> Device:
-    """The device that creation functions use.
-
-    None means the one in use if its arrays are of this kind, else the first found whose are.
-    """
-    chosen = registry.device(device)
-    found = _ours_of(chosen)
-    if found is not None:
-        return found
-    if device is not None:
-        name = chosen.for_arrays().name
-        raise UnsupportedError(f"{name} has arrays of its own; use portable.xp({name!r}) for them")
-    return _first_found()
-
-
-@cache
-def _ours_of(device: Device) -> Device | None:
-    """The device for arrays of `portable.array`, if it has such."""
-    found = device.for_arrays()
-    return found if is_ours(found) else None
-
-
-def is_ours(device: Device) -> bool:
-    """Whether a device's arrays are those of `portable.array`."""
-    return getattr(device.namespace(), "__name__", "") == "portable.array"
-
-
-@cache
-def _first_found() -> Device:
-    for device in registry.devices():
-        if is_ours(device):
-            return device
-    raise UnsupportedError("no OpenCL device was found: pip install 'portable-arrays[cpu]'")
-
-
-def default_dtype(device: Device, letter: str) -> DType:
-    """The dtype of Python numbers on a device, whose floats may be single at most."""
-    kind = {"b": dtypes.bool_, "i": dtypes.int64, "f": dtypes.float64, "c": dtypes.complex128}[
-        letter
-    ]
-    if device.capabilities.float64 or letter in "bi":
-        return kind
-    return float32 if letter == "f" else complex64
-
-
-def dtype_for(device: Device, given: Any, letter: str = "f") -> DType:
-    """A dtype that a user gave, or the device's default for a kind of numbers.
-
-    Parameters
-    ----------
-    device : Device
-        Where the array is to be.
-    given : dtype or None
-        What the user gave.
-    letter : str
-        The kind, as of `portable.dtypes.DType.kind`.
-
-    Raises
-    ------
-    UnsupportedError
-        If the device lacks it.
-    """
-    if given is None:
-        return default_dtype(device, letter)
-    kind = dtypes.dtype(given)
-    if kind.real is dtypes.float64 and not device.capabilities.float64:
-        raise UnsupportedError(
-            f"{device.name} lacks double precision, so it has no {kind.name} arrays; use "
-            "float32 or complex64"
-        )
-    return kind
-
-
-def shape_of(shape: Any) -> tuple[int, ...]:
-    """A shape that a user gave; ValueError for negative extents."""
-    found = whole_numbers(shape)
-    if any(n < 0 for n in found):
-        raise ValueError(f"a shape has no negative extents: {found}")
-    return found
 
 
 def empty(shape: int | tuple[int, ...], *, dtype: Any = None, device: Any = None) -> Array:
@@ -174,29 +82,13 @@ def full(
         raise DTypeError(f"full of {kind.name} by the number {value!r}; give an int")
     if kind.is_float and isinstance(value, complex):
         raise DTypeError(f"full of {kind.name} by the complex number {value!r}; give its real part")
-    return _filled(target.empty(shape_of(shape), kind), value)
-
-
-def number_of(x: Any) -> Any:
-    """The Python number that a NumPy scalar or an array without dimensions stands for."""
-    if isinstance(x, Storage):
-        x = x.device.to_numpy(x)
-    return x.item() if isinstance(x, np.generic | np.ndarray) else x
+    out: Array = target.empty(shape_of(shape), kind)
+    return filled(out, value)
 
 
 def _own_dtype(x: Any) -> Any:
     """The dtype of what has one and is no Python number besides."""
     return None if isinstance(x, int | float | complex) else getattr(x, "dtype", None)
-
-
-@cache
-def filling(kind: DType) -> Operation:
-    """The operation that fills an array with a number."""
-    return Operation("full", "biufc", kl.positive, fixed=kind)
-
-
-def _filled(out: Array, value: complex) -> Array:
-    return apply(filling(out.dtype), value, out=out)
 
 
 def zeros(shape: int | tuple[int, ...], *, dtype: Any = None, device: Any = None) -> Array:
@@ -211,7 +103,7 @@ def zeros(shape: int | tuple[int, ...], *, dtype: Any = None, device: Any = None
     device : Device or str, optional
         Where to; by default the device in use.
     """
-    return _filled(empty(shape, dtype=dtype, device=device), 0)
+    return filled(empty(shape, dtype=dtype, device=device), 0)
 
 
 def ones(shape: int | tuple[int, ...], *, dtype: Any = None, device: Any = None) -> Array:
@@ -226,7 +118,7 @@ def ones(shape: int | tuple[int, ...], *, dtype: Any = None, device: Any = None)
     device : Device or str, optional
         Where to; by default the device in use.
     """
-    return _filled(empty(shape, dtype=dtype, device=device), 1)
+    return filled(empty(shape, dtype=dtype, device=device), 1)
 
 
 def empty_like(x: Array, /, *, dtype: Any = None, device: Any = None) -> Array:
@@ -259,7 +151,7 @@ def zeros_like(x: Array, /, *, dtype: Any = None, device: Any = None) -> Array:
         Where to; by default the device of `x`.
     """
     check_arrays("zeros_like", x)
-    return _filled(empty_like(x, dtype=dtype, device=device), 0)
+    return filled(empty_like(x, dtype=dtype, device=device), 0)
 
 
 def ones_like(x: Array, /, *, dtype: Any = None, device: Any = None) -> Array:
@@ -275,7 +167,7 @@ def ones_like(x: Array, /, *, dtype: Any = None, device: Any = None) -> Array:
         Where to; by default the device of `x`.
     """
     check_arrays("ones_like", x)
-    return _filled(empty_like(x, dtype=dtype, device=device), 1)
+    return filled(empty_like(x, dtype=dtype, device=device), 1)
 
 
 def full_like(x: Array, /, fill_value: complex, *, dtype: Any = None, device: Any = None) -> Array:
@@ -435,83 +327,25 @@ def asarray(
         For what is no number, and complex numbers as real ones.
     """
     if isinstance(obj, Storage):
-        return _from_ours(obj, dtype, device, copy)
+        return _from_ours(obj, dtype, device, copy)  # type: ignore[no-any-return]
     if copy is False:
         raise ValueError(
             f"asarray of a {type(obj).__name__} copies it to the device; leave out copy=False"
         )
-    owner = device_for(device)
-    host = _on_host(obj, None if dtype is None else dtypes.dtype(dtype))
-    typed = isinstance(obj, np.ndarray | np.generic) or hasattr(obj, "__dlpack__")
-    if dtype is not None:
-        kind = dtype_for(owner, dtype)
-    else:
-        kind = dtypes.dtype(host.dtype)
-        wide = kind.real is dtypes.float64 and not typed
-        kind = default_dtype(owner, kind.kind) if wide else dtype_for(owner, kind)
-    return owner.from_numpy(_converted(host, kind, None if typed else obj))  # type: ignore[no-any-return]
+    return from_host(obj, device_for(device), dtype)  # type: ignore[no-any-return]
 
 
-def _converted(host: np.ndarray[Any, Any], kind: DType, python: Any) -> np.ndarray[Any, Any]:
-    """An array on the host in another dtype; Python's integers may not be out of range."""
-    if host.dtype.kind == "c" and kind.kind in "iuf":
-        raise DTypeError(f"asarray of complex numbers as {kind.name}; take their real parts")
-    if python is not None and kind.is_integer and host.dtype != kind.numpy:
-        return np.asarray(_plain(python), dtype=kind.numpy)
-    with np.errstate(all="ignore"):
-        return host.astype(kind.numpy, copy=False)
-
-
-def _from_ours(x: Any, dtype: Any, device: Any, copy: bool | None) -> Array:
+def _from_ours(x: Any, dtype: Any, device: Any, copy: bool | None) -> Any:
     target = x.device if device is None else device_for(device)
     kind = x.dtype if dtype is None else dtypes.dtype(dtype)
     moved, changed = target is not x.device, kind is not x.dtype
     if copy is False and (moved or changed):
         raise ValueError("asarray with copy=False cannot change the dtype or the device")
     if moved:
-        x = x.to_device(target)
+        x = to_device(x, target)
     if changed:
         return astype(x, kind)
     return copied(x) if copy and not moved else x
-
-
-def _on_host(obj: Any, wanted: DType | None) -> np.ndarray[Any, Any]:
-    if isinstance(obj, np.ndarray):
-        return obj
-    if hasattr(obj, "__dlpack__"):
-        return _from_dlpack(obj)
-    try:
-        found = np.asarray(obj)
-    except TypeError:  # arrays in a sequence, which are not copied to the host unasked
-        found = np.asarray(_plain(obj))
-    return _of_numbers(found, wanted) if found.dtype == object else found
-
-
-def _of_numbers(found: np.ndarray[Any, Any], wanted: DType | None) -> np.ndarray[Any, Any]:
-    """Python's numbers, of which NumPy makes no dtype since an integer is too large for any."""
-    for x in found.flat:
-        if not isinstance(x, int | float | complex):
-            raise DTypeError(f"asarray of {x!r}, which is no number")
-    letters = {kind_of(x) for x in found.flat} | ({wanted.kind} if wanted else set())
-    if not letters & {"f", "c"}:
-        raise OverflowError("asarray of an integer out of range for 64 bits; name a float's dtype")
-    return found.astype(np.complex128 if "c" in letters else np.float64)
-
-
-def _plain(items: Any) -> Any:
-    """A nested sequence with the arrays in it brought to the host."""
-    if isinstance(items, list | tuple):
-        return [_plain(item) for item in items]
-    return items.device.to_numpy(items) if isinstance(items, Storage) else items
-
-
-def _from_dlpack(obj: Any) -> np.ndarray[Any, Any]:
-    from portable.namespace import to_numpy
-
-    try:
-        return np.from_dlpack(obj)
-    except (BufferError, RuntimeError, TypeError, ValueError):
-        return to_numpy(obj)
 
 
 def from_dlpack(x: Any, /, *, device: Any = None, copy: bool | None = None) -> Array:
@@ -534,7 +368,7 @@ def from_dlpack(x: Any, /, *, device: Any = None, copy: bool | None = None) -> A
         If `x` does not offer DLPack.
     """
     if isinstance(x, Storage):
-        return _from_ours(x, None, device, copy)
+        return _from_ours(x, None, device, copy)  # type: ignore[no-any-return]
     if copy is False:
         raise BufferError("from_dlpack copies to the device; leave out copy=False")
     if not hasattr(x, "__dlpack__"):

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from portable import dtypes, registry
-from portable.array.creation import default_dtype, device_for, is_ours
+from portable.array.base.defaults import default_dtype, device_for, is_ours
 from portable.backend import Device
 from portable.dtypes import DType
 from portable.errors import DTypeError

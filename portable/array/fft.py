@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import sqrt
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
 
 from portable import dtypes
-from portable.array.creation import default_dtype, device_for, zeros
+from portable.array.array import Array
+from portable.array.base.defaults import default_dtype, device_for
+from portable.array.creation import zeros
 from portable.array.fourier.one_axis import (
     COMPLEX,
     COMPLEX_OF,
@@ -18,13 +20,10 @@ from portable.array.fourier.one_axis import (
     extent_of,
     transformed,
 )
-from portable.array.manipulation import astype, roll
+from portable.array.functions.manipulation import astype, roll
 from portable.errors import DTypeError, ShapeError
 from portable.primitives.base.geometry import normalized_axes, normalized_axis
 from portable.primitives.maps.engine import check_arrays, check_operands
-
-if TYPE_CHECKING:
-    from portable.array.array import Array
 
 __all__ = [
     "fft",

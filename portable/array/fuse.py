@@ -10,10 +10,10 @@ from typing import Any, Final
 
 import numpy as np
 
-from portable.array.fused_kernel import MOST_INPUTS, MOST_OUTPUTS, Steps, fused
-from portable.array.fused_operands import Operand, array_operand, handle_of, number_operand
-from portable.array.fused_reduction import ReductionPlan, plan_of_reductions
-from portable.array.traced import Trace, Traced
+from portable.array.fusion.fused_kernel import MOST_INPUTS, MOST_OUTPUTS, Steps, fused
+from portable.array.fusion.fused_operands import Operand, array_operand, handle_of, number_operand
+from portable.array.fusion.fused_reduction import ReductionPlan, plan_of_reductions
+from portable.array.fusion.traced import Trace, Traced
 from portable.backend import ArrayView, Device
 from portable.dtypes import DType, dtype
 from portable.errors import LaunchError

@@ -8,26 +8,28 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from math import inf
-from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
+from typing import Any, Final, Literal, NamedTuple
 
 import numpy as np
 
+from portable.array.array import Array
+from portable.array.base.operations import OPERATIONS
+from portable.array.base.real_operations import power_of_size
 from portable.array.creation import eye, zeros
 from portable.array.data_types import finfo
-from portable.array.elementwise import greater, multiply, sqrt
-from portable.array.manipulation import (
+from portable.array.functions.diagonals import diagonal, trace
+from portable.array.functions.elementwise import greater, multiply, sqrt
+from portable.array.functions.manipulation import (
     astype,
     broadcast_to,
     copied,
     expand_dims,
     reshape,
 )
-from portable.array.operations import OPERATIONS
-from portable.array.products import cross, matmul, matrix_transpose, tensordot, vecdot
-from portable.array.real_operations import power_of_size
-from portable.array.statistics import count_nonzero, merged_sizes, summed_in
-from portable.array.statistics import max as greatest
-from portable.array.statistics import sum as summed
+from portable.array.functions.products import cross, matmul, matrix_transpose, tensordot, vecdot
+from portable.array.functions.statistics import count_nonzero, merged_sizes, summed_in
+from portable.array.functions.statistics import max as greatest
+from portable.array.functions.statistics import sum as summed
 from portable.dtypes import int64
 from portable.errors import DTypeError, ShapeError
 from portable.linalg.svdvals import svdvals as singular_values
@@ -37,9 +39,6 @@ from portable.primitives.base.storage import Storage, contiguous_strides
 from portable.primitives.maps.engine import check_arrays, check_operands, recorded
 from portable.primitives.maps.operation import Operation
 from portable.primitives.moves.reshaping import converted
-
-if TYPE_CHECKING:
-    from portable.array.array import Array
 
 __all__ = [
     "cholesky",
@@ -409,35 +408,6 @@ def matrix_rank(x: Array, /, *, rtol: float | Array | None = None) -> Array:
 
 
 # -- on the device --------------------------------------------------------------------------
-
-
-def diagonal(x: Array, /, *, offset: int = 0) -> Array:
-    """The diagonals of matrices, `offset` above the main one; a view."""
-    check_arrays("diagonal", x)
-    if x.ndim < 2:
-        raise ShapeError(f"diagonal takes matrices, not an array of shape {x.shape}")
-    rows, columns = x.shape[-2:]
-    down, right = max(-offset, 0), max(offset, 0)
-    count = max(min(rows - down, columns - right), 0)
-    start = x.offset + (down * x.strides[-2] + right * x.strides[-1] if count else 0)
-    step = x.strides[-2] + x.strides[-1]
-    return x.viewed((*x.shape[:-2], count), (*x.strides[:-2], step), start)
-
-
-def trace(x: Array, /, *, offset: int = 0, dtype: Any = None) -> Array:
-    """The sums of diagonals.
-
-    Parameters
-    ----------
-    x : Array
-        Matrices in its last two dimensions.
-    offset : int
-        Which diagonal: so many above the main one.
-    dtype : dtype, optional
-        Of the result, as of `portable.array.sum`.
-    """
-    check_arrays("trace", x)
-    return summed(diagonal(x, offset=offset), axis=-1, dtype=dtype)
 
 
 def outer(x1: Array, x2: Array, /) -> Array:

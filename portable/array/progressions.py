@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import math
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from portable import dtypes
-from portable.array.creation import device_for, dtype_for, number_of, shape_of
+from portable.array.array import Array
+from portable.array.base.defaults import device_for, dtype_for, shape_of
+from portable.array.base.host_values import number_of
 from portable.backend import Device
 from portable.dtypes import DType, float32
 from portable.errors import DTypeError
@@ -19,9 +21,6 @@ from portable.primitives.base.recipe import Launch, repeatable
 from portable.primitives.maps.creation_kernels import counted, counted_down, spaced
 from portable.primitives.maps.elementwise_kernel import Share
 from portable.primitives.maps.work import vector_lanes, work_of
-
-if TYPE_CHECKING:
-    from portable.array.array import Array
 
 __all__ = ["arange", "linspace"]
 

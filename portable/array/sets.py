@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
-from portable.array.manipulation import reshape
-from portable.array.sorting import ordered, sort
+from portable.array.array import Array
+from portable.array.functions.manipulation import reshape
+from portable.array.functions.sorting import ordered, sort
 from portable.dtypes import int64
 from portable.primitives.maps.engine import check_operands
 from portable.primitives.sorts.distinct import Distinct, Wanted, distinct_of
-
-if TYPE_CHECKING:
-    from portable.array.array import Array
 
 __all__ = ["unique_all", "unique_counts", "unique_inverse", "unique_values"]
 

@@ -9,7 +9,7 @@ import pytest
 
 import portable
 import portable.array as xp
-from portable.array.traced import Trace
+from portable.array.fusion.traced import Trace
 from portable.backend import Device
 from portable.errors import DTypeError, LaunchError, ShapeError, UnsupportedError
 

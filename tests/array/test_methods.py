@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import portable
-from portable.array.methods import Methods
+from portable.array.methods.numpy_methods import Methods
 from portable.backend import Device
 from portable.errors import ShapeError
 

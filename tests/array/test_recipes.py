@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import portable
-from portable.array.operations import OPERATIONS
+from portable.array.base.operations import OPERATIONS
 from portable.backend import Device
 from portable.dtypes import float32
 from portable.primitives.base.recipe import Recipe

@@ -12,7 +12,7 @@ from portable.array.fourier.access import MIRRORED, PAIRED, SPLIT, Source, Targe
 from portable.array.fourier.kernels import Shape, transform_by_workgroup
 from portable.array.fourier.recombination_kernel import Turns, recombine_rows
 from portable.array.fourier.row_pair_kernels import join_row_pairs, split_row_pairs
-from portable.array.fused_kernel import Steps, fused
+from portable.array.fusion.fused_kernel import Steps, fused
 from portable.backend import Capabilities, Program
 from portable.lang.emit import generate
 from portable.lang.kernel import Kernel

@@ -18,7 +18,7 @@ from typing import Final
 from zlib import crc32
 
 from portable import registry
-from portable.array.creation import is_ours
+from portable.array.base.defaults import is_ours
 from portable.backend import Capabilities, Device
 from portable.errors import UnsupportedError
 

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from portable.array.searching import nonzero
+from portable.array.functions.searching import nonzero
 from portable.backend import Device
 from portable.errors import BadIndexError
 from portable.primitives.base.storage import Storage, expanded_index

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from portable import lang as kl
-from portable.array.fused_kernel import Steps
+from portable.array.fusion.fused_kernel import Steps
 from portable.lang.arrivals import arrived_last
 from portable.lang.function import function
 from portable.lang.kernel import kernel

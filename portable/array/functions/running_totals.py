@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
-from portable.array.creation import full
-from portable.array.manipulation import astype, joined, moveaxis
-from portable.array.operations import OPERATIONS
-from portable.array.statistics import check_kind, sum_dtype
+from portable.array.base.engine import ArrayT, filled
+from portable.array.base.operations import OPERATIONS
+from portable.array.functions.manipulation import astype, joined, moveaxis
+from portable.array.functions.statistics import check_kind, sum_dtype
 from portable.primitives.base.geometry import normalized_axis
 from portable.primitives.base.promotion import accumulator
 from portable.primitives.base.recipe import Plans, Recipe
@@ -18,15 +18,12 @@ from portable.primitives.reductions import operations as k
 from portable.primitives.reductions.merging import Merge
 from portable.primitives.scans.scanning import scanned
 
-if TYPE_CHECKING:
-    from portable.array.array import Array
-
 __all__ = ["cumulative_prod", "cumulative_sum", "diff"]
 
 
 def cumulative_sum(
-    x: Array, /, *, axis: int | None = None, dtype: Any = None, include_initial: bool = False
-) -> Array:
+    x: ArrayT, /, *, axis: int | None = None, dtype: Any = None, include_initial: bool = False
+) -> ArrayT:
     """Running sums along an axis.
 
     Parameters
@@ -55,8 +52,8 @@ def cumulative_sum(
 
 
 def cumulative_prod(
-    x: Array, /, *, axis: int | None = None, dtype: Any = None, include_initial: bool = False
-) -> Array:
+    x: ArrayT, /, *, axis: int | None = None, dtype: Any = None, include_initial: bool = False
+) -> ArrayT:
     """Running products along an axis.
 
     Parameters
@@ -96,7 +93,7 @@ def _write_scan(
     place = normalized_axis(0 if axis is None else axis, x.ndim)
     shape = (*x.shape[:place], x.shape[place] + initial, *x.shape[place + 1 :])
     if x.size == 0:
-        return lambda x: full(shape, neutral, dtype=result, device=x.device)
+        return lambda x: filled(x.device.empty(shape, result), neutral)
     if result.is_integer and not x.dtype.is_integer:
         rest = _write_scan(astype(x, result), name, function, neutral, place, dtype, initial)
         return lambda x: rest(astype(x, result))
@@ -111,14 +108,14 @@ _scan: Final = Plans(_write_scan)
 
 
 def diff(
-    x: Array,
+    x: ArrayT,
     /,
     *,
     axis: int = -1,
     n: int = 1,
-    prepend: Array | None = None,
-    append: Array | None = None,
-) -> Array:
+    prepend: ArrayT | None = None,
+    append: ArrayT | None = None,
+) -> ArrayT:
     """The differences of neighbours along an axis, each less the one before it.
 
     Parameters

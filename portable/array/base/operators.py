@@ -6,9 +6,9 @@ from typing import Any, Final
 
 import numpy as np
 
-from portable.array.engine import apply
-from portable.array.operations import OPERATIONS
+from portable.array.base.operations import OPERATIONS
 from portable.primitives.base.storage import Storage
+from portable.primitives.maps.engine import apply
 from portable.primitives.maps.expression import Expression
 from portable.primitives.maps.operation import Operation
 
@@ -16,7 +16,7 @@ __all__ = ["Operators"]
 
 
 class Operators:  # noqa: PLW1641  (arrays and their stand-ins differ in having a hash)
-    """Python's operators, by the functions of the Array API; those in place are not among them."""
+    """Python's operators, element by element; those in place are not among them."""
 
     __slots__ = ()
 
@@ -122,12 +122,6 @@ class Operators:  # noqa: PLW1641  (arrays and their stand-ins differ in having 
     def __rrshift__(self, other: Any, /) -> Any:
         return _operated(OPERATIONS["bitwise_right_shift"], other, self)
 
-    def __matmul__(self, other: Any, /) -> Any:
-        return _product(self, other)
-
-    def __rmatmul__(self, other: Any, /) -> Any:
-        return _product(other, self)
-
 
 def _operated(operation: Operation, x: Any, y: Any) -> Any:
     """The operation on what operators take; of other things Python asks the other operand."""
@@ -136,14 +130,6 @@ def _operated(operation: Operation, x: Any, y: Any) -> Any:
         if not isinstance(x, _OPERANDS) or not isinstance(y, _OPERANDS):
             return NotImplemented
     return apply(operation, x, y)
-
-
-def _product(x: Any, y: Any) -> Any:
-    from portable.array.products import matmul
-
-    if not isinstance(x, Storage) or not isinstance(y, Storage):
-        return NotImplemented
-    return matmul(x, y)  # type: ignore[arg-type]
 
 
 _OPERANDS: Final = (Storage, Expression, int, float, complex)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
-from portable.array.elementwise import not_equal
-from portable.array.manipulation import (
+from portable.array.base.engine import ArrayT
+from portable.array.functions.elementwise import not_equal
+from portable.array.functions.manipulation import (
     contiguous,
     moveaxis,
     reshape,
@@ -25,9 +26,6 @@ from portable.primitives.moves.selection import Selection
 from portable.primitives.reductions.best import best_along_last
 from portable.primitives.sorts.sorting_kernels import search
 
-if TYPE_CHECKING:
-    from portable.array.array import Array
-
 __all__ = [
     "argmax",
     "argmin",
@@ -42,7 +40,7 @@ _GROUP: Final = 256
 _FEW_TO_COMPARE: Final = 8192
 
 
-def argmax(x: Array, /, *, axis: int | None = None, keepdims: bool = False) -> Array:
+def argmax(x: ArrayT, /, *, axis: int | None = None, keepdims: bool = False) -> ArrayT:
     """The position of the greatest element along an axis, the first of equals.
 
     Parameters
@@ -70,7 +68,7 @@ def argmax(x: Array, /, *, axis: int | None = None, keepdims: bool = False) -> A
     return _best(x, "argmax", axis, keepdims)  # type: ignore[no-any-return]
 
 
-def argmin(x: Array, /, *, axis: int | None = None, keepdims: bool = False) -> Array:
+def argmin(x: ArrayT, /, *, axis: int | None = None, keepdims: bool = False) -> ArrayT:
     """The position of the least element along an axis, the first of equals.
 
     Parameters
@@ -122,7 +120,7 @@ def _write_best(x: Any, name: str, axis: int | None, keepdims: bool) -> Callable
 _best: Final = Plans(_write_best)
 
 
-def nonzero(x: Array, /) -> tuple[Array, ...]:
+def nonzero(x: ArrayT, /) -> tuple[ArrayT, ...]:
     """The indices of the elements that are not zero, in C order; waits for the device.
 
     Their number is read on the host, since the shape of the result depends on it.
@@ -145,12 +143,12 @@ def nonzero(x: Array, /) -> tuple[Array, ...]:
     return true_indices(x if x.is_contiguous or x.ndim == 1 else contiguous(x))
 
 
-def true_positions(mask: Array) -> Array:
+def true_positions(mask: ArrayT) -> ArrayT:
     """Where the bools of one dimension are true; waits for the device to learn how many."""
     return true_indices(mask)[0]  # type: ignore[no-any-return]
 
 
-def take(x: Array, indices: Array, /, *, axis: int | None = None) -> Array:
+def take(x: ArrayT, indices: ArrayT, /, *, axis: int | None = None) -> ArrayT:
     """The elements at positions along an axis.
 
     Waits for the device to learn whether all are in range.
@@ -183,7 +181,7 @@ def take(x: Array, indices: Array, /, *, axis: int | None = None) -> Array:
     return taken(Selection(x, (indices,), place, False))  # type: ignore[no-any-return]
 
 
-def take_along_axis(x: Array, indices: Array, /, *, axis: int = -1) -> Array:
+def take_along_axis(x: ArrayT, indices: ArrayT, /, *, axis: int = -1) -> ArrayT:
     """The elements at positions along an axis that differ from row to row.
 
     Waits for the device to learn whether all are in range.
@@ -221,8 +219,8 @@ def take_along_axis(x: Array, indices: Array, /, *, axis: int = -1) -> Array:
 
 
 def searchsorted(
-    x1: Array, x2: Array, /, *, side: str = "left", sorter: Array | None = None
-) -> Array:
+    x1: ArrayT, x2: ArrayT, /, *, side: str = "left", sorter: ArrayT | None = None
+) -> ArrayT:
     """Where elements belong in a sorted array.
 
     Parameters

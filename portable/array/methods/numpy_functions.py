@@ -14,9 +14,9 @@ from typing import Any, Final
 
 import numpy as np
 
-from portable.array import conversion
-from portable.array.engine import apply
-from portable.array.operations import OF_UFUNCS, OPERATIONS
+from portable.array.base import conversion
+from portable.array.base.engine import apply
+from portable.array.base.operations import OF_UFUNCS, OPERATIONS
 from portable.primitives.base.storage import Storage
 
 __all__ = ["NumPyFunctions"]

@@ -13,11 +13,13 @@ from typing import Any, Final, NoReturn
 import numpy as np
 
 from portable import dtypes
-from portable.array import conversion, elementwise, manipulation
-from portable.array.fused_reduction_kernel import MOST_REDUCTIONS
-from portable.array.operations import OF_UFUNCS, OPERATIONS
-from portable.array.operators import Operators
-from portable.array.traced_reduction import REDUCTIONS, Reduction, reduction
+from portable.array.base import conversion
+from portable.array.base.defaults import default_dtype
+from portable.array.base.operations import OF_UFUNCS, OPERATIONS
+from portable.array.base.operators import Operators
+from portable.array.functions import elementwise, manipulation
+from portable.array.fusion.fused_reduction_kernel import MOST_REDUCTIONS
+from portable.array.fusion.traced_reduction import REDUCTIONS, Reduction, reduction
 from portable.backend import Device
 from portable.dtypes import DType
 from portable.errors import DeviceMismatchError, UnsupportedError
@@ -118,8 +120,6 @@ class Trace:
 
     def default(self, letter: str) -> DType:
         """The dtype in which numbers alone are computed."""
-        from portable.array.creation import default_dtype
-
         return default_dtype(self.device, letter)
 
     def step(self, function: Any, sources: tuple[Source, ...], narrow: DType | None) -> int:

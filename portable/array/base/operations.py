@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from portable import lang as kl
-from portable.array import real_operations as r
+from portable.array.base import real_operations as r
 from portable.dtypes import float64
 from portable.primitives.maps.operation import Operation
 

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from portable.array.manipulation import contiguous, moveaxis
+from portable.array.base.engine import ArrayT
+from portable.array.functions.manipulation import contiguous, moveaxis
 from portable.primitives.base.geometry import normalized_axis
 from portable.primitives.maps.engine import check_operands
 from portable.primitives.sorts.sorting import sorted_along_last
-
-if TYPE_CHECKING:
-    from portable.array.array import Array
 
 __all__ = ["argsort", "ordered", "sort"]
 
@@ -20,7 +18,7 @@ def ordered(x: Any, descending: bool) -> tuple[Any, Any]:
     return sorted_along_last(x, descending, True, True)  # type: ignore[no-any-return]
 
 
-def sort(x: Array, /, *, axis: int = -1, descending: bool = False, stable: bool = True) -> Array:
+def sort(x: ArrayT, /, *, axis: int = -1, descending: bool = False, stable: bool = True) -> ArrayT:
     """The elements along an axis in order.
 
     Parameters
@@ -48,7 +46,9 @@ def sort(x: Array, /, *, axis: int = -1, descending: bool = False, stable: bool 
     return _along(x, axis, descending, True)
 
 
-def argsort(x: Array, /, *, axis: int = -1, descending: bool = False, stable: bool = True) -> Array:
+def argsort(
+    x: ArrayT, /, *, axis: int = -1, descending: bool = False, stable: bool = True
+) -> ArrayT:
     """The positions by which `sort` orders the elements along an axis.
 
     Parameters
@@ -76,9 +76,9 @@ def argsort(x: Array, /, *, axis: int = -1, descending: bool = False, stable: bo
     return _along(x, axis, descending, False)
 
 
-def _along(x: Array, axis: int, descending: bool, values: bool) -> Array:
+def _along(x: ArrayT, axis: int, descending: bool, values: bool) -> ArrayT:
     place = normalized_axis(axis, x.ndim)
     if place == x.ndim - 1:
         return sorted_along_last(x, bool(descending), values, not values)  # type: ignore[no-any-return]
-    found = sorted_along_last(moveaxis(x, place, -1), bool(descending), values, not values)
+    found: ArrayT = sorted_along_last(moveaxis(x, place, -1), bool(descending), values, not values)
     return contiguous(moveaxis(found, -1, place))

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from portable import dtypes
 from portable import lang as kl
-from portable.array.operations import OPERATIONS
+from portable.array.base.operations import OPERATIONS
 from portable.dtypes import DType, bool_
 from portable.errors import DTypeError
 from portable.primitives.base.numbers import highest, lowest

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 
-from portable.array.creation import asarray
-from portable.array.engine import apply
-from portable.array.manipulation import astype, contiguous, copied, copy_into, reshape
-from portable.array.searching import true_positions
-from portable.array.selecting import check_mask, is_advanced, is_mask, selection_of, without_rest
+from portable.array.base.engine import ArrayT, apply
+from portable.array.base.host_values import from_host
+from portable.array.functions.manipulation import astype, contiguous, copied, copy_into, reshape
+from portable.array.functions.searching import true_positions
+from portable.array.methods.selecting import (
+    check_mask,
+    is_advanced,
+    is_mask,
+    selection_of,
+    without_rest,
+)
 from portable.errors import DTypeError, ShapeError
 from portable.primitives.base.geometry import broadcast_shapes
 from portable.primitives.base.promotion import kind_of
@@ -22,15 +28,12 @@ from portable.primitives.masks.mask_assignment import assigned, filled
 from portable.primitives.moves.gathering import gathered, taken
 from portable.primitives.moves.scattering import scattered
 
-if TYPE_CHECKING:
-    from portable.array.array import Array
-
 _A = TypeVar("_A", bound=Storage)
 
 __all__ = ["get", "put", "updated"]
 
 
-def get(x: Any, key: Any) -> Array:
+def get(x: ArrayT, key: Any) -> ArrayT:
     """``x[key]``: a view for integers, slices, ``...`` and None, a copy for arrays.
 
     Negative indices in arrays count from the end. Arrays of integers on the device wait for it to
@@ -42,7 +45,7 @@ def get(x: Any, key: Any) -> Array:
         For an index out of range or of another kind.
     """
     if not is_advanced(key):
-        return x.part(key)  # type: ignore[no-any-return]
+        return x.part(key)
     key = without_rest(x, key)
     if _is_lone_bool(key):
         x, key = x.part(None), _one_bool(x, key)
@@ -73,7 +76,7 @@ def put(x: Any, key: Any, value: Any) -> None:
         For a view that repeats elements, as `broadcast_to` gives.
     """
     if not isinstance(value, Storage | int | float | complex):
-        value = asarray(value, device=x.device)
+        value = from_host(value, x.device)
     _check_value(x, value)
     if not is_advanced(key):
         part = x if key is Ellipsis else x.part(key)
@@ -89,7 +92,7 @@ def put(x: Any, key: Any, value: Any) -> None:
         return
     if isinstance(value, Storage):
         check_operands("assignment", (x, value))
-        value = copied(value) if value.overlaps(x) else value  # type: ignore[arg-type]
+        value = copied(value) if value.overlaps(x) else value
         if is_mask(key) and key.ndim == x.ndim and value.ndim == 1:
             _put_each(x, key, value)
             return
@@ -116,7 +119,7 @@ def updated(operation: Operation, x: _A, other: Any) -> _A:
         return NotImplemented  # type: ignore[no-any-return]
     if isinstance(other, Storage) and other.overlaps(x):
         same = (other.offset, other.strides, other.shape) == (x.offset, x.strides, x.shape)
-        other = other if same else copied(other)  # type: ignore[arg-type]
+        other = other if same else copied(other)
     apply(operation, x, other, out=x)
     return x
 
@@ -146,7 +149,7 @@ def _is_lone_bool(key: Any) -> bool:
 
 def _one_bool(x: Any, key: Any) -> Any:
     """A bool without dimensions as a mask of one element, for a new first dimension."""
-    return reshape(asarray(key, device=x.device), (1,))
+    return reshape(from_host(key, x.device), (1,))
 
 
 def _selected(x: Any, mask: Any) -> Any:
@@ -169,7 +172,7 @@ def _fill(x: Any, mask: Any, value: Any) -> None:
     check_mask(x, mask, 0)
     if isinstance(value, Storage):
         check_operands("assignment", (x, value))
-        value = reshape(astype(value, x.dtype, copy=value.buffer is x.buffer), ())  # type: ignore[arg-type]
+        value = reshape(astype(value, x.dtype, copy=value.buffer is x.buffer), ())
     filled(x, copied(mask) if mask.buffer is x.buffer else mask, value)
 
 

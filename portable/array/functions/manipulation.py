@@ -7,13 +7,14 @@ from collections.abc import Callable, Sequence
 from functools import lru_cache
 from itertools import accumulate, pairwise, product
 from math import prod
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
 
 from portable import dtypes
-from portable.array.elementwise import not_equal
-from portable.array.engine import apply
+from portable.array.base.conversion import to_device
+from portable.array.base.engine import ArrayT, apply, is_expression
+from portable.array.functions.elementwise import not_equal
 from portable.dtypes import bool_
 from portable.errors import DTypeError, ShapeError
 from portable.primitives.base.geometry import (
@@ -28,14 +29,10 @@ from portable.primitives.base.promotion import promoted_on
 from portable.primitives.base.recipe import Plans, Recipe
 from portable.primitives.base.storage import Storage, contiguous_strides
 from portable.primitives.maps.engine import check_arrays, check_operands, recorded
-from portable.primitives.maps.expression import Expression
 from portable.primitives.maps.operation import conversion_to
 from portable.primitives.moves.copying import copy_in
 from portable.primitives.moves.gathering import gathered
 from portable.primitives.moves.reshaping import reshaped
-
-if TYPE_CHECKING:
-    from portable.array.array import Array
 
 __all__ = [
     "astype",
@@ -63,28 +60,28 @@ __all__ = [
 # -- copies ---------------------------------------------------------------------------------
 
 
-def copied(x: Array) -> Array:
+def copied(x: ArrayT) -> ArrayT:
     """A contiguous copy."""
     return apply(conversion_to(x.dtype), x)
 
 
-def contiguous(x: Array) -> Array:
+def contiguous(x: ArrayT) -> ArrayT:
     """The array itself if it is in C order, else a copy that is."""
     return x if x.is_contiguous else copied(x)
 
 
-def copy_into(out: Array, x: Any) -> None:
+def copy_into(out: ArrayT, x: Any) -> None:
     """Writes an array or a number to an array that it broadcasts to, converted."""
     if isinstance(x, Storage):
         if x.dtype.is_complex and not out.dtype.is_complex:
             raise DTypeError(f"{x.dtype.name} stored in a {out.dtype.name} array; take real(x)")
         if x.overlaps(out):
-            x = copied(x)  # type: ignore[arg-type]
+            x = copied(x)
     if out.size:
         apply(conversion_to(out.dtype), x, out=out)
 
 
-def astype(x: Array, dtype: Any, /, *, copy: bool = True, device: Any = None) -> Array:
+def astype(x: ArrayT, dtype: Any, /, *, copy: bool = True, device: Any = None) -> ArrayT:
     """`x` converted: floats to integers truncate and saturate, integers wrap.
 
     Of every kind, True is what is not 0.
@@ -108,8 +105,8 @@ def astype(x: Array, dtype: Any, /, *, copy: bool = True, device: Any = None) ->
     check_operands("astype", (x,))
     kind = dtypes.dtype(dtype)
     if device is not None:
-        return astype(x, kind, copy=copy).to_device(device)  # type: ignore[no-any-return]
-    if isinstance(x, Expression):
+        return to_device(astype(x, kind, copy=copy), device)  # type: ignore[no-any-return]
+    if is_expression(x):
         return apply(conversion_to(kind), x)
     if kind is x.dtype and not copy:
         return x
@@ -123,7 +120,7 @@ def astype(x: Array, dtype: Any, /, *, copy: bool = True, device: Any = None) ->
 # -- views ----------------------------------------------------------------------------------
 
 
-def reshape(x: Array, /, shape: int | tuple[int, ...], *, copy: bool | None = None) -> Array:
+def reshape(x: ArrayT, /, shape: int | tuple[int, ...], *, copy: bool | None = None) -> ArrayT:
     """The elements in C order in another shape; one extent may be -1.
 
     Parameters
@@ -156,11 +153,11 @@ def reshape(x: Array, /, shape: int | tuple[int, ...], *, copy: bool | None = No
     return _reshaped(copied(x), wanted)
 
 
-def _reshaped(x: Array, shape: tuple[int, ...]) -> Array:
+def _reshaped(x: ArrayT, shape: tuple[int, ...]) -> ArrayT:
     return x.viewed(shape, contiguous_strides(shape, x.dtype.itemsize))
 
 
-def _filled_shape(x: Array, shape: tuple[int, ...]) -> tuple[int, ...]:
+def _filled_shape(x: ArrayT, shape: tuple[int, ...]) -> tuple[int, ...]:
     if shape.count(-1) == 1:
         known = prod(n for n in shape if n != -1)
         if known and x.size % known == 0:
@@ -170,7 +167,7 @@ def _filled_shape(x: Array, shape: tuple[int, ...]) -> tuple[int, ...]:
     return shape
 
 
-def permute_dims(x: Array, /, axes: tuple[int, ...]) -> Array:
+def permute_dims(x: ArrayT, /, axes: tuple[int, ...]) -> ArrayT:
     """The view with dimensions in another order."""
     check_arrays("permute_dims", x)
     order = normalized_axes(tuple(axes), x.ndim)
@@ -179,13 +176,13 @@ def permute_dims(x: Array, /, axes: tuple[int, ...]) -> Array:
     return _permuted(x, order)
 
 
-def _permuted(x: Array, order: tuple[int, ...]) -> Array:
+def _permuted(x: ArrayT, order: tuple[int, ...]) -> ArrayT:
     return x.viewed(tuple([x.shape[a] for a in order]), tuple([x.strides[a] for a in order]))
 
 
 def moveaxis(
-    x: Array, source: int | tuple[int, ...], destination: int | tuple[int, ...], /
-) -> Array:
+    x: ArrayT, source: int | tuple[int, ...], destination: int | tuple[int, ...], /
+) -> ArrayT:
     """The view with some axes moved elsewhere, the others staying in order.
 
     Parameters
@@ -217,7 +214,7 @@ def _moved(
     return tuple(order)
 
 
-def expand_dims(x: Array, /, axis: int = 0) -> Array:
+def expand_dims(x: ArrayT, /, axis: int = 0) -> ArrayT:
     """The view with a new dimension of extent 1."""
     check_arrays("expand_dims", x)
     place = normalized_axis(axis, x.ndim + 1)
@@ -225,7 +222,7 @@ def expand_dims(x: Array, /, axis: int = 0) -> Array:
     return x.viewed((*shape[:place], 1, *shape[place:]), (*strides[:place], 0, *strides[place:]))
 
 
-def squeeze(x: Array, /, axis: int | tuple[int, ...]) -> Array:
+def squeeze(x: ArrayT, /, axis: int | tuple[int, ...]) -> ArrayT:
     """The view without some dimensions of extent 1."""
     check_arrays("squeeze", x)
     gone = normalized_axes(axis, x.ndim)
@@ -235,7 +232,7 @@ def squeeze(x: Array, /, axis: int | tuple[int, ...]) -> Array:
     return x.viewed(tuple(x.shape[a] for a in kept), tuple(x.strides[a] for a in kept))
 
 
-def flip(x: Array, /, *, axis: int | tuple[int, ...] | None = None) -> Array:
+def flip(x: ArrayT, /, *, axis: int | tuple[int, ...] | None = None) -> ArrayT:
     """The view with the order along axes (None: all) reversed."""
     check_arrays("flip", x)
     axes = normalized_axes(axis, x.ndim)
@@ -243,7 +240,7 @@ def flip(x: Array, /, *, axis: int | tuple[int, ...] | None = None) -> Array:
     return x.part(index)
 
 
-def broadcast_to(x: Array, /, shape: tuple[int, ...]) -> Array:
+def broadcast_to(x: ArrayT, /, shape: tuple[int, ...]) -> ArrayT:
     """The view in which extents of 1 and missing ones are repeated."""
     check_arrays("broadcast_to", x)
     wanted = whole_numbers(shape)
@@ -252,7 +249,7 @@ def broadcast_to(x: Array, /, shape: tuple[int, ...]) -> Array:
     return x.viewed(wanted, broadcast_strides(x.shape, x.strides, wanted))
 
 
-def broadcast_arrays(*arrays: Array) -> list[Array]:
+def broadcast_arrays(*arrays: ArrayT) -> list[ArrayT]:
     """Views of all in the shape that they broadcast to."""
     check_arrays("broadcast_arrays", *arrays)
     if not arrays:
@@ -261,7 +258,7 @@ def broadcast_arrays(*arrays: Array) -> list[Array]:
     return [broadcast_to(x, shape) for x in arrays]
 
 
-def unstack(x: Array, /, *, axis: int = 0) -> tuple[Array, ...]:
+def unstack(x: ArrayT, /, *, axis: int = 0) -> tuple[ArrayT, ...]:
     """Views of the slices along an axis."""
     check_arrays("unstack", x)
     place = normalized_axis(axis, x.ndim)
@@ -274,7 +271,7 @@ def unstack(x: Array, /, *, axis: int = 0) -> tuple[Array, ...]:
 # -- new arrays -----------------------------------------------------------------------------
 
 
-def concat(arrays: tuple[Array, ...] | list[Array], /, *, axis: int | None = 0) -> Array:
+def concat(arrays: tuple[ArrayT, ...] | list[ArrayT], /, *, axis: int | None = 0) -> ArrayT:
     """Arrays joined along an axis (None: all flattened), in their common dtype."""
     items = list(arrays)
     if not items:
@@ -284,7 +281,7 @@ def concat(arrays: tuple[Array, ...] | list[Array], /, *, axis: int | None = 0) 
     return _joined.run(tuple(items), axis, False)  # type: ignore[no-any-return]
 
 
-def stack(arrays: tuple[Array, ...] | list[Array], /, *, axis: int = 0) -> Array:
+def stack(arrays: tuple[ArrayT, ...] | list[ArrayT], /, *, axis: int = 0) -> ArrayT:
     """Arrays of one shape joined along a new axis."""
     items = list(arrays)
     if not items:
@@ -337,8 +334,8 @@ def joined(recipe: Recipe, parts: Sequence[Any], axis: int) -> Any:
 
 
 def roll(
-    x: Array, /, shift: int | tuple[int, ...], *, axis: int | tuple[int, ...] | None = None
-) -> Array:
+    x: ArrayT, /, shift: int | tuple[int, ...], *, axis: int | tuple[int, ...] | None = None
+) -> ArrayT:
     """Elements moved along axes (None: flattened), the last ones coming first.
 
     Parameters
@@ -388,7 +385,7 @@ def _pieces(extent: int, shift: int) -> list[tuple[slice, slice]]:
     ]
 
 
-def tile(x: Array, repetitions: int | tuple[int, ...], /) -> Array:
+def tile(x: ArrayT, repetitions: int | tuple[int, ...], /) -> ArrayT:
     """The array repeated as a whole along each dimension."""
     check_arrays("tile", x)
     counts = whole_numbers(repetitions)
@@ -413,7 +410,7 @@ def _write_tile(x: Any, counts: tuple[int, ...]) -> Callable[..., Any]:
 _tiled: Final = Plans(_write_tile)
 
 
-def repeat(x: Array, repeats: int | Array, /, *, axis: int | None = None) -> Array:
+def repeat(x: ArrayT, repeats: int | ArrayT, /, *, axis: int | None = None) -> ArrayT:
     """Each element repeated, a number of times or as an array says, along an axis (None: all).
 
     An array of repeats is read on the host, since the result's shape depends on it.
@@ -441,7 +438,7 @@ def repeat(x: Array, repeats: int | Array, /, *, axis: int | None = None) -> Arr
     if isinstance(repeats, Storage) and (repeats.size != 1 or repeats.ndim):
         order = np.repeat(np.arange(x.shape[place]), _repeats(repeats, x.shape[place]))
         return gathered(x, x.device.from_numpy(order), place)  # type: ignore[no-any-return]
-    count = operator.index(repeats)
+    count = operator.index(repeats)  # type: ignore[arg-type]  # such are arrays of one
     if count < 0:
         raise ValueError(f"repeat of elements {count} times")
     return _repeated(x, count, place)  # type: ignore[no-any-return]

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from numpy.lib.stride_tricks import as_strided
 
-from portable.array.traced import Traced
+from portable.array.fusion.traced import Traced
 from portable.backend import ArrayView
 from portable.dtypes import DType
 from portable.primitives.base.numbers import number_for

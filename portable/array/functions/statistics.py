@@ -6,14 +6,15 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from math import inf, nan
 from math import prod as product_of
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from portable import dtypes
 from portable import lang as kl
-from portable.array.creation import default_dtype, filling, full
-from portable.array.elementwise import not_equal
-from portable.array.manipulation import astype, expand_dims, permute_dims
-from portable.array.operations import OPERATIONS
+from portable.array.base.defaults import default_dtype
+from portable.array.base.engine import ArrayT, filled, filling
+from portable.array.base.operations import OPERATIONS
+from portable.array.functions.elementwise import not_equal
+from portable.array.functions.manipulation import astype, expand_dims, permute_dims
 from portable.dtypes import DType, bool_, int8, int64, uint64
 from portable.errors import DTypeError
 from portable.primitives.base.geometry import normalized_axes, reduced_shape
@@ -29,9 +30,6 @@ from portable.primitives.reductions.axis import grouped, reduced
 from portable.primitives.reductions.bool_words import counted_in_words, in_words
 from portable.primitives.reductions.merging import Merge
 from portable.primitives.reductions.moments import variance
-
-if TYPE_CHECKING:
-    from portable.array.array import Array
 
 __all__ = [
     "all",
@@ -111,7 +109,7 @@ def _write_reduction(
         name = statistic.name
         raise ValueError(f"{name} of no elements, along axes {axis} of shape {x.shape}")
     if x.size == 0:
-        return lambda x: full(kept, merge.initial, dtype=result, device=x.device)
+        return lambda x: filled(x.device.empty(kept, result), merge.initial)
     if not axes:
         return lambda x: astype(x if merge.first is None else not_equal(x, 0), result)
     recipe = Recipe(x)
@@ -237,7 +235,7 @@ _OF_SIZES: Final = {
 }
 
 
-def sum(x: Array, /, *, axis: Axis = None, dtype: Any = None, keepdims: bool = False) -> Array:
+def sum(x: ArrayT, /, *, axis: Axis = None, dtype: Any = None, keepdims: bool = False) -> ArrayT:
     """The sum along axes; 0 of nothing.
 
     Parameters
@@ -285,7 +283,9 @@ def summed_in(recipe: Recipe, x: Any, axes: tuple[int, ...], kind: DType) -> Any
     return found.viewed(shape, contiguous_strides(shape, kind.itemsize))
 
 
-def merged_sizes(x: Array, order: float, /, *, axis: Axis = None, keepdims: bool = False) -> Array:
+def merged_sizes(
+    x: ArrayT, order: float, /, *, axis: Axis = None, keepdims: bool = False
+) -> ArrayT:
     """Along axes (None: all) the sum of sizes for 1, the greatest for inf, the least for -inf.
 
     For 2 the sum of their squares, as wide as floats are summed.
@@ -306,7 +306,7 @@ def merged_sizes(x: Array, order: float, /, *, axis: Axis = None, keepdims: bool
     return _reduced(_OF_SIZES[order], x, axis, None, keepdims)  # type: ignore[no-any-return]
 
 
-def prod(x: Array, /, *, axis: Axis = None, dtype: Any = None, keepdims: bool = False) -> Array:
+def prod(x: ArrayT, /, *, axis: Axis = None, dtype: Any = None, keepdims: bool = False) -> ArrayT:
     """The product along axes; 1 of nothing.
 
     Parameters
@@ -328,7 +328,7 @@ def prod(x: Array, /, *, axis: Axis = None, dtype: Any = None, keepdims: bool = 
     return _reduced(_PROD, _numbers(x), axis, dtype, keepdims)  # type: ignore[no-any-return]
 
 
-def max(x: Array, /, *, axis: Axis = None, keepdims: bool = False) -> Array:
+def max(x: ArrayT, /, *, axis: Axis = None, keepdims: bool = False) -> ArrayT:
     """The greatest element along axes; NaN if there is one.
 
     Parameters
@@ -350,7 +350,7 @@ def max(x: Array, /, *, axis: Axis = None, keepdims: bool = False) -> Array:
     return _reduced(_MAX, x, axis, None, keepdims)  # type: ignore[no-any-return]
 
 
-def min(x: Array, /, *, axis: Axis = None, keepdims: bool = False) -> Array:
+def min(x: ArrayT, /, *, axis: Axis = None, keepdims: bool = False) -> ArrayT:
     """The least element along axes; NaN if there is one.
 
     Parameters
@@ -372,7 +372,7 @@ def min(x: Array, /, *, axis: Axis = None, keepdims: bool = False) -> Array:
     return _reduced(_MIN, x, axis, None, keepdims)  # type: ignore[no-any-return]
 
 
-def any(x: Array, /, *, axis: Axis = None, keepdims: bool = False) -> Array:
+def any(x: ArrayT, /, *, axis: Axis = None, keepdims: bool = False) -> ArrayT:
     """Whether some element along axes is not zero; False of nothing.
 
     Parameters
@@ -387,7 +387,7 @@ def any(x: Array, /, *, axis: Axis = None, keepdims: bool = False) -> Array:
     return _reduced(_ANY, x, axis, None, keepdims)  # type: ignore[no-any-return]
 
 
-def all(x: Array, /, *, axis: Axis = None, keepdims: bool = False) -> Array:
+def all(x: ArrayT, /, *, axis: Axis = None, keepdims: bool = False) -> ArrayT:
     """Whether every element along axes is not zero; True of nothing.
 
     Parameters
@@ -402,7 +402,7 @@ def all(x: Array, /, *, axis: Axis = None, keepdims: bool = False) -> Array:
     return _reduced(_ALL, x, axis, None, keepdims)  # type: ignore[no-any-return]
 
 
-def count_nonzero(x: Array, /, *, axis: Axis = None, keepdims: bool = False) -> Array:
+def count_nonzero(x: ArrayT, /, *, axis: Axis = None, keepdims: bool = False) -> ArrayT:
     """How many elements along axes are not zero, as `int64`.
 
     Parameters
@@ -417,7 +417,7 @@ def count_nonzero(x: Array, /, *, axis: Axis = None, keepdims: bool = False) -> 
     return _reduced(_COUNT, x, axis, None, keepdims)  # type: ignore[no-any-return]
 
 
-def mean(x: Array, /, *, axis: Axis = None, keepdims: bool = False) -> Array:
+def mean(x: ArrayT, /, *, axis: Axis = None, keepdims: bool = False) -> ArrayT:
     """The arithmetic mean along axes; NaN of nothing.
 
     Parameters
@@ -443,7 +443,7 @@ def _write_mean(x: Any, axis: Axis, keepdims: bool) -> Callable[[Any], Any]:
     kept = reduced_shape(x.shape, axes, keepdims)
     if not x.size:
         nothing = complex(nan, nan) if x.dtype.is_complex else nan
-        return lambda x: full(kept, nothing, dtype=x.dtype, device=x.device)
+        return lambda x: filled(x.device.empty(kept, x.dtype), nothing)
     recipe = Recipe(x)
     out = recipe.empty(kept, x.dtype)
     kind = accumulator(x.dtype)
@@ -460,8 +460,8 @@ _mean: Final = Plans(_write_mean)
 
 
 def var(
-    x: Array, /, *, axis: Axis = None, correction: float = 0.0, keepdims: bool = False
-) -> Array:
+    x: ArrayT, /, *, axis: Axis = None, correction: float = 0.0, keepdims: bool = False
+) -> ArrayT:
     """The variance along axes.
 
     Parameters
@@ -484,7 +484,7 @@ def var(
     return _variance(x, axis, correction, keepdims, False)
 
 
-def _variance(x: Array, axis: Axis, correction: float, keepdims: bool, root: bool) -> Array:
+def _variance(x: ArrayT, axis: Axis, correction: float, keepdims: bool, root: bool) -> ArrayT:
     check_operands("std" if root else "var", (x,))
     x = _floats(x)
     if isinstance(axis, Iterable):
@@ -502,7 +502,7 @@ def _write_spread(
     kind = accumulator(x.dtype)
     kept = reduced_shape(x.shape, axes, keepdims)
     if not x.size:
-        return lambda x: full(kept, nan, dtype=x.dtype, device=x.device)
+        return lambda x: filled(x.device.empty(kept, x.dtype), nan)
     recipe = Recipe(x)
     number = number_for(divisor if divisor > 0 else nan, kind)
     found = variance(recipe, _as_one_axis(recipe, x, axes), kind, number, root)
@@ -523,8 +523,8 @@ _spread: Final = Plans(_write_spread)
 
 
 def std(
-    x: Array, /, *, axis: Axis = None, correction: float = 0.0, keepdims: bool = False
-) -> Array:
+    x: ArrayT, /, *, axis: Axis = None, correction: float = 0.0, keepdims: bool = False
+) -> ArrayT:
     """The standard deviation along axes, the square root of `var`.
 
     Parameters

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from math import prod
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
-from portable.array.manipulation import (
+from portable.array.base.engine import ArrayT
+from portable.array.base.operations import OPERATIONS
+from portable.array.functions.manipulation import (
     broadcast_to,
     expand_dims,
     moveaxis,
     permute_dims,
 )
-from portable.array.operations import OPERATIONS
-from portable.array.product_kernels import cross_products, plain_product
-from portable.array.statistics import summed_in
-from portable.array.vector_product_kernels import sum_of_rows, sums_along_rows
+from portable.array.functions.product_kernels import cross_products, plain_product
+from portable.array.functions.statistics import summed_in
+from portable.array.functions.vector_product_kernels import sum_of_rows, sums_along_rows
 from portable.dtypes import DType
 from portable.errors import CompileError, DTypeError, LaunchError, ShapeError, UnsupportedError
 from portable.linalg.gemm import no_tiles, product_launches
@@ -29,9 +30,6 @@ from portable.primitives.maps.engine import check_arrays, check_operands, record
 from portable.primitives.moves.reshaping import converted, reshaped
 from portable.tune.table import recent_state
 
-if TYPE_CHECKING:
-    from portable.array.array import Array
-
 __all__ = ["cross", "matmul", "matrix_transpose", "tensordot", "vecdot"]
 
 _EDGE: Final = 8
@@ -42,14 +40,14 @@ _VECTORS: Final = 8
 """Sums that a work-item alone keeps in registers at a time: enough that none waits for another."""
 
 
-def _common(name: str, x1: Array, x2: Array) -> DType:
+def _common(name: str, x1: ArrayT, x2: ArrayT) -> DType:
     kind = promoted_on(x1.device, x1.dtype, x2.dtype)
     if kind.kind == "b":
         raise DTypeError(f"{name} takes numbers, not bool; convert them with astype")
     return kind
 
 
-def matmul(x1: Array, x2: Array, /) -> Array:
+def matmul(x1: ArrayT, x2: ArrayT, /) -> ArrayT:
     """The matrix product over the last two dimensions, the others broadcasting.
 
     Parameters
@@ -165,15 +163,18 @@ def _launch_product(recipe: Recipe, a: Any, b: Any, out: Any) -> None:
     raise no_tiles(out, failures)
 
 
-def matrix_transpose(x: Array, /) -> Array:
+def matrix_transpose(x: ArrayT, /) -> ArrayT:
     """The view with the last two dimensions exchanged."""
     check_arrays("matrix_transpose", x)
-    return x.mT
+    if x.ndim < 2:
+        raise ShapeError(f"mT takes two dimensions or more, not an array of shape {x.shape}")
+    shape, strides = x.shape, x.strides
+    return x.viewed((*shape[:-2], shape[-1], shape[-2]), (*strides[:-2], strides[-1], strides[-2]))
 
 
 def tensordot(
-    x1: Array, x2: Array, /, *, axes: int | tuple[Sequence[int], Sequence[int]] = 2
-) -> Array:
+    x1: ArrayT, x2: ArrayT, /, *, axes: int | tuple[Sequence[int], Sequence[int]] = 2
+) -> ArrayT:
     """The sum of products over pairs of axes.
 
     Parameters
@@ -228,7 +229,7 @@ def _write_tensordot(
 _tensordot: Final = Plans(_write_tensordot)
 
 
-def vecdot(x1: Array, x2: Array, /, *, axis: int = -1) -> Array:
+def vecdot(x1: ArrayT, x2: ArrayT, /, *, axis: int = -1) -> ArrayT:
     """The sum along an axis of ``conj(x1) * x2``.
 
     Parameters
@@ -267,7 +268,7 @@ def _write_vecdot(arrays: tuple[Any, ...], axis: int) -> Callable[..., Any]:
 _vecdot: Final = Plans(_write_vecdot)
 
 
-def cross(x1: Array, x2: Array, /, *, axis: int = -1) -> Array:
+def cross(x1: ArrayT, x2: ArrayT, /, *, axis: int = -1) -> ArrayT:
     """The cross product of vectors of three.
 
     Parameters

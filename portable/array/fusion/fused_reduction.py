@@ -10,8 +10,8 @@ from typing import Any, Final
 
 import numpy as np
 
-from portable.array.fused_kernel import Steps
-from portable.array.fused_operands import (
+from portable.array.fusion.fused_kernel import Steps
+from portable.array.fusion.fused_operands import (
     Bound,
     Operand,
     array_operand,
@@ -19,7 +19,7 @@ from portable.array.fused_operands import (
     handle_of,
     number_operand,
 )
-from portable.array.fused_reduction_kernel import (
+from portable.array.fusion.fused_reduction_kernel import (
     MOST_DIMENSIONS,
     Extents,
     Parts,
@@ -27,7 +27,7 @@ from portable.array.fused_reduction_kernel import (
     Shares,
     fused_reduction,
 )
-from portable.array.traced import Trace, Traced, refuse
+from portable.array.fusion.traced import Trace, Traced, refuse
 from portable.backend import ArrayView, Capabilities, Device
 from portable.dtypes import DType, bool_, dtype
 from portable.lang.launch import Repeatable

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from functools import wraps
 from typing import Any
 
-from portable.array import (
+from portable.array.functions import (
     elementwise,
     manipulation,
     running_totals,
@@ -18,8 +18,8 @@ from portable.array import (
     sorting,
     statistics,
 )
-from portable.array.linalg import diagonal, trace
-from portable.array.products import tensordot
+from portable.array.functions.diagonals import diagonal, trace
+from portable.array.functions.products import tensordot
 from portable.errors import ShapeError
 from portable.primitives.base.geometry import normalized_axis
 from portable.primitives.base.storage import Storage
@@ -95,14 +95,14 @@ class Methods:
     trace = trace
 
     @property
-    def real(self) -> Any:
+    def real(self: Any) -> Any:
         """The real part: a view of complex numbers, the array itself of real ones."""
-        return elementwise.real(self)  # type: ignore[arg-type]
+        return elementwise.real(self)
 
     @property
-    def imag(self) -> Any:
+    def imag(self: Any) -> Any:
         """The imaginary part of complex numbers, a view."""
-        return elementwise.imag(self)  # type: ignore[arg-type]
+        return elementwise.imag(self)
 
     def argsort(self: Any, axis: int = -1, **options: Any) -> Any:
         """The places of the elements in ascending order; equal ones keep their order."""
@@ -112,7 +112,7 @@ class Methods:
         """The sum of products over the last axis and the last but one of `other`, or its only."""
         if not isinstance(other, Storage) or 0 in (self.ndim, other.ndim):
             return self * other
-        return tensordot(self, other, axes=((-1,), (-min(other.ndim, 2),)))  # type: ignore[arg-type]
+        return tensordot(self, other, axes=((-1,), (-min(other.ndim, 2),)))
 
     def fill(self: Any, value: complex) -> None:
         """Makes every element the value."""

@@ -50,12 +50,10 @@ def namespace(api_version: str | None) -> ModuleType:
     """
     if api_version is not None and api_version not in _VERSIONS:
         raise ValueError(f"Array API {api_version} is not known here; {VERSION} is")
-    import portable.array
-
-    return sys.modules[portable.array.__name__]
+    return sys.modules["portable.array"]  # the package that this module is of
 
 
-def to_device(x: Storage, device: Any, stream: Any) -> Any:
+def to_device(x: Storage, device: Any, stream: Any = None) -> Any:
     """`x` on another device, through the host.
 
     Parameters

@@ -1,0 +1,1 @@
+"""What functions of arrays stand on: operations, operators, defaults, what the host has."""
