@@ -13,10 +13,10 @@ Arguments
     given by position brings its arrays and numbers at run time and its dtypes, strings and helpers
     as constants; one given by keyword is constant throughout, so that it holds no arrays.
 Statements
-    Assignments, ``if``, ``while``, ``for`` over ``range`` (or, repeated at compile time, over
-    `static_range` or a tuple), ``break``, ``continue``, ``return`` and calls. An ``if`` on
-    constants is decided at compile time. A variable has one type, that of all its assignments
-    together.
+    Assignments, ``if``, ``while``, ``for`` over ``range`` (or, in vectors and then what is left,
+    over `vector_range`; or, repeated at compile time, over `static_range` or a tuple), ``break``,
+    ``continue``, ``return`` and calls. An ``if`` on constants is decided at compile time. A
+    variable has one type, that of all its assignments together.
 Numbers
     Computed in i32, u32, i64, u64, f32, f64 and bool; what is narrower is widened when it is
     loaded and narrowed when it is stored, bf16 too, f16 unless the kernel is marked

@@ -293,6 +293,13 @@ class _Words:
         """As Python's."""
         return _range(start, stop, step)
 
+    def vector_range(self, start: Any, stop: Any, lanes: int) -> Iterator[tuple[Number, int]]:
+        """Whole vectors, and then one by one."""
+        first, last = operator.index(start), operator.index(stop)
+        middle = first + max(last - first, 0) // lanes * lanes
+        for i in (*range(first, middle, lanes), *range(middle, last)):
+            yield Number(i, "i32"), lanes if i < middle else 1
+
     def global_size(self, dim: int) -> Number:
         """With the padding."""
         return Number(self.groups * _GROUP, "i32")

@@ -361,6 +361,8 @@ class Writer:
         name = self.fresh()
         start, step = self.random.randint(-3, 3), self.random.choice((1, 2, -1, -3))
         stop = f"kl.i32({self.expression('i32', 1)} % 5)"
+        if self.random.randint(0, 2) == 0:
+            return self.in_vectors(f"{start}, {stop}", depth)
         if self.random.randint(0, 2):
             self.line(f"for {name} in range({start}, {stop}, {step}):")
         else:
@@ -369,6 +371,21 @@ class Writer:
         self.fixed["i32"].append(name)
         self.block(depth, loop=True)
         self.fixed["i32"].remove(name)
+        return None
+
+    def in_vectors(self, bounds: str, depth: int) -> None:
+        """Some at a time, and what is left one by one."""
+        name, lanes = self.fresh(), self.fresh()
+        wanted = self.random.choice((1, 2, 3, 4))
+        self.line(f"for {name}, {lanes} in kl.vector_range({bounds}, lanes={wanted}):")
+        own = [name, f"kl.i32({lanes})"]
+        self.fixed["i32"] += own
+        self.block(depth)
+        self.fixed["i32"] = self.fixed["i32"][: -len(own)]
+        if self.random.randint(0, 2) == 0:
+            self.line(f"    if {self.condition(1)}:")
+            self.line("        continue")
+            self.line(f"    v_i32 = v_i32 ^ {lanes}")
 
     def unrolled(self, depth: int, *, loop: bool) -> None:
         name = self.fresh()

@@ -47,7 +47,7 @@ class _Workgroups(Writer):
         """A statement that the whole workgroup comes to."""
         simple = [self.alone, self.exchange, self.exchange, self.reverse, self.count, self.total]
         simple += [self.vectors, self.neighbours, self.neighbours, self.slot, self.ordered]
-        simple += [self.collective, self.collective, self.shared_out]
+        simple += [self.collective, self.collective, self.shared_out, self.in_whole_vectors]
         nested = [self.same_branch, self.same_count, self.same_while, self.same_unrolled]
         if depth > 0 and self.random.randint(0, 2) == 0:
             self.random.choice(nested)(depth - 1)
@@ -167,6 +167,22 @@ class _Workgroups(Writer):
         name, value = self.fresh(), self.expression(kind, 1)
         self.line(f"for {name} in kl.workgroup_range({ITEMS}):")
         self.line(f"    all_{held}[{ITEMS - 1} - {name}] = {value}")
+        self.line("kl.barrier()")
+        self.line(f"v_{kind} = all_{held}[{self.random.randrange(ITEMS)}]")
+        self.line("kl.barrier()")
+
+    def in_whole_vectors(self) -> None:
+        """Some neighbours in vectors and the rest alone, by one of the workgroup."""
+        held, kind = self.random.choice([*((k, k) for k in KINDS), *STORED.items()])
+        name, lanes, value = self.fresh(), self.fresh(), self.expression(kind, 1)
+        op = self.random.choice("+-*" if kind[0] == "f" else "+-*&|^")
+        bounds = f"{self.random.randrange(3)}, {ITEMS} - n, lanes={self.random.choice(_LANES)}"
+        self.line(f"all_{held}[lid] = {self.expression(kind, 1)}")
+        self.line("kl.barrier()")
+        self.line(f"if lid == {self.random.randrange(ITEMS)}:")
+        self.line(f"    for {name}, {lanes} in kl.vector_range({bounds}):")
+        taken = f"kl.vload(all_{held}, {name}, lanes={lanes})"
+        self.line(f"        kl.vstore(all_{held}, {name}, {taken} {op} {value})")
         self.line("kl.barrier()")
         self.line(f"v_{kind} = all_{held}[{self.random.randrange(ITEMS)}]")
         self.line("kl.barrier()")

@@ -243,6 +243,7 @@ def select(builder: Builder, condition: Any, x: Any, y: Any) -> Any:
             select(builder, condition, a.real, b.real), select(builder, condition, a.imag, b.imag)
         )
     left, right = unify(builder, x, y)
+    builder.meet(condition, left)
     if condition.lanes > 1 and left.lanes not in (1, condition.lanes):
         builder.fail(f"a {describe(condition)} cannot select between {describe(left)}s")
     if condition.lanes > left.lanes:

@@ -13,6 +13,8 @@ from portable.backend import Capabilities
 from portable.dtypes import DType
 from portable.errors import KernelError, Location, UnsupportedError
 from portable.lang.frontend.inference import Inference
+from portable.lang.frontend.seams import Seam
+from portable.lang.frontend.values import Value
 from portable.lang.function import Function
 from portable.lang.ir import statements as s
 from portable.lang.ir.expressions import Const, Expression, Variable
@@ -57,6 +59,8 @@ class Builder:
         Local arrays that the collectives of a workgroup share, by their type and a number.
     scratch_used : bool
         Whether something may still be read in them.
+    seams : list of Seam
+        Of the loops over vectors around the statement under translation.
     call : callable
         Calls whatever can be called in kernels, given its arguments.
     inline : callable
@@ -79,6 +83,7 @@ class Builder:
     repetitions: int = 0
     scratch: dict[tuple[DType, int], Array] = field(default_factory=dict)
     scratch_used: bool = False
+    seams: list[Seam] = field(default_factory=list)
     call: Callable[[Any, list[Any]], Any] = field(init=False)
     inline: Callable[[Function, list[Any], dict[str, Any]], Any] = field(init=False)
     _names: dict[str, int] = field(default_factory=dict)
@@ -92,6 +97,16 @@ class Builder:
         """Refuses what the language has and the device lacks."""
         calls = f"\n{self.location.calls}" if self.location.calls else ""
         raise UnsupportedError(f"{self.location}: {reason}{calls}")
+
+    def meet(self, *values: Value) -> None:
+        """Numbers among vectors are to be used in all lanes: refused in what is left of a range."""
+        for seam in self.seams:
+            reason = seam.refused(self.location, values)
+            if reason and not self.inference.changed:
+                self.fail(
+                    f"{reason}: what is left of kl.vector_range is worked at one by one",
+                    "keep one number by folding each vector, or write two loops and fold between",
+                )
 
     def emit(self, statement: s.Statement) -> None:
         """Adds a statement to the block under construction."""

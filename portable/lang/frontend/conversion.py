@@ -173,6 +173,7 @@ def spread(builder: Builder, values: list[Value]) -> tuple[Value, ...]:
     if not lanes:
         return tuple(values)
     width = lanes.pop()
+    builder.meet(*values)
     return tuple(
         v if v.lanes > 1 else Value(e.Splat(v.expr, Vector(v.dtype, width)), v.weak, v.slots)
         for v in values

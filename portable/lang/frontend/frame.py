@@ -12,7 +12,7 @@ from portable.lang.frontend.source import FunctionSource
 
 __all__ = ["Frame", "LoopKind"]
 
-LoopKind = Literal["dynamic", "static", "elements"]
+LoopKind = Literal["dynamic", "static", "vectors", "elements"]
 
 
 @dataclass

@@ -268,6 +268,7 @@ def store(
 
 
 def _whole_vector(builder: Builder, array: Array, value: Value) -> Value:
+    builder.meet(Value(e.Variable(array.name, Vector(value.dtype, array.lanes))), value)
     if value.lanes == 1:
         return Value(e.Splat(value.expr, Vector(value.dtype, array.lanes)))
     if value.lanes != array.lanes:

@@ -12,11 +12,12 @@ import inspect
 from collections.abc import Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from enum import Enum, auto
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any, Final
 
 from portable.dtypes import DType
 from portable.lang.frontend import variables
+from portable.lang.frontend.arithmetic import binary
 from portable.lang.frontend.bindings import BindingTranslator
 from portable.lang.frontend.builder import Builder
 from portable.lang.frontend.conversion import (
@@ -28,12 +29,15 @@ from portable.lang.frontend.conversion import (
     unify,
 )
 from portable.lang.frontend.frame import Frame, LoopKind
+from portable.lang.frontend.seams import Seam
 from portable.lang.frontend.source import FunctionSource
 from portable.lang.frontend.structs import load, store
+from portable.lang.frontend.syntax import MOST_KNOWN, assigned, counted, has_return, is_left
 from portable.lang.frontend.values import (
     Elements,
     Range,
     Value,
+    VectorRange,
     View,
     describe,
     items_in,
@@ -50,10 +54,6 @@ from portable.lang.words.word import word_of
 __all__ = ["Translator"]
 
 _MAX_DEPTH: Final = 64
-_MOST_KNOWN: Final = 2**14
-"""Nodes and functions of which it is remembered what they are like: they are inlined often."""
-
-_RUN_TIME_LOOPS: Final = ("range", "workgroup_range", "elements")
 _REFUSED: Final[dict[type[ast.stmt], str]] = {
     ast.With: "kernels have no context managers",
     ast.Try: "kernels have no exceptions",
@@ -185,7 +185,7 @@ class Translator(BindingTranslator):
         """None: go on with the next statement; else the block is done, `rest` included."""
         condition = self.visit(node.test)
         self._locate(node)
-        absorbs = not self.frame.is_kernel and _has_return(node)
+        absorbs = not self.frame.is_kernel and has_return(node)
         tail = list(rest) if absorbs else []
         if not isinstance(condition, Value):
             chosen = node.body if constant_truth(self.builder, condition) else node.orelse
@@ -200,7 +200,7 @@ class Translator(BindingTranslator):
         self, test: e.Expression, branches: tuple[list[ast.stmt], list[ast.stmt]], node: ast.If
     ) -> _End:
         here = self.builder.location
-        self._promote({x for x in _assigned(*branches) if not self._is_struct(x)})
+        self._promote({x for x in assigned(*branches) if not self._is_struct(x)})
         before = dict(self.frame.env)
         blocks, envs, ends = [], [], []
         self.frame.depth += 1
@@ -226,7 +226,12 @@ class Translator(BindingTranslator):
         over = self.visit(node.iter)
         self._locate(node)
         if isinstance(over, Range) and not over.static:
-            self._run_time_loop(node, over)
+            if not isinstance(node.target, ast.Name):
+                self.builder.fail("a loop over a range has one name")
+            self._run_time_loop(node, over, node.target.id)
+            return None
+        if isinstance(over, VectorRange):
+            self._vector_loop(node, over)
             return None
         if isinstance(over, Range):
             return self._repeat(node, self.constants(over))
@@ -258,22 +263,57 @@ class Translator(BindingTranslator):
             self.frame.loops.pop()
         return None
 
-    def _run_time_loop(self, node: ast.For, over: Range) -> None:
-        if not isinstance(node.target, ast.Name):
-            self.builder.fail("a loop over a range has one name")
+    def _run_time_loop(
+        self, node: ast.For, over: Range, name: str, kind: LoopKind = "dynamic", **more: Any
+    ) -> None:
+        """One loop of the program: `name` counts, `more` names stand for constants."""
         here = self.builder.location
         start, stop, step = self._bounds(over)
-        self._promote_in_loop(_assigned(node.body) - {node.target.id}, _counted(node.body))
-        var = self.builder.bind(node.target.id, start.type)
+        own = {name, *more}
+        self._promote_in_loop(assigned(node.body) - own, counted(node.body))
+        var = self.builder.bind(name, start.type)
         self._remember_loop(var, start.expr, stop.expr, step.expr)
         before = dict(self.frame.env)
-        self.frame.env = {**before, node.target.id: Value(var)}
+        self.frame.env = {**before, name: Value(var), **more}
         with self.builder.block() as body:
-            self._loop_body(node.body)
-        self._after_loop(before, here.line, {node.target.id})
+            self._loop_body(node.body, kind)
+        self._after_loop(before, here.line, own)
         self.builder.emit(
             s.For(var, start.expr, stop.expr, step.expr, tuple(body), here, over.unroll)
         )
+
+    def _vector_loop(self, node: ast.For, over: VectorRange) -> None:
+        """A loop over whole vectors, and one over what is left, of the same body."""
+        names = node.target.elts if isinstance(node.target, ast.Tuple) else []
+        if len(names) != 2 or not all(isinstance(x, ast.Name) for x in names):
+            self.builder.fail("kl.vector_range gives two names: for i, lanes in ...")
+        name, lanes = (x.id for x in names)  # type: ignore[attr-defined]
+        start, stop, _ = self._bounds(over.whole)
+        middle, unroll = start, over.whole.unroll
+        seam = Seam(over.lanes, tuple(self.frame.env))
+        self.builder.seams.append(seam)
+        if over.lanes > 1:
+            middle = self._after_vectors(start, stop, over.lanes)
+            vectors = Range(start, middle, over.lanes, unroll)
+            self._run_time_loop(node, vectors, name, "vectors", **{lanes: over.lanes})
+            self._locate(node)
+            seam.cross()
+        rest = Range(middle, stop, 1, unroll)
+        self._run_time_loop(node, rest, name, "vectors", **{lanes: 1})
+        self.builder.seams.pop()
+
+    def _after_vectors(self, start: Value, stop: Value, lanes: int) -> Value:
+        """Where what no longer fills a vector begins: at the start, if the stop lies before it."""
+        arithmetic = partial(binary, self.builder)
+        length = arithmetic("sub", stop, start)
+        if self.builder.bounds(length.expr).low < 0 or stop.dtype.kind == "u":
+            length = arithmetic("sub", stop, arithmetic("min", start, stop))
+        vectors = arithmetic("floordiv", length, lanes)
+        middle = self._named("middle", arithmetic("add", start, arithmetic("mul", vectors, lanes)))
+        if isinstance(middle.expr, e.Variable):
+            first, last = self.builder.bounds(start.expr), self.builder.bounds(stop.expr)
+            self.builder.intervals[middle.expr] = Interval(first.low, max(first.high, last.high))
+        return middle
 
     def _bounds(self, over: Range) -> tuple[Value, ...]:
         values = unify(self.builder, over.start, over.stop, over.step)
@@ -322,7 +362,7 @@ class Translator(BindingTranslator):
         if node.orelse:
             self.builder.fail("while ... else is not in the kernel language", "use a flag")
         here = self.builder.location
-        self._promote_in_loop(_assigned(node.body), _counted(node.body))
+        self._promote_in_loop(assigned(node.body), counted(node.body))
         before = dict(self.frame.env)
         self.frame.env = dict(before)
         with self.builder.block() as body:
@@ -337,7 +377,7 @@ class Translator(BindingTranslator):
             for statement in body:
                 self.builder.emit(statement)
             return
-        if not isinstance(condition, Value) and not _is_left(tuple(body)):
+        if not isinstance(condition, Value) and not is_left(tuple(body)):
             self._locate(node)
             self.builder.fail("this loop never ends", "leave it by break, or give it a condition")
         self._after_loop(before, here.line)
@@ -358,7 +398,12 @@ class Translator(BindingTranslator):
                 f"{word} in a loop over the elements of a matrix, which come in no set order",
                 "put the rest of the body under an if",
             )
-        if kind == "dynamic":
+        if kind == "vectors" and word == "break":
+            self.builder.fail(
+                "break in a loop over kl.vector_range, which becomes two loops",
+                "write two loops over kl.range(...), or put the rest of the body under an if",
+            )
+        if kind in ("dynamic", "vectors"):
             self.builder.emit(statement)
             return _End.LEFT
         if self.frame.depth > depth:
@@ -374,7 +419,7 @@ class Translator(BindingTranslator):
         if len(names) != 3 or not all(isinstance(x, ast.Name) for x in names):
             self.builder.fail("kl.elements gives three names: for row, column, value in ...")
         here = self.builder.location
-        self._promote_in_loop(_assigned(node.body), _counted(node.body))
+        self._promote_in_loop(assigned(node.body), counted(node.body))
         row, column, value = self._element_variables(fragment)
         before = dict(self.frame.env)
         bound = {x.id: Value(v) for x, v in zip(names, (row, column, value), strict=True)}  # type: ignore[attr-defined]
@@ -482,7 +527,7 @@ class Translator(BindingTranslator):
             )
 
 
-_signature = lru_cache(_MOST_KNOWN)(inspect.signature)
+_signature = lru_cache(MOST_KNOWN)(inspect.signature)
 
 
 def _fixed_in(x: Any) -> Any:
@@ -493,65 +538,3 @@ def _fixed_in(x: Any) -> Any:
     if isinstance(x, Value):
         return x.type, x.weak
     return (x.array, x.kept) if isinstance(x, View) else repr(x)
-
-
-def _counted(body: Sequence[ast.stmt]) -> frozenset[str]:
-    """The names of loops in a loop's body, which have their last item in its next round."""
-    return frozenset().union(*map(_counted_by, body))
-
-
-def _assigned(*blocks: Sequence[ast.stmt]) -> frozenset[str]:
-    """Names that statements assign, in whatever nested blocks.
-
-    A loop that is repeated at compile time gives its name a constant each time, which no other loop
-    or branch around it is to turn into a variable.
-    """
-    return frozenset().union(*(_assigned_by(x) for block in blocks for x in block))
-
-
-@lru_cache(_MOST_KNOWN)
-def _counted_by(statement: ast.stmt) -> frozenset[str]:
-    """The names of loops in a statement."""
-    targets = [node.target for node in ast.walk(statement) if isinstance(node, ast.For)]
-    return frozenset(x.id for one in targets for x in ast.walk(one) if isinstance(x, ast.Name))
-
-
-@lru_cache(_MOST_KNOWN)
-def _assigned_by(statement: ast.stmt) -> frozenset[str]:
-    nodes = list(ast.walk(statement))
-    constants = {
-        id(name)
-        for node in nodes
-        if isinstance(node, ast.For | ast.comprehension) and not _is_run_time(node.iter)
-        for name in ast.walk(node.target)
-    }
-    return frozenset(
-        node.id
-        for node in nodes
-        if isinstance(node, ast.Name)
-        and isinstance(node.ctx, ast.Store)
-        and id(node) not in constants
-    )
-
-
-def _is_run_time(over: ast.expr) -> bool:
-    """Whether a loop over this is one of the generated program; others repeat at compile time."""
-    callee = over.func if isinstance(over, ast.Call) else None
-    name = callee.id if isinstance(callee, ast.Name) else getattr(callee, "attr", "")
-    return name in _RUN_TIME_LOOPS
-
-
-@lru_cache(_MOST_KNOWN)
-def _has_return(node: ast.stmt) -> bool:
-    return any(isinstance(inner, ast.Return) for inner in ast.walk(node))
-
-
-def _is_left(body: s.Block, *, inside: bool = False) -> bool:
-    """Whether a loop's body may leave it: by a break, if not one of a loop inside, or a return."""
-    for statement in body:
-        if isinstance(statement, s.Return) or (isinstance(statement, s.Break) and not inside):
-            return True
-        deeper = inside or not isinstance(statement, s.If)
-        if any(_is_left(block, inside=deeper) for block in statement.blocks()):
-            return True
-    return False

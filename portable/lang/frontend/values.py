@@ -29,6 +29,7 @@ __all__ = [
     "Struct",
     "StructView",
     "Value",
+    "VectorRange",
     "View",
     "at_run_time",
     "describe",
@@ -173,13 +174,21 @@ class Range:
 
 
 @dataclass(frozen=True, slots=True)
+class VectorRange:
+    """What ``kl.vector_range`` runs over: all of a range, and in how many lanes most of it."""
+
+    whole: Range
+    lanes: int
+
+
+@dataclass(frozen=True, slots=True)
 class Elements:
     """What ``kl.elements`` runs over: those elements of a matrix that a work-item holds."""
 
     fragment: Fragment
 
 
-_AT_RUN_TIME: Final = (Value, Complex, View, StructView, Fragment, Range, Elements)
+_AT_RUN_TIME: Final = (Value, Complex, View, StructView, Fragment, Range, VectorRange, Elements)
 _OF_KERNELS: Final = ("portable.lang.frontend.", "portable.lang.ir.")
 """Modules whose classes stand for what is in kernels alone."""
 IN_KERNELS: Final = (*_AT_RUN_TIME, Struct)
@@ -274,6 +283,8 @@ def rebuilt(function: Callable[[Any, str], Any], x: Any, name: str) -> Any:
             return StructView(x.kind, tuple(map(part, x.items)))
         case Range():
             return Range(part(x.start), part(x.stop), part(x.step), x.unroll, x.static)
+        case VectorRange():
+            return VectorRange(part(x.whole), x.lanes)
         case slice():
             return slice(part(x.start), part(x.stop), part(x.step))
         case MethodType():
@@ -323,7 +334,7 @@ def plain(x: Any) -> Any:
 def describe(x: object) -> str:
     """A short phrase for messages: ``f32 value``, ``the constant 3``, ``2-d f32 array a``."""
     match x:
-        case Range() | Elements():
+        case Range() | VectorRange() | Elements():
             return "the range of a loop"
         case slice():
             return "a slice"

@@ -228,6 +228,7 @@ def _converted(builder: Builder, value: Any, target: Mutable) -> e.Expression:
     if value.weak:
         for slot in value.slots:
             builder.inference.widen(slot, dtype)
+    builder.meet(Value(target.var), value)
     if value.dtype is not dtype:
         lanes = value.lanes
         value = Value(e.Cast(value.expr, Vector(dtype, lanes) if lanes > 1 else dtype))

@@ -17,6 +17,7 @@ __all__ = [
     "static_assert",
     "static_range",
     "target",
+    "vector_range",
 ]
 
 
@@ -54,6 +55,18 @@ def static_range(start: int, stop: int | None = None, step: int = 1) -> Any:
 @word
 def range(start: Any, stop: Any = None, step: Any = 1, *, unroll: int = 0) -> Any:
     """For loops only: ``range`` with so many copies of the body asked for (-1: all, 1: never)."""
+
+
+@word
+def vector_range(start: Any, stop: Any = None, *, lanes: int, unroll: int = 0) -> Any:
+    """For loops only: a range in steps of `lanes`, and what is left of it in steps of 1.
+
+    ``for i, lanes in kl.vector_range(first, stop, lanes=8):`` makes two loops of one body, in which
+    `lanes` is the constant 8 and then 1: ``kl.vload(x, i, lanes=lanes)`` is a vector in the first
+    and a number in the second. With ``lanes=1`` there is one loop. `unroll` is as of `range`.
+    Variables hold on from the first loop to the second, so one that the first makes a vector of is
+    refused where a single number meets it in the second; `break` is, since it leaves one of two.
+    """
 
 
 @word

@@ -10,7 +10,7 @@ from portable.lang.frontend.builder import Builder
 from portable.lang.frontend.handlers.matrices import fragment_of
 from portable.lang.frontend.handlers.places import linear_id
 from portable.lang.frontend.handlers.registry import handles
-from portable.lang.frontend.values import Elements, Range, Value, describe
+from portable.lang.frontend.values import Elements, Range, Value, VectorRange, describe
 
 
 @handles("static_range")
@@ -46,6 +46,13 @@ def _range(
     if isinstance(step, int) and step == 0:
         builder.fail("the step of a range cannot be zero")
     return Range(start, stop, step, unroll, static)
+
+
+@handles("vector_range")
+def _vector_range(builder: Builder, start: Any, stop: Any, lanes: Any, unroll: Any) -> VectorRange:
+    if not isinstance(lanes, int) or isinstance(lanes, bool) or lanes < 1:
+        builder.fail(f"kl.vector_range takes a positive constant as lanes, not {describe(lanes)}")
+    return VectorRange(_range(builder, start, stop, 1, unroll), lanes)
 
 
 @handles("elements")

@@ -1,0 +1,79 @@
+"""What can be read off Python's statements and the program's before they are translated further."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Final
+
+from portable.lang.ir import statements as s
+
+__all__ = ["MOST_KNOWN", "assigned", "counted", "has_return", "is_left"]
+
+MOST_KNOWN: Final = 2**14
+"""Nodes and functions of which it is remembered what they are like: they are inlined often."""
+_RUN_TIME_LOOPS: Final = ("range", "workgroup_range", "vector_range", "elements")
+
+
+def counted(body: Sequence[ast.stmt]) -> frozenset[str]:
+    """The names of loops in a loop's body, which have their last item in its next round."""
+    return frozenset().union(*map(_counted_by, body))
+
+
+def assigned(*blocks: Sequence[ast.stmt]) -> frozenset[str]:
+    """Names that statements assign, in whatever nested blocks.
+
+    A loop that is repeated at compile time gives its name a constant each time, which no other loop
+    or branch around it is to turn into a variable.
+    """
+    return frozenset().union(*(_assigned_by(x) for block in blocks for x in block))
+
+
+@lru_cache(MOST_KNOWN)
+def _counted_by(statement: ast.stmt) -> frozenset[str]:
+    """The names of loops in a statement."""
+    targets = [node.target for node in ast.walk(statement) if isinstance(node, ast.For)]
+    return frozenset(x.id for one in targets for x in ast.walk(one) if isinstance(x, ast.Name))
+
+
+@lru_cache(MOST_KNOWN)
+def _assigned_by(statement: ast.stmt) -> frozenset[str]:
+    nodes = list(ast.walk(statement))
+    constants = {
+        id(name)
+        for node in nodes
+        if isinstance(node, ast.For | ast.comprehension) and not _is_run_time(node.iter)
+        for name in ast.walk(node.target)
+    }
+    return frozenset(
+        node.id
+        for node in nodes
+        if isinstance(node, ast.Name)
+        and isinstance(node.ctx, ast.Store)
+        and id(node) not in constants
+    )
+
+
+def _is_run_time(over: ast.expr) -> bool:
+    """Whether a loop over this is one of the generated program; others repeat at compile time."""
+    callee = over.func if isinstance(over, ast.Call) else None
+    name = callee.id if isinstance(callee, ast.Name) else getattr(callee, "attr", "")
+    return name in _RUN_TIME_LOOPS
+
+
+@lru_cache(MOST_KNOWN)
+def has_return(node: ast.stmt) -> bool:
+    """Whether a statement returns, on whatever path."""
+    return any(isinstance(inner, ast.Return) for inner in ast.walk(node))
+
+
+def is_left(body: s.Block, *, inside: bool = False) -> bool:
+    """Whether a loop's body may leave it: by a break, if not one of a loop inside, or a return."""
+    for statement in body:
+        if isinstance(statement, s.Return) or (isinstance(statement, s.Break) and not inside):
+            return True
+        deeper = inside or not isinstance(statement, s.If)
+        if any(is_left(block, inside=deeper) for block in statement.blocks()):
+            return True
+    return False
