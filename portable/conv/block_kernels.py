@@ -17,6 +17,7 @@ from portable.conv.points import Transforms
 from portable.conv.winograd_kernels import transformed_filter
 from portable.lang.function import function
 from portable.lang.kernel import kernel
+from portable.linalg.gemm_kernels import keep
 
 __all__ = ["BlockPlan", "convolve_blocks", "pack_filters"]
 
@@ -36,6 +37,8 @@ class BlockPlan(NamedTuple):
         Of a block.
     filters, vectors : int
         Filters of a panel, and vectors of tiles, whose products are summed in registers.
+    activation : Function
+        What becomes of results.
     """
 
     by: Transforms
@@ -43,10 +46,11 @@ class BlockPlan(NamedTuple):
     tiles: int
     filters: int
     vectors: int
+    activation: Any = keep
 
 
 @kernel
-def pack_filters(w: Any, u: Any, *, BY: Transforms, TAPS: int, TURNED: bool, ACC: Any) -> None:
+def pack_filters(w: Any, u: Any, *, BY: Transforms, TURNED: bool) -> None:
     """``u[g, p, e, c, r]`` is element e of the transformed filter ``p R + r`` of group g.
 
     Panels have R filters; what the last one lacks is zero. Filters `w`, `TURNED` or not, are as of
@@ -60,7 +64,7 @@ def pack_filters(w: Any, u: Any, *, BY: Transforms, TAPS: int, TURNED: bool, ACC
         p, r = k // R, k % R
         if k < filters:
             own = g * filters + k
-            full = transformed_filter(w, own, c, filters, depth, BY, TAPS, TURNED, ACC)
+            full = transformed_filter(w, own, c, (filters, depth), BY, TURNED, u.dtype)
             for e in kl.static_range(BY.inputs * BY.inputs):
                 u[g, p, e, c, r] = full[e // BY.inputs, e % BY.inputs]
         else:
@@ -70,17 +74,7 @@ def pack_filters(w: Any, u: Any, *, BY: Transforms, TAPS: int, TURNED: bool, ACC
 
 @kernel
 def convolve_blocks(
-    x: Any,
-    u: Any,
-    v: Any,
-    out: Any,
-    bias: Any,
-    tiles: Any,
-    parts: Any,
-    *,
-    PLAN: BlockPlan,
-    ACTIVATION: Any,
-    ACC: Any,
+    x: Any, u: Any, v: Any, out: Any, bias: Any, tiles: Any, parts: Any, *, PLAN: BlockPlan
 ) -> None:
     """The results of tiles ``first + b T`` to ``first + (b + 1) T``, some work-items per block b.
 
@@ -96,15 +90,15 @@ def convolve_blocks(
     runs = find_runs(x, tiles, block * T, PLAN)
     transform_tiles(x, v[own], runs, g * u.shape[3], PLAN)
     filters, panels = out.shape[1] // u.shape[0], kl.cdiv(u.shape[1], parts)
-    sums = kl.private((SIZE, R, T), ACC)
+    sums = kl.private((SIZE, R, T), v.dtype)
     for p in range(part * panels, kl.minimum((part + 1) * panels, u.shape[1])):
         multiply_panel(sums, u, v[own], g, p, PLAN.vectors)
         for r in range(kl.minimum(R, filters - p * R)):
             channel = g * filters + p * R + r
-            added = ACC(0)
+            added = v.dtype(0)
             if bias is not None:
-                added = ACC(bias[channel])
-            finish_tiles(sums, r, out, channel, added, runs, PLAN.by, ACTIVATION)
+                added = v.dtype(bias[channel])
+            finish_tiles(sums, r, out, channel, added, runs, PLAN)
 
 
 @function

@@ -154,24 +154,17 @@ def turned(vectors: Any) -> Any:
 
 @function
 def finish_tiles(
-    sums: Any,
-    r: Any,
-    out: Any,
-    channel: Any,
-    added: Any,
-    runs: Any,
-    BY: Transforms,
-    ACTIVATION: Any,
+    sums: Any, r: Any, out: Any, channel: Any, added: Any, runs: Any, PLAN: Any
 ) -> None:
     """Writes a channel's results of a block of tiles from the r-th of the sums."""
-    R, T = BY.results, sums.shape[2]
+    R, T = PLAN.by.results, PLAN.tiles
     lines = kl.private((R, T * R), sums.dtype)
     for t in range(0, T, LANES):
-        results_of_vector(lines, sums, r, t, added, BY)
-    if ACTIVATION is not keep:
+        results_of_vector(lines, sums, r, t, added, PLAN.by)
+    if PLAN.activation is not keep:
         for i in range(R):
             for j in range(T * R):
-                lines[i, j] = ACTIVATION(lines[i, j])
+                lines[i, j] = PLAN.activation(lines[i, j])
     for s in range(runs.count):
         t, n, many = runs.table[s, 0], runs.table[s, 1], runs.table[s, 4]
         y, z = runs.table[s, 2], runs.table[s, 3]

@@ -132,16 +132,10 @@ def _launch(
 
     def use(choice: Parameters) -> None:
         tiles = -(-m // choice["BM"]) * -(-n // choice["BN"])
-        gathered_product[groups(tiles * count), (multiplying(choice), 1, 1)](
-            left,
-            x,
-            out,
-            *others,
-            GATHERING=Gathering(product, shape.window, shape.groups, flat),
-            TILING=Tiling.of(choice),
-            ACTIVATION=activation,
-            ACC=kind.register,
-        )
+        tiling = Tiling.of(choice)
+        gathering = Gathering(product, shape.window, shape.groups, flat, tiling, activation)
+        launcher = gathered_product[groups(tiles * count), (multiplying(choice), 1, 1)]
+        launcher(left, x, out, *others, GATHERING=gathering)
 
     rung = "auto" if kind is float16 else "register"
     choices = tiles_for(device, kind, rung, (m, n, count)) if tried is None else (tried,)

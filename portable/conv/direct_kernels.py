@@ -11,6 +11,7 @@ which a place takes are made once for them, and once in a step for each of its r
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from portable import lang as kl
@@ -41,20 +42,14 @@ def spot_of_tap(window: Window, t: Any, TURNED: bool = False) -> Any:
     return Spot(t // (down * across), y - window.padding[0], z - window.padding[1])
 
 
-@function
-def spot_of_result(window: Window, j: Any, extent: Any) -> Any:
-    """Of the j-th place of results that are `extent` wide."""
-    return Spot(0, j // extent * window.stride[0], j % extent * window.stride[1])
-
-
-class Results(NamedTuple):
+@dataclass(frozen=True)
+class Results:
     """``out[n, k, y, z]``: filters ``left[0, k, t]`` times what tap t sees.
 
     A tile has filters as rows and places of image `n` as columns; `extent` is the result's width.
     """
 
     window: Window
-    channels: Any
     extent: Any
 
     @function
@@ -64,8 +59,9 @@ class Results(NamedTuple):
 
     @function
     def by_column(self, j: Any) -> Any:
-        """Of a place of the result."""
-        return spot_of_result(self.window, j, self.extent)
+        """Of the j-th place of the result."""
+        down, across = self.window.stride
+        return Spot(0, j // self.extent * down, j % self.extent * across)
 
     @function
     def seen(self, x: Any, n: Any, first: Any, row: Any, column: Any) -> Any:
@@ -73,7 +69,26 @@ class Results(NamedTuple):
         return pixel(x, n, first + row.channel, row.y + column.y, row.z + column.z, True)
 
 
-class ImageGradient(NamedTuple):
+@dataclass(frozen=True)
+class FilterGradient(Results):
+    """``out[s, k, c, r, q]``, the gradient by the filters: gradients times what the filters saw.
+
+    A tile has filters as rows, ``left[n, k, t]``, t counting places of results, and taps as
+    columns; `extent` is the results' width.
+    """
+
+    by_row = Results.by_column
+    by_column = Results.by_row
+
+    @function
+    def seen(self, x: Any, n: Any, first: Any, row: Any, column: Any) -> Any:
+        """What the tap saw from the place."""
+        channel = first + column.channel
+        return pixel(x, n, channel, row.y + column.y, row.z + column.z, channel < x.shape[1])
+
+
+@dataclass(frozen=True)
+class ImageGradient:
     """``out[n, c, y, z]``, the gradient by the images: filters times gradients by what saw them.
 
     A tile has channels as rows, ``left[0, c, t]``, t counting filters and taps, and places of image
@@ -81,7 +96,6 @@ class ImageGradient(NamedTuple):
     """
 
     window: Window
-    channels: Any
     extent: Any
 
     @function
@@ -101,34 +115,6 @@ class ImageGradient(NamedTuple):
         y, z = row.y + column.y, row.z + column.z
         met = y % down == 0 and z % across == 0
         return pixel(x, n, first + row.channel, y // down, z // across, met)
-
-
-class FilterGradient(NamedTuple):
-    """``out[s, k, c, r, q]``, the gradient by the filters: gradients times what the filters saw.
-
-    A tile has filters as rows, ``left[n, k, t]``, t counting places of results, and taps as
-    columns; `extent` is the results' width.
-    """
-
-    window: Window
-    channels: Any
-    extent: Any
-
-    @function
-    def by_row(self, t: Any) -> Any:
-        """Of a place of the result."""
-        return spot_of_result(self.window, t, self.extent)
-
-    @function
-    def by_column(self, j: Any) -> Any:
-        """Of a tap."""
-        return spot_of_tap(self.window, j)
-
-    @function
-    def seen(self, x: Any, n: Any, first: Any, row: Any, column: Any) -> Any:
-        """What the tap saw from the place."""
-        channel = first + column.channel
-        return pixel(x, n, channel, row.y + column.y, row.z + column.z, channel < x.shape[1])
 
 
 @function
@@ -151,27 +137,22 @@ class Gathering(NamedTuple):
     groups : int
     flat : bool
         Whether there is one group, and the last dimension of the result holds all places.
+    tiling : Tiling
+    activation : Function
+        What becomes of results.
     """
 
     product: Any
     window: Window
     groups: int
     flat: bool
+    tiling: Tiling
+    activation: Any
 
 
 @kernel
 def gathered_product(
-    left: Any,
-    x: Any,
-    out: Any,
-    bias: Any,
-    channels: Any,
-    extent: Any,
-    *,
-    GATHERING: Gathering,
-    TILING: Tiling,
-    ACTIVATION: Any,
-    ACC: Any,
+    left: Any, x: Any, out: Any, bias: Any, channels: Any, extent: Any, *, GATHERING: Gathering
 ) -> None:
     """A workgroup per tile of a matrix for each part and group: ``out[s, channels]``.
 
@@ -181,8 +162,9 @@ def gathered_product(
     columns) depth`` elements, the padding that the device's layout wants, and a `Spot` for each row
     and column.
     """
+    TILING, ACC = GATHERING.tiling, kl.accumulator(x.dtype)
     BM, BN, BK = TILING[0:3]
-    product = GATHERING.product(GATHERING.window, channels, extent)
+    product = GATHERING.product(GATHERING.window, extent)
     m, n, depth = out.shape[1] // GATHERING.groups, out.shape[2] * out.shape[3], left.shape[2]
     rows, columns = kl.cdiv(m, BM), kl.cdiv(n, BN)
     index, batch = kl.group_id(0) % (rows * columns), kl.group_id(0) // (rows * columns)
@@ -218,13 +200,13 @@ def gathered_product(
         for k in range(kl.local_linear_id(), BK, kl.local_size(0)):
             by_row[ahead % 2, k] = product.by_row((ahead + 2) % deep * BK + k)
     if GATHERING.flat:
-        acc.map(finished, row, bias, ACTIVATION)
+        acc.map(finished, row, bias, GATHERING.activation)
         acc.store(out[part, row : row + BM, 0, column : column + BN])
     else:
         for i, j, value in kl.elements(acc):
             if row + i < m and column + j < n:
                 channel, place = group * m + row + i, column + j
-                result = finished(value, channel, j, 0, bias, ACTIVATION)
+                result = finished(value, channel, j, 0, bias, GATHERING.activation)
                 out[part, channel, place // out.shape[3], place % out.shape[3]] = result
 
 

@@ -49,6 +49,11 @@ class Transforms:
     output: Rows
 
     @property
+    def taps(self) -> int:
+        """r, of the filter."""
+        return self.inputs - self.results + 1
+
+    @property
     def filter_turned(self) -> Rows:
         """G^T (r, inputs)."""
         return _turned(self.filter)

@@ -14,6 +14,7 @@ from portable.conv.points import Transforms, transforms
 from portable.conv.product_kernels import multiply_many
 from portable.conv.tuning import winograd_choices
 from portable.conv.winograd_kernels import (
+    TilePlan,
     Tiles,
     transform_filters,
     transform_images,
@@ -79,6 +80,11 @@ class Winograd(Method):
         """Tiles of a block."""
         return int(self._choices[0]["T"])
 
+    @property
+    def plan(self) -> TilePlan:
+        """How workgroups transform tiles."""
+        return TilePlan(self.by, self.block, self.channels_fast)
+
     @cached_property
     def each(self) -> int:
         """Elements of workspace for a block."""
@@ -107,9 +113,8 @@ class Winograd(Method):
         matrix = (depth, count) if self.channels_fast else (count, depth)
         u = self.device.empty((1, by.inputs**2, shape.groups, *matrix), self.workspace_kind)
         if depth:
-            constants = {"BY": by, "TAPS": TAPS, "TURNED": turned, "ACC": self.workspace_kind}
             space = (depth, shape.filters)
-            transform_filters[space, None](w, self.turned(u)[0], **constants)
+            transform_filters[space, None](w, self.turned(u)[0], BY=by, TURNED=turned)
         return u
 
     def run(
@@ -133,11 +138,8 @@ class Winograd(Method):
             x,
             self.turned(v),
             self.tiles_from(first),
-            BY=self.by,
+            PLAN=self.plan,
             PADDING=self.shape.window.padding,
-            CHANNELS_FAST=self.channels_fast,
-            T=self.block,
-            ACC=self.workspace_kind,
         )
 
     def _multiply(self, u: Any, v: Any, m: Any) -> None:
@@ -169,10 +171,8 @@ class Winograd(Method):
             out,
             bias,
             self.tiles_from(first),
-            BY=self.by,
+            PLAN=self.plan,
             ACTIVATION=activation,
-            CHANNELS_FAST=self.channels_fast,
-            T=self.block,
             STAGED=staged,
         )
 

@@ -12,7 +12,6 @@ from typing import Any, Final
 
 from portable.conv.block_kernels import BlockPlan, convolve_blocks, pack_filters
 from portable.conv.block_transforms import LANES
-from portable.conv.geometry import TAPS
 from portable.conv.method import Method, most_workspace
 from portable.conv.tuning import tiles_of_blocks
 from portable.conv.winograd import Winograd
@@ -70,8 +69,7 @@ class WinogradBlocks(Method):
         u = self.device.empty(extents, kind)
         if self._depth:
             filters = shape.groups * self._panels * self.plan.filters
-            constants = {"BY": self.plan.by, "TAPS": TAPS, "TURNED": turned, "ACC": kind}
-            pack_filters[(self._depth, filters), None](w, u, **constants)
+            pack_filters[(self._depth, filters), None](w, u, BY=self.plan.by, TURNED=turned)
         return u
 
     def workspace(self) -> tuple[int, int]:
@@ -98,9 +96,7 @@ class WinogradBlocks(Method):
                 bias,
                 self.stages.tiles_from(first),
                 parts,
-                PLAN=self.plan,
-                ACTIVATION=activation,
-                ACC=self.workspace_kind,
+                PLAN=self.plan._replace(activation=activation),
             )
 
     @property

@@ -85,13 +85,7 @@ class WinogradGradient:
     def _transform_gradient(self, dy: Any, m: Any, first: int) -> None:
         forward = self.forward
         transform_gradient[forward.launch(m.shape[0], forward.shape.filters)](
-            dy,
-            forward.turned(m),
-            forward.tiles_from(first),
-            BY=forward.by,
-            CHANNELS_FAST=forward.channels_fast,
-            T=forward.block,
-            ACC=forward.workspace_kind,
+            dy, forward.turned(m), forward.tiles_from(first), PLAN=forward.plan
         )
 
     def _sum(self, m: Any, v: Any, sums: Any, tiles: int) -> None:

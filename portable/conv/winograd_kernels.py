@@ -2,8 +2,7 @@
 
 Of a tile each work-item transforms one channel, in registers. What is transformed is stored as so
 many matrices as a tile has elements, whose products `portable.linalg.gemm` makes. All arrays are
-seen as (N, C, H, W), however they lie; `CHANNELS_FAST` says whether neighbouring work-items take
-neighbouring channels or neighbouring tiles.
+seen as (N, C, H, W), however they lie.
 """
 
 from __future__ import annotations
@@ -17,6 +16,7 @@ from portable.lang.function import function
 from portable.lang.kernel import kernel
 
 __all__ = [
+    "TilePlan",
     "Tiles",
     "transform_filters",
     "transform_gradient",
@@ -52,7 +52,7 @@ def transformed(rows: Any, tile: Any, height: int) -> Any:
 
 
 @kernel
-def transform_filters(w: Any, u: Any, *, BY: Transforms, TAPS: int, TURNED: bool, ACC: Any) -> None:
+def transform_filters(w: Any, u: Any, *, BY: Transforms, TURNED: bool) -> None:
     """``u[e, g, k, c]`` is element e of the transformed filter ``w[g K + k, c]``.
 
     Where they are `TURNED` it is that of ``w[g C + c, k]``, its taps in the other order.
@@ -60,25 +60,17 @@ def transform_filters(w: Any, u: Any, *, BY: Transforms, TAPS: int, TURNED: bool
     c, k = kl.global_id(0), kl.global_id(1)
     filters, depth = u.shape[2], u.shape[3]
     if c < depth and k < u.shape[1] * filters:
-        full = transformed_filter(w, k, c, filters, depth, BY, TAPS, TURNED, ACC)
-        for i in kl.static_range(BY.inputs):
-            for j in kl.static_range(BY.inputs):
-                u[i * BY.inputs + j, k // filters, k % filters, c] = full[i, j]
+        full = transformed_filter(w, k, c, (filters, depth), BY, TURNED, u.dtype)
+        for e in kl.static_range(BY.inputs * BY.inputs):
+            u[e, k // filters, k % filters, c] = full[e // BY.inputs, e % BY.inputs]
 
 
 @function
 def transformed_filter(
-    w: Any,
-    k: Any,
-    c: Any,
-    filters: Any,
-    depth: Any,
-    BY: Transforms,
-    TAPS: int,
-    TURNED: bool,
-    ACC: Any,
+    w: Any, k: Any, c: Any, group: Any, BY: Transforms, TURNED: bool, ACC: Any
 ) -> Any:
-    """Channel c of filter k of all groups, which have so many filters and channels, transformed."""
+    """Channel c of filter k of all groups, each of so many filters and channels, transformed."""
+    (filters, depth), TAPS = group, BY.taps
     tile = kl.private((TAPS, TAPS), ACC)
     for i in kl.static_range(TAPS):
         for j in kl.static_range(TAPS):
@@ -108,19 +100,42 @@ class Tiles(NamedTuple):
         return image, row, inside - row * self.across
 
 
-@function
-def own_tile(channels: Any, CHANNELS_FAST: bool, T: int) -> Any:
-    """This work-item's tile, its channel, and whether it has one.
+class TilePlan(NamedTuple):
+    """How workgroups transform tiles, a constant of kernels.
 
-    Neighbouring workgroups take what lies together in memory: the channels of a block of ``T``
-    tiles, or of a tile.
+    Neighbouring workgroups take what lies together in memory: the channels of a block of tiles, or
+    of a tile.
+
+    Attributes
+    ----------
+    by : Transforms
+    tiles : int
+        Of a block.
+    channels_fast : bool
+        Whether neighbouring work-items take neighbouring channels, or neighbouring tiles.
     """
-    own, group = kl.local_id(0), kl.group_id(0)
-    if CHANNELS_FAST:
-        chunks = kl.cdiv(channels, kl.local_size(0))
-        channel = group % chunks * kl.local_size(0) + own
-        return group // chunks, channel, channel < channels
-    return group // channels * T + own, group % channels, own < T
+
+    by: Transforms
+    tiles: int
+    channels_fast: bool
+
+    @function
+    def own(self, channels: Any) -> Any:
+        """This work-item's tile, its channel, and whether it has one."""
+        item, group = kl.local_id(0), kl.group_id(0)
+        if self.channels_fast:
+            chunks = kl.cdiv(channels, kl.local_size(0))
+            channel = group % chunks * kl.local_size(0) + item
+            return group // chunks, channel, channel < channels
+        return group // channels * self.tiles + item, group % channels, item < self.tiles
+
+    @function
+    def keep(self, full: Any, out: Any, p: Any, channel: Any) -> None:
+        """Writes the elements of tile p of a channel, as `transform_images` has them."""
+        S, T = self.by.inputs, self.tiles
+        g, c = channel // out.shape[3], channel % out.shape[3]
+        for e in kl.static_range(S * S):
+            out[p // T, e, g, c, p % T] = full[e // S, e % S]
 
 
 @function
@@ -135,22 +150,13 @@ def line_of_tile(start: Any, i: Any, extent: Any, PADDED: bool) -> Any:
 
 
 @kernel
-def transform_images(
-    x: Any,
-    v: Any,
-    tiles: Any,
-    *,
-    BY: Transforms,
-    PADDING: Pair,
-    CHANNELS_FAST: bool,
-    T: int,
-    ACC: Any,
-) -> None:
+def transform_images(x: Any, v: Any, tiles: Any, *, PLAN: TilePlan, PADDING: Pair) -> None:
     """``v[b, e, g, c, t]`` is element e of tile ``first + b T + t`` of channel ``g C + c``.
 
     Tiles beyond the last one are made too, of what lies anywhere.
     """
-    p, channel, exists = own_tile(x.shape[1], CHANNELS_FAST, T)
+    BY, ACC = PLAN.by, v.dtype
+    p, channel, exists = PLAN.own(x.shape[1])
     if exists:
         n, row, column = tiles.place(p)
         n = kl.minimum(n, x.shape[0] - 1)
@@ -166,42 +172,28 @@ def transform_images(
                 if PADDING != (0, 0):
                     value = kl.where(above and beside, value, ACC(0))
                 tile[i, j] = value
-        full = transformed(BY.input, tile, BY.inputs)
-        g, c = channel // v.shape[3], channel % v.shape[3]
-        for i in kl.static_range(BY.inputs):
-            for j in kl.static_range(BY.inputs):
-                v[p // T, i * BY.inputs + j, g, c, p % T] = full[i, j]
+        PLAN.keep(transformed(BY.input, tile, BY.inputs), v, p, channel)
 
 
 @kernel
 def transform_results(
-    m: Any,
-    out: Any,
-    bias: Any,
-    tiles: Any,
-    *,
-    BY: Transforms,
-    ACTIVATION: Any,
-    CHANNELS_FAST: bool,
-    T: int,
-    STAGED: bool,
+    m: Any, out: Any, bias: Any, tiles: Any, *, PLAN: TilePlan, ACTIVATION: Any, STAGED: bool
 ) -> None:
     """The results of tiles ``first + b T + t`` from products ``m[b, e, g, k, t]``, activated.
 
     Where they are `STAGED`, rows of several tiles are put together in local memory, ``m**2 T``
     elements, so that neighbouring work-items write neighbours.
     """
-    p, channel, exists = own_tile(out.shape[1], CHANNELS_FAST, T)
-    R = BY.results
+    R, S, T = PLAN.by.results, PLAN.by.inputs, PLAN.tiles
+    p, channel, exists = PLAN.own(out.shape[1])
     full = kl.private((R, R), m.dtype)
     n, row, column = tiles.place(p)
     if exists:
-        tile = kl.private((BY.inputs, BY.inputs), m.dtype)
+        tile = kl.private((S, S), m.dtype)
         g, k = channel // m.shape[3], channel % m.shape[3]
-        for i in kl.static_range(BY.inputs):
-            for j in kl.static_range(BY.inputs):
-                tile[i, j] = m[p // T, i * BY.inputs + j, g, k, p % T]
-        made = transformed(BY.output, tile, BY.inputs)
+        for e in kl.static_range(S * S):
+            tile[e // S, e % S] = m[p // T, e, g, k, p % T]
+        made = transformed(PLAN.by.output, tile, S)
         added = m.dtype(0)
         if bias is not None:
             added = m.dtype(bias[channel])
@@ -233,23 +225,14 @@ def transform_results(
 
 
 @kernel
-def transform_gradient(
-    dy: Any,
-    m: Any,
-    tiles: Any,
-    *,
-    BY: Transforms,
-    CHANNELS_FAST: bool,
-    T: int,
-    ACC: Any,
-) -> None:
+def transform_gradient(dy: Any, m: Any, tiles: Any, *, PLAN: TilePlan) -> None:
     """``m[b, e, g, k, t]`` from the gradient by results of tile ``first + b T + t``.
 
     The transpose of `transform_results`; zero beyond the last tile.
     """
-    p, channel, exists = own_tile(dy.shape[1], CHANNELS_FAST, T)
+    p, channel, exists = PLAN.own(dy.shape[1])
     if exists:
-        R = BY.results
+        R, ACC = PLAN.by.results, m.dtype
         n, row, column = tiles.place(p)
         n = kl.minimum(n, dy.shape[0] - 1)
         tile = kl.private((R, R), ACC)
@@ -260,11 +243,7 @@ def transform_gradient(
                 value = ACC(dy[n, channel, line, kl.minimum(column * R + j, dy.shape[3] - 1)])
                 inside = above and column * R + j < dy.shape[3]
                 tile[i, j] = kl.where(inside, value, ACC(0))
-        full = transformed(BY.output_turned, tile, R)
-        g, k = channel // m.shape[3], channel % m.shape[3]
-        for i in kl.static_range(BY.inputs):
-            for j in kl.static_range(BY.inputs):
-                m[p // T, i * BY.inputs + j, g, k, p % T] = full[i, j]
+        PLAN.keep(transformed(PLAN.by.output_turned, tile, R), m, p, channel)
 
 
 @kernel
@@ -275,16 +254,14 @@ def transform_sums(u: Any, dw: Any, *, BY: Transforms) -> None:
     """
     c, k = kl.global_id(0), kl.global_id(1)
     if c < dw.shape[1] and k < dw.shape[0]:
-        g, own = k // u.shape[3], k % u.shape[3]
-        tile = kl.private((BY.inputs, BY.inputs), u.dtype)
-        for i in kl.static_range(BY.inputs):
-            for j in kl.static_range(BY.inputs):
-                tile[i, j] = 0
+        S, g, own = BY.inputs, k // u.shape[3], k % u.shape[3]
+        tile = kl.private((S, S), u.dtype)
+        for e in kl.static_range(S * S):
+            tile[e // S, e % S] = 0
         for s in range(u.shape[0]):
-            for i in kl.static_range(BY.inputs):
-                for j in kl.static_range(BY.inputs):
-                    tile[i, j] += u[s, i * BY.inputs + j, g, own, c]
-        full = transformed(BY.filter_turned, tile, BY.inputs)
-        for i in kl.static_range(len(BY.filter_turned)):
-            for j in kl.static_range(len(BY.filter_turned)):
+            for e in kl.static_range(S * S):
+                tile[e // S, e % S] += u[s, e, g, own, c]
+        full = transformed(BY.filter_turned, tile, S)
+        for i in kl.static_range(BY.taps):
+            for j in kl.static_range(BY.taps):
                 dw[k, c, i, j] = full[i, j]
