@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from math import prod
 from operator import index
 from typing import Any, Final
@@ -13,28 +12,23 @@ import numpy as np
 from portable.backend import Device
 from portable.dtypes import DType, dtype
 from portable.errors import DTypeError, ShapeError, UnsupportedError
+from portable.lang import random
 from portable.namespace import device_of_arrays, xp
-from portable.random import kernels
+from portable.random.kernels import Floats, Integers, Place, fill, lengthened, scaled
 
 __all__ = ["Generator"]
 
 _WORDS: Final = 2**64
 _STREAMS: Final = 2**32
 
-
-@dataclass(frozen=True, slots=True)
-class _Method:
-    """How a distribution is drawn: a helper, and how many numbers it makes of a block."""
-
-    draw: Any
-    count: int
-
-
-_UNIFORM: Final = (_Method(kernels.uniform32, 4), _Method(kernels.uniform64, 2))
-_NORMAL: Final = (_Method(kernels.normal32, 4), _Method(kernels.normal64, 2))
-_EXPONENTIAL: Final = (_Method(kernels.exponential32, 4), _Method(kernels.exponential64, 2))
-_SHORT: Final = _Method(kernels.integers32, 4)
-_LONG: Final = _Method(kernels.integers64, 2)
+_UNIFORM: Final = (Floats(random.uniform, scaled, 4), Floats(random.uniform64, scaled, 2))
+_NORMAL: Final = (Floats(random.normal, scaled, 4), Floats(random.normal64, scaled, 2))
+_EXPONENTIAL: Final = (
+    Floats(random.uniform, lengthened, 4),
+    Floats(random.uniform64, lengthened, 2),
+)
+_SHORT: Final = Integers(4)
+_LONG: Final = Integers(2)
 
 
 class Generator:
@@ -284,39 +278,32 @@ class Generator:
     def _floats(
         self,
         shape: int | tuple[int, ...],
-        methods: tuple[_Method, _Method],
+        draws: tuple[Floats, Floats],
         first: float,
         second: float,
         kind: Any,
     ) -> Any:
-        """An array of floats by the method for its width."""
+        """An array of floats, drawn by the one for its width."""
         found = dtype(kind)
         if not found.is_float:
             raise DTypeError(f"{found.name} is no real floating-point type")
         wide = found.bits == 64
         number = np.float64 if wide else np.float32
-        return self._filled(shape, found, methods[wide], number(first), number(second))
+        return self._filled(shape, found, draws[wide], number(first), number(second))
 
     def _filled(
-        self, shape: int | tuple[int, ...], kind: DType, method: _Method, first: Any, second: Any
+        self, shape: int | tuple[int, ...], kind: DType, draw: Floats | Integers, *numbers: Any
     ) -> Any:
         """A new array, and the generator moved past what it took."""
         space, extents = self._namespace(), _shape(shape)
         if kind.name == "float64" and not hasattr(space, "float64"):
             raise UnsupportedError("this device has no float64; ask for dtype='float32'")
         out = space.empty(prod(extents), dtype=getattr(space, kind.name))
-        blocks = -(-prod(extents) // method.count)
+        blocks = -(-prod(extents) // draw.count)
         if blocks:
-            kernels.fill[blocks, None](
-                out,
-                np.uint64(self._seed),
-                np.uint64(self._block),
-                np.uint32(self._stream),
-                first,
-                second,
-                DRAW=method.draw,
-                COUNT=method.count,
-            )
+            seed, block, stream = np.uint64(self._seed), np.uint64(self._block), self._stream
+            place = Place(seed, block, np.uint32(stream))
+            fill[blocks, None](out, place, *numbers, DRAW=draw)
         self._block = (self._block + blocks) % _WORDS
         return space.reshape(out, extents)
 

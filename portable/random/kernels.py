@@ -2,35 +2,45 @@
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
-from portable.dtypes import int64, uint32, uint64
+from portable.dtypes import uint32, uint64
 from portable.lang import random
 from portable.lang import words as kl
 from portable.lang.function import function
 from portable.lang.kernel import kernel
 
-__all__ = [
-    "exponential32",
-    "exponential64",
-    "fill",
-    "integers32",
-    "integers64",
-    "normal32",
-    "normal64",
-    "uniform32",
-    "uniform64",
-]
+__all__ = ["Floats", "Integers", "Place", "fill", "lengthened", "scaled"]
+
+
+class Place(NamedTuple):
+    """Where numbers come from: what `portable.lang.random` takes."""
+
+    seed: Any
+    block: Any
+    stream: Any
 
 
 @kernel
-def fill(
-    out: Any, seed: Any, block: Any, stream: Any, low: Any, size: Any, *, DRAW: Any, COUNT: int
-) -> None:
-    """``out[COUNT i:COUNT (i + 1)]`` from block ``block + i``; `low` and `size` go to `DRAW`."""
-    i = kl.global_id(0)
+def fill(out: Any, first: Any, low: Any, size: Any, *, DRAW: Any) -> None:
+    """``out[C i:C (i + 1)]`` of block i from the `first` on, C being ``DRAW.count``.
+
+    Parameters
+    ----------
+    out : array
+        In one dimension.
+    first : Place
+        The first block.
+    low, size : number
+        Told to ``DRAW.numbers``.
+    DRAW : Floats or Integers
+        What to draw.
+    """
+    i, COUNT = kl.global_id(0), DRAW.count
     if i * COUNT < out.shape[0]:
-        numbers = DRAW(seed, block + uint64(i), stream, low, size)
+        place = Place(first.seed, first.block + uint64(i), first.stream)
+        numbers = DRAW.numbers(place, low, size)
         if (i + 1) * COUNT <= out.shape[0]:
             kl.vstore(out, i * COUNT, kl.vector(*numbers))
         else:
@@ -39,93 +49,84 @@ def fill(
                     out[i * COUNT + lane] = numbers[lane]
 
 
-@function
-def uniform32(seed: Any, index: Any, stream: Any, low: Any, size: Any) -> Any:
-    """Four f32 from `low` to ``low + size``."""
-    return [low + size * x for x in random.uniform(seed, index, stream)]
+@dataclass(frozen=True)
+class Floats:
+    """Numbers of a distribution; a constant of `fill`.
+
+    Attributes
+    ----------
+    standard : Function
+        The numbers of a block, as of `portable.lang.random.uniform`.
+    moved : Function
+        What becomes of each, by `low` and `size`: `scaled` or `lengthened`.
+    count : int
+        Of a block.
+    """
+
+    standard: Any
+    moved: Any
+    count: int
+
+    @function
+    def numbers(self, place: Any, low: Any, size: Any) -> Any:
+        """Those of a block."""
+        return [self.moved(x, low, size) for x in self.standard(*place)]
 
 
 @function
-def uniform64(seed: Any, index: Any, stream: Any, low: Any, size: Any) -> Any:
-    """Two f64 from `low` to ``low + size``."""
-    return [low + size * x for x in random.uniform64(seed, index, stream)]
+def scaled(x: Any, low: Any, size: Any) -> Any:
+    """From 0 to 1, or of the standard normal distribution: from `low`, `size` times as far."""
+    return low + size * x
 
 
 @function
-def normal32(seed: Any, index: Any, stream: Any, mean: Any, deviation: Any) -> Any:
-    """Four f32 of a normal distribution."""
-    return [mean + deviation * x for x in random.normal(seed, index, stream)]
+def lengthened(x: Any, low: Any, scale: Any) -> Any:
+    """From 0 to 1: `low` and more, of an exponential distribution.
+
+    At most ``16.7 scale`` more in f32, and ``36.8 scale`` in f64.
+    """
+    return low - scale * kl.log1p(-x)
 
 
-@function
-def normal64(seed: Any, index: Any, stream: Any, mean: Any, deviation: Any) -> Any:
-    """Two f64 of a normal distribution."""
-    return [mean + deviation * x for x in random.normal64(seed, index, stream)]
+@dataclass(frozen=True)
+class Integers:
+    """Whole numbers, `size` of them from `low` on; a constant of `fill`.
 
+    D. Lemire, "Fast random integer generation in an interval", ACM TOMACS 29 (2019): the upper word
+    of x * size, unless the lower one is among the few that would make some results likelier.
 
-@function
-def exponential32(seed: Any, index: Any, stream: Any, low: Any, scale: Any) -> Any:
-    """Four f32, `low` and more, of an exponential distribution: at most ``16.7 scale`` more."""
-    return [low - scale * kl.log1p(-x) for x in random.uniform(seed, index, stream)]
+    Attributes
+    ----------
+    count : int
+        Of a block: 4 of one word each, `size` in u32 and not 0, or 2 of two words, `size` in u64,
+        0 meaning all 2**64.
+    """
 
+    count: int
 
-@function
-def exponential64(seed: Any, index: Any, stream: Any, low: Any, scale: Any) -> Any:
-    """Two f64, `low` and more, of an exponential distribution: at most ``36.8 scale`` more."""
-    return [low - scale * kl.log1p(-x) for x in random.uniform64(seed, index, stream)]
+    @function
+    def numbers(self, place: Any, low: Any, size: Any) -> Any:
+        """Those of a block."""
+        words = random.bits(*place)
+        lanes = range(0, 4, 4 // self.count)
+        return [low + low.dtype(self.bounded(words, lane, place, size)) for lane in lanes]
 
+    @function
+    def bounded(self, words: Any, lane: int, place: Any, size: Any) -> Any:
+        """A number below `size` from the words of a block, drawn again until it is fair."""
+        x = self.word(words, lane)
+        attempt = uint32(0)
+        if x * size < size:
+            threshold = (size.dtype(0) - size) % size
+            while x * size < threshold:
+                attempt += 1
+                x = self.word(random.bits(*place, attempt), lane)
+        upper = kl.mulhi(x, size)
+        return upper if self.count == 4 else kl.where(size == 0, x, upper)
 
-# -- integers -------------------------------------------------------------------------------------
-#
-# D. Lemire, "Fast random integer generation in an interval", ACM TOMACS 29 (2019): the upper word
-# of x * size, unless the lower one is among the few that would make some results likelier.
-
-
-@function
-def integers32(seed: Any, index: Any, stream: Any, low: Any, size: Any) -> Any:
-    """Four i64 from `low` to ``low + size - 1``, `size` from 1 to 2**32 - 1 in u32."""
-    words = random.bits(seed, index, stream)
-    return [
-        low + int64(bounded32(words, lane, seed, index, stream, size))
-        for lane in kl.static_range(4)
-    ]
-
-
-@function
-def bounded32(words: Any, lane: int, seed: Any, index: Any, stream: Any, size: Any) -> Any:
-    """A number below `size` from word `lane` of a block, drawn again until it is fair."""
-    x = words[lane]
-    attempt = uint32(0)
-    if x * size < size:
-        threshold = (uint32(0) - size) % size
-        while x * size < threshold:
-            attempt += 1
-            x = random.bits(seed, index, stream, attempt)[lane]
-    return kl.mulhi(x, size)
-
-
-@function
-def integers64(seed: Any, index: Any, stream: Any, low: Any, size: Any) -> Any:
-    """Two 64-bit integers from `low` on, `size` of them in u64; 0 means all 2**64."""
-    words = random.bits(seed, index, stream)
-    return [low + low.dtype(bounded64(words, lane, seed, index, stream, size)) for lane in (0, 2)]
-
-
-@function
-def bounded64(words: Any, lane: int, seed: Any, index: Any, stream: Any, size: Any) -> Any:
-    """As `bounded32`, of words `lane` and ``lane + 1``."""
-    x = joined(words[lane], words[lane + 1])
-    attempt = uint32(0)
-    if x * size < size:
-        threshold = (uint64(0) - size) % size
-        while x * size < threshold:
-            attempt += 1
-            again = random.bits(seed, index, stream, attempt)
-            x = joined(again[lane], again[lane + 1])
-    return kl.where(size == 0, x, kl.mulhi(x, size))
-
-
-@function
-def joined(high: Any, low: Any) -> Any:
-    """A u64 of two u32."""
-    return (uint64(high) << 32) | uint64(low)
+    @function
+    def word(self, words: Any, lane: int) -> Any:
+        """A u32, or a u64 of two."""
+        if self.count == 4:
+            return words[lane]
+        return (uint64(words[lane]) << 32) | uint64(words[lane + 1])

@@ -8,10 +8,9 @@ from typing import Any
 from portable import lang as kl
 from portable.lang.function import function
 from portable.lang.kernel import kernel
-from portable.primitives.maps.elementwise_kernel import Body
-from portable.primitives.moves.index_kernels import Where, checked, named
+from portable.primitives.moves.index_kernels import Where
 
-__all__ = ["gather", "gather_along"]
+__all__ = ["gather"]
 
 
 @dataclass(frozen=True)
@@ -27,10 +26,9 @@ class _Gathered:
     @function
     def row(self, outer: Any) -> Any:
         """Where in `x` the row lies, unless it is what the indices are for."""
-        if self.out.ndim - 1 == self.where.axis:
+        if self.where.along or self.out.ndim - 1 == self.where.axis:
             return None
-        given = named(self.indices, outer[self.where.axis])
-        return self.where.chosen(self.x, given, self.flag, outer)
+        return self.where.chosen(self.x, self.where.named(self.indices, outer), self.flag, outer)
 
     @function
     def do(self, outer: Any, row: Any, j: Any, lanes: Any) -> None:
@@ -38,7 +36,7 @@ class _Gathered:
         if row is not None:
             found = kl.vload(self.x, *row, j, lanes=lanes)
         elif lanes == 1:
-            found = self.one(named(self.indices, j), (*outer, j))
+            found = self.one(self.where.named(self.indices, (*outer, j)), (*outer, j))
         else:
             given = [kl.vload(index, j, lanes=lanes) for index in self.indices]
             numbers = kl.static_range(lanes)
@@ -54,14 +52,14 @@ class _Gathered:
 
 @kernel
 def gather(x: Any, indices: Any, flag: Any, out: Any, *, WHERE: Any, SHARE: Any) -> None:
-    """``out[..., n, ...] = x[..., i[n], j[n], ..., ...]``.
+    """``out[..., n, ...] = x[..., i[n], j[n], ..., ...]``, or ``x[..., i[..., n, ...], ...]``.
 
     Parameters
     ----------
     x : array
         What is read.
     indices : tuple of array
-        ``i, j, ...``, of integers and one shape: see `index_kernels.Where.chosen`.
+        ``i, j, ...``, of integers and one shape: see `index_kernels.Where`.
     flag : array or None
         Its only element is set if an index is out of range; without it none is.
     out : array
@@ -72,39 +70,3 @@ def gather(x: Any, indices: Any, flag: Any, out: Any, *, WHERE: Any, SHARE: Any)
         How work-items share `out`.
     """
     SHARE.sweep(out.shape, _Gathered(x, indices, flag, out, WHERE))
-
-
-@dataclass(frozen=True)
-class _Along(Body):
-    """What a sweep does to an element of the result."""
-
-    x: Any
-    index: Any
-    flag: Any
-    out: Any
-    axis: int
-
-    @function
-    def do(self, outer: Any, row: Any, j: Any, lanes: Any) -> None:
-        """Copies it."""
-        at = (*outer, j)
-        place = checked(self.index[*at], self.x.shape[self.axis], self.flag)
-        self.out[*at] = self.x[*at[: self.axis], place, *at[self.axis + 1 :]]
-
-
-@kernel
-def gather_along(x: Any, index: Any, flag: Any, out: Any, *, AXIS: int, SHARE: Any) -> None:
-    """``out[..., n, ...] = x[..., index[..., n, ...], ...]``, `n` being in dimension `AXIS`.
-
-    Parameters
-    ----------
-    x, index, out : array
-        Of shapes that differ in that dimension only; `index` is of integers, as long as `out`.
-    flag : array
-        Its only element is set if an index is out of range.
-    AXIS : int
-        The dimension.
-    SHARE : Share
-        How work-items share `out`, an element at a time.
-    """
-    SHARE.sweep(out.shape, _Along(x, index, flag, out, AXIS))

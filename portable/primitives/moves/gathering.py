@@ -13,7 +13,7 @@ from portable.primitives.base.recipe import Plans, Recipe
 from portable.primitives.base.storage import contiguous_strides
 from portable.primitives.maps.elementwise_kernel import Share
 from portable.primitives.maps.work import vector_lanes, work_of
-from portable.primitives.moves.gather_kernels import gather, gather_along
+from portable.primitives.moves.gather_kernels import gather
 from portable.primitives.moves.index_kernels import Where
 from portable.primitives.moves.positions import bad_index_flag, check_flag, check_in
 from portable.primitives.moves.selection import Selection, spread
@@ -97,8 +97,8 @@ def _write_along(arrays: tuple[Any, ...], axis: int) -> Callable[..., Any]:
             for a, to in ((x, wide), (index, shape))
         )
         chunk, rows, ndrange, group = work_of(shape, 1, x.device.capabilities, strided=False)
-        how = {"AXIS": axis, "SHARE": Share(1, chunk, rows, False)}
-        recipe.launch(gather_along, ndrange, group, x, index, flag, out, **how)
+        how = {"WHERE": Where(axis, along=True), "SHARE": Share(1, chunk, rows, False)}
+        recipe.launch(gather, ndrange, group, x, (index,), flag, out, **how)
     return recipe.finish(out)
 
 

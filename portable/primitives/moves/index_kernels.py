@@ -45,10 +45,21 @@ class Where:
     ----------
     axis, count : int
         The first of them, and how many they are.
+    along : bool
+        Whether indices have an element for each of the selection, instead of for each place in the
+        dimension `axis` of that.
     """
 
     axis: int
-    count: int
+    count: int = 1
+    along: bool = False
+
+    @function
+    def named(self, indices: Any, at: Any) -> Any:
+        """What arrays of indices hold for the element `at` of a selection."""
+        if self.along:
+            return [index[*at] for index in indices]
+        return named(indices, at[self.axis])
 
     @function
     def chosen(self, x: Any, given: Any, flag: Any, at: Any) -> Any:

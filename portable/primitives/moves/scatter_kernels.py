@@ -91,5 +91,5 @@ def scatter(
             outer = unravelled(row, lead)
             for m in range(start, stop):
                 at = (*outer, m)
-                target = WHERE.chosen(x, named(indices, at[WHERE.axis]), None, at)
+                target = WHERE.chosen(x, WHERE.named(indices, at), None, at)
                 put(x, target, values if NUMBER else values[*at])
