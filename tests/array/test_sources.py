@@ -25,7 +25,7 @@ from portable.lang.signature import (
     StaticSpec,
 )
 from portable.primitives.maps.elementwise_kernel import Formula, Share
-from portable.primitives.maps.exchange_kernels import exchange_tiles
+from portable.primitives.maps.exchange_kernels import Tiles, exchange_tiles
 from portable.primitives.masks.compaction_kernels import Results
 from portable.primitives.masks.mask_assignment_kernels import Assigned, Cut, fill
 from portable.primitives.masks.mask_kernels import Mask, pack_by_workgroup, take_by_workgroup
@@ -349,9 +349,7 @@ LAUNCHES: dict[str, tuple[Kernel, tuple[int, int, int], tuple[Any, ...], dict[st
         (all_of(CROSSWISE), MATRIX),
         {
             "FORMULA": Formula(kl.negative, ("crosswise",), (None,)),
-            "WIDTH": 32,
-            "TALL": 8,
-            "LANES": 2,
+            "CUT": Tiles(32, 8, 2),
         },
     ),
     "sort": (

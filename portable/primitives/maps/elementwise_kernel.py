@@ -155,14 +155,14 @@ class Formula:
     kinds: Any
 
     @function
+    def operands(self, arrays: Any) -> Any:
+        """What `taken` is told first, of each."""
+        return tuple(zip(arrays, self.how, self.kinds, strict=True))
+
+    @function
     def value(self, arrays: Any, outer: Any, j: Any, lanes: Any) -> Any:
         """The operation on operands' elements, or on `lanes` of them."""
-        return self.op(
-            *[
-                taken(arrays[n], self.how[n], self.kinds[n], outer, j, lanes)
-                for n in kl.static_range(len(self.how))
-            ]
-        )
+        return self.op(*[taken(*operand, outer, j, lanes) for operand in self.operands(arrays)])
 
 
 @dataclass(frozen=True)

@@ -19,6 +19,8 @@ from portable.primitives.maps.elementwise_kernel import Formula
 from portable.primitives.maps.exchange_kernels import (
     CROSSWISE,
     CROSSWISE_REVERSED,
+    Blocks,
+    Tiles,
     exchange_blocks,
     exchange_tiles,
 )
@@ -118,12 +120,9 @@ def exchange_launch(
         vector = operation.vector and not compute.is_complex
         lanes = _lanes((*kinds, compute), out.shape, capabilities) if vector else 1
         block = _block(out.shape, capabilities)
-        line = lanes * out.dtype.itemsize
-        constants = {"FORMULA": formula, "BLOCK": block, "EDGE": share.tile, "LANES": lanes}
-        constants |= {
-            "ALONG": line < capabilities.cache_line,
-            "STREAMING": streams(out.nbytes, capabilities),
-        }
+        along = lanes * out.dtype.itemsize < capabilities.cache_line
+        streaming = streams(out.nbytes, capabilities)
+        cut: Blocks | Tiles = Blocks(block, share.tile, lanes, along, streaming)
         launcher = exchange_blocks[_squares(out.shape, block), 1]
     else:
         lanes = 1
@@ -131,9 +130,10 @@ def exchange_launch(
             lanes = _tile_lanes(args, formula.how, out, capabilities)
         width = _width(lanes, share)
         tall = share.group // width
-        constants = {"FORMULA": formula, "WIDTH": width, "TALL": tall, "LANES": lanes}
+        cut = Tiles(width, tall, lanes)
         tiles = _squares(out.shape, width * lanes)
         launcher = exchange_tiles[(tiles * width, tall), (width, tall)]
+    constants = {"FORMULA": formula, "CUT": cut}
     return repeatable(launcher, (tuple(args), out), constants, disjoint=disjoint)
 
 

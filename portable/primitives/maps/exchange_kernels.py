@@ -17,7 +17,14 @@ from portable.lang.function import function
 from portable.lang.kernel import kernel
 from portable.primitives.maps.elementwise_kernel import Formula, taken, unravelled
 
-__all__ = ["CROSSWISE", "CROSSWISE_REVERSED", "exchange_blocks", "exchange_tiles"]
+__all__ = [
+    "CROSSWISE",
+    "CROSSWISE_REVERSED",
+    "Blocks",
+    "Tiles",
+    "exchange_blocks",
+    "exchange_tiles",
+]
 
 _AHEAD = 2
 """Squares further along the columns that are fetched meanwhile."""
@@ -89,6 +96,8 @@ def rows_of(x: Any, how: Any, kind: Any, outer: Any, row: Any, column: Any, LANE
     """The vectors of a crosswise operand for the rows of a square of `LANES`, converted."""
     first = along_column(x, how, row, LANES)
     ahead = _AHEAD * LANES if how == CROSSWISE else -_AHEAD * LANES
+    if LANES == 1:
+        ahead = 0
     columns = [
         kl.vload(x, *outer, first, column + k, lanes=LANES, axis=x.ndim - 2, ahead=ahead)
         for k in kl.static_range(LANES)
@@ -108,28 +117,21 @@ def place_of(row: Any, LANES: Any) -> Any:
     return row % LANES, row // LANES
 
 
-@function
-def bring(
-    tile: Any, x: Any, how: Any, outer: Any, top: Any, left: Any, WIDTH: Any, TALL: Any, LANES: Any
-) -> None:
-    """Puts a square of an operand into a tile, neighbouring work-items reading neighbours.
+@dataclass(frozen=True)
+class Tiles:
+    """How a workgroup does a square by tiles in local memory; a constant of `exchange_tiles`.
 
-    Each takes squares of `LANES`, whose elements change places in its registers.
+    Attributes
+    ----------
+    width, tall : int
+        Work-items along the square's edge, and across.
+    lanes : int
+        Elements of a vector, which each takes at a time.
     """
-    i, j = kl.local_id(0) * LANES, kl.local_id(1)
-    down, across = x.shape[x.ndim - 2], x.shape[x.ndim - 1]
-    for k in kl.static_range(0, WIDTH, TALL):
-        far = (j + k) * LANES
-        if LANES > 1 and top + i + LANES <= down and left + far + LANES <= across:
-            rows = rows_of(x, how, None, outer, top + i, left + far, LANES)
-            for r in kl.static_range(LANES):
-                kl.vstore(tile, r, kl.local_id(0), far, rows[r])
-        else:
-            for r in kl.static_range(LANES):
-                for c in kl.static_range(LANES):
-                    if (top + i + r < down) & (left + far + c < across):
-                        row = along_column(x, how, top + i + r, 1)
-                        tile[r, kl.local_id(0), far + c] = x[*outer, row, left + far + c]
+
+    width: int
+    tall: int
+    lanes: int
 
 
 @dataclass(frozen=True)
@@ -142,58 +144,95 @@ class _Square:
     outer: Any
     top: Any
     left: Any
+    cut: Tiles
 
     @function
-    def operand(self, n: Any, down: Any, across: Any, lanes: Any, LANES: Any) -> Any:
-        """Neighbours of an operand, `down` and `across` into the square."""
-        how, kind = self.formula.how[n], self.formula.kinds[n]
-        if lies_across(how):
-            place = (*place_of(down, LANES), across)
-            return converted(kl.vload(self.tiles[n], *place, lanes=lanes), kind)
-        outer = (*self.outer, self.top + down)
-        return taken(self.arrays[n], how, kind, outer, self.left + across, lanes)
+    def bring(self, x: Any, how: Any, tile: Any) -> None:
+        """Puts an operand's square into a tile, neighbouring work-items reading neighbours.
+
+        Each takes squares of vectors, whose elements change places in its registers.
+        """
+        LANES, top, left = self.cut.lanes, self.top, self.left
+        i, j = kl.local_id(0) * LANES, kl.local_id(1)
+        down, across = x.shape[x.ndim - 2], x.shape[x.ndim - 1]
+        for k in kl.static_range(0, self.cut.width, self.cut.tall):
+            far = (j + k) * LANES
+            if LANES > 1 and top + i + LANES <= down and left + far + LANES <= across:
+                rows = rows_of(x, how, None, self.outer, top + i, left + far, LANES)
+                for r in kl.static_range(LANES):
+                    kl.vstore(tile, r, kl.local_id(0), far, rows[r])
+            else:
+                for r in kl.static_range(LANES):
+                    for c in kl.static_range(LANES):
+                        if (top + i + r < down) & (left + far + c < across):
+                            row = along_column(x, how, top + i + r, 1)
+                            tile[r, kl.local_id(0), far + c] = x[*self.outer, row, left + far + c]
 
     @function
-    def value(self, down: Any, across: Any, lanes: Any, LANES: Any) -> Any:
+    def value(self, down: Any, across: Any, lanes: Any) -> Any:
         """The operation on neighbours, `down` and `across` into the square."""
-        return self.formula.op(
-            *[
-                self.operand(n, down, across, lanes, LANES)
-                for n in kl.static_range(len(self.formula.how))
-            ]
-        )
+        place = (*place_of(down, self.cut.lanes), across)
+        values = [
+            taken(*operand, (*self.outer, self.top + down), self.left + across, lanes)
+            if tile is None
+            else converted(kl.vload(tile, *place, lanes=lanes), operand[2])
+            for operand, tile in zip(self.formula.operands(self.arrays), self.tiles, strict=True)
+        ]
+        return self.formula.op(*values)
 
 
 @kernel
-def exchange_tiles(
-    arrays: Any, out: Any, *, FORMULA: Any, WIDTH: int, TALL: int, LANES: int
-) -> None:
-    """``out = OP(*arrays)``: a workgroup of ``WIDTH, TALL`` does a square of `WIDTH` vectors."""
-    EDGE = WIDTH * LANES
+def exchange_tiles(arrays: Any, out: Any, *, FORMULA: Any, CUT: Any) -> None:
+    """``out = OP(*arrays)``: a workgroup does a square of ``CUT.width`` vectors."""
+    LANES, EDGE = CUT.lanes, CUT.width * CUT.lanes
     down, across = out.shape[out.ndim - 2], out.shape[out.ndim - 1]
     top, left, outer = square(kl.group_id(0), out.shape, EDGE)
     tiles = [
-        kl.local((LANES, WIDTH, EDGE + LANES), x.dtype) if lies_across(how) else None
+        kl.local((LANES, CUT.width, EDGE + LANES), x.dtype) if lies_across(how) else None
         for x, how in zip(arrays, FORMULA.how, strict=True)
     ]
+    here = _Square(FORMULA, arrays, tiles, outer, top, left, CUT)
     for x, how, tile in zip(arrays, FORMULA.how, tiles, strict=True):
         if tile is not None:
-            bring(tile, x, how, outer, top, left, WIDTH, TALL, LANES)
+            here.bring(x, how, tile)
     kl.barrier()
-    here = _Square(FORMULA, arrays, tiles, outer, top, left)
     i, j = kl.local_id(0) * LANES, kl.local_id(1)
-    for k in kl.static_range(0, EDGE, TALL):
+    for k in kl.static_range(0, EDGE, CUT.tall):
         row = top + j + k
         if row < down:
             if LANES > 1 and left + i + LANES <= across:
-                kl.vstore(out, *outer, row, left + i, here.value(j + k, i, LANES, LANES))
+                kl.vstore(out, *outer, row, left + i, here.value(j + k, i, LANES))
             else:
                 for c in kl.static_range(LANES):
                     if left + i + c < across:
-                        out[*outer, row, left + i + c] = here.value(j + k, i + c, 1, LANES)
+                        out[*outer, row, left + i + c] = here.value(j + k, i + c, 1)
 
 
 # -- in whole vectors -----------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Blocks:
+    """How a work-item that is alone does a square; a constant of `exchange_blocks`.
+
+    Attributes
+    ----------
+    block, edge : int
+        Edges of the square, and of those within which it stays for a while, so that lines of the
+        caches and pages of which it took a part are at hand for the next.
+    lanes : int
+        Elements of a vector.
+    along : bool
+        Whether it goes along the result's rows first.
+    streaming : bool
+        Whether the result is more than the caches hold.
+    """
+
+    block: int
+    edge: int
+    lanes: int
+    along: bool
+    streaming: bool
 
 
 @dataclass(frozen=True)
@@ -206,64 +245,40 @@ class _Block:
     outer: Any
 
     @function
-    def whole(self, row: Any, column: Any, LANES: Any, STREAMING: Any) -> None:
+    def square(self, row: Any, column: Any, LANES: Any, STREAMING: Any) -> None:
         """Does a square of `LANES`, whole vectors at a time."""
-        operands = tuple(zip(self.arrays, self.formula.how, self.formula.kinds, strict=True))
-        turned_rows = [
-            rows_of(x, how, kind, self.outer, row, column, LANES) if lies_across(how) else None
-            for x, how, kind in operands
+        operands = self.formula.operands(self.arrays)
+        across = [
+            rows_of(*operand, self.outer, row, column, LANES) if lies_across(operand[1]) else None
+            for operand in operands
         ]
         for r in kl.static_range(LANES):
             outer = (*self.outer, row + r)
             values = [
                 taken(*operand, outer, column, LANES) if rows is None else rows[r]
-                for operand, rows in zip(operands, turned_rows, strict=True)
+                for operand, rows in zip(operands, across, strict=True)
             ]
             kl.vstore(self.out, *outer, column, self.formula.op(*values), streaming=STREAMING)
 
-    @function
-    def one(self, row: Any, column: Any) -> None:
-        """Does one element."""
-        values = [
-            converted(x[*self.outer, along_column(x, how, row, 1), column], kind)
-            if lies_across(how)
-            else taken(x, how, kind, (*self.outer, row), column, 1)
-            for x, how, kind in zip(self.arrays, self.formula.how, self.formula.kinds, strict=True)
-        ]
-        self.out[*self.outer, row, column] = self.formula.op(*values)
-
 
 @kernel
-def exchange_blocks(
-    arrays: Any,
-    out: Any,
-    *,
-    FORMULA: Any,
-    BLOCK: int,
-    EDGE: int,
-    LANES: int,
-    ALONG: bool,
-    STREAMING: bool,
-) -> None:
-    """``out = OP(*arrays)``: a work-item does a square of `BLOCK`, in squares of `LANES` vectors.
-
-    Those follow each other within squares of `EDGE`, so that lines of the caches and pages of which
-    one took a part are at hand for the next; along the result's rows first if `ALONG`.
-    """
+def exchange_blocks(arrays: Any, out: Any, *, FORMULA: Any, CUT: Any) -> None:
+    """``out = OP(*arrays)``: a work-item does a square of ``CUT.block``, square by square."""
+    LANES, EDGE = CUT.lanes, CUT.edge
     down, across = out.shape[out.ndim - 2], out.shape[out.ndim - 1]
-    block_top, block_left, outer = square(kl.global_id(0), out.shape, BLOCK)
+    block_top, block_left, outer = square(kl.global_id(0), out.shape, CUT.block)
     here = _Block(FORMULA, arrays, out, outer)
-    bottom = kl.minimum(block_top + BLOCK, down)
-    right = kl.minimum(block_left + BLOCK, across)
+    bottom = kl.minimum(block_top + CUT.block, down)
+    right = kl.minimum(block_left + CUT.block, across)
     for left in range(block_left, right, EDGE):
         for top in range(block_top, bottom, EDGE):
             for far in range(0, EDGE, LANES):
                 for near in range(0, EDGE, LANES):
-                    row, column = (far, near) if ALONG else (near, far)
+                    row, column = (far, near) if CUT.along else (near, far)
                     row, column = row + top, column + left
                     if LANES > 1 and row + LANES <= bottom and column + LANES <= right:
-                        here.whole(row, column, LANES, STREAMING)
+                        here.square(row, column, LANES, CUT.streaming)
                     else:
                         for r in range(row, kl.minimum(row + LANES, bottom)):
                             for c in range(column, kl.minimum(column + LANES, right)):
-                                here.one(r, c)
+                                here.square(r, c, 1, False)

@@ -286,7 +286,7 @@ ARRAYS: Final = (
     ),
     fault(
         "a square at the edge is read without a guard",
-        PRIMITIVES + "maps.exchange_kernels:bring",
+        PRIMITIVES + "maps.exchange_kernels:_Square.bring",
         "(top + i + r < down) & (left + far + c < across)",
         "(top + i + r < down)",
         "transposed_sums",
