@@ -15,7 +15,7 @@ from portable.primitives.reductions.axis import (
     launch_by_workgroup,
     lies_crosswise,
 )
-from portable.primitives.reductions.best_kernels import Best, best_blocks
+from portable.primitives.reductions.best_kernels import Best, BestOfBlocks
 from portable.primitives.reductions.merging import Merge
 from portable.primitives.reductions.tuning import best_for
 
@@ -39,8 +39,6 @@ def best_along_last(recipe: Recipe, x: Any, largest: bool) -> Any:
     place = int32 if x.shape[-1] < 2**31 else int64
     if lies_crosswise(x):
         values, places = _columns(recipe, x, largest, place)
-    elif x.device.capabilities.lone_work_items:
-        values, places = _blocks(recipe, x, largest)
     else:
         values, places = _by_workgroup(recipe, x, None, largest, place)
     while places.shape[-1] > 1:
@@ -57,22 +55,16 @@ def _new(recipe: Recipe, x: Any, sections: int) -> tuple[Any, Any]:
 def _by_workgroup(
     recipe: Recipe, x: Any, places: Any, largest: bool, place: DType
 ) -> tuple[Any, Any]:
-    lanes = lanes_for(x, place, -1) if places is None else 1
+    kind, in_blocks = x.dtype.register, x.device.capabilities.lone_work_items and places is None
+    lanes = lanes_for(x, x.dtype if in_blocks else place, -1) if places is None else 1
     how = cut(x, lanes)
     found = _new(recipe, x, how.sections)
-    fold = Best(largest, x.dtype.register, place, lanes)
+    fold = Best(largest, kind, place, lanes)
+    if in_blocks:
+        op, neutral = (kl.maximum, lowest) if largest else (kl.minimum, highest)
+        merge = Merge(op, kind, neutral(x.dtype), lanes=lanes)
+        fold = BestOfBlocks(largest, kind, place, lanes, merge, _BLOCK)
     launch_by_workgroup(recipe, (x, places), found, fold, how)
-    return found
-
-
-def _blocks(recipe: Recipe, x: Any, largest: bool) -> tuple[Any, Any]:
-    lanes = lanes_for(x, x.dtype, -1)
-    how = cut(x, lanes)
-    found = _new(recipe, x, how.sections)
-    op, neutral = (kl.maximum, lowest) if largest else (kl.minimum, highest)
-    merge = Merge(op, x.dtype.register, neutral(x.dtype), lanes=lanes)
-    constants = {"MERGE": merge, "LARGEST": largest, "BLOCK": _BLOCK, "CUT": how.constant}
-    recipe.launch(best_blocks, how.groups, 1, x, *found, **constants)
     return found
 
 

@@ -7,11 +7,10 @@ from typing import Any
 
 from portable import lang as kl
 from portable.lang.function import function
-from portable.lang.kernel import kernel
 from portable.primitives.maps.elementwise_kernel import lane_numbers
 from portable.primitives.reductions.merging import CHAINS
 
-__all__ = ["Best", "best_blocks"]
+__all__ = ["Best", "BestOfBlocks"]
 
 
 @function
@@ -126,47 +125,41 @@ class Best:
         return best.value, best.place
 
 
-@kernel
-def best_blocks(
-    x: Any, values: Any, out: Any, *, MERGE: Any, LARGEST: bool, BLOCK: int, CUT: Any
-) -> None:
-    """The least or greatest element of each section of the last axis, and its position.
+@dataclass(frozen=True)
+class BestOfBlocks(Best):
+    """The same for work-items that do long stretches alone.
 
-    For work-items that do long stretches alone: each finds the best value of every `BLOCK`
-    elements of its section, and then where in the first of the best blocks that is. So it compares
-    no positions, which costs several times as much where many small elements make a vector.
+    Each finds the best value of every `block` elements of its section, and then where in the first
+    of the best blocks that is. So it compares no positions, which costs several times as much where
+    many small elements make a vector.
 
-    Parameters
+    Attributes
     ----------
-    x : array
-        What is read.
-    values, out : array
-        The best value of each section, and its position.
-    MERGE : Merge
+    merge : Merge
         Finds the better value of two.
-    LARGEST : bool
-        Whether the greatest are looked for.
-    BLOCK : int
+    block : int
         Elements of which the best value is found at a time.
-    CUT : Sections
-        How rows are cut.
     """
-    lead = x.shape[: x.ndim - 1]
-    own = CUT.own(lead, x.shape[x.ndim - 1])
-    outer, place, jump = own.outer, own.first, CHAINS * MERGE.lanes
-    best = x[*outer, place]
-    for block in range(place, own.stop, BLOCK):
-        end = kl.minimum(block + BLOCK, own.stop)
-        value = MERGE.along(x, outer, block, end, jump, 1, CHAINS)
-        if wins(value, best, LARGEST):
-            best = value
-            place = block
-    here = False
-    while not here:
-        end = kl.minimum(place + 4 * jump, own.stop)
-        here = same(MERGE.along(x, outer, place, end, jump, 1, CHAINS), best)
-        place = kl.where(here, place, place + 4 * jump)
-    while not same(x[*outer, place], best):
-        place = place + 1
-    values[*outer, own.number] = best
-    out[*outer, own.number] = kl.cast(place, kl.i64)
+
+    merge: Any
+    block: int
+
+    @function
+    def of_section(self, arrays: Any, own: Any, WIDTH: Any) -> Any:
+        """The best of a section."""
+        x, place, jump = arrays[0], own.first, CHAINS * self.lanes
+        best = x[*own.outer, place]
+        for block in range(place, own.stop, self.block):
+            end = kl.minimum(block + self.block, own.stop)
+            value = self.merge.along(x, own.outer, block, end, jump, 1, CHAINS)
+            if wins(value, best, self.largest):
+                best = value
+                place = block
+        here = False
+        while not here:
+            end = kl.minimum(place + 4 * jump, own.stop)
+            here = same(self.merge.along(x, own.outer, place, end, jump, 1, CHAINS), best)
+            place = kl.where(here, place, place + 4 * jump)
+        while not same(x[*own.outer, place], best):
+            place = place + 1
+        return Found(best, kl.cast(place, self.place))
