@@ -7,9 +7,11 @@ from typing import Any, Final
 
 import numpy as np
 
-from portable.collectives import Collectives
+from portable.collectives import Collectives, Writer
 from portable.errors import DTypeError
-from portable_backends.peer_copies import copy, offered, opened
+from portable_backends.peer_copies import Offer, offered, opened
+from portable_backends.peer_signals import Signals, opened_signals, words_for
+from portable_backends.peer_writer import PeerWriter, awaited
 
 __all__ = ["in_one_process", "joined", "key"]
 
@@ -76,6 +78,9 @@ class _Part(Collectives):
         self._rank = rank
         self._size = size
         self._beside: Any = None
+        self._words: Any = None
+        self._signals: Signals | None = None
+        self._nothing: Any = None
 
     def all_reduce(self, x: Any, out: Any, op: str) -> None:
         """Enqueued on the current stream."""
@@ -89,7 +94,7 @@ class _Part(Collectives):
         self._communicator.allReduce(
             x.data.ptr, out.data.ptr, x.size, self._type(x), self._operation(op), beside.ptr
         )
-        return _awaited(beside.record())
+        return awaited(beside)
 
     def reduce_scatter(self, x: Any, out: Any, op: str) -> None:
         """Enqueued on the current stream."""
@@ -117,39 +122,39 @@ class _Part(Collectives):
                 source, out.data.ptr, x.size, self._type(x), root, beside.ptr
             )
         self._nccl.groupEnd()
-        return _awaited(beside.record())
+        return awaited(beside)
 
     def offer(self, arrays: Sequence[Any]) -> object | None:
-        """Where their memory is, for others."""
-        return offered(arrays)
+        """Where their memory is, for others, and where the words are that others write."""
+        mine = offered(arrays)
+        if mine is None:
+            return None
+        if self._words is None:
+            self._words = words_for(self._size)
+        words = offered([self._words])
+        return None if words is None else (mine, words)
 
-    def writer(
-        self, offers: Sequence[Any]
-    ) -> Callable[[Sequence[tuple[Any, int]]], Callable[[], None]] | None:
+    def writer(self, offers: Sequence[tuple[Offer, Offer]]) -> Writer | None:
         """Its copy engines write, on the same stream as `start_gather`."""
-        places = opened(offers)
+        places = opened([arrays for arrays, _ in offers])
         if places is None:
             return None
-        import cupy
+        if self._signals is None:
+            words = [words for _, words in offers]
+            self._signals = opened_signals(self._words, words, self._rank)
+            self._own_stream()  # others may want it to be let go before anything is sent
+        if self._signals is None:
+            return None
+        return PeerWriter(places, self._signals, self._rank, self._stream_beside, self._meet)
 
-        nothing = cupy.zeros(1, np.int32)
-
-        def start(writes: Sequence[tuple[Any, int]]) -> Callable[[], None]:
-            beside = self._stream_beside()
-            self._meet(nothing, beside.ptr)  # all are ready to be written to
-            for array, number in writes:
-                for addresses in places.addresses:
-                    if addresses[number] != array.data.ptr:
-                        copy(addresses[number], array, beside.ptr)
-            self._meet(nothing, beside.ptr)  # all have written
-            return _awaited(beside.record())
-
-        return start
-
-    def _meet(self, nothing: Any, stream: int) -> None:
+    def _meet(self, stream: Any) -> None:
         """Has a stream wait until those of all devices have come as far: they add up nothing."""
-        address, kind = nothing.data.ptr, self._type(nothing)
-        self._communicator.allReduce(address, address, 1, kind, self._operation("sum"), stream)
+        if self._nothing is None:
+            import cupy
+
+            self._nothing = cupy.zeros(1, np.int32)
+        address, kind = self._nothing.data.ptr, self._type(self._nothing)
+        self._communicator.allReduce(address, address, 1, kind, self._operation("sum"), stream.ptr)
 
     def start_broadcast(self, x: Any, root: int) -> Callable[[], None]:
         """On the same stream as `start_gather`."""
@@ -157,20 +162,29 @@ class _Part(Collectives):
         self._communicator.broadcast(
             x.data.ptr, x.data.ptr, x.size, self._type(x), root, beside.ptr
         )
-        return _awaited(beside.record())
+        return awaited(beside)
 
     def _stream_beside(self) -> Any:
         """The stream for what goes on beside, after all that the current one was given so far."""
         import cupy
 
+        beside = self._own_stream()
+        beside.wait_event(cupy.cuda.get_current_stream().record())
+        return beside
+
+    def _own_stream(self) -> Any:
+        """The stream for what goes on beside."""
+        import cupy
+
         if self._beside is None:
             self._beside = cupy.cuda.Stream(non_blocking=True, priority=_URGENT)
-        self._beside.wait_event(cupy.cuda.get_current_stream().record())
         return self._beside
 
     def abort(self) -> None:
-        """Lets kernels go that wait for other devices."""
+        """Lets kernels go that wait for other devices, and devices that wait for this one."""
         self._communicator.abort()
+        if self._signals is not None:
+            self._signals.let_go(self._own_stream().ptr)
 
     def _type(self, x: Any) -> int:
         name = np.dtype(x.dtype).name
@@ -180,13 +194,6 @@ class _Part(Collectives):
 
     def _operation(self, op: str) -> int:
         return int(getattr(self._nccl, _OPERATIONS[op]))
-
-
-def _awaited(event: Any) -> Callable[[], None]:
-    """What makes the current stream wait for an event."""
-    import cupy
-
-    return lambda: cupy.cuda.get_current_stream().wait_event(event)
 
 
 def _current() -> int:

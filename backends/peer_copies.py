@@ -15,7 +15,7 @@ from functools import cache
 from socket import gethostname
 from typing import Any, Final
 
-__all__ = ["Offer", "Places", "copy", "offered", "opened"]
+__all__ = ["Offer", "Places", "copy", "driver", "offered", "opened"]
 
 _LAZY_PEER_ACCESS: Final = 1
 _ANY_DIRECTION: Final = 4
@@ -137,12 +137,13 @@ def _close(mapped: list[int], device: int) -> None:
 def _allocation(address: int) -> tuple[int, int]:
     """The address and the size of the allocation that an address is in."""
     base, size = ctypes.c_uint64(), ctypes.c_size_t()
-    status = _driver().cuMemGetAddressRange_v2(
+    status = driver().cuMemGetAddressRange_v2(
         ctypes.byref(base), ctypes.byref(size), ctypes.c_uint64(address)
     )
     return (base.value, size.value) if status == 0 else (address, 0)
 
 
 @cache
-def _driver() -> Any:
+def driver() -> Any:
+    """The driver's functions."""
     return ctypes.CDLL("libcuda.so.1")

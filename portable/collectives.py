@@ -6,7 +6,38 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from typing import Any
 
-__all__ = ["Collectives"]
+__all__ = ["Collectives", "Writer"]
+
+
+class Writer(ABC):
+    """One device's way into arrays that all devices offered; made by `Collectives.writer`.
+
+    All devices call the same, together. What is returned makes what is enqueued from then on wait
+    for the transfer.
+    """
+
+    @abstractmethod
+    def gather(self, x: Any, number: int) -> Callable[[], None]:
+        """Must: write `x` into the array of a number of every device, as each of them does.
+
+        Parameters
+        ----------
+        x : array
+            Of this device.
+        number : int
+            Of the array that it goes to, another one for each device.
+        """
+
+    @abstractmethod
+    def broadcast(self, x: Any, number: int, root: int) -> Callable[[], None]:
+        """Must: write device `root`'s array of a number into that of every device.
+
+        Parameters
+        ----------
+        x : array
+            This device's array of that number.
+        number, root : int
+        """
 
 
 class Collectives(ABC):
@@ -84,22 +115,13 @@ class Collectives(ABC):
         """May: what other devices need to write into arrays of this one; None if they cannot."""
         return None
 
-    def writer(
-        self, offers: Sequence[Any]
-    ) -> Callable[[Sequence[tuple[Any, int]]], Callable[[], None]] | None:
-        """May: what writes into the arrays that all devices offer.
+    def writer(self, offers: Sequence[Any]) -> Writer | None:
+        """May: what writes into the arrays that all devices offer; None if this one cannot.
 
         Parameters
         ----------
         offers : sequence
             What each device offers, by number; its arrays stay where they are.
-
-        Returns
-        -------
-        callable or None
-            It takes pairs of an array and the number of those, one of each device, that it is to be
-            written to. All devices call it, each with its own pairs, and what it returns makes what
-            is enqueued from then on wait for all of them. None if this device cannot write there.
         """
         return None
 

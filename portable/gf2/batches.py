@@ -280,7 +280,7 @@ class _Work:
         del held, given
         follow = None if progress is None else partial(_overall, progress, self.order, self.width)
         kept = _Kept(self.folder, len(self.rows))
-        run_stripes(share.work, self.member, shares.first, shares.last, kept, follow)
+        run_stripes(share.work, self.member, share.told, shares.first, shares.last, kept, follow)
         if own.size:
             out = np.memmap(self.result, "<u8", "r+", *_words_at(len(self.rows), self.order.words))
             out[:, own] = share.words()

@@ -90,6 +90,8 @@ class Elimination:
         The held stripes of the rows, which are changed, and of the pivots there from the beginning.
     owners : array of int32, shape (64 panels,)
         The eliminator that leads at each place.
+    told : array of uint64, shape (2 width, 64 + rows), optional
+        Room for what is told of two stripes, a new array if left out.
     reduced : bool
         Whether pivots' columns are eliminated from earlier pivots too.
     """
@@ -101,11 +103,12 @@ class Elimination:
         eliminators: Any,
         owners: Any,
         *,
+        told: Any = None,
         reduced: bool = False,
     ) -> None:
         self.layout: Final = layout
         self._reduced: Final = reduced
-        self.state: Final = self._begun(work, eliminators, owners)
+        self.state: Final = self._begun(work, eliminators, owners, told)
         self._transform, self._brought, self._solved = self._scratch()
 
     @classmethod
@@ -121,6 +124,7 @@ class Elimination:
         shape: Shape | None = None,
         turn: Turn = Turn(),  # noqa: B008 - a tuple of numbers
         room: Any = None,
+        told: Any = None,
     ) -> Elimination:
         """The elimination of a matrix, or of the stripes of it whose turn it is.
 
@@ -144,6 +148,8 @@ class Elimination:
             Which stripes are to be held.
         room : array of uint64, shape (stripes, rows, words), optional
             Where to hold them.
+        told : array of uint64, optional
+            As of `Elimination`.
         """
         device = rows.device
         form = shape or shape_for(device.capabilities)
@@ -158,21 +164,24 @@ class Elimination:
             else:
                 held = striped(eliminators, order, form, turn=turn)
         stripes = range(turn.first, turn.first + int(work.shape[0]) * turn.size, turn.size)
-        return cls(Layout(order, device, form, stripes), work, held, owners, reduced=reduced)
+        layout = Layout(order, device, form, stripes)
+        return cls(layout, work, held, owners, told=told, reduced=reduced)
 
-    def _begun(self, work: Any, eliminators: Any, owners: Any) -> State:
+    def _begun(self, work: Any, eliminators: Any, owners: Any, told: Any) -> State:
         """All that kernels take, with room for what is told of two stripes."""
         device, rows = self.layout.device, int(work.shape[1])
         marks = device.empty((rows + 2,), kl.i32)
         with registry.use(device):
             begin_marks[rows + 2, _LINE](marks, rows)
+        if told is None:
+            told = device.empty((2 * self.layout.shape.width, WORD + rows), kl.u64)
         return State(
             work=work,
             eliminators=eliminators,
             owners=owners,
             rests=marks[:rows],
             cursor=marks[rows:],
-            told=device.empty((2 * self.layout.shape.width, WORD + rows), kl.u64),
+            told=told,
         )
 
     def _scratch(self) -> tuple[Any, Any, Any]:

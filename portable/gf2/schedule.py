@@ -10,10 +10,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Protocol
 
+from portable import lang as kl
 from portable.gf2.elimination import Elimination
-from portable.parallel.member import Member
+from portable.gf2.layout import WORD
+from portable.gf2.tuning import Shape
+from portable.parallel.member import Member, Opened
 
-__all__ = ["Memory", "run_stripes"]
+__all__ = ["Memory", "room_for_told", "run_stripes"]
 
 
 class Memory(Protocol):
@@ -26,9 +29,24 @@ class Memory(Protocol):
         """Keeps what the host's array tells of a stripe that was chosen here."""
 
 
+def room_for_told(member: Member, shape: Shape, rows: int) -> Opened:
+    """What is told of two stripes in turn, a part each.
+
+    Parameters
+    ----------
+    member : Member
+    shape : Shape
+        With stripes as wide as everybody's.
+    rows : int
+        Of the matrix, at least one.
+    """
+    return member.opened("told", (2 * shape.width, WORD + rows), kl.u64, parts=2)
+
+
 def run_stripes(
     work: Elimination,
     member: Member,
+    told: Opened,
     first: int,
     last: int,
     memory: Memory | None = None,
@@ -46,6 +64,8 @@ def run_stripes(
         Of this member's stripes.
     member : Member
         One of those who share them.
+    told : Opened
+        As of `room_for_told`, with the array that `work` has.
     first, last : int
         The stripes whose pivots are chosen.
     memory : Memory, optional
@@ -62,7 +82,7 @@ def run_stripes(
             _choose(work, stripe, memory)
         arriving = None
         if member.size > 1:
-            arriving = member.start_broadcast(work.told(stripe), root, agreed=True)
+            arriving = told.start_broadcast(stripe % 2, root)
         if stripe > first and member.size > 1:
             # Its small first launch lets the broadcast in, which finds no room beside its second.
             work.follow(stripe - 1, stripe + 1, last)

@@ -15,7 +15,7 @@ from portable.gf2.elimination import Elimination, Layout, Progress, owners_of
 from portable.gf2.layout import WORD, Order, Turn, count_of_turn, striped, unstriped
 from portable.gf2.matrix import BitMatrix
 from portable.gf2.packing import Words
-from portable.gf2.schedule import run_stripes
+from portable.gf2.schedule import room_for_told, run_stripes
 from portable.gf2.tuning import Shape, shape_for
 from portable.parallel.member import Member
 
@@ -103,11 +103,13 @@ class Share:
         device = member.device
         self._rows, self._shape, self._member = rows.shape, shape, member
         layout = Layout(shares.order, device, shape, shares.stripes(member.rank))
+        self.told = room_for_told(member, shape, max(len(rows), 1))
         self.work = Elimination(
             layout,
             _held(rows, device, shape),
             _held(eliminators, device, shape),
             device.from_numpy(owners_of(leads, shares.order)),
+            told=self.told.array,
         )
 
     def words(self) -> Words:
@@ -155,7 +157,7 @@ def eliminated_together(
     share = Share(rows, eliminators, leads, shares, member, shape)
     follow = None if progress is None else lambda done: progress(done / shares.last)
     if len(rows):
-        run_stripes(share.work, member, shares.first, shares.last, follow=follow)
+        run_stripes(share.work, member, share.told, shares.first, shares.last, follow=follow)
     return share.words(), share.work.promoted()[: len(rows)]
 
 
@@ -188,6 +190,7 @@ def eliminated_everywhere(
     each = count_of_turn(order.words, shape, turn)
     held = member.device.empty((member.size * each, rows.shape[0], shape.width), kl.u64)
     parts = [held[i * each : (i + 1) * each] for i in range(member.size)]
+    told = room_for_told(member, shape, rows.shape[0])
     work = Elimination.of(
         given,
         order,
@@ -196,12 +199,13 @@ def eliminated_everywhere(
         shape=shape,
         turn=turn,
         room=parts[member.rank],
+        told=told.array,
     )
     del known, given
     stripes = work.layout.stripes
     tell = progress if member.rank == 0 else None
     follow = None if tell is None else lambda done: tell(done / stripes)
-    run_stripes(work, member, 0, stripes, follow=follow)
+    run_stripes(work, member, told, 0, stripes, follow=follow)
     if member.size > 1:
         member.start_gather(parts[member.rank], parts, agreed=True).wait()
     if not wanted:

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from socket import gethostname
 from typing import Any, Final
 
 from portable import registry
 from portable.backend import Collectives, Device
-from portable.errors import DeviceError
+from portable.errors import DeviceError, PortableError
 from portable.parallel.meeting import Meeting, ParallelError, Room, ThreadMeeting
-from portable.parallel.member import Member
+from portable.parallel.member import Kept, Member
 from portable.parallel.mpi import MPIMeeting, local_rank
 
 __all__ = ["Group", "group"]
@@ -94,6 +95,7 @@ class Group:
         self._meeting = meeting
         self._patience = patience
         self._libraries: list[Collectives | None] | None = None
+        self._kept: list[dict[str, Kept]] = [{} for _ in devices]
 
     def __repr__(self) -> str:
         names = ", ".join(d.name for d in self.devices)
@@ -120,22 +122,31 @@ class Group:
             What the first member to fail raised; the others, who waited for it, stop.
         """
         if self._meeting is not None:
-            member = Member(self._meeting, self.devices[0], self._joined(self._meeting)[0])
+            library = self._joined(self._meeting)[0]
+            member = Member(self._meeting, self.devices[0], library, self._kept[0])
             return [_called(member, function, args)]
         if self._libraries is None:
             self._libraries = _in_one_process(self.devices)
         room = Room(self.size, self._patience)
         seats = [
-            Member(ThreadMeeting(room, rank), device, library)
-            for rank, (device, library) in enumerate(
-                zip(self.devices, self._libraries, strict=True)
+            Member(ThreadMeeting(room, rank), device, library, kept)
+            for rank, (device, library, kept) in enumerate(
+                zip(self.devices, self._libraries, self._kept, strict=True)
             )
         ]
         try:
             return _together(seats, room, function, args)
         except BaseException:
-            self._libraries = None  # what failed members abandoned is of no use any more
+            self._give_up()
             raise
+
+    def _give_up(self) -> None:
+        """Forgets what failed members abandoned, when no device writes into it any more."""
+        if any(self._kept):
+            for device in self.devices:
+                with suppress(PortableError):
+                    device.synchronize()
+        self._libraries, self._kept = None, [{} for _ in self.devices]
 
     def _joined(self, meeting: Meeting) -> list[Collectives | None]:
         """The vendor's library among processes, if all have the same one."""

@@ -7,19 +7,19 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from math import prod
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
 from portable.backend import Device
-from portable.collectives import Collectives
+from portable.collectives import Collectives, Writer
 from portable.dtypes import dtype
 from portable.errors import PortableError, ShapeError
 from portable.namespace import device_of, on_device
 from portable.parallel.lone import Lone
 from portable.parallel.meeting import COMBINE, Meeting, Operation, ParallelError
 
-__all__ = ["Member", "Transfer"]
+__all__ = ["Kept", "Member", "Opened", "Transfer"]
 
 
 class Transfer:
@@ -47,6 +47,30 @@ class Transfer:
         return self.result
 
 
+class Opened(NamedTuple):
+    """An array of each member, which others write into.
+
+    Attributes
+    ----------
+    array : array
+        This member's.
+    start_broadcast : callable
+        Takes the number of a part and the root, and begins a broadcast of that part as
+        `Member.start_broadcast` does, with the same root for all. It is not for `Member.replay`.
+    """
+
+    array: Any
+    start_broadcast: Callable[[int, int], Transfer]
+
+
+class Kept(NamedTuple):
+    """What a group keeps of an opened array: its shape, dtype and parts, and what writes."""
+
+    form: tuple[tuple[int, ...], str, int]
+    array: Any
+    writer: Writer | None
+
+
 class Member:
     """One of a group; made by `Group.run`.
 
@@ -62,12 +86,19 @@ class Member:
         Where its arrays live.
     """
 
-    def __init__(self, meeting: Meeting, device: Device, library: Collectives | None) -> None:
+    def __init__(
+        self,
+        meeting: Meeting,
+        device: Device,
+        library: Collectives | None,
+        kept: dict[str, Kept],
+    ) -> None:
         self.rank: Final = meeting.rank
         self.size: Final = meeting.size
         self.device: Final = device
         self._meeting = meeting
         self._library = Lone(device) if library is None and meeting.size == 1 else library
+        self._kept: Final = kept
         self._agreed: BaseException | None = None
 
     def __repr__(self) -> str:
@@ -234,35 +265,43 @@ class Member:
         write = self._writer(outs)
         if write is None:
             return partial(self.start_gather, x, outs, agreed=True)
-        return lambda: self._started(outs, write([(x, self.rank)]))
+        return lambda: self._started(outs, write.gather(x, self.rank))
 
-    def prepare_broadcast(self, arrays: Sequence[Any]) -> Callable[[int, int], Transfer]:
-        """What begins a broadcast of one of these arrays at each call, as of `prepare_gather`.
+    def opened(self, name: str, shape: tuple[int, ...], kind: Any, *, parts: int) -> Opened:
+        """An array for broadcasts, which GPUs of one machine write into each other's.
+
+        To open memory takes milliseconds: where that is the way, the group keeps the array from
+        run to run, until it is asked for another one of that name.
 
         Parameters
         ----------
-        arrays : sequence of array
-            Contiguous and alike; they must stay where they are.
-
-        Returns
-        -------
-        callable
-            Takes the number of an array and the root.
+        name : str
+            What it is for. There is one array of each name.
+        shape : tuple of int
+        kind : dtype-like
+        parts : int
+            Into how many parts it is cut along the first axis, evenly.
         """
-        self._agree("prepare_broadcast", (len(arrays), *map(self._form, arrays[:1])))
-        write = self._writer(arrays)
+        form = tuple(shape), dtype(kind).name, parts
+        self._agree(f"opened {name}", form)
+        kept = self._kept.get(name)
+        if kept is None or kept.form != form:
+            self._kept.pop(name, None)  # before there is another one beside it
+            array = self.device.empty(shape, dtype(kind))
+            kept = Kept(form, array, self._writer(_cut(array, parts)))
+            if kept.writer is not None:
+                self._kept[name] = kept
+        return Opened(kept.array, partial(self._start_part, kept))
 
-        def start(number: int, root: int) -> Transfer:
-            if write is None:
-                return self.start_broadcast(arrays[number], root, agreed=True)
-            writes = [(arrays[number], number)] if self.rank == root else []
-            return self._started(arrays[number], write(writes))
+    def _start_part(self, kept: Kept, number: int, root: int) -> Transfer:
+        """Begins a broadcast of a part of an opened array."""
+        self._check_rank("start_broadcast from", root)
+        part = _cut(kept.array, kept.form[2])[number]
+        if kept.writer is None:
+            return self.start_broadcast(part, root, agreed=True)
+        return self._started(part, kept.writer.broadcast(part, number, root))
 
-        return start
-
-    def _writer(
-        self, arrays: Sequence[Any]
-    ) -> Callable[[Sequence[tuple[Any, int]]], Callable[[], None]] | None:
+    def _writer(self, arrays: Sequence[Any]) -> Writer | None:
         """What writes into all members' arrays, where the vendor's library lets each of them."""
         offers = self.exchange(None if self._library is None else self._library.offer(arrays))
         if self._library is None or None in offers:
@@ -473,3 +512,9 @@ class Member:
             kept = host.astype(dtype(target.dtype).numpy, copy=False)
             target[...] = self.maker(target).from_numpy(np.ascontiguousarray(kept))
         return target
+
+
+def _cut(array: Any, parts: int) -> list[Any]:
+    """Even parts of an array along its first axis."""
+    each = int(array.shape[0]) // parts
+    return [array[i * each : (i + 1) * each] for i in range(parts)]

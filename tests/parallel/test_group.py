@@ -13,6 +13,7 @@ import pytest
 import portable as pt
 from portable import parallel, registry
 from portable.backend import Collectives, Device
+from portable.collectives import Writer
 from portable.conv import conv2d, prepare_shared
 from portable.errors import DeviceError, DeviceMismatchError, ShapeError
 from portable.namespace import on_device
@@ -66,11 +67,12 @@ def test_gathers_and_messages(device: Device) -> None:
             x[...] = here(member, np.full((2, 2), more + member.rank, np.int32))
             found = np.concatenate([pt.to_numpy(y) for y in again().wait()])
             assert np.array_equal(found, gathered + more)
-        y = here(member, np.full((2, 2), -member.rank, np.int32))
-        tell = member.prepare_broadcast([x, y])
-        one, other = tell(0, 2), tell(1, 2)
-        assert (pt.to_numpy(other.wait()) == -2).all()
-        assert (pt.to_numpy(one.wait()) == 22).all()
+        opened = member.opened("pairs", (4, 2), pt.int32, parts=2)
+        opened.array[...] = member.device.from_numpy(np.full((4, 2), member.rank, np.int32))
+        one, other = opened.start_broadcast(0, 2), opened.start_broadcast(1, 1)
+        assert (pt.to_numpy(other.wait()) == 1).all()
+        assert (pt.to_numpy(one.wait()) == 2).all()
+        assert pt.to_numpy(opened.array)[:, 0].tolist() == [2, 2, 1, 1]
         return gathered, np.concatenate(parts), received, root
 
     for rank, (gathered, parts, received, root) in enumerate(together(device, work)):
@@ -277,13 +279,25 @@ class _Copying(_Noted):
     def __init__(self, joined: list[int], rank: int, offers: bool, writes: bool) -> None:
         super().__init__(joined, rank)
         self._offers, self._writes = offers, writes
+        self.opened = 0
 
     def offer(self, arrays: Any) -> Any:
         return self.rank if self._offers else None
 
     def writer(self, offers: Any) -> Any:
         assert list(offers) == [0, 1]
-        return (lambda writes: lambda: None) if self._writes else None
+        self.opened += 1
+        return _Writes() if self._writes else None
+
+
+class _Writes(Writer):
+    """What writes nothing."""
+
+    def gather(self, x: Any, number: int) -> Any:
+        return lambda: None
+
+    def broadcast(self, x: Any, number: int, root: int) -> Any:
+        return lambda: None
 
 
 def noting(monkeypatch: Any, kind: Any = _Noted) -> tuple[list[int], list[Device]]:
@@ -311,11 +325,18 @@ def test_all_members_write_into_others_memory_or_none(
         x = np.zeros(2, np.float32)
         start = member.prepare_gather(x, [x, x])
         assert [start().wait() for _ in range(2)] == [[x, x]] * 2
-        tell = member.prepare_broadcast([x, x])
-        assert tell(0, 1).wait() is x
+        found = [member.opened("x", (2 * n, 3), pt.int32, parts=2) for n in (1, 1, 2)]
+        kept[member.rank].extend(x.array for x in found)
+        assert found[0].start_broadcast(1, 0).wait().shape == (1, 3)
 
-    parallel.group(devices).run(work)
-    assert len(joined) == (0 if refuses is None else 6)
+    kept: list[list[Any]] = [[], []]
+    group = parallel.group(devices)
+    for _ in range(2):
+        group.run(work)
+    assert len(joined) == (0 if refuses is None else 12)
+    for first, again, larger, *_ in kept:
+        assert (first is again) == (refuses is None)
+        assert larger.shape == (4, 3)
 
 
 def test_transfers_have_arrived_when_all_have_enqueued_them(monkeypatch: Any) -> None:
