@@ -11,7 +11,8 @@ from typing import Any
 
 import pytest
 
-from portable_backends import nccl
+from portable.errors import DeviceFaultError
+from portable_backends import nccl, peer_signals
 from portable_backends.peer_copies import Offer, opened
 
 
@@ -117,18 +118,85 @@ def test_memory_that_cannot_be_written_to(runtime: _Runtime) -> None:
     assert runtime.noted == [("closed", 1000)]
 
 
-def test_nothing_is_written_before_all_are_ready(
-    runtime: _Runtime, monkeypatch: pytest.MonkeyPatch
-) -> None:
+class _Driver:
+    """What the driver is asked for."""
+
+    def __init__(self, noted: list[Any]) -> None:
+        self.noted = noted
+        self.status = 0
+
+    def cuStreamWriteValue32_v2(self, stream: Any, address: Any, value: Any, flags: Any) -> int:  # noqa: N802
+        self.noted.append(("told", stream.value, address.value, value.value))
+        return self.status
+
+    def cuStreamWaitValue32_v2(self, stream: Any, address: Any, value: Any, flags: Any) -> int:  # noqa: N802
+        self.noted.append(("waited", stream.value, address.value, value.value))
+        return self.status
+
+
+@pytest.fixture
+def driver(runtime: _Runtime, monkeypatch: pytest.MonkeyPatch) -> _Driver:
+    found = _Driver(runtime.noted)
+    monkeypatch.setattr(peer_signals, "driver", lambda: found)
+    return found
+
+
+def _part(rank: int, noted: list[Any]) -> Any:
+    """One of two, whose words are at 500."""
+
     def meet(*args: Any) -> None:
-        runtime.noted.append(("met", args[-1]))
+        noted.append(("met", args[-1]))
 
     names = SimpleNamespace(NCCL_INT32=2, NCCL_SUM=0)
-    part = nccl._Part(names, SimpleNamespace(allReduce=meet), rank=0, size=2)
-    monkeypatch.setattr(nccl, "_awaited", lambda event: event)
-    write = part.writer([_offer(1, process=os.getpid(), device=0), _offer(2)])
+    library = SimpleNamespace(allReduce=meet, abort=lambda: noted.append("aborted"))
+    part = nccl._Part(names, library, rank=rank, size=2)
+    part._words = SimpleNamespace(
+        data=SimpleNamespace(ptr=500), shape=(2, 2), itemsize=4, device=nullcontext()
+    )
+    return part
+
+
+def _offers(rank: int) -> list[tuple[Offer, Offer]]:
+    """Of a part in this process and of one in another, with arrays and words."""
+    own = _offer(1, process=os.getpid(), device=0), _offer(4, process=os.getpid(), device=0)
+    other = _offer(2), _offer(3)
+    return [own, other] if rank == 0 else [other, own]
+
+
+def test_nothing_is_gathered_before_all_are_ready(runtime: _Runtime, driver: _Driver) -> None:
+    write = _part(0, runtime.noted).writer(_offers(0))
     assert write is not None
-    assert write([(_array(74, 8), 1)]) == "event"
-    assert write([]) == "event"
+    runtime.noted.clear()
+    for x in (_array(74, 8), _array(74, 8)):
+        write.gather(x, 1)()
     copied = ("copied", 2064, 74, 8, 5)
-    assert runtime.noted == [("met", 5), copied, ("met", 5), ("met", 5), ("met", 5)]
+    assert runtime.noted == [("met", 5), copied, ("met", 5)] * 2
+
+
+def test_who_is_told_says_when_it_is_ready(runtime: _Runtime, driver: _Driver) -> None:
+    """Words of the other device are at 3000: those of being ready, then those of having written."""
+    part = _part(0, runtime.noted)
+    write = part.writer(_offers(0))
+    runtime.noted.clear()
+    write.broadcast(_array(74, 8), 1, 0)()
+    copied = ("copied", 2064, 74, 8, 5)
+    assert runtime.noted == [("waited", 5, 504, 1), copied, ("told", 5, 3008, 1)]
+    runtime.noted.clear()
+    write.broadcast(_array(74, 8), 1, 1)()
+    assert runtime.noted == [("told", 5, 3000, 2), ("waited", 5, 512, 2)]
+    runtime.noted.clear()
+    part.abort()
+    assert [x[2] for x in runtime.noted[1:]] == [3000, 3008]
+    assert all(x[3] > 2**29 for x in runtime.noted[1:])
+
+
+def test_signals_that_the_driver_refuses(runtime: _Runtime, driver: _Driver) -> None:
+    refused = _part(1, runtime.noted)
+    driver.status = 801
+    assert refused.writer(_offers(1)) is None
+    driver.status = 0
+    write = refused.writer(_offers(1))
+    assert write is not None
+    driver.status = 700
+    with pytest.raises(DeviceFaultError, match="error 700"):
+        write.broadcast(_array(74, 8), 1, 0)
