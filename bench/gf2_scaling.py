@@ -11,13 +11,12 @@ from time import perf_counter
 from typing import Any, Final
 
 from portable import gf2
-from portable import lang as kl
 from portable.errors import PortableError
 from portable.gf2.eliminate import checked_leads
 from portable.gf2.elimination import Elimination
-from portable.gf2.layout import WORD, Order, Turn
+from portable.gf2.layout import Order, Turn
 from portable.gf2.made_up import random_problem
-from portable.gf2.schedule import run_stripes
+from portable.gf2.schedule import room_for_told, run_stripes
 from portable.gf2.tuning import shape_for
 from portable.parallel import Group, Member
 
@@ -155,20 +154,28 @@ def _row(
     if member.size > 1:
         costs = replace(costs, tells=_told(member, rows.shape[0]))
     turn = Turn(member.rank, member.size)
+    told = room_for_told(member, shape_for(member.device.capabilities), rows.shape[0])
     times = []
     for _ in range(_ROUNDS):
-        work = _begun(member, *matrices, leads, turn)
+        work = _begun(member, *matrices, leads, turn, told.array)
         count = work.layout.stripes
-        times.append(_together(member, partial(run_stripes, work, member, 0, count)))
+        times.append(_together(member, partial(run_stripes, work, member, told, 0, count)))
     return Row(member.size, whole, median(times), predicted(count, member.size, costs), costs)
 
 
 def _begun(
-    member: Member, known: gf2.BitMatrix, rows: gf2.BitMatrix, leads: Any, turn: Turn
+    member: Member,
+    known: gf2.BitMatrix,
+    rows: gf2.BitMatrix,
+    leads: Any,
+    turn: Turn,
+    told: Any = None,
 ) -> Elimination:
     order = Order(rows.shape[1], backward=True)
     shape = shape_for(member.device.capabilities)
-    return Elimination.of(rows, order, eliminators=known, leads=leads, shape=shape, turn=turn)
+    return Elimination.of(
+        rows, order, eliminators=known, leads=leads, shape=shape, turn=turn, told=told
+    )
 
 
 def _alone(member: Member, known: gf2.BitMatrix, rows: gf2.BitMatrix, leads: Any) -> Costs:
@@ -204,10 +211,9 @@ def _line(points: list[tuple[int, float]]) -> tuple[float, float]:
 
 def _told(member: Member, rows: int) -> float:
     """Seconds for one broadcast of what is told of a stripe."""
-    width = shape_for(member.device.capabilities).width
-    told = member.device.empty((width, WORD + rows), kl.u64)
-    told[...] = 0
-    tell = partial(member.start_broadcast, told, agreed=True)
+    told = room_for_told(member, shape_for(member.device.capabilities), rows)
+    told.array[...] = 0
+    tell = partial(told.start_broadcast, 0, 0)
     return median(_together(member, lambda: tell().wait()) for _ in range(2 * _ROUNDS))
 
 
