@@ -17,6 +17,7 @@ from portable.lang.kernel import kernel
 from portable.linalg.gemm_kernels import tile_position
 from portable.linalg.operand_ring import multiply_steps, start_ring
 from portable.linalg.tiling import Tiling
+from portable.primitives.maps.elementwise_kernel import product_of, unravelled
 
 __all__ = ["BoxPlan", "arrange_filters", "gather_patches", "multiply_boxes", "sum_boxes"]
 
@@ -224,10 +225,8 @@ def arrange_filters(w: Any, out: Any, *, TURNED: bool) -> None:
 def gather_patches(x: Any, out: Any, *, WINDOW: Window) -> None:
     """``out[n, y, z, (r S + s) C + c]``: what the window sees of images (N, C, H, W), or zero."""
     at = kl.global_id(0)
-    if at < out.shape[0] * out.shape[1] * out.shape[2] * out.shape[3]:
-        place, d = at // out.shape[3], at % out.shape[3]
-        z, rows = place % out.shape[2], place // out.shape[2]
-        y, n = rows % out.shape[1], rows // out.shape[1]
+    if at < product_of(out.shape):
+        n, y, z, d = unravelled(at, out.shape)
         tap, c = d // x.shape[1], d % x.shape[1]
         down, across = tap // WINDOW.taps[1], tap % WINDOW.taps[1]
         i = y * WINDOW.stride[0] + down * WINDOW.dilation[0] - WINDOW.padding[0]

@@ -15,7 +15,7 @@ from portable.primitives.elements import element_at, put_at
 from portable.primitives.maps.elementwise_kernel import product_of, unravelled
 from portable.primitives.reductions.merging import CHAINS
 
-__all__ = ["How", "map_elements", "reduce_elements", "scan_elements"]
+__all__ = ["How", "Scan", "map_elements", "reduce_elements", "scan_elements"]
 
 
 @dataclass(frozen=True)
@@ -89,25 +89,35 @@ def reduce_elements(
         put_at(out, (*outer, s), total, HOW.total)
 
 
+@dataclass(frozen=True)
+class Scan:
+    """How running totals are made of elements; a constant of `scan_elements`.
+
+    Attributes
+    ----------
+    section : int
+        Elements of the last axis that a workgroup does.
+    ahead : int
+        Neighbours that each work-item holds at a time, so that the order of elements is kept.
+    inclusive : bool
+        Whether an element's own is in its total.
+    totals : bool
+        Whether only the total of each section is wanted.
+    """
+
+    section: int
+    ahead: int
+    inclusive: bool
+    totals: bool = False
+
+
 @kernel
-def scan_elements(
-    arrays: Any,
-    starts: Any,
-    neutral: Any,
-    out: Any,
-    *,
-    HOW: Any,
-    SECTION: int,
-    AHEAD: int,
-    INCLUSIVE: bool,
-    TOTALS: bool,
-) -> None:
-    """Running totals within sections of `SECTION` elements of the last axis; a workgroup does one.
+def scan_elements(arrays: Any, starts: Any, neutral: Any, out: Any, *, HOW: Any, SCAN: Any) -> None:
+    """Running totals within sections of the last axis, or the total of each: ``out[..., s]``.
 
     They go on from the totals up to the end of each section that `starts` has, if it is not empty.
-    With `TOTALS` only the total of each section is written: ``out[..., s]``. Each work-item holds
-    `AHEAD` neighbours at a time, so that the order of elements is kept.
     """
+    SECTION, AHEAD = SCAN.section, SCAN.ahead
     shape = arrays[0].shape
     lead, length = shape[: HOW.lead], shape[HOW.lead]
     sections = kl.cdiv(length, SECTION)
@@ -123,8 +133,8 @@ def scan_elements(
         for i in range(first, stop):
             before = carried
             carried = HOW.op(before, HOW.value(arrays, outer, i))
-            if not TOTALS:
-                put_at(out, (*outer, i), carried if INCLUSIVE else before, HOW.total)
+            if not SCAN.totals:
+                put_at(out, (*outer, i), carried if SCAN.inclusive else before, HOW.total)
         first = stop
     for tile in range(first, stop, kl.local_size(0) * AHEAD):
         own = tile + kl.local_id(0) * AHEAD
@@ -135,12 +145,12 @@ def scan_elements(
         before, carried = kl.workgroup_scan(
             HOW.op, total, inclusive=False, initial=carried, total=True
         )
-        if not TOTALS:
+        if not SCAN.totals:
             for i in range(own, end):
                 upto = HOW.op(before, HOW.value(arrays, outer, i))
-                put_at(out, (*outer, i), upto if INCLUSIVE else before, HOW.total)
+                put_at(out, (*outer, i), upto if SCAN.inclusive else before, HOW.total)
                 before = upto
-    if TOTALS and kl.local_id(0) == 0:
+    if SCAN.totals and kl.local_id(0) == 0:
         put_at(out, (*outer, s), carried, HOW.total)
 
 

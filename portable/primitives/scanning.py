@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from math import prod
 from typing import Any, Final
 
@@ -12,7 +13,7 @@ from portable.primitives.base.exchange import takes_other_libraries
 from portable.primitives.base.geometry import collapsed, normalized_axis, power_of_two
 from portable.primitives.base.recipe import Plans, Recipe
 from portable.primitives.base.storage import Storage
-from portable.primitives.element_kernels import scan_elements
+from portable.primitives.element_kernels import How, Scan, scan_elements
 from portable.primitives.elements import Elements
 from portable.primitives.reducing import Totals, totals_of
 from portable.primitives.reductions.merging import Merge
@@ -155,39 +156,28 @@ def _by_elements(
     """In one pass where a section is a row, else after the totals of the sections."""
     x = arrays[0]
     how, lead = totals.how(x.ndim - 1), x.shape[:-1]
-    section = _section(prod(lead), x.shape[-1], x.device.capabilities)
-    sections = -(-x.shape[-1] // section)
+    capabilities = x.device.capabilities
+    ahead = 1 if capabilities.lone_work_items else _AHEAD
+    scan = Scan(_section(prod(lead), x.shape[-1], capabilities), ahead, inclusive)
+    sections = -(-x.shape[-1] // scan.section)
     starts: tuple[Storage, ...] = ()
     if sections > 1:
         parts, starts = (
             tuple(recipe.empty((*lead, sections), kind) for kind in totals.kinds) for _ in range(2)
         )
-        _launch(recipe, arrays, (), totals, parts, section, HOW=how, INCLUSIVE=True, TOTALS=True)
+        totals_alone = replace(scan, inclusive=True, totals=True)
+        _launch(recipe, (arrays, (), totals.neutral, parts), how, totals_alone)
         again = Totals(totals.op, None, totals.kind, totals.neutral, totals.key)
         _by_elements(recipe, parts, starts, again, True)
-    _launch(
-        recipe, arrays, starts, totals, out, section, HOW=how, INCLUSIVE=inclusive, TOTALS=False
-    )
+    _launch(recipe, (arrays, starts, totals.neutral, out), how, scan)
 
 
-def _launch(
-    recipe: Recipe,
-    arrays: tuple[Storage, ...],
-    starts: tuple[Storage, ...],
-    totals: Totals,
-    out: tuple[Storage, ...],
-    section: int,
-    **constants: Any,
-) -> None:
-    x = arrays[0]
+def _launch(recipe: Recipe, args: tuple[Any, ...], how: How, scan: Scan) -> None:
+    x = args[0][0]
     capabilities = x.device.capabilities
-    ahead = 1 if capabilities.lone_work_items else _AHEAD
-    group = 1 if capabilities.lone_work_items else _width(x.shape[-1], ahead, capabilities)
-    groups = prod(x.shape[:-1]) * -(-x.shape[-1] // section)
-    constants |= {"SECTION": section, "AHEAD": ahead}
-    recipe.launch(
-        scan_elements, groups * group, group, arrays, starts, totals.neutral, out, **constants
-    )
+    group = 1 if capabilities.lone_work_items else _width(x.shape[-1], scan.ahead, capabilities)
+    groups = prod(x.shape[:-1]) * -(-x.shape[-1] // scan.section)
+    recipe.launch(scan_elements, groups * group, group, *args, HOW=how, SCAN=scan)
 
 
 def _width(length: int, ahead: int, capabilities: Capabilities) -> int:

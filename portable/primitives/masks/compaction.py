@@ -21,6 +21,7 @@ import numpy as np
 
 from portable.backend import Device
 from portable.dtypes import DType, int64
+from portable.lang.structs import items_of
 from portable.primitives.base.borrowed import fetched, new, stored
 from portable.primitives.base.recipe import Plans, Recipe, resizable
 from portable.primitives.masks.compaction_kernels import Results
@@ -134,7 +135,7 @@ def _write_counted_first(arrays: tuple[Any, ...], cut: Cut) -> Callable[..., tup
         out = new(device, (rows * count,), dtype)
         if count:
             results = _results(arrays, out, count)
-            write(in_line(arrays[0]), None, bits, counts, *results, *tables, None)
+            write(in_line(arrays[0]), None, bits, counts, *items_of(results), *tables, None)
         return out, count, count
 
     return counted_first

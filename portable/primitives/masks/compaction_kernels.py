@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 from portable import lang as kl
 from portable.lang.function import function
 from portable.primitives.maps.elementwise_kernel import unravelled
-from portable.primitives.masks.mask_kernels import element_if
+from portable.primitives.masks.mask_kernels import Target, element_if
 
 __all__ = ["Results"]
 
 
-class Results(NamedTuple):
+@dataclass(frozen=True)
+class Results(Target):
     """What is kept: the elements of an array, or where they are.
 
     Attributes
@@ -34,17 +35,9 @@ class Results(NamedTuple):
     step: Any
 
     @function
-    def look(self, k: Any, first: Any, word: Any) -> None:
-        """Does nothing to elements that are not chosen."""
-
-    @function
     def of_section(self, own: Any, WIDTH: Any) -> Any:
         """What a workgroup does to a section."""
-        return _Kept(self, start_at(own.begin, self.like, WIDTH), WIDTH)
-
-    @function
-    def finish(self, count: Any, first: Any, step: Any) -> None:
-        """Nothing is left to do."""
+        return _Kept(self, start_at(own.begin, self.like, WIDTH))
 
     @function
     def has_all(self, first: Any, count: Any) -> Any:
@@ -155,7 +148,6 @@ class _Kept:
 
     results: Results
     start: Start
-    width: int
 
     @function
     def take_one(self, e: Any, place: Any) -> None:
@@ -166,18 +158,18 @@ class _Kept:
             self.results.out[place] = self.results.x[self.start.begin + e]
 
     @function
-    def take(self, e: Any, chosen: Any, places: Any) -> None:
+    def take(self, own: Any, e: Any, chosen: Any, places: Any, WIDTH: Any) -> None:
         """Writes those that are chosen, which are read before the first is written."""
         x, first = self.results.x, self.start.begin + e
         values = (
             ()
             if x is None
-            else [element_if(there, x, first + u * self.width) for u, there in enumerate(chosen)]
+            else [element_if(there, x, first + u * WIDTH) for u, there in enumerate(chosen)]
         )
         for u in kl.static_range(len(chosen)):
             if chosen[u]:
                 if x is None:
-                    index = self.start.index(e + u * self.width, self.results.like)
+                    index = self.start.index(e + u * WIDTH, self.results.like)
                     self.results.put_index(places[u], index)
                 else:
                     self.results.out[places[u]] = values[u]

@@ -3,24 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 from portable import lang as kl
 from portable.lang.function import function
 from portable.lang.kernel import kernel
 from portable.primitives.maps.elementwise_kernel import product_of, unravelled
-from portable.primitives.masks.mask_kernels import element_if
+from portable.primitives.masks.mask_kernels import Target, element_if
 
 __all__ = ["Assigned", "Cut", "fill"]
-
-
-@function
-def flag_read(mask: Any, outer: Any, at: Any, stop: Any) -> Any:
-    """An element of a row of a mask; none is true from `stop` on."""
-    flag = at < stop
-    if flag:
-        flag = mask[*outer, at]
-    return flag
 
 
 @function
@@ -103,13 +94,14 @@ def fill(
         else:
             for j in range(own, stop, CUT.width * CUT.ahead):
                 places = [j + u * CUT.width for u in range(CUT.ahead)]
-                chosen = [flag_read(mask, outer, place, stop) for place in places]
+                chosen = [element_if(j < stop, mask, *outer, j) for j in places]
                 for u in kl.static_range(CUT.ahead):
                     if chosen[u]:
                         x[*outer, places[u]] = given
 
 
-class Assigned(NamedTuple):
+@dataclass(frozen=True)
+class Assigned(Target):
     """An array to elements of which those of another are assigned in turn.
 
     Attributes
@@ -129,32 +121,9 @@ class Assigned(NamedTuple):
         self.x[*unravelled(at, self.x.shape)] = self.values[k]
 
     @function
-    def look(self, k: Any, first: Any, word: Any) -> None:
-        """Does nothing to elements that are not chosen."""
-
-    @function
-    def of_section(self, own: Any, WIDTH: Any) -> Any:
-        """What a workgroup does to a section."""
-        return _AssignedTogether(self, own.begin, WIDTH)
-
-    @function
-    def finish(self, count: Any, first: Any, step: Any) -> None:
-        """Nothing is left to do."""
-
-
-@dataclass(frozen=True)
-class _AssignedTogether:
-    """What is done to elements of a section that get a value: `Section.sweep`'s body."""
-
-    target: Assigned
-    begin: Any
-    width: int
-
-    @function
-    def take(self, e: Any, chosen: Any, places: Any) -> None:
-        """Writes those that are chosen; all values are read before."""
-        x, given = self.target.x, self.target.values
-        values = [element_if(c, given, k) for c, k in zip(chosen, places, strict=True)]
+    def take(self, own: Any, e: Any, chosen: Any, places: Any, WIDTH: Any) -> None:
+        """Assigns to those of a section that are chosen; all values are read before."""
+        values = [element_if(c, self.values, k) for c, k in zip(chosen, places, strict=True)]
         for u in kl.static_range(len(chosen)):
             if chosen[u]:
-                x[*unravelled(self.begin + e + u * self.width, x.shape)] = values[u]
+                self.x[*unravelled(own.begin + e + u * WIDTH, self.x.shape)] = values[u]

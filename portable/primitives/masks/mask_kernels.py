@@ -1,7 +1,7 @@
 """Masks as bits, and what is done to elements that are chosen: alone, or by a workgroup together.
 
 32 or 64 neighbours are a word, the first in the lowest bit. What chooses is a *source*: a `Mask`,
-or another struct like it. What is done is a *target*: it keeps elements, assigns to them, or tells
+or another struct like it. What is done is a `Target`: it keeps elements, assigns to them, or tells
 groups of equal ones.
 
 One kernel for work-items alone and together would cost one of them: those that are alone skip 64
@@ -21,6 +21,7 @@ from portable.lang.kernel import kernel
 __all__ = [
     "Mask",
     "Section",
+    "Target",
     "bits_one_by_one",
     "element_if",
     "pack",
@@ -112,6 +113,29 @@ class Mask(NamedTuple):
         return word
 
 
+@dataclass(frozen=True)
+class Target:
+    """What is done to elements that are chosen.
+
+    Work-items that are alone call ``put(k, at)`` for the `k`-th of them, which comes `at`-th in C
+    order, or ``put_many`` for all of a word if ``has_all`` of its elements. Those of a workgroup
+    call ``take`` for several, and ``take_one`` for one where they are few.
+    """
+
+    @function
+    def look(self, k: Any, first: Any, word: Any) -> None:
+        """What is done to all elements of a word, chosen or not: nothing."""
+
+    @function
+    def of_section(self, own: Any, WIDTH: Any) -> Any:
+        """What a workgroup does to the elements of a section: the same as to all."""
+        return self
+
+    @function
+    def finish(self, count: Any, first: Any, step: Any) -> None:
+        """What every `step`-th work-item does once all `count` are done: nothing."""
+
+
 # -- by work-items alone --------------------------------------------------------------------------
 
 
@@ -161,9 +185,8 @@ def take(source: Any, target: Any, places: Any, found: Any, *, SECTION: int, FEW
     ----------
     source : Mask or alike
         What chooses.
-    target : Results, Assigned or Groups
-        What is done: ``target.put`` to one element, ``target.put_many`` to those of a word, and
-        ``target.look`` to all of which a word tells, chosen or not.
+    target : Target
+        What is done.
     places : array or None
         ``places[b]`` are those of the bits in a byte `b`; for `FEW` below 64.
     found : array or None
@@ -195,8 +218,7 @@ def take(source: Any, target: Any, places: Any, found: Any, *, SECTION: int, FEW
                     k = k + count
                     word = kl.u64(0)
             while word != 0:
-                lowest = kl.cast(kl.popcount((word & (~word + 1)) - 1), kl.i32)
-                target.put(k, i + lowest)
+                target.put(k, i + lowest_bit(word))
                 k = k + 1
                 word = word & (word - 1)
         if found is not None:
@@ -234,7 +256,7 @@ class Section:
 
     @function
     def sweep(self, body: Any, WIDTH: Any, AHEAD: Any) -> None:
-        """Has `body` take them: ``body.take(e, chosen, places)``.
+        """Has `body` take them: ``body.take(own, e, chosen, places, WIDTH)``.
 
         That is told of `AHEAD` elements, `WIDTH` apart from the `e`-th of the section on, whether
         they are to be taken, and how many are before them. Neighbouring work-items have neighbours.
@@ -248,15 +270,15 @@ class Section:
                 count + kl.cast(kl.popcount(word & (bit - 1)), kl.i32) for word, count in pairs
             ]
             e = turn * (WIDTH * AHEAD) + kl.local_id(0)
-            body.take(e, chosen, [self.done + count for count in before])
+            body.take(self, e, chosen, [self.done + count for count in before], WIDTH)
 
 
 @function
-def element_if(there: Any, x: Any, at: Any) -> Any:
+def element_if(there: Any, x: Any, *at: Any) -> Any:
     """An element, or 0 if it is not there."""
     value = kl.cast(0, x.dtype)
     if there:
-        value = x[at]
+        value = x[*at]
     return value
 
 
@@ -357,8 +379,7 @@ def take_few(own: Any, body: Any, WIDTH: Any, FEW: Any) -> None:
     places = kl.local((FEW,), kl.u16)
     word, place = split_word(own.words[own.own - item // 32 + item])
     while word != 0:
-        lowest = kl.popcount((word & (~word + 1)) - 1)
-        places[place] = kl.cast(item * 32 + kl.cast(lowest, kl.i32), kl.u32)
+        places[place] = kl.cast(item * 32 + lowest_bit(word), kl.u32)
         place = place + 1
         word = word & (word - 1)
     kl.barrier()
@@ -375,7 +396,7 @@ def take_by_workgroup(
     Parameters
     ----------
     source, target, found
-        As `take` has them, but that it is ``target.of_section`` what says how things are done.
+        As `take` has them.
     WIDTH : int
         Work-items of a workgroup.
     AHEAD : int

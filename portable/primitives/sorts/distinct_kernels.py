@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from portable import lang as kl
 from portable.lang.function import function
 from portable.lang.kernel import kernel
-from portable.primitives.masks.mask_kernels import bits_one_by_one
+from portable.primitives.masks.mask_kernels import Target, bits_one_by_one
 from portable.primitives.reductions.merging import folded
 
 __all__ = ["Beginnings", "Groups", "sizes_of"]
@@ -75,7 +75,8 @@ def size_of(starts: Any, k: Any, count: Any, end: Any) -> Any:
     return stop - starts[k]
 
 
-class Groups(NamedTuple):
+@dataclass(frozen=True)
+class Groups(Target):
     """What is asked for of groups of equal elements in a sorted line; what is None is left out.
 
     Attributes
@@ -122,36 +123,22 @@ class Groups(NamedTuple):
                 self.inverse[self.order[first + place]] = kl.cast(k - 1, kl.i64)
 
     @function
-    def of_section(self, own: Any, WIDTH: Any) -> Any:
-        """What a workgroup does to a section."""
-        return _Noted(self, own.begin, WIDTH)
-
-    @function
     def finish(self, count: Any, first: Any, step: Any) -> None:
         """Writes every `step`-th group's size, once all `count` are known."""
         if self.sizes is not None:
             for k in range(first, count, step):
                 self.sizes[k] = size_of(self.starts, k, count, self.x.shape[0])
 
-
-@dataclass(frozen=True)
-class _Noted:
-    """What is done to the elements of a section: `Section.sweep`'s body."""
-
-    groups: Groups
-    begin: Any
-    width: int
-
     @function
-    def take(self, e: Any, chosen: Any, places: Any) -> None:
+    def take(self, own: Any, e: Any, chosen: Any, places: Any, WIDTH: Any) -> None:
         """Writes what is asked for of a few elements, of which those chosen begin a group."""
         for u in kl.static_range(len(chosen)):
-            i = self.begin + e + u * self.width
+            i = own.begin + e + u * WIDTH
             if chosen[u]:
-                self.groups.put(places[u], i)
-            if self.groups.inverse is not None and i < self.groups.x.shape[0]:
+                self.put(places[u], i)
+            if self.inverse is not None and i < self.x.shape[0]:
                 group = kl.cast(places[u], kl.i64) - kl.where(chosen[u], kl.i64(0), kl.i64(1))
-                self.groups.inverse[self.groups.order[i]] = group
+                self.inverse[self.order[i]] = group
 
 
 @kernel
