@@ -33,6 +33,13 @@ __all__ = ["CPUBackend", "CPUDevice"]
 _DLPACK_CPU = 1
 _PREFERENCE = ("intel", "pocl")
 
+_LARGE = 1 << 14
+"""Bytes from which on arrays begin where lines of the caches do.
+
+NumPy's begin 16 bytes behind, so that each vector of 64 lies in two lines, and none of a result may
+pass the caches by. To make smaller ones so would be noticed: it takes 1 us instead of 0.2.
+"""
+
 
 class CPUDevice(RuntimeDevice):
     """A processor through one OpenCL runtime.
@@ -50,10 +57,11 @@ class CPUDevice(RuntimeDevice):
     def __init__(self, device: Any, name: str) -> None:
         import dataclasses
 
-        from portable_backends.host_memory import BufferMemory, SharedMemory
+        from portable_backends.host_memory import BufferMemory, SharedMemory, on_a_line
         from portable_backends.opencl_capabilities import capabilities_of, words_of
         from portable_backends.opencl_runtime import Runtime
 
+        self._on_a_line = on_a_line
         plain = capabilities_of(device)
         shared = bool(device.svm_capabilities & _fine_grain_system())
         self.name = name
@@ -85,16 +93,22 @@ class CPUDevice(RuntimeDevice):
         return self._memory.behind(handle, by)
 
     def empty(self, shape: tuple[int, ...], dtype: DType) -> np.ndarray[Any, Any]:
-        """A new NumPy array."""
-        bytes_of(shape, dtype.itemsize)
+        """A new NumPy array, which begins where a line of the caches does unless it is small."""
+        size = bytes_of(shape, dtype.itemsize)
         try:
-            return np.empty(shape, dtype.numpy)
+            if size < _LARGE:
+                return np.empty(shape, dtype.numpy)
+            return self._on_a_line(shape, dtype.numpy, size)
         except MemoryError as error:
             raise OutOfMemoryError(f"no room for {shape} of {dtype}") from error
 
     def from_numpy(self, array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-        """A contiguous copy."""
-        return np.array(array, order="C")
+        """A contiguous copy, which begins as those of `empty` do."""
+        if array.nbytes < _LARGE or array.dtype.hasobject:
+            return np.array(array, order="C")
+        copy = self._on_a_line(array.shape, array.dtype, array.nbytes)
+        np.copyto(copy, array)
+        return copy
 
     def to_numpy(self, array: Any) -> np.ndarray[Any, Any]:
         """A contiguous copy."""

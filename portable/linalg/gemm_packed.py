@@ -3,7 +3,7 @@
 A tile of `gemm_tiles` copies what it needs of both operands, which every other tile of its rows or
 columns copies too. Packing each operand once instead wants room for it, so that long sums are cut:
 of a slab of columns of the left operand and rows of the right one both are packed and multiplied
-before the next, and the result holds the sums between them.
+before the next, and the sums between them are kept.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from math import prod
 from typing import Any, Final
 
 from portable.backend import Capabilities, Device
-from portable.dtypes import DType, dtype
+from portable.dtypes import DType
 from portable.lang.geometry import groups
 from portable.lang.launch import Launcher
 from portable.lang.passes.matrix.micro_shape import MicroShape
@@ -52,12 +52,21 @@ _ALONE: Final = (1, 1, 1)
 _FEWEST_USES: Final = 512
 """Of each element that is packed."""
 
-_FEWEST_PRODUCTS: Final = {4: 2**30, 8: 2**33}
-"""Multiplications of a product from which on packing pays, by the bytes of what sums are held in.
+_FEWEST_PRODUCTS: Final = 2**30
+"""Multiplications of a product from which on packing pays.
 
-On two cores of a Xeon products of single precision of 2048 and 4096 took 0.94 of the time so, of
-double precision of 2048 0.97; those of 1024 0.96 and 1.02.
+On two cores of a Xeon products of single precision of 1024, 2048 and 4096 took 0.96, 0.94 and 0.94
+of the time so; of double precision of 1024 one core took 0.88.
 """
+
+_STREAMED: Final = 2**22
+"""Bytes of a result that passes the caches by: lines that it fills are not read from memory first.
+
+One core took 0.85 of the time for a product of 2048 in double precision so, 0.95 for 1024.
+"""
+
+_MOST_SUMS: Final = 2**26
+"""Bytes of sums between slabs; of larger results panels of columns are made one after the other."""
 
 _MOST_KEPT: Final = 2**27
 """Bytes that a thread keeps for the next product: memory that is new is slow to touch."""
@@ -80,21 +89,18 @@ def packing_for(capabilities: Capabilities, accumulator: DType) -> Packing:
     return Packing(micro, _SLAB // size, _ROWS, _DEPTH, _AHEAD // size, cores)
 
 
-def packing_pays(product: Product, accumulator: DType, capabilities: Capabilities) -> bool:
+def packing_pays(product: Product, capabilities: Capabilities) -> bool:
     """Whether it does, by what was measured.
 
     Parameters
     ----------
     product : Product
         Its extents.
-    accumulator : DType
-        What to sum in.
     capabilities : Capabilities
         Of the device.
     """
     m, n, k = product.m, product.n, product.k
-    fewest = _FEWEST_PRODUCTS[accumulator.itemsize]
-    large = min(m, n) >= _FEWEST_USES and m * n * k >= fewest
+    large = min(m, n) >= _FEWEST_USES and m * n * k >= _FEWEST_PRODUCTS
     return capabilities.lone_work_items and product.batch == 1 and large
 
 
@@ -115,38 +121,53 @@ def packed_steps(
         Makes room for the packed operands.
     """
     alpha, a, b, _, _, _, out = args
-    k = int(a.shape[1])
+    k, (m, n) = int(a.shape[1]), out.shape
     slabs = max(1, -(-k // plan.slab))
     depth = max(1, -(-k // slabs))
-    left, right, sums = _rooms(plan, out, depth, slabs > 1, accumulator, empty)
-    multiply = multiply_strips[groups(plan.groups(out.shape[0])), _ALONE]
-    for first in range(0, max(1, k), depth):
-        last = first + depth >= k
-        yield _packed_right(plan, b[first : first + depth], right)
-        factor, target = (alpha, out) if last else (1.0, sums)
-        before = sums if first else None
-        given = factor, a[:, first : first + depth], left, right, before, target
-        yield multiply, given, {"PLAN": plan, "ACC": accumulator}
+    width = _panel(plan, m, n, accumulator) if slabs > 1 else n
+    left, right, kept = _rooms(plan, (m, width), depth, slabs > 1, accumulator, empty)
+    plan = plan._replace(streaming=m * n * accumulator.itemsize >= _STREAMED)
+    multiply = multiply_strips[groups(plan.groups(m)), _ALONE]
+    for column in range(0, n, width):
+        panel = slice(column, column + width)
+        for first in range(0, max(1, k), depth):
+            slab = slice(first, first + depth)
+            yield _packed_right(plan, b[slab, panel], right)
+            given = alpha, a[:, slab], left, right, kept, out[:, panel]
+            part = first == 0, first + depth >= k
+            yield multiply, given, {"PLAN": plan, "PART": part}
+
+
+def _panel(plan: Packing, rows: int, columns: int, accumulator: DType) -> int:
+    """Columns of a result whose sums are kept between slabs at a time."""
+    most = max(_FEWEST_USES, _MOST_SUMS // (rows * accumulator.itemsize))
+    panels = -(-columns // most)
+    return _up(-(-columns // panels), _RIGHT[0] * plan.micro.columns)
 
 
 def _rooms(
-    plan: Packing, out: Any, depth: int, several: bool, accumulator: DType, empty: Empty
+    plan: Packing,
+    shape: tuple[int, int],
+    depth: int,
+    several: bool,
+    accumulator: DType,
+    empty: Empty,
 ) -> list[Any]:
     """Arrays for the strips of both operands, and for the sums between several slabs.
 
-    They begin where lines of caches do. The result holds the sums where it can.
+    They begin where lines of caches do.
     """
-    (m, n), micro = out.shape, plan.micro
-    left = _up(m, micro.rows) // micro.rows, depth, micro.rows
-    right = _up(-(-n // micro.columns), _RIGHT[0]), depth, micro.columns
-    own = several and dtype(out.dtype) is not accumulator
-    shapes: tuple[tuple[int, ...], ...] = (left, right, (m, n)) if own else (left, right)
+    (m, n), micro = shape, plan.micro
+    strips, across = -(-m // micro.rows), -(-n // micro.columns)
+    left = strips, depth, micro.rows
+    right = _up(across, _RIGHT[0]), depth, micro.columns
+    kept = across if several else 1, strips, micro.rows, micro.columns
+    shapes = left, right, kept
     sizes = [_up(prod(shape), _LINE) for shape in shapes]
     room = empty((sum(sizes) + _LINE,), accumulator)
     address = device_of_arrays(room).view(room).address
     begins = accumulate(sizes, initial=-address // accumulator.itemsize % _LINE)
-    made = [room[at : at + prod(x)].reshape(x) for at, x in zip(begins, shapes, strict=False)]
-    return made if own else [*made, out]
+    return [room[at : at + prod(x)].reshape(x) for at, x in zip(begins, shapes, strict=False)]
 
 
 def _packed_right(plan: Packing, x: Any, out: Any) -> Step:

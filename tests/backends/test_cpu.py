@@ -11,6 +11,7 @@ import pytest
 
 from portable import registry
 from portable.backend import Device
+from portable.dtypes import float64
 from portable.errors import DeviceMismatchError, ShapeError
 from tests.support.axpy import run
 
@@ -24,6 +25,17 @@ def test_kernels_work_in_place_and_are_finished_on_return(cpu: Device) -> None:
     x, y = np.zeros(50_000, np.float32), np.ones(50_000, np.float32)
     run(cpu, (x, y), 4.0, 50_000)
     np.testing.assert_array_equal(x, np.float32(4))
+
+
+def test_arrays_that_are_not_small_begin_where_lines_of_caches_do(cpu: Device) -> None:
+    source = np.arange(120_000.0).reshape(300, 400)[:, ::2]
+    for made in (cpu.empty((300, 200), float64), cpu.from_numpy(source)):
+        assert cpu.view(made).address % 64 == 0
+        assert made.flags.c_contiguous
+        assert made.flags.writeable
+    np.testing.assert_array_equal(made, source)
+    objects = np.array([None] * 3000)
+    assert cpu.from_numpy(objects).tolist() == objects.tolist()
 
 
 def test_views_of_views(cpu: Device) -> None:
