@@ -112,18 +112,14 @@ class Share:
         first = kl.global_id(1) * self.rows
         if start < inner:
             stop = kl.minimum(start + self.chunk, inner)
-            whole = start + (stop - start) // self.lanes * self.lanes
             # A GPU's work-item has one vector: copies of the loops would cost it registers.
             copies = 1 if self.chunk == self.lanes else 0
             last = kl.minimum(first + self.rows, product_of(lead))
             for row in kl.range(first, last, unroll=copies):
                 outer = unravelled(row, lead)
                 given = body.row(outer)
-                if self.lanes > 1:
-                    for j in kl.range(start, whole, self.lanes, unroll=copies):
-                        body.do(outer, given, j, self.lanes)
-                for j in kl.range(whole if self.lanes > 1 else start, stop, unroll=copies):
-                    body.do(outer, given, j, 1)
+                for j, lanes in kl.vector_range(start, stop, lanes=self.lanes, unroll=copies):
+                    body.do(outer, given, j, lanes)
 
 
 @dataclass(frozen=True)

@@ -54,15 +54,10 @@ def reduce_columns(x: Any, outs: Any, *, FOLD: Any, STRIP: int, SECTION: int) ->
         stop = kl.minimum(first + SECTION, x.shape[x.ndim - 1])
         for k in range(count):
             strip[k] = FOLD.started(x, unravelled(row + k * FOLD.lanes, lead), first)
-        whole = first + (stop - first) // _AHEAD * _AHEAD
-        for r in range(first, whole, _AHEAD):
+        for r, ahead in kl.vector_range(first, stop, lanes=_AHEAD):
             for k in range(count):
                 outer = unravelled(row + k * FOLD.lanes, lead)
-                strip[k] = FOLD.further(x, outer, r, r - first, strip[k], _AHEAD)
-        for r in range(whole, stop):
-            for k in range(count):
-                outer = unravelled(row + k * FOLD.lanes, lead)
-                strip[k] = FOLD.further(x, outer, r, r - first, strip[k], 1)
+                strip[k] = FOLD.further(x, outer, r, r - first, strip[k], ahead)
         for k in range(count):
             for n in kl.static_range(len(outs)):
                 keep_lanes(outs[n], row + k * FOLD.lanes, s, strip[k][n], FOLD.lanes)

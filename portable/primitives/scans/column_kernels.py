@@ -97,12 +97,7 @@ def scan_columns(x: Any, starts: Any, out: Any, *, SCAN: Any) -> None:
                 SCAN.put(out, outer, 0, strip[k])
         first = s * SCAN.section
         stop = kl.minimum(first + SCAN.section, length)
-        whole = first + (stop - first) // _AHEAD * _AHEAD
-        for r in range(first, whole, _AHEAD):
+        for r, ahead in kl.vector_range(first, stop, lanes=_AHEAD):
             for k in range(count):
                 outer = unravelled(row + k * MERGE.lanes, lead)
-                strip[k] = SCAN.further(x, out, outer, r, strip[k], _AHEAD)
-        for r in range(whole, stop):
-            for k in range(count):
-                outer = unravelled(row + k * MERGE.lanes, lead)
-                strip[k] = SCAN.further(x, out, outer, r, strip[k], 1)
+                strip[k] = SCAN.further(x, out, outer, r, strip[k], ahead)

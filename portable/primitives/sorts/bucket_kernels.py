@@ -120,21 +120,16 @@ def count_buckets(
         for b in range(2 * SPLITTERS.count):
             own[b] = 0
         first, stop = s * SECTION, kl.minimum(s * SECTION + SECTION, length)
-        whole = first + (stop - first) // _TOGETHER * _TOGETHER
-        for i in range(first, whole, _TOGETHER):
+        for i, together in kl.vector_range(first, stop, lanes=_TOGETHER):
             if LANES > 1:
-                both = SPLITTERS.order.key(kl.vload(x, *outer, i, lanes=_TOGETHER))
-                keys = [both[u] for u in kl.static_range(_TOGETHER)]
+                both = SPLITTERS.order.key(kl.vload(x, *outer, i, lanes=together))
+                keys = [both[u] for u in kl.static_range(together)]
             else:
-                keys = [SPLITTERS.order.key(x[*outer, i + u]) for u in kl.static_range(_TOGETHER)]
+                keys = [SPLITTERS.order.key(x[*outer, i + u]) for u in kl.static_range(together)]
             found = SPLITTERS.buckets_of(keys, tree)
-            for u in kl.static_range(_TOGETHER):
+            for u in kl.static_range(together):
                 buckets[*outer, i + u] = found[u]
                 own[found[u]] = own[found[u]] + 1
-        for i in range(whole, stop):
-            alone = SPLITTERS.buckets_of((SPLITTERS.order.key(x[*outer, i]),), tree)
-            buckets[*outer, i] = alone[0]
-            own[alone[0]] = own[alone[0]] + 1
         for b in range(2 * SPLITTERS.count):
             counts[*outer, b, s] = own[b]
 
@@ -248,11 +243,8 @@ class Sorting:
         places = kl.private((2 * RADIX,), first.dtype)
         for d in range(2 * RADIX):
             places[d] = kl.cast(0, first.dtype)
-        whole = first + (stop - first) // self.lanes * self.lanes
-        for i in range(first, whole, self.lanes):
-            self.count(source, i, self.lanes, places, key)
-        for i in range(whole, stop):
-            self.count(source, i, 1, places, key)
+        for i, lanes in kl.vector_range(first, stop, lanes=self.lanes):
+            self.count(source, i, lanes, places, key)
         below, below_high = first, first
         for d in range(RADIX):
             count, count_high = places[d], places[RADIX + d]
@@ -260,10 +252,8 @@ class Sorting:
             below, below_high = below + count, below_high + count_high
         for HIGH in kl.static_range(2):
             line, to = (spare, out) if HIGH else (source, spare)
-            for i in range(first, whole, self.lanes):
-                self.move(line, to, i, self.lanes, places, HIGH, key)
-            for i in range(whole, stop):
-                self.move(line, to, i, 1, places, HIGH, key)
+            for i, lanes in kl.vector_range(first, stop, lanes=self.lanes):
+                self.move(line, to, i, lanes, places, HIGH, key)
 
     @function
     def ordered_from(self, line: Any, i: Any, stop: Any) -> Any:
