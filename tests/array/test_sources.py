@@ -50,10 +50,10 @@ from portable.primitives.scans.scan_kernels import Tile, scan_by_workgroup
 from portable.primitives.scans.strip_lookback_kernels import Strip, scan_strips_in_turn
 from portable.primitives.sorts.distinct_kernels import Beginnings, Groups
 from portable.primitives.sorts.keys import Order
+from portable.primitives.sorts.lines import Line
 from portable.primitives.sorts.sorting_kernels import merge_runs, sort_runs
 from portable.primitives.sorts.sweep_kernels import (
     Counting,
-    Line,
     Ways,
     count_by_workgroup,
     place_by_workgroup,
@@ -355,7 +355,7 @@ LAUNCHES: dict[str, tuple[Kernel, tuple[int, int, int], tuple[Any, ...], dict[st
     "sort": (
         sort_runs,
         (64, 1, 1),
-        (MATRIX, MATRIX, PLACES),
+        (MATRIX, struct_of(Line, elements=MATRIX, places=PLACES)),
         {"RUN": 16, "KIND": "f", "DESCENDING": False},
     ),
     "sort together": (
@@ -384,7 +384,7 @@ LAUNCHES: dict[str, tuple[Kernel, tuple[int, int, int], tuple[Any, ...], dict[st
     "merge": (
         merge_runs,
         (64, 1, 1),
-        (MATRIX, NONE, MATRIX, NONE, COUNT, COUNT),
+        (struct_of(Line, elements=MATRIX), struct_of(Line, elements=MATRIX), COUNT, COUNT),
         {"KIND": "f", "DESCENDING": True},
     ),
 }

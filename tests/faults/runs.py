@@ -54,6 +54,7 @@ from portable.primitives.sorts.bucket_kernels import (
     sort_parts,
 )
 from portable.primitives.sorts.keys import Order
+from portable.primitives.sorts.lines import Line
 from portable.primitives.sorts.sorting_kernels import merge_runs, sort_runs
 from portable.primitives.sorts.sweep_sorting import Tile, sweep_sorted
 
@@ -513,20 +514,21 @@ def sorting_by_buckets() -> None:
     )
     starts = (np.cumsum(counts.reshape(-1)).reshape(8, 3) - counts).astype(np.int32)
     out, spare = empty(70, kind=uint8), empty(70, kind=uint8)
-    place_in_buckets[3, 1](a, buckets, starts, out, None, COUNT=8, SECTION=32)
-    sort_parts[4, 1](None, starts, out, spare, None, None, SORTING=Sorting(order, 4, 2))
+    made, between = Line(out, None), Line(spare, None)
+    place_in_buckets[3, 1](a, buckets, starts, made, COUNT=8, SECTION=32)
+    sort_parts[4, 1](None, starts, made, between, SORTING=Sorting(order, 4, 2))
     np.testing.assert_array_equal(out, np.sort(a))
 
 
 @run
 def merging_runs() -> None:
     a = integers(37)
-    run_of_eight, out = empty(37, kind=int32), empty(37, kind=int32)
-    sort_runs[5, 1](a, run_of_eight, None, RUN=8, KIND="i", DESCENDING=False)
+    runs, out = (Line(empty(37, kind=int32), None) for _ in range(2))
+    sort_runs[5, 1](a, runs, RUN=8, KIND="i", DESCENDING=False)
     for size in (8, 16, 32):
-        merge_runs[10, 1](run_of_eight, None, out, None, size, 4, KIND="i", DESCENDING=False)
-        run_of_eight, out = out, run_of_eight
-    np.testing.assert_array_equal(run_of_eight, np.sort(a))
+        merge_runs[10, 1](runs, out, size, 4, KIND="i", DESCENDING=False)
+        runs, out = out, runs
+    np.testing.assert_array_equal(runs.elements, np.sort(a))
 
 
 @run

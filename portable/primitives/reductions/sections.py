@@ -9,7 +9,7 @@ from portable import lang as kl
 from portable.lang.function import function
 from portable.primitives.maps.elementwise_kernel import product_of, unravelled
 
-__all__ = ["Section", "Sections"]
+__all__ = ["Section", "Sections", "own_section"]
 
 
 @dataclass(frozen=True)
@@ -64,3 +64,14 @@ class Sections:
         first = s * self.size
         stop = kl.minimum(first + self.size, length)
         return Section(unravelled(row, lead), s, first, stop, row < product_of(lead))
+
+
+@function
+def own_section(x: Any, SIZE: Any) -> Any:
+    """The section of so many elements that this work-item does, where each does one by itself."""
+    lead, length = x.shape[: x.ndim - 1], x.shape[x.ndim - 1]
+    sections = kl.cdiv(length, SIZE)
+    row, s = kl.global_id(0) // sections, kl.global_id(0) % sections
+    first = s * SIZE
+    stop = kl.minimum(first + SIZE, length)
+    return Section(unravelled(row, lead), s, first, stop, row < product_of(lead))

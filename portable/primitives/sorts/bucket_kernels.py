@@ -18,7 +18,9 @@ from portable.lang.function import function
 from portable.lang.kernel import kernel
 from portable.primitives.maps.elementwise_kernel import product_of, unravelled
 from portable.primitives.reductions.merging import folded
+from portable.primitives.reductions.sections import own_section
 from portable.primitives.sorts.keys import Order
+from portable.primitives.sorts.lines import Line
 
 __all__ = ["Splitters", "count_buckets", "draw_samples", "place_in_buckets", "sort_parts"]
 
@@ -107,20 +109,15 @@ def count_buckets(
 
     ``buckets`` says of which each is, ``samples`` are sorted.
     """
-    lead = x.shape[: x.ndim - 1]
-    length = x.shape[x.ndim - 1]
-    sections = kl.cdiv(length, SECTION)
-    item = kl.global_id(0)
-    if item < product_of(lead) * sections:
-        outer = unravelled(item // sections, lead)
-        s = item % sections
+    section = own_section(x, SECTION)
+    if section.inside:
+        outer = section.outer
         tree = kl.private((2 * SPLITTERS.count,), SPLITTERS.order.key(x[*outer, 0]).dtype)
         SPLITTERS.gather(samples, outer, tree)
         own = kl.private((2 * SPLITTERS.count,), kl.i32)
         for b in range(2 * SPLITTERS.count):
             own[b] = 0
-        first, stop = s * SECTION, kl.minimum(s * SECTION + SECTION, length)
-        for i, together in kl.vector_range(first, stop, lanes=_TOGETHER):
+        for i, together in kl.vector_range(section.first, section.stop, lanes=_TOGETHER):
             if LANES > 1:
                 both = SPLITTERS.order.key(kl.vload(x, *outer, i, lanes=together))
                 keys = [both[u] for u in kl.static_range(together)]
@@ -131,60 +128,25 @@ def count_buckets(
                 buckets[*outer, i + u] = found[u]
                 own[found[u]] = own[found[u]] + 1
         for b in range(2 * SPLITTERS.count):
-            counts[*outer, b, s] = own[b]
+            counts[*outer, b, section.number] = own[b]
 
 
 @kernel
 def place_in_buckets(
-    x: Any, buckets: Any, starts: Any, out: Any, order: Any, *, COUNT: int, SECTION: int
+    x: Any, buckets: Any, starts: Any, out: Any, *, COUNT: int, SECTION: int
 ) -> None:
-    """Moves elements to `COUNT` buckets, `starts` being where each section's of one begin.
-
-    `order`, where each was, may be None.
-    """
-    lead = x.shape[: x.ndim - 1]
-    length = x.shape[x.ndim - 1]
-    sections = kl.cdiv(length, SECTION)
-    item = kl.global_id(0)
-    if item < product_of(lead) * sections:
-        outer = unravelled(item // sections, lead)
-        s = item % sections
+    """Moves elements to `COUNT` buckets of a `Line`, where each section's begin at `starts`."""
+    section = own_section(x, SECTION)
+    if section.inside:
+        outer, to = section.outer, out.row(section.outer)
         places = kl.private((COUNT,), starts.dtype)
         for b in range(COUNT):
-            places[b] = starts[*outer, b, s]
-        for i in range(s * SECTION, kl.minimum(s * SECTION + SECTION, length)):
+            places[b] = starts[*outer, b, section.number]
+        for i in range(section.first, section.stop):
             b = buckets[*outer, i]
             place = places[b]
             places[b] = place + 1
-            out[*outer, place] = x[*outer, i]
-            if order is not None:
-                order[*outer, place] = kl.cast(i, order.dtype)
-
-
-@dataclass(frozen=True)
-class Line:
-    """A row of elements, and where each was at first; None where nobody asks, or each is there."""
-
-    elements: Any
-    places: Any
-    outer: Any
-
-    @function
-    def some(self, i: Any, lanes: Any = 1) -> Any:
-        """Neighbouring elements."""
-        return kl.vload(self.elements, *self.outer, i, lanes=lanes)
-
-    @function
-    def was(self, i: Any) -> Any:
-        """Where an element was."""
-        return i if self.places is None else self.places[*self.outer, i]
-
-    @function
-    def put(self, i: Any, element: Any, was: Any) -> None:
-        """Writes both."""
-        self.elements[*self.outer, i] = element
-        if self.places is not None:
-            self.places[*self.outer, i] = kl.cast(was, self.places.dtype)
+            to.put(place, x[*outer, i], i)
 
 
 @dataclass(frozen=True)
@@ -326,22 +288,21 @@ class Sorting:
 
 
 @kernel
-def sort_parts(
-    x: Any, starts: Any, out: Any, spare: Any, order: Any, spare_order: Any, *, SORTING: Any
-) -> None:
+def sort_parts(x: Any, starts: Any, out: Any, spare: Any, *, SORTING: Any) -> None:
     """Sorts rows of `x` into those of `out`, or without `x` the even buckets of those of `out`.
 
-    `starts` are as `place_in_buckets` takes them, None for whole rows. `order` and its spare, where
-    elements were, may be None.
+    `starts` are as `place_in_buckets` takes them, None for whole rows; `out` and `spare` are of
+    class `Line`.
     """
-    lead = out.shape[: out.ndim - 1]
+    shape = out.elements.shape
+    lead = shape[: len(shape) - 1]
     buckets = 1 if starts is None else starts.shape[starts.ndim - 2] // 2
     item = kl.global_id(0)
     if item < product_of(lead) * buckets:
         outer = unravelled(item // buckets, lead)
-        target, between = Line(out, order, outer), Line(spare, spare_order, outer)
+        target, between = out.row(outer), spare.row(outer)
         source = target if x is None else Line(x, None, outer)
-        first, stop = kl.cast(0, item.dtype), kl.cast(out.shape[out.ndim - 1], item.dtype)
+        first, stop = kl.cast(0, item.dtype), kl.cast(shape[len(shape) - 1], item.dtype)
         if starts is not None:
             bucket = item % buckets * 2
             first = kl.cast(starts[*outer, bucket, 0], item.dtype)

@@ -23,6 +23,7 @@ from portable.primitives.sorts.bucket_kernels import (
     sort_parts,
 )
 from portable.primitives.sorts.keys import Order
+from portable.primitives.sorts.lines import Line
 from portable.primitives.sorts.radix_passes import begins_of, in_words, order_of, place_for
 from portable.primitives.sorts.tuning import pieces_for
 
@@ -73,14 +74,9 @@ def _sort(recipe: Recipe, x: Any, starts: Any, found: tuple[Any, Any], how: Orde
     buckets = 1 if starts is None else starts.shape[-2] // 2
     long = length // buckets >= _LONG
     digit = pieces_for(out.device.capabilities).digit if long else _SHORT_DIGIT
-    arrays = in_words(x), starts, in_words(out), in_words(spare), places, spare_places
-    recipe.launch(
-        sort_parts,
-        rows * buckets,
-        1,
-        *arrays,
-        SORTING=Sorting(how, digit, _lanes(x if starts is None else out)),
-    )
+    lines = Line(in_words(out), places), Line(in_words(spare), spare_places)
+    sorting = Sorting(how, digit, _lanes(x if starts is None else out))
+    recipe.launch(sort_parts, rows * buckets, 1, in_words(x), starts, *lines, SORTING=sorting)
 
 
 def _into_buckets(recipe: Recipe, x: Any, out: Any, places: Any, how: Order) -> Any:
@@ -103,7 +99,7 @@ def _into_buckets(recipe: Recipe, x: Any, out: Any, places: Any, how: Order) -> 
         count_buckets, items, 1, *given, SPLITTERS=splitters, SECTION=section, LANES=_lanes(x)
     )
     starts = begins_of(recipe, counts, counts.dtype)
-    arrays = in_words(x), buckets, starts, in_words(out), places
+    arrays = in_words(x), buckets, starts, Line(in_words(out), places)
     recipe.launch(place_in_buckets, items, 1, *arrays, COUNT=count, SECTION=section)
     return starts
 

@@ -9,6 +9,7 @@ import numpy as np
 
 from portable.dtypes import int64
 from portable.primitives.base.recipe import Recipe
+from portable.primitives.sorts.lines import Line
 from portable.primitives.sorts.sorting_kernels import merge_runs, sort_runs
 
 __all__ = ["RUN", "merge_sorted"]
@@ -43,17 +44,18 @@ def merge_sorted(
     run = _RUN_ALONE if x.device.capabilities.lone_work_items else RUN
     now = _new(recipe, x, order)
     items = rows * -(-length // run)
-    recipe.launch(sort_runs, items, _GROUP, x, *now, RUN=run, **constants)
-    spare = _new(recipe, x, order) if run < length else (None, None)
+    recipe.launch(sort_runs, items, _GROUP, x, now, RUN=run, **constants)
+    spare = _new(recipe, x, order) if run < length else Line(None, None)
     while run < length:
         items = rows * -(-length // _PIECE)
         numbers = np.int64(run), np.int64(_PIECE)
-        recipe.launch(merge_runs, items, _GROUP, *now, *spare, *numbers, **constants)
+        recipe.launch(merge_runs, items, _GROUP, now, spare, *numbers, **constants)
         now, spare = spare, now
         run *= 2
-    return (now[0] if values else None), now[1]
+    return (now.elements if values else None), now.places
 
 
-def _new(recipe: Recipe, x: Any, order: bool) -> tuple[Any, Any]:
+def _new(recipe: Recipe, x: Any, order: bool) -> Line:
     """Arrays for the elements of `x` and, if wanted, their positions."""
-    return recipe.empty(x.shape, x.dtype), recipe.empty(x.shape, int64) if order else None
+    places = recipe.empty(x.shape, int64) if order else None
+    return Line(recipe.empty(x.shape, x.dtype), places)

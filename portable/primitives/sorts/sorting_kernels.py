@@ -7,7 +7,7 @@ from typing import Any
 from portable import lang as kl
 from portable.lang.function import function
 from portable.lang.kernel import kernel
-from portable.primitives.maps.elementwise_kernel import product_of, unravelled
+from portable.primitives.reductions.sections import own_section
 
 __all__ = ["merge_runs", "search", "sort_runs"]
 
@@ -36,63 +36,35 @@ def sorts_before(x: Any, y: Any, KIND: Any, DESCENDING: Any) -> Any:
 
 
 @kernel
-def sort_runs(x: Any, out: Any, order: Any, *, RUN: int, KIND: str, DESCENDING: bool) -> None:
-    """Sorts runs of `RUN` elements of the last axis by insertion.
-
-    `order`, if not None, says where they were.
-    """
-    length = x.shape[x.ndim - 1]
-    runs = kl.cdiv(length, RUN)
-    rows = product_of(x.shape[: x.ndim - 1])
-    item = kl.global_id(0)
-    if item < rows * runs:
-        outer = unravelled(item // runs, x.shape[: x.ndim - 1])
-        start = item % runs * RUN
-        stop = kl.minimum(start + RUN, length)
-        for i in range(start, stop):
-            value = x[*outer, i]
-            j = i
-            going = j > start
+def sort_runs(x: Any, out: Any, *, RUN: int, KIND: str, DESCENDING: bool) -> None:
+    """Sorts runs of `RUN` elements of the last axis by insertion into a `Line`."""
+    own = own_section(x, RUN)
+    if own.inside:
+        line = out.row(own.outer)
+        for i in range(own.first, own.stop):
+            value, j = x[*own.outer, i], i
+            going = j > own.first
             while going:
-                before = out[*outer, j - 1]
+                before = line.some(j - 1)
                 going = sorts_before(value, before, KIND, DESCENDING)
                 if going:
-                    out[*outer, j] = before
-                    if order is not None:
-                        order[*outer, j] = order[*outer, j - 1]
+                    line.put(j, before, line.was(j - 1))
                     j = j - 1
-                    going = j > start
-            out[*outer, j] = value
-            if order is not None:
-                order[*outer, j] = kl.cast(i, kl.i64)
+                    going = j > own.first
+            line.put(j, value, i)
 
 
 @kernel
-def merge_runs(
-    x: Any,
-    order: Any,
-    out: Any,
-    new_order: Any,
-    run: Any,
-    piece: Any,
-    *,
-    KIND: str,
-    DESCENDING: bool,
-) -> None:
-    """Merges pairs of sorted runs of the last axis, each work-item `piece` elements of the result.
+def merge_runs(given: Any, made: Any, run: Any, piece: Any, *, KIND: str, DESCENDING: bool) -> None:
+    """Merges pairs of sorted runs of a `Line`, each work-item `piece` elements of the result.
 
     Where a piece begins in both runs is found by binary search ("merge path", Green, McColl and
-    Bader, 2012). `piece` divides ``2 * run``. `order` and `new_order` may be None.
+    Bader, 2012). `piece` divides ``2 * run``.
     """
-    length = x.shape[x.ndim - 1]
-    lead = x.shape[: x.ndim - 1]
-    pieces = kl.cdiv(length, piece)
-    rows = product_of(lead)
-    item = kl.global_id(0)
-    if item < rows * pieces:
-        outer = unravelled(item // pieces, lead)
-        start = item % pieces * piece
-        stop = kl.minimum(start + piece, length)
+    own = own_section(given.elements, piece)
+    if own.inside:
+        line, out, start = given.row(own.outer), made.row(own.outer), own.first
+        length = given.elements.shape[given.elements.ndim - 1]
         pair = start // (2 * run) * (2 * run)
         middle = kl.minimum(pair + run, length)
         end = kl.minimum(pair + 2 * run, length)
@@ -101,22 +73,20 @@ def merge_runs(
         high = kl.minimum(before, middle - pair)
         while low < high:
             centre = low + (high - low) // 2
-            first = x[*outer, pair + centre]
-            second = x[*outer, middle + (before - 1 - centre)]
+            first, second = line.some(pair + centre), line.some(middle + (before - 1 - centre))
             taken = not sorts_before(second, first, KIND, DESCENDING)
             low = kl.where(taken, centre + 1, low)
             high = kl.where(taken, high, centre)
         left = pair + low
         right = middle + (before - low)
         # Without branches: which run comes next cannot be foretold. Loads stay inside the runs.
-        for place in range(start, stop):
-            first_one = x[*outer, kl.minimum(left, middle - 1)]
-            second_one = x[*outer, kl.minimum(right, end - 1)]
+        for place in range(start, own.stop):
+            first_one = line.some(kl.minimum(left, middle - 1))
+            second_one = line.some(kl.minimum(right, end - 1))
             later = sorts_before(second_one, first_one, KIND, DESCENDING)
             from_left = (left < middle) & ((right >= end) | (not later))
-            out[*outer, place] = kl.where(from_left, first_one, second_one)
-            if order is not None:
-                new_order[*outer, place] = order[*outer, kl.where(from_left, left, right)]
+            was = line.was(kl.where(from_left, left, right))
+            out.put(place, kl.where(from_left, first_one, second_one), was)
             left = left + kl.cast(from_left, kl.i64)
             right = right + kl.cast(not from_left, kl.i64)
 

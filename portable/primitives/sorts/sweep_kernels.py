@@ -17,12 +17,11 @@ from portable import lang as kl
 from portable.lang.function import function
 from portable.lang.kernel import kernel
 from portable.primitives.maps.elementwise_kernel import unravelled
-from portable.primitives.sorts.keys import DIGIT_BITS, RADIX, digit_in, key_at
+from portable.primitives.sorts.keys import DIGIT_BITS, RADIX
 from portable.primitives.sorts.tile_order import DIGIT_AT, note_of, place_in
 
 __all__ = [
     "Counting",
-    "Line",
     "Ways",
     "count_by_workgroup",
     "place_by_workgroup",
@@ -35,29 +34,6 @@ UP_TO = 2
 """The status of a tile up to whose end the row's count is published."""
 AT_ONCE = 5
 """Elements that a work-item writes without waiting in between."""
-
-
-class Line(NamedTuple):
-    """Rows of elements along the last axis, as unsigned numbers, and where each was at first.
-
-    Attributes
-    ----------
-    elements : array or None
-        None where they are not written.
-    places : array or None
-        None where each is in its place, or nobody asks.
-    """
-
-    elements: Any
-    places: Any
-
-    @function
-    def put(self, at: Any, element: Any, was: Any) -> None:
-        """Writes an element, and where it was."""
-        if self.elements is not None:
-            self.elements[*at] = element
-        if self.places is not None:
-            self.places[*at] = kl.cast(was, self.places.dtype)
 
 
 @kernel
@@ -96,7 +72,7 @@ def sort_by_workgroup(x: Any, out: Any, *, TILE: Any, DIGITS: int, ORDER: Any) -
         i = k * TILE.width + item
         if i < length:
             origin = place_in(line[i])
-            out.put((*outer, i), tile[origin], origin)
+            out.row(outer).put(i, tile[origin], origin)
 
 
 @dataclass(frozen=True)
@@ -156,12 +132,8 @@ def count_by_workgroup(x: Any, counts: Any, shift: Any, *, COUNTING: Any, ORDER:
                 mine[k] = x[*outer, begin + k * WIDTH]
         for k in kl.range(AHEAD, unroll=-1):
             if begin + k * WIDTH < stop:
-                key = key_at(mine[k], shift, ORDER.kind, ORDER.bits)
                 for p in kl.range(COUNTING.digits, unroll=-1):
-                    at = shift + p * DIGIT_BITS
-                    if ORDER.kind == "c":
-                        key = key_at(mine[k], at, ORDER.kind, ORDER.bits)
-                    d = digit_in(key, at, DIGIT_BITS, ORDER.bits, ORDER.descending)
+                    d = ORDER.digit(mine[k], shift + p * DIGIT_BITS)
                     kl.atomic_add(found, p * RADIX + d, 1, scope="workgroup")
     kl.barrier()
     for j in range(item, COUNTING.digits * RADIX, WIDTH):
@@ -258,13 +230,6 @@ class _Digits:
         kl.barrier()
 
 
-@function
-def move(tile: Any, places: Any, made: Any, outer: Any, first: Any, origin: Any, to: Any) -> None:
-    """Writes an element of the tile that begins at `first`, and where it was."""
-    was = first + origin if places is None else places[*outer, first + origin]
-    made.put((*outer, to), tile[origin], was)
-
-
 @kernel
 def place_by_workgroup(
     given: Any, ways: Any, made: Any, shift: Any, *, TILE: Any, ORDER: Any
@@ -302,6 +267,7 @@ def place_by_workgroup(
     first = place * TILE.size
     valid = kl.cast(kl.minimum(length - first, TILE.size), kl.i32)
     outer = unravelled(row, x.shape[: x.ndim - 1])
+    source, to = given.row(outer), made.row(outer)
     starts = kl.local((RADIX,), ways.begins.dtype)
     ends = kl.local((RADIX,), kl.i32)
     tile = TILE.loaded(x, outer, first, valid)
@@ -318,7 +284,7 @@ def place_by_workgroup(
         in_order = kl.assume_uniform(ordered[0] == 1)
     if in_order:
         for i in kl.range(item, valid, WIDTH, unroll=AT_ONCE):
-            move(tile, given.places, made, outer, first, i, first + i)
+            to.put(first + i, tile[i], source.was(first + i))
     else:
         for k in kl.range(EACH, unroll=-1):
             at = item * EACH + k
@@ -327,5 +293,5 @@ def place_by_workgroup(
         _Digits(starts, ends, line, valid).find_ways(ways, row, place, number, TILE)
         for i in kl.range(item, valid, WIDTH, unroll=AT_ONCE):
             note = line[i]
-            to = starts[note >> DIGIT_AT] + kl.cast(i, starts.dtype)
-            move(tile, given.places, made, outer, first, place_in(note), to)
+            at, origin = starts[note >> DIGIT_AT] + kl.cast(i, starts.dtype), place_in(note)
+            to.put(at, tile[origin], source.was(first + origin))

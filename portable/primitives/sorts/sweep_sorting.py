@@ -22,6 +22,7 @@ from portable.primitives.base.storage import contiguous_strides
 from portable.primitives.maps.creation_kernels import counted, spaced
 from portable.primitives.maps.elementwise_kernel import Share
 from portable.primitives.sorts.keys import DIGIT_BITS, RADIX, Order
+from portable.primitives.sorts.lines import Line
 from portable.primitives.sorts.radix_passes import (
     begins_of,
     buffers_for,
@@ -33,7 +34,6 @@ from portable.primitives.sorts.radix_passes import (
 )
 from portable.primitives.sorts.sweep_kernels import (
     Counting,
-    Line,
     Ways,
     count_by_workgroup,
     place_by_workgroup,
