@@ -227,8 +227,8 @@ ARRAYS: Final = (
     fault(
         "a section loses its last element",
         BUCKETS + "place_in_buckets",
-        "kl.minimum(s * SECTION + SECTION, length)",
-        "kl.minimum(s * SECTION + SECTION - 1, length)",
+        "range(section.first, section.stop)",
+        "range(section.first, section.stop - 1)",
         "sorting_by_buckets",
         "uninitialised",
     ),
