@@ -106,13 +106,26 @@ def tile_position(index: Any, rows: Any, columns: Any, GROUP: int) -> Any:
 
 
 @function
+def tiles_of(out: Any, BM: int, BN: int) -> Any:
+    """How many tiles the matrices of `out` have."""
+    rows, columns = kl.cdiv(out.shape[out.ndim - 2], BM), kl.cdiv(out.shape[out.ndim - 1], BN)
+    return matrices_of(out, 0) * rows * columns
+
+
+@function
 def tile_of_workgroup(out: Any, BM: int, BN: int, GROUP: int) -> Any:
-    """The matrix of `out` and the first row and column of the tile that is this workgroup's.
+    """The place of the tile that is this workgroup's (`tile_place`).
 
     Tiles and matrices share the one dimension in which every device takes any number of workgroups.
     """
+    return tile_place(kl.group_id(0), out, BM, BN, GROUP)
+
+
+@function
+def tile_place(index: Any, out: Any, BM: int, BN: int, GROUP: int) -> Any:
+    """The matrix of `out` and the first row and column of a tile."""
     rows, columns = kl.cdiv(out.shape[out.ndim - 2], BM), kl.cdiv(out.shape[out.ndim - 1], BN)
-    index, batch = kl.group_id(0), 0
+    batch = 0
     if out.ndim > 2:
         index, batch = index % (rows * columns), index // (rows * columns)
     row, column = tile_position(index, rows, columns, GROUP)
@@ -211,6 +224,35 @@ class Operands(NamedTuple):
         return m - self.row, n - self.column, k - step * BK - self.first
 
 
+@function
+def multiply_tile(
+    acc: Any, tiles: Any, given: Any, terms: Any, turn: Any, TILING: Tiling, ACTIVATION: Any
+) -> Any:
+    """Makes a tile of the result of `given` operands; gives how many steps it took.
+
+    A `turn` is the tile's number, and how many steps went through the ring before it.
+    """
+    (a, b, out), (index, done), c = given, turn, terms[2]
+    BM, BN, BK = TILING[0:3]
+    batch, row, column = tile_place(index, out, BM, BN, TILING.group)
+    left, right, result = matrices(a, b, out, batch)
+    m, n, k = result.shape[0], result.shape[1], left.shape[1]
+    first, steps = 0, kl.cdiv(k, BK)
+    if TILING.in_parts:
+        most = kl.cdiv(steps, out.shape[0])
+        before = batch // matrices_of(out, 1) * most
+        first, steps = before * BK, kl.minimum(steps - before, most)
+    operands = Operands(left, right, row, column, first - done * BK, (m, n, k), BK)
+    acc.fill(0)
+    start_ring(tiles, operands, TILING)
+    multiply_steps(acc, tiles, operands, (done, done + steps), TILING)
+    acc.map(finished_in_tile, terms, out, (batch, row, column), ACTIVATION)
+    if c is not None:  # which may be the result
+        kl.barrier()
+    acc.store(result[row : row + BM, column : column + BN])
+    return steps
+
+
 @kernel
 def gemm_tiles(
     alpha: Any, a: Any, b: Any, beta: Any, c: Any, bias: Any, out: Any,
@@ -231,26 +273,16 @@ def gemm_tiles(
         along its first dimension, which `gemm_sums` adds up.
     """
     BM, BN, BK, STAGES = TILING[0:4]
-    batch, row, column = tile_of_workgroup(out, BM, BN, TILING.group)
-    left, right, result = matrices(a, b, out, batch)
-    m, n, k = result.shape[0], result.shape[1], left.shape[1]
-    first, steps = 0, kl.cdiv(k, BK)
-    if TILING.in_parts:
-        most = kl.cdiv(steps, out.shape[0])
-        before = batch // matrices_of(out, 1) * most
-        first, steps = before * BK, kl.minimum(steps - before, most)
     tile_a = kl.local((STAGES, BM, BK), a.dtype)
     tile_b = kl.local((STAGES, BK, BN), b.dtype)
     acc = kl.matrix((BM, BN), ACC, scope="workgroup", units=TILING.units, split=TILING.split)
-    acc.fill(0)
-    operands = Operands(left, right, row, column, first, (m, n, k), BK)
-    start_ring((tile_a, tile_b), operands, TILING)
-    multiply_steps(acc, (tile_a, tile_b), operands, (0, steps), TILING)
-    terms, place = (alpha, beta, c, bias), (batch, row, column)
-    acc.map(finished_in_tile, terms, out, place, ACTIVATION)
-    if c is not None:  # which may be the result
-        kl.barrier()
-    acc.store(result[row : row + BM, column : column + BN])
+    terms, tiles, given = (alpha, beta, c, bias), (tile_a, tile_b), (a, b, out)
+    if TILING.in_turn:
+        done = 0
+        for index in range(kl.group_id(0), tiles_of(out, BM, BN), kl.num_groups(0)):
+            done += multiply_tile(acc, tiles, given, terms, (index, done), TILING, ACTIVATION)
+    else:
+        multiply_tile(acc, tiles, given, terms, (kl.group_id(0), 0), TILING, ACTIVATION)
 
 
 @kernel

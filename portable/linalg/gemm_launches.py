@@ -154,7 +154,11 @@ def in_order(
 
 
 def tiles_launch(
-    parameters: Parameters, shape: tuple[int, ...], constants: dict[str, Any], parts: int = 1
+    parameters: Parameters,
+    shape: tuple[int, ...],
+    constants: dict[str, Any],
+    parts: int = 1,
+    workgroups: int = 0,
 ) -> TileLaunch:
     """The tile kernel with one set of tuned parameters, for a result or its partial sums.
 
@@ -168,12 +172,16 @@ def tiles_launch(
         ``ACC`` and ``ACTIVATION``, and ``SPLIT`` where factors may be split.
     parts : int
         Into how many the sums are cut.
+    workgroups : int
+        How many make the tiles in turn; 0 for one for each tile.
     """
     own = dict(constants)
     split = own.pop("SPLIT", False)
-    tiling = Tiling.of(parameters, split=split, in_parts=parts > 1)
+    tiling = Tiling.of(parameters, split=split, in_parts=parts > 1, in_turn=workgroups > 0)
     workgroup = (parameters["WORKGROUP"], 1, 1)
     launcher = _over_tiles(gemm_tiles, shape, tiling.rows, tiling.columns, workgroup)
+    if workgroups:
+        launcher = gemm_tiles[groups(workgroups), workgroup]
     return TileLaunch(launcher, {"TILING": tiling, **own}, parts)
 
 

@@ -31,6 +31,9 @@ class Tiling(NamedTuple):
         Rows of tiles that are worked off side by side (`tile_position`).
     in_parts : bool
         Whether sums are cut into parts, for results of too few tiles to keep a device busy.
+    in_turn : bool
+        Whether a workgroup makes tiles in turn, of which the next one's operands are asked for
+        while one is stored; those that are `apart` alone.
     """
 
     rows: int
@@ -42,6 +45,7 @@ class Tiling(NamedTuple):
     apart: bool = False
     group: int = 8
     in_parts: bool = False
+    in_turn: bool = False
 
     @property
     def ahead(self) -> int:
@@ -49,7 +53,14 @@ class Tiling(NamedTuple):
         return 0 if self.apart else self.stages - 1
 
     @classmethod
-    def of(cls, choice: Parameters, *, split: Any = False, in_parts: bool = False) -> Tiling:
+    def of(
+        cls,
+        choice: Parameters,
+        *,
+        split: Any = False,
+        in_parts: bool = False,
+        in_turn: bool = False,
+    ) -> Tiling:
         """That of a choice of the tuning table, of which some say whether to split."""
         return _tiling(
             choice["BM"],
@@ -61,6 +72,7 @@ class Tiling(NamedTuple):
             choice.get("APART", False),
             choice.get("GROUP", 8),
             in_parts,
+            in_turn,
         )
 
 

@@ -70,6 +70,10 @@ _BARRIERS: Final = {
     "mbarrier.arrive": Asm(
         'asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" :: "r"({s0}) : "memory");'
     ),
+    "mbarrier.arrive.warp": Asm(
+        'asm volatile("{{ .reg .pred p; bar.warp.sync 0xffffffff; elect.sync _|p, 0xffffffff; '
+        '@p mbarrier.arrive.shared::cta.b64 _, [%0]; }}" :: "r"({s0}) : "memory");'
+    ),
     "mbarrier.arrive.copied": Asm(
         'asm volatile("cp.async.mbarrier.arrive.noinc.shared::cta.b64 [%0];" '
         ':: "r"({s0}) : "memory");'

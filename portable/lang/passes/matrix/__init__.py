@@ -52,6 +52,7 @@ def lower_matrices(kernel: Kernel, capabilities: Capabilities) -> Kernel:
         holders.update(dict.fromkeys(part.fragments, strategy))
         tiles.update(dict.fromkeys(part.tiles, strategy))
     body = started_early(kernel.body, lambda x: holders[x.accumulator].early)
+    body = tuple(y for x in body for y in _loop_over_tiles(x, holders))
     body = map_block(body, lambda x: _loop(x, holders))
     body = top + map_block(body, lambda x: _lowered(x, holders, tiles))
     for kind in _STRATEGIES:
@@ -65,6 +66,18 @@ def lower_matrices(kernel: Kernel, capabilities: Capabilities) -> Kernel:
         fragments=(),
         body=substitute(body, work.replaced),
     )
+
+
+def _loop_over_tiles(x: s.Statement, holders: dict[Fragment, Strategy]) -> s.Block:
+    """A loop around another with a multiplication, as the holder of this wants it."""
+    if not isinstance(x, s.For):
+        return (x,)
+    loops = (y for y in x.body if isinstance(y, s.For))
+    products = [z for y in loops for z in y.body if isinstance(z, s.Multiply)]
+    if len(products) != 1:
+        return (x,)
+    block = holders[products[0].accumulator].loop_over_tiles(x)
+    return (x,) if block is None else block
 
 
 def _loop(x: s.Statement, holders: dict[Fragment, Strategy]) -> s.Block:

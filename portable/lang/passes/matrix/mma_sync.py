@@ -19,6 +19,7 @@ from portable.lang.passes.matrix.parts import Part
 from portable.lang.passes.matrix.pipelining import exist_always, rotation
 from portable.lang.passes.matrix.strategy import Strategy
 from portable.lang.passes.matrix.tile_layouts import spread
+from portable.lang.passes.matrix.warp_specialisation import GROUP, Hands, cut, cut_loop, cut_of
 from portable.lang.passes.matrix.work import Code, Work, add, mul
 
 __all__ = ["MmaSync", "grid_of"]
@@ -55,11 +56,24 @@ def _warps(work: Work, part: Part) -> int:
     """Warps that hold a fragment together; 0 where it is none of their business."""
     match part.fragments[0].scope:
         case "workgroup":
-            return work.items // LANES if work.items % LANES == 0 else 0
+            items = GROUP * _apart(work, part) or work.items
+            return items // LANES if items % LANES == 0 else 0
         case "sub_group":
             return int(work.kernel.sub_group_size == LANES and work.items % LANES == 0)
         case _:
             return 0
+
+
+def _apart(work: Work, part: Part) -> int:
+    """Warpgroups that multiply where a warp beside them makes the copies; 0 where none can.
+
+    That pays in a loop over tiles alone, where it copies while a tile is stored too.
+    """
+    groups, spare = divmod(work.items, GROUP)
+    if spare != LANES or "bulk" not in work.capabilities.async_copy:
+        return 0
+    pieces = cut_of(work, part.multiplies)
+    return groups if pieces is not None and pieces.around is not None else 0
 
 
 def _operand_type(part: Part) -> DType | None:
@@ -233,6 +247,16 @@ class MmaSync(Strategy):
             if step + 1 < self._steps(x):
                 self._fetch(code, x, step + 1)
             self._step(code, x, step)
+        return code.block
+
+    def loop_over_tiles(self, x: s.For) -> s.Block | None:
+        """Cut in two where a warp is there for the copies."""
+        groups = _apart(self.work, self.part)
+        pieces = cut(x, self.work.kernel.body) if groups else None
+        if pieces is None:
+            return None
+        code = self.work.code(x.loc)
+        cut_loop(code, pieces, Hands(groups, divided(self._lanes.warp, GROUP // LANES), False))
         return code.block
 
     def loop(self, x: s.For) -> s.Block | None:

@@ -74,6 +74,10 @@ class Strategy(ABC):
         """
         return None
 
+    def loop_over_tiles(self, x: s.For) -> s.Block | None:
+        """The same for a loop whose body holds a loop with the multiplication."""
+        return None
+
     def copy(self, x: s.CopyTile) -> s.Block | None:
         """A copy into a tile that this strategy retired; None for copies it leaves alone."""
         return None

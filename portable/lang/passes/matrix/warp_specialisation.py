@@ -2,13 +2,16 @@
 
 The last work-items copy, the others multiply, and neither wait for more than they need: two
 mbarriers for each slot say that it is filled and that it may be filled again. Those that copy are
-up to all slots ahead. (M. Bauer, H. Cook and B. Khailany, "CudaDMA: optimizing GPU memory bandwidth
+up to all slots ahead; where such a loop stands in one over tiles, beyond a tile's end too, while it
+is stored. (M. Bauer, H. Cook and B. Khailany, "CudaDMA: optimizing GPU memory bandwidth
 via warp specialization", SC 2011.) Where a copy engine takes all copies of a round, one work-item
 asks it for them: on an H200 half-precision products of 4096 took 0.85 of the time so.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from math import prod
 from typing import Final
@@ -18,17 +21,23 @@ from portable.lang.ir import expressions as e
 from portable.lang.ir import statements as s
 from portable.lang.ir.places import linear_local_id
 from portable.lang.ir.types import Array, Layout, Region
+from portable.lang.ir.walk import all_statements
 from portable.lang.passes.matrix.lanes import divided, remainder
 from portable.lang.passes.matrix.mma_shapes import LANES
 from portable.lang.passes.matrix.pipelining import resolved
 from portable.lang.passes.matrix.work import Code, Work, add, smaller
 
-__all__ = ["GROUP", "Cut", "cut", "cut_loop"]
+__all__ = ["GROUP", "Cut", "Hands", "cut", "cut_loop", "cut_of"]
 
 GROUP: Final = 4 * LANES
 """Work-items of a warpgroup."""
 
 _FEWEST_SLOTS: Final = 3
+
+_OWN = s.FragmentFill, s.ForElements, s.FragmentStore
+"""What of a loop over tiles those that multiply do alone."""
+
+_IN_TILES = s.Let, s.Assign, s.For, *_OWN
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,13 +47,15 @@ class Cut:
     Attributes
     ----------
     loop : For
-        The loop, which counts from 0 on.
+        The loop, which counts from 0 on, or in a loop over tiles from where it ended before.
     copies, product : tuple of statements
         What either side does in a round, with the bindings that it needs.
     slots : int
         Of the ring; each round fills the one whose number is the round's, modulo `slots`.
     engine : bool
         Whether a copy engine makes the copies.
+    around : For or None
+        The loop over tiles.
     """
 
     loop: s.For
@@ -52,11 +63,48 @@ class Cut:
     product: s.Block
     slots: int
     engine: bool = False
+    around: s.For | None = None
 
 
-def cut(x: s.Statement) -> Cut | None:
-    """The pieces of a loop; None where it is of another form."""
-    if not isinstance(x, s.For) or not (_is(x.start, 0) and _is(x.step, 1)):
+def cut(x: s.Statement, body: s.Block) -> Cut | None:
+    """The pieces of a loop, or of the one in a loop over tiles; None where it is of another form.
+
+    `body` is the whole kernel's.
+    """
+    if not isinstance(x, s.For):
+        return None
+    if _is(x.start, 0) and (found := _pieces(x)) is not None:
+        return found
+    within = [y for y in x.body if isinstance(y, s.For)]
+    if len(within) != 1 or not all(isinstance(y, _IN_TILES) for y in x.body):
+        return None
+    (loop,) = within
+    found = _pieces(loop) if _goes_on(loop, x, body) else None
+    return None if found is None else replace(found, around=x)
+
+
+def cut_of(work: Work, multiplies: list[s.Multiply]) -> Cut | None:
+    """The loop that can be cut in two: passed once, it holds all these multiplications."""
+    for x in work.kernel.body:
+        pieces = cut(x, work.kernel.body)
+        if pieces is not None and multiplies == [y for y in pieces.product if y in multiplies]:
+            return pieces
+    return None
+
+
+def _goes_on(loop: s.For, around: s.For, body: s.Block) -> bool:
+    """Whether a loop begins with 0, and in further rounds of that around it where it ended."""
+    values = {y.var: y.value for y in around.body if isinstance(y, s.Let)}
+    counter = resolved(loop.start, values)
+    moved = [y for y in all_statements(body) if isinstance(y, s.Assign) and y.var == counter]
+    if len(moved) != 2 or not _is(moved[0].value, 0):
+        return False
+    after = around.body[around.body.index(loop) :]
+    return moved[1] in after and resolved(moved[1].value, values) == resolved(loop.stop, values)
+
+
+def _pieces(x: s.For) -> Cut | None:
+    if not _is(x.step, 1):
         return None
     barriers = [i for i, y in enumerate(x.body) if isinstance(y, s.Barrier)]
     if len(barriers) != 1 or not barriers[0]:
@@ -112,13 +160,32 @@ def _slots_of(x: Region, turn: e.Variable, values: dict[e.Variable, e.Expression
             return None
 
 
+@dataclass(frozen=True, slots=True)
+class Hands:
+    """Who multiplies.
+
+    Attributes
+    ----------
+    groups : int
+        How many warpgroups; the work-items beyond them copy.
+    own : Expression
+        This work-item's warpgroup.
+    running : bool
+        Whether multiplications run on their own.
+    """
+
+    groups: int
+    own: e.Expression
+    running: bool = True
+
+    @property
+    def freeing(self) -> int:
+        """Arrivals by which a slot is free: of warpgroups, or of each of their warps."""
+        return self.groups if self.running else self.groups * GROUP // LANES
+
+
 def cut_loop(
-    code: Code,
-    pieces: Cut,
-    warpgroup: e.Expression,
-    multiplying: int,
-    forgotten: s.Block,
-    settled: s.Block,
+    code: Code, pieces: Cut, hands: Hands, forgotten: s.Block = (), settled: s.Block = ()
 ) -> None:
     """Writes the two loops in place of the one.
 
@@ -128,10 +195,8 @@ def cut_loop(
         Where to write them.
     pieces : Cut
         The loop.
-    warpgroup : Expression
-        This work-item's.
-    multiplying : int
-        How many warpgroups multiply; the work-items beyond them copy.
+    hands : Hands
+        Who multiplies.
     forgotten : tuple of statements
         What those that copy do at last: they set the registers that only the others use, so that
         these hold nothing while they copy.
@@ -139,19 +204,41 @@ def cut_loop(
         What the others do at last.
     """
     ring = _Ring.made(code.work, pieces.slots)
-    ring.begin(code, 1 if pieces.engine else 2 * _copiers(code, multiplying), multiplying)
-    copying = _asking if pieces.engine else _copying
-    with code.when(e.Compare("eq", warpgroup, code.index(multiplying))):
-        copying(code, pieces, ring, multiplying)
+    copiers = code.work.items - hands.groups * GROUP
+    ring.begin(code, 1 if pieces.engine else 2 * copiers, hands.freeing)
+    with code.when(e.Compare("eq", hands.own, code.index(hands.groups))):
+        if pieces.engine:
+            _asking(code, pieces, ring, hands.groups * GROUP)
+        else:
+            _copying(code, pieces, ring, (hands.groups * GROUP, copiers))
         code.emit(*forgotten)
     with code.otherwise():
-        _multiplying(code, pieces, ring)
-        code.emit(*settled)
+        if hands.running:
+            _multiplying(code, pieces, ring, settled)
+        else:
+            _multiplying_at_once(code, pieces, ring)
 
 
-def _copiers(code: Code, multiplying: int) -> int:
-    """The work-items that copy."""
-    return code.work.items - multiplying * GROUP
+@contextmanager
+def _rounds(code: Code, pieces: Cut, finish: Callable[[], None] | None = None) -> Iterator[None]:
+    """The loop, whose body is built inside, within that over tiles if there is one.
+
+    Those who hold the result `finish` after the loop; others leave out what is done to it.
+    """
+    loop, around = pieces.loop, pieces.around
+    at = around.body.index(loop) if around else 0
+    own = () if finish else _OWN
+    before, after = (
+        [x for x in part if not isinstance(x, own)]
+        for part in ((around.body[:at], around.body[at + 1 :]) if around else ((), ()))
+    )
+    with code.over(around) if around else nullcontext():
+        code.emit(*before)
+        with code.over(loop):
+            yield
+        if finish:
+            finish()
+        code.emit(*after)
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,11 +257,11 @@ class _Ring:
         )
         return _Ring(filled, freed, slots)
 
-    def begin(self, code: Code, filling: int, multiplying: int) -> None:
+    def begin(self, code: Code, filling: int, freeing: int) -> None:
         """One work-item makes them, for so many arrivals in each round."""
         own = linear_local_id(code.work.kernel.workgroup, code.work.kernel.index_type)
         with code.when(e.Compare("eq", own, code.index(0))):
-            for array, count in ((self.filled, filling), (self.freed, multiplying)):
+            for array, count in ((self.filled, filling), (self.freed, freeing)):
                 for slot in range(self.slots):
                     place = ((array, (code.index(slot),)),)
                     arrivals = (code.index(count),)
@@ -198,17 +285,14 @@ class _Ring:
         code.emit(s.Instruction(word, (), (), place, code.loc))
 
 
-def _asking(code: Code, pieces: Cut, ring: _Ring, first: int) -> None:
+def _asking(code: Code, pieces: Cut, ring: _Ring, by: int) -> None:
     """One work-item asks for a round's copies when its slot is free, and says how many bytes."""
-    turn, by = pieces.loop.var, first * GROUP
+    turn = pieces.loop.var
     own = linear_local_id(code.work.kernel.workgroup, code.work.kernel.index_type)
     copies = [x for x in pieces.copies if isinstance(x, s.CopyTile)]
     size = sum(prod(x.target.shape) * x.target.array.dtype.itemsize for x in copies)
     filled = ring.place(ring.filled, turn)
-    with (
-        code.when(e.Compare("eq", own, code.index(by))),
-        code.over(turn, pieces.loop.stop),
-    ):
+    with code.when(e.Compare("eq", own, code.index(by))), _rounds(code, pieces):
         ring.wait(code, ring.freed, turn, 1)
         code.emit(
             *(
@@ -220,31 +304,48 @@ def _asking(code: Code, pieces: Cut, ring: _Ring, first: int) -> None:
         code.emit(s.Instruction("mbarrier.arrive.expecting", (), inputs, (filled,), code.loc))
 
 
-def _copying(code: Code, pieces: Cut, ring: _Ring, first: int) -> None:
+def _copying(code: Code, pieces: Cut, ring: _Ring, by: tuple[int, int]) -> None:
     """Starts a round's copies when its slot is free, and goes on while they are under way.
 
     A slot is free when the multiplication after the one that read it has begun. Each work-item
     arrives twice: when its asynchronous copies have ended, and when it has gone past what it
     copied itself.
     """
-    turn, by = pieces.loop.var, (first * GROUP, _copiers(code, first))
-    with code.over(turn, pieces.loop.stop):
+    turn = pieces.loop.var
+    with _rounds(code, pieces):
         ring.wait(code, ring.freed, turn, 1)
         code.emit(*(replace(x, by=by) if isinstance(x, s.CopyTile) else x for x in pieces.copies))
         ring.arrive(code, "mbarrier.arrive.copied", ring.filled, turn, 0)
         ring.arrive(code, "mbarrier.arrive", ring.filled, turn, 0)
 
 
-def _multiplying(code: Code, pieces: Cut, ring: _Ring) -> None:
+def _multiplying(code: Code, pieces: Cut, ring: _Ring, settled: s.Block) -> None:
     """Starts a round's product when its tiles are there; then the one before is over."""
-    turn = pieces.loop.var
+    turn, begin, end = pieces.loop.var, pieces.loop.start, pieces.loop.stop
     own = linear_local_id(code.work.kernel.workgroup, code.work.kernel.index_type)
     first = e.Compare("eq", remainder(own, GROUP), code.index(0))
-    with code.over(turn, pieces.loop.stop):
+
+    def free(after: e.Expression) -> None:
+        with code.when(e.Binary("and", first, smaller(begin, after))):
+            ring.arrive(code, "mbarrier.arrive", ring.freed, after, 1)
+
+    def finish() -> None:
+        code.emit(*settled)
+        if pieces.around is not None:
+            free(end)
+
+    with _rounds(code, pieces, finish):
         ring.wait(code, ring.filled, turn, 0)
         if not pieces.engine:
             code.emit(s.Instruction("proxy.fence", (), (), (), code.loc))
         code.emit(*pieces.product)
         code.emit(s.Instruction("wgmma.wait.1", (), (), (), code.loc))
-        with code.when(e.Binary("and", first, smaller(code.index(0), turn))):
-            ring.arrive(code, "mbarrier.arrive", ring.freed, turn, 1)
+        free(turn)
+
+
+def _multiplying_at_once(code: Code, pieces: Cut, ring: _Ring) -> None:
+    """The same where a warp is done with its operands when it goes on."""
+    with _rounds(code, pieces, lambda: None):
+        ring.wait(code, ring.filled, pieces.loop.var, 0)
+        code.emit(*pieces.product)
+        ring.arrive(code, "mbarrier.arrive.warp", ring.freed, pieces.loop.var, 0)

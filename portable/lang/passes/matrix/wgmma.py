@@ -22,7 +22,7 @@ from portable.lang.passes.matrix.mma_shapes import LANES, room
 from portable.lang.passes.matrix.parts import Part, Tile, alike_dims, kept_dims
 from portable.lang.passes.matrix.strategy import Strategy
 from portable.lang.passes.matrix.tile_layouts import contiguous_dim
-from portable.lang.passes.matrix.warp_specialisation import GROUP, Cut, cut, cut_loop
+from portable.lang.passes.matrix.warp_specialisation import GROUP, Hands, cut, cut_loop, cut_of
 from portable.lang.passes.matrix.wgmma_order import settled, wait
 from portable.lang.passes.matrix.work import Code, Work, add, mul, smaller
 
@@ -133,20 +133,9 @@ def _multiplying(work: Work, part: Part) -> int:
     groups, spare = divmod(work.items, GROUP)
     rest = groups - (not spare)
     spared = rest and all(warpgroups(f.shape, rest) for f in part.fragments)
-    if spared and spare in (0, LANES) and _cut_of(work, part) is not None:
+    if spared and spare in (0, LANES) and cut_of(work, part.multiplies) is not None:
         return rest
     return 0 if spare else groups
-
-
-def _cut_of(work: Work, part: Part) -> Cut | None:
-    """The loop that can be cut in two: passed once, it holds all that the part multiplies."""
-    for x in work.kernel.body:
-        pieces = cut(x)
-        if pieces is not None and part.multiplies == [
-            y for y in pieces.product if y in part.multiplies
-        ]:
-            return pieces
-    return None
 
 
 class Wgmma(Strategy):
@@ -259,16 +248,22 @@ class Wgmma(Strategy):
 
     def loop(self, x: s.For) -> s.Block | None:
         """Cut in two where a warpgroup is there for the copies."""
-        pieces = cut(x) if self._apart else None
+        pieces = cut(x, self.work.kernel.body) if self._apart else None
         if pieces is None:
             return None
         pieces = boxed(pieces, self.copy, self.work)
         code = self.work.code(x.loc)
         registers = [r for held in self._held.values() for r in held.registers]
+        if pieces.around is not None:
+            registers = []
         forgotten = tuple(s.Instruction("set.f32", (r,), (), (), x.loc) for r in registers)
         settled = self._settled(self.part.multiplies[0].accumulator, x.loc)
-        cut_loop(code, pieces, self._group, self._multiplying, forgotten, settled)
+        cut_loop(code, pieces, Hands(self._multiplying, self._group), forgotten, settled)
         return code.block
+
+    def loop_over_tiles(self, x: s.For) -> s.Block | None:
+        """Cut in two likewise."""
+        return self.loop(x)
 
     def _base(
         self, code: Code, which: int, tile: _Paneled, index: tuple[e.Expression, ...]

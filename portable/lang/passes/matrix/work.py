@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import cached_property
 
 from portable.backend import Capabilities
@@ -230,12 +231,12 @@ class Code:
             self.emit(s.For(var, first, last, self.index(step), body, self.loc, unroll))
 
     @contextmanager
-    def over(self, var: e.Variable, stop: e.Expression) -> Iterator[None]:
-        """A loop over a name that exists, from 0 on, whose body is built inside."""
+    def over(self, loop: s.For) -> Iterator[None]:
+        """A loop like another, whose body is built inside."""
         self._blocks.append([])
         yield
         body = tuple(self._blocks.pop())
-        self.emit(s.For(var, self.index(0), stop, self.index(1), body, self.loc))
+        self.emit(replace(loop, body=body, loc=self.loc))
 
     @contextmanager
     def when(self, condition: e.Expression | None) -> Iterator[None]:
