@@ -64,6 +64,7 @@ def launches(
     constants: dict[str, Any],
     b_columns: bool,
     plain: bool = False,
+    added: bool = False,
 ) -> Iterator[TileLaunch]:
     """What to try for a result of a shape, the best first.
 
@@ -82,6 +83,8 @@ def launches(
     plain : bool
         Whether sums of products, of the type to sum in, are all that is done to operands: others
         are not packed.
+    added : bool
+        Whether `c` is, for which workgroups meet before they store: they do not make tiles in turn.
     """
     square = (_EDGE, _EDGE, 1)
     if algorithm == "vendor" or 0 in shape:
@@ -98,7 +101,8 @@ def launches(
         if plain and best and packing_pays(product, device.capabilities):
             yield _packed(device, m, accumulator)
         for choice, parts in schemes(device, kind, algorithm, product, b_columns):
-            yield _in_parts(choice, parts, shape, constants)
+            if not (added and choice.get("RESIDENT")):
+                yield _in_parts(device, choice, parts, shape, constants)
 
 
 def _packed(device: Device, rows: int, accumulator: DType) -> TileLaunch:
@@ -109,13 +113,18 @@ def _packed(device: Device, rows: int, accumulator: DType) -> TileLaunch:
 
 
 def _in_parts(
-    choice: Parameters, parts: int, shape: tuple[int, ...], constants: dict[str, Any]
+    device: Device,
+    choice: Parameters,
+    parts: int,
+    shape: tuple[int, ...],
+    constants: dict[str, Any],
 ) -> TileLaunch:
     """The tile kernel for a result, or for partial ones that `gemm_sums` adds up."""
+    units = device.capabilities.compute_units
     if parts == 1:
-        return tiles_launch(choice, shape, constants)
+        return tiles_launch(choice, shape, constants, compute_units=units)
     sums = {**constants, "ACTIVATION": keep}
-    return tiles_launch(choice, (parts, *shape), sums, parts)
+    return tiles_launch(choice, (parts, *shape), sums, parts, units)
 
 
 def in_order(
@@ -158,7 +167,7 @@ def tiles_launch(
     shape: tuple[int, ...],
     constants: dict[str, Any],
     parts: int = 1,
-    workgroups: int = 0,
+    compute_units: int = 0,
 ) -> TileLaunch:
     """The tile kernel with one set of tuned parameters, for a result or its partial sums.
 
@@ -172,16 +181,15 @@ def tiles_launch(
         ``ACC`` and ``ACTIVATION``, and ``SPLIT`` where factors may be split.
     parts : int
         Into how many the sums are cut.
-    workgroups : int
-        How many make the tiles in turn; 0 for one for each tile.
+    compute_units : int
+        Of the device, where some workgroups of each make tiles in turn; 0 for one for each tile.
     """
     own = dict(constants)
     split = own.pop("SPLIT", False)
-    tiling = Tiling.of(parameters, split=split, in_parts=parts > 1, in_turn=workgroups > 0)
+    tiling = Tiling.of(parameters, split=split, in_parts=parts > 1)
     workgroup = (parameters["WORKGROUP"], 1, 1)
-    launcher = _over_tiles(gemm_tiles, shape, tiling.rows, tiling.columns, workgroup)
-    if workgroups:
-        launcher = gemm_tiles[groups(workgroups), workgroup]
+    most = compute_units * parameters.get("RESIDENT", 0)
+    launcher = _over_tiles(gemm_tiles, shape, tiling.rows, tiling.columns, workgroup, most)
     return TileLaunch(launcher, {"TILING": tiling, **own}, parts)
 
 
@@ -191,8 +199,14 @@ def sums_launch(shape: tuple[int, ...], activation: Function) -> TileLaunch:
 
 
 def _over_tiles(
-    kernel: Kernel, shape: tuple[int, ...], bm: int, bn: int, workgroup: tuple[int, int, int]
+    kernel: Kernel,
+    shape: tuple[int, ...],
+    bm: int,
+    bn: int,
+    workgroup: tuple[int, int, int],
+    most: int = 0,
 ) -> Launcher:
-    """The kernel with a workgroup for each tile of each matrix of the result."""
+    """The kernel with a workgroup for each tile of each matrix of the result, or at `most` some."""
     *lead, m, n = shape
-    return kernel[groups(prod(lead) * -(-m // bm) * -(-n // bn)), workgroup]
+    tiles = prod(lead) * -(-m // bm) * -(-n // bn)
+    return kernel[groups(min(tiles, most) if most else tiles), workgroup]

@@ -134,7 +134,7 @@ def planned(
         algorithm = "tf32"
         constants["SPLIT"] = True if wanted.precision == "tf32x3" else "first"
     plain = bias is None and _is_plain(kind, accumulator, wanted)
-    tried = launches(device, kind, shape, k, algorithm, constants, b_columns, plain)
+    tried = launches(device, kind, shape, k, algorithm, constants, b_columns, plain, wanted.reads_c)
     rows = None
     if wanted.algorithm in ("auto", "matrix"):
         rows = row_multiples(device.capabilities, kind, shape, k, b_columns)

@@ -72,6 +72,8 @@ def _fits(choice: Parameters, dtype: DType, capabilities: Capabilities) -> bool:
 def _may_be_apart(choice: Parameters, dtype: DType, capabilities: Capabilities) -> bool:
     """Where multiplications run on their own, in a ring with slots to run ahead in."""
     units = choice["UNITS"] and f"wgmma.{dtype.short}" in capabilities.matrix_units
+    if choice.get("RESIDENT"):
+        units = choice["UNITS"] and "bulk" in capabilities.async_copy
     return bool(units and choice["STAGES"] > 2 and choice["WORKGROUP"] > multiplying(choice) > 0)
 
 
@@ -86,16 +88,19 @@ _VALUES: Final = {
     "UNITS": (False, True),
 }
 
-SPACE: Final = Space("gemm", _VALUES, _fits, {"APART": False})
+_LEFT_OUT: Final = {"APART": False, "RESIDENT": 0}
+"""RESIDENT: workgroups of a compute unit that make tiles in turn; 0 for one for each tile."""
 
-SPACE_NT: Final = Space("gemm_nt", _VALUES, _fits, {"APART": False})
+SPACE: Final = Space("gemm", _VALUES, _fits, _LEFT_OUT)
+
+SPACE_NT: Final = Space("gemm_nt", _VALUES, _fits, _LEFT_OUT)
 """For a `b` whose columns are contiguous.
 
 Register tiles want its rows: copies across cost more, and larger tiles need fewer of them.
 """
 
 
-SPACE_TF32: Final = Space("gemm_tf32", _VALUES, _fits, {"APART": False})
+SPACE_TF32: Final = Space("gemm_tf32", _VALUES, _fits, _LEFT_OUT)
 """For matrix units that round factors of single precision."""
 
 
@@ -216,7 +221,7 @@ def _lengths(extent: int, tile: int) -> list[int]:
 def _for_rung(choice: dict[str, Any], algorithm: str) -> dict[str, Any]:
     """The same choice restricted to what a rung of the ladder may use."""
     if algorithm == "register":
-        return {**choice, "UNITS": False, "APART": False, "STAGES": 1}
+        return {**choice, **_LEFT_OUT, "UNITS": False, "STAGES": 1}
     if algorithm == "pipelined":
-        return {**choice, "UNITS": False, "APART": False, "STAGES": max(2, choice["STAGES"])}
+        return {**choice, **_LEFT_OUT, "UNITS": False, "STAGES": max(2, choice["STAGES"])}
     return choice

@@ -53,14 +53,7 @@ class Tiling(NamedTuple):
         return 0 if self.apart else self.stages - 1
 
     @classmethod
-    def of(
-        cls,
-        choice: Parameters,
-        *,
-        split: Any = False,
-        in_parts: bool = False,
-        in_turn: bool = False,
-    ) -> Tiling:
+    def of(cls, choice: Parameters, *, split: Any = False, in_parts: bool = False) -> Tiling:
         """That of a choice of the tuning table, of which some say whether to split."""
         return _tiling(
             choice["BM"],
@@ -72,7 +65,7 @@ class Tiling(NamedTuple):
             choice.get("APART", False),
             choice.get("GROUP", 8),
             in_parts,
-            in_turn,
+            choice.get("RESIDENT", 0) > 0,
         )
 
 

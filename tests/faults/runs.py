@@ -153,7 +153,8 @@ def on_h200(m: int, n: int, k: int, items: int, kind: str, *, alike: int = 1, **
         tiling = Tiling.of({**sizes, "GROUP": 2, "UNITS": True})
         how = {"TILING": tiling, "ACC": dtype(kind).register, "ACTIVATION": keep}
         tiles = alike * -(-m // sizes["BM"]) * -(-n // sizes["BN"])
-        gemm_tiles[tiles * items, items](1.0, a, b, 0.0, None, None, out, **how)
+        workgroups = sizes.get("RESIDENT") or tiles
+        gemm_tiles[workgroups * items, items](1.0, a, b, 0.0, None, None, out, **how)
         np.testing.assert_array_equal(out, wanted)
 
 
@@ -178,6 +179,17 @@ def products_by_a_warpgroup_and_a_copy_engine() -> None:
 @run
 def products_by_a_warpgroup_and_a_warp() -> None:
     on_h200(64, 64, 304, 160, **HALVES, APART=True)
+
+
+@run
+def products_in_turn_by_a_warpgroup() -> None:
+    on_h200(128, 64, 136, 160, **HALVES, APART=True, RESIDENT=1)
+
+
+@run
+def products_in_turn_by_warps() -> None:
+    sizes = {"BM": 32, "BN": 32, "BK": 16, "STAGES": 3}
+    on_h200(64, 32, 72, 160, "float64", **sizes, APART=True, RESIDENT=1)
 
 
 @run

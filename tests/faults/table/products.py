@@ -122,8 +122,8 @@ UNITS: Final = (
     fault(
         "slots are freed a round early, and the first one never",
         APART + "_multiplying",
-        'ring.arrive(code, "mbarrier.arrive", ring.freed, turn, 1)',
-        'ring.arrive(code, "mbarrier.arrive", ring.freed, turn, 0)',
+        'ring.arrive(code, "mbarrier.arrive", ring.freed, after, 1)',
+        'ring.arrive(code, "mbarrier.arrive", ring.freed, after, 0)',
         "products_by_a_warpgroup_and_a_copy_engine",
         "wait",
     ),
@@ -220,8 +220,8 @@ UNITS: Final = (
     fault(
         "a slot counts as filled when half of the copies were asked for",
         APART + "cut_loop",
-        "1 if pieces.engine else 2 * _copiers(code, multiplying)",
-        "1 if pieces.engine else _copiers(code, multiplying)",
+        "1 if pieces.engine else 2 * copiers",
+        "1 if pieces.engine else copiers",
         "products_by_a_warpgroup_and_one_that_copies",
         "copy",
     ),
@@ -233,5 +233,31 @@ UNITS: Final = (
         "products_by_a_warpgroup_and_a_copy_engine",
         "copy",
         completion="random",
+    ),
+    fault(
+        "the last slot of a tile stays taken",
+        APART + "_multiplying",
+        "if pieces.around is not None: free(end)",
+        "pass",
+        "products_in_turn_by_a_warpgroup",
+        "wait",
+    ),
+    fault(
+        "the ring begins anew with each tile",
+        GEMM + "multiply_tile",
+        "multiply_steps(acc, tiles, operands, (done, done + steps), TILING)",
+        "multiply_steps(acc, tiles, operands, (0, steps), TILING)",
+        "products_in_turn_by_a_warpgroup",
+        "result",
+    ),
+    fault(
+        "warps free a slot that they have not read yet",
+        APART + "_multiplying_at_once",
+        "code.emit(*pieces.product); "
+        'ring.arrive(code, "mbarrier.arrive.warp", ring.freed, pieces.loop.var, 0)',
+        'ring.arrive(code, "mbarrier.arrive.warp", ring.freed, pieces.loop.var, 0); '
+        "code.emit(*pieces.product)",
+        "products_in_turn_by_warps",
+        "race",
     ),
 )
