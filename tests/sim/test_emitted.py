@@ -27,11 +27,17 @@ _SMALL: dict[str, Any] = _CHOICE | {"BM": 32, "BN": 32, "BK": 16, "APART": False
 
 _WARP: dict[str, Any] = _CHOICE | {"WORKGROUP": 160}
 
+_TURNS: dict[str, Any] = {"APART": True, "RESIDENT": 1}
+
 _PRODUCTS: dict[str, tuple[str, DType, tuple[int, int, int], dict[str, Any], str]] = {
     "a copy engine": ("h200", dt.float16, (72, 64, 264), _CHOICE, "tensor.load.2"),
     "a copying warpgroup": ("h200", dt.float16, (72, 60, 264), _CHOICE, "mbarrier.arrive.copied"),
     "a warp asks the engine": ("h200", dt.float16, (72, 64, 264), _WARP, "tensor.load.2"),
     "a copying warp": ("h200", dt.float16, (72, 60, 264), _WARP, "mbarrier.arrive.copied"),
+    "tiles in turn": ("h200", dt.float16, (136, 72, 264), _WARP | _TURNS, "tensor.load.2"),
+    "tiles in turn for warps": (
+        "h200", dt.float64, (40, 36, 40), _SMALL | _TURNS | {"WORKGROUP": 160}, "mbarrier.arrive.warp"
+    ),
     "copies ahead for warps": ("a100", dt.float16, (40, 32, 72), _SMALL, "cp.async.wait"),
     "copies ahead of doubles": ("h200", dt.float64, (36, 32, 40), _SMALL, "mma.f64.m16n8k8"),
     "copies ahead for tiles in registers": (
@@ -63,7 +69,7 @@ def test_products(case: str, completion: str, turns: str, ran: set[str]) -> None
     a, b = (rng.integers(-4, 5, shape).astype(kind.numpy) for shape in ((m, k), (k, n)))
     c = np.full((m, n), np.nan, kind.numpy)
     how = {"ACC": kind.register, "ACTIVATION": keep}
-    launcher, constants, *_ = tiles_launch(choice, c.shape, how)
+    launcher, constants, *_ = tiles_launch(choice, c.shape, how, compute_units=2)
     with portable.use(f"simulator:{profile}"), sim.checks(completion=completion, turns=turns):
         launcher(1.0, a, b, 0.0, None, None, c, **constants)
     assert wanted in ran
