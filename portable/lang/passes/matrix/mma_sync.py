@@ -24,6 +24,9 @@ from portable.lang.passes.matrix.work import Code, Work, add, mul
 
 __all__ = ["MmaSync", "grid_of"]
 
+_LENDING: Final = 3
+"""Warpgroups of which one has registers to lend."""
+
 _Use = Literal["a", "b"]
 _A: Final[_Use] = "a"
 _B: Final[_Use] = "b"
@@ -65,14 +68,16 @@ def _warps(work: Work, part: Part) -> int:
 
 
 def _apart(work: Work, part: Part) -> int:
-    """Warpgroups that multiply where a warp beside them makes the copies; 0 where none can.
+    """Warpgroups that multiply where others make the copies: a warp, or a third one; 0 for none.
 
-    That pays in a loop over tiles alone, where it copies while a tile is stored too.
+    That pays in a loop over tiles alone, where they copy while a tile is stored too.
     """
     groups, spare = divmod(work.items, GROUP)
-    if spare != LANES or "bulk" not in work.capabilities.async_copy:
+    if spare == 0 and groups == _LENDING:
+        groups -= 1
+    elif spare != LANES:
         return 0
-    pieces = cut_of(work, part.multiplies)
+    pieces = cut_of(work, part.multiplies) if "bulk" in work.capabilities.async_copy else None
     return groups if pieces is not None and pieces.around is not None else 0
 
 
@@ -255,8 +260,9 @@ class MmaSync(Strategy):
         pieces = cut(x, self.work.kernel.body) if groups else None
         if pieces is None:
             return None
-        code = self.work.code(x.loc)
-        cut_loop(code, pieces, Hands(groups, divided(self._lanes.warp, GROUP // LANES), False))
+        code, own = self.work.code(x.loc), divided(self._lanes.warp, GROUP // LANES)
+        lends = self.work.items == _LENDING * GROUP
+        cut_loop(code, pieces, Hands(groups, own, running=False, lends=lends))
         return code.block
 
     def loop(self, x: s.For) -> s.Block | None:

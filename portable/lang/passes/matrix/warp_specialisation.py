@@ -34,6 +34,10 @@ GROUP: Final = 4 * LANES
 
 _FEWEST_SLOTS: Final = 3
 
+_FEWEST_REGISTERS: Final = 72
+_MOST_REGISTERS: Final = 216
+"""Of a work-item of one warpgroup that copies and of two that multiply."""
+
 _OWN = s.FragmentFill, s.ForElements, s.FragmentStore
 """What of a loop over tiles those that multiply do alone."""
 
@@ -172,11 +176,14 @@ class Hands:
         This work-item's warpgroup.
     running : bool
         Whether multiplications run on their own.
+    lends : bool
+        Whether a whole warpgroup copies, and lends two others its registers.
     """
 
     groups: int
     own: e.Expression
     running: bool = True
+    lends: bool = False
 
     @property
     def freeing(self) -> int:
@@ -207,16 +214,25 @@ def cut_loop(
     copiers = code.work.items - hands.groups * GROUP
     ring.begin(code, 1 if pieces.engine else 2 * copiers, hands.freeing)
     with code.when(e.Compare("eq", hands.own, code.index(hands.groups))):
+        if hands.lends:
+            _registers(code, "registers.fewer", _FEWEST_REGISTERS)
         if pieces.engine:
             _asking(code, pieces, ring, hands.groups * GROUP)
         else:
             _copying(code, pieces, ring, (hands.groups * GROUP, copiers))
         code.emit(*forgotten)
     with code.otherwise():
+        if hands.lends:
+            _registers(code, "registers.more", _MOST_REGISTERS)
         if hands.running:
             _multiplying(code, pieces, ring, settled)
         else:
             _multiplying_at_once(code, pieces, ring)
+
+
+def _registers(code: Code, word: str, count: int) -> None:
+    """All warps of a warpgroup give registers back or take such, for so many in all."""
+    code.emit(s.Instruction(word, (), (code.index(count),), (), code.loc))
 
 
 @contextmanager
