@@ -52,7 +52,7 @@ def test_a_short_search_is_kept_and_used(kernel: str) -> None:
     assert key == device_keys(device.capabilities)[0]
     assert json.loads(user_table().read_text(encoding="utf-8")) == {kernel: found}
     tried = list(candidates(device, float32, "auto", (4096, 4096, 1), kernel == "gemm_nt"))
-    assert tried[0] in found["float32"][key]
+    assert any(x.items() <= tried[0].items() for x in found["float32"][key])
 
 
 def test_a_second_matrix_in_columns_has_choices_of_its_own(device: Device) -> None:
