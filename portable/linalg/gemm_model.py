@@ -1,10 +1,11 @@
 """How long a device takes to a product, worked out beforehand: which tiles, in how many parts.
 
 A compute unit works off the tiles that fall to it, several side by side where they fit. Each round
-of these (or each tile, where workgroups make tiles in turn) takes the arithmetic of its steps, the way of their operands into local memory, and what
-cannot hide behind the next round: filling the ring and storing the result. Where tiles are fewer
-than compute units can keep busy, the sum over k is cut into parts, at the price of a second launch
-that adds them up. None of this is faster than memory allows.
+of these (or each tile, where workgroups make tiles in turn) takes the arithmetic of its steps, the
+way of their operands into local memory, and what cannot hide behind the next round: filling the
+ring and storing the result. Where tiles are fewer than compute units can keep busy, the sum over k
+is cut into parts, at the price of a second launch that adds them up. None of this is faster than
+memory allows.
 
 The scheme is that of a roof (S. Williams, A. Waterman, D. Patterson, "Roofline", CACM 52 (2009))
 with quantised rounds, as the decomposition of M. Osama et al., "Stream-K", PPoPP 2023, starts from.

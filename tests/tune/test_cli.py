@@ -33,7 +33,7 @@ def choice(device: Device, edge: int, **others: Any) -> dict[str, Any]:
     """A choice of gemm's space, of square tiles."""
     workgroup = 1 if device.capabilities.kind == "cpu" else 64
     plain = {"BM": edge, "BN": edge, "BK": 8, "STAGES": 1, "GROUP": 1, "UNITS": False}
-    return {**plain, "APART": False, "WORKGROUP": workgroup, **others}
+    return {**plain, "APART": False, "RESIDENT": 0, "WORKGROUP": workgroup, **others}
 
 
 def typed(*words: str) -> Result:

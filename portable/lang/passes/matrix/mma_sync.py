@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from math import gcd
 from typing import Final, Literal
@@ -16,10 +17,18 @@ from portable.lang.passes.matrix.lanes import Lanes, divided, remainder
 from portable.lang.passes.matrix.mma_shapes import LANES, Shape, room, shape_of
 from portable.lang.passes.matrix.operands import Loader, Registers, ordered
 from portable.lang.passes.matrix.parts import Part
-from portable.lang.passes.matrix.pipelining import exist_always, rotation
+from portable.lang.passes.matrix.pipelining import exist_always, moved, rotation
 from portable.lang.passes.matrix.strategy import Strategy
 from portable.lang.passes.matrix.tile_layouts import spread
-from portable.lang.passes.matrix.warp_specialisation import GROUP, Hands, cut, cut_loop, cut_of
+from portable.lang.passes.matrix.warp_specialisation import (
+    GROUP,
+    Cut,
+    Hands,
+    Steps,
+    cut,
+    cut_loop,
+    cut_of,
+)
 from portable.lang.passes.matrix.work import Code, Work, add, mul
 
 __all__ = ["MmaSync", "grid_of"]
@@ -78,7 +87,11 @@ def _apart(work: Work, part: Part) -> int:
     elif spare != LANES:
         return 0
     pieces = cut_of(work, part.multiplies) if "bulk" in work.capabilities.async_copy else None
-    return groups if pieces is not None and pieces.around is not None else 0
+    if pieces is None or pieces.around is None:
+        return 0
+    shape, (product,) = _shape(work, part), part.multiplies
+    even = shape is not None and product.a.shape[1] % (2 * shape.k) == 0
+    return groups if even else 0
 
 
 def _operand_type(part: Part) -> DType | None:
@@ -262,8 +275,31 @@ class MmaSync(Strategy):
             return None
         code, own = self.work.code(x.loc), divided(self._lanes.warp, GROUP // LANES)
         lends = self.work.items == _LENDING * GROUP
-        cut_loop(code, pieces, Hands(groups, own, running=False, lends=lends))
+        cut_loop(code, pieces, Hands(groups, own, self._rounds(pieces), lends))
         return code.block
+
+    def _rounds(self, pieces: Cut) -> Steps:
+        """What a warp does in each round of such a loop."""
+        turn, (product,) = pieces.loop.var, self.part.multiplies
+        values = {y.var: y.value for y in pieces.product if isinstance(y, s.Let)}
+        last = self._steps(product) - 1
+
+        def fetching(turn_of: e.Expression) -> Callable[[Code], None]:
+            there = moved(product, {turn: turn_of} | values)
+            return lambda code: self._fetch(code, there, 0)
+
+        def most(code: Code) -> None:
+            code.emit(*(y for y in pieces.product if isinstance(y, s.Let)))
+            for step in range(last):
+                self._fetch(code, product, step + 1)
+                self._step(code, product, step)
+
+        return Steps(
+            fetching(pieces.loop.start),
+            most,
+            fetching(add(turn, 1)),
+            lambda code: self._step(code, product, last),
+        )
 
     def loop(self, x: s.For) -> s.Block | None:
         """Rotated, so that the next round's first operands are loaded in this one's last k-step.

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from math import prod
-from typing import Final
+from typing import Final, NamedTuple
 
 from portable.dtypes import uint64
 from portable.lang.ir import expressions as e
@@ -27,7 +27,7 @@ from portable.lang.passes.matrix.mma_shapes import LANES
 from portable.lang.passes.matrix.pipelining import resolved
 from portable.lang.passes.matrix.work import Code, Work, add, smaller
 
-__all__ = ["GROUP", "Cut", "Hands", "cut", "cut_loop", "cut_of"]
+__all__ = ["GROUP", "Cut", "Hands", "Steps", "cut", "cut_loop", "cut_of"]
 
 GROUP: Final = 4 * LANES
 """Work-items of a warpgroup."""
@@ -164,6 +164,23 @@ def _slots_of(x: Region, turn: e.Variable, values: dict[e.Variable, e.Expression
             return None
 
 
+class Steps(NamedTuple):
+    """What a warp does in a round, each of these written by a function.
+
+    Attributes
+    ----------
+    first, following : callable
+        Fetches the first operands of the loop's first round, and those of the next one.
+    most, last : callable
+        Multiplies by all operands but the round's last, which it fetches, and by the last.
+    """
+
+    first: Callable[[Code], None]
+    most: Callable[[Code], None]
+    following: Callable[[Code], None]
+    last: Callable[[Code], None]
+
+
 @dataclass(frozen=True, slots=True)
 class Hands:
     """Who multiplies.
@@ -174,21 +191,21 @@ class Hands:
         How many warpgroups; the work-items beyond them copy.
     own : Expression
         This work-item's warpgroup.
-    running : bool
-        Whether multiplications run on their own.
+    steps : Steps or None
+        What warps do in a round that multiply at once; None where multiplications run on their own.
     lends : bool
         Whether a whole warpgroup copies, and lends two others its registers.
     """
 
     groups: int
     own: e.Expression
-    running: bool = True
+    steps: Steps | None = None
     lends: bool = False
 
     @property
     def freeing(self) -> int:
         """Arrivals by which a slot is free: of warpgroups, or of each of their warps."""
-        return self.groups if self.running else self.groups * GROUP // LANES
+        return self.groups if self.steps is None else self.groups * GROUP // LANES
 
 
 def cut_loop(
@@ -224,10 +241,10 @@ def cut_loop(
     with code.otherwise():
         if hands.lends:
             _registers(code, "registers.more", _MOST_REGISTERS)
-        if hands.running:
+        if hands.steps is None:
             _multiplying(code, pieces, ring, settled)
         else:
-            _multiplying_at_once(code, pieces, ring)
+            _multiplying_at_once(code, pieces, ring, hands.steps)
 
 
 def _registers(code: Code, word: str, count: int) -> None:
@@ -236,10 +253,16 @@ def _registers(code: Code, word: str, count: int) -> None:
 
 
 @contextmanager
-def _rounds(code: Code, pieces: Cut, finish: Callable[[], None] | None = None) -> Iterator[None]:
+def _rounds(
+    code: Code,
+    pieces: Cut,
+    finish: Callable[[], None] | None = None,
+    begin: Callable[[], None] = lambda: None,
+) -> Iterator[None]:
     """The loop, whose body is built inside, within that over tiles if there is one.
 
-    Those who hold the result `finish` after the loop; others leave out what is done to it.
+    Those who hold the result `begin` before the loop and `finish` after it; others leave out what
+    is done to the result.
     """
     loop, around = pieces.loop, pieces.around
     at = around.body.index(loop) if around else 0
@@ -250,6 +273,7 @@ def _rounds(code: Code, pieces: Cut, finish: Callable[[], None] | None = None) -
     )
     with code.over(around) if around else nullcontext():
         code.emit(*before)
+        begin()
         with code.over(loop):
             yield
         if finish:
@@ -359,9 +383,22 @@ def _multiplying(code: Code, pieces: Cut, ring: _Ring, settled: s.Block) -> None
         free(turn)
 
 
-def _multiplying_at_once(code: Code, pieces: Cut, ring: _Ring) -> None:
-    """The same where a warp is done with its operands when it goes on."""
-    with _rounds(code, pieces, lambda: None):
-        ring.wait(code, ring.filled, pieces.loop.var, 0)
-        code.emit(*pieces.product)
-        ring.arrive(code, "mbarrier.arrive.warp", ring.freed, pieces.loop.var, 0)
+def _multiplying_at_once(code: Code, pieces: Cut, ring: _Ring, steps: Steps) -> None:
+    """The same by warps: a slot is free when its last operands are in registers.
+
+    Then the next round's first ones are fetched, before the last are multiplied.
+    """
+    turn, begin, end = pieces.loop.var, pieces.loop.start, pieces.loop.stop
+
+    def start() -> None:
+        with code.when(smaller(begin, end)):
+            ring.wait(code, ring.filled, begin, 0)
+            steps.first(code)
+
+    with _rounds(code, pieces, lambda: None, start):
+        steps.most(code)
+        ring.arrive(code, "mbarrier.arrive.warp", ring.freed, turn, 0)
+        with code.when(smaller(add(turn, 1), end)):
+            ring.wait(code, ring.filled, add(turn, 1), 0)
+            steps.following(code)
+        steps.last(code)
