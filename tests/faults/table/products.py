@@ -253,10 +253,8 @@ UNITS: Final = (
     fault(
         "warps free a slot that they have not read yet",
         APART + "_multiplying_at_once",
-        "code.emit(*pieces.product); "
-        'ring.arrive(code, "mbarrier.arrive.warp", ring.freed, pieces.loop.var, 0)',
-        'ring.arrive(code, "mbarrier.arrive.warp", ring.freed, pieces.loop.var, 0); '
-        "code.emit(*pieces.product)",
+        'steps.most(code); ring.arrive(code, "mbarrier.arrive.warp", ring.freed, turn, 0)',
+        'ring.arrive(code, "mbarrier.arrive.warp", ring.freed, turn, 0); steps.most(code)',
         "products_in_turn_by_warps",
         "race",
     ),
