@@ -11,11 +11,11 @@ import pytest
 
 import portable
 import portable.array as xp
+from portable import lang as kl
 from portable.backend import Capabilities, Device
 from portable.dtypes import DType, complex64, complex128, float32, float64, int32, int64
 from portable.primitives.maps import work
 from portable.primitives.reductions.merging import Merge
-from portable.primitives.reductions.operations import product, total
 from portable.primitives.scans import block_scanning
 from portable.primitives.scans.block_kernels import Blocks, scan_blocks_in_turn, scan_rows
 from portable.primitives.scans.tuning import Lines
@@ -41,7 +41,7 @@ def _in_short_blocks(lines_for: Any, capabilities: Capabilities) -> Lines:
 
 def cut_by(size: int, kind: DType, lanes: int, shift: int) -> Blocks:
     streaming = lanes * kind.itemsize == 64
-    merge = Merge(total, kind, 0, lanes=lanes)
+    merge = Merge(kl.add, kind, 0, lanes=lanes)
     return Blocks(merge, size, shift, streaming, patience=9, ahead=64)
 
 
@@ -82,7 +82,8 @@ def test_blocks_go_on_from_those_before(
 
 def test_products_and_the_total_of_nothing(ours: Device) -> None:
     a = np.sign(RNG.standard_normal((2, 119)))
-    for found in in_blocks(ours, a, float64, 2, merge=Merge(product, float64, 1, lanes=2), shift=1):
+    merge = Merge(kl.multiply, float64, 1, lanes=2)
+    for found in in_blocks(ours, a, float64, 2, merge=merge, shift=1):
         np.testing.assert_array_equal(found[:, 1:], np.cumprod(a, axis=1))
         np.testing.assert_array_equal(found[:, 0], 1)
 

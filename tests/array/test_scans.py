@@ -9,10 +9,10 @@ import pytest
 
 import portable
 import portable.array as xp
+from portable import lang as kl
 from portable.backend import Device
 from portable.dtypes import DType, complex64, complex128, float32, float64, int32, int64
 from portable.primitives.reductions.merging import Merge
-from portable.primitives.reductions.operations import product, total
 from portable.primitives.scans.lookback_kernels import LookBack, scan_in_turn
 from portable.primitives.scans.scan_kernels import Tile
 from portable.primitives.scans.strip_lookback_kernels import Strip, scan_strips_in_turn
@@ -26,7 +26,7 @@ def in_turn(
     kind: DType,
     lanes: int,
     shift: int = 0,
-    merge: Any = total,
+    merge: Any = kl.add,
     initial: int = 0,
     groups: int = 5,
 ) -> list[np.ndarray]:
@@ -74,7 +74,7 @@ def test_workgroups_wait_for_what_comes_before(
     np.testing.assert_array_equal(again, found)
     if given == "float64":
         signs = np.sign(a)
-        for products in in_turn(waiting, signs, kind, lanes, 1, product, 1):
+        for products in in_turn(waiting, signs, kind, lanes, 1, kl.multiply, 1):
             np.testing.assert_array_equal(products[..., 1:], np.cumprod(signs, axis=-1))
             np.testing.assert_array_equal(products[..., 0], 1)
 
@@ -97,7 +97,7 @@ def strips_in_turn(
     x = device.from_numpy(a)
     words = tiles * 4 * lanes * (kind.itemsize // 4)
     state = device.from_numpy(np.zeros(1 + 2 * words, np.uint64))
-    strip = Strip(Merge(total, kind, 0, lanes=lanes), width=4, tall=4, depth=2)
+    strip = Strip(Merge(kl.add, kind, 0, lanes=lanes), width=4, tall=4, depth=2)
     found = []
     for _ in range(2):
         out = device.empty((rows + shift, columns), kind)

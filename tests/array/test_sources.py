@@ -37,7 +37,6 @@ from portable.primitives.reductions.best_kernels import Best
 from portable.primitives.reductions.column_kernels import reduce_columns
 from portable.primitives.reductions.merging import Merge
 from portable.primitives.reductions.moment_kernels import Spread, variances
-from portable.primitives.reductions.operations import total
 from portable.primitives.reductions.sections import Sections
 from portable.primitives.reductions.strip_kernels import reduce_strips
 from portable.primitives.reductions.workgroup_kernels import (
@@ -102,7 +101,7 @@ BYTES = ArraySpec(kl.u8, ("unit",), aligned=True)
 COUNT, NONE = ScalarSpec("int"), StaticSpec(None)
 LONG = ScalarSpec("float", kl.i64)
 SECTIONS = {"WIDTH": 256, "AHEAD": 4, "FEW": 2048}
-SUM = Merge(total, kl.f32, 0, lanes=4)
+SUM = Merge(kl.add, kl.f32, 0, lanes=4)
 SHARED = Sections(16384, 256)
 KEYS = {"ORDER": Order("f", 32, True)}
 COLUMNS = {"STRIP": 1, "SECTION": 64}

@@ -34,7 +34,6 @@ from portable.primitives.masks.compaction_kernels import Results
 from portable.primitives.masks.mask_kernels import Mask, pack_by_workgroup, take_by_workgroup
 from portable.primitives.reductions.best_kernels import Best
 from portable.primitives.reductions.merging import Merge
-from portable.primitives.reductions.operations import total
 from portable.primitives.reductions.sections import Sections
 from portable.primitives.reductions.strip_kernels import reduce_strips
 from portable.primitives.reductions.workgroup_kernels import (
@@ -378,7 +377,7 @@ def ours(a: np.ndarray) -> Any:
     return device().for_arrays().from_numpy(a)
 
 
-ONES = Merge(total, int32, 0)
+ONES = Merge(kl.add, int32, 0)
 PAIRS = ONES.taking(2)
 
 

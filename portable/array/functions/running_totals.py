@@ -6,6 +6,7 @@ import operator
 from collections.abc import Callable
 from typing import Any, Final
 
+from portable import lang as kl
 from portable.array.base.engine import ArrayT, filled
 from portable.array.base.operations import OPERATIONS
 from portable.array.functions.manipulation import astype, joined, moveaxis
@@ -14,7 +15,6 @@ from portable.primitives.base.geometry import normalized_axis
 from portable.primitives.base.promotion import accumulator
 from portable.primitives.base.recipe import Plans, Recipe
 from portable.primitives.maps.engine import check_operands, recorded
-from portable.primitives.reductions import operations as k
 from portable.primitives.reductions.merging import Merge
 from portable.primitives.scans.scanning import scanned
 
@@ -48,7 +48,7 @@ def cumulative_sum(
     from those of a loop by rounding.
     """
     check_operands("cumulative_sum", (x,))
-    return _scan(x, "cumulative_sum", k.total, 0, axis, dtype, bool(include_initial))  # type: ignore[no-any-return]
+    return _scan(x, "cumulative_sum", kl.add, 0, axis, dtype, bool(include_initial))  # type: ignore[no-any-return]
 
 
 def cumulative_prod(
@@ -79,7 +79,7 @@ def cumulative_prod(
     zero goes before it, they are NaN.
     """
     check_operands("cumulative_prod", (x,))
-    return _scan(x, "cumulative_prod", k.product, 1, axis, dtype, bool(include_initial))  # type: ignore[no-any-return]
+    return _scan(x, "cumulative_prod", kl.multiply, 1, axis, dtype, bool(include_initial))  # type: ignore[no-any-return]
 
 
 def _write_scan(

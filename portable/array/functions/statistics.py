@@ -174,10 +174,10 @@ def _truth(kind: DType) -> Any:
 
 
 _SUM: Final = _Statistic(
-    "sum", "iufc", "numbers", lambda x, out: Merge(k.total, accumulator(out), 0), sum_dtype
+    "sum", "iufc", "numbers", lambda x, out: Merge(kl.add, accumulator(out), 0), sum_dtype
 )
 _PROD: Final = _Statistic(
-    "prod", "iufc", "numbers", lambda x, out: Merge(k.product, accumulator(out), 1), sum_dtype
+    "prod", "iufc", "numbers", lambda x, out: Merge(kl.multiply, accumulator(out), 1), sum_dtype
 )
 _MAX: Final = _Statistic(
     "max",
@@ -196,16 +196,16 @@ _MIN: Final = _Statistic(
     empty=False,
 )
 _ANY: Final = _Statistic(
-    "any", "biufc", "", lambda x, out: Merge(k.either, bool_, False, _truth(x)), _bool
+    "any", "biufc", "", lambda x, out: Merge(kl.bitwise_or, bool_, False, _truth(x)), _bool
 )
 _ALL: Final = _Statistic(
-    "all", "biufc", "", lambda x, out: Merge(k.both, bool_, True, _truth(x)), _bool
+    "all", "biufc", "", lambda x, out: Merge(kl.bitwise_and, bool_, True, _truth(x)), _bool
 )
 _COUNT: Final = _Statistic(
     "count_nonzero",
     "biufc",
     "",
-    lambda x, out: Merge(k.total, int64, 0, _truth(x)),
+    lambda x, out: Merge(kl.add, int64, 0, _truth(x)),
     lambda x, dtype: int64,
 )
 
@@ -223,10 +223,10 @@ def _of_sizes(merge: Callable[[DType], Merge], *, wide: bool = False, empty: boo
 
 
 _OF_SIZES: Final = {
-    1: _of_sizes(lambda x: Merge(k.total, accumulator(x.real), 0, kl.abs)),
+    1: _of_sizes(lambda x: Merge(kl.add, accumulator(x.real), 0, kl.abs)),
     2: _of_sizes(
         lambda x: Merge(
-            k.total, accumulator(x.real), 0, k.square_size if x.is_complex else kl.square
+            kl.add, accumulator(x.real), 0, k.square_size if x.is_complex else kl.square
         ),
         wide=True,
     ),
@@ -279,7 +279,7 @@ def summed_in(recipe: Recipe, x: Any, axes: tuple[int, ...], kind: DType) -> Any
         if out.size:
             applied(recipe, filling(kind), 0, out=out)
         return out
-    found = reduced(recipe, x, axes, Merge(k.total, accumulator(kind), 0), kind)
+    found = reduced(recipe, x, axes, Merge(kl.add, accumulator(kind), 0), kind)
     return found.viewed(shape, contiguous_strides(shape, kind.itemsize))
 
 
@@ -447,7 +447,7 @@ def _write_mean(x: Any, axis: Axis, keepdims: bool) -> Callable[[Any], Any]:
     recipe = Recipe(x)
     out = recipe.empty(kept, x.dtype)
     kind = accumulator(x.dtype)
-    total = reduced(recipe, x, axes, Merge(k.total, kind, 0), kind) if axes else x
+    total = reduced(recipe, x, axes, Merge(kl.add, kind, 0), kind) if axes else x
     count = product_of(x.shape[a] for a in axes)
     # Dividing by a power of two is multiplying by its inverse, exactly.
     name, factor = ("multiply", 1 / count) if count & (count - 1) == 0 else ("divide", float(count))

@@ -14,7 +14,6 @@ from portable.errors import DTypeError
 from portable.primitives.base.numbers import highest, lowest
 from portable.primitives.base.promotion import accumulator
 from portable.primitives.maps.operation import conversion_to
-from portable.primitives.reductions import operations as k
 from portable.primitives.reductions.merging import Merge
 
 __all__ = ["REDUCTIONS", "Reduction", "reduction"]
@@ -48,19 +47,19 @@ class Reduction:
 def _sum(x: Any) -> Reduction:
     x = _as_number(x)
     result = accumulator(x.dtype) if x.dtype.is_integer else x.dtype
-    return Reduction(x.number, Merge(k.total, accumulator(x.dtype), 0), False, result)
+    return Reduction(x.number, Merge(kl.add, accumulator(x.dtype), 0), False, result)
 
 
 def _prod(x: Any) -> Reduction:
     x = _as_number(x)
     result = accumulator(x.dtype) if x.dtype.is_integer else x.dtype
-    return Reduction(x.number, Merge(k.product, accumulator(x.dtype), 1), False, result)
+    return Reduction(x.number, Merge(kl.multiply, accumulator(x.dtype), 1), False, result)
 
 
 def _mean(x: Any) -> Reduction:
     if x.dtype.kind in "biu":
         x = x.record(conversion_to(x.trace.default("f")), (x,))
-    return Reduction(x.number, Merge(k.total, accumulator(x.dtype), 0), True, x.dtype)
+    return Reduction(x.number, Merge(kl.add, accumulator(x.dtype), 0), True, x.dtype)
 
 
 def _best(x: Any, merge: Any, neutral: Callable[[DType], float]) -> Reduction:
@@ -82,8 +81,8 @@ def _as_number(x: Any) -> Any:
 
 
 REDUCTIONS: Final[dict[str, Callable[[Any], Reduction]]] = {
-    "all": lambda x: _vote(x, k.both, True),
-    "any": lambda x: _vote(x, k.either, False),
+    "all": lambda x: _vote(x, kl.bitwise_and, True),
+    "any": lambda x: _vote(x, kl.bitwise_or, False),
     "max": lambda x: _best(x, kl.maximum, lowest),
     "mean": _mean,
     "min": lambda x: _best(x, kl.minimum, highest),

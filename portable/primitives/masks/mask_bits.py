@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Final
 
+from portable import lang as kl
 from portable.backend import Device
 from portable.dtypes import DType, bool_, int32, int64, uint8, uint32, uint64
 from portable.primitives.base.borrowed import fetched
@@ -13,7 +14,6 @@ from portable.primitives.base.recipe import Recipe
 from portable.primitives.masks.mask_kernels import Mask, pack, pack_by_workgroup
 from portable.primitives.masks.tuning import sections_for
 from portable.primitives.reductions.merging import Merge
-from portable.primitives.reductions.operations import total
 from portable.primitives.scans.scanning import scanned
 
 __all__ = [
@@ -108,7 +108,7 @@ def _running_counts(recipe: Recipe, counts: Any) -> Any:
     if counts.size == 1:
         return counts
     counts_upto = recipe.empty(counts.shape, counts.dtype)
-    scanned(recipe, counts, counts_upto, Merge(total, counts.dtype, 0), 0)
+    scanned(recipe, counts, counts_upto, Merge(kl.add, counts.dtype, 0), 0)
     return counts_upto
 
 

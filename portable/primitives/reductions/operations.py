@@ -1,4 +1,4 @@
-"""What reductions do to elements."""
+"""What reductions do to elements before they merge them by words of the language."""
 
 from __future__ import annotations
 
@@ -9,42 +9,14 @@ from portable.lang.function import function
 __all__ = [
     "TRUE_WORD",
     "all_true",
-    "both",
-    "either",
     "how_many_true",
     "is_true",
-    "product",
     "square_size",
-    "total",
 ]
 
 
 TRUE_WORD = 0x01010101
 """Four bools that are true, read as one integer."""
-
-
-@function
-def total(x: Any, y: Any) -> Any:
-    """The sum."""
-    return x + y
-
-
-@function
-def product(x: Any, y: Any) -> Any:
-    """The product."""
-    return x * y
-
-
-@function
-def both(x: Any, y: Any) -> Any:
-    """Logical and."""
-    return x & y
-
-
-@function
-def either(x: Any, y: Any) -> Any:
-    """Logical or."""
-    return x | y
 
 
 @function

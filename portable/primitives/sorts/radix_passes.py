@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Final, NamedTuple
 
+from portable import lang as kl
 from portable.dtypes import DType, int32, int64, uint8, uint16, uint32, uint64
 from portable.primitives.base.recipe import Recipe
 from portable.primitives.reductions.merging import Merge
-from portable.primitives.reductions.operations import total
 from portable.primitives.scans.scanning import scanned
 from portable.primitives.sorts.keys import DIGIT_BITS, Order
 
@@ -63,7 +63,7 @@ def begins_of(recipe: Recipe, counts: Any, place: DType) -> Any:
     *lead, digits, sections = counts.shape
     line = counts.viewed((*lead, digits * sections), (*counts.strides[:-2], counts.strides[-1]))
     starts = recipe.empty((*lead, digits * sections + 1), place)
-    scanned(recipe, line, starts, Merge(total, place, 0), 1)
+    scanned(recipe, line, starts, Merge(kl.add, place, 0), 1)
     size = place.itemsize
     return starts.viewed(counts.shape, (*starts.strides[:-1], sections * size, size))
 
