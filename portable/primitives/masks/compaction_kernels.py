@@ -158,7 +158,7 @@ class _Kept:
             self.results.out[place] = self.results.x[self.start.begin + e]
 
     @function
-    def take(self, own: Any, e: Any, chosen: Any, places: Any, WIDTH: Any) -> None:
+    def take(self, own: Any, e: Any, chosen: Any, before: Any, WIDTH: Any) -> None:
         """Writes those that are chosen, which are read before the first is written."""
         x, first = self.results.x, self.start.begin + e
         values = (
@@ -170,6 +170,6 @@ class _Kept:
             if chosen[u]:
                 if x is None:
                     index = self.start.index(e + u * WIDTH, self.results.like)
-                    self.results.put_index(places[u], index)
+                    self.results.put_index(own.done + before[u], index)
                 else:
-                    self.results.out[places[u]] = values[u]
+                    self.results.out[own.done + before[u]] = values[u]

@@ -121,9 +121,12 @@ class Assigned(Target):
         self.x[*unravelled(at, self.x.shape)] = self.values[k]
 
     @function
-    def take(self, own: Any, e: Any, chosen: Any, places: Any, WIDTH: Any) -> None:
+    def take(self, own: Any, e: Any, chosen: Any, before: Any, WIDTH: Any) -> None:
         """Assigns to those of a section that are chosen; all values are read before."""
-        values = [element_if(c, self.values, k) for c, k in zip(chosen, places, strict=True)]
+        values = [
+            element_if(there, self.values, own.done + k)
+            for there, k in zip(chosen, before, strict=True)
+        ]
         for u in kl.static_range(len(chosen)):
             if chosen[u]:
                 self.x[*unravelled(own.begin + e + u * WIDTH, self.x.shape)] = values[u]

@@ -90,14 +90,14 @@ class Mask(NamedTuple):
     def word(self, at: Any) -> Any:
         """The `at`-th word of 32 bits; none is set behind its end."""
         word = kl.u32(0)
-        if self.words is None or at * 32 + 32 > self.size():
-            word = bits_one_by_one(self, at * 32, 32, kl.u32)
-        else:
+        if self.words is not None and at * 32 + 32 <= self.size():
             for half in kl.static_range(2):
                 four = kl.vload(self.words, at * 8 + half * 4, lanes=4)
                 for lane in kl.static_range(4):
                     some = (four[lane] * kl.u32(GATHER4)) >> 24
                     word = word | (some << (16 * half + 4 * lane))
+        else:
+            word = bits_one_by_one(self, at * 32, 32, kl.u32)
         return word
 
     @function
@@ -256,10 +256,11 @@ class Section:
 
     @function
     def sweep(self, body: Any, WIDTH: Any, AHEAD: Any) -> None:
-        """Has `body` take them: ``body.take(own, e, chosen, places, WIDTH)``.
+        """Has `body` take them: ``body.take(own, e, chosen, before, WIDTH)``.
 
         That is told of `AHEAD` elements, `WIDTH` apart from the `e`-th of the section on, whether
-        they are to be taken, and how many are before them. Neighbouring work-items have neighbours.
+        they are to be taken, and how many of the section are before them. Neighbouring work-items
+        have neighbours.
         """
         bit = kl.u32(1) << kl.cast(kl.local_id(0) % 32, kl.u32)
         for turn in range(kl.cdiv(kl.minimum(WIDTH * 32, self.size - self.begin), WIDTH * AHEAD)):
@@ -270,7 +271,7 @@ class Section:
                 count + kl.cast(kl.popcount(word & (bit - 1)), kl.i32) for word, count in pairs
             ]
             e = turn * (WIDTH * AHEAD) + kl.local_id(0)
-            body.take(self, e, chosen, [self.done + count for count in before], WIDTH)
+            body.take(self, e, chosen, before, WIDTH)
 
 
 @function

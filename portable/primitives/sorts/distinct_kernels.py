@@ -130,14 +130,14 @@ class Groups(Target):
                 self.sizes[k] = size_of(self.starts, k, count, self.x.shape[0])
 
     @function
-    def take(self, own: Any, e: Any, chosen: Any, places: Any, WIDTH: Any) -> None:
+    def take(self, own: Any, e: Any, chosen: Any, before: Any, WIDTH: Any) -> None:
         """Writes what is asked for of a few elements, of which those chosen begin a group."""
         for u in kl.static_range(len(chosen)):
-            i = own.begin + e + u * WIDTH
+            i, k = own.begin + e + u * WIDTH, own.done + before[u]
             if chosen[u]:
-                self.put(places[u], i)
+                self.put(k, i)
             if self.inverse is not None and i < self.x.shape[0]:
-                group = kl.cast(places[u], kl.i64) - kl.where(chosen[u], kl.i64(0), kl.i64(1))
+                group = kl.cast(k, kl.i64) - kl.where(chosen[u], kl.i64(0), kl.i64(1))
                 self.inverse[self.order[i]] = group
 
 
