@@ -76,9 +76,9 @@ class Merge:
         return kl.cast(value if self.first is None else self.first(value), self.kind)
 
     @function
-    def read(self, x: Any, outer: Any, r: Any, axis: Any = -1) -> Any:
+    def read(self, x: Any, outer: Any, r: Any, axis: Any = -1, ahead: Any = 0) -> Any:
         """The elements in a work-item's lanes, which lie along an axis, as totals."""
-        values = kl.vload(x, *outer, r, lanes=self.lanes, axis=axis)
+        values = kl.vload(x, *outer, r, lanes=self.lanes, axis=axis, ahead=ahead)
         return kl.cast(values if self.first is None else self.first(values), self.kind)
 
     @function

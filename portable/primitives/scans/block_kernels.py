@@ -13,30 +13,17 @@ order. Blocks are added up in the same way by everyone: results do not depend on
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from portable import lang as kl
 from portable.lang.function import function
 from portable.lang.kernel import kernel
 from portable.primitives.maps.elementwise_kernel import product_of, unravelled
-from portable.primitives.scans.lookback_kernels import Board, joined, slot_of
+from portable.primitives.scans.board_kernels import drawn, joined, opened
 from portable.primitives.scans.scan_kernels import running_totals
 
 __all__ = ["Blocks", "scan_blocks_in_turn", "scan_rows"]
-
-_LOW = 0xFFFFFFFF
-"""The lower half of a word."""
-
-
-@function
-def ticket_drawn(state: Any, draws: Any) -> Any:
-    """The number of a block, above it that of the launch; the last draw begins the next launch."""
-    ticket = kl.atomic_add(state, 0, 1)
-    number = ticket & _LOW
-    if number + 1 == kl.cast(draws, kl.u64):
-        kl.atomic_add(state, 0, _LOW - number)
-    return ticket
 
 
 @dataclass(frozen=True)
@@ -67,45 +54,35 @@ class Blocks:
     ahead: int = 0
 
     @function
-    def taken(self, x: Any, outer: Any, r: Any, AHEAD: Any = 0) -> Any:
-        """A vector of a row."""
-        lanes = self.merge.lanes
-        return kl.cast(kl.vload(x, *outer, r, lanes=lanes, ahead=AHEAD), self.merge.kind)
-
-    @function
-    def written(self, out: Any, outer: Any, r: Any, before: Any, carried: Any, totals: Any) -> Any:
-        """Writes the totals of a vector of a block; gives what the block comes to up to its end.
-
-        `before` is the total before the block, `carried` that of the block before the vector:
-        apart, since a block's own totals are smaller, and rounded less, than those of the row.
-        """
-        done = self.merge(before, self.merge(carried, totals))
-        kl.vstore(out, *outer, r + self.shift, done, streaming=self.streaming)
-        return self.merge(carried, self.merge.spread(totals[self.merge.lanes - 1]))
-
-    @function
-    def rest_written(
+    def write(
         self, x: Any, out: Any, outer: Any, begin: Any, stop: Any, before: Any, carried: Any
     ) -> Any:
-        """Writes the running totals from `begin` to a block's `stop`; gives the block's own."""
-        lanes = self.merge.lanes
-        whole = begin + (stop - begin) // lanes * lanes
-        for r in range(begin, whole, lanes):
-            totals = running_totals(self.taken(x, outer, r), self.merge)
-            carried = self.written(out, outer, r, before, carried, totals)
-        one = carried[lanes - 1]
-        first = before[lanes - 1]
-        for r in range(whole, stop):
-            one = self.merge(one, self.merge.one(x, outer, r))
-            out[*outer, r + self.shift] = self.merge(first, one)
-        return one
+        """Writes running totals from `begin` to `stop`; gives what the block comes to up to there.
+
+        `before` is the total before the block, `carried` that of the block before `begin`: apart,
+        since a block's own totals are smaller, and rounded less, than those of the row.
+        """
+        for r, lanes in kl.vector_range(begin, stop, lanes=self.merge.lanes):
+            merge = replace(self.merge, lanes=lanes)
+            carried = self.put(out, outer, r, before, carried, merge.read(x, outer, r), merge)
+        return carried
+
+    @function
+    def put(
+        self, out: Any, outer: Any, r: Any, before: Any, carried: Any, values: Any, MERGE: Any
+    ) -> Any:
+        """Writes the running totals of a few elements; gives the block's own."""
+        totals = running_totals(values, MERGE)
+        done = MERGE(MERGE.spread(before), MERGE(MERGE.spread(carried), totals))
+        kl.vstore(out, *outer, r + self.shift, done, streaming=self.streaming)
+        return MERGE(carried, totals[MERGE.lanes - 1])
 
     @function
     def rest_added_up(self, x: Any, outer: Any, begin: Any, stop: Any, sums: Any) -> Any:
         """What the lanes of `sums` and the elements from `begin` to `stop` come to."""
         whole = begin + (stop - begin) // self.merge.lanes * self.merge.lanes
         for r in range(begin, whole, self.merge.lanes):
-            sums = self.merge(sums, self.taken(x, outer, r))
+            sums = self.merge(sums, self.merge.read(x, outer, r))
         total = self.merge.folded(sums)
         for r in range(whole, stop):
             total = self.merge(total, self.merge.one(x, outer, r))
@@ -125,17 +102,15 @@ class Blocks:
 
         `row` is the slot of the row's first block.
         """
-        KIND = self.merge.kind
-        PIECES = KIND.itemsize // 4
-        words = kl.private((PIECES,), kl.u64)
+        words = kl.private((self.merge.kind.itemsize // 4,), kl.u64)
         total = self.merge.nothing()
         known = block
         missing = block > 0
         looks = 0
         while missing:
-            missing = not board.looked_at(slot_of(row + known - 1, KIND), words, 0, PIECES)
+            missing = not board.looked_at(board.slot(row + known - 1), words)
             if not missing:
-                total = joined(words, 0, KIND)
+                total = joined(words, 0, self.merge.kind)
             elif looks < self.patience:
                 looks = looks + 1
             else:
@@ -143,7 +118,7 @@ class Blocks:
                 missing = known > 0
         for b in range(known, block):
             total = self.merge(total, self.added_up(x, outer, b))
-            board.publish(slot_of(row + b, KIND), total, KIND)
+            board.publish(board.slot(row + b), total)
         return total
 
 
@@ -162,9 +137,7 @@ def scan_blocks_in_turn(x: Any, state: Any, out: Any, *, BLOCKS: Any) -> None:
     total = product_of(lead) * blocks
     # Each work-item draws a ticket at first, and one more for each block that it gets.
     draws = total + kl.num_groups(0)
-    ticket = ticket_drawn(state, draws)
-    board = Board(state, ((ticket >> 32) + 1) & _LOW)
-    number = kl.cast(ticket & _LOW, draws.dtype)
+    board, number = opened(state, draws, MERGE.kind)
     own = MERGE.nothing()
     if number < total:
         own = BLOCKS.added_up(x, unravelled(number // blocks, lead), number % blocks)
@@ -172,30 +145,27 @@ def scan_blocks_in_turn(x: Any, state: Any, out: Any, *, BLOCKS: Any) -> None:
         outer = unravelled(number // blocks, lead)
         block = number % blocks
         before = BLOCKS.before_block(x, board, outer, number - block, block)
-        board.publish(slot_of(number, MERGE.kind), MERGE(before, own), MERGE.kind)
+        board.publish(board.slot(number), MERGE(before, own))
         if BLOCKS.shift == 1 and block == 0:
             out[*outer, 0] = MERGE.nothing()
-        number = kl.cast(ticket_drawn(state, draws) & _LOW, draws.dtype)
+        number = board.number_on(drawn(state))
         next_outer = unravelled(kl.minimum(number, total - 1) // blocks, lead)
         begin, next_begin = block * BLOCK, number % blocks * BLOCK
         stop = kl.minimum(begin + BLOCK, length)
         next_stop = kl.minimum(next_begin + BLOCK, length)
         if number >= total:
             next_stop = next_begin
-        both = 0
-        raised, carried = MERGE.spread(before), MERGE.spread(MERGE.nothing())
-        sums = carried
+        both, carried, sums = 0, MERGE.nothing(), MERGE.spread(MERGE.nothing())
         # Scalars that are added up in two loops come out otherwise than in one: Intel's compiler
         # (2026.22.10) adds up parts of a loop's side by side.
         if MERGE.lanes > 1:
             both = kl.minimum(stop - begin, next_stop - next_begin) // MERGE.lanes * MERGE.lanes
             for r in range(0, both, MERGE.lanes):
-                mine = BLOCKS.taken(x, outer, begin + r)
-                new = BLOCKS.taken(x, next_outer, next_begin + r, BLOCKS.ahead)
-                totals = running_totals(mine, MERGE)
-                carried = BLOCKS.written(out, outer, begin + r, raised, carried, totals)
+                mine = MERGE.read(x, outer, begin + r)
+                new = MERGE.read(x, next_outer, next_begin + r, ahead=BLOCKS.ahead)
+                carried = BLOCKS.put(out, outer, begin + r, before, carried, mine, MERGE)
                 sums = MERGE(sums, new)
-        BLOCKS.rest_written(x, out, outer, begin + both, stop, raised, carried)
+        BLOCKS.write(x, out, outer, begin + both, stop, before, carried)
         own = BLOCKS.rest_added_up(x, next_outer, next_begin + both, next_stop, sums)
 
 
@@ -214,8 +184,8 @@ def scan_rows(x: Any, out: Any, *, BLOCKS: Any, ROWS: int) -> None:
         outer = unravelled(row, lead)
         if BLOCKS.shift == 1:
             out[*outer, 0] = MERGE.nothing()
-        before, fresh = MERGE.nothing(), MERGE.spread(MERGE.nothing())
+        before = MERGE.nothing()
         for begin in range(0, length, BLOCK):
             stop = kl.minimum(begin + BLOCK, length)
-            own = BLOCKS.rest_written(x, out, outer, begin, stop, MERGE.spread(before), fresh)
+            own = BLOCKS.write(x, out, outer, begin, stop, before, MERGE.nothing())
             before = MERGE(before, own)

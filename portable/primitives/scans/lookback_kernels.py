@@ -22,100 +22,15 @@ from portable import lang as kl
 from portable.lang.function import function
 from portable.lang.kernel import kernel
 from portable.primitives.maps.elementwise_kernel import product_of, unravelled
+from portable.primitives.scans.board_kernels import drawn, joined, opened
 from portable.primitives.scans.scan_kernels import Tile, padded, running_totals
 
-__all__ = ["Board", "LookBack", "drawn", "handed_out", "joined", "scan_in_turn", "slot_of"]
+__all__ = ["LookBack", "scan_in_turn"]
 
 _PARTS = 8
 """Into how many parts a block of totals is cut, a work-item each."""
 _BANKS = 16
 """Numbers after which a place is left out, against bank conflicts."""
-_LOW = 0xFFFFFFFF
-"""The lower half of a word."""
-
-
-@function
-def drawn(state: Any) -> Any:
-    """A ticket for the first work-item: the number of a tile, above it that of the launch."""
-    ticket = kl.cast(0, kl.u64)
-    if kl.local_id(0) == 0:
-        ticket = kl.atomic_add(state, 0, 1)
-    return ticket
-
-
-@function
-def handed_out(ticket: Any, state: Any, draws: Any) -> Any:
-    """The tile on the first work-item's ticket; after the last ticket comes the next launch."""
-    number = kl.workgroup_uniform(ticket) & _LOW
-    if kl.local_id(0) == 0 and number + 1 == kl.cast(draws, kl.u64):
-        kl.atomic_add(state, 0, _LOW - number)
-    return kl.cast(number, draws.dtype)
-
-
-@function
-def pieces_of(value: Any, KIND: Any) -> Any:
-    """The bits of a number, 32 at a time."""
-    if KIND.is_complex:
-        return (*pieces_of(kl.real(value), KIND.real), *pieces_of(kl.imag(value), KIND.real))
-    if KIND.itemsize == 4:
-        return (kl.cast(kl.bitcast(value, kl.u32), kl.u64),)
-    bits = kl.bitcast(value, kl.u64)
-    return (bits & 0xFFFFFFFF, bits >> 32)
-
-
-@function
-def joined(words: Any, first: Any, KIND: Any) -> Any:
-    """The number whose pieces are in the lower halves of `words` from `first` on."""
-    if KIND.is_complex:
-        real = joined(words, first, KIND.real)
-        imag = joined(words, first + KIND.real.itemsize // 4, KIND.real)
-        return kl.complex(real, imag)
-    low = words[first] & 0xFFFFFFFF
-    if KIND.itemsize == 4:
-        return kl.bitcast(kl.cast(low, kl.u32), KIND)
-    return kl.bitcast(low | (words[first + 1] << 32), KIND)
-
-
-@dataclass(frozen=True)
-class Board:
-    """Where totals are published: words, each a piece of 32 bits with a mark above it.
-
-    Attributes
-    ----------
-    state : array
-        The words.
-    mark : int
-        That of this launch.
-    apart : int
-        How far the pieces of a number are apart; a constant.
-    """
-
-    state: Any
-    mark: Any
-    apart: int = 1
-
-    @function
-    def publish(self, first: Any, value: Any, KIND: Any) -> None:
-        """Lets others see a total, whose pieces go to words from `first` on."""
-        pieces = pieces_of(value, KIND)
-        for p in kl.static_range(len(pieces)):
-            kl.atomic_store(self.state, first + p * self.apart, pieces[p] | (self.mark << 32))
-
-    @function
-    def looked_at(self, first: Any, words: Any, place: Any, PIECES: Any) -> Any:
-        """Whether so many pieces have been published; they go into `words` from `place` on."""
-        complete = True
-        for p in kl.static_range(PIECES):
-            words[place + p] = kl.atomic_load(self.state, first + p * self.apart)
-        for p in kl.static_range(PIECES):
-            complete = complete & ((words[place + p] >> 32) == self.mark)
-        return complete
-
-
-@function
-def slot_of(number: Any, KIND: Any) -> Any:
-    """The first word of a number's pieces, behind that for the tickets."""
-    return 1 + number * (KIND.itemsize // 4)
 
 
 @dataclass(frozen=True)
@@ -149,7 +64,7 @@ class LookBack:
             for b in kl.static_range(self.span):
                 at = first + b * WIDTH + item
                 if at < tile:
-                    seen = board.looked_at(slot_of(row + at, KIND), words, b * PIECES, PIECES)
+                    seen = board.looked_at(board.slot(row + at), words, b * PIECES)
                     complete = complete & seen
         kl.barrier()
         for b in kl.static_range(self.span):
@@ -198,59 +113,52 @@ class LookBack:
                         known = known + 1
         return carried, known, base
 
+    @function
+    def send_for(self, x: Any, buffer: Any, number: Any, tiles: Any) -> None:
+        """Starts to copy a tile into local memory, where there is one of this number."""
+        lead = x.shape[: x.ndim - 1]
+        if number < product_of(lead) * tiles:
+            outer, begin = unravelled(number // tiles, lead), number % tiles * self.tile.size
+            kl.copy_async(buffer, x[*outer, begin : begin + self.tile.size])
+        kl.copy_commit()
 
-@function
-def sent_for(x: Any, buffer: Any, number: Any, tiles: Any, TILE: Any) -> None:
-    """Starts to copy a tile into local memory, where there is one of this number."""
-    lead = x.shape[: x.ndim - 1]
-    if number < product_of(lead) * tiles:
-        outer = unravelled(number // tiles, lead)
-        begin = number % tiles * TILE.size
-        kl.copy_async(buffer, x[*outer, begin : begin + TILE.size])
-    kl.copy_commit()
+    @function
+    def take_over(self, x: Any, buffer: Any, number: Any, tiles: Any, fresh: Any) -> None:
+        """Takes this work-item's vectors of a copied tile, as running totals of each."""
+        tile, length, begin = self.tile, x.shape[x.ndim - 1], number % tiles * self.tile.size
+        item = kl.local_id(0)
+        kl.copy_wait(0)
+        kl.barrier()
+        if begin + tile.size <= length:
+            for strip in kl.static_range(tile.strips):
+                fresh[strip] = tile.merge.read(buffer, (), tile.place_of(strip, item))
+        else:
+            outer = unravelled(number // tiles, x.shape[: x.ndim - 1])
+            for strip in kl.static_range(tile.strips):
+                fresh[strip] = tile.loaded(x, outer, begin + tile.place_of(strip, item), length)
+        for strip in kl.static_range(tile.strips):
+            fresh[strip] = running_totals(fresh[strip], tile.merge)
+        kl.barrier()
 
+    @function
+    def announce(self, board: Any, number: Any, fresh: Any, totals: Any, halves: Any) -> None:
+        """Publishes a tile's total and turns the running totals of vectors into those of it."""
+        sums = self.tile.added_up(fresh, totals, halves[0], halves[1])
+        if kl.local_id(0) == 0:
+            board.publish(board.slot(number), sums[self.tile.width - 1])
+        for strip in kl.static_range(self.tile.strips):
+            before = self.tile.before_vector(strip, totals, sums)
+            fresh[strip] = self.tile.raised(before, fresh[strip])
 
-@function
-def taken_over(x: Any, number: Any, tiles: Any, buffer: Any, fresh: Any, TILE: Any) -> None:
-    """Takes this work-item's vectors of a tile that has been copied, as running totals of each."""
-    length = x.shape[x.ndim - 1]
-    begin = number % tiles * TILE.size
-    item = kl.local_id(0)
-    kl.copy_wait(0)
-    kl.barrier()
-    if begin + TILE.size <= length:
-        for strip in kl.static_range(TILE.strips):
-            fresh[strip] = TILE.merge.read(buffer, (), TILE.place_of(strip, item))
-    else:
-        outer = unravelled(number // tiles, x.shape[: x.ndim - 1])
-        for strip in kl.static_range(TILE.strips):
-            fresh[strip] = TILE.loaded(x, outer, begin + TILE.place_of(strip, item), length)
-    for strip in kl.static_range(TILE.strips):
-        fresh[strip] = running_totals(fresh[strip], TILE.merge)
-    kl.barrier()
-
-
-@function
-def announced(board: Any, number: Any, fresh: Any, totals: Any, halves: Any, TILE: Any) -> None:
-    """Publishes the total of a tile and turns the running totals of vectors into those of it."""
-    sums = TILE.added_up(fresh, totals, halves[0], halves[1])
-    if kl.local_id(0) == 0:
-        KIND = TILE.merge.kind
-        board.publish(slot_of(number, KIND), sums[TILE.width - 1], KIND)
-    for strip in kl.static_range(TILE.strips):
-        fresh[strip] = TILE.raised(TILE.before_vector(strip, totals, sums), fresh[strip])
-
-
-@function
-def written(
-    out: Any, outer: Any, tile: Any, carried: Any, held: Any, TILE: Any, SHIFT: Any
-) -> None:
-    """Writes a tile, `carried` before it."""
-    if SHIFT == 1 and tile == 0 and kl.local_id(0) == 0:
-        out[*outer, 0] = TILE.merge.nothing()
-    for strip in kl.static_range(TILE.strips):
-        r = tile * TILE.size + TILE.place_of(strip, kl.local_id(0)) + SHIFT
-        TILE.stored(out, outer, r, out.shape[out.ndim - 1], TILE.raised(carried, held[strip]))
+    @function
+    def write(self, out: Any, outer: Any, tile: Any, carried: Any, held: Any, SHIFT: Any) -> None:
+        """Writes a tile, `carried` before it."""
+        if SHIFT == 1 and tile == 0 and kl.local_id(0) == 0:
+            out[*outer, 0] = self.tile.merge.nothing()
+        for strip in kl.static_range(self.tile.strips):
+            r = tile * self.tile.size + self.tile.place_of(strip, kl.local_id(0)) + SHIFT
+            done = self.tile.raised(carried, held[strip])
+            self.tile.stored(out, outer, r, out.shape[out.ndim - 1], done)
 
 
 @kernel
@@ -277,13 +185,11 @@ def scan_in_turn(x: Any, state: Any, out: Any, *, LOOK: Any, SHIFT: int) -> None
     held = kl.private((TILE.strips,), MERGE.kind, lanes=MERGE.lanes)
     # Each workgroup draws three tickets at first, and one more for each tile that it gets.
     draws = total + 3 * kl.num_groups(0)
+    board, newest = opened(state, draws, MERGE.kind)
     ticket = drawn(state)
-    board = Board(state, ((kl.workgroup_uniform(ticket) >> 32) + 1) & _LOW)
-    newest = handed_out(ticket, state, draws)
-    ticket = drawn(state)
-    sent_for(x, buffer, newest, tiles, TILE)
-    following = handed_out(ticket, state, draws)
-    upcoming = handed_out(drawn(state), state, draws)
+    LOOK.send_for(x, buffer, newest, tiles)
+    following = board.number_on(ticket)
+    upcoming = board.number_on(drawn(state))
     waiting = total
     none = kl.cast(0, total.dtype)
     known_row, known, base = none, none, MERGE.nothing()
@@ -291,9 +197,9 @@ def scan_in_turn(x: Any, state: Any, out: Any, *, LOOK: Any, SHIFT: int) -> None
         ticket = kl.cast(0, kl.u64)
         if newest < total:
             ticket = drawn(state)
-            taken_over(x, newest, tiles, buffer, fresh, TILE)
-            sent_for(x, buffer, following, tiles, TILE)
-            announced(board, newest, fresh, totals, halves, TILE)
+            LOOK.take_over(x, buffer, newest, tiles, fresh)
+            LOOK.send_for(x, buffer, following, tiles)
+            LOOK.announce(board, newest, fresh, totals, halves)
         if waiting < total:
             row, tile = waiting // tiles, waiting % tiles
             if row != known_row:
@@ -301,8 +207,8 @@ def scan_in_turn(x: Any, state: Any, out: Any, *, LOOK: Any, SHIFT: int) -> None
             carried, known, base = LOOK.before_tile(
                 board, waiting - tile, tile, known, base, totals, parts
             )
-            written(out, unravelled(row, lead), tile, carried, held, TILE, SHIFT)
+            LOOK.write(out, unravelled(row, lead), tile, carried, held, SHIFT)
         for strip in kl.static_range(TILE.strips):
             held[strip] = fresh[strip]
         waiting, newest, following = newest, following, upcoming
-        upcoming = handed_out(ticket, state, draws)
+        upcoming = board.number_on(ticket)

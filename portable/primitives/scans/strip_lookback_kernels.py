@@ -18,14 +18,12 @@ from portable import lang as kl
 from portable.lang.function import function
 from portable.lang.kernel import kernel
 from portable.primitives.maps.elementwise_kernel import product_of, unravelled
-from portable.primitives.scans.lookback_kernels import Board, drawn, handed_out, joined
+from portable.primitives.scans.board_kernels import drawn, joined, opened
 
 __all__ = ["Strip", "scan_strips_in_turn"]
 
 _OF_TILE, _FROM_TOP = 0, 1
 """What is published of a column: what it comes to in a tile, and from the top on."""
-_LOW = 0xFFFFFFFF
-"""The lower half of a word."""
 
 
 @dataclass(frozen=True)
@@ -63,7 +61,7 @@ class Strip:
         """Lets others see totals, in a slot."""
         pieces = self.merge.kind.itemsize // 4 * self.width
         for lane in kl.static_range(self.merge.lanes):
-            board.publish(first + lane * pieces, values[lane], self.merge.kind)
+            board.publish(first + lane * pieces, values[lane])
 
     @function
     def seen(self, board: Any, first: Any, patient: Any) -> Any:
@@ -74,7 +72,7 @@ class Strip:
         complete = False
         waiting = True
         while waiting:
-            complete = board.looked_at(first, words, 0, lanes * PIECES)
+            complete = board.looked_at(first, words, COUNT=lanes)
             waiting = patient & (not complete)
         values = [joined(words, lane * PIECES, kind) for lane in kl.static_range(lanes)]
         return kl.vector(*values), complete
@@ -139,9 +137,7 @@ def scan_strips_in_turn(x: Any, state: Any, out: Any, *, STRIP: Any, SHIFT: int)
     neutral = MERGE.spread(MERGE.nothing())
     # Each workgroup draws one ticket at first, and one more for each tile that it gets.
     draws = total + kl.num_groups(0)
-    ticket = drawn(state)
-    board = Board(state, ((kl.workgroup_uniform(ticket) >> 32) + 1) & _LOW, STRIP.width)
-    number = handed_out(ticket, state, draws)
+    board, number = opened(state, draws, MERGE.kind, STRIP.width)
     while number < total:
         ticket = drawn(state)
         strip, above = number % strips, number // strips
@@ -182,4 +178,4 @@ def scan_strips_in_turn(x: Any, state: Any, out: Any, *, STRIP: Any, SHIFT: int)
             if k < count:
                 done = MERGE(before, held[k])
                 kl.vstore(out, *outer, first + k + SHIFT, done, axis=out.ndim - 2)
-        number = handed_out(ticket, state, draws)
+        number = board.number_on(ticket)

@@ -9,6 +9,7 @@ from tests.faults.fault import fault, without_barrier
 __all__ = ["ARRAYS"]
 
 PRIMITIVES: Final = "portable.primitives."
+BOARD: Final = PRIMITIVES + "scans.board_kernels:"
 LOOKBACK: Final = PRIMITIVES + "scans.lookback_kernels:"
 STRIPS: Final = PRIMITIVES + "scans.strip_lookback_kernels:"
 BLOCKS: Final = PRIMITIVES + "scans.block_kernels:"
@@ -23,15 +24,15 @@ FOURIER: Final = "portable.array.fourier.kernels:"
 ARRAYS: Final = (
     fault(
         "a total is published before it is made",
-        LOOKBACK + "announced",
-        "board.publish(slot_of(number, KIND), sums[TILE.width - 1], KIND)",
-        "board.publish(slot_of(number, KIND), sums[TILE.width - 2], KIND)",
+        LOOKBACK + "LookBack.announce",
+        "board.publish(board.slot(number), sums[self.tile.width - 1])",
+        "board.publish(board.slot(number), sums[self.tile.width - 2])",
         "totals_looked_back_at",
         "result",
     ),
     fault(
         "totals of the launch before count as this one's",
-        LOOKBACK + "Board.looked_at",
+        BOARD + "Board.looked_at",
         "(words[place + p] >> 32) == self.mark",
         "(words[place + p] >> 32) != 0",
         "totals_looked_back_at",
@@ -53,14 +54,14 @@ ARRAYS: Final = (
     ),
     fault(
         "a tile is taken without waiting for its copy",
-        LOOKBACK + "taken_over",
+        LOOKBACK + "LookBack.take_over",
         "kl.copy_wait(0)",
         "pass",
         "totals_looked_back_at",
         "copy",
     ),
     without_barrier(
-        LOOKBACK + "taken_over",
+        LOOKBACK + "LookBack.take_over",
         1,
         2,
         "a tile is sent for while the last one is read",
@@ -68,9 +69,9 @@ ARRAYS: Final = (
     ),
     fault(
         "totals of tiles are not published",
-        LOOKBACK + "announced",
+        LOOKBACK + "LookBack.announce",
         "kl.local_id(0) == 0",
-        "kl.local_id(0) == TILE.width",
+        "kl.local_id(0) == self.tile.width",
         "totals_looked_back_at",
         "wait",
         patience=200,
@@ -78,8 +79,8 @@ ARRAYS: Final = (
     fault(
         "the total of one block too few is taken",
         BLOCKS + "Blocks.before_block",
-        "board.looked_at(slot_of(row + known - 1, KIND), words, 0, PIECES)",
-        "board.looked_at(slot_of(row + kl.maximum(known - 2, 0), KIND), words, 0, PIECES)",
+        "board.looked_at(board.slot(row + known - 1), words)",
+        "board.looked_at(board.slot(row + kl.maximum(known - 2, 0)), words)",
         "totals_of_blocks",
         "result",
     ),

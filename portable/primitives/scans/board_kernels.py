@@ -1,0 +1,116 @@
+"""What workgroups that take turns tell each other: tickets, and totals in words with a mark.
+
+Totals are published in pieces of 32 bits, each in one word with a mark above it, so that atomics
+need no order. Lone work-items are workgroups too, to which none of this costs more.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from portable import lang as kl
+from portable.lang.function import function
+
+__all__ = ["Board", "drawn", "joined", "opened"]
+
+_LOW = 0xFFFFFFFF
+"""The lower half of a word."""
+
+
+@function
+def drawn(state: Any) -> Any:
+    """A ticket for the first work-item: the number of a tile, above it that of the launch."""
+    ticket = kl.cast(0, kl.u64)
+    if kl.local_id(0) == 0:
+        ticket = kl.atomic_add(state, 0, 1)
+    return ticket
+
+
+@function
+def pieces_of(value: Any, KIND: Any) -> Any:
+    """The bits of a number, 32 at a time."""
+    if KIND.is_complex:
+        return (*pieces_of(kl.real(value), KIND.real), *pieces_of(kl.imag(value), KIND.real))
+    if KIND.itemsize == 4:
+        return (kl.cast(kl.bitcast(value, kl.u32), kl.u64),)
+    bits = kl.bitcast(value, kl.u64)
+    return (bits & _LOW, bits >> 32)
+
+
+@function
+def joined(words: Any, first: Any, KIND: Any) -> Any:
+    """The number whose pieces are in the lower halves of `words` from `first` on."""
+    if KIND.is_complex:
+        real = joined(words, first, KIND.real)
+        imag = joined(words, first + KIND.real.itemsize // 4, KIND.real)
+        return kl.complex(real, imag)
+    low = words[first] & _LOW
+    if KIND.itemsize == 4:
+        return kl.bitcast(kl.cast(low, kl.u32), KIND)
+    return kl.bitcast(low | (words[first + 1] << 32), KIND)
+
+
+@dataclass(frozen=True)
+class Board:
+    """Where tickets are drawn and totals are published.
+
+    Attributes
+    ----------
+    state : array
+        A word for the tickets, and behind it one for each piece of a total.
+    draws : int
+        How many tickets are drawn in a launch.
+    mark : int
+        That of this launch.
+    kind : DType
+        Of totals; a constant.
+    apart : int
+        How far the pieces of a total are apart; a constant.
+    """
+
+    state: Any
+    draws: Any
+    mark: Any
+    kind: Any
+    apart: Any
+
+    @function
+    def number_on(self, ticket: Any) -> Any:
+        """The tile on the first work-item's ticket; after the last ticket comes the next launch."""
+        number = kl.workgroup_uniform(ticket) & _LOW
+        if kl.local_id(0) == 0 and number + 1 == kl.cast(self.draws, kl.u64):
+            kl.atomic_add(self.state, 0, _LOW - number)
+        return kl.cast(number, self.draws.dtype)
+
+    @function
+    def slot(self, number: Any) -> Any:
+        """The first word about a tile, behind that for the tickets."""
+        return 1 + number * (self.kind.itemsize // 4)
+
+    @function
+    def publish(self, first: Any, value: Any) -> None:
+        """Lets others see a total, whose pieces go to words from `first` on."""
+        pieces = pieces_of(value, self.kind)
+        for p in kl.static_range(len(pieces)):
+            kl.atomic_store(self.state, first + p * self.apart, pieces[p] | (self.mark << 32))
+
+    @function
+    def looked_at(self, first: Any, words: Any, place: Any = 0, COUNT: Any = 1) -> Any:
+        """Whether so many totals have been published; their pieces go into `words`."""
+        PIECES = COUNT * (self.kind.itemsize // 4)
+        complete = True
+        for p in kl.static_range(PIECES):
+            words[place + p] = kl.atomic_load(self.state, first + p * self.apart)
+        for p in kl.static_range(PIECES):
+            complete = complete & ((words[place + p] >> 32) == self.mark)
+        return complete
+
+
+@function
+def opened(state: Any, draws: Any, KIND: Any, APART: Any = 1) -> Any:
+    """The board of a launch, and the number on this workgroup's first ticket."""
+    ticket = drawn(state)
+    mark = ((kl.workgroup_uniform(ticket) >> 32) + 1) & _LOW
+    board = Board(state, draws, mark, KIND, APART)
+    return board, board.number_on(ticket)
