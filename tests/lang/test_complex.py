@@ -462,13 +462,15 @@ def weak(x, s, out):
     for _ in range(2):
         total += x[0]
     out[4] = total
+    out[5] = kl.cast(2 - 1j, kl.c64) * x[0]
 
 
 @pytest.mark.needs_float64
 def test_weak_complex_numbers_are_exact_in_double_precision(device: Device) -> None:
     x, s = np.array([1.7 - 0.3j]), 0.1 + 0.7j
-    _, found = run(device, weak[1, 1], x, s, np.zeros(5, np.complex128))
+    _, found = run(device, weak[1, 1], x, s, np.zeros(6, np.complex128))
     wanted = [np.sqrt(s), (s + 1) * x[0], np.exp(1j) * x[0], 1 / (s * 3), 0.1 + 0.2j + 2 * x[0]]
+    wanted.append((2 - 1j) * x[0])
     np.testing.assert_allclose(found, wanted, rtol=1e-15)
 
 

@@ -213,3 +213,13 @@ def test_what_is_told_of_bad_arguments(device: Device) -> None:
         primitives.scan(Step(x, on(device, values(5))), after, neutral=Step(1.0, 0.0))
     with pytest.raises(TypeError, match="is no array"):
         primitives.reduce("text", branching, neutral=0)
+
+
+def test_complex_numbers(device: Device) -> None:
+    """Their neutral elements are complex constants."""
+    x = (np.arange(700) % 5 - 2 + 1j * (np.arange(700) % 3)).astype(np.complex64)
+    assert pt.to_numpy(primitives.reduce(on(device, x), kl.add)) == x.sum()
+    sums = pt.to_numpy(primitives.scan(on(device, x), kl.add))
+    np.testing.assert_array_equal(sums, np.cumsum(x))
+    products = pt.to_numpy(primitives.scan(on(device, x[5:11]), kl.multiply))
+    np.testing.assert_array_equal(products, np.cumprod(x[5:11]))

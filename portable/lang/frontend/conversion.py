@@ -275,13 +275,13 @@ def cast(builder: Builder, x: Number, dtype: DType) -> Value | Complex:
         Of any width; it is narrowed to, and widened again.
     """
     if dtype.is_complex:
-        zero = e.Const(0.0, dtype.real)
-        parts = x if isinstance(x, Complex) else Complex(as_value(builder, x), Value(zero))
+        zero, of_parts = e.Const(0.0, dtype.real), isinstance(x, Complex | complex)
+        parts = x if of_parts else Complex(as_value(builder, x), Value(zero))
         real, imag = cast(builder, parts.real, dtype.real), cast(builder, parts.imag, dtype.real)
         assert isinstance(real, Value)
         assert isinstance(imag, Value)
         return Complex(real, imag)
-    if isinstance(x, Complex):
+    if isinstance(x, Complex | complex):
         builder.fail("a complex number cannot become a real one", "take x.real or x.imag")
     register = register_of(builder, dtype)
     storage = dtype if dtype is not register else None
