@@ -35,6 +35,9 @@ _SHAPE: Final = ("C", "H", "W", "K", "N")
 _UNUSED: Final = {"T": 32, "RUN": 1, "SPLIT": False}
 """Parameters that are no matter of direct convolution."""
 
+_USUAL_ALONE: Final = {"BM": 48, "BN": 32, "BK": 64, "STAGES": 1, "RUN": 1, "UNITS": False}
+"""What an entry has that is found by images with channels first, for those with channels last."""
+
 
 def _fits(choice: Parameters, dtype: DType, capabilities: Capabilities) -> bool:
     if choice["ALGORITHM"] == "direct":
@@ -50,6 +53,20 @@ def _fits(choice: Parameters, dtype: DType, capabilities: Capabilities) -> bool:
     per_item = m * n // choice["WORKGROUP"] * dtype.register.itemsize // 4
     small = stages * (m + n) * k * dtype.register.itemsize * 17 // 16 <= room
     return bool(small and choice["T"] >= n and (alone or 16 <= per_item <= 160))
+
+
+def _is_read(choice: Parameters, dtype: DType, capabilities: Capabilities) -> bool:
+    """Whether a choice that fits differs from others in what convolutions read.
+
+    Where work-items are alone, images with channels first take nothing but the algorithm and ``T``;
+    those of half precision are searched with channels last.
+    """
+    if not _fits(choice, dtype, capabilities):
+        return False
+    if choice["ALGORITHM"] == "direct" or dtype is float16 or not capabilities.lone_work_items:
+        return True
+    usual = {**_USUAL_ALONE, "BN": min(choice["T"], _USUAL_ALONE["BN"])}
+    return all(choice[name] == value for name, value in usual.items())
 
 
 def _may_split(choice: Parameters, dtype: DType, capabilities: Capabilities) -> bool:
@@ -73,13 +90,13 @@ _VALUES: Final = {
 
 _USUAL: Final = {"APART": False, **_UNUSED, **dict.fromkeys(_SHAPE, 0)}
 
-SPACE: Final = Space("conv", _VALUES, _fits, _USUAL)
+SPACE: Final = Space("conv", _VALUES, _is_read, _USUAL)
 """Tiles of the product, and by Winograd's method how many tiles of images are in a block, ``T``.
 
 A workgroup makes its tile of products for ``RUN`` blocks one after the other; `SPLIT` is as of
 `portable.lang.matrix`. An entry for a shape also says by which algorithm it is fastest. Where
-work-items are alone, images with channels first take only the algorithm and ``T`` from it: the rest
-of `portable.conv.block_kernels.BlockPlan` follows from these.
+work-items are alone, images with channels first take only the algorithm and ``T`` from it, and no
+more is searched: the rest of `portable.conv.block_kernels.BlockPlan` follows from these.
 """
 
 SPACE_WEIGHTS: Final = Space("conv_weights", _VALUES, _fits, _USUAL)

@@ -75,6 +75,19 @@ def test_what_is_tuned_is_verified(device: Device, tunable: Tunable, algorithm: 
     assert not problem.error() <= 1, "the result is to be cleared"
 
 
+def test_what_processors_do_not_read_is_not_searched() -> None:
+    """Of Winograd's method with channels first, the algorithm and the tiles of a block alone."""
+    core = pt.device("simulator:intel-cpu")
+    fits, usual = TUNABLE.space.fits, choice(core, ALGORITHM="winograd4", BM=48, BN=32, BK=64)
+    for tiles in (32, 64, 128):
+        assert fits(usual | {"T": tiles}, pt.float32, core.capabilities)
+    for other in ({"BM": 24}, {"BN": 16}, {"BK": 32}, {"RUN": 4}):
+        assert not fits(usual | other, pt.float32, core.capabilities)
+        assert fits(usual | other, pt.float16, core.capabilities)
+        assert TUNABLE_WEIGHTS.space.fits(usual | other, pt.float32, core.capabilities)
+    assert fits(usual | {"T": 16, "BN": 16}, pt.float64, core.capabilities)
+
+
 def test_sizes_and_choices(device: Device) -> None:
     can = device.capabilities
     for dtype in TUNABLE.dtypes:
