@@ -128,6 +128,16 @@ def _plain(work: Work, part: Part) -> bool:
     return True
 
 
+def _copies_after(copies: s.Block, step: int, steps: int) -> s.Block:
+    """What of a round's copies follows one of so many k-steps."""
+    before, found = 0, []
+    for x in copies:
+        if min(before, steps - 1) == step:
+            found.append(x)
+        before += isinstance(x, s.CopyTile)
+    return tuple(found)
+
+
 class MmaSync(Strategy):
     """Every warp holds a rectangle of the accumulators, and loads what it needs of the operands.
 
@@ -305,7 +315,7 @@ class MmaSync(Strategy):
         """Rotated, so that the next round's first operands are loaded in this one's last k-step.
 
         Copies begin behind the first k-step: what works out their addresses and what multiplies
-        then have something to do at once.
+        then have something to do at once. Each has a k-step to itself where there are enough.
         """
         found = rotation(x)
         if (
@@ -322,8 +332,7 @@ class MmaSync(Strategy):
         for step in range(last):
             self._fetch(code, found.product, step + 1)
             self._step(code, found.product, step)
-            if step == 0:
-                code.emit(*found.copies)
+            code.emit(*_copies_after(found.copies, step, last))
         code.emit(*found.waits)
         self._fetch(code, found.following, 0)
         self._step(code, found.product, last)
