@@ -10,6 +10,8 @@ import pytest
 
 import portable
 from portable.dtypes import DType, float16, float32, float64
+from portable.linalg.gemm_kernels import keep
+from portable.linalg.gemm_launches import launches
 from portable.linalg.gemm_model import Product
 from portable.linalg.gemm_tuning import candidates, schemes
 from tests.support.compilers import CUDA
@@ -89,6 +91,17 @@ def test_the_model_picks_what_was_measured_to_be_best(
     device: Any = SimpleNamespace(capabilities=H200)
     choice, _ = schemes(device, kind, "auto", product)[0]
     assert (choice["BM"], choice["BN"]) in best
+
+
+@pytest.mark.parametrize("added", [False, True])
+def test_short_sums_are_made_in_turn_where_nothing_is_added(added: bool) -> None:
+    """Workgroups meet before they store what may be an addend."""
+    device: Any = SimpleNamespace(capabilities=H200)
+    how = {"ACC": float32, "ACTIVATION": keep}
+    tried = launches(device, float16, (8192, 8192), 256, "auto", how, False, added=added)
+    turns = [launch.constants["TILING"].in_turn for launch in tried]
+    assert turns[0] != added
+    assert any(turns) != added
 
 
 @pytest.mark.parametrize("dtype", [float32, float64])
