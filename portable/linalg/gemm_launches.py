@@ -188,7 +188,7 @@ def tiles_launch(
     split = own.pop("SPLIT", False)
     tiling = Tiling.of(parameters, split=split, in_parts=parts > 1)
     workgroup = (parameters["WORKGROUP"], 1, 1)
-    most = compute_units * parameters.get("RESIDENT", 0)
+    most = compute_units * parameters["RESIDENT"] if tiling.in_turn else 0
     launcher = _over_tiles(gemm_tiles, shape, tiling.rows, tiling.columns, workgroup, most)
     return TileLaunch(launcher, {"TILING": tiling, **own}, parts)
 

@@ -65,7 +65,7 @@ class Tiling(NamedTuple):
             choice.get("APART", False),
             choice.get("GROUP", 8),
             in_parts,
-            choice.get("RESIDENT", 0) > 0,
+            bool(choice.get("APART", False) and choice.get("RESIDENT", 0)),
         )
 
 
