@@ -258,7 +258,7 @@ def gemm_tiles(
     alpha: Any, a: Any, b: Any, beta: Any, c: Any, bias: Any, out: Any,
     *, TILING: Tiling, ACC: Any, ACTIVATION: Any,
 ) -> None:  # fmt: skip
-    """A workgroup per tile of the result, or for several in turn, held in registers or matrix units.
+    """A workgroup per tile of the result, or for several in turn, held in registers or by units.
 
     Tiles of the operands pass through a ring in local memory; while one is multiplied the next ones
     are on their way. Local memory: ``stages (rows + columns) depth`` elements of the tiling and the
