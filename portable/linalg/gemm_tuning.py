@@ -63,7 +63,9 @@ def _fits(choice: Parameters, dtype: DType, capabilities: Capabilities) -> bool:
         return False
     width = max(dtype.itemsize, 4) if single else dtype.itemsize
     apart = choice["APART"]
-    if (apart or choice.get("RESIDENT")) and not _may_be_apart(choice, dtype, capabilities):
+    if apart and not _may_be_apart(choice, dtype, capabilities):
+        return False
+    if choice.get("RESIDENT") and not apart:
         return False
     needed = stages * (m + n) * k * width
     room = max(capabilities.local_memory, capabilities.local_memory_opt_in)
@@ -75,8 +77,6 @@ def _fits(choice: Parameters, dtype: DType, capabilities: Capabilities) -> bool:
 def _may_be_apart(choice: Parameters, dtype: DType, capabilities: Capabilities) -> bool:
     """Where multiplications run on their own, in a ring with slots to run ahead in."""
     units = choice["UNITS"] and f"wgmma.{dtype.short}" in capabilities.matrix_units
-    if choice.get("RESIDENT"):
-        units = choice["APART"] and choice["UNITS"] and "bulk" in capabilities.async_copy
     return bool(units and choice["STAGES"] > 2 and choice["WORKGROUP"] > multiplying(choice) > 0)
 
 

@@ -57,14 +57,14 @@ class MBarrier:
     coming_copies: list[Transfer] = field(default_factory=list)
     done_copies: list[Transfer] = field(default_factory=list)
 
-    def arrive(self, w: CopyGroup, site: Site, items: Value, each: int = 1) -> None:
-        """These work-items arrive, `each` so many as one, and publish what they know."""
+    def arrive(self, w: CopyGroup, site: Site, items: Value) -> None:
+        """These work-items arrive, and publish what they know."""
         self.coming = joined(self.coming, w.clock.release(items))
         fenced = w.proxies.release(items)
         old = self.coming_fenced
         self.coming_fenced = fenced if old is None else np.maximum(old, fenced)
         w.clock.tick()
-        self.arrived(w, site, items.size // each)
+        self.arrived(w, site, items.size)
 
     def arrived(self, w: CopyGroup, site: Site, count: int) -> None:
         """So many arrivals have come."""

@@ -8,7 +8,6 @@ import numpy as np
 
 from portable.lang.ir import statements as s
 from portable.lang.ir.types import Array
-from portable.lang.passes.matrix.mma_shapes import LANES
 from portable.sim import report
 from portable.sim.instructions import instruction
 from portable.sim.mbarrier_state import MBarrier
@@ -83,11 +82,6 @@ def _(statement: s.Instruction, b: Builder) -> Step:
     return Plain(lambda w: w.proxies.fence(w))
 
 
-@instruction("registers.more", "registers.fewer")
-def _(statement: s.Instruction, b: Builder) -> Step:
-    return Plain(lambda w: None)
-
-
 _Action = Callable[[Workgroup, Site, MBarrier, Value, int], None]
 
 
@@ -123,17 +117,12 @@ def _arrive(w: Workgroup, site: Site, mbarrier: MBarrier, items: Value, size: in
     mbarrier.arrive(w, site, items)
 
 
-def _arrive_as_warps(w: Workgroup, site: Site, mbarrier: MBarrier, items: Value, _: int) -> None:
-    mbarrier.arrive(w, site, items, LANES)
-
-
 def _arrive_copied(w: Workgroup, site: Site, mbarrier: MBarrier, items: Value, size: int) -> None:
     mbarrier.follow(w, site, w.copies.started_by(items), items.size)
 
 
 instruction("mbarrier.expect_tx")(_acting(_expect))
 instruction("mbarrier.arrive", "mbarrier.arrive.expecting")(_acting(_arrive))
-instruction("mbarrier.arrive.warp")(_acting(_arrive_as_warps))
 instruction("mbarrier.arrive.copied")(_acting(_arrive_copied))
 
 

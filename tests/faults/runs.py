@@ -186,12 +186,6 @@ def products_in_turn_by_a_warpgroup() -> None:
 
 
 @run
-def products_in_turn_by_warps() -> None:
-    sizes = {"BM": 32, "BN": 32, "BK": 16, "STAGES": 3}
-    on_h200(64, 32, 72, 160, "float64", **sizes, APART=True, RESIDENT=1)
-
-
-@run
 def products_by_warps() -> None:
     sizes = {"BM": 16, "BN": 16, "BK": 8, "STAGES": 3}
     on_h200(20, 20, 30, 32, "float64", **sizes, APART=False)

@@ -83,7 +83,8 @@ def test_hoppers_copy_engine_fills_the_ring(
 def test_a_rounds_operands_are_loaded_in_the_round_before(in_parts: bool, dtype: DType) -> None:
     """So the first ones are waited for before the loop: a seventh of the time on an H200.
 
-    Copies begin behind what multiplies these, which can start at once.
+    Copies begin behind what multiplies these, which can start at once; those of doubles have
+    multiplications between them.
     """
     specialised = wanted(dtype, CUDA, False)
     if in_parts:
@@ -98,6 +99,9 @@ def test_a_rounds_operands_are_loaded_in_the_round_before(in_parts: bool, dtype:
     assert "cp.async.wait_group" in before
     multiplied = "mma.sync" if dtype is pt.float64 else "acc_1["
     assert loop.index(multiplied) < loop.index("cp.async") < loop.rindex(multiplied)
+    if dtype is pt.float64:
+        copies = loop[loop.index("cp.async.cg") : loop.rindex("cp.async.cg")]
+        assert multiplied in copies
 
 
 @pytest.mark.parametrize("b_columns", [False, True])

@@ -27,18 +27,12 @@ _SMALL: dict[str, Any] = _CHOICE | {"BM": 32, "BN": 32, "BK": 16, "APART": False
 
 _WARP: dict[str, Any] = _CHOICE | {"WORKGROUP": 160}
 
-_TURNS: dict[str, Any] = {"APART": True, "RESIDENT": 1}
-_WARP_APART: dict[str, Any] = {"WORKGROUP": 160}
-
 _PRODUCTS: dict[str, tuple[str, DType, tuple[int, int, int], dict[str, Any], str]] = {
     "a copy engine": ("h200", dt.float16, (72, 64, 264), _CHOICE, "tensor.load.2"),
     "a copying warpgroup": ("h200", dt.float16, (72, 60, 264), _CHOICE, "mbarrier.arrive.copied"),
     "a warp asks the engine": ("h200", dt.float16, (72, 64, 264), _WARP, "tensor.load.2"),
     "a copying warp": ("h200", dt.float16, (72, 60, 264), _WARP, "mbarrier.arrive.copied"),
-    "tiles in turn": ("h200", dt.float16, (136, 72, 264), _WARP | _TURNS, "tensor.load.2"),
-    "tiles in turn for warps": (
-        "h200", dt.float64, (40, 36, 40), _SMALL | _TURNS | _WARP_APART, "mbarrier.arrive.warp"
-    ),
+    "tiles in turn": ("h200", dt.float16, (136, 72, 264), _WARP | {"RESIDENT": 1}, "tensor.load.2"),
     "copies ahead for warps": ("a100", dt.float16, (40, 32, 72), _SMALL, "cp.async.wait"),
     "copies ahead of doubles": ("h200", dt.float64, (36, 32, 40), _SMALL, "mma.f64.m16n8k8"),
     "copies ahead for tiles in registers": (

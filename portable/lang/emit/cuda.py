@@ -8,9 +8,7 @@ from typing import Final
 from portable.backend import Capabilities
 from portable.lang.emit.dialect import PTX_ATOMICS, SAME_NAME, Dialect, Helper
 from portable.lang.emit.ptx import INSTRUCTIONS, PTX_CLOCK
-from portable.lang.ir import statements as s
 from portable.lang.ir.kernel import Kernel, Options
-from portable.lang.ir.walk import all_statements
 from portable.lang.passes.semantics import Semantics
 
 __all__ = ["BITCASTS", "CUDA", "FUNCTIONS", "HALF_CASTS", "HELPERS", "TYPES"]
@@ -120,10 +118,7 @@ def _preludes(kernel: Kernel, capabilities: Capabilities, features: frozenset[st
 
 
 def _workgroup(kernel: Kernel, capabilities: Capabilities, features: frozenset[str]) -> str:
-    """How many work-items, and that no other workgroup is beside one that moves registers."""
-    names = (x.name for x in all_statements(kernel.body) if isinstance(x, s.Instruction))
-    alone = ", 1" if "registers.more" in names else ""
-    return f"__launch_bounds__({prod(kernel.workgroup)}{alone})"
+    return f"__launch_bounds__({prod(kernel.workgroup)})"
 
 
 def _flags(options: Options, capabilities: Capabilities) -> tuple[str, ...]:

@@ -59,8 +59,6 @@ _BARRIERS: Final = {
         'asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");\n'
         'asm volatile("fence.proxy.async.shared::cta;" ::: "memory");'
     ),
-    "registers.more": Asm('asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" :: "n"({i0}));'),
-    "registers.fewer": Asm('asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" :: "n"({i0}));'),
     "mbarrier.expect_tx": Asm(
         'asm volatile("mbarrier.expect_tx.relaxed.cta.shared::cta.b64 [%0], %1;" '
         ':: "r"({s0}), "r"((unsigned int)({i0})) : "memory");'
@@ -71,10 +69,6 @@ _BARRIERS: Final = {
     ),
     "mbarrier.arrive": Asm(
         'asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" :: "r"({s0}) : "memory");'
-    ),
-    "mbarrier.arrive.warp": Asm(
-        'asm volatile("{{ .reg .pred p; bar.warp.sync 0xffffffff; elect.sync _|p, 0xffffffff; '
-        '@p mbarrier.arrive.shared::cta.b64 _, [%0]; }}" :: "r"({s0}) : "memory");'
     ),
     "mbarrier.arrive.copied": Asm(
         'asm volatile("cp.async.mbarrier.arrive.noinc.shared::cta.b64 [%0];" '

@@ -250,12 +250,4 @@ UNITS: Final = (
         "products_in_turn_by_a_warpgroup",
         "result",
     ),
-    fault(
-        "warps free a slot that they have not read yet",
-        APART + "_multiplying_at_once",
-        'steps.most(code); ring.arrive(code, "mbarrier.arrive.warp", ring.freed, turn, 0)',
-        'ring.arrive(code, "mbarrier.arrive.warp", ring.freed, turn, 0); steps.most(code)',
-        "products_in_turn_by_warps",
-        "race",
-    ),
 )

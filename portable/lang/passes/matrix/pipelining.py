@@ -8,6 +8,7 @@ their order; one wait and one barrier more follow the last round.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from portable.lang.ir import expressions as e
@@ -17,7 +18,9 @@ from portable.lang.ir.types import Fragment, Region
 from portable.lang.ir.walk import map_expression
 from portable.lang.passes.matrix.work import add
 
-__all__ = ["Rotation", "exist_always", "moved", "resolved", "rotation"]
+__all__ = ["Rotation", "exist_always", "resolved", "rotation"]
+
+_Change = Callable[[e.Expression], e.Expression]
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,15 +63,15 @@ def rotation(x: s.For) -> Rotation | None:
         return None
     (product,) = products
     values = {y.var: y.value for y in beside if isinstance(y, s.Let)}
-    unbound = moved(product, values)
+    unbound = _moved(product, lambda y: resolved(y, values))
     after = add(x.var, x.step)
     return Rotation(
         waits,
         tuple(y for y in beside if isinstance(y, s.Let)),
         tuple(y for y in beside if not isinstance(y, s.Let)),
         product,
-        moved(unbound, {x.var: x.start}),
-        moved(unbound, {x.var: after}),
+        _moved(unbound, lambda y: resolved(y, {x.var: x.start})),
+        _moved(unbound, lambda y: resolved(y, {x.var: after})),
     )
 
 
@@ -85,15 +88,15 @@ def exist_always(x: s.Multiply, facts: Facts) -> bool:
     )
 
 
-def moved(x: s.Multiply, values: dict[e.Variable, e.Expression]) -> s.Multiply:
-    """A multiplication whose operands begin where bindings have other values (`resolved`)."""
-    return replace(x, a=_operand(x.a, values), b=_operand(x.b, values), valid=None)
+def _moved(x: s.Multiply, change: _Change) -> s.Multiply:
+    """A multiplication whose operands begin elsewhere."""
+    return replace(x, a=_operand(x.a, change), b=_operand(x.b, change), valid=None)
 
 
-def _operand(x: Fragment | Region, values: dict[e.Variable, e.Expression]) -> Fragment | Region:
+def _operand(x: Fragment | Region, change: _Change) -> Fragment | Region:
     if isinstance(x, Fragment):
         return x
-    starts = tuple(resolved(start, values) for start in x.starts)  # type: ignore[arg-type]
+    starts = tuple(change(start) for start in x.starts)  # type: ignore[arg-type]
     return Region(x.array, starts, x.extents, x.transposed)
 
 

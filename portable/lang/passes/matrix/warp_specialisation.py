@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from math import prod
-from typing import Final, NamedTuple
+from typing import Final
 
 from portable.dtypes import uint64
 from portable.lang.ir import expressions as e
@@ -27,16 +27,12 @@ from portable.lang.passes.matrix.mma_shapes import LANES
 from portable.lang.passes.matrix.pipelining import resolved
 from portable.lang.passes.matrix.work import Code, Work, add, smaller
 
-__all__ = ["GROUP", "Cut", "Hands", "Steps", "cut", "cut_loop", "cut_of"]
+__all__ = ["GROUP", "Cut", "cut", "cut_loop", "cut_of"]
 
 GROUP: Final = 4 * LANES
 """Work-items of a warpgroup."""
 
 _FEWEST_SLOTS: Final = 3
-
-_FEWEST_REGISTERS: Final = 72
-_MOST_REGISTERS: Final = 216
-"""Of a work-item of one warpgroup that copies and of two that multiply."""
 
 _OWN = s.FragmentFill, s.ForElements, s.FragmentStore
 """What of a loop over tiles those that multiply do alone."""
@@ -164,52 +160,13 @@ def _slots_of(x: Region, turn: e.Variable, values: dict[e.Variable, e.Expression
             return None
 
 
-class Steps(NamedTuple):
-    """What a warp does in a round, each of these written by a function.
-
-    Attributes
-    ----------
-    first, following : callable
-        Fetches the first operands of the loop's first round, and those of the next one.
-    most, last : callable
-        Multiplies by all operands but the round's last, which it fetches, and by the last.
-    """
-
-    first: Callable[[Code], None]
-    most: Callable[[Code], None]
-    following: Callable[[Code], None]
-    last: Callable[[Code], None]
-
-
-@dataclass(frozen=True, slots=True)
-class Hands:
-    """Who multiplies.
-
-    Attributes
-    ----------
-    groups : int
-        How many warpgroups; the work-items beyond them copy.
-    own : Expression
-        This work-item's warpgroup.
-    steps : Steps or None
-        What warps do in a round that multiply at once; None where multiplications run on their own.
-    lends : bool
-        Whether a whole warpgroup copies, and lends two others its registers.
-    """
-
-    groups: int
-    own: e.Expression
-    steps: Steps | None = None
-    lends: bool = False
-
-    @property
-    def freeing(self) -> int:
-        """Arrivals by which a slot is free: of warpgroups, or of each of their warps."""
-        return self.groups if self.steps is None else self.groups * GROUP // LANES
-
-
 def cut_loop(
-    code: Code, pieces: Cut, hands: Hands, forgotten: s.Block = (), settled: s.Block = ()
+    code: Code,
+    pieces: Cut,
+    warpgroup: e.Expression,
+    multiplying: int,
+    forgotten: s.Block,
+    settled: s.Block,
 ) -> None:
     """Writes the two loops in place of the one.
 
@@ -219,8 +176,10 @@ def cut_loop(
         Where to write them.
     pieces : Cut
         The loop.
-    hands : Hands
-        Who multiplies.
+    warpgroup : Expression
+        This work-item's.
+    multiplying : int
+        How many warpgroups multiply; the work-items beyond them copy.
     forgotten : tuple of statements
         What those that copy do at last: they set the registers that only the others use, so that
         these hold nothing while they copy.
@@ -228,41 +187,23 @@ def cut_loop(
         What the others do at last.
     """
     ring = _Ring.made(code.work, pieces.slots)
-    copiers = code.work.items - hands.groups * GROUP
-    ring.begin(code, 1 if pieces.engine else 2 * copiers, hands.freeing)
-    with code.when(e.Compare("eq", hands.own, code.index(hands.groups))):
-        if hands.lends:
-            _registers(code, "registers.fewer", _FEWEST_REGISTERS)
+    copiers = code.work.items - multiplying * GROUP
+    ring.begin(code, 1 if pieces.engine else 2 * copiers, multiplying)
+    with code.when(e.Compare("eq", warpgroup, code.index(multiplying))):
         if pieces.engine:
-            _asking(code, pieces, ring, hands.groups * GROUP)
+            _asking(code, pieces, ring, multiplying * GROUP)
         else:
-            _copying(code, pieces, ring, (hands.groups * GROUP, copiers))
+            _copying(code, pieces, ring, (multiplying * GROUP, copiers))
         code.emit(*forgotten)
     with code.otherwise():
-        if hands.lends:
-            _registers(code, "registers.more", _MOST_REGISTERS)
-        if hands.steps is None:
-            _multiplying(code, pieces, ring, settled)
-        else:
-            _multiplying_at_once(code, pieces, ring, hands.steps)
-
-
-def _registers(code: Code, word: str, count: int) -> None:
-    """All warps of a warpgroup give registers back or take such, for so many in all."""
-    code.emit(s.Instruction(word, (), (code.index(count),), (), code.loc))
+        _multiplying(code, pieces, ring, settled)
 
 
 @contextmanager
-def _rounds(
-    code: Code,
-    pieces: Cut,
-    finish: Callable[[], None] | None = None,
-    begin: Callable[[], None] = lambda: None,
-) -> Iterator[None]:
+def _rounds(code: Code, pieces: Cut, finish: Callable[[], None] | None = None) -> Iterator[None]:
     """The loop, whose body is built inside, within that over tiles if there is one.
 
-    Those who hold the result `begin` before the loop and `finish` after it; others leave out what
-    is done to the result.
+    Those who hold the result `finish` after the loop; others leave out what is done to it.
     """
     loop, around = pieces.loop, pieces.around
     at = around.body.index(loop) if around else 0
@@ -273,7 +214,6 @@ def _rounds(
     )
     with code.over(around) if around else nullcontext():
         code.emit(*before)
-        begin()
         with code.over(loop):
             yield
         if finish:
@@ -297,11 +237,11 @@ class _Ring:
         )
         return _Ring(filled, freed, slots)
 
-    def begin(self, code: Code, filling: int, freeing: int) -> None:
+    def begin(self, code: Code, filling: int, multiplying: int) -> None:
         """One work-item makes them, for so many arrivals in each round."""
         own = linear_local_id(code.work.kernel.workgroup, code.work.kernel.index_type)
         with code.when(e.Compare("eq", own, code.index(0))):
-            for array, count in ((self.filled, filling), (self.freed, freeing)):
+            for array, count in ((self.filled, filling), (self.freed, multiplying)):
                 for slot in range(self.slots):
                     place = ((array, (code.index(slot),)),)
                     arrivals = (code.index(count),)
@@ -381,24 +321,3 @@ def _multiplying(code: Code, pieces: Cut, ring: _Ring, settled: s.Block) -> None
         code.emit(*pieces.product)
         code.emit(s.Instruction("wgmma.wait.1", (), (), (), code.loc))
         free(turn)
-
-
-def _multiplying_at_once(code: Code, pieces: Cut, ring: _Ring, steps: Steps) -> None:
-    """The same by warps: a slot is free when its last operands are in registers.
-
-    Then the next round's first ones are fetched, before the last are multiplied.
-    """
-    turn, begin, end = pieces.loop.var, pieces.loop.start, pieces.loop.stop
-
-    def start() -> None:
-        with code.when(smaller(begin, end)):
-            ring.wait(code, ring.filled, begin, 0)
-            steps.first(code)
-
-    with _rounds(code, pieces, lambda: None, start):
-        steps.most(code)
-        ring.arrive(code, "mbarrier.arrive.warp", ring.freed, turn, 0)
-        with code.when(smaller(add(turn, 1), end)):
-            ring.wait(code, ring.filled, add(turn, 1), 0)
-            steps.following(code)
-        steps.last(code)

@@ -22,7 +22,7 @@ from portable.lang.passes.matrix.mma_shapes import LANES, room
 from portable.lang.passes.matrix.parts import Part, Tile, alike_dims, kept_dims
 from portable.lang.passes.matrix.strategy import Strategy
 from portable.lang.passes.matrix.tile_layouts import contiguous_dim
-from portable.lang.passes.matrix.warp_specialisation import GROUP, Hands, cut, cut_loop, cut_of
+from portable.lang.passes.matrix.warp_specialisation import GROUP, cut, cut_loop, cut_of
 from portable.lang.passes.matrix.wgmma_order import settled, wait
 from portable.lang.passes.matrix.work import Code, Work, add, mul, smaller
 
@@ -258,7 +258,7 @@ class Wgmma(Strategy):
             registers = []
         forgotten = tuple(s.Instruction("set.f32", (r,), (), (), x.loc) for r in registers)
         settled = self._settled(self.part.multiplies[0].accumulator, x.loc)
-        cut_loop(code, pieces, Hands(self._multiplying, self._group), forgotten, settled)
+        cut_loop(code, pieces, self._group, self._multiplying, forgotten, settled)
         return code.block
 
     def loop_over_tiles(self, x: s.For) -> s.Block | None:
