@@ -80,9 +80,9 @@ class Winograd(Method):
         """Tiles of a block."""
         return int(self._choices[0]["T"])
 
-    @property
+    @cached_property
     def plan(self) -> TilePlan:
-        """How workgroups transform tiles."""
+        """How workgroups transform tiles; one object, by which launches are recognised at once."""
         return TilePlan(self.by, self.block, self.channels_fast)
 
     @cached_property

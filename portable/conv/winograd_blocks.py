@@ -83,6 +83,9 @@ class WinogradBlocks(Method):
     ) -> None:
         """Makes results from transformed filters."""
         total, tiles, parts = self.stages.total, self.plan.tiles, self._parts
+        plan = self._activated.get(activation)
+        if plan is None:
+            plan = self._activated[activation] = self.plan._replace(activation=activation)
         step = workspace.shape[0] // self._each
         for first in range(0, total, step * tiles):
             blocks = min(step, -(-(total - first) // tiles))
@@ -96,13 +99,18 @@ class WinogradBlocks(Method):
                 bias,
                 self.stages.tiles_from(first),
                 parts,
-                PLAN=self.plan._replace(activation=activation),
+                PLAN=plan,
             )
 
     @property
     def plan(self) -> BlockPlan:
         """How work-items take blocks."""
         return self._chosen[0]
+
+    @cached_property
+    def _activated(self) -> dict[Function, BlockPlan]:
+        """Plans by what becomes of results: one object each, which launches recognise at once."""
+        return {}
 
     @property
     def _parts(self) -> int:
