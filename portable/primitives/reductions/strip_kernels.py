@@ -58,12 +58,25 @@ def merged_down(shared: Any, value: Any, MERGE: Any, WIDTH: Any, TALL: Any) -> A
 def reduce_strips(
     x: Any, parts: Any, counts: Any, out: Any, *, MERGE: Any, WIDTH: int, TALL: int
 ) -> None:
-    """Merges the last axis, neighbours lying along another: ``out`` has one number for each.
+    """Merges the last axis, neighbours lying along another.
 
-    A workgroup has `TALL` rows of `WIDTH` work-items with a vector of neighbours each. The
-    workgroups of a strip take turns at rows and leave what these come to in `parts`, of which the
-    last one merges all: nobody waits. Where `counts` is None it does not, and `out` is None. Else
-    it has a place for each strip; all are 0, and are left so.
+    The workgroups of a strip of neighbours take turns at rows, and the last one to come merges what
+    they found: nobody waits.
+
+    Parameters
+    ----------
+    x : array
+        What is read.
+    parts : array, shape (workgroups of a strip, neighbours)
+        What the rows of each workgroup come to.
+    counts : array or None
+        A place for each strip; all are 0, and are left so. With None no parts are merged.
+    out : array or None
+        What the parts come to, a number for each neighbour.
+    MERGE : Merge
+        What is done.
+    WIDTH, TALL : int
+        Work-items of a workgroup along neighbours, each with a vector of them, and rows of them.
     """
     lead = x.shape[: x.ndim - 1]
     columns = product_of(lead)

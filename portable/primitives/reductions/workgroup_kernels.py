@@ -45,10 +45,24 @@ def reduce_by_workgroup(arrays: Any, outs: Any, *, FOLD: Any, CUT: Any) -> None:
 def reduce_at_once(
     x: Any, parts: Any, counts: Any, out: Any, *, MERGE: Any, WIDTH: int, AHEAD: int
 ) -> None:
-    """Merges the last axis: each workgroup a part into `parts`, the last one of a row those.
+    """Merges the last axis: each workgroup a part, the last one of a row to come all of them.
 
-    Parts are whole tiles, of `AHEAD` vectors for each work-item. Nobody waits. `counts` has a place
-    for each row; all are 0, and are left so.
+    Nobody waits.
+
+    Parameters
+    ----------
+    x : array
+        What is read.
+    parts : array
+        What the parts of each row come to: whole tiles, of `AHEAD` vectors for each work-item.
+    counts : array
+        A place for each row; all are 0, and are left so.
+    out : array
+        What rows come to.
+    MERGE : Merge
+        What is done.
+    WIDTH, AHEAD : int
+        Work-items of a workgroup, and vectors that each reads before it merges them.
     """
     lead = x.shape[: x.ndim - 1]
     sections = parts.shape[parts.ndim - 1]
