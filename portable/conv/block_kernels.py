@@ -95,9 +95,7 @@ def convolve_blocks(
         multiply_panel(sums, u, v[own], g, p, PLAN.vectors)
         for r in range(kl.minimum(R, filters - p * R)):
             channel = g * filters + p * R + r
-            added = v.dtype(0)
-            if bias is not None:
-                added = v.dtype(bias[channel])
+            added = v.dtype(0 if bias is None else bias[channel])
             finish_tiles(sums, r, out, channel, added, runs, PLAN)
 
 

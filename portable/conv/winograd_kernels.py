@@ -194,9 +194,7 @@ def transform_results(
         for e in kl.static_range(S * S):
             tile[e // S, e % S] = m[p // T, e, g, k, p % T]
         made = transformed(PLAN.by.output, tile, S)
-        added = m.dtype(0)
-        if bias is not None:
-            added = m.dtype(bias[channel])
+        added = m.dtype(0 if bias is None else bias[channel])
         for i in kl.static_range(R):
             for j in kl.static_range(R):
                 full[i, j] = ACTIVATION(made[i, j] + added)

@@ -336,18 +336,9 @@ def pack_words(word: Any, at: Any, bits: Any, counts: Any, WIDTH: Any) -> Any:
 
 @kernel
 def pack_by_workgroup(source: Any, bits: Any, counts: Any, *, WIDTH: int) -> None:
-    """The bits of what is chosen as `packed_word` has them, and how many are in each section.
+    """As `pack`, a workgroup of `WIDTH` doing a section together, 32 elements a work-item.
 
-    Parameters
-    ----------
-    source : Mask or alike
-        What chooses.
-    bits : array
-        A word for each work-item.
-    counts : array
-        How many elements of each section are chosen, 32 a work-item.
-    WIDTH : int
-        Work-items of a workgroup.
+    `bits` has a word for each work-item, as `packed_word` gives it.
     """
     at = kl.group_id(0) * WIDTH + kl.local_id(0)
     pack_words(source.word(at), at, bits, counts, WIDTH)
@@ -392,14 +383,10 @@ def take_few(own: Any, body: Any, WIDTH: Any, FEW: Any) -> None:
 def take_by_workgroup(
     source: Any, target: Any, found: Any, *, WIDTH: int, AHEAD: int, FEW: int
 ) -> None:
-    """As `take`, a workgroup doing a section together, 32 elements a work-item.
+    """As `take`, a workgroup of `WIDTH` doing a section together, 32 elements a work-item.
 
     Parameters
     ----------
-    source, target, found
-        As `take` has them.
-    WIDTH : int
-        Work-items of a workgroup.
     AHEAD : int
         Elements that each takes before it does anything to the first.
     FEW : int
