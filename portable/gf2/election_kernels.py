@@ -14,13 +14,16 @@ from __future__ import annotations
 from typing import Any, Final, NamedTuple
 
 from portable import lang as kl
-from portable.gf2.table_kernels import WORD
+from portable.gf2.table_kernels import WORD, combination
 from portable.lang.function import function
 
 __all__ = [
     "NO_COLUMN",
     "NO_SOURCE",
+    "Ahead",
+    "Known",
     "Panel",
+    "Rows",
     "State",
     "Transform",
     "elect",
@@ -58,9 +61,11 @@ class State(NamedTuple):
         column.
     rests : array of int32, shape (rows,)
         The place at which a row came to rest, -1 for others.
-    cursor : array of int32, shape (2,)
-        A number of rows, from the first on, that are all pivots; and of how many panels pivots were
-        chosen here, where workgroups share stripes.
+    settled : array of int32, shape (rows,)
+        The same as of the panel that is being eliminated, where the next one is chosen meanwhile.
+    cursor : array of int32, shape (3,)
+        A number of rows, from the first on, that are all pivots; and how many steps were taken here
+        where workgroups share stripes, for launches of even numbers and of odd ones.
     told : array of uint64, shape (slots, 64 + rows)
         What others have to know of a panel: the sources of its pivots, which are rows, or ``-2 -
         eliminator``, or `NO_SOURCE`; then which pivots, as they are before the panel, each row
@@ -71,6 +76,7 @@ class State(NamedTuple):
     eliminators: Any
     owners: Any
     rests: Any
+    settled: Any
     cursor: Any
     told: Any
 
@@ -86,6 +92,8 @@ class Transform(NamedTuple):
         Of each pivot with all others' columns eliminated.
     columns : array of uint64, shape (1,)
         The bits that have a pivot.
+
+    Where the next panel is chosen at the same time there are two of each, one after the other.
     """
 
     finals: Any
@@ -106,6 +114,39 @@ class Panel(NamedTuple):
 
     number: Any
     own: Any
+
+
+class Rows(NamedTuple):
+    """The rows of a stripe that is being eliminated, panel by panel, in two places in turn.
+
+    Attributes
+    ----------
+    words : array of uint64, shape (2, rows, words)
+    slot : int
+        Where they are as they were before the panel that is eliminated now.
+    """
+
+    words: Any
+    slot: Any
+
+
+class Ahead(NamedTuple):
+    """What rows are still to lose in the panel before, which is eliminated at the same time.
+
+    Attributes
+    ----------
+    rows : Rows
+        As they were before that panel.
+    tables : array
+        Tables of single words: what a row loses in the columns of the panel to be chosen, by what
+        it has in those of the panel before.
+    columns : array of uint64, shape (1,)
+        The bits of that panel that have a pivot.
+    """
+
+    rows: Any
+    tables: Any
+    columns: Any
 
 
 class Known(NamedTuple):
@@ -160,6 +201,22 @@ def own_word(x: Any, row: Any, panel: Any, shape: Any) -> Any:
 
 
 @function
+def fresh_word(state: Any, ahead: Any, row: Any, panel: Any, shape: Any) -> Any:
+    """What a row has in the columns of a panel when all panels before it are eliminated."""
+    if shape.alone:
+        return own_word(state.work, row, panel, shape)
+    place = panel.number % shape.width
+    word = kl.cast(0, kl.u64)
+    if place == 0:
+        word = own_word(state.work, row, panel, shape)
+    else:
+        words, slot = ahead.rows
+        named = words[slot, row, place - 1] & ahead.columns[0]
+        word = words[slot, row, place] ^ combination(ahead.tables, named, 0, shape.names)
+    return word
+
+
+@function
 def bit(c: Any) -> Any:
     """A word with one bit."""
     return kl.cast(1, kl.u64) << kl.cast(c, kl.u64)
@@ -178,14 +235,17 @@ def spread(words: Any, c: Any) -> Any:
 
 
 @function
-def elect(state: Any, transform: Any, panel: Any, shape: Any) -> None:
+def elect(
+    state: Any, transform: Any, known: Any, raw: Any, ahead: Any, panel: Any, shape: Any
+) -> None:
     """Chooses the pivots of a panel, by the workgroup, and what becomes of them.
 
-    The whole workgroup may read `transform` afterwards, whether it is local or global.
+    The whole workgroup may read `transform` afterwards, whether it is local or global. `known` and
+    `raw`, a batch of words, are local memory for it. `ahead` is of no matter where a lone work-item
+    chooses.
     """
-    known = Known(kl.local(WORD, kl.u64), kl.local(WORD, kl.u64))
     columns, absent = bring_eliminators(state, known, panel, shape)
-    columns = scan(state, known, columns, absent, panel, shape)
+    columns = scan(state, known, raw, columns, absent, ahead, panel, shape)
     settle(known.tails, transform, columns, shape)
 
 
@@ -214,32 +274,40 @@ def bring_eliminators(state: Any, known: Any, panel: Any, shape: Any) -> Any:
 
 
 @function
-def scan(state: Any, known: Any, columns: Any, absent: Any, panel: Any, shape: Any) -> Any:
+def scan(
+    state: Any,
+    known: Any,
+    raw: Any,
+    columns: Any,
+    absent: Any,
+    ahead: Any,
+    panel: Any,
+    shape: Any,
+) -> Any:
     """Goes through the rows until each column has a pivot; returns the columns that have one.
 
     Of a batch `raw` are the words as they are, `left` what is left of them.
     """
-    raw = kl.local(shape.batch, kl.u64)
     left = kl.local(shape.batch, kl.u64)
     begin = kl.workgroup_uniform(state.cursor[0])
     start = begin
     found = columns | absent
     while start < state.work.shape[1] and found != ALL:
-        if kl.workgroup_any(bring_batch(state, raw, start, panel, shape)):
+        if kl.workgroup_any(bring_batch(state, ahead, raw, start, panel, shape)):
             take_pivots(raw, left, known.basis, found, shape)
             found = promote_batch(state, raw, left, known, found, start, panel, shape)
         elif start == begin:
             begin = begin + shape.batch
         start = start + shape.batch
         if found != ALL and not shape.alone:
-            start = next_left(state, known.basis, start, panel, shape)
+            start = next_left(state, ahead, known.basis, start, panel, shape)
     if kl.local_linear_id() == 0:
         state.cursor[0] = begin
     return found ^ absent
 
 
 @function
-def next_left(state: Any, basis: Any, start: Any, panel: Any, shape: Any) -> Any:
+def next_left(state: Any, ahead: Any, basis: Any, start: Any, panel: Any, shape: Any) -> Any:
     """The first row from `start` on of which something is left; else their number.
 
     Where rows depend on those before, most of them are passed over here, many at a time.
@@ -254,7 +322,7 @@ def next_left(state: Any, basis: Any, start: Any, panel: Any, shape: Any) -> Any
             row = place + k * items + item
             words[k] = kl.cast(0, kl.u64)
             if row < rows and state.rests[row] < 0:
-                words[k] = own_word(state.work, row, panel, shape)
+                words[k] = fresh_word(state, ahead, row, panel, shape)
         for step in kl.range(WORD, unroll=1):
             c = WORD - 1 - step
             for k in kl.static_range(AT_ONCE):
@@ -269,7 +337,7 @@ def next_left(state: Any, basis: Any, start: Any, panel: Any, shape: Any) -> Any
 
 
 @function
-def bring_batch(state: Any, raw: Any, start: Any, panel: Any, shape: Any) -> Any:
+def bring_batch(state: Any, ahead: Any, raw: Any, start: Any, panel: Any, shape: Any) -> Any:
     """The panel's words of rows from `start` on, zeros of pivots; returns whether others are here.
 
     They are for the work-items that bring them.
@@ -279,7 +347,7 @@ def bring_batch(state: Any, raw: Any, start: Any, panel: Any, shape: Any) -> Any
     for i in kl.workgroup_range(shape.batch, unroll=shape.copies):
         word = kl.cast(0, kl.u64)
         if start + i < rows and state.rests[start + i] < 0:
-            word = own_word(state.work, start + i, panel, shape)
+            word = fresh_word(state, ahead, start + i, panel, shape)
             found = True
         raw[i] = word
     return found

@@ -15,11 +15,10 @@ from portable.backend import Device
 from portable.gf2.blocks import multiply_blocks
 from portable.gf2.election_kernels import NO_COLUMN, State, Transform
 from portable.gf2.elimination_kernels import (
-    advance_panel,
     advance_stripes,
-    choose_pivots,
     place_pivots,
     solve_pivots,
+    take_step,
 )
 from portable.gf2.layout import WORD, Order, Turn, striped, unstriped
 from portable.gf2.layout_kernels import begin_marks, find_beyond
@@ -109,7 +108,8 @@ class Elimination:
         self.layout: Final = layout
         self._reduced: Final = reduced
         self.state: Final = self._begun(work, eliminators, owners, told)
-        self._transform, self._brought, self._solved = self._scratch()
+        self._transform, self._words, self._solved = self._scratch()
+        self._steps = 0
 
     @classmethod
     def of(
@@ -170,9 +170,10 @@ class Elimination:
     def _begun(self, work: Any, eliminators: Any, owners: Any, told: Any) -> State:
         """All that kernels take, with room for what is told of two stripes."""
         device, rows = self.layout.device, int(work.shape[1])
-        marks = device.empty((rows + 2,), kl.i32)
+        kept = rows if self.layout.shape.alone else 2 * rows
+        marks = device.empty((kept + 3,), kl.i32)
         with registry.use(device):
-            begin_marks[rows + 2, _LINE](marks, rows)
+            begin_marks[kept + 3, _LINE](marks, kept)
         if told is None:
             told = device.empty((2 * self.layout.shape.width, WORD + rows), kl.u64)
         return State(
@@ -180,7 +181,8 @@ class Elimination:
             eliminators=eliminators,
             owners=owners,
             rests=marks[:rows],
-            cursor=marks[rows:],
+            settled=marks[kept - rows : kept],
+            cursor=marks[kept:],
             told=told,
         )
 
@@ -189,10 +191,10 @@ class Elimination:
         shape, empty = self.layout.shape, self.layout.device.empty
         if shape.alone:
             return None, None, None
-        transform = Transform(empty((WORD,), kl.u64), empty((WORD,), kl.u64), empty((1,), kl.u64))
-        count, width = int(self.state.work.shape[0]), shape.width
-        brought = empty((WORD, width), kl.u64)
-        return transform, brought, empty((count, width * WORD, width), kl.u64)
+        transform = Transform(*(empty((2, n), kl.u64) for n in (WORD, WORD, 1)))
+        count, rows, width = map(int, self.state.work.shape)
+        words = empty((2, rows, width), kl.u64)
+        return transform, words, empty((count, width * WORD, width), kl.u64)
 
     # -- launches -------------------------------------------------------------------------------
 
@@ -233,15 +235,17 @@ class Elimination:
             if shape.alone:
                 self._advance(stripe - 1, slice(own, own + 1), 0, 1)
                 return
-            args = self._transform, self._brought, stripe, own
             blocks = -(-int(self.state.work.shape[1]) // shape.batch)
-            choose = choose_pivots[groups(1), shape.batch].prepare(self.state, *args, shape=shape)
-            advance = advance_panel[groups(blocks), shape.workgroup].prepare(
-                self.state, *args, shape=shape, reduced=self._reduced
-            )
-            for _ in layout.panels(stripe):
-                choose()
-                advance()
+            steps = [
+                take_step[groups(1 + blocks), shape.workgroup].prepare(
+                    self.state, self._transform, self._words, stripe, own, odd,
+                    shape=shape, reduced=self._reduced,
+                )
+                for odd in range(2)
+            ]  # fmt: skip
+            for _ in range(len(layout.panels(stripe)) + 1):
+                steps[self._steps % 2]()
+                self._steps += 1
 
     def follow(self, stripe: int, first: int, last: int) -> None:
         """Applies the pivots of a stripe to those held from number `first` on before `last`."""

@@ -6,21 +6,23 @@ columns is to choose its pivots and to add to each row a sum of their rows, as t
 
 Two schedules are made of that. `advance_stripes` gives each stripe to one work-item, of which one
 runs ahead to choose the next stripe's pivots (processors: one launch for each stripe). Where
-workgroups share stripes (GPUs), LAPACK's blocks are what they do: `choose_pivots` and
-`advance_panel` eliminate the panels of one stripe in turn, `solve_pivots` brings the pivots' rows
-in other stripes up to date, and `multiply_stripes` of `product_kernels` adds them to all rows
-there. The first schedule would leave most of a GPU idle, the second has no work for a lone
-work-item's caches.
+workgroups share stripes (GPUs), LAPACK's blocks are what they do: `take_step` eliminates a panel of
+one stripe while the next one's pivots are chosen, `solve_pivots` brings the pivots' rows in other
+stripes up to date, and `multiply_stripes` of `product_kernels` adds them to all rows there. The
+first schedule would leave most of a GPU idle, the second has no work for a lone work-item's caches.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 from portable import lang as kl
 from portable.gf2.election_kernels import (
     NO_SOURCE,
+    Ahead,
+    Known,
     Panel,
+    Rows,
     Transform,
     bit,
     elect,
@@ -32,7 +34,6 @@ from portable.gf2.election_kernels import (
 )
 from portable.gf2.table_kernels import (
     WORD,
-    add_combinations,
     build_tables,
     combination,
     nothing,
@@ -41,11 +42,10 @@ from portable.lang.function import function
 from portable.lang.kernel import kernel
 
 __all__ = [
-    "advance_panel",
     "advance_stripes",
-    "choose_pivots",
     "place_pivots",
     "solve_pivots",
+    "take_step",
 ]
 
 
@@ -79,20 +79,19 @@ def bring_pivots(state: Any, pivots: Any, panel: Any, s: Any, shape: Any) -> Non
 
 @function
 def sum_for(
-    state: Any, transform: Any, names: Any, row: Any, panel: Any, shape: Any, reduced: bool
+    transform: Any, names: Any, rest: Any, word: Any, panel: Any, shape: Any, reduced: bool
 ) -> Any:
-    """Which pivots of a panel a row takes on; `names` are tables of the reduced ones' sums.
+    """Which pivots of a panel a row takes on that came to rest there, or nowhere (-1).
 
-    What a row has in the columns of pivots says which reduced ones it is to lose.
+    What a row has in the columns of pivots, its `word`, says which reduced ones it is to lose, of
+    whose sums `names` are tables.
     """
-    rest = state.rests[row]
     found = kl.cast(0, kl.u64)
     if rest >= 0 and rest // WORD == panel.number:
         c = rest % WORD
         found = (transform.reduced[c] if reduced else transform.finals[c]) ^ bit(c)
     elif reduced or rest < 0:
-        named = own_word(state.work, row, panel, shape) & transform.columns[0]
-        found = combination(names, named, 0, shape.names)
+        found = combination(names, word & transform.columns[0], 0, shape.names)
     return found
 
 
@@ -119,7 +118,9 @@ def advance_stripes(
     if chooses != 0 and kl.group_id(0) == 0:
         transform = Transform(kl.local(WORD, kl.u64), kl.local(WORD, kl.u64), kl.local(1, kl.u64))
         for number in range((stripe + 1) * shape.width, last_panel(state, stripe + 1, shape)):
-            elect(state, transform, Panel(number, own), shape)
+            known = Known(kl.local(WORD, kl.u64), kl.local(WORD, kl.u64))
+            raw = kl.local(shape.batch, kl.u64)
+            elect(state, transform, known, raw, None, Panel(number, own), shape)
             note_sums(state, transform, Panel(number, own), shape, reduced)
             advance(state, tables, pivots, own, number, number + 1, shape)
 
@@ -130,7 +131,8 @@ def note_sums(state: Any, transform: Any, panel: Any, shape: Any, reduced: bool)
     names = kl.local((shape.tables, 1 << shape.bits, 1), kl.u64)
     build_name_tables(names, transform, shape)
     for row in kl.workgroup_range(state.work.shape[1]):
-        found = sum_for(state, transform, names, row, panel, shape, reduced)
+        word = own_word(state.work, row, panel, shape)
+        found = sum_for(transform, names, state.rests[row], word, panel, shape, reduced)
         note_sum(state, panel.number, row, found, shape)
     kl.barrier()
 
@@ -182,59 +184,162 @@ def add_sums(
 # -- many workgroups to a stripe ------------------------------------------------------------------
 
 
-@function
-def panel_at(index: Any, stripe: Any, own: Any, shape: Any) -> Any:
-    """The panel of a stripe that is chosen as so manieth of all that are chosen here, from 0."""
-    return Panel(stripe * shape.width + index % shape.width, own)
-
-
 @kernel
-def choose_pivots(
-    state: Any, transform: Any, brought: Any, stripe: Any, own: Any, *, shape: Any
+def take_step(
+    state: Any,
+    transform: Any,
+    words: Any,
+    stripe: Any,
+    own: Any,
+    odd: Any,
+    *,
+    shape: Any,
+    reduced: bool,
 ) -> None:
-    """Chooses the pivots of the next panel of a stripe, which is the held one `own`.
+    """Eliminates the columns of a panel from its stripe, and chooses the pivots of the next one.
 
-    By one workgroup. Their rows in that stripe go to `brought`, as they are before anybody changes
-    them. Which panel it is the device knows, so that the host prepares one launch for all of them.
+    The stripe is the held one `own`, and has a step more than panels: the first eliminates nothing,
+    the last chooses nothing. The first workgroup chooses, from rows as they were before the panel
+    that the others eliminate at the same time, a workgroup to some rows; all read one of two places
+    in `words`, and the others write the other one. Which step it is the device knows, so that the
+    host prepares two launches for all of them, of even numbers and of odd ones.
     """
-    index = kl.assume_uniform(state.cursor[1])
-    panel = panel_at(index, stripe, own, shape)
-    elect(state, transform, panel, shape)
-    bring_pivots(state, brought, panel.number, own, shape)
-    if kl.local_linear_id() == 0:
-        state.cursor[1] = index + 1
-
-
-@kernel
-def advance_panel(
-    state: Any, transform: Any, brought: Any, stripe: Any, own: Any, *, shape: Any, reduced: bool
-) -> None:
-    """Eliminates the columns of the panel chosen last from its stripe, a workgroup to some rows.
-
-    It notes which pivots rows take on, for other stripes.
-    """
-    panel = panel_at(kl.assume_uniform(state.cursor[1]) - 1, stripe, own, shape)
+    taken = kl.assume_uniform(state.cursor[1 + odd])
+    step = taken % (shape.width + 1)
+    number, last = stripe * shape.width + step, last_panel(state, stripe, shape)
+    rows = Rows(words, (step + 1) % 2)
+    before = Transform(*(x[rows.slot, :] for x in transform))
     tables = kl.local((shape.tables, 1 << shape.bits, shape.width), kl.u64)
     names = kl.local((shape.tables, 1 << shape.bits, 1), kl.u64)
     pivots = kl.local((WORD, shape.width), kl.u64)
     sums = kl.local(shape.batch, kl.u64)
+    if kl.group_id(0) == 0:
+        if number < last:
+            after = Transform(*(x[1 - rows.slot, :] for x in transform))
+            room = Room(names, pivots, sums)
+            elect_ahead(state, before, after, rows, room, Panel(number, own), shape)
+        if kl.local_linear_id() == 0:
+            state.cursor[2 - odd] = taken + 1
+    elif step == 0:
+        copy_rows(state, rows, own, shape)
+    else:
+        room, panel = Room(names, pivots, sums), Panel(number - 1, own)
+        advance_rows(state, before, rows, tables, room, panel, number == last, shape, reduced)
+
+
+class Room(NamedTuple):
+    """Local memory of a workgroup that chooses pivots, or eliminates a panel.
+
+    Attributes
+    ----------
+    names : array of uint64, shape (tables, 2^K, 1)
+        Tables of single words.
+    pivots : array of uint64, shape (64, words)
+        Words of pivots.
+    sums : array of uint64
+        A word for each of a batch of rows.
+    """
+
+    names: Any
+    pivots: Any
+    sums: Any
+
+
+@function
+def elect_ahead(
+    state: Any, before: Any, after: Any, rows: Any, room: Any, panel: Any, shape: Any
+) -> None:
+    """Chooses the pivots of a panel while the one before is eliminated, by one workgroup.
+
+    `before` and `after` are the transforms of the two.
+    """
+    if panel.number % shape.width != 0:
+        lost = room.pivots[:, 0:1]
+        for c in kl.workgroup_range(WORD):
+            source = source_of(state, panel.number - 1, c, shape)
+            at = panel.number % shape.width
+            lost[c, 0] = pivot_words_of(state, rows, source, panel.own, at, 1)
+        kl.barrier()
+        build_tables(room.names, lost, shape.names)
+        for c in kl.workgroup_range(WORD):
+            lost[c, 0] = combination(room.names, before.reduced[c], 0, shape.names)
+        kl.barrier()
+        build_tables(room.names, lost, shape.names)
+    known = Known(room.pivots[:, 0], room.pivots[:, 1])
+    ahead = Ahead(rows, room.names, before.columns)
+    elect(state, after, known, room.sums, ahead, panel, shape)
+
+
+@function
+def pivot_words_of(state: Any, rows: Any, source: Any, own: Any, at: Any, lanes: int) -> Any:
+    """A pivot's words of its own stripe as they were before its panel."""
+    words = nothing(lanes)
+    if source >= 0:
+        words = kl.vload(rows.words, rows.slot, source, at, lanes=lanes)
+    elif source != NO_SOURCE:
+        words = kl.vload(state.eliminators, own, eliminator_source(source), at, lanes=lanes)
+    return words
+
+
+@function
+def copy_rows(state: Any, rows: Any, own: Any, shape: Any) -> None:
+    """Some rows of a stripe to where the next step reads them, by a workgroup."""
+    top = (kl.group_id(0) - 1) * shape.batch
+    last = kl.minimum(top + shape.batch, state.work.shape[1])
+    for row in range(top + kl.local_id(1), last, kl.local_size(1)):
+        for part in kl.static_range(0, shape.width, kl.local_size(0) * shape.lanes):
+            at = kl.local_id(0) * shape.lanes + part
+            words = kl.vload(state.work, own, row, at, lanes=shape.lanes)
+            kl.vstore(rows.words, 1 - rows.slot, row, at, words)
+
+
+@function
+def advance_rows(
+    state: Any,
+    transform: Any,
+    rows: Any,
+    tables: Any,
+    room: Any,
+    panel: Any,
+    is_last: Any,
+    shape: Any,
+    reduced: bool,
+) -> None:
+    """Eliminates a panel's columns from some rows of its stripe, by a workgroup.
+
+    It notes which pivots rows take on, for other stripes. What the last panel leaves goes to the
+    stripe itself.
+    """
+    names, pivots, sums = room
+    build_name_tables(names, transform, shape)
+    top = (kl.group_id(0) - 1) * shape.batch
+    count = kl.minimum(shape.batch, state.work.shape[1] - top)
     parts = shape.width // shape.lanes
     for x in kl.workgroup_range(WORD * parts):
-        place = (x // parts, x % parts * shape.lanes)
-        kl.vstore(pivots, *place, kl.vload(brought, *place, lanes=shape.lanes))
-    build_name_tables(names, transform, shape)
-    build_tables(tables, pivots, shape)
-    top = kl.group_id(0) * shape.batch
-    for i in kl.workgroup_range(shape.batch):
-        if top + i < state.work.shape[1]:
-            found = sum_for(state, transform, names, top + i, panel, shape, reduced)
-            note_sum(state, panel.number, top + i, found, shape)
-            sums[i] = found
+        c, at = x // parts, x % parts * shape.lanes
+        source = source_of(state, panel.number, c, shape)
+        if at == 0 and source >= top and source < top + count:
+            state.settled[source] = panel.number * WORD + c
+        words = pivot_words_of(state, rows, source, panel.own, at, shape.lanes)
+        kl.vstore(pivots, c, at, words)
     kl.barrier()
-    last = kl.minimum(shape.batch, state.work.shape[1] - top)
-    for i in range(kl.local_id(1), last, kl.local_size(1)):
-        if sums[i] != 0:
-            add_combinations(state.work, tables, sums[i], own, top + i, shape)
+    build_tables(tables, pivots, shape)
+    for i in kl.workgroup_range(count):
+        word = rows.words[rows.slot, top + i, panel.number % shape.width]
+        rest = state.settled[top + i]
+        sums[i] = sum_for(transform, names, rest, word, panel, shape, reduced)
+        note_sum(state, panel.number, top + i, sums[i], shape)
+    kl.barrier()
+    for i in range(kl.local_id(1), count, kl.local_size(1)):
+        for part in kl.static_range(0, shape.width, kl.local_size(0) * shape.lanes):
+            at = kl.local_id(0) * shape.lanes + part
+            words = kl.vload(rows.words, rows.slot, top + i, at, lanes=shape.lanes)
+            if sums[i] != 0:
+                words = words ^ combination(tables, sums[i], at, shape)
+            if is_last:
+                kl.vstore(state.work, panel.own, top + i, at, words)
+            else:
+                kl.vstore(rows.words, 1 - rows.slot, top + i, at, words)
 
 
 @kernel
@@ -245,6 +350,7 @@ def place_pivots(state: Any, stripe: Any, *, shape: Any) -> None:
         source = source_of(state, place // WORD, place % WORD, shape)
         if source >= 0:
             state.rests[source] = place
+            state.settled[source] = place
 
 
 @kernel
@@ -266,14 +372,22 @@ def solve_pivots(state: Any, solved: Any, stripe: Any, first: Any, *, shape: Any
         words = pivot_words(state, sources[x], s, at, part.lanes)
         kl.vstore(rows, x, 0, words)
     kl.barrier()
+    EACH = -(-shape.width * WORD // shape.batch)
+    names = kl.private(EACH, kl.u64)
     for panel in range(begin, end):
         top = (panel - begin) * WORD
+        first_row = top + WORD + kl.local_id(0)
+        for k in kl.static_range(EACH):  # brought while tables are built
+            x = first_row + k * shape.batch
+            names[k] = kl.cast(0, kl.u64)
+            if x < count and sources[kl.minimum(x, count - 1)] >= 0:
+                names[k] = sum_of(state, panel, sources[x], shape)
         build_tables(tables, rows[top : top + WORD, :], part)
-        for x in kl.workgroup_range(top + WORD, count):
-            if sources[x] >= 0:
-                named = sum_of(state, panel, sources[x], shape)
+        for k in kl.static_range(EACH):
+            x = first_row + k * shape.batch
+            if names[k] != 0:
                 words = kl.vload(rows, x, 0, lanes=part.lanes)
-                words = words ^ combination(tables, named, 0, part)
+                words = words ^ combination(tables, names[k], 0, part)
                 kl.vstore(rows, x, 0, words)
         kl.barrier()
     for x in kl.workgroup_range(count):

@@ -22,7 +22,7 @@ _AHEAD: Final = 4
 """Panels for which a lone work-item goes through its rows once: their tables fit into L2 caches."""
 
 _CHOICE_BYTES: Final = 4096
-"""What else is kept beside tables: pivots of a panel, and a lone work-item's batch of rows."""
+"""What else is kept beside tables: pivots of a panel, and what work-items find together."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,9 +114,13 @@ def _local_bytes(choice: Parameters) -> int:
     bits, width, lanes, items = (int(choice[x]) for x in ("K", "W", "LANES", "WORKGROUP"))
     entries = -(-_WORD // bits) << bits
     tables = 8 * width * ((_AHEAD if items == 1 else 1) * entries + _WORD)
-    names = max(8 * entries, 0 if items == 1 else 8 * int(choice["ROWS"]))
-    solved = 8 * lanes * (_WORD * width + entries) + 4 * _WORD * width
-    return max(tables + names + _CHOICE_BYTES, 0 if items == 1 else solved)
+    batch = _WORD if items == 1 else min(items, _MOST_IN_BATCH)
+    chooses = tables + 8 * entries + 16 * batch + _CHOICE_BYTES
+    if items == 1:
+        return chooses
+    multiplies = tables + 8 * int(choice["ROWS"])
+    solves = 8 * lanes * (_WORD * width + entries) + 4 * _WORD * width
+    return max(chooses, multiplies, solves)
 
 
 def _fits(choice: Parameters, dtype: DType, capabilities: Capabilities) -> bool:
