@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from portable import gf2
 from portable.errors import PortableError
-from portable.gf2.eliminate import checked_leads
+from portable.gf2.eliminate import checked_owners
 from portable.gf2.elimination import Elimination
 from portable.gf2.layout import Order, Turn
 from portable.gf2.made_up import random_problem
@@ -127,8 +127,7 @@ def measure(groups: Sequence[Group], shape: Shape) -> Iterator[Row]:
         expected = gf2.eliminate(known, rows).rows
         if gf2.eliminate(known, rows, group=group).rows != expected:
             raise PortableError(f"the result of {group.size} members is wrong")
-        leads = checked_leads(known)
-        yield group.run(_row, known, rows, leads, _whole(group, known, rows))[0]
+        yield group.run(_row, known, rows, _whole(group, known, rows))[0]
 
 
 def as_json(rows: Sequence[Row]) -> list[dict[str, Any]]:
@@ -144,12 +143,11 @@ def _whole(group: Group, known: gf2.BitMatrix, rows: gf2.BitMatrix) -> float:
     return median(_seconds(eliminate) for _ in range(_ROUNDS))
 
 
-def _row(
-    member: Member, known: gf2.BitMatrix, rows: gf2.BitMatrix, leads: Any, whole: float
-) -> Row:
+def _row(member: Member, known: gf2.BitMatrix, rows: gf2.BitMatrix, whole: float) -> Row:
     """What a member finds of its group."""
     matrices = known.to(member.device), rows.to(member.device)
-    alone = _alone(member, *matrices, leads) if member.rank == 0 else None
+    owners = checked_owners(matrices[0], Order(rows.shape[1], backward=True))
+    alone = _alone(member, *matrices, owners) if member.rank == 0 else None
     costs = member.exchange(alone)[0]
     if member.size > 1:
         costs = replace(costs, tells=_told(member, rows.shape[0]))
@@ -157,7 +155,7 @@ def _row(
     told = room_for_told(member, shape_for(member.device.capabilities), rows.shape[0])
     times = []
     for _ in range(_ROUNDS):
-        work = _begun(member, *matrices, leads, turn, told.array)
+        work = _begun(member, *matrices, owners, turn, told.array)
         count = work.layout.stripes
         times.append(_together(member, partial(run_stripes, work, member, told, 0, count)))
     return Row(member.size, whole, median(times), predicted(count, member.size, costs), costs)
@@ -167,20 +165,20 @@ def _begun(
     member: Member,
     known: gf2.BitMatrix,
     rows: gf2.BitMatrix,
-    leads: Any,
+    owners: Any,
     turn: Turn,
     told: Any = None,
 ) -> Elimination:
     order = Order(rows.shape[1], backward=True)
     shape = shape_for(member.device.capabilities)
     return Elimination.of(
-        rows, order, eliminators=known, leads=leads, shape=shape, turn=turn, told=told
+        rows, order, eliminators=known, owners=owners, shape=shape, turn=turn, told=told
     )
 
 
-def _alone(member: Member, known: gf2.BitMatrix, rows: gf2.BitMatrix, leads: Any) -> Costs:
+def _alone(member: Member, known: gf2.BitMatrix, rows: gf2.BitMatrix, owners: Any) -> Costs:
     """What the parts cost where one has all stripes, by the device's clock."""
-    work = _begun(member, known, rows, leads, Turn())
+    work = _begun(member, known, rows, owners, Turn())
     count, mark = work.layout.stripes, member.device.mark
     seen = []
     for stripe in range(count):

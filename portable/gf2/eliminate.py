@@ -15,15 +15,23 @@ from portable.backend import Device
 from portable.errors import DataError, DeviceMismatchError, ShapeError
 from portable.gf2.elimination import Elimination, Progress
 from portable.gf2.layout import Order
-from portable.gf2.layout_kernels import find_leads
 from portable.gf2.matrix import BitMatrix
+from portable.gf2.owner_kernels import find_leads
+from portable.gf2.owners import found_owners
 from portable.gf2.shared_out import eliminated_everywhere
 from portable.gf2.tuning import shape_for
 from portable.lang.geometry import groups
 from portable.parallel import Group, Member
 from portable.parallel import group as group_of
 
-__all__ = ["Eliminated", "checked_leads", "eliminate", "leading_columns", "one_lead_each"]
+__all__ = [
+    "Eliminated",
+    "checked_leads",
+    "checked_owners",
+    "eliminate",
+    "leading_columns",
+    "one_lead_each",
+]
 
 _LINE: Final = 32
 
@@ -112,15 +120,15 @@ def eliminate(
         raise ValueError("eliminate takes one of group=, comm= with or without device=")
     eliminators, rows = _together(eliminators, rows, device)
     _check_out(out, rows)
-    leads = checked_leads(eliminators)
+    order = Order(rows.shape[1], backward=True)
+    owners = checked_owners(eliminators, order)
     if 0 in rows.shape:
         return Eliminated(rows.copy() if out is None else out, np.zeros(rows.shape[0], np.bool_))
     if comm is not None:
         group = group_of(comm, device=rows.device)
     if group is not None:
-        return _shared(group, eliminators, rows, leads, out, progress)
-    order = Order(rows.shape[1], backward=True)
-    work = Elimination.of(rows, order, eliminators=eliminators, leads=leads)
+        return _shared(group, eliminators, rows, owners, out, progress)
+    work = Elimination.of(rows, order, eliminators=eliminators, owners=owners)
     work.run(progress)
     return Eliminated(work.matrix(out), work.promoted())
 
@@ -129,7 +137,7 @@ def _shared(
     group: Group,
     eliminators: BitMatrix,
     rows: BitMatrix,
-    leads: NDArray[np.int64],
+    owners: Any,
     out: BitMatrix | None,
     progress: Progress | None,
 ) -> Eliminated:
@@ -139,7 +147,7 @@ def _shared(
 
     def work(member: Member) -> tuple[BitMatrix | None, NDArray[np.bool_]]:
         wanted = len(devices) == 1 or member.rank == place
-        part = partial(eliminated_everywhere, member, eliminators, rows, leads, wanted, progress)
+        part = partial(eliminated_everywhere, member, eliminators, rows, owners, wanted, progress)
         return cast(tuple[BitMatrix | None, NDArray[np.bool_]], member.together(part))
 
     found, promoted = group.run(work)[place]
@@ -158,6 +166,14 @@ def leading_columns(matrix: BitMatrix) -> NDArray[np.int64]:
         leads = matrix.device.empty((matrix.shape[0],), kl.i32)
         find_leads[groups(matrix.shape[0]), items](matrix.words, leads)
         return matrix.device.to_numpy(leads).astype(np.int64)
+
+
+def checked_owners(eliminators: BitMatrix, order: Order) -> Any:
+    """The eliminator that leads at each place, on their device; errors as of `checked_leads`."""
+    owners = found_owners(eliminators, order)
+    if owners is None:
+        checked_leads(eliminators)
+    return owners
 
 
 def checked_leads(

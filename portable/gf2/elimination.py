@@ -13,7 +13,7 @@ from portable import lang as kl
 from portable import registry
 from portable.backend import Device
 from portable.gf2.blocks import multiply_blocks
-from portable.gf2.election_kernels import NO_COLUMN, State, Transform
+from portable.gf2.election_kernels import State, Transform
 from portable.gf2.elimination_kernels import (
     advance_stripes,
     place_pivots,
@@ -23,23 +23,16 @@ from portable.gf2.elimination_kernels import (
 from portable.gf2.layout import WORD, Order, Turn, striped, unstriped
 from portable.gf2.layout_kernels import begin_marks, find_beyond
 from portable.gf2.matrix import BitMatrix
+from portable.gf2.owners import no_owners
 from portable.gf2.tuning import Shape, shape_for
 from portable.lang.geometry import groups
 
-__all__ = ["Elimination", "Layout", "Progress", "owners_of"]
+__all__ = ["Elimination", "Layout", "Progress"]
 
 Progress = Callable[[float], None]
 """Is told which part of the work is done, from 0 to 1."""
 
 _LINE: Final = 256
-
-
-def owners_of(leads: NDArray[np.int64], order: Order) -> NDArray[np.int32]:
-    """The eliminator that leads at each place, -1 where there is none; as `State` has them."""
-    owners = np.full(WORD * order.words, -1, np.int32)
-    owners[order.columns :] = NO_COLUMN
-    owners[leads] = np.arange(leads.size, dtype=np.int32)
-    return order.by_place(owners)
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +111,7 @@ class Elimination:
         order: Order,
         *,
         eliminators: BitMatrix | None = None,
-        leads: NDArray[np.int64] | None = None,
+        owners: Any = None,
         beside: BitMatrix | None = None,
         reduced: bool = False,
         shape: Shape | None = None,
@@ -136,8 +129,8 @@ class Elimination:
             Of its columns.
         eliminators : BitMatrix, optional
             Pivots that are there from the beginning, on the same device.
-        leads : array of int64, optional
-            Of each eliminator, its first column in the order of elimination.
+        owners : array of int32, optional
+            As of `Elimination`, if there are eliminators.
         beside : BitMatrix, optional
             What follows the columns of `rows`, in the same order, and is changed along with them.
         reduced : bool
@@ -153,13 +146,11 @@ class Elimination:
         """
         device = rows.device
         form = shape or shape_for(device.capabilities)
-        if leads is None:
-            leads = np.empty(0, np.int64)
-        # Before anything is launched, for which a copy to the device would wait.
-        owners = device.from_numpy(owners_of(leads, order))
+        if owners is None:
+            owners = no_owners(order, device)
         with registry.use(device):
             work = striped(rows, order, form, beside, turn, room)
-            if eliminators is None or not leads.size:
+            if eliminators is None or not eliminators.shape[0]:
                 held = device.empty((1, 1, form.width), kl.u64)
             else:
                 held = striped(eliminators, order, form, turn=turn)

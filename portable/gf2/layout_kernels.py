@@ -16,7 +16,6 @@ from portable.lang.kernel import kernel
 __all__ = [
     "begin_marks",
     "find_beyond",
-    "find_leads",
     "from_stripes",
     "random_words",
     "take_rows",
@@ -197,23 +196,6 @@ def transpose_blocks(words: Any, out: Any) -> None:
     for i in range(item, 64, items):
         if word * 64 + i < out.shape[0]:
             out[word * 64 + i, kl.group_id(1)] = block[i]
-
-
-@kernel
-def find_leads(words: Any, leads: Any) -> None:
-    """The highest column of each row, -1 for an empty one; a workgroup looks at a row."""
-    row = kl.group_id(0)
-    lead = kl.cast(-1, kl.i32)
-    word = words.shape[1] - 1 - kl.local_id(0)
-    while word >= 0:
-        found = words[row, word]
-        if found != 0:
-            lead = word * 64 + 63 - kl.cast(kl.clz(found), kl.i32)
-            word = 0
-        word = word - kl.local_size(0)
-    lead = kl.workgroup_reduce(kl.maximum, lead)
-    if kl.local_id(0) == 0:
-        leads[row] = lead
 
 
 @kernel

@@ -11,9 +11,10 @@ from numpy.typing import NDArray
 from portable import lang as kl
 from portable import registry
 from portable.backend import Device
-from portable.gf2.elimination import Elimination, Layout, Progress, owners_of
+from portable.gf2.elimination import Elimination, Layout, Progress
 from portable.gf2.layout import WORD, Order, Turn, count_of_turn, striped, unstriped
 from portable.gf2.matrix import BitMatrix
+from portable.gf2.owners import owners_of
 from portable.gf2.packing import Words
 from portable.gf2.schedule import room_for_told, run_stripes
 from portable.gf2.tuning import Shape, shape_for
@@ -165,7 +166,7 @@ def eliminated_everywhere(
     member: Member,
     eliminators: BitMatrix,
     rows: BitMatrix,
-    leads: NDArray[np.int64],
+    owners: Any,
     wanted: bool,
     progress: Progress | None = None,
 ) -> tuple[BitMatrix | None, NDArray[np.bool_]]:
@@ -177,8 +178,8 @@ def eliminated_everywhere(
         One of a group, of which all call this.
     eliminators, rows : BitMatrix
         The same for all members, though not on the devices of all.
-    leads : array of int64
-        The leading columns of the eliminators.
+    owners : array of int32
+        As of `Elimination`, where the eliminators are.
     wanted : bool
         Whether this member is to have the reduced rows; None stands for them elsewhere.
     progress : callable, optional
@@ -187,6 +188,8 @@ def eliminated_everywhere(
     order, shape = Order(rows.shape[1], backward=True), shape_for_all(member)
     turn = Turn(member.rank, member.size)
     known, given = (_brought(member, x) for x in (eliminators, rows))
+    if eliminators.device is not member.device:
+        owners = member.device.from_numpy(eliminators.device.to_numpy(owners))
     each = count_of_turn(order.words, shape, turn)
     held = member.device.empty((member.size * each, rows.shape[0], shape.width), kl.u64)
     parts = [held[i * each : (i + 1) * each] for i in range(member.size)]
@@ -195,7 +198,7 @@ def eliminated_everywhere(
         given,
         order,
         eliminators=known,
-        leads=leads,
+        owners=owners,
         shape=shape,
         turn=turn,
         room=parts[member.rank],

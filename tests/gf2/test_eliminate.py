@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from portable import gf2, registry
 from portable.backend import Device
 from portable.errors import DataError, DeviceMismatchError, ShapeError
-from portable.gf2.eliminate import checked_leads
+from portable.gf2.eliminate import checked_owners
 from portable.gf2.elimination import Elimination
 from portable.gf2.layout import Order
 from portable.gf2.tuning import Shape, shape_for
@@ -59,8 +59,9 @@ def test_as_row_after_row(
 def check_layout(problem: Problem, device: Device, shape: Shape) -> None:
     """The same with a layout that is not the device's own."""
     eliminators, rows = matrices(problem, device)
-    leads, order = checked_leads(eliminators), Order(problem.columns, backward=True)
-    work = Elimination.of(rows, order, eliminators=eliminators, leads=leads, shape=shape)
+    order = Order(problem.columns, backward=True)
+    owners = checked_owners(eliminators, order)
+    work = Elimination.of(rows, order, eliminators=eliminators, owners=owners, shape=shape)
     work.run()
     assert work.matrix().to_columns() == [columns_of(r) for r in eliminated(problem)]
 
