@@ -10,17 +10,12 @@ from portable.lang.function import function
 
 __all__ = [
     "bounded_tanh",
-    "different",
     "float_floor_divide",
     "float_remainder",
     "half_nextafter",
     "integer_power",
-    "limited",
-    "limited_above",
-    "limited_below",
     "power_of_size",
     "same",
-    "selected",
     "shifted_left",
     "shifted_right",
     "unequal_to_itself",
@@ -45,12 +40,6 @@ def bounded_tanh(x: Any) -> Any:
     if x.dtype.is_complex:
         return kl.tanh(x)
     return kl.where(kl.abs(x) > _TANH_IS_ONE, kl.copysign(1.0, x), kl.tanh(x))
-
-
-@function
-def different(x: Any, y: Any) -> Any:
-    """``x != y`` of bools too."""
-    return x != y
 
 
 @function
@@ -125,27 +114,3 @@ def shifted_left(x: Any, y: Any) -> Any:
 def shifted_right(x: Any, y: Any) -> Any:
     """``x >> y``: only the sign is left of what is shifted by its width or further."""
     return kl.where(y < x.dtype.bits, x >> y, x >> (x.dtype.bits - 1) >> 1)
-
-
-@function
-def selected(condition: Any, x: Any, y: Any) -> Any:
-    """`x` where `condition`, else `y`."""
-    return kl.where(condition, x, y)
-
-
-@function
-def limited_below(x: Any, low: Any) -> Any:
-    """At least `low`."""
-    return kl.maximum(x, low)
-
-
-@function
-def limited_above(x: Any, high: Any) -> Any:
-    """At most `high`."""
-    return kl.minimum(x, high)
-
-
-@function
-def limited(x: Any, low: Any, high: Any) -> Any:
-    """Between the bounds."""
-    return kl.minimum(kl.maximum(x, low), high)

@@ -7,7 +7,6 @@ from functools import cache
 from typing import Any, Final
 
 from portable import lang as kl
-from portable.array.base import real_operations as r
 from portable.array.base.defaults import default_dtype
 from portable.array.base.engine import ArrayT, apply, is_expression
 from portable.array.base.operations import OPERATIONS
@@ -92,10 +91,10 @@ __all__ = [
 
 _REAL: Final = Operation("real", "c", kl.real, result="real")
 _IMAG: Final = Operation("imag", "c", kl.imag, result="real")
-_SELECTION: Final = Operation("where", "biufc", r.selected, plain=1)
-_CLIP_BELOW: Final = Operation("clip", "iuf", r.limited_below)
-_CLIP_ABOVE: Final = Operation("clip", "iuf", r.limited_above)
-_CLIP: Final = Operation("clip", "iuf", r.limited)
+_SELECTION: Final = Operation("where", "biufc", kl.where, plain=1)
+_CLIP_BELOW: Final = Operation("clip", "iuf", kl.maximum)
+_CLIP_ABOVE: Final = Operation("clip", "iuf", kl.minimum)
+_CLIP: Final = Operation("clip", "iuf", kl.clip)
 
 
 def abs(x: ArrayT, /) -> ArrayT:
