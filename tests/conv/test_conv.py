@@ -11,6 +11,7 @@ import portable as pt
 from portable.backend import Device
 from portable.conv import conv2d, prepare, workspace_size
 from portable.conv.points import transforms
+from portable.lang import launch
 
 from .reference import Case, bounds, results
 
@@ -55,6 +56,19 @@ def check(device: Device, case: Case, algorithm: Any, dtype: Any = np.float32) -
 )
 def test_winograd(device: Device, case: Case, algorithm: str) -> None:
     check(device, case, algorithm)
+
+
+def test_calls_after_the_first_are_recognised_by_their_plans(
+    device: Device, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if device.interprets:
+        pytest.skip("launches of an interpreter are not recognised")
+    x, w = (there(device, a) for a in WINOGRAD[0].images(np.float32))
+    for _ in range(5):  # a function that recognises launches is made after the fourth of a plan
+        conv2d(x, w, algorithm="winograd4", **WINOGRAD[0].settings)
+    # What constants mean is a tenth of a millisecond to find out.
+    monkeypatch.delattr(launch, "constant_key")
+    conv2d(x, w, algorithm="winograd4", **WINOGRAD[0].settings)
 
 
 @pytest.mark.parametrize("case", DIRECT, ids=["strides", "one_tap", "all"])
