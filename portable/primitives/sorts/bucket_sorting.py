@@ -4,9 +4,9 @@ The floor is to read elements twice to find their buckets and to write them once
 core takes for a bucket in its caches. Of the processor time of 2^22 numbers in double precision, 74
 ms on a Zen 5, a quarter goes to finding buckets, a quarter to moving there and half to the sorting
 within; NumPy's AVX-512 quicksort took 44 on one core. In single precision a Xeon's core took 48 ms:
-17 to find buckets, 10 to move there, 21 to sort within. NumPy took 19: it compresses vectors of keys,
-where here each key takes some 40 cycles as a number by itself. To compare vectors of keys with all
-splitters, instead of searching a tree, took 0.96 of the time; other buckets and digits no less.
+17 to find buckets, 10 to move there, 21 to sort within. NumPy took 19: it compresses vectors of
+keys, where here each takes some 40 cycles as a number by itself. To compare vectors of keys with
+all splitters, not by way of a tree, took 0.96 of the time; other buckets and digits no less.
 """
 
 from __future__ import annotations
