@@ -159,19 +159,14 @@ class Lines:
     @function
     def start(self, line: Any) -> Any:
         """The element of its row with which a line begins, below `step`."""
-        return _start_of(line, self.step, self.inner)
+        if self.step is None:
+            return 0
+        return line % self.step if self.inner is None else line // self.inner % self.step
 
     @function
     def place(self, a: Any, start: Any) -> Any:
         """Which element of its row element `a` of a line is that begins with another."""
         return a if self.step is None else a * self.step + start
-
-
-@function
-def _start_of(line: Any, step: Any, inner: Any) -> Any:
-    if step is None:
-        return 0
-    return line % step if inner is None else line // inner % step
 
 
 @dataclass(frozen=True)
@@ -281,7 +276,7 @@ class Target(Lines):
     @function
     def start_in(self, line: Any) -> Any:
         """The element of the row that was read with which a line begins."""
-        return _start_of(line, self.step_in, self.inner)
+        return replace(self, step=self.step_in).start(line)
 
     @function
     def turn(self, start: Any, k: Any) -> Any:

@@ -28,18 +28,15 @@ def cosine(k: int, n: int) -> float:
         return cosine(n - k, n)  # type: ignore[no-any-return]
     if 4 * k > n:
         return -cosine(n - 2 * k, 2 * n)  # type: ignore[no-any-return]
-    return sine(n - 4 * k, 4 * n) if 8 * k > n else math.cos(2 * math.pi * k / n)
+    if 8 * k > n:
+        return math.sin(2 * math.pi * (n - 4 * k) / (4 * n))
+    return math.cos(2 * math.pi * k / n)
 
 
 @function
 def sine(k: int, n: int) -> float:
-    """``sin(2 pi k / n)``, see `cosine`."""
-    k = k % n
-    if 2 * k > n:
-        return -sine(n - k, n)  # type: ignore[no-any-return]
-    if 4 * k > n:
-        return sine(n - 2 * k, 2 * n)  # type: ignore[no-any-return]
-    return cosine(n - 4 * k, 4 * n) if 8 * k > n else math.sin(2 * math.pi * k / n)
+    """``sin(2 pi k / n)``, the cosine a quarter of the circle away."""
+    return cosine(n - 4 * k, 4 * n)  # type: ignore[no-any-return]
 
 
 @function
@@ -59,11 +56,7 @@ def rotated(z: Any, k: int, n: int) -> Any:
 @function
 def smallest_factor(n: int) -> int:
     """The smallest prime factor of a number below 25."""
-    if n % 2 == 0:
-        return 2
-    if n > 3 and n % 3 == 0:
-        return 3
-    return n
+    return 2 if n % 2 == 0 else 3 if n % 3 == 0 else n
 
 
 @function
