@@ -9,7 +9,7 @@ from portable import lang as kl
 from portable.lang.function import function
 from portable.primitives.maps.elementwise_kernel import product_of, unravelled
 
-__all__ = ["Section", "Sections", "own_section"]
+__all__ = ["Section", "Sections", "section_at"]
 
 
 @dataclass(frozen=True)
@@ -26,6 +26,8 @@ class Section:
         Where it begins and ends.
     inside : bool
         Whether there is such a row.
+    row : int
+        How many rows come before.
     """
 
     outer: Any
@@ -33,6 +35,7 @@ class Section:
     first: Any
     stop: Any
     inside: Any
+    row: Any
 
 
 @dataclass(frozen=True)
@@ -63,15 +66,15 @@ class Sections:
         row = group // sections * self.tall + kl.local_id(0) // self.width
         first = s * self.size
         stop = kl.minimum(first + self.size, length)
-        return Section(unravelled(row, lead), s, first, stop, row < product_of(lead))
+        return Section(unravelled(row, lead), s, first, stop, row < product_of(lead), row)
 
 
 @function
-def own_section(x: Any, SIZE: Any) -> Any:
-    """The section of so many elements that this work-item does, where each does one by itself."""
-    lead, length = x.shape[: x.ndim - 1], x.shape[x.ndim - 1]
+def section_at(x: Any, SIZE: Any, number: Any) -> Any:
+    """The section of so many elements that comes `number`-th, each row's one after the other."""
+    *lead, length = x.shape
     sections = kl.cdiv(length, SIZE)
-    row, s = kl.global_id(0) // sections, kl.global_id(0) % sections
+    row, s = number // sections, number % sections
     first = s * SIZE
     stop = kl.minimum(first + SIZE, length)
-    return Section(unravelled(row, lead), s, first, stop, row < product_of(lead))
+    return Section(unravelled(row, lead), s, first, stop, row < product_of(lead), row)

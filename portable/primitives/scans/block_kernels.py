@@ -126,13 +126,18 @@ class Blocks:
 def scan_blocks_in_turn(x: Any, state: Any, out: Any, *, BLOCKS: Any) -> None:
     """Running totals of the last axis, in blocks for which work-items draw.
 
-    `state` has a word for the tickets and, for each block, one for each piece of 32 bits of a
-    number; it holds zeros before the first launch and stays as it is until the next over as many
-    blocks by as many work-items.
+    Parameters
+    ----------
+    x, out : array
+        What is read and written.
+    state : array of uint64
+        A word for the tickets, and for each block one for each 32 bits of a total: zeros before
+        the first launch, then what the last one over as many blocks and work-items left.
+    BLOCKS : Blocks
+        How rows are cut.
     """
     MERGE, BLOCK = BLOCKS.merge, BLOCKS.size
-    lead = x.shape[: x.ndim - 1]
-    length = x.shape[x.ndim - 1]
+    *lead, length = x.shape
     blocks = kl.cdiv(length, BLOCK)
     total = product_of(lead) * blocks
     # Each work-item draws a ticket at first, and one more for each block that it gets.
@@ -173,12 +178,16 @@ def scan_blocks_in_turn(x: Any, state: Any, out: Any, *, BLOCKS: Any) -> None:
 def scan_rows(x: Any, out: Any, *, BLOCKS: Any, ROWS: int) -> None:
     """Running totals of the last axis: a work-item sweeps over each of `ROWS` rows.
 
-    In blocks, which are whole vectors, so that sums are rounded less.
+    Parameters
+    ----------
+    x, out : array
+        What is read and written.
+    BLOCKS : Blocks
+        How rows are cut, into whole vectors, so that sums are rounded less.
     """
     MERGE, BLOCK = BLOCKS.merge, BLOCKS.size
     kl.static_assert(BLOCK % MERGE.lanes == 0, "blocks are whole vectors")
-    lead = x.shape[: x.ndim - 1]
-    length = x.shape[x.ndim - 1]
+    *lead, length = x.shape
     first = kl.global_id(0) * ROWS
     for row in range(first, kl.minimum(first + ROWS, product_of(lead))):
         outer = unravelled(row, lead)

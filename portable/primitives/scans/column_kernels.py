@@ -76,8 +76,7 @@ def scan_columns(x: Any, starts: Any, out: Any, *, SCAN: Any) -> None:
         How it is done.
     """
     MERGE, STRIP = SCAN.merge, SCAN.strip
-    lead = x.shape[: x.ndim - 1]
-    length = x.shape[x.ndim - 1]
+    *lead, length = x.shape
     sections = kl.cdiv(length, SCAN.section)
     rows = product_of(lead)
     strips = kl.cdiv(rows, MERGE.lanes * STRIP)

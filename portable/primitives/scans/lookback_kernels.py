@@ -165,17 +165,24 @@ class LookBack:
 def scan_in_turn(x: Any, state: Any, out: Any, *, LOOK: Any, SHIFT: int) -> None:
     """Running totals of the last axis, in tiles for which workgroups draw tickets.
 
-    `state` has a word for the tickets and, for each tile, one for each piece of 32 bits of a
-    number; it holds zeros before the first launch and stays as it is until the next over as many
-    tiles by as many workgroups. `SHIFT` is 1 where the first element of `out` is the total of
-    nothing.
+    Parameters
+    ----------
+    x, out : array
+        What is read and written.
+    state : array of uint64
+        A word for the tickets, and for each tile one for each 32 bits of a total: zeros before the
+        first launch, then what the last one over as many tiles and workgroups left.
+    LOOK : LookBack
+        How tiles are held, and how many are looked at.
+    SHIFT : int
+        1 where the first element of `out` is the total of nothing.
     """
     TILE, MERGE = LOOK.tile, LOOK.tile.merge
     kl.static_assert(TILE.width % _PARTS == 0, "blocks of tiles are cut into equal parts")
     kl.static_assert(TILE.width >= LOOK.span * _PARTS, "each part has a work-item")
-    lead = x.shape[: x.ndim - 1]
+    *lead, length = x.shape
     VECTORS, WINDOW = padded(TILE.strips * TILE.width, TILE.strips), padded(TILE.width, _BANKS)
-    tiles = kl.cdiv(x.shape[x.ndim - 1], TILE.size)
+    tiles = kl.cdiv(length, TILE.size)
     total = product_of(lead) * tiles
     buffer = kl.local((TILE.size,), x.dtype)
     totals = kl.local((max(VECTORS, LOOK.span * WINDOW),), MERGE.kind)

@@ -114,16 +114,21 @@ class Strip:
 def scan_strips_in_turn(x: Any, state: Any, out: Any, *, STRIP: Any, SHIFT: int) -> None:
     """Running totals of the last axis, neighbours lying along another, in tiles.
 
-    A workgroup has an even number of rows of work-items: half as many tiles are looked at. `state`
-    has a word for the tickets, and for each tile and column two for each piece of 32 bits of a
-    number; it holds zeros before the first launch and stays as it is until the next over as many
-    tiles by as many workgroups. `SHIFT` is 1 where the first element of `out` is the total of
-    nothing.
+    Parameters
+    ----------
+    x, out : array
+        What is read and written.
+    state : array of uint64
+        A word for the tickets, and for each tile and column two for each 32 bits of a total: zeros
+        before the first launch, then what the last one over as many tiles and workgroups left.
+    STRIP : Strip
+        How tiles are held, by an even number of rows of work-items; half as many are looked at.
+    SHIFT : int
+        1 where the first element of `out` is the total of nothing.
     """
     MERGE, TALL, DEPTH = STRIP.merge, STRIP.tall, STRIP.depth
     kl.static_assert(TALL >= 2 and TALL % 2 == 0, "two rows of work-items look at each tile above")
-    lead = x.shape[: x.ndim - 1]
-    length = x.shape[x.ndim - 1]
+    *lead, length = x.shape
     columns = product_of(lead)
     strips = kl.cdiv(columns, STRIP.columns)
     total = strips * kl.cdiv(length, TALL * DEPTH)

@@ -18,7 +18,7 @@ from portable.lang.function import function
 from portable.lang.kernel import kernel
 from portable.primitives.maps.elementwise_kernel import product_of, unravelled
 from portable.primitives.reductions.merging import folded
-from portable.primitives.reductions.sections import own_section
+from portable.primitives.reductions.sections import section_at
 from portable.primitives.sorts.keys import Order
 from portable.primitives.sorts.lines import Line
 
@@ -40,7 +40,7 @@ def mixed(k: Any) -> Any:
 
 @kernel
 def draw_samples(x: Any, out: Any) -> None:
-    """Elements of each row, one from each of as many parts as `out` is long."""
+    """Elements of the rows of `x`, one from each of as many parts as those of `out` are long."""
     k = kl.global_id(0)
     if k < product_of(out.shape):
         at = unravelled(k, out.shape)
@@ -105,11 +105,24 @@ class Splitters:
 def count_buckets(
     x: Any, samples: Any, counts: Any, buckets: Any, *, SPLITTERS: Any, SECTION: int, LANES: int
 ) -> None:
-    """``counts[..., b, s]``: how many elements of section `s` are of bucket `b`.
+    """Finds the buckets of elements, and counts them in sections of the last axis.
 
-    ``buckets`` says of which each is, ``samples`` are sorted.
+    Parameters
+    ----------
+    x : array
+        The elements, as `Order` takes them.
+    samples : array
+        Some of them for each row, sorted.
+    counts : array
+        ``counts[..., b, s]``: how many elements of section `s` are of bucket `b`.
+    buckets : array
+        Of which bucket each element is.
+    SPLITTERS : Splitters
+        What divides them.
+    SECTION, LANES : int
+        Elements of a section; more than one lane where vectors of `x` may be loaded.
     """
-    section = own_section(x, SECTION)
+    section = section_at(x, SECTION, kl.global_id(0))
     if section.inside:
         outer = section.outer
         tree = kl.private((2 * SPLITTERS.count,), SPLITTERS.order.key(x[*outer, 0]).dtype)
@@ -135,8 +148,20 @@ def count_buckets(
 def place_in_buckets(
     x: Any, buckets: Any, starts: Any, out: Any, *, COUNT: int, SECTION: int
 ) -> None:
-    """Moves elements to `COUNT` buckets of a `Line`, where each section's begin at `starts`."""
-    section = own_section(x, SECTION)
+    """Moves elements to `COUNT` buckets.
+
+    Parameters
+    ----------
+    x, buckets : array
+        The elements, and of which bucket each is.
+    starts : array
+        ``starts[..., b, s]``: where the elements of section `s` begin in bucket `b`.
+    out : Line
+        The result.
+    COUNT, SECTION : int
+        How many buckets there are, and elements of a section.
+    """
+    section = section_at(x, SECTION, kl.global_id(0))
     if section.inside:
         outer, to = section.outer, out.row(section.outer)
         places = kl.private((COUNT,), starts.dtype)
@@ -291,18 +316,25 @@ class Sorting:
 def sort_parts(x: Any, starts: Any, out: Any, spare: Any, *, SORTING: Any) -> None:
     """Sorts rows of `x` into those of `out`, or without `x` the even buckets of those of `out`.
 
-    `starts` are as `place_in_buckets` takes them, None for whole rows; `out` and `spare` are of
-    class `Line`.
+    Parameters
+    ----------
+    x : array or None
+        What is sorted.
+    starts : array or None
+        As `place_in_buckets` takes them; None for whole rows.
+    out, spare : Line
+        The result, and as much room.
+    SORTING : Sorting
+        How a part is sorted.
     """
-    shape = out.elements.shape
-    lead = shape[: len(shape) - 1]
+    *lead, length = out.elements.shape
     buckets = 1 if starts is None else starts.shape[starts.ndim - 2] // 2
     item = kl.global_id(0)
     if item < product_of(lead) * buckets:
         outer = unravelled(item // buckets, lead)
         target, between = out.row(outer), spare.row(outer)
         source = target if x is None else Line(x, None, outer)
-        first, stop = kl.cast(0, item.dtype), kl.cast(shape[len(shape) - 1], item.dtype)
+        first, stop = kl.cast(0, item.dtype), kl.cast(length, item.dtype)
         if starts is not None:
             bucket = item % buckets * 2
             first = kl.cast(starts[*outer, bucket, 0], item.dtype)

@@ -7,7 +7,7 @@ from typing import Any
 from portable import lang as kl
 from portable.lang.function import function
 from portable.lang.kernel import kernel
-from portable.primitives.reductions.sections import own_section
+from portable.primitives.reductions.sections import section_at
 
 __all__ = ["merge_runs", "search", "sort_runs"]
 
@@ -37,8 +37,11 @@ def sorts_before(x: Any, y: Any, KIND: Any, DESCENDING: Any) -> Any:
 
 @kernel
 def sort_runs(x: Any, out: Any, *, RUN: int, KIND: str, DESCENDING: bool) -> None:
-    """Sorts runs of `RUN` elements of the last axis by insertion into a `Line`."""
-    own = own_section(x, RUN)
+    """Sorts runs of `RUN` elements of the last axis of `x` by insertion into the `Line` `out`.
+
+    `KIND` is that of the dtype: b, c or f, or any other where ``<`` is the order.
+    """
+    own = section_at(x, RUN, kl.global_id(0))
     if own.inside:
         line = out.row(own.outer)
         for i in range(own.first, own.stop):
@@ -56,12 +59,21 @@ def sort_runs(x: Any, out: Any, *, RUN: int, KIND: str, DESCENDING: bool) -> Non
 
 @kernel
 def merge_runs(given: Any, made: Any, run: Any, piece: Any, *, KIND: str, DESCENDING: bool) -> None:
-    """Merges pairs of sorted runs of a `Line`, each work-item `piece` elements of the result.
+    """Merges pairs of sorted runs of the last axis.
 
     Where a piece begins in both runs is found by binary search ("merge path", Green, McColl and
-    Bader, 2012). `piece` divides ``2 * run``.
+    Bader, 2012).
+
+    Parameters
+    ----------
+    given, made : Line
+        What is read and written.
+    run, piece : int
+        Elements of a run, and of a work-item's part of the result, which divides ``2 * run``.
+    KIND, DESCENDING
+        As of `sort_runs`.
     """
-    own = own_section(given.elements, piece)
+    own = section_at(given.elements, piece, kl.global_id(0))
     if own.inside:
         line, out, start = given.row(own.outer), made.row(own.outer), own.first
         length = given.elements.shape[given.elements.ndim - 1]
@@ -93,7 +105,7 @@ def merge_runs(given: Any, made: Any, run: Any, piece: Any, *, KIND: str, DESCEN
 
 @kernel
 def search(table: Any, values: Any, out: Any, *, AFTER: bool) -> None:
-    """Where each value belongs in a sorted table."""
+    """Where each value belongs in a sorted table: before its equals, or `AFTER` them."""
     i = kl.global_id(0)
     if i < values.shape[0]:
         value = values[i]
