@@ -98,10 +98,7 @@ class Blocks:
 
     @function
     def before_block(self, x: Any, board: Any, outer: Any, row: Any, block: Any) -> Any:
-        """The row's total before a block, if need be from the last one published.
-
-        `row` is the slot of the row's first block.
-        """
+        """The total before a block, if need be from the last published one since number `row`."""
         words = kl.private((self.merge.kind.itemsize // 4,), kl.u64)
         total = self.merge.nothing()
         known = block

@@ -50,10 +50,7 @@ class LookBack:
 
     @function
     def gathered(self, board: Any, row: Any, first: Any, tile: Any, window: Any) -> None:
-        """Waits for the totals of the tiles from `first` to `tile`, as many as are looked at.
-
-        `row` is the number of the row's first tile.
-        """
+        """Waits for the totals from tile `first` to `tile` of the row that begins at number `row`."""
         KIND, WIDTH = self.tile.merge.kind, self.tile.width
         PIECES = KIND.itemsize // 4
         item = kl.local_id(0)
@@ -92,10 +89,7 @@ class LookBack:
     def before_tile(
         self, board: Any, row: Any, tile: Any, known: Any, base: Any, window: Any, parts: Any
     ) -> Any:
-        """The row's total before a tile; also how many blocks are `known`, and their total.
-
-        Those before are `base`.
-        """
+        """The row's total before a tile; how many blocks are `known` by now, and their total."""
         carried = base
         first = known * self.tile.width
         while first < tile:

@@ -259,10 +259,7 @@ class Sorting:
 
     @function
     def by_insertion(self, line: Any, first: Any, stop: Any) -> Any:
-        """Moves each element to its place among those before it, unless that takes many moves.
-
-        Returns whether all are in order.
-        """
+        """Moves elements to their places among those before; False if that takes many moves."""
         left = (stop - first) * _MOST_MOVES
         i = first + 1
         while (i < stop) & (left > 0):

@@ -146,10 +146,7 @@ class Tile:
 
     @function
     def order_notes(self, notes: Any, line: Any) -> None:
-        """Leaves in `line` the notes of all work-items in the order of their digits.
-
-        `notes` are this work-item's, of neighbours. A barrier comes before and after.
-        """
+        """Leaves in `line` the notes of all work-items in the order of digits; barriers around."""
         self.order_by(notes, line, DIGIT_AT)
         for k in kl.range(self.each, unroll=-1):
             notes[k] = line[kl.local_id(0) * self.each + k]
