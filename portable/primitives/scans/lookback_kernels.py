@@ -50,7 +50,7 @@ class LookBack:
 
     @function
     def gathered(self, board: Any, row: Any, first: Any, tile: Any, window: Any) -> None:
-        """Waits for the totals from tile `first` to `tile` of the row that begins at number `row`."""
+        """Waits for the totals from tile `first` to `tile` of the row that begins at `row`."""
         KIND, WIDTH = self.tile.merge.kind, self.tile.width
         PIECES = KIND.itemsize // 4
         item = kl.local_id(0)

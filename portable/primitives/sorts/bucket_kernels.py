@@ -194,32 +194,14 @@ class Sorting:
 
     @function
     def digits_of(self, elements: Any, part: Any, lowest: Any, shift: Any) -> Any:
-        """Two digits of how far keys are above another, from bit `shift` on."""
+        """Two digits of how far keys are above another, from bit `shift` on.
+
+        The second one's follow the greatest of the first.
+        """
         above = (self.order.part(elements, part) - lowest) >> shift
         mask = (1 << self.digit) - 1
         high = above >> kl.cast(self.digit, lowest.dtype)
-        return kl.cast(above & mask, kl.i32), kl.cast(high & mask, kl.i32)
-
-    @function
-    def count(self, line: Any, i: Any, lanes: Any, counts: Any, key: Any) -> None:
-        """Counts both digits of some elements."""
-        low, high = self.digits_of(line.some(i, lanes), *key)
-        for lane in kl.static_range(lanes):
-            counts[low[lane]] = counts[low[lane]] + 1
-            above = high[lane] + (1 << self.digit)
-            counts[above] = counts[above] + 1
-
-    @function
-    def move(
-        self, line: Any, out: Any, i: Any, lanes: Any, places: Any, HIGH: Any, key: Any
-    ) -> None:
-        """Moves some elements to where the next of their digit belongs."""
-        elements = line.some(i, lanes)
-        digits = self.digits_of(elements, *key)[HIGH] + (HIGH << self.digit)
-        for lane in kl.static_range(lanes):
-            place = places[digits[lane]]
-            places[digits[lane]] = place + 1
-            out.put(place, elements[lane], line.was(i + lane))
+        return kl.cast(above & mask, kl.i32), kl.cast(high & mask, kl.i32) + (1 << self.digit)
 
     @function
     def by_two_digits(
@@ -231,7 +213,10 @@ class Sorting:
         for d in range(2 * RADIX):
             places[d] = kl.cast(0, first.dtype)
         for i, lanes in kl.vector_range(first, stop, lanes=self.lanes):
-            self.count(source, i, lanes, places, key)
+            both = self.digits_of(source.some(i, lanes), *key)
+            for lane in kl.static_range(lanes):
+                for digits in both:
+                    places[digits[lane]] += 1
         below, below_high = first, first
         for d in range(RADIX):
             count, count_high = places[d], places[RADIX + d]
@@ -240,7 +225,12 @@ class Sorting:
         for HIGH in kl.static_range(2):
             line, to = (spare, out) if HIGH else (source, spare)
             for i, lanes in kl.vector_range(first, stop, lanes=self.lanes):
-                self.move(line, to, i, lanes, places, HIGH, key)
+                elements = line.some(i, lanes)
+                digits = self.digits_of(elements, *key)[HIGH]
+                for lane in kl.static_range(lanes):
+                    place = places[digits[lane]]
+                    places[digits[lane]] = place + 1
+                    to.put(place, elements[lane], line.was(i + lane))
 
     @function
     def ordered_from(self, line: Any, i: Any, stop: Any) -> Any:
