@@ -5,8 +5,7 @@ technical report NVR-2016-002. A strip of neighbouring columns is cut into tiles
 out in order, all strips' first tiles before their second ones. A workgroup says what the columns of
 its tile come to, reads the same of the tiles above up to one whose totals from the top are known,
 adds these up, and says its own totals from the top. They are added up from the top in either case,
-so that results do not depend on timing. As in `lookback_kernels`, numbers are published in words
-with a mark, so that atomics need no order.
+so that results do not depend on timing.
 """
 
 from __future__ import annotations
