@@ -26,8 +26,6 @@ class Section:
         Where it begins and ends.
     inside : bool
         Whether there is such a row.
-    row : int
-        How many rows come before.
     """
 
     outer: Any
@@ -35,7 +33,6 @@ class Section:
     first: Any
     stop: Any
     inside: Any
-    row: Any
 
 
 @dataclass(frozen=True)
@@ -66,7 +63,7 @@ class Sections:
         row = group // sections * self.tall + kl.local_id(0) // self.width
         first = s * self.size
         stop = kl.minimum(first + self.size, length)
-        return Section(unravelled(row, lead), s, first, stop, row < product_of(lead), row)
+        return Section(unravelled(row, lead), s, first, stop, row < product_of(lead))
 
 
 @function
@@ -77,4 +74,4 @@ def section_at(x: Any, SIZE: Any, number: Any) -> Any:
     row, s = number // sections, number % sections
     first = s * SIZE
     stop = kl.minimum(first + SIZE, length)
-    return Section(unravelled(row, lead), s, first, stop, row < product_of(lead), row)
+    return Section(unravelled(row, lead), s, first, stop, row < product_of(lead))
