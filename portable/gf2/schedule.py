@@ -56,7 +56,8 @@ def run_stripes(
 
     Stripe g is held by member ``(g - first) % size``. While the pivots of a stripe travel, those
     of the stripe before are applied to all but the next one, which goes first. Alone a member waits
-    for nobody, and applies pivots to all stripes at once.
+    for nobody, and applies pivots to all stripes at once. Pivots' rows are brought up to date once
+    where what is told waits for no kernel, else for the next stripe first.
 
     Parameters
     ----------
@@ -84,14 +85,21 @@ def run_stripes(
         if member.size > 1:
             arriving = told.start_broadcast(stripe % 2, root)
         if stripe > first and member.size > 1:
-            # Its small first launch lets the broadcast in, which finds no room beside its second.
-            work.follow(stripe - 1, stripe + 1, last)
+            if not told.direct:
+                # A small launch lets the broadcast in, which finds no room beside a large one.
+                work.solve(stripe - 1, stripe + 1, last)
+            work.add(stripe - 1, stripe + 1, last)
         if arriving is not None:
             arriving.wait()
             if member.rank != root:
                 work.place(stripe)
+        if told.direct:
+            work.solve(stripe, stripe + 1, last)
         if (root + 1) % member.size == member.rank:
-            work.follow(stripe, stripe + 1, last if member.size == 1 else min(stripe + 2, last))
+            end = last if member.size == 1 else min(stripe + 2, last)
+            if not told.direct:
+                work.solve(stripe, stripe + 1, end)
+            work.add(stripe, stripe + 1, end)
         if follow is not None:
             work.layout.device.synchronize()
             follow(stripe + 1)

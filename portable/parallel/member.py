@@ -57,10 +57,13 @@ class Opened(NamedTuple):
     start_broadcast : callable
         Takes the number of a part and the root, and begins a broadcast of that part as
         `Member.start_broadcast` does, with the same root for all. It is not for `Member.replay`.
+    direct : bool
+        Whether it goes straight into others' memory, which waits for no kernel to end.
     """
 
     array: Any
     start_broadcast: Callable[[int, int], Transfer]
+    direct: bool
 
 
 class Kept(NamedTuple):
@@ -291,7 +294,7 @@ class Member:
             kept = Kept(form, array, self._writer(_cut(array, parts)))
             if kept.writer is not None:
                 self._kept[name] = kept
-        return Opened(kept.array, partial(self._start_part, kept))
+        return Opened(kept.array, partial(self._start_part, kept), kept.writer is not None)
 
     def _start_part(self, kept: Kept, number: int, root: int) -> Transfer:
         """Begins a broadcast of a part of an opened array."""

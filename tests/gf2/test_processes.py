@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,11 +12,13 @@ from portable import gf2
 from portable.backend import Device
 from portable.errors import DataError
 from portable.gf2.eliminate import checked_leads
+from portable.gf2.elimination import Elimination
 from portable.gf2.layout import Order
 from portable.gf2.made_up import random_problem
 from portable.gf2.shared_out import Shares, eliminated_together
 from portable.gf2.tuning import Shape
 from portable.parallel import Member, group
+from portable.parallel.member import Opened
 from tests.support.mpi import run_processes
 
 _SHAPES = [Shape(4, 2, 2, (1, 1), 64, 64), Shape(4, 2, 1, (2, 16), 16, 32)]
@@ -40,6 +43,36 @@ def test_each_holds_some_stripes(size: int, shape: Shape) -> None:
     assert gf2.BitMatrix.from_words(words, 700, device="cpu") == expected.rows
     for _, promoted in found:
         np.testing.assert_array_equal(promoted, expected.promoted)
+
+
+def test_pivots_are_brought_up_to_date_once_where_telling_waits_for_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    eliminators, rows = random_problem(330, 150, 20, device="simulator")
+    order, leads, shape = Order(330, backward=True), checked_leads(eliminators), _SHAPES[1]
+    shares, solved = Shares.whole(order, shape.width, 2), []
+    opened, solve = Member.opened, Elimination.solve
+
+    def direct(*args: Any, **settings: Any) -> Opened:
+        return opened(*args, **settings)._replace(direct=True)
+
+    def counted(work: Elimination, stripe: int, first: int, last: int) -> None:
+        solved.append((work.layout.held[0], stripe))
+        solve(work, stripe, first, last)
+
+    monkeypatch.setattr(Member, "opened", direct)
+    monkeypatch.setattr(Elimination, "solve", counted)
+
+    def work(member: Member) -> np.ndarray:
+        own = shares.words(member.rank)
+        held, given = (x.to_words()[:, own] for x in (eliminators, rows))
+        return eliminated_together(held, given, leads, shares, member, shape=shape)[0]
+
+    words = shares.joined(group(["simulator"] * 2).run(work))
+    found = gf2.BitMatrix.from_words(words, 330, device="simulator")
+    assert sorted(solved) == [(rank, stripe) for rank in range(2) for stripe in range(3)]
+    monkeypatch.undo()
+    assert found == gf2.eliminate(eliminators, rows).rows
 
 
 @pytest.mark.parametrize("others", [[], ["simulator"]], ids=["alike", "different"])
