@@ -26,6 +26,8 @@ class Section:
         Where it begins and ends.
     inside : bool
         Whether there is such a row.
+    row : int
+        How many rows come before.
     """
 
     outer: Any
@@ -33,6 +35,7 @@ class Section:
     first: Any
     stop: Any
     inside: Any
+    row: Any
 
 
 @dataclass(frozen=True)
@@ -63,7 +66,7 @@ class Sections:
         row = group // sections * self.tall + kl.local_id(0) // self.width
         first = s * self.size
         stop = kl.minimum(first + self.size, length)
-        return Section(unravelled(row, lead), s, first, stop, row < product_of(lead))
+        return Section(unravelled(row, lead), s, first, stop, row < product_of(lead), row)
 
 
 @function
@@ -74,4 +77,4 @@ def section_at(x: Any, SIZE: Any, number: Any) -> Any:
     row, s = number // sections, number % sections
     first = s * SIZE
     stop = kl.minimum(first + SIZE, length)
-    return Section(unravelled(row, lead), s, first, stop, row < product_of(lead))
+    return Section(unravelled(row, lead), s, first, stop, row < product_of(lead), row)

@@ -17,6 +17,7 @@ from portable import lang as kl
 from portable.lang.function import function
 from portable.lang.kernel import kernel
 from portable.primitives.maps.elementwise_kernel import unravelled
+from portable.primitives.reductions.sections import section_at
 from portable.primitives.sorts.keys import DIGIT_BITS, RADIX
 from portable.primitives.sorts.tile_order import DIGIT_AT, note_of, place_in
 
@@ -115,32 +116,28 @@ def count_by_workgroup(x: Any, counts: Any, shift: Any, *, COUNTING: Any, ORDER:
     ORDER : Order
         How elements become keys.
     """
-    SECTION, AHEAD, WIDTH = COUNTING.section, COUNTING.ahead, COUNTING.width
-    sections = kl.cdiv(x.shape[x.ndim - 1], SECTION)
-    row, s = kl.group_id(0) // sections, kl.group_id(0) % sections
-    outer = unravelled(row, x.shape[: x.ndim - 1])
-    stop = kl.minimum(s * SECTION + SECTION, x.shape[x.ndim - 1])
-    item = kl.local_id(0)
+    AHEAD, WIDTH = COUNTING.ahead, COUNTING.width
+    own, item = section_at(x, COUNTING.section, kl.group_id(0)), kl.local_id(0)
     found = kl.local((COUNTING.digits * RADIX,), kl.i32)
     for j in range(item, COUNTING.digits * RADIX, WIDTH):
         found[j] = 0
     kl.barrier()
     mine = kl.private((AHEAD,), x.dtype.register)
-    for begin in range(s * SECTION + item, stop, AHEAD * WIDTH):
+    for begin in range(own.first + item, own.stop, AHEAD * WIDTH):
         for k in kl.range(AHEAD, unroll=-1):
-            if begin + k * WIDTH < stop:
-                mine[k] = x[*outer, begin + k * WIDTH]
+            if begin + k * WIDTH < own.stop:
+                mine[k] = x[*own.outer, begin + k * WIDTH]
         for k in kl.range(AHEAD, unroll=-1):
-            if begin + k * WIDTH < stop:
+            if begin + k * WIDTH < own.stop:
                 for p in kl.range(COUNTING.digits, unroll=-1):
                     d = ORDER.digit(mine[k], shift + p * DIGIT_BITS)
                     kl.atomic_add(found, p * RADIX + d, 1, scope="workgroup")
     kl.barrier()
     for j in range(item, COUNTING.digits * RADIX, WIDTH):
         if counts.ndim == 3:
-            counts[row, j, s] = found[j]
+            counts[own.row, j, own.number] = found[j]
         elif found[j] > 0:
-            kl.atomic_add(counts, (row, j), kl.cast(found[j], counts.dtype))
+            kl.atomic_add(counts, (own.row, j), kl.cast(found[j], counts.dtype))
 
 
 @function
@@ -214,18 +211,18 @@ class _Digits:
             self.ends[self.line[self.valid - 1] >> DIGIT_AT] = self.valid
 
     @function
-    def find_ways(self, ways: Any, row: Any, place: Any, number: Any, TILE: Any) -> None:
+    def find_ways(self, ways: Any, own: Any, number: Any, TILE: Any) -> None:
         """How far elements go from their places in the line, left in `starts`; barriers around."""
         self.mark(TILE.each)
         kl.barrier()
         for d in range(kl.local_id(0), RADIX, TILE.width):
             inside = self.starts[d]
             if ways.state is None:
-                self.starts[d] = ways.begins[row, d, place] - inside
+                self.starts[d] = ways.begins[own.row, d, own.number] - inside
             else:
                 count = self.ends[d] - kl.cast(inside, kl.i32)
-                before = looked_back(ways.state, number, place, d, count)
-                begin = ways.begins[row, d] + kl.cast(before, ways.begins.dtype)
+                before = looked_back(ways.state, number, own.number, d, count)
+                begin = ways.begins[own.row, d] + kl.cast(before, ways.begins.dtype)
                 self.starts[d] = begin - inside
         kl.barrier()
 
@@ -253,7 +250,6 @@ def place_by_workgroup(
     """
     x, EACH, WIDTH = given.elements, TILE.each, TILE.width
     length = x.shape[x.ndim - 1]
-    tiles = kl.cdiv(length, TILE.size)
     item = kl.local_id(0)
     number = kl.group_id(0)
     ordered = kl.local((1,), kl.i32)
@@ -263,35 +259,33 @@ def place_by_workgroup(
             own_ticket = kl.cast(kl.atomic_add(ways.ticket, 0, 1), own_ticket.dtype)
             ordered[0] = 0
         number = kl.workgroup_uniform(own_ticket)
-    row, place = number // tiles, number % tiles
-    first = place * TILE.size
-    valid = kl.cast(kl.minimum(length - first, TILE.size), kl.i32)
-    outer = unravelled(row, x.shape[: x.ndim - 1])
-    source, to = given.row(outer), made.row(outer)
+    own = section_at(x, TILE.size, number)
+    valid = kl.cast(kl.minimum(length - own.first, TILE.size), kl.i32)
+    source, to = given.row(own.outer), made.row(own.outer)
     starts = kl.local((RADIX,), ways.begins.dtype)
     ends = kl.local((RADIX,), kl.i32)
-    tile = TILE.loaded(x, outer, first, valid)
+    tile = TILE.loaded(x, own.outer, own.first, valid)
     line = kl.local((TILE.room,), kl.u32)
     notes = kl.private((EACH,), kl.u32)
     in_order = False
     for d in range(item, RADIX, WIDTH):
         starts[d] = 0
         ends[d] = 0
-        if ways.state is not None and ways.is_only_digit(row, d, length):
+        if ways.state is not None and ways.is_only_digit(own.row, d, length):
             ordered[0] = 1
     kl.barrier()
     if ways.state is not None:
         in_order = kl.assume_uniform(ordered[0] == 1)
     if in_order:
         for i in kl.range(item, valid, WIDTH, unroll=AT_ONCE):
-            to.put(first + i, tile[i], source.was(first + i))
+            to.put(own.first + i, tile[i], source.was(own.first + i))
     else:
         for k in kl.range(EACH, unroll=-1):
             at = item * EACH + k
             notes[k] = note_of(tile[at], at, at < valid, shift, ORDER)
         TILE.order_notes(notes, line)
-        _Digits(starts, ends, line, valid).find_ways(ways, row, place, number, TILE)
+        _Digits(starts, ends, line, valid).find_ways(ways, own, number, TILE)
         for i in kl.range(item, valid, WIDTH, unroll=AT_ONCE):
             note = line[i]
             at, origin = starts[note >> DIGIT_AT] + kl.cast(i, starts.dtype), place_in(note)
-            to.put(at, tile[origin], source.was(first + origin))
+            to.put(at, tile[origin], source.was(own.first + origin))
