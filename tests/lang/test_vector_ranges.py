@@ -19,12 +19,15 @@ BOUNDS = [(0, 0), (0, 1), (0, 3), (0, 4), (1, 12), (3, 19), (5, 3), (19, 2), (7,
 
 @pt.kernel
 def visited(x, bounds, out, *, LANES):
-    """Twice each element, and how many lanes it was in; rounds from 11 on are left out."""
-    for row in range(out.shape[0]):
-        for i, lanes in kl.vector_range(bounds[row, 0], bounds[row, 1], lanes=LANES):
-            if i == 11:
+    """Twice each element, and how many lanes it was in; rounds from 11 on are left out.
+
+    The names are those of the translator's own parameters, with which users' must not be confused.
+    """
+    for node in range(out.shape[0]):
+        for over, kind in kl.vector_range(bounds[node, 0], bounds[node, 1], lanes=LANES):
+            if over == 11:
                 continue
-            kl.vstore(out, row, i, 2 * kl.vload(x, i, lanes=lanes) + 100 * lanes)
+            kl.vstore(out, node, over, 2 * kl.vload(x, over, lanes=kind) + 100 * kind)
 
 
 @pytest.mark.parametrize("lanes", [1, 4])

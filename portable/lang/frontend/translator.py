@@ -13,6 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from enum import Enum, auto
 from functools import lru_cache, partial
+from types import MappingProxyType
 from typing import Any, Final
 
 from portable.dtypes import DType
@@ -264,17 +265,22 @@ class Translator(BindingTranslator):
         return None
 
     def _run_time_loop(
-        self, node: ast.For, over: Range, name: str, kind: LoopKind = "dynamic", **more: Any
+        self,
+        node: ast.For,
+        over: Range,
+        name: str,
+        kind: LoopKind = "dynamic",
+        constants: Mapping[str, int] = MappingProxyType({}),
     ) -> None:
-        """One loop of the program: `name` counts, `more` names stand for constants."""
+        """One loop of the program: `name` counts, others stand for constants."""
         here = self.builder.location
         start, stop, step = self._bounds(over)
-        own = {name, *more}
+        own = {name, *constants}
         self._promote_in_loop(assigned(node.body) - own, counted(node.body))
         var = self.builder.bind(name, start.type)
         self._remember_loop(var, start.expr, stop.expr, step.expr)
         before = dict(self.frame.env)
-        self.frame.env = {**before, name: Value(var), **more}
+        self.frame.env = {**before, name: Value(var), **constants}
         with self.builder.block() as body:
             self._loop_body(node.body, kind)
         self._after_loop(before, here.line, own)
@@ -295,11 +301,11 @@ class Translator(BindingTranslator):
         if over.lanes > 1:
             middle = self._after_vectors(start, stop, over.lanes)
             vectors = Range(start, middle, over.lanes, unroll)
-            self._run_time_loop(node, vectors, name, "vectors", **{lanes: over.lanes})
+            self._run_time_loop(node, vectors, name, "vectors", {lanes: over.lanes})
             self._locate(node)
             seam.cross()
         rest = Range(middle, stop, 1, unroll)
-        self._run_time_loop(node, rest, name, "vectors", **{lanes: 1})
+        self._run_time_loop(node, rest, name, "vectors", {lanes: 1})
         self.builder.seams.pop()
 
     def _after_vectors(self, start: Value, stop: Value, lanes: int) -> Value:
