@@ -284,7 +284,22 @@ class Member:
         kind : dtype-like
         parts : int
             Into how many parts it is cut along the first axis, evenly.
+
+        Returns
+        -------
+        Opened
+            This member's array, which holds anything at first, and what begins broadcasts.
+
+        Raises
+        ------
+        ShapeError
+            If the first extent is no multiple of `parts`.
         """
+        if parts < 1 or shape[0] % parts:
+            raise ShapeError(
+                f"an array of shape {tuple(shape)} is not cut into {parts} even parts along its "
+                "first axis; give a first extent that `parts` divides"
+            )
         form = tuple(shape), dtype(kind).name, parts
         self._agree(f"opened {name}", form)
         kept = self._kept.get(name)

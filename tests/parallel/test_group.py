@@ -339,6 +339,13 @@ def test_all_members_write_into_others_memory_or_none(
         assert larger.shape == (4, 3)
 
 
+@pytest.mark.parametrize("parts", [0, 3])
+def test_an_opened_array_is_cut_evenly(monkeypatch: Any, parts: int) -> None:
+    _, devices = noting(monkeypatch)
+    with pytest.raises(ShapeError, match=rf"shape \(4, 2\) is not cut into {parts} even parts"):
+        parallel.group(devices).run(lambda member: member.opened("x", (4, 2), "int32", parts=parts))
+
+
 def test_transfers_have_arrived_when_all_have_enqueued_them(monkeypatch: Any) -> None:
     joined, devices = noting(monkeypatch)
 
