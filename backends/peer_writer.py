@@ -9,7 +9,7 @@ from portable.collectives import Writer
 from portable_backends.peer_copies import Places, copy
 from portable_backends.peer_signals import Signal, Signals
 
-__all__ = ["PeerWriter"]
+__all__ = ["PeerWriter", "awaited"]
 
 
 class PeerWriter(Writer):

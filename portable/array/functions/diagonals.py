@@ -13,7 +13,25 @@ __all__ = ["diagonal", "trace"]
 
 
 def diagonal(x: ArrayT, /, *, offset: int = 0) -> ArrayT:
-    """The diagonals of matrices, `offset` above the main one; a view."""
+    """The diagonals of matrices, a view.
+
+    Parameters
+    ----------
+    x : Array
+        Matrices in its last two dimensions.
+    offset : int
+        Which diagonal: so many above the main one.
+
+    Returns
+    -------
+    Array
+        With the diagonals along its last axis, empty where matrices have none so far away.
+
+    Raises
+    ------
+    ShapeError
+        For fewer than two dimensions.
+    """
     check_arrays("diagonal", x)
     if x.ndim < 2:
         raise ShapeError(f"diagonal takes matrices, not an array of shape {x.shape}")
