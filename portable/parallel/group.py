@@ -142,7 +142,7 @@ class Group:
 
     def _give_up(self) -> None:
         """Forgets what failed members abandoned, when no device writes into it any more."""
-        if any(self._kept):
+        if any(self._libraries or self._kept):
             for device in self.devices:
                 with suppress(PortableError):
                     device.synchronize()
