@@ -38,8 +38,6 @@ class Stage:
         Sweeps of a pack.
     every : int
         Steps between looks at the pack before, in vectors.
-    ahead : int
-        In the ring: turns, of a reflector each, that a block is asked for before it is needed.
 
     Raises
     ------
@@ -55,7 +53,6 @@ class Stage:
     items: int = 1
     sweeps: int = 1
     every: int = 1
-    ahead: int = 1
 
     def __post_init__(self) -> None:
         b, whole = self.bandwidth, self.reflector == self.bandwidth
@@ -73,13 +70,12 @@ class Stage:
                 tile = tile_shape(b, self.items // 2)
                 _require(self.items % 2 == 0 and tile is not None, "a sweep has two sub-groups")
                 _require(tile is None or tile.order == b, "blocks are whole parts of sub-groups")
-                _require(self.ahead >= 1, "a block is asked for before a step waits for it")
 
     def ring(self, pitch: int, top: int) -> Ring:
         """What the kernel of the ring is told, for a working storage laid out so."""
         tile = tile_shape(self.bandwidth, self.items // 2)
         assert tile is not None
-        return Ring(tile, self.sweeps, self.ahead, pitch, top)
+        return Ring(tile, self.sweeps, pitch, top)
 
     def item_shape(self, pitch: int, top: int) -> ItemShape:
         """What kernels of work-items are told, for a working storage laid out so."""

@@ -48,22 +48,19 @@ class Ring:
         How a sub-group holds a block; its order is the bandwidth.
     sweeps : int
         Sweeps of the pack.
-    ahead : int
-        Turns that a block is asked for before it is needed, at least 1.
     pitch, top : int
         Places of a column in the working storage, and the diagonal's.
     """
 
     tile: TileShape
     sweeps: int
-    ahead: int
     pitch: int
     top: int
 
     @property
     def slots(self) -> int:
         """Blocks that the ring has room for: one is asked for when another is done with."""
-        return (_APART * self.sweeps + self.ahead) // 2
+        return _APART * self.sweeps // 2 + 1
 
     @property
     def elements(self) -> int:
@@ -129,7 +126,6 @@ def ring_packs(w: Any, sync: Any, n: Any, *, RING: Ring) -> None:
     column ``1 + j B`` after its first row. It is needed in turn ``2 j - 1``, and read for the last
     time in turn ``2 j - 3 + 3 SWEEPS``, by the right reflector of that sweep.
     """
-    kl.static_assert(RING.ahead >= 1, "a turn waits for what none asked for")
     kl.static_assert(RING.tile.items == kl.sub_group_size(), "a block is a sub-group's")
     B, SWEEPS = RING.tile.order, RING.sweeps
     kind = kl.accumulator(w.dtype)
@@ -139,23 +135,19 @@ def ring_packs(w: Any, sync: Any, n: Any, *, RING: Ring) -> None:
     memory = Memory(w, ring, arrived, vectors)
     pack = pack_of(taken_pack(sync), n, RING)
 
-    member = kl.sub_group_id()
+    member = kl.sub_group_broadcast(kl.sub_group_id(), 0)
     sweep, upper = kl.minimum(member // 2, SWEEPS - 1), member % 2 == 1
     works = member < 2 * SWEEPS
     tile = own_tile(kind, RING.tile)
-    crew = kl.local_id(0) - RING.workers
-    loads = crew >= 0 and crew < _HALF
-    seen, loaded = kl.where(pack.number == 0, FINISHED, 0), 0
+    loads, publishes = member == 2 * SWEEPS, member == 2 * SWEEPS + 1
+    seen = kl.where(pack.number == 0, FINISHED, 0)
     if loads:
-        seen = awaited(sync, pack, seen, 0, RING)
-        begun = kl.minimum(RING.ahead // 2, pack.blocks - 1)
-        loaded = load_blocks(memory, pack, loaded, begun, seen, RING)
-    kl.bulk_wait(arrived[0], 0)
-    if member == 1:
-        first_row(memory, tile, hop_of(-1, 0, pack, n, works, RING), RING.tile)
-    for turn in range(pack.turns):
+        seen = load_block(memory, sync, pack, 0, seen, RING)
+    for turn in range(-1, pack.turns):
         needed = (turn + 1) // 2
-        if turn % 2 == 1 and needed < pack.blocks:
+        if turn % 2 == 0:
+            kl.barrier(sub_groups=2 * SWEEPS)
+        elif needed < pack.blocks:
             kl.bulk_wait(arrived[needed % RING.slots], needed // RING.slots % 2)
         else:
             kl.barrier()
@@ -165,17 +157,14 @@ def ring_packs(w: Any, sync: Any, n: Any, *, RING: Ring) -> None:
             right_reflectors(memory, tile, hop, upper, RING)
         else:
             left_reflectors(memory, tile, hop, upper, RING)
-        if loads:
-            coming = kl.minimum((turn + 1 + RING.ahead) // 2, pack.blocks - 1)
-            if loaded <= coming:
-                due = kl.minimum((turn + 2) // 2, coming)
-                seen = looked(sync, pack, seen, loaded, due, coming, RING)
-                loaded = load_blocks(memory, pack, loaded, coming, seen, RING)
-        done = turn + 1 - _APART * SWEEPS
-        if crew == _HALF and done >= 0 and done % 2 == 0:
-            publish(sync, pack.number, done // 2 + 1)
+        if turn % 2 == 1:
+            if loads and needed + 1 < pack.blocks:
+                seen = load_block(memory, sync, pack, needed + 1, seen, RING)
+            done = (turn - _APART * (SWEEPS - 1)) // 2
+            if publishes and done > 0:
+                publish(sync, pack.number, done)
     kl.barrier()
-    if crew == _HALF:
+    if publishes:
         publish(sync, pack.number, FINISHED)
 
 
@@ -204,50 +193,25 @@ def hop_of(number: Any, sweep: Any, pack: Any, n: Any, works: Any, RING: Ring) -
 
 
 @function
-def looked(sync: Any, pack: Any, seen: Any, loaded: Any, due: Any, coming: Any, RING: Ring) -> Any:
-    """The progress of the pack before after a look, if blocks up to `coming` need one.
+def load_block(memory: Any, sync: Any, pack: Any, block: Any, seen: Any, RING: Ring) -> Any:
+    """Starts copying a block into its slot when the pack before has come far enough.
 
-    As many looks as it takes while a block is due.
-    """
-    found = seen
-    if found < coming + 2:
-        found = kl.atomic_load(sync, pack.number, order="acquire")
-    if loaded <= due:
-        found = awaited(sync, pack, found, due, RING)
-    return found
-
-
-@function
-def awaited(sync: Any, pack: Any, seen: Any, block: Any, RING: Ring) -> Any:
-    """The progress of the pack before, last `seen`, when it has come to what a block needs."""
-    found = seen
-    while found < block + 2:
-        found = kl.atomic_load(sync, pack.number, order="acquire")
-    return found
-
-
-@function
-def load_blocks(memory: Any, pack: Any, loaded: Any, last: Any, seen: Any, RING: Ring) -> Any:
-    """Starts copying blocks into their slots, from `loaded` up to `last`; returns the next to load.
-
-    Those that the pack before is done with, having come as far as `seen`. Column by column where
-    the working storage has more places in each.
+    Column by column where the working storage has more places in each. Returns the progress of the
+    pack before, which was last `seen`.
     """
     w, ring, arrived, _ = memory
-    B, PITCH, lane = RING.tile.order, RING.pitch, kl.local_id(0) - RING.workers
-    block, free = loaded, kl.minimum(last, seen - 2)
-    while block <= free:
-        slot = block % RING.slots
-        column = pack.begin + block * B
-        if PITCH == 3 * B:
-            if lane == 0:
-                kl.bulk_copy(ring, (slot * B, 0), w, column * PITCH, 3 * B * B, arrived[slot])
-        else:
-            for c in range(lane, B, _HALF):
-                source = (column + c) * PITCH + RING.top - 2 * B
-                kl.bulk_copy(ring, (slot * B + c, 0), w, source, 3 * B, arrived[slot])
-        block += 1
-    return block
+    B, PITCH, lane = RING.tile.order, RING.pitch, kl.sub_group_local_id()
+    found, slot, column = seen, block % RING.slots, pack.begin + block * B
+    while found < block + 2:
+        found = kl.atomic_load(sync, pack.number, order="acquire")
+    if PITCH == 3 * B:
+        if lane == 0:
+            kl.bulk_copy(ring, (slot * B, 0), w, column * PITCH, 3 * B * B, arrived[slot])
+    else:
+        for c in range(lane, B, _HALF):
+            source = (column + c) * PITCH + RING.top - 2 * B
+            kl.bulk_copy(ring, (slot * B + c, 0), w, source, 3 * B, arrived[slot])
+    return found
 
 
 # -- reflectors ----------------------------------------------------------------------------------

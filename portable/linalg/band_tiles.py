@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from portable import lang as kl
 from portable.lang.function import function
-from portable.linalg.householder import mirror
+from portable.linalg.householder import mirror, mirror_beside
 from portable.linalg.sums import add_up_neighbours
 
 __all__ = ["Corner", "Tile", "TileShape", "tile_shape", "within"]
@@ -80,7 +80,10 @@ class Corner:
     def value(self, order: int) -> Any:
         """The element where it is missing, else zero."""
         found = self.vector[0] * 0
-        if self.missing:
+        if found.dtype == kl.f32:
+            beta, _, _ = mirror_beside(self.vector[0], self.vector[order])
+            found = kl.where(self.missing, beta, 0)
+        elif self.missing:
             found, _, _ = mirror(self.vector[0], self.vector[order])
         return found
 
@@ -160,17 +163,24 @@ class Tile:
         """
         held, lines = held_of(SHAPE, TURNED), held_of(SHAPE, not TURNED)
         own, sums = kl.private(held, self.x.dtype), kl.private(lines, self.x.dtype)
+        firsts = kl.private(lines, self.x.dtype)
         has_first = self.down == 0 if TURNED else self.across == 0
-        beta, head, scale = mirror(v[0], v[SHAPE.order])
+        has_last = self.across == SHAPE.across - 1 if TURNED else self.down == SHAPE.down - 1
         for i in kl.static_range(held):
             own[i] = v[self.row(i, SHAPE) if TURNED else self.column(i, SHAPE)]
-        own[0] = kl.where(has_first, head, own[0])
+        own[0] = kl.where(has_first, 0, own[0])
+        self.multiply(own, sums, SHAPE, TURNED)
+        for line in kl.static_range(lines):
+            source = self.across * SHAPE.down if TURNED else self.down
+            firsts[line] = kl.sub_group_shuffle(element(self.x, line, 0, TURNED), source)
+        beta, head, scale = made_of(v, SHAPE)
         left = corner.value(SHAPE.order)
         if self.has_corner(SHAPE):
             self.x[SHAPE.rows - 1, SHAPE.columns - 1] += left
-        self.multiply(own, sums, SHAPE, TURNED)
+        own[0] = kl.where(has_first, head, own[0])
+        sums[lines - 1] += kl.where(has_last, left * v[SHAPE.order - 1], 0)
         for line in kl.static_range(lines):
-            share = scale * sums[line]
+            share = scale * (sums[line] + head * firsts[line])
             for i in kl.static_range(held):
                 changed = element(self.x, line, i, TURNED) - share * own[i]
                 set_element(self.x, line, i, changed, TURNED)
@@ -226,6 +236,14 @@ class Tile:
         self.add_up(tail, 1, SHAPE, TURNED)
         if self.down == 0 and self.across == 0:
             vector[SHAPE.order] = tail[0]
+
+
+@function
+def made_of(v: Any, SHAPE: Any) -> Any:
+    """The reflector that is made of a vector and the tail that stands behind it."""
+    if v.dtype == kl.f32:
+        return mirror_beside(v[0], v[SHAPE.order])
+    return mirror(v[0], v[SHAPE.order])
 
 
 @function

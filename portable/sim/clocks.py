@@ -99,6 +99,9 @@ class WorkgroupClock:
         for clock in {id(clock): clock for clock in self.private.values()}.values():
             self.common.join(clock)
         self.private.clear()
+        first = self.workgroup * self.stride
+        for thread in [x for x in self.common.later if first <= x < first + self.stride]:
+            del self.common.later[thread]
         self.common.floors[self.workgroup] = self.time
         self.time += 1
 

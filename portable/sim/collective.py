@@ -21,7 +21,7 @@ def _(statement: s.Barrier, b: Builder) -> Step:
 
     def run(w: Workgroup) -> None:
         w.meet(site, "a barrier")
-        w.barrier()
+        w.barrier(statement.meeting)
 
     return Plain(run)
 

@@ -30,8 +30,8 @@ class Survey:
     written : frozenset of Array
         Global arrays that it writes.
     storing, copying, ordered, proxied : bool
-        Whether it writes memory, copies asynchronously, has ordered atomics, fences or mbarriers,
-        has instructions of the asynchronous proxy.
+        Whether it writes memory, copies asynchronously, has ordered atomics, fences, mbarriers or
+        barriers of a part, has instructions of the asynchronous proxy.
     mbarriers : dict
         By local array and element, the number of an mbarrier.
     """
@@ -45,7 +45,9 @@ class Survey:
         self.storing = any(isinstance(y, Array) for x in statements for y in x.written())
         self.copying = self.proxied or any(isinstance(x, _COPIES) for x in statements)
         self.ordered = self.proxied or any(
-            isinstance(x, s.Fence) or (isinstance(x, s.Atomic) and x.order != "relaxed")
+            isinstance(x, s.Fence)
+            or (isinstance(x, s.Atomic) and x.order != "relaxed")
+            or (isinstance(x, s.Barrier) and x.meeting > 0)
             for x in statements
         )
         self.mbarriers = self._mbarriers(instructions)

@@ -99,11 +99,21 @@ class Workgroup(CopyGroup):
             missing = np.flatnonzero(~self.active.mask)
             raise report.divergence(self, site, what, missing)
 
-    def barrier(self) -> None:
-        """All work-items meet, and each knows what any of them knew."""
+    def barrier(self, meeting: int = 0) -> None:
+        """All work-items meet, or so many of them, and each knows what any of them knew."""
+        if meeting:
+            self._meet_some(np.arange(meeting))
+            return
         self.clock.barrier()
         if self.launch.survey.proxied:
             self.proxies.barrier()
+
+    def _meet_some(self, items: Value) -> None:
+        known = self.clock.release(items)
+        self.clock.tick()
+        self.clock.acquire_together(items, known)
+        if self.launch.survey.proxied:
+            self.proxies.acquire(items, self.proxies.release(items))
 
     def meet_sub_groups(self, site: Site, what: str, size: int = 0) -> None:
         """All work-items of every sub-group, or other `size`, that is here at all must be here."""

@@ -136,7 +136,7 @@ def stages(name: str, device: Device) -> tuple[Stage, ...]:
         "ring of one": [Stage(8, 8, **blocks)],
         "steps and ring": [
             Stage(12, 5, "items", items=8, sweeps=2),
-            Stage(8, 8, sweeps=3, ahead=4, **blocks),
+            Stage(8, 8, sweeps=3, **blocks),
         ],
     }
     return tuple(found[name])

@@ -24,7 +24,6 @@ ALONE = Stage(8, 8, "vectors", lanes=4, rows=2)
         ({"residency": "ring", "items": 16, "reflector": 4}, "ring leaves a bidiagonal"),
         ({"residency": "ring", "items": 8}, "two sub-groups"),
         ({"residency": "ring", "items": 16, "bandwidth": 9, "reflector": 9}, "whole parts"),
-        ({"residency": "ring", "items": 16, "ahead": 0}, "asked for before"),
         ({"residency": "vectors", "reflector": 4}, "bidiagonal"),
         ({"residency": "vectors", "lanes": 3}, "whole vectors"),
         ({"residency": "vectors", "lanes": 8, "rows": 4}, "whole parts"),

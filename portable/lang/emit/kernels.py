@@ -155,6 +155,7 @@ class _Printer:
                 self._writer.line(f"{self._statements.type_name(variable.type)} {name};")
             for line in self._statements.delays.start():
                 self._writer.line(line)
+            self._statements.sub_group()
             self._statements.block(self._kernel.body)
         return self._writer.lines
 

@@ -48,6 +48,7 @@ _COPIES: Final = {
 }
 
 _BARRIERS: Final = {
+    "barrier.first": Asm('asm volatile("bar.sync 1, %0;" :: "n"({i0}) : "memory");'),
     "mbarrier.init": Asm(
         'asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;" :: "r"({s0}) : "memory");'
     ),
@@ -99,7 +100,10 @@ _BULK: Final = {
     ),
     "bulk.commit": Asm('asm volatile("cp.async.bulk.commit_group;" ::: "memory");'),
     "bulk.wait": Asm('asm volatile("cp.async.bulk.wait_group %0;" :: "n"({i0}) : "memory");'),
-    "proxy.fence.all": Asm('asm volatile("fence.proxy.async;" ::: "memory");'),
+    "proxy.fence.all": Asm(
+        'asm volatile("fence.proxy.async.shared::cta;" ::: "memory");\n'
+        'asm volatile("fence.proxy.async.global;" ::: "memory");'
+    ),
     "proxy.fence": Asm('asm volatile("fence.proxy.async.shared::cta;" ::: "memory");'),
 }
 

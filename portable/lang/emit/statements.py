@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from portable.dtypes import DType
 from portable.errors import UnsupportedError
 from portable.lang.emit import vectors
@@ -15,9 +17,13 @@ from portable.lang.ir import expressions as e
 from portable.lang.ir import statements as s
 from portable.lang.ir.places import linear_id
 from portable.lang.ir.types import Array, ValueType, Vector
+from portable.lang.ir.walk import all_statements
 from portable.lang.passes.sub_groups import active_items
 
 __all__ = ["Statements"]
+
+_FIRST: Final = "barrier.first"
+_OWN: Final = "barrier.sub_group"
 
 
 class Statements:
@@ -77,7 +83,7 @@ class Statements:
         """Statements that other work-items or the device take part in."""
         match x:
             case s.Barrier():
-                self.barrier()
+                self._meet(x)
             case s.Fence():
                 self._lines(self._atomics.fence(x))
             case s.Atomic():
@@ -169,6 +175,33 @@ class Statements:
         """Prints a barrier; one work-item alone needs none."""
         if not self.alone:
             self.writer.line(self.dialect.barrier)
+
+    def _meet(self, x: s.Barrier) -> None:
+        """A barrier of the first work-items, where the dialect has such; else of all."""
+        if not x.meeting or _FIRST not in self.dialect.instructions:
+            self.barrier()
+            return
+        count = e.Const(x.meeting, self._index())
+        own, first = self.context.names.of(_OWN), x.meeting // self.context.kernel.sub_group_size
+        with self.writer.block(f"if ({own} < {first})"):
+            self._instruction(s.Instruction(_FIRST, (), (count,), (), x.loc))
+
+    def sub_group(self) -> None:
+        """Defines the number of the own sub-group if barriers of some ask for it.
+
+        By a shuffle, so that NVIDIA's compiler sees that it is the same in a sub-group: where
+        work-items may have gone apart, it moves no instructions across later shuffles.
+        """
+        barriers = [x for x in all_statements(self.context.kernel.body) if isinstance(x, s.Barrier)]
+        if _FIRST not in self.dialect.instructions or not any(x.meeting for x in barriers):
+            return
+        size = e.Const(self.context.kernel.sub_group_size, self._index())
+        number = e.Binary("quot", linear_id(self.context.kernel, self._index()), size)
+        of = e.Variable(_OWN, self._index())
+        self.bind(
+            of,
+            self._shuffle(s.SubGroup(of, "shuffle", number, self._zero(), self.context.kernel.loc)),
+        )
 
     def _uniform(self, x: s.WorkgroupUniform) -> None:
         if self.alone:

@@ -199,9 +199,17 @@ class Atomic(Statement):
 
 @dataclass(frozen=True, slots=True)
 class Barrier(Statement):
-    """All work-items of the workgroup meet; their local and global accesses are ordered."""
+    """All work-items of the workgroup meet; their local and global accesses are ordered.
+
+    Attributes
+    ----------
+    loc : Location
+    meeting : int
+        How many work-items do, the first ones, in whole sub-groups; 0 stands for all.
+    """
 
     loc: Location
+    meeting: int = 0
 
     def together(self) -> Scope:
         """The workgroup."""

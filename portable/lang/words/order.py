@@ -15,10 +15,12 @@ __all__ = [
 
 
 @word
-def barrier() -> None:
+def barrier(sub_groups: int | None = None) -> None:
     """All work-items of the workgroup meet; orders their local and global memory accesses.
 
-    Refused unless every work-item provably gets here together.
+    Of a constant number of `sub_groups` only the first so many meet, and the others, which come
+    here too, go on at once; where a device cannot do so, all meet. Refused unless every work-item
+    provably gets here together.
     """
 
 

@@ -120,8 +120,14 @@ def _assume_uniform(builder: Builder, x: Any) -> Any:
 
 
 @handles("barrier")
-def _barrier(builder: Builder) -> None:
-    builder.emit(s.Barrier(builder.location))
+def _barrier(builder: Builder, sub_groups: Any) -> None:
+    if sub_groups is not None and not (isinstance(sub_groups, int) and sub_groups > 0):
+        builder.fail(
+            f"kl.barrier takes a constant number of sub-groups, not {describe(sub_groups)}"
+        )
+    meeting = (sub_groups or 0) * builder.capabilities.sub_group_size
+    few = meeting < prod(builder.workgroup)
+    builder.emit(s.Barrier(builder.location, meeting if few else 0))
 
 
 @handles("fence")
