@@ -129,7 +129,7 @@ def ring_packs(w: Any, sync: Any, n: Any, *, RING: Ring) -> None:
     kl.static_assert(RING.tile.items == kl.sub_group_size(), "a block is a sub-group's")
     B, SWEEPS = RING.tile.order, RING.sweeps
     kind = kl.accumulator(w.dtype)
-    ring = kl.local((RING.slots * B, 3 * B), w.dtype)
+    ring = kl.local(RING.slots * 3 * B * B, w.dtype)
     vectors = kl.local((2 * SWEEPS, RING.tile.vector), kind)
     arrived = kl.completion(RING.slots)
     memory = Memory(w, ring, arrived, vectors)
@@ -183,7 +183,7 @@ def hop_of(number: Any, sweep: Any, pack: Any, n: Any, works: Any, RING: Ring) -
     B = RING.tile.order
     row = pack.begin + sweep + number * B
     begun = works and number >= 0
-    first = number % RING.slots * B + sweep
+    first = (number % RING.slots * B + sweep) * 3 * B
     active, after = begun and row <= n - 2, begun and row - B <= n - 2
     begins, leads = works and number == -1, sweep > 0 and row + B <= n - 1
     return Hop(number, sweep, row, first, active, after, begins, leads, row == n - 2)
@@ -206,11 +206,11 @@ def load_block(memory: Any, sync: Any, pack: Any, block: Any, seen: Any, RING: R
         found = kl.atomic_load(sync, pack.number, order="acquire")
     if PITCH == 3 * B:
         if lane == 0:
-            kl.bulk_copy(ring, (slot * B, 0), w, column * PITCH, 3 * B * B, arrived[slot])
+            kl.bulk_copy(ring, slot * 3 * B * B, w, column * PITCH, 3 * B * B, arrived[slot])
     else:
         for c in range(lane, B, _HALF):
             source = (column + c) * PITCH + RING.top - 2 * B
-            kl.bulk_copy(ring, (slot * B + c, 0), w, source, 3 * B, arrived[slot])
+            kl.bulk_copy(ring, (slot * B + c) * 3 * B, w, source, 3 * B, arrived[slot])
     return found
 
 
@@ -245,7 +245,7 @@ def first_row(memory: Any, tile: Any, hop: Any, SHAPE: TileShape) -> None:
         c = tile.column(b, SHAPE)
         values[b] = left
         if not (corner.missing and c == B - 1):
-            values[b] = ring[hop.sweep + c, 2 * B - 1 - c]
+            values[b] = ring[(hop.sweep + c) * 3 * B + 2 * B - 1 - c]
         tile.x[SHAPE.rows - 1, b] = kl.where(tile.down == SHAPE.down - 1, values[b], 0)
     tile.leave_row(values, vectors[row], SHAPE)
 
@@ -282,7 +282,7 @@ def left_reflectors(memory: Any, tile: Any, hop: Any, upper: Any, RING: Ring) ->
     if hop.active:
         corner = corner_of(vectors, hop, column - 3, column, upper)
         if upper:
-            above = within(hop.first + B, memory.ring)
+            above = within(hop.first + 3 * B * B, memory.ring)
             tile.fetch(memory.ring, above, B, corner.missing, SHAPE)
         tile.combine(vectors[column], kl.where(upper, -1, 0), corner, SHAPE, True)
         if upper:

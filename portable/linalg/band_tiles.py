@@ -112,47 +112,36 @@ class Tile:
         return self.down == SHAPE.down - 1 and self.across == SHAPE.across - 1
 
     @function
-    def fetch(self, ring: Any, first: Any, place: int, missing: Any, SHAPE: Any) -> None:
-        """Loads a block whose column 0 is `first` in the ring, its row 0 at `place` there.
-
-        Where its corner is `missing` it becomes zero.
+    def place(self, ring: Any, first: Any, row: int, b: int, SHAPE: Any) -> Any:
+        """Where its column `b` begins of a block whose column 0 is `first` in the ring, its row 0
+        at `row` there; columns beyond the ring's end are at its beginning.
         """
+        STEP, c = 3 * SHAPE.order - 1, self.column(b, SHAPE)
+        begin = first + row + self.down + self.across * SHAPE.columns * STEP
+        beyond = first + (STEP + 1) * c >= ring.shape[0]
+        return kl.where(beyond, begin - ring.shape[0], begin) + b * STEP
+
+    @function
+    def fetch(self, ring: Any, first: Any, row: int, missing: Any, SHAPE: Any) -> None:
+        """Loads a block, see `place`. Where its corner is `missing` it becomes zero."""
         lacks = missing and self.has_corner(SHAPE)
-        if first + SHAPE.order <= ring.shape[0]:
-            self.load(ring, first, place, lacks, SHAPE, False)
-        else:
-            self.load(ring, first, place, lacks, SHAPE, True)
-
-    @function
-    def keep(self, ring: Any, first: Any, place: int, SHAPE: Any) -> None:
-        """Stores what `fetch` loads."""
-        if first + SHAPE.order <= ring.shape[0]:
-            self.store(ring, first, place, SHAPE, False)
-        else:
-            self.store(ring, first, place, SHAPE, True)
-
-    @function
-    def load(self, ring: Any, first: Any, place: int, lacks: Any, SHAPE: Any, WRAPS: bool) -> None:
-        """As `fetch`; few blocks go beyond the ring's end (`WRAPS`), the others need no look."""
         for b in kl.static_range(SHAPE.columns):
-            c = self.column(b, SHAPE)
-            column = within(first + c, ring) if WRAPS else first + c
+            at = self.place(ring, first, row, b, SHAPE)
             for a in kl.static_range(SHAPE.rows):
                 if a + 1 == SHAPE.rows and b + 1 == SHAPE.columns:
                     self.x[a, b] = 0
                     if not lacks:
-                        self.x[a, b] = ring[column, place + self.row(a, SHAPE) - c]
+                        self.x[a, b] = ring[at + SHAPE.down * a]
                 else:
-                    self.x[a, b] = ring[column, place + self.row(a, SHAPE) - c]
+                    self.x[a, b] = ring[at + SHAPE.down * a]
 
     @function
-    def store(self, ring: Any, first: Any, place: int, SHAPE: Any, WRAPS: bool) -> None:
-        """As `keep`."""
+    def keep(self, ring: Any, first: Any, row: int, SHAPE: Any) -> None:
+        """Stores what `fetch` loads."""
         for b in kl.static_range(SHAPE.columns):
-            c = self.column(b, SHAPE)
-            column = within(first + c, ring) if WRAPS else first + c
+            at = self.place(ring, first, row, b, SHAPE)
             for a in kl.static_range(SHAPE.rows):
-                ring[column, place + self.row(a, SHAPE) - c] = self.x[a, b]
+                ring[at + SHAPE.down * a] = self.x[a, b]
 
     @function
     def combine(self, v: Any, pivot: Any, corner: Any, SHAPE: Any, TURNED: bool) -> None:
@@ -268,6 +257,6 @@ def set_element(x: Any, line: int, i: int, value: Any, TURNED: bool) -> None:
 
 
 @function
-def within(column: Any, ring: Any) -> Any:
-    """A column of the ring that may be beyond its end, once round."""
-    return kl.where(column >= ring.shape[0], column - ring.shape[0], column)
+def within(place: Any, ring: Any) -> Any:
+    """A place of the ring that may be beyond its end, once round."""
+    return kl.where(place >= ring.shape[0], place - ring.shape[0], place)
