@@ -30,7 +30,7 @@ from portable import lang as kl
 from portable.lang.function import function
 from portable.lang.kernel import kernel
 from portable.linalg.band_kernels import FINISHED, publish, taken_pack
-from portable.linalg.band_tiles import Corner, Tile, TileShape, within
+from portable.linalg.band_tiles import Tile, TileShape, made_of, within
 
 __all__ = ["Ring", "ring_packs"]
 
@@ -236,25 +236,26 @@ def first_row(memory: Any, tile: Any, hop: Any, SHAPE: TileShape) -> None:
     """
     ring, vectors = memory.ring, memory.vectors
     B, row = SHAPE.order, 2 * hop.sweep
-    corner = corner_of(vectors, hop, row - 2, row, True)
     left = kl.cast(0, vectors.dtype)
-    if corner.missing:
-        left = corner.value(B)
+    if hop.leads:
+        left = corner_of(vectors, hop, row - 2, row - 2, SHAPE)
     values = kl.private(SHAPE.columns, vectors.dtype)
     for b in kl.static_range(SHAPE.columns):
         c = tile.column(b, SHAPE)
         values[b] = left
-        if not (corner.missing and c == B - 1):
+        if not (hop.leads and c == B - 1):
             values[b] = ring[(hop.sweep + c) * 3 * B + 2 * B - 1 - c]
         tile.x[SHAPE.rows - 1, b] = kl.where(tile.down == SHAPE.down - 1, values[b], 0)
     tile.leave_row(values, vectors[row], SHAPE)
 
 
 @function
-def corner_of(vectors: Any, hop: Any, other: Any, own: Any, wanted: Any) -> Any:
-    """The corner of a block: what the sweep before makes of vector `other`, where it `leads`."""
-    missing = wanted and hop.leads
-    return Corner(missing, vectors[kl.where(missing, other, own)])
+def corner_of(vectors: Any, hop: Any, other: Any, own: Any, SHAPE: TileShape) -> Any:
+    """The last element of a block's last row where the sweep before, which `leads`, is about to
+    make it of vector `other`; else 0, made of the sweep's `own`.
+    """
+    beta, _, _ = made_of(vectors[kl.where(hop.leads, other, own)], SHAPE)
+    return kl.where(hop.leads, beta, 0)
 
 
 @function
@@ -262,16 +263,17 @@ def right_reflectors(memory: Any, tile: Any, hop: Any, upper: Any, RING: Ring) -
     """The right reflector of a hop, made of the sweep's row; leaves the column for the left one."""
     vectors, SHAPE = memory.vectors, RING.tile
     B, row = SHAPE.order, 2 * hop.sweep
-    if hop.active:
-        corner = corner_of(vectors, hop, row - 1, row, not upper)
-        if not upper:
-            tile.fetch(memory.ring, hop.first, 2 * B, corner.missing, SHAPE)
-        pivot = kl.where(hop.number == 0, B - 1, 0)
-        tile.combine(vectors[row], kl.where(upper, pivot, -1), corner, SHAPE, False)
-        if not upper:
-            tile.leave_column(tile.x[:, 0], vectors[row + 1], SHAPE)
-    if hop.after and upper:
-        keep(memory, tile, hop, hop.number == 0, tile.down == 0, B, RING, False)
+    if upper:
+        if hop.active:
+            beta = tile.combine(vectors[row], None, SHAPE, False)
+            tile.eliminate(beta, kl.where(hop.number == 0, B - 1, 0), SHAPE, False)
+        if hop.after:
+            keep(memory, tile, hop, hop.number == 0, tile.down == 0, B, RING, False)
+    elif hop.active:
+        tile.fetch(memory.ring, hop.first, 2 * B, hop.leads, SHAPE)
+        corner = corner_of(vectors, hop, row - 1, row, SHAPE)
+        tile.combine(vectors[row], corner, SHAPE, False)
+        tile.leave_column(tile.x[:, 0], vectors[row + 1], SHAPE)
 
 
 @function
@@ -280,14 +282,14 @@ def left_reflectors(memory: Any, tile: Any, hop: Any, upper: Any, RING: Ring) ->
     vectors, SHAPE = memory.vectors, RING.tile
     B, column = SHAPE.order, 2 * hop.sweep + 1
     if hop.active:
-        corner = corner_of(vectors, hop, column - 3, column, upper)
         if upper:
             above = within(hop.first + 3 * B * B, memory.ring)
-            tile.fetch(memory.ring, above, B, corner.missing, SHAPE)
-        tile.combine(vectors[column], kl.where(upper, -1, 0), corner, SHAPE, True)
-        if upper:
+            tile.fetch(memory.ring, above, B, hop.leads, SHAPE)
+            corner = corner_of(vectors, hop, column - 3, column, SHAPE)
+            tile.combine(vectors[column], corner, SHAPE, True)
             tile.leave_row(tile.x[0], vectors[column - 1], SHAPE)
         else:
+            tile.eliminate(tile.combine(vectors[column], None, SHAPE, True), 0, SHAPE, True)
             keep(memory, tile, hop, hop.ends, tile.across == 0, 2 * B, RING, True)
     if hop.begins and upper:
         first_row(memory, tile, hop, SHAPE)

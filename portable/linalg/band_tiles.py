@@ -15,7 +15,7 @@ from portable.lang.function import function
 from portable.linalg.householder import mirror, mirror_beside
 from portable.linalg.sums import add_up_neighbours
 
-__all__ = ["Corner", "Tile", "TileShape", "tile_shape", "within"]
+__all__ = ["Tile", "TileShape", "made_of", "tile_shape", "within"]
 
 _GRIDS: Final = {1: (1, 1), 8: (4, 2), 16: (4, 4), 32: (8, 4), 64: (8, 8)}
 
@@ -64,28 +64,6 @@ def tile_shape(b: int, sub_group_size: int) -> TileShape | None:
     down, across = _GRIDS[sub_group_size]
     widest = max(down, across)
     return TileShape(-(-b // widest) * widest, down, across)
-
-
-@dataclass(frozen=True)
-class Corner:
-    """The last element of a block's last row.
-
-    Where it is `missing` it is about to become what a reflector makes of `vector`.
-    """
-
-    missing: Any
-    vector: Any
-
-    @function
-    def value(self, order: int) -> Any:
-        """The element where it is missing, else zero."""
-        found = self.vector[0] * 0
-        if found.dtype == kl.f32:
-            beta, _, _ = mirror_beside(self.vector[0], self.vector[order])
-            found = kl.where(self.missing, beta, 0)
-        elif self.missing:
-            found, _, _ = mirror(self.vector[0], self.vector[order])
-        return found
 
 
 @dataclass(frozen=True)
@@ -144,11 +122,11 @@ class Tile:
                 ring[at + SHAPE.down * a] = self.x[a, b]
 
     @function
-    def combine(self, v: Any, pivot: Any, corner: Any, SHAPE: Any, TURNED: bool) -> None:
+    def combine(self, v: Any, corner: Any, SHAPE: Any, TURNED: bool) -> Any:
         """Applies the reflector made of `v` to the rows of the block, or `TURNED` to its columns.
 
-        `pivot` is the row, the first or the last, or the first column, that is `v` itself; -1 for
-        none. A corner that is missing is put in.
+        The products go on beside a root and a division: what the first number of `v` and the
+        `corner`, a value to be put in, give is added to them. Returns beta.
         """
         held, lines = held_of(SHAPE, TURNED), held_of(SHAPE, not TURNED)
         own, sums = kl.private(held, self.x.dtype), kl.private(lines, self.x.dtype)
@@ -158,38 +136,37 @@ class Tile:
         for i in kl.static_range(held):
             own[i] = v[self.row(i, SHAPE) if TURNED else self.column(i, SHAPE)]
         own[0] = kl.where(has_first, 0, own[0])
-        self.multiply(own, sums, SHAPE, TURNED)
         for line in kl.static_range(lines):
+            sums[line] = 0
+            for i in kl.static_range(held - 1, -1, -1):
+                sums[line] += own[i] * element(self.x, line, i, TURNED)
             source = self.across * SHAPE.down if TURNED else self.down
             firsts[line] = kl.sub_group_shuffle(element(self.x, line, 0, TURNED), source)
+        self.add_up(sums, lines, SHAPE, TURNED)
         beta, head, scale = made_of(v, SHAPE)
-        left = corner.value(SHAPE.order)
-        if self.has_corner(SHAPE):
-            self.x[SHAPE.rows - 1, SHAPE.columns - 1] += left
         own[0] = kl.where(has_first, head, own[0])
-        sums[lines - 1] += kl.where(has_last, left * v[SHAPE.order - 1], 0)
+        if corner is not None:
+            sums[lines - 1] += kl.where(has_last, corner * v[SHAPE.order - 1], 0)
+            if self.has_corner(SHAPE):
+                self.x[SHAPE.rows - 1, SHAPE.columns - 1] += corner
         for line in kl.static_range(lines):
             share = scale * (sums[line] + head * firsts[line])
             for i in kl.static_range(held):
                 changed = element(self.x, line, i, TURNED) - share * own[i]
                 set_element(self.x, line, i, changed, TURNED)
-            if line == 0 or (line == lines - 1 and not TURNED):
-                number = self.column(line, SHAPE) if TURNED else self.row(line, SHAPE)
-                if number == pivot:
-                    for i in kl.static_range(held):
-                        set_element(self.x, line, i, 0, TURNED)
-                    if has_first:
-                        set_element(self.x, line, 0, beta, TURNED)
+        return beta
 
     @function
-    def multiply(self, own: Any, sums: Any, SHAPE: Any, TURNED: bool) -> None:
-        """The products of the lines with a vector, whose first number is waited for."""
-        held, lines = held_of(SHAPE, TURNED), held_of(SHAPE, not TURNED)
-        for line in kl.static_range(lines):
-            sums[line] = 0
-            for i in kl.static_range(held - 1, -1, -1):
-                sums[line] += own[i] * element(self.x, line, i, TURNED)
-        self.add_up(sums, lines, SHAPE, TURNED)
+    def eliminate(self, beta: Any, pivot: Any, SHAPE: Any, TURNED: bool) -> None:
+        """Makes a row, the first or the last, or the first column what a reflector makes of it."""
+        lines = held_of(SHAPE, not TURNED)
+        for line in (0,) if TURNED else (0, lines - 1):
+            number = self.column(line, SHAPE) if TURNED else self.row(line, SHAPE)
+            if number == pivot:
+                for i in kl.static_range(held_of(SHAPE, TURNED)):
+                    set_element(self.x, line, i, 0, TURNED)
+                if self.down == 0 if TURNED else self.across == 0:
+                    set_element(self.x, line, 0, beta, TURNED)
 
     @function
     def add_up(self, sums: Any, COUNT: int, SHAPE: Any, TURNED: bool) -> None:
