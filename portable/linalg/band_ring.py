@@ -251,8 +251,9 @@ def first_row(memory: Any, tile: Any, hop: Any, SHAPE: TileShape) -> None:
 
 @function
 def corner_of(vectors: Any, hop: Any, other: Any, own: Any, SHAPE: TileShape) -> Any:
-    """The last element of a block's last row where the sweep before, which `leads`, is about to
-    make it of vector `other`; else 0, made of the sweep's `own`.
+    """The last element of a block's last row, which the sweep before makes of vector `other`.
+
+    Zero where that one does not lead; then it is worked out from the sweep's `own` vector.
     """
     beta, _, _ = made_of(vectors[kl.where(hop.leads, other, own)], SHAPE)
     return kl.where(hop.leads, beta, 0)

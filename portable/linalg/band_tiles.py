@@ -91,8 +91,10 @@ class Tile:
 
     @function
     def place(self, ring: Any, first: Any, row: int, b: int, SHAPE: Any) -> Any:
-        """Where its column `b` begins of a block whose column 0 is `first` in the ring, its row 0
-        at `row` there; columns beyond the ring's end are at its beginning.
+        """Where its column `b` begins in the ring.
+
+        The block's column 0 begins at `first` there, its row 0 is at `row` of that. Columns beyond
+        the ring's end are at its beginning.
         """
         STEP, c = 3 * SHAPE.order - 1, self.column(b, SHAPE)
         begin = first + row + self.down + self.across * SHAPE.columns * STEP
