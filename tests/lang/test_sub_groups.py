@@ -8,6 +8,7 @@ import pytest
 import portable as pt
 from portable import lang as kl
 from portable.backend import Device
+from portable.errors import KernelError
 from tests.support.launch import run
 
 GROUP = 64
@@ -30,6 +31,36 @@ def test_where_a_work_item_stands_in_its_sub_group(device: Device) -> None:
     np.testing.assert_array_equal(found[:, 0], i // size)
     np.testing.assert_array_equal(found[:, 1], i % size)
     assert {tuple(row) for row in found[:, 2:]} == {(size, GROUP // size, size)}
+
+
+@pt.kernel
+def passed_on(out, *, FEW: int):
+    a = kl.local(GROUP, kl.i32)
+    own = kl.local_id(0)
+    a[own] = 0
+    for turn in range(6):
+        if turn % 3 == 2:
+            kl.barrier()
+        else:
+            kl.barrier(sub_groups=FEW)
+        if own == turn % 2 * (FEW * kl.sub_group_size() - 1):
+            a[0] = a[0] + turn
+        elif own == GROUP - 1 and turn % 3 == 2:
+            a[own] = turn
+    kl.barrier()
+    out[own] = a[own]
+
+
+def test_some_sub_groups_meet_and_the_others_go_on(device: Device) -> None:
+    few = max(1, GROUP // device.capabilities.sub_group_size // 2)
+    (found,) = run(device, passed_on[GROUP, GROUP], np.zeros(GROUP, np.int32), FEW=few)
+    assert found[[0, 1, -1]].tolist() == [15, 0, 5]
+
+
+@pytest.mark.parametrize("sub_groups", [0, 1.5])
+def test_refuses_barriers_of_no_sub_groups(sub_groups: float) -> None:
+    with pytest.raises(KernelError, match="constant number of sub-groups"):
+        passed_on[GROUP, GROUP](np.zeros(GROUP, np.int32), FEW=sub_groups)
 
 
 @pt.kernel

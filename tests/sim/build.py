@@ -150,8 +150,8 @@ class K:
         self.add(s.Atomic(var, op, array, where, value, expected, order, scope, loc))
         return var
 
-    def barrier(self) -> None:
-        self.add(s.Barrier(self.loc))
+    def barrier(self, meeting: int = 0) -> None:
+        self.add(s.Barrier(self.loc, meeting))
 
     def fence(self, order: Any, scope: Any = "device") -> None:
         self.add(s.Fence(order, scope, self.loc))

@@ -61,6 +61,25 @@ def test_reading_a_neighbours_write(space: str, barrier: bool) -> None:
     assert "barrier" in str(fault)
 
 
+@pytest.mark.parametrize(("readers", "fault"), [(4, False), (8, True)])
+@pytest.mark.parametrize("later", [False, True])
+def test_a_barrier_of_some_orders_them_alone(readers: int, fault: bool, later: bool) -> None:
+    k = K(X, OUT, workgroup=8)
+    a = k.local("a", (8,), dt.int32)
+    for value in (k.lid, binary("add", k.lid, 1)):
+        k.store(a, k.lid, value)
+        k.barrier(meeting=4)
+        if later:
+            k.barrier()
+        with k.when(compare("lt", k.lid, readers)):
+            k.store(OUT, k.lid, k.load(a, binary("xor", k.lid, 1)))
+        k.barrier(meeting=0 if later else 4)
+    if fault and not later:
+        assert fails(k, zeros(), zeros()).work_items[0].local_id == (4, 0, 0)
+    else:
+        run(k, zeros(), zeros())
+
+
 @pytest.mark.parametrize("barrier", [True, False])
 def test_writing_what_a_neighbour_has_read(barrier: bool) -> None:
     k = K(X, workgroup=8)

@@ -122,8 +122,11 @@ _PREFETCH: Final = {"prefetch": Asm("__builtin_prefetch((const void *){a0}, 0, 2
 
 
 def _instructions() -> dict[str, Asm]:
-    """What NVIDIA's OpenCL assembles, all of PTX for architectures without a suffix; and Clang."""
-    hopper = ("wgmma.", "mbarrier.", "bulk.")
+    """What NVIDIA's OpenCL assembles, all of PTX for architectures without a suffix; and Clang.
+
+    Not the barriers of some work-items, which other devices lack and nothing asks for.
+    """
+    hopper = ("wgmma.", "mbarrier.", "bulk.", "barrier.")
     return _PREFETCH | {
         name: Asm(re.sub(r"\basm\b", _ASM, spelled.text))
         for name, spelled in INSTRUCTIONS.items()
