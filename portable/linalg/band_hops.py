@@ -95,11 +95,7 @@ def multiply(w: Any, start: Any, row: Any, out: Any, B: int, LANES: int, ROWS: i
 
 @function
 def combine_columns(w: Any, start: Any, right: Any, B: int, LANES: int, ROWS: int) -> None:
-    """Applies a right reflector to `B` rows, `ROWS` vectors of them at a time.
-
-    `right` is its vector, whose first element is not in the products yet; the products of the rows
-    with it; and its scale.
-    """
+    """Applies a right reflector: its row, products with it but for the first element, and scale."""
     row, products, scale = right
     step = 3 * B - 1
     shares = kl.private(ROWS, row.dtype, lanes=LANES)
@@ -117,10 +113,7 @@ def combine_columns(w: Any, start: Any, right: Any, B: int, LANES: int, ROWS: in
 
 @function
 def first_column(w: Any, start: Any, right: Any, column: Any, B: int, LANES: int) -> Any:
-    """Makes the left reflector, of the block's first `column` as the right one leaves it.
-
-    Adds the vector's first element to the products of `right`. Returns beta and the scale.
-    """
+    """The left reflector's beta and scale, of the first `column` as the `right` one leaves it."""
     row, products, scale = right
     for i in kl.range(B // LANES, unroll=_UNROLL):
         part = kl.vload(w, start + i * LANES, lanes=LANES)
@@ -141,10 +134,7 @@ def first_column(w: Any, start: Any, right: Any, column: Any, B: int, LANES: int
 def combine_rows(
     w: Any, start: Any, right: Any, left: Any, products: Any, B: int, LANES: int
 ) -> None:
-    """Applies the left reflector to the block at `start`, with the right one, and the one above.
-
-    Leaves the first row and the `products` with it for the next hop.
-    """
+    """Applies both reflectors to two blocks; leaves the first row, and the `products` with it."""
     row, shares, _ = right
     kind, PARTS = row.dtype, B // LANES
     GROUP = 4 if PARTS <= 2 else 1

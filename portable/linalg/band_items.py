@@ -99,10 +99,7 @@ def hop_by_items(w: Any, hop: Any, parts: Any, B: Any, SHAPE: ItemShape, FRESH: 
 
 @function
 def tile_from_band(w: Any, tile: Any, s: Any, chunk: Any, count: Any, SHAPE: ItemShape) -> None:
-    """Reads `count` columns, but as many as there are work-items, all at once by way of registers.
-
-    Neighbouring work-items take neighbouring places.
-    """
+    """Reads `count` columns, at most one for each work-item, by way of registers all at once."""
     T = SHAPE.reflector
     own = kl.local_id(0) % SHAPE.items
     x = kl.private(T, tile.dtype)
@@ -162,10 +159,7 @@ def combined_column(own: Any, i: Any, parts: Any, B: Any, SHAPE: ItemShape) -> N
 
 @function
 def reflected(x: Any, v: Any, pivot: Any, T: int) -> None:
-    """Applies to `x` the reflector that is made of `v`; `pivot` says that `x` is `v` itself.
-
-    Each work-item makes the reflector for itself, in the time that it would wait for another.
-    """
+    """Applies the reflector that each makes of `v` for itself, which is `x` where it is `pivot`."""
     squares, products = kl.private(_CHAINS, x.dtype), kl.private(_CHAINS, x.dtype)
     for c in kl.range(_CHAINS, unroll=-1):
         squares[c] = 0

@@ -246,7 +246,7 @@ def first_row(memory: Any, tile: Any, hop: Any, SHAPE: TileShape) -> None:
         if not (hop.leads and c == B - 1):
             values[b] = ring[(hop.sweep + c) * 3 * B + 2 * B - 1 - c]
         tile.x[SHAPE.rows - 1, b] = kl.where(tile.down == SHAPE.down - 1, values[b], 0)
-    tile.leave_row(values, vectors[row], SHAPE)
+    tile.leave(values, vectors[row], SHAPE, False)
 
 
 @function
@@ -274,7 +274,7 @@ def right_reflectors(memory: Any, tile: Any, hop: Any, upper: Any, RING: Ring) -
         tile.fetch(memory.ring, hop.first, 2 * B, hop.leads, SHAPE)
         corner = corner_of(vectors, hop, row - 1, row, SHAPE)
         tile.combine(vectors[row], corner, SHAPE, False)
-        tile.leave_column(tile.x[:, 0], vectors[row + 1], SHAPE)
+        tile.leave(tile.x[:, 0], vectors[row + 1], SHAPE, True)
 
 
 @function
@@ -288,7 +288,7 @@ def left_reflectors(memory: Any, tile: Any, hop: Any, upper: Any, RING: Ring) ->
             tile.fetch(memory.ring, above, B, hop.leads, SHAPE)
             corner = corner_of(vectors, hop, column - 3, column, SHAPE)
             tile.combine(vectors[column], corner, SHAPE, True)
-            tile.leave_row(tile.x[0], vectors[column - 1], SHAPE)
+            tile.leave(tile.x[0], vectors[column - 1], SHAPE, False)
         else:
             tile.eliminate(tile.combine(vectors[column], None, SHAPE, True), 0, SHAPE, True)
             keep(memory, tile, hop, hop.ends, tile.across == 0, 2 * B, RING, True)

@@ -130,80 +130,85 @@ class Tile:
         The products go on beside a root and a division: what the first number of `v` and the
         `corner`, a value to be put in, give is added to them. Returns beta.
         """
-        held, lines = held_of(SHAPE, TURNED), held_of(SHAPE, not TURNED)
-        own, sums = kl.private(held, self.x.dtype), kl.private(lines, self.x.dtype)
-        firsts = kl.private(lines, self.x.dtype)
-        has_first = self.down == 0 if TURNED else self.across == 0
-        has_last = self.across == SHAPE.across - 1 if TURNED else self.down == SHAPE.down - 1
-        for i in kl.static_range(held):
-            own[i] = v[self.row(i, SHAPE) if TURNED else self.column(i, SHAPE)]
+        lines, (has_first, has_last) = self.lines(TURNED), self.ends(SHAPE, TURNED)
+        own, sums = kl.private(lines.shape[1], v.dtype), kl.private(lines.shape[0], v.dtype)
+        firsts = kl.private(sums.shape[0], v.dtype)
+        for i in kl.static_range(own.shape[0]):
+            own[i] = v[self.number(i, SHAPE, TURNED)]
         own[0] = kl.where(has_first, 0, own[0])
-        for line in kl.static_range(lines):
+        for line in kl.static_range(sums.shape[0]):
             sums[line] = 0
-            for i in kl.static_range(held - 1, -1, -1):
-                sums[line] += own[i] * element(self.x, line, i, TURNED)
+            for i in kl.static_range(own.shape[0] - 1, -1, -1):
+                sums[line] += own[i] * lines[line, i]
             source = self.across * SHAPE.down if TURNED else self.down
-            firsts[line] = kl.sub_group_shuffle(element(self.x, line, 0, TURNED), source)
-        self.add_up(sums, lines, SHAPE, TURNED)
+            firsts[line] = kl.sub_group_shuffle(lines[line, 0], source)
+        self.add_up(sums, SHAPE, TURNED)
         beta, head, scale = made_of(v, SHAPE)
         own[0] = kl.where(has_first, head, own[0])
         if corner is not None:
-            sums[lines - 1] += kl.where(has_last, corner * v[SHAPE.order - 1], 0)
+            sums[sums.shape[0] - 1] += kl.where(has_last, corner * v[SHAPE.order - 1], 0)
             if self.has_corner(SHAPE):
                 self.x[SHAPE.rows - 1, SHAPE.columns - 1] += corner
-        for line in kl.static_range(lines):
+        for line in kl.static_range(sums.shape[0]):
             share = scale * (sums[line] + head * firsts[line])
-            for i in kl.static_range(held):
-                changed = element(self.x, line, i, TURNED) - share * own[i]
-                set_element(self.x, line, i, changed, TURNED)
+            for i in kl.static_range(own.shape[0]):
+                lines[line, i] -= share * own[i]
         return beta
 
     @function
     def eliminate(self, beta: Any, pivot: Any, SHAPE: Any, TURNED: bool) -> None:
         """Makes a row, the first or the last, or the first column what a reflector makes of it."""
-        lines = held_of(SHAPE, not TURNED)
-        for line in (0,) if TURNED else (0, lines - 1):
-            number = self.column(line, SHAPE) if TURNED else self.row(line, SHAPE)
-            if number == pivot:
-                for i in kl.static_range(held_of(SHAPE, TURNED)):
-                    set_element(self.x, line, i, 0, TURNED)
-                if self.down == 0 if TURNED else self.across == 0:
-                    set_element(self.x, line, 0, beta, TURNED)
+        lines, (has_first, _) = self.lines(TURNED), self.ends(SHAPE, TURNED)
+        for line in (0,) if TURNED else (0, SHAPE.rows - 1):
+            if self.number(line, SHAPE, not TURNED) == pivot:
+                for i in kl.static_range(lines.shape[1]):
+                    lines[line, i] = 0
+                if has_first:
+                    lines[line, 0] = beta
 
     @function
-    def add_up(self, sums: Any, COUNT: int, SHAPE: Any, TURNED: bool) -> None:
-        """Sums over those who share a row, or `TURNED` a column."""
-        if TURNED:
-            add_up_neighbours(sums, tuple(i for i in range(COUNT)), SHAPE.down)
-        else:
-            add_up_neighbours(sums, tuple(i for i in range(COUNT)), SHAPE.items, SHAPE.down)
+    def leave(self, values: Any, vector: Any, SHAPE: Any, TURNED: bool) -> None:
+        """Leaves the first row or, `TURNED`, column for a reflector, which `values` are of.
 
-    @function
-    def leave_row(self, values: Any, vector: Any, SHAPE: Any) -> None:
-        """Leaves the first row, which `values` are of, for a reflector."""
-        self.leave(values, vector, self.across == 0, SHAPE, False)
-        if self.down == 0:
-            for b in kl.static_range(SHAPE.columns):
-                vector[self.column(b, SHAPE)] = values[b]
-
-    @function
-    def leave_column(self, values: Any, vector: Any, SHAPE: Any) -> None:
-        """Leaves the first column for a reflector."""
-        self.leave(values, vector, self.down == 0, SHAPE, True)
-        if self.across == 0:
-            for a in kl.static_range(SHAPE.rows):
-                vector[self.row(a, SHAPE)] = values[a]
-
-    @function
-    def leave(self, values: Any, vector: Any, has_first: Any, SHAPE: Any, TURNED: bool) -> None:
-        """Leaves the sum of the squares of all values but the first."""
+        Behind it stands the sum of the squares of all but its first number.
+        """
+        has_first, _ = self.ends(SHAPE, TURNED)
         tail = kl.private(1, self.x.dtype)
         tail[0] = kl.where(has_first, 0, values[0] * values[0])
-        for i in kl.static_range(1, held_of(SHAPE, TURNED)):
+        for i in kl.static_range(1, values.shape[0]):
             tail[0] += values[i] * values[i]
-        self.add_up(tail, 1, SHAPE, TURNED)
-        if self.down == 0 and self.across == 0:
-            vector[SHAPE.order] = tail[0]
+        self.add_up(tail, SHAPE, TURNED)
+        if self.across == 0 if TURNED else self.down == 0:
+            for i in kl.static_range(values.shape[0]):
+                vector[self.number(i, SHAPE, TURNED)] = values[i]
+            if has_first:
+                vector[SHAPE.order] = tail[0]
+
+    @function
+    def lines(self, TURNED: bool) -> Any:
+        """Its part as rows, or `TURNED` as columns."""
+        return self.x.T if TURNED else self.x
+
+    @function
+    def number(self, i: int, SHAPE: Any, TURNED: bool) -> Any:
+        """The number in the block of element `i` of a row or, `TURNED`, of a column."""
+        return self.row(i, SHAPE) if TURNED else self.column(i, SHAPE)
+
+    @function
+    def ends(self, SHAPE: Any, TURNED: bool) -> Any:
+        """Whether it has the first elements of its rows (columns), and the last row (column)."""
+        if TURNED:
+            return self.down == 0, self.across == SHAPE.across - 1
+        return self.across == 0, self.down == SHAPE.down - 1
+
+    @function
+    def add_up(self, sums: Any, SHAPE: Any, TURNED: bool) -> None:
+        """Sums over those who share a row, or `TURNED` a column."""
+        which = tuple(i for i in range(sums.shape[0]))
+        if TURNED:
+            add_up_neighbours(sums, which, SHAPE.down)
+        else:
+            add_up_neighbours(sums, which, SHAPE.items, SHAPE.down)
 
 
 @function
@@ -212,27 +217,6 @@ def made_of(v: Any, SHAPE: Any) -> Any:
     if v.dtype == kl.f32:
         return mirror_beside(v[0], v[SHAPE.order])
     return mirror(v[0], v[SHAPE.order])
-
-
-@function
-def held_of(SHAPE: Any, TURNED: bool) -> Any:
-    """Elements that a work-item has of a row, or of a column."""
-    return SHAPE.rows if TURNED else SHAPE.columns
-
-
-@function
-def element(x: Any, line: int, i: int, TURNED: bool) -> Any:
-    """Element `i` of a row, or of a column."""
-    return x[i, line] if TURNED else x[line, i]
-
-
-@function
-def set_element(x: Any, line: int, i: int, value: Any, TURNED: bool) -> None:
-    """Sets what `element` gives."""
-    if TURNED:
-        x[i, line] = value
-    else:
-        x[line, i] = value
 
 
 @function
