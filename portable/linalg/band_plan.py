@@ -38,6 +38,8 @@ class Stage:
         Sweeps of a pack.
     every : int
         Steps between looks at the pack before, in vectors.
+    spare : int
+        Blocks that are asked for before there is need to, in the ring.
 
     Raises
     ------
@@ -53,6 +55,7 @@ class Stage:
     items: int = 1
     sweeps: int = 1
     every: int = 1
+    spare: int = 0
 
     def __post_init__(self) -> None:
         b, whole = self.bandwidth, self.reflector == self.bandwidth
@@ -75,7 +78,7 @@ class Stage:
         """What the kernel of the ring is told, for a working storage laid out so."""
         tile = tile_shape(self.bandwidth, self.items // 2)
         assert tile is not None
-        return Ring(tile, self.sweeps, pitch, top)
+        return Ring(tile, self.sweeps, self.spare, pitch, top)
 
     def item_shape(self, pitch: int, top: int) -> ItemShape:
         """What kernels of work-items are told, for a working storage laid out so."""

@@ -35,7 +35,7 @@ from portable.linalg.band_tiles import Tile, TileShape, made_of, within
 __all__ = ["Ring", "ring_packs"]
 
 _APART: Final = 3
-_HALF: Final = 32
+_TURN, _LOADED = 0, 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,19 +48,22 @@ class Ring:
         How a sub-group holds a block; its order is the bandwidth.
     sweeps : int
         Sweeps of the pack.
+    spare : int
+        Blocks that are asked for before there is need to.
     pitch, top : int
         Places of a column in the working storage, and the diagonal's.
     """
 
     tile: TileShape
     sweeps: int
+    spare: int
     pitch: int
     top: int
 
     @property
     def slots(self) -> int:
         """Blocks that the ring has room for: one is asked for when another is done with."""
-        return _APART * self.sweeps // 2 + 1
+        return _APART * self.sweeps // 2 + 1 + self.spare
 
     @property
     def elements(self) -> int:
@@ -69,14 +72,9 @@ class Ring:
         return 3 * b * b * self.slots + 2 * self.tile.vector * self.sweeps
 
     @property
-    def workers(self) -> int:
-        """Work-items that hold blocks."""
-        return 2 * self.tile.items * self.sweeps
-
-    @property
     def items(self) -> int:
         """Work-items of the workgroup."""
-        return self.workers + 2 * _HALF
+        return 2 * self.tile.items * (self.sweeps + 1)
 
 
 class Pack(NamedTuple):
@@ -110,12 +108,16 @@ class Hop(NamedTuple):
 
 
 class Memory(NamedTuple):
-    """Where blocks come from and go to, and what reflectors are made of."""
+    """Where blocks come from and go to, what reflectors are made of, and how far who is.
+
+    That is the turn that reflectors have come to, and how many work-items have asked for blocks.
+    """
 
     w: Any
     ring: Any
     arrived: Any
     vectors: Any
+    progress: Any
 
 
 @kernel
@@ -132,7 +134,10 @@ def ring_packs(w: Any, sync: Any, n: Any, *, RING: Ring) -> None:
     ring = kl.local(RING.slots * 3 * B * B, w.dtype)
     vectors = kl.local((2 * SWEEPS, RING.tile.vector), kind)
     arrived = kl.completion(RING.slots)
-    memory = Memory(w, ring, arrived, vectors)
+    progress = kl.local(2, kl.i32)
+    if kl.local_id(0) == 0:
+        progress[_TURN], progress[_LOADED] = -2, 0
+    memory = Memory(w, ring, arrived, vectors, progress)
     pack = pack_of(taken_pack(sync), n, RING)
 
     member = kl.sub_group_broadcast(kl.sub_group_id(), 0)
@@ -142,15 +147,19 @@ def ring_packs(w: Any, sync: Any, n: Any, *, RING: Ring) -> None:
     loads, publishes = member == 2 * SWEEPS, member == 2 * SWEEPS + 1
     seen = kl.where(pack.number == 0, FINISHED, 0)
     if loads:
-        seen = load_block(memory, sync, pack, 0, seen, RING)
+        for block in range(kl.minimum(1 + RING.spare, pack.blocks)):
+            seen = load_block(memory, sync, pack, block, seen, RING)
     for turn in range(-1, pack.turns):
         needed = (turn + 1) // 2
-        if turn % 2 == 0:
-            kl.barrier(sub_groups=2 * SWEEPS)
-        elif needed < pack.blocks:
-            kl.bulk_wait(arrived[needed % RING.slots], needed // RING.slots % 2)
+        if turn % 2 == 1 and needed < pack.blocks:
+            if member == 0:
+                wait_for(progress, _LOADED, (needed + 1) * RING.tile.items)
+            slot, phase = needed % RING.slots, needed // RING.slots % 2
+            kl.bulk_wait(arrived[slot], phase, sub_groups=2 * SWEEPS)
         else:
-            kl.barrier()
+            kl.barrier(sub_groups=2 * SWEEPS)
+        if member == 0 and turn % 2 == 1:
+            kl.atomic_store(progress, _TURN, turn, order="release", scope="workgroup")
         place = turn - _APART * sweep
         hop = hop_of(place // 2, sweep, pack, n, works, RING)
         if place % 2 == 0:
@@ -158,10 +167,12 @@ def ring_packs(w: Any, sync: Any, n: Any, *, RING: Ring) -> None:
         else:
             left_reflectors(memory, tile, hop, upper, RING)
         if turn % 2 == 1:
-            if loads and needed + 1 < pack.blocks:
-                seen = load_block(memory, sync, pack, needed + 1, seen, RING)
+            if loads and needed + 1 + RING.spare < pack.blocks:
+                wait_for(progress, _TURN, turn)
+                seen = load_block(memory, sync, pack, needed + 1 + RING.spare, seen, RING)
             done = (turn - _APART * (SWEEPS - 1)) // 2
             if publishes and done > 0:
+                wait_for(progress, _TURN, turn)
                 publish(sync, pack.number, done)
     kl.barrier()
     if publishes:
@@ -193,13 +204,20 @@ def hop_of(number: Any, sweep: Any, pack: Any, n: Any, works: Any, RING: Ring) -
 
 
 @function
+def wait_for(progress: Any, what: int, least: Any) -> None:
+    """Waits for progress in the workgroup."""
+    while kl.atomic_load(progress, what, order="acquire", scope="workgroup") < least:
+        pass
+
+
+@function
 def load_block(memory: Any, sync: Any, pack: Any, block: Any, seen: Any, RING: Ring) -> Any:
     """Starts copying a block into its slot when the pack before has come far enough.
 
     Column by column where the working storage has more places in each. Returns the progress of the
     pack before, which was last `seen`.
     """
-    w, ring, arrived, _ = memory
+    w, ring, arrived, _, progress = memory
     B, PITCH, lane = RING.tile.order, RING.pitch, kl.sub_group_local_id()
     found, slot, column = seen, block % RING.slots, pack.begin + block * B
     while found < block + 2:
@@ -208,9 +226,10 @@ def load_block(memory: Any, sync: Any, pack: Any, block: Any, seen: Any, RING: R
         if lane == 0:
             kl.bulk_copy(ring, slot * 3 * B * B, w, column * PITCH, 3 * B * B, arrived[slot])
     else:
-        for c in range(lane, B, _HALF):
+        for c in range(lane, B, RING.tile.items):
             source = (column + c) * PITCH + RING.top - 2 * B
             kl.bulk_copy(ring, (slot * B + c) * 3 * B, w, source, 3 * B, arrived[slot])
+    kl.atomic_add(progress, _LOADED, 1, order="release", scope="workgroup")
     return found
 
 

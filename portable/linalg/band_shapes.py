@@ -155,8 +155,9 @@ def _in_ring(u: int, n: int, dtype: DType, capabilities: Capabilities) -> Stage 
         return None
     room = _local_memory(capabilities) // dtype.register.itemsize - 256
     found = (
-        Stage(b, b, "ring", items=items, sweeps=sweeps)
+        Stage(b, b, "ring", items=items, sweeps=sweeps, spare=spare)
         for sweeps in _RING_SWEEPS
+        for spare in (1, 0)
         if items * sweeps <= _RING_ITEMS
     )
     fitting = [x for x in found if x.ring(0, 0).elements <= room]

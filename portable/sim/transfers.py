@@ -236,10 +236,10 @@ def _(statement: s.BulkWait, b: Builder) -> Step:
             raise report.endless_wait(
                 w, slots.site, f"endless wait: no bulk copy into slot {key[1]} was started"
             )
-        for transfer in started:
-            transfer.end(w)
+        for transfer in started:  # where only some wait, as if the first of them had copied
+            transfer.end(w, 0 if statement.meeting else None)
         w.copies.waits[key] = w.copies.waits.get(key, 0) + 1
-        w.barrier()
+        w.barrier(statement.meeting)
 
     return Plain(run)
 

@@ -451,9 +451,10 @@ class BulkCopy(Statement):
 
 @dataclass(frozen=True, slots=True)
 class BulkWait(Statement):
-    """The whole workgroup waits for the bulk copies into `slot`; acts as a barrier.
+    """The workgroup waits for the bulk copies into `slot`; acts as a barrier.
 
-    `phase` counts the earlier waits on this slot modulo 2 (0 at first).
+    `phase` counts the earlier waits on this slot modulo 2 (0 at first). `meeting` is as of a
+    `Barrier`.
     """
 
     alike: ClassVar[bool] = True
@@ -462,6 +463,7 @@ class BulkWait(Statement):
     slot: Expression = field(metadata=READS)
     phase: Expression = field(metadata=READS)
     loc: Location
+    meeting: int = 0
 
     def together(self) -> Scope:
         """The workgroup."""

@@ -46,8 +46,8 @@ def _plain(x: s.Statement) -> s.Block:
     match x:
         case s.BulkCopy():
             return _loop(x, "bulk.at")
-        case s.BulkWait(loc=loc):
-            return (s.Barrier(loc),)
+        case s.BulkWait(loc=loc, meeting=meeting):
+            return (s.Barrier(loc, meeting),)
         case _:
             return (x,)
 
@@ -77,11 +77,24 @@ class _Bulk:
     def __init__(self, kernel: Kernel, outward: bool) -> None:
         self._kernel = kernel
         self._outward = outward
+        self._own = e.Variable("bulk.sub_group", kernel.index_type)
         self.variables: list[e.Variable] = []
 
     def _first(self) -> e.Expression:
         kind = self._kernel.index_type
         return e.Compare("eq", linear_local_id(self._kernel.workgroup, kind), e.Const(0, kind))
+
+    def _among(self, count: int) -> e.Expression:
+        first = e.Const(count // self._kernel.sub_group_size, self._kernel.index_type)
+        return e.Compare("lt", self._own, first)
+
+    def _own_sub_group(self) -> s.Statement:
+        """By a shuffle, so that NVIDIA's compiler sees that it is the same in a sub-group."""
+        kind = self._own.type
+        assert isinstance(kind, DType)
+        size = e.Const(self._kernel.sub_group_size, kind)
+        number = e.Binary("quot", linear_local_id(self._kernel.workgroup, kind), size)
+        return s.SubGroup(self._own, "shuffle", number, e.Const(0, kind), self._kernel.loc)
 
     def prologue(self, completions: list[Array]) -> s.Block:
         """One work-item makes the mbarriers; all meet before the first use."""
@@ -95,7 +108,9 @@ class _Bulk:
         if not body:
             return ()
         body.append(s.Instruction("mbarrier.init_fence", (), (), (), loc))
-        return (s.If(self._first(), tuple(body), (), loc), s.Barrier(loc))
+        made = (s.If(self._first(), tuple(body), (), loc), s.Barrier(loc))
+        waits = [x for x in all_statements(self._kernel.body) if isinstance(x, s.BulkWait)]
+        return (*made, self._own_sub_group()) if any(x.meeting for x in waits) else made
 
     def statement(self, x: s.Statement) -> s.Block:
         """What a statement becomes."""
@@ -149,8 +164,9 @@ class _Bulk:
     def _wait(self, x: s.BulkWait) -> s.Block:
         slot = ((x.completion, (x.slot,)),)
         arrive = s.Instruction("mbarrier.arrive", (), (), slot, x.loc)
+        wait = s.Instruction("mbarrier.wait", (), (x.phase,), slot, x.loc)
         return (
-            s.Barrier(x.loc),
+            s.Barrier(x.loc, x.meeting),
             s.If(self._first(), (arrive,), (), x.loc),
-            s.Instruction("mbarrier.wait", (), (x.phase,), slot, x.loc),
+            s.If(self._among(x.meeting), (wait,), (), x.loc) if x.meeting else wait,
         )

@@ -59,8 +59,10 @@ def bulk_copy(
 
 
 @word
-def bulk_wait(done: Any, phase: Any) -> None:
+def bulk_wait(done: Any, phase: Any, sub_groups: int | None = None) -> None:
     """The workgroup waits for the bulk copies into ``done`` (``completion[slot]``); also a barrier.
 
-    `phase` is the number of earlier waits on the slot modulo 2.
+    `phase` is the number of earlier waits on the slot modulo 2. Of a constant number of
+    `sub_groups` only the first so many wait, as at a `barrier`. Who started the copies has told
+    the first work-item so before, by release and acquire, or comes to the barrier.
     """

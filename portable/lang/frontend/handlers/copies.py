@@ -9,6 +9,7 @@ from portable.lang.frontend import memory
 from portable.lang.frontend.builder import Builder
 from portable.lang.frontend.conversion import as_index, as_type, as_value
 from portable.lang.frontend.handlers.memory import view_of
+from portable.lang.frontend.handlers.places import meeting_items
 from portable.lang.frontend.handlers.registry import handles
 from portable.lang.frontend.values import View, describe
 from portable.lang.ir import expressions as e
@@ -96,10 +97,11 @@ def _bulk_copy(
 
 
 @handles("bulk_wait")
-def _bulk_wait(builder: Builder, done: Any, phase: Any) -> None:
+def _bulk_wait(builder: Builder, done: Any, phase: Any, sub_groups: Any) -> None:
     completion, slot = _slot(builder, "bulk_wait", done)
     value = as_value(builder, phase)
     if not value.dtype.is_integer:
         builder.fail(f"the phase of kl.bulk_wait is an integer, not {describe(phase)}")
     number = as_type(builder, value, builder.index_type)
-    builder.emit(s.BulkWait(completion, slot, number.expr, builder.location))
+    meeting = meeting_items(builder, "bulk_wait", sub_groups)
+    builder.emit(s.BulkWait(completion, slot, number.expr, builder.location, meeting))

@@ -121,13 +121,29 @@ def _assume_uniform(builder: Builder, x: Any) -> Any:
 
 @handles("barrier")
 def _barrier(builder: Builder, sub_groups: Any) -> None:
+    builder.emit(s.Barrier(builder.location, meeting_items(builder, "barrier", sub_groups)))
+
+
+def meeting_items(builder: Builder, word: str, sub_groups: Any) -> int:
+    """How many work-items so many sub-groups are; 0 where they are all of the workgroup.
+
+    Parameters
+    ----------
+    builder : Builder
+    word : str
+        Of which they are an argument.
+    sub_groups : object
+        A positive constant, or None.
+
+    Raises
+    ------
+    KernelError
+        For anything else.
+    """
     if sub_groups is not None and not (isinstance(sub_groups, int) and sub_groups > 0):
-        builder.fail(
-            f"kl.barrier takes a constant number of sub-groups, not {describe(sub_groups)}"
-        )
-    meeting = (sub_groups or 0) * builder.capabilities.sub_group_size
-    few = meeting < prod(builder.workgroup)
-    builder.emit(s.Barrier(builder.location, meeting if few else 0))
+        builder.fail(f"kl.{word} takes a constant number of sub-groups, not {describe(sub_groups)}")
+    meeting: int = (sub_groups or 0) * builder.capabilities.sub_group_size
+    return meeting if meeting < prod(builder.workgroup) else 0
 
 
 @handles("fence")
