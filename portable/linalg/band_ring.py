@@ -30,7 +30,7 @@ from portable import lang as kl
 from portable.lang.function import function
 from portable.lang.kernel import kernel
 from portable.linalg.band_kernels import FINISHED, publish, taken_pack
-from portable.linalg.band_tiles import Tile, TileShape, made_of, within
+from portable.linalg.band_tiles import Tile, TileShape, made, made_of, within
 
 __all__ = ["Ring", "ring_packs"]
 
@@ -158,7 +158,7 @@ def ring_packs(w: Any, sync: Any, n: Any, *, RING: Ring) -> None:
             kl.bulk_wait(arrived[slot], phase, sub_groups=2 * SWEEPS)
         else:
             kl.barrier(sub_groups=2 * SWEEPS)
-        if member == 0 and turn % 2 == 1:
+        if member == 0:
             kl.atomic_store(progress, _TURN, turn, order="release", scope="workgroup")
         place = turn - _APART * sweep
         hop = hop_of(place // 2, sweep, pack, n, works, RING)
@@ -166,14 +166,13 @@ def ring_packs(w: Any, sync: Any, n: Any, *, RING: Ring) -> None:
             right_reflectors(memory, tile, hop, upper, RING)
         else:
             left_reflectors(memory, tile, hop, upper, RING)
-        if turn % 2 == 1:
-            if loads and needed + 1 + RING.spare < pack.blocks:
-                wait_for(progress, _TURN, turn)
-                seen = load_block(memory, sync, pack, needed + 1 + RING.spare, seen, RING)
-            done = (turn - _APART * (SWEEPS - 1)) // 2
-            if publishes and done > 0:
-                wait_for(progress, _TURN, turn)
-                publish(sync, pack.number, done)
+        if loads and turn % 2 == 1 and needed + 1 + RING.spare < pack.blocks:
+            wait_for(progress, _TURN, turn)
+            seen = load_block(memory, sync, pack, needed + 1 + RING.spare, seen, RING)
+        made_last = turn - 1 - _APART * (SWEEPS - 1)
+        if publishes and made_last >= 0 and made_last % 2 == 0:
+            wait_for(progress, _TURN, turn)
+            publish(sync, pack.number, made_last // 2 + 1)
     kl.barrier()
     if publishes:
         publish(sync, pack.number, FINISHED)
@@ -293,7 +292,13 @@ def right_reflectors(memory: Any, tile: Any, hop: Any, upper: Any, RING: Ring) -
         tile.fetch(memory.ring, hop.first, 2 * B, hop.leads, SHAPE)
         corner = corner_of(vectors, hop, row - 1, row, SHAPE)
         tile.combine(vectors[row], corner, SHAPE, False)
-        tile.leave(tile.x[:, 0], vectors[row + 1], SHAPE, True)
+        tail = tile.leave(tile.x[:, 0], vectors[row + 1], SHAPE, True)
+        if hop.sweep + 1 == RING.sweeps and tile.across == 0:
+            beta, _, _ = made(tile.x[0, 0], tail)
+            for a in kl.static_range(SHAPE.rows):
+                number = tile.row(a, SHAPE)
+                value = kl.where(number == 0, beta, 0)
+                memory.w[hop.row * RING.pitch + RING.top + number] = value
 
 
 @function
@@ -328,11 +333,13 @@ def keep(
     if hop.sweep + 1 < RING.sweeps:
         tile.keep(memory.ring, hop.first, place, SHAPE)
     start = hop.row * PITCH + RING.top + place - 2 * SHAPE.order
-    if alone or hop.sweep + 1 == RING.sweeps:
+    last = hop.sweep + 1 == RING.sweeps
+    if alone or last:
         for a in kl.static_range(SHAPE.rows):
             for b in kl.static_range(SHAPE.columns):
                 at = start + tile.row(a, SHAPE) + tile.column(b, SHAPE) * (PITCH - 1)
-                memory.w[at] = tile.x[a, b]
+                if not (TURNED and b == 0) or not (last and tile.across == 0):
+                    memory.w[at] = tile.x[a, b]
     elif edge:
         for a in kl.static_range(SHAPE.rows if TURNED else 1):
             for b in kl.static_range(1 if TURNED else SHAPE.columns):

@@ -15,7 +15,7 @@ from portable.lang.function import function
 from portable.linalg.householder import mirror, mirror_beside
 from portable.linalg.sums import add_up_neighbours
 
-__all__ = ["Tile", "TileShape", "made_of", "tile_shape", "within"]
+__all__ = ["Tile", "TileShape", "made", "made_of", "tile_shape", "within"]
 
 _GRIDS: Final = {1: (1, 1), 8: (4, 2), 16: (4, 4), 32: (8, 4), 64: (8, 8)}
 
@@ -73,6 +73,12 @@ class Tile:
     x: Any
     down: Any
     across: Any
+
+    @property
+    @function
+    def first(self) -> Any:
+        """Whether the first element of the block is its own."""
+        return self.down == 0 and self.across == 0
 
     @function
     def row(self, a: Any, SHAPE: Any) -> Any:
@@ -167,10 +173,10 @@ class Tile:
                     lines[line, 0] = beta
 
     @function
-    def leave(self, values: Any, vector: Any, SHAPE: Any, TURNED: bool) -> None:
+    def leave(self, values: Any, vector: Any, SHAPE: Any, TURNED: bool) -> Any:
         """Leaves the first row or, `TURNED`, column for a reflector, which `values` are of.
 
-        Behind it stands the sum of the squares of all but its first number.
+        Behind it stands the sum of the squares of all but its first number, which is returned.
         """
         has_first, _ = self.ends(SHAPE, TURNED)
         tail = kl.private(1, self.x.dtype)
@@ -183,6 +189,7 @@ class Tile:
                 vector[self.number(i, SHAPE, TURNED)] = values[i]
             if has_first:
                 vector[SHAPE.order] = tail[0]
+        return tail[0]
 
     @function
     def lines(self, TURNED: bool) -> Any:
@@ -214,9 +221,15 @@ class Tile:
 @function
 def made_of(v: Any, SHAPE: Any) -> Any:
     """The reflector that is made of a vector and the tail that stands behind it."""
-    if v.dtype == kl.f32:
-        return mirror_beside(v[0], v[SHAPE.order])
-    return mirror(v[0], v[SHAPE.order])
+    return made(v[0], v[SHAPE.order])
+
+
+@function
+def made(first: Any, tail: Any) -> Any:
+    """The reflector, see `portable.linalg.householder`."""
+    if first.dtype == kl.f32:
+        return mirror_beside(first, tail)
+    return mirror(first, tail)
 
 
 @function
