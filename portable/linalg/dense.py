@@ -154,7 +154,7 @@ def reduced(
     kind = dtype(largest.dtype)
     work = device.empty((m, n), kind)
     turned = a.shape[0] < a.shape[1]
-    load_dense[(n, m), _TILE](a, largest, work, TARGET=SCALED_TO, TURNED=turned)
+    load_dense[(n, m), _TILE](a, largest, work, None, None, TARGET=SCALED_TO, TURNED=turned)
     sweep = _Sweep(device, work, bandwidth, shape)
     if m > _TALL * n:
         for k in range(0, n, shape.panel):

@@ -12,12 +12,21 @@ __all__ = ["clear", "clear_below", "load_dense", "store_band", "store_values"]
 
 
 @kernel
-def load_dense(a: Any, largest: Any, out: Any, *, TARGET: int, TURNED: bool) -> None:
-    """A copy of the matrix, or of its transpose, scaled by a power of two."""
-    column, row = kl.global_id(0), kl.global_id(1)
+def load_dense(
+    a: Any, largest: Any, out: Any, most: Any, bound: Any, *, TARGET: int, TURNED: bool
+) -> None:
+    """The matrix, or its transpose, scaled by a power of two; zeros in further rows and columns.
+
+    ``most[0]`` becomes the `bound` of its singular values then, unless `most` is None.
+    """
+    column, row, matrix = kl.global_id(0), kl.global_id(1), a.T if TURNED else a
     if row < out.shape[0] and column < out.shape[1]:
-        value = a[column, row] if TURNED else a[row, column]
-        out[row, column] = scaled_by(kl.cast(value, out.dtype), power_bits(largest[0], TARGET), 1)
+        value = kl.cast(0, out.dtype)
+        if row < matrix.shape[0] and column < matrix.shape[1]:
+            value = kl.cast(matrix[row, column], out.dtype)
+        out[row, column] = scaled_by(value, power_bits(largest[0], TARGET), 1)
+        if most is not None and row == 0 and column == 0:
+            most[0] = kl.cast(bound, most.dtype)
 
 
 @kernel

@@ -15,7 +15,8 @@ from portable.dtypes import DType
 from portable.lang.geometry import groups
 from portable.linalg.bidiagonal import bisected
 from portable.linalg.dense import SCALED_TO
-from portable.linalg.direct_kernels import DirectShape, Scratch, bidiagonalize, load_padded
+from portable.linalg.dense_kernels import load_dense
+from portable.linalg.direct_kernels import DirectShape, Scratch, bidiagonalize
 
 __all__ = ["Direct", "direct_layout", "direct_svdvals"]
 
@@ -112,7 +113,7 @@ def direct_svdvals(device: Device, a: Any, largest: Any, layout: Direct) -> Any:
     rows, pitch = arrays.work.shape
     bound = 2.0 ** (SCALED_TO + 1 + (isqrt(m * n) + 1).bit_length())
     turned = a.shape[0] < a.shape[1]
-    load_padded[(pitch, rows), _TILE](
+    load_dense[(pitch, rows), _TILE](
         a, largest, arrays.work, arrays.most, bound, TARGET=SCALED_TO, TURNED=turned
     )
     plan.run()

@@ -21,10 +21,9 @@ from portable import lang as kl
 from portable.lang.function import function
 from portable.lang.kernel import kernel
 from portable.linalg.householder import reflector
-from portable.linalg.magnitude import power_bits, scaled_by
 from portable.linalg.sums import lane_sum
 
-__all__ = ["DirectShape", "Scratch", "bidiagonalize", "load_padded"]
+__all__ = ["DirectShape", "Scratch", "bidiagonalize"]
 
 _AHEAD: Final = 8
 """Sums that are loaded side by side where work-items are many, which wait long for each load."""
@@ -81,27 +80,6 @@ class Scratch(NamedTuple):
     right: Any
     sums: Any
     totals: Any
-
-
-@kernel
-def load_padded(
-    a: Any, largest: Any, out: Any, most: Any, bound: Any, *, TARGET: int, TURNED: bool
-) -> None:
-    """The matrix, or its transpose, scaled by a power of two; zeros in further rows and columns.
-
-    ``most[0]`` becomes the `bound` of its singular values then.
-    """
-    column, row = kl.global_id(0), kl.global_id(1)
-    if row < out.shape[0] and column < out.shape[1]:
-        value = kl.cast(0, out.dtype)
-        if TURNED:
-            if row < a.shape[1] and column < a.shape[0]:
-                value = kl.cast(a[column, row], out.dtype)
-        elif row < a.shape[0] and column < a.shape[1]:
-            value = kl.cast(a[row, column], out.dtype)
-        out[row, column] = scaled_by(value, power_bits(largest[0], TARGET), 1)
-        if row == 0 and column == 0:
-            most[0] = kl.cast(bound, most.dtype)
 
 
 @kernel

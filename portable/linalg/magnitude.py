@@ -21,7 +21,7 @@ _MAX_GROUPS: Final = 256
 
 
 @kernel
-def largest_kernel(x: Any, largest: Any, first: Any, *, SIZE: int, BAND: bool) -> None:
+def largest_kernel(x: Any, largest: Any, first: Any, *, BAND: bool) -> None:
     """Each workgroup writes the largest magnitude in its part, from ``largest[first]`` on.
 
     Dimension 0 of the workgroups goes through the columns, dimension 1 through the rows. NaN counts
@@ -36,13 +36,8 @@ def largest_kernel(x: Any, largest: Any, first: Any, *, SIZE: int, BAND: bool) -
             start = kl.maximum(x.shape[0] - 1 - column, 0) if BAND else 0
             for row in range(start + kl.group_id(1), x.shape[0], kl.num_groups(1)):
                 best = kl.maximum(best, kl.abs(x[row, column]))
-    held = kl.local(SIZE, largest.dtype)
-    own = kl.local_id(0)
-    held[own] = best
-    kl.barrier()
-    if own == 0:
-        for i in range(1, SIZE):
-            best = kl.maximum(best, held[i])
+    best = kl.workgroup_reduce(kl.maximum, best)
+    if kl.local_id(0) == 0:
         largest[first + kl.group_id(1) * kl.num_groups(0) + kl.group_id(0)] = best
 
 
@@ -67,7 +62,7 @@ def largest_magnitude(device: Device, *arrays: Any, band: bool = False) -> Any:
 
 
 def _launch(x: Any, target: Any, first: int, count: tuple[int, int], band: bool) -> None:
-    largest_kernel[groups(*count), _WORKGROUP](x, target, first, SIZE=_WORKGROUP, BAND=band)
+    largest_kernel[groups(*count), _WORKGROUP](x, target, first, BAND=band)
 
 
 def _groups_for(shape: tuple[int, ...]) -> tuple[int, int]:

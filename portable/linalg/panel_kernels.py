@@ -28,20 +28,9 @@ __all__ = ["factor_panel"]
 
 @kernel
 def factor_panel(
-    a: Any,
-    q: Reflectors,
-    panel: Panel,
-    level: Level,
-    *,
-    SHAPE: DenseShape,
-    UNIT: int,
-    TURNED: bool,
+    a: Any, q: Reflectors, panel: Panel, level: Level, *, SHAPE: DenseShape, UNIT: int, TURNED: bool
 ) -> None:
-    """Factors a panel, which begins at so many times `UNIT`, from one level of its tree on.
-
-    If the shape says so (`climb`) the last workgroup to arrive goes on to the next level; else each
-    level is a launch.
-    """
+    """Factors a panel, which begins at so many times `UNIT`, from one level of its tree on."""
     node, matrix = Node(kl.group_id(0), level), a.T if TURNED else a
     panel = Panel(panel.row * UNIT, panel.column * UNIT, panel.width)
     going = node.number < level.nodes

@@ -89,7 +89,7 @@ def programs(capabilities: Capabilities, dtype: str, u: int) -> list[Program]:
     line, search = (64, 1, 1), Search(24, 2, levels=4, split=3, lanes=1, vectors=1, integer=integer)
     scale = {"PITCH": 3 * u, "TOP": 2 * u, "TARGET": 8}
     return [
-        program(largest_kernel, capabilities, line, ab, d, 0, SIZE=64, BAND=True),
+        program(largest_kernel, capabilities, line, ab, d, 0, BAND=True),
         program(load_band, capabilities, line, ab, d, work, sync, **scale),
         program(store_bidiagonal, capabilities, line, work, d, d, d, **scale),
         *hops(capabilities, dtype, u),

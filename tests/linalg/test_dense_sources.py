@@ -10,7 +10,7 @@ from portable.backend import Capabilities, Program
 from portable.linalg.bidiagonal_kernels import Search, bisect
 from portable.linalg.dense_kernels import clear_below, load_dense, store_band, store_values
 from portable.linalg.dense_shapes import dense_shape, tuned
-from portable.linalg.direct_kernels import DirectShape, Scratch, bidiagonalize, load_padded
+from portable.linalg.direct_kernels import DirectShape, Scratch, bidiagonalize
 from portable.linalg.jacobi_kernels import JacobiShape, jacobi_svdvals
 from portable.linalg.panel_kernels import factor_panel
 from portable.linalg.reflector_kernels import apply_reflectors
@@ -58,12 +58,12 @@ def others(capabilities: Capabilities, dtype: str) -> list[Program]:
     )
     search = Search(30, left=2, levels=4, split=3, lanes=1, vectors=1, integer=integer)
     return [
-        program(load_dense, capabilities, TILE, given, d, a, TARGET=20, TURNED=True),
+        program(load_dense, capabilities, TILE, given, d, a, None, None, TARGET=20, TURNED=True),
         program(clear_below, capabilities, TILE, a),
         program(store_band, capabilities, TILE, a, d, a, d, 8.0, TARGET=20),
         program(store_values, capabilities, LINE, d, d, a, 1, TARGET=20),
         program(jacobi_svdvals, capabilities, (20, 1, 1), batch, a, d, SHAPE=small),
-        program(load_padded, capabilities, TILE, given, d, a, d, 8.0, TARGET=20, TURNED=True),
+        program(load_dense, capabilities, TILE, given, d, a, d, 8.0, TARGET=20, TURNED=True),
         program(bidiagonalize, capabilities, LINE, a, scratch, d, d, 0, 1, SHAPE=direct),
         program(bisect, capabilities, LINE, a, table, d, d, SEARCH=search),
     ]
