@@ -105,7 +105,10 @@ def jacobi_svdvals(a: Any, values: Any, largest: Any, *, SHAPE: JacobiShape) -> 
             one_sweep(w, going, sweep, SHAPE)
         kl.barrier()
     for column in range(item, N, items):
-        lengths[column] = kl.sqrt(squared(w, column, SHAPE))
+        total = kl.cast(0, kind)
+        for row in kl.range(SHAPE.rows, unroll=4):
+            total = total + w[column, row] * w[column, row]
+        lengths[column] = kl.sqrt(total)
     kl.barrier()
     for column in range(item, N, items):
         own = lengths[column]
@@ -125,15 +128,6 @@ def fetch(matrix: Any, w: Any, lengths: Any, SHAPE: JacobiShape) -> None:
         for row in range(SHAPE.rows, SHAPE.step * SHAPE.length):
             w[column, row] = 0
         lengths[column] = best
-
-
-@function
-def squared(w: Any, column: Any, SHAPE: JacobiShape) -> Any:
-    """The square of a column's length, by one work-item."""
-    total = kl.cast(0, w.dtype)
-    for row in kl.range(SHAPE.rows, unroll=4):
-        total = total + w[column, row] * w[column, row]
-    return total
 
 
 @function
@@ -189,7 +183,7 @@ def rotate(w: Any, p: Any, q: Any, playing: Any, SHAPE: JacobiShape) -> Any:
         s = c * t
         turn = s / (1 + c)
         for i in kl.range(SHAPE.length, unroll=-1 if SHAPE.length <= _HELD else 4):
-            row = row_of(i, SHAPE)
+            row = i * SHAPE.step + kl.local_id(0) % SHAPE.parts
             x = kl.vload(w, p, row, lanes=SHAPE.lanes)
             y = kl.vload(w, q, row, lanes=SHAPE.lanes)
             kl.vstore(w, p, row, x - s * (y + turn * x))
@@ -205,7 +199,7 @@ def products(w: Any, p: Any, q: Any, playing: Any, SHAPE: JacobiShape) -> Any:
         sums[i] = kl.splat(kl.cast(0, w.dtype), SHAPE.lanes)
     if playing:
         for i in kl.range(SHAPE.length, unroll=-1 if SHAPE.length <= _HELD else 4):
-            row = row_of(i, SHAPE)
+            row = i * SHAPE.step + kl.local_id(0) % SHAPE.parts
             x = kl.vload(w, p, row, lanes=SHAPE.lanes)
             y = kl.vload(w, q, row, lanes=SHAPE.lanes)
             sums[0] = sums[0] + x * x
@@ -213,9 +207,3 @@ def products(w: Any, p: Any, q: Any, playing: Any, SHAPE: JacobiShape) -> Any:
             sums[2] = sums[2] + x * y
     add_up_neighbours(sums, (0, 1, 2), SHAPE.parts)
     return lane_sum(sums[0]), lane_sum(sums[1]), lane_sum(sums[2])
-
-
-@function
-def row_of(i: Any, SHAPE: JacobiShape) -> Any:
-    """The row that a work-item's `i`-th part of a column begins at."""
-    return i * SHAPE.step + kl.local_id(0) % SHAPE.parts

@@ -15,7 +15,6 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from portable import lang as kl
-from portable.lang.arrivals import arrived_last
 from portable.lang.function import function
 from portable.lang.kernel import kernel
 from portable.linalg.dense_shapes import DenseShape
@@ -39,11 +38,7 @@ def factor_panel(
             node_in_vectors(matrix, q, panel, node, SHAPE, TURNED)
         else:
             node_across_items(matrix, q, panel, node, SHAPE)
-        going = False
-        if SHAPE.climb and node.level.nodes > 1:
-            siblings = node.siblings(SHAPE)
-            node = node.above(SHAPE)
-            going = arrived_last(q.counts, node.index, siblings)
+        node, going = node.climbed(q.counts, 0, 1, SHAPE)
 
 
 # -- a workgroup: rows across dimension 0, columns across dimension 1 -----------------------------

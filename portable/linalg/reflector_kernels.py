@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 from portable import lang as kl
-from portable.lang.arrivals import arrived_last
 from portable.lang.function import function
 from portable.lang.kernel import kernel
 from portable.linalg.dense_shapes import DenseShape
@@ -38,11 +37,7 @@ def apply_reflectors(
     going = node.number < level.nodes
     while going:
         combine(a, q, (row, start), node, SHAPE, TURNED)
-        going = False
-        if SHAPE.climb and node.level.nodes > 1:
-            siblings = node.siblings(SHAPE)
-            node = node.above(SHAPE)
-            going = arrived_last(q.counts, node.index * strips + strip, siblings)
+        node, going = node.climbed(q.counts, strip, strips, SHAPE)
 
 
 @function

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from portable import lang as kl
+from portable.lang.arrivals import arrived_last
 from portable.lang.function import function
 
 __all__ = ["Level", "Node", "Panel", "Reflectors", "level_sizes"]
@@ -90,9 +91,13 @@ class Node:
         return Node(self.number // SHAPE.fan, level)
 
     @function
-    def siblings(self, SHAPE: Any) -> Any:
-        """How many nodes the one above has below it."""
-        return kl.minimum(self.level.nodes - self.number // SHAPE.fan * SHAPE.fan, SHAPE.fan)
+    def climbed(self, counts: Any, strip: Any, strips: Any, SHAPE: Any) -> Any:
+        """The node above, and whether to go on with it: who comes last of its children does."""
+        if SHAPE.climb and self.level.nodes > 1:
+            first = self.number // SHAPE.fan * SHAPE.fan
+            siblings, above = kl.minimum(self.level.nodes - first, SHAPE.fan), self.above(SHAPE)
+            return above, arrived_last(counts, above.index * strips + strip, siblings)
+        return self, False
 
 
 def level_sizes(rows: int, height: int, fan: int) -> list[int]:
