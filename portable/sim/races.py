@@ -132,7 +132,11 @@ class _Records:
     def _unknown_to(self, w: Group, item: int, workgroup: int) -> Value:
         """The granules that threads of a workgroup accessed, which a work-item does not know of."""
         out = [np.zeros(0, np.int64)]
+        own = w.clock.times_known(item) if workgroup == w.number else None
         for granules, threads, time in self._since(w, workgroup):
+            if own is not None:
+                out.append(granules[own[threads - workgroup * self.stride] < time])
+                continue
             unknown = [x for x in np.unique(threads).tolist() if not w.clock.knows(item, x, time)]
             if unknown:
                 out.append(granules[np.isin(threads, unknown)])
