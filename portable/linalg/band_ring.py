@@ -1,6 +1,7 @@
 """All hops of a bulge chase with what a pack of sweeps works on in local memory: a ring of columns.
 
-In a turn each sweep makes one reflector, right and left ones in turn, and a barrier follows.
+In a turn each sweep makes one reflector, right and left ones in turn, and a barrier follows for
+those that made them.
 
 A sweep has two sub-groups, each with a block of B rows and columns in its registers. The one on the
 diagonal is read before the right reflector and written after the left one. The one above it, which
@@ -16,9 +17,11 @@ in local memory: the sweep works it out for itself, in the time in which it wait
 Blocks of `B` columns come into the ring in bulk. What no later sweep of the pack changes leaves for
 global memory at once: all that the last sweep combines, and the row and the column that each sweep
 eliminates. Two sub-groups more follow the pack before and load, and publish how far this one is.
+Nobody waits for flags and fences beside them: what turn it is they are told in local memory.
 
 A pack begins `SWEEPS` columns after the one before, a column after the last sweep of that one. So
-what its block j holds is left when that sweep has made hop ``j + 1``.
+what its block j holds is left when that sweep has made the right reflector of hop ``j + 1``: with
+it leaves the column that the left one is about to make.
 """
 
 from __future__ import annotations
@@ -64,6 +67,11 @@ class Ring:
     def slots(self) -> int:
         """Blocks that the ring has room for: one is asked for when another is done with."""
         return _APART * self.sweeps // 2 + 1 + self.spare
+
+    @property
+    def first(self) -> int:
+        """Blocks that are asked for before any other is done with."""
+        return 2 - self.sweeps % 2 + self.spare
 
     @property
     def elements(self) -> int:
@@ -124,9 +132,9 @@ class Memory(NamedTuple):
 def ring_packs(w: Any, sync: Any, n: Any, *, RING: Ring) -> None:
     """All hops: a workgroup for each pack.
 
-    ``sync[1 + g]`` is how many hops the last sweep of pack g has made. Block j of a pack begins at
-    column ``1 + j B`` after its first row. It is needed in turn ``2 j - 1``, and read for the last
-    time in turn ``2 j - 3 + 3 SWEEPS``, by the right reflector of that sweep.
+    ``sync[1 + g]`` is how many right reflectors the last sweep of pack g has made. Block j of a
+    pack begins at column ``1 + j B`` after its first row. It is needed in turn ``2 j - 1``, and
+    read for the last time in turn ``2 j - 3 + 3 SWEEPS``, by the right reflector of that sweep.
     """
     kl.static_assert(RING.tile.items == kl.sub_group_size(), "a block is a sub-group's")
     B, SWEEPS = RING.tile.order, RING.sweeps
@@ -147,7 +155,7 @@ def ring_packs(w: Any, sync: Any, n: Any, *, RING: Ring) -> None:
     loads, publishes = member == 2 * SWEEPS, member == 2 * SWEEPS + 1
     seen = kl.where(pack.number == 0, FINISHED, 0)
     if loads:
-        for block in range(kl.minimum(1 + RING.spare, pack.blocks)):
+        for block in range(kl.minimum(RING.first, pack.blocks)):
             seen = load_block(memory, sync, pack, block, seen, RING)
     for turn in range(-1, pack.turns):
         needed = (turn + 1) // 2
@@ -166,13 +174,15 @@ def ring_packs(w: Any, sync: Any, n: Any, *, RING: Ring) -> None:
             right_reflectors(memory, tile, hop, upper, RING)
         else:
             left_reflectors(memory, tile, hop, upper, RING)
-        if loads and turn % 2 == 1 and needed + 1 + RING.spare < pack.blocks:
-            wait_for(progress, _TURN, turn)
-            seen = load_block(memory, sync, pack, needed + 1 + RING.spare, seen, RING)
-        made_last = turn - 1 - _APART * (SWEEPS - 1)
-        if publishes and made_last >= 0 and made_last % 2 == 0:
-            wait_for(progress, _TURN, turn)
-            publish(sync, pack.number, made_last // 2 + 1)
+        if (turn - SWEEPS) % 2 == 0:
+            done = (turn + 2 - _APART * SWEEPS) // 2 + 1
+            block = done - 1 + RING.slots
+            if loads and block < pack.blocks:
+                wait_for(progress, _TURN, turn)
+                seen = load_block(memory, sync, pack, block, seen, RING)
+            if publishes and done > 0:
+                wait_for(progress, _TURN, turn)
+                publish(sync, pack.number, done)
     kl.barrier()
     if publishes:
         publish(sync, pack.number, FINISHED)
