@@ -1,9 +1,9 @@
 """How long a device takes to a bulge chase, worked out beforehand from its plan.
 
-Two things bound a stage. All of its steps have to be made, side by side on as many units as there
-are: its *work*. And packs of sweeps follow each other at a distance, so that the last one begins
-late, however many units there are: its *chain*. It counts the steps by which a pack trails the one
-before, and what it takes to hand progress and blocks from one to the other. A step takes a latency
+Packs of sweeps follow each other at a distance, so that the last one begins late, however many
+units there are: the steps by which a pack trails the one before, and what it takes to hand progress
+and blocks from one to the other. Nor do they follow each other faster than units are done with
+packs, of which the first are the longest: the last has no hop left. A step takes a latency
 (barriers, reading what a reflector is made of, a root and a division) and what the sweeps of a pack
 move through local memory or caches, which they share. (E. Ringoot, R. Alomairy, A. Edelman, "A
 GPU-resident memory-aware algorithm for accelerating bidiagonalization of banded matrices", arXiv
@@ -98,9 +98,10 @@ def stage_time(
     packs = stage.pack_count(n)
     apart = _apart(stage)
     length = n / stage.bandwidth
-    chain = packs * (apart * step + rates.hand) + length * step
-    work = packs * (length / 2 + apart) * step / min(units, packs)
-    return rates.launch + max(chain, work)
+    behind = apart * step + rates.hand
+    longest, shortest = ((x + apart) * step / min(units, packs) for x in (length, 0))
+    waits = max(0.0, longest - behind) / (longest - shortest)
+    return rates.launch + length * step + packs * (behind + waits * (longest - behind) / 2)
 
 
 def _step(stage: Stage, rates: Rates) -> float:

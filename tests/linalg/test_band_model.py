@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from portable import dtypes, profiles
@@ -22,3 +24,21 @@ def test_every_device_is_given_a_time_that_grows(name: str, dtype: DType) -> Non
 def test_a_bidiagonal_matrix_takes_no_time() -> None:
     can = profiles.load("h200").capabilities
     assert predicted(plan_for(1, 1000, dtypes.float32, can), 1000, can) == 0
+
+
+def test_packs_wait_for_each_other_or_for_units() -> None:
+    can = profiles.load("h200").capabilities
+    plan = plan_for(32, 32768, dtypes.float32, can)
+    few, many, endless = (
+        predicted(plan, 32768, replace(can, compute_units=units)) for units in (20, 2000, 20000)
+    )
+    assert few > 3 * many
+    assert many == pytest.approx(endless, rel=0.01)
+
+
+def test_one_pack_has_a_unit_to_itself() -> None:
+    can = profiles.load("h200").capabilities
+    for dtype in (dtypes.float32, dtypes.float64):
+        ring = plan_for(32, 8192, dtype, can).stages[-1].ring(0, 0)
+        room = max(can.local_memory, can.local_memory_opt_in)
+        assert room / 2 < ring.elements * dtype.itemsize <= room
