@@ -253,7 +253,7 @@ def band_in_a_ring_of_many_sweeps() -> None:
 
 @run
 def band_in_a_ring_with_blocks_under_way() -> None:
-    chased(34, 4, Stage(4, 4, "ring", items=16, sweeps=2, ahead=4))
+    chased(34, 4, Stage(4, 4, "ring", items=16, sweeps=2, spare=2))
 
 
 # -- dense matrices --------------------------------------------------------------------------

@@ -210,10 +210,8 @@ UNITS: Final = (
     fault(
         "an mbarrier's phase ends before the bytes were announced",
         BULK + "_Bulk._wait",
-        "(s.Barrier(x.loc), s.If(self._first(), (arrive,), (), x.loc), "
-        's.Instruction("mbarrier.wait", (), (x.phase,), slot, x.loc))',
-        "(s.If(self._first(), (arrive,), (), x.loc), "
-        's.Instruction("mbarrier.wait", (), (x.phase,), slot, x.loc))',
+        "s.Barrier(x.loc, x.meeting)",
+        "s.Fence('acq_rel', 'workgroup', x.loc)",
         "band_in_a_ring_on_an_h200",
         "copy",
     ),
