@@ -25,6 +25,14 @@ BANDS: Final = (
         schedule="held",
     ),
     fault(
+        "an mbarrier's phase ends before the bytes were announced",
+        RING + "ring_packs",
+        "(needed + 1) * RING.tile.items",
+        "0",
+        "band_in_a_ring_on_an_h200",
+        "copy",
+    ),
+    fault(
         "the progress of a pack is read relaxed",
         RING + "load_block",
         'kl.atomic_load(sync, pack.number, order="acquire")',
@@ -92,7 +100,7 @@ BANDS: Final = (
         RING + "ring_packs",
         "kl.barrier(sub_groups=2 * SWEEPS)",
         "pass",
-        "band_in_a_ring",
+        "band_in_a_ring_with_blocks_under_way",
         "race",
     ),
     fault(

@@ -208,12 +208,12 @@ UNITS: Final = (
         "wait",
     ),
     fault(
-        "an mbarrier's phase ends before the bytes were announced",
+        "those who wait for bulk copies do not meet",
         BULK + "_Bulk._wait",
         "s.Barrier(x.loc, x.meeting)",
         "s.Fence('acq_rel', 'workgroup', x.loc)",
         "band_in_a_ring_on_an_h200",
-        "copy",
+        "race",
     ),
     fault(
         "a slot counts as filled when half of the copies were asked for",
