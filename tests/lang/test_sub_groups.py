@@ -59,7 +59,7 @@ def test_some_sub_groups_meet_and_the_others_go_on(device: Device) -> None:
 
 @pytest.mark.parametrize("sub_groups", [0, 1.5])
 def test_refuses_barriers_of_no_sub_groups(sub_groups: float) -> None:
-    with pytest.raises(KernelError, match="constant number of sub-groups"):
+    with pytest.raises(KernelError, match="constant number of sub-groups"), pt.use("simulator"):
         passed_on[GROUP, GROUP](np.zeros(GROUP, np.int32), FEW=sub_groups)
 
 

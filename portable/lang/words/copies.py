@@ -59,7 +59,7 @@ def bulk_copy(
 
 
 @word
-def bulk_wait(done: Any, phase: Any, sub_groups: int | None = None) -> None:
+def bulk_wait(done: Any, phase: Any, *, sub_groups: int | None = None) -> None:
     """The workgroup waits for the bulk copies into ``done`` (``completion[slot]``); also a barrier.
 
     `phase` is the number of earlier waits on the slot modulo 2. Of a constant number of

@@ -15,7 +15,7 @@ __all__ = [
 
 
 @word
-def barrier(sub_groups: int | None = None) -> None:
+def barrier(*, sub_groups: int | None = None) -> None:
     """All work-items of the workgroup meet; orders their local and global memory accesses.
 
     Of a constant number of `sub_groups` only the first so many meet, and the others, which come
