@@ -85,7 +85,7 @@ PRODUCTS: Final = (
         "products_of_tiles_in_turn",
     ),
     without_barrier(
-        GEMM + "gemm_tiles",
+        GEMM + "multiply_tile",
         0,
         1,
         "an operand is overwritten before all have read it",
