@@ -20,10 +20,19 @@ __all__ = ["Clock", "Published", "WorkgroupClock"]
 
 @dataclass(slots=True)
 class Clock:
-    """A state of knowledge: a floor per workgroup and later times of single threads."""
+    """A state of knowledge.
+
+    Attributes
+    ----------
+    floors : numpy.ndarray of int32
+        For each workgroup.
+    later : dict of int to numpy.ndarray of int32
+        Times of each thread of some workgroups, 0 where there are no later ones. Clocks share
+        these arrays, which are never changed.
+    """
 
     floors: Value
-    later: dict[int, int] = field(default_factory=dict)
+    later: dict[int, Value] = field(default_factory=dict)
 
     def copy(self) -> Clock:
         """An independent copy."""
@@ -32,13 +41,26 @@ class Clock:
     def join(self, other: Clock) -> None:
         """Learn what another knows."""
         np.maximum(self.floors, other.floors, out=self.floors)
-        for thread, time in other.later.items():
-            if time > self.later.get(thread, 0):
-                self.later[thread] = time
+        for workgroup, times in other.later.items():
+            mine = self.later.get(workgroup)
+            if mine is None:
+                self.later[workgroup] = times
+            elif mine is not times:
+                self.later[workgroup] = np.maximum(mine, times)
+
+    def tell(self, workgroup: int, threads: Value | int, time: int, stride: int) -> None:
+        """Learn of all that some of a workgroup's `stride` threads did until now, its `time`."""
+        known = self.later.get(workgroup)
+        times = np.zeros(stride, np.int32) if known is None else known.copy()
+        times[threads] = time
+        self.later[workgroup] = times
 
     def knows(self, thread: int, workgroup: int, time: int) -> bool:
         """Whether an access by `thread` at `time` came before."""
-        return time <= int(self.floors[workgroup]) or time <= self.later.get(thread, 0)
+        if time <= self.floors[workgroup]:
+            return True
+        times = self.later.get(workgroup)
+        return times is not None and time <= int(times[thread % times.size])
 
 
 def joined(first: Clock | None, second: Clock) -> Clock:
@@ -99,9 +121,7 @@ class WorkgroupClock:
         for clock in {id(clock): clock for clock in self.private.values()}.values():
             self.common.join(clock)
         self.private.clear()
-        first = self.workgroup * self.stride
-        for thread in [x for x in self.common.later if first <= x < first + self.stride]:
-            del self.common.later[thread]
+        self.common.later.pop(self.workgroup, None)
         self.common.floors[self.workgroup] = self.time
         self.time += 1
 
@@ -111,7 +131,7 @@ class WorkgroupClock:
         if self._single:
             clock.floors[self.workgroup] = self.time
         else:
-            clock.later[self.workgroup * self.stride + item] = self.time
+            clock.tell(self.workgroup, item, self.time, self.stride)
         return clock
 
     def tick(self) -> None:
@@ -134,8 +154,7 @@ class WorkgroupClock:
         if self._single:
             clock.floors[self.workgroup] = self.time
         else:
-            first = self.workgroup * self.stride
-            clock.later.update(dict.fromkeys((items + first).tolist(), self.time))
+            clock.tell(self.workgroup, items, self.time, self.stride)
         return clock
 
     def acquire_together(self, items: Value, clock: Clock) -> None:
@@ -156,12 +175,10 @@ class WorkgroupClock:
         """Per thread of this workgroup, up to what time a work-item knows of its accesses."""
         out = np.full(self.stride, self.common.floors[self.workgroup], np.int64)
         mine = self.private.get(item)
-        first = self.workgroup * self.stride
         for clock in (self.common,) if mine is None else (self.common, mine):
             np.maximum(out, clock.floors[self.workgroup], out=out)
-            for thread, time in clock.later.items():
-                if first <= thread < first + self.stride:
-                    out[thread - first] = max(out[thread - first], time)
+            if self.workgroup in clock.later:
+                np.maximum(out, clock.later[self.workgroup], out=out)
         return out
 
     @property

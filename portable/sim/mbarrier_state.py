@@ -150,6 +150,6 @@ class MBarrier:
         thread = w.launch.threads.slot(self.number, transfer.proxy)
         transfer.end(w, thread)
         known = self.published or w.clock.common.copy()
-        known.later[w.number * w.clock.stride + thread] = w.clock.time
+        known.tell(w.number, thread, w.clock.time, w.clock.stride)
         self.published = known
         self.coming = joined(self.coming, known)

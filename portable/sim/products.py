@@ -148,7 +148,7 @@ class Products:
                         shadow.flights.end(access, False)
                     shadow.record(w, access, "read")
         known = Clock(np.zeros_like(w.clock.common.floors))
-        known.later[w.number * w.clock.stride + thread] = w.clock.time
+        known.tell(w.number, thread, w.clock.time, w.clock.stride)
         w.clock.tick()
         first = warpgroup * WARPGROUP
         w.clock.acquire_together(np.arange(first, min(first + WARPGROUP, w.size)), known)
