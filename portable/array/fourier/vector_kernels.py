@@ -80,22 +80,16 @@ class Workspace:
     def held(self, place: Any) -> Any:
         """What is held at a place, in each lane."""
         at = place * (2 * self.lanes)
-        if self.lanes == 1:
-            return self.held_in(place, 0)
         real = kl.vload(self.memory, self.worker, at, lanes=self.lanes)
-        return kl.complex(
-            real, kl.vload(self.memory, self.worker, at + self.lanes, lanes=self.lanes)
-        )
+        imag = kl.vload(self.memory, self.worker, at + self.lanes, lanes=self.lanes)
+        return kl.complex(real, imag)
 
     @function
     def hold(self, place: Any, z: Any) -> None:
         """Writes what `held` reads."""
         at = place * (2 * self.lanes)
-        if self.lanes == 1:
-            self.hold_in(place, 0, z)
-        else:
-            kl.vstore(self.memory, self.worker, at, z.real)
-            kl.vstore(self.memory, self.worker, at + self.lanes, z.imag)
+        kl.vstore(self.memory, self.worker, at, z.real)
+        kl.vstore(self.memory, self.worker, at + self.lanes, z.imag)
 
     @function
     def held_in(self, place: Any, lane: Any) -> Any:
@@ -237,23 +231,6 @@ def write_square(target: Any, work: Any, found: Any, line: Any, a: Any) -> None:
         kl.vstore(target.array, *row, a if REAL else 2 * a, rows[lane])
 
 
-@function
-def read_column(source: Any, work: Any, line: Any, a: Any) -> None:
-    """Element `a` of each line, which all of them have."""
-    numbers = [source.element(source.row(line + k), a) for k in kl.static_range(work.lanes)]
-    z = kl.complex(kl.vector(*[z.real for z in numbers]), kl.vector(*[z.imag for z in numbers]))
-    work.hold(a, z if source.table is None else times(z, element(source.table, (), a)))
-
-
-@function
-def write_column(target: Any, work: Any, found: Any, line: Any, a: Any) -> None:
-    """Writes what `read_column` reads, from places at `found` on."""
-    z = target.finished(work.held(found + a), a)
-    for k in kl.static_range(work.lanes):
-        one = kl.complex(z.real[k], z.imag[k])
-        put(target.array, target.row(line + k), a, one, target.form)
-
-
 # -- lines one by one -----------------------------------------------------------------------------
 
 
@@ -261,8 +238,7 @@ def write_column(target: Any, work: Any, found: Any, line: Any, a: Any) -> None:
 def read_lines(source: Any, work: Any, line: Any, count: Any, first: Any, stop: Any) -> None:
     """Elements from `first` to `stop`; lanes without a line get zeros."""
     if count < work.lanes:
-        zero = kl.cast(0, source.sign.dtype)
-        nothing = zero if work.lanes == 1 else kl.splat(zero, work.lanes)
+        nothing = kl.splat(kl.cast(0, source.sign.dtype), work.lanes)
         for a in range(first, stop):
             work.hold(a, kl.complex(nothing, nothing))
     for lane in range(count):
@@ -335,34 +311,26 @@ class Stage:
     @function
     def of_prime(self, R: Any, roots: Any) -> None:
         """Those of an odd prime radix known at run time; `roots` is where its roots begin."""
-        apart = self.length // R
-        real = self.work.memory.dtype
-        pairs = kl.private(LARGEST_PRIME // 2, (real,) * 4, lanes=self.work.lanes)
+        apart, half = self.length // R, R // 2
+        pairs = kl.private(LARGEST_PRIME // 2, (self.work.memory.dtype,) * 4, lanes=self.work.lanes)
         for g in range(apart // self.before):
             for k in range(self.before):
                 i = self.begin + g * self.before + k
                 to = self.end + g * (self.before * R) + k
                 first = self.work.held(i)
                 total = first
-                for j in range(R // 2):
-                    q, mirrored = j + 1, R - 1 - j
-                    x, y = (
-                        self.turned(i + q * apart, q, k),
-                        self.turned(i + mirrored * apart, mirrored, k),
-                    )
+                for j in range(half):
+                    x = self.turned(i + (j + 1) * apart, j + 1, k)
+                    y = self.turned(i + (R - 1 - j) * apart, R - 1 - j, k)
                     pairs[j] = (x.real + y.real, x.imag + y.imag, x.real - y.real, x.imag - y.imag)
                     total = total + (x + y)
                 self.work.hold(to, total)
-                for q in range(1, R // 2 + 1):
-                    even = first
-                    odd = kl.cast(0, first.dtype)
-                    power = 0
-                    for j in range(R // 2):
-                        power = power + q
-                        power = kl.where(power >= R, power - R, power)
-                        root = element(self.twiddles, (), roots + power)
-                        c, d = root.real, root.imag
+                for q in range(1, half + 1):
+                    even, odd = first, kl.cast(0, first.dtype)
+                    for j in range(half):
+                        root = element(self.twiddles, (), roots + (j + 1) * q % R)
                         sum_real, sum_imag, gap_real, gap_imag = pairs[j]
+                        c, d = root.real, root.imag
                         even = kl.complex(even.real + sum_real * c, even.imag + sum_imag * c)
                         odd = kl.complex(odd.real - gap_imag * d, odd.imag + gap_real * d)
                     self.work.hold(to + q * self.before, even + odd)
@@ -438,13 +406,18 @@ def at_a_time(lines: Any, LANES: int) -> int:
 
 @function
 def elements_at_once(lines: Any, line: Any, n: Any, LANES: int) -> Any:
-    """How many of the first elements of neighbouring lines can be taken together."""
+    """How many of the first elements of neighbouring lines can be taken together.
+
+    Where several are taken at a time, the last ones again with some of those before; 0 if there are
+    fewer.
+    """
     x, start = lines.array, lines.start(line)
     # Of the last pair of a row, the second number may be missing.
     end = x.shape[x.ndim - 1] // 2 if lines.form == PAIRED else lines.extent()
     room = end - start - (LANES if lines.near == WITHIN else 1)
     steps = room if lines.step is None else room // lines.step
-    return kl.where(room < 0, 0, kl.minimum(n, steps + 1))
+    found = kl.where(room < 0, 0, kl.minimum(n, steps + 1))
+    return kl.where(found < at_a_time(lines, LANES), 0, found)
 
 
 @function
@@ -459,18 +432,13 @@ def read_block(source: Any, work: Any, line: Any, count: Any, n: Any) -> None:
     done = kl.cast(0, n.dtype)
     if source.near is not None and count == work.lanes:
         EACH = at_a_time(source, work.lanes)
-        there = elements_at_once(source, line, many, work.lanes)
-        done = there // EACH * EACH
+        done = elements_at_once(source, line, many, work.lanes)
         row, start = source.row(line), source.start(line)
         for a in range(0, done, EACH):
             if source.near == ALONG:
-                read_square(source, work, line, a)
+                read_square(source, work, line, kl.minimum(a, done - EACH))
             else:
                 work.hold(a, read_vector(source, row, source.place(a, start), work.lanes))
-        if source.near == ALONG:
-            for a in range(done, there):
-                read_column(source, work, line, a)
-            done = there
     given = replace(source, real=None) if LATER else source
     for begin in range(done, many, _STRETCH):
         read_lines(given, work, line, count, begin, kl.minimum(begin + _STRETCH, many))
@@ -486,21 +454,16 @@ def write_block(target: Any, work: Any, found: Any, line: Any, count: Any, n: An
     done = kl.cast(0, n.dtype)
     if target.near is not None and count == work.lanes:
         EACH = at_a_time(target, work.lanes)
-        there = elements_at_once(target, line, n, work.lanes)
-        done = there // EACH * EACH
+        done = elements_at_once(target, line, n, work.lanes)
         row, start = target.row(line), target.start(line)
         for a in range(0, done, EACH):
             if target.near == ALONG:
-                write_square(target, work, found, line, a)
+                write_square(target, work, found, line, kl.minimum(a, done - EACH))
             else:
                 z = work.held(found + a)
                 if target.coarse is not None:
                     z = times(z, turns(target, target.start_in(line), a, work.lanes))
                 write_vector(target, row, target.place(a, start), z, work.lanes)
-        if target.near == ALONG:
-            for a in range(done, there):
-                write_column(target, work, found, line, a)
-            done = there
     for begin in range(done, n, _STRETCH):
         stop = kl.minimum(begin + _STRETCH, n)
         write_lines(target, work, found, line, count, begin, stop)
