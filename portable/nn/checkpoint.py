@@ -9,7 +9,7 @@ import numpy as np
 from portable.backend import Device
 from portable.dtypes import bfloat16
 from portable.linalg.magnitude import largest_magnitude
-from portable.nn.layered_kernels import copy_vector
+from portable.primitives import copy
 
 if TYPE_CHECKING:
     from portable.nn.network import Network
@@ -41,13 +41,13 @@ class Checkpoint:
         model = self._model
         if self._kept is None:
             self._kept = model.device.empty((model.layout.length,), model.dtype)
-        copy_vector[model.layout.length, _WORKGROUP](model.vector, self._kept)
+        copy(model.vector, self._kept)
         self.epoch = epoch
 
     def restore(self) -> None:
         """Gives the network the parameters that were taken."""
         assert self.epoch is not None
-        copy_vector[self._model.layout.length, _WORKGROUP](self._kept, self._model.vector)
+        copy(self._kept, self._model.vector)
 
 
 def largest(device: Device, *arrays: Any) -> float:

@@ -16,10 +16,10 @@ from portable.nn.fused_kernels import forward_rows, train_epochs
 from portable.nn.fused_parts import FusedLoss, FusedNet, Perceptron, Samples
 from portable.nn.fused_shapes import Shape, forward_shape, training_shape
 from portable.nn.history import Epoch
-from portable.nn.layered_kernels import copy_vector
 from portable.nn.losses import Loss
 from portable.nn.optimizers import rule_of
 from portable.nn.step import Step, Trained
+from portable.primitives import copy
 
 __all__ = ["FusedTrainer", "fused_forward"]
 
@@ -65,7 +65,7 @@ class FusedTrainer:
         self._rounded = model.vector if rounds else None
         self._parameters = device.empty((model.layout.length,), kind) if rounds else model.vector
         if rounds:
-            copy_vector[model.layout.length, _WORKGROUP](model.vector, self._parameters)
+            copy(model.vector, self._parameters)
         kept = np.zeros((max(optimizer.slots, 1), model.layout.length), kind.numpy)
         self._state = device.from_numpy(kept)
         self._levels = device.from_numpy(np.array(loss.parameters, kind.numpy))

@@ -78,16 +78,14 @@ def programs(can: Capabilities, dtype: str) -> Iterator[Program]:
     )  # fmt: skip
     classes, sums = Batch(x, order.T, x, line, 500), Sums(line, line)
     yield program(loss_kernels.cross_entropy, can, 64, classes, 0.1, sums)
-    yield program(slope_kernels.slopes_back, can, 64, x, x, state, SLOPE=relu.slope, SECTION=64)
+    yield program(slope_kernels.slopes_back, can, 64, x, x, state, 64, SLOPE=relu.slope)
     yield program(
         slope_kernels.channel_slopes_back, can, 64, images, images, state,
         SLOPE=relu.slope, SECTION=2,
     )  # fmt: skip
-    yield program(slope_kernels.column_totals, can, 64, state, line)
-    yield program(own.squares, can, 64, line, line, line, LANES=4)
+    yield program(slope_kernels.slopes_back, can, 64, state, None, state, 64)
     yield program(own.finish_step, can, 64, sums, line, line, line, 1.0, HALF=True)
     yield program(own.update, can, 64, trained, vector, 0, line, RULE=rule, LANES=4)
-    yield program(own.copy_vector, can, 64, vector, vector)
 
 
 @pytest.mark.skipif(bool(cuda_missing()), reason=cuda_missing())

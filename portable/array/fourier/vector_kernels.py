@@ -20,7 +20,6 @@ from portable.array.fourier.access import (
     WITHIN,
     element,
     extent,
-    put,
     recombined,
 )
 from portable.array.fourier.butterflies import dft, times

@@ -112,4 +112,4 @@ class ConvolutionStage(Stage):
                 space.reshape(flow.dy, shape), values, partial, SLOPE=slope, SECTION=self._section
             )
         if partial is not None:
-            kernels.column_totals[channels, _WORKGROUP](partial, bias[0])
+            kernels.add_sections(place.device, partial, bias[0])

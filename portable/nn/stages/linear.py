@@ -48,7 +48,7 @@ class LinearStage(Stage):
             values, slope = flow.y, place.activation.slope
         if partial is not None or values is not None:
             kernels.slopes_back[(outputs, sections), (_WORKGROUP, 1)](
-                flow.dy, values, partial, SLOPE=slope, SECTION=_SECTION
+                flow.dy, values, partial, _SECTION, SLOPE=slope
             )
         if partial is not None:
-            kernels.column_totals[outputs, _WORKGROUP](partial, bias[0])
+            kernels.add_sections(place.device, partial, bias[0])

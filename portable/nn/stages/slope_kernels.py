@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 from portable import lang as kl
+from portable.backend import Device
 from portable.lang.kernel import kernel
 
-__all__ = ["apply", "channel_slopes_back", "column_totals", "slopes_back"]
+__all__ = ["add_sections", "apply", "channel_slopes_back", "slopes_back"]
+
+_WORKGROUP: Final = 64
 
 
 @kernel
@@ -22,17 +25,17 @@ def apply(x: Any, out: Any, slopes: Any, *, FUNCTION: Any) -> None:
 
 
 @kernel
-def slopes_back(slopes: Any, values: Any, partial: Any, *, SLOPE: Any, SECTION: int) -> None:
-    """Multiplies by the activation's slope, and sums the columns of each section of rows.
+def slopes_back(slopes: Any, values: Any, partial: Any, rows: Any, *, SLOPE: Any = None) -> None:
+    """Multiplies by the activation's slope, and sums the columns of each section of so many `rows`.
 
     `values` are the activation's; None where there is no activation. `partial` is None where no
     sums are needed.
     """
     column, section = kl.global_id(0), kl.global_id(1)
-    first = section * SECTION
+    first = section * rows
     if column < slopes.shape[1] and first < slopes.shape[0]:
         total = kl.cast(0, kl.accumulator(slopes.dtype))
-        for row in range(first, kl.minimum(first + SECTION, slopes.shape[0])):
+        for row in range(first, kl.minimum(first + rows, slopes.shape[0])):
             slope = slopes[row, column]
             if values is not None:
                 slope = slope * SLOPE(values[row, column])
@@ -64,12 +67,15 @@ def channel_slopes_back(
             partial[section, channel] = total
 
 
-@kernel
-def column_totals(partial: Any, out: Any) -> None:
-    """The sums of columns."""
-    column = kl.global_id(0)
-    if column < out.shape[0]:
-        total = kl.cast(0, partial.dtype)
-        for section in range(partial.shape[0]):
-            total += partial[section, column]
-        out[column] = total
+def add_sections(device: Device, partial: Any, out: Any) -> None:
+    """Adds up what sections came to.
+
+    Parameters
+    ----------
+    device : Device
+    partial : array, shape (sections, columns)
+    out : array, shape (columns,)
+    """
+    sections, columns = partial.shape
+    total = device.namespace().reshape(out, (1, columns))
+    slopes_back[(columns, 1), (_WORKGROUP, 1)](partial, None, total, sections)

@@ -72,13 +72,13 @@ NETWORKS: Final = (
     fault(
         "the last section of slopes is cut short",
         "portable.nn.stages.slope_kernels:slopes_back",
-        "kl.minimum(first + SECTION, slopes.shape[0])",
-        "kl.minimum(first + SECTION, slopes.shape[0] - 1)",
+        "kl.minimum(first + rows, slopes.shape[0])",
+        "kl.minimum(first + rows, slopes.shape[0] - 1)",
         "training_layer_by_layer",
         "result",
     ),
     without_barrier(
-        "portable.nn.stages.layer_product:transpose",
+        "portable.linalg.gemm_rows:copy_into_rows",
         0,
         1,
         "a tile is written out before it is there",
