@@ -203,7 +203,7 @@ class LayeredTrainer:
         squared = None
         if self._half or self._clip is not None:
             row = self._model.device.namespace().reshape(self._gradient, (1, length))
-            squared = reduce(row, each=kl.square, neutral=0, axis=1, dtype=self._kind)
+            squared = reduce(row, each=kernels.square, neutral=0, axis=1, dtype=self._kind)
         kernels.finish_step[_WORKGROUP, _WORKGROUP](
             sums, squared, self._control, self._lost, self._clip, HALF=self._half
         )

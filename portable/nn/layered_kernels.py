@@ -16,6 +16,7 @@ __all__ = [
     "GOOD",
     "SCALE",
     "finish_step",
+    "square",
     "take_rows",
     "update",
 ]
@@ -50,6 +51,12 @@ def take_rows(x: Any, order: Any, first: Any, out: Any, *, LANES: int) -> None:
         if order is not None:
             source = order[source]
         kl.vstore(out, row, column, kl.vload(x, source, column, lanes=LANES))
+
+
+@function
+def square(x: Any) -> Any:
+    """The square of each number."""
+    return x * x
 
 
 @function
