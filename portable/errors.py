@@ -23,6 +23,7 @@ __all__ = [
     "LaunchError",
     "Location",
     "OutOfMemoryError",
+    "OutsideKernelError",
     "PortableError",
     "ShapeError",
     "SimulationError",
@@ -108,6 +109,10 @@ class DeviceMismatchError(PortableError, ValueError):
 
 class UnsupportedError(PortableError, TypeError):
     """Something the language has but this device lacks, such as double precision."""
+
+
+class OutsideKernelError(PortableError, RuntimeError):
+    """A word or a helper of the kernel language, called where no kernel is being compiled."""
 
 
 class KernelError(PortableError, SyntaxError):

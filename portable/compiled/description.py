@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict
+from types import FunctionType, MethodType
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ import numpy as np
 from portable.dtypes import DType, dtype
 from portable.errors import UnsupportedError
 from portable.lang.definition import REQUIRED, Parameters
+from portable.lang.frontend.source import LAMBDA
 from portable.lang.function import Function
 from portable.lang.ir.kernel import Options
 from portable.lang.signature import (
@@ -88,6 +90,12 @@ def constant_of(x: Any) -> list[Any]:
         return [f"numpy {x.dtype.name}", repr(x.item())]
     if is_composite(type(x)):
         return ["struct", _named(type(x)), *(constant_of(item) for item in items_of(x))]
+    if isinstance(x, MethodType):
+        return ["method", _named(x.__func__), constant_of(x.__self__)]
+    if isinstance(x, FunctionType) and x.__name__ == LAMBDA:
+        raise UnsupportedError(
+            "a lambda has no name by which a package could know it; define it by 'def'"
+        )
     if isinstance(x, Function) or callable(x):
         return ["function", _named(x)]
     raise UnsupportedError(

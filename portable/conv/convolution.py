@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Final, Literal, Unpack
 
 from portable import registry
@@ -13,7 +14,7 @@ from portable.conv.settings import Options, Settings, settings
 from portable.dtypes import DType, dtype
 from portable.errors import DeviceMismatchError, DTypeError, LaunchError, ShapeError
 from portable.interchange import takes_other_libraries
-from portable.lang.function import Function
+from portable.lang.function import Function, helper, settled
 from portable.linalg.gemm_kernels import keep, relu
 from portable.linalg.operands import common_dtype, views_overlap
 from portable.namespace import device_of_arrays, on_device
@@ -29,7 +30,7 @@ def conv2d(
     w: ArrayT,
     *,
     bias: ArrayT | None = None,
-    activation: Literal["relu"] | Function | None = None,
+    activation: Literal["relu"] | Function | Callable[..., Any] | None = None,
     out: ArrayT | None = None,
     workspace: ArrayT | None = None,
     **options: Unpack[Options],
@@ -48,7 +49,7 @@ def conv2d(
     bias : array, shape (K,), optional
         Added to the results.
     activation : "relu" or function, optional
-        A `portable.function` of one number, applied before results are rounded.
+        A function of one number that kernels can call, applied before results are rounded.
     stride, padding, dilation : int or (int, int)
         Vertically and horizontally; 1, 0 and 1 if left out.
     groups : int
@@ -111,7 +112,7 @@ def prepare(
     w: Any,
     *,
     bias: Any = None,
-    activation: Literal["relu"] | Function | None = None,
+    activation: Literal["relu"] | Function | Callable[..., Any] | None = None,
     workspace: Any = None,
     **options: Unpack[Options],
 ) -> Convolution:
@@ -186,15 +187,15 @@ def _route(
 
 
 def _activation(activation: object) -> Function:
-    if isinstance(activation, Function):
-        return activation
+    own = helper(settled(activation))
+    if own is not None:
+        return own
     if activation is None:
         return keep
     if activation == "relu":
         return relu
     raise TypeError(
-        f"activation={activation!r}; conv2d takes None, 'relu' or a function marked "
-        "@portable.function"
+        f"activation={activation!r}; conv2d takes None, 'relu' or a function that kernels can call"
     )
 
 

@@ -1,8 +1,8 @@
 """The kernel language: its words, and the element types by their short names.
 
-Users write ``from portable import lang as kl``. A kernel is a function marked `portable.kernel`, a
-helper that kernels call one marked `portable.function`. Both are Python by these rules; what is
-outside them is refused with the file, the line and what to write instead.
+Users write ``from portable import lang as kl``. A kernel is a function marked `portable.kernel`.
+What kernels call, functions and methods, is by these rules too; what is outside them is refused
+with the file, the line and what to write instead.
 
 Arguments
     Positional ones are given at run time: arrays and numbers, ``*arrays`` as many as there are
@@ -35,9 +35,14 @@ Structs
     changes it, each number in it becomes a variable of its own; what else it holds stays the same.
     A field that is annotated with a dtype (``count: kl.i32``, or ``Annotated[int, kl.i32]``, which
     type checkers understand) has that type; other annotations mean nothing to kernels. Methods,
-    properties and operators (``__add__``) are marked `portable.function`. ``kl.local(n,
+    inherited ones, properties and operators (``__add__``) are as in Python. ``kl.local(n,
     Point(kl.f32, kl.i32))`` is an array of structs, ``a[i]`` one of them and ``a.x`` the array of a
     field; ``kl.local(n, Point)`` where all fields are annotated.
+Functions
+    A function, lambda or method that a kernel calls, or is given as a constant, is inlined and
+    typed anew at each call; outside of kernels Python runs it, if it has none of the words below.
+    A property of a struct of constants alone is what Python makes of it, and may be anything in
+    Python, unless it asks for such words. `portable.function` tells what its mark adds.
 Tuples
     Hold anything. `len`, `zip`, `enumerate`, `reversed`, ``*``, unpacking and comprehensions work
     on them at compile time, on NamedTuples too.
@@ -78,7 +83,6 @@ A struct of arrays and a number is one argument; one of numbers is a value like 
 ...     moment: kl.f32
 ...     mass: kl.f32
 ...
-...     @pt.function
 ...     def __add__(self, other):
 ...         return Centre(self.moment + other.moment, self.mass + other.mass)
 >>> @pt.kernel
@@ -98,8 +102,7 @@ would find the same:
 >>> class Found(NamedTuple):
 ...     value: Any
 ...     place: Any
->>> @pt.function
-... def larger(a, b):
+>>> def larger(a, b):
 ...     first = (a.value > b.value) | ((a.value == b.value) & (a.place < b.place))
 ...     return kl.where(first, a, b)
 >>> @pt.kernel

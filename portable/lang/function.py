@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import functools
+import inspect
 from collections.abc import Callable
 from typing import Any, Final
 
-from portable.errors import PortableError
-from portable.lang.frontend.source import FunctionSource, function_source, require_plain
+from portable.errors import OutsideKernelError
+from portable.lang.frontend.source import FunctionSource, function_source, label, require_plain
+from portable.lang.signature import constant_key
+from portable.lang.words.word import word_of
 
-__all__ = ["Function", "Marked", "function"]
+__all__ = ["Function", "Marked", "arity", "function", "helper", "settled"]
+
+_MOST_HELPERS: Final = 4096
 
 
 class Marked:
@@ -34,13 +39,18 @@ class Function(Marked):
     """A function marked `@portable.function`; kernels take it as a compile-time argument too."""
 
     @property
+    def label(self) -> str:
+        """What messages call it: a method is named after its class too."""
+        return label(self.python)
+
+    @property
     def source(self) -> FunctionSource:
         """Its text and syntax tree."""
         return function_source(self.python)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Raises: outside of kernels the words of the language mean nothing."""
-        raise PortableError(
+        raise OutsideKernelError(
             f"{self.__name__} is a helper of kernels; call it inside a function marked "
             "@portable.kernel or @portable.function"
         )
@@ -54,6 +64,10 @@ def function(python: Callable[..., Any]) -> Function:
 
     It is inlined at every call and takes any arguments that kernels have: numbers, arrays or parts
     of them, matrices, dtypes, other functions. It may return numbers, tuples of them, or arrays.
+
+    Functions, lambdas and methods without the mark are inlined likewise, and Python runs them
+    outside of kernels. The mark says to readers that a function is written for kernels, refuses
+    when it is defined what could not be inlined, and when Python calls it says so at once.
 
     Raises
     ------
@@ -69,3 +83,41 @@ def function(python: Callable[..., Any]) -> Function:
     """
     require_plain(python)
     return Function(python)
+
+
+@functools.lru_cache(maxsize=_MOST_HELPERS)
+def _plain_helper(python: Callable[..., Any]) -> Function:
+    return Function(python)
+
+
+def helper(x: Any) -> Function | None:
+    """What kernels inline where this is called: it is marked, or a plain function or lambda.
+
+    None of anything else, such as a word, a class, or what another decorator has wrapped.
+    """
+    if isinstance(x, Function):
+        return x
+    plain = inspect.isfunction(x) and not hasattr(x, "__wrapped__") and word_of(x) is None
+    return _plain_helper(x) if plain else None
+
+
+_settled: Final[dict[Any, Any]] = {}
+
+
+def settled(x: Any) -> Any:
+    """The same function for a ``def`` or lambda run again; anything else as it is.
+
+    An operation that is given ``lambda a, b: a + b`` in a loop has one plan for all rounds by it.
+    """
+    if not inspect.isfunction(x) or word_of(x) is not None:
+        return x
+    if len(_settled) >= _MOST_HELPERS:
+        _settled.clear()
+    return _settled.setdefault(constant_key(x), x)
+
+
+def arity(x: Any) -> int:
+    """How many arguments a function, or a struct that can be called, takes."""
+    called = x if isinstance(x, Function) or inspect.isroutine(x) else type(x).__call__
+    parameters = inspect.signature(called).parameters
+    return len(parameters) - ("self" in parameters)

@@ -22,7 +22,7 @@ from portable.lang.definition import (
 from portable.lang.emit import generate
 from portable.lang.emit.delays import perturbation
 from portable.lang.frontend.compile import translate
-from portable.lang.frontend.source import function_source
+from portable.lang.frontend.source import LAMBDA, function_source
 from portable.lang.function import Marked
 from portable.lang.ir.kernel import Kernel as KernelIR
 from portable.lang.ir.kernel import Options
@@ -206,5 +206,7 @@ def kernel(
 
 
 def _made(python: Callable[..., Any], options: Options) -> Kernel:
-    function_source(python)
+    source = function_source(python)
+    if source.name == LAMBDA:
+        raise KernelError("a lambda is no kernel", hint="define it by 'def'")
     return Kernel(python, options)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from types import FunctionType, MethodType
 from typing import Any, Literal
 
 import numpy as np
@@ -33,7 +34,30 @@ def constant_key(x: Any) -> Any:
         return (type(x), *map(constant_key, items_of(x)))
     if isinstance(x, float | complex | np.generic):
         return type(x), repr(x)
+    if isinstance(x, FunctionType) and not hasattr(x, "__wrapped__"):
+        return _function_key(x)
+    if isinstance(x, MethodType):
+        return MethodType, constant_key(x.__func__), constant_key(x.__self__)
     return type(x), x
+
+
+def _function_key(x: FunctionType) -> Any:
+    """Equal where a ``def`` or a lambda was run again and found all that it names unchanged."""
+    space, code = x.__globals__, x.__code__
+    named = [space[name] for name in code.co_names if name in space]
+    try:
+        held = [cell.cell_contents for cell in x.__closure__ or ()]
+        defaults = (x.__defaults__, *(x.__kwdefaults__ or {}).items())
+        key = (code, id(space), *map(_held_key, (*named, *held)), constant_key(defaults))
+        hash(key)
+    except (RecursionError, TypeError, ValueError):  # ValueError: of a name without a value yet
+        return FunctionType, x
+    return FunctionType, key
+
+
+def _held_key(x: Any) -> Any:
+    """As `constant_key`, but for functions, which may name one another."""
+    return x if isinstance(x, FunctionType) else constant_key(x)
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,7 +27,7 @@ from portable.errors import (
     UnsupportedError,
 )
 from portable.interchange import exchanged, is_other
-from portable.lang.function import Function
+from portable.lang.function import Function, helper, settled
 from portable.linalg.gemm_again import key_of, known_product, seen_again
 from portable.linalg.gemm_kernels import keep, relu
 from portable.linalg.gemm_launches import TileLaunch, in_order
@@ -61,7 +61,7 @@ def gemm(
     beta: float = 0,
     c: ArrayT | None = None,
     bias: ArrayT | None = None,
-    activation: Literal["relu"] | Function | None = None,
+    activation: Literal["relu"] | Function | Callable[..., Any] | None = None,
     out: ArrayT | None = None,
     accumulate: Any = None,
     algorithm: Algorithm = "auto",
@@ -86,7 +86,8 @@ def gemm(
     bias : array, shape (N,) or broadcasting to (..., M, N), optional
         Added once.
     activation : "relu" or function, optional
-        A `portable.function` of one number, applied to each element before it is rounded.
+        A function of one number that kernels can call, applied to each element before it is
+        rounded.
     out : array, shape (..., M, N), optional
         Where to put the result; may be `c` but may not overlap `a` or `b`.
     accumulate : dtype, optional
@@ -144,7 +145,7 @@ def prepare_gemm(
     beta: float = 0,
     c: ArrayT | None = None,
     bias: ArrayT | None = None,
-    activation: Literal["relu"] | Function | None = None,
+    activation: Literal["relu"] | Function | Callable[..., Any] | None = None,
     accumulate: Any = None,
     algorithm: Algorithm = "auto",
     precision: Precision = "full",
@@ -291,13 +292,13 @@ def _wanted(
 
 
 def _activation(activation: object) -> Function:
-    if isinstance(activation, Function):
-        return activation
+    own = helper(settled(activation))
+    if own is not None:
+        return own
     if activation is None or activation == "relu":
         return _ACTIVATIONS[activation]
     raise TypeError(
-        f"activation={activation!r}; gemm takes None, 'relu' or a function marked "
-        "@portable.function"
+        f"activation={activation!r}; gemm takes None, 'relu' or a function that kernels can call"
     )
 
 

@@ -2,9 +2,9 @@
 
 What CUB, rocPRIM, Thrust and AcceleratedKernels.jl offer, written once: the functions take NumPy's,
 CuPy's, dpnp's, Portable's own and (by DLPack) other libraries' arrays, run where these live, and
-return arrays of the same library. Operations are a user's own, marked `portable.function`; totals
-may be structs, kept as an array per field. The first call for arrays of a dtype, shape and strides
-makes a plan, which later ones repeat.
+return arrays of the same library. Operations are a user's own, any function that kernels can call;
+totals may be structs, kept as an array per field. The first call for arrays of a dtype, shape and
+strides makes a plan, which later ones repeat.
 
 `portable.array` is made of them: `maps`, `moves`, `reductions`, `scans`, `sorts` and `masks` hold
 the kernels, each beside the module that cuts the work and launches them; `base` what plans are made

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
@@ -11,8 +10,9 @@ import numpy as np
 from portable import dtypes
 from portable.dtypes import DType
 from portable.errors import ShapeError
-from portable.lang.function import Function
+from portable.lang.function import arity, settled
 from portable.lang.structs import is_composite, items_of
+from portable.lang.words.word import word_of
 from portable.namespace import device_of_arrays
 from portable.primitives.base.borrowed import Borrowed, released, stored
 from portable.primitives.base.exchange import takes_other_libraries
@@ -39,7 +39,7 @@ def map(function: Any, x: Any, *, dtype: Any = None) -> Any:
     Parameters
     ----------
     function : function
-        Marked `portable.function`; takes an element, or an element and its position in C order, and
+        Any that kernels can call; takes an element, or an element and its position in C order, and
         gives a number, or a tuple or struct of numbers. For expressions of whole arrays see
         `portable.fuse`.
     x : array, or tuple or struct of arrays
@@ -65,14 +65,11 @@ def map(function: Any, x: Any, *, dtype: Any = None) -> Any:
         dtype = promoted(*(a.dtype for a in given.arrays))
     kind = type(dtype) if is_composite(type(dtype)) else None
     kinds = tuple(dtypes.dtype(d) for d in ((dtype,) if kind is None else items_of(dtype)))
-    indexed = isinstance(function, Function) and _takes_position(function)
+    function = settled(function)
+    indexed = word_of(function) is None and arity(function) > 1
     how = How(None, function, indexed, given.kind, kind, 0)
     found = _mapped.run(given.arrays, how, kinds)
     return Elements(found if isinstance(found, tuple) else (found,), kind).given()
-
-
-def _takes_position(function: Function) -> bool:
-    return len(inspect.signature(function.python).parameters) > 1
 
 
 def _write_map(

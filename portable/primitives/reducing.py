@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cache, cached_property
@@ -14,7 +13,7 @@ import numpy as np
 from portable import lang as kl
 from portable.dtypes import DType, dtype
 from portable.errors import DTypeError
-from portable.lang.function import Function
+from portable.lang.function import Function, arity, settled
 from portable.lang.signature import constant_key
 from portable.lang.structs import items_of
 from portable.primitives.base.borrowed import stored
@@ -61,7 +60,7 @@ class Totals:
     @property
     def indexed(self) -> bool:
         """Whether `each` is told positions."""
-        return self.each is not None and _parameters(self.each) > 1
+        return self.each is not None and arity(self.each) > 1
 
     @cached_property
     def kind(self) -> Any:
@@ -88,11 +87,6 @@ class Totals:
         if not (kind.is_complex or takes_vectors(x.device, self.op, self.each, x.dtype, held)):
             return None
         return Merge(self.op, held, self.neutral.item(), self.each)
-
-
-def _parameters(each: Any) -> int:
-    function: Any = each if isinstance(each, Function) else type(each).__call__
-    return len([x for x in inspect.signature(function.python).parameters if x != "self"])
 
 
 _NEUTRAL: Final[dict[Any, Callable[[DType], Any]]] = {
@@ -136,6 +130,7 @@ def totals_of(x: Elements, op: Any, neutral: Any, each: Any, kind: Any) -> Total
     elif isinstance(neutral, int | float | complex) and x.kind is None:
         neutral = first.numpy.type(neutral)
     neutral = typed(neutral, first)
+    op, each = settled(op), settled(each)
     return Totals(op, each, x.kind, neutral, constant_key(neutral))
 
 
@@ -164,9 +159,9 @@ def reduce(
         Of any library and shape; several arrays of one shape hold elements that are tuples or
         structs of a number from each.
     op : function
-        Of two totals, giving one of the same types: ``kl.add``, ``kl.maximum``, or any marked
-        `portable.function`. It has to be associative and commutative: in which order totals are
-        combined is left open.
+        Of two totals, giving one of the same types: ``kl.add``, ``kl.maximum``, or any that kernels
+        can call, such as ``lambda a, b: a ^ b``. It has to be associative and commutative: in which
+        order totals are combined is left open.
     neutral : number, tuple or struct of numbers
         The total of nothing, which changes none that it is combined with. It may be left out for
         ``kl.add``, ``kl.multiply``, ``kl.maximum`` and ``kl.minimum`` of numbers. Where totals are

@@ -46,8 +46,8 @@ def scan(
         Of any library and shape; several arrays of one shape hold elements that are tuples or
         structs of a number from each.
     op : function
-        Of two totals, the earlier one first, giving one of the same types: ``kl.add``, or any
-        marked `portable.function`. It has to be associative and need not commute.
+        Of two totals, the earlier one first, giving one of the same types: ``kl.add``, or any that
+        kernels can call. It has to be associative and need not commute.
     neutral : number, tuple or struct of numbers
         As of `reduce`: the total of nothing.
     each : function, optional

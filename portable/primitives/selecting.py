@@ -6,7 +6,6 @@ from typing import Any
 
 from portable import dtypes
 from portable.errors import DTypeError, ShapeError
-from portable.lang.function import Function
 from portable.namespace import device_of_arrays
 from portable.primitives.base.borrowed import released, stored
 from portable.primitives.base.exchange import takes_other_libraries
@@ -104,8 +103,8 @@ def compact(x: Any, keep: Any) -> Any:
     x : array, or tuple or struct of arrays
         As of `reduce`.
     keep : array or function
-        Bools of the shape of `x`, or a `portable.function` from an element, or from an element and
-        its position, to a bool.
+        Bools of the shape of `x`, or a function that kernels can call, from an element, or from an
+        element and its position, to a bool.
 
     Returns
     -------
@@ -128,7 +127,7 @@ def compact(x: Any, keep: Any) -> Any:
     array([3., 4.], dtype=float32)
     """
     given = Elements.of("compact", x)
-    if isinstance(keep, Function):
+    if not hasattr(keep, "shape") and callable(keep):
         keep = mapped(keep, x, dtype=dtypes.bool_)
     mask = stored(given.device, keep)
     if mask.dtype is not dtypes.bool_:

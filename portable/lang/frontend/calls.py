@@ -7,6 +7,7 @@ import builtins
 import dataclasses
 import inspect
 import math
+import sys
 from collections.abc import Iterator
 from types import MethodType
 from typing import Any, Final
@@ -17,6 +18,7 @@ from portable.lang.frontend import arithmetic, structs
 from portable.lang.frontend.conversion import as_bool, cast, constant, constant_truth
 from portable.lang.frontend.expressions import ExpressionTranslator
 from portable.lang.frontend.values import (
+    IN_KERNELS,
     Struct,
     StructView,
     Value,
@@ -26,12 +28,15 @@ from portable.lang.frontend.values import (
     plain,
     sequence,
 )
-from portable.lang.function import Function
+from portable.lang.function import Function, helper
 from portable.lang.ir import expressions as e
 from portable.lang.ir.types import Fragment
 from portable.lang.words.word import Word, word_of
 
 __all__ = ["CallTranslator"]
+
+_LIBRARIES: Final = sys.stdlib_module_names | {"numpy"}
+"""Whose functions are written for Python alone."""
 
 _ON_SEQUENCES: Final = (enumerate, len, reversed, tuple, zip)
 
@@ -60,12 +65,19 @@ class CallTranslator(ExpressionTranslator):
         word = word_of(function)
         if word:
             return self._call_word(word, args, kwargs)
-        if isinstance(function, Function):
-            return self.call_function(function, args, kwargs)
+        inlined = self._inlined(function)
+        if inlined is not None:
+            return self.call_function(inlined, args, kwargs)
         if isinstance(function, DType):
             return self._call_dtype(function, args, kwargs)
-        if isinstance(function, MethodType) and isinstance(function.__func__, Function):
-            return self.call_function(function.__func__, [function.__self__, *args], kwargs)
+        if isinstance(function, MethodType) and helper(function.__func__) is not None:
+            owner = constant(self.builder, function.__self__)
+            if not isinstance(owner, (type, *IN_KERNELS)):
+                self.builder.fail(
+                    f"{function.__name__} is a method of a {type(owner).__name__}, no struct",
+                    "kernels call methods of frozen dataclasses and NamedTuples",
+                )
+            return self.call(function.__func__, [owner, *args], kwargs)
         if isinstance(function, MethodType) and isinstance(function.__self__, Struct | Fragment):
             return self._call_method(function, args, kwargs)
         if isinstance(function, type):
@@ -80,6 +92,10 @@ class CallTranslator(ExpressionTranslator):
         if method is not None:
             return self.call(method, args, kwargs)
         return self._call_python(function, args, kwargs)
+
+    def _inlined(self, function: Any) -> Function | None:
+        """What stands for a call; None where it is carried out, or cannot be."""
+        return None if _module_of(function) in _LIBRARIES else helper(function)
 
     def _call_word(self, word: Word, args: list[Any], kwargs: dict[str, Any]) -> Any:
         from portable.lang.frontend.handlers import HANDLERS
@@ -115,6 +131,10 @@ class CallTranslator(ExpressionTranslator):
                 return self.call(method, [], {})
         if function is range:
             return self.call(words.range, args, kwargs)
+        if function is type and len(args) == 1 and isinstance(args[0], Struct):
+            return args[0].kind
+        if function is super and not args:
+            return structs.parent(self.builder, self.frame)
         if function in (min, max, sum, any, all) and len(args) == 1 and not kwargs:
             items = sequence(args[0])
             if items is not None and at_run_time(items):
@@ -202,14 +222,19 @@ def _call_hint(function: Any, name: str) -> str:
         return ""
     if getattr(builtins, name, None) is function:
         return "Python's own functions take compile-time constants here; write it as a loop"
-    if (getattr(function, "__module__", None) or "").partition(".")[0] == "numpy":
+    if _module_of(function) == "numpy":
         return (
             "NumPy's functions are of whole arrays; a kernel says what is done with one element, "
             "and has kl.private(shape, dtype) for an array of its own"
         )
-    if name == "<lambda>":
-        return "define it by 'def' and mark it @portable.function"
-    return "mark it @portable.function if it is a helper of kernels"
+    if hasattr(function, "__wrapped__"):
+        return "kernels call functions as they were defined: leave other decorators out"
+    return "kernels call functions that are defined by 'def' or 'lambda', and the words of kl"
+
+
+def _module_of(function: Any) -> str:
+    """The package that a function is from."""
+    return (getattr(function, "__module__", None) or "").partition(".")[0]
 
 
 def _without_types(signature: inspect.Signature) -> inspect.Signature:

@@ -113,8 +113,8 @@ def _pass(
 
 
 def _start(source: FunctionSource) -> Location:
-    place, name = source.location(source.tree), source.tree.name
-    return Location(place.file, place.line, place.column, name)
+    place = source.location(source.tree)
+    return Location(place.file, place.line, place.column, source.name)
 
 
 def _check_options(builder: Builder) -> None:

@@ -65,8 +65,8 @@ class Frame:
         found = self.places.get(node)
         if found is None:
             place = self.source.location(node)
-            name = self.source.tree.name
-            found = Location(place.file, place.line, place.column, name, self.called)
+            name, called = self.source.name, self.called
+            found = Location(place.file, place.line, place.column, name, called)
             self.places[node] = found  # loops that are repeated come back to it
         return found
 

@@ -24,6 +24,7 @@ from portable.lang.frontend.values import (
     Complex,
     Struct,
     StructView,
+    Super,
     Value,
     View,
     at_run_time,
@@ -63,7 +64,7 @@ _REFUSED: Final[dict[type[ast.expr], str]] = {
     ast.Set: "use a tuple",
     ast.DictComp: "use a for loop",
     ast.SetComp: "use a for loop",
-    ast.Lambda: "define a function marked @portable.function",
+    ast.Lambda: "define a function outside of the kernel",
     ast.NamedExpr: "assign in a statement of its own",
     ast.JoinedStr: "give kl.print its pieces one by one",
     ast.Await: "kernels have no coroutines",
@@ -168,6 +169,8 @@ class NameTranslator(ABC):
         if isinstance(base, StructView):
             return self._struct_view_attribute(base, node.attr)
         try:
+            if isinstance(base, Super):
+                return structs.inherited(self.builder, base, node.attr)
             return self._captured(node.attr, getattr(base, node.attr))
         except AttributeError:
             known = _ELSEWHERE.get(node.attr, "") if _is_language(base) else ""

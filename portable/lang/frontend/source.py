@@ -12,8 +12,9 @@ from typing import Any, Final
 
 from portable.errors import KernelError, Location
 
-__all__ = ["FunctionSource", "function_source", "require_plain"]
+__all__ = ["LAMBDA", "FunctionSource", "function_source", "label", "require_plain"]
 
+LAMBDA: Final = "<lambda>"
 _PLAIN: Final = "kernels and their helper functions are defined by 'def'"
 
 
@@ -41,6 +42,11 @@ class FunctionSource:
     lines: tuple[str, ...] = field(repr=False)
     first_line: int
 
+    @property
+    def name(self) -> str:
+        """What messages call it: a method is named after its class too."""
+        return label(self.function)
+
     def location(self, node: ast.AST) -> Location:
         """Where a node of the tree stands in the user's file."""
         line, column = getattr(node, "lineno", self.tree.lineno), getattr(node, "col_offset", 0)
@@ -66,17 +72,19 @@ class FunctionSource:
 
 @lru_cache(maxsize=4096)
 def function_source(function: Callable[..., Any]) -> FunctionSource:
-    """The source of a function defined by ``def`` in a file.
+    """The source of a function defined by ``def`` or ``lambda`` in a file.
 
     Raises
     ------
     KernelError
         If the text cannot be found (made by ``exec`` or typed at a prompt), or it is no plain
-        function: a lambda, a class, something that another decorator made.
+        function: a class, something that another decorator made.
     """
     name = getattr(function, "__qualname__", repr(function))
     require_plain(function)
     try:
+        if function.__name__ == LAMBDA:
+            return _lambda_source(function)
         raw, first = inspect.getsourcelines(function)
     except (OSError, TypeError) as error:
         raise KernelError(
@@ -93,6 +101,51 @@ def function_source(function: Callable[..., Any]) -> FunctionSource:
         )
     ast.increment_lineno(tree, first - 2)
     return FunctionSource(function, tree, file, tuple(x.rstrip("\r\n") for x in raw), first)
+
+
+def label(function: Callable[..., Any]) -> str:
+    """A function's name, of a method after that of its class."""
+    return function.__qualname__.rpartition("<locals>.")[2]
+
+
+def _lambda_source(function: Callable[..., Any]) -> FunctionSource:
+    """The source of a lambda: of those in its file the one that its instructions point into."""
+    lines, _ = inspect.findsource(function)
+    file = inspect.getsourcefile(function) or "<unknown>"
+    code = function.__code__
+    inside = [p for p in code.co_positions() if None not in p and p[2:] != (0, 0)]
+    found = [
+        node
+        for node in ast.walk(_module("".join(lines)))
+        if isinstance(node, ast.Lambda)
+        and node.lineno == code.co_firstlineno
+        and all(_holds(node.body, place) for place in inside)
+    ]
+    if len(found) > 1:  # one lambda within another
+        found.sort(key=lambda node: (node.body.lineno, node.body.col_offset))
+    if not found or not inside:
+        raise OSError("the lambda is not in its file as it stands now")
+    tree = ast.FunctionDef(LAMBDA, found[-1].args, [_returned(found[-1].body)], [])
+    ast.copy_location(tree, found[-1])
+    first, last = found[-1].lineno, found[-1].end_lineno
+    text = tuple(x.rstrip("\r\n") for x in lines[first - 1 : last])
+    return FunctionSource(function, tree, file, text, first)
+
+
+@lru_cache(maxsize=16)
+def _module(text: str) -> ast.Module:
+    return ast.parse(text)
+
+
+def _holds(node: ast.expr, place: tuple[Any, ...]) -> bool:
+    """Whether a place (first and last line, first and last column) lies within an expression."""
+    line, last, column, end = place
+    begins = (node.lineno, node.col_offset) <= (line, column)
+    return begins and (last, end) <= (node.end_lineno, node.end_col_offset)
+
+
+def _returned(node: ast.expr) -> ast.Return:
+    return ast.copy_location(ast.Return(node), node)
 
 
 def require_plain(function: object) -> None:

@@ -5,17 +5,20 @@ from __future__ import annotations
 import dataclasses
 import inspect
 from collections.abc import Callable
-from functools import partial
+from functools import cached_property, partial
 from types import MethodType
 from typing import Any, Final
 
 from portable.dtypes import DType
+from portable.errors import OutsideKernelError
 from portable.lang.frontend import memory
 from portable.lang.frontend.builder import Builder
 from portable.lang.frontend.conversion import cast, constant
+from portable.lang.frontend.frame import Frame
 from portable.lang.frontend.values import (
     Struct,
     StructView,
+    Super,
     View,
     at_run_time,
     describe,
@@ -23,7 +26,7 @@ from portable.lang.frontend.values import (
     items_in,
     plain,
 )
-from portable.lang.function import Function
+from portable.lang.function import Function, helper
 from portable.lang.structs import declared_types, field_names, is_struct_type, mutable_dataclass
 
 __all__ = [
@@ -32,12 +35,14 @@ __all__ = [
     "class_attribute",
     "comparison_of",
     "element_types",
+    "inherited",
     "is_callable",
     "is_struct",
     "load",
     "make",
     "negates_equality",
     "operator_of",
+    "parent",
     "part",
     "refuse_mutable",
     "replaced",
@@ -179,7 +184,30 @@ def as_tuple(builder: Builder, struct: Any) -> tuple[Any, ...]:
 # -- what a class has besides fields -----------------------------------------------------------
 
 
-def class_attribute(builder: Builder, struct: Struct, name: str) -> Any:
+def parent(builder: Builder, frame: Frame) -> Super:
+    """``super()`` in a method."""
+    owner, struct = frame.outer.get("__class__"), next(iter(frame.env.values()), None)
+    if not isinstance(struct, Struct) or owner not in struct.kind.__mro__:
+        builder.fail("super() is of the methods of structs", "name the class: Base.method(self)")
+    return Super(owner, struct)
+
+
+def inherited(builder: Builder, base: Super, name: str) -> Any:
+    """What ``super().name`` is.
+
+    Raises
+    ------
+    AttributeError
+        If no class further up has such a thing.
+    """
+    order = base.struct.kind.__mro__
+    for kind in order[order.index(base.owner) + 1 :]:
+        if name in vars(kind):
+            return class_attribute(builder, base.struct, name, vars(kind)[name])
+    raise AttributeError
+
+
+def class_attribute(builder: Builder, struct: Struct, name: str, found: Any = None) -> Any:
     """A method, property or constant of a struct's class.
 
     Parameters
@@ -187,29 +215,54 @@ def class_attribute(builder: Builder, struct: Struct, name: str) -> Any:
     builder : Builder
     struct : Struct
     name : str
+    found : anything, optional
+        The thing itself, if it is that of another class.
 
     Raises
     ------
     AttributeError
         If the class has no such thing.
     """
-    found = inspect.getattr_static(struct.kind, name)
-    if isinstance(found, property) and isinstance(found.fget, Function):
-        return builder.inline(found.fget, [struct], {})
-    if isinstance(found, Function):
-        return MethodType(found, struct)
+    if found is None:
+        found = inspect.getattr_static(struct.kind, name)
     if name == "_replace":
         return MethodType(partial(_replace_method, builder), struct)
+    if helper(found) is not None:
+        return MethodType(found, struct)
+    if isinstance(found, property | cached_property):
+        return _property(builder, struct, name, found)
     if isinstance(found, staticmethod | classmethod):
         return getattr(struct.kind, name)
     if not at_run_time(struct):
         return constant(builder, getattr(plain(struct), name))
-    if callable(found) or isinstance(found, property):
+    if callable(found):
         builder.fail(
             f"{name} of {describe(struct)} is Python's and cannot run on values of a kernel",
-            "mark the method @portable.function",
+            "kernels call methods defined by 'def', without other decorators",
         )
     return constant(builder, found)
+
+
+def _property(
+    builder: Builder, struct: Struct, name: str, found: property | cached_property[Any]
+) -> Any:
+    """A property; of a struct of constants it is what Python makes of it, if Python can."""
+    getter = found.fget if isinstance(found, property) else found.func
+    if not isinstance(getter, Function) and not at_run_time(struct):
+        try:
+            return constant(builder, getattr(plain(struct), name))
+        except OutsideKernelError:
+            pass  # it is made of words of the language
+        except Exception as error:  # noqa: BLE001 - it is the user's, to raise what it likes
+            what = f"{type(error).__name__}: {error}"
+            builder.fail(f"{struct.kind.__name__}.{name}: {what}")
+    inlined = helper(getter)
+    if inlined is None:
+        builder.fail(
+            f"the property {name} of {describe(struct)} is no plain function",
+            "define it by 'def', without decorators but @property",
+        )
+    return builder.inline(inlined, [struct], {})
 
 
 def _replace_method(builder: Builder, struct: Struct, **changes: Any) -> Any:
@@ -221,7 +274,12 @@ def bound_method(x: Any, name: str) -> MethodType | None:
     if not isinstance(x, Struct):
         return None
     found = inspect.getattr_static(x.kind, name, None)
-    return MethodType(found, x) if isinstance(found, Function) else None
+    return MethodType(found, x) if helper(found) is not None and not _generated(found) else None
+
+
+def _generated(method: Any) -> bool:
+    """Whether a dataclass wrote the method itself."""
+    return getattr(getattr(method, "__code__", None), "co_filename", "") == "<string>"
 
 
 def comparison_of(builder: Builder, op: str, x: Any, y: Any) -> tuple[MethodType, Any] | None:
@@ -242,7 +300,7 @@ def comparison_of(builder: Builder, op: str, x: Any, y: Any) -> tuple[MethodType
         if method is not None:
             return method, other
         if isinstance(one, Struct) and op in ("eq", "ne"):
-            _refuse_pythons(builder, one, name)
+            _refuse_identity(builder, one, name)
     return None
 
 
@@ -260,17 +318,12 @@ def negates_equality(builder: Builder, x: Any, y: Any) -> bool:
     return comparison_of(builder, "eq", x, y) is not None
 
 
-def _refuse_pythons(builder: Builder, struct: Struct, name: str) -> None:
-    """Refuses to compare structs by a method that is plain Python, or by identity alone."""
-    found = inspect.getattr_static(struct.kind, name)
-    written = getattr(found, "__code__", None)
-    by_identity = found is object.__eq__
-    if by_identity or (written is not None and written.co_filename != "<string>"):
+def _refuse_identity(builder: Builder, struct: Struct, name: str) -> None:
+    """Refuses to compare structs by whether they are one object."""
+    if inspect.getattr_static(struct.kind, name) is object.__eq__:
         builder.fail(
-            f"{name} of {describe(struct)} "
-            + ("compares objects" if by_identity else "is Python's")
-            + " and cannot run on values of a kernel",
-            "mark it @portable.function, or leave it to the dataclass",
+            f"{name} of {describe(struct)} compares objects and cannot run on values of a kernel",
+            "define it, or leave it to the dataclass",
         )
 
 

@@ -17,7 +17,8 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from portable.dtypes import DType
-from portable.lang.frontend import variables
+from portable.errors import KernelError
+from portable.lang.frontend import structs, variables
 from portable.lang.frontend.arithmetic import binary
 from portable.lang.frontend.bindings import BindingTranslator
 from portable.lang.frontend.builder import Builder
@@ -45,7 +46,7 @@ from portable.lang.frontend.values import (
     sequence,
 )
 from portable.lang.frontend.variables import Unassigned
-from portable.lang.function import Function
+from portable.lang.function import Function, arity
 from portable.lang.ir import expressions as e
 from portable.lang.ir import statements as s
 from portable.lang.ir.intervals import Interval
@@ -61,7 +62,7 @@ _REFUSED: Final[dict[type[ast.stmt], str]] = {
     ast.Raise: "kernels have no exceptions; write a flag to an array",
     ast.Import: "import at the top of the module",
     ast.ImportFrom: "import at the top of the module",
-    ast.FunctionDef: "define helpers outside and mark them @portable.function",
+    ast.FunctionDef: "define helpers outside of kernels",
     ast.ClassDef: "define classes outside of kernels",
     ast.Global: "pass arrays as arguments to give results back",
     ast.Nonlocal: "pass arrays as arguments to give results back",
@@ -444,17 +445,15 @@ class Translator(BindingTranslator):
 
     def map_fragment(self, fragment: Fragment, function: Any, *more: Any) -> None:
         """``matrix.map(function, *more)``."""
-        if not isinstance(function, Function):
-            self.builder.fail(
-                f"map takes a function marked @portable.function, not {describe(function)}"
-            )
+        if not structs.is_callable(function):
+            self.builder.fail(f"map takes a function, not {describe(function)}")
         here = self.builder.location
         row, column, value = self._element_variables(fragment)
         places = [Value(row), Value(column)]
-        if len(inspect.signature(function.python).parameters) == 1 + len(more):
+        if arity(function) == 1 + len(more):
             places = []
         with self.builder.block() as body:
-            result = self.call_function(function, [Value(value), *places, *more], {})
+            result = self.call(function, [Value(value), *places, *more], {})
             converted = as_type(self.builder, result, fragment.dtype.register)
             self.builder.emit(s.Assign(value, converted.expr, here))
         self.builder.emit(s.ForElements(fragment, row, column, value, tuple(body), True, here))
@@ -488,7 +487,7 @@ class Translator(BindingTranslator):
         try:
             bound = _signature(function.python).bind(*args, **kwargs)
         except TypeError as error:
-            self.builder.fail(f"{function.__name__}: {error}")
+            self.builder.fail(f"{function.label}: {error}")
         given = set(bound.arguments)
         bound.apply_defaults()
         for name in bound.arguments.keys() - given:
@@ -499,19 +498,25 @@ class Translator(BindingTranslator):
         caller.calls += 1
         step = (function.__name__, here.line, here.column, caller.calls)
         env = {name: self._snapshot(name, value) for name, value in bound.arguments.items()}
-        source = function.source
+        source = self._source(function)
         path, active = (*caller.path, step), (*caller.active, call)
         self.frame = Frame(source, path, env, self._outer_names(source), False, here, active)
         try:
             self._block(source.tree.body)
             result = self.frame.env.get("return")
             if isinstance(result, Unassigned):
-                self.builder.fail(f"{function.__name__} returns a value on some paths only")
+                self.builder.fail(f"{function.label} returns a value on some paths only")
             result = variables.read(self.builder, result)
         finally:
             self.frame = caller
         self.builder.location, self.builder.source_line = here, text
         return result
+
+    def _source(self, function: Function) -> FunctionSource:
+        try:
+            return function.source
+        except KernelError as error:
+            self.builder.fail(f"{error.reason}, as {self.frame.source.name} calls it", error.hint)
 
     def _outer_names(self, source: FunctionSource) -> Mapping[str, Any]:
         """What a helper's free names stand for, the same in all calls of one kernel."""
@@ -525,9 +530,9 @@ class Translator(BindingTranslator):
         active = self.frame.active
         if call in active or len(active) > _MAX_DEPTH:
             first = next(i for i, (function, _) in enumerate(active) if function is call[0])
-            names = [function.__name__ for function, _ in (*active[first:], call)]
+            names = [function.label for function, _ in (*active[first:], call)]
             self.builder.fail(
-                f"{call[0].__name__} calls itself without end: {' -> '.join(names)}",
+                f"{call[0].label} calls itself without end: {' -> '.join(names)}",
                 "helpers are inlined; let a compile-time constant end the recursion, or write a "
                 "loop",
             )

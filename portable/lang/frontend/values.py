@@ -28,6 +28,7 @@ __all__ = [
     "Range",
     "Struct",
     "StructView",
+    "Super",
     "Value",
     "VectorRange",
     "View",
@@ -136,6 +137,14 @@ class Struct:
             If there is none.
         """
         return self.items[field_names(self.kind).index(name)]
+
+
+@dataclass(frozen=True, slots=True)
+class Super:
+    """``super()``: a struct whose methods are looked for above a class."""
+
+    owner: type
+    struct: Struct
 
 
 @dataclass(frozen=True, slots=True)

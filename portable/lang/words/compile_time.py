@@ -6,7 +6,7 @@ from dataclasses import fields
 from typing import Any, Final
 
 from portable.backend import Capabilities
-from portable.errors import PortableError
+from portable.errors import OutsideKernelError
 from portable.lang.words.word import word
 
 __all__ = [
@@ -38,7 +38,7 @@ class _Target:
     def __getattr__(self, name: str) -> Any:
         if name not in dir(self):
             raise AttributeError(f"kl.target has no {name}; it has {', '.join(dir(self))}")
-        raise PortableError(f"kl.target.{name} has a value only inside a kernel")
+        raise OutsideKernelError(f"kl.target.{name} has a value only inside a kernel")
 
 
 target: Final = _Target()

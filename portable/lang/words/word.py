@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import wraps
 from typing import Any, Final, NoReturn, TypeVar, cast
 
-from portable.errors import PortableError
+from portable.errors import OutsideKernelError
 from portable.lang.elementwise import FUNCTIONS
 
 __all__ = ["Word", "elementwise", "word", "word_of"]
@@ -41,9 +41,9 @@ def word(function: _F) -> _F:
 
     @wraps(function)
     def outside(*args: Any, **kwargs: Any) -> NoReturn:
-        raise PortableError(
+        raise OutsideKernelError(
             f"kl.{function.__name__} has a meaning only inside a function marked @portable.kernel "
-            "or @portable.function"
+            "or @portable.function, or one that such a function calls"
         )
 
     setattr(outside, _MARK, Word(function.__name__, inspect.signature(function)))

@@ -107,7 +107,7 @@ def _check_operation(builder: Builder, word: str, op: Any) -> None:
     if not is_callable(op):
         builder.fail(
             f"kl.{word} takes a function of two values, not {describe(op)}",
-            "such as kl.add, kl.maximum, or one marked @portable.function",
+            "such as kl.add, kl.maximum, or one defined by 'def' or 'lambda'",
         )
 
 
