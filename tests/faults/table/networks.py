@@ -66,8 +66,8 @@ NETWORKS: Final = (
         "portable.lang.collectives:_begin",
         0,
         1,
-        "a norm is summed where the loss is still being read",
-        "training_layer_by_layer",
+        "a row's exponentials are summed where its greatest is still being read",
+        "losses_of_classes",
     ),
     fault(
         "the last section of slopes is cut short",
