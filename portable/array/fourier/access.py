@@ -304,6 +304,14 @@ class Target(Lines):
         if self.fitting == FITTING or k < self.extent():
             put(self.array, row, k, self.finished(z, k), self.form)
 
+    @function
+    def put_pair(self, row: Any, k: Any, n: Any, pair: Any, turn: Any, SIGN: int) -> None:
+        """Writes what elements `k` and ``n - k`` merged (`SIGN` 1) or split (-1) become."""
+        z, other = pair
+        self.put(row, k, recombined(z, other, turn, SIGN))
+        # The rotation of the mirror image is the negative conjugate.
+        self.put(row, n - k, kl.conj(recombined(z, other, turn, -SIGN)))
+
 
 @function
 def put(x: Any, row: Any, k: Any, z: Any, FORM: Any) -> None:

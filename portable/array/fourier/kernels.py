@@ -14,8 +14,8 @@ from math import prod
 from typing import Any
 
 from portable import lang as kl
-from portable.array.fourier.access import element, recombined
-from portable.array.fourier.butterflies import dft, rotated, times
+from portable.array.fourier.access import element
+from portable.array.fourier.butterflies import dft, times
 from portable.lang.function import function
 from portable.lang.kernel import kernel
 
@@ -39,45 +39,29 @@ class Stage:
         The product of the radices of earlier stages.
     width : int
         Work-items of a line.
-    pairs : bool
-        Whether each does two that hold what is mirrored to each other's: the first and the middle
-        one, which hold what is mirrored to their own, or the first twice.
     """
 
     radix: int
     many: int
     before: int
     width: int
-    pairs: bool
 
     @property
     def each(self) -> int:
         """How many butterflies a work-item does."""
-        if self.pairs:
-            return 2 * -(-((self.many + 1) // 2) // self.width)
         return -(-self.many // self.width)
 
     @function
-    def butterfly(self, t: Any, c: int) -> Any:
-        """Which of them a work-item does as its `c`-th; the last one where there are no more."""
-        if not self.pairs:
-            return kl.minimum(t + c * self.width, self.many - 1)
-        pair = kl.minimum(t + c // 2 * self.width, (self.many + 1) // 2 - 1)
-        if c % 2 == 0:
-            return pair
-        return kl.where(pair == 0, 0 if self.many % 2 else self.many // 2, self.many - pair)
-
-    @function
-    def is_there(self, t: Any, c: int) -> Any:
-        """Whether there is a `c`-th butterfly for a work-item to do."""
-        if self.pairs:
-            return t + c // 2 * self.width < (self.many + 1) // 2
-        return t + c * self.width < self.many
-
-    @function
     def butterflies(self, t: Any) -> Any:
-        """All of those."""
-        return [self.butterfly(t, c) for c in kl.static_range(self.each)]
+        """Which of them a work-item does; the last one where there are no more."""
+        return [kl.minimum(t + c * self.width, self.many - 1) for c in kl.static_range(self.each)]
+
+    @function
+    def places(self, t: Any) -> Any:
+        """The elements that each of those takes."""
+        return [
+            [i + k * self.many for k in kl.static_range(self.radix)] for i in self.butterflies(t)
+        ]
 
     @function
     def done(self, groups: Any, twiddles: Any, t: Any) -> Any:
@@ -96,28 +80,37 @@ class Stage:
         place = self.before - 1 + (k - 1) * self.before + i % self.before
         return times(z, element(twiddles, (), place))
 
-    @function
-    def split(self, held: Any, turns: Any, t: Any) -> Any:
-        """Results of pairs of real numbers made into those of the numbers."""
-        return [self.split_group(held, c, turns, t) for c in kl.static_range(self.each)]
+
+@dataclass(frozen=True)
+class Pairs:
+    """What a line's results are split by: pairs that are mirrored to each other; a constant.
+
+    Attributes
+    ----------
+    length : int
+        Of the line.
+    width : int
+        Work-items of a line.
+    """
+
+    length: int
+    width: int
 
     @function
-    def split_group(self, held: Any, c: int, turns: Any, t: Any) -> Any:
-        """Those of a work-item's `c`-th butterfly."""
-        turn = element(turns, (), self.butterfly(t, c))
-        first = t + c // 2 * self.width == 0
-        return [
-            recombined(z, self.mirrored(held, c, k, first), rotated(turn, k, 2 * self.radix), -1)
-            for k, z in enumerate(held[c])
-        ]
+    def places(self, t: Any) -> Any:
+        """The elements of a work-item's pairs; the last one where there are no more."""
+        last = self.length // 2
+        own = [kl.minimum(t + c, last) for c in kl.static_range(0, last + 1, self.width)]
+        return [(k, (self.length - k) % self.length) for k in own]
 
     @function
-    def mirrored(self, held: Any, c: int, k: int, first: Any) -> Any:
-        """The result that is mirrored to one of a work-item's, whose pair may be the `first`."""
-        far = held[c - 1 if c % 2 else c + 1][self.radix - 1 - k]
-        middle = c % 2 and self.many % 2 == 0
-        own = held[c][self.radix - 1 - k if middle else (self.radix - k) % self.radix]
-        return kl.where(first, own, far)
+    def write(self, target: Any, line: Any, pairs: Any, turns: Any, t: Any) -> None:
+        """Splits and writes them."""
+        row = target.row(line)
+        for c, pair in enumerate(pairs):
+            k = t + c * self.width
+            if k <= self.length // 2:
+                target.put_pair(row, k, self.length, pair, element(turns, (), k), -1)
 
 
 @function
@@ -147,7 +140,7 @@ class Shape:
     whole : bool
         Whether local memory has room for both parts of numbers, which else take turns.
     splits : bool
-        Whether results are split: by work-items that hold those that are mirrored to each other.
+        Whether results are split.
     """
 
     kind: Any
@@ -168,21 +161,17 @@ class Shape:
     @property
     def room(self) -> int:
         """Places of local memory for one part of all numbers."""
-        if len(self.radices) == 1 and not self.staged:
+        if len(self.radices) == 1 and not self.staged and not self.splits:
             return 1
         return (self.length + self.length // _SPACED) * self.tall
 
     @property
     def stages(self) -> tuple[Stage, ...]:
         """One after the other."""
-        last = len(self.radices) - 1
         return tuple(
-            Stage(
-                radix, self.length // radix, prod(self.radices[:i]), self.width,
-                self.splits and i == last,
-            )
+            Stage(radix, self.length // radix, prod(self.radices[:i]), self.width)
             for i, radix in enumerate(self.radices)
-        )  # fmt: skip
+        )
 
     @function
     def slot(self, place: Any, line: Any) -> Any:
@@ -216,11 +205,8 @@ class Item:
     def gathered(self, memory: Any, stage: Any) -> Any:
         """Parts of what a stage takes."""
         return [
-            [
-                memory[self.shape.slot(i + k * stage.many, self.line)]
-                for k in kl.static_range(stage.radix)
-            ]
-            for i in stage.butterflies(self.t)
+            [memory[self.shape.slot(place, self.line)] for place in group]
+            for group in stage.places(self.t)
         ]
 
     @function
@@ -303,11 +289,8 @@ def read_own(source: Any, line: Any, stage: Any, t: Any) -> Any:
     """What the first stage takes, from the array."""
     row, start = source.row(line), source.start(line)
     return [
-        [
-            source.number(row, source.place(i + k * stage.many, start))
-            for k in kl.static_range(stage.radix)
-        ]
-        for i in stage.butterflies(t)
+        [source.number(row, source.place(place, start)) for place in group]
+        for group in stage.places(t)
     ]
 
 
@@ -316,9 +299,8 @@ def write(target: Any, line: Any, held: Any, stage: Any, t: Any) -> None:
     """Writes what the last stage found."""
     row, start = target.row(line), target.start(line)
     start_in = target.start_in(line)
-    for c in kl.static_range(stage.each):
-        i = stage.butterfly(t, c)
-        if stage.is_there(t, c):
+    for c, i in enumerate(stage.butterflies(t)):
+        if t + c * stage.width < stage.many:
             if target.coarse is not None:
                 first = target.turn(start_in, i)
             for k in kl.static_range(stage.radix):
@@ -373,10 +355,11 @@ def transform_by_workgroup(
         groups = item.exchanged(memory, Results(STAGE, held), SHAPE.stages[number])
     held = LAST.done(groups, twiddles, t)
     if SHAPE.splits:
-        if t == 0 and first + b < lines:
-            z = held[0][0]
-            last = kl.complex(2 * (z.real - z.imag), 0 * z.real)
-            target.put(target.row(line), SHAPE.length, last)
-        held = LAST.split(held, source.turns, t)
-    if first + b < lines:
+        if len(SHAPE.stages) > 1 or SHAPE.staged:
+            kl.barrier()
+        PAIRS = Pairs(SHAPE.length, SHAPE.width)
+        pairs = item.exchanged(memory, Results(LAST, held), PAIRS)
+        if first + b < lines:
+            PAIRS.write(target, line, pairs, source.turns, t)
+    elif first + b < lines:
         write(target, line, held, LAST, t)

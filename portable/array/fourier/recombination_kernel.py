@@ -45,10 +45,7 @@ def recombine_pair(
     if SIGN == 1:
         z = kl.complex(z.real, kl.where(k == 0, 0, z.imag))
         other = kl.complex(other.real, kl.where(k == 0, 0, other.imag))
-    turn = turns.one(k)
-    target.put(row, k, recombined(z, other, turn, SIGN))
-    # The rotation of the mirror image is the negative conjugate.
-    target.put(row, n - k, kl.conj(recombined(z, other, turn, -SIGN)))
+    target.put_pair(row, k, n, (z, other), turns.one(k), SIGN)
 
 
 @function

@@ -72,7 +72,7 @@ def _shape(x: Any, out: Any, step: Pass, steps: tuple[int, ...], kind: DType) ->
     across_in = lies_across(x, step.step_in, step.inner)
     across = lies_across(out, step.step_out, step.inner)
     group, n = capabilities.max_workgroup, step.length
-    width = min(-(-n // _held_by_one(steps, step)), group)
+    width = min(-(-n // max(steps)), group)
     least = most = 1
     if across or across_in:
         least, most = _SECTOR // kind.itemsize, _SEGMENT // kind.itemsize
@@ -83,19 +83,6 @@ def _shape(x: Any, out: Any, step: Pass, steps: tuple[int, ...], kind: DType) ->
     whole = tall * n * kind.itemsize * 33 // 32 <= capabilities.local_memory
     splits, width = step.options.real == SPLIT, min(width, group // tall)
     return Shape(kind.real, n, steps, width, tall, across, across != across_in, whole, splits)
-
-
-def _stages(step: Pass, kind: DType) -> tuple[int, ...]:
-    """The radices of the stages."""
-    found = radices(step.length, _LARGEST_RADIX)
-    if _held_by_one(found, step) * kind.itemsize > _MOST_HELD:
-        return radices(step.length, _LARGEST_RADIX // 2)
-    return found
-
-
-def _held_by_one(steps: tuple[int, ...], step: Pass) -> int:
-    """How many elements a work-item holds; to split results it does two last butterflies."""
-    return max(*steps, 2 * min(steps) if step.options.real == SPLIT else 1)
 
 
 def power_below(n: int) -> int:
@@ -120,7 +107,7 @@ def launch_by_workgroups(recipe: Recipe, x: Any, out: Any, step: Pass, kind: DTy
         Of the complex numbers, or of their parts.
     """
     device = x.device
-    steps = _stages(step, kind)
+    steps = radices(step.length, _LARGEST_RADIX)
     shape = _shape(x, out, step, steps, kind)
     lines = prod(x.shape[:-1]) * step.step_in
     twiddles = found_table(recipe, partial(TABLES, device, kind, stage_rotations, steps))
