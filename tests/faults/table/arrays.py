@@ -310,7 +310,7 @@ ARRAYS: Final = (
     without_barrier(
         FOURIER + "transform_by_workgroup",
         0,
-        1,
+        2,
         "a stage writes while the one before is read",
         "transforms_of_long_rows",
     ),
