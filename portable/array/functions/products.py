@@ -16,7 +16,7 @@ from portable.array.functions.manipulation import (
 )
 from portable.array.functions.product_kernels import cross_products, plain_product
 from portable.array.functions.statistics import summed_in
-from portable.array.functions.vector_product_kernels import sum_of_rows, sums_along_rows
+from portable.array.functions.vector_product_kernels import matrix_by_vector
 from portable.dtypes import DType
 from portable.errors import CompileError, DTypeError, LaunchError, ShapeError, UnsupportedError
 from portable.linalg.gemm import no_tiles, product_launches
@@ -35,7 +35,6 @@ __all__ = ["cross", "matmul", "matrix_transpose", "tensordot", "vecdot"]
 _EDGE: Final = 8
 _GROUP: Final = 64
 _MOST_LANES: Final = 16
-_ROWS: Final = 8
 _VECTORS: Final = 8
 """Sums that a work-item alone keeps in registers at a time: enough that none waits for another."""
 
@@ -125,20 +124,17 @@ def _launch_vector_product(recipe: Recipe, a: Any, b: Any, out: Any) -> bool:
         matrix, vector, result = matrix_transpose(b), _line(a, 1), _line(out, 1)
     size = out.dtype.itemsize
     lanes = min(max(capabilities.vector_bytes // size, 2), _MOST_LANES)
-    options = {"ACC": out.dtype.register, "LANES": lanes}
-    rows = matrix.shape[0]
-    if vector.strides != (size,):
+    along, rows = matrix.strides[1] == size, matrix.shape[0]
+    if vector.strides != (size,) or size not in matrix.strides:
         return False
-    if matrix.strides[1] == size:
-        items = -(-rows // _ROWS)
-        recipe.launch(sums_along_rows, items, 1, matrix, vector, result, ROWS=_ROWS, **options)
-    elif matrix.strides[0] == size:
-        blocks, rest = divmod(rows, _VECTORS * lanes)
-        items = blocks + -(-rest // lanes)
-        across = matrix_transpose(matrix)
-        recipe.launch(sum_of_rows, items, 1, across, vector, result, VECTORS=_VECTORS, **options)
-    else:
-        return False
+    if not along:
+        lanes = min(lanes, 1 << rows.bit_length() - 1)
+    each = 1 if along else lanes
+    vectors = _VECTORS if rows >= _VECTORS * each * capabilities.compute_units else 1
+    recipe.launch(
+        matrix_by_vector, -(-rows // (each * vectors)), 1, matrix, vector, result,
+        ACC=out.dtype.register, LANES=lanes, VECTORS=vectors, ALONG=along,
+    )  # fmt: skip
     return True
 
 
