@@ -12,18 +12,19 @@ import numpy as np
 
 from portable import lang as kl
 from portable.dtypes import DType, dtype
+from portable.lang.geometry import groups
 from portable.linalg.dense_kernels import clear
 from portable.nn import layered_kernels as kernels
 from portable.nn.history import Epoch
 from portable.nn.loss_kernels import Batch, Sums
-from portable.nn.loss_passes import loss_pass
+from portable.nn.loss_passes import group_count, loss_pass
 from portable.nn.losses import CrossEntropyLoss
 from portable.nn.network import Network
 from portable.nn.optimizers import rule_of
 from portable.nn.stages import TrainingPass
 from portable.nn.step import Step, Trained
 from portable.nn.team import Alone, Team
-from portable.primitives import copy, reduce
+from portable.primitives import copy
 
 __all__ = ["LayeredTrainer"]
 
@@ -90,6 +91,7 @@ class LayeredTrainer:
         )
         self._lost = self._zeros((2,))
         self._nothing = Sums(self._zeros((1,)))
+        self._norms = device.empty((group_count(length),), self._kind)
         self._pass: TrainingPass | None = None
         self._wanted: Any = None
         self._epoch_of: _Epoch | None = None
@@ -202,8 +204,10 @@ class LayeredTrainer:
         length = self._model.layout.length
         squared = None
         if self._half or self._clip is not None:
-            row = self._model.device.namespace().reshape(self._gradient, (1, length))
-            squared = reduce(row, each=kernels.square, neutral=0, axis=1, dtype=self._kind)
+            squared = self._norms
+            kernels.squares[groups(squared.shape[0]), _WORKGROUP](
+                self._gradient, self._control, squared, LANES=self._lanes
+            )
         kernels.finish_step[_WORKGROUP, _WORKGROUP](
             sums, squared, self._control, self._lost, self._clip, HALF=self._half
         )

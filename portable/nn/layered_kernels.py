@@ -10,13 +10,14 @@ from typing import Any, Final
 from portable import lang as kl
 from portable.lang.function import function
 from portable.lang.kernel import kernel
+from portable.linalg.sums import lane_sum
 
 __all__ = [
     "FACTOR",
     "GOOD",
     "SCALE",
     "finish_step",
-    "square",
+    "squares",
     "take_rows",
     "update",
 ]
@@ -53,10 +54,28 @@ def take_rows(x: Any, order: Any, first: Any, out: Any, *, LANES: int) -> None:
         kl.vstore(out, row, column, kl.vload(x, source, column, lanes=LANES))
 
 
-@function
-def square(x: Any) -> Any:
-    """The square of each number."""
-    return x * x
+@kernel
+def squares(gradient: Any, control: Any, partial: Any, *, LANES: int) -> None:
+    """Each workgroup's sum of squares of the gradient, the scale taken out of it.
+
+    Parameters
+    ----------
+    gradient : array, shape (n,)
+    control : array, shape (3,)
+        See the module.
+    partial : array, shape (workgroups,)
+    LANES : int
+        Neighbours that a work-item takes at a time; it divides n.
+    """
+    kind = kl.accumulator(gradient.dtype)
+    total = kl.splat(kl.cast(0, kind), LANES)
+    back = 1 / control[SCALE]
+    for i in range(kl.global_id(0) * LANES, gradient.shape[0], kl.global_size(0) * LANES):
+        value = kl.cast(kl.vload(gradient, i, lanes=LANES), kind) * back
+        total += value * value
+    found = kl.workgroup_reduce(kl.add, lane_sum(total))
+    if kl.local_id(0) == 0:
+        partial[kl.group_id(0)] = found
 
 
 @function
@@ -81,8 +100,8 @@ def finish_step(
     Parameters
     ----------
     sums : Sums
-    squared : array, shape (1,), or None
-        The sum of the gradient's squares; None where its norm is not needed.
+    squared : array or None
+        Parts of the gradient's square; None where its norm is not needed.
     control : array, shape (3,)
         See the module.
     lost : array, shape (2,)
@@ -96,7 +115,7 @@ def finish_step(
     found = kl.cast(0, kind) if sums.hits is None else total_of(sums.hits)
     factor = 1 / control[SCALE]
     if squared is not None:
-        norm = kl.sqrt(squared[0]) * factor
+        norm = kl.sqrt(total_of(squared))
         if limit is not None:
             factor = factor * kl.minimum(limit / (norm + 1e-6), 1.0)
     kl.barrier()

@@ -16,7 +16,7 @@ from portable.nn.loss_kernels import Batch, Sums
 from portable.nn.losses import AnyLoss, CrossEntropyLoss, Loss
 from portable.nn.network import Network
 
-__all__ = ["LossPass", "MeanLoss", "loss_pass"]
+__all__ = ["LossPass", "MeanLoss", "group_count", "loss_pass"]
 
 _WORKGROUP: Final = 64
 _MAX_GROUPS: Final = 1024
@@ -42,7 +42,7 @@ class _Elementwise(LossPass):
         self._partial = device.empty((_MAX_GROUPS,), kind.register)
 
     def __call__(self, batch: Batch) -> Sums:
-        partial = self._partial[: _group_count(prod(batch.predicted.shape))]
+        partial = self._partial[: group_count(prod(batch.predicted.shape))]
         kernels.loss_and_slopes[groups(partial.shape[0]), _WORKGROUP](
             batch, self._levels, partial, TERM=self._term, LEVELS=self._levels.shape[0]
         )
@@ -111,7 +111,7 @@ class MeanLoss:
         return float(losses), float(hits)
 
 
-def _group_count(elements: int) -> int:
+def group_count(elements: int) -> int:
     """How many workgroups go through so many elements."""
     wanted = -(-elements // (_WORKGROUP * _ELEMENTS_PER_ITEM))
     return max(1, min(_MAX_GROUPS, wanted))

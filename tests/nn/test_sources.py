@@ -84,6 +84,7 @@ def programs(can: Capabilities, dtype: str) -> Iterator[Program]:
         SLOPE=relu.slope, SECTION=2,
     )  # fmt: skip
     yield program(slope_kernels.slopes_back, can, 64, state, None, state, 64)
+    yield program(own.squares, can, 64, line, line, line, LANES=4)
     yield program(own.finish_step, can, 64, sums, line, line, line, 1.0, HALF=True)
     yield program(own.update, can, 64, trained, vector, 0, line, RULE=rule, LANES=4)
 
