@@ -46,7 +46,6 @@ class Corner(NamedTuple):
     row: Any
     column: Any
 
-    @function
     def seen(self, tap: Any, WINDOW: Window) -> Any:
         """The corner of the box that a tap sees from this one."""
         down, across = tap // WINDOW.taps[1], tap % WINDOW.taps[1]
@@ -56,7 +55,6 @@ class Corner(NamedTuple):
             self.column + across * WINDOW.dilation[1] - WINDOW.padding[1],
         )
 
-    @function
     def box(self, x: Any, BOX: tuple[int, int, int], first: Any, COUNT: int) -> Any:
         """``COUNT`` channels, from `first` on, of the box in `x`."""
         images, height, width = BOX
@@ -74,7 +72,6 @@ class Products(NamedTuple):
     filters: Any
     PLAN: BoxPlan
 
-    @function
     def start(self, tile_x: Any, tile_w: Any, step: Any) -> None:
         """Starts to copy what a step multiplies, channels of one tap."""
         (BK, BN), TAPS, first = tile_w.shape, self.PLAN.window.count, self.first
@@ -83,7 +80,6 @@ class Products(NamedTuple):
         kl.copy_async(tile_x, seen.box(self.x, self.PLAN.box, channel, BK))
         kl.copy_async(tile_w, self.w[tap, channel : channel + BK, first : first + BN])
 
-    @function
     def valid(self, step: Any) -> Any:
         """All places of the box, and the filters and channels that there are."""
         BM, _, BK = self.PLAN.tiling[0:3]
@@ -153,7 +149,6 @@ class Sums(NamedTuple):
     column: Any
     PLAN: BoxPlan
 
-    @function
     def start(self, tile_dy: Any, tile_x: Any, corner: Any) -> None:
         """Starts to copy what a step multiplies, the places of a box."""
         BOX = self.PLAN.box

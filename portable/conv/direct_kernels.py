@@ -52,18 +52,15 @@ class Results:
     window: Window
     extent: Any
 
-    @function
     def by_row(self, t: Any) -> Any:
         """Of tap t."""
         return spot_of_tap(self.window, t)
 
-    @function
     def by_column(self, j: Any) -> Any:
         """Of the j-th place of the result."""
         down, across = self.window.stride
         return Spot(0, j // self.extent * down, j % self.extent * across)
 
-    @function
     def seen(self, x: Any, n: Any, first: Any, row: Any, column: Any) -> Any:
         """What the tap sees from the place."""
         return pixel(x, n, first + row.channel, row.y + column.y, row.z + column.z, True)
@@ -77,10 +74,14 @@ class FilterGradient(Results):
     columns; `extent` is the results' width.
     """
 
-    by_row = Results.by_column
-    by_column = Results.by_row
+    def by_row(self, t: Any) -> Any:
+        """Of the t-th place of results."""
+        return Results.by_column(self, t)
 
-    @function
+    def by_column(self, j: Any) -> Any:
+        """Of tap j."""
+        return Results.by_row(self, j)
+
     def seen(self, x: Any, n: Any, first: Any, row: Any, column: Any) -> Any:
         """What the tap saw from the place."""
         channel = first + column.channel
@@ -98,17 +99,14 @@ class ImageGradient:
     window: Window
     extent: Any
 
-    @function
     def by_row(self, t: Any) -> Any:
         """Of a filter's tap."""
         return spot_of_tap(self.window, t, True)
 
-    @function
     def by_column(self, j: Any) -> Any:
         """Of a place in an image."""
         return Spot(0, j // self.extent, j % self.extent)
 
-    @function
     def seen(self, x: Any, n: Any, first: Any, row: Any, column: Any) -> Any:
         """The gradient by the result whose tap saw the place; zero where there is none."""
         down, across = self.window.stride

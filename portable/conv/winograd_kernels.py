@@ -90,7 +90,6 @@ class Tiles(NamedTuple):
     down: Any
     across: Any
 
-    @function
     def place(self, t: Any) -> Any:
         """Image, row and column of tile ``first + t``."""
         at, each = self.first + t, self.down * self.across
@@ -119,7 +118,6 @@ class TilePlan(NamedTuple):
     tiles: int
     channels_fast: bool
 
-    @function
     def own(self, channels: Any) -> Any:
         """This work-item's tile, its channel, and whether it has one."""
         item, group = kl.local_id(0), kl.group_id(0)
@@ -129,7 +127,6 @@ class TilePlan(NamedTuple):
             return group // chunks, channel, channel < channels
         return group // channels * self.tiles + item, group % channels, item < self.tiles
 
-    @function
     def keep(self, full: Any, out: Any, p: Any, channel: Any) -> None:
         """Writes the elements of tile p of a channel, as `transform_images` has them."""
         S, T = self.by.inputs, self.tiles

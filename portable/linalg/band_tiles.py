@@ -75,27 +75,22 @@ class Tile:
     across: Any
 
     @property
-    @function
     def first(self) -> Any:
         """Whether the first element of the block is its own."""
         return self.down == 0 and self.across == 0
 
-    @function
     def row(self, a: Any, SHAPE: Any) -> Any:
         """The row of the block that its `a`-th row is."""
         return self.down + SHAPE.down * a
 
-    @function
     def column(self, b: Any, SHAPE: Any) -> Any:
         """The column of the block that its `b`-th column is."""
         return self.across * SHAPE.columns + b
 
-    @function
     def has_corner(self, SHAPE: Any) -> Any:
         """Whether the last element of the last row is its own."""
         return self.down == SHAPE.down - 1 and self.across == SHAPE.across - 1
 
-    @function
     def place(self, ring: Any, first: Any, row: int, b: int, SHAPE: Any) -> Any:
         """Where its column `b` begins in the ring.
 
@@ -107,7 +102,6 @@ class Tile:
         beyond = first + (STEP + 1) * c >= ring.shape[0]
         return kl.where(beyond, begin - ring.shape[0], begin) + b * STEP
 
-    @function
     def fetch(self, ring: Any, first: Any, row: int, missing: Any, SHAPE: Any) -> None:
         """Loads a block, see `place`. Where its corner is `missing` it becomes zero."""
         lacks = missing and self.has_corner(SHAPE)
@@ -121,7 +115,6 @@ class Tile:
                 else:
                     self.x[a, b] = ring[at + SHAPE.down * a]
 
-    @function
     def keep(self, ring: Any, first: Any, row: int, SHAPE: Any) -> None:
         """Stores what `fetch` loads."""
         for b in kl.static_range(SHAPE.columns):
@@ -129,7 +122,6 @@ class Tile:
             for a in kl.static_range(SHAPE.rows):
                 ring[at + SHAPE.down * a] = self.x[a, b]
 
-    @function
     def combine(self, v: Any, corner: Any, SHAPE: Any, TURNED: bool) -> Any:
         """Applies the reflector made of `v` to the rows of the block, or `TURNED` to its columns.
 
@@ -161,7 +153,6 @@ class Tile:
                 lines[line, i] -= share * own[i]
         return beta
 
-    @function
     def eliminate(self, beta: Any, pivot: Any, SHAPE: Any, TURNED: bool) -> None:
         """Makes a row, the first or the last, or the first column what a reflector makes of it."""
         lines, (has_first, _) = self.lines(TURNED), self.ends(SHAPE, TURNED)
@@ -172,7 +163,6 @@ class Tile:
                 if has_first:
                     lines[line, 0] = beta
 
-    @function
     def leave(self, values: Any, vector: Any, SHAPE: Any, TURNED: bool) -> Any:
         """Leaves the first row or, `TURNED`, column for a reflector, which `values` are of.
 
@@ -191,24 +181,20 @@ class Tile:
                 vector[SHAPE.order] = tail[0]
         return tail[0]
 
-    @function
     def lines(self, TURNED: bool) -> Any:
         """Its part as rows, or `TURNED` as columns."""
         return self.x.T if TURNED else self.x
 
-    @function
     def number(self, i: int, SHAPE: Any, TURNED: bool) -> Any:
         """The number in the block of element `i` of a row or, `TURNED`, of a column."""
         return self.row(i, SHAPE) if TURNED else self.column(i, SHAPE)
 
-    @function
     def ends(self, SHAPE: Any, TURNED: bool) -> Any:
         """Whether it has the first elements of its rows (columns), and the last row (column)."""
         if TURNED:
             return self.down == 0, self.across == SHAPE.across - 1
         return self.across == 0, self.down == SHAPE.down - 1
 
-    @function
     def add_up(self, sums: Any, SHAPE: Any, TURNED: bool) -> None:
         """Sums over those who share a row, or `TURNED` a column."""
         which = tuple(i for i in range(sums.shape[0]))

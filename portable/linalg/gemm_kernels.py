@@ -209,7 +209,6 @@ class Operands(NamedTuple):
     ends: Any
     DEPTH: int
 
-    @function
     def start(self, tile_a: Any, tile_b: Any, step: Any) -> None:
         """Starts to copy the tiles of a step."""
         (BM, BK), BN, row, column = tile_a.shape, tile_b.shape[1], self.row, self.column
@@ -217,7 +216,6 @@ class Operands(NamedTuple):
         kl.copy_async(tile_a, self.left[row : row + BM, begin : begin + BK])
         kl.copy_async(tile_b, self.right[begin : begin + BK, column : column + BN])
 
-    @function
     def valid(self, step: Any) -> Any:
         """Rows, columns and products of a step that lie in the matrices."""
         (m, n, k), BK = self.ends, self.DEPTH

@@ -18,7 +18,6 @@ from typing import Any, NamedTuple
 
 from portable import lang as kl
 from portable.lang.arrivals import arrived_last
-from portable.lang.function import function
 
 __all__ = ["Level", "Node", "Panel", "Reflectors", "level_sizes"]
 
@@ -65,23 +64,19 @@ class Node:
     level: Any
 
     @property
-    @function
     def index(self) -> Any:
         """Its number in the tree."""
         return self.level.base + self.number
 
-    @function
     def line(self, chunk: Any, SHAPE: Any) -> Any:
         """The first row of one of its chunks, counted from the first row of the tree."""
         return (self.number * SHAPE.fan + chunk) * (self.level.stride * SHAPE.panel)
 
-    @function
     def chunks(self, rows: Any, SHAPE: Any) -> Any:
         """How many chunks it has where the tree has so many rows."""
         left = rows - self.line(0, SHAPE)
         return kl.minimum(kl.cdiv(left, self.level.stride * SHAPE.panel), SHAPE.fan)
 
-    @function
     def above(self, SHAPE: Any) -> Any:
         """The node that its triangle goes to."""
         below = self.level
@@ -90,7 +85,6 @@ class Node:
         )
         return Node(self.number // SHAPE.fan, level)
 
-    @function
     def climbed(self, counts: Any, strip: Any, strips: Any, SHAPE: Any) -> Any:
         """The node above, and whether to go on with it: who comes last of its children does."""
         if SHAPE.climb and self.level.nodes > 1:

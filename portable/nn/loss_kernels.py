@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from portable import lang as kl
-from portable.lang.function import function
 from portable.lang.kernel import kernel
 from portable.nn.layered_kernels import SCALE
 
@@ -36,7 +35,6 @@ class Batch:
     control: Any
     rows: Any
 
-    @function
     def scale(self, terms: Any) -> Any:
         """What slopes are multiplied by where the loss is a mean over so many terms."""
         kind = kl.accumulator(self.predicted.dtype)

@@ -83,7 +83,6 @@ class Rule:
     slots: int
     numbers: int
 
-    @function
     def follow(
         self, parameters: Any, state: Any, i: Any, slope: Any, given: Any, LANES: int = 1
     ) -> Any:

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from portable import lang as kl
-from portable.lang.function import function
 from portable.lang.kernel import kernel
 from portable.primitives.elements import element_at, put_at
 from portable.primitives.maps.elementwise_kernel import product_of, unravelled
@@ -43,7 +42,6 @@ class How:
     total: Any
     lead: int
 
-    @function
     def value(self, arrays: Any, outer: Any, i: Any) -> Any:
         """The total of the one element that comes `i`-th in its row."""
         along = unravelled(i, arrays[0].shape[self.lead :])

@@ -67,7 +67,6 @@ class Floats:
     moved: Any
     count: int
 
-    @function
     def numbers(self, place: Any, low: Any, size: Any) -> Any:
         """Those of a block."""
         return [self.moved(x, low, size) for x in self.standard(*place)]
@@ -104,14 +103,12 @@ class Integers:
 
     count: int
 
-    @function
     def numbers(self, place: Any, low: Any, size: Any) -> Any:
         """Those of a block."""
         words = random.bits(*place)
         lanes = range(0, 4, 4 // self.count)
         return [low + low.dtype(self.bounded(words, lane, place, size)) for lane in lanes]
 
-    @function
     def bounded(self, words: Any, lane: int, place: Any, size: Any) -> Any:
         """A number below `size` from the words of a block, drawn again until it is fair."""
         x = self.word(words, lane)
@@ -124,7 +121,6 @@ class Integers:
         upper = kl.mulhi(x, size)
         return upper if self.count == 4 else kl.where(size == 0, x, upper)
 
-    @function
     def word(self, words: Any, lane: int) -> Any:
         """A u32, or a u64 of two."""
         if self.count == 4:

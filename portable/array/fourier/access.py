@@ -139,12 +139,10 @@ class Lines:
     inner: Any = None
     fitting: Any = None
 
-    @function
     def extent(self) -> Any:
         """How many numbers a row has."""
         return extent(self.array, self.form)
 
-    @function
     def row(self, line: Any) -> Any:
         """The index of a line's row: all dimensions but the last."""
         shape = self.array.shape[: self.array.ndim - 1]
@@ -156,14 +154,12 @@ class Lines:
             return unravelled(line // self.step, shape)
         return unravelled(line // (self.step * self.inner) * self.inner + line % self.inner, shape)
 
-    @function
     def start(self, line: Any) -> Any:
         """The element of its row with which a line begins, below `step`."""
         if self.step is None:
             return 0
         return line % self.step if self.inner is None else line // self.inner % self.step
 
-    @function
     def place(self, a: Any, start: Any) -> Any:
         """Which element of its row element `a` of a line is that begins with another."""
         return a if self.step is None else a * self.step + start
@@ -194,13 +190,11 @@ class Source(Lines):
     length: Any = None
     turns: Any = None
 
-    @function
     def element(self, row: Any, j: Any) -> Any:
         """An element of a row, conjugated if that is asked for."""
         z = element(self.array, row, j, self.form)
         return kl.complex(z.real, z.imag * self.sign)
 
-    @function
     def number(self, row: Any, j: Any) -> Any:
         """Element `j` of a row; zero beyond the end, which is not looked for in `FITTING` rows."""
         if self.real == MERGED:
@@ -212,20 +206,17 @@ class Source(Lines):
         end = self.extent()
         return self._unless(j < end, self.element(row, kl.clip(j, 0, end - 1)), j)
 
-    @function
     def multiplied(self, z: Any, j: Any) -> Any:
         """What element `j` becomes by the table; those beyond its end are zero."""
         if self.table is None:
             return z
         return times(z, element(self.table, (), kl.minimum(j, extent(self.table, WITHIN) - 1)))
 
-    @function
     def _unless(self, inside: Any, z: Any, j: Any) -> Any:
         """The same, or zero where it is not inside."""
         z = self.multiplied(z, j)
         return kl.complex(kl.where(inside, z.real, 0), kl.where(inside, z.imag, 0))
 
-    @function
     def _mirrored(self, row: Any, j: Any) -> Any:
         """Element `j` of a Hermitian row, see `MIRRORED`."""
         at, end = kl.minimum(j, self.length - j), self.extent()
@@ -235,7 +226,6 @@ class Source(Lines):
         imag = kl.where(alone, z.real * 0, kl.where(at < j, -z.imag, z.imag))
         return self._unless(inside, kl.complex(z.real, imag * self.sign), j)
 
-    @function
     def _merged(self, row: Any, j: Any) -> Any:
         """Element `j` of half as many, see `MERGED`; zero beyond."""
         half, plain = self.length // 2, replace(self, real=None, table=None)
@@ -273,12 +263,10 @@ class Target(Lines):
     fine: Any = None
     step_in: Any = None
 
-    @function
     def start_in(self, line: Any) -> Any:
         """The element of the row that was read with which a line begins."""
         return replace(self, step=self.step_in).start(line)
 
-    @function
     def turn(self, start: Any, k: Any) -> Any:
         """The rotation of element `k` of a line for a later pass."""
         width = extent(self.fine, WITHIN)
@@ -286,25 +274,21 @@ class Target(Lines):
             element(self.coarse, (start // width,), k), element(self.fine, (k,), start % width)
         )
 
-    @function
     def scaled(self, z: Any, factor: Any) -> Any:
         """What is done to a result; `factor` is what stands for it in the table, if anything."""
         if factor is not None:
             z = times(kl.complex(z.real, z.imag * self.sign), factor)
         return kl.complex(z.real * self.scale, z.imag * self.imag_scale)
 
-    @function
     def finished(self, z: Any, k: Any) -> Any:
         """What is done to the result that is element `k` of its row."""
         return self.scaled(z, None if self.table is None else element(self.table, (), k))
 
-    @function
     def put(self, row: Any, k: Any, z: Any) -> None:
         """Writes element `k` of a row unless it is beyond the end."""
         if self.fitting == FITTING or k < self.extent():
             put(self.array, row, k, self.finished(z, k), self.form)
 
-    @function
     def put_pair(self, row: Any, k: Any, n: Any, pair: Any, turn: Any, SIGN: int) -> None:
         """Writes what elements `k` and ``n - k`` merged (`SIGN` 1) or split (-1) become."""
         z, other = pair

@@ -51,19 +51,16 @@ class Stage:
         """How many butterflies a work-item does."""
         return -(-self.many // self.width)
 
-    @function
     def butterflies(self, t: Any) -> Any:
         """Which of them a work-item does; the last one where there are no more."""
         return [kl.minimum(t + c * self.width, self.many - 1) for c in kl.static_range(self.each)]
 
-    @function
     def places(self, t: Any) -> Any:
         """The elements that each of those takes."""
         return [
             [i + k * self.many for k in kl.static_range(self.radix)] for i in self.butterflies(t)
         ]
 
-    @function
     def done(self, groups: Any, twiddles: Any, t: Any) -> Any:
         """What the butterflies make of what they take."""
         return [
@@ -71,7 +68,6 @@ class Stage:
             for i, group in zip(self.butterflies(t), groups, strict=True)
         ]
 
-    @function
     def turned(self, z: Any, twiddles: Any, i: Any, k: int) -> Any:
         """Rotated by ``exp(-2 pi i k (i % before) / (before radix))``: of the `i`-th the `k`-th."""
         if k == 0 or self.before == 1:
@@ -96,14 +92,12 @@ class Pairs:
     length: int
     width: int
 
-    @function
     def places(self, t: Any) -> Any:
         """The elements of a work-item's pairs; the last one where there are no more."""
         last = self.length // 2
         own = [kl.minimum(t + c, last) for c in kl.static_range(0, last + 1, self.width)]
         return [(k, (self.length - k) % self.length) for k in own]
 
-    @function
     def write(self, target: Any, line: Any, pairs: Any, turns: Any, t: Any) -> None:
         """Splits and writes them."""
         row = target.row(line)
@@ -173,7 +167,6 @@ class Shape:
             for i, radix in enumerate(self.radices)
         )
 
-    @function
     def slot(self, place: Any, line: Any) -> Any:
         """Where an element of a line stands in local memory."""
         spaced = place + place // _SPACED
@@ -181,7 +174,6 @@ class Shape:
             return spaced * self.tall + line
         return line * (self.length + self.length // _SPACED) + spaced
 
-    @function
     def place_and_line(self, item: Any, m: int) -> Any:
         """Which element a work-item reads for others, neighbours lying the other way."""
         if self.across and self.length % self.group == 0:
@@ -201,7 +193,6 @@ class Item:
     line: Any
     t: Any
 
-    @function
     def gathered(self, memory: Any, stage: Any) -> Any:
         """Parts of what a stage takes."""
         return [
@@ -209,7 +200,6 @@ class Item:
             for group in stage.places(self.t)
         ]
 
-    @function
     def exchanged(self, memory: Any, given: Any, stage: Any) -> Any:
         """What a stage takes, once each work-item has put what is `given` where it belongs."""
         real_parts, imag_parts = memory
@@ -236,7 +226,6 @@ class Results:
     stage: Stage
     groups: Any
 
-    @function
     def put(self, memory: Any, PART: int, item: Any) -> None:
         """Parts to where the next stage expects them."""
         radix, before = self.stage.radix, self.stage.before
@@ -255,7 +244,6 @@ class ReadForOthers:
 
     numbers: Any
 
-    @function
     def put(self, memory: Any, PART: int, item: Any) -> None:
         """Parts to where the first stage expects them."""
         shape, own = item.shape, kl.local_id(0)

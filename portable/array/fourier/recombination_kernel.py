@@ -22,13 +22,11 @@ class Turns:
     coarse: Any
     fine: Any
 
-    @function
     def one(self, k: Any) -> Any:
         """The `k`-th."""
         width = extent(self.fine, WITHIN)
         return times(element(self.coarse, (), k // width), element(self.fine, (), k % width))
 
-    @function
     def some(self, k: Any, LANES: int) -> Any:
         """As many neighbours as there are lanes, which begin with the `k`-th."""
         width = extent(self.fine, WITHIN)

@@ -75,7 +75,6 @@ class Workspace:
     worker: Any
     lanes: int
 
-    @function
     def held(self, place: Any) -> Any:
         """What is held at a place, in each lane."""
         at = place * (2 * self.lanes)
@@ -83,27 +82,23 @@ class Workspace:
         imag = kl.vload(self.memory, self.worker, at + self.lanes, lanes=self.lanes)
         return kl.complex(real, imag)
 
-    @function
     def hold(self, place: Any, z: Any) -> None:
         """Writes what `held` reads."""
         at = place * (2 * self.lanes)
         kl.vstore(self.memory, self.worker, at, z.real)
         kl.vstore(self.memory, self.worker, at + self.lanes, z.imag)
 
-    @function
     def held_in(self, place: Any, lane: Any) -> Any:
         """What one of the lanes holds."""
         at = place * (2 * self.lanes) + lane
         return kl.complex(self.memory[self.worker, at], self.memory[self.worker, at + self.lanes])
 
-    @function
     def hold_in(self, place: Any, lane: Any, z: Any) -> None:
         """Writes what `held_in` reads."""
         at = place * (2 * self.lanes) + lane
         self.memory[self.worker, at] = z.real
         self.memory[self.worker, at + self.lanes] = z.imag
 
-    @function
     def vectors(self, count: int) -> Any:
         """So many vectors in registers."""
         return kl.private(count, self.memory.dtype, lanes=self.lanes)
@@ -288,13 +283,11 @@ class Stage:
     length: Any
     before: Any
 
-    @function
     def turned(self, place: Any, q: Any, k: Any) -> Any:
         """What is held at a place, rotated as the `q`-th of what a butterfly takes, `k` its own."""
         turn = element(self.twiddles, (), self.before - 1 + (q - 1) * self.before + k)
         return times(self.work.held(place), turn)
 
-    @function
     def of_radix(self, R: int) -> None:
         """Butterflies of a radix known to the compiler."""
         apart = self.length // R
@@ -307,7 +300,6 @@ class Stage:
                 for q in kl.static_range(R):
                     self.work.hold(to + q * self.before, found[q])
 
-    @function
     def of_prime(self, R: Any, roots: Any) -> None:
         """Those of an odd prime radix known at run time; `roots` is where its roots begin."""
         apart, half = self.length // R, R // 2

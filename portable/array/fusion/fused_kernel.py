@@ -59,7 +59,6 @@ class Steps:
     how: Any
     steps: Any
 
-    @function
     def values(self, arrays: Any, outer: Any, j: Any, lanes: Any) -> Any:
         """All values: the inputs' elements, or `lanes` of them, and the results of the steps."""
         found = [
@@ -81,7 +80,6 @@ class _Elements(Body):
     outs: Any
     streaming: bool
 
-    @function
     def do(self, outer: Any, row: Any, j: Any, lanes: Any) -> None:
         """Works out all values and keeps those of the `numbers`."""
         values = self.steps.values(self.inputs, outer, j, lanes)

@@ -8,7 +8,6 @@ from typing import Any, NamedTuple
 from portable import lang as kl
 from portable.array.fusion.fused_kernel import Steps
 from portable.lang.arrivals import arrived_last
-from portable.lang.function import function
 from portable.lang.kernel import kernel
 from portable.primitives.maps.elementwise_kernel import NUMBER, product_of, unravelled
 from portable.primitives.reductions.merging import folded
@@ -55,14 +54,12 @@ class Reductions:
     after: Any
     results: Any
 
-    @function
     def merge(self, totals: Any, found: Any) -> None:
         """Merges the values that are reduced into what was found before."""
         for k in kl.static_range(len(self.merges)):
             value = kl.cast(found[self.values[k]], self.merges[k].kind)
             totals[k][0] = self.merges[k](totals[k][0], value)
 
-    @function
     def together(self, ends: Any) -> Any:
         """What the work-items of a workgroup come to."""
         return [
@@ -70,7 +67,6 @@ class Reductions:
             for k in kl.static_range(len(self.merges))
         ]
 
-    @function
     def finish(self, totals: Any, count: Any, outs: Any, row: Any) -> None:
         """Does the steps behind the reductions of so many elements, and keeps the results."""
         found = [

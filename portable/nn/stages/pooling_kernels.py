@@ -25,7 +25,6 @@ class Pool:
     stride: Pair
     padding: Pair
 
-    @function
     def corner(self, y: Any, z: Any) -> Any:
         """The first row and column of a window, which may lie outside of the image."""
         return y * self.stride[0] - self.padding[0], z * self.stride[1] - self.padding[1]

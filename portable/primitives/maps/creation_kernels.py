@@ -35,7 +35,6 @@ class _Progression(Body):
     out: Any
     kind: Any
 
-    @function
     def do(self, outer: Any, row: Any, j: Any, lanes: Any) -> None:
         """Works them out."""
         i = lane_numbers(self.kind, lanes) + kl.cast(j, self.kind) if lanes > 1 else j

@@ -99,7 +99,6 @@ class Share:
     rows: int
     streaming: bool
 
-    @function
     def sweep(self, shape: Any, body: Any) -> None:
         """Has `body` do what is this work-item's of a shape: ``body.do(outer, row, j, lanes)``.
 
@@ -126,7 +125,6 @@ class Share:
 class Body:
     """What a sweep does, of which nothing is known of a row beforehand."""
 
-    @function
     def row(self, outer: Any) -> Any:
         """Nothing."""
         return None
@@ -150,12 +148,10 @@ class Formula:
     how: Any
     kinds: Any
 
-    @function
     def operands(self, arrays: Any) -> Any:
         """What `taken` is told first, of each."""
         return tuple(zip(arrays, self.how, self.kinds, strict=True))
 
-    @function
     def value(self, arrays: Any, outer: Any, j: Any, lanes: Any) -> Any:
         """The operation on operands' elements, or on `lanes` of them."""
         return self.op(*[taken(*operand, outer, j, lanes) for operand in self.operands(arrays)])
@@ -170,7 +166,6 @@ class _Elements(Body):
     out: Any
     streaming: bool
 
-    @function
     def do(self, outer: Any, row: Any, j: Any, lanes: Any) -> None:
         """Works it out."""
         value = self.formula.value(self.arrays, outer, j, lanes)

@@ -146,7 +146,6 @@ class _Square:
     left: Any
     cut: Tiles
 
-    @function
     def bring(self, x: Any, how: Any, tile: Any) -> None:
         """Puts an operand's square into a tile, neighbouring work-items reading neighbours.
 
@@ -168,7 +167,6 @@ class _Square:
                             row = along_column(x, how, top + i + r, 1)
                             tile[r, kl.local_id(0), far + c] = x[*self.outer, row, left + far + c]
 
-    @function
     def value(self, down: Any, across: Any, lanes: Any) -> Any:
         """The operation on neighbours, `down` and `across` into the square."""
         place = (*place_of(down, self.cut.lanes), across)
@@ -244,7 +242,6 @@ class _Block:
     out: Any
     outer: Any
 
-    @function
     def square(self, row: Any, column: Any, LANES: Any, STREAMING: Any) -> None:
         """Does a square of `LANES`, whole vectors at a time."""
         operands = self.formula.operands(self.arrays)

@@ -34,17 +34,14 @@ class Results(Target):
     out: Any
     step: Any
 
-    @function
     def of_section(self, own: Any, WIDTH: Any) -> Any:
         """What a workgroup does to a section."""
         return _Kept(self, start_at(own.begin, self.like, WIDTH))
 
-    @function
     def has_all(self, first: Any, count: Any) -> Any:
         """Whether there are so many elements from one on, or none are looked at."""
         return self.x is None or first + count <= self.x.shape[0]
 
-    @function
     def put(self, k: Any, at: Any) -> None:
         """Writes the `k`-th of what is kept, which is at a place of the mask."""
         if self.x is not None:
@@ -52,13 +49,11 @@ class Results(Target):
         else:
             self.put_index(k, unravelled(at, self.like.shape))
 
-    @function
     def put_index(self, k: Any, index: Any) -> None:
         """Writes the `k`-th index."""
         for d in kl.static_range(len(index)):
             self.out[d * self.step + k] = kl.cast(index[d], kl.i64)
 
-    @function
     def put_eight(self, k: Any, row: Any, column: Any, places: Any, byte: Any) -> None:
         """Writes the indices of those of eight elements whose bit in `byte` is set.
 
@@ -79,7 +74,6 @@ class Results(Target):
                 first, second = (kl.splat(kl.cast(x, kl.i64), 8) for x in (here, below))
                 kl.vstore(self.out, d * self.step + k, kl.where(over, second, first))
 
-    @function
     def put_many(self, k: Any, first: Any, word: Any, places: Any) -> None:
         """Writes what is kept of 64 elements without a branch on the bits.
 
@@ -118,7 +112,6 @@ class Start:
     column: Any
     inverse: Any
 
-    @function
     def index(self, e: Any, like: Any) -> Any:
         """The index in `like` of element `e` of the section."""
         ahead = self.column + e
@@ -149,7 +142,6 @@ class _Kept:
     results: Results
     start: Start
 
-    @function
     def take_one(self, e: Any, place: Any) -> None:
         """Writes element `e` of the section."""
         if self.results.x is None:
@@ -157,7 +149,6 @@ class _Kept:
         else:
             self.results.out[place] = self.results.x[self.start.begin + e]
 
-    @function
     def take(self, own: Any, e: Any, chosen: Any, before: Any, WIDTH: Any) -> None:
         """Writes those that are chosen, which are read before the first is written."""
         x, first = self.results.x, self.start.begin + e

@@ -115,12 +115,10 @@ class Assigned(Target):
     x: Any
     values: Any
 
-    @function
     def put(self, k: Any, at: Any) -> None:
         """Assigns the `k`-th value to the element that comes `at`-th in C order."""
         self.x[*unravelled(at, self.x.shape)] = self.values[k]
 
-    @function
     def take(self, own: Any, e: Any, chosen: Any, before: Any, WIDTH: Any) -> None:
         """Assigns to those of a section that are chosen; all values are read before."""
         values = [

@@ -74,19 +74,16 @@ class Mask(NamedTuple):
     bits: Any = None
     counts: Any = None
 
-    @function
     def size(self) -> Any:
         """How many elements it has, or more, of which no bit is set, where only bits are given."""
         if self.flags is None:
             return self.bits.shape[0] * (64 if kl.target.lone_work_items else 32)
         return self.flags.shape[0]
 
-    @function
     def chooses(self, i: Any) -> Any:
         """Whether it is true, or not zero, at a place."""
         return self.flags[i] if self.flags.dtype == kl.bool_ else self.flags[i] != 0
 
-    @function
     def word(self, at: Any) -> Any:
         """The `at`-th word of 32 bits; none is set behind its end."""
         word = kl.u32(0)
@@ -100,7 +97,6 @@ class Mask(NamedTuple):
             word = bits_one_by_one(self, at * 32, 32, kl.u32)
         return word
 
-    @function
     def long_word(self, first: Any) -> Any:
         """64 bits from that of an element on."""
         word = kl.u64(0)
@@ -122,16 +118,13 @@ class Target:
     call ``take`` for several, and ``take_one`` for one where they are few.
     """
 
-    @function
     def look(self, k: Any, first: Any, word: Any) -> None:
         """What is done to all elements of a word, chosen or not: nothing."""
 
-    @function
     def of_section(self, own: Any, WIDTH: Any) -> Any:
         """What a workgroup does to the elements of a section: the same as to all."""
         return self
 
-    @function
     def finish(self, count: Any, first: Any, step: Any) -> None:
         """What every `step`-th work-item does once all `count` are done: nothing."""
 
@@ -254,7 +247,6 @@ class Section:
     size: Any
     count: Any
 
-    @function
     def sweep(self, body: Any, WIDTH: Any, AHEAD: Any) -> None:
         """Has `body` take them: ``body.take(own, e, chosen, before, WIDTH)``.
 

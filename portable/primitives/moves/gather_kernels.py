@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from portable import lang as kl
-from portable.lang.function import function
 from portable.lang.kernel import kernel
 from portable.primitives.moves.index_kernels import Where
 
@@ -23,14 +22,12 @@ class _Gathered:
     out: Any
     where: Where
 
-    @function
     def row(self, outer: Any) -> Any:
         """Where in `x` the row lies, unless it is what the indices are for."""
         if self.where.along or self.out.ndim - 1 == self.where.axis:
             return None
         return self.where.chosen(self.x, self.where.named(self.indices, outer), self.flag, outer)
 
-    @function
     def do(self, outer: Any, row: Any, j: Any, lanes: Any) -> None:
         """Copies them."""
         if row is not None:
@@ -44,7 +41,6 @@ class _Gathered:
             found = kl.vector(*each)
         kl.vstore(self.out, *outer, j, found)
 
-    @function
     def one(self, given: Any, at: Any) -> Any:
         """The element that indices name for a place of the result."""
         return self.x[*self.where.chosen(self.x, given, self.flag, at)]

@@ -54,14 +54,12 @@ class Where:
     count: int = 1
     along: bool = False
 
-    @function
     def named(self, indices: Any, at: Any) -> Any:
         """What arrays of indices hold for the element `at` of a selection."""
         if self.along:
             return [index[*at] for index in indices]
         return named(indices, at[self.axis])
 
-    @function
     def chosen(self, x: Any, given: Any, flag: Any, at: Any) -> Any:
         """Where in `x` the element `at` of a selection lies.
 

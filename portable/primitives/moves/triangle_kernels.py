@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from portable import lang as kl
-from portable.lang.function import function
 from portable.lang.kernel import kernel
 from portable.primitives.maps.elementwise_kernel import Body, lane_numbers
 
@@ -29,7 +28,6 @@ class _Triangle(Body):
     k: Any
     side: str
 
-    @function
     def do(self, outer: Any, row: Any, j: Any, lanes: Any) -> None:
         """Writes those that lie on the side that is kept, and zeros for others."""
         kind = self.out.dtype.register

@@ -56,24 +56,20 @@ class Best:
     place: Any
     lanes: int
 
-    @function
     def __call__(self, x: Any, y: Any) -> Any:
         """The one of two that is greater, or less, or else comes first."""
         tied = same(x.value, y.value) & (y.place < x.place)
         return kl.where(wins(y.value, x.value, self.largest) | tied, y, x)
 
-    @function
     def nothing(self) -> Any:
         """What work-items without a row have."""
         return Found(kl.cast(0, self.kind), kl.cast(0, self.place))
 
-    @function
     def at(self, arrays: Any, outer: Any, r: Any) -> Any:
         """The element at `r` of a row, and its position: `r`, or what is given."""
         x, places = arrays
         return Found(x[*outer, r], kl.cast(r if places is None else places[*outer, r], self.place))
 
-    @function
     def of_section(self, arrays: Any, own: Any, WIDTH: Any) -> Any:
         """The best of this work-item's elements; without any, it has the section's first."""
         x, lanes = arrays[0], self.lanes
@@ -96,7 +92,6 @@ class Best:
             found = kl.where(wins(one.value, found.value, self.largest), one, found)
         return found
 
-    @function
     def put(self, outs: Any, own: Any, found: Any) -> None:
         """Writes a value and its position."""
         outs[0][*own.outer, own.number] = found.value
@@ -109,13 +104,11 @@ class Best:
         """The types of values and positions."""
         return (self.kind, self.place)
 
-    @function
     def started(self, x: Any, outer: Any, r: Any) -> Any:
         """The elements at `r`, and their position."""
         value = kl.vload(x, *outer, r, lanes=self.lanes, axis=x.ndim - 2)
         return value, kl.splat(kl.cast(r, self.place), self.lanes)
 
-    @function
     def further(self, x: Any, outer: Any, r: Any, done: Any, totals: Any, COUNT: int) -> Any:
         """The best of these and of `COUNT` elements along the last axis."""
         best = Found(*totals)
@@ -144,7 +137,6 @@ class BestOfBlocks(Best):
     merge: Any
     block: int
 
-    @function
     def of_section(self, arrays: Any, own: Any, WIDTH: Any) -> Any:
         """The best of a section."""
         x, place, jump = arrays[0], own.first, CHAINS * self.lanes

@@ -54,47 +54,39 @@ class Merge:
         """The same of so many neighbours at a time, with this done to each element before."""
         return replace(self, lanes=lanes, first=first)
 
-    @function
     def __call__(self, x: Any, y: Any) -> Any:
         """What two totals come to."""
         return self.op(x, y)
 
-    @function
     def nothing(self) -> Any:
         """The total of nothing."""
         return kl.cast(self.initial, self.kind)
 
-    @function
     def spread(self, value: Any) -> Any:
         """A number in every lane."""
         return kl.splat(value, self.lanes)
 
-    @function
     def one(self, x: Any, outer: Any, r: Any) -> Any:
         """The element at `r` of a row, as a total."""
         value = x[*outer, r]
         return kl.cast(value if self.first is None else self.first(value), self.kind)
 
-    @function
     def read(self, x: Any, outer: Any, r: Any, axis: Any = -1, ahead: Any = 0) -> Any:
         """The elements in a work-item's lanes, which lie along an axis, as totals."""
         values = kl.vload(x, *outer, r, lanes=self.lanes, axis=axis, ahead=ahead)
         return kl.cast(values if self.first is None else self.first(values), self.kind)
 
-    @function
     def folded(self, values: Any) -> Any:
         """What the lanes come to."""
         return folded(values, self.lanes, self.op)
 
     # -- of rows, see `workgroup_kernels.reduce_by_workgroup` --------------------------------------
 
-    @function
     def of_section(self, arrays: Any, own: Any, WIDTH: Any) -> Any:
         """What this work-item's elements of a section come to."""
         jump = CHAINS * WIDTH * self.lanes
         return self.along(arrays[0], own.outer, own.first, own.stop, jump, WIDTH, CHAINS)
 
-    @function
     def along(
         self, x: Any, outer: Any, begin: Any, stop: Any, jump: Any, WIDTH: Any, AHEAD: Any
     ) -> Any:
@@ -125,7 +117,6 @@ class Merge:
                 result = self(result, self.one(x, outer, r + k))
         return result
 
-    @function
     def put(self, arrays: Any, own: Any, total: Any) -> None:
         """Writes the total of a section."""
         arrays[0][*own.outer, own.number] = total
@@ -137,12 +128,10 @@ class Merge:
         """The types of which totals are held."""
         return (self.kind,)
 
-    @function
     def started(self, x: Any, outer: Any, r: Any) -> Any:
         """The totals of nothing, in each lane."""
         return (self.spread(self.nothing()),)
 
-    @function
     def further(self, x: Any, outer: Any, r: Any, done: Any, totals: Any, COUNT: int) -> Any:
         """Totals and `COUNT` vectors along the last axis, all of them read before the first."""
         merged = totals[0]

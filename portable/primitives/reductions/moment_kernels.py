@@ -37,7 +37,6 @@ class Moments:
     squares: Any
     count: Any
 
-    @function
     def __add__(self, more: Any) -> Any:
         """Those of the numbers of both together."""
         kind = self.mean.dtype
@@ -80,18 +79,15 @@ class Spread:
         """How many neighbours are a vector."""
         return int(self.merge.lanes)
 
-    @function
     def __call__(self, x: Any, y: Any) -> Any:
         """The moments of the numbers of both together."""
         return x + y
 
-    @function
     def nothing(self) -> Any:
         """The moments of no numbers."""
         zero = self.merge.nothing()
         return Moments(zero, zero, kl.cast(0, self.place))
 
-    @function
     def of_few(self, x: Any, outer: Any, first: Any, step: Any, origin: Any, AXIS: Any) -> Any:
         """The moments in each lane of `_HELD` elements from `first` on."""
         held = [
@@ -101,7 +97,6 @@ class Spread:
         centre = sum(held) * (1 / _HELD)
         return Moments(centre, sum([(v - centre) * (v - centre) for v in held]), _HELD)
 
-    @function
     def of_section(self, arrays: Any, own: Any, WIDTH: Any) -> Any:
         """The moments of this work-item's elements of a section."""
         x, lanes, step = arrays[0], self.lanes, WIDTH * self.lanes
@@ -124,7 +119,6 @@ class Spread:
                 found = found + of_one(self.merge.one(x, own.outer, q) - origin)
         return found
 
-    @function
     def put(self, outs: Any, own: Any, found: Any) -> None:
         """Writes moments, or a variance or its root."""
         means, squares, divisor = outs
@@ -142,13 +136,11 @@ class Spread:
         """The types of means and squared deviations."""
         return (self.merge.kind, self.merge.kind)
 
-    @function
     def started(self, x: Any, outer: Any, r: Any) -> Any:
         """Those of no numbers."""
         zero = self.merge.spread(self.merge.nothing())
         return zero, zero
 
-    @function
     def further(self, x: Any, outer: Any, r: Any, done: Any, totals: Any, COUNT: int) -> Any:
         """Those of `done` elements, and of some more along the last axis."""
         axis = x.ndim - 2

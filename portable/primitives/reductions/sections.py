@@ -57,7 +57,6 @@ class Sections:
     tall: int = 1
     one: bool = False
 
-    @function
     def own(self, lead: Any, length: Any) -> Any:
         """The section of this work-item, of rows of a length counted by the extents `lead`."""
         group = kl.group_id(0)

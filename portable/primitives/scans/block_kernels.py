@@ -17,7 +17,6 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from portable import lang as kl
-from portable.lang.function import function
 from portable.lang.kernel import kernel
 from portable.primitives.maps.elementwise_kernel import product_of, unravelled
 from portable.primitives.scans.board_kernels import drawn, joined, opened
@@ -53,7 +52,6 @@ class Blocks:
     patience: int = 0
     ahead: int = 0
 
-    @function
     def write(
         self, x: Any, out: Any, outer: Any, begin: Any, stop: Any, before: Any, carried: Any
     ) -> Any:
@@ -67,7 +65,6 @@ class Blocks:
             carried = self.put(out, outer, r, before, carried, merge.read(x, outer, r), merge)
         return carried
 
-    @function
     def put(
         self, out: Any, outer: Any, r: Any, before: Any, carried: Any, values: Any, MERGE: Any
     ) -> Any:
@@ -77,7 +74,6 @@ class Blocks:
         kl.vstore(out, *outer, r + self.shift, done, streaming=self.streaming)
         return MERGE(carried, totals[MERGE.lanes - 1])
 
-    @function
     def rest_added_up(self, x: Any, outer: Any, begin: Any, stop: Any, sums: Any) -> Any:
         """What the lanes of `sums` and the elements from `begin` to `stop` come to."""
         whole = begin + (stop - begin) // self.merge.lanes * self.merge.lanes
@@ -88,7 +84,6 @@ class Blocks:
             total = self.merge(total, self.merge.one(x, outer, r))
         return total
 
-    @function
     def added_up(self, x: Any, outer: Any, block: Any) -> Any:
         """The total of a block of a row."""
         begin = block * self.size
@@ -96,7 +91,6 @@ class Blocks:
         nothing = self.merge.spread(self.merge.nothing())
         return self.rest_added_up(x, outer, begin, stop, nothing)
 
-    @function
     def before_block(self, x: Any, board: Any, outer: Any, row: Any, block: Any) -> Any:
         """The total before a block, if need be from the last published one since number `row`."""
         words = kl.private((self.merge.kind.itemsize // 4,), kl.u64)

@@ -75,7 +75,6 @@ class Board:
     kind: Any
     apart: Any
 
-    @function
     def number_on(self, ticket: Any) -> Any:
         """The tile on the first work-item's ticket; after the last ticket comes the next launch."""
         number = kl.workgroup_uniform(ticket) & _LOW
@@ -83,19 +82,16 @@ class Board:
             kl.atomic_add(self.state, 0, _LOW - number)
         return kl.cast(number, self.draws.dtype)
 
-    @function
     def slot(self, number: Any) -> Any:
         """The first word about a tile, behind that for the tickets."""
         return 1 + number * (self.kind.itemsize // 4)
 
-    @function
     def publish(self, first: Any, value: Any) -> None:
         """Lets others see a total, whose pieces go to words from `first` on."""
         pieces = pieces_of(value, self.kind)
         for p in kl.static_range(len(pieces)):
             kl.atomic_store(self.state, first + p * self.apart, pieces[p] | (self.mark << 32))
 
-    @function
     def looked_at(self, first: Any, words: Any, place: Any = 0, COUNT: Any = 1) -> Any:
         """Whether so many totals have been published; their pieces go into `words`."""
         PIECES = COUNT * (self.kind.itemsize // 4)

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from portable import lang as kl
-from portable.lang.function import function
 from portable.lang.kernel import kernel
 from portable.primitives.maps.elementwise_kernel import product_of, unravelled
 
@@ -43,7 +42,6 @@ class ColumnScan:
     shift: int
     streaming: bool
 
-    @function
     def further(self, x: Any, out: Any, outer: Any, r: Any, totals: Any, COUNT: int) -> Any:
         """Running totals of `COUNT` vectors along the axis, all of them read before the first."""
         given = [self.merge.read(x, outer, r + k, x.ndim - 2) for k in kl.static_range(COUNT)]
@@ -52,7 +50,6 @@ class ColumnScan:
             self.put(out, outer, r + k + self.shift, totals)
         return totals
 
-    @function
     def put(self, out: Any, outer: Any, r: Any, totals: Any) -> None:
         """Writes a vector."""
         kl.vstore(out, *outer, r, totals, axis=out.ndim - 2, streaming=self.streaming)

@@ -19,7 +19,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from portable import lang as kl
-from portable.lang.function import function
 from portable.lang.kernel import kernel
 from portable.primitives.maps.elementwise_kernel import product_of, unravelled
 from portable.primitives.scans.board_kernels import drawn, joined, opened
@@ -48,7 +47,6 @@ class LookBack:
     tile: Tile
     span: int
 
-    @function
     def gathered(self, board: Any, row: Any, first: Any, tile: Any, window: Any) -> None:
         """Waits for the totals from tile `first` to `tile` of the row that begins at `row`."""
         KIND, WIDTH = self.tile.merge.kind, self.tile.width
@@ -71,7 +69,6 @@ class LookBack:
             window[b * padded(WIDTH, _BANKS) + padded(item, _BANKS)] = value
         kl.barrier()
 
-    @function
     def added_in_parts(self, window: Any, parts: Any) -> None:
         """Adds up each of `_PARTS` parts of each block."""
         item = kl.local_id(0)
@@ -85,7 +82,6 @@ class LookBack:
             parts[item] = part
         kl.barrier()
 
-    @function
     def before_tile(
         self, board: Any, row: Any, tile: Any, known: Any, base: Any, window: Any, parts: Any
     ) -> Any:
@@ -107,7 +103,6 @@ class LookBack:
                         known = known + 1
         return carried, known, base
 
-    @function
     def send_for(self, x: Any, buffer: Any, number: Any, tiles: Any) -> None:
         """Starts to copy a tile into local memory, where there is one of this number."""
         lead = x.shape[: x.ndim - 1]
@@ -116,7 +111,6 @@ class LookBack:
             kl.copy_async(buffer, x[*outer, begin : begin + self.tile.size])
         kl.copy_commit()
 
-    @function
     def take_over(self, x: Any, buffer: Any, number: Any, tiles: Any, fresh: Any) -> None:
         """Takes this work-item's vectors of a copied tile, as running totals of each."""
         tile, length, begin = self.tile, x.shape[x.ndim - 1], number % tiles * self.tile.size
@@ -134,7 +128,6 @@ class LookBack:
             fresh[strip] = running_totals(fresh[strip], tile.merge)
         kl.barrier()
 
-    @function
     def announce(self, board: Any, number: Any, fresh: Any, totals: Any, halves: Any) -> None:
         """Publishes a tile's total and turns the running totals of vectors into those of it."""
         sums = self.tile.added_up(fresh, totals, halves[0], halves[1])
@@ -144,7 +137,6 @@ class LookBack:
             before = self.tile.before_vector(strip, totals, sums)
             fresh[strip] = self.tile.raised(before, fresh[strip])
 
-    @function
     def write(self, out: Any, outer: Any, tile: Any, carried: Any, held: Any, SHIFT: Any) -> None:
         """Writes a tile, `carried` before it."""
         if SHIFT == 1 and tile == 0 and kl.local_id(0) == 0:

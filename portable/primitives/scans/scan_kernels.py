@@ -60,12 +60,10 @@ class Tile:
         """Elements of a tile."""
         return int(self.width * self.strips * self.merge.lanes)
 
-    @function
     def place_of(self, strip: Any, across: Any) -> Any:
         """Where in its tile a vector of a work-item begins."""
         return (strip * self.width + across) * self.merge.lanes
 
-    @function
     def loaded(self, x: Any, outer: Any, r: Any, stop: Any) -> Any:
         """The vector from `r` on, with nothing beyond `stop`."""
         if self.merge.lanes == 1:
@@ -78,7 +76,6 @@ class Tile:
             vector = kl.vector(*[self.one(x, outer, r + lane, stop) for lane in lanes])
         return vector
 
-    @function
     def one(self, x: Any, outer: Any, r: Any, stop: Any) -> Any:
         """The element at `r`, or nothing beyond `stop`."""
         value = self.merge.nothing()
@@ -86,7 +83,6 @@ class Tile:
             value = self.merge.one(x, outer, r)
         return value
 
-    @function
     def stored(self, out: Any, outer: Any, r: Any, stop: Any, values: Any) -> None:
         """Writes a vector from `r` on, nothing beyond `stop`."""
         if r + self.merge.lanes <= stop:
@@ -96,7 +92,6 @@ class Tile:
                 if r + lane < stop:
                     out[*outer, r + lane] = values[lane]
 
-    @function
     def total_place(self, strip: Any) -> Any:
         """Where the total of a vector of this work-item is kept."""
         item = kl.local_id(0)
@@ -108,7 +103,6 @@ class Tile:
             return start + strip * padded(self.width, self.strips)
         return padded(row + strip * self.width + across, self.strips)
 
-    @function
     def add_up(self, sums: Any, spare: Any) -> Any:
         """Running totals of the work-items' numbers of a row, four at a time; in one of both."""
         item = kl.local_id(0)
@@ -127,7 +121,6 @@ class Tile:
                 reach = reach * 4
         return sums
 
-    @function
     def added_up(self, mine: Any, totals: Any, sums: Any, spare: Any) -> Any:
         """Running totals of `strips` vectors each, in `sums` or `spare`; those within in `totals`.
 
@@ -147,7 +140,6 @@ class Tile:
         sums[item] = below
         return self.add_up(sums, spare)
 
-    @function
     def before_vector(self, strip: Any, totals: Any, sums: Any) -> Any:
         """The total of what comes before a vector of this work-item in its tile."""
         item = kl.local_id(0)
@@ -160,7 +152,6 @@ class Tile:
             before = self.merge(sums[item - across + at - 1], before)
         return before
 
-    @function
     def raised(self, by: Any, values: Any) -> Any:
         """A vector with one number added in front."""
         return self.merge(self.merge.spread(by), values)

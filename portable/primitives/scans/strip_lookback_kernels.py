@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from portable import lang as kl
-from portable.lang.function import function
 from portable.lang.kernel import kernel
 from portable.primitives.maps.elementwise_kernel import product_of, unravelled
 from portable.primitives.scans.board_kernels import drawn, joined, opened
@@ -49,20 +48,17 @@ class Strip:
         """How many lie in a strip."""
         return int(self.width * self.merge.lanes)
 
-    @function
     def slot(self, number: Any, total: Any, what: Any) -> Any:
         """Where the first word about this work-item's columns of a tile lies."""
         words = self.columns * (self.merge.kind.itemsize // 4)
         return 1 + (what * total + number) * words + kl.local_id(0) % self.width
 
-    @function
     def publish(self, board: Any, first: Any, values: Any) -> None:
         """Lets others see totals, in a slot."""
         pieces = self.merge.kind.itemsize // 4 * self.width
         for lane in kl.static_range(self.merge.lanes):
             board.publish(first + lane * pieces, values[lane])
 
-    @function
     def seen(self, board: Any, first: Any, patient: Any) -> Any:
         """The totals in a slot, and whether they have been published; waits if `patient`."""
         kind, lanes = self.merge.kind, self.merge.lanes
@@ -76,7 +72,6 @@ class Strip:
         values = [joined(words, lane * PIECES, kind) for lane in kl.static_range(lanes)]
         return kl.vector(*values), complete
 
-    @function
     def total_above(self, totals: Any, known: Any, across: Any) -> Any:
         """The totals from the top of this work-item's columns before its tile.
 
@@ -93,7 +88,6 @@ class Strip:
             total = self.merge(total, own)
         return total
 
-    @function
     def take(self, x: Any, outer: Any, first: Any, count: Any, held: Any) -> None:
         """Reads this work-item's vectors, `count` of which there are, as running totals of them."""
         axis = x.ndim - 2

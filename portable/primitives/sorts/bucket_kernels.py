@@ -70,7 +70,6 @@ class Splitters:
         """How deep the tree is."""
         return self.count.bit_length() - 1
 
-    @function
     def gather(self, samples: Any, outer: Any, tree: Any) -> None:
         """Keys of sorted samples as a search tree: of node `j` the children are ``2 * j`` and next.
 
@@ -86,7 +85,6 @@ class Splitters:
             first = (j - (kl.cast(1, kl.i32) << kl.cast(level, kl.i32))) * wide
             tree[j] = tree[self.count + first + wide // 2 - 1]
 
-    @function
     def buckets_of(self, keys: Any, tree: Any) -> Any:
         """For each key twice the range that it is in, and one more if it equals its splitter."""
         nodes = [kl.cast(1, kl.i32) for _ in keys]
@@ -192,7 +190,6 @@ class Sorting:
     digit: int
     lanes: int
 
-    @function
     def digits_of(self, elements: Any, part: Any, lowest: Any, shift: Any) -> Any:
         """Two digits of how far keys are above another, from bit `shift` on.
 
@@ -203,7 +200,6 @@ class Sorting:
         high = above >> kl.cast(self.digit, lowest.dtype)
         return kl.cast(above & mask, kl.i32), kl.cast(high & mask, kl.i32) + (1 << self.digit)
 
-    @function
     def by_two_digits(
         self, source: Any, spare: Any, out: Any, first: Any, stop: Any, key: Any
     ) -> None:
@@ -232,7 +228,6 @@ class Sorting:
                     places[digits[lane]] = place + 1
                     to.put(place, elements[lane], line.was(i + lane))
 
-    @function
     def ordered_from(self, line: Any, i: Any, stop: Any) -> Any:
         """From `i` on the first vector that is not in order, or that ends beyond `stop`."""
         ahead = i
@@ -247,7 +242,6 @@ class Sorting:
                 fine = ahead + self.lanes <= stop
         return ahead
 
-    @function
     def by_insertion(self, line: Any, first: Any, stop: Any) -> Any:
         """Moves elements to their places among those before; False if that takes many moves."""
         left = (stop - first) * _MOST_MOVES
@@ -270,7 +264,6 @@ class Sorting:
             i = i + self.lanes
         return left > 0
 
-    @function
     def range_of(self, line: Any, first: Any, stop: Any) -> Any:
         """The least and the greatest key."""
         lowest = self.order.key(line.some(first))
@@ -286,7 +279,6 @@ class Sorting:
         lowest = kl.minimum(lowest, folded(least, self.lanes, kl.minimum))
         return lowest, kl.maximum(highest, folded(most, self.lanes, kl.maximum))
 
-    @function
     def whole(self, source: Any, spare: Any, out: Any, first: Any, stop: Any) -> None:
         """Sorts by all bits, of complex numbers those of the imaginary parts first."""
         zero = self.order.key(source.some(first)) * 0

@@ -32,12 +32,10 @@ class Beginnings(NamedTuple):
     counts: Any = None
     words: Any = None
 
-    @function
     def size(self) -> Any:
         """How many elements there are."""
         return self.x.shape[0]
 
-    @function
     def chooses(self, i: Any) -> Any:
         """Whether an element is the first, or another than that before it; each NaN is."""
         new = i == 0
@@ -45,12 +43,10 @@ class Beginnings(NamedTuple):
             new = self.x[i] != self.x[i - 1]
         return new
 
-    @function
     def word(self, at: Any) -> Any:
         """The `at`-th word of 32 bits; none is set behind the end."""
         return bits_one_by_one(self, at * 32, 32, kl.u32)
 
-    @function
     def long_word(self, first: Any) -> Any:
         """64 bits from that of an element on, whole vectors being compared where there are such."""
         x, lanes = self.x, min(16, 64 // self.x.dtype.itemsize)
@@ -105,7 +101,6 @@ class Groups(Target):
     inverse: Any
     sizes: Any
 
-    @function
     def put(self, k: Any, at: Any) -> None:
         """Writes which element the `k`-th group is of, and where it begins."""
         self.values[k] = self.x[at]
@@ -114,7 +109,6 @@ class Groups(Target):
         if self.firsts is not None:
             self.firsts[k] = self.order[at]
 
-    @function
     def look(self, k: Any, first: Any, word: Any) -> None:
         """Writes in which groups elements are, of which 64 `word` says what begins one."""
         if self.inverse is not None:
@@ -122,14 +116,12 @@ class Groups(Target):
                 k = k + kl.cast((word >> kl.cast(place, kl.u64)) & 1, k.dtype)
                 self.inverse[self.order[first + place]] = kl.cast(k - 1, kl.i64)
 
-    @function
     def finish(self, count: Any, first: Any, step: Any) -> None:
         """Writes every `step`-th group's size, once all `count` are known."""
         if self.sizes is not None:
             for k in range(first, count, step):
                 self.sizes[k] = size_of(self.starts, k, count, self.x.shape[0])
 
-    @function
     def take(self, own: Any, e: Any, chosen: Any, before: Any, WIDTH: Any) -> None:
         """Writes what is asked for of a few elements, of which those chosen begin a group."""
         for u in kl.static_range(len(chosen)):

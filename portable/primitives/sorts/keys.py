@@ -54,12 +54,10 @@ class Order:
     bits: int
     descending: bool
 
-    @function
     def key(self, x: Any) -> Any:
         """The highest key of an element, by which it is compared first."""
         return self.part(x, 1)
 
-    @function
     def part(self, x: Any, which: Any) -> Any:
         """Of complex numbers the key of the imaginary part, 0, or of the real one, 1."""
         key = self.ascending(x, which * self.bits)
@@ -68,7 +66,6 @@ class Order:
             return (top | (top - 1)) - key
         return key
 
-    @function
     def ascending(self, x: Any, shift: Any) -> Any:
         """The key in which bit `shift` of all of an element's keys lies, the least first."""
         if self.kind == "c":
@@ -78,7 +75,6 @@ class Order:
             return float_key(x, self.bits)
         return x ^ top_bit(x, self.bits) if self.kind == "i" else x
 
-    @function
     def digit(self, x: Any, shift: Any) -> Any:
         """The `DIGIT_BITS` bits of an element's keys from bit `shift` of all of them on."""
         key = self.ascending(x, shift)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from portable import lang as kl
-from portable.lang.function import function
 
 __all__ = ["Line"]
 
@@ -27,22 +26,18 @@ class Line(NamedTuple):
     places: Any
     outer: Any = ()
 
-    @function
     def row(self, outer: Any) -> Any:
         """One of the rows."""
         return Line(self.elements, self.places, outer)
 
-    @function
     def some(self, i: Any, lanes: Any = 1) -> Any:
         """Neighbouring elements."""
         return kl.vload(self.elements, *self.outer, i, lanes=lanes)
 
-    @function
     def was(self, i: Any) -> Any:
         """Where an element was."""
         return i if self.places is None else self.places[*self.outer, i]
 
-    @function
     def put(self, i: Any, element: Any, was: Any) -> None:
         """Writes an element, and where it was."""
         if self.elements is not None:

@@ -177,7 +177,6 @@ class Ways(NamedTuple):
     ticket: Any
     state: Any
 
-    @function
     def is_only_digit(self, row: Any, digit: Any, length: Any) -> Any:
         """Whether all elements of a row have a digit, which then is in order."""
         end = kl.cast(length, self.begins.dtype)
@@ -195,7 +194,6 @@ class _Digits:
     line: Any
     valid: Any
 
-    @function
     def mark(self, EACH: Any) -> None:
         """Notes that of all digits there are."""
         first = kl.local_id(0) * EACH
@@ -210,7 +208,6 @@ class _Digits:
         if first == 0:
             self.ends[self.line[self.valid - 1] >> DIGIT_AT] = self.valid
 
-    @function
     def find_ways(self, ways: Any, own: Any, number: Any, TILE: Any) -> None:
         """How far elements go from their places in the line, left in `starts`; barriers around."""
         self.mark(TILE.each)

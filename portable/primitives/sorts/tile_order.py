@@ -71,7 +71,6 @@ class Tile:
         """Places of a line: for the notes of a tile, or for counters and their sums."""
         return max(self.size, WORDS * self.row + self.width // RAKE * (RAKE + 2))
 
-    @function
     def total_before(self, line: Any, own: Any) -> Any:
         """The sum of two 16-bit halves over the work-items before, the upper following all lower.
 
@@ -98,7 +97,6 @@ class Tile:
             all_of_them = all_of_them + line[groups + group]
         return before + (all_of_them << 16)
 
-    @function
     def order_by(self, notes: Any, line: Any, FROM: Any) -> None:
         """Leaves in `line` the notes of all work-items in the order of four bits from `FROM` on.
 
@@ -130,7 +128,6 @@ class Tile:
             line[places[k]] = notes[k]
         kl.barrier()
 
-    @function
     def add_counters_up(self, line: Any) -> None:
         """Turns counters into how many notes come before, each work-item neighbouring ones."""
         at = kl.local_id(0) * WORDS % self.width
@@ -144,7 +141,6 @@ class Tile:
         for c in kl.range(WORDS, unroll=-1):
             line[first + c] = before + held[c]
 
-    @function
     def order_notes(self, notes: Any, line: Any) -> None:
         """Leaves in `line` the notes of all work-items in the order of digits; barriers around."""
         self.order_by(notes, line, DIGIT_AT)
@@ -153,7 +149,6 @@ class Tile:
         kl.barrier()
         self.order_by(notes, line, DIGIT_AT + HALF)
 
-    @function
     def loaded(self, x: Any, outer: Any, first: Any, valid: Any) -> Any:
         """A tile of a row, neighbouring work-items reading neighbours; a barrier is to follow."""
         tile, mine = kl.local((self.size,), x.dtype), kl.private((self.each,), x.dtype.register)
