@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from portable.lang.ir import statements as s
+from portable.lang.ir.types import Turns
 from portable.sim import report
 from portable.sim.control import assign
 from portable.sim.copies import Transfer
@@ -147,5 +148,5 @@ def _swizzled(first: int, count: int, buffer: Buffer, chunks: int) -> Value:
     width = buffer.data.itemsize
     address: Value = first + np.arange(count) * width
     if chunks:
-        address = address ^ ((address // (16 * chunks) % chunks) * 16)
+        address = Turns.of(chunks, 1).turned(address, address // (16 * chunks))
     return address // width

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from portable.lang.ir.types import Array
+from portable.lang.ir.types import Array, Turns
 from portable.sim import report
 from portable.sim.group import Group
 from portable.sim.launch import Launch
@@ -65,8 +65,8 @@ class Buffer:
             out = out + i * stride
         if self.swizzle:
             order = sorted(range(len(self.strides)), key=lambda d: self.strides[d])
-            chunk = 16 // self.data.itemsize
-            out = out ^ ((index[order[1]] % self.swizzle) * chunk)
+            turns = Turns.of(self.swizzle, self.data.itemsize)
+            out = turns.turned(out, index[order[1]])
         return out
 
 
@@ -258,9 +258,8 @@ def write(w: MemoryGroup, access: Access, values: Value) -> None:
 def indexed(buffer: Buffer, offsets: Value) -> tuple[Value, ...]:
     """The index of elements of a local array by where they lie, the last dimension fastest."""
     if buffer.swizzle:
-        chunk = 16 // buffer.data.itemsize
-        row = offsets // (chunk * buffer.swizzle)
-        offsets = offsets ^ (row % buffer.swizzle * chunk)
+        turns = Turns.of(buffer.swizzle, buffer.data.itemsize)
+        offsets = turns.turned(offsets, offsets // (turns.chunk * buffer.swizzle))
     return tuple(np.unravel_index(offsets, buffer.extents))
 
 

@@ -10,7 +10,7 @@ import pytest
 from portable import dtypes as dt
 from portable import sim
 from portable.lang.ir import expressions as e
-from portable.lang.ir.types import Layout, Vector
+from portable.lang.ir.types import Layout, Turns, Vector, chunk_bytes
 from portable.sim.errors import OutOfBoundsError, UninitialisedReadError
 from sim.build import K, binary, compare, global_array
 
@@ -89,16 +89,33 @@ def test_private_arrays_of_vectors() -> None:
 
 
 def test_padded_and_swizzled_layouts_hold_every_element() -> None:
-    for layout in (Layout((9, 1), 72), Layout((16, 1), 128, swizzle=4)):
+    cases = (
+        (dt.int32, Layout((9, 1), 72)),
+        (dt.int32, Layout((8, 1), 64, swizzle=2)),
+        (dt.uint16, Layout((64, 1), 512, swizzle=8)),
+        (dt.float64, Layout((8, 1), 64, swizzle=2)),
+    )
+    for kind, layout in cases:
         k = K(OUT, workgroup=64)
-        tile = k.local("tile", (8, 8), dt.int32, layout=layout)
+        tile = k.local("tile", (8, 8), kind, layout=layout)
         row, column = binary("floordiv", k.lid, 8), binary("mod", k.lid, 8)
-        k.store(tile, row, column, k.lid)
+        k.store(tile, row, column, e.Cast(k.lid, kind.register))
         k.barrier()
-        k.store(OUT, k.lid, k.load(tile, column, row))
+        k.store(OUT, k.lid, e.Cast(k.load(tile, column, row), dt.int32))
         found = np.zeros(64, np.int32)
         run(k, found)
         assert (found == np.arange(64).reshape(8, 8).T.reshape(-1)).all()
+
+
+@pytest.mark.parametrize("itemsize", [2, 8])
+@pytest.mark.parametrize("chunks", [2, 4, 8, 16])
+def test_chunks_below_each_other_lie_in_different_banks(chunks: int, itemsize: int) -> None:
+    size, banks = chunk_bytes(itemsize), 128
+    turns, row = Turns.of(chunks, itemsize), np.arange(64)
+    for chunk in range(chunks):
+        place = row * chunks * turns.chunk + turns.turned(chunk * turns.chunk, row)
+        side_by_side = (place * itemsize % banks // size).reshape(-1, banks // size)
+        assert (np.sort(side_by_side) == np.arange(banks // size)).all()
 
 
 def test_local_memory_is_each_workgroups_own() -> None:

@@ -8,7 +8,7 @@ from portable.dtypes import DType
 from portable.lang.emit.code import Code, Level, infix, wrapped
 from portable.lang.emit.expressions import Expressions
 from portable.lang.ir import expressions as e
-from portable.lang.ir.types import Array, Layout
+from portable.lang.ir.types import Array, Layout, Turns, chunk_bytes
 
 __all__ = ["Addresses", "unit_axis"]
 
@@ -72,24 +72,23 @@ class Addresses:
 
     def _in_swizzle(self, array: Array, layout: Layout, index: Sequence[e.Expression]) -> Code:
         """The offset; of rows a multiple of the pattern's height apart, as one plus a constant."""
+        turns = Turns.of(layout.swizzle, array.dtype.itemsize)
         row = swizzled_row(layout, array.shape)
         base, further = _apart(index[row])
-        turns = further if further > 0 and further % layout.swizzle == 0 else 0
-        near = [base if turns and dim == row else x for dim, x in enumerate(index)]
-        total = self._swizzled(array, layout, near, self._linear(array, near))
-        distance = Code(str(turns * layout.strides[row]))
-        return infix("+", Level.SUM, total, distance) if turns else total
+        apart = further if further > 0 and further % turns.height == 0 else 0
+        near = [base if apart and dim == row else x for dim, x in enumerate(index)]
+        total = self._turned(self._linear(array, near), near[row], turns)
+        distance = Code(str(apart * layout.strides[row]))
+        return infix("+", Level.SUM, total, distance) if apart else total
 
-    def _swizzled(
-        self, array: Array, layout: Layout, index: Sequence[e.Expression], linear: Code
-    ) -> Code:
-        """``chunk ^ row % swizzle`` in the offset, rows being multiples of ``swizzle`` chunks."""
-        row = swizzled_row(layout, array.shape)
-        per_chunk = 16 // array.dtype.itemsize
-        number = self._expressions.code(index[row])
-        turn = infix("&", Level.BIT_AND, number, Code(str(layout.swizzle - 1)))
-        if per_chunk > 1:
-            turn = infix("*", Level.PRODUCT, turn, Code(str(per_chunk)))
+    def _turned(self, linear: Code, row: e.Expression, turns: Turns) -> Code:
+        """An offset with its chunk turned: what its row begins with is a multiple of all chunks."""
+        turn = self._expressions.code(row)
+        if turns.shift:
+            turn = infix(">>", Level.SHIFT, turn, Code(str(turns.shift)))
+        turn = infix("&", Level.BIT_AND, turn, Code(str(turns.mask)))
+        if turns.chunk > 1:
+            turn = infix("*", Level.PRODUCT, turn, Code(str(turns.chunk)))
         return infix("^", Level.BIT_XOR, linear, turn)
 
     def along(self, array: Array, axis: int) -> str:
@@ -106,7 +105,7 @@ class Addresses:
             return size
         twos = min((self._dim_twos(array, d, x) for d, x in enumerate(index)), default=64)
         if array.layout is not None and array.layout.swizzle:
-            twos = min(twos, (16 // size).bit_length() - 1)
+            twos = min(twos, (chunk_bytes(size) // size).bit_length() - 1)
         return int(min(16, size * 2 ** min(twos, 5)))
 
     def _dim_twos(self, array: Array, dim: int, x: e.Expression) -> int:

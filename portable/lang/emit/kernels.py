@@ -13,7 +13,7 @@ from portable.lang.emit.statements import Statements
 from portable.lang.ir import expressions as e
 from portable.lang.ir import statements as s
 from portable.lang.ir.kernel import Kernel
-from portable.lang.ir.types import Array, Layout, Vector
+from portable.lang.ir.types import Array, Turns, Vector, chunk_bytes
 from portable.lang.ir.walk import all_statements
 
 __all__ = ["print_kernel"]
@@ -234,9 +234,10 @@ def _has_uniform(kernel: Kernel) -> bool:
     return not alone and any(isinstance(x, s.WorkgroupUniform) for x in all_statements(kernel.body))
 
 
-def _turn_bytes(layout: Layout) -> int:
-    """Bytes after which a swizzle repeats; matrix units turn chunks by address bits."""
-    return 16 * layout.swizzle**2
+def _turn_bytes(array: Array) -> int:
+    """Bytes after which a swizzle repeats, 0 without; matrix units turn chunks by address bits."""
+    chunks, size = array.layout.swizzle if array.layout else 0, array.dtype.itemsize
+    return chunks and chunk_bytes(size) * chunks * Turns.of(chunks, size).height
 
 
 def _carve(kernel: Kernel) -> tuple[dict[Array, int], int]:
@@ -246,7 +247,7 @@ def _carve(kernel: Kernel) -> tuple[dict[Array, int], int]:
     for array in kernel.arrays:
         if array.space == "local":
             assert array.layout is not None
-            alignment = max(_ALIGNMENT, _turn_bytes(array.layout))
+            alignment = max(_ALIGNMENT, _turn_bytes(array))
             start = -(-end // alignment) * alignment
             offsets[array] = start
             end = start + array.layout.size * array.dtype.itemsize

@@ -11,7 +11,7 @@ from portable.lang.emit.expressions import Expressions
 from portable.lang.emit.half_vectors import half_mover
 from portable.lang.ir import expressions as e
 from portable.lang.ir import statements as s
-from portable.lang.ir.types import Array, Vector, scalar_of
+from portable.lang.ir.types import Array, Vector, chunk_bytes, scalar_of
 
 __all__ = ["Memory"]
 
@@ -278,7 +278,8 @@ class Memory:
         if array.dtype.is_complex or not unit_axis(array, axis % array.ndim):
             return False
         swizzled = array.layout is not None and array.layout.swizzle
-        return not swizzled or lanes * array.dtype.itemsize <= 16
+        size = array.dtype.itemsize
+        return not swizzled or lanes * size <= chunk_bytes(size)
 
     def _aligned(self, array: Array, index: tuple[e.Expression, ...], lanes: int) -> int:
         """Lanes of the aligned pieces that the vector may be accessed in; 0 for none."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from math import prod
-from typing import Literal
+from typing import Any, Literal, NamedTuple
 
 from portable.dtypes import DType, bool_, float16, float32, float64, int32, int64, uint32, uint64
 
@@ -18,7 +18,9 @@ __all__ = [
     "Scope",
     "Space",
     "StrideClass",
+    "Turns",
     "Vector",
+    "chunk_bytes",
     "lanes_of",
     "scalar_of",
 ]
@@ -68,9 +70,9 @@ class Layout:
     size : int
         Elements to allocate, padding included.
     swizzle : int
-        0, or the number of 16-byte chunks (a power of two) of a row among which chunk ``c`` of row
-        ``r`` is stored at ``c ^ (r % swizzle)``; the row is the dimension of second smallest stride
-        and its stride is then exactly ``16 * swizzle`` bytes.
+        0, or the number of chunks (a power of two) of a row that change places as `Turns` has it;
+        the row is the dimension of second smallest stride and its stride is then exactly that of
+        so many chunks.
     """
 
     strides: tuple[int, ...]
@@ -86,6 +88,52 @@ class Layout:
             strides.append(size)
             size *= extent
         return Layout(tuple(reversed(strides)), size)
+
+
+_BANKS = 128
+"""Bytes that all banks of local memory hold side by side."""
+
+
+class Turns(NamedTuple):
+    """How the chunks of swizzled rows change places.
+
+    So chunks below each other, in as many rows that follow each other as there are chunks in all
+    banks, lie in different banks. Chunks are what lanes of a matrix instruction read side by side:
+    16 bytes, or four doubles.
+
+    Attributes
+    ----------
+    chunk : int
+        Elements of one.
+    shift, mask : int
+        Row ``r`` is turned by ``r >> shift & mask``: where rows are short several fill the banks.
+    """
+
+    chunk: int
+    shift: int
+    mask: int
+
+    @staticmethod
+    def of(chunks: int, itemsize: int) -> Turns:
+        """For rows of so many chunks (a power of two) of elements of so many bytes."""
+        size = chunk_bytes(itemsize)
+        turning = min(chunks, _BANKS // size)
+        shift = (_BANKS // size // turning).bit_length() - 1
+        return Turns(size // itemsize, shift, turning - 1)
+
+    @property
+    def height(self) -> int:
+        """Rows after which they repeat."""
+        return (self.mask + 1) << self.shift
+
+    def turned(self, place: Any, row: Any) -> Any:
+        """Where in a row an element lies, or which element lies there; numbers or arrays."""
+        return place ^ (row >> self.shift & self.mask) * self.chunk
+
+
+def chunk_bytes(itemsize: int) -> int:
+    """The size of a swizzle's chunks of elements of so many bytes."""
+    return 32 if itemsize == 8 else 16
 
 
 @dataclass(frozen=True, eq=False, slots=True)

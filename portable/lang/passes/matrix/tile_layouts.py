@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Final
 
 from portable.lang.ir.kernel import Kernel
-from portable.lang.ir.types import Array, Layout
+from portable.lang.ir.types import Array, Layout, chunk_bytes
 from portable.lang.passes.matrix.parts import Tile, alike_dims
 from portable.lang.passes.matrix.work import Work
 
@@ -79,10 +79,10 @@ def staggered(extent: int, chunk: int) -> int:
 def _swizzled(tile: Tile) -> Layout:
     """Rows without padding, their chunks turned where their number is a power of two."""
     array = tile.array
-    extent = array.shape[contiguous_dim(tile)]
-    chunks, rest = divmod(extent * array.dtype.itemsize, _CHUNK)
+    extent, size = array.shape[contiguous_dim(tile)], array.dtype.itemsize
+    chunks, rest = divmod(extent * size, chunk_bytes(size))
     plain = rows(tile, extent)
-    turns = not rest and chunks > 1 and chunks & (chunks - 1) == 0 and array.dtype.itemsize == 2
+    turns = not rest and chunks > 1 and chunks & (chunks - 1) == 0 and size in (2, 8)
     return Layout(plain.strides, plain.size, chunks) if turns else plain
 
 
