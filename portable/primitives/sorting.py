@@ -40,7 +40,7 @@ def sort(x: Any, *, axis: int = -1, descending: bool = False) -> Any:
     -----
     Long rows go by digits, on GPUs as Adinets and Merrill (2022, "Onesweep") do, on processors
     within buckets as those of Axtmann et al. (2022, "Engineering in-place sorting algorithms");
-    short ones by merging.
+    short ones by the rank of each element.
     """
     return _along(x, axis, descending, True)
 

@@ -14,14 +14,14 @@ from portable.backend import Device
 from portable.primitives.base.recipe import Recipe
 from portable.primitives.sorts import bucket_sorting, sweep_sorting
 from portable.primitives.sorts.bucket_sorting import bucket_sorted
-from portable.primitives.sorts.merge_sorting import merge_sorted
+from portable.primitives.sorts.rank_sorting import rank_sorted
 from portable.primitives.sorts.sweep_sorting import Tile, sweep_sorted
 
 RNG = np.random.default_rng(0)
 DTYPES = ["bool", "int8", "uint16", "int32", "uint64", "int64", "float16", "float64", "complex64"]
 TILE = Tile(1, 64)
 METHODS = {
-    "merge": merge_sorted,
+    "ranks": rank_sorted,
     "rows": bucket_sorted,
     "tile": partial(sweep_sorted, tile=Tile(3, 32)),
     "tiles": partial(sweep_sorted, tile=TILE),

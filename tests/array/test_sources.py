@@ -50,7 +50,7 @@ from portable.primitives.scans.strip_lookback_kernels import Strip, scan_strips_
 from portable.primitives.sorts.distinct_kernels import Beginnings, Groups
 from portable.primitives.sorts.keys import Order
 from portable.primitives.sorts.lines import Line
-from portable.primitives.sorts.sorting_kernels import merge_runs, sort_runs
+from portable.primitives.sorts.sorting_kernels import sort_by_rank
 from portable.primitives.sorts.sweep_kernels import (
     Counting,
     Ways,
@@ -351,11 +351,11 @@ LAUNCHES: dict[str, tuple[Kernel, tuple[int, int, int], tuple[Any, ...], dict[st
             "CUT": Tiles(32, 8, 2),
         },
     ),
-    "sort": (
-        sort_runs,
+    "sort by rank": (
+        sort_by_rank,
         (64, 1, 1),
-        (MATRIX, struct_of(Line, elements=MATRIX, places=PLACES)),
-        {"RUN": 16, "KIND": "f", "DESCENDING": False},
+        (BITS, struct_of(Line, elements=BITS, places=PLACES)),
+        {"EACH": 1, **KEYS},
     ),
     "sort together": (
         sort_by_workgroup,
@@ -379,12 +379,6 @@ LAUNCHES: dict[str, tuple[Kernel, tuple[int, int, int], tuple[Any, ...], dict[st
             COUNT,
         ),
         {"TILE": SortTile(15, 256), **KEYS},
-    ),
-    "merge": (
-        merge_runs,
-        (64, 1, 1),
-        (struct_of(Line, elements=MATRIX), struct_of(Line, elements=MATRIX), COUNT, COUNT),
-        {"KIND": "f", "DESCENDING": True},
     ),
 }
 

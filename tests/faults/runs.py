@@ -54,7 +54,7 @@ from portable.primitives.sorts.bucket_kernels import (
 )
 from portable.primitives.sorts.keys import Order
 from portable.primitives.sorts.lines import Line
-from portable.primitives.sorts.sorting_kernels import merge_runs, sort_runs
+from portable.primitives.sorts.sorting_kernels import sort_by_rank
 from portable.primitives.sorts.sweep_sorting import Tile, sweep_sorted
 
 __all__ = ["RUNS"]
@@ -537,14 +537,11 @@ def sorting_by_buckets() -> None:
 
 
 @run
-def merging_runs() -> None:
-    a = integers(37)
-    runs, out = (Line(empty(37, kind=int32), None) for _ in range(2))
-    sort_runs[5, 1](a, runs, RUN=8, KIND="i", DESCENDING=False)
-    for size in (8, 16, 32):
-        merge_runs[10, 1](runs, out, size, 4, KIND="i", DESCENDING=False)
-        runs, out = out, runs
-    np.testing.assert_array_equal(runs.elements, np.sort(a))
+def sorting_by_rank() -> None:
+    a, out = integers(3, 7).astype(np.uint8), empty(3, 7, kind=uint8)
+    order = Order("u", 8, False)
+    sort_by_rank[21, 8](a, Line(out, None), EACH=1, ORDER=order)
+    np.testing.assert_array_equal(out, np.sort(a))
 
 
 @run

@@ -1,1 +1,1 @@
-"""Orders of lines, by merging and by digits, and what is distinct in them."""
+"""Orders of lines, by rank and by digits, and what is distinct in them."""

@@ -66,6 +66,14 @@ class Order:
             return (top | (top - 1)) - key
         return key
 
+    def comes_first(self, x: Any, y: Any, tied: Any) -> Any:
+        """Whether `x` comes before `y`; `tied` where their keys are equal."""
+        first, second = self.key(x), self.key(y)
+        if self.kind == "c":
+            low, high = self.part(x, 0), self.part(y, 0)
+            tied = (low < high) | (tied & (low == high))
+        return (first < second) | (tied & (first == second))
+
     def ascending(self, x: Any, shift: Any) -> Any:
         """The key in which bit `shift` of all of an element's keys lies, the least first."""
         if self.kind == "c":

@@ -8,17 +8,17 @@ from typing import Any, Final
 from portable.dtypes import int64
 from portable.primitives.base.recipe import Plans, Recipe
 from portable.primitives.sorts.bucket_sorting import bucket_sorted
-from portable.primitives.sorts.merge_sorting import RUN, merge_sorted
 from portable.primitives.sorts.radix_passes import digits_of
+from portable.primitives.sorts.rank_sorting import rank_sorted
 from portable.primitives.sorts.sweep_sorting import can_sweep, sweep_sorted
 
 __all__ = ["method_for", "sorted_along_last"]
 
-# Elements of a row for each digit up to which merging costs less.
-_FEW_ALONE: Final = 8
-_FEW_TOGETHER: Final = 10
-# Elements in all up to which launches decide, of which merging takes several beyond a run.
-_LITTLE: Final = 1 << 16
+# Elements of a row from which on buckets cost less than ranks, and the same of complex numbers.
+_MANY_ALONE: Final = 32
+_MANY_COMPLEX: Final = 48
+# Elements for each digit from which on sorting by digits costs less than by ranks.
+_MANY_TOGETHER: Final = 10
 
 
 def _write_sort(x: Any, descending: bool, values: bool, order: bool) -> Callable[[Any], Any]:
@@ -36,11 +36,12 @@ def _write_sort(x: Any, descending: bool, values: bool, order: bool) -> Callable
 def method_for(x: Any) -> Callable[..., tuple[Any, Any]]:
     """How the rows of `x` are sorted: where work-items have caches and long loops, each its own."""
     length = x.shape[-1]
-    per_digit = length // digits_of(x.dtype)
     if x.device.capabilities.lone_work_items:
-        return bucket_sorted if per_digit >= _FEW_ALONE else merge_sorted
-    together = per_digit >= _FEW_TOGETHER or (x.size <= _LITTLE and length > RUN)
-    return sweep_sorted if together and can_sweep(x) else merge_sorted
+        many = _MANY_COMPLEX if x.dtype.is_complex else _MANY_ALONE
+        return bucket_sorted if length >= many else rank_sorted
+    if length < _MANY_TOGETHER * digits_of(x.dtype):
+        return rank_sorted
+    return sweep_sorted if can_sweep(x) else bucket_sorted
 
 
 sorted_along_last: Final = Plans(_write_sort)

@@ -234,12 +234,12 @@ ARRAYS: Final = (
         "uninitialised",
     ),
     fault(
-        "a merge reads beyond the second run",
-        PRIMITIVES + "sorts.sorting_kernels:merge_runs",
-        "kl.minimum(right, end - 1)",
-        "kl.minimum(right, end)",
-        "merging_runs",
-        "bounds",
+        "equal elements get one rank",
+        PRIMITIVES + "sorts.sorting_kernels:sort_by_rank",
+        "other < at",
+        "other < 0",
+        "sorting_by_rank",
+        "race",
     ),
     without_barrier(
         MASKS + "words_added_up",
