@@ -13,6 +13,7 @@ from portable.lang.kernel import kernel
 from portable.primitives.elements import element_at, put_at
 from portable.primitives.maps.elementwise_kernel import product_of, unravelled
 from portable.primitives.reductions.merging import CHAINS
+from portable.primitives.reductions.sections import section_at
 
 __all__ = ["How", "Scan", "map_elements", "reduce_elements", "scan_elements"]
 
@@ -52,39 +53,29 @@ class How:
 
 
 @kernel
-def reduce_elements(
-    arrays: Any, neutral: Any, out: Any, *, HOW: Any, WIDTH: int, TALL: int, SECTION: int
-) -> None:
-    """Reduces sections of `SECTION` elements of each row: ``out[..., s]`` is the `s`-th's total.
-
-    A workgroup does one section of `TALL` rows, `WIDTH` work-items each.
-    """
-    shape = arrays[0].shape
-    lead = shape[: HOW.lead]
-    sections = out[0].shape[HOW.lead]
-    item = kl.local_id(0)
-    group = kl.group_id(0)
-    s = group % sections
-    row = group // sections * TALL + item // WIDTH
-    inside = row < product_of(lead)
-    outer = unravelled(row, lead)
+def reduce_elements(arrays: Any, neutral: Any, out: Any, *, HOW: Any, CUT: Any) -> None:
+    """Reduces the sections of rows that `CUT` says: ``out[..., s]`` is the `s`-th's total."""
+    shape, step = arrays[0].shape, CHAINS * CUT.width
+    own = CUT.own(shape[: HOW.lead], product_of(shape[HOW.lead :]))
     total = neutral
-    if inside:
-        first = s * SECTION + item % WIDTH
-        stop = kl.minimum(s * SECTION + SECTION, product_of(shape[HOW.lead :]))
-        whole = first + kl.maximum(stop - first, 0) // (CHAINS * WIDTH) * (CHAINS * WIDTH)
+    if own.inside:
+        first = own.first + kl.local_id(0) % CUT.width
+        whole = first + kl.maximum(own.stop - first, 0) // step * step
         totals = tuple([neutral for _ in range(CHAINS)])
-        for i in range(first, whole, CHAINS * WIDTH):
+        for i in range(first, whole, step):
             totals = tuple(
-                [HOW.op(totals[k], HOW.value(arrays, outer, i + k * WIDTH)) for k in range(CHAINS)]
+                [
+                    HOW.op(totals[k], HOW.value(arrays, own.outer, i + k * CUT.width))
+                    for k in range(CHAINS)
+                ]
             )
-        for i in range(whole, stop, WIDTH):
-            total = HOW.op(total, HOW.value(arrays, outer, i))
+        for i in range(whole, own.stop, CUT.width):
+            total = HOW.op(total, HOW.value(arrays, own.outer, i))
         for k in kl.static_range(CHAINS):
             total = HOW.op(total, totals[k])
-    total = kl.workgroup_reduce(HOW.op, total, width=WIDTH)
-    if inside and item % WIDTH == 0:
-        put_at(out, (*outer, s), total, HOW.total)
+    total = kl.workgroup_reduce(HOW.op, total, width=CUT.width)
+    if own.inside and kl.local_id(0) % CUT.width == 0:
+        put_at(out, (*own.outer, own.number), total, HOW.total)
 
 
 @dataclass(frozen=True)
@@ -115,18 +106,12 @@ def scan_elements(arrays: Any, starts: Any, neutral: Any, out: Any, *, HOW: Any,
 
     They go on from the totals up to the end of each section that `starts` has, if it is not empty.
     """
-    SECTION, AHEAD = SCAN.section, SCAN.ahead
-    shape = arrays[0].shape
-    lead, length = shape[: HOW.lead], shape[HOW.lead]
-    sections = kl.cdiv(length, SECTION)
-    group = kl.group_id(0)
-    s = group % sections
-    outer = unravelled(group // sections, lead)
+    AHEAD = SCAN.ahead
+    own = section_at(arrays[0], SCAN.section, kl.group_id(0))
+    outer, first, stop = own.outer, own.first, own.stop
     carried = neutral
-    if len(starts) > 0 and s > 0:
-        carried = element_at(starts, (*outer, s - 1), HOW.total)
-    first = s * SECTION
-    stop = kl.minimum(first + SECTION, length)
+    if len(starts) > 0 and own.number > 0:
+        carried = element_at(starts, (*outer, own.number - 1), HOW.total)
     if kl.local_size(0) == 1:
         for i in range(first, stop):
             before = carried
@@ -135,21 +120,21 @@ def scan_elements(arrays: Any, starts: Any, neutral: Any, out: Any, *, HOW: Any,
                 put_at(out, (*outer, i), carried if SCAN.inclusive else before, HOW.total)
         first = stop
     for tile in range(first, stop, kl.local_size(0) * AHEAD):
-        own = tile + kl.local_id(0) * AHEAD
-        end = kl.minimum(own + AHEAD, stop)
+        begin = tile + kl.local_id(0) * AHEAD
+        end = kl.minimum(begin + AHEAD, stop)
         total = neutral
-        for i in range(own, end):
+        for i in range(begin, end):
             total = HOW.op(total, HOW.value(arrays, outer, i))
         before, carried = kl.workgroup_scan(
             HOW.op, total, inclusive=False, initial=carried, total=True
         )
         if not SCAN.totals:
-            for i in range(own, end):
+            for i in range(begin, end):
                 upto = HOW.op(before, HOW.value(arrays, outer, i))
                 put_at(out, (*outer, i), upto if SCAN.inclusive else before, HOW.total)
                 before = upto
     if SCAN.totals and kl.local_id(0) == 0:
-        put_at(out, (*outer, s), carried, HOW.total)
+        put_at(out, (*outer, own.number), carried, HOW.total)
 
 
 @kernel

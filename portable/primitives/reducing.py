@@ -264,8 +264,7 @@ def _by_elements(
         shares = cut(views[0].viewed((prod(outer), length), (0, 0)), 1)
         out = _new(recipe, (*outer, shares.sections), totals)
         items, given = shares.groups * shares.items, (views, totals.neutral, out)
-        cut_so = {"WIDTH": shares.width, "TALL": shares.tall, "SECTION": shares.section}
-        recipe.launch(reduce_elements, items, shares.items, *given, HOW=how, **cut_so)
+        recipe.launch(reduce_elements, items, shares.items, *given, HOW=how, CUT=shares.constant)
         if shares.sections == 1:
             return out
         views, how = out, totals.how(lead, again=True)

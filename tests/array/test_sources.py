@@ -36,7 +36,7 @@ from portable.primitives.moves.scatter_kernels import scatter
 from portable.primitives.reductions.best_kernels import Best
 from portable.primitives.reductions.column_kernels import reduce_columns
 from portable.primitives.reductions.merging import Merge
-from portable.primitives.reductions.moment_kernels import Spread, variances
+from portable.primitives.reductions.moment_kernels import Spread, SpreadOfParts
 from portable.primitives.reductions.sections import Sections
 from portable.primitives.reductions.strip_kernels import reduce_strips
 from portable.primitives.reductions.workgroup_kernels import (
@@ -162,10 +162,13 @@ LAUNCHES: dict[str, tuple[Kernel, tuple[int, int, int], tuple[Any, ...], dict[st
         {"FOLD": Spread(SUM, kl.i32, root=True), "CUT": replace(SHARED, one=True)},
     ),
     "variances of parts": (
-        variances,
+        reduce_by_workgroup,
         (256, 1, 1),
-        (MATRIX, MATRIX, COUNT, SCALE, LINE),
-        {"FOLD": Spread(SUM, kl.i32), "CUT": replace(SHARED, one=True), "PART": 16384},
+        (all_of(MATRIX, MATRIX, LONG), all_of(NONE, MATRIX, SCALE)),
+        {
+            "FOLD": SpreadOfParts(SUM, kl.i32, part=16384),
+            "CUT": replace(SHARED, one=True),
+        },
     ),
     "transform": (
         transform_by_workgroup,

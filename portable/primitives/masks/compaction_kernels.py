@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from portable import lang as kl
-from portable.lang.function import function
 from portable.primitives.maps.elementwise_kernel import unravelled
 from portable.primitives.masks.mask_kernels import Target, element_if
 
@@ -33,10 +32,6 @@ class Results(Target):
     like: Any
     out: Any
     step: Any
-
-    def of_section(self, own: Any, WIDTH: Any) -> Any:
-        """What a workgroup does to a section."""
-        return _Kept(self, start_at(own.begin, self.like, WIDTH))
 
     def has_all(self, first: Any, count: Any) -> Any:
         """Whether there are so many elements from one on, or none are looked at."""
@@ -96,71 +91,17 @@ class Results(Target):
                 if self.like.ndim > 1 and column >= extent:
                     row, column = row + 1, column - extent
 
-
-@dataclass(frozen=True)
-class Start:
-    """Where a section of `size` elements begins; of indices also in which row and column.
-
-    The rows behind the first are counted by a multiplication with the `inverse` of their length:
-    ``floor((n + 1) * floor((2**32 - 1) / d) / 2**32)`` is ``n // d`` where ``(n + 1) * d`` is below
-    2**32.
-    """
-
-    begin: Any
-    size: Any
-    row: Any
-    column: Any
-    inverse: Any
-
-    def index(self, e: Any, like: Any) -> Any:
-        """The index in `like` of element `e` of the section."""
-        ahead = self.column + e
-        if like.ndim == 1:
-            return (ahead,)
-        extent = like.shape[like.ndim - 1]
-        rows = kl.cast(kl.mulhi(kl.cast(ahead + 1, kl.u32), self.inverse), ahead.dtype)
-        if extent >= self.size:
-            rows = kl.cast(ahead >= extent, ahead.dtype)
-        lead = like.shape[: like.ndim - 1]
-        return (*unravelled(self.row + rows, lead), ahead - rows * extent)
-
-
-@function
-def start_at(begin: Any, like: Any, WIDTH: Any) -> Any:
-    """The section of a workgroup that begins with an element."""
-    if like is None or like.ndim == 1:
-        return Start(begin, WIDTH * 32, 0, begin, 0)
-    extent = like.shape[like.ndim - 1]
-    inverse = kl.cast(0xFFFFFFFF, kl.u32) // kl.cast(extent, kl.u32)
-    return Start(begin, WIDTH * 32, begin // extent, begin % extent, inverse)
-
-
-@dataclass(frozen=True)
-class _Kept:
-    """What is done to elements that a section keeps: `Section.sweep`'s body."""
-
-    results: Results
-    start: Start
-
-    def take_one(self, e: Any, place: Any) -> None:
-        """Writes element `e` of the section."""
-        if self.results.x is None:
-            self.results.put_index(place, self.start.index(e, self.results.like))
-        else:
-            self.results.out[place] = self.results.x[self.start.begin + e]
-
     def take(self, own: Any, e: Any, chosen: Any, before: Any, WIDTH: Any) -> None:
         """Writes those that are chosen, which are read before the first is written."""
-        x, first = self.results.x, self.start.begin + e
+        x, places = self.x, [own.begin + e + u * WIDTH for u in range(len(chosen))]
         values = (
             ()
             if x is None
-            else [element_if(there, x, first + u * WIDTH) for u, there in enumerate(chosen)]
+            else [element_if(there, x, at) for there, at in zip(chosen, places, strict=True)]
         )
         for u in kl.static_range(len(chosen)):
             if chosen[u]:
                 if x is None:
-                    index = self.start.index(e + u * WIDTH, self.results.like)
-                    self.results.put_index(own.done + before[u], index)
+                    self.put(own.done + before[u], places[u])
                 else:
-                    self.results.out[own.done + before[u]] = values[u]
+                    self.out[own.done + before[u]] = values[u]

@@ -115,15 +115,11 @@ class Target:
 
     Work-items that are alone call ``put(k, at)`` for the `k`-th of them, which comes `at`-th in C
     order, or ``put_many`` for all of a word if ``has_all`` of its elements. Those of a workgroup
-    call ``take`` for several, and ``take_one`` for one where they are few.
+    call ``take`` for several, and ``put`` where they are few.
     """
 
     def look(self, k: Any, first: Any, word: Any) -> None:
         """What is done to all elements of a word, chosen or not: nothing."""
-
-    def of_section(self, own: Any, WIDTH: Any) -> Any:
-        """What a workgroup does to the elements of a section: the same as to all."""
-        return self
 
     def finish(self, count: Any, first: Any, step: Any) -> None:
         """What every `step`-th work-item does once all `count` are done: nothing."""
@@ -247,8 +243,8 @@ class Section:
     size: Any
     count: Any
 
-    def sweep(self, body: Any, WIDTH: Any, AHEAD: Any) -> None:
-        """Has `body` take them: ``body.take(own, e, chosen, before, WIDTH)``.
+    def sweep(self, target: Any, WIDTH: Any, AHEAD: Any) -> None:
+        """Has them taken: ``target.take(own, e, chosen, before, WIDTH)``.
 
         That is told of `AHEAD` elements, `WIDTH` apart from the `e`-th of the section on, whether
         they are to be taken, and how many of the section are before them. Neighbouring work-items
@@ -263,7 +259,7 @@ class Section:
                 count + kl.cast(kl.popcount(word & (bit - 1)), kl.i32) for word, count in pairs
             ]
             e = turn * (WIDTH * AHEAD) + kl.local_id(0)
-            body.take(self, e, chosen, before, WIDTH)
+            target.take(self, e, chosen, before, WIDTH)
 
 
 @function
@@ -357,8 +353,8 @@ def own_section(source: Any, found: Any, WIDTH: Any) -> Any:
 
 
 @function
-def take_few(own: Any, body: Any, WIDTH: Any, FEW: Any) -> None:
-    """Has `body` do what a section chooses, no more than `FEW`: through places in local memory."""
+def take_few(own: Any, target: Any, WIDTH: Any, FEW: Any) -> None:
+    """Does to what a section chooses, no more than `FEW`: through places in local memory."""
     item = kl.local_id(0)
     places = kl.local((FEW,), kl.u16)
     word, place = split_word(own.words[own.own - item // 32 + item])
@@ -368,7 +364,7 @@ def take_few(own: Any, body: Any, WIDTH: Any, FEW: Any) -> None:
         word = word & (word - 1)
     kl.barrier()
     for k in range(item, own.count, WIDTH):
-        body.take_one(kl.cast(places[k], kl.i32), own.done + k)
+        target.put(own.done + k, own.begin + kl.cast(places[k], kl.i32))
 
 
 @kernel
@@ -385,13 +381,12 @@ def take_by_workgroup(
         So many of a section are gone through by themselves; none, if 0.
     """
     own = own_section(source, found, WIDTH)
-    body = target.of_section(own, WIDTH)
     if FEW == 0:
-        own.sweep(body, WIDTH, AHEAD)
+        own.sweep(target, WIDTH, AHEAD)
     elif own.count <= FEW:
-        take_few(own, body, WIDTH, FEW)
+        take_few(own, target, WIDTH, FEW)
     else:
-        own.sweep(body, WIDTH, AHEAD)
+        own.sweep(target, WIDTH, AHEAD)
     if source.bits is None:
         kl.barrier()
         target.finish(own.count, kl.local_id(0), WIDTH)

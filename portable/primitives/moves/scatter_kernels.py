@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 from portable import lang as kl
 from portable.lang.function import function
 from portable.lang.kernel import kernel
-from portable.primitives.maps.elementwise_kernel import product_of, unravelled
-from portable.primitives.moves.index_kernels import checked, named
+from portable.primitives.maps.elementwise_kernel import Body, product_of
+from portable.primitives.moves.index_kernels import Where, checked, named
 
 __all__ = ["scatter"]
 
@@ -45,6 +46,23 @@ def in_range(x: Any, indices: Any, flag: Any, AXIS: Any) -> Any:
     return bad[0] == 0
 
 
+@dataclass(frozen=True)
+class _Scattered(Body):
+    """What a sweep over the values does to one of them."""
+
+    x: Any
+    indices: Any
+    values: Any
+    where: Where
+    number: bool
+
+    def do(self, outer: Any, row: Any, m: Any, lanes: Any) -> None:
+        """Writes it to where its indices say."""
+        at = (*outer, m)
+        target = self.where.chosen(self.x, self.where.named(self.indices, at), None, at)
+        put(self.x, target, self.values if self.number else self.values[*at])
+
+
 @kernel
 def scatter(
     x: Any, indices: Any, flag: Any, values: Any,
@@ -76,20 +94,10 @@ def scatter(
         product_of(indices[0].shape),
         *x.shape[WHERE.axis + WHERE.count :],
     )
-    inner = shape[len(shape) - 1]
-    lead = shape[: len(shape) - 1]
-    start = kl.global_id(0) * SHARE.chunk
-    first = kl.global_id(1) * SHARE.rows
     good = True
     if AT_ONCE:
         good = in_range(x, indices, flag, WHERE.axis)
     elif flag is not None:
         good = flag[0] == 0
-    if start < inner and good:
-        stop = kl.minimum(start + SHARE.chunk, inner)
-        for row in range(first, kl.minimum(first + SHARE.rows, product_of(lead))):
-            outer = unravelled(row, lead)
-            for m in range(start, stop):
-                at = (*outer, m)
-                target = WHERE.chosen(x, WHERE.named(indices, at), None, at)
-                put(x, target, values if NUMBER else values[*at])
+    if good:
+        SHARE.sweep(shape, _Scattered(x, indices, values, WHERE, NUMBER))

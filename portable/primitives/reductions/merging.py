@@ -92,30 +92,41 @@ class Merge:
     ) -> Any:
         """What this work-item's elements come to; neighbours take neighbouring vectors.
 
-        From `begin` on it takes `AHEAD` vectors, `WIDTH` of them apart, reads them all before it
-        merges them, and goes on `jump` elements further. It counts what is left, since positions
-        beyond the end may not fit into an index.
+        From `begin` on it takes `AHEAD` vectors, `WIDTH` of them apart, and goes on `jump` elements
+        further.
         """
-        across = kl.local_id(0) % WIDTH * self.lanes
+        first = begin + kl.local_id(0) % WIDTH * self.lanes
         full = kl.minimum(stop, x.shape[x.ndim - 1] - (self.lanes - 1))
-        stride = WIDTH * self.lanes
-        totals = kl.private((CHAINS,), self.kind, lanes=self.lanes)
-        for c in kl.static_range(CHAINS):
-            totals[c] = self.spread(self.nothing())
-        r, left = begin + across, full - begin - across
-        while left > (AHEAD - 1) * stride:
-            ahead = [self.read(x, outer, r + k * stride) for k in kl.static_range(AHEAD)]
-            for k in kl.static_range(AHEAD):
-                totals[k % CHAINS] = self(totals[k % CHAINS], ahead[k])
-            r, left = r + jump, left - jump
-        while left > 0:
-            totals[0] = self(totals[0], self.read(x, outer, r))
-            r, left = r + stride, left - stride
-        result = self.folded(self(self(totals[0], totals[1]), self(totals[2], totals[3])))
+        steps = WIDTH * self.lanes, jump
+        total, r, left = self.vectors(x, outer, first, full - first, steps, -1, AHEAD)
+        result = self.folded(total)
         if self.lanes > 1:
             for k in range(kl.minimum(left + (stop - full), self.lanes)):
                 result = self(result, self.one(x, outer, r + k))
         return result
+
+    def vectors(
+        self, x: Any, outer: Any, first: Any, count: Any, steps: Any, AXIS: Any, AHEAD: Any
+    ) -> Any:
+        """What vectors that begin among `count` elements come to, which is next, and what is left.
+
+        It reads `AHEAD` of them before it merges them, ``steps[0]`` apart, and goes on ``steps[1]``
+        further. It counts what is left, since positions beyond the end may not fit into an index.
+        """
+        step, jump = steps
+        totals = kl.private((CHAINS,), self.kind, lanes=self.lanes)
+        for c in kl.static_range(CHAINS):
+            totals[c] = self.spread(self.nothing())
+        r, left = first, count
+        while left > (AHEAD - 1) * step:
+            ahead = [self.read(x, outer, r + k * step, AXIS) for k in kl.static_range(AHEAD)]
+            for k in kl.static_range(AHEAD):
+                totals[k % CHAINS] = self(totals[k % CHAINS], ahead[k])
+            r, left = r + jump, left - jump
+        while left > 0:
+            totals[0] = self(totals[0], self.read(x, outer, r, AXIS))
+            r, left = r + step, left - step
+        return self(self(totals[0], totals[1]), self(totals[2], totals[3])), r, left
 
     def put(self, arrays: Any, own: Any, total: Any) -> None:
         """Writes the total of a section."""

@@ -6,7 +6,6 @@ counting bytes read of 2^26 `float32`.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from math import prod
 from typing import Any, Final
 
@@ -25,7 +24,7 @@ from portable.primitives.reductions.axis import (
     lies_crosswise,
 )
 from portable.primitives.reductions.merging import Merge
-from portable.primitives.reductions.moment_kernels import Spread, variances
+from portable.primitives.reductions.moment_kernels import Spread, SpreadOfParts
 from portable.primitives.reductions.tuning import moments_for
 
 __all__ = ["variance"]
@@ -51,24 +50,18 @@ def variance(recipe: Recipe, x: Any, kind: DType, divisor: Any, root: bool) -> A
     root : bool
         Whether deviations are wanted.
     """
-    rows = prod(x.shape[:-1])
     place = int32 if x.shape[-1] < 2**31 else int64
     out = recipe.empty((*x.shape[:-1], 1), x.dtype)
-    flat = out.viewed((rows,), (out.dtype.itemsize,))
     crosswise = lies_crosswise(x)
-    fold = Spread(Merge(kl.add, kind, 0, lanes=lanes_for(x, kind, -2 if crosswise else -1)), place)
-    how = cut(x, fold.lanes)
-    if not crosswise and how.sections == 1:
-        launch_by_workgroup(recipe, (x,), (None, out, divisor), replace(fold, root=root), how)
-    else:
+    merge = Merge(kl.add, kind, 0, lanes=lanes_for(x, kind, -2 if crosswise else -1))
+    how, arrays = cut(x, merge.lanes), (x,)
+    fold = Spread(merge, place, root)
+    if crosswise or how.sections > 1:
         *moments, section = _of_sections(recipe, x, fold)
-        steps = moments[0].shape[-1] * kind.itemsize, kind.itemsize
-        given = [m.viewed((rows, m.shape[-1]), steps) for m in moments]
-        share = _whole(moments[0])
-        arrays = *given, np.int64(x.shape[-1]), divisor, flat
-        constants = {"FOLD": replace(fold, root=root), "CUT": share.constant, "PART": section}
-        recipe.launch(variances, share.groups * share.items, share.items, *arrays, **constants)
-    return flat
+        how, arrays = _whole(moments[0]), (*moments, np.int64(x.shape[-1]))
+        fold = SpreadOfParts(merge, place, root, section)
+    launch_by_workgroup(recipe, arrays, (None, out, divisor), fold, how)
+    return out.viewed((out.size,), (out.dtype.itemsize,))
 
 
 def _of_sections(recipe: Recipe, x: Any, fold: Spread) -> tuple[Any, Any, int]:

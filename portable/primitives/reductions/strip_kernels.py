@@ -17,40 +17,19 @@ _AHEAD = 8
 
 
 @function
-def rows_merged(x: Any, outer: Any, first: Any, step: Any, MERGE: Any) -> Any:
-    """What every `step`-th vector along the last axis, from `first` on, comes to.
-
-    What is left is counted, since positions beyond the end may not fit into an index.
-    """
-    merged = MERGE.spread(MERGE.nothing())
-    r, left = first, x.shape[x.ndim - 1] - first
-    while left > (_AHEAD - 1) * step:
-        ahead = [MERGE.read(x, outer, r + k * step, x.ndim - 2) for k in kl.static_range(_AHEAD)]
-        for k in kl.static_range(_AHEAD):
-            merged = MERGE(merged, ahead[k])
-        r, left = r + _AHEAD * step, left - _AHEAD * step
-    while left > 0:
-        merged = MERGE(merged, MERGE.read(x, outer, r, x.ndim - 2))
-        r, left = r + step, left - step
-    return merged
-
-
-@function
 def merged_down(shared: Any, value: Any, MERGE: Any, WIDTH: Any, TALL: Any) -> Any:
-    """What the vectors of the `TALL` rows of work-items come to; the first row is told."""
+    """What the vectors of the `TALL` rows of work-items come to; the first row is told.
+
+    Before `shared` is written again a barrier is to come.
+    """
     across = kl.local_id(0) % WIDTH * MERGE.lanes
     row = kl.local_id(0) // WIDTH
+    kl.vstore(shared, row, across, value)
+    kl.barrier()
     merged = value
-    height = TALL
-    for _ in kl.static_range(10):
-        if height > 1:
-            height = height // 2
-            if row >= height and row < 2 * height:
-                kl.vstore(shared, row - height, across, merged)
-            kl.barrier()
-            if row < height:
-                merged = MERGE(merged, kl.vload(shared, row, across, lanes=MERGE.lanes))
-            kl.barrier()
+    if row == 0:
+        for k in kl.static_range(1, TALL):
+            merged = MERGE(merged, kl.vload(shared, k, across, lanes=MERGE.lanes))
     return merged
 
 
@@ -86,11 +65,13 @@ def reduce_strips(
     row = kl.local_id(0) // WIDTH
     column = (strip * WIDTH + kl.local_id(0) % WIDTH) * MERGE.lanes
     inside = column < columns
-    shared = kl.local((max(TALL // 2, 1), WIDTH * MERGE.lanes), MERGE.kind)
+    shared = kl.local((TALL, WIDTH * MERGE.lanes), MERGE.kind)
     merged = MERGE.spread(MERGE.nothing())
     outer = unravelled(column, lead)
     if inside:
-        merged = rows_merged(x, outer, s * TALL + row, sections * TALL, MERGE)
+        first, step = s * TALL + row, sections * TALL
+        count, steps = x.shape[x.ndim - 1] - first, (step, _AHEAD * step)
+        merged, _, _ = MERGE.vectors(x, outer, first, count, steps, x.ndim - 2, _AHEAD)
     merged = merged_down(shared, merged, MERGE, WIDTH, TALL)
     if inside and row == 0:
         kl.vstore(parts, s, column, merged)

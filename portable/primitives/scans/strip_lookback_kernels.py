@@ -3,9 +3,9 @@
 After D. Merrill, M. Garland, "Single-pass parallel prefix scan with decoupled look-back", NVIDIA
 technical report NVR-2016-002. A strip of neighbouring columns is cut into tiles, which are handed
 out in order, all strips' first tiles before their second ones. A workgroup says what the columns of
-its tile come to, reads the same of the tiles above up to one whose totals from the top are known,
-adds these up, and says its own totals from the top. They are added up from the top in either case,
-so that results do not depend on timing.
+its tile come to, reads the same of as many tiles above as it has rows of work-items, but of the
+farthest the totals from the top, adds these up, and says its own totals from the top. Of whose tile
+it reads what does not depend on timing, so results do not.
 """
 
 from __future__ import annotations
@@ -59,34 +59,16 @@ class Strip:
         for lane in kl.static_range(self.merge.lanes):
             board.publish(first + lane * pieces, values[lane])
 
-    def seen(self, board: Any, first: Any, patient: Any) -> Any:
-        """The totals in a slot, and whether they have been published; waits if `patient`."""
+    def awaited(self, board: Any, first: Any) -> Any:
+        """The totals in a slot, once they have been published."""
         kind, lanes = self.merge.kind, self.merge.lanes
         PIECES = kind.itemsize // 4
         words = kl.private((lanes * PIECES,), kl.u64)
         complete = False
-        waiting = True
-        while waiting:
+        while not complete:
             complete = board.looked_at(first, words, COUNT=lanes)
-            waiting = patient & (not complete)
         values = [joined(words, lane * PIECES, kind) for lane in kl.static_range(lanes)]
-        return kl.vector(*values), complete
-
-    def total_above(self, totals: Any, known: Any, across: Any) -> Any:
-        """The totals from the top of this work-item's columns before its tile.
-
-        Of the tile `d` above, row ``2 * d - 2`` of `totals` has what it comes to, the next row
-        those from the top where they are `known`, as they are of the farthest one.
-        """
-        item = kl.local_id(0) % self.width
-        distance = 1
-        while distance < self.tall // 2 and known[distance - 1, item] == 0:
-            distance = distance + 1
-        total = kl.vload(totals, 2 * distance - 1, across, lanes=self.merge.lanes)
-        for q in range(1, distance):
-            own = kl.vload(totals, 2 * (distance - q) - 2, across, lanes=self.merge.lanes)
-            total = self.merge(total, own)
-        return total
+        return kl.vector(*values)
 
     def take(self, x: Any, outer: Any, first: Any, count: Any, held: Any) -> None:
         """Reads this work-item's vectors, `count` of which there are, as running totals of them."""
@@ -115,12 +97,11 @@ def scan_strips_in_turn(x: Any, state: Any, out: Any, *, STRIP: Any, SHIFT: int)
         A word for the tickets, and for each tile and column two for each 32 bits of a total: zeros
         before the first launch, then what the last one over as many tiles and workgroups left.
     STRIP : Strip
-        How tiles are held, by an even number of rows of work-items; half as many are looked at.
+        How tiles are held, and by how many rows of work-items, each of which looks at one above.
     SHIFT : int
         1 where the first element of `out` is the total of nothing.
     """
     MERGE, TALL, DEPTH = STRIP.merge, STRIP.tall, STRIP.depth
-    kl.static_assert(TALL >= 2 and TALL % 2 == 0, "two rows of work-items look at each tile above")
     *lead, length = x.shape
     columns = product_of(lead)
     strips = kl.cdiv(columns, STRIP.columns)
@@ -130,7 +111,6 @@ def scan_strips_in_turn(x: Any, state: Any, out: Any, *, STRIP: Any, SHIFT: int)
     down = kl.local_id(0) // STRIP.width
     sums = kl.local((TALL, STRIP.columns), MERGE.kind)
     others = kl.local((TALL, STRIP.columns), MERGE.kind)
-    known = kl.local((TALL // 2, STRIP.width), kl.i32)
     held = kl.private((DEPTH,), MERGE.kind, lanes=MERGE.lanes)
     neutral = MERGE.spread(MERGE.nothing())
     # Each workgroup draws one ticket at first, and one more for each tile that it gets.
@@ -154,18 +134,15 @@ def scan_strips_in_turn(x: Any, state: Any, out: Any, *, STRIP: Any, SHIFT: int)
         whole = MERGE(before, held[DEPTH - 1])
         if down == TALL - 1:
             STRIP.publish(board, STRIP.slot(number, total, _OF_TILE), whole)
-        distance = down // 2 + 1
-        what = down % 2
-        value, complete = neutral, True
-        if above >= distance:
-            patient = (what == _OF_TILE) != (distance == TALL // 2)
-            place = STRIP.slot(number - distance * strips, total, what)
-            value, complete = STRIP.seen(board, place, patient)
+        value = neutral
+        if above > down:
+            what = kl.where(down == TALL - 1, _FROM_TOP, _OF_TILE)
+            value = STRIP.awaited(board, STRIP.slot(number - (down + 1) * strips, total, what))
         kl.vstore(others, down, across, value)
-        if what == _FROM_TOP:
-            known[distance - 1, item] = kl.cast(complete, kl.i32)
         kl.barrier()
-        carried = STRIP.total_above(others, known, across)
+        carried = neutral
+        for k in kl.static_range(TALL - 1, -1, -1):
+            carried = MERGE(carried, kl.vload(others, k, across, lanes=MERGE.lanes))
         if down == TALL - 1:
             place = STRIP.slot(number, total, _FROM_TOP)
             STRIP.publish(board, place, MERGE(carried, whole))

@@ -50,7 +50,7 @@ def scan_in_strips(recipe: Recipe, x: Any, out: Any, merge: Merge, shift: int, l
     columns, length = prod(x.shape[:-1]), x.shape[-1]
     lanes = min(lanes, max(1, _STORED // kind.itemsize))
     share = columns_for(device.capabilities)
-    width, tall = share.width, share.group // (2 * share.width) * 2
+    width, tall = share.width, share.group // share.width
     depth = max(1, share.size // (lanes * kind.itemsize))
     tiles = -(-columns // (width * lanes)) * -(-length // (tall * depth))
     groups = min(tiles, device.capabilities.compute_units * share.groups)

@@ -28,10 +28,10 @@ def sort_by_rank(x: Any, out: Any, *, EACH: int, ORDER: Any) -> None:
     own = section_at(x, EACH, kl.global_id(0))
     if own.inside:
         for at in range(own.first, own.stop):
-            element, rank = x[*own.outer, at], kl.cast(0, at.dtype)
+            element, rank = x[*own.outer, at], kl.cast(0, own.first.dtype)
             for other in range(x.shape[x.ndim - 1]):
                 first = ORDER.comes_first(x[*own.outer, other], element, other < at)
-                rank = rank + kl.cast(first, at.dtype)
+                rank = rank + kl.cast(first, rank.dtype)
             out.row(own.outer).put(rank, element, at)
 
 

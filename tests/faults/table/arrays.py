@@ -87,7 +87,7 @@ ARRAYS: Final = (
     fault(
         "a strip waits for a tile that comes later",
         STRIPS + "scan_strips_in_turn",
-        "STRIP.slot(number - distance * strips, total, what)",
+        "STRIP.slot(number - (down + 1) * strips, total, what)",
         "STRIP.slot(number + strips, total, what)",
         "totals_of_strips",
         "wait",
@@ -168,9 +168,9 @@ ARRAYS: Final = (
     ),
     without_barrier(
         PRIMITIVES + "reductions.strip_kernels:merged_down",
+        0,
         1,
-        2,
-        "a row of sums is overwritten while it is read",
+        "rows of sums are added up before all are there",
         "reductions_of_strips",
     ),
     fault(
