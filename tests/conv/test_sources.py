@@ -51,7 +51,8 @@ def source(
     wanted = Specialisation(
         (*specs, *more), tuple(constants.items()), (items, 1, 1), False, True, Options()
     )
-    return compile_cuda(generate(translate(kernel.python, wanted, HOPPER), HOPPER), "sm_90a")
+    program = generate(translate(kernel.python, wanted, HOPPER), HOPPER)
+    return compile_cuda(program, "sm_90a", optimised=True)
 
 
 def test_they_compile() -> None:

@@ -206,7 +206,7 @@ def test_tiles_compile_as_hip() -> None:
 def test_aligned_tile_is_copied_in_sixteen_bytes() -> None:
     program = generate(copy_kernel(aligned=True), CUDA)
     assert "cp.async.cg.shared.global [%0], [%1], 16" in program.source
-    ptx = compile_cuda(program)
+    ptx = compile_cuda(program, optimised=True)
     assert "cp.async.cg" in ptx
     assert "st.global.v4" in ptx
     assert "ld.shared.v4" in ptx
@@ -270,7 +270,7 @@ def test_bulk_by_plain_loops(count: int, runtime: OpenCLDevice) -> None:
 
 @pytest.mark.skipif(bool(cuda_missing()), reason=cuda_missing())
 def test_bulk_compiles_as_cuda() -> None:
-    ptx = compile_cuda(generate(bulk_kernel(), CUDA))
+    ptx = compile_cuda(generate(bulk_kernel(), CUDA), optimised=True)
     for word in (
         "cp.async.bulk.shared",
         "cp.async.bulk.global",

@@ -191,7 +191,8 @@ class _Analysis:
         again = max((inner, left, gone), key=lambda f: f.grade)
         if isinstance(statement, s.For):
             self._set(statement.var, again.grade)
-        self._block(statement.body, again)
+        if self.reporting or again is not inner:  # else `run` comes back as long as grades change
+            self._block(statement.body, again)
         return gone
 
     def _quietly(self, body: s.Block, flow: _Flow) -> tuple[_Flow, _Flow]:
