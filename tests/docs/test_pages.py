@@ -1,4 +1,4 @@
-"""Every block of Python in the documentation runs, in order, on a device of each backend."""
+"""Every block of Python in the documentation runs, in order, on devices of several backends."""
 
 from __future__ import annotations
 

@@ -3,10 +3,11 @@
 ``PORTABLE_TEST_DEVICES`` chooses devices by name, separated by commas; ``all`` is every one. Unset,
 each backend and each compiler is there, but not each with each. Every case of a test runs on the
 simulator, on GPUs and on one of the processor's devices; on the others of the processor the first
-case of each test and one in eight of the rest. Tests of operations, whose kernels are large, do
-with less on processors: of several cases that the simulator runs all, every sixth is compiled
+case of each test and one in sixteen of the rest. Tests of operations, whose kernels are large, do
+with less on processors: of several cases that the simulator runs all, every twelfth is compiled
 there; all but the first test of a file are on one of those others in turn, and of the others that
-have the first one's compiler it is the first case alone.
+have the first one's compiler it is the first case alone. Pages and examples run on one of those
+others in turn, too.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
+from functools import cache
 from typing import Final
 from zlib import crc32
 
@@ -24,17 +26,19 @@ from portable.errors import UnsupportedError
 
 __all__ = ["device_names", "lacks", "spared"]
 
-_EVERY: Final = 8
+_EVERY: Final = 16
 """One case in so many of each test runs on the processor's further devices."""
 
-_EVERY_FIRST: Final = 6
+_EVERY_FIRST: Final = 12
 _MANY: Final = 3
 """One case in so many runs on its first device, of operations' tests with at least this many."""
+
+_OTHERS_TURN: Final = "it is the turn of another device of the processor than {}"
 
 _SIMULATOR: Final = "simulator"
 
 _OF_USERS: Final = ("tests/docs/", "tests/test_examples.py")
-"""Tests of which every case runs on a device of each backend."""
+"""Tests of which every case runs on two of the processor's backends."""
 
 _OF_OPERATIONS: Final = tuple(
     f"tests/{room}/"
@@ -98,6 +102,7 @@ def lacks(device: Device, markers: Iterable[str], fixtures: Iterable[str]) -> st
     )
 
 
+@cache
 def device_names() -> list[str]:
     """The devices to run on, first the one of the processor that runs all cases."""
     found = [device for device in registry.devices() if not _is_double(device)]
@@ -119,7 +124,8 @@ def spared(cases: Sequence[tuple[str, str]]) -> list[str]:
         return [""] * len(cases)
     first, further = names[0], names[1:]
     alike = [name for name in further if _compiler(name) == _compiler(first)]
-    of_backends = {name.partition(":")[0]: name for name in reversed(names)}.values()
+    by_backend = {name.partition(":")[0]: name for name in reversed(names)}
+    further_backends = [name for name in further if name in by_backend.values()]
     leading = {_file(case): _function(case) for case, _ in reversed(cases)}
     totals = Counter((_function(case), name) for case, name in cases)
     seen: Counter[tuple[str, str]] = Counter()
@@ -134,10 +140,9 @@ def spared(cases: Sequence[tuple[str, str]]) -> list[str]:
             turn = further[crc32(test.encode()) % len(further)]
         reason = ""
         if test.startswith(_OF_USERS):
-            others = name in names and name not in of_backends
-            reason = f"{name} is not its backend's first device" if others else ""
+            reason = "" if name not in further else _of_users(case, name, further_backends)
         elif name != turn:
-            reason = f"it is the turn of another device of the processor than {name}"
+            reason = _OTHERS_TURN.format(name)
         elif (
             not is_first and name in further and ((large and name in alike) or _draw(case, _EVERY))
         ):
@@ -146,6 +151,14 @@ def spared(cases: Sequence[tuple[str, str]]) -> list[str]:
             reason = f"{name} compiles them, and {_SIMULATOR} runs them all"
         reasons.append(reason)
     return reasons
+
+
+def _of_users(case: str, name: str, backends: Sequence[str]) -> str:
+    """Why a case is not for one of the processor's further devices, which take turns."""
+    if name not in backends:
+        return f"{name} is not its backend's first device"
+    turn = backends[crc32(case.replace(name, "").encode()) % len(backends)]
+    return "" if name == turn else _OTHERS_TURN.format(name)
 
 
 def _function(case: str) -> str:
