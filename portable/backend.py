@@ -18,6 +18,8 @@ import numpy as np
 
 from portable.capabilities import Capabilities
 from portable.collectives import Collectives
+from portable.console import html
+from portable.device_table import device_table
 from portable.dtypes import DType
 from portable.errors import OutOfMemoryError, ShapeError, UnsupportedError
 from portable.program import Argument, Box, Program
@@ -203,9 +205,7 @@ class Device(ABC):
 
     def _repr_html_(self) -> str:
         """For notebooks: a table of one row."""
-        from portable.device_table import DeviceList
-
-        return DeviceList((self,))._repr_html_()
+        return html(device_table((self,)))
 
     # -- must -------------------------------------------------------------------------------
 

@@ -3,25 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Protocol
 
 from rich.table import Table
 
-from portable.backend import Capabilities, Device
-from portable.console import html, literal
+from portable.capabilities import Capabilities
+from portable.console import literal
 
-__all__ = ["DeviceList", "device_table"]
-
-
-class DeviceList(tuple[Device, ...]):
-    """Devices in order; notebooks show them as a table."""
-
-    __slots__ = ()
-
-    def _repr_html_(self) -> str:
-        return html(device_table(self))
+__all__ = ["device_table"]
 
 
-def device_table(found: Sequence[Device]) -> Table:
+class _Described(Protocol):
+    """What a device says of itself."""
+
+    name: str
+    capabilities: Capabilities
+
+
+def device_table(found: Sequence[_Described]) -> Table:
     """What each device is and can do, in a few words."""
     table = Table(title="Devices")
     for heading in ("name", "device", "kind", "precisions", "memory", "units", "driver"):

@@ -19,7 +19,8 @@ from typing import NamedTuple, TypeVar
 
 from portable.backend import Backend, Device, Refused, Unavailable
 from portable.calls import is_for_a_block
-from portable.device_table import DeviceList
+from portable.console import html
+from portable.device_table import device_table
 from portable.errors import BackendUnavailableError, DeviceError
 from portable.locks import fork_safe_lock
 from portable.notices import warn_once
@@ -46,6 +47,15 @@ _BEST_FIRST = ("cuda", "rocm", "sycl", "opencl")
 _LAST = ("cpu", "simulator")
 _INDEX = re.compile("[0-9]{1,9}")
 _Answer = TypeVar("_Answer")
+
+
+class DeviceList(tuple[Device, ...]):
+    """Devices in order; notebooks show them as a table."""
+
+    __slots__ = ()
+
+    def _repr_html_(self) -> str:
+        return html(device_table(self))
 
 
 class _Loaded:
