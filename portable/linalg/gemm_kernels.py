@@ -84,12 +84,15 @@ def finished(total: Any, terms: Any, out: Any, place: Any, activation: Any) -> A
 def finished_in_tile(
     total: Any, i: Any, j: Any, terms: Any, out: Any, first: Any, activation: Any
 ) -> Any:
-    """`finished`, for an element of a tile from a place on that may reach beyond the result."""
+    """`finished`, for an element of a tile from a place on that may reach beyond the result.
+
+    What lies beyond takes the terms of the last row or column: a branch would keep their reads from
+    being under way together.
+    """
     batch, y, x = first[0], first[1] + i, first[2] + j
-    plain = terms[2] is None and terms[3] is None
-    if plain or (y < out.shape[out.ndim - 2] and x < out.shape[out.ndim - 1]):
-        total = finished(total, terms, out, (batch, y, x), activation)
-    return total
+    y = kl.minimum(y, out.shape[out.ndim - 2] - 1)
+    x = kl.minimum(x, out.shape[out.ndim - 1] - 1)
+    return finished(total, terms, out, (batch, y, x), activation)
 
 
 @function

@@ -78,6 +78,31 @@ def test_hoppers_copy_engine_fills_the_ring(
         compile_cuda(program, "sm_90a")
 
 
+@pytest.mark.parametrize("dtype", [pt.float16, pt.float32])
+def test_a_bias_is_read_without_branches(dtype: DType) -> None:
+    """So that its elements are on their way together."""
+    plain = wanted(dtype, HOPPER, False)
+    biased = list(plain.parameters)
+    biased[5] = ArraySpec(dtype, ("unit",), aligned=True)
+    programs = [
+        generate(translate(gemm_tiles.python, replace(plain, parameters=x), HOPPER), HOPPER)
+        for x in (plain.parameters, tuple(biased))
+    ]
+    without, added = (x.source.count("if (") for x in programs)
+    assert added == without
+
+
+def test_warpgroups_that_trade_halves_are_seen_to_be_together() -> None:
+    """The compiler takes warps for parted where some of a workgroup's have another part.
+
+    It then makes code for either case, and has no registers for both.
+    """
+    specialised = wanted(pt.float16, HOPPER, False)
+    program = generate(translate(gemm_tiles.python, specialised, HOPPER), HOPPER)
+    before = program.source.split("shfl.sync", 1)[0]
+    assert "wgmma.wait_group.sync.aligned 0" in before[before.rindex("if (") :]
+
+
 @pytest.mark.parametrize("dtype", [pt.float32, pt.float64])
 @pytest.mark.parametrize("in_parts", [False, True])
 def test_a_rounds_operands_are_loaded_in_the_round_before(in_parts: bool, dtype: DType) -> None:

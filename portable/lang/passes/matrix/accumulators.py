@@ -34,6 +34,8 @@ class Held:
         Per register its element's distance from there; every two are neighbours in a row.
     registers : tuple of Variable
         The elements.
+    together : tuple of statements
+        By which the compiler sees that the lanes of a warp go the same way, where it may doubt it.
     """
 
     fragment: Fragment
@@ -42,6 +44,7 @@ class Held:
     column: e.Expression
     offsets: tuple[Offset, ...]
     registers: tuple[e.Variable, ...]
+    together: s.Block = ()
 
     def fill(self, work: Work, x: s.FragmentFill) -> s.Block:
         """Sets all registers."""
@@ -81,6 +84,7 @@ class Held:
             store_neighbours(code, target, *self._place(which, 2), values)
 
     def _store_quads(self, code: Code, copied: Array, target: Region) -> None:
+        code.emit(*self.together)
         with code.loop("quad", len(self.registers) // REGISTERS, unroll=-1) as which:
             values = self._group(code, copied, which, REGISTERS)
             store_quads(code, target, self.lanes, *self._place(which, REGISTERS), values)
@@ -99,6 +103,7 @@ class Held:
     def elements(self, work: Work, x: s.ForElements) -> s.Block:
         """One unrolled loop over a copy of the registers, so that the body stands there once."""
         code = work.code(x.loc)
+        code.emit(*self.together)
         copied = self._copied(code)
         with code.loop("held", len(self.registers), unroll=-1) as which:
             row, column = self._place(which)

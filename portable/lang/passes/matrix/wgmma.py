@@ -227,7 +227,8 @@ class Wgmma(Strategy):
         registers = tuple(
             self.work.variable(f"{fragment.name}_{i}", fragment.dtype) for i in range(len(offsets))
         )
-        return Held(fragment, self._lanes, row, column, offsets, registers)
+        together = (wait(code.loc),) if self._apart else ()  # for nothing: what it says counts
+        return Held(fragment, self._lanes, row, column, offsets, registers, together)
 
     # -- multiplication ---------------------------------------------------------------------
 
