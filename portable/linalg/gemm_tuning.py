@@ -34,9 +34,6 @@ _CROWD: Final = 4
 _MANY: Final = 16
 """Tiles for each core of which it does not matter who takes which."""
 
-_SHORT: Final = 512
-"""Extent summed over up to which tiles are made in turn, as far as that was seen to pay."""
-
 _ORDER: Final = 0.01
 """What each place further down counts for where a model compares them."""
 
@@ -181,8 +178,6 @@ def _ranked(
         if capabilities.lone_work_items:
             cost = _cost(choice, product, units) * (1 + _UNTUNED * level)
             ranked.append((cost, at, choice, 1))
-            continue
-        if choice.get("RESIDENT") and product.k > _SHORT:
             continue
         whole = algorithm in ("register", "pipelined")
         for parts in (1,) if whole else parts_of(choice, product, capabilities):
