@@ -35,7 +35,7 @@ def factor_panel(
     going = node.number < level.nodes
     while going:
         if SHAPE.lanes > 1:
-            node_in_vectors(matrix, q, panel, node, SHAPE, TURNED)
+            node_in_vectors(matrix, q, panel, node, SHAPE)
         else:
             node_across_items(matrix, q, panel, node, SHAPE)
         node, going = node.climbed(q.counts, 0, 1, SHAPE)
@@ -228,7 +228,7 @@ def store_factor(t: Any, gram: Any, node: Any, P: int) -> None:
 
 
 @function
-def node_in_vectors(a: Any, q: Any, panel: Any, node: Any, SHAPE: Any, TURNED: bool) -> None:
+def node_in_vectors(a: Any, q: Any, panel: Any, node: Any, SHAPE: Any) -> None:
     """A node by one work-item; V is scaled only when it is stored."""
     P, FAN, LANES = SHAPE.panel, SHAPE.fan, SHAPE.lanes
     width = panel.width
@@ -242,11 +242,10 @@ def node_in_vectors(a: Any, q: Any, panel: Any, node: Any, SHAPE: Any, TURNED: b
     product = kl.private(P, kind)
     made = kl.private((P, P), kind)
     zero = kl.splat(kl.cast(0, kind), LANES)
-    used = fetch(a, w, panel, node, SHAPE, TURNED)
+    used = fetch(a, w, panel, node, SHAPE)
     for k in range(P):
         factors[k] = 1
         live[k] = 1
-        product[k] = 0
     for i in kl.static_range(PARTS):
         sums[i] = zero
     for r in range(1, used):
@@ -301,27 +300,19 @@ def subtract_row(w: Any, r: Any, j: Any, shares: Any, LANES: int, PARTS: int) ->
 
 
 @function
-def fetch(a: Any, w: Any, panel: Any, node: Any, SHAPE: Any, TURNED: bool) -> Any:
-    """Fills `w` with the rows of a node; returns how many there are."""
-    P, FAN = SHAPE.panel, SHAPE.fan
+def fetch(a: Any, w: Any, panel: Any, node: Any, SHAPE: Any) -> Any:
+    """Fills `w` with the rows of a node, zeros beyond them; returns how many there are."""
+    P = SHAPE.panel
     row, start, width = panel
     used = 0
-    for chunk in range(FAN):
+    for chunk in range(SHAPE.fan):
         first = row + node.line(chunk, SHAPE)
-        count = kl.clip(a.shape[0] - first, 0, P)
-        if count > 0:
-            used = chunk * P + count
-        if TURNED:
-            for c in range(width):
-                for r in range(count):
-                    w[chunk * P + r, c] = a[first + r, start + c]
-        else:
-            for r in range(count):
-                for c in range(width):
-                    w[chunk * P + r, c] = a[first + r, start + c]
-        for r in range(count):
-            for c in range(width, P):
-                w[chunk * P + r, c] = 0
+        kl.copy(w[chunk * P : chunk * P + P, 0:P], a[first : first + P, start : start + P])
+        used = kl.where(first < a.shape[0], chunk * P + kl.minimum(a.shape[0] - first, P), used)
+    kl.barrier()
+    for r in range(used):
+        for c in range(width, P):
+            w[r, c] = 0
     return used
 
 
@@ -339,12 +330,8 @@ def store_vectors(
             a[first + r, start + c] = kl.where(c < r, w[r, c] * 0, w[r, c])
     for r in range(FAN * P):
         for i in kl.static_range(P // LANES):
-            value = kl.splat(factors[0] * 0, LANES)
-            if r < used:
-                value = kl.vload(w, r, i * LANES, lanes=LANES)
-                value = value * kl.vload(factors, i * LANES, lanes=LANES)
-            kl.vstore(v, target + r, i * LANES, value)
+            below = kl.vload(w, r, i * LANES, lanes=LANES)
+            kl.vstore(v, target + r, i * LANES, below * kl.vload(factors, i * LANES, lanes=LANES))
     for r in range(P):
-        v[target + r, r] = kl.where(r < kl.minimum(width, used), factors[0] * 0 + 1, factors[0] * 0)
-        for c in range(r + 1, P):
-            v[target + r, c] = 0
+        for c in range(r, P):
+            v[target + r, c] = kl.where(c == r and r < kl.minimum(width, used), 1.0, 0.0)
