@@ -29,6 +29,7 @@ __all__ = [
     "Lines",
     "Source",
     "Target",
+    "backwards",
     "element",
     "extent",
     "put",
@@ -78,8 +79,33 @@ def pair_of(row: Any, j: Any, part: int, FORM: Any) -> Any:
 
 
 @function
-def element(x: Any, row: Any, j: Any, FORM: Any = WITHIN) -> Any:
-    """An element as a complex number, in words of 64 bits or of its type, or as `FORM` says."""
+def complex_vector(x: Any, before: Any, at: Any, after: Any, LANES: int) -> Any:
+    """`LANES` complex numbers whose parts lie behind each other along a dimension."""
+    AXIS = -1 - len(after)
+    low = kl.vload(x, *before, at, *after, lanes=LANES, axis=AXIS)
+    high = kl.vload(x, *before, at + LANES, *after, lanes=LANES, axis=AXIS)
+    parts = [(low if n < LANES else high)[n % LANES] for n in kl.static_range(2 * LANES)]
+    return kl.complex(kl.vector(*parts[::2]), kl.vector(*parts[1::2]))
+
+
+@function
+def put_complex_vector(x: Any, before: Any, at: Any, after: Any, z: Any) -> None:
+    """Writes what `complex_vector` reads."""
+    LANES = z.real.lanes
+    parts = [(z.imag if n % 2 else z.real)[n // 2] for n in kl.static_range(2 * LANES)]
+    for start in kl.static_range(0, 2 * LANES, LANES):
+        half = kl.vector(*parts[start : start + LANES])
+        kl.vstore(x, *before, at + start, *after, half, axis=-1 - len(after))
+
+
+@function
+def element(x: Any, row: Any, j: Any, FORM: Any = WITHIN, LANES: int = 1) -> Any:
+    """An element as a complex number, in words of 64 bits or of its type, or as `FORM` says.
+
+    Or as many neighbours `WITHIN` a row as there are lanes.
+    """
+    if LANES > 1:
+        return complex_vector(x, row, 2 * j, (), LANES)
     if x.dtype == kl.u64:
         word = x[*row, j]
         return kl.complex(
@@ -110,6 +136,13 @@ def recombined(z: Any, other: Any, turn: Any, SIGN: int) -> Any:
     total = kl.complex(z.real + other.real, z.imag - other.imag)
     gap = times(kl.complex(z.real - other.real, z.imag + other.imag), turn)
     return kl.complex(total.real - SIGN * gap.imag, total.imag + SIGN * gap.real)
+
+
+@function
+def backwards(z: Any) -> Any:
+    """The complex numbers of a vector from the last to the first."""
+    numbers = [(z.real[n], z.imag[n]) for n in kl.static_range(z.real.lanes - 1, -1, -1)]
+    return kl.complex(kl.vector(*[x for x, _ in numbers]), kl.vector(*[y for _, y in numbers]))
 
 
 @dataclass(frozen=True)
@@ -160,6 +193,11 @@ class Lines:
             return 0
         return line % self.step if self.inner is None else line // self.inner % self.step
 
+    @property
+    def axis(self) -> int:
+        """The dimension, counted from the last, along which neighbouring lines lie."""
+        return -1 if self.near == WITHIN else -2
+
     def place(self, a: Any, start: Any) -> Any:
         """Which element of its row element `a` of a line is that begins with another."""
         return a if self.step is None else a * self.step + start
@@ -206,11 +244,28 @@ class Source(Lines):
         end = self.extent()
         return self._unless(j < end, self.element(row, kl.clip(j, 0, end - 1)), j)
 
-    def multiplied(self, z: Any, j: Any) -> Any:
+    def vector(self, row: Any, j: Any, LANES: int) -> Any:
+        """`number` of neighbouring lines, all of them there."""
+        x, last = self.array, len(row) - 1
+        if self.form is None:
+            real = kl.vload(x, *row, j, lanes=LANES, axis=self.axis)
+            z = kl.complex(real, real * 0)
+        elif self.near == WITHIN:
+            z = complex_vector(x, row, 2 * j, (), LANES)
+        elif self.form == PAIRED:
+            real = kl.vload(x, *row, 2 * j, lanes=LANES, axis=-2)
+            z = kl.complex(real, kl.vload(x, *row, 2 * j + 1, lanes=LANES, axis=-2))
+        else:
+            z = complex_vector(x, row[:last], 2 * row[last], (j,), LANES)
+        z = kl.complex(z.real, z.imag * self.sign)
+        return self.multiplied(z, j, LANES if self.near == WITHIN else 1)
+
+    def multiplied(self, z: Any, j: Any, LANES: int = 1) -> Any:
         """What element `j` becomes by the table; those beyond its end are zero."""
         if self.table is None:
             return z
-        return times(z, element(self.table, (), kl.minimum(j, extent(self.table, WITHIN) - 1)))
+        place = kl.minimum(j, extent(self.table, WITHIN) - LANES)
+        return times(z, element(self.table, (), place, WITHIN, LANES))
 
     def _unless(self, inside: Any, z: Any, j: Any) -> Any:
         """The same, or zero where it is not inside."""
@@ -267,22 +322,32 @@ class Target(Lines):
         """The element of the row that was read with which a line begins."""
         return replace(self, step=self.step_in).start(line)
 
-    def turn(self, start: Any, k: Any) -> Any:
-        """The rotation of element `k` of a line for a later pass."""
+    def turn(self, start: Any, k: Any, LANES: int = 1) -> Any:
+        """The rotation of element `k` of a line, or of neighbours in a row, for a later pass."""
         width = extent(self.fine, WITHIN)
-        return times(
-            element(self.coarse, (start // width,), k), element(self.fine, (k,), start % width)
-        )
+        coarse = element(self.coarse, (start // width,), k)
+        return times(coarse, element(self.fine, (k,), start % width, WITHIN, LANES))
 
-    def scaled(self, z: Any, factor: Any) -> Any:
-        """What is done to a result; `factor` is what stands for it in the table, if anything."""
-        if factor is not None:
+    def finished(self, z: Any, k: Any, LANES: int = 1) -> Any:
+        """What is done to the result that is element `k` of its row, or to neighbours in it."""
+        if self.table is not None:
+            factor = element(self.table, (), k, WITHIN, LANES)
             z = times(kl.complex(z.real, z.imag * self.sign), factor)
         return kl.complex(z.real * self.scale, z.imag * self.imag_scale)
 
-    def finished(self, z: Any, k: Any) -> Any:
-        """What is done to the result that is element `k` of its row."""
-        return self.scaled(z, None if self.table is None else element(self.table, (), k))
+    def put_vector(self, row: Any, k: Any, z: Any) -> None:
+        """`put` of neighbouring lines, for all of which there is room."""
+        out, last = self.array, len(row) - 1
+        z = self.finished(z, k, z.real.lanes if self.near == WITHIN else 1)
+        if self.form is None:
+            kl.vstore(out, *row, k, z.real, axis=self.axis)
+        elif self.near == WITHIN:
+            put_complex_vector(out, row, 2 * k, (), z)
+        elif self.form == PAIRED:
+            kl.vstore(out, *row, 2 * k, z.real, axis=-2)
+            kl.vstore(out, *row, 2 * k + 1, z.imag, axis=-2)
+        else:
+            put_complex_vector(out, row[:last], 2 * row[last], (k,), z)
 
     def put(self, row: Any, k: Any, z: Any) -> None:
         """Writes element `k` of a row unless it is beyond the end."""
@@ -290,11 +355,20 @@ class Target(Lines):
             put(self.array, row, k, self.finished(z, k), self.form)
 
     def put_pair(self, row: Any, k: Any, n: Any, pair: Any, turn: Any, SIGN: int) -> None:
-        """Writes what elements `k` and ``n - k`` merged (`SIGN` 1) or split (-1) become."""
+        """Writes what elements `k` and ``n - k`` merged (`SIGN` 1) or split (-1) become.
+
+        Or as many from `k` on as there are lanes, and those that are mirrored to them.
+        """
         z, other = pair
-        self.put(row, k, recombined(z, other, turn, SIGN))
+        near = recombined(z, other, turn, SIGN)
         # The rotation of the mirror image is the negative conjugate.
-        self.put(row, n - k, kl.conj(recombined(z, other, turn, -SIGN)))
+        far = kl.conj(recombined(z, other, turn, -SIGN))
+        if z.real.lanes == 1:
+            self.put(row, k, near)
+            self.put(row, n - k, far)
+        else:
+            self.put_vector(row, k, near)
+            self.put_vector(row, n - k - (z.real.lanes - 1), backwards(far))
 
 
 @function

@@ -6,9 +6,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from portable import lang as kl
-from portable.array.fourier.access import WITHIN, element, extent, recombined
+from portable.array.fourier.access import WITHIN, backwards, element, extent
 from portable.array.fourier.butterflies import times
-from portable.array.fourier.vector_kernels import complex_vector, put_complex_vector
 from portable.lang.function import function
 from portable.lang.kernel import kernel
 
@@ -22,16 +21,11 @@ class Turns:
     coarse: Any
     fine: Any
 
-    def one(self, k: Any) -> Any:
-        """The `k`-th."""
-        width = extent(self.fine, WITHIN)
-        return times(element(self.coarse, (), k // width), element(self.fine, (), k % width))
-
     def some(self, k: Any, LANES: int) -> Any:
         """As many neighbours as there are lanes, which begin with the `k`-th."""
         width = extent(self.fine, WITHIN)
-        near = complex_vector(self.fine, (), 2 * (k % width), (), LANES)
-        return times(element(self.coarse, (), k // width), near)
+        coarse = element(self.coarse, (), k // width)
+        return times(coarse, element(self.fine, (), k % width, WITHIN, LANES))
 
 
 @function
@@ -43,14 +37,7 @@ def recombine_pair(
     if SIGN == 1:
         z = kl.complex(z.real, kl.where(k == 0, 0, z.imag))
         other = kl.complex(other.real, kl.where(k == 0, 0, other.imag))
-    target.put_pair(row, k, n, (z, other), turns.one(k), SIGN)
-
-
-@function
-def backwards(z: Any, LANES: int) -> Any:
-    """The complex numbers of a vector from the last to the first."""
-    numbers = [(z.real[lane], z.imag[lane]) for lane in kl.static_range(LANES - 1, -1, -1)]
-    return kl.complex(kl.vector(*[x for x, _ in numbers]), kl.vector(*[y for _, y in numbers]))
+    target.put_pair(row, k, n, (z, other), turns.some(k, 1), SIGN)
 
 
 @function
@@ -58,16 +45,9 @@ def recombine_vectors(
     source: Any, target: Any, row: Any, k: Any, n: Any, turns: Any, SIGN: int, LANES: int
 ) -> None:
     """`recombine_pair` of the elements from `k` on, all of them there, none of them the first."""
-    mirrored = n - k - (LANES - 1)
-    z = complex_vector(source.array, row, 2 * k, (), LANES)
-    other = backwards(complex_vector(source.array, row, 2 * mirrored, (), LANES), LANES)
-    z = kl.complex(z.real, z.imag * source.sign)
-    other = kl.complex(other.real, other.imag * source.sign)
-    turn = turns.some(k, LANES)
-    near = target.scaled(recombined(z, other, turn, SIGN), None)
-    put_complex_vector(target.array, row, 2 * k, (), near, LANES)
-    far = target.scaled(kl.conj(recombined(z, other, turn, -SIGN)), None)
-    put_complex_vector(target.array, row, 2 * mirrored, (), backwards(far, LANES), LANES)
+    other = backwards(source.vector(row, n - k - (LANES - 1), LANES))
+    pair = source.vector(row, k, LANES), other
+    target.put_pair(row, k, n, pair, turns.some(k, LANES), SIGN)
 
 
 @kernel

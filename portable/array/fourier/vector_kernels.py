@@ -19,7 +19,6 @@ from portable.array.fourier.access import (
     SPLIT,
     WITHIN,
     element,
-    extent,
     recombined,
 )
 from portable.array.fourier.butterflies import dft, times
@@ -27,34 +26,12 @@ from portable.array.fourier.plan import LARGEST_PRIME
 from portable.lang.function import function
 from portable.lang.kernel import kernel
 
-__all__ = ["complex_vector", "put_complex_vector", "transform_in_vectors"]
+__all__ = ["transform_in_vectors"]
 
 _RADICES = (2, 3, 4, 5, 8)
 """Those that have code of their own; the others are odd primes, which share code."""
 _STRETCH = 32
 """Elements of a line after which another line has its turn, so that what they share is cached."""
-
-
-# -- vectors of complex numbers -----------------------------------------------------------------
-
-
-@function
-def complex_vector(x: Any, before: Any, at: Any, after: Any, LANES: int) -> Any:
-    """`LANES` complex numbers whose parts lie behind each other along a dimension."""
-    AXIS = -1 - len(after)
-    low = kl.vload(x, *before, at, *after, lanes=LANES, axis=AXIS)
-    high = kl.vload(x, *before, at + LANES, *after, lanes=LANES, axis=AXIS)
-    parts = [(low if n < LANES else high)[n % LANES] for n in kl.static_range(2 * LANES)]
-    return kl.complex(kl.vector(*parts[::2]), kl.vector(*parts[1::2]))
-
-
-@function
-def put_complex_vector(x: Any, before: Any, at: Any, after: Any, z: Any, LANES: int) -> None:
-    """Writes what `complex_vector` reads."""
-    parts = [(z.imag if n % 2 else z.real)[n // 2] for n in kl.static_range(2 * LANES)]
-    for start in kl.static_range(0, 2 * LANES, LANES):
-        half = kl.vector(*parts[start : start + LANES])
-        kl.vstore(x, *before, at + start, *after, half, axis=-1 - len(after))
 
 
 @dataclass(frozen=True)
@@ -102,62 +79,6 @@ class Workspace:
     def vectors(self, count: int) -> Any:
         """So many vectors in registers."""
         return kl.private(count, self.memory.dtype, lanes=self.lanes)
-
-
-# -- neighbouring lines together ----------------------------------------------------------------
-
-
-@function
-def factors_at(table: Any, j: Any, NEAR: Any, LANES: int) -> Any:
-    """What neighbouring lines are multiplied by: the same number, unless they share a row."""
-    if table is None:
-        return None
-    return complex_vector(table, (), 2 * j, (), LANES) if NEAR == WITHIN else element(table, (), j)
-
-
-@function
-def read_vector(source: Any, row: Any, j: Any, LANES: int) -> Any:
-    """`Source.number` of neighbouring lines, all of them there."""
-    x, last = source.array, len(row) - 1
-    if source.form is None:
-        real = kl.vload(x, *row, j, lanes=LANES, axis=-1 if source.near == WITHIN else -2)
-        z = kl.complex(real, real * 0)
-    elif source.near == WITHIN:
-        z = complex_vector(x, row, 2 * j, (), LANES)
-    elif source.form == PAIRED:
-        real = kl.vload(x, *row, 2 * j, lanes=LANES, axis=-2)
-        z = kl.complex(real, kl.vload(x, *row, 2 * j + 1, lanes=LANES, axis=-2))
-    else:
-        z = complex_vector(x, row[:last], 2 * row[last], (j,), LANES)
-    z = kl.complex(z.real, z.imag * source.sign)
-    factor = factors_at(source.table, j, source.near, LANES)
-    return z if factor is None else times(z, factor)
-
-
-@function
-def write_vector(target: Any, row: Any, k: Any, z: Any, LANES: int) -> None:
-    """`Target.put` of neighbouring lines, for all of which there is room."""
-    out, last = target.array, len(row) - 1
-    z = target.scaled(z, factors_at(target.table, k, target.near, LANES))
-    if target.form is None:
-        kl.vstore(out, *row, k, z.real, axis=-1 if target.near == WITHIN else -2)
-    elif target.near == WITHIN:
-        put_complex_vector(out, row, 2 * k, (), z, LANES)
-    elif target.form == PAIRED:
-        kl.vstore(out, *row, 2 * k, z.real, axis=-2)
-        kl.vstore(out, *row, 2 * k + 1, z.imag, axis=-2)
-    else:
-        put_complex_vector(out, row[:last], 2 * row[last], (k,), z, LANES)
-
-
-@function
-def turns(target: Any, start: Any, k: Any, LANES: int) -> Any:
-    """Rotations of neighbouring lines, which begin alike unless they share a row."""
-    if target.near != WITHIN:
-        return target.turn(start, k)
-    width = extent(target.fine, WITHIN)
-    across = complex_vector(target.fine, (k,), 2 * (start % width), (), LANES)
-    return times(element(target.coarse, (start // width,), k), across)
 
 
 # -- lines beside each other turned into vectors --------------------------------------------------
@@ -429,7 +350,7 @@ def read_block(source: Any, work: Any, line: Any, count: Any, n: Any) -> None:
             if source.near == ALONG:
                 read_square(source, work, line, kl.minimum(a, done - EACH))
             else:
-                work.hold(a, read_vector(source, row, source.place(a, start), work.lanes))
+                work.hold(a, source.vector(row, source.place(a, start), work.lanes))
     given = replace(source, real=None) if LATER else source
     for begin in range(done, many, _STRETCH):
         read_lines(given, work, line, count, begin, kl.minimum(begin + _STRETCH, many))
@@ -453,8 +374,9 @@ def write_block(target: Any, work: Any, found: Any, line: Any, count: Any, n: An
             else:
                 z = work.held(found + a)
                 if target.coarse is not None:
-                    z = times(z, turns(target, target.start_in(line), a, work.lanes))
-                write_vector(target, row, target.place(a, start), z, work.lanes)
+                    together = work.lanes if target.near == WITHIN else 1
+                    z = times(z, target.turn(target.start_in(line), a, together))
+                target.put_vector(row, target.place(a, start), z)
     for begin in range(done, n, _STRETCH):
         stop = kl.minimum(begin + _STRETCH, n)
         write_lines(target, work, found, line, count, begin, stop)
