@@ -239,13 +239,49 @@ def _reachable(k: int, x: Array) -> int:
 
 
 def tril(x: Array, /, *, k: int = 0) -> Array:
-    """The lower triangles, up to the diagonal `k`; zeros above it."""
+    """The lower triangles, up to the diagonal `k`; zeros above it.
+
+    Parameters
+    ----------
+    x : Array
+        A matrix or a stack of them, of shape (..., m, n).
+    k : int
+        The last diagonal that is kept: 0 is the main one, 1 the one above it.
+
+    Returns
+    -------
+    Array
+        A new one of the same shape and dtype.
+
+    Raises
+    ------
+    ValueError
+        If it has fewer than two dimensions.
+    """
     check_arrays("tril", x)
     return _triangle(x, k, BELOW)  # type: ignore[no-any-return]
 
 
 def triu(x: Array, /, *, k: int = 0) -> Array:
-    """The upper triangles, from the diagonal `k` on; zeros below it."""
+    """The upper triangles, from the diagonal `k` on; zeros below it.
+
+    Parameters
+    ----------
+    x : Array
+        A matrix or a stack of them, of shape (..., m, n).
+    k : int
+        The first diagonal that is kept: 0 is the main one, 1 the one above it.
+
+    Returns
+    -------
+    Array
+        A new one of the same shape and dtype.
+
+    Raises
+    ------
+    ValueError
+        If it has fewer than two dimensions.
+    """
     check_arrays("triu", x)
     return _triangle(x, k, ABOVE)  # type: ignore[no-any-return]
 
@@ -270,7 +306,28 @@ _triangle: Final = Plans(_write_triangle)
 
 
 def meshgrid(*arrays: Array, indexing: str = "xy") -> list[Array]:
-    """Coordinates of a grid: each 1-d array spread along the others' axes."""
+    """Coordinates of a grid: each 1-d array spread along the others' axes.
+
+    Parameters
+    ----------
+    *arrays : Array
+        Vectors, or arrays without dimensions.
+    indexing : {"xy", "ij"}
+        Whether the first two dimensions of the results are of the second and the first array, or of
+        the first and the second.
+
+    Returns
+    -------
+    list of Array
+        As many, each in its own dtype.
+
+    Raises
+    ------
+    ShapeError
+        If an array has more than one dimension.
+    ValueError
+        For another `indexing`.
+    """
     if indexing not in ("xy", "ij"):
         raise ValueError(f"indexing={indexing!r}; meshgrid knows 'xy' and 'ij'")
     check_arrays("meshgrid", *arrays)

@@ -32,7 +32,20 @@ def _given(x: Any) -> DType:
 
 
 def can_cast(from_: Any, to: Any, /) -> bool:
-    """Whether promotion alone converts an array or dtype to a dtype."""
+    """Whether promotion alone converts an array or dtype to a dtype.
+
+    Parameters
+    ----------
+    from_ : Array or dtype
+        What is to be converted.
+    to : dtype
+        What to.
+
+    Returns
+    -------
+    bool
+        False where values might be lost, and where the two have no common dtype.
+    """
     source, target = _given(from_), dtypes.dtype(to)
     try:
         return promoted(source, target) is target
@@ -42,6 +55,13 @@ def can_cast(from_: Any, to: Any, /) -> bool:
 
 def isdtype(dtype: Any, kind: Any) -> bool:
     """Whether a dtype is of a kind: a name, a dtype, or a tuple of them.
+
+    Parameters
+    ----------
+    dtype : dtype
+        Which is asked about.
+    kind : str, dtype or tuple of them
+        Such as ``"real floating"``.
 
     Raises
     ------
@@ -59,7 +79,25 @@ def isdtype(dtype: Any, kind: Any) -> bool:
 
 
 def result_type(*arrays_and_dtypes: Any) -> DType:
-    """The dtype that arrays, dtypes and Python numbers give together."""
+    """The dtype that arrays, dtypes and Python numbers give together.
+
+    Parameters
+    ----------
+    *arrays_and_dtypes : Array, dtype, bool, int, float or complex
+        Numbers have a kind alone, and leave the width to the others.
+
+    Returns
+    -------
+    DType
+        A single-precision one where an array is on a device without double precision.
+
+    Raises
+    ------
+    ValueError
+        If there are numbers alone.
+    DTypeError
+        If they have no common dtype.
+    """
     operands: list[DType | str] = []
     for x in arrays_and_dtypes:
         plain = isinstance(x, bool | int | float | complex) and not isinstance(x, np.generic)
@@ -95,7 +133,23 @@ class IntegerInfo:
 
 
 def finfo(type: Any, /) -> FloatInfo:
-    """The limits of a floating-point dtype, or of the parts of a complex one."""
+    """The limits of a floating-point dtype, or of the parts of a complex one.
+
+    Parameters
+    ----------
+    type : Array or dtype
+        Of floating-point or complex numbers.
+
+    Returns
+    -------
+    FloatInfo
+        `bits`, `eps`, `max`, `min`, `smallest_normal` and `dtype`.
+
+    Raises
+    ------
+    DTypeError
+        For other dtypes.
+    """
     kind = _given(type).real
     if not kind.is_float:
         raise DTypeError(f"finfo takes floating-point dtypes, not {kind.name}")
@@ -111,7 +165,23 @@ def finfo(type: Any, /) -> FloatInfo:
 
 
 def iinfo(type: Any, /) -> IntegerInfo:
-    """The limits of an integer dtype."""
+    """The limits of an integer dtype.
+
+    Parameters
+    ----------
+    type : Array or dtype
+        Of integers.
+
+    Returns
+    -------
+    IntegerInfo
+        `bits`, `max`, `min` and `dtype`.
+
+    Raises
+    ------
+    DTypeError
+        For other dtypes.
+    """
     kind = _given(type)
     if not kind.is_integer:
         raise DTypeError(f"iinfo takes integer dtypes, not {kind.name}")

@@ -397,14 +397,50 @@ def rfftfreq(n: int, /, *, d: float = 1.0, dtype: Any = None, device: Any = None
 
 
 def fftshift(x: Array, /, *, axes: int | tuple[int, ...] | None = None) -> Array:
-    """Frequency zero moved to the middle along axes (None: all)."""
+    """Frequency zero moved to the middle along axes (None: all).
+
+    Parameters
+    ----------
+    x : Array
+        Frequencies as `fft` orders them; any shape and dtype.
+    axes : int or tuple of int, optional
+        Which.
+
+    Returns
+    -------
+    Array
+        A new one.
+
+    Raises
+    ------
+    BadIndexError
+        If there is no such axis.
+    """
     check_arrays("fftshift", x)
     places = normalized_axes(axes, x.ndim)
     return roll(x, tuple(x.shape[a] // 2 for a in places), axis=places)
 
 
 def ifftshift(x: Array, /, *, axes: int | tuple[int, ...] | None = None) -> Array:
-    """The inverse of `fftshift`."""
+    """The inverse of `fftshift`.
+
+    Parameters
+    ----------
+    x : Array
+        Frequencies as `fftshift` orders them; any shape and dtype.
+    axes : int or tuple of int, optional
+        Which; by default all.
+
+    Returns
+    -------
+    Array
+        A new one.
+
+    Raises
+    ------
+    BadIndexError
+        If there is no such axis.
+    """
     check_arrays("ifftshift", x)
     places = normalized_axes(axes, x.ndim)
     return roll(x, tuple(-(x.shape[a] // 2) for a in places), axis=places)

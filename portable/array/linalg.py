@@ -411,7 +411,25 @@ def matrix_rank(x: Array, /, *, rtol: float | Array | None = None) -> Array:
 
 
 def outer(x1: Array, x2: Array, /) -> Array:
-    """The products of all pairs of elements of two vectors."""
+    """The products of all pairs of elements of two vectors.
+
+    Parameters
+    ----------
+    x1, x2 : Array
+        Vectors of m and n elements.
+
+    Returns
+    -------
+    Array
+        Of shape (m, n), in the common dtype.
+
+    Raises
+    ------
+    ShapeError
+        If one of them is no vector.
+    DTypeError
+        If the dtypes have none in common.
+    """
     check_arrays("outer", x1, x2)
     if x1.ndim != 1 or x2.ndim != 1:
         raise ShapeError(f"outer takes vectors, not shapes {x1.shape} and {x2.shape}")

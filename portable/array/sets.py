@@ -59,6 +59,11 @@ def unique_values(x: Array, /) -> Array:
 
     NaN are not equal to one another, zeros of either sign are. Waits for the device.
 
+    Parameters
+    ----------
+    x : Array
+        Any shape and dtype.
+
     Returns
     -------
     Array
@@ -71,6 +76,11 @@ def unique_counts(x: Array, /) -> UniqueCounts:
     """The distinct elements, and how often each occurs.
 
     NaN are not equal to one another, zeros of either sign are. Waits for the device.
+
+    Parameters
+    ----------
+    x : Array
+        Any shape and dtype.
 
     Returns
     -------
@@ -88,6 +98,11 @@ def unique_inverse(x: Array, /) -> UniqueInverse:
 
     NaN are not equal to one another, zeros of either sign are. Waits for the device.
 
+    Parameters
+    ----------
+    x : Array
+        Any shape and dtype.
+
     Returns
     -------
     values : Array
@@ -103,6 +118,11 @@ def unique_all(x: Array, /) -> UniqueAll:
     """The distinct elements, where each first stands, the inverse, and the counts.
 
     NaN are not equal to one another, zeros of either sign are. Waits for the device.
+
+    Parameters
+    ----------
+    x : Array
+        Any shape and dtype.
 
     Returns
     -------

@@ -168,7 +168,20 @@ def _filled_shape(x: ArrayT, shape: tuple[int, ...]) -> tuple[int, ...]:
 
 
 def permute_dims(x: ArrayT, /, axes: tuple[int, ...]) -> ArrayT:
-    """The view with dimensions in another order."""
+    """The view with dimensions in another order.
+
+    Parameters
+    ----------
+    x : Array
+        Any shape and dtype.
+    axes : tuple of int
+        For each dimension of the result, which of `x` it is.
+
+    Raises
+    ------
+    ShapeError, BadIndexError
+        If an axis is left out, comes twice, or is not there.
+    """
     check_arrays("permute_dims", x)
     order = normalized_axes(tuple(axes), x.ndim)
     if len(order) != x.ndim:
@@ -215,7 +228,20 @@ def _moved(
 
 
 def expand_dims(x: ArrayT, /, axis: int = 0) -> ArrayT:
-    """The view with a new dimension of extent 1."""
+    """The view with a new dimension of extent 1.
+
+    Parameters
+    ----------
+    x : Array
+        Any shape and dtype.
+    axis : int
+        Where the new dimension stands in the result.
+
+    Raises
+    ------
+    BadIndexError
+        If the result has no such axis.
+    """
     check_arrays("expand_dims", x)
     place = normalized_axis(axis, x.ndim + 1)
     shape, strides = x.shape, x.strides
@@ -223,7 +249,20 @@ def expand_dims(x: ArrayT, /, axis: int = 0) -> ArrayT:
 
 
 def squeeze(x: ArrayT, /, axis: int | tuple[int, ...]) -> ArrayT:
-    """The view without some dimensions of extent 1."""
+    """The view without some dimensions of extent 1.
+
+    Parameters
+    ----------
+    x : Array
+        Any shape and dtype.
+    axis : int or tuple of int
+        Which are left out.
+
+    Raises
+    ------
+    ShapeError, BadIndexError
+        If one of them has another extent, or is not there.
+    """
     check_arrays("squeeze", x)
     gone = normalized_axes(axis, x.ndim)
     if any(x.shape[a] != 1 for a in gone):
@@ -233,7 +272,20 @@ def squeeze(x: ArrayT, /, axis: int | tuple[int, ...]) -> ArrayT:
 
 
 def flip(x: ArrayT, /, *, axis: int | tuple[int, ...] | None = None) -> ArrayT:
-    """The view with the order along axes (None: all) reversed."""
+    """The view with the order along axes (None: all) reversed.
+
+    Parameters
+    ----------
+    x : Array
+        Any shape and dtype.
+    axis : int or tuple of int, optional
+        Which are reversed.
+
+    Raises
+    ------
+    BadIndexError
+        If there is no such axis.
+    """
     check_arrays("flip", x)
     axes = normalized_axes(axis, x.ndim)
     index = tuple(slice(None, None, -1) if a in axes else slice(None) for a in range(x.ndim))
@@ -241,7 +293,20 @@ def flip(x: ArrayT, /, *, axis: int | tuple[int, ...] | None = None) -> ArrayT:
 
 
 def broadcast_to(x: ArrayT, /, shape: tuple[int, ...]) -> ArrayT:
-    """The view in which extents of 1 and missing ones are repeated."""
+    """The view in which extents of 1 and missing ones are repeated.
+
+    Parameters
+    ----------
+    x : Array
+        Any shape and dtype.
+    shape : tuple of int
+        What `x` is repeated to.
+
+    Raises
+    ------
+    ShapeError
+        If `x` does not broadcast to exactly that shape.
+    """
     check_arrays("broadcast_to", x)
     wanted = whole_numbers(shape)
     if broadcast_shapes([x.shape, wanted]) != wanted:
@@ -250,7 +315,13 @@ def broadcast_to(x: ArrayT, /, shape: tuple[int, ...]) -> ArrayT:
 
 
 def broadcast_arrays(*arrays: ArrayT) -> list[ArrayT]:
-    """Views of all in the shape that they broadcast to."""
+    """Views of all in the shape that they broadcast to.
+
+    Parameters
+    ----------
+    *arrays : Array
+        In any dtypes; shapes that do not broadcast together are a `ShapeError`.
+    """
     check_arrays("broadcast_arrays", *arrays)
     if not arrays:
         return []
@@ -259,7 +330,20 @@ def broadcast_arrays(*arrays: ArrayT) -> list[ArrayT]:
 
 
 def unstack(x: ArrayT, /, *, axis: int = 0) -> tuple[ArrayT, ...]:
-    """Views of the slices along an axis."""
+    """Views of the slices along an axis.
+
+    Parameters
+    ----------
+    x : Array
+        Any shape and dtype.
+    axis : int
+        Along which.
+
+    Raises
+    ------
+    BadIndexError
+        If there is no such axis.
+    """
     check_arrays("unstack", x)
     place = normalized_axis(axis, x.ndim)
     shape = (*x.shape[:place], *x.shape[place + 1 :])
@@ -272,7 +356,20 @@ def unstack(x: ArrayT, /, *, axis: int = 0) -> tuple[ArrayT, ...]:
 
 
 def concat(arrays: tuple[ArrayT, ...] | list[ArrayT], /, *, axis: int | None = 0) -> ArrayT:
-    """Arrays joined along an axis (None: all flattened), in their common dtype."""
+    """Arrays joined along an axis (None: all flattened), in their common dtype.
+
+    Parameters
+    ----------
+    arrays : sequence of Array
+        At least one; their shapes differ along `axis` alone.
+    axis : int, optional
+        Which is joined.
+
+    Raises
+    ------
+    ValueError, ShapeError, DTypeError, BadIndexError
+        If there are no arrays; if shapes, dtypes or the axis do not fit.
+    """
     items = list(arrays)
     if not items:
         raise ValueError("concat needs at least one array")
@@ -282,7 +379,20 @@ def concat(arrays: tuple[ArrayT, ...] | list[ArrayT], /, *, axis: int | None = 0
 
 
 def stack(arrays: tuple[ArrayT, ...] | list[ArrayT], /, *, axis: int = 0) -> ArrayT:
-    """Arrays of one shape joined along a new axis."""
+    """Arrays of one shape joined along a new axis.
+
+    Parameters
+    ----------
+    arrays : sequence of Array
+        At least one, all of one shape.
+    axis : int
+        Where the new axis stands in the result.
+
+    Raises
+    ------
+    ValueError, ShapeError, DTypeError, BadIndexError
+        If there are no arrays; if shapes, dtypes or the axis do not fit.
+    """
     items = list(arrays)
     if not items:
         raise ValueError("stack needs at least one array")
@@ -386,7 +496,20 @@ def _pieces(extent: int, shift: int) -> list[tuple[slice, slice]]:
 
 
 def tile(x: ArrayT, repetitions: int | tuple[int, ...], /) -> ArrayT:
-    """The array repeated as a whole along each dimension."""
+    """The array repeated as a whole along each dimension.
+
+    Parameters
+    ----------
+    x : Array
+        Any shape and dtype.
+    repetitions : int or tuple of int
+        How often along each dimension, the last ones if there are fewer; more add dimensions.
+
+    Raises
+    ------
+    ValueError
+        If one is negative.
+    """
     check_arrays("tile", x)
     counts = whole_numbers(repetitions)
     if any(n < 0 for n in counts):

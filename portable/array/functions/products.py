@@ -160,7 +160,23 @@ def _launch_product(recipe: Recipe, a: Any, b: Any, out: Any) -> None:
 
 
 def matrix_transpose(x: ArrayT, /) -> ArrayT:
-    """The view with the last two dimensions exchanged."""
+    """The view with the last two dimensions exchanged.
+
+    Parameters
+    ----------
+    x : Array
+        A matrix or a stack of them, of shape (..., m, n).
+
+    Returns
+    -------
+    Array
+        Of shape (..., n, m), on the memory of `x`.
+
+    Raises
+    ------
+    ShapeError
+        If it has fewer than two dimensions.
+    """
     check_arrays("matrix_transpose", x)
     if x.ndim < 2:
         raise ShapeError(f"mT takes two dimensions or more, not an array of shape {x.shape}")

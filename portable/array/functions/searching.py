@@ -125,6 +125,11 @@ def nonzero(x: ArrayT, /) -> tuple[ArrayT, ...]:
 
     Their number is read on the host, since the shape of the result depends on it.
 
+    Parameters
+    ----------
+    x : Array
+        Of one dimension or more, in any dtype.
+
     Returns
     -------
     tuple of Array
