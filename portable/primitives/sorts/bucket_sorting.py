@@ -6,7 +6,10 @@ ms on a Zen 5, a quarter goes to finding buckets, a quarter to moving there and 
 within; NumPy's AVX-512 quicksort took 44 on one core. In single precision a Xeon's core took 48 ms:
 17 to find buckets, 10 to move there, 21 to sort within. NumPy took 19: it compresses vectors of
 keys, where here each takes some 40 cycles as a number by itself. To compare vectors of keys with
-all splitters, not by way of a tree, took 0.96 of the time; other buckets and digits no less.
+all splitters, not by way of a tree, took 0.96 of the time; other buckets and digits no less. To
+halve sections by splitters, the lanes of vectors permuted by a table for want of an instruction in
+OpenCL C that compresses, took the two cores of that Xeon 0.83 of the time in single precision, and
+1.04 in double, where such vectors hold four keys; positions beside keys 0.89 and 1.18.
 """
 
 from __future__ import annotations
