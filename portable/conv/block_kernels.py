@@ -105,10 +105,7 @@ def multiply_panel(sums: Any, u: Any, v: Any, g: Any, p: Any, VECTORS: int) -> N
     R, T, ACC = sums.shape[1], sums.shape[2], sums.dtype
     for e in range(sums.shape[0]):
         for t in range(0, T, VECTORS * LANES):
-            totals = kl.private((R, VECTORS), ACC, lanes=LANES)
-            for r in kl.static_range(R):
-                for q in kl.static_range(VECTORS):
-                    totals[r, q] = kl.splat(ACC(0), LANES)
+            totals = kl.private((R, VECTORS), ACC, lanes=LANES, fill=0)
             for c in range(u.shape[3]):
                 # Only for what lies ahead of it: a filter's element is read as it is multiplied.
                 kl.vload(u, g, p, e, c, 0, lanes=2, ahead=_AHEAD)

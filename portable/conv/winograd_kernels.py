@@ -7,6 +7,7 @@ seen as (N, C, H, W), however they lie.
 
 from __future__ import annotations
 
+from itertools import product
 from typing import Any, NamedTuple
 
 from portable import lang as kl
@@ -41,13 +42,11 @@ def weighted(row: Any, line: Any) -> Any:
 def transformed(rows: Any, tile: Any, height: int) -> Any:
     """``rows @ tile @ rows.T``, of a private tile with `height` rows and columns."""
     half = kl.private((len(rows), height), tile.dtype)
-    for i in kl.static_range(len(rows)):
-        for j in kl.static_range(height):
-            half[i, j] = weighted(rows[i], tile[0:height, j])
+    for i, j in product(kl.static_range(len(rows)), kl.static_range(height)):
+        half[i, j] = weighted(rows[i], tile[0:height, j])
     full = kl.private((len(rows), len(rows)), tile.dtype)
-    for i in kl.static_range(len(rows)):
-        for j in kl.static_range(len(rows)):
-            full[i, j] = weighted(rows[j], half[i, 0:height])
+    for i, j in product(kl.static_range(len(rows)), kl.static_range(len(rows))):
+        full[i, j] = weighted(rows[j], half[i, 0:height])
     return full
 
 
@@ -72,13 +71,12 @@ def transformed_filter(
     """Channel c of filter k of all groups, each of so many filters and channels, transformed."""
     (filters, depth), TAPS = group, BY.taps
     tile = kl.private((TAPS, TAPS), ACC)
-    for i in kl.static_range(TAPS):
-        for j in kl.static_range(TAPS):
-            if TURNED:
-                own = k // filters * depth + c
-                tile[i, j] = ACC(w[own, k % filters, TAPS - 1 - i, TAPS - 1 - j])
-            else:
-                tile[i, j] = ACC(w[k, c, i, j])
+    for i, j in product(kl.static_range(TAPS), kl.static_range(TAPS)):
+        if TURNED:
+            own = k // filters * depth + c
+            tile[i, j] = ACC(w[own, k % filters, TAPS - 1 - i, TAPS - 1 - j])
+        else:
+            tile[i, j] = ACC(w[k, c, i, j])
     return transformed(BY.filter, tile, TAPS)
 
 
@@ -192,17 +190,15 @@ def transform_results(
             tile[e // S, e % S] = m[p // T, e, g, k, p % T]
         made = transformed(PLAN.by.output, tile, S)
         added = m.dtype(0 if bias is None else bias[channel])
-        for i in kl.static_range(R):
-            for j in kl.static_range(R):
-                full[i, j] = ACTIVATION(made[i, j] + added)
+        for i, j in product(kl.static_range(R), kl.static_range(R)):
+            full[i, j] = ACTIVATION(made[i, j] + added)
     if STAGED:
         rows, corners = kl.local((R, T * R), m.dtype), kl.local((T, 3), kl.i32)
         own = kl.local_id(0)
         if exists:
             corners[own, 0], corners[own, 1], corners[own, 2] = n, row * R, column * R
-            for i in kl.static_range(R):
-                for j in kl.static_range(R):
-                    rows[i, own * R + j] = full[i, j]
+            for i, j in product(kl.static_range(R), kl.static_range(R)):
+                rows[i, own * R + j] = full[i, j]
         kl.barrier()
         for part in kl.static_range(R):
             at = part * kl.local_size(0) + own
@@ -213,10 +209,9 @@ def transform_results(
                         out[n, channel, y + i, z] = rows[i, at]
     elif exists:
         y, z = row * R, column * R
-        for i in kl.static_range(R):
-            for j in kl.static_range(R):
-                if n < out.shape[0] and y + i < out.shape[2] and z + j < out.shape[3]:
-                    out[n, channel, y + i, z + j] = full[i, j]
+        for i, j in product(kl.static_range(R), kl.static_range(R)):
+            if n < out.shape[0] and y + i < out.shape[2] and z + j < out.shape[3]:
+                out[n, channel, y + i, z + j] = full[i, j]
 
 
 @kernel
@@ -250,13 +245,10 @@ def transform_sums(u: Any, dw: Any, *, BY: Transforms) -> None:
     c, k = kl.global_id(0), kl.global_id(1)
     if c < dw.shape[1] and k < dw.shape[0]:
         S, g, own = BY.inputs, k // u.shape[3], k % u.shape[3]
-        tile = kl.private((S, S), u.dtype)
-        for e in kl.static_range(S * S):
-            tile[e // S, e % S] = 0
+        tile = kl.private((S, S), u.dtype, fill=0)
         for s in range(u.shape[0]):
             for e in kl.static_range(S * S):
                 tile[e // S, e % S] += u[s, e, g, own, c]
         full = transformed(BY.filter_turned, tile, S)
-        for i in kl.static_range(BY.taps):
-            for j in kl.static_range(BY.taps):
-                dw[k, c, i, j] = full[i, j]
+        for i, j in product(kl.static_range(BY.taps), kl.static_range(BY.taps)):
+            dw[k, c, i, j] = full[i, j]

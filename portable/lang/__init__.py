@@ -14,8 +14,9 @@ Arguments
     as constants; one given by keyword is constant throughout, so that it holds no arrays.
 Statements
     Assignments, ``if``, ``while``, ``for`` over ``range`` (or, in vectors and then what is left,
-    over `vector_range`; or, repeated at compile time, over `static_range` or a tuple), ``break``,
-    ``continue``, ``return`` and calls. An ``if`` on constants is decided at compile time. A
+    over `vector_range`; or, repeated at compile time, over `static_range` or a tuple; or over
+    `itertools.product` of these, as loops within each other), ``break``, ``continue``, ``return``
+    and calls. An ``if`` on constants is decided at compile time. A
     variable has one type, that of all its assignments together.
 Numbers
     Computed in i32, u32, i64, u64, f32, f64 and bool; what is narrower is widened when it is

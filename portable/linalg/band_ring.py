@@ -248,10 +248,7 @@ def load_block(memory: Any, sync: Any, pack: Any, block: Any, seen: Any, RING: R
 @function
 def own_tile(kind: Any, SHAPE: TileShape) -> Any:
     """A part of a block, zeros yet."""
-    x = kl.private((SHAPE.rows, SHAPE.columns), kind)
-    for a in kl.static_range(SHAPE.rows):
-        for b in kl.static_range(SHAPE.columns):
-            x[a, b] = 0
+    x = kl.private((SHAPE.rows, SHAPE.columns), kind, fill=0)
     own = kl.sub_group_local_id()
     return Tile(x, own % SHAPE.down, own // SHAPE.down)
 

@@ -169,8 +169,7 @@ class Tile:
         Behind it stands the sum of the squares of all but its first number, which is returned.
         """
         has_first, _ = self.ends(SHAPE, TURNED)
-        tail = kl.private(1, self.x.dtype)
-        tail[0] = kl.where(has_first, 0, values[0] * values[0])
+        tail = kl.private(1, self.x.dtype, fill=kl.where(has_first, 0, values[0] * values[0]))
         for i in kl.static_range(1, values.shape[0]):
             tail[0] += values[i] * values[i]
         self.add_up(tail, SHAPE, TURNED)

@@ -10,6 +10,7 @@ scheme is that of K. Goto and R. van de Geijn,
 
 from __future__ import annotations
 
+from itertools import product
 from typing import Any, NamedTuple
 
 from portable import lang as kl
@@ -105,12 +106,11 @@ def pack_left(x: Any, out: Any, strip: Any, tile: Any, DEPTH: int) -> None:
 def start_sums(sums: Any, kept: Any, at: Any, FIRST: Any, PLAN: Packing) -> None:
     """Begins a micro-tile of sums with none, or with those that were kept."""
     MICRO = PLAN.micro
-    for u in kl.static_range(MICRO.rows):
-        for v in kl.static_range(MICRO.vectors):
-            if FIRST:
-                sums[u, v] = kl.splat(kl.cast(0, kept.dtype), MICRO.lanes)
-            else:
-                sums[u, v] = kl.vload(kept, *at, u, v * MICRO.lanes, lanes=MICRO.lanes)
+    for u, v in product(kl.static_range(MICRO.rows), kl.static_range(MICRO.vectors)):
+        if FIRST:
+            sums[u, v] = kl.splat(kl.cast(0, kept.dtype), MICRO.lanes)
+        else:
+            sums[u, v] = kl.vload(kept, *at, u, v * MICRO.lanes, lanes=MICRO.lanes)
 
 
 @function
@@ -131,9 +131,8 @@ def add_up(sums: Any, left: Any, right: Any, at: Any, depth: Any, PLAN: Packing)
 @function
 def keep_sums(sums: Any, kept: Any, at: Any, MICRO: MicroShape) -> None:
     """Keeps a micro-tile of sums for the next slab."""
-    for u in kl.static_range(MICRO.rows):
-        for v in kl.static_range(MICRO.vectors):
-            kl.vstore(kept, *at, u, v * MICRO.lanes, sums[u, v])
+    for u, v in product(kl.static_range(MICRO.rows), kl.static_range(MICRO.vectors)):
+        kl.vstore(kept, *at, u, v * MICRO.lanes, sums[u, v])
 
 
 @function
@@ -150,14 +149,12 @@ def put_sums(
     MICRO = PLAN.micro
     scale = kl.splat(factor, MICRO.lanes)
     if is_inside(out, row, column, MICRO):
-        for u in kl.static_range(MICRO.rows):
-            for v in kl.static_range(MICRO.vectors):
-                value, at = scale * sums[u, v], column + v * MICRO.lanes
-                kl.vstore(out, row + u, at, value, streaming=PLAN.streaming)
+        for u, v in product(kl.static_range(MICRO.rows), kl.static_range(MICRO.vectors)):
+            value, at = scale * sums[u, v], column + v * MICRO.lanes
+            kl.vstore(out, row + u, at, value, streaming=PLAN.streaming)
     else:
-        for u in kl.static_range(MICRO.rows):
-            for v in kl.static_range(MICRO.vectors):
-                kl.vstore(edge, u, v * MICRO.lanes, scale * sums[u, v])
+        for u, v in product(kl.static_range(MICRO.rows), kl.static_range(MICRO.vectors)):
+            kl.vstore(edge, u, v * MICRO.lanes, scale * sums[u, v])
         for u in range(kl.minimum(out.shape[0] - row, MICRO.rows)):
             for x in range(kl.minimum(out.shape[1] - column, MICRO.columns)):
                 out[row + u, column + x] = edge[u, x]

@@ -194,9 +194,7 @@ def rotate(w: Any, p: Any, q: Any, playing: Any, SHAPE: JacobiShape) -> Any:
 @function
 def products(w: Any, p: Any, q: Any, playing: Any, SHAPE: JacobiShape) -> Any:
     """The squares of two columns' lengths, and their product, for all who share them."""
-    sums = kl.private(3, w.dtype, lanes=SHAPE.lanes)
-    for i in kl.static_range(3):
-        sums[i] = kl.splat(kl.cast(0, w.dtype), SHAPE.lanes)
+    sums = kl.private(3, w.dtype, lanes=SHAPE.lanes, fill=0)
     if playing:
         for i in kl.range(SHAPE.length, unroll=-1 if SHAPE.length <= _HELD else 4):
             row = i * SHAPE.step + kl.local_id(0) % SHAPE.parts

@@ -141,10 +141,7 @@ def gradients_of_layer(
         share = item % SHAPE.split
         unit, into = tile // across * high, tile % across * wide
         units, inputs = [unit + i for i in range(high)], [into + j for j in range(wide)]
-        sums = kl.private((high, wide), values.dtype, lanes=SHAPE.lanes)
-        for i in kl.static_range(high):
-            for j in kl.static_range(wide):
-                sums[i, j] = kl.splat(kl.cast(0, values.dtype), SHAPE.lanes)
+        sums = kl.private((high, wide), values.dtype, lanes=SHAPE.lanes, fill=0)
         for row in range(share * SHAPE.lanes, SHAPE.rows, SHAPE.split * SHAPE.lanes):
             rows = [kl.where(k < LAYER.inputs, LAYER.source + k, ones) for k in inputs]
             held = [kl.vload(values, at, row, lanes=SHAPE.lanes) for at in rows]
@@ -155,8 +152,7 @@ def gradients_of_layer(
                     sums[i, j] += slope * held[j]
         for i, n in enumerate(units):
             for j, k in enumerate(inputs):
-                total = kl.private(1, values.dtype)
-                total[0] = lane_sum(sums[i, j])
+                total = kl.private(1, values.dtype, fill=lane_sum(sums[i, j]))
                 add_up_neighbours(total, (0,), SHAPE.split)
                 there = (n < LAYER.outputs) & (k <= LAYER.inputs)
                 if there & (share == 0) & (item < tiles * SHAPE.split):

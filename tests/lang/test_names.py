@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import product
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -269,3 +270,53 @@ def lone(x, out):
 def test_comparisons_of_objects_are_refused() -> None:
     with pytest.raises(errors.KernelError, match="objects"):
         run(pt.device("simulator"), lone[1, 1], np.arange(2), np.zeros(1, int))
+
+
+@pt.kernel
+def over_products(x, out, *, N):
+    table = kl.private((2, 3), kl.i32)
+    for i, j in product(kl.static_range(2), kl.static_range(3)):
+        table[i, j] = i * j + 1
+    for i, j in product(range(x[0]), range(1, x[1])):
+        if i == j:
+            continue
+        out[0] += 10 * i + j
+    for n, (a, b) in product(range(x[0]), zip((1, 2), (3, 4), strict=True)):
+        out[1] += n * a * b
+    for r in range(x[0]):
+        for i, j in product(kl.static_range(2), kl.static_range(3)):
+            out[2] += table[i, j] * r
+    out[3] = sum(i * j for i, j in product(range(N), (1, 2)))
+
+
+def test_loops_over_products_are_within_each_other(device: Device) -> None:
+    found = run(device, over_products[1, 1], np.array([4, 5]), np.zeros(4, int), N=3)[1]
+    pairs = product(range(2), range(3))
+    assert list(found) == [
+        sum(10 * i + j for i, j in product(range(4), range(1, 5)) if i != j),
+        6 * (1 * 3 + 2 * 4),
+        6 * sum(i * j + 1 for i, j in pairs),
+        9,
+    ]
+
+
+@pt.kernel
+def broken(x, out):
+    for i, j in product(range(x[0]), range(x[1])):
+        if i < j:
+            break
+        out[0] += 1
+
+
+@pt.kernel
+def one_name(x, out):
+    for pair in product(range(x[0]), range(x[1])):
+        out[0] += pair[0]
+
+
+@pytest.mark.parametrize(
+    ("kernel", "reason"), [(broken, "write the loops out"), (one_name, "of 2")]
+)
+def test_what_products_do_not_have_is_told(kernel: Any, reason: str) -> None:
+    with pytest.raises(errors.KernelError, match=reason):
+        run(pt.device("simulator"), kernel[1, 1], np.array([1, 2]), np.zeros(1, int))

@@ -452,3 +452,40 @@ def test_annotated_fields_have_types() -> None:
     with pt.use("simulator"):
         typed_fields[1, 1](out)
     assert out.tolist() == [300 % 256, 1.5]
+
+
+class Filled(NamedTuple):
+    a: Any
+    b: Any
+
+
+@pt.kernel
+def filled(x, out, *, LARGE):
+    few = kl.private((2, 3), kl.f32, fill=x[0] + 1)
+    wide = kl.private(2, kl.i32, lanes=4, fill=7)
+    many = kl.private((LARGE, 2), kl.f32, fill=2)
+    pairs = kl.private(3, Filled(kl.f32, kl.i32), fill=Filled(1, 2))
+    few[0, 1] += 1
+    many[kl.i32(x[0]), 0] = 4
+    out[0] = few[0, 1] + few[1, 2]
+    out[1] = wide[0][1] + wide[1][3]
+    out[2] = many[kl.i32(x[0]), 0] + many[LARGE - 1, 1]
+    out[3] = pairs[2].a + kl.f32(pairs[0].b)
+
+
+def test_private_arrays_are_filled_where_they_are_made(device: Device) -> None:
+    given = (np.float32([3]), np.zeros(4, np.float32))
+    found = run(device, filled[1, 1], *given, LARGE=50)[1]
+    assert list(found) == [9, 14, 6, 3]
+
+
+@pytest.mark.parametrize(
+    ("fill", "reason"), [(kl.f64(1), "f64 value stored in"), (Filled(1, 2), "fill|stored")]
+)
+def test_what_does_not_fit_fills_nothing(fill: Any, reason: str) -> None:
+    @pt.kernel
+    def misfit(out, *, FILL):
+        out[0] = kl.private(2, kl.i32, fill=FILL)[0]
+
+    with pytest.raises(errors.KernelError, match=reason):
+        run(pt.device("simulator"), misfit[1, 1], np.zeros(1, np.int32), FILL=fill)

@@ -28,9 +28,7 @@ def matrix_by_vector(
     first = kl.global_id(0) * (VECTORS * EACH)
     own = [first + v * EACH for v in range(VECTORS)]
     read = [kl.minimum(row, rows - EACH) for row in own]
-    sums = kl.private(VECTORS, ACC, lanes=LANES)
-    for v in kl.static_range(VECTORS):
-        sums[v] = kl.splat(kl.cast(0, ACC), LANES)
+    sums = kl.private(VECTORS, ACC, lanes=LANES, fill=0)
     whole = depth // STEP * STEP
     for k in range(0, whole, STEP):
         factor = kl.cast(kl.vload(x, k, lanes=STEP), ACC)

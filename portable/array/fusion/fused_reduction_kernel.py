@@ -163,9 +163,7 @@ def fused_reduction(
     item, group = kl.local_id(0), kl.group_id(0)
     s, row = group % sections, group // sections
     index = unravelled(row, kept)
-    totals = [kl.private((1,), merge.kind, lanes=LANES) for merge in MERGES]
-    for k in kl.static_range(len(MERGES)):
-        totals[k][0] = kl.splat(MERGES[k].nothing(), LANES)
+    totals = [kl.private(1, merge.kind, lanes=LANES, fill=merge.nothing()) for merge in MERGES]
     along = inner // LANES
     pieces = product_of(lead) * along
     section = kl.cdiv(pieces, sections)
@@ -178,9 +176,10 @@ def fused_reduction(
             REDUCTIONS.merge(totals, values)
         else:
             REDUCTIONS.merge(totals, REDUCTIONS.steps.values(inputs, index, p * LANES, LANES))
-    ends = [kl.private((1,), merge.kind) for merge in MERGES]
-    for k in kl.static_range(len(MERGES)):
-        ends[k][0] = folded(totals[k][0], LANES, MERGES[k])
+    ends = [
+        kl.private(1, merge.kind, fill=folded(total[0], LANES, merge))
+        for merge, total in zip(MERGES, totals, strict=True)
+    ]
     if LANES > 1 and len(lead) == 0 and s == sections - 1:
         for j in kl.range(along * LANES + item, inner, WIDTH):
             REDUCTIONS.merge(ends, REDUCTIONS.steps.values(inputs, index, j, 1))

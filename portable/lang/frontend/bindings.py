@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterable
 from collections.abc import Set as AbstractSet
+from itertools import product
 from typing import Any, Final
 
 from portable.dtypes import DType
@@ -15,6 +16,7 @@ from portable.lang.frontend.structs import store
 from portable.lang.frontend.values import (
     SHAPE,
     Complex,
+    Product,
     Range,
     Struct,
     StructView,
@@ -175,7 +177,7 @@ class BindingTranslator(CallTranslator):
         part = node.generators[depth]
         over = self.visit(part.iter)
         self._locate(part.iter)
-        items = self.constants(over) if isinstance(over, Range) else sequence(over)
+        items = self._items(over)
         if items is None:
             self.builder.fail(f"a comprehension runs over a tuple, not {describe(over)}")
         own = {x.id for x in ast.walk(part.target) if isinstance(x, ast.Name)}
@@ -186,6 +188,13 @@ class BindingTranslator(CallTranslator):
             self._assign(part.target, item)
             if all(self._chosen(test) for test in part.ifs):
                 self._generate(node, depth + 1, out)
+
+    def _items(self, over: Any) -> Iterable[Any] | None:
+        """What a comprehension runs through; None of what is no range or tuple."""
+        if isinstance(over, Product):
+            parts = [self._items(part) for part in over.parts]
+            return None if None in parts else product(*parts)  # type: ignore[arg-type]
+        return self.constants(over) if isinstance(over, Range) else sequence(over)
 
     def _chosen(self, test: ast.expr) -> bool:
         condition = self.visit(test)

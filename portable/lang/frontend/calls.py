@@ -9,6 +9,7 @@ import inspect
 import math
 import sys
 from collections.abc import Iterator
+from itertools import product
 from types import MethodType
 from typing import Any, Final
 
@@ -19,6 +20,8 @@ from portable.lang.frontend.conversion import as_bool, cast, constant, constant_
 from portable.lang.frontend.expressions import ExpressionTranslator
 from portable.lang.frontend.values import (
     IN_KERNELS,
+    Product,
+    Range,
     Struct,
     StructView,
     Value,
@@ -38,7 +41,7 @@ __all__ = ["CallTranslator"]
 _LIBRARIES: Final = sys.stdlib_module_names | {"numpy"}
 """Whose functions are written for Python alone."""
 
-_ON_SEQUENCES: Final = (enumerate, len, reversed, tuple, zip)
+_ON_SEQUENCES: Final = (enumerate, len, product, reversed, tuple, zip)
 
 
 class CallTranslator(ExpressionTranslator):
@@ -150,6 +153,8 @@ class CallTranslator(ExpressionTranslator):
         if function is len and len(args) == 1 and isinstance(args[0], View | StructView):
             view = args[0] if isinstance(args[0], View) else args[0].first
             return self._view_attribute(view, "shape")[0]
+        if function is product and any(isinstance(x, Range) for x in args) and not kwargs:
+            return Product(tuple(args))
         if function in _ON_SEQUENCES and args and all(sequence(x) is not None for x in args):
             return self._on_sequences(function, args, kwargs)
         return self._constant_call(function, args, kwargs)

@@ -19,6 +19,7 @@ from portable.lang.frontend import memory, structs, variables
 from portable.lang.frontend.builder import Builder
 from portable.lang.frontend.conversion import constant
 from portable.lang.frontend.frame import Frame
+from portable.lang.frontend.syntax import Given
 from portable.lang.frontend.values import (
     IN_KERNELS,
     Complex,
@@ -109,6 +110,10 @@ class NameTranslator(ABC):
             hint = _REFUSED.get(type(node), "")
             self.builder.fail(f"{type(node).__name__} is not in the kernel language", hint)
         return method(node)
+
+    def visit_given(self, node: Given) -> Any:
+        """What was found out before."""
+        return node.value
 
     def visit_constant(self, node: ast.Constant) -> Any:
         """A literal."""

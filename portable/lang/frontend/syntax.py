@@ -5,14 +5,34 @@ from __future__ import annotations
 import ast
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import Final
+from typing import Any, Final
 
 from portable.lang.ir import statements as s
 
-__all__ = ["MOST_KNOWN", "assigned", "counted", "has_return", "is_left"]
+__all__ = ["MOST_KNOWN", "Given", "assigned", "counted", "has_break", "has_return", "is_left"]
 
 MOST_KNOWN: Final = 2**14
 """Nodes and functions of which it is remembered what they are like: they are inlined often."""
+
+
+class Given(ast.expr):
+    """Stands in a statement for something that was found out already.
+
+    Attributes
+    ----------
+    value : anything
+        What it stands for.
+    run_time : bool
+        Whether a loop over it is one of the generated program.
+    """
+
+    _fields = ()
+
+    def __init__(self, value: Any, run_time: bool) -> None:
+        super().__init__()
+        self.value, self.run_time = value, run_time
+
+
 _RUN_TIME_LOOPS: Final = ("range", "workgroup_range", "vector_range", "elements")
 
 
@@ -43,8 +63,10 @@ def _assigned_by(statement: ast.stmt) -> frozenset[str]:
     constants = {
         id(name)
         for node in nodes
-        if isinstance(node, ast.For | ast.comprehension) and not _is_run_time(node.iter)
-        for name in ast.walk(node.target)
+        if isinstance(node, ast.For | ast.comprehension)
+        for target, over in _loops(node.target, node.iter)
+        if not _is_run_time(over)
+        for name in ast.walk(target)
     }
     return frozenset(
         node.id
@@ -55,11 +77,31 @@ def _assigned_by(statement: ast.stmt) -> frozenset[str]:
     )
 
 
+def _loops(target: ast.expr, over: ast.expr) -> list[tuple[ast.expr, ast.expr]]:
+    """What a loop assigns and what it runs over; of ``product(...)`` for each of its parts."""
+    if isinstance(over, ast.Call) and _callee(over) == "product" and isinstance(target, ast.Tuple):
+        return list(zip(target.elts, over.args, strict=False))
+    return [(target, over)]
+
+
 def _is_run_time(over: ast.expr) -> bool:
     """Whether a loop over this is one of the generated program; others repeat at compile time."""
-    callee = over.func if isinstance(over, ast.Call) else None
-    name = callee.id if isinstance(callee, ast.Name) else getattr(callee, "attr", "")
-    return name in _RUN_TIME_LOOPS
+    if isinstance(over, Given):
+        return over.run_time
+    return isinstance(over, ast.Call) and _callee(over) in _RUN_TIME_LOOPS
+
+
+def _callee(call: ast.Call) -> str:
+    """The name of what is called, without that of its module."""
+    return call.func.id if isinstance(call.func, ast.Name) else getattr(call.func, "attr", "")
+
+
+def has_break(body: Sequence[ast.stmt]) -> bool:
+    """Whether a loop's body breaks out of that loop."""
+    return any(
+        isinstance(x, ast.Break) or (isinstance(x, ast.If) and has_break([*x.body, *x.orelse]))
+        for x in body
+    )
 
 
 @lru_cache(MOST_KNOWN)

@@ -34,9 +34,18 @@ from portable.lang.frontend.frame import Frame, LoopKind
 from portable.lang.frontend.seams import Seam
 from portable.lang.frontend.source import FunctionSource
 from portable.lang.frontend.structs import load, store
-from portable.lang.frontend.syntax import MOST_KNOWN, assigned, counted, has_return, is_left
+from portable.lang.frontend.syntax import (
+    MOST_KNOWN,
+    Given,
+    assigned,
+    counted,
+    has_break,
+    has_return,
+    is_left,
+)
 from portable.lang.frontend.values import (
     Elements,
+    Product,
     Range,
     Value,
     VectorRange,
@@ -240,6 +249,8 @@ class Translator(BindingTranslator):
         if isinstance(over, Elements):
             self._elements(node, over.fragment)
             return None
+        if isinstance(over, Product):
+            return self._nested_loops(node, self._snapshot("part", over))
         items = sequence(over)
         if items is not None:
             # A round may assign the variables of which a later round's item is made.
@@ -248,6 +259,23 @@ class Translator(BindingTranslator):
             f"a loop runs over range(...), not {describe(over)}",
             "write for i in range(x.shape[0]): and take x[i]" if isinstance(over, View) else "",
         )
+
+    def _nested_loops(self, node: ast.For, over: Product) -> _End | None:
+        """``for x, y in product(...)`` as a loop for each part, the last one innermost."""
+        names = node.target.elts if isinstance(node.target, ast.Tuple) else []
+        if len(names) != len(over.parts):
+            self.builder.fail(f"a loop over a product of {len(over.parts)} has as many names")
+        if has_break(node.body):
+            self.builder.fail(
+                "break in a loop over product(...), which becomes loops within each other",
+                "write the loops out",
+            )
+        body = node.body
+        for target, part in zip(reversed(names), reversed(over.parts), strict=True):
+            given = Given(part, isinstance(part, Range) and not part.static)
+            loop = ast.For(target, ast.copy_location(given, node.iter), body, [])
+            body = [ast.copy_location(loop, node)]
+        return self.do_for(loop)
 
     def _repeat(self, node: ast.For, items: Iterable[Any]) -> _End | None:
         """The body once per item, at compile time."""

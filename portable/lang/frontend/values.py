@@ -25,6 +25,7 @@ __all__ = [
     "SHAPE",
     "Complex",
     "Elements",
+    "Product",
     "Range",
     "Struct",
     "StructView",
@@ -191,13 +192,21 @@ class VectorRange:
 
 
 @dataclass(frozen=True, slots=True)
+class Product:
+    """What ``itertools.product`` gives, of which some part is a range: loops within each other."""
+
+    parts: tuple[Any, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Elements:
     """What ``kl.elements`` runs over: those elements of a matrix that a work-item holds."""
 
     fragment: Fragment
 
 
-_AT_RUN_TIME: Final = (Value, Complex, View, StructView, Fragment, Range, VectorRange, Elements)
+_LOOPS: Final = (Range, VectorRange, Product, Elements)
+_AT_RUN_TIME: Final = (Value, Complex, View, StructView, Fragment, *_LOOPS)
 _OF_KERNELS: Final = ("portable.lang.frontend.", "portable.lang.ir.")
 """Modules whose classes stand for what is in kernels alone."""
 IN_KERNELS: Final = (*_AT_RUN_TIME, Struct)
@@ -294,6 +303,8 @@ def rebuilt(function: Callable[[Any, str], Any], x: Any, name: str) -> Any:
             return Range(part(x.start), part(x.stop), part(x.step), x.unroll, x.static)
         case VectorRange():
             return VectorRange(part(x.whole), x.lanes)
+        case Product():
+            return Product(tuple(map(part, x.parts)))
         case slice():
             return slice(part(x.start), part(x.stop), part(x.step))
         case MethodType():
@@ -343,7 +354,7 @@ def plain(x: Any) -> Any:
 def describe(x: object) -> str:
     """A short phrase for messages: ``f32 value``, ``the constant 3``, ``2-d f32 array a``."""
     match x:
-        case Range() | VectorRange() | Elements():
+        case Range() | VectorRange() | Product() | Elements():
             return "the range of a loop"
         case slice():
             return "a slice"

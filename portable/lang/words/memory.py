@@ -24,8 +24,12 @@ def local(shape: int | Sequence[int], dtype: Any) -> Any:
 
 
 @word
-def private(shape: int | Sequence[int], dtype: Any, lanes: int = 1) -> Any:
-    """An array of this work-item alone, of static shape; elements may be vectors of `lanes`."""
+def private(shape: int | Sequence[int], dtype: Any, lanes: int = 1, *, fill: Any = None) -> Any:
+    """An array of this work-item alone, of static shape; elements may be vectors of `lanes`.
+
+    Its contents start undefined, or all with the value `fill`: a number, also in every lane, or of
+    an array of structs a struct.
+    """
 
 
 @word

@@ -7,6 +7,7 @@ is in, so that none are added up by atomics and results are the same each time.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import product
 from typing import Any
 
 from portable import lang as kl
@@ -44,14 +45,13 @@ def greatest_of(x: Any, n: Any, channel: Any, top: Any, left: Any, POOL: Any) ->
     kind = kl.accumulator(x.dtype)
     best = kind(float("-inf"))
     found = kl.i32(-1)
-    for r in kl.static_range(POOL.taps[0]):
-        for s in kl.static_range(POOL.taps[1]):
-            row, column = top + r, left + s
-            if row >= 0 and row < x.shape[2] and column >= 0 and column < x.shape[3]:
-                value = kind(x[n, channel, row, column])
-                if found < 0 or value > best or kl.isnan(value):
-                    best = value
-                    found = kl.i32(r * POOL.taps[1] + s)
+    for r, s in product(kl.static_range(POOL.taps[0]), kl.static_range(POOL.taps[1])):
+        row, column = top + r, left + s
+        if row >= 0 and row < x.shape[2] and column >= 0 and column < x.shape[3]:
+            value = kind(x[n, channel, row, column])
+            if found < 0 or value > best or kl.isnan(value):
+                best = value
+                found = kl.i32(r * POOL.taps[1] + s)
     return best, found
 
 
@@ -59,11 +59,10 @@ def greatest_of(x: Any, n: Any, channel: Any, top: Any, left: Any, POOL: Any) ->
 def mean_of(x: Any, n: Any, channel: Any, top: Any, left: Any, POOL: Any) -> Any:
     """The mean of a window, with zeros outside of the image."""
     total = kl.cast(0, kl.accumulator(x.dtype))
-    for r in kl.static_range(POOL.taps[0]):
-        for s in kl.static_range(POOL.taps[1]):
-            inside = top + r >= 0 and top + r < x.shape[2]
-            if inside and left + s >= 0 and left + s < x.shape[3]:
-                total += x[n, channel, top + r, left + s]
+    for r, s in product(kl.static_range(POOL.taps[0]), kl.static_range(POOL.taps[1])):
+        inside = top + r >= 0 and top + r < x.shape[2]
+        if inside and left + s >= 0 and left + s < x.shape[3]:
+            total += x[n, channel, top + r, left + s]
     return total / (POOL.taps[0] * POOL.taps[1])
 
 

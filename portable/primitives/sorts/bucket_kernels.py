@@ -125,9 +125,7 @@ def count_buckets(
         outer = section.outer
         tree = kl.private((2 * SPLITTERS.count,), SPLITTERS.order.key(x[*outer, 0]).dtype)
         SPLITTERS.gather(samples, outer, tree)
-        own = kl.private((2 * SPLITTERS.count,), kl.i32)
-        for b in range(2 * SPLITTERS.count):
-            own[b] = 0
+        own = kl.private(2 * SPLITTERS.count, kl.i32, fill=0)
         for i, together in kl.vector_range(section.first, section.stop, lanes=_TOGETHER):
             if LANES > 1:
                 both = SPLITTERS.order.key(kl.vload(x, *outer, i, lanes=together))
@@ -205,9 +203,7 @@ class Sorting:
     ) -> None:
         """Brings a part in the order of two digits; `key` says of what, as in `digits_of`."""
         RADIX = 1 << self.digit
-        places = kl.private((2 * RADIX,), first.dtype)
-        for d in range(2 * RADIX):
-            places[d] = kl.cast(0, first.dtype)
+        places = kl.private(2 * RADIX, first.dtype, fill=0)
         for i, lanes in kl.vector_range(first, stop, lanes=self.lanes):
             both = self.digits_of(source.some(i, lanes), *key)
             for lane in kl.static_range(lanes):

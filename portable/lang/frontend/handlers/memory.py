@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
+from math import prod
+from typing import Any, Final
+
+from numpy import ndindex
 
 from portable import dtypes
 from portable.dtypes import DType
 from portable.errors import DTypeError
 from portable.lang.frontend import memory, structs
 from portable.lang.frontend.builder import Builder
-from portable.lang.frontend.conversion import as_value, register_of, unify
+from portable.lang.frontend.conversion import as_value, cast, register_of, unify
 from portable.lang.frontend.handlers.registry import handles
 from portable.lang.frontend.values import (
     Complex,
@@ -18,11 +21,17 @@ from portable.lang.frontend.values import (
     Value,
     View,
     describe,
+    items_in,
     labelled,
     sequence,
 )
 from portable.lang.ir import expressions as e
+from portable.lang.ir import statements as s
+from portable.lang.ir.intervals import Interval
 from portable.lang.ir.types import LANES, Array, Layout, Space, Vector
+
+_MOST_STORES: Final = 64
+"""Elements that are filled one by one."""
 
 
 def as_dtype(builder: Builder, x: Any) -> DType:
@@ -80,8 +89,49 @@ def _local(builder: Builder, shape: Any, dtype: Any) -> View | StructView:
 
 
 @handles("private")
-def _private(builder: Builder, shape: Any, dtype: Any, lanes: Any) -> View | StructView:
-    return _allocate(builder, "private", shape, dtype, _check_lanes(builder, lanes))
+def _private(builder: Builder, shape: Any, dtype: Any, lanes: Any, fill: Any) -> View | StructView:
+    array = _allocate(builder, "private", shape, dtype, _check_lanes(builder, lanes))
+    if fill is not None:
+        _fill(builder, array, fill)
+    return array
+
+
+def _fill(builder: Builder, array: View | StructView, value: Any) -> None:
+    """Every element the same; few of them one by one, so that they can be registers."""
+    if isinstance(array, StructView):
+        values = items_in(value) or [value] * len(array.items)
+        if len(values) != len(array.items):
+            builder.fail(f"{describe(value)} does not fill a {describe(array)}")
+        for part, item in zip(array.items, values, strict=True):
+            _fill(builder, part, item)
+        return
+    whole = array.array
+    if isinstance(value, Value):
+        value = Value(builder.let("fill", value.expr), value.weak, value.slots)
+    elif whole.lanes > 1:
+        value = cast(builder, value, whole.dtype.register)
+    if whole.lanes > 1 and value.lanes == 1:
+        value = _splat(builder, value, whole.lanes)
+    if prod(whole.shape) <= _MOST_STORES:
+        for index in ndindex(*whole.shape):
+            memory.store(builder, array, index, value)
+    else:
+        _fill_in_loops(builder, array, value)
+
+
+def _fill_in_loops(
+    builder: Builder, array: View, value: Any, index: tuple[Value, ...] = ()
+) -> None:
+    if len(index) == array.ndim:
+        memory.store(builder, array, index, value)
+        return
+    extent = array.array.shape[len(index)]
+    var = builder.bind("i", builder.index_type)
+    builder.intervals[var] = Interval(0, extent - 1)
+    with builder.block() as body:
+        _fill_in_loops(builder, array, value, (*index, Value(var)))
+    start, stop, step = map(builder.index_const, (0, extent, 1))
+    builder.emit(s.For(var, start, stop, step, tuple(body), builder.location, 0))
 
 
 def _check_lanes(builder: Builder, lanes: Any) -> int:
