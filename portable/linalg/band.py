@@ -15,11 +15,12 @@ from portable.linalg.band_kernels import (
     item_packs,
     item_wave,
     load_band,
+    move_band,
     store_bidiagonal,
     vector_packs,
     vector_wave,
 )
-from portable.linalg.band_plan import Plan, Stage, sweeps_of_wave
+from portable.linalg.band_plan import Layout, Plan, Stage, sweeps_of_wave
 from portable.linalg.band_ring import ring_packs
 from portable.linalg.band_shapes import plan_for
 from portable.linalg.magnitude import largest_magnitude, require_finite
@@ -163,21 +164,25 @@ def chase(device: Device, ab: Any, largest: Any, out: tuple[Any, Any], plan: Pla
     d, e = out
     n = d.shape[0]
     columns = n + 3 * max((x.bandwidth for x in plan.stages), default=1)
-    work = device.empty((plan.pitch * columns,), plan.storage)
+    target = _exponent(plan.storage, ab.shape[0] - 1)
     needed = [1 + x.pack_count(n) for x in plan.stages]
     sync = device.empty((max(sum(needed), 1),), kl.i32)
-    place = {"pitch": plan.pitch, "top": plan.top}
-    target = _exponent(plan.storage, ab.shape[0] - 1)
-    scale = {"TARGET": target, "PITCH": plan.pitch, "TOP": plan.top}
-    load_band[plan.pitch * columns, _WORKGROUP](ab, largest, work, sync, **scale)
+    layout = plan.layout(plan.stages[0]) if plan.stages else Layout(4, 1)
+    work = device.empty((layout.pitch * columns,), plan.storage)
+    load_band[work.shape[0], _WORKGROUP](ab, largest, work, sync, LAYOUT=layout, TARGET=target)
     for number, stage in enumerate(plan.stages):
+        if plan.layout(stage) != layout:
+            before, source, layout = layout, work, plan.layout(stage)
+            work = device.empty((layout.pitch * columns,), plan.storage)
+            move_band[work.shape[0], _WORKGROUP](source, work, BEFORE=before, LAYOUT=layout)
         start = sum(needed[:number])
         own = sync[start : start + needed[number]]
         if plan.persistent:
-            _run_packs(work, own, n, stage, place)
+            _run_packs(work, own, n, stage, layout)
         else:
-            _run_waves(work, n, stage, place)
-    store_bidiagonal[n, _WORKGROUP](work, largest, d, e if n > 1 else None, **scale)
+            _run_waves(work, n, stage, layout)
+    last = e if n > 1 else None
+    store_bidiagonal[n, _WORKGROUP](work, largest, d, last, LAYOUT=layout, TARGET=target)
 
 
 def _exponent(storage: DType, u: int) -> int:
@@ -188,7 +193,7 @@ def _exponent(storage: DType, u: int) -> int:
     return 14 - u.bit_length() if storage is kl.f16 else _SCALED_TO
 
 
-def _run_packs(work: Any, sync: Any, n: int, stage: Stage, place: dict[str, int]) -> None:
+def _run_packs(work: Any, sync: Any, n: int, stage: Stage, layout: Layout) -> None:
     b, packs = stage.bandwidth, groups(stage.pack_count(n))
     items = stage.items * stage.sweeps + CREW
     match stage.residency:
@@ -197,13 +202,12 @@ def _run_packs(work: Any, sync: Any, n: int, stage: Stage, place: dict[str, int]
             vectors = {"LANES": stage.lanes, "ROWS": stage.rows}
             vector_packs[packs, 1](work, sync, n, B=b, **vectors, **ahead)
         case "items":
-            item_packs[packs, items](work, sync, n, b, SHAPE=stage.item_shape(**place))
+            item_packs[packs, items](work, sync, n, b, SHAPE=stage.item_shape(layout))
         case "ring":
-            ring = stage.ring(**place)
-            ring_packs[packs, ring.items](work, sync, n, RING=ring)
+            ring_packs[packs, stage.ring.items](work, sync, n, RING=stage.ring)
 
 
-def _run_waves(work: Any, n: int, stage: Stage, place: dict[str, int]) -> None:
+def _run_waves(work: Any, n: int, stage: Stage, layout: Layout) -> None:
     b = stage.bandwidth
     for wave in range((stage.lag + 1) * (stage.sweep_count(n) - 1) + 1):
         first, last = sweeps_of_wave(wave, n, stage)
@@ -214,5 +218,5 @@ def _run_waves(work: Any, n: int, stage: Stage, place: dict[str, int]) -> None:
             vectors = {"LANES": stage.lanes, "ROWS": stage.rows}
             vector_wave[sweeps, 1](work, n, wave, first, B=b, **vectors)
         else:
-            shape = stage.item_shape(**place)
+            shape = stage.item_shape(layout)
             item_wave[sweeps, stage.items](work, n, wave, first, b, SHAPE=shape)

@@ -31,6 +31,7 @@ __all__ = [
     "item_packs",
     "item_wave",
     "load_band",
+    "move_band",
     "store_bidiagonal",
     "vector_packs",
     "vector_wave",
@@ -44,18 +45,16 @@ CREW: Final = 64
 
 
 @kernel
-def load_band(
-    ab: Any, largest: Any, w: Any, sync: Any, *, PITCH: int, TOP: int, TARGET: int
-) -> None:
+def load_band(ab: Any, largest: Any, w: Any, sync: Any, *, LAYOUT: Any, TARGET: int) -> None:
     """The working storage: the band scaled by a power of two, zeros where it may fill in.
 
     Also sets `sync`, the tickets and the progress of packs, to zero.
     """
     own = kl.global_id(0)
     if own < w.shape[0]:
-        place, column = own % PITCH, own // PITCH
+        place, column = own % LAYOUT.pitch, own // LAYOUT.pitch
         value = kl.cast(0, largest.dtype)
-        above = TOP - place
+        above = LAYOUT.top - place
         u = ab.shape[0] - 1
         if above >= 0 and above <= u and column < ab.shape[1] and above <= column:
             value = scaled_by(ab[u - above, column], power_bits(largest[0], TARGET), 1)
@@ -65,16 +64,25 @@ def load_band(
 
 
 @kernel
-def store_bidiagonal(
-    w: Any, largest: Any, d: Any, e: Any, *, PITCH: int, TOP: int, TARGET: int
-) -> None:
+def move_band(w: Any, out: Any, *, BEFORE: Any, LAYOUT: Any) -> None:
+    """A band from one working storage to another, in which it reaches up to the column's top."""
+    own = kl.global_id(0)
+    if own < out.shape[0]:
+        place, column = own % LAYOUT.pitch, own // LAYOUT.pitch
+        out[own] = 0
+        if place <= LAYOUT.top:
+            out[own] = w[column * BEFORE.pitch + BEFORE.top - LAYOUT.top + place]
+
+
+@kernel
+def store_bidiagonal(w: Any, largest: Any, d: Any, e: Any, *, LAYOUT: Any, TARGET: int) -> None:
     """Diagonal and superdiagonal of the working storage, scaled back; `e` may be None."""
     i = kl.global_id(0)
     if i < d.shape[0]:
         field = power_bits(largest[0], TARGET)
-        d[i] = scaled_by(w[at(i, i, PITCH, TOP)], field, -1)
+        d[i] = scaled_by(w[at(i, i, LAYOUT.pitch, LAYOUT.top)], field, -1)
         if e is not None and i < e.shape[0]:
-            e[i] = scaled_by(w[at(i, i + 1, PITCH, TOP)], field, -1)
+            e[i] = scaled_by(w[at(i, i + 1, LAYOUT.pitch, LAYOUT.top)], field, -1)
 
 
 # -- packs and their progress ------------------------------------------------------------------

@@ -4,14 +4,21 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from portable.dtypes import DType
 from portable.linalg.band_items import ItemShape
 from portable.linalg.band_ring import Ring
 from portable.linalg.band_tiles import tile_shape
 
-__all__ = ["Plan", "Stage", "rounded", "sweeps_of_wave"]
+__all__ = ["Layout", "Plan", "Stage", "rounded", "sweeps_of_wave"]
+
+
+class Layout(NamedTuple):
+    """Working storage: places from a column to the next, and the diagonal's in its column."""
+
+    pitch: int
+    top: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,15 +81,16 @@ class Stage:
                 _require(self.items % 2 == 0 and tile is not None, "a sweep has two sub-groups")
                 _require(tile is None or tile.order == b, "blocks are whole parts of sub-groups")
 
-    def ring(self, pitch: int, top: int) -> Ring:
-        """What the kernel of the ring is told, for a working storage laid out so."""
+    @property
+    def ring(self) -> Ring:
+        """What the kernel of the ring is told."""
         tile = tile_shape(self.bandwidth, self.items // 2)
         assert tile is not None
-        return Ring(tile, self.sweeps, self.spare, pitch, top)
+        return Ring(tile, self.sweeps, self.spare)
 
-    def item_shape(self, pitch: int, top: int) -> ItemShape:
+    def item_shape(self, layout: Layout) -> ItemShape:
         """What kernels of work-items are told, for a working storage laid out so."""
-        return ItemShape(self.reflector, self.items, self.sweeps, pitch, top, self.lag)
+        return ItemShape(self.reflector, self.items, self.sweeps, *layout, self.lag)
 
     @property
     def lag(self) -> int:
@@ -136,17 +144,17 @@ class Plan:
         if "vectors" in residencies:
             b = self.stages[0].bandwidth
             _require(len(self.stages) == 1, "vectors are in a stage of their own")
-            _require((self.pitch, self.top) == (3 * b, 2 * b), "vectors find columns 3 b apart")
+            _require(
+                self.layout(self.stages[0]) == (3 * b, 2 * b), "vectors find columns 3 b apart"
+            )
 
-    @property
-    def top(self) -> int:
-        """The diagonal's place in a column of the working storage; the vectors' way is aligned."""
-        return rounded(max((x.bandwidth + x.reflector for x in self.stages), default=1), 4)
-
-    @property
-    def pitch(self) -> int:
-        """Places of a column."""
-        return self.top + rounded(max((x.reflector for x in self.stages), default=1), 4)
+    def layout(self, stage: Stage) -> Layout:
+        """The working storage of a stage: the ring's, or one of all the others."""
+        if stage.residency == "ring":
+            return Layout(stage.ring.pitch, stage.bandwidth)
+        others = [x for x in self.stages if x.residency != "ring"]
+        top = rounded(max(x.bandwidth + x.reflector for x in others), 4)
+        return Layout(top + rounded(max(x.reflector for x in others), 4), top)
 
 
 def _require(holds: bool, what: str) -> None:

@@ -14,10 +14,15 @@ before but for the last row's last element, where that one is about to put the o
 leaves of a row or of a column. This number is the norm of what its reflector is made of, which lies
 in local memory: the sweep works it out for itself, in the time in which it waits for its own sums.
 
-Blocks of `B` columns come into the ring in bulk. What no later sweep of the pack changes leaves for
-global memory at once: all that the last sweep combines, and the row and the column that each sweep
-eliminates. Two sub-groups more follow the pack before and load, and publish how far this one is.
-Nobody waits for flags and fences beside them: what turn it is they are told in local memory.
+Blocks of `B` columns come into the ring in bulk, each one run of places. The ring holds the ``2 B``
+rows of a column that a block has at the time, and the next column begins four places further. So an
+element farther from the diagonal shares its place with one of a neighbouring column, and is zero
+whenever that one is not.
+
+What no later sweep of the pack changes leaves for global memory at once: all that the last sweep
+combines, and the row and the column that each sweep eliminates. Two sub-groups more follow the pack
+before and load, and publish how far this one is. Nobody waits for flags and fences beside them:
+what turn it is they are told in local memory.
 
 A pack begins `SWEEPS` columns after the one before, a column after the last sweep of that one. So
 what its block j holds is left when that sweep has made the right reflector of hop ``j + 1``: with
@@ -33,7 +38,7 @@ from portable import lang as kl
 from portable.lang.function import function
 from portable.lang.kernel import kernel
 from portable.linalg.band_kernels import FINISHED, publish, taken_pack
-from portable.linalg.band_tiles import Tile, TileShape, made, made_of, within
+from portable.linalg.band_tiles import Tile, TileShape, made, made_of
 
 __all__ = ["Ring", "ring_packs"]
 
@@ -53,15 +58,24 @@ class Ring:
         Sweeps of the pack.
     spare : int
         Blocks that are asked for before there is need to.
-    pitch, top : int
-        Places of a column in the working storage, and the diagonal's.
     """
 
     tile: TileShape
     sweeps: int
     spare: int
-    pitch: int
-    top: int
+
+    @property
+    def pitch(self) -> int:
+        """Places from a column to the next, of which its blocks take `2 B`.
+
+        One less is odd, so that neighbouring columns are in different banks.
+        """
+        return 2 * self.tile.order + 4
+
+    @property
+    def block(self) -> int:
+        """Places of a block's columns."""
+        return self.tile.order * self.pitch
 
     @property
     def slots(self) -> int:
@@ -76,8 +90,8 @@ class Ring:
     @property
     def elements(self) -> int:
         """Elements of local memory that a workgroup takes."""
-        b = self.tile.order
-        return 3 * b * b * self.slots + 2 * self.tile.vector * self.sweeps
+        ring = self.slots * self.block + self.tile.order
+        return ring + 2 * self.tile.vector * self.sweeps
 
     @property
     def items(self) -> int:
@@ -139,7 +153,7 @@ def ring_packs(w: Any, sync: Any, n: Any, *, RING: Ring) -> None:
     kl.static_assert(RING.tile.items == kl.sub_group_size(), "a block is a sub-group's")
     B, SWEEPS = RING.tile.order, RING.sweeps
     kind = kl.accumulator(w.dtype)
-    ring = kl.local(RING.slots * 3 * B * B, w.dtype)
+    ring = kl.local(RING.slots * RING.block + B, w.dtype)
     vectors = kl.local((2 * SWEEPS, RING.tile.vector), kind)
     arrived = kl.completion(RING.slots)
     progress = kl.local(2, kl.i32)
@@ -203,7 +217,7 @@ def hop_of(number: Any, sweep: Any, pack: Any, n: Any, works: Any, RING: Ring) -
     B = RING.tile.order
     row = pack.begin + sweep + number * B
     begun = works and number >= 0
-    first = (number % RING.slots * B + sweep) * 3 * B
+    first = B + (number % RING.slots * B + sweep) * RING.pitch
     active, after = begun and row <= n - 2, begun and row - B <= n - 2
     begins, leads = works and number == -1, sweep > 0 and row + B <= n - 1
     return Hop(number, sweep, row, first, active, after, begins, leads, row == n - 2)
@@ -223,21 +237,17 @@ def wait_for(progress: Any, what: int, least: Any) -> None:
 def load_block(memory: Any, sync: Any, pack: Any, block: Any, seen: Any, RING: Ring) -> Any:
     """Starts copying a block into its slot when the pack before has come far enough.
 
-    Column by column where the working storage has more places in each. Returns the progress of the
-    pack before, which was last `seen`.
+    Before the first slot stand rows of its columns that are above its block: zeros as yet. Returns
+    the progress of the pack before, which was last `seen`.
     """
     w, ring, arrived, _, progress = memory
-    B, PITCH, lane = RING.tile.order, RING.pitch, kl.sub_group_local_id()
-    found, slot, column = seen, block % RING.slots, pack.begin + block * B
+    B, found, slot = RING.tile.order, seen, block % RING.slots
+    source, above = (pack.begin + block * B) * RING.pitch, kl.where(slot == 0, B, 0)
     while found < block + 2:
         found = kl.atomic_load(sync, pack.number, order="acquire")
-    if PITCH == 3 * B:
-        if lane == 0:
-            kl.bulk_copy(ring, slot * 3 * B * B, w, column * PITCH, 3 * B * B, arrived[slot])
-    else:
-        for c in range(lane, B, RING.tile.items):
-            source = (column + c) * PITCH + RING.top - 2 * B
-            kl.bulk_copy(ring, (slot * B + c) * 3 * B, w, source, 3 * B, arrived[slot])
+    if kl.sub_group_local_id() == 0:
+        target, count = B + slot * RING.block - above, RING.block + above
+        kl.bulk_copy(ring, target, w, source - above, count, arrived[slot])
     kl.atomic_add(progress, _LOADED, 1, order="release", scope="workgroup")
     return found
 
@@ -254,13 +264,14 @@ def own_tile(kind: Any, SHAPE: TileShape) -> Any:
 
 
 @function
-def first_row(memory: Any, tile: Any, hop: Any, SHAPE: TileShape) -> None:
+def first_row(memory: Any, tile: Any, hop: Any, RING: Ring) -> None:
     """The row that a sweep eliminates, one above its first block, which lies in slot 0.
 
     The rows above it in its block are eliminated: zeros.
     """
-    ring, vectors = memory.ring, memory.vectors
+    ring, vectors, SHAPE = memory.ring, memory.vectors, RING.tile
     B, row = SHAPE.order, 2 * hop.sweep
+    first = hop.sweep * RING.pitch + 2 * B - 1
     left = kl.cast(0, vectors.dtype)
     if hop.leads:
         left = corner_of(vectors, hop, row - 2, row - 2, SHAPE)
@@ -269,7 +280,7 @@ def first_row(memory: Any, tile: Any, hop: Any, SHAPE: TileShape) -> None:
         c = tile.column(b, SHAPE)
         values[b] = left
         if not (hop.leads and c == B - 1):
-            values[b] = ring[(hop.sweep + c) * 3 * B + 2 * B - 1 - c]
+            values[b] = ring[first + c * (RING.pitch - 1)]
         tile.x[SHAPE.rows - 1, b] = kl.where(tile.down == SHAPE.down - 1, values[b], 0)
     tile.leave(values, vectors[row], SHAPE, False)
 
@@ -294,9 +305,9 @@ def right_reflectors(memory: Any, tile: Any, hop: Any, upper: Any, RING: Ring) -
             beta = tile.combine(vectors[row], None, SHAPE, False)
             tile.eliminate(beta, kl.where(hop.number == 0, B - 1, 0), SHAPE, False)
         if hop.after:
-            keep(memory, tile, hop, hop.number == 0, tile.down == 0, B, RING, False)
+            keep(memory, tile, hop, hop.number == 0, tile.down == 0, 0, RING, False)
     elif hop.active:
-        tile.fetch(memory.ring, hop.first, 2 * B, hop.leads, SHAPE)
+        tile.fetch(memory.ring, hop.first, B, hop.leads, RING)
         corner = corner_of(vectors, hop, row - 1, row, SHAPE)
         tile.combine(vectors[row], corner, SHAPE, False)
         tail = tile.leave(tile.x[:, 0], vectors[row + 1], SHAPE, True)
@@ -305,7 +316,7 @@ def right_reflectors(memory: Any, tile: Any, hop: Any, upper: Any, RING: Ring) -
             for a in kl.static_range(SHAPE.rows):
                 number = tile.row(a, SHAPE)
                 value = kl.where(number == 0, beta, 0)
-                memory.w[hop.row * RING.pitch + RING.top + number] = value
+                memory.w[hop.row * RING.pitch + B + number] = value
 
 
 @function
@@ -315,16 +326,16 @@ def left_reflectors(memory: Any, tile: Any, hop: Any, upper: Any, RING: Ring) ->
     B, column = SHAPE.order, 2 * hop.sweep + 1
     if hop.active:
         if upper:
-            above = within(hop.first + 3 * B * B, memory.ring)
-            tile.fetch(memory.ring, above, B, hop.leads, SHAPE)
+            above = tile.within(hop.first + RING.block, memory.ring, RING)
+            tile.fetch(memory.ring, above, 0, hop.leads, RING)
             corner = corner_of(vectors, hop, column - 3, column, SHAPE)
             tile.combine(vectors[column], corner, SHAPE, True)
             tile.leave(tile.x[0], vectors[column - 1], SHAPE, False)
         else:
             tile.eliminate(tile.combine(vectors[column], None, SHAPE, True), 0, SHAPE, True)
-            keep(memory, tile, hop, hop.ends, tile.across == 0, 2 * B, RING, True)
+            keep(memory, tile, hop, hop.ends, tile.across == 0, B, RING, True)
     if hop.begins and upper:
-        first_row(memory, tile, hop, SHAPE)
+        first_row(memory, tile, hop, RING)
 
 
 @function
@@ -338,8 +349,8 @@ def keep(
     """
     SHAPE, PITCH = RING.tile, RING.pitch
     if hop.sweep + 1 < RING.sweeps:
-        tile.keep(memory.ring, hop.first, place, SHAPE)
-    start = hop.row * PITCH + RING.top + place - 2 * SHAPE.order
+        tile.keep(memory.ring, hop.first, place, RING)
+    start = hop.row * PITCH + place
     last = hop.sweep + 1 == RING.sweeps
     if alone or last:
         for a in kl.static_range(SHAPE.rows):

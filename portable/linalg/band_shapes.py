@@ -161,7 +161,7 @@ def _in_ring(u: int, n: int, dtype: DType, capabilities: Capabilities) -> Stage 
         for sweeps in _RING_SWEEPS
         if items * sweeps <= _RING_ITEMS
     )
-    fitting = [x for x in found if x.ring(0, 0).elements <= room]
+    fitting = [x for x in found if x.ring.elements <= room]
     kind = dtype.register
     return min(fitting, key=lambda x: stage_time(x, n, True, kind, capabilities), default=None)
 
@@ -173,8 +173,8 @@ def _alone_on_a_unit(stage: Stage, room: int) -> Stage:
     times as long.
     """
     spares = [replace(stage, spare=spare) for spare in range(_RING_SPARE + 1)]
-    fitting = [x for x in spares if x.ring(0, 0).elements <= room] or [stage]
-    alone = (x for x in fitting[1:] if 2 * x.ring(0, 0).elements > room)
+    fitting = [x for x in spares if x.ring.elements <= room] or [stage]
+    alone = (x for x in fitting[1:] if 2 * x.ring.elements > room)
     return next(alone, fitting[-1])
 
 

@@ -1,8 +1,8 @@
 """Blocks of a band in the registers of a sub-group, and reflectors applied to them.
 
-A block of `B` rows and columns is dealt out to a grid of work-items: rows in turn, columns in runs,
-so that sums along a row or a column are a few additions and a few shuffles, and so that neighbours
-in local memory, where a column has ``3 B`` places, fall on different banks.
+A block of `B` rows and columns is dealt out to a grid of work-items: rows in turn, columns in runs
+of at most eight, so that sums along a row or a column are a few additions and a few shuffles, and
+so that neighbours in local memory fall on different banks.
 """
 
 from __future__ import annotations
@@ -15,8 +15,9 @@ from portable.lang.function import function
 from portable.linalg.householder import mirror, mirror_beside
 from portable.linalg.sums import add_up_neighbours
 
-__all__ = ["Tile", "TileShape", "made", "made_of", "tile_shape", "within"]
+__all__ = ["Tile", "TileShape", "made", "made_of", "tile_shape"]
 
+_RUN: Final = 8
 _GRIDS: Final = {1: (1, 1), 8: (4, 2), 16: (4, 4), 32: (8, 4), 64: (8, 8)}
 
 
@@ -43,8 +44,13 @@ class TileShape:
 
     @property
     def columns(self) -> int:
-        """Columns that it has a part of, side by side."""
+        """Columns that it has a part of, in runs."""
         return self.order // self.across
+
+    @property
+    def run(self) -> int:
+        """Columns side by side; eight of them are eight banks apart, or 24, whatever is odd."""
+        return _RUN if self.columns % _RUN == 0 else self.columns
 
     @property
     def items(self) -> int:
@@ -85,28 +91,41 @@ class Tile:
 
     def column(self, b: Any, SHAPE: Any) -> Any:
         """The column of the block that its `b`-th column is."""
-        return self.across * SHAPE.columns + b
+        return self.across * SHAPE.run + self.beyond_first(b, SHAPE)
+
+    @function
+    def beyond_first(self, b: int, SHAPE: Any) -> int:
+        """How far its column `b` is from its first."""
+        return b // SHAPE.run * SHAPE.run * SHAPE.across + b % SHAPE.run
 
     def has_corner(self, SHAPE: Any) -> Any:
         """Whether the last element of the last row is its own."""
         return self.down == SHAPE.down - 1 and self.across == SHAPE.across - 1
 
-    def place(self, ring: Any, first: Any, row: int, b: int, SHAPE: Any) -> Any:
-        """Where its column `b` begins in the ring.
+    @function
+    def within(self, place: Any, ring: Any, RING: Any) -> Any:
+        """A place of the ring that may be beyond its end, once round."""
+        return kl.where(place >= ring.shape[0], place - RING.slots * RING.block, place)
 
-        The block's column 0 begins at `first` there, its row 0 is at `row` of that. Columns beyond
-        the ring's end are at its beginning.
+    @function
+    def place(self, ring: Any, first: Any, row: int, b: int, RING: Any) -> Any:
+        """Where its column `b` begins in the ring; columns beyond the end are at the beginning.
+
+        The block's column 0 begins at `first`, what is fetched or kept of it `row` places further.
         """
-        STEP, c = 3 * SHAPE.order - 1, self.column(b, SHAPE)
-        begin = first + row + self.down + self.across * SHAPE.columns * STEP
-        beyond = first + (STEP + 1) * c >= ring.shape[0]
-        return kl.where(beyond, begin - ring.shape[0], begin) + b * STEP
+        STEP = RING.pitch - 1
+        begin = first + row + self.down + self.column(0, RING.tile) * STEP
+        beyond = first + RING.pitch * self.column(b, RING.tile) >= ring.shape[0]
+        begin = kl.where(beyond, begin - RING.slots * RING.block, begin)
+        return begin + self.beyond_first(b, RING.tile) * STEP
 
-    def fetch(self, ring: Any, first: Any, row: int, missing: Any, SHAPE: Any) -> None:
+    @function
+    def fetch(self, ring: Any, first: Any, row: int, missing: Any, RING: Any) -> None:
         """Loads a block, see `place`. Where its corner is `missing` it becomes zero."""
+        SHAPE = RING.tile
         lacks = missing and self.has_corner(SHAPE)
         for b in kl.static_range(SHAPE.columns):
-            at = self.place(ring, first, row, b, SHAPE)
+            at = self.place(ring, first, row, b, RING)
             for a in kl.static_range(SHAPE.rows):
                 if a + 1 == SHAPE.rows and b + 1 == SHAPE.columns:
                     self.x[a, b] = 0
@@ -115,10 +134,12 @@ class Tile:
                 else:
                     self.x[a, b] = ring[at + SHAPE.down * a]
 
-    def keep(self, ring: Any, first: Any, row: int, SHAPE: Any) -> None:
+    @function
+    def keep(self, ring: Any, first: Any, row: int, RING: Any) -> None:
         """Stores what `fetch` loads."""
+        SHAPE = RING.tile
         for b in kl.static_range(SHAPE.columns):
-            at = self.place(ring, first, row, b, SHAPE)
+            at = self.place(ring, first, row, b, RING)
             for a in kl.static_range(SHAPE.rows):
                 ring[at + SHAPE.down * a] = self.x[a, b]
 
@@ -215,9 +236,3 @@ def made(first: Any, tail: Any) -> Any:
     if first.dtype == kl.f32:
         return mirror_beside(first, tail)
     return mirror(first, tail)
-
-
-@function
-def within(place: Any, ring: Any) -> Any:
-    """A place of the ring that may be beyond its end, once round."""
-    return kl.where(place >= ring.shape[0], place - ring.shape[0], place)

@@ -39,6 +39,6 @@ def test_packs_wait_for_each_other_or_for_units() -> None:
 def test_one_pack_has_a_unit_to_itself() -> None:
     can = profiles.load("h200").capabilities
     for dtype in (dtypes.float32, dtypes.float64):
-        ring = plan_for(32, 8192, dtype, can).stages[-1].ring(0, 0)
+        ring = plan_for(32, 8192, dtype, can).stages[-1].ring
         room = max(can.local_memory, can.local_memory_opt_in)
         assert room / 2 < ring.elements * dtype.itemsize <= room
