@@ -47,6 +47,10 @@ class Stage:
         Steps between looks at the pack before, in vectors.
     spare : int
         Blocks that are asked for before there is need to, in the ring.
+    parts : int
+        Sub-groups that share a block, in the ring.
+    direct : bool
+        Whether the ring is in global memory, each block where it belongs.
 
     Raises
     ------
@@ -63,6 +67,8 @@ class Stage:
     sweeps: int = 1
     every: int = 1
     spare: int = 0
+    parts: int = 1
+    direct: bool = False
 
     def __post_init__(self) -> None:
         b, whole = self.bandwidth, self.reflector == self.bandwidth
@@ -77,16 +83,19 @@ class Stage:
                 _require(self.items == 1, "a work-item has a sweep to itself")
             case "ring":
                 _require(whole, "the ring leaves a bidiagonal matrix")
-                tile = tile_shape(b, self.items // 2)
-                _require(self.items % 2 == 0 and tile is not None, "a sweep has two sub-groups")
+                tile = tile_shape(b, self.items // (2 * self.parts), self.parts)
+                _require(
+                    self.items % (2 * self.parts) == 0 and tile is not None,
+                    "a sweep has two sub-groups",
+                )
                 _require(tile is None or tile.order == b, "blocks are whole parts of sub-groups")
 
     @property
     def ring(self) -> Ring:
         """What the kernel of the ring is told."""
-        tile = tile_shape(self.bandwidth, self.items // 2)
+        tile = tile_shape(self.bandwidth, self.items // (2 * self.parts), self.parts)
         assert tile is not None
-        return Ring(tile, self.sweeps, self.spare)
+        return Ring(tile, self.sweeps, self.spare, self.direct)
 
     def item_shape(self, layout: Layout) -> ItemShape:
         """What kernels of work-items are told, for a working storage laid out so."""

@@ -58,11 +58,14 @@ class Ring:
         Sweeps of the pack.
     spare : int
         Blocks that are asked for before there is need to.
+    direct : bool
+        Whether sweeps hand blocks on through global memory: there is no ring.
     """
 
     tile: TileShape
     sweeps: int
     spare: int
+    direct: bool = False
 
     @property
     def pitch(self) -> int:
@@ -90,13 +93,19 @@ class Ring:
     @property
     def elements(self) -> int:
         """Elements of local memory that a workgroup takes."""
-        ring = self.slots * self.block + self.tile.order
-        return ring + 2 * self.tile.vector * self.sweeps
+        ring = 0 if self.direct else self.slots * self.block + self.tile.order
+        together = self.tile.order * self.tile.together
+        return ring + 2 * self.sweeps * (self.tile.vector + together)
+
+    @property
+    def working(self) -> int:
+        """Sub-groups that make reflectors."""
+        return 2 * self.sweeps * self.tile.parts
 
     @property
     def items(self) -> int:
         """Work-items of the workgroup."""
-        return 2 * self.tile.items * (self.sweeps + 1)
+        return self.tile.items * (self.working + 2)
 
 
 class Pack(NamedTuple):
@@ -133,6 +142,7 @@ class Memory(NamedTuple):
     """Where blocks come from and go to, what reflectors are made of, and how far who is.
 
     That is the turn that reflectors have come to, and how many work-items have asked for blocks.
+    Without a ring, `w` stands in its place.
     """
 
     w: Any
@@ -150,12 +160,13 @@ def ring_packs(w: Any, sync: Any, n: Any, *, RING: Ring) -> None:
     pack begins at column ``1 + j B`` after its first row. It is needed in turn ``2 j - 1``, and
     read for the last time in turn ``2 j - 3 + 3 SWEEPS``, by the right reflector of that sweep.
     """
-    kl.static_assert(RING.tile.items == kl.sub_group_size(), "a block is a sub-group's")
-    B, SWEEPS = RING.tile.order, RING.sweeps
+    SHAPE, SWEEPS, WORKING = RING.tile, RING.sweeps, RING.working
+    kl.static_assert(SHAPE.items == kl.sub_group_size(), "a part of a block is a sub-group's")
     kind = kl.accumulator(w.dtype)
-    ring = kl.local(RING.slots * RING.block + B, w.dtype)
-    vectors = kl.local((2 * SWEEPS, RING.tile.vector), kind)
-    arrived = kl.completion(RING.slots)
+    ring = w if RING.direct else kl.local(RING.slots * RING.block + SHAPE.order, w.dtype)
+    vectors = kl.local((2 * SWEEPS, SHAPE.vector), kind)
+    together = kl.local((2 * SWEEPS, SHAPE.together, SHAPE.order), kind)
+    arrived = None if RING.direct else kl.completion(RING.slots)
     progress = kl.local(2, kl.i32)
     if kl.local_id(0) == 0:
         progress[_TURN], progress[_LOADED] = -2, 0
@@ -163,10 +174,10 @@ def ring_packs(w: Any, sync: Any, n: Any, *, RING: Ring) -> None:
     pack = pack_of(taken_pack(sync), n, RING)
 
     member = kl.sub_group_broadcast(kl.sub_group_id(), 0)
-    sweep, upper = kl.minimum(member // 2, SWEEPS - 1), member % 2 == 1
-    works = member < 2 * SWEEPS
-    tile = own_tile(kind, RING.tile)
-    loads, publishes = member == 2 * SWEEPS, member == 2 * SWEEPS + 1
+    team = kl.minimum(member // SHAPE.parts, 2 * SWEEPS - 1)
+    sweep, upper, works = team // 2, team % 2 == 1, member < WORKING
+    tile = own_tile(kind, member % SHAPE.parts, SHAPE)
+    loads, publishes = member == WORKING, member == WORKING + 1
     seen = kl.where(pack.number == 0, FINISHED, 0)
     if loads:
         for block in range(kl.minimum(RING.first, pack.blocks)):
@@ -176,16 +187,17 @@ def ring_packs(w: Any, sync: Any, n: Any, *, RING: Ring) -> None:
         if turn % 2 == 1 and needed < pack.blocks:
             if member == 0:
                 wait_for(progress, _LOADED, (needed + 1) * RING.tile.items)
-            slot, phase = needed % RING.slots, needed // RING.slots % 2
-            kl.bulk_wait(arrived[slot], phase, sub_groups=2 * SWEEPS)
+            begin_turn(arrived, needed, RING)
         else:
-            kl.barrier(sub_groups=2 * SWEEPS)
+            kl.barrier(sub_groups=WORKING)
         if member == 0:
             kl.atomic_store(progress, _TURN, turn, order="release", scope="workgroup")
         place = turn - _APART * sweep
         hop = hop_of(place // 2, sweep, pack, n, works, RING)
+        if SHAPE.parts > 1:
+            put_together(memory, tile, hop, upper, place % 2 == 0, together[team], RING)
         if place % 2 == 0:
-            right_reflectors(memory, tile, hop, upper, RING)
+            right_reflectors(memory, tile, hop, upper, together[team], RING)
         else:
             left_reflectors(memory, tile, hop, upper, RING)
         if (turn - SWEEPS) % 2 == 0:
@@ -203,6 +215,16 @@ def ring_packs(w: Any, sync: Any, n: Any, *, RING: Ring) -> None:
 
 
 @function
+def begin_turn(arrived: Any, needed: Any, RING: Ring) -> None:
+    """Those that work wait for each other and for a block."""
+    if RING.direct:
+        kl.barrier(sub_groups=RING.working)
+    else:
+        slot, phase = needed % RING.slots, needed // RING.slots % 2
+        kl.bulk_wait(arrived[slot], phase, sub_groups=RING.working)
+
+
+@function
 def pack_of(number: Any, n: Any, RING: Ring) -> Any:
     """A pack; in its last turn the last block above the diagonal leaves."""
     begin = number * RING.sweeps + 1
@@ -217,7 +239,9 @@ def hop_of(number: Any, sweep: Any, pack: Any, n: Any, works: Any, RING: Ring) -
     B = RING.tile.order
     row = pack.begin + sweep + number * B
     begun = works and number >= 0
-    first = B + (number % RING.slots * B + sweep) * RING.pitch
+    first = row * RING.pitch
+    if not RING.direct:
+        first = B + (number % RING.slots * B + sweep) * RING.pitch
     active, after = begun and row <= n - 2, begun and row - B <= n - 2
     begins, leads = works and number == -1, sweep > 0 and row + B <= n - 1
     return Hop(number, sweep, row, first, active, after, begins, leads, row == n - 2)
@@ -240,14 +264,15 @@ def load_block(memory: Any, sync: Any, pack: Any, block: Any, seen: Any, RING: R
     Before the first slot stand rows of its columns that are above its block: zeros as yet. Returns
     the progress of the pack before, which was last `seen`.
     """
-    w, ring, arrived, _, progress = memory
+    w, ring, arrived, progress = memory.w, memory.ring, memory.arrived, memory.progress
     B, found, slot = RING.tile.order, seen, block % RING.slots
     source, above = (pack.begin + block * B) * RING.pitch, kl.where(slot == 0, B, 0)
     while found < block + 2:
         found = kl.atomic_load(sync, pack.number, order="acquire")
-    if kl.sub_group_local_id() == 0:
+    if not RING.direct:
         target, count = B + slot * RING.block - above, RING.block + above
-        kl.bulk_copy(ring, target, w, source - above, count, arrived[slot])
+        if kl.sub_group_local_id() == 0:
+            kl.bulk_copy(ring, target, w, source - above, count, arrived[slot])
     kl.atomic_add(progress, _LOADED, 1, order="release", scope="workgroup")
     return found
 
@@ -256,11 +281,11 @@ def load_block(memory: Any, sync: Any, pack: Any, block: Any, seen: Any, RING: R
 
 
 @function
-def own_tile(kind: Any, SHAPE: TileShape) -> Any:
+def own_tile(kind: Any, part: Any, SHAPE: TileShape) -> Any:
     """A part of a block, zeros yet."""
     x = kl.private((SHAPE.rows, SHAPE.columns), kind, fill=0)
     own = kl.sub_group_local_id()
-    return Tile(x, own % SHAPE.down, own // SHAPE.down)
+    return Tile(x, own % SHAPE.down, own // SHAPE.down, part)
 
 
 @function
@@ -272,6 +297,8 @@ def first_row(memory: Any, tile: Any, hop: Any, RING: Ring) -> None:
     ring, vectors, SHAPE = memory.ring, memory.vectors, RING.tile
     B, row = SHAPE.order, 2 * hop.sweep
     first = hop.sweep * RING.pitch + 2 * B - 1
+    if RING.direct:
+        first = (hop.row + B) * RING.pitch + B - 1
     left = kl.cast(0, vectors.dtype)
     if hop.leads:
         left = corner_of(vectors, hop, row - 2, row - 2, SHAPE)
@@ -296,27 +323,54 @@ def corner_of(vectors: Any, hop: Any, other: Any, own: Any, SHAPE: TileShape) ->
 
 
 @function
-def right_reflectors(memory: Any, tile: Any, hop: Any, upper: Any, RING: Ring) -> None:
+def put_together(
+    memory: Any, tile: Any, hop: Any, upper: Any, right: Any, together: Any, RING: Ring
+) -> None:
+    """Products of rows that several sub-groups have parts of, before a right reflector."""
+    SHAPE = RING.tile
+    if right and hop.active:
+        if not upper:
+            tile.fetch(memory.ring, hop.first, SHAPE.order, hop.leads, RING)
+        tile.contribute(memory.vectors[2 * hop.sweep], together, SHAPE)
+    kl.barrier(sub_groups=RING.working)
+    if right and hop.active:
+        tile.put_together(together, SHAPE)
+    kl.barrier(sub_groups=RING.working)
+
+
+@function
+def right_reflectors(
+    memory: Any, tile: Any, hop: Any, upper: Any, together: Any, RING: Ring
+) -> None:
     """The right reflector of a hop, made of the sweep's row; leaves the column for the left one."""
     vectors, SHAPE = memory.vectors, RING.tile
     B, row = SHAPE.order, 2 * hop.sweep
     if upper:
         if hop.active:
-            beta = tile.combine(vectors[row], None, SHAPE, False)
+            beta = tile.combine(vectors[row], None, together, SHAPE, False)
             tile.eliminate(beta, kl.where(hop.number == 0, B - 1, 0), SHAPE, False)
         if hop.after:
             keep(memory, tile, hop, hop.number == 0, tile.down == 0, 0, RING, False)
     elif hop.active:
-        tile.fetch(memory.ring, hop.first, B, hop.leads, RING)
+        if SHAPE.parts == 1:
+            tile.fetch(memory.ring, hop.first, B, hop.leads, RING)
         corner = corner_of(vectors, hop, row - 1, row, SHAPE)
-        tile.combine(vectors[row], corner, SHAPE, False)
-        tail = tile.leave(tile.x[:, 0], vectors[row + 1], SHAPE, True)
-        if hop.sweep + 1 == RING.sweeps and tile.across == 0:
-            beta, _, _ = made(tile.x[0, 0], tail)
-            for a in kl.static_range(SHAPE.rows):
-                number = tile.row(a, SHAPE)
-                value = kl.where(number == 0, beta, 0)
-                memory.w[hop.row * RING.pitch + B + number] = value
+        tile.combine(vectors[row], corner, together, SHAPE, False)
+        if tile.part == 0:
+            leave_column(memory, tile, hop, RING)
+
+
+@function
+def leave_column(memory: Any, tile: Any, hop: Any, RING: Ring) -> None:
+    """Leaves the first column for the left reflector; of the last sweep also what that leaves."""
+    SHAPE = RING.tile
+    tail = tile.leave(tile.x[:, 0], memory.vectors[2 * hop.sweep + 1], SHAPE, True)
+    if hop.sweep + 1 == RING.sweeps and tile.across == 0:
+        beta, _, _ = made(tile.x[0, 0], tail)
+        for a in kl.static_range(SHAPE.rows):
+            number = tile.row(a, SHAPE)
+            value = kl.where(number == 0, beta, 0)
+            memory.w[hop.row * RING.pitch + SHAPE.order + number] = value
 
 
 @function
@@ -329,11 +383,12 @@ def left_reflectors(memory: Any, tile: Any, hop: Any, upper: Any, RING: Ring) ->
             above = tile.within(hop.first + RING.block, memory.ring, RING)
             tile.fetch(memory.ring, above, 0, hop.leads, RING)
             corner = corner_of(vectors, hop, column - 3, column, SHAPE)
-            tile.combine(vectors[column], corner, SHAPE, True)
+            tile.combine(vectors[column], corner, None, SHAPE, True)
             tile.leave(tile.x[0], vectors[column - 1], SHAPE, False)
         else:
-            tile.eliminate(tile.combine(vectors[column], None, SHAPE, True), 0, SHAPE, True)
-            keep(memory, tile, hop, hop.ends, tile.across == 0, B, RING, True)
+            beta = tile.combine(vectors[column], None, None, SHAPE, True)
+            tile.eliminate(beta, 0, SHAPE, True)
+            keep(memory, tile, hop, hop.ends, tile.has_first_column, B, RING, True)
     if hop.begins and upper:
         first_row(memory, tile, hop, RING)
 
@@ -352,13 +407,13 @@ def keep(
         tile.keep(memory.ring, hop.first, place, RING)
     start = hop.row * PITCH + place
     last = hop.sweep + 1 == RING.sweeps
-    if alone or last:
+    if last or (alone and not RING.direct):
         for a in kl.static_range(SHAPE.rows):
             for b in kl.static_range(SHAPE.columns):
                 at = start + tile.row(a, SHAPE) + tile.column(b, SHAPE) * (PITCH - 1)
-                if not (TURNED and b == 0) or not (last and tile.across == 0):
+                if not (TURNED and b == 0) or not (last and tile.has_first_column):
                     memory.w[at] = tile.x[a, b]
-    elif edge:
+    elif edge and not RING.direct:
         for a in kl.static_range(SHAPE.rows if TURNED else 1):
             for b in kl.static_range(1 if TURNED else SHAPE.columns):
                 at = start + tile.row(a, SHAPE) + tile.column(b, SHAPE) * (PITCH - 1)

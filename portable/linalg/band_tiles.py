@@ -30,12 +30,15 @@ class TileShape:
     order : int
         Rows and columns of the block, a multiple of both extents of the grid.
     down, across : int
-        The grid: work-items that share a column, and a row.
+        The grid of a sub-group: work-items that share a column, and a row.
+    parts : int
+        Sub-groups that have a part of the columns each.
     """
 
     order: int
     down: int
     across: int
+    parts: int = 1
 
     @property
     def rows(self) -> int:
@@ -45,7 +48,7 @@ class TileShape:
     @property
     def columns(self) -> int:
         """Columns that it has a part of, in runs."""
-        return self.order // self.across
+        return self.order // (self.across * self.parts)
 
     @property
     def run(self) -> int:
@@ -54,36 +57,48 @@ class TileShape:
 
     @property
     def items(self) -> int:
-        """Work-items of the grid, a sub-group."""
+        """Work-items of a grid, a sub-group."""
         return self.down * self.across
 
     @property
     def vector(self) -> int:
-        """Places of what a reflector is made of: its numbers, and its tail at place `order`."""
-        return self.order + 4
+        """Places of what a reflector is made of: its numbers, and from `order` on its tail's parts."""
+        return self.order + max(4, self.parts)
+
+    @property
+    def together(self) -> int:
+        """Rows of numbers in which several parts put products together: each one's, sums, firsts."""
+        return self.parts + 2 if self.parts > 1 else 1
 
 
-def tile_shape(b: int, sub_group_size: int) -> TileShape | None:
+def tile_shape(b: int, sub_group_size: int, parts: int = 1) -> TileShape | None:
     """The shape for blocks of at least `b` rows and columns; None if no grid has so many items."""
     if sub_group_size not in _GRIDS:
         return None
     down, across = _GRIDS[sub_group_size]
-    widest = max(down, across)
-    return TileShape(-(-b // widest) * widest, down, across)
+    widest = max(down, across * parts)
+    return TileShape(-(-b // widest) * widest, down, across, parts)
 
 
 @dataclass(frozen=True)
 class Tile:
-    """A work-item's part of a block, and its place in the grid."""
+    """A work-item's part of a block, its place in the grid, and its sub-group's number."""
 
     x: Any
     down: Any
     across: Any
+    part: Any
 
     @property
     def first(self) -> Any:
         """Whether the first element of the block is its own."""
-        return self.down == 0 and self.across == 0
+        return self.down == 0 and self.has_first_column
+
+    @property
+    @function
+    def has_first_column(self) -> Any:
+        """Whether a part of the first column is its own, as column 0."""
+        return self.across == 0 and self.part == 0
 
     def row(self, a: Any, SHAPE: Any) -> Any:
         """The row of the block that its `a`-th row is."""
@@ -91,7 +106,8 @@ class Tile:
 
     def column(self, b: Any, SHAPE: Any) -> Any:
         """The column of the block that its `b`-th column is."""
-        return self.across * SHAPE.run + self.beyond_first(b, SHAPE)
+        first = self.part * (SHAPE.columns * SHAPE.across) + self.across * SHAPE.run
+        return first + self.beyond_first(b, SHAPE)
 
     @function
     def beyond_first(self, b: int, SHAPE: Any) -> int:
@@ -100,11 +116,14 @@ class Tile:
 
     def has_corner(self, SHAPE: Any) -> Any:
         """Whether the last element of the last row is its own."""
-        return self.down == SHAPE.down - 1 and self.across == SHAPE.across - 1
+        last = self.across == SHAPE.across - 1 and self.part == SHAPE.parts - 1
+        return self.down == SHAPE.down - 1 and last
 
     @function
     def within(self, place: Any, ring: Any, RING: Any) -> Any:
         """A place of the ring that may be beyond its end, once round."""
+        if RING.direct:
+            return place
         return kl.where(place >= ring.shape[0], place - RING.slots * RING.block, place)
 
     @function
@@ -115,8 +134,9 @@ class Tile:
         """
         STEP = RING.pitch - 1
         begin = first + row + self.down + self.column(0, RING.tile) * STEP
-        beyond = first + RING.pitch * self.column(b, RING.tile) >= ring.shape[0]
-        begin = kl.where(beyond, begin - RING.slots * RING.block, begin)
+        if not RING.direct:
+            beyond = first + RING.pitch * self.column(b, RING.tile) >= ring.shape[0]
+            begin = kl.where(beyond, begin - RING.slots * RING.block, begin)
         return begin + self.beyond_first(b, RING.tile) * STEP
 
     @function
@@ -143,25 +163,23 @@ class Tile:
             for a in kl.static_range(SHAPE.rows):
                 ring[at + SHAPE.down * a] = self.x[a, b]
 
-    def combine(self, v: Any, corner: Any, SHAPE: Any, TURNED: bool) -> Any:
+    @function
+    def combine(self, v: Any, corner: Any, together: Any, SHAPE: Any, TURNED: bool) -> Any:
         """Applies the reflector made of `v` to the rows of the block, or `TURNED` to its columns.
 
         The products go on beside a root and a division: what the first number of `v` and the
-        `corner`, a value to be put in, give is added to them. Returns beta.
+        `corner`, a value to be put in, give is added to them. Sub-groups that share rows have put
+        the products `together` before. Returns beta.
         """
         lines, (has_first, has_last) = self.lines(TURNED), self.ends(SHAPE, TURNED)
-        own, sums = kl.private(lines.shape[1], v.dtype), kl.private(lines.shape[0], v.dtype)
+        own, sums = self.numbers(v, SHAPE, TURNED), kl.private(lines.shape[0], v.dtype)
         firsts = kl.private(sums.shape[0], v.dtype)
-        for i in kl.static_range(own.shape[0]):
-            own[i] = v[self.number(i, SHAPE, TURNED)]
-        own[0] = kl.where(has_first, 0, own[0])
-        for line in kl.static_range(sums.shape[0]):
-            sums[line] = 0
-            for i in kl.static_range(own.shape[0] - 1, -1, -1):
-                sums[line] += own[i] * lines[line, i]
-            source = self.across * SHAPE.down if TURNED else self.down
-            firsts[line] = kl.sub_group_shuffle(lines[line, 0], source)
-        self.add_up(sums, SHAPE, TURNED)
+        if SHAPE.parts > 1 and not TURNED:
+            for line in kl.static_range(sums.shape[0]):
+                sums[line] = together[SHAPE.parts, self.row(line, SHAPE)]
+                firsts[line] = together[SHAPE.parts + 1, self.row(line, SHAPE)]
+        else:
+            self.multiply(own, sums, firsts, SHAPE, TURNED)
         beta, head, scale = made_of(v, SHAPE)
         own[0] = kl.where(has_first, head, own[0])
         if corner is not None:
@@ -174,6 +192,54 @@ class Tile:
                 lines[line, i] -= share * own[i]
         return beta
 
+    @function
+    def numbers(self, v: Any, SHAPE: Any, TURNED: bool) -> Any:
+        """Its numbers of a reflector's vector, zero for the first one."""
+        has_first, _ = self.ends(SHAPE, TURNED)
+        own = kl.private(SHAPE.rows if TURNED else SHAPE.columns, v.dtype)
+        for i in kl.static_range(own.shape[0]):
+            own[i] = v[self.number(i, SHAPE, TURNED)]
+        own[0] = kl.where(has_first, 0, own[0])
+        return own
+
+    @function
+    def multiply(self, own: Any, sums: Any, firsts: Any, SHAPE: Any, TURNED: bool) -> None:
+        """The products of rows or columns with a vector, as far as the sub-group has them.
+
+        Also their first numbers, or those of the sub-group's part.
+        """
+        lines = self.lines(TURNED)
+        for line in kl.static_range(sums.shape[0]):
+            sums[line] = 0
+            for i in kl.static_range(own.shape[0] - 1, -1, -1):
+                sums[line] += own[i] * lines[line, i]
+            source = self.across * SHAPE.down if TURNED else self.down
+            firsts[line] = kl.sub_group_shuffle(lines[line, 0], source)
+        self.add_up(sums, SHAPE, TURNED)
+
+    @function
+    def contribute(self, v: Any, together: Any, SHAPE: Any) -> None:
+        """Leaves the products of its sub-group's part of the rows, and the first column."""
+        own, sums = self.numbers(v, SHAPE, False), kl.private(SHAPE.rows, v.dtype)
+        firsts = kl.private(sums.shape[0], v.dtype)
+        self.multiply(own, sums, firsts, SHAPE, False)
+        if self.across == 0:
+            for line in kl.static_range(sums.shape[0]):
+                together[self.part, self.row(line, SHAPE)] = sums[line]
+                if self.part == 0:
+                    together[SHAPE.parts + 1, self.row(line, SHAPE)] = firsts[line]
+
+    @function
+    def put_together(self, together: Any, SHAPE: Any) -> None:
+        """Sums what the parts have left."""
+        own = self.part * SHAPE.items + kl.sub_group_local_id()
+        for row in range(own, SHAPE.order, SHAPE.items * SHAPE.parts):
+            total = together[0, row]
+            for part in kl.static_range(1, SHAPE.parts):
+                total += together[part, row]
+            together[SHAPE.parts, row] = total
+
+    @function
     def eliminate(self, beta: Any, pivot: Any, SHAPE: Any, TURNED: bool) -> None:
         """Makes a row, the first or the last, or the first column what a reflector makes of it."""
         lines, (has_first, _) = self.lines(TURNED), self.ends(SHAPE, TURNED)
@@ -197,8 +263,10 @@ class Tile:
         if self.across == 0 if TURNED else self.down == 0:
             for i in kl.static_range(values.shape[0]):
                 vector[self.number(i, SHAPE, TURNED)] = values[i]
-            if has_first:
-                vector[SHAPE.order] = tail[0]
+            if self.down == 0 and self.across == 0:
+                vector[SHAPE.order + self.part] = tail[0]
+                for part in kl.static_range(1, SHAPE.parts if TURNED else 1):
+                    vector[SHAPE.order + part] = 0
         return tail[0]
 
     def lines(self, TURNED: bool) -> Any:
@@ -212,8 +280,9 @@ class Tile:
     def ends(self, SHAPE: Any, TURNED: bool) -> Any:
         """Whether it has the first elements of its rows (columns), and the last row (column)."""
         if TURNED:
-            return self.down == 0, self.across == SHAPE.across - 1
-        return self.across == 0, self.down == SHAPE.down - 1
+            last = self.across == SHAPE.across - 1 and self.part == SHAPE.parts - 1
+            return self.down == 0, last
+        return self.has_first_column, self.down == SHAPE.down - 1
 
     def add_up(self, sums: Any, SHAPE: Any, TURNED: bool) -> None:
         """Sums over those who share a row, or `TURNED` a column."""
@@ -226,8 +295,11 @@ class Tile:
 
 @function
 def made_of(v: Any, SHAPE: Any) -> Any:
-    """The reflector that is made of a vector and the tail that stands behind it."""
-    return made(v[0], v[SHAPE.order])
+    """The reflector that is made of a vector and the parts of the tail that stand behind it."""
+    tail = v[SHAPE.order]
+    for part in kl.static_range(1, SHAPE.parts):
+        tail += v[SHAPE.order + part]
+    return made(v[0], tail)
 
 
 @function
