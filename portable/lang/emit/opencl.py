@@ -95,6 +95,37 @@ def _intels_workgroup(kernel: Kernel, capabilities: Capabilities, features: froz
     return text
 
 
+_SHUFFLE: Final = """\
+static inline __attribute__((always_inline, overloadable)) {T} pt_shuffle({T} x, int from, uint who)
+{{
+    {bits} found;
+    __asm__ volatile("{words}" : "={c}"(found) : "{c}"(as_{bits}(x)), "r"(from), "r"(who));
+    return as_{T}(found);
+}}"""
+_SHUFFLES: Final = {
+    ("int", "uint", "float"): ("uint", "r", "shfl.sync.idx.b32 %0, %1, %2, 31, %3;"),
+    ("long", "ulong", "double"): (
+        "ulong",
+        "l",
+        (
+            "{ .reg .b32 low, high; mov.b64 {low, high}, %1; "
+            "shfl.sync.idx.b32 low, low, %2, 31, %3; shfl.sync.idx.b32 high, high, %2, 31, %3; "
+            "mov.b64 %0, {low, high}; }"
+        ),
+    ),
+}
+
+
+def _nvidias_preludes(
+    kernel: Kernel, capabilities: Capabilities, features: frozenset[str]
+) -> list[str]:
+    lines = _preludes(kernel, capabilities, features - {"sub_groups"})
+    if "sub_groups" in features:
+        for names, (bits, letter, words) in _SHUFFLES.items():
+            lines += [_SHUFFLE.format(T=x, bits=bits, c=letter, words=words) for x in names]
+    return lines
+
+
 def _varied(dialect: Dialect, capabilities: Capabilities) -> Dialect:
     """OpenCL C as a vendor's compiler has it, and as compilers for processors do: all are Clang."""
     dialect = replace(dialect, clang=capabilities.kind == "cpu")
@@ -102,10 +133,19 @@ def _varied(dialect: Dialect, capabilities: Capabilities) -> Dialect:
         return replace(dialect, workgroup=_intels_workgroup)
     if capabilities.vendor != "nvidia":
         return dialect
-    # NVIDIA's OpenCL C has no orders across workgroups; its assembler has.
+    # NVIDIA's OpenCL C has no orders across workgroups, no shuffles and no barriers of some
+    # work-items; its assembler has.
     ordered = capabilities.memory_orders == "acq_rel"
     atomics = PTX_ATOMICS if ordered else dialect.atomics
-    return replace(dialect, atomics=atomics, clock=PTX_CLOCK)
+    first = _assembled(INSTRUCTIONS["barrier.first"])
+    return replace(
+        dialect,
+        atomics=atomics,
+        clock=PTX_CLOCK,
+        preludes=_nvidias_preludes,
+        sub_groups={"shuffle": "pt_shuffle({0}, {1}, 0xffffffffu >> (32u - {active}))"},
+        instructions=dialect.instructions | {"barrier.first": first},
+    )
 
 
 def _flags(options: Options, capabilities: Capabilities) -> tuple[str, ...]:
@@ -121,6 +161,10 @@ _PREFETCH: Final = {"prefetch": Asm("__builtin_prefetch((const void *){a0}, 0, 2
 """Into the second level of a processor's caches; drivers for these are made of Clang."""
 
 
+def _assembled(spelled: Asm) -> Asm:
+    return Asm(re.sub(r"\basm\b", _ASM, spelled.text))
+
+
 def _instructions() -> dict[str, Asm]:
     """What NVIDIA's OpenCL assembles, all of PTX for architectures without a suffix; and Clang.
 
@@ -128,7 +172,7 @@ def _instructions() -> dict[str, Asm]:
     """
     hopper = ("wgmma.", "mbarrier.", "bulk.", "barrier.")
     return _PREFETCH | {
-        name: Asm(re.sub(r"\basm\b", _ASM, spelled.text))
+        name: _assembled(spelled)
         for name, spelled in INSTRUCTIONS.items()
         if not name.startswith(hopper)
     }
