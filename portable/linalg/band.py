@@ -203,7 +203,7 @@ def _run_packs(work: Any, sync: Any, n: int, stage: Stage, layout: Layout) -> No
             vector_packs[packs, 1](work, sync, n, B=b, **vectors, **ahead)
         case "items":
             item_packs[packs, items](work, sync, n, b, SHAPE=stage.item_shape(layout))
-        case "ring":
+        case "ring" | "direct":
             ring_packs[packs, stage.ring.items](work, sync, n, RING=stage.ring)
 
 

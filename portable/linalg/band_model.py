@@ -116,13 +116,13 @@ def _step(stage: Stage, rates: Rates) -> float:
 def _apart(stage: Stage) -> float:
     """Steps by which a pack trails the one before: what its sweeps take, and what follows at once.
 
-    In the ring a step is two turns, and sweeps are three turns apart. The first sweep of a pack
+    With blocks a step is two turns, and sweeps are three turns apart. The first sweep of a pack
     waits for a whole block that the last one of the pack before is done with, a turn later.
     """
     match stage.residency:
         case "vectors":
             return stage.lag * stage.sweeps + 2 * stage.every
-        case "ring":
+        case "ring" | "direct":
             return 1.5 * stage.sweeps + 0.5
         case _:
             return stage.lag * stage.sweeps + 1

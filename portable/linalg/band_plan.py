@@ -32,9 +32,10 @@ class Stage:
     reflector : int
         The length of reflectors; one less superdiagonals go. At most `bandwidth`, and exactly that
         where the band becomes bidiagonal.
-    residency : {"vectors", "items", "ring"}
+    residency : {"vectors", "items", "ring", "direct"}
         Where the band is worked on: by a work-item alone in `lanes` wide vectors; by work-items
-        side by side, in global memory; or by them in local memory.
+        side by side, in global memory; or by sub-groups with blocks in registers, which they hand
+        on through local memory or, direct, through global memory.
     lanes : int
         Rows of a vector.
     rows : int
@@ -48,9 +49,7 @@ class Stage:
     spare : int
         Blocks that are asked for before there is need to, in the ring.
     parts : int
-        Sub-groups that share a block, in the ring.
-    direct : bool
-        Whether the ring is in global memory, each block where it belongs.
+        Sub-groups that share a block.
 
     Raises
     ------
@@ -60,7 +59,7 @@ class Stage:
 
     bandwidth: int
     reflector: int
-    residency: Literal["vectors", "items", "ring"]
+    residency: Literal["vectors", "items", "ring", "direct"]
     lanes: int = 1
     rows: int = 1
     items: int = 1
@@ -68,7 +67,6 @@ class Stage:
     every: int = 1
     spare: int = 0
     parts: int = 1
-    direct: bool = False
 
     def __post_init__(self) -> None:
         b, whole = self.bandwidth, self.reflector == self.bandwidth
@@ -81,12 +79,12 @@ class Stage:
                 _require(b % self.lanes == 0, "reflectors are whole vectors")
                 _require(b % (self.lanes * self.rows) == 0, "rows go in whole parts")
                 _require(self.items == 1, "a work-item has a sweep to itself")
-            case "ring":
-                _require(whole, "the ring leaves a bidiagonal matrix")
+            case "ring" | "direct":
+                _require(whole, "blocks leave a bidiagonal matrix")
                 tile = tile_shape(b, self.items // (2 * self.parts), self.parts)
                 _require(
                     self.items % (2 * self.parts) == 0 and tile is not None,
-                    "a sweep has two sub-groups",
+                    "a sweep has two blocks",
                 )
                 _require(tile is None or tile.order == b, "blocks are whole parts of sub-groups")
 
@@ -95,7 +93,12 @@ class Stage:
         """What the kernel of the ring is told."""
         tile = tile_shape(self.bandwidth, self.items // (2 * self.parts), self.parts)
         assert tile is not None
-        return Ring(tile, self.sweeps, self.spare, self.direct)
+        return Ring(tile, self.sweeps, self.spare, self.residency == "direct")
+
+    @property
+    def in_blocks(self) -> bool:
+        """Whether sub-groups work on blocks."""
+        return self.residency in ("ring", "direct")
 
     def item_shape(self, layout: Layout) -> ItemShape:
         """What kernels of work-items are told, for a working storage laid out so."""
@@ -148,8 +151,8 @@ class Plan:
         if self.stages:
             last = self.stages[-1]
             _require(last.reflector == last.bandwidth, "the last stage leaves a bidiagonal matrix")
-        if "ring" in residencies:
-            _require(self.persistent, "in the ring, workgroups wait for each other")
+        if any(stage.in_blocks for stage in self.stages):
+            _require(self.persistent, "those with blocks wait for each other")
         if "vectors" in residencies:
             b = self.stages[0].bandwidth
             _require(len(self.stages) == 1, "vectors are in a stage of their own")
@@ -158,10 +161,10 @@ class Plan:
             )
 
     def layout(self, stage: Stage) -> Layout:
-        """The working storage of a stage: the ring's, or one of all the others."""
-        if stage.residency == "ring":
+        """The working storage of a stage: that of blocks, or one of all the others."""
+        if stage.in_blocks:
             return Layout(stage.ring.pitch, stage.bandwidth)
-        others = [x for x in self.stages if x.residency != "ring"]
+        others = [x for x in self.stages if not x.in_blocks]
         top = rounded(max(x.bandwidth + x.reflector for x in others), 4)
         return Layout(top + rounded(max(x.reflector for x in others), 4), top)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 from functools import lru_cache
 from typing import Final
@@ -32,14 +33,18 @@ _STEP: Final = 32
 _NARROW: Final = 32
 """Superdiagonals that go at once in the last stage, where more do not fit into a ring."""
 
-_RING_WIDTHS: Final = (64, 48, 32)
-"""Superdiagonals that a ring may begin with."""
+_BLOCK_WIDTHS: Final = (128, 64, 48, 32)
+"""Superdiagonals that blocks may have."""
 
-_BLOCK: Final = 512
-"""Bytes of a block that a work-item has in registers, at most."""
+_OF_RING: Final = 288
+_OF_DIRECT: Final = 512
+"""Bytes of a block that a work-item has in registers, at most. Twice as many were as fast in a ring
+on an H200 while few packs were under way, and took a third longer when each unit had one."""
 
 _RING_ITEMS: Final = 256
 _RING_SPARE: Final = 8
+_RING_PARTS: Final = (1, 2)
+_DIRECT_PARTS: Final = 4
 _RING_SWEEPS: Final = (8, 4, 2)
 """Odd numbers of sweeps share an H200's four schedulers unevenly: three take longer than two."""
 
@@ -66,8 +71,8 @@ def plan_for(u: int, n: int, dtype: DType, capabilities: Capabilities) -> Plan:
     if capabilities.lone_work_items:
         return Plan((_in_vectors(u, n, dtype, capabilities),), persistent, dtype.register)
     stages = _stages(u, n, dtype, capabilities, persistent)
-    ring = stages[-1].residency == "ring"
-    return Plan(stages, persistent, dtype.register if ring else dtype)
+    kind = dtype.register if stages[-1].in_blocks else dtype
+    return Plan(stages, persistent, kind)
 
 
 def predicted_time(n: int, u: int, dtype: DType, capabilities: Capabilities) -> float:
@@ -118,15 +123,15 @@ def _stages(
             narrower = max(narrow, wide - _STEP)
             steps.append(_by_items(wide, wide - narrower + 1, dtype, capabilities, persistent))
             wide = narrower
-        ring = _in_ring(wide, n, dtype, capabilities) if persistent else None
-        return (*steps, ring or _by_items(wide, wide, dtype, capabilities, persistent))
+        blocks = _in_blocks(wide, n, dtype, capabilities) if persistent else None
+        return (*steps, blocks or _by_items(wide, wide, dtype, capabilities, persistent))
 
     def time(found: tuple[Stage, ...]) -> float:
         kind = dtype.register
         return sum(stage_time(x, n, persistent, kind, capabilities) for x in found)
 
-    rings = [b for b in _RING_WIDTHS if persistent and _in_ring(b, n, dtype, capabilities)]
-    return min((stages(b) for b in rings or (_NARROW,)), key=time)
+    widths = [b for b in _BLOCK_WIDTHS if persistent and _in_blocks(b, n, dtype, capabilities)]
+    return min((stages(b) for b in widths or (_NARROW,)), key=time)
 
 
 def _by_items(
@@ -144,26 +149,39 @@ def _by_items(
     return Stage(b, reflector, "items", items=items, sweeps=max(1, fitting) if persistent else 1)
 
 
-def _in_ring(u: int, n: int, dtype: DType, capabilities: Capabilities) -> Stage | None:
-    """The ring of those that fit which the model finds fastest, if any.
+def _in_blocks(u: int, n: int, dtype: DType, capabilities: Capabilities) -> Stage | None:
+    """The ring, or the stage without one, that the model finds fastest of those that fit, if any.
 
-    Only bulk copies make it worth its while.
+    Only bulk copies and barriers of some sub-groups make blocks worth their while.
     """
-    tile = tile_shape(u, capabilities.sub_group_size)
-    if "bulk" not in capabilities.async_copy or tile is None:
+    if "bulk" not in capabilities.async_copy:
         return None
-    b, items = tile.order, 2 * tile.items
-    if tile.rows * tile.columns * dtype.register.itemsize > _BLOCK:
-        return None
-    room = _local_memory(capabilities) // dtype.register.itemsize - 256
-    found = (
-        _alone_on_a_unit(Stage(b, b, "ring", items=items, sweeps=sweeps), room)
-        for sweeps in _RING_SWEEPS
-        if items * sweeps <= _RING_ITEMS
-    )
-    fitting = [x for x in found if x.ring.elements <= room]
     kind = dtype.register
+    room = _local_memory(capabilities) // kind.itemsize - 256
+    found = [*_rings(u, kind, capabilities, room), *_direct(u, kind, capabilities)]
+    fitting = [x for x in found if x.ring.elements <= room]
     return min(fitting, key=lambda x: stage_time(x, n, True, kind, capabilities), default=None)
+
+
+def _rings(u: int, kind: DType, capabilities: Capabilities, room: int) -> Iterator[Stage]:
+    """Rings of as few sub-groups a block as have registers for it."""
+    for parts in _RING_PARTS:
+        tile = tile_shape(u, capabilities.sub_group_size, parts)
+        if tile is not None and tile.rows * tile.columns * kind.itemsize <= _OF_RING:
+            b, items = tile.order, 2 * parts * tile.items
+            for sweeps in _RING_SWEEPS:
+                if items * sweeps <= _RING_ITEMS:
+                    stage = Stage(b, b, "ring", items=items, sweeps=sweeps, parts=parts)
+                    yield _alone_on_a_unit(stage, room)
+            return
+
+
+def _direct(u: int, kind: DType, capabilities: Capabilities) -> Iterator[Stage]:
+    """A sweep for each pack: blocks that are too large for local memory."""
+    tile = tile_shape(u, capabilities.sub_group_size, _DIRECT_PARTS)
+    if tile is not None and tile.rows * tile.columns * kind.itemsize <= _OF_DIRECT:
+        b, items = tile.order, 2 * _DIRECT_PARTS * tile.items
+        yield Stage(b, b, "direct", items=items, spare=_RING_SPARE, parts=_DIRECT_PARTS)
 
 
 def _alone_on_a_unit(stage: Stage, room: int) -> Stage:

@@ -62,12 +62,12 @@ class TileShape:
 
     @property
     def vector(self) -> int:
-        """Places of what a reflector is made of: its numbers, and from `order` on its tail's parts."""
+        """Places of what a reflector is made of: its numbers, then the parts of its tail."""
         return self.order + max(4, self.parts)
 
     @property
     def together(self) -> int:
-        """Rows of numbers in which several parts put products together: each one's, sums, firsts."""
+        """Lines in which parts put products together: one of each, sums, first numbers."""
         return self.parts + 2 if self.parts > 1 else 1
 
 
@@ -110,7 +110,7 @@ class Tile:
         return first + self.beyond_first(b, SHAPE)
 
     @function
-    def beyond_first(self, b: int, SHAPE: Any) -> int:
+    def beyond_first(self, b: int, SHAPE: Any) -> Any:
         """How far its column `b` is from its first."""
         return b // SHAPE.run * SHAPE.run * SHAPE.across + b % SHAPE.run
 

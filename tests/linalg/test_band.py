@@ -126,7 +126,10 @@ def test_half_precision_neither_overflows_nor_vanishes(device: Device, scale: fl
 
 def stages(name: str, device: Device) -> tuple[Stage, ...]:
     """Bands of five superdiagonals in a residency."""
-    blocks = {"residency": "ring", "items": 2 * device.capabilities.sub_group_size}
+    blocks: dict[str, Any] = {
+        "residency": "ring",
+        "items": 2 * device.capabilities.sub_group_size,
+    }
     found = {
         "vectors": [Stage(8, 8, "vectors", lanes=4, rows=2, sweeps=3, every=2)],
         "items": [Stage(5, 5, "items", items=12, sweeps=2)],
@@ -134,6 +137,9 @@ def stages(name: str, device: Device) -> tuple[Stage, ...]:
         "steps": [Stage(5, 3, "items", items=8, sweeps=3), Stage(3, 3, "items", items=8, sweeps=2)],
         "ring": [Stage(8, 8, sweeps=2, **blocks)],
         "ring of one": [Stage(8, 8, **blocks)],
+        "ring of halves": [Stage(8, 8, "ring", items=2 * blocks["items"], sweeps=2, parts=2)],
+        "direct": [Stage(8, 8, "direct", items=2 * blocks["items"], parts=2)],
+        "direct and side by side": [Stage(8, 8, "direct", items=blocks["items"], sweeps=2)],
         "steps and ring": [
             Stage(12, 5, "items", items=8, sweeps=2),
             Stage(8, 8, sweeps=3, **blocks),
@@ -142,7 +148,10 @@ def stages(name: str, device: Device) -> tuple[Stage, ...]:
     return tuple(found[name])
 
 
-NAMES = ["vectors", "items", "items in turn", "steps", "ring", "ring of one", "steps and ring"]
+NAMES = [
+    *("vectors", "items", "items in turn", "steps", "steps and ring", "ring", "ring of one"),
+    *("ring of halves", "direct", "direct and side by side"),
+]
 
 
 def planned(device: Device, ab: np.ndarray, plan: Plan) -> tuple[np.ndarray, np.ndarray]:
@@ -165,12 +174,13 @@ def planned(device: Device, ab: np.ndarray, plan: Plan) -> tuple[np.ndarray, np.
         ("items", "float64"),
         ("ring", "float16"),
         ("ring", "float64"),
+        ("direct", "float32"),
     ],
 )
 def test_each_residency_on_each_device(device: Device, name: str, dtype: str) -> None:
     if not workgroups_may_wait(device):
         pytest.skip(f"{device.name} lacks forward progress or ordered atomics")
-    if "ring" in name and "bulk" not in device.capabilities.async_copy:
+    if ("ring" in name or "direct" in name) and "bulk" not in device.capabilities.async_copy:
         pytest.skip(f"{device.name} has no bulk copies, nor sub-groups that wait for each other")
     kind = dtype_of(dtype)
     plan = Plan(stages(name, device), True, kind.register if name == "vectors" else kind)

@@ -20,8 +20,10 @@ from portable.linalg.band_kernels import (
     item_packs,
     item_wave,
     load_band,
+    move_band,
     store_bidiagonal,
 )
+from portable.linalg.band_plan import Layout
 from portable.linalg.band_ring import ring_packs
 from portable.linalg.band_shapes import plan_for
 from portable.linalg.bidiagonal_kernels import Search, bisect, count_table, squares
@@ -61,17 +63,16 @@ def hops(capabilities: Capabilities, dtype: str, u: int) -> list[Program]:
     kind = dtypes.dtype(dtype)
     plan = plan_for(u, 2048, kind, replace(capabilities, forward_progress=True))
     work, sync = np.empty(900, plan.storage.numpy), np.empty(9, np.int32)
-    place = {"pitch": plan.pitch, "top": plan.top}
     found = []
     for stage in plan.stages:
         b = stage.bandwidth
-        if stage.residency == "ring":
-            ring = stage.ring(**place)
+        if stage.in_blocks:
+            ring = stage.ring
             whole = (ring.items, 1, 1)
             found.append(program(ring_packs, capabilities, whole, work, sync, 9, RING=ring))
             continue
         items, alone = (stage.items * stage.sweeps + CREW, 1, 1), (stage.items, 1, 1)
-        how = {"SHAPE": stage.item_shape(**place)}
+        how = {"SHAPE": stage.item_shape(plan.layout(stage))}
         found.append(program(item_packs, capabilities, items, work, sync, 9, b, **how))
         found.append(program(item_wave, capabilities, alone, work, 9, 1, 0, b, **how))
     return found
@@ -87,10 +88,12 @@ def programs(capabilities: Capabilities, dtype: str, u: int) -> list[Program]:
     d = np.empty(9, register.numpy)
     q, table = np.empty((2, 9), register.numpy), np.empty(16, integer.numpy)
     line, search = (64, 1, 1), Search(24, 2, levels=4, split=3, lanes=1, vectors=1, integer=integer)
-    scale = {"PITCH": 3 * u, "TOP": 2 * u, "TARGET": 8}
+    layout = Layout(3 * u, 2 * u)
+    scale = {"LAYOUT": layout, "TARGET": 8}
     return [
         program(largest_kernel, capabilities, line, ab, d, 0, BAND=True),
         program(load_band, capabilities, line, ab, d, work, sync, **scale),
+        program(move_band, capabilities, line, work, work, BEFORE=layout, LAYOUT=Layout(20, 8)),
         program(store_bidiagonal, capabilities, line, work, d, d, d, **scale),
         *hops(capabilities, dtype, u),
         program(squares, capabilities, line, d, d, d, q),
@@ -115,11 +118,13 @@ def test_compiles_for_hip(dtype: str) -> None:
     compile_hip_together(programs(HIP, dtype, 16))
 
 
-def test_the_last_stage_is_in_local_memory_where_bulk_copies_are() -> None:
-    for dtype, last in ((dtypes.float16, 48), (dtypes.float32, 48), (dtypes.float64, 32)):
-        *steps, ring = plan_for(130, 4096, dtype, CUDA).stages
+def test_the_last_stage_is_in_blocks_where_bulk_copies_are() -> None:
+    wide, narrow = (128, "direct"), (64, "direct")
+    for dtype, last in ((dtypes.float16, wide), (dtypes.float32, wide), (dtypes.float64, narrow)):
+        *steps, blocks = plan_for(130, 4096, dtype, replace(CUDA, compute_units=132)).stages
         assert [x.residency for x in steps] == ["items"] * len(steps)
-        assert (ring.bandwidth, ring.residency) == (last, "ring")
+        assert (blocks.bandwidth, blocks.residency) == last
+    assert plan_for(32, 4096, dtypes.float32, CUDA).stages[-1].residency == "ring"
     assert plan_for(32, 4096, dtypes.float32, HIP).stages[-1].residency == "items"
 
 
@@ -133,6 +138,8 @@ def test_plans_end_in_bidiagonal_form_and_fit(u: int, capabilities: Capabilities
         assert stage.items * stage.sweeps + 96 <= capabilities.max_workgroup
         narrower = stage.bandwidth - stage.reflector + 1
     assert narrower == 1
-    assert plan.top >= max(x.bandwidth + x.reflector - 1 for x in plan.stages)
+    for stage in plan.stages:
+        reach = stage.bandwidth + (0 if stage.in_blocks else stage.reflector - 1)
+        assert plan.layout(stage).top >= reach
     for each in hops(capabilities, "float64", u):
         assert each.local_bytes <= capabilities.local_memory_opt_in

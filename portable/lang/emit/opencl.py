@@ -144,7 +144,7 @@ def _varied(dialect: Dialect, capabilities: Capabilities) -> Dialect:
         clock=PTX_CLOCK,
         preludes=_nvidias_preludes,
         sub_groups={"shuffle": "pt_shuffle({0}, {1}, 0xffffffffu >> (32u - {active}))"},
-        instructions=dialect.instructions | {"barrier.first": first},
+        instructions={**dialect.instructions, "barrier.first": first},
     )
 
 

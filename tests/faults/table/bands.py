@@ -59,15 +59,15 @@ BANDS: Final = (
     fault(
         "a sweep reads what the one before is about to write",
         RING + "left_reflectors",
-        "tile.fetch(memory.ring, above, B, hop.leads, SHAPE)",
-        "tile.fetch(memory.ring, above, B, False, SHAPE)",
+        "tile.fetch(memory.ring, above, 0, hop.leads, RING)",
+        "tile.fetch(memory.ring, above, 0, False, RING)",
         "band_in_a_ring",
         "race",
     ),
     fault(
         "what a sweep eliminates stays in global memory",
         RING + "left_reflectors",
-        "tile.across == 0",
+        "tile.has_first_column",
         "False",
         "band_in_a_ring",
         "result",
@@ -89,7 +89,7 @@ BANDS: Final = (
     ),
     fault(
         "the phase of a completion is off by one",
-        RING + "ring_packs",
+        RING + "begin_turn",
         "needed // RING.slots % 2",
         "(needed + 1) // RING.slots % 2",
         "band_in_a_ring",
@@ -98,7 +98,7 @@ BANDS: Final = (
     fault(
         "a turn begins before the last one is over",
         RING + "ring_packs",
-        "kl.barrier(sub_groups=2 * SWEEPS)",
+        "kl.barrier(sub_groups=WORKING)",
         "pass",
         "band_in_a_ring_with_blocks_under_way",
         "race",
@@ -106,7 +106,7 @@ BANDS: Final = (
     fault(
         "a hop's columns do not wrap round in the ring",
         TILES + "Tile.place",
-        "kl.where(beyond, begin - ring.shape[0], begin)",
+        "kl.where(beyond, begin - RING.slots * RING.block, begin)",
         "begin",
         "band_in_a_ring",
         "bounds",
