@@ -9,7 +9,7 @@ from typing import Literal, NamedTuple
 from portable.dtypes import DType
 from portable.linalg.band_items import ItemShape
 from portable.linalg.band_ring import Ring
-from portable.linalg.band_tiles import tile_shape
+from portable.linalg.band_tiles import TileShape, tile_shape
 
 __all__ = ["Layout", "Plan", "Stage", "rounded", "sweeps_of_wave"]
 
@@ -81,7 +81,7 @@ class Stage:
                 _require(self.items == 1, "a work-item has a sweep to itself")
             case "ring" | "direct":
                 _require(whole, "blocks leave a bidiagonal matrix")
-                tile = tile_shape(b, self.items // (2 * self.parts), self.parts)
+                tile = self._tile
                 _require(
                     self.items % (2 * self.parts) == 0 and tile is not None,
                     "a sweep has two blocks",
@@ -91,9 +91,14 @@ class Stage:
     @property
     def ring(self) -> Ring:
         """What the kernel of the ring is told."""
-        tile = tile_shape(self.bandwidth, self.items // (2 * self.parts), self.parts)
-        assert tile is not None
-        return Ring(tile, self.sweeps, self.spare, self.residency == "direct")
+        assert self._tile is not None
+        return Ring(self._tile, self.sweeps, self.spare, self.residency == "direct")
+
+    @property
+    def _tile(self) -> TileShape | None:
+        """How its blocks are dealt out."""
+        size = self.items // (2 * self.parts)
+        return tile_shape(self.bandwidth, size, self.parts, self.residency == "direct")
 
     @property
     def in_blocks(self) -> bool:

@@ -178,7 +178,7 @@ def _rings(u: int, kind: DType, capabilities: Capabilities, room: int) -> Iterat
 
 def _direct(u: int, kind: DType, capabilities: Capabilities) -> Iterator[Stage]:
     """A sweep for each pack: blocks that are too large for local memory."""
-    tile = tile_shape(u, capabilities.sub_group_size, _DIRECT_PARTS)
+    tile = tile_shape(u, capabilities.sub_group_size, _DIRECT_PARTS, tall=True)
     if tile is not None and tile.rows * tile.columns * kind.itemsize <= _OF_DIRECT:
         b, items = tile.order, 2 * _DIRECT_PARTS * tile.items
         yield Stage(b, b, "direct", items=items, spare=_RING_SPARE, parts=_DIRECT_PARTS)

@@ -19,6 +19,7 @@ __all__ = ["Tile", "TileShape", "made", "made_of", "tile_shape"]
 
 _RUN: Final = 8
 _GRIDS: Final = {1: (1, 1), 8: (4, 2), 16: (4, 4), 32: (8, 4), 64: (8, 8)}
+_TALL: Final = {1: (1, 1), 8: (8, 1), 16: (8, 2), 32: (16, 2), 64: (16, 4)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,11 +72,15 @@ class TileShape:
         return self.parts + 2 if self.parts > 1 else 1
 
 
-def tile_shape(b: int, sub_group_size: int, parts: int = 1) -> TileShape | None:
-    """The shape for blocks of at least `b` rows and columns; None if no grid has so many items."""
+def tile_shape(b: int, sub_group_size: int, parts: int = 1, tall: bool = False) -> TileShape | None:
+    """The shape for blocks of at least `b` rows and columns; None if no grid has so many items.
+
+    A `tall` one reads and writes longer pieces of columns, for which more work-items share a
+    column's sum: from global memory an H200 took 540 ms instead of 748 for ``n = 32768, b = 128``.
+    """
     if sub_group_size not in _GRIDS:
         return None
-    down, across = _GRIDS[sub_group_size]
+    down, across = (_TALL if tall else _GRIDS)[sub_group_size]
     widest = max(down, across * parts)
     return TileShape(-(-b // widest) * widest, down, across, parts)
 
@@ -95,7 +100,6 @@ class Tile:
         return self.down == 0 and self.has_first_column
 
     @property
-    @function
     def has_first_column(self) -> Any:
         """Whether a part of the first column is its own, as column 0."""
         return self.across == 0 and self.part == 0
@@ -109,7 +113,6 @@ class Tile:
         first = self.part * (SHAPE.columns * SHAPE.across) + self.across * SHAPE.run
         return first + self.beyond_first(b, SHAPE)
 
-    @function
     def beyond_first(self, b: int, SHAPE: Any) -> Any:
         """How far its column `b` is from its first."""
         return b // SHAPE.run * SHAPE.run * SHAPE.across + b % SHAPE.run
@@ -119,14 +122,12 @@ class Tile:
         last = self.across == SHAPE.across - 1 and self.part == SHAPE.parts - 1
         return self.down == SHAPE.down - 1 and last
 
-    @function
     def within(self, place: Any, ring: Any, RING: Any) -> Any:
         """A place of the ring that may be beyond its end, once round."""
         if RING.direct:
             return place
         return kl.where(place >= ring.shape[0], place - RING.slots * RING.block, place)
 
-    @function
     def place(self, ring: Any, first: Any, row: int, b: int, RING: Any) -> Any:
         """Where its column `b` begins in the ring; columns beyond the end are at the beginning.
 
@@ -139,7 +140,6 @@ class Tile:
             begin = kl.where(beyond, begin - RING.slots * RING.block, begin)
         return begin + self.beyond_first(b, RING.tile) * STEP
 
-    @function
     def fetch(self, ring: Any, first: Any, row: int, missing: Any, RING: Any) -> None:
         """Loads a block, see `place`. Where its corner is `missing` it becomes zero."""
         SHAPE = RING.tile
@@ -154,7 +154,6 @@ class Tile:
                 else:
                     self.x[a, b] = ring[at + SHAPE.down * a]
 
-    @function
     def keep(self, ring: Any, first: Any, row: int, RING: Any) -> None:
         """Stores what `fetch` loads."""
         SHAPE = RING.tile
@@ -163,7 +162,6 @@ class Tile:
             for a in kl.static_range(SHAPE.rows):
                 ring[at + SHAPE.down * a] = self.x[a, b]
 
-    @function
     def combine(self, v: Any, corner: Any, together: Any, SHAPE: Any, TURNED: bool) -> Any:
         """Applies the reflector made of `v` to the rows of the block, or `TURNED` to its columns.
 
@@ -192,7 +190,6 @@ class Tile:
                 lines[line, i] -= share * own[i]
         return beta
 
-    @function
     def numbers(self, v: Any, SHAPE: Any, TURNED: bool) -> Any:
         """Its numbers of a reflector's vector, zero for the first one."""
         has_first, _ = self.ends(SHAPE, TURNED)
@@ -202,7 +199,6 @@ class Tile:
         own[0] = kl.where(has_first, 0, own[0])
         return own
 
-    @function
     def multiply(self, own: Any, sums: Any, firsts: Any, SHAPE: Any, TURNED: bool) -> None:
         """The products of rows or columns with a vector, as far as the sub-group has them.
 
@@ -217,7 +213,6 @@ class Tile:
             firsts[line] = kl.sub_group_shuffle(lines[line, 0], source)
         self.add_up(sums, SHAPE, TURNED)
 
-    @function
     def contribute(self, v: Any, together: Any, SHAPE: Any) -> None:
         """Leaves the products of its sub-group's part of the rows, and the first column."""
         own, sums = self.numbers(v, SHAPE, False), kl.private(SHAPE.rows, v.dtype)
@@ -229,7 +224,6 @@ class Tile:
                 if self.part == 0:
                     together[SHAPE.parts + 1, self.row(line, SHAPE)] = firsts[line]
 
-    @function
     def put_together(self, together: Any, SHAPE: Any) -> None:
         """Sums what the parts have left."""
         own = self.part * SHAPE.items + kl.sub_group_local_id()
@@ -239,7 +233,6 @@ class Tile:
                 total += together[part, row]
             together[SHAPE.parts, row] = total
 
-    @function
     def eliminate(self, beta: Any, pivot: Any, SHAPE: Any, TURNED: bool) -> None:
         """Makes a row, the first or the last, or the first column what a reflector makes of it."""
         lines, (has_first, _) = self.lines(TURNED), self.ends(SHAPE, TURNED)
