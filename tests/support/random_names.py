@@ -29,15 +29,12 @@ class Pair(NamedTuple):
     low: int
     high: int
 
-    @pt.function
     def total(self, more=0):
         return self.low + 2 * self.high + more
 
-    @pt.function
     def __sub__(self, other):
         return Pair(self.low - other.low, self.high - other.high)
 
-    @pt.function
     def __lt__(self, other):
         return self.total() < other.total()
 
@@ -252,7 +249,6 @@ class _Text:
     def helper(self) -> None:
         """A function with a default, a parameter assigned again and an early return."""
         self.known = ("u", "v")
-        self.add(0, "@pt.function")
         self.add(0, f"def helper(u, v={self.random.randrange(-3, 4)}):")
         self.add(1, "u, v = u % 1000, v % 1000")  # products of them fit 32 bits
         self.add(1, "w = u, v")
