@@ -157,11 +157,11 @@ def search_for(n: int, kind: DType, can: Capabilities) -> tuple[Search, int, int
     levels = max(1, (n - 1).bit_length())
     if can.lone_work_items:
         lanes = min(can.vector_bytes, 32) // kind.itemsize
-        return Search(bits, left, 0, 1, lanes, _VECTORS, integer), levels, 1
+        return Search(bits, left, 1, lanes, _VECTORS, integer), levels, 1
     split = _levels_together(n, can)
     levels = max(levels, (can.compute_units * _LEAVES_PER_UNIT).bit_length() - 1)
     levels += (bits - left - levels) % split
-    return Search(bits, left, levels, split, 1, 1, integer), levels, _WORKGROUP
+    return Search(bits, left, split, 1, 1, integer), levels, _WORKGROUP
 
 
 def _levels_together(n: int, can: Capabilities) -> int:

@@ -59,9 +59,6 @@ class Search(NamedTuple):
     bits, left : int
         Levels of the tree, of which the lowest `left` are not searched: the middle of what is left
         then is as accurate as promised.
-    levels : int
-        The top levels that are in the table; 0 for as many as its size says, in a program that
-        serves all sizes.
     split : int
         Levels in a pass; where there are several, neighbouring work-items count at their nodes.
     lanes, vectors : int
@@ -72,7 +69,6 @@ class Search(NamedTuple):
 
     bits: int
     left: int
-    levels: int
     split: int
     lanes: int
     vectors: int
@@ -131,9 +127,7 @@ def counted(q: Any, points: Any, counts: Any, SEARCH: Search) -> None:
 
 @function
 def bits_below(table: Any, SEARCH: Search) -> Any:
-    """How many bits follow those that the nodes of a table stand for."""
-    if SEARCH.levels > 0:
-        return SEARCH.bits - SEARCH.levels
+    """How many bits follow those that the nodes of a table stand for, a power of two of them."""
     return SEARCH.bits + kl.clz(kl.cast(table.shape[0], kl.i32)) - 31
 
 
@@ -161,14 +155,9 @@ def count_table(q: Any, table: Any, *, SEARCH: Search) -> None:
 
 
 @function
-def place_in_table(table: Any, rank: Any, SEARCH: Search) -> Any:
+def place_in_table(table: Any, rank: Any) -> Any:
     """The last node of the table below which at most `rank` values lie, along the tree's path."""
     node = 0
-    if SEARCH.levels > 0:
-        for level in kl.static_range(SEARCH.levels - 1, -1, -1):
-            if table[node + (1 << level)] <= rank:
-                node = node + (1 << level)
-        return node
     step = kl.cast(table.shape[0], kl.i32) >> 1
     while step > 0:
         if table[node + step] <= rank:
@@ -199,7 +188,7 @@ def bisect(q: Any, table: Any, largest: Any, values: Any, *, SEARCH: Search) -> 
             scratch[lane] = kl.cast(wanted, INT)
         rank[v] = kl.vload(scratch, 0, lanes=LANES)
         for lane in kl.range(LANES, unroll=1):
-            node = place_in_table(table, scratch[lane], SEARCH)
+            node = place_in_table(table, scratch[lane])
             scratch[lane] = kl.cast(node, INT) << kl.cast(below, INT)
         low[v] = kl.vload(scratch, 0, lanes=LANES)
     for level in range(below - SPLIT, SEARCH.left - 1, -SPLIT):

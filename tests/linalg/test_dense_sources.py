@@ -56,7 +56,7 @@ def others(capabilities: Capabilities, dtype: str) -> list[Program]:
     scratch = Scratch(
         a, a, np.empty((2, 2, 9), register.numpy), np.empty((2, 2, 9), register.numpy)
     )
-    search = Search(30, left=2, levels=4, split=3, lanes=1, vectors=1, integer=integer)
+    search = Search(30, left=2, split=3, lanes=1, vectors=1, integer=integer)
     return [
         program(load_dense, capabilities, TILE, given, d, a, None, None, TARGET=20, TURNED=True),
         program(clear_below, capabilities, TILE, a),
