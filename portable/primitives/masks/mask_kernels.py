@@ -30,8 +30,8 @@ __all__ = [
     "take_by_workgroup",
 ]
 
-GATHER4 = 0x01020408
-"""Times four bytes that are 0 or 1: these as bits, 24 places up, and nothing above them."""
+GATHER4 = 0x10204080
+"""Times four bytes that are 0 or 1: these as bits, 28 places up, and nothing above them."""
 GATHER8 = 0x0102040810204080
 """The same for eight bytes, 56 places up."""
 ROW = 16
@@ -84,28 +84,19 @@ class Mask(NamedTuple):
         """Whether it is true, or not zero, at a place."""
         return self.flags[i] if self.flags.dtype == kl.bool_ else self.flags[i] != 0
 
-    def word(self, at: Any) -> Any:
-        """The `at`-th word of 32 bits; none is set behind its end."""
-        word = kl.u32(0)
-        if self.words is not None and at * 32 + 32 <= self.size():
-            for half in kl.static_range(2):
-                four = kl.vload(self.words, at * 8 + half * 4, lanes=4)
+    def bits_from(self, first: Any, KIND: Any) -> Any:
+        """As many bits as a `KIND` has from that of an element on; none is set behind the end."""
+        word, count = kl.cast(0, KIND), 8 * KIND.itemsize
+        if self.words is not None and first + count <= self.size():
+            each = self.words.dtype.itemsize
+            gather = kl.cast(GATHER4 if each == 4 else GATHER8, self.words.dtype)
+            for byte in kl.static_range(0, count, 4 * each):
+                four = kl.vload(self.words, (first + byte) // each, lanes=4)
+                some = (four * gather) >> (7 * each)
                 for lane in kl.static_range(4):
-                    some = (four[lane] * kl.u32(GATHER4)) >> 24
-                    word = word | (some << (16 * half + 4 * lane))
+                    word = word | (kl.cast(some[lane], KIND) << (byte + each * lane))
         else:
-            word = bits_one_by_one(self, at * 32, 32, kl.u32)
-        return word
-
-    def long_word(self, first: Any) -> Any:
-        """64 bits from that of an element on."""
-        word = kl.u64(0)
-        if self.words is None or first + 64 > self.size():
-            word = bits_one_by_one(self, first, 64, kl.u64)
-        else:
-            for byte in kl.static_range(8):
-                some = (self.words[first // 8 + byte] * kl.u64(GATHER8)) >> 56
-                word = word | (some << (8 * byte))
+            word = bits_one_by_one(self, first, count, KIND)
         return word
 
 
@@ -159,7 +150,7 @@ def pack(source: Any, bits: Any, counts: Any, *, SECTION: int) -> None:
             for lane in kl.static_range(8):
                 count = count + kl.cast(found[lane], counts.dtype)
         for i in range(whole, stop, 64):
-            word = source.long_word(i)
+            word = source.bits_from(i, kl.u64)
             count = count + kl.cast(kl.popcount(word), counts.dtype)
             for byte in kl.static_range(8):
                 bits[i // 8 + byte] = kl.cast(word >> (8 * byte), kl.u32)
@@ -198,7 +189,7 @@ def take(source: Any, target: Any, places: Any, found: Any, *, SECTION: int, FEW
         WORDS = SECTION // 64
         for w in range(s * WORDS, kl.minimum((s + 1) * WORDS, kl.cdiv(size, 64))):
             i = w * 64
-            word = source.long_word(i) if source.bits is None else source.bits[w]
+            word = source.bits_from(i, kl.u64) if source.bits is None else source.bits[w]
             target.look(k, i, word)
             if FEW < 64:
                 count = kl.cast(kl.popcount(word), kl.i32)
@@ -329,7 +320,7 @@ def pack_by_workgroup(source: Any, bits: Any, counts: Any, *, WIDTH: int) -> Non
     `bits` has a word for each work-item, as `packed_word` gives it.
     """
     at = kl.group_id(0) * WIDTH + kl.local_id(0)
-    pack_words(source.word(at), at, bits, counts, WIDTH)
+    pack_words(source.bits_from(at * 32, kl.u32), at, bits, counts, WIDTH)
 
 
 @function
@@ -339,7 +330,7 @@ def own_section(source: Any, found: Any, WIDTH: Any) -> Any:
     if source.bits is None:
         words = kl.local((WIDTH,), kl.u64)
         last = kl.local((1,), kl.i32)
-        upto = pack_words(source.word(item), item, words, found, WIDTH)
+        upto = pack_words(source.bits_from(item * 32, kl.u32), item, words, found, WIDTH)
         if item == WIDTH - 1:
             last[0] = upto
         kl.barrier()

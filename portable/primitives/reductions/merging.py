@@ -11,7 +11,7 @@ from portable.lang.function import function
 __all__ = ["CHAINS", "Merge", "folded"]
 
 CHAINS = 4
-"""Totals that a work-item adds to in turn, so that none waits for the one before."""
+"""Vectors, or elements, that a work-item merges side by side: few wait for the one before."""
 
 
 @function
@@ -114,19 +114,19 @@ class Merge:
         further. It counts what is left, since positions beyond the end may not fit into an index.
         """
         step, jump = steps
-        totals = kl.private((CHAINS,), self.kind, lanes=self.lanes)
-        for c in kl.static_range(CHAINS):
-            totals[c] = self.spread(self.nothing())
-        r, left = first, count
+        total, r, left = self.spread(self.nothing()), first, count
         while left > (AHEAD - 1) * step:
-            ahead = [self.read(x, outer, r + k * step, AXIS) for k in kl.static_range(AHEAD)]
-            for k in kl.static_range(AHEAD):
-                totals[k % CHAINS] = self(totals[k % CHAINS], ahead[k])
+            total = self.more(x, outer, r, step, AXIS, total, AHEAD)
             r, left = r + jump, left - jump
         while left > 0:
-            totals[0] = self(totals[0], self.read(x, outer, r, AXIS))
+            total = self.more(x, outer, r, step, AXIS, total, 1)
             r, left = r + step, left - step
-        return self(self(totals[0], totals[1]), self(totals[2], totals[3])), r, left
+        return total, r, left
+
+    def more(self, x: Any, outer: Any, r: Any, step: Any, AXIS: Any, total: Any, COUNT: int) -> Any:
+        """A total and `COUNT` vectors, all of them read before they are merged by halves."""
+        ahead = [self.read(x, outer, r + k * step, AXIS) for k in kl.static_range(COUNT)]
+        return self(total, folded(ahead, COUNT, self.op))
 
     def put(self, arrays: Any, own: Any, total: Any) -> None:
         """Writes the total of a section."""
@@ -144,9 +144,5 @@ class Merge:
         return (self.spread(self.nothing()),)
 
     def further(self, x: Any, outer: Any, r: Any, done: Any, totals: Any, COUNT: int) -> Any:
-        """Totals and `COUNT` vectors along the last axis, all of them read before the first."""
-        merged = totals[0]
-        ahead = [self.read(x, outer, r + k, x.ndim - 2) for k in kl.static_range(COUNT)]
-        for k in kl.static_range(COUNT):
-            merged = self(merged, ahead[k])
-        return (merged,)
+        """Totals and `COUNT` vectors along the last axis."""
+        return (self.more(x, outer, r, 1, x.ndim - 2, totals[0], COUNT),)

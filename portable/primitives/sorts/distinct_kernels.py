@@ -43,22 +43,18 @@ class Beginnings(NamedTuple):
             new = self.x[i] != self.x[i - 1]
         return new
 
-    def word(self, at: Any) -> Any:
-        """The `at`-th word of 32 bits; none is set behind the end."""
-        return bits_one_by_one(self, at * 32, 32, kl.u32)
-
-    def long_word(self, first: Any) -> Any:
-        """64 bits from that of an element on, whole vectors being compared where there are such."""
-        x, lanes = self.x, min(16, 64 // self.x.dtype.itemsize)
-        word = kl.u64(0)
-        if x.dtype.is_complex or first == 0 or first + 64 > self.size():
-            word = bits_one_by_one(self, first, 64, kl.u64)
+    def bits_from(self, first: Any, KIND: Any) -> Any:
+        """As many bits as a `KIND` has; of 64 whole vectors are compared where there are such."""
+        x, lanes, count = self.x, min(16, 64 // self.x.dtype.itemsize), 8 * KIND.itemsize
+        word = kl.cast(0, KIND)
+        if count == 32 or x.dtype.is_complex or first == 0 or first + count > self.size():
+            word = bits_one_by_one(self, first, count, KIND)
         else:
             bits = kl.vector(*[kl.i32(1 << lane) for lane in kl.static_range(lanes)])
-            for place in kl.static_range(0, 64, lanes):
+            for place in kl.static_range(0, count, lanes):
                 old, new = [kl.vload(x, first + place - d, lanes=lanes) for d in (1, 0)]
                 some = folded(kl.where(old != new, bits, bits * 0), lanes, kl.add)
-                word = word | (kl.cast(some, kl.u64) << place)
+                word = word | (kl.cast(some, KIND) << place)
         return word
 
 
