@@ -144,7 +144,12 @@ def _vector_bytes(device: cl.Device) -> int:
 
 
 def _sub_group_size(device: cl.Device, extensions: frozenset[str]) -> int:
-    """The size to compile for; 1 unless shuffles exist and the size is known beforehand."""
+    """The size to compile for; 1 unless shuffles exist and the size is known beforehand.
+
+    NVIDIA's compiler has them in its assembler, whatever extensions it lists.
+    """
+    if _nvidia_level(device) >= _VOLTA:
+        return int(_query(device, "warp_size_nv", 32))
     if not all(word in extensions for word in _SUB_GROUP_WORDS):
         return 1
     if "cl_intel_required_subgroup_size" in extensions:

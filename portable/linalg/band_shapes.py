@@ -44,7 +44,9 @@ on an H200 while few packs were under way, and took a third longer when each uni
 _RING_ITEMS: Final = 256
 _RING_SPARE: Final = 8
 _RING_PARTS: Final = (1, 2)
-_DIRECT_PARTS: Final = 4
+_DIRECT: Final = (1, 4), (4, 1)
+"""Sub-groups of a block and sweeps of a pack, without a ring."""
+
 _RING_SWEEPS: Final = (8, 4, 2)
 """Odd numbers of sweeps share an H200's four schedulers unevenly: three take longer than two."""
 
@@ -152,13 +154,15 @@ def _by_items(
 def _in_blocks(u: int, n: int, dtype: DType, capabilities: Capabilities) -> Stage | None:
     """The ring, or the stage without one, that the model finds fastest of those that fit, if any.
 
-    Only bulk copies and barriers of some sub-groups make blocks worth their while.
+    Only bulk copies make a ring worth its while.
     """
-    if "bulk" not in capabilities.async_copy:
+    if capabilities.sub_group_size == 1:
         return None
     kind = dtype.register
     room = _local_memory(capabilities) // kind.itemsize - 256
-    found = [*_rings(u, kind, capabilities, room), *_direct(u, kind, capabilities)]
+    found = list(_direct(u, kind, capabilities))
+    if "bulk" in capabilities.async_copy:
+        found += _rings(u, kind, capabilities, room)
     fitting = [x for x in found if x.ring.elements <= room]
     return min(fitting, key=lambda x: stage_time(x, n, True, kind, capabilities), default=None)
 
@@ -177,11 +181,15 @@ def _rings(u: int, kind: DType, capabilities: Capabilities, room: int) -> Iterat
 
 
 def _direct(u: int, kind: DType, capabilities: Capabilities) -> Iterator[Stage]:
-    """A sweep for each pack: blocks that are too large for local memory."""
-    tile = tile_shape(u, capabilities.sub_group_size, _DIRECT_PARTS, tall=True)
-    if tile is not None and tile.rows * tile.columns * kind.itemsize <= _OF_DIRECT:
-        b, items = tile.order, 2 * _DIRECT_PARTS * tile.items
-        yield Stage(b, b, "direct", items=items, spare=_RING_SPARE, parts=_DIRECT_PARTS)
+    """Several sweeps for each pack, or one of blocks that are too large for local memory."""
+    for parts, sweeps in _DIRECT:
+        tile = tile_shape(u, capabilities.sub_group_size, parts, tall=True)
+        most = _OF_DIRECT if sweeps == 1 else _OF_RING
+        if tile is not None and tile.rows * tile.columns * kind.itemsize <= most:
+            b, items = tile.order, 2 * parts * tile.items
+            if items * sweeps <= _RING_ITEMS:
+                spare = _RING_SPARE
+                yield Stage(b, b, "direct", items=items, sweeps=sweeps, spare=spare, parts=parts)
 
 
 def _alone_on_a_unit(stage: Stage, room: int) -> Stage:

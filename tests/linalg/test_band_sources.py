@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import portable
-from portable import dtypes
+from portable import dtypes, profiles
 from portable.backend import Capabilities, Program
 from portable.lang.emit import generate
 from portable.lang.kernel import Kernel
@@ -126,6 +126,15 @@ def test_the_last_stage_is_in_blocks_where_bulk_copies_are() -> None:
         assert (blocks.bandwidth, blocks.residency) == last
     assert plan_for(32, 4096, dtypes.float32, CUDA).stages[-1].residency == "ring"
     assert plan_for(32, 4096, dtypes.float32, HIP).stages[-1].residency == "items"
+
+
+def test_nvidias_opencl_has_sub_groups_by_its_assembler() -> None:
+    capabilities = profiles.load("nvidia-opencl").capabilities
+    for dtype in ("float32", "float64"):
+        (each,) = hops(capabilities, dtype, 16)
+        assert each.source.count("shfl.sync.idx.b32") > 3
+        assert "bar.sync 1, %0;" in each.source
+        assert "cl_khr_subgroups" not in each.source
 
 
 @pytest.mark.parametrize("u", [2, 3, 32, 33, 65, 300])
