@@ -181,7 +181,7 @@ def test_each_residency_on_each_device(device: Device, name: str, dtype: str) ->
     if not workgroups_may_wait(device):
         pytest.skip(f"{device.name} lacks forward progress or ordered atomics")
     copies = device.capabilities.async_copy
-    if "ring" in name and "bulk" not in copies or "direct" in name and not copies:
+    if ("ring" in name and "bulk" not in copies) or ("direct" in name and not copies):
         pytest.skip(f"{device.name} has no bulk copies, nor sub-groups that wait for each other")
     kind = dtype_of(dtype)
     plan = Plan(stages(name, device), True, kind.register if name == "vectors" else kind)
