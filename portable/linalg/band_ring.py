@@ -3,16 +3,19 @@
 In a turn each sweep makes one reflector, right and left ones in turn, and a barrier follows for
 those that made them.
 
-A sweep has two sub-groups, each with a block of B rows and columns in its registers. The one on the
-diagonal is read before the right reflector and written after the left one. The one above it, which
-the left reflector combines and then the right one of the hop after, is read and written between
-them. So an element is read and written once a hop, and half of the reflectors find what they
-combine at hand.
+A sweep has two blocks of B rows and columns in the registers of a sub-group each, or of several.
+The one on the diagonal is read before the right reflector and written after the left one. The one
+above it, which the left reflector combines and then the right one of the hop after, is read and
+written between them. So an element is read and written once a hop, and half of the reflectors find
+what they combine at hand.
 
 Neighbouring sweeps are three turns apart. What a sweep then combines has been left by the one
 before but for the last row's last element, where that one is about to put the only number that it
 leaves of a row or of a column. This number is the norm of what its reflector is made of, which lies
 in local memory: the sweep works it out for itself, in the time in which it waits for its own sums.
+
+Several sub-groups have columns of a block side by side. What a right reflector sums along a row
+they put together in local memory, in the middle of a turn.
 
 Blocks of `B` columns come into the ring in bulk, each one run of places. The ring holds the ``2 B``
 rows of a column that a block has at the time, and the next column begins four places further. So an
@@ -23,6 +26,9 @@ What no later sweep of the pack changes leaves for global memory at once: all th
 combines, and the row and the column that each sweep eliminates. Two sub-groups more follow the pack
 before and load, and publish how far this one is. Nobody waits for flags and fences beside them:
 what turn it is they are told in local memory.
+
+Without a ring, where blocks are too large for it or nothing is copied in bulk, sweeps read and
+write global memory itself, in the same places, and the two sub-groups more only follow and publish.
 
 A pack begins `SWEEPS` columns after the one before, a column after the last sweep of that one. So
 what its block j holds is left when that sweep has made the right reflector of hop ``j + 1``: with
