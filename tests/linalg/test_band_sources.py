@@ -87,7 +87,7 @@ def programs(capabilities: Capabilities, dtype: str, u: int) -> list[Program]:
     work, sync = np.empty(900, kind.numpy), np.empty(9, np.int32)
     d = np.empty(9, register.numpy)
     q, table = np.empty((2, 9), register.numpy), np.empty(16, integer.numpy)
-    line, search = (64, 1, 1), Search(24, 2, levels=4, split=3, lanes=1, vectors=1, integer=integer)
+    line, search = (64, 1, 1), Search(24, 2, split=3, lanes=1, vectors=1, integer=integer)
     layout = Layout(3 * u, 2 * u)
     scale = {"LAYOUT": layout, "TARGET": 8}
     return [
