@@ -82,6 +82,11 @@ def _(statement: s.Instruction, b: Builder) -> Step:
     return Plain(lambda w: w.proxies.fence(w))
 
 
+@instruction("registers.more", "registers.fewer")
+def _(statement: s.Instruction, b: Builder) -> Step:
+    return Plain(lambda w: None)
+
+
 _Action = Callable[[Workgroup, Site, MBarrier, Value, int], None]
 
 

@@ -92,6 +92,19 @@ def test_a_bias_is_read_without_branches(dtype: DType) -> None:
     assert added == without
 
 
+@pytest.mark.parametrize("in_turn", [False, True])
+def test_a_warpgroup_that_asks_for_copies_lends_registers(in_turn: bool) -> None:
+    """For tiles in turn, where sums and a bias for the next ones took more than there are."""
+    specialised = wanted(pt.float16, HOPPER, False)
+    constants = dict(specialised.constants)
+    constants["TILING"] = constants["TILING"]._replace(in_turn=in_turn)
+    specialised = replace(specialised, constants=tuple(constants.items()))
+    program = generate(translate(gemm_tiles.python, specialised, HOPPER), HOPPER)
+    copies, multiplies = program.source.split("cp.async.bulk.tensor", 1)
+    assert ("setmaxnreg.dec.sync.aligned.u32" in copies) == in_turn
+    assert ("setmaxnreg.inc.sync.aligned.u32" in multiplies) == in_turn
+
+
 def test_warpgroups_that_trade_halves_are_seen_to_be_together() -> None:
     """The compiler takes warps for parted where some of a workgroup's have another part.
 

@@ -60,6 +60,8 @@ _BARRIERS: Final = {
         'asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");\n'
         'asm volatile("fence.proxy.async.shared::cta;" ::: "memory");'
     ),
+    "registers.more": Asm('asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" :: "n"({i0}));'),
+    "registers.fewer": Asm('asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" :: "n"({i0}));'),
     "mbarrier.expect_tx": Asm(
         'asm volatile("mbarrier.expect_tx.relaxed.cta.shared::cta.b64 [%0], %1;" '
         ':: "r"({s0}), "r"((unsigned int)({i0})) : "memory");'

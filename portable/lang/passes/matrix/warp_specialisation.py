@@ -5,7 +5,9 @@ mbarriers for each slot say that it is filled and that it may be filled again. T
 up to all slots ahead; where such a loop stands in one over tiles, beyond a tile's end too, while it
 is stored. (M. Bauer, H. Cook and B. Khailany, "CudaDMA: optimizing GPU memory bandwidth
 via warp specialization", SC 2011.) Where a copy engine takes all copies of a round, one work-item
-asks it for them: on an H200 half-precision products of 4096 took 0.85 of the time so.
+asks it for them: on an H200 half-precision products of 4096 took 0.85 of the time so. Where that is
+one of a whole warpgroup, for many tiles, the others take registers from it: sums leave few for what
+is done to a result.
 """
 
 from __future__ import annotations
@@ -33,6 +35,13 @@ GROUP: Final = 4 * LANES
 """Work-items of a warpgroup."""
 
 _FEWEST_SLOTS: Final = 3
+
+_LENDING: Final = 3
+"""Warpgroups of which one asks for copies and lends the others registers."""
+
+_FEWEST_REGISTERS: Final = 72
+_MOST_REGISTERS: Final = 216
+"""What a work-item of it keeps, and what one of the others has: as many in all as before."""
 
 _OWN = s.FragmentFill, s.ForElements, s.FragmentStore
 """What of a loop over tiles those that multiply do alone."""
@@ -189,14 +198,24 @@ def cut_loop(
     ring = _Ring.made(code.work, pieces.slots)
     copiers = code.work.items - multiplying * GROUP
     ring.begin(code, 1 if pieces.engine else 2 * copiers, multiplying)
+    lends = pieces.engine and pieces.around and code.work.items == _LENDING * GROUP
     with code.when(e.Compare("eq", warpgroup, code.index(multiplying))):
+        if lends:
+            _registers(code, "registers.fewer", _FEWEST_REGISTERS)
         if pieces.engine:
             _asking(code, pieces, ring, multiplying * GROUP)
         else:
             _copying(code, pieces, ring, (multiplying * GROUP, copiers))
         code.emit(*forgotten)
     with code.otherwise():
+        if lends:
+            _registers(code, "registers.more", _MOST_REGISTERS)
         _multiplying(code, pieces, ring, settled)
+
+
+def _registers(code: Code, word: str, count: int) -> None:
+    """All work-items of a warpgroup give registers back or take some, to have so many."""
+    code.emit(s.Instruction(word, (), (code.index(count),), (), code.loc))
 
 
 @contextmanager
