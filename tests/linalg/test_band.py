@@ -17,6 +17,7 @@ from portable.linalg import band_to_bidiagonal
 from portable.linalg.band import chase
 from portable.linalg.band_plan import Plan, Stage
 from portable.linalg.band_shapes import plan_for
+from portable.linalg.band_tiles import tile_shape
 from portable.linalg.magnitude import largest_magnitude
 from portable.sim import SCHEDULES, checks
 from tests.linalg.matrices import TOLERANCE, dense, matrices
@@ -126,10 +127,10 @@ def test_half_precision_neither_overflows_nor_vanishes(device: Device, scale: fl
 
 def stages(name: str, device: Device) -> tuple[Stage, ...]:
     """Bands of five superdiagonals in a residency."""
-    blocks: dict[str, Any] = {
-        "residency": "ring",
-        "items": 2 * device.capabilities.sub_group_size,
-    }
+    sub_group = device.capabilities.sub_group_size
+    tile = tile_shape(8, sub_group, parts=2, tall=True)
+    tall = tile.order if tile else 8
+    blocks: dict[str, Any] = {"residency": "ring", "items": 2 * sub_group}
     found = {
         "vectors": [Stage(8, 8, "vectors", lanes=4, rows=2, sweeps=3, every=2)],
         "items": [Stage(5, 5, "items", items=12, sweeps=2)],
@@ -137,9 +138,9 @@ def stages(name: str, device: Device) -> tuple[Stage, ...]:
         "steps": [Stage(5, 3, "items", items=8, sweeps=3), Stage(3, 3, "items", items=8, sweeps=2)],
         "ring": [Stage(8, 8, sweeps=2, **blocks)],
         "ring of one": [Stage(8, 8, **blocks)],
-        "ring of halves": [Stage(8, 8, "ring", items=2 * blocks["items"], sweeps=2, parts=2)],
-        "direct": [Stage(8, 8, "direct", items=2 * blocks["items"], parts=2)],
-        "direct and side by side": [Stage(8, 8, "direct", items=blocks["items"], sweeps=2)],
+        "ring of halves": [Stage(8, 8, "ring", items=4 * sub_group, sweeps=2, parts=2)],
+        "direct": [Stage(tall, tall, "direct", items=4 * sub_group, parts=2)],
+        "direct and side by side": [Stage(tall, tall, "direct", items=2 * sub_group, sweeps=2)],
         "steps and ring": [
             Stage(12, 5, "items", items=8, sweeps=2),
             Stage(8, 8, sweeps=3, **blocks),

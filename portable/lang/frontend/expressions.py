@@ -218,9 +218,12 @@ class ExpressionTranslator(NameTranslator):
 
     def visit_ifexp(self, node: ast.IfExp) -> Any:
         """``x if condition else y``: only one side is evaluated."""
+        hint, self.builder.hint = self.builder.hint, ""
         condition = self.visit(node.test)
         if not isinstance(condition, Value):
-            return self.visit(node.body if constant_truth(self.builder, condition) else node.orelse)
+            side = node.body if constant_truth(self.builder, condition) else node.orelse
+            self.builder.hint = hint if isinstance(side, ast.Call | ast.IfExp) else ""
+            return self.visit(side)
         test = as_bool(self.builder, condition)
         with self.builder.block() as then:
             x = self.visit(node.body)

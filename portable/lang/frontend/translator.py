@@ -156,8 +156,8 @@ class Translator(BindingTranslator):
     def do_assign(self, node: ast.Assign) -> None:
         """``x = ...``, ``a[i] = ...``, ``x, y = ...``."""
         first = node.targets[0]
-        named_call = isinstance(first, ast.Name) and isinstance(node.value, ast.Call)
-        self.builder.hint = first.id if isinstance(first, ast.Name) and named_call else ""
+        makes = isinstance(node.value, ast.Call | ast.IfExp)
+        self.builder.hint = first.id if isinstance(first, ast.Name) and makes else ""
         value = self.visit(node.value)
         self._locate(node)
         if len(node.targets) > 1 or isinstance(node.targets[0], ast.Tuple):
