@@ -19,6 +19,7 @@ from portable.array.fourier.access import (
     SPLIT,
     WITHIN,
     element,
+    put,
     recombined,
 )
 from portable.array.fourier.butterflies import dft, times
@@ -32,6 +33,8 @@ _RADICES = (2, 3, 4, 5, 8)
 """Those that have code of their own; the others are odd primes, which share code."""
 _STRETCH = 32
 """Elements of a line after which another line has its turn, so that what they share is cached."""
+_FEW = 3
+"""Last elements of lines that are sooner taken one after the other than in one more square."""
 
 
 @dataclass(frozen=True)
@@ -144,6 +147,25 @@ def write_square(target: Any, work: Any, found: Any, line: Any, a: Any) -> None:
     for lane in kl.range(LANES):
         row = target.row(line + lane)
         kl.vstore(target.array, *row, a if REAL else 2 * a, rows[lane])
+
+
+@function
+def read_columns(source: Any, work: Any, line: Any, first: Any, stop: Any) -> None:
+    """Elements from `first` to `stop`, each of all lines at once."""
+    for a in range(first, stop):
+        found = [source.element(source.row(line + k), a) for k in kl.static_range(work.lanes)]
+        z = kl.complex(kl.vector(*[z.real for z in found]), kl.vector(*[z.imag for z in found]))
+        work.hold(a, source.multiplied(z, a))
+
+
+@function
+def write_columns(target: Any, work: Any, found: Any, line: Any, first: Any, stop: Any) -> None:
+    """Writes what `read_columns` reads, from places at `found` on."""
+    for a in range(first, stop):
+        z = target.finished(work.held(found + a), a)
+        for k in kl.static_range(work.lanes):
+            one = kl.complex(z.real[k], z.imag[k])
+            put(target.array, target.row(line + k), a, one, target.form)
 
 
 # -- lines one by one -----------------------------------------------------------------------------
@@ -318,18 +340,13 @@ def at_a_time(lines: Any, LANES: int) -> int:
 
 @function
 def elements_at_once(lines: Any, line: Any, n: Any, LANES: int) -> Any:
-    """How many of the first elements of neighbouring lines can be taken together.
-
-    Where several are taken at a time, the last ones again with some of those before; 0 if there are
-    fewer.
-    """
+    """How many of the first elements of neighbouring lines can be taken together."""
     x, start = lines.array, lines.start(line)
     # Of the last pair of a row, the second number may be missing.
     end = x.shape[x.ndim - 1] // 2 if lines.form == PAIRED else lines.extent()
     room = end - start - (LANES if lines.near == WITHIN else 1)
     steps = room if lines.step is None else room // lines.step
-    found = kl.where(room < 0, 0, kl.minimum(n, steps + 1))
-    return kl.where(found < at_a_time(lines, LANES), 0, found)
+    return kl.where(room < 0, 0, kl.minimum(n, steps + 1))
 
 
 @function
@@ -347,10 +364,13 @@ def read_block(source: Any, work: Any, line: Any, count: Any, n: Any) -> None:
         done = elements_at_once(source, line, many, work.lanes)
         row, start = source.row(line), source.start(line)
         for a in range(0, done, EACH):
-            if source.near == ALONG:
-                read_square(source, work, line, kl.minimum(a, done - EACH))
-            else:
+            if source.near != ALONG:
                 work.hold(a, source.vector(row, source.place(a, start), work.lanes))
+            elif done < EACH or done - a < _FEW:
+                read_columns(source, work, line, a, done)
+            else:
+                # The last square begins with some elements of the one before.
+                read_square(source, work, line, kl.minimum(a, done - EACH))
     given = replace(source, real=None) if LATER else source
     for begin in range(done, many, _STRETCH):
         read_lines(given, work, line, count, begin, kl.minimum(begin + _STRETCH, many))
@@ -369,7 +389,9 @@ def write_block(target: Any, work: Any, found: Any, line: Any, count: Any, n: An
         done = elements_at_once(target, line, n, work.lanes)
         row, start = target.row(line), target.start(line)
         for a in range(0, done, EACH):
-            if target.near == ALONG:
+            if target.near == ALONG and (done < EACH or done - a < _FEW):
+                write_columns(target, work, found, line, a, done)
+            elif target.near == ALONG:
                 write_square(target, work, found, line, kl.minimum(a, done - EACH))
             else:
                 z = work.held(found + a)
