@@ -56,7 +56,7 @@ def lengths_for(device: Device, few: list[Any], many: list[Any]) -> list[Any]:
 def test_every_short_length(ours: Device) -> None:
     few = [*range(1, 18), 21, 24, 37, 49, 60, 64]
     for n in lengths_for(ours, few, list(range(1, 65))):
-        a = numbers((3, n), np.complex128)
+        a = numbers((11, n), np.complex128)  # A whole vector of lines, and a part of one.
         check(xp.fft.fft(ours.from_numpy(a)), scipy.fft.fft(a), n)
 
 
