@@ -44,10 +44,6 @@ _MOST_REPETITIONS: Final = 2**16
 class BindingTranslator(CallTranslator):
     """Gives names, elements of arrays and items of tuples what they stand for."""
 
-    def _locate(self, node: ast.stmt | ast.expr) -> None:
-        self.builder.location = self.frame.location(node)
-        self.builder.source_line = self.frame.source.line(node.lineno)
-
     def _element(self, node: ast.Subscript) -> tuple[View | StructView, Any]:
         view = self.visit(node.value)
         if not isinstance(view, View | StructView):
@@ -65,7 +61,7 @@ class BindingTranslator(CallTranslator):
                 self._unpack(target.elts, value)
             case ast.Subscript():
                 view, index = self._element(target)
-                self._locate(target)
+                self.builder.node = target
                 store(self.builder, view, index, value)
             case ast.Attribute():
                 self.builder.fail(
@@ -176,7 +172,7 @@ class BindingTranslator(CallTranslator):
             return
         part = node.generators[depth]
         over = self.visit(part.iter)
-        self._locate(part.iter)
+        self.builder.node = part.iter
         items = self._items(over)
         if items is None:
             self.builder.fail(f"a comprehension runs over a tuple, not {describe(over)}")

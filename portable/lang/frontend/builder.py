@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import keyword
 import re
 from collections.abc import Callable, Iterator
@@ -12,6 +13,7 @@ from typing import Any, NoReturn
 from portable.backend import Capabilities
 from portable.dtypes import DType
 from portable.errors import KernelError, Location, UnsupportedError
+from portable.lang.frontend.frame import Frame
 from portable.lang.frontend.inference import Inference
 from portable.lang.frontend.seams import Seam
 from portable.lang.frontend.values import Value
@@ -41,10 +43,10 @@ class Builder:
         ``int32`` or ``int64``.
     inference : Inference
         What earlier passes found out about types.
-    location : Location
-        Of the statement under translation.
-    source_line : str
-        The text of its line.
+    frame : Frame
+        The function under translation.
+    node : ast.AST
+        What of it is under translation.
     hint : str
         The name that the value under translation will be assigned to, if it is a single one.
     arrays, fragments, variables : list
@@ -72,8 +74,8 @@ class Builder:
     workgroup: tuple[int, int, int]
     index_type: DType
     inference: Inference
-    location: Location
-    source_line: str = ""
+    frame: Frame
+    node: ast.AST
     hint: str = ""
     arrays: list[Array] = field(default_factory=list)
     completions: set[Array] = field(default_factory=set)
@@ -89,9 +91,15 @@ class Builder:
     _names: dict[str, int] = field(default_factory=dict)
     _blocks: list[list[s.Statement]] = field(default_factory=lambda: [[]])
 
+    @property
+    def location(self) -> Location:
+        """Where in the user's source the construct under translation stands."""
+        return self.frame.location(self.node)
+
     def fail(self, reason: str, hint: str = "") -> NoReturn:
         """Refuses the construct under translation."""
-        raise KernelError(reason, self.location, hint, self.source_line)
+        here = self.location
+        raise KernelError(reason, here, hint, self.frame.source.line(here.line))
 
     def unsupported(self, reason: str) -> NoReturn:
         """Refuses what the language has and the device lacks."""

@@ -57,7 +57,7 @@ class CallTranslator(ExpressionTranslator):
             if keyword.arg is None:
                 self.builder.fail("** is not in the kernel language", "write the keywords out")
             kwargs[keyword.arg] = self.visit(keyword.value)
-        self.builder.location = self.frame.location(node)
+        self.builder.node = node
         self.builder.hint = hint
         result = self.call(function, args, kwargs)
         self.builder.hint = ""

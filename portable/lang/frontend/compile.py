@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from portable.backend import Capabilities
 from portable.dtypes import DType, bool_, float16, float32, int32, int64
-from portable.errors import KernelError, Location
+from portable.errors import KernelError
 from portable.lang.checks import check
 from portable.lang.frontend import structs
 from portable.lang.frontend.builder import Builder
@@ -68,7 +68,7 @@ def translate(
             return kernel
     raise KernelError(
         f"the types of the variables of {source.tree.name} do not settle",
-        _start(source),
+        source.location(source.tree),
         "fix the type of a variable: x: kl.f64 = 0",
     )
 
@@ -79,7 +79,7 @@ def _pass(
     capabilities: Capabilities,
     inference: Inference,
 ) -> Kernel:
-    where = _start(source)
+    frame = Frame(source, (source.tree.name,), {}, source.outer_names(), True)
     index_type = int64 if wanted.index64 else int32
     builder = Builder(
         capabilities,
@@ -87,16 +87,16 @@ def _pass(
         wanted.workgroup,
         index_type,
         inference,
-        where,
-        source.line(where.line),
+        frame,
+        source.tree,
     )
     _check_options(builder)
-    env = {name: constant(builder, x) for name, x in wanted.constants}
+    env = frame.env
+    env.update({name: constant(builder, x) for name, x in wanted.constants})
     parameters: list[Array | Variable] = []
     for name, spec in zip(_positional(source), wanted.parameters, strict=True):
         env[name] = _parameter(builder, parameters, name, spec, wanted)
-    frame = Frame(source, (source.tree.name,), env, source.outer_names(), True)
-    Translator(builder, frame).run()
+    Translator(builder).run()
     return Kernel(
         source.tree.name,
         tuple(parameters),
@@ -108,13 +108,8 @@ def _pass(
         capabilities.sub_group_size,
         index_type,
         wanted.options,
-        where,
+        source.location(source.tree),
     )
-
-
-def _start(source: FunctionSource) -> Location:
-    place = source.location(source.tree)
-    return Location(place.file, place.line, place.column, source.name)
 
 
 def _check_options(builder: Builder) -> None:

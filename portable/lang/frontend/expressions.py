@@ -78,7 +78,7 @@ class ExpressionTranslator(NameTranslator):
     def visit_binop(self, node: ast.BinOp) -> Any:
         """``x + y`` and the like."""
         x, y = self.visit(node.left), self.visit(node.right)
-        self.builder.location = self.frame.location(node)
+        self.builder.node = node
         return self.operate(node.op, x, y)
 
     def operate(self, op: ast.operator, x: Any, y: Any, *, in_place: bool = False) -> Any:
@@ -104,7 +104,7 @@ class ExpressionTranslator(NameTranslator):
     def visit_unaryop(self, node: ast.UnaryOp) -> Any:
         """``-x``, ``+x``, ``~x``, ``not x``."""
         x = self.visit(node.operand)
-        self.builder.location = self.frame.location(node)
+        self.builder.node = node
         x = self._number(x)
         method = structs.bound_method(x, _UNARY_METHODS.get(type(node.op), ""))
         if method is not None:
@@ -126,7 +126,7 @@ class ExpressionTranslator(NameTranslator):
     def _chained(self, node: ast.Compare, left: Any, i: int) -> Any:
         """The comparisons from number `i` on, each evaluated only where those before it hold."""
         right = self.visit(node.comparators[i])
-        self.builder.location = self.frame.location(node)
+        self.builder.node = node
         result = self._compare(node.ops[i], left, right)
         if i + 1 == len(node.ops) or result is False:
             return result

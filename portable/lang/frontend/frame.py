@@ -44,7 +44,7 @@ class Frame:
     ordinals : dict
         How many variables of each name there are.
     places : dict
-        Where nodes stand that were visited.
+        Where nodes stand that were asked for.
     """
 
     source: FunctionSource
@@ -64,9 +64,7 @@ class Frame:
         """Where a node stands, and how the kernel got there."""
         found = self.places.get(node)
         if found is None:
-            place = self.source.location(node)
-            name, called = self.source.name, self.called
-            found = Location(place.file, place.line, place.column, name, called)
+            found = self.source.location(node, self.called)
             self.places[node] = found  # loops that are repeated come back to it
         return found
 

@@ -83,7 +83,11 @@ class NameTranslator(ABC):
     """Turns names, and what is written after them, into constants, values and views."""
 
     builder: Builder
-    frame: Frame
+
+    @property
+    def frame(self) -> Frame:
+        """The function under translation."""
+        return self.builder.frame
 
     # -- given by the subclass -------------------------------------------------------------
 
@@ -103,8 +107,7 @@ class NameTranslator(ABC):
 
     def visit(self, node: ast.expr) -> Any:
         """What an expression stands for; run-time effects are emitted as they come."""
-        self.builder.location = self.frame.location(node)
-        self.builder.source_line = self.frame.source.line(node.lineno)
+        self.builder.node = node
         method: Callable[[Any], Any] | None = getattr(self, _method_name(type(node).__name__), None)
         if method is None:
             hint = _REFUSED.get(type(node), "")
@@ -160,7 +163,7 @@ class NameTranslator(ABC):
     def visit_attribute(self, node: ast.Attribute) -> Any:
         """Attributes of arrays, numbers, modules and ``kl.target``."""
         base = self.visit(node.value)
-        self.builder.location = self.frame.location(node)
+        self.builder.node = node
         if base is words.target:
             return self._capability(node.attr)
         if isinstance(base, View):
@@ -270,7 +273,7 @@ class NameTranslator(ABC):
         """An element of an array, part of it, a lane of a vector, an item of a tuple."""
         base = self.visit(node.value)
         index = self.visit(node.slice)
-        self.builder.location = self.frame.location(node)
+        self.builder.node = node
         if isinstance(base, View):
             part = memory.subscript(self.builder, base, index)
             is_slot = part.array in self.builder.completions

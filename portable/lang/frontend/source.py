@@ -7,7 +7,7 @@ import builtins
 import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Any, Final
 
 from portable.errors import KernelError, Location
@@ -42,18 +42,18 @@ class FunctionSource:
     lines: tuple[str, ...] = field(repr=False)
     first_line: int
 
-    @property
+    @cached_property
     def name(self) -> str:
         """What messages call it: a method is named after its class too."""
         return label(self.function)
 
-    def location(self, node: ast.AST) -> Location:
-        """Where a node of the tree stands in the user's file."""
+    def location(self, node: ast.AST, called: Location | None = None) -> Location:
+        """Where a node of the tree stands in the user's file, and from where it was called."""
         line, column = getattr(node, "lineno", self.tree.lineno), getattr(node, "col_offset", 0)
         text = self.line(line)
         if not text.isascii():
             column = len(text.encode()[:column].decode())
-        return Location(self.file, line, column + 1)
+        return Location(self.file, line, column + 1, self.name, called)
 
     def line(self, number: int) -> str:
         """The text of a line, by its number in the file."""

@@ -92,9 +92,8 @@ class _End(Enum):
 class Translator(BindingTranslator):
     """Walks one kernel with everything that it inlines."""
 
-    def __init__(self, builder: Builder, frame: Frame) -> None:
+    def __init__(self, builder: Builder) -> None:
         self.builder = builder
-        self.frame = frame
         self._outer: dict[FunctionSource, Mapping[str, Any]] = {}
         builder.inline = self.call_function
         builder.call = lambda function, args: self.call(function, args, {})
@@ -107,7 +106,7 @@ class Translator(BindingTranslator):
 
     def _block(self, statements: Sequence[ast.stmt]) -> _End:
         for position, node in enumerate(statements):
-            self._locate(node)
+            self.builder.node = node
             if isinstance(node, ast.If):
                 end = self._if(node, statements[position + 1 :])
                 if end is None:
@@ -134,7 +133,7 @@ class Translator(BindingTranslator):
         found = self.visit(node.value)
         if isinstance(node.value, ast.Call | ast.Constant):
             return
-        self._locate(node)
+        self.builder.node = node
         word = word_of(found)
         if word:
             self.builder.fail(f"kl.{word.name} is not called", f"write kl.{word.name}(...)")
@@ -143,12 +142,12 @@ class Translator(BindingTranslator):
     def do_assert(self, node: ast.Assert) -> None:
         """A compile-time check."""
         condition = self.visit(node.test)
-        self._locate(node)
+        self.builder.node = node
         if isinstance(condition, Value):
             self.builder.fail("assert takes compile-time conditions", "write a flag to an array")
         if not constant_truth(self.builder, condition):
             message = self.visit(node.msg) if node.msg else ""
-            self._locate(node)
+            self.builder.node = node
             self.builder.fail(f"assertion failed{': ' if message else ''}{message}")
 
     # -- assignment ------------------------------------------------------------------------
@@ -159,7 +158,7 @@ class Translator(BindingTranslator):
         makes = isinstance(node.value, ast.Call | ast.IfExp)
         self.builder.hint = first.id if isinstance(first, ast.Name) and makes else ""
         value = self.visit(node.value)
-        self._locate(node)
+        self.builder.node = node
         if len(node.targets) > 1 or isinstance(node.targets[0], ast.Tuple):
             value = self._snapshot("t", value)
         for target in node.targets:
@@ -187,7 +186,7 @@ class Translator(BindingTranslator):
         view, index = self._element(node.target)
         held = load(self.builder, view, index)
         operand = self.visit(node.value)
-        self._locate(node)
+        self.builder.node = node
         store(self.builder, view, index, self.operate(node.op, held, operand))
 
     # -- branches --------------------------------------------------------------------------
@@ -195,7 +194,7 @@ class Translator(BindingTranslator):
     def _if(self, node: ast.If, rest: Sequence[ast.stmt]) -> _End | None:
         """None: go on with the next statement; else the block is done, `rest` included."""
         condition = self.visit(node.test)
-        self._locate(node)
+        self.builder.node = node
         absorbs = not self.frame.is_kernel and has_return(node)
         tail = list(rest) if absorbs else []
         if not isinstance(condition, Value):
@@ -222,7 +221,7 @@ class Translator(BindingTranslator):
             blocks.append(block)
             envs.append(self.frame.env)
         self.frame.depth -= 1
-        self._locate(node)
+        self.builder.node = node
         live = [i for i in (0, 1) if ends[i] is _End.THROUGH or "return" in envs[i]]
         self.frame.env = self._merged(before, [(envs[i], blocks[i]) for i in live])
         self.builder.emit(s.If(test, tuple(blocks[0]), tuple(blocks[1]), here))
@@ -235,7 +234,7 @@ class Translator(BindingTranslator):
         if node.orelse:
             self.builder.fail("for ... else is not in the kernel language", "use a flag")
         over = self.visit(node.iter)
-        self._locate(node)
+        self.builder.node = node
         if isinstance(over, Range) and not over.static:
             if not isinstance(node.target, ast.Name):
                 self.builder.fail("a loop over a range has one name")
@@ -331,7 +330,7 @@ class Translator(BindingTranslator):
             middle = self._after_vectors(start, stop, over.lanes)
             vectors = Range(start, middle, over.lanes, unroll)
             self._run_time_loop(node, vectors, name, "vectors", {lanes: over.lanes})
-            self._locate(node)
+            self.builder.node = node
             seam.cross()
         rest = Range(middle, stop, 1, unroll)
         self._run_time_loop(node, rest, name, "vectors", {lanes: 1})
@@ -413,7 +412,7 @@ class Translator(BindingTranslator):
                 self.builder.emit(statement)
             return
         if not isinstance(condition, Value) and not is_left(tuple(body)):
-            self._locate(node)
+            self.builder.node = node
             self.builder.fail("this loop never ends", "leave it by break, or give it a condition")
         self._after_loop(before, here.line)
         self.builder.emit(s.Loop(tuple(body), here))
@@ -520,7 +519,7 @@ class Translator(BindingTranslator):
         bound.apply_defaults()
         for name in bound.arguments.keys() - given:
             bound.arguments[name] = constant(self.builder, bound.arguments[name])
-        caller, here, text = self.frame, self.builder.location, self.builder.source_line
+        caller, node, here = self.frame, self.builder.node, self.builder.location
         call = (function, tuple(map(_fixed_in, bound.arguments.values())))
         self._refuse_recursion(call)
         caller.calls += 1
@@ -528,7 +527,9 @@ class Translator(BindingTranslator):
         env = {name: self._snapshot(name, value) for name, value in bound.arguments.items()}
         source = self._source(function)
         path, active = (*caller.path, step), (*caller.active, call)
-        self.frame = Frame(source, path, env, self._outer_names(source), False, here, active)
+        self.builder.frame = Frame(
+            source, path, env, self._outer_names(source), False, here, active
+        )
         try:
             self._block(source.tree.body)
             result = self.frame.env.get("return")
@@ -536,8 +537,7 @@ class Translator(BindingTranslator):
                 self.builder.fail(f"{function.label} returns a value on some paths only")
             result = variables.read(self.builder, result)
         finally:
-            self.frame = caller
-        self.builder.location, self.builder.source_line = here, text
+            self.builder.frame, self.builder.node = caller, node
         return result
 
     def _source(self, function: Function) -> FunctionSource:
