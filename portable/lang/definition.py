@@ -211,9 +211,9 @@ class Definition(ABC):
 
 def written_positions(kernel: KernelIR, specs: tuple[ParameterSpec, ...]) -> frozenset[int]:
     """The positions of the arrays that a kernel may write, in `leaf_specs`."""
-    owners = owners_of(specs)
+    owners, written = owners_of(specs), kernel.written
     return frozenset(
-        owners[i][0] for i, parameter in enumerate(kernel.parameters) if parameter in kernel.written
+        owners[i][0] for i, parameter in enumerate(kernel.parameters) if parameter in written
     )
 
 

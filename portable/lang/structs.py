@@ -31,6 +31,7 @@ __all__ = [
     "label",
     "mapped",
     "mutable_dataclass",
+    "per_class",
     "structure_of",
 ]
 
@@ -40,12 +41,12 @@ _NO_COMPOSITES: Final = (ArrayView,)
 _F = TypeVar("_F", bound=Callable[..., Any])
 
 
-def _per_class(function: _F) -> _F:
+def per_class(function: _F) -> _F:
     """Remembers what a function finds out of a class."""
     return cast(_F, lru_cache(maxsize=4096)(function))
 
 
-@_per_class
+@per_class
 def is_struct_type(kind: Any) -> bool:
     """Whether a class is a frozen dataclass or a NamedTuple, so that kernels know its fields."""
     if kind in _NO_COMPOSITES:
@@ -56,7 +57,7 @@ def is_struct_type(kind: Any) -> bool:
     return parameters is not None and parameters.frozen
 
 
-@_per_class
+@per_class
 def is_composite(kind: Any) -> bool:
     """Whether objects of a class are taken apart: structs and tuples."""
     return kind is tuple or is_struct_type(kind)
@@ -67,7 +68,7 @@ def mutable_dataclass(kind: Any) -> bool:
     return dataclasses.is_dataclass(kind) and not is_struct_type(kind)
 
 
-@_per_class
+@per_class
 def field_names(kind: Any) -> tuple[str, ...]:
     """The names of a struct's fields, in the order of their definition."""
     if issubclass(kind, tuple):
@@ -80,7 +81,7 @@ def label(kind: Any, position: int) -> str:
     return f"[{position}]" if kind is tuple else f".{field_names(kind)[position]}"
 
 
-@_per_class
+@per_class
 def _getter(kind: Any) -> Callable[[Any], tuple[Any, ...]]:
     if issubclass(kind, tuple):
         return tuple
@@ -142,7 +143,7 @@ def _structure(args: tuple[Any, ...]) -> Iterator[Any]:
             yield None
 
 
-@_per_class
+@per_class
 def declared_types(kind: Any) -> dict[str, DType | type]:
     """Of a struct's fields those that are annotated by a dtype or a struct, and by which.
 

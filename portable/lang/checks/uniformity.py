@@ -13,6 +13,7 @@ import linecache
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from enum import IntEnum
+from operator import attrgetter
 from typing import Final, NoReturn
 
 from portable.errors import KernelError, Location
@@ -93,6 +94,9 @@ class _Flow:
     why: Location
 
 
+_grade_of: Final = attrgetter("grade")
+
+
 @dataclass
 class _Analysis:
     kernel: Kernel
@@ -143,11 +147,13 @@ class _Analysis:
         """The flow of what follows: by leaving the loop, and by returning, some may be gone."""
         left = _Flow(_Grade.WORKGROUP, flow.why)
         gone = _Flow(_Grade.WORKGROUP, flow.why)
+        here = flow
         for statement in block:
-            here = max((flow, left, gone), key=lambda f: f.grade)
             more_left, more_gone = self._statement(statement, here)
-            left = max(left, more_left, key=lambda f: f.grade)
-            gone = max(gone, more_gone, key=lambda f: f.grade)
+            if more_left.grade > left.grade or more_gone.grade > gone.grade:
+                left = max(left, more_left, key=_grade_of)
+                gone = max(gone, more_gone, key=_grade_of)
+                here = max(flow, left, gone, key=_grade_of)
         return left, gone
 
     def _statement(self, statement: s.Statement, flow: _Flow) -> tuple[_Flow, _Flow]:
@@ -176,10 +182,7 @@ class _Analysis:
         inner = _Flow(grade, statement.loc) if grade > flow.grade else flow
         left1, gone1 = self._block(statement.then, inner)
         left2, gone2 = self._block(statement.orelse, inner)
-        return (
-            max(left1, left2, key=lambda f: f.grade),
-            max(gone1, gone2, key=lambda f: f.grade),
-        )
+        return max(left1, left2, key=_grade_of), max(gone1, gone2, key=_grade_of)
 
     def _loop(self, statement: s.For | s.Loop, flow: _Flow) -> _Flow:
         grade = _Grade.WORKGROUP
@@ -188,7 +191,7 @@ class _Analysis:
             self._set(statement.var, max(grade, flow.grade))
         inner = _Flow(grade, statement.loc) if grade > flow.grade else flow
         left, gone = self._quietly(statement.body, inner)
-        again = max((inner, left, gone), key=lambda f: f.grade)
+        again = max(inner, left, gone, key=_grade_of)
         if isinstance(statement, s.For):
             self._set(statement.var, again.grade)
         if self.reporting or again is not inner:  # else `run` comes back as long as grades change
@@ -205,7 +208,8 @@ class _Analysis:
     # -- simple statements -----------------------------------------------------------------
 
     def _simple(self, statement: s.Statement, flow: _Flow) -> None:
-        self._meet(statement, flow)
+        if self.reporting:
+            self._meet(statement, flow)
         grade = self._given(statement, flow)
         for var in (*statement.binds(), *statement.sets()):
             self._set(var, grade)
@@ -226,11 +230,11 @@ class _Analysis:
         """Refuses what not all may reach who have to, and operands that differ but must not."""
         needed, what = _SCOPES[statement.together()], _called(statement)
         self._collective(statement, flow, needed, what)
-        if statement.alike and self.reporting and self._worst(operands(statement)) > needed:
+        if statement.alike and self._worst(operands(statement)) > needed:
             self._fail(statement.loc, f"{what} is given indices that differ among its work-items")
 
     def _collective(self, statement: s.Statement, flow: _Flow, needed: _Grade, what: str) -> None:
-        if self.reporting and flow.grade > needed:
+        if flow.grade > needed:
             group = "workgroup" if needed is _Grade.WORKGROUP else "sub-group"
             self._fail(
                 statement.loc,

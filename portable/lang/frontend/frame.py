@@ -34,7 +34,7 @@ class Frame:
     called : Location or None
         Where it was called from; None of a kernel.
     active : tuple
-        The calls that it is within, each with what is known at compile time of its arguments.
+        The calls that it is within, from the outermost.
     loops : list of (LoopKind, int)
         The loops around the present statement, each with the depth of run-time branches it is at.
     depth : int

@@ -11,8 +11,9 @@ import ast
 import inspect
 from collections.abc import Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
 from enum import Enum, auto
-from functools import lru_cache, partial
+from functools import cached_property, lru_cache, partial
 from types import MappingProxyType
 from typing import Any, Final
 
@@ -87,6 +88,19 @@ class _End(Enum):
     LEFT = auto()
     BREAK = auto()
     CONTINUE = auto()
+
+
+@dataclass(frozen=True, eq=False)
+class _Call:
+    """A call that is being inlined."""
+
+    function: Function
+    arguments: tuple[Any, ...]
+
+    @cached_property
+    def known(self) -> tuple[Any, ...]:
+        """What is known at compile time of its arguments; asked for where a helper calls itself."""
+        return tuple(map(_fixed_in, self.arguments))
 
 
 class Translator(BindingTranslator):
@@ -520,7 +534,7 @@ class Translator(BindingTranslator):
         for name in bound.arguments.keys() - given:
             bound.arguments[name] = constant(self.builder, bound.arguments[name])
         caller, node, here = self.frame, self.builder.node, self.builder.location
-        call = (function, tuple(map(_fixed_in, bound.arguments.values())))
+        call = _Call(function, tuple(bound.arguments.values()))
         self._refuse_recursion(call)
         caller.calls += 1
         step = (function.__name__, here.line, here.column, caller.calls)
@@ -553,14 +567,15 @@ class Translator(BindingTranslator):
             found = self._outer[source] = source.outer_names()
         return found
 
-    def _refuse_recursion(self, call: tuple[Function, Any]) -> None:
+    def _refuse_recursion(self, call: _Call) -> None:
         """A helper that calls itself needs constants that change, and an end that they reach."""
         active = self.frame.active
-        if call in active or len(active) > _MAX_DEPTH:
-            first = next(i for i, (function, _) in enumerate(active) if function is call[0])
-            names = [function.label for function, _ in (*active[first:], call)]
+        again = any(one.function is call.function and one.known == call.known for one in active)
+        if again or len(active) > _MAX_DEPTH:
+            first = next(i for i, one in enumerate(active) if one.function is call.function)
+            names = [one.function.label for one in (*active[first:], call)]
             self.builder.fail(
-                f"{call[0].label} calls itself without end: {' -> '.join(names)}",
+                f"{call.function.label} calls itself without end: {' -> '.join(names)}",
                 "helpers are inlined; let a compile-time constant end the recursion, or write a "
                 "loop",
             )

@@ -17,7 +17,7 @@ from portable.dtypes import DType
 from portable.lang.frontend.inference import Slot
 from portable.lang.ir.expressions import Expression
 from portable.lang.ir.types import Array, Fragment, ValueType, Vector, lanes_of, scalar_of
-from portable.lang.structs import field_names, instance, label
+from portable.lang.structs import field_names, instance, label, per_class
 from portable.lang.words.word import word_of
 
 __all__ = [
@@ -207,6 +207,9 @@ class Elements:
 
 _LOOPS: Final = (Range, VectorRange, Product, Elements)
 _AT_RUN_TIME: Final = (Value, Complex, View, StructView, Fragment, *_LOOPS)
+_NUMBERS: Final = (bool, int, float, complex, Value, Complex)
+_CHANGING: Final = (Value, Expression)
+_OF_PARTS: Final = (tuple, slice, MethodType)
 _OF_KERNELS: Final = ("portable.lang.frontend.", "portable.lang.ir.")
 """Modules whose classes stand for what is in kernels alone."""
 IN_KERNELS: Final = (*_AT_RUN_TIME, Struct)
@@ -215,7 +218,7 @@ IN_KERNELS: Final = (*_AT_RUN_TIME, Struct)
 
 def is_number(x: object) -> bool:
     """Whether this is a number, known at compile time or not."""
-    return isinstance(x, bool | int | float | complex | Value | Complex)
+    return isinstance(x, _NUMBERS)
 
 
 def items_in(x: object) -> tuple[Any, ...] | None:
@@ -283,13 +286,15 @@ def rebuilt(function: Callable[[Any, str], Any], x: Any, name: str) -> Any:
     TypeError
         Of a class of things in kernels that this function does not know.
     """
+    if isinstance(x, _CHANGING):
+        return function(x, name)
+    if not _has_parts(type(x)):
+        return x
 
     def part(item: Any, label: str = "") -> Any:
         return rebuilt(function, item, name + label)
 
     match x:
-        case Value() | Expression():
-            return function(x, name)
         case Complex():
             return Complex(part(x.real, "_re"), part(x.imag, "_im"))
         case tuple() | Struct():
@@ -311,9 +316,13 @@ def rebuilt(function: Callable[[Any, str], Any], x: Any, name: str) -> Any:
             return MethodType(x.__func__, part(x.__self__))
         case Fragment() | Elements():
             return x
-    if isinstance(x, type) or not type(x).__module__.startswith(_OF_KERNELS):
-        return x
     raise TypeError(f"{type(x).__name__} has parts that may change, and no copy is made of them")
+
+
+@per_class
+def _has_parts(kind: type[Any]) -> bool:
+    """Whether what is of a class may be made of things whose values change."""
+    return issubclass(kind, _OF_PARTS) or kind.__module__.startswith(_OF_KERNELS)
 
 
 def map_parts(function: Callable[[Any], Any], x: Any) -> Any:

@@ -64,6 +64,9 @@ class MutableComplex:
     imag: Mutable
 
 
+_VARIABLES: Final = (Mutable, MutableComplex)
+
+
 @dataclass(frozen=True, slots=True)
 class Unassigned:
     """A name that was bound on some paths only, or only inside a block that has ended."""
@@ -75,7 +78,8 @@ class Unassigned:
 
 def is_mutable(binding: object) -> bool:
     """Whether a binding is a variable, or a tuple or struct that holds one."""
-    return any(isinstance(leaf, Mutable | MutableComplex) for leaf in leaves(binding))
+    items = items_in(binding)
+    return isinstance(binding, _VARIABLES) if items is None else any(map(is_mutable, items))
 
 
 def is_wholly_mutable(binding: object) -> bool:
@@ -176,7 +180,7 @@ def assign(builder: Builder, target: Any, value: Any, name: str) -> None:
     if items_in(target) is not None:
         _assign_items(builder, target, value, name)
         return
-    if not isinstance(target, Mutable | MutableComplex):
+    if not isinstance(target, _VARIABLES):
         if not same(target, value):
             builder.fail(
                 f"{name} is {describe(target)} and cannot become {describe(value)} under a "
@@ -247,6 +251,8 @@ def _spread(x: e.Expression, kind: ValueType) -> e.Expression:
 
 def read(builder: Builder, target: Any) -> Any:
     """A variable's present value."""
+    if items_in(target) is None or not is_mutable(target):
+        return _read_one(builder, target)
     return map_leaves(lambda leaf: _read_one(builder, leaf), target)
 
 
