@@ -9,6 +9,7 @@ import pyopencl as cl
 
 from portable import faults
 from portable.backend import Capabilities
+from portable_backends.opencl_local_memory import largest_array
 
 __all__ = ["capabilities_of", "is_cpu", "platform_word", "words_of"]
 
@@ -75,6 +76,7 @@ def capabilities_of(device: cl.Device) -> Capabilities:
         async_copy=frozenset({"vector"}) if level >= _AMPERE else frozenset(),
         local_memory=local,
         local_memory_opt_in=local,
+        local_memory_seen=largest_array(device, local) if level else 0,
         local_memory_dedicated=int(device.local_mem_type) == _LOCAL_IS_DEDICATED,
         max_workgroup=int(device.max_work_group_size),
         max_workgroup_shape=(int(shape[0]), int(shape[1]), int(shape[2])),

@@ -36,6 +36,10 @@ class Capabilities:
         (cp.async.bulk.tensor, of boxes of arrays that are described at launch).
     local_memory, local_memory_opt_in : int
         Bytes per workgroup, by default and when a kernel asks for more.
+    local_memory_seen : int
+        Bytes per workgroup that arrays of a kernel were seen to have though the driver tells of
+        fewer; 0 where nobody looked. For kernels that were measured with so much: others, which
+        would take it as well, were seen to become slower.
     local_memory_dedicated : bool
         Whether local memory is on-chip storage of its own rather than ordinary cached memory.
     max_workgroup : int
@@ -96,6 +100,7 @@ class Capabilities:
     async_copy: frozenset[str] = field(default_factory=frozenset)
     local_memory: int = 32 * 1024
     local_memory_opt_in: int = 32 * 1024
+    local_memory_seen: int = 0
     local_memory_dedicated: bool = True
     max_workgroup: int = 256
     max_workgroup_shape: tuple[int, int, int] = (256, 256, 64)
@@ -119,6 +124,11 @@ class Capabilities:
     max_allocation: int = 0
     pointer_offsets: bool = False
     faults: frozenset[Fault] = field(default_factory=frozenset)
+
+    @property
+    def local_memory_most(self) -> int:
+        """Bytes per workgroup beyond which a kernel is refused."""
+        return max(self.local_memory, self.local_memory_opt_in, self.local_memory_seen)
 
     def __hash__(self) -> int:
         """By what tells most devices apart: plans are looked up by capabilities at each call."""

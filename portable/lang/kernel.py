@@ -109,7 +109,7 @@ class Kernel(Launchable, Marked):
         return Compiled(ir, program.arguments, device.compile(program), program)
 
     def _check_local(self, needed: int, device: Device) -> None:
-        most = max(device.capabilities.local_memory, device.capabilities.local_memory_opt_in)
+        most = device.capabilities.local_memory_most
         if needed > most:
             raise LaunchError(
                 f"{self.__name__} needs {needed} bytes of local memory per workgroup; "

@@ -65,10 +65,16 @@ def _fits(choice: Parameters, dtype: DType, capabilities: Capabilities) -> bool:
     if choice.get("RESIDENT") and not apart:
         return False
     needed = stages * (m + n) * k * width
-    room = max(capabilities.local_memory, capabilities.local_memory_opt_in)
+    room = capabilities.local_memory_most
     per_item = m * n // multiplying(choice)
     registers = per_item * dtype.register.itemsize // 4
     return bool(needed * 17 // 16 <= room and (single or 16 <= registers <= 160))
+
+
+def _has_room(choice: Parameters, dtype: DType, capabilities: Capabilities) -> bool:
+    """Whether local memory holds a choice's tiles, rows one after another, which is the least."""
+    m, n, k, stages = (choice[name] for name in ("BM", "BN", "BK", "STAGES"))
+    return bool(stages * (m + n) * k * dtype.itemsize <= capabilities.local_memory_most)
 
 
 def _may_be_apart(choice: Parameters, dtype: DType, capabilities: Capabilities) -> bool:
@@ -172,6 +178,7 @@ def _ranked(
         for level, entry in enumerate(entries)
         for choice in entry
     ]
+    found = [x for x in found if _has_room(x[0], dtype, capabilities)] or found
     units = max(1, capabilities.compute_units)
     ranked: list[tuple[float, int, Parameters, int]] = []
     for at, (choice, level) in enumerate(found):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import replace
+from pathlib import Path
 from threading import Thread
 from time import time_ns
 from types import SimpleNamespace
@@ -20,6 +21,7 @@ from portable_backends.cpu import CPUBackend
 
 cl = pytest.importorskip("pyopencl")
 opencl_runtime = pytest.importorskip("portable_backends.opencl_runtime")
+opencl_local_memory = pytest.importorskip("portable_backends.opencl_local_memory")
 quiet = pytest.importorskip("portable_backends.opencl_remarks").quiet
 _POCL = "OpenCL 3.0 PoCL HSTR: pthread-x86_64-unknown-linux-gnu"
 
@@ -177,3 +179,41 @@ def test_remarks_stay_away_while_any_thread_compiles() -> None:
         quiet.__exit__(None, None, None)
         with pytest.raises(cl.CompilerWarning, match="of nobody's"):
             warnings.warn("of nobody's", cl.CompilerWarning, stacklevel=1)
+
+
+def test_local_memory_that_a_driver_does_not_tell_of(
+    monkeypatch: pytest.MonkeyPatch, opencl: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The largest array that it takes; where it refuses them all, what it tells of."""
+    device, largest = opencl._runtime.device, opencl_local_memory.largest_taken
+    assert largest(device, 1024, (4096, 2048)) == 4096
+    assert largest(device, 4096, (4096, 2048)) == 4096
+    monkeypatch.setattr(opencl_local_memory, "_SOURCE", "__kernel void fill() {{ too large; }}")
+    assert largest(device, 1024, (4096, 2048)) == 1024
+    assert capsys.readouterr() == ("", "")
+
+
+def test_what_an_array_may_have_is_asked_once(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """And kept, unless something else than its size was in the way."""
+    monkeypatch.setenv("PORTABLE_CACHE_DIR", str(tmp_path / "cache"))
+    asked: list[int] = []
+    ask = opencl_local_memory.largest_array.__wrapped__
+    driver = SimpleNamespace(version="OpenCL 3.0 CUDA 13.0")
+    device = SimpleNamespace(name="G", version="OpenCL 3.0", driver_version="1", platform=driver)
+
+    def answer(found: int | None) -> None:
+        def taken(*given: Any) -> int:
+            asked.append(given[1])
+            if found is None:
+                raise cl.RuntimeError("no room for a context")
+            return found
+
+        monkeypatch.setattr(opencl_local_memory, "largest_taken", taken)
+
+    answer(None)
+    assert ask(device, 48 * 1024) == 48 * 1024
+    answer(99 * 1024)
+    assert [ask(device, 48 * 1024), ask(device, 48 * 1024)] == [99 * 1024] * 2
+    assert asked == [48 * 1024] * 2

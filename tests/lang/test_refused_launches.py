@@ -169,7 +169,7 @@ def test_one_number_for_a_kernel_of_two_dimensions(device: Device, key: Any) -> 
 def test_too_much_local_memory(device: Device) -> None:
     x = device.from_numpy(np.zeros(4, np.float32))
     limits = device.capabilities
-    most = max(limits.local_memory, limits.local_memory_opt_in)
+    most = limits.local_memory_most
     with pt.use(device), pytest.raises(errors.LaunchError, match=f"has {most}"):
         greedy[32, 32](x, SIZE=most // 4 + 32)
 

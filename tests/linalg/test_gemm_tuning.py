@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 
 import portable
+from portable import profiles
+from portable.capabilities import Capabilities
 from portable.dtypes import DType, float16, float32, float64
 from portable.linalg.gemm_kernels import keep
 from portable.linalg.gemm_launches import launches
@@ -126,3 +128,16 @@ def test_a_core_clears_no_tile_much_larger_than_the_result(edge: int) -> None:
     cores = portable.device("simulator:intel-cpu").capabilities
     tile = tried(cores, float32, edge)[0]
     assert tile["BM"] * tile["BN"] <= 64 * 64
+
+
+def test_more_local_memory_than_a_driver_tells_of() -> None:
+    """Large products of doubles take it where it was seen; others are planned without it."""
+    seen = profiles.load("nvidia-opencl").capabilities
+    told = replace(seen, local_memory_seen=0)
+
+    def largest(kind: DType, capabilities: Capabilities) -> int:
+        choice = tried(capabilities, kind, 4096)[0]
+        return int(choice["STAGES"] * (choice["BM"] + choice["BN"]) * choice["BK"] * kind.itemsize)
+
+    assert largest(float64, told) <= told.local_memory < largest(float64, seen)
+    assert largest(float16, told) == largest(float16, seen) <= told.local_memory

@@ -38,7 +38,10 @@ def spread(work: Work, tiles: list[Tile]) -> None:
     capabilities = work.capabilities
     room = max(capabilities.local_memory, capabilities.local_memory_opt_in)
     if _bytes(work.kernel, padded) > room:
-        padded = {tile.array: _swizzled(tile) for tile in free}
+        swizzled = {tile.array: _swizzled(tile) for tile in free}
+        fits = _bytes(work.kernel, swizzled) <= room
+        if fits or _bytes(work.kernel, padded) > capabilities.local_memory_most:
+            padded = swizzled
     for array, layout in padded.items():
         work.replace(array, layout)
 
