@@ -350,6 +350,13 @@ def elements_at_once(lines: Any, line: Any, n: Any, LANES: int) -> Any:
 
 
 @function
+def in_squares(count: Any, EACH: int) -> Any:
+    """How many elements come in squares; the last one may begin with some of the one before."""
+    rest = count % EACH
+    return kl.where(count < EACH or rest < _FEW, count - rest, count)
+
+
+@function
 def read_block(source: Any, work: Any, line: Any, count: Any, n: Any) -> None:
     """Brings lines into a worker's memory, as many elements as possible together."""
     # Whole rows that have no factors are completed when they are there.
@@ -363,14 +370,14 @@ def read_block(source: Any, work: Any, line: Any, count: Any, n: Any) -> None:
         EACH = at_a_time(source, work.lanes)
         done = elements_at_once(source, line, many, work.lanes)
         row, start = source.row(line), source.start(line)
-        for a in range(0, done, EACH):
-            if source.near != ALONG:
-                work.hold(a, source.vector(row, source.place(a, start), work.lanes))
-            elif done < EACH or done - a < _FEW:
-                read_columns(source, work, line, a, done)
-            else:
-                # The last square begins with some elements of the one before.
+        squares = in_squares(done, EACH)
+        for a in range(0, squares, EACH):
+            if source.near == ALONG:
                 read_square(source, work, line, kl.minimum(a, done - EACH))
+            else:
+                work.hold(a, source.vector(row, source.place(a, start), work.lanes))
+        if source.near == ALONG:
+            read_columns(source, work, line, squares, done)
     given = replace(source, real=None) if LATER else source
     for begin in range(done, many, _STRETCH):
         read_lines(given, work, line, count, begin, kl.minimum(begin + _STRETCH, many))
@@ -388,10 +395,9 @@ def write_block(target: Any, work: Any, found: Any, line: Any, count: Any, n: An
         EACH = at_a_time(target, work.lanes)
         done = elements_at_once(target, line, n, work.lanes)
         row, start = target.row(line), target.start(line)
-        for a in range(0, done, EACH):
-            if target.near == ALONG and (done < EACH or done - a < _FEW):
-                write_columns(target, work, found, line, a, done)
-            elif target.near == ALONG:
+        squares = in_squares(done, EACH)
+        for a in range(0, squares, EACH):
+            if target.near == ALONG:
                 write_square(target, work, found, line, kl.minimum(a, done - EACH))
             else:
                 z = work.held(found + a)
@@ -399,6 +405,8 @@ def write_block(target: Any, work: Any, found: Any, line: Any, count: Any, n: An
                     together = work.lanes if target.near == WITHIN else 1
                     z = times(z, target.turn(target.start_in(line), a, together))
                 target.put_vector(row, target.place(a, start), z)
+        if target.near == ALONG:
+            write_columns(target, work, found, line, squares, done)
     for begin in range(done, n, _STRETCH):
         stop = kl.minimum(begin + _STRETCH, n)
         write_lines(target, work, found, line, count, begin, stop)
