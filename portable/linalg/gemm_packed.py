@@ -45,19 +45,20 @@ _RIGHT: Final = (16, 16)
 """Strips, and products of each, of a tile in which the right operand is packed, for that too."""
 
 _LINE: Final = 64
-"""Elements at whose multiples strips begin, which is where lines of caches do."""
+"""Bytes of a line of the caches; strips begin at multiples of as many elements."""
 
 _ALONE: Final = (1, 1, 1)
 
-_FEWEST_USES: Final = 512
-"""Of each element that is packed."""
+_FEWEST_USES: Final = 2048
+"""Bytes that are packed of as many elements as there are uses of each, at least.
 
-_FEWEST_PRODUCTS: Final = 2**30
-"""Multiplications of a product from which on packing pays.
-
-On two cores of a Xeon products of single precision of 1024, 2048 and 4096 took 0.96, 0.94 and 0.94
-of the time so; of double precision of 1024 one core took 0.88.
+One core took for products of 512 in single precision 0.9 of the time of tiles that copy, for 1024 x
+16 by 16 x 1024 in double precision 0.3; with fewer uses, of 256 in single precision, 1.05 to 1.15.
 """
+
+_FEWEST_PRODUCTS: Final = 2**26
+"""Multiplications, times the bytes of an element, of a product from which on packing pays: it is a
+launch more, and looked up at each call."""
 
 _STREAMED: Final = 2**22
 """Bytes of a result that passes the caches by: lines that it fills are not read from memory first.
@@ -89,18 +90,21 @@ def packing_for(capabilities: Capabilities, accumulator: DType) -> Packing:
     return Packing(micro, _SLAB // size, _ROWS, _DEPTH, _AHEAD // size, cores)
 
 
-def packing_pays(product: Product, capabilities: Capabilities) -> bool:
+def packing_pays(product: Product, accumulator: DType, capabilities: Capabilities) -> bool:
     """Whether it does, by what was measured.
 
     Parameters
     ----------
     product : Product
         Its extents.
+    accumulator : DType
+        What to sum in.
     capabilities : Capabilities
         Of the device.
     """
     m, n, k = product.m, product.n, product.k
-    large = min(m, n) >= _FEWEST_USES and m * n * k >= _FEWEST_PRODUCTS
+    size = accumulator.itemsize
+    large = min(m, n) * size >= _FEWEST_USES and m * n * k * size >= _FEWEST_PRODUCTS
     return capabilities.lone_work_items and product.batch == 1 and large
 
 
@@ -130,17 +134,19 @@ def packed_steps(
     multiply = multiply_strips[groups(plan.groups(m)), _ALONE]
     for column in range(0, n, width):
         panel = slice(column, column + width)
+        result = out[:, panel]
+        turned = _turned(plan, result)
         for first in range(0, max(1, k), depth):
             slab = slice(first, first + depth)
-            yield _packed_right(plan, b[slab, panel], right)
-            given = alpha, a[:, slab], left, right, kept, out[:, panel]
+            yield _packed_right(plan, b[slab, panel], right, turned)
+            given = alpha, a[:, slab], left, right, kept, result, turned
             part = first == 0, first + depth >= k
             yield multiply, given, {"PLAN": plan, "PART": part}
 
 
 def _panel(plan: Packing, rows: int, columns: int, accumulator: DType) -> int:
     """Columns of a result whose sums are kept between slabs at a time."""
-    most = max(_FEWEST_USES, _MOST_SUMS // (rows * accumulator.itemsize))
+    most = max(_FEWEST_USES, _MOST_SUMS // rows) // accumulator.itemsize
     panels = -(-columns // most)
     return _up(-(-columns // panels), _RIGHT[0] * plan.micro.columns)
 
@@ -170,11 +176,23 @@ def _rooms(
     return [room[at : at + prod(x)].reshape(x) for at, x in zip(begins, shapes, strict=False)]
 
 
-def _packed_right(plan: Packing, x: Any, out: Any) -> Step:
+def _turned(plan: Packing, out: Any) -> int:
+    """Columns by which tiles begin before a result, so that all but the first begin with a line.
+
+    None where its rows begin at different places in lines of the caches, or are short.
+    """
+    view = device_of_arrays(out).view(out)
+    size, (row, element) = view.dtype.itemsize, view.strides
+    alike = row % _LINE == 0 and element == size and view.shape[1] >= plan.micro.columns
+    return int(view.address % _LINE // size) if alike else 0
+
+
+def _packed_right(plan: Packing, x: Any, out: Any, turned: int) -> Step:
     (strips, depth, width), (count, most) = out.shape, _RIGHT
     tiles = strips // count * -(-depth // most)
     constants = {"DEPTH": most, "COLUMNS": count * width, "WIDTH": width}
-    return pack_right[groups(tiles), _ALONE], (x, out), constants | {"LANES": plan.micro.lanes}
+    constants |= {"LANES": plan.micro.lanes}
+    return pack_right[groups(tiles), _ALONE], (x, out, turned), constants
 
 
 def _up(x: int, step: int) -> int:

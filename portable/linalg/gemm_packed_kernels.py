@@ -59,8 +59,10 @@ class Packing(NamedTuple):
 
 
 @kernel
-def pack_right(x: Any, out: Any, *, DEPTH: int, COLUMNS: int, WIDTH: int, LANES: int) -> None:
-    """Copies a matrix to strips of a few columns, a row after the other; zeros where it ends.
+def pack_right(
+    x: Any, out: Any, turned: Any, *, DEPTH: int, COLUMNS: int, WIDTH: int, LANES: int
+) -> None:
+    """Copies a matrix to strips of a few columns, a row after the other; zeros below it.
 
     A work-item does a tile, which passes through local memory: ``DEPTH * COLUMNS`` elements.
 
@@ -70,6 +72,8 @@ def pack_right(x: Any, out: Any, *, DEPTH: int, COLUMNS: int, WIDTH: int, LANES:
         Of any strides.
     out : array, shape (S, D, WIDTH)
         Strips, with S a multiple of ``COLUMNS // WIDTH``.
+    turned : int
+        How many of the last columns come first, fewer than `LANES`.
     DEPTH, COLUMNS : int
         Of a tile.
     WIDTH : int
@@ -79,13 +83,23 @@ def pack_right(x: Any, out: Any, *, DEPTH: int, COLUMNS: int, WIDTH: int, LANES:
     """
     steps = kl.cdiv(out.shape[1], DEPTH)
     column, first = kl.group_id(0) // steps * COLUMNS, kl.group_id(0) % steps * DEPTH
+    start = kl.maximum(column - turned, 0)
+    before = start + turned - column
     tile = kl.local((DEPTH, COLUMNS), x.dtype)
-    kl.copy(tile, x[first : first + DEPTH, column : column + COLUMNS])
+    kl.copy(tile, x[first : first + DEPTH, start : start + COLUMNS])
     kl.barrier()
-    for k in range(kl.minimum(out.shape[1] - first, DEPTH)):
-        for j in kl.static_range(0, COLUMNS, LANES):
-            value = kl.vload(tile, k, j, lanes=LANES)
-            kl.vstore(out, column // WIDTH + j // WIDTH, first + k, j % WIDTH, value)
+    rows = kl.minimum(out.shape[1] - first, DEPTH)
+    for j in range(0, COLUMNS, WIDTH):
+        for k in range(rows):
+            for v in kl.static_range(0, WIDTH, LANES):
+                value = kl.vload(tile, k, kl.maximum(j + v - before, 0), lanes=LANES)
+                kl.vstore(out, (column + j) // WIDTH, first + k, v, value)
+    if before > 0:
+        for k in range(kl.minimum(x.shape[0] - first, rows)):
+            for j in range(before):
+                out[0, first + k, j] = x[first + k, x.shape[1] - before + j]
+            for j in range(before, LANES):
+                out[0, first + k, j] = tile[k, j - before]
 
 
 @function
@@ -138,14 +152,18 @@ def keep_sums(sums: Any, kept: Any, at: Any, MICRO: MicroShape) -> None:
 @function
 def is_inside(out: Any, row: Any, column: Any, MICRO: MicroShape) -> Any:
     """Whether all of a micro-tile is."""
-    return row + MICRO.rows <= out.shape[0] and column + MICRO.columns <= out.shape[1]
+    rows, columns = row + MICRO.rows <= out.shape[0], column + MICRO.columns <= out.shape[1]
+    return column >= 0 and rows and columns
 
 
 @function
 def put_sums(
     sums: Any, edge: Any, factor: Any, out: Any, row: Any, column: Any, PLAN: Packing
 ) -> None:
-    """Puts a micro-tile of sums, times a factor, where it belongs."""
+    """Puts a micro-tile of sums, times a factor, where it belongs.
+
+    Columns before the first one are the last ones.
+    """
     MICRO = PLAN.micro
     scale = kl.splat(factor, MICRO.lanes)
     if is_inside(out, row, column, MICRO):
@@ -157,12 +175,22 @@ def put_sums(
             kl.vstore(edge, u, v * MICRO.lanes, scale * sums[u, v])
         for u in range(kl.minimum(out.shape[0] - row, MICRO.rows)):
             for x in range(kl.minimum(out.shape[1] - column, MICRO.columns)):
-                out[row + u, column + x] = edge[u, x]
+                at = column + x
+                out[row + u, kl.where(at < 0, at + out.shape[1], at)] = edge[u, x]
 
 
 @kernel
 def multiply_strips(
-    factor: Any, a: Any, left: Any, right: Any, kept: Any, out: Any, *, PLAN: Packing, PART: Any
+    factor: Any,
+    a: Any,
+    left: Any,
+    right: Any,
+    kept: Any,
+    out: Any,
+    turned: Any,
+    *,
+    PLAN: Packing,
+    PART: Any,
 ) -> None:
     """A work-item for some strips of rows, which it multiplies by one strip of columns at a time.
 
@@ -183,6 +211,9 @@ def multiply_strips(
         their lines get into each other's way in caches.
     out : array, shape (M, N)
         The result.
+    turned : int
+        How many of its last columns come first in `right`, fewer than a vector has lanes: where
+        rows begin as far behind a line of the caches, all other tiles begin with a line.
     PLAN : Packing
         How it does so.
     PART : (bool, bool)
@@ -202,7 +233,7 @@ def multiply_strips(
             start_sums(sums, kept, (column, strip), FIRST, PLAN)
             add_up(sums, left, right, (strip, column), a.shape[1], PLAN)
             if LAST:
-                place = strip * MICRO.rows, column * MICRO.columns
+                place = strip * MICRO.rows, column * MICRO.columns - turned
                 put_sums(sums, edge, factor, out, *place, PLAN)
             else:
                 keep_sums(sums, kept, (column, strip), MICRO)

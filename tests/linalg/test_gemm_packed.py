@@ -37,12 +37,13 @@ def assert_product(found: Array, a: Array, b: Array, alpha: float = 1) -> None:
     assert worst_error(found, exact, tolerance(a.shape[1], a.dtype) * size) <= 1
 
 
-def packed(device: Device, a: Any, b: Any, alpha: float, slab: int) -> Any:
+def packed(device: Device, a: Any, b: Any, alpha: float, slab: int, out: Any = None) -> Any:
     """The product by way of slabs of so many terms of its sums."""
     kind = dtype_of(a.dtype)
     plan = packing_for(device.capabilities, kind.register)
     plan = plan._replace(slab=slab, depth=16)
-    out = device.empty((a.shape[0], b.shape[1]), kind)
+    if out is None:
+        out = device.empty((a.shape[0], b.shape[1]), kind)
     args = (alpha, a, b, 0.0, None, None, out)
     for launcher, own, constants in packed_steps(plan, args, kind.register, device.empty):
         launcher(*own, **constants)
@@ -66,6 +67,20 @@ def test_slabs_and_edges(core: Device, dtype: str, slab: int) -> None:
     assert_product(found, a, b, 0.5)
 
 
+def test_results_anywhere_in_a_line_of_the_caches(core: Device) -> None:
+    """Tiles begin with lines where rows are whole ones; nothing else is written."""
+    m, n, k = 29, 144, 50
+    a, b = operands(m, n, k)
+    left, right = core.from_numpy(a), core.from_numpy(b)
+    for at in (0, 4, 13):
+        room = core.from_numpy(np.full(m * n + 20, 7, np.float32))
+        found = packed(core, left, right, 1, 100, room[at : at + m * n].reshape((m, n)))
+        assert_product(found, a, b)
+        rest = core.to_numpy(room)
+        assert (rest[:at] == 7).all()
+        assert (rest[at + m * n :] == 7).all()
+
+
 def test_operands_of_any_strides(core: Device) -> None:
     a, b = operands(29, 141, 50)
     columns = core.from_numpy(a.T.copy()).T, core.from_numpy(b.T.copy()).T
@@ -77,7 +92,7 @@ def test_operands_of_any_strides(core: Device) -> None:
 def test_panels_of_columns(core: Device, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where the sums between slabs would take too much room; the last panel is narrower."""
     monkeypatch.setattr(gemm_packed, "_MOST_SUMS", 0)
-    monkeypatch.setattr(gemm_packed, "_FEWEST_USES", 1)
+    monkeypatch.setattr(gemm_packed, "_FEWEST_USES", 4)
     for n in (1100, 600):
         a, b = operands(13, n, 24)
         assert_product(packed(core, core.from_numpy(a), core.from_numpy(b), 1, 10), a, b)
@@ -141,11 +156,12 @@ def test_where_it_is_chosen() -> None:
     """Large plain products of processors."""
     core, gpu = (portable.device(f"simulator:{name}") for name in ("intel-cpu", "h200"))
     kind = dtype_of("float32")
-    large = Product(1024, 1024, 1024)
-    assert packing_pays(large, core.capabilities)
-    assert not packing_pays(large, gpu.capabilities)
-    for other in (Product(1024, 1024, 1024, 2), Product(128, 8192, 8192), Product(256, 256, 256)):
-        assert not packing_pays(other, core.capabilities)
+    small, large = Product(256, 256, 256), Product(1024, 1024, 1024)
+    assert packing_pays(large, kind, core.capabilities)
+    assert not packing_pays(large, kind, gpu.capabilities)
+    for other in (Product(1024, 1024, 1024, 2), Product(128, 8192, 8192), small):
+        assert not packing_pays(other, kind, core.capabilities)
+    assert packing_pays(small, dtype_of("float64"), core.capabilities)
     constants = {"ACC": kind, "ACTIVATION": gemm_launches.keep}
     for plain in (True, False):
         first = next(launches(core, kind, (1024, 1024), 1024, "auto", constants, False, plain))
