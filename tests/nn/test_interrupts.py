@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import signal
 from typing import Any
 
@@ -10,6 +9,7 @@ import numpy as np
 import pytest
 
 from portable.nn import MLP, fit
+from tests.support.patience import alarms_interrupt
 
 
 class _Alarm:
@@ -36,16 +36,10 @@ def test_ctrl_c_leaves_a_network_that_works(watched: bool) -> None:
     given: dict[str, Any] = {"validation": (x, y), "patience": 10**6} if watched else {}
     model = MLP([3, 7, 2], device="cpu")
     fit(model, x, y, epochs=1, batch_size=8, **given)
-    before = signal.signal(signal.SIGALRM, signal.default_int_handler)
-    gc.disable()  # Python loses what is raised in callbacks of its collector; Hypothesis has one
-    try:
+    with alarms_interrupt():
         for delay in (0.03, 0.0517, 0.0831, 0.11):
             alarm = _Alarm(delay)
             history = fit(model, x, y, epochs=10**7, batch_size=8, schedule=alarm, **given)
             assert history.stopped == "interrupted"
             assert np.isfinite(model.vector).all()
             assert np.isfinite(model(x)).all()
-    finally:
-        gc.enable()
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, before)

@@ -18,6 +18,7 @@ from portable.errors import ShapeError
 from portable.nn import MLP, SGD, Conv2d, Flatten, Linear, Network, ReLU, Sequential, fit, team
 from portable.parallel import Member, ParallelError
 from tests.support.mpi import run_processes
+from tests.support.patience import alarms_interrupt
 
 Array = np.ndarray[Any, Any]
 
@@ -128,22 +129,23 @@ def test_interrupting_a_group_leaves_a_network_that_works() -> None:
         if step == 2 and next(once, False):
             own = threading.main_thread().ident
             assert own is not None
-            signal.pthread_kill(own, signal.SIGINT)
+            signal.pthread_kill(own, signal.SIGALRM)
         return 1.0
 
     x, y = classes(8)
     model = images(pt.device("simulator"))
     before = model.state_dict()
-    history = fit(
-        model,
-        x,
-        y,
-        loss="cross_entropy",
-        epochs=500,
-        batch_size=4,
-        schedule=interrupts,
-        group=parallel.group(["simulator"] * 2),
-    )
+    with alarms_interrupt():
+        history = fit(
+            model,
+            x,
+            y,
+            loss="cross_entropy",
+            epochs=500,
+            batch_size=4,
+            schedule=interrupts,
+            group=parallel.group(["simulator"] * 2),
+        )
     assert history.stopped == "interrupted"
     assert 1 <= history.epochs < 500
     after = model.state_dict()
