@@ -7,6 +7,8 @@ the decorators away, and means the same there.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from random import Random
 from typing import Any, Final
 
@@ -65,42 +67,57 @@ class _Text:
     def pick(self, *choices: Any) -> Any:
         return self.random.choice(choices)
 
+    def one_of(self, *forms: Callable[[], str]) -> str:
+        """What one form makes; the others draw no numbers, of which Hypothesis keeps a record."""
+        return self.random.choice(forms)()
+
     # -- expressions ----------------------------------------------------------------------------
 
+    def literal(self) -> str:
+        return str(self.random.randrange(-5, 9))
+
+    def known_number(self) -> str:
+        return str(self.pick(*self.known))
+
     def atom(self) -> str:
-        number = self.pick(*self.known)
         if self.known is not _NUMBERS:
-            return str(self.pick(number, number, self.random.randrange(-5, 9)))
-        kinds = (
-            number,
-            number,
-            number,
-            str(self.random.randrange(-5, 9)),
-            f"t[{self.random.randrange(2)}]",
-            self.pick("p.low", "p.high", "p.total()", f"p.total({number})"),
-            f"x[({number} + {self.random.randrange(9)}) % {LENGTH}]",
+            return self.one_of(self.known_number, self.known_number, self.literal)
+        return self.one_of(
+            self.known_number,
+            self.known_number,
+            self.known_number,
+            self.literal,
+            lambda: f"t[{self.random.randrange(2)}]",
+            lambda: self.pick("p.low", "p.high", "p.total()", f"p.total({self.known_number()})"),
+            lambda: f"x[({self.known_number()} + {self.random.randrange(9)}) % {LENGTH}]",
         )
-        return str(self.pick(*kinds))
 
     def number(self, depth: int = 2) -> str:
         if depth == 0 or self.random.random() < 0.3:
             return self.atom()
-        one, other = self.number(depth - 1), self.number(depth - 1)
-        forms = [
-            f"({one} + {other})",
-            f"({one} - {other})",
-            f"({self.atom()} * {self.random.randrange(-3, 4)})",
-            f"({one} // {self.random.randrange(1, 5)})",
-            f"({one} % {self.random.randrange(2, 9)})",
-            f"({one} if {self.condition(depth - 1)} else {other})",
-            f"min({one}, {other})",
-            f"max({one}, {other})",
-            f"abs({one})",
-            f"sum(k * {self.atom()} for k in {self.items()})",
+
+        def inner() -> str:
+            return self.number(depth - 1)
+
+        forms: list[Callable[[], str]] = [
+            lambda: f"({inner()} + {inner()})",
+            lambda: f"({inner()} - {inner()})",
+            lambda: f"({self.atom()} * {self.random.randrange(-3, 4)})",
+            lambda: f"({inner()} // {self.random.randrange(1, 5)})",
+            lambda: f"({inner()} % {self.random.randrange(2, 9)})",
+            lambda: f"({inner()} if {self.condition(depth - 1)} else {inner()})",
+            lambda: f"min({inner()}, {inner()})",
+            lambda: f"max({inner()}, {inner()})",
+            lambda: f"abs({inner()})",
+            lambda: f"sum(k * {self.atom()} for k in {self.items()})",
         ]
         if self.known is _NUMBERS:
-            forms += [f"helper({one})", f"helper({one}, {other})", f"helper(v={one}, u={other})"]
-        return str(self.pick(*forms))
+            forms += [
+                lambda: f"helper({inner()})",
+                lambda: f"helper({inner()}, {inner()})",
+                lambda: f"helper(v={inner()}, u={inner()})",
+            ]
+        return self.one_of(*forms)
 
     def small(self) -> str:
         """A number between -999 and 999."""
@@ -109,25 +126,33 @@ class _Text:
     def items(self) -> str:
         return f"({self.atom()}, {self.atom()}, {self.atom()})"
 
-    def condition(self, depth: int = 1) -> str:
-        one, other = self.number(depth), self.number(depth)
+    def compared(self, depth: int) -> str:
         compare = self.pick("<", "<=", "==", "!=", ">", ">=")
-        plain = f"{one} {compare} {other}"
+        return f"{self.number(depth)} {compare} {self.number(depth)}"
+
+    def condition(self, depth: int = 1) -> str:
         if depth == 0:
-            return plain
-        further = self.condition(depth - 1)
-        forms = [
+            return self.compared(0)
+
+        def plain() -> str:
+            return self.compared(depth)
+
+        def further() -> str:
+            return self.condition(depth - 1)
+
+        forms: list[Callable[[], str]] = [
             plain,
-            f"{self.atom()} < {one} <= {other}",
-            f"{plain} and {further}",
-            f"{plain} or {further}",
-            f"not ({further})",
-            f"any(({plain}, {further}))",
-            f"all(({plain}, {further}))",
+            lambda: f"{self.atom()} < {self.number(depth)} <= {self.number(depth)}",
+            lambda: f"{plain()} and {further()}",
+            lambda: f"{plain()} or {further()}",
+            lambda: f"not ({further()})",
+            lambda: f"any(({plain()}, {further()}))",
+            lambda: f"all(({plain()}, {further()}))",
         ]
         if self.known is _NUMBERS:
-            forms += ["t == (a, b)", "p < Pair(a, b)", "p != Pair(b, a)"]
-        return f"({self.pick(*forms)})"
+            same = ("t == (a, b)", "p < Pair(a, b)", "p != Pair(b, a)")
+            forms += [partial(str, text) for text in same]
+        return f"({self.one_of(*forms)})"
 
     # -- statements -----------------------------------------------------------------------------
 
@@ -145,23 +170,24 @@ class _Text:
 
     def assignment(self, indent: int) -> None:
         one, other = self.random.sample(_NUMBERS, 2)
-        forms = [
-            f"{one} = {self.small()}",
-            f"{one} = {self.small()}",
-            f"{one} {self.pick('+', '-')}= {self.random.randrange(1, 4)}",
-            f"{one}, {other} = {other}, {one}",
-            f"{one}, {other} = {self.small()}, {one}",
-            f"t = ({self.small()}, {self.small()})",
-            "t = (t[1], t[0])",
-            f"{one}, {other} = t",
-            f"p = Pair({self.small()}, {self.small()})",
-            f"p = p._replace({self.pick('low', 'high')}={self.small()})",
-            "p -= Pair(1, a)",
-            f"p = Pair({one}, 1) if {self.condition()} else p",
-            f"x[{self.random.randrange(LENGTH)}] = {self.small()}",
-            f"x[{one} % {LENGTH}], {one} = {self.small()}, {self.small()}",
-        ]
-        self.add(indent, self.pick(*forms))
+        small, index = self.small, self.random.randrange
+        line = self.one_of(
+            lambda: f"{one} = {small()}",
+            lambda: f"{one} = {small()}",
+            lambda: f"{one} {self.pick('+', '-')}= {index(1, 4)}",
+            lambda: f"{one}, {other} = {other}, {one}",
+            lambda: f"{one}, {other} = {small()}, {one}",
+            lambda: f"t = ({small()}, {small()})",
+            lambda: "t = (t[1], t[0])",
+            lambda: f"{one}, {other} = t",
+            lambda: f"p = Pair({small()}, {small()})",
+            lambda: f"p = p._replace({self.pick('low', 'high')}={small()})",
+            lambda: "p -= Pair(1, a)",
+            lambda: f"p = Pair({one}, 1) if {self.condition()} else p",
+            lambda: f"x[{index(LENGTH)}] = {small()}",
+            lambda: f"x[{one} % {LENGTH}], {one} = {small()}, {small()}",
+        )
+        self.add(indent, line)
         if self.random.random() < 0.3:
             self.add(indent, "p = Pair(p.low % 97, p.high % 97)")
 
