@@ -120,7 +120,7 @@ def test_uniformity_goes_by_what_a_statement_says() -> None:
     with pytest.raises(KernelError, match="Swap may not be reached by the whole workgroup"):
         check(kernel(apart))
     with pytest.raises(TypeError, match="Twice"):
-        check(kernel(Twice((), ir.LOC)))
+        check(kernel(Twice((s.Barrier(ir.LOC),), ir.LOC)))
 
 
 def test_a_field_that_says_nothing_is_refused_by_its_name() -> None:

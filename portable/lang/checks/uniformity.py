@@ -14,13 +14,13 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from enum import IntEnum
 from operator import attrgetter
-from typing import Final, NoReturn
+from typing import Final, NamedTuple, NoReturn
 
 from portable.errors import KernelError, Location
 from portable.lang.ir import expressions as e
 from portable.lang.ir import statements as s
 from portable.lang.ir.kernel import Kernel
-from portable.lang.ir.walk import children, operands
+from portable.lang.ir.walk import all_statements, children, operands
 
 __all__ = ["check_uniformity"]
 
@@ -31,6 +31,7 @@ class _Grade(IntEnum):
     VARYING = 2
 
 
+_UNIFORM: Final = _Grade.WORKGROUP
 _WORDS: Final = {
     "global_id": _Grade.VARYING,
     "local_id": _Grade.VARYING,
@@ -82,7 +83,7 @@ def check_uniformity(kernel: Kernel) -> None:
         With the place of the operation and of the condition that varies.
     """
     single = kernel.workgroup == (1, 1, 1)
-    if not single:
+    if not single and any(x.together() != "work_item" for x in all_statements(kernel.body)):
         _Analysis(kernel).run()
 
 
@@ -97,56 +98,90 @@ class _Flow:
 _grade_of: Final = attrgetter("grade")
 
 
+class _Origin(NamedTuple):
+    """What a value is worked out from: the worst of what is no variable, and the variables."""
+
+    least: _Grade
+    variables: tuple[str, ...]
+
+
+def _origin(x: e.Expression) -> _Origin:
+    least, variables, waiting = _UNIFORM, set[str](), [x]
+    while waiting:
+        match waiting.pop():
+            case e.Variable(name=name):
+                variables.add(name)
+            case e.WorkItem(word=word):
+                least = max(least, _WORDS.get(word, _UNIFORM))
+            case e.Const() | e.Extent() | e.Stride() | e.AssumeUniform():
+                pass
+            case made:
+                inner = children(made)
+                if not inner:
+                    raise TypeError(f"whether {type(made).__name__} is uniform is not known here")
+                waiting += inner
+    return _Origin(least, tuple(variables))
+
+
 @dataclass
 class _Analysis:
+    """The grades of a kernel's variables, which rise from round to round.
+
+    A round after which no variable is worse than it was taken for is the last one.
+
+    Attributes
+    ----------
+    kernel : Kernel
+    grades : dict
+        Of variables that vary, by their names.
+    asked : set of str
+        Names of the variables of which a grade was asked for.
+    changed : bool
+        Whether one of those has become worse in this round.
+    met : dict
+        Collective operations in the order of the text, with the flow that gets there at last.
+    """
+
     kernel: Kernel
-    grades: dict[e.Variable, _Grade] = field(default_factory=dict)
+    grades: dict[str, _Grade] = field(default_factory=dict)
+    asked: set[str] = field(default_factory=set)
     changed: bool = False
-    reporting: bool = False
+    met: dict[int, tuple[s.Statement, _Flow]] = field(default_factory=dict)
+    _origins: dict[int, _Origin] = field(default_factory=dict)
 
     def run(self) -> None:
         """Grades variables to a fixed point, then looks at every collective operation."""
         self.changed = True
         while self.changed:
             self.changed = False
-            self._block(self.kernel.body, _Flow(_Grade.WORKGROUP, self.kernel.loc))
-        self.reporting = True
-        self._block(self.kernel.body, _Flow(_Grade.WORKGROUP, self.kernel.loc))
+            self._block(self.kernel.body, _Flow(_UNIFORM, self.kernel.loc))
+        for statement, flow in self.met.values():
+            self._meet(statement, flow)
 
     # -- values ----------------------------------------------------------------------------
 
     def _grade(self, x: e.Expression) -> _Grade:
-        match x:
-            case e.WorkItem():
-                return _WORDS.get(x.word, _Grade.WORKGROUP)
-            case e.Variable():
-                return self.grades.get(x, _Grade.WORKGROUP)
-            case e.AssumeUniform():
-                return _Grade.WORKGROUP
-            case _:
-                return self._inner(x)
-
-    def _inner(self, x: e.Expression) -> _Grade:
-        """The grade of a value that is worked out from others: the worst of theirs."""
-        grades = [self._grade(child) for child in children(x)]
-        if not grades and not isinstance(x, e.Const | e.Extent | e.Stride):
-            raise TypeError(f"whether {type(x).__name__} is uniform is not known here")
-        return max(grades, default=_Grade.WORKGROUP)
+        """That of a value that is worked out from others is the worst of theirs."""
+        origin = self._origins.get(id(x))  # the kernel holds on to it
+        if origin is None:
+            origin = self._origins[id(x)] = _origin(x)
+            self.asked.update(origin.variables)
+        return max((origin.least, *[self.grades.get(name, _UNIFORM) for name in origin.variables]))
 
     def _worst(self, values: Iterable[e.Expression | None]) -> _Grade:
-        return max((self._grade(x) for x in values if x is not None), default=_Grade.WORKGROUP)
+        return max((self._grade(x) for x in values if x is not None), default=_UNIFORM)
 
     def _set(self, var: e.Variable, grade: _Grade) -> None:
-        if grade > self.grades.get(var, _Grade.WORKGROUP):
-            self.grades[var] = grade
-            self.changed = True
+        if grade > self.grades.get(var.name, _UNIFORM):
+            self.grades[var.name] = grade
+            self.changed |= var.name in self.asked
 
     # -- control flow ----------------------------------------------------------------------
 
     def _block(self, block: s.Block, flow: _Flow) -> tuple[_Flow, _Flow]:
         """The flow of what follows: by leaving the loop, and by returning, some may be gone."""
-        left = _Flow(_Grade.WORKGROUP, flow.why)
-        gone = _Flow(_Grade.WORKGROUP, flow.why)
+        left = _Flow(_UNIFORM, flow.why)
+        gone = _Flow(_UNIFORM, flow.why)
         here = flow
         for statement in block:
             more_left, more_gone = self._statement(statement, here)
@@ -157,8 +192,11 @@ class _Analysis:
         return left, gone
 
     def _statement(self, statement: s.Statement, flow: _Flow) -> tuple[_Flow, _Flow]:
-        stay = _Flow(_Grade.WORKGROUP, flow.why)
+        stay = _Flow(_UNIFORM, flow.why)
         match statement:
+            case s.Let() | s.Assign():
+                self._set(statement.var, max(self._grade(statement.value), flow.grade))
+                return stay, stay
             case s.If():
                 return self._if(statement, flow)
             case s.For() | s.Loop():
@@ -185,46 +223,27 @@ class _Analysis:
         return max(left1, left2, key=_grade_of), max(gone1, gone2, key=_grade_of)
 
     def _loop(self, statement: s.For | s.Loop, flow: _Flow) -> _Flow:
-        grade = _Grade.WORKGROUP
+        grade = _UNIFORM
         if isinstance(statement, s.For):
             grade = self._worst((statement.start, statement.stop, statement.step))
             self._set(statement.var, max(grade, flow.grade))
         inner = _Flow(grade, statement.loc) if grade > flow.grade else flow
-        left, gone = self._quietly(statement.body, inner)
+        left, gone = self._block(statement.body, inner)
         again = max(inner, left, gone, key=_grade_of)
         if isinstance(statement, s.For):
             self._set(statement.var, again.grade)
-        if self.reporting or again is not inner:  # else `run` comes back as long as grades change
+        if again is not inner:  # breaks leave some work-items out of later rounds
             self._block(statement.body, again)
         return gone
-
-    def _quietly(self, body: s.Block, flow: _Flow) -> tuple[_Flow, _Flow]:
-        """A first round of a loop, before it is known what its breaks do to later rounds."""
-        reporting, self.reporting = self.reporting, False
-        result = self._block(body, flow)
-        self.reporting = reporting
-        return result
 
     # -- simple statements -----------------------------------------------------------------
 
     def _simple(self, statement: s.Statement, flow: _Flow) -> None:
-        if self.reporting:
-            self._meet(statement, flow)
-        grade = self._given(statement, flow)
+        if statement.together() != "work_item":
+            self.met[id(statement)] = statement, flow
+        grade = _given(statement)
         for var in (*statement.binds(), *statement.sets()):
             self._set(var, grade)
-
-    def _given(self, statement: s.Statement, flow: _Flow) -> _Grade:
-        """How uniform the values are that a statement gives to variables."""
-        match statement:
-            case s.Let(value=value) | s.Assign(value=value):
-                return max(self._grade(value), flow.grade)
-            case s.WorkgroupUniform():
-                return _Grade.WORKGROUP
-            case s.SubGroup(op=op) if op in _SAME_IN_SUB_GROUP:
-                return _Grade.SUB_GROUP
-            case _:
-                return _Grade.VARYING
 
     def _meet(self, statement: s.Statement, flow: _Flow) -> None:
         """Refuses what not all may reach who have to, and operands that differ but must not."""
@@ -250,3 +269,14 @@ class _Analysis:
             "kl.workgroup_uniform(x), or vouch for it by kl.assume_uniform(x)",
             linecache.getline(loc.file, loc.line),
         )
+
+
+def _given(statement: s.Statement) -> _Grade:
+    """How uniform the values are that a statement, no assignment, gives to variables."""
+    match statement:
+        case s.WorkgroupUniform():
+            return _UNIFORM
+        case s.SubGroup(op=op) if op in _SAME_IN_SUB_GROUP:
+            return _Grade.SUB_GROUP
+        case _:
+            return _Grade.VARYING

@@ -123,17 +123,17 @@ def _on_constants(builder: Builder, op: str, x: Any, y: Any) -> Any:
 
 
 def _check_kind(builder: Builder, op: str, value: Value, x: Number, y: Number) -> None:
-    sign = _SIGN.get(op, op)
-    operands = f"{describe(x)} {sign} {describe(y)}"
-    if op == "div" and not value.dtype.is_float:
-        builder.fail(
-            f"{operands}: true division of integers has no float type here",
-            "write // for integers, or convert: kl.f32(x) / kl.f32(y)",
-        )
-    if op in _BITWISE and value.dtype.is_float:
-        builder.fail(f"{operands}: bit operations take integers", "see kl.bitcast(x, kl.i32)")
-    if value.dtype is bool_ and op not in ("and", "or", "xor"):
-        builder.fail(f"{operands}: bool takes only & | ^", "convert it first: kl.i32(...)")
+    dtype = value.dtype
+    if op == "div" and not dtype.is_float:
+        reason = "true division of integers has no float type here"
+        hint = "write // for integers, or convert: kl.f32(x) / kl.f32(y)"
+    elif op in _BITWISE and dtype.is_float:
+        reason, hint = "bit operations take integers", "see kl.bitcast(x, kl.i32)"
+    elif dtype is bool_ and op not in ("and", "or", "xor"):
+        reason, hint = "bool takes only & | ^", "convert it first: kl.i32(...)"
+    else:
+        return
+    builder.fail(f"{describe(x)} {_SIGN.get(op, op)} {describe(y)}: {reason}", hint)
 
 
 def _simplified(builder: Builder, op: e.BinaryOp, x: e.Expression, y: e.Expression) -> e.Expression:

@@ -49,8 +49,10 @@ class Builder:
         What of it is under translation.
     hint : str
         The name that the value under translation will be assigned to, if it is a single one.
-    arrays, fragments, variables : list
+    arrays, fragments : list
         What the kernel declares.
+    variables : dict
+        Its mutable variables, in their order, as keys.
     completions : set of Array
         Those local arrays that are slots to wait for bulk copies.
     intervals : dict
@@ -80,7 +82,7 @@ class Builder:
     arrays: list[Array] = field(default_factory=list)
     completions: set[Array] = field(default_factory=set)
     fragments: list[Fragment] = field(default_factory=list)
-    variables: list[Variable] = field(default_factory=list)
+    variables: dict[Variable, None] = field(default_factory=dict)
     intervals: dict[Variable, Interval] = field(default_factory=dict)
     repetitions: int = 0
     scratch: dict[tuple[DType, int], Array] = field(default_factory=dict)
@@ -162,7 +164,7 @@ class Builder:
     def declare(self, name: str, kind: ValueType) -> Variable:
         """A new mutable variable."""
         var = self.bind(name, kind)
-        self.variables.append(var)
+        self.variables[var] = None
         return var
 
     def bounds(self, x: Expression) -> Interval:

@@ -104,11 +104,10 @@ class CallTranslator(ExpressionTranslator):
         from portable.lang.frontend.handlers import HANDLERS
 
         try:
-            bound = word.signature.bind(*args, **kwargs)
+            given, left_out = word.binder.bind(args, kwargs)
         except TypeError as error:
-            self.builder.fail(f"kl.{word.name}{_without_types(word.signature)}: {error}")
-        bound.apply_defaults()
-        return HANDLERS[word.name](self.builder, **bound.arguments)
+            self.builder.fail(f"kl.{word.name}{_without_types(word.binder.signature)}: {error}")
+        return HANDLERS[word.name](self.builder, **given, **left_out)
 
     def _call_dtype(self, dtype: DType, args: list[Any], kwargs: dict[str, Any]) -> Any:
         if len(args) != 1 or kwargs:

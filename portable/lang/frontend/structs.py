@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from portable.dtypes import DType
 from portable.errors import OutsideKernelError
+from portable.lang.binding import binder_of
 from portable.lang.frontend import memory
 from portable.lang.frontend.builder import Builder
 from portable.lang.frontend.conversion import cast, constant
@@ -86,14 +87,14 @@ def make(builder: Builder, kind: Any, args: list[Any], kwargs: dict[str, Any]) -
         return _made_by_python(builder, kind, args, kwargs)
     _refuse_constructors(builder, kind)
     try:
-        bound = inspect.signature(kind).bind(*args, **kwargs)
+        given, _ = binder_of(kind).bind(args, kwargs)
     except TypeError as error:
         builder.fail(f"{kind.__name__}: {error}", f"its fields are {', '.join(field_names(kind))}")
     defaults = _defaults(kind)
     items = []
     for name in field_names(kind):
-        if name in bound.arguments:
-            items.append(bound.arguments[name])
+        if name in given:
+            items.append(given[name])
         elif name in defaults:
             items.append(constant(builder, defaults[name]()))
         else:

@@ -9,10 +9,10 @@ from typing import Any, Final
 
 from portable.lang.ir import statements as s
 
-__all__ = ["MOST_KNOWN", "Given", "assigned", "counted", "has_break", "has_return", "is_left"]
+__all__ = ["Given", "assigned", "counted", "has_break", "has_return", "is_left"]
 
-MOST_KNOWN: Final = 2**14
-"""Nodes and functions of which it is remembered what they are like: they are inlined often."""
+_MOST_KNOWN: Final = 2**14
+"""Statements of which it is remembered what they are like: helpers are inlined often."""
 
 
 class Given(ast.expr):
@@ -50,14 +50,14 @@ def assigned(*blocks: Sequence[ast.stmt]) -> frozenset[str]:
     return frozenset().union(*(_assigned_by(x) for block in blocks for x in block))
 
 
-@lru_cache(MOST_KNOWN)
+@lru_cache(_MOST_KNOWN)
 def _counted_by(statement: ast.stmt) -> frozenset[str]:
     """The names of loops in a statement."""
     targets = [node.target for node in ast.walk(statement) if isinstance(node, ast.For)]
     return frozenset(x.id for one in targets for x in ast.walk(one) if isinstance(x, ast.Name))
 
 
-@lru_cache(MOST_KNOWN)
+@lru_cache(_MOST_KNOWN)
 def _assigned_by(statement: ast.stmt) -> frozenset[str]:
     nodes = list(ast.walk(statement))
     constants = {
@@ -104,7 +104,7 @@ def has_break(body: Sequence[ast.stmt]) -> bool:
     )
 
 
-@lru_cache(MOST_KNOWN)
+@lru_cache(_MOST_KNOWN)
 def has_return(node: ast.stmt) -> bool:
     """Whether a statement returns, on whatever path."""
     return any(isinstance(inner, ast.Return) for inner in ast.walk(node))

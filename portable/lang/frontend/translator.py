@@ -8,17 +8,17 @@ loop becomes a variable of the generated program.
 from __future__ import annotations
 
 import ast
-import inspect
 from collections.abc import Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from enum import Enum, auto
-from functools import cached_property, lru_cache, partial
+from functools import cached_property, partial
 from types import MappingProxyType
 from typing import Any, Final
 
 from portable.dtypes import DType
 from portable.errors import KernelError
+from portable.lang.binding import binder_of
 from portable.lang.frontend import structs, variables
 from portable.lang.frontend.arithmetic import binary
 from portable.lang.frontend.bindings import BindingTranslator
@@ -36,7 +36,6 @@ from portable.lang.frontend.seams import Seam
 from portable.lang.frontend.source import FunctionSource
 from portable.lang.frontend.structs import load, store
 from portable.lang.frontend.syntax import (
-    MOST_KNOWN,
     Given,
     assigned,
     counted,
@@ -526,19 +525,17 @@ class Translator(BindingTranslator):
     def call_function(self, function: Function, args: list[Any], kwargs: dict[str, Any]) -> Any:
         """Inlines a helper function."""
         try:
-            bound = _signature(function.python).bind(*args, **kwargs)
+            binder = binder_of(function.python)
+            given, left_out = binder.bind(args, kwargs)
         except TypeError as error:
             self.builder.fail(f"{function.label}: {error}")
-        given = set(bound.arguments)
-        bound.apply_defaults()
-        for name in bound.arguments.keys() - given:
-            bound.arguments[name] = constant(self.builder, bound.arguments[name])
+        given |= {name: constant(self.builder, default) for name, default in left_out.items()}
         caller, node, here = self.frame, self.builder.node, self.builder.location
-        call = _Call(function, tuple(bound.arguments.values()))
+        call = _Call(function, tuple(given[name] for name in binder.names))
         self._refuse_recursion(call)
         caller.calls += 1
         step = (function.__name__, here.line, here.column, caller.calls)
-        env = {name: self._snapshot(name, value) for name, value in bound.arguments.items()}
+        env = {name: self._snapshot(name, value) for name, value in given.items()}
         source = self._source(function)
         path, active = (*caller.path, step), (*caller.active, call)
         self.builder.frame = Frame(
@@ -579,9 +576,6 @@ class Translator(BindingTranslator):
                 "helpers are inlined; let a compile-time constant end the recursion, or write a "
                 "loop",
             )
-
-
-_signature = lru_cache(MOST_KNOWN)(inspect.signature)
 
 
 def _fixed_in(x: Any) -> Any:

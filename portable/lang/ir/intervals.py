@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import cache
 from typing import Final
 
 from portable.dtypes import DType, int64, uint64
@@ -45,6 +46,7 @@ Leaf = Callable[[e.Variable | e.WorkItem | e.Extent], Interval | None]
 """What is known of a variable, a work-item's place or an extent; None where nothing is."""
 
 
+@cache
 def whole(kind: DType) -> Interval:
     """The range of an integer type."""
     if kind.kind == "u":

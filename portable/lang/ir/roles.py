@@ -66,6 +66,7 @@ _HOLDERS: Final = ("Variable", "Expression", "Array", "Region", "Fragment", "Blo
 """Types that are nothing to walkers only where a field says what it is to them."""
 
 _roles: Final[dict[type, Mapping[str, Role]]] = {}
+_names: Final[dict[tuple[type, tuple[Role, ...]], tuple[str, ...]]] = {}
 
 Memory = Array | Fragment
 
@@ -95,11 +96,18 @@ def roles_of(kind: type[Any]) -> Mapping[str, Role]:
     return found
 
 
-def declared(x: Any, *roles: Role) -> Iterator[Any]:
+def declared(x: Any, *roles: Role) -> list[Any]:
     """The values of a statement's fields of some roles."""
-    for name, role in roles_of(type(x)).items():
-        if role in roles:
-            yield getattr(x, name)
+    return [getattr(x, name) for name in _names_of(type(x), roles)]
+
+
+def _names_of(kind: type[Any], roles: tuple[Role, ...]) -> tuple[str, ...]:
+    """The fields of a class of statements that have one of some roles."""
+    names = _names.get((kind, roles))
+    if names is None:
+        found = roles_of(kind)
+        names = _names[kind, roles] = tuple(name for name in found if found[name] in roles)
+    return names
 
 
 def variables(values: Any) -> Iterator[Variable]:

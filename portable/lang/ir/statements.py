@@ -86,11 +86,13 @@ class Statement:
 
     def binds(self) -> tuple[Variable, ...]:
         """The new names that it gives values to."""
-        return tuple(variables(declared(self, Role.BINDS)))
+        found = declared(self, Role.BINDS)
+        return tuple(variables(found)) if found else ()
 
     def sets(self) -> tuple[Variable, ...]:
         """The variables of the kernel that it may give new values to."""
-        return tuple(variables(declared(self, Role.SETS, Role.UPDATES)))
+        found = declared(self, Role.SETS, Role.UPDATES)
+        return tuple(variables(found)) if found else ()
 
     def touched(self) -> tuple[Memory, ...]:
         """The arrays and fragments that it reads or writes."""

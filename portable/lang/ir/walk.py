@@ -61,6 +61,18 @@ def _part_names(kind: type[s.Statement]) -> tuple[tuple[str, ...], tuple[str, ..
     return names
 
 
+def _outermost(x: Any, names: Iterable[str]) -> list[e.Expression]:
+    """The outermost expressions in some fields of a node."""
+    found: list[e.Expression] = []
+    for name in names:
+        held = getattr(x, name)
+        if isinstance(held, e.Expression):
+            found.append(held)
+        else:
+            found += _inside(held)
+    return found
+
+
 def _inside(x: Any) -> Iterator[e.Expression]:
     """The outermost expressions in a field's value."""
     if isinstance(x, e.Expression):
@@ -72,23 +84,24 @@ def _inside(x: Any) -> Iterator[e.Expression]:
             yield from _inside(item)
 
 
-def children(x: e.Expression) -> Iterator[e.Expression]:
+def children(x: e.Expression) -> list[e.Expression]:
     """The direct operands of an expression."""
-    for name in _operand_names(type(x)):
-        yield from _inside(getattr(x, name))
+    return _outermost(x, _operand_names(type(x)))
 
 
 def subexpressions(x: e.Expression) -> Iterator[e.Expression]:
-    """The expression itself and everything below it."""
-    yield x
-    for child in children(x):
-        yield from subexpressions(child)
+    """The expression itself and everything below it, from left to right."""
+    waiting = [x]
+    while waiting:
+        found = waiting.pop()
+        yield found
+        if inner := children(found):
+            waiting += reversed(inner)
 
 
-def operands(statement: s.Statement) -> Iterator[e.Expression]:
+def operands(statement: s.Statement) -> list[e.Expression]:
     """The outermost expressions of a statement, not of the blocks in it; variables it sets too."""
-    for name in _part_names(type(statement))[0]:
-        yield from _inside(getattr(statement, name))
+    return _outermost(statement, _part_names(type(statement))[0])
 
 
 def all_statements(block: s.Block) -> Iterator[s.Statement]:

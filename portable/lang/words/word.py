@@ -9,6 +9,7 @@ from functools import wraps
 from typing import Any, Final, NoReturn, TypeVar, cast
 
 from portable.errors import OutsideKernelError
+from portable.lang.binding import Binder
 from portable.lang.elementwise import FUNCTIONS
 
 __all__ = ["Word", "elementwise", "word", "word_of"]
@@ -25,12 +26,12 @@ class Word:
     ----------
     name : str
         As written after ``kl.``.
-    signature : inspect.Signature
-        Its parameters, which calls in kernels are checked against.
+    binder : Binder
+        Of its parameters, which calls in kernels are checked against.
     """
 
     name: str
-    signature: inspect.Signature
+    binder: Binder
 
 
 def word(function: _F) -> _F:
@@ -46,7 +47,7 @@ def word(function: _F) -> _F:
             "or @portable.function, or one that such a function calls"
         )
 
-    setattr(outside, _MARK, Word(function.__name__, inspect.signature(function)))
+    setattr(outside, _MARK, Word(function.__name__, Binder(inspect.signature(function))))
     return cast(_F, outside)
 
 
