@@ -287,16 +287,26 @@ def over_products(x, out, *, N):
         for i, j in product(kl.static_range(2), kl.static_range(3)):
             out[2] += table[i, j] * r
     out[3] = sum(i * j for i, j in product(range(N), (1, 2)))
+    for i, j in product(range(x[0]), range(x[1])):
+        out[4] += 10 * i + j
+        i += 7
+    for i, (a, b), j in product(range(x[0]), ((1, 2), (3, 4)), (1, 2)):
+        out[5] += (10 * i + a) * j
+        i = a = b
+        out[5] += i + a
 
 
 def test_loops_over_products_are_within_each_other(device: Device) -> None:
-    found = run(device, over_products[1, 1], np.array([4, 5]), np.zeros(4, int), N=3)[1]
+    found = run(device, over_products[1, 1], np.array([4, 5]), np.zeros(6, int), N=3)[1]
     pairs = product(range(2), range(3))
+    threes = product(range(4), ((1, 2), (3, 4)), (1, 2))
     assert list(found) == [
         sum(10 * i + j for i, j in product(range(4), range(1, 5)) if i != j),
         6 * (1 * 3 + 2 * 4),
         6 * sum(i * j + 1 for i, j in pairs),
         9,
+        sum(10 * i + j for i, j in product(range(4), range(5))),
+        sum((10 * i + a) * j + 2 * b for i, (a, b), j in threes),
     ]
 
 

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from portable.lang.ir import statements as s
 
-__all__ = ["Given", "assigned", "counted", "has_break", "has_return", "is_left"]
+__all__ = ["Given", "apart", "assigned", "counted", "has_break", "has_return", "is_left"]
 
 _MOST_KNOWN: Final = 2**14
 """Statements of which it is remembered what they are like: helpers are inlined often."""
@@ -94,6 +94,32 @@ def _is_run_time(over: ast.expr) -> bool:
 def _callee(call: ast.Call) -> str:
     """The name of what is called, without that of its module."""
     return call.func.id if isinstance(call.func, ast.Name) else getattr(call.func, "attr", "")
+
+
+def apart(
+    targets: Sequence[ast.expr], body: Sequence[ast.stmt]
+) -> tuple[list[ast.expr], list[ast.stmt]]:
+    """The names of loops within each other, and their body, for one loop that takes them together.
+
+    The innermost loop's rounds share what the outer ones count. Where the body assigns it, the next
+    round is to have it as it was: the body begins by taking it from a name that no source can hold.
+    """
+    stored = _stored(*body)
+    own, first = list(targets), list[ast.stmt]()
+    for at, target in enumerate(targets[:-1]):
+        names = _stored(target) - _stored(*targets[at + 1 :])
+        if stored & names:
+            kept = f"{'_'.join(sorted(names))}'"
+            own[at] = ast.copy_location(ast.Name(kept, ast.Store()), target)
+            value = ast.copy_location(ast.Name(kept, ast.Load()), target)
+            first.append(ast.copy_location(ast.Assign([target], value), target))
+    return own, [*first, *body]
+
+
+def _stored(*nodes: ast.AST) -> set[str]:
+    """The names that are given something anywhere in nodes."""
+    found = [x for node in nodes for x in ast.walk(node) if isinstance(x, ast.Name)]
+    return {x.id for x in found if isinstance(x.ctx, ast.Store)}
 
 
 def has_break(body: Sequence[ast.stmt]) -> bool:

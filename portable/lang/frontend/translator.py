@@ -37,6 +37,7 @@ from portable.lang.frontend.source import FunctionSource
 from portable.lang.frontend.structs import load, store
 from portable.lang.frontend.syntax import (
     Given,
+    apart,
     assigned,
     counted,
     has_break,
@@ -282,8 +283,8 @@ class Translator(BindingTranslator):
                 "break in a loop over product(...), which becomes loops within each other",
                 "write the loops out",
             )
-        body = node.body
-        for target, part in zip(reversed(names), reversed(over.parts), strict=True):
+        targets, body = apart(names, node.body)
+        for target, part in zip(reversed(targets), reversed(over.parts), strict=True):
             given = Given(part, isinstance(part, Range) and not part.static)
             loop = ast.For(target, ast.copy_location(given, node.iter), body, [])
             body = [ast.copy_location(loop, node)]
