@@ -42,6 +42,8 @@ Structs
 Functions
     A function, lambda or method that a kernel calls, or is given as a constant, is inlined and
     typed anew at each call; outside of kernels Python runs it, if it has none of the words below.
+    A function that is given at launch becomes another constant when a number that it names has
+    changed; what the functions that it calls name is taken once, as what kernels name is.
     A property of a struct of constants alone is what Python makes of it, and may be anything in
     Python, unless it asks for such words. `portable.function` tells what its mark adds.
 Tuples

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable
+from types import FunctionType
 from typing import Any, Final
 
 from portable.errors import OutsideKernelError
@@ -107,13 +108,25 @@ _settled: Final[dict[Any, Any]] = {}
 def settled(x: Any) -> Any:
     """The same function for a ``def`` or lambda run again; anything else as it is.
 
-    An operation that is given ``lambda a, b: a + b`` in a loop has one plan for all rounds by it.
+    An operation that is given ``lambda a, b: a + b`` in a loop has one plan for all rounds by it,
+    and another one for a function when a number that it names has changed.
     """
-    if not inspect.isfunction(x) or word_of(x) is not None:
+    if not inspect.isfunction(x) or hasattr(x, "__wrapped__") or word_of(x) is not None:
         return x
     if len(_settled) >= _MOST_HELPERS:
         _settled.clear()
-    return _settled.setdefault(constant_key(x), x)
+    key = constant_key(x)
+    found = _settled.get(key)
+    return _settled.setdefault(key, _another(x)) if found is None else found
+
+
+def _another(x: FunctionType) -> FunctionType:
+    """A function that does the same, but is told apart where functions are told apart."""
+    made = FunctionType(x.__code__, x.__globals__, x.__name__, x.__defaults__, x.__closure__)
+    made.__kwdefaults__ = x.__kwdefaults__
+    functools.update_wrapper(made, x)
+    del made.__dict__["__wrapped__"]
+    return made
 
 
 def arity(x: Any) -> int:

@@ -20,6 +20,7 @@ from portable.lang.arguments import ALIGNMENT, scalar_key
 from portable.lang.filling import Filling, Wording
 from portable.lang.function import Function
 from portable.lang.maker import maker_of
+from portable.lang.signature import constant_key
 from portable.lang.structs import field_names, flattened, is_composite, items_of
 from portable.registry import registry
 
@@ -30,7 +31,7 @@ Recogniser = Callable[[tuple[Any, ...], dict[str, Any]], "list[Any] | None"]
 
 _PARTS: Final = ("handle", "address", "offset", "owner")
 _NUMBERS: Final = (bool, int, float, complex, np.generic)
-_CONSTANTS: Final = (str, type(None), type, np.dtype, DType, Function, FunctionType)
+_CONSTANTS: Final = (str, type(None), type, np.dtype, DType, Function)
 _UNCHANGING: Final = (*_NUMBERS, *_CONSTANTS)
 _SOURCE: Final = """\
 def make({names}):
@@ -96,7 +97,8 @@ def recogniser(
     fixed = [x for i, x in enumerate(leaves) if i not in arrays]
     if not arrays or any(codes.get(i) is None for i in arrays):
         return None
-    if not all(map(_unchanging, (*fixed, *constants.values()))):
+    others = (*fixed, *constants.values())
+    if not all(isinstance(x, FunctionType) or _unchanging(x) for x in others):
         return None
     text = _Text()
     text.unpack(args)
@@ -171,9 +173,16 @@ class _Text:
         elif kind in (bool, float, complex) or isinstance(given, np.generic):
             self._names[f"{x}_kind"] = kind
             self._same.append(f"type({x}) is {x}_kind")
+        elif isinstance(given, FunctionType):
+            self._same.append(self._does_the_same(x, x, given))
         else:
             self._names[f"{x}_same"] = given
             self._same.append(f"{x} is {x}_same")
+
+    def _does_the_same(self, x: str, found: str, given: FunctionType) -> str:
+        """A function that finds what it names as it was: it may do something else by now."""
+        self._names |= {"key_of": constant_key, f"{x}_key": constant_key(given)}
+        return f"key_of({found}) == {x}_key"
 
     def require_array(self, x: str, code: ViewCode, view: ArrayView) -> None:
         """An array of the same type, layout, writability and alignment."""
@@ -201,8 +210,10 @@ class _Text:
             self._constants.append(self._constant(f"c{i}", name, x))
 
     def _constant(self, x: str, name: str, given: Any) -> str:
-        self._names[x] = given
         found = f"constants.get({name!r}, constants)"
+        if isinstance(given, FunctionType):
+            return self._does_the_same(x, found, given)
+        self._names[x] = given
         if type(given) is not int:
             return f"{found} is {x}"
         return f"(({x}_now := {found}) is {x} or type({x}_now) is int and {x}_now == {x})"

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from types import FunctionType, MethodType
+from functools import lru_cache
+from types import CodeType, FunctionType, MethodType
 from typing import Any, Literal
 
 import numpy as np
@@ -44,7 +45,7 @@ def constant_key(x: Any) -> Any:
 def _function_key(x: FunctionType) -> Any:
     """Equal where a ``def`` or a lambda was run again and found all that it names unchanged."""
     space, code = x.__globals__, x.__code__
-    named = [space[name] for name in code.co_names if name in space]
+    named = [space[name] for name in _names_in(code) if name in space]
     try:
         held = [cell.cell_contents for cell in x.__closure__ or ()]
         defaults = (x.__defaults__, *(x.__kwdefaults__ or {}).items())
@@ -53,6 +54,13 @@ def _function_key(x: FunctionType) -> Any:
     except (RecursionError, TypeError, ValueError):  # ValueError: of a name without a value yet
         return FunctionType, x
     return FunctionType, key
+
+
+@lru_cache(maxsize=4096)
+def _names_in(code: CodeType) -> tuple[str, ...]:
+    """What a function's instructions name, and those of comprehensions and lambdas in it."""
+    inner = [x for x in code.co_consts if isinstance(x, CodeType)]
+    return (*code.co_names, *(name for x in inner for name in _names_in(x)))
 
 
 def _held_key(x: Any) -> Any:

@@ -20,6 +20,7 @@ from portable.compiled.description import constant_of
 from portable.lang.emit import generate
 from portable.lang.function import settled
 from portable.lang.signature import ArraySpec, Specialisation, constant_key
+from portable.linalg import gemm
 from tests.support.launch import run
 from tests.support.matrices import CUDA
 
@@ -170,6 +171,31 @@ def test_a_lambda_that_is_run_again_is_the_same_constant() -> None:
     finally:
         globals()["LIMIT"] = 3
     assert constant_key(limited) == before
+
+
+FACTOR = 1
+
+
+def by_factor(x):
+    return sum(x * FACTOR for _ in (1, 2))
+
+
+@pt.kernel
+def of_one(x, out, *, OP):
+    out[0] = OP(x[0])
+
+
+def test_numbers_that_a_given_function_names_may_change(
+    device: Device, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    launcher, x = of_one[1, 1], np.ones((1, 1), np.float32)
+    for factor in (1, 2):
+        monkeypatch.setitem(globals(), "FACTOR", factor)
+        for _ in range(6):  # the last of which are recognised
+            assert run(device, launcher, x[0], x[0], OP=by_factor)[1] == 2 * factor
+            own = device.from_numpy(x)
+            assert pt.to_numpy(primitives.map(by_factor, own)) == 2 * factor
+            assert pt.to_numpy(gemm(own, own, activation=by_factor)) == 2 * factor
 
 
 def test_packages_tell_methods_apart_and_know_no_lambdas() -> None:
