@@ -145,8 +145,6 @@ def test_differences(simulated: Device, n: int) -> None:
     x = simulated.from_numpy(a)
     for axis in (0, 1):
         check(xp.diff(x, n=n, axis=axis), np.diff(a, n=n, axis=axis))
-        if not n:
-            continue
         found = xp.diff(x, n=n, axis=axis, prepend=x, append=x[:1, :] if axis == 0 else x[:, :1])
         more = np.diff(a, n=n, axis=axis, prepend=a, append=a[:1] if axis == 0 else a[:, :1])
         check(found, more)

@@ -125,7 +125,7 @@ def diff(
     axis : int
         Along which.
     n : int
-        How often to take them; each time the axis is shorter by one.
+        How often to take them; each time the axis is shorter by one. 0 gives `x` alone, as in NumPy.
     prepend, append : Array, optional
         What to put before `x` and behind it first, of its shape but for `axis`.
 
@@ -136,8 +136,8 @@ def diff(
     """
     parts = tuple(part for part in (prepend, x, append) if part is not None)
     check_operands("diff", parts)
-    place = normalized_axis(axis, x.ndim)
-    return _differences.run(parts, place, operator.index(n))  # type: ignore[no-any-return]
+    place, n = normalized_axis(axis, x.ndim), operator.index(n)
+    return _differences.run(parts if n else (x,), place, n)  # type: ignore[no-any-return]
 
 
 def _write_differences(arrays: tuple[Any, ...], axis: int, n: int) -> Callable[..., Any]:
