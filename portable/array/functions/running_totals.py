@@ -125,7 +125,7 @@ def diff(
     axis : int
         Along which.
     n : int
-        How often to take them; each time the axis is shorter by one. 0 gives `x` alone, as in NumPy.
+        How often to take them; each makes the axis shorter by one. 0 gives `x`, as in NumPy.
     prepend, append : Array, optional
         What to put before `x` and behind it first, of its shape but for `axis`.
 
