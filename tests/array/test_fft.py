@@ -109,6 +109,15 @@ def test_real_rows_along_and_across(ours: Device, axis: int) -> None:
         check(xp.fft.ihfft(x, n=n, axis=axis), scipy.fft.ihfft(a.T if not axis else a, n, axis), n)
 
 
+def test_rows_with_gaps(ours: Device) -> None:
+    """Steps between the numbers of halves of Hermitian rows; rows of one number, some left out."""
+    half = numbers((3, 40), np.complex128)
+    found = xp.fft.irfft(ours.from_numpy(half)[:, ::-2])
+    check(found, scipy.fft.irfft(half[:, ::-2]), 38)
+    a = numbers((3, 20, 1), np.complex128)
+    check(xp.fft.fft(ours.from_numpy(a)[:, :17]), a[:, :17], 1)
+
+
 @pytest.mark.parametrize("extent", [17, 9])
 def test_two_real_rows_as_one(ours: Device, extent: int) -> None:
     """Of odd lengths with a large prime factor."""

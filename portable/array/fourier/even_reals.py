@@ -120,7 +120,8 @@ def _recombine(
     capabilities = x.device.capabilities
     across, rows = lies_across(out), prod(x.shape[:-1])
     share = halves_for(capabilities)
-    lanes = lanes_of(capabilities, kind) if share.group == 1 and not across else 1
+    in_rows = all(y.strides[-1] == y.dtype.itemsize for y in (x, out))
+    lanes = lanes_of(capabilities, kind) if share.group == 1 and in_rows else 1
     find = partial(TABLES, x.device, kind, between_long_halves, half, _WIDTH)
     coarse, fine = found_table(recipe, find, 0), found_table(recipe, find, 1)
     given = (in_parts(y, WITHIN) if lanes > 1 else in_words(y) for y in (x, out, coarse, fine))
