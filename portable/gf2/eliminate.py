@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
-from typing import Any, Final, NamedTuple, cast
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -147,8 +146,7 @@ def _shared(
 
     def work(member: Member) -> tuple[BitMatrix | None, NDArray[np.bool_]]:
         wanted = len(devices) == 1 or member.rank == place
-        part = partial(eliminated_everywhere, member, eliminators, rows, owners, wanted, progress)
-        return cast(tuple[BitMatrix | None, NDArray[np.bool_]], member.together(part))
+        return eliminated_everywhere(member, eliminators, rows, owners, wanted, progress)
 
     found, promoted = group.run(work)[place]
     whole = found.to(rows.device)

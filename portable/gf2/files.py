@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import os
-from functools import partial
 from pathlib import Path
 from typing import Any, Final, cast
 
@@ -146,8 +145,7 @@ def eliminate_file(
 
     def work(member: Member) -> NDArray[np.bool_]:
         tell = stages if member.rank == 0 else None
-        part = partial(_eliminate_files, files, memory, member, tell)
-        return cast(NDArray[np.bool_], member.together(part))
+        return _eliminate_files(files, memory, member, tell)
 
     return cast(NDArray[np.bool_], group.run(work)[0])
 

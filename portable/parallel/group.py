@@ -119,12 +119,11 @@ class Group:
         Raises
         ------
         Exception
-            What the first member to fail raised; the others, who waited for it, stop.
+            What the first member to fail raised; the others, who waited for it, stop. Of
+            processes one that fails alone ends them all, with its traceback and a message.
         """
         if self._meeting is not None:
-            library = self._joined(self._meeting)[0]
-            member = Member(self._meeting, self.devices[0], library, self._kept[0])
-            return [_called(member, function, args)]
+            return [self._called_among_processes(self._meeting, function, args)]
         if self._libraries is None:
             self._libraries = _in_one_process(self.devices)
         room = Room(self.size, self._patience)
@@ -139,6 +138,23 @@ class Group:
         except BaseException:
             self._give_up()
             raise
+
+    def _called_among_processes(
+        self, meeting: Meeting, function: Callable[..., Any], args: tuple[Any, ...]
+    ) -> Any:
+        try:
+            library = self._joined(meeting)[0]
+            member = Member(meeting, self.devices[0], library, self._kept[0])
+            result = _called(member, function, args)
+            member.returns()
+        except BaseException as error:
+            meeting.fail(error)
+            for library in self._libraries or ():
+                if library is not None:
+                    library.abort()
+            self._give_up()
+            raise
+        return result
 
     def _give_up(self) -> None:
         """Forgets what failed members abandoned, when no device writes into it any more."""

@@ -45,13 +45,10 @@ class Meeting(ABC):
     ----------
     rank, size : int
         The member's number, and how many there are.
-    ends_all : bool
-        Whether the others wait for ever for one that fails, unless it ends them by `abort`.
     """
 
     rank: int
     size: int
-    ends_all: bool = False
 
     @abstractmethod
     def exchange(self, value: Any) -> list[Any]:
@@ -92,8 +89,8 @@ class Meeting(ABC):
         for those which it keeps from joining the collective.
         """
 
-    def abort(self) -> None:  # noqa: B027 - threads need none
-        """Ends the other members; for those that `ends_all` says need it."""
+    def fail(self, error: BaseException) -> None:  # noqa: B027 - threads need none
+        """Ends all members, who would wait for ever for this one, unless they fail as well."""
 
 
 class Room:

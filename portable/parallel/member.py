@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
@@ -102,7 +101,6 @@ class Member:
         self._meeting = meeting
         self._library = Lone(device) if library is None and meeting.size == 1 else library
         self._kept: Final = kept
-        self._agreed: BaseException | None = None
 
     def __repr__(self) -> str:
         by = "host" if self._library is None else self._library.name
@@ -428,24 +426,11 @@ class Member:
             met = error
         first = next((error for error in self.exchange(met) if error is not None), None)
         if first is not None:
-            self._agreed = first
             raise first
 
-    def together(self, work: Callable[[], Any]) -> Any:
-        """What `work` gives; where it fails in one process alone, all end, with one message."""
-        try:
-            return work()
-        except BaseException as error:
-            if error is not self._agreed and self._meeting.ends_all:
-                kind = type(error).__name__
-                print(  # noqa: T201  (the processes end before anybody could tell the user)
-                    f"process {self.rank} of {self.size} failed, which ends them all: "
-                    f"{kind}: {error}",
-                    file=sys.stderr,
-                    flush=True,
-                )
-                self._meeting.abort()
-            raise
+    def returns(self) -> None:
+        """Refuses that a member returns from a run while others wait for it; for processes."""
+        self._agree("nothing more", ())
 
     def abandon(self) -> None:
         """Ends collectives of the vendor's library that wait for a member which failed."""

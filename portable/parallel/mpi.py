@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Callable, Sequence
+from time import monotonic, sleep
+from traceback import print_exception
 from typing import Any, Final
 
 import numpy as np
@@ -17,6 +20,11 @@ __all__ = ["MPIMeeting", "local_rank", "world"]
 _COUNTS: Final = ("PMI_SIZE", "OMPI_COMM_WORLD_SIZE", "PMIX_SIZE")
 """What starters of MPI programs say the number of processes by."""
 
+_GRACE: Final = 3.0
+"""Seconds in which processes fail together: what refuses something refuses it to all of them."""
+
+_LOOK: Final = 1e-3
+
 
 class MPIMeeting(Meeting):
     """A process of a communicator of ``mpi4py``.
@@ -24,13 +32,12 @@ class MPIMeeting(Meeting):
     Parameters
     ----------
     comm : mpi4py.MPI.Comm
-        It is duplicated, so that messages of ours meet none of others.
+        It is duplicated, so that messages of ours meet none of others, nor failures messages.
     """
-
-    ends_all = True
 
     def __init__(self, comm: Any) -> None:
         self._comm = comm.Dup()
+        self._failures = comm.Dup()
         self.rank = int(comm.Get_rank())
         self.size = int(comm.Get_size())
 
@@ -77,9 +84,20 @@ class MPIMeeting(Meeting):
         """By ``alltoall``."""
         return list(self._comm.alltoall(list(parts)))
 
-    def abort(self) -> None:
-        """By ``Abort``, with status 1."""
-        self._comm.Abort(1)
+    def fail(self, error: BaseException) -> None:
+        """By ``Abort``, with status 1, after the traceback that Python has no time to print."""
+        all_fail, end = self._failures.Ibarrier(), monotonic() + _GRACE
+        while not all_fail.Test():
+            if monotonic() > end:
+                print_exception(error)
+                print(  # noqa: T201  (the processes end before anybody could tell the user)
+                    f"process {self.rank} of {self.size} failed, which ends them all: "
+                    f"{type(error).__name__}: {error}",
+                    file=sys.stderr,
+                    flush=True,
+                )
+                self._comm.Abort(1)
+            sleep(_LOOK)
 
 
 def local_rank(comm: Any) -> int:

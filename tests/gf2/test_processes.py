@@ -124,16 +124,6 @@ def test_files_are_shared_too(tmp_path: Path, ending: str) -> None:
 
 # -- through MPI ----------------------------------------------------------------------------------
 
-_ONE_FAILS = """
-from mpi4py import MPI
-from portable.parallel import group
-def work(member):
-    if member.rank == 1:
-        raise RuntimeError("the disk is gone")
-    member.barrier()
-group(MPI.COMM_WORLD, device="simulator").run(lambda member: member.together(lambda: work(member)))
-"""
-
 
 @pytest.mark.needs_processor
 @pytest.mark.parametrize("count", [2, 3])
@@ -151,10 +141,3 @@ def test_the_command_by_processes(tmp_path: Path, count: int) -> None:
         refused = run_processes(count, "-c", command, *words)
         assert refused.returncode != 0
         assert refused.stderr.count("line 2: its leading column is 5") == 1
-
-
-def test_a_process_that_fails_ends_all() -> None:
-    done = run_processes(2, "-c", _ONE_FAILS)
-    assert done.returncode != 0
-    assert done.stderr.count("process 1 of 2 failed, which ends them all") == 1
-    assert "RuntimeError: the disk is gone" in done.stderr

@@ -1,7 +1,6 @@
 """What each process of MPI runs; the first prints what all found."""
 
 import json
-import sys
 from typing import Any
 
 import numpy as np
@@ -49,17 +48,5 @@ def main(world: MPI.Comm) -> None:
         print(json.dumps(found))  # noqa: T201 - read by the test
 
 
-def leave(world: MPI.Comm) -> None:
-    """The second process fails in the middle of a training."""
-
-    def schedule(step: int, steps: int) -> float:
-        if world.Get_rank() == 1 and step > 2:
-            raise RuntimeError("out of order")
-        return 1.0
-
-    group = parallel.group(world, device="simulator")
-    fit(network(0), X, Y, **SETTINGS, epochs=9, schedule=schedule, group=group)
-
-
 if __name__ == "__main__":
-    leave(MPI.COMM_WORLD) if sys.argv[1:] == ["leave"] else main(MPI.COMM_WORLD)
+    main(MPI.COMM_WORLD)

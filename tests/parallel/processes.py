@@ -1,6 +1,7 @@
 """What each process of MPI runs; the first prints what all found."""
 
 import json
+import sys
 
 import numpy as np
 from mpi4py import MPI
@@ -37,9 +38,33 @@ def work(member: parallel.Member) -> list[float]:
     ]
 
 
+def fail_alone(member: parallel.Member) -> None:
+    if member.rank == 1:
+        raise RuntimeError("the disk is gone")
+    member.start_all_reduce(np.ones(1, np.float32), agreed=True).wait()
+
+
+def leave_early(member: parallel.Member) -> None:
+    if member.rank:
+        member.barrier()
+
+
+def refusal(group: parallel.Group) -> str:
+    try:
+        group.run(leave_early)
+    except PortableError as error:
+        return str(error)
+    return ""
+
+
 if __name__ == "__main__":
     world = MPI.COMM_WORLD
-    (found,) = parallel.group(world, device="simulator").run(work)
-    everything = world.gather(found)
+    group = parallel.group(world, device="simulator")
+    expected = "member 0: nothing more ; member 1: barrier"
+    refused = expected in refusal(group)
+    if sys.argv[1:] == ["fail"]:
+        group.run(fail_alone)
+    (found,) = group.run(work)
+    everything = world.gather([*found[:-1], float(refused and found[-1])])
     if everything is not None:
         print(json.dumps(everything))  # noqa: T201 - read by the test

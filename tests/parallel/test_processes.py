@@ -25,3 +25,10 @@ def test_processes(size: int) -> None:
         assert found[1 + size] == received
         assert found[2 + size : 2 + 2 * size] == [9.0 * (r + 1) for r in ranks]
         assert found[-1] == 1.0
+
+
+def test_a_process_that_fails_ends_the_others() -> None:
+    done = run_processes(2, SCRIPT, "fail")
+    assert done.returncode != 0
+    message = "process 1 of 2 failed, which ends them all: RuntimeError: the disk is gone"
+    assert done.stderr.count(message) == 1
