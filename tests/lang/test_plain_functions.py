@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache, partial
 from pathlib import Path
+from types import FunctionType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -141,6 +142,14 @@ def test_functions_and_lambdas_are_called_as_they_are(device: Device) -> None:
     for op, want in [*OPERATIONS, (lambda a, b: second(a) * b, 20)]:
         found = run(device, applied[1, 1], np.array([2, 5]), np.zeros(2, int), OP=op)[1]
         assert list(found) == [want, 3]
+
+
+def test_a_constant_without_a_place_is_found_by_what_it_does() -> None:
+    constants = (lambda x: -4), (lambda x: 2**3)
+    for given, want in zip(constants, (-4, 8), strict=True):
+        code = given.__code__.replace(co_linetable=b"")  # Python 3.12 gives it no columns
+        made, x = FunctionType(code, globals(), "<lambda>"), np.zeros(1, np.float32)
+        assert run(pt.device("simulator"), of_one[1, 1], x, x, OP=made)[1] == want
 
 
 def test_primitives_take_lambdas() -> None:

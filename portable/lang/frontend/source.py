@@ -8,6 +8,7 @@ import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
+from types import CodeType
 from typing import Any, Final
 
 from portable.errors import KernelError, Location
@@ -121,9 +122,11 @@ def _lambda_source(function: Callable[..., Any]) -> FunctionSource:
         and node.lineno == code.co_firstlineno
         and all(_holds(node.body, place) for place in inside)
     ]
+    if not inside:  # a constant, of which Python 3.12 does not say where it stands
+        found = [node for node in found if _does(node, code)]
     if len(found) > 1:  # one lambda within another
         found.sort(key=lambda node: (node.body.lineno, node.body.col_offset))
-    if not found or not inside:
+    if not found:
         raise OSError("the lambda is not in its file as it stands now")
     tree = ast.FunctionDef(LAMBDA, found[-1].args, [_returned(found[-1].body)], [])
     ast.copy_location(tree, found[-1])
@@ -135,6 +138,14 @@ def _lambda_source(function: Callable[..., Any]) -> FunctionSource:
 @lru_cache(maxsize=16)
 def _module(text: str) -> ast.Module:
     return ast.parse(text)
+
+
+def _does(node: ast.Lambda, code: CodeType) -> bool:
+    """Whether a lambda has the instructions and constants of another."""
+    own = compile(ast.Expression(node), "<lambda>", "eval").co_consts[0]
+    return (own.co_code, own.co_consts, own.co_names, own.co_varnames) == (
+        code.co_code, code.co_consts, code.co_names, code.co_varnames
+    )  # fmt: skip
 
 
 def _holds(node: ast.expr, place: tuple[Any, ...]) -> bool:
