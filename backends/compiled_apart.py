@@ -77,6 +77,14 @@ class Apart:
         cache.store(name, " ".join(found).encode())
         return found
 
+    def takes(self, source: str, options: list[str]) -> bool:
+        """Whether the compiler neither refuses a text nor crashes on it."""
+        try:
+            status, _ = self._compile(source, options)
+        except (OSError, subprocess.TimeoutExpired):
+            return False
+        return status == _FINE
+
     def _compile(self, source: str, options: list[str]) -> tuple[int, bytes]:
         given = json.dumps({"wanted": self._wanted, "source": source, "options": options})
         done = subprocess.run(  # noqa: S603 - the command is our own

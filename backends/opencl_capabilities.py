@@ -9,6 +9,7 @@ import pyopencl as cl
 
 from portable import faults
 from portable.backend import Capabilities
+from portable_backends.opencl_compress import compressed_bytes
 from portable_backends.opencl_local_memory import largest_array
 
 __all__ = ["capabilities_of", "is_cpu", "platform_word", "words_of"]
@@ -86,6 +87,7 @@ def capabilities_of(device: cl.Device) -> Capabilities:
         lone_work_items=cpu,
         cache_line=int(device.global_mem_cacheline_size) or _FALLBACK_LINE,
         streaming_stores=cpu,
+        compressed_bytes=compressed_bytes(device) if cpu else 0,
         atomics64="cl_khr_int64_base_atomics" in extensions,
         float_atomics="cl_ext_float_atomics" in extensions or level >= _VOLTA,
         memory_orders=_memory_orders(device),

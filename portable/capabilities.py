@@ -62,6 +62,9 @@ class Capabilities:
         Bytes that memory and caches exchange at a time.
     streaming_stores : bool
         Whether stores can pass the caches by, which spares reading lines before they are written.
+    compressed_bytes : int
+        The longest vectors of which an instruction brings chosen lanes to the front, as
+        `kl.compress` does; 0 where lanes of 32 and 64 bits are moved one by one.
     atomics64, float_atomics : bool
         Whether 64-bit integers, and floats by addition, have native atomics.
     memory_orders : {"relaxed", "acq_rel"}
@@ -111,6 +114,7 @@ class Capabilities:
     lone_work_items: bool = False
     cache_line: int = 64
     streaming_stores: bool = False
+    compressed_bytes: int = 0
     atomics64: bool = True
     float_atomics: bool = False
     memory_orders: Literal["relaxed", "acq_rel"] = "relaxed"

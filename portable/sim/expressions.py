@@ -74,10 +74,21 @@ def evaluator(x: e.Expression, size: int, site: Site) -> Evaluate:
         case e.Lane(operand, lane):
             source = inner(operand)
             return lambda w: source(w)[:, lane]
+        case e.Compress(operand, mask):
+            return _binary(_compressed, inner(operand), inner(mask))
+        case e.Count(mask):
+            chosen = inner(mask)
+            return lambda w: chosen(w).sum(axis=1, dtype=np.int32)
         case e.AssumeUniform(operand):
             return _assume_uniform(inner(operand), site)
         case _:
             raise UnsupportedError(f"{type(x).__name__} is not simulated")
+
+
+def _compressed(x: Value, mask: Value) -> Value:
+    """What is chosen in front, zeros behind."""
+    chosen = np.where(mask, x, np.zeros((), x.dtype))
+    return np.take_along_axis(chosen, np.argsort(~mask, axis=1, kind="stable"), axis=1)
 
 
 def _unary(operation: Callable[[Value], Value], x: Evaluate) -> Evaluate:

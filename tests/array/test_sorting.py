@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import portable
 from portable import dtypes, to_numpy
 from portable.backend import Device
 from portable.primitives.base.recipe import Recipe
@@ -108,6 +109,21 @@ def test_on_the_device(ours: Device, method: str) -> None:
 def test_buckets(ours: Device, monkeypatch: pytest.MonkeyPatch, dtype: str) -> None:
     monkeypatch.setattr(bucket_sorting, "_SHORTEST", 300)
     check(ours, "rows", numbers(dtype, (2, 331)), order=dtype != "uint16")
+
+
+@pytest.mark.parametrize("dtype", ["float32", "int64", "uint8"])
+def test_buckets_by_halves(monkeypatch: pytest.MonkeyPatch, dtype: str) -> None:
+    """Whole vectors, and what is left of them; races are looked for."""
+    monkeypatch.setattr(bucket_sorting, "_SHORTEST", 300)
+    processor = portable.device("simulator:intel-cpu").for_arrays()
+    check(processor, "rows", numbers(dtype, (2, 331)), order=dtype == "float32", descending=True)
+
+
+def test_lines_that_quicksort_fears(ours: Device, monkeypatch: pytest.MonkeyPatch) -> None:
+    """All alike but for one, in order, the other way round, and up and down."""
+    monkeypatch.setattr(bucket_sorting, "_SHORTEST", 300)
+    line = np.arange(331, dtype=np.float32)
+    check(ours, "rows", np.stack([(line == 200) + line * 0, line, -line, -abs(line - 160)]))
 
 
 @pytest.mark.parametrize("moves", ["none", "few", "many"])

@@ -21,6 +21,7 @@ from portable_backends.cpu import CPUBackend
 
 cl = pytest.importorskip("pyopencl")
 opencl_runtime = pytest.importorskip("portable_backends.opencl_runtime")
+opencl_compress = pytest.importorskip("portable_backends.opencl_compress")
 opencl_local_memory = pytest.importorskip("portable_backends.opencl_local_memory")
 quiet = pytest.importorskip("portable_backends.opencl_remarks").quiet
 _POCL = "OpenCL 3.0 PoCL HSTR: pthread-x86_64-unknown-linux-gnu"
@@ -217,3 +218,18 @@ def test_what_an_array_may_have_is_asked_once(
     answer(99 * 1024)
     assert [ask(device, 48 * 1024), ask(device, 48 * 1024)] == [99 * 1024] * 2
     assert asked == [48 * 1024] * 2
+
+
+def test_lanes_that_a_driver_compresses(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Asked of a process apart, and once: what ends it, is refused or is wrong is not used."""
+    monkeypatch.setenv("PORTABLE_CACHE_DIR", str(tmp_path / "cache"))
+    found = [d for d in registry.devices_of_backend("opencl") if d.capabilities.compressed_bytes]
+    if not found:
+        pytest.skip("no driver of a processor with AVX-512")
+    device, ask = found[0]._runtime.device, opencl_compress.compressed_bytes.__wrapped__
+    right = opencl_compress.source()
+    assert not opencl_compress.compresses(device, "__kernel void choose() { too large; }")
+    assert not opencl_compress.compresses(device, right.replace("(v, m)", "(v, ~m)"))
+    assert ask(device) == found[0].capabilities.compressed_bytes
+    monkeypatch.setattr(opencl_compress, "compresses", None)
+    assert ask(device) == found[0].capabilities.compressed_bytes

@@ -34,6 +34,7 @@ from portable.primitives.sorts.bucket_kernels import (
     place_in_buckets,
     sort_parts,
 )
+from portable.primitives.sorts.halving_kernels import Divided, Halving, divide
 from portable.primitives.sorts.keys import Order
 from portable.primitives.sorts.lines import Line
 from portable.primitives.sorts.sorting_kernels import sort_by_rank
@@ -202,8 +203,23 @@ def sorting_by_buckets() -> None:
     out, spare = empty(70, kind=uint8), empty(70, kind=uint8)
     made, between = Line(out, None), Line(spare, None)
     place_in_buckets[3, 1](a, buckets, starts, made, COUNT=8, SECTION=32)
-    sort_parts[4, 1](None, starts, made, between, SORTING=Sorting(order, 4, 2))
+    sort_parts[4, 1](None, starts, None, made, between, SORTING=Sorting(order, 4, 2, 2))
     np.testing.assert_array_equal(out, np.sort(a))
+
+
+@run
+def sorting_by_halves() -> None:
+    """Work-items alone, each with sections of its own, and then with a bucket of all."""
+    a = np.random.default_rng(1).integers(0, 200, 70).astype(np.uint8)
+    order = Order("u", 8, False)
+    counts, edges = empty(4, 3, kind=int32), empty(4, 3, kind=int32)
+    lines = [Line(empty(70, kind=uint8), None) for _ in range(3)]
+    divided, room = Divided(lines[0], counts, edges), Line(empty(2, 32, kind=uint8), None)
+    halving = Halving(order, 4, 2)
+    divide[2, 1](a, np.sort(a[:8]), divided, room, HALVING=halving, SECTION=32)
+    starts = (np.cumsum(counts.reshape(-1)).reshape(4, 3) - counts).astype(np.int32)
+    sort_parts[4, 1](None, starts, divided, *lines[1:], SORTING=Sorting(order, 4, 2))
+    np.testing.assert_array_equal(lines[1].elements, np.sort(a))
 
 
 @run

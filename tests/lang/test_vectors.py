@@ -200,6 +200,47 @@ def test_lanes_of_two_vectors(device: Device, lanes: int, kind: str) -> None:
 
 
 @pt.kernel
+def chosen_first(x, equal, out, counts, *, LANES):
+    i = kl.global_id(0) * LANES
+    v = kl.vload(x, i, lanes=LANES)
+    mask = v == kl.vload(equal, i, lanes=LANES)
+    kl.vstore(out, i, kl.compress(v, mask))
+    counts[kl.global_id(0)] = kl.count(mask)
+
+
+@pytest.mark.parametrize(
+    ("kind", "lanes"),
+    [("float32", 16), ("uint64", 8), ("int32", 8), ("float64", 4), ("uint8", 4), ("bool", 2)],
+)
+def test_lanes_are_compressed(device: Device, kind: str, lanes: int) -> None:
+    """Every mask of few lanes, and some of many: the bits of numbers choose lanes."""
+    numbers = np.arange(0, 1 << lanes, 255 if lanes > 8 else 1)
+    masks = numbers[:, None] >> np.arange(lanes) & 1 == 1
+    places = np.arange(1, masks.size + 1) % 97
+    x = (places % 2 if kind == "bool" else places).astype(kind)
+    equal = np.where(masks.ravel(), x, ~x if kind == "bool" else x + 1)
+    out, counts = np.zeros_like(x), np.zeros(len(masks), np.int32)
+    given = x, equal.astype(kind), out, counts
+    *_, found, held = run(device, chosen_first[len(masks), 1], *given, LANES=lanes)
+    order = np.argsort(~masks, axis=1, kind="stable")
+    chosen = np.where(masks, x.reshape(masks.shape), np.zeros((), kind))
+    expected = np.take_along_axis(chosen, order, axis=1)
+    np.testing.assert_array_equal(found.reshape(masks.shape), expected)
+    np.testing.assert_array_equal(held, masks.sum(axis=1))
+
+
+@pt.kernel
+def chosen_by_a_number(x, out):
+    kl.vstore(out, 0, kl.compress(kl.vload(x, 0, lanes=2), x[0] > 0))
+
+
+def test_a_mask_is_a_vector(device: Device) -> None:
+    x = np.zeros(2, np.float32)
+    with pytest.raises(KernelError, match=r"kl\.compress takes a vector of bool"):
+        run(device, chosen_by_a_number[1, 1], x, x.copy())
+
+
+@pt.kernel
 def out_of_reach(x, out):
     kl.vstore(out, 0, kl.shuffle2(kl.vload(x, 0, lanes=2), kl.vload(x, 2, lanes=2), (0, 4)))
 

@@ -73,6 +73,8 @@ def _vector(random: Random, names: _Names, kind: str) -> str:
         f"kl.clip({a}, -3, 100)",
         f"kl.shuffle2({a}, {b}, {tuple(random.randrange(2 * LANES) for _ in range(LANES))})",
         f"kl.vector({a}[1:3][0], {b}[3], {a}[0:2][1], {c}[2])",
+        f"kl.compress({a}, {b} > {c})",
+        f"{a} - kl.count({b} < {c})",
         f"-{a} * {random.choice(['-1', '2'])}",
         f"-{a}",
     ]

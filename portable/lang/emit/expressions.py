@@ -1,11 +1,11 @@
-"""Prints value trees; vectors are the business of `vectors`."""
+"""Prints value trees; vectors are the business of `vectors`, their masks of `masks`."""
 
 from __future__ import annotations
 
 from portable.dtypes import DType, float16, float32
 from portable.errors import UnsupportedError
 from portable.lang.elementwise import FUNCTIONS
-from portable.lang.emit import vectors
+from portable.lang.emit import masks, vectors
 from portable.lang.emit.code import OPERATORS, Code, Level, infix, wrapped
 from portable.lang.emit.context import Context
 from portable.lang.emit.literals import literal
@@ -71,6 +71,10 @@ class Expressions:
                 return self.code(x.x)
             case e.Lane() | e.Splat() | e.MakeVector():
                 return vectors.structural(self, x)
+            case e.Compress():
+                return masks.compressed(self, x)
+            case e.Count():
+                return masks.counted(self, x)
             case _ if isinstance(x.type, Vector) or _takes_vectors(x):
                 return vectors.elementwise(self, x)
             case _:

@@ -18,7 +18,15 @@ from portable.lang.emit.printer import Printer, Text
 from portable.lang.ir import expressions as e
 from portable.lang.ir.types import ValueType, Vector, lanes_of, scalar_of
 
-__all__ = ["breaks_wide_calls", "elementwise", "lane", "made", "structural", "vector_name"]
+__all__ = [
+    "breaks_wide_calls",
+    "by_helper",
+    "elementwise",
+    "lane",
+    "made",
+    "structural",
+    "vector_name",
+]
 
 _SHUFFLED = "0123456789abcdef"
 _SAFE_BYTES = 32
@@ -186,14 +194,14 @@ def _by_halves(printer: Printer, x: e.Expression) -> Code:
     result = x.type
     assert isinstance(result, Vector)
 
-    def body() -> str:
+    def body() -> list[str]:
         halves = [
             printer.text(_part_node(x, operands, _suffixed(part), result.lanes // 2))
             for part in ("lo", "hi")
         ]
-        return f"({vector_name(printer, result)})({', '.join(halves)})"
+        return [f"return ({vector_name(printer, result)})({', '.join(halves)});"]
 
-    return _by_helper(printer, x, operands, body)
+    return by_helper(printer, x, body)
 
 
 # -- lane by lane -----------------------------------------------------------------------------
@@ -232,17 +240,24 @@ def _by_lanes(printer: Printer, x: e.Expression) -> Code:
     result = x.type
     assert isinstance(result, Vector)
 
-    def body() -> str:
+    def body() -> list[str]:
         lanes = [printer.text(_lane_node(printer, x, operands, i)) for i in range(result.lanes)]
-        return made(printer, lanes, result)
+        return [f"return {made(printer, lanes, result)};"]
 
-    return _by_helper(printer, x, operands, body)
+    return by_helper(printer, x, body)
 
 
-def _by_helper(
-    printer: Printer, x: e.Expression, operands: list[_Operand], body: Callable[[], str]
-) -> Code:
-    """A call of a helper in whose body the operands are named a, b and c."""
+def by_helper(printer: Printer, x: e.Expression, body: Callable[[], list[str]]) -> Code:
+    """A call of a helper, whose operands are named a, b and c.
+
+    Parameters
+    ----------
+    printer : Printer
+    x : Expression
+    body : callable
+        Gives the lines of the helper.
+    """
+    operands = _operand_fields(x)
     types = [operand.type for _, _, operand in operands]
     name = f"pt_{_label(x)}_{'_'.join(dict.fromkeys(map(repr, types)))}"
     result = _type(printer, x.type)
@@ -250,7 +265,7 @@ def _by_helper(
     def make() -> str:
         parameters = ", ".join(f"{_type(printer, t)} {'abc'[i]}" for i, t in enumerate(types))
         head = f"{printer.dialect.function} {result} {name}({parameters})"
-        return f"{head}\n{{\n    return {body()};\n}}"
+        return "\n".join([head, "{", *(f"    {line}" for line in body()), "}"])
 
     printer.context.prelude.define(name, make)
     return Code(f"{name}({', '.join(printer.text(operand) for _, _, operand in operands)})")

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
-from portable.dtypes import DType, bool_
+from portable.dtypes import DType, bool_, int32
 from portable.lang.ir.types import Array, ValueType, Vector, lanes_of
 
 __all__ = [
@@ -22,7 +22,9 @@ __all__ = [
     "Cast",
     "Compare",
     "CompareOp",
+    "Compress",
     "Const",
+    "Count",
     "Expression",
     "Extent",
     "Lane",
@@ -263,6 +265,31 @@ class Lane(Expression):
         kind = self.x.type
         assert isinstance(kind, Vector)
         return kind.dtype
+
+
+@dataclass(frozen=True, slots=True)
+class Compress(Expression):
+    """The lanes of `x` for which `mask` holds, in order, then zeros."""
+
+    x: Expression
+    mask: Expression
+
+    @property
+    def type(self) -> ValueType:
+        """The vector's type."""
+        return self.x.type
+
+
+@dataclass(frozen=True, slots=True)
+class Count(Expression):
+    """For how many lanes the vector `mask` of bool holds."""
+
+    mask: Expression
+
+    @property
+    def type(self) -> DType:
+        """An integer."""
+        return int32
 
 
 @dataclass(frozen=True, slots=True)

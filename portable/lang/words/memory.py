@@ -8,6 +8,8 @@ from typing import Any
 from portable.lang.words.word import word
 
 __all__ = [
+    "compress",
+    "count",
     "local",
     "private",
     "shuffle2",
@@ -65,3 +67,18 @@ def splat(x: Any, lanes: int) -> Any:
 @word
 def shuffle2(x: Any, y: Any, lanes: Sequence[int]) -> Any:
     """A vector of lanes of two alike, numbered through both; `lanes` are constants."""
+
+
+@word
+def compress(x: Any, mask: Any) -> Any:
+    """The lanes of a vector for which `mask`, a vector of bool, holds, in order; then zeros.
+
+    With `count` this moves what is wanted to where it belongs, vectors at a time: each is stored
+    whole, and the next one is stored over what does not count of it. Where
+    ``kl.target.compressed_bytes`` is 0 the lanes go one by one, at many times the cost.
+    """
+
+
+@word
+def count(mask: Any) -> Any:
+    """For how many lanes of a vector of bool it holds."""

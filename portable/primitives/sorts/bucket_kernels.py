@@ -182,11 +182,14 @@ class Sorting:
         Bits by which it moves elements at a time.
     lanes : int
         Neighbours whose keys it works out at a time.
+    every : int
+        Every so many buckets it sorts one; the elements of those between are alike.
     """
 
     order: Order
     digit: int
     lanes: int
+    every: int = 1
 
     def digits_of(self, elements: Any, part: Any, lowest: Any, shift: Any) -> Any:
         """Two digits of how far keys are above another, from bit `shift` on.
@@ -288,22 +291,25 @@ class Sorting:
 
 
 @kernel
-def sort_parts(x: Any, starts: Any, out: Any, spare: Any, *, SORTING: Any) -> None:
-    """Sorts rows of `x` into those of `out`, or without `x` the even buckets of those of `out`.
+def sort_parts(x: Any, starts: Any, divided: Any, out: Any, spare: Any, *, SORTING: Any) -> None:
+    """Sorts rows of `x` into those of `out`, or without `x` the buckets of those of `out`.
 
     Parameters
     ----------
     x : array or None
         What is sorted.
     starts : array or None
-        As `place_in_buckets` takes them; None for whole rows.
+        ``starts[..., b, s]``: where the elements of section `s` begin in bucket `b`; None for whole
+        rows.
+    divided : Divided or None
+        Where the elements of buckets are still to be taken from.
     out, spare : Line
         The result, and as much room.
     SORTING : Sorting
         How a part is sorted.
     """
     *lead, length = out.elements.shape
-    buckets = 1 if starts is None else starts.shape[starts.ndim - 2] // 2
+    buckets = 1 if starts is None else starts.shape[starts.ndim - 2] // SORTING.every
     item = kl.global_id(0)
     if item < product_of(lead) * buckets:
         outer = unravelled(item // buckets, lead)
@@ -311,9 +317,12 @@ def sort_parts(x: Any, starts: Any, out: Any, spare: Any, *, SORTING: Any) -> No
         source = target if x is None else Line(x, None, outer)
         first, stop = kl.cast(0, item.dtype), kl.cast(length, item.dtype)
         if starts is not None:
-            bucket = item % buckets * 2
+            bucket = item % buckets * SORTING.every
             first = kl.cast(starts[*outer, bucket, 0], item.dtype)
-            stop = kl.cast(starts[*outer, bucket + 1, 0], item.dtype)
+            if bucket + 1 < starts.shape[starts.ndim - 2]:
+                stop = kl.cast(starts[*outer, bucket + 1, 0], item.dtype)
+            if divided is not None:
+                divided.collect(bucket, starts, target, SORTING.lanes)
         if first < stop:
             if SORTING.order.kind == "c":
                 SORTING.whole(source, between, target, first, stop)

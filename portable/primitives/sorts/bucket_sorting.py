@@ -1,19 +1,20 @@
 """Sorting on processors: how rows are cut into sections and buckets, and launched.
 
 The floor is to read elements twice to find their buckets and to write them once, and then what a
-core takes for a bucket in its caches. Of the processor time of 2^22 numbers in double precision, 74
-ms on a Zen 5, a quarter goes to finding buckets, a quarter to moving there and half to the sorting
-within; NumPy's AVX-512 quicksort took 44 on one core. In single precision a Xeon's core took 48 ms:
-17 to find buckets, 10 to move there, 21 to sort within. NumPy took 19: it compresses vectors of
-keys, where here each takes some 40 cycles as a number by itself. To compare vectors of keys with
-all splitters, not by way of a tree, took 0.96 of the time; other buckets and digits no less. To
-halve sections by splitters, the lanes of vectors permuted by a table for want of an instruction in
-OpenCL C that compresses, took the two cores of that Xeon 0.83 of the time in single precision, and
-1.04 in double, where such vectors hold four keys; positions beside keys 0.89 and 1.18.
+core takes for a bucket in its caches. There are two ways into buckets. Where an instruction
+compresses vectors (`kl.compress`), sections are halved in a core's caches, some 0.15 ns an element
+and halving in single precision; elsewhere each key finds its bucket by a search tree, a number by
+itself, in some 40 cycles. To halve without such an instruction took 1.04 of the time in double
+precision; the tree takes 1.4 to 1.7 times as long as halves for 2^22 numbers of 32 bits with
+AVX-512. Of the 33 ms of processor time that halving takes for these in single precision 7 go to the
+division, 26 to collecting and sorting within buckets; of the 61 in double precision 20 and 41.
+Two cores of a Xeon take 17 to 19 ms where NumPy's AVX-512 quicksort, on one of them, takes 17; in
+double precision 31 to 33, where it takes 38; for positions 32 where it takes 152.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from math import prod
 from typing import Any, Final
 
@@ -28,6 +29,7 @@ from portable.primitives.sorts.bucket_kernels import (
     place_in_buckets,
     sort_parts,
 )
+from portable.primitives.sorts.halving_kernels import Divided, Halving, divide
 from portable.primitives.sorts.keys import Order
 from portable.primitives.sorts.lines import Line
 from portable.primitives.sorts.radix_passes import begins_of, in_words, order_of, place_for
@@ -42,6 +44,21 @@ _SAMPLES: Final = 16
 _LONG: Final = 4096
 _SHORT_DIGIT: Final = 8
 _LANES: Final = 8
+_CACHED: Final = 1 << 18
+"""Bytes of a section that is divided by halves, of which a core's caches hold two."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Buckets:
+    """Where rows were divided: how many buckets are sorted, and as `sort_parts` takes them."""
+
+    count: int = 1
+    every: int = 1
+    starts: Any = None
+    divided: Divided | None = None
+
+
+_WHOLE: Final = _Buckets()
 
 
 def bucket_sorted(
@@ -62,52 +79,91 @@ def bucket_sorted(
     """
     how = order_of(x.dtype, descending)
     out = recipe.empty(x.shape, x.dtype)
-    places = recipe.empty(x.shape, int64) if order else None
+    found = Line(in_words(out), recipe.empty(x.shape, int64) if order else None)
     if x.shape[-1] < _SHORTEST:
-        _sort(recipe, x, None, (out, places), how)
+        _sort(recipe, x, found, how)
+    elif _gains_by_halves(x, order):
+        _by_halves(recipe, x, found, how)
     else:
-        starts = _into_buckets(recipe, x, out, places, how)
-        _sort(recipe, None, starts, (out, places), how)
-    return (out if values else None), places
+        _by_tree(recipe, x, found, how)
+    return (out if values else None), found.places
 
 
-def _sort(recipe: Recipe, x: Any, starts: Any, found: tuple[Any, Any], how: Order) -> None:
-    """Sorts rows, or the buckets that begin at `starts`, a work-item each."""
-    out, places = found
-    rows, length = prod(out.shape[:-1]), out.shape[-1]
-    spare = recipe.empty(out.shape, out.dtype)
-    spare_places = None if places is None else recipe.empty(out.shape, place_for(length))
-    buckets = 1 if starts is None else starts.shape[-2] // 2
-    long = length // buckets >= _LONG
-    digit = pieces_for(out.device.capabilities).digit if long else _SHORT_DIGIT
-    lines = Line(in_words(out), places), Line(in_words(spare), spare_places)
-    sorting = Sorting(how, digit, _lanes(x if starts is None else out))
-    recipe.launch(sort_parts, rows * buckets, 1, in_words(x), starts, *lines, SORTING=sorting)
+def _gains_by_halves(x: Any, order: bool) -> bool:
+    """Whether vectors are compressed; with positions those of 64 bits were seen to gain nothing."""
+    wide = order and x.dtype.itemsize > 4
+    return bool(x.device.capabilities.compressed_bytes) and _lanes(x) > 1 and not wide
 
 
-def _into_buckets(recipe: Recipe, x: Any, out: Any, places: Any, how: Order) -> Any:
-    """Moves the elements of rows to buckets; where each section's of a bucket begin."""
-    lead, length = x.shape[:-1], x.shape[-1]
-    share = pieces_for(x.device.capabilities)
-    wanted = power_of_two(-(-length * x.dtype.itemsize // share.size))
-    splitters = Splitters(how, min(_MOST, max(_FEWEST, wanted)))
-    count = 2 * splitters.count
-    samples = recipe.empty((*lead, _SAMPLES * splitters.count), x.dtype)
+def _sort(recipe: Recipe, x: Any, out: Line, how: Order, buckets: _Buckets = _WHOLE) -> None:
+    """Sorts rows, or the buckets of those of `out`, a work-item each."""
+    rows, length = prod(out.elements.shape[:-1]), out.elements.shape[-1]
+    long = length // buckets.count >= _LONG
+    digit = pieces_for(out.elements.device.capabilities).digit if long else _SHORT_DIGIT
+    sorting = Sorting(how, digit, _lanes(out.elements if x is None else x), buckets.every)
+    given = in_words(x), buckets.starts, buckets.divided, out, _alike(recipe, out, length)
+    recipe.launch(sort_parts, rows * buckets.count, 1, *given, SORTING=sorting)
+
+
+def _alike(recipe: Recipe, line: Line, length: int) -> Line:
+    """Room for as much as a line holds."""
+    spare = recipe.empty(line.elements.shape, line.elements.dtype)
+    places = None if line.places is None else recipe.empty(spare.shape, place_for(length))
+    return Line(spare, places)
+
+
+def _samples_of(recipe: Recipe, x: Any, count: int, how: Order) -> Any:
+    """Some elements of each row in order, for so many buckets."""
+    samples = recipe.empty((*x.shape[:-1], _SAMPLES * count), x.dtype)
     recipe.launch(draw_samples, samples.size, 1, in_words(x), in_words(samples))
-    ordered = recipe.empty(samples.shape, x.dtype)
-    _sort(recipe, samples, None, (ordered, None), how)
-    section = _section(x)
-    items = prod(lead) * -(-length // section)
+    ordered = Line(in_words(recipe.empty(samples.shape, x.dtype)), None)
+    _sort(recipe, samples, ordered, how)
+    return ordered.elements
+
+
+def _count_of(x: Any) -> int:
+    """How many buckets a row is divided into."""
+    size = pieces_for(x.device.capabilities).size
+    wanted: int = power_of_two(-(-x.shape[-1] * x.dtype.itemsize // size))
+    return min(_MOST, max(_FEWEST, wanted))
+
+
+def _by_tree(recipe: Recipe, x: Any, out: Line, how: Order) -> None:
+    """Finds each element's bucket, and one beside it for those that equal a splitter."""
+    splitters = Splitters(how, _count_of(x))
+    count, section = 2 * splitters.count, _section(x)
+    samples = _samples_of(recipe, x, splitters.count, how)
+    sections = -(-x.shape[-1] // section)
+    items = prod(x.shape[:-1]) * sections
     buckets = recipe.empty(x.shape, uint8 if count <= 256 else uint16)
-    counts = recipe.empty((*lead, count, -(-length // section)), place_for(length))
-    given = in_words(x), in_words(ordered), counts, buckets
+    counts = recipe.empty((*x.shape[:-1], count, sections), place_for(x.shape[-1]))
+    given = in_words(x), samples, counts, buckets
     recipe.launch(
         count_buckets, items, 1, *given, SPLITTERS=splitters, SECTION=section, LANES=_lanes(x)
     )
     starts = begins_of(recipe, counts, counts.dtype)
-    arrays = in_words(x), buckets, starts, Line(in_words(out), places)
+    arrays = in_words(x), buckets, starts, out
     recipe.launch(place_in_buckets, items, 1, *arrays, COUNT=count, SECTION=section)
-    return starts
+    _sort(recipe, None, out, how, _Buckets(splitters.count, 2, starts))
+
+
+def _by_halves(recipe: Recipe, x: Any, out: Line, how: Order) -> None:
+    """Divides sections by compressing vectors, and takes each bucket's elements from all."""
+    lead, length = x.shape[:-1], x.shape[-1]
+    capabilities = x.device.capabilities
+    count, section = _count_of(x), min(_section(x), _CACHED // x.dtype.itemsize)
+    samples = _samples_of(recipe, x, count, how)
+    sections = -(-length // section)
+    counts, edges = (recipe.empty((*lead, count, sections), place_for(length)) for _ in range(2))
+    divided = Divided(_alike(recipe, out, length), counts, edges)
+    items = min(prod(lead) * sections, 2 * capabilities.compute_units)
+    room = recipe.empty((items, section), x.dtype)
+    aside = None if out.places is None else recipe.empty(room.shape, place_for(length))
+    lanes = capabilities.compressed_bytes // max(x.dtype.itemsize, 4)
+    given = in_words(x), samples, divided, Line(in_words(room), aside)
+    recipe.launch(divide, items, 1, *given, HALVING=Halving(how, count, lanes), SECTION=section)
+    starts = begins_of(recipe, counts, counts.dtype)
+    _sort(recipe, None, out, how, _Buckets(count, 1, starts, divided))
 
 
 def _section(x: Any) -> int:

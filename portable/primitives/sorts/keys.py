@@ -58,6 +58,25 @@ class Order:
         """The highest key of an element, by which it is compared first."""
         return self.part(x, 1)
 
+    def beyond(self, bound: Any) -> Any:
+        """A key as `up_to` takes it: of floats as they are compared by processors."""
+        if self.kind != "f" or self.bits == 16:
+            return bound
+        key = (bound * 0 - 1) - bound if self.descending else bound
+        exponent = 8 if self.bits == 32 else 11
+        infinity = ((1 << exponent + 1) - 1) << (self.bits - 1 - exponent)
+        key = kl.minimum(key, infinity)  # with NaN nothing compares
+        top = top_bit(key, self.bits)
+        word = kl.where((key & top) != 0, key ^ top, (top | (top - 1)) - key)
+        return kl.bitcast(word, kl.f64 if self.bits == 64 else kl.f32)
+
+    def up_to(self, x: Any, bound: Any) -> Any:
+        """Whether the key of an element is at most another, where NaN may be on either side."""
+        if self.kind != "f" or self.bits == 16:
+            return self.key(x) <= bound
+        number = kl.bitcast(x, kl.f64 if self.bits == 64 else kl.f32)
+        return ~(number < bound) if self.descending else number <= bound
+
     def part(self, x: Any, which: Any) -> Any:
         """Of complex numbers the key of the imaginary part, 0, or of the real one, 1."""
         key = self.ascending(x, which * self.bits)

@@ -34,13 +34,28 @@ class Line(NamedTuple):
         """Neighbouring elements."""
         return kl.vload(self.elements, *self.outer, i, lanes=lanes)
 
-    def was(self, i: Any) -> Any:
-        """Where an element was."""
-        return i if self.places is None else self.places[*self.outer, i]
-
-    def put(self, i: Any, element: Any, was: Any) -> None:
-        """Writes an element, and where it was."""
-        if self.elements is not None:
-            self.elements[*self.outer, i] = element
+    def was(self, i: Any, lanes: Any = 1) -> Any:
+        """Where elements were."""
         if self.places is not None:
-            self.places[*self.outer, i] = kl.cast(was, self.places.dtype)
+            return kl.vload(self.places, *self.outer, i, lanes=lanes)
+        return i + kl.vector(*(lane for lane in kl.static_range(lanes))) if lanes > 1 else i
+
+    def put(self, i: Any, elements: Any, was: Any) -> None:
+        """Writes an element or neighbours, and where they were."""
+        if self.elements is not None:
+            kl.vstore(self.elements, *self.outer, i, elements)
+        if self.places is not None:
+            kl.vstore(self.places, *self.outer, i, kl.cast(was, self.places.dtype))
+
+    def put_chosen(self, i: Any, elements: Any, was: Any, mask: Any) -> None:
+        """Writes the chosen ones of neighbours, and over as many places behind as are left out."""
+        if self.elements is not None:
+            kl.vstore(self.elements, *self.outer, i, kl.compress(elements, mask))
+        if self.places is not None:
+            chosen = kl.compress(kl.cast(was, self.places.dtype), mask)
+            kl.vstore(self.places, *self.outer, i, chosen)
+
+    def copy(self, to: Any, source: Any, first: Any, stop: Any, lanes: Any) -> None:
+        """Writes a range of another line from `to` on, up to so many elements at a time."""
+        for i, together in kl.vector_range(first, stop, lanes=lanes):
+            self.put(to + (i - first), source.some(i, together), source.was(i, together))

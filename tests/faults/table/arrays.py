@@ -18,6 +18,7 @@ COLLECTIVES: Final = "portable.lang.collectives:"
 ORDER: Final = PRIMITIVES + "sorts.tile_order:"
 SWEEP: Final = PRIMITIVES + "sorts.sweep_kernels:"
 BUCKETS: Final = PRIMITIVES + "sorts.bucket_kernels:"
+HALVES: Final = PRIMITIVES + "sorts.halving_kernels:"
 MASKS: Final = PRIMITIVES + "masks.mask_kernels:"
 FOURIER: Final = "portable.array.fourier.kernels:"
 
@@ -231,6 +232,14 @@ ARRAYS: Final = (
         "range(section.first, section.stop)",
         "range(section.first, section.stop - 1)",
         "sorting_by_buckets",
+        "uninitialised",
+    ),
+    fault(
+        "a section that is halved loses its last element",
+        HALVES + "divide",
+        "section.first, section.stop, bound",
+        "section.first, section.stop - 1, bound",
+        "sorting_by_halves",
         "uninitialised",
     ),
     fault(

@@ -215,3 +215,22 @@ def _shuffle2(builder: Builder, x: Any, y: Any, lanes: Any) -> Value:
     if len(picked) == 1:
         return Value(picked[0], a.weak, a.slots)
     return Value(e.MakeVector(tuple(picked), Vector(a.dtype, len(lanes))), a.weak, a.slots)
+
+
+@handles("compress")
+def _compress(builder: Builder, x: Any, mask: Any) -> Value:
+    value, chosen = as_value(builder, x), _mask(builder, "compress", mask)
+    if value.lanes != chosen.lanes:
+        builder.fail(f"{describe(x)} and a mask of {chosen.lanes} lanes do not match")
+    return Value(e.Compress(value.expr, chosen.expr), value.weak, value.slots)
+
+
+@handles("count")
+def _count(builder: Builder, mask: Any) -> Value:
+    return Value(e.Count(_mask(builder, "count", mask).expr))
+
+
+def _mask(builder: Builder, word: str, mask: Any) -> Value:
+    if not (isinstance(mask, Value) and mask.lanes > 1 and mask.dtype is dtypes.bool_):
+        builder.fail(f"kl.{word} takes a vector of bool, not {describe(mask)}", "such as v > 0")
+    return mask
