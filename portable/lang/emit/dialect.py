@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Final, Literal
 
 from portable.backend import Capabilities
@@ -247,7 +248,7 @@ class Dialect:
         real = kind.real.short
         return self.memory_types.get(real) or self.types[real]
 
-    def words(self) -> set[str]:
+    def words(self) -> frozenset[str]:
         """The identifiers that a kernel's names must not shadow: types, functions, constants."""
         tables = (
             self.functions, self.fast_functions, self.work_items, self.casts, self.bitcasts,
@@ -256,6 +257,11 @@ class Dialect:
         called = [text for table in tables for text in table.values()]
         called += [helper.text for helper in self.helpers.values()]
         names = (*self.types.values(), *self.memory_types.values(), *self.specials.values())
-        return {name for text in called for name in _CALLED.findall(text)} | {
-            name for text in (*names, self.barrier) for name in _NAME.findall(text)
-        }
+        return _words_in(tuple(called), (*names, self.barrier))
+
+
+@lru_cache(64)
+def _words_in(called: tuple[str, ...], named: tuple[str, ...]) -> frozenset[str]:
+    """The names of what some texts call, and all names in others; asked for with each kernel."""
+    names = [name for text in called for name in _CALLED.findall(text)]
+    return frozenset(names + [name for text in named for name in _NAME.findall(text)])

@@ -109,6 +109,8 @@ class BindingTranslator(CallTranslator):
         return self.builder.let(name, fixed)
 
     def _named(self, name: str, value: Value) -> Value:
+        if isinstance(value.expr, e.Const):
+            return value
         (expr,) = self._fixed((value.expr,))
         bound = self.builder.let(name, expr)
         if isinstance(bound, e.Variable) and not isinstance(expr, e.Variable):

@@ -20,7 +20,7 @@ from portable.lang.frontend.values import Value
 from portable.lang.function import Function
 from portable.lang.ir import statements as s
 from portable.lang.ir.expressions import Const, Expression, Variable
-from portable.lang.ir.intervals import Interval, interval, known_variables
+from portable.lang.ir.intervals import Interval, Leaf, interval, known_variables
 from portable.lang.ir.kernel import Options
 from portable.lang.ir.types import Array, Fragment, ValueType
 
@@ -90,8 +90,12 @@ class Builder:
     seams: list[Seam] = field(default_factory=list)
     call: Callable[[Any, list[Any]], Any] = field(init=False)
     inline: Callable[[Function, list[Any], dict[str, Any]], Any] = field(init=False)
+    _leaf: Leaf = field(init=False)
     _names: dict[str, int] = field(default_factory=dict)
     _blocks: list[list[s.Statement]] = field(default_factory=lambda: [[]])
+
+    def __post_init__(self) -> None:
+        self._leaf = known_variables(self.intervals)
 
     @property
     def location(self) -> Location:
@@ -169,7 +173,7 @@ class Builder:
 
     def bounds(self, x: Expression) -> Interval:
         """Bounds of an integer scalar expression."""
-        return interval(x, known_variables(self.intervals))
+        return interval(x, self._leaf)
 
     def index_const(self, value: int) -> Const:
         """A constant of the index type."""

@@ -143,6 +143,9 @@ def common_dtype(builder: Builder, *numbers: Number) -> tuple[DType, bool]:
 
 def unify(builder: Builder, *numbers: Number) -> tuple[Value, ...]:
     """Numbers converted to their common type, scalars spread to the vectors among them."""
+    plain = _plainly_unified(builder, *numbers) if len(numbers) == 2 else None
+    if plain is not None:
+        return plain
     dtype, weak = common_dtype(builder, *numbers)
     if not weak:
         return spread(builder, [as_type(builder, x, dtype) for x in numbers])
@@ -153,6 +156,21 @@ def unify(builder: Builder, *numbers: Number) -> tuple[Value, ...]:
         slots |= {slot}
     values = [Value(as_type(builder, x, dtype).expr, True, slots) for x in numbers]
     return spread(builder, values)
+
+
+def _plainly_unified(builder: Builder, x: Number, y: Number) -> tuple[Value, Value] | None:
+    """Two strong scalars of one type, or one and a number of Python that it takes to its type."""
+    if not isinstance(x, Value):
+        swapped = _plainly_unified(builder, y, x) if isinstance(y, Value) else None
+        return swapped and (swapped[1], swapped[0])
+    kind = x.expr.type
+    if x.weak or isinstance(kind, Vector):
+        return None
+    if isinstance(y, Value):
+        return (x, y) if y.expr.type is kind and not y.weak else None
+    if (type(y) is int and kind is not bool_) or (type(y) is float and kind.is_float):
+        return x, Value(_literal(builder, y, kind))
+    return None
 
 
 def _slots(x: Number) -> frozenset[Slot]:

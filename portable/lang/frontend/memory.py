@@ -37,6 +37,8 @@ def _items(builder: Builder, view: View, index: Any) -> list[Any]:
 
 
 def _shifted(builder: Builder, start: e.Expression, index: e.Expression) -> e.Expression:
+    if isinstance(start, e.Const) and start.value == 0:
+        return index
     total = binary(builder, "add", Value(start), Value(index))
     assert isinstance(total, Value)
     return total.expr

@@ -9,7 +9,7 @@ from dataclasses import fields
 from difflib import get_close_matches
 from enum import Enum
 from functools import cache, partial
-from types import MethodType, ModuleType
+from types import FunctionType, MethodType, ModuleType
 from typing import Any, Final
 
 from portable import dtypes
@@ -39,6 +39,11 @@ from portable.lang.ir.types import LANES, Fragment, Vector
 from portable.lang.structs import field_names
 
 __all__ = ["NameTranslator"]
+
+_AS_IT_IS: Final = frozenset(
+    {Value, View, bool, int, float, str, DType, ModuleType, FunctionType, Function}
+)
+"""Types of what names most often stand for, which is given as it is."""
 
 _CAPTURED: Final = (bool, int, float, complex, str, tuple, DType, Enum, ModuleType, Function)
 _ELSEWHERE: Final = {
@@ -126,22 +131,27 @@ class NameTranslator(ABC):
 
     def visit_name(self, node: ast.Name) -> Any:
         """A local name, else one captured from the surrounding Python as a constant."""
-        if node.id in self.frame.env:
-            found = self.frame.env[node.id]
+        frame = self.builder.frame
+        if node.id in frame.env:
+            found = frame.env[node.id]
+            if type(found) in _AS_IT_IS:
+                return found
             if isinstance(found, Unassigned):
                 self.builder.fail(
                     f"{node.id} may be unassigned here: {found.why}",
                     found.hint or f"give {node.id} a value before the branch or loop",
                 )
             return variables.read(self.builder, found)
-        if node.id not in self.frame.outer:
-            known = [*self.frame.env, *self.frame.outer]
+        if node.id not in frame.outer:
+            known = [*frame.env, *frame.outer]
             is_word = hasattr(words, node.id)
             hint = f"write kl.{node.id}" if is_word else nearest_hint(node.id, known)
             self.builder.fail(f"the name {node.id} is not defined", hint)
-        return self._captured(node.id, self.frame.outer[node.id])
+        return self._captured(node.id, frame.outer[node.id])
 
     def _captured(self, name: str, found: Any) -> Any:
+        if type(found) in _AS_IT_IS:
+            return found
         found = constant(self.builder, found)
         if isinstance(found, Value | Complex | Struct):
             return found
@@ -166,6 +176,8 @@ class NameTranslator(ABC):
         self.builder.node = node
         if base is words.target:
             return self._capability(node.attr)
+        if type(base) is ModuleType and hasattr(base, node.attr):
+            return self._captured(node.attr, getattr(base, node.attr))
         if isinstance(base, View):
             return self._view_attribute(base, node.attr)
         if isinstance(base, Value | Complex):

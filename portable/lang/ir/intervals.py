@@ -18,6 +18,7 @@ from portable.lang.ir.types import ValueType, Vector
 __all__ = [
     "INDEX_MARGIN",
     "Interval",
+    "Leaf",
     "exact",
     "index_limit",
     "interval",
@@ -77,31 +78,39 @@ def interval(x: e.Expression, leaf: Leaf) -> Interval:
     """Bounds of an integer scalar, wrapped to its type; the type's range where nothing is known."""
     kind = x.type
     assert isinstance(kind, DType)
-    found, limits = exact(x, leaf), whole(kind)
+    return _wrapped(x, leaf, kind)
+
+
+def _wrapped(x: e.Expression, leaf: Leaf, kind: DType) -> Interval:
+    found, limits = _exact(x, leaf, kind) if kind.is_integer else None, whole(kind)
     return found if found is not None and found.inside(limits) else limits
 
 
 def exact(x: e.Expression, leaf: Leaf) -> Interval | None:
     """Bounds of the outermost operation without wrapping; None where nothing is known."""
-    if not is_integer(x.type):
-        return None
+    kind = x.type
+    return _exact(x, leaf, kind) if isinstance(kind, DType) and kind.is_integer else None
+
+
+def _exact(x: e.Expression, leaf: Leaf, kind: DType) -> Interval | None:
+    """The same of an integer of a type, which that of most operands is as well."""
     match x:
         case e.Const():
             return Interval(int(x.value), int(x.value))
         case e.Variable() | e.WorkItem() | e.Extent():
             return leaf(x)
-        case e.Unary(op="neg"):
-            inner = interval(x.x, leaf)
-            return Interval(-inner.high, -inner.low)
         case e.Binary():
-            return _binary(x.op, interval(x.x, leaf), interval(x.y, leaf))
+            return _binary(x.op, _wrapped(x.x, leaf, kind), _wrapped(x.y, leaf, kind))
+        case e.Unary(op="neg"):
+            inner = _wrapped(x.x, leaf, kind)
+            return Interval(-inner.high, -inner.low)
         case e.Select():
-            a, b = interval(x.x, leaf), interval(x.y, leaf)
+            a, b = _wrapped(x.x, leaf, kind), _wrapped(x.y, leaf, kind)
             return Interval(min(a.low, b.low), max(a.high, b.high))
         case e.Cast() if is_integer(x.x.type) and x.storage is None:
             return interval(x.x, leaf)
         case e.AssumeUniform():
-            return interval(x.x, leaf)
+            return _wrapped(x.x, leaf, kind)
         case _:
             return None
 

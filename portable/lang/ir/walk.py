@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import fields, replace
+from operator import is_
 from typing import Any, Final, cast
 
 from portable.lang.ir import expressions as e
@@ -108,8 +109,8 @@ def all_statements(block: s.Block) -> Iterator[s.Statement]:
     """Every statement of a block and of the blocks in it, in the order of the text."""
     for statement in block:
         yield statement
-        for inner in statement.blocks():
-            yield from all_statements(inner)
+        for name in _part_names(type(statement))[1]:
+            yield from all_statements(getattr(statement, name))
 
 
 def all_expressions(block: s.Block) -> Iterator[e.Expression]:
@@ -133,16 +134,32 @@ def places(block: s.Block) -> Iterator[e.WorkItem]:
 
 
 def _rebuild(node: Any, names: Iterable[str], transform: Callable[[Any], Any]) -> Any:
+    """The node with what some of its fields hold transformed."""
     changes = {}
     for name in names:
         old = getattr(node, name)
         new = transform(old)
         if new is not old:
             changes[name] = new
-    if not changes:
-        return node
+    return _remade(node, changes) if changes else node
+
+
+def _changed(
+    node: Any, names: Iterable[str], change: Callable[[e.Expression], e.Expression]
+) -> Any:
+    """The node with the outermost expressions in some of its fields changed."""
+    changes = {}
+    for name in names:
+        old = getattr(node, name)
+        new = change(old) if isinstance(old, e.Expression) else _map_inside(old, change)
+        if new is not old:
+            changes[name] = new
+    return _remade(node, changes) if changes else node
+
+
+def _remade(node: Any, changes: dict[str, Any]) -> Any:
     kind = type(node)
-    given = (changes[n] if n in changes else getattr(node, n) for n in _given_names(kind))
+    given = [changes[n] if n in changes else getattr(node, n) for n in _given_names(kind)]
     return kind(*given)
 
 
@@ -152,10 +169,10 @@ def _map_inside(x: Any, change: Callable[[e.Expression], e.Expression]) -> Any:
     if isinstance(x, Region):
         starts = _map_inside(x.starts, change)
         return x if starts is x.starts else replace(x, starts=starts)
-    if isinstance(x, tuple):
-        items = tuple(_map_inside(i, change) for i in x)
-        return x if all(new is old for new, old in zip(items, x, strict=True)) else items
-    return x
+    if not isinstance(x, tuple):
+        return x
+    items = [_map_inside(i, change) for i in x]
+    return x if all(map(is_, items, x)) else tuple(items)
 
 
 def map_children(x: e.Expression, change: Callable[[e.Expression], e.Expression]) -> e.Expression:
@@ -163,7 +180,7 @@ def map_children(x: e.Expression, change: Callable[[e.Expression], e.Expression]
     names = _operand_names(type(x))
     if not names:
         return x
-    return cast(e.Expression, _rebuild(x, names, lambda old: _map_inside(old, change)))
+    return cast(e.Expression, _changed(x, names, change))
 
 
 def map_expression(x: e.Expression, change: Callable[[e.Expression], e.Expression]) -> e.Expression:
@@ -179,7 +196,7 @@ def map_operands(
     Blocks inside it are left alone; variables that it sets are passed to `change` as well.
     """
     names = _part_names(type(statement))[0]
-    return cast(s.Statement, _rebuild(statement, names, lambda old: _map_inside(old, change)))
+    return cast(s.Statement, _changed(statement, names, change))
 
 
 def map_blocks(statement: s.Statement, change: Callable[[s.Block], s.Block]) -> s.Statement:
