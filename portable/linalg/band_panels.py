@@ -1,0 +1,342 @@
+"""A band made narrower by whole panels: neighbouring rows, and then columns, eliminated together.
+
+The hop at `s` of a sweep combines columns `s` to ``s + M - 1`` so that a panel of `COUNT` rows ends
+`N` superdiagonals from the diagonal, or at the first hop's distance from where the band ended; then
+rows `s` to ``s + M - 1``, so that nothing is left below the diagonal of `COUNT` columns. What fills
+in beyond them is left to the next sweep, a panel further. The next hop is `B` further, the width of
+the band. (C. Bischof, B. Lang, X. Sun, "A framework for symmetric band reduction", ACM TOMS 26
+(2000), for symmetric matrices.)
+
+Both halves of a hop are the same but for rows and columns: a block's first lines are the panel, of
+which `COUNT` reflectors are made, one after another; all other lines are combined by these.
+Sub-groups hold lines in registers. The first few have the panel and meet for each reflector, which
+they leave in local memory; the others load meanwhile, and then have all reflectors at hand: they
+wait for nobody until they have stored what they hold. So a line is read and written once for
+`COUNT` reflectors, and a workgroup waits for another one once for as many.
+
+A sweep is a workgroup. It may begin half h when the sweep before is done with half ``h + 2 LAG - 1``.
+That one must have had the same of those before it when it says so, since blocks reach farther than
+from one sweep to the next: progress is published only after that has been waited for.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple
+
+from portable import lang as kl
+from portable.lang.function import function
+from portable.lang.kernel import kernel
+from portable.linalg.band_hops import at
+from portable.linalg.band_kernels import FINISHED, follow, publish, taken_pack
+from portable.linalg.householder import mirror, mirror_beside
+from portable.linalg.sums import add_up_neighbours
+
+__all__ = ["PanelShape", "panel_packs"]
+
+_GRIDS: Final = {1: (1, 1), 8: (2, 4), 16: (4, 4), 32: (4, 8), 64: (8, 8)}
+
+
+@dataclass(frozen=True, slots=True)
+class PanelShape:
+    """How panels are laid out.
+
+    Attributes
+    ----------
+    bandwidth, narrow : int
+        Superdiagonals before and after.
+    count : int
+        Lines of a panel.
+    size, sub_groups : int
+        Work-items of a sub-group, and sub-groups of a workgroup.
+    rows : int
+        Lines that a work-item has a part of.
+    pitch, top : int
+        Places of a column in the working storage, and the diagonal's.
+    """
+
+    bandwidth: int
+    narrow: int
+    count: int
+    size: int
+    sub_groups: int
+    rows: int
+    pitch: int = 0
+    top: int = 0
+
+    @property
+    def length(self) -> int:
+        """Elements of a line: what the panel's lines reach beyond where they shall end."""
+        return self.bandwidth - self.narrow + self.count
+
+    @property
+    def down(self) -> int:
+        """Work-items side by side across lines."""
+        return _GRIDS[self.size][0]
+
+    @property
+    def across(self) -> int:
+        """Work-items that share a line, whose elements they have in turn."""
+        return _GRIDS[self.size][1]
+
+    @property
+    def columns(self) -> int:
+        """Elements of a line that a work-item has."""
+        return self.length // self.across
+
+    @property
+    def strip(self) -> int:
+        """Lines that a sub-group has at a time."""
+        return self.rows * self.down
+
+    @property
+    def makers(self) -> int:
+        """Sub-groups that have the panel."""
+        return self.count // self.strip
+
+    @property
+    def lag(self) -> int:
+        """Hops between neighbouring sweeps."""
+        return 1 if self.length + self.count <= self.bandwidth else 2
+
+    @property
+    def fits(self) -> bool:
+        """Whether lines and elements are whole parts of sub-groups."""
+        extents = self.bandwidth, self.narrow, self.count
+        whole = all(x % self.strip == 0 and x % self.across == 0 for x in extents)
+        return whole and self.count <= self.narrow and self.makers <= self.sub_groups
+
+
+class Strip(NamedTuple):
+    """Lines that a sub-group holds, and the work-item's place among those that share them."""
+
+    x: Any
+    down: Any
+    across: Any
+
+
+class Shared(NamedTuple):
+    """Reflectors in local memory: numbers, sums of squares behind the first, heads, and scales."""
+
+    v: Any
+    tails: Any
+    heads: Any
+    scales: Any
+
+
+class Half(NamedTuple):
+    """Half a hop: its number, where its first line begins, and how many there are."""
+
+    number: Any
+    first: Any
+    lines: Any
+
+
+@kernel
+def panel_packs(w: Any, sync: Any, n: Any, *, SHAPE: PanelShape) -> None:
+    """All hops: a workgroup for each sweep, a panel."""
+    kl.static_assert(SHAPE.size == kl.sub_group_size(), "a strip is a sub-group's")
+    kind, B, N, COUNT = kl.accumulator(w.dtype), SHAPE.bandwidth, SHAPE.narrow, SHAPE.count
+    shared = Shared(
+        kl.local((COUNT, SHAPE.length), kind),
+        kl.local(COUNT, kind),
+        kl.local(COUNT, kind),
+        kl.local(COUNT, kind),
+    )
+    sweep = taken_pack(sync)
+    begin = sweep * COUNT + N
+    hops = (n - 2 - begin) // B + 1
+    if kl.local_id(0) == 0:
+        follow(sync, sweep, 2 * SHAPE.lag)
+    kl.barrier()
+    for k in range(hops):
+        s = begin + k * B
+        above = kl.where(k == 0, N, B)
+        right = Half(2 * k, at(s - above, s, SHAPE.pitch, SHAPE.top), above + SHAPE.length)
+        left = Half(2 * k + 1, at(s, s, SHAPE.pitch, SHAPE.top), B + SHAPE.length)
+        make(w, sync, sweep, right, shared, SHAPE, False)
+        make(w, sync, sweep, left, shared, SHAPE, True)
+    if kl.local_id(0) == 0:
+        follow(sync, sweep, FINISHED)
+        publish(sync, sweep, FINISHED)
+
+
+@function
+def make(
+    w: Any, sync: Any, sweep: Any, half: Any, shared: Any, SHAPE: PanelShape, TURNED: bool
+) -> None:
+    """Half a hop, on rows or, `TURNED`, on columns; then the wait for the next one."""
+    member = kl.sub_group_broadcast(kl.sub_group_id(), 0)
+    own = kl.sub_group_local_id()
+    x = kl.private((SHAPE.rows, SHAPE.columns), kl.accumulator(w.dtype), fill=0)
+    strip = Strip(x, own % SHAPE.down, own // SHAPE.down)
+    if member == SHAPE.sub_groups - 1 and own == 0 and half.number > 0:
+        publish(sync, sweep, half.number)
+    if member * SHAPE.strip < half.lines:
+        fetch(w, strip, half.first, member, SHAPE, TURNED)
+    factor(strip, shared, member, SHAPE)
+    kl.barrier()
+    if member * SHAPE.strip < half.lines:
+        if member >= SHAPE.makers:
+            combine(strip, shared, SHAPE)
+        keep(w, strip, half.first, member, SHAPE, TURNED)
+    for number in range(member + SHAPE.sub_groups, half.lines // SHAPE.strip, SHAPE.sub_groups):
+        fetch(w, strip, half.first, number, SHAPE, TURNED)
+        combine(strip, shared, SHAPE)
+        keep(w, strip, half.first, number, SHAPE, TURNED)
+    if kl.local_id(0) == 0:
+        follow(sync, sweep, half.number + 1 + 2 * SHAPE.lag)
+    kl.barrier()
+
+
+# -- strips --------------------------------------------------------------------------------------
+
+
+@function
+def steps(SHAPE: PanelShape, TURNED: bool) -> Any:
+    """Places from a line to the next, and from an element of a line to the next."""
+    return (SHAPE.pitch - 1, 1) if TURNED else (1, SHAPE.pitch - 1)
+
+
+@function
+def fetch(w: Any, strip: Any, first: Any, number: Any, SHAPE: PanelShape, TURNED: bool) -> None:
+    """Loads a strip."""
+    LINE, ELEMENT = steps(SHAPE, TURNED)
+    start = first + (number * SHAPE.strip + strip.down) * LINE + strip.across * ELEMENT
+    for a in kl.static_range(SHAPE.rows):
+        for b in kl.static_range(SHAPE.columns):
+            strip.x[a, b] = w[start + (a * SHAPE.down * LINE + b * SHAPE.across * ELEMENT)]
+
+
+@function
+def keep(w: Any, strip: Any, first: Any, number: Any, SHAPE: PanelShape, TURNED: bool) -> None:
+    """Stores what `fetch` loads."""
+    LINE, ELEMENT = steps(SHAPE, TURNED)
+    start = first + (number * SHAPE.strip + strip.down) * LINE + strip.across * ELEMENT
+    for a in kl.static_range(SHAPE.rows):
+        for b in kl.static_range(SHAPE.columns):
+            w[start + (a * SHAPE.down * LINE + b * SHAPE.across * ELEMENT)] = strip.x[a, b]
+
+
+@function
+def combine(strip: Any, shared: Any, SHAPE: PanelShape) -> None:
+    """Applies all reflectors, one after another."""
+    own, sums = kl.private(SHAPE.columns, strip.x.dtype), kl.private(SHAPE.rows, strip.x.dtype)
+    for i in range(SHAPE.count):
+        for b in kl.static_range(SHAPE.columns):
+            own[b] = shared.v[i, strip.across + b * SHAPE.across]
+        products(strip, own, sums, SHAPE)
+        subtract(strip, own, sums, shared.scales[i], SHAPE)
+
+
+@function
+def products(strip: Any, own: Any, sums: Any, SHAPE: PanelShape) -> None:
+    """Of each line with a reflector's numbers."""
+    for a in kl.static_range(SHAPE.rows):
+        sums[a] = 0
+        for b in kl.static_range(SHAPE.columns):
+            sums[a] += own[b] * strip.x[a, b]
+    add_up(sums, SHAPE)
+
+
+@function
+def subtract(strip: Any, own: Any, sums: Any, scale: Any, SHAPE: PanelShape) -> None:
+    """Each line's share of the reflector."""
+    for a in kl.static_range(SHAPE.rows):
+        share = scale * sums[a]
+        for b in kl.static_range(SHAPE.columns):
+            strip.x[a, b] -= share * own[b]
+
+
+@function
+def add_up(sums: Any, SHAPE: PanelShape) -> None:
+    """Sums over those who share a line."""
+    which = tuple(i for i in range(sums.shape[0]))
+    add_up_neighbours(sums, which, SHAPE.size, SHAPE.down)
+
+
+# -- a panel -------------------------------------------------------------------------------------
+
+
+@function
+def factor(strip: Any, shared: Any, member: Any, SHAPE: PanelShape) -> None:
+    """Makes a reflector of each line of the panel and applies it to those after.
+
+    Line `i` is reflected to its first `i` elements and one more. Sub-groups without lines of the
+    panel go along for the barriers.
+    """
+    STEP = min(SHAPE.down, SHAPE.across)
+    for begin in kl.static_range(0, SHAPE.count, STEP):
+        for i in range(begin, begin + STEP):
+            A, B = begin % SHAPE.strip // SHAPE.down, begin // SHAPE.across
+            mine = member == i // SHAPE.strip and strip.down == i % SHAPE.down
+            if member < SHAPE.makers:
+                leave(strip, shared, (i, mine, A, B), SHAPE)
+            kl.barrier(sub_groups=SHAPE.makers)
+            if member < SHAPE.makers:
+                eliminate(strip, shared, (i, mine, A, B), SHAPE)
+    kl.barrier(sub_groups=SHAPE.makers)
+    for i in range(kl.local_id(0), SHAPE.count, SHAPE.makers * SHAPE.size):
+        if member < SHAPE.makers:
+            shared.v[i, i] = shared.heads[i]
+
+
+@function
+def leave(strip: Any, shared: Any, pivot: Any, SHAPE: PanelShape) -> None:
+    """Leaves line `i` from its i-th element on, and the sum of the squares of those after."""
+    i, mine, A, B = pivot
+    place = i % SHAPE.across
+    tail = kl.private(1, strip.x.dtype, fill=0)
+    for b in kl.static_range(B, SHAPE.columns):
+        value = strip.x[A, b]
+        if b == B:
+            value = kl.where(strip.across > place, value, 0)
+        tail[0] += value * value
+    add_up(tail, SHAPE)
+    if mine:
+        for b in kl.static_range(SHAPE.columns):
+            value = kl.cast(0, strip.x.dtype)
+            if b == B:
+                value = kl.where(strip.across >= place, strip.x[A, b], 0)
+            elif b > B:
+                value = strip.x[A, b]
+            shared.v[i, strip.across + b * SHAPE.across] = value
+        if strip.across == 0:
+            shared.tails[i] = tail[0]
+
+
+@function
+def eliminate(strip: Any, shared: Any, pivot: Any, SHAPE: PanelShape) -> None:
+    """Applies the reflector that is made of line `i`, whose products go on beside a root."""
+    i, mine, A, B = pivot
+    place = i % SHAPE.across
+    own, sums = kl.private(SHAPE.columns, strip.x.dtype), kl.private(SHAPE.rows, strip.x.dtype)
+    firsts = kl.private(SHAPE.rows, strip.x.dtype)
+    has_first = strip.across == place
+    for b in kl.static_range(SHAPE.columns):
+        own[b] = shared.v[i, strip.across + b * SHAPE.across]
+    alpha = shared.v[i, i]
+    own[B] = kl.where(has_first, 0, own[B])
+    products(strip, own, sums, SHAPE)
+    for a in kl.static_range(SHAPE.rows):
+        firsts[a] = kl.sub_group_shuffle(strip.x[a, B], strip.down + SHAPE.down * place)
+    beta, head, scale = made(alpha, shared.tails[i])
+    own[B] = kl.where(has_first, head, own[B])
+    for a in kl.static_range(SHAPE.rows):
+        sums[a] += head * firsts[a]
+    subtract(strip, own, sums, scale, SHAPE)
+    if mine:
+        for b in kl.static_range(B, SHAPE.columns):
+            strip.x[A, b] = kl.where(strip.across > place, 0, strip.x[A, b]) if b == B else 0
+        if has_first:
+            strip.x[A, B] = beta
+    if kl.local_id(0) == 0:
+        shared.heads[i], shared.scales[i] = head, scale
+
+
+@function
+def made(first: Any, tail: Any) -> Any:
+    """The reflector, see `portable.linalg.householder`."""
+    if first.dtype == kl.f32:
+        return mirror_beside(first, tail)
+    return mirror(first, tail)
