@@ -20,6 +20,7 @@ from portable.linalg.band_kernels import (
     vector_packs,
     vector_wave,
 )
+from portable.linalg.band_panels import panel_packs
 from portable.linalg.band_plan import Layout, Plan, Stage, sweeps_of_wave
 from portable.linalg.band_ring import ring_packs
 from portable.linalg.band_shapes import plan_for
@@ -204,6 +205,8 @@ def _run_packs(work: Any, sync: Any, n: int, stage: Stage, layout: Layout) -> No
             vector_packs[packs, 1](work, sync, n, B=b, **vectors, **ahead)
         case "items":
             item_packs[packs, items](work, sync, n, b, SHAPE=stage.item_shape(layout))
+        case "panels":
+            panel_packs[packs, stage.items](work, sync, n, SHAPE=stage.panel_shape(layout))
         case "ring" | "direct":
             ring_packs[packs, stage.ring.items](work, sync, n, RING=stage.ring)
 

@@ -107,6 +107,9 @@ def stage_time(
 def _step(stage: Stage, rates: Rates) -> float:
     """Microseconds of a step: a hop of every sweep of the pack, one after another in vectors."""
     elements = 4e-3 * stage.bandwidth * stage.reflector * rates.element
+    if stage.residency == "panels":
+        lines = 1e-3 * stage.sweeps * stage.length * (stage.bandwidth + stage.length)
+        return 2 * (rates.fixed + stage.sweeps * rates.step + lines * rates.element)
     if stage.residency == "vectors":
         return stage.sweeps * (rates.fixed + elements)
     least = 4e-3 * stage.bandwidth * stage.reflector * rates.alone
@@ -122,6 +125,8 @@ def _apart(stage: Stage) -> float:
     match stage.residency:
         case "vectors":
             return stage.lag * stage.sweeps + 2 * stage.every
+        case "panels":
+            return stage.lag
         case "ring" | "direct":
             return 1.5 * stage.sweeps + 0.5
         case _:

@@ -95,6 +95,16 @@ class PanelShape:
         return self.count // self.strip
 
     @property
+    def strips(self) -> int:
+        """Strips of half a hop, the panel's among them."""
+        return (self.bandwidth + self.length) // self.strip
+
+    @property
+    def elements(self) -> int:
+        """Elements of local memory that a workgroup takes."""
+        return self.count * (self.length + 3)
+
+    @property
     def lag(self) -> int:
         """Hops between neighbouring sweeps."""
         return 1 if self.length + self.count <= self.bandwidth else 2

@@ -8,6 +8,7 @@ from typing import Literal, NamedTuple
 
 from portable.dtypes import DType
 from portable.linalg.band_items import ItemShape
+from portable.linalg.band_panels import PanelShape
 from portable.linalg.band_ring import Ring
 from portable.linalg.band_tiles import TileShape, tile_shape
 
@@ -32,24 +33,26 @@ class Stage:
     reflector : int
         The length of reflectors; one less superdiagonals go. At most `bandwidth`, and exactly that
         where the band becomes bidiagonal.
-    residency : {"vectors", "items", "ring", "direct"}
+    residency : {"vectors", "items", "panels", "ring", "direct"}
         Where the band is worked on: by a work-item alone in `lanes` wide vectors; by work-items
-        side by side, in global memory; or by sub-groups with blocks in registers, which they hand
-        on through local memory or, direct, through global memory.
+        side by side, in global memory; in panels, whose reflectors sub-groups apply to lines in
+        registers; or by sub-groups with blocks in registers, which they hand on through local
+        memory or, direct, through global memory.
     lanes : int
         Rows of a vector.
     rows : int
         Vectors of rows that are combined at a time; `bandwidth` is a multiple of ``lanes * rows``.
+        In panels, lines that a work-item has a part of.
     items : int
-        Work-items of a sweep.
+        Work-items of a sweep, or of a panel.
     sweeps : int
-        Sweeps of a pack.
+        Sweeps of a pack, or rows of a panel.
     every : int
         Steps between looks at the pack before, in vectors.
     spare : int
         Blocks that are asked for before there is need to, in the ring.
     parts : int
-        Sub-groups that share a block.
+        Sub-groups that share a block, or a panel with what it combines.
 
     Raises
     ------
@@ -59,7 +62,7 @@ class Stage:
 
     bandwidth: int
     reflector: int
-    residency: Literal["vectors", "items", "ring", "direct"]
+    residency: Literal["vectors", "items", "panels", "ring", "direct"]
     lanes: int = 1
     rows: int = 1
     items: int = 1
@@ -87,6 +90,11 @@ class Stage:
                     "a sweep has two blocks",
                 )
                 _require(tile is None or tile.order == b, "blocks are whole parts of sub-groups")
+            case "panels":
+                _require(
+                    self.items % self.parts == 0 and self.panel_shape(Layout(0, 0)).fits,
+                    "panels and bands are whole strips of sub-groups",
+                )
 
     @property
     def ring(self) -> Ring:
@@ -105,13 +113,27 @@ class Stage:
         """Whether sub-groups work on blocks."""
         return self.residency in ("ring", "direct")
 
+    @property
+    def length(self) -> int:
+        """Elements of a line that a hop combines: those of all reflectors of a panel."""
+        return self.reflector + (self.sweeps - 1 if self.residency == "panels" else 0)
+
+    def panel_shape(self, layout: Layout) -> PanelShape:
+        """What the kernel of panels is told, for a working storage laid out so."""
+        narrow, size = self.bandwidth - self.reflector + 1, self.items // self.parts
+        return PanelShape(
+            self.bandwidth, narrow, self.sweeps, size, self.parts, self.rows, *layout
+        )
+
     def item_shape(self, layout: Layout) -> ItemShape:
         """What kernels of work-items are told, for a working storage laid out so."""
         return ItemShape(self.reflector, self.items, self.sweeps, *layout, self.lag)
 
     @property
     def lag(self) -> int:
-        """Hops between neighbouring sweeps of a pack; in the ring it is one and a half."""
+        """Hops between neighbouring sweeps of a pack, or panels; in the ring one and a half."""
+        if self.residency == "panels":
+            return self.panel_shape(Layout(0, 0)).lag
         return 2 if self.reflector == self.bandwidth else 1
 
     def sweep_count(self, n: int) -> int:
@@ -119,7 +141,7 @@ class Stage:
         return n - 2 - self.bandwidth + self.reflector
 
     def pack_count(self, n: int) -> int:
-        """Packs of them."""
+        """Packs of them, or panels."""
         return -(-self.sweep_count(n) // self.sweeps)
 
 
@@ -156,8 +178,8 @@ class Plan:
         if self.stages:
             last = self.stages[-1]
             _require(last.reflector == last.bandwidth, "the last stage leaves a bidiagonal matrix")
-        if any(stage.in_blocks for stage in self.stages):
-            _require(self.persistent, "those with blocks wait for each other")
+        if any(stage.in_blocks or stage.residency == "panels" for stage in self.stages):
+            _require(self.persistent, "those with blocks or panels wait for each other")
         if "vectors" in residencies:
             b = self.stages[0].bandwidth
             _require(len(self.stages) == 1, "vectors are in a stage of their own")
@@ -170,8 +192,8 @@ class Plan:
         if stage.in_blocks:
             return Layout(stage.ring.pitch, stage.bandwidth)
         others = [x for x in self.stages if not x.in_blocks]
-        top = rounded(max(x.bandwidth + x.reflector for x in others), 4)
-        return Layout(top + rounded(max(x.reflector for x in others), 4), top)
+        top = rounded(max(x.bandwidth + x.length for x in others), 4)
+        return Layout(top + rounded(max(x.length for x in others), 4), top)
 
 
 def _require(holds: bool, what: str) -> None:

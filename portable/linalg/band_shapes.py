@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import lru_cache
+from itertools import pairwise
 from typing import Final
 
 from portable.backend import Capabilities
@@ -12,6 +13,7 @@ from portable.dtypes import DType
 from portable.linalg.band_items import ItemShape
 from portable.linalg.band_kernels import CREW
 from portable.linalg.band_model import predicted, stage_time
+from portable.linalg.band_panels import PanelShape
 from portable.linalg.band_plan import Plan, Stage, rounded
 from portable.linalg.band_tiles import tile_shape
 
@@ -28,7 +30,19 @@ _REGISTERS: Final = 2048
 of elements in registers. On an H200 twice as many took nine times as long in double precision."""
 
 _STEP: Final = 32
-"""Superdiagonals that go in each stage but the last."""
+"""Superdiagonals that go in each stage but the last, where work-items hold reflectors."""
+
+_PANELS: Final = (16, 32)
+"""Rows of a panel; bands that lose some by panels are whole multiples of the first."""
+
+_PANEL_NARROW: Final = 32
+"""Superdiagonals that panels leave at least."""
+
+_PANEL_BYTES: Final = 352
+"""Bytes of lines and of a reflector that a work-item has in registers at most."""
+
+_PANEL_GROUPS: Final = 16
+"""Sub-groups of a panel at most: an H200's have 128 registers a work-item then."""
 
 _NARROW: Final = 32
 """Superdiagonals that go at once in the last stage, where more do not fit into a ring."""
@@ -119,21 +133,71 @@ def _stages(
 ) -> tuple[Stage, ...]:
     """Down to a narrow band in steps, then to bidiagonal form at once: the fastest by the model."""
 
-    def stages(narrow: int) -> tuple[Stage, ...]:
-        steps, wide = [], u
-        while wide > narrow:
-            narrower = max(narrow, wide - _STEP)
-            steps.append(_by_items(wide, wide - narrower + 1, dtype, capabilities, persistent))
-            wide = narrower
-        blocks = _in_blocks(wide, n, dtype, capabilities) if persistent else None
-        return (*steps, blocks or _by_items(wide, wide, dtype, capabilities, persistent))
+    def last(b: int) -> Stage:
+        blocks = _in_blocks(b, n, dtype, capabilities) if persistent else None
+        return blocks or _by_items(b, b, dtype, capabilities, persistent)
 
-    def time(found: tuple[Stage, ...]) -> float:
-        kind = dtype.register
-        return sum(stage_time(x, n, persistent, kind, capabilities) for x in found)
+    def time(stage: Stage) -> float:
+        return stage_time(stage, n, persistent, dtype.register, capabilities)
 
     widths = [b for b in _BLOCK_WIDTHS if persistent and _in_blocks(b, n, dtype, capabilities)]
-    return min((stages(b) for b in widths or (_NARROW,)), key=time)
+    found = [
+        (*_steps(u, b, dtype, capabilities, persistent), last(min(u, b)))
+        for b in widths or (_NARROW,)
+    ]
+    if widths and u > _PANEL_NARROW:
+        found += [
+            (*steps, last(b))
+            for b in widths
+            if (steps := _panel_steps(u, b, dtype.register, capabilities, time))
+        ]
+    return min(found, key=lambda stages: sum(map(time, stages)))
+
+
+def _steps(
+    u: int, narrow: int, dtype: DType, capabilities: Capabilities, persistent: bool
+) -> Iterator[Stage]:
+    """Stages of work-items side by side, each of which leaves a band narrower by the same."""
+    for wide in range(u, narrow, -_STEP):
+        narrower = max(narrow, wide - _STEP)
+        yield _by_items(wide, wide - narrower + 1, dtype, capabilities, persistent)
+
+
+def _panel_steps(
+    u: int, narrow: int, kind: DType, capabilities: Capabilities, time: Callable[[Stage], float]
+) -> tuple[Stage, ...]:
+    """Stages by panels, as few as there can be; none where sub-groups have not the room for one."""
+    least, wide = _PANELS[0], rounded(u, _PANELS[0])
+    for count in range(1, (wide - narrow) // least + 1):
+        cut = rounded(-(-(wide - narrow) // count), least)
+        ends = [*range(wide, narrow, -cut), narrow]
+        steps = [list(_by_panels(a, b, kind, capabilities)) for a, b in pairwise(ends)]
+        if all(steps):
+            return tuple(min(x, key=time) for x in steps)
+    return ()
+
+
+def _by_panels(b: int, narrow: int, kind: DType, capabilities: Capabilities) -> Iterator[Stage]:
+    """The panels that there may be, each with as many lines in registers as they have room for."""
+    size, room = capabilities.sub_group_size, _local_memory(capabilities) // kind.itemsize - 256
+    most = min(_PANEL_GROUPS, capabilities.max_workgroup // size)
+    for count in _PANELS:
+        for rows in (4, 2, 1):
+            shape = PanelShape(b, narrow, count, size, most, rows)
+            held = (rows + 1) * shape.columns * kind.itemsize
+            if shape.fits and held <= _PANEL_BYTES and shape.elements <= room:
+                strips = shape.strips
+                groups = max(shape.makers, -(-strips // -(-strips // most)))
+                yield Stage(
+                    b,
+                    b - narrow + 1,
+                    "panels",
+                    rows=rows,
+                    items=groups * size,
+                    sweeps=count,
+                    parts=groups,
+                )
+                break
 
 
 def _by_items(
