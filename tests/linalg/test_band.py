@@ -125,17 +125,27 @@ def test_half_precision_neither_overflows_nor_vanishes(device: Device, scale: fl
     check(ab, *reduced(device, ab))
 
 
+def panels(size: int, before: int, after: int) -> Stage:
+    """A band of so many panels made narrower, by sub-groups of `size` work-items."""
+    count = {1: 2, 8: 4, 16: 4}.get(size, 8)
+    groups = {"items": 3 * size, "parts": 3, "sweeps": count}
+    return Stage(before * count, (before - after) * count + 1, "panels", **groups)
+
+
 def stages(name: str, device: Device) -> tuple[Stage, ...]:
     """Bands of five superdiagonals in a residency."""
     sub_group = device.capabilities.sub_group_size
     tile = tile_shape(8, sub_group, parts=2, tall=True)
     tall = tile.order if tile else 8
+    c = panels(sub_group, 4, 2).sweeps
     blocks: dict[str, Any] = {"residency": "ring", "items": 2 * sub_group}
     found = {
         "vectors": [Stage(8, 8, "vectors", lanes=4, rows=2, sweeps=3, every=2)],
         "items": [Stage(5, 5, "items", items=12, sweeps=2)],
         "items in turn": [Stage(5, 5, "items", items=4, sweeps=3)],
         "steps": [Stage(5, 3, "items", items=8, sweeps=3), Stage(3, 3, "items", items=8, sweeps=2)],
+        "panels": [panels(sub_group, 4, 2), Stage(2 * c, 2 * c, "items", items=8)],
+        "panels of half a band": [panels(sub_group, 3, 1), Stage(c, c, "items", items=8)],
         "ring": [Stage(8, 8, sweeps=2, **blocks)],
         "ring of one": [Stage(8, 8, **blocks)],
         "ring of halves": [Stage(8, 8, "ring", items=4 * sub_group, sweeps=2, parts=2)],
@@ -151,6 +161,7 @@ def stages(name: str, device: Device) -> tuple[Stage, ...]:
 
 NAMES = [
     *("vectors", "items", "items in turn", "steps", "steps and ring", "ring", "ring of one"),
+    *("panels", "panels of half a band"),
     *("ring of halves", "direct", "direct and side by side"),
 ]
 
@@ -173,6 +184,7 @@ def planned(device: Device, ab: np.ndarray, plan: Plan) -> tuple[np.ndarray, np.
         ("items in turn", "float32"),
         ("steps and ring", "float32"),
         ("items", "float64"),
+        ("panels", "float64"),
         ("ring", "float16"),
         ("ring", "float64"),
         ("direct", "float32"),
