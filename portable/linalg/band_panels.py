@@ -10,9 +10,9 @@ the band. (C. Bischof, B. Lang, X. Sun, "A framework for symmetric band reductio
 Both halves of a hop are the same but for rows and columns: a block's first lines are the panel, of
 which `COUNT` reflectors are made, one after another; all other lines are combined by these.
 Sub-groups hold lines in registers. The first few have the panel and meet for each reflector, which
-they leave in local memory; the others load meanwhile, and then have all reflectors at hand: they
-wait for nobody until they have stored what they hold. So a line is read and written once for
-`COUNT` reflectors, and a workgroup waits for another one once for as many.
+they leave in local memory; the others combine their lines with the reflectors of the panel before,
+which are all at hand, and wait for nobody. So a line is read and written once for `COUNT`
+reflectors, and a workgroup waits for another one once for as many.
 
 A sweep is a workgroup. It may begin half h when the sweep before is done with half ``h + 2 LAG - 1``.
 That one must have had the same of those before it when it says so, since blocks reach farther than
@@ -94,15 +94,16 @@ class PanelShape:
         """Sub-groups that have the panel."""
         return self.count // self.strip
 
-    @property
-    def strips(self) -> int:
-        """Strips of half a hop, the panel's among them."""
-        return (self.bandwidth + self.length) // self.strip
+    def turns(self, sub_groups: int) -> int:
+        """Strips that a sub-group has one after another in half a hop, of so many sub-groups."""
+        others = self.bandwidth - self.count
+        ahead = -(-self.length // (self.strip * sub_groups))
+        return ahead - (-others // (self.strip * (sub_groups - self.makers)))
 
     @property
     def elements(self) -> int:
         """Elements of local memory that a workgroup takes."""
-        return self.count * (self.length + 3)
+        return 2 * self.count * (self.length + 3)
 
     @property
     def lag(self) -> int:
@@ -114,7 +115,7 @@ class PanelShape:
         """Whether lines and elements are whole parts of sub-groups."""
         extents = self.bandwidth, self.narrow, self.count
         whole = all(x % self.strip == 0 and x % self.across == 0 for x in extents)
-        return whole and self.count <= self.narrow and self.makers <= self.sub_groups
+        return whole and self.count <= self.narrow and 0 < self.makers < self.sub_groups
 
 
 class Strip(NamedTuple):
@@ -135,10 +136,11 @@ class Shared(NamedTuple):
 
 
 class Half(NamedTuple):
-    """Half a hop: its number, where its first line begins, and how many there are."""
+    """Half a hop: its number, where its first line and the next panel begin, and its lines."""
 
     number: Any
     first: Any
+    then: Any
     lines: Any
 
 
@@ -146,60 +148,100 @@ class Half(NamedTuple):
 def panel_packs(w: Any, sync: Any, n: Any, *, SHAPE: PanelShape) -> None:
     """All hops: a workgroup for each sweep, a panel."""
     kl.static_assert(SHAPE.size == kl.sub_group_size(), "a strip is a sub-group's")
-    kind, B, N, COUNT = kl.accumulator(w.dtype), SHAPE.bandwidth, SHAPE.narrow, SHAPE.count
-    shared = Shared(
-        kl.local((COUNT, SHAPE.length), kind),
-        kl.local(COUNT, kind),
-        kl.local(COUNT, kind),
-        kl.local(COUNT, kind),
-    )
+    kind, B, N, M = kl.accumulator(w.dtype), SHAPE.bandwidth, SHAPE.narrow, SHAPE.length
+    right, left = reflectors(kind, SHAPE), reflectors(kind, SHAPE)
     sweep = taken_pack(sync)
-    begin = sweep * COUNT + N
+    begin = sweep * SHAPE.count + N
     hops = (n - 2 - begin) // B + 1
     if kl.local_id(0) == 0:
         follow(sync, sweep, 2 * SHAPE.lag)
     kl.barrier()
+    panel(w, at(begin - N, begin, SHAPE.pitch, SHAPE.top), right, SHAPE, False)
+    kl.barrier()
     for k in range(hops):
         s = begin + k * B
-        above = kl.where(k == 0, N, B)
-        right = Half(2 * k, at(s - above, s, SHAPE.pitch, SHAPE.top), above + SHAPE.length)
-        left = Half(2 * k + 1, at(s, s, SHAPE.pitch, SHAPE.top), B + SHAPE.length)
-        make(w, sync, sweep, right, shared, SHAPE, False)
-        make(w, sync, sweep, left, shared, SHAPE, True)
+        above, corner = kl.where(k == 0, N, B), at(s, s, SHAPE.pitch, SHAPE.top)
+        rows = Half(2 * k, corner - above, corner, above + M)
+        columns = Half(2 * k + 1, corner, at(s, s + B, SHAPE.pitch, SHAPE.top), B + M)
+        make(w, sync, sweep, rows, (right, left), SHAPE, False)
+        make(w, sync, sweep, columns, (left, right), SHAPE, True)
     if kl.local_id(0) == 0:
         follow(sync, sweep, FINISHED)
         publish(sync, sweep, FINISHED)
 
 
 @function
+def reflectors(kind: Any, SHAPE: PanelShape) -> Any:
+    """Room for those of a panel."""
+    COUNT = SHAPE.count
+    tails, heads, scales = kl.local(COUNT, kind), kl.local(COUNT, kind), kl.local(COUNT, kind)
+    return Shared(kl.local((COUNT, SHAPE.length), kind), tails, heads, scales)
+
+
+@function
 def make(
-    w: Any, sync: Any, sweep: Any, half: Any, shared: Any, SHAPE: PanelShape, TURNED: bool
+    w: Any, sync: Any, sweep: Any, half: Any, both: Any, SHAPE: PanelShape, TURNED: bool
 ) -> None:
-    """Half a hop, on rows or, `TURNED`, on columns; then the wait for the next one."""
-    member = kl.sub_group_broadcast(kl.sub_group_id(), 0)
-    own = kl.sub_group_local_id()
-    x = kl.private((SHAPE.rows, SHAPE.columns), kl.accumulator(w.dtype), fill=0)
-    strip = Strip(x, own % SHAPE.down, own // SHAPE.down)
-    if member == SHAPE.sub_groups - 1 and own == 0 and half.number > 0:
+    """Half a hop, on rows or, `TURNED`, on columns; then the wait for the next one.
+
+    `both` are the panel's reflectors, made before, and room for the next ones. What the next panel
+    is in goes first, so that some make that one's reflectors while the others go on.
+    """
+    now, then = both
+    member, MAKERS, GROUPS = own_sub_group(), SHAPE.makers, SHAPE.sub_groups
+    if member == GROUPS - 1 and kl.sub_group_local_id() == 0 and half.number > 0:
         publish(sync, sweep, half.number)
-    if member * SHAPE.strip < half.lines:
-        fetch(w, strip, half.first, member, SHAPE, TURNED)
-    factor(strip, shared, member, SHAPE)
+    end = half.lines // SHAPE.strip
+    middle = end - SHAPE.length // SHAPE.strip
+    reflect(w, half.first, (middle + member, end, GROUPS), now, SHAPE, TURNED)
     kl.barrier()
-    if member * SHAPE.strip < half.lines:
-        if member >= SHAPE.makers:
-            combine(strip, shared, SHAPE)
-        keep(w, strip, half.first, member, SHAPE, TURNED)
-    for number in range(member + SHAPE.sub_groups, half.lines // SHAPE.strip, SHAPE.sub_groups):
-        fetch(w, strip, half.first, number, SHAPE, TURNED)
-        combine(strip, shared, SHAPE)
-        keep(w, strip, half.first, number, SHAPE, TURNED)
+    panel(w, half.then, then, SHAPE, not TURNED)
+    others = kl.where(member < MAKERS, middle, member)
+    reflect(w, half.first, (others, middle, GROUPS - MAKERS), now, SHAPE, TURNED)
     if kl.local_id(0) == 0:
         follow(sync, sweep, half.number + 1 + 2 * SHAPE.lag)
     kl.barrier()
 
 
+@function
+def reflect(
+    w: Any, first: Any, numbers: Any, shared: Any, SHAPE: PanelShape, TURNED: bool
+) -> None:
+    """Applies all reflectors to strips of a block."""
+    start, stop, step = numbers
+    strip = own_strip(w, SHAPE)
+    for number in range(start, stop, step):
+        fetch(w, strip, first, number, SHAPE, TURNED)
+        combine(strip, shared, SHAPE)
+        keep(w, strip, first, number, SHAPE, TURNED)
+
+
+@function
+def panel(w: Any, first: Any, shared: Any, SHAPE: PanelShape, TURNED: bool) -> None:
+    """Makes the reflectors of a panel; all sub-groups come here."""
+    strip, member = own_strip(w, SHAPE), own_sub_group()
+    if member < SHAPE.makers:
+        fetch(w, strip, first, member, SHAPE, TURNED)
+    factor(strip, shared, member, SHAPE)
+    if member < SHAPE.makers:
+        keep(w, strip, first, member, SHAPE, TURNED)
+
+
 # -- strips --------------------------------------------------------------------------------------
+
+
+@function
+def own_sub_group() -> Any:
+    """Its number, the same for all of it."""
+    return kl.sub_group_broadcast(kl.sub_group_id(), 0)
+
+
+@function
+def own_strip(w: Any, SHAPE: PanelShape) -> Any:
+    """Lines in registers, zeros yet."""
+    own = kl.sub_group_local_id()
+    x = kl.private((SHAPE.rows, SHAPE.columns), kl.accumulator(w.dtype), fill=0)
+    return Strip(x, own % SHAPE.down, own // SHAPE.down)
 
 
 @function

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import lru_cache
-from itertools import pairwise
+from itertools import pairwise, product
 from typing import Final
 
 from portable.backend import Capabilities
@@ -34,6 +34,9 @@ _STEP: Final = 32
 
 _PANELS: Final = (16, 32)
 """Rows of a panel; bands that lose some by panels are whole multiples of the first."""
+
+_PANEL_ROWS: Final = (4, 2, 1)
+"""Lines that a work-item has a part of."""
 
 _PANEL_NARROW: Final = 32
 """Superdiagonals that panels leave at least."""
@@ -178,26 +181,16 @@ def _panel_steps(
 
 
 def _by_panels(b: int, narrow: int, kind: DType, capabilities: Capabilities) -> Iterator[Stage]:
-    """The panels that there may be, each with as many lines in registers as they have room for."""
+    """Panels that fit, each with as many lines in registers as there is room for."""
     size, room = capabilities.sub_group_size, _local_memory(capabilities) // kind.itemsize - 256
     most = min(_PANEL_GROUPS, capabilities.max_workgroup // size)
-    for count in _PANELS:
-        for rows in (4, 2, 1):
-            shape = PanelShape(b, narrow, count, size, most, rows)
-            held = (rows + 1) * shape.columns * kind.itemsize
-            if shape.fits and held <= _PANEL_BYTES and shape.elements <= room:
-                strips = shape.strips
-                groups = max(shape.makers, -(-strips // -(-strips // most)))
-                yield Stage(
-                    b,
-                    b - narrow + 1,
-                    "panels",
-                    rows=rows,
-                    items=groups * size,
-                    sweeps=count,
-                    parts=groups,
-                )
-                break
+    for count, rows in product(_PANELS, _PANEL_ROWS):
+        shape = PanelShape(b, narrow, count, size, most, rows)
+        held = (rows + 1) * shape.columns * kind.itemsize
+        if shape.fits and held <= _PANEL_BYTES and shape.elements <= room:
+            parts = min(range(shape.makers + 1, most + 1), key=shape.turns)
+            held = {"rows": rows, "items": parts * size, "sweeps": count, "parts": parts}
+            yield Stage(b, b - narrow + 1, "panels", **held)
 
 
 def _by_items(
