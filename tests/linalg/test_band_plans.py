@@ -24,6 +24,7 @@ ALONE = Stage(8, 8, "vectors", lanes=4, rows=2)
         ({"residency": "ring", "items": 16, "reflector": 4}, "blocks leave a bidiagonal"),
         ({"residency": "ring", "items": 8}, "two blocks"),
         ({"residency": "ring", "items": 16, "bandwidth": 9, "reflector": 9}, "whole parts"),
+        ({"residency": "panels", "items": 24, "parts": 3, "sweeps": 3}, "whole strips"),
         ({"residency": "vectors", "reflector": 4}, "bidiagonal"),
         ({"residency": "vectors", "lanes": 3}, "whole vectors"),
         ({"residency": "vectors", "lanes": 8, "rows": 4}, "whole parts"),

@@ -23,6 +23,7 @@ from portable.linalg.band_kernels import (
     move_band,
     store_bidiagonal,
 )
+from portable.linalg.band_panels import panel_packs
 from portable.linalg.band_plan import Layout
 from portable.linalg.band_ring import ring_packs
 from portable.linalg.band_shapes import plan_for
@@ -70,6 +71,10 @@ def hops(capabilities: Capabilities, dtype: str, u: int) -> list[Program]:
             ring = stage.ring
             whole = (ring.items, 1, 1)
             found.append(program(ring_packs, capabilities, whole, work, sync, 9, RING=ring))
+            continue
+        if stage.residency == "panels":
+            whole, shape = (stage.items, 1, 1), stage.panel_shape(plan.layout(stage))
+            found.append(program(panel_packs, capabilities, whole, work, sync, 9, SHAPE=shape))
             continue
         items, alone = (stage.items * stage.sweeps + CREW, 1, 1), (stage.items, 1, 1)
         how = {"SHAPE": stage.item_shape(plan.layout(stage))}
@@ -119,11 +124,10 @@ def test_compiles_for_hip(dtype: str) -> None:
 
 
 def test_the_last_stage_is_in_blocks_where_bulk_copies_are() -> None:
-    wide, narrow = (128, "direct"), (64, "direct")
-    for dtype, last in ((dtypes.float16, wide), (dtypes.float32, wide), (dtypes.float64, narrow)):
+    for dtype in (dtypes.float16, dtypes.float32, dtypes.float64):
         *steps, blocks = plan_for(130, 4096, dtype, replace(CUDA, compute_units=132)).stages
-        assert [x.residency for x in steps] == ["items"] * len(steps)
-        assert (blocks.bandwidth, blocks.residency) == last
+        assert [x.residency for x in steps] == ["panels"] * len(steps)
+        assert (blocks.bandwidth, blocks.residency) == (32, "ring")
     assert plan_for(32, 4096, dtypes.float32, CUDA).stages[-1].residency == "ring"
     assert plan_for(32, 4096, dtypes.float32, HIP).stages[-1].residency == "items"
 
@@ -144,11 +148,12 @@ def test_plans_end_in_bidiagonal_form_and_fit(u: int, capabilities: Capabilities
     narrower = u
     for stage in plan.stages:
         assert stage.bandwidth >= narrower
-        assert stage.items * stage.sweeps + 96 <= capabilities.max_workgroup
+        whole = stage.items * (1 if stage.residency == "panels" else stage.sweeps)
+        assert whole + 96 <= capabilities.max_workgroup
         narrower = stage.bandwidth - stage.reflector + 1
     assert narrower == 1
     for stage in plan.stages:
-        reach = stage.bandwidth + (0 if stage.in_blocks else stage.reflector - 1)
+        reach = stage.bandwidth + (0 if stage.in_blocks else stage.length - 1)
         assert plan.layout(stage).top >= reach
     for each in hops(capabilities, "float64", u):
         assert each.local_bytes <= capabilities.local_memory_opt_in
