@@ -14,7 +14,7 @@ they leave in local memory; the others combine their lines with the reflectors o
 which are all at hand, and wait for nobody. So a line is read and written once for `COUNT`
 reflectors, and a workgroup waits for another one once for as many.
 
-A sweep is a workgroup. It may begin half h when the sweep before is done with half ``h + 2 LAG - 1``.
+A sweep is a workgroup. It may begin half h when the one before is done with half ``h + 2 LAG - 1``.
 That one must have had the same of those before it when it says so, since blocks reach farther than
 from one sweep to the next: progress is published only after that has been waited for.
 """
@@ -204,9 +204,7 @@ def make(
 
 
 @function
-def reflect(
-    w: Any, first: Any, numbers: Any, shared: Any, SHAPE: PanelShape, TURNED: bool
-) -> None:
+def reflect(w: Any, first: Any, numbers: Any, shared: Any, SHAPE: PanelShape, TURNED: bool) -> None:
     """Applies all reflectors to strips of a block."""
     start, stop, step = numbers
     strip = own_strip(w, SHAPE)

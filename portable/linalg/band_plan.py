@@ -121,9 +121,7 @@ class Stage:
     def panel_shape(self, layout: Layout) -> PanelShape:
         """What the kernel of panels is told, for a working storage laid out so."""
         narrow, size = self.bandwidth - self.reflector + 1, self.items // self.parts
-        return PanelShape(
-            self.bandwidth, narrow, self.sweeps, size, self.parts, self.rows, *layout
-        )
+        return PanelShape(self.bandwidth, narrow, self.sweeps, size, self.parts, self.rows, *layout)
 
     def item_shape(self, layout: Layout) -> ItemShape:
         """What kernels of work-items are told, for a working storage laid out so."""
