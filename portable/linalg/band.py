@@ -20,8 +20,8 @@ from portable.linalg.band_kernels import (
     vector_packs,
     vector_wave,
 )
-from portable.linalg.band_panels import panel_packs
-from portable.linalg.band_plan import Layout, Plan, Stage, sweeps_of_wave
+from portable.linalg.band_panels import panel_packs, panel_wave
+from portable.linalg.band_plan import Layout, Plan, Stage, sweeps_of_wave, waves_of
 from portable.linalg.band_ring import ring_packs
 from portable.linalg.band_shapes import plan_for
 from portable.linalg.magnitude import largest_magnitude, require_finite
@@ -213,14 +213,18 @@ def _run_packs(work: Any, sync: Any, n: int, stage: Stage, layout: Layout) -> No
 
 def _run_waves(work: Any, n: int, stage: Stage, layout: Layout) -> None:
     b = stage.bandwidth
-    for wave in range((stage.lag + 1) * (stage.sweep_count(n) - 1) + 1):
+    for wave in range(waves_of(n, stage)):
         first, last = sweeps_of_wave(wave, n, stage)
         if first > last:
             continue
         sweeps = groups(last - first + 1)
-        if stage.residency == "vectors":
-            vectors = {"LANES": stage.lanes, "ROWS": stage.rows}
-            vector_wave[sweeps, 1](work, n, wave, first, B=b, **vectors)
-        else:
-            shape = stage.item_shape(layout)
-            item_wave[sweeps, stage.items](work, n, wave, first, b, SHAPE=shape)
+        match stage.residency:
+            case "vectors":
+                vectors = {"LANES": stage.lanes, "ROWS": stage.rows}
+                vector_wave[sweeps, 1](work, n, wave, first, B=b, **vectors)
+            case "panels":
+                panels = {"SHAPE": stage.panel_shape(layout), "TURNED": wave % 2 == 1}
+                panel_wave[sweeps, stage.items](work, n, wave, first, **panels)
+            case _:
+                shape = stage.item_shape(layout)
+                item_wave[sweeps, stage.items](work, n, wave, first, b, SHAPE=shape)

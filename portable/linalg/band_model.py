@@ -20,7 +20,7 @@ from typing import Any
 
 from portable.backend import Capabilities
 from portable.dtypes import DType
-from portable.linalg.band_plan import Plan, Stage
+from portable.linalg.band_plan import Plan, Stage, waves_of
 from portable.tune.table import device_keys
 
 __all__ = ["Rates", "predicted", "stage_time"]
@@ -135,9 +135,11 @@ def _apart(stage: Stage) -> float:
 
 def _waves(stage: Stage, n: int, rates: Rates, units: int) -> float:
     """Microseconds where each wave of hops is a launch."""
-    waves = (stage.lag + 1) * stage.sweep_count(n)
-    beside = n / stage.bandwidth / (stage.lag + 1)
-    return waves * (rates.launch + _step(stage, rates) * max(1.0, beside / units))
+    waves, apart, step = waves_of(n, stage), stage.lag + 1, _step(stage, rates)
+    if stage.residency == "panels":
+        apart, step = stage.lag, step / 2
+    beside = n / stage.bandwidth / apart
+    return waves * (rates.launch + step * max(1.0, beside / units))
 
 
 @lru_cache(maxsize=64)

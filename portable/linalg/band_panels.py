@@ -32,7 +32,7 @@ from portable.linalg.band_kernels import FINISHED, follow, publish, taken_pack
 from portable.linalg.householder import mirror, mirror_beside
 from portable.linalg.sums import add_up_neighbours
 
-__all__ = ["PanelShape", "panel_packs"]
+__all__ = ["PanelShape", "panel_packs", "panel_wave"]
 
 _GRIDS: Final = {1: (1, 1), 8: (2, 4), 16: (4, 4), 32: (4, 8), 64: (8, 8)}
 
@@ -168,6 +168,24 @@ def panel_packs(w: Any, sync: Any, n: Any, *, SHAPE: PanelShape) -> None:
     if kl.local_id(0) == 0:
         follow(sync, sweep, FINISHED)
         publish(sync, sweep, FINISHED)
+
+
+@kernel
+def panel_wave(w: Any, n: Any, wave: Any, first: Any, *, SHAPE: PanelShape, TURNED: bool) -> None:
+    """The halves of hops of one wave, on rows or, `TURNED`, on columns, from sweep `first` on."""
+    kl.static_assert(SHAPE.size == kl.sub_group_size(), "a strip is a sub-group's")
+    shared = reflectors(kl.accumulator(w.dtype), SHAPE)
+    sweep = first + kl.group_id(0)
+    k = wave // 2 - SHAPE.lag * sweep
+    s = sweep * SHAPE.count + SHAPE.narrow + k * SHAPE.bandwidth
+    above = 0 if TURNED else kl.where(k == 0, SHAPE.narrow, SHAPE.bandwidth)
+    start = at(s, s, SHAPE.pitch, SHAPE.top) - above
+    stop = ((SHAPE.bandwidth if TURNED else above) + SHAPE.length) // SHAPE.strip
+    if k >= 0 and s <= n - 2:
+        panel(w, start, shared, SHAPE, TURNED)
+        kl.barrier()
+        numbers = SHAPE.makers + own_sub_group(), stop, SHAPE.sub_groups
+        reflect(w, start, numbers, shared, SHAPE, TURNED)
 
 
 @function

@@ -12,7 +12,7 @@ from portable.linalg.band_panels import PanelShape
 from portable.linalg.band_ring import Ring
 from portable.linalg.band_tiles import TileShape, tile_shape
 
-__all__ = ["Layout", "Plan", "Stage", "rounded", "sweeps_of_wave"]
+__all__ = ["Layout", "Plan", "Stage", "rounded", "sweeps_of_wave", "waves_of"]
 
 
 class Layout(NamedTuple):
@@ -114,14 +114,20 @@ class Stage:
         return self.residency in ("ring", "direct")
 
     @property
+    def narrow(self) -> int:
+        """Superdiagonals that it leaves."""
+        return self.bandwidth - self.reflector + 1
+
+    @property
     def length(self) -> int:
         """Elements of a line that a hop combines: those of all reflectors of a panel."""
         return self.reflector + (self.sweeps - 1 if self.residency == "panels" else 0)
 
     def panel_shape(self, layout: Layout) -> PanelShape:
         """What the kernel of panels is told, for a working storage laid out so."""
-        narrow, size = self.bandwidth - self.reflector + 1, self.items // self.parts
-        return PanelShape(self.bandwidth, narrow, self.sweeps, size, self.parts, self.rows, *layout)
+        size = self.items // self.parts
+        shape = self.bandwidth, self.narrow, self.sweeps, size, self.parts, self.rows
+        return PanelShape(*shape, *layout)
 
     def item_shape(self, layout: Layout) -> ItemShape:
         """What kernels of work-items are told, for a working storage laid out so."""
@@ -136,7 +142,7 @@ class Stage:
 
     def sweep_count(self, n: int) -> int:
         """Sweeps that have a hop."""
-        return n - 2 - self.bandwidth + self.reflector
+        return n - 1 - self.narrow
 
     def pack_count(self, n: int) -> int:
         """Packs of them, or panels."""
@@ -171,13 +177,15 @@ class Plan:
     def __post_init__(self) -> None:
         residencies = {stage.residency for stage in self.stages}
         for before, after in pairwise(self.stages):
-            left = before.bandwidth - before.reflector + 1
-            _require(after.bandwidth >= left, "a stage works with all that the one before leaves")
+            _require(
+                after.bandwidth >= before.narrow,
+                "a stage works with all that the one before leaves",
+            )
         if self.stages:
             last = self.stages[-1]
             _require(last.reflector == last.bandwidth, "the last stage leaves a bidiagonal matrix")
-        if any(stage.in_blocks or stage.residency == "panels" for stage in self.stages):
-            _require(self.persistent, "those with blocks or panels wait for each other")
+        if any(stage.in_blocks for stage in self.stages):
+            _require(self.persistent, "those with blocks wait for each other")
         if "vectors" in residencies:
             b = self.stages[0].bandwidth
             _require(len(self.stages) == 1, "vectors are in a stage of their own")
@@ -205,8 +213,27 @@ def rounded(x: int, multiple: int) -> int:
     return -(-x // multiple) * multiple
 
 
+def waves_of(n: int, stage: Stage) -> int:
+    """How many waves a stage is made in.
+
+    Parameters
+    ----------
+    n : int
+        Columns of the matrix.
+    stage : Stage
+        What is made in waves.
+    """
+    if stage.residency == "panels":
+        last = stage.pack_count(n) - 1
+        begin = stage.narrow + last * stage.sweeps
+        return 2 * (stage.lag * last + (n - 2 - begin) // stage.bandwidth + 1)
+    return (stage.lag + 1) * (stage.sweep_count(n) - 1) + 1
+
+
 def sweeps_of_wave(wave: int, n: int, stage: Stage) -> tuple[int, int]:
     """The first and last sweep r that have a hop ``wave - (lag + 1) r``.
+
+    In panels half of one is a wave, and r has half ``wave - 2 lag r``.
 
     Parameters
     ----------
@@ -217,7 +244,9 @@ def sweeps_of_wave(wave: int, n: int, stage: Stage) -> tuple[int, int]:
     stage : Stage
         What is made in waves.
     """
-    b, apart = stage.bandwidth, stage.lag + 1
-    begin = 1 + b - stage.reflector
-    first = -((n - 2 - begin - wave * b) // (apart * b - 1))
-    return max(0, first), min(wave // apart, stage.sweep_count(n) - 1)
+    b, apart, further, hop, count = stage.bandwidth, stage.lag + 1, 1, wave, stage.sweep_count(n)
+    if stage.residency == "panels":
+        apart, further, hop, count = stage.lag, stage.sweeps, wave // 2, stage.pack_count(n)
+    begin = stage.narrow
+    first = -((n - 2 - begin - hop * b) // (apart * b - further))
+    return max(0, first), min(hop // apart, count - 1)

@@ -38,9 +38,6 @@ _PANELS: Final = (16, 32)
 _PANEL_ROWS: Final = (4, 2, 1)
 """Lines that a work-item has a part of."""
 
-_PANEL_NARROW: Final = 32
-"""Superdiagonals that panels leave at least."""
-
 _PANEL_BYTES: Final = 352
 """Bytes of lines and of a reflector that a work-item has in registers at most."""
 
@@ -143,12 +140,10 @@ def _stages(
     def time(stage: Stage) -> float:
         return stage_time(stage, n, persistent, dtype.register, capabilities)
 
-    widths = [b for b in _BLOCK_WIDTHS if persistent and _in_blocks(b, n, dtype, capabilities)]
-    found = [
-        (*_steps(u, b, dtype, capabilities, persistent), last(min(u, b)))
-        for b in widths or (_NARROW,)
-    ]
-    if widths and u > _PANEL_NARROW:
+    blocks = [b for b in _BLOCK_WIDTHS if persistent and _in_blocks(b, n, dtype, capabilities)]
+    widths = blocks or [_NARROW]
+    found = [(*_steps(u, b, dtype, capabilities, persistent), last(min(u, b))) for b in widths]
+    if capabilities.sub_group_size > 1:
         found += [
             (*steps, last(b))
             for b in widths
