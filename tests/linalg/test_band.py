@@ -138,6 +138,7 @@ def stages(name: str, device: Device) -> tuple[Stage, ...]:
     tile = tile_shape(8, sub_group, parts=2, tall=True)
     tall = tile.order if tile else 8
     c = panels(sub_group, 4, 2).sweeps
+    beside: dict[str, Any] = {"residency": "items", "items": 16, "sweeps": 4}
     blocks: dict[str, Any] = {"residency": "ring", "items": 2 * sub_group}
     found = {
         "vectors": [Stage(8, 8, "vectors", lanes=4, rows=2, sweeps=3, every=2)],
@@ -146,11 +147,11 @@ def stages(name: str, device: Device) -> tuple[Stage, ...]:
         "steps": [Stage(5, 3, "items", items=8, sweeps=3), Stage(3, 3, "items", items=8, sweeps=2)],
         "panels and steps": [
             panels(sub_group, 4, 2),
-            Stage(2 * c, c + 1, "items", items=8),
-            Stage(c, c, "items", items=8),
+            Stage(2 * c, c + 1, **beside),
+            Stage(c, c, **beside),
         ],
-        "panels": [panels(sub_group, 4, 2), Stage(2 * c, 2 * c, "items", items=8)],
-        "panels of half a band": [panels(sub_group, 3, 1), Stage(c, c, "items", items=8)],
+        "panels": [panels(sub_group, 4, 2), Stage(2 * c, 2 * c, **beside)],
+        "panels of half a band": [panels(sub_group, 3, 1), Stage(c, c, **beside)],
         "ring": [Stage(8, 8, sweeps=2, **blocks)],
         "ring of one": [Stage(8, 8, **blocks)],
         "ring of halves": [Stage(8, 8, "ring", items=4 * sub_group, sweeps=2, parts=2)],
@@ -165,9 +166,9 @@ def stages(name: str, device: Device) -> tuple[Stage, ...]:
 
 
 def band_for(plan: Plan, dtype: str) -> np.ndarray:
-    """A band of which the first stage takes something away, for three hops of its sweeps."""
+    """A band of which the first stage takes something away, for two hops of its sweeps."""
     b = plan.stages[0].bandwidth
-    return random_band(3 * b - 1, b - 1, dtype) if b > 8 else random_band(23, 5, dtype)
+    return random_band(2 * b + 3, b - 1, dtype) if b > 8 else random_band(23, 5, dtype)
 
 
 NAMES = [
