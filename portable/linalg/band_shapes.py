@@ -184,8 +184,8 @@ def _by_panels(b: int, narrow: int, kind: DType, capabilities: Capabilities) -> 
         held = (rows + 1) * shape.columns * kind.itemsize
         if shape.fits and held <= _PANEL_BYTES and shape.elements <= room:
             parts = min(range(shape.makers + 1, most + 1), key=shape.turns)
-            held = {"rows": rows, "items": parts * size, "sweeps": count, "parts": parts}
-            yield Stage(b, b - narrow + 1, "panels", **held)
+            shared = {"rows": rows, "items": parts * size, "sweeps": count, "parts": parts}
+            yield Stage(b, b - narrow + 1, "panels", **shared)
 
 
 def _by_items(
