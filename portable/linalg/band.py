@@ -78,16 +78,15 @@ def band_to_bidiagonal(
     matrices", arXiv 2510.12705, but in one launch where workgroups may wait for each other. The
     matrix is scaled by a power of two; half precision is computed in single.
 
-    Where work-items share a hop, bands that are wider than blocks in registers may be (128 in
-    single, 64 in double precision on an H200) lose 32 superdiagonals at a time by reflectors of
-    length 33. Each such stage adds to the error as the last does, so that it grows by the square
-    root of their number.
+    Where work-items share a hop, wide bands become narrow ones first, mostly of 32 superdiagonals,
+    by panels: reflectors of neighbouring rows, and then columns, are made together (C. Bischof, B.
+    Lang, X. Sun, "A framework for symmetric band reduction", ACM TOMS 26, 2000). Each such stage
+    adds to the error as the last does, so that it grows by the square root of their number.
 
-    Working storage is ``3 b`` elements a column for b superdiagonals on a processor, ``2 b + 4``
-    where blocks are in registers, and ``b + 66`` but at least ``3 * 64`` where the band loses 32 at
-    a time; rounded up to whole vectors, in the precision of the computation but where half
-    precision is kept in global memory only; and O(n). There are ``n^2 / (2 b)`` hops of ``16 b^2``
-    operations in a stage that leaves a bidiagonal matrix.
+    Working storage is ``3 b`` elements a column for b superdiagonals on a processor and in panels,
+    and ``2 b + 4`` where blocks are in registers; rounded up to whole vectors, in the precision of
+    the computation but where half precision is kept in global memory only; and O(n). There are
+    ``n^2 / (2 b)`` hops of ``16 b^2`` operations in a stage that leaves a bidiagonal matrix.
 
     Dependent steps and what they move through caches and local memory take the time, not
     arithmetic. `portable bench band --model` shows what a model of that predicts, by which plans

@@ -1,11 +1,12 @@
 """A band made narrower by whole panels: neighbouring rows, and then columns, eliminated together.
 
-The hop at `s` of a sweep combines columns `s` to ``s + M - 1`` so that a panel of `COUNT` rows ends
-`N` superdiagonals from the diagonal, or at the first hop's distance from where the band ended; then
-rows `s` to ``s + M - 1``, so that nothing is left below the diagonal of `COUNT` columns. What fills
-in beyond them is left to the next sweep, a panel further. The next hop is `B` further, the width of
-the band. (C. Bischof, B. Lang, X. Sun, "A framework for symmetric band reduction", ACM TOMS 26
-(2000), for symmetric matrices.)
+A sweep eliminates a panel of `COUNT` rows. Its hop at `s` combines columns `s` to ``s + M - 1`` so
+that a panel ends where it shall: in the first hop the sweep's own, `N` superdiagonals from the
+diagonal, and in later ones, `B` from it, the first rows of those that the hop before has filled in.
+Then the hop combines rows `s` to ``s + M - 1``, so that nothing is left below the diagonal in
+`COUNT` columns. What else has filled in is left to the next sweep. The next hop is `B` further. (C.
+Bischof, B. Lang, X. Sun, "A framework for symmetric band reduction", ACM TOMS 26 (2000), does so
+for symmetric matrices.)
 
 Both halves of a hop are the same but for rows and columns: a block's first lines are the panel, of
 which `COUNT` reflectors are made, one after another; all other lines are combined by these.
@@ -15,7 +16,7 @@ which are all at hand, and wait for nobody. So a line is read and written once f
 reflectors, and a workgroup waits for another one once for as many.
 
 A sweep is a workgroup. It may begin half h when the one before is done with half ``h + 2 LAG - 1``.
-That one must have had the same of those before it when it says so, since blocks reach farther than
+That one must have seen as much of the one before it when it says so, since lines reach farther than
 from one sweep to the next: progress is published only after that has been waited for.
 """
 

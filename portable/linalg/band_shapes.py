@@ -35,8 +35,9 @@ _STEP: Final = 32
 _PANELS: Final = (16, 32)
 """Rows of a panel; bands that lose some by panels are whole multiples of the first."""
 
-_PANEL_ROWS: Final = (4, 2, 1)
-"""Lines that a work-item has a part of."""
+_PANEL_ROWS: Final = (2, 1)
+"""Lines that a work-item has a part of. On an H200 four took longer, with as much to do: packs were
+then so small that several shared a compute unit, and those that others wait for went slower."""
 
 _PANEL_BYTES: Final = 352
 """Bytes of lines and of a reflector that a work-item has in registers at most."""
