@@ -139,7 +139,8 @@ def vector_packs(
 ) -> None:
     """All hops: a work-item for each pack of `SWEEPS` sweeps, which go one after another.
 
-    How many steps a pack has made is looked at and published each `EVERY` steps.
+    How many steps a pack has made is looked at and published each `EVERY` steps. A sweep makes them
+    before the next one does: the blocks are still in the core's first cache.
     """
     LAG = 2
     kind = kl.accumulator(w.dtype)
@@ -149,8 +150,8 @@ def vector_packs(
     steps = (n - 3 - first) // B + 1 + LAG * (SWEEPS - 1)
     for start in range(0, steps, EVERY):
         follow(sync, pack, start + EVERY + LAG * SWEEPS)
-        for step in range(start, kl.minimum(start + EVERY, steps)):
-            for sweep in range(SWEEPS):
+        for sweep in range(SWEEPS):
+            for step in range(start, kl.minimum(start + EVERY, steps)):
                 left = rows[sweep], products[sweep]
                 vector_hop(w, n, first + sweep, step - LAG * sweep, left, B, LANES, ROWS, False)
         publish(sync, pack, kl.where(start + EVERY >= steps, FINISHED, start + EVERY))
